@@ -1,0 +1,82 @@
+"""Builds blocks: hands out ids, remembers dtypes, collects statements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir import prims
+from quadrants_lab.ir.source import Span
+from quadrants_lab.ir.types import DType, u1
+
+
+class Builder:
+    """Appends statements to the innermost open block.
+
+    ``types`` maps every id that the builder has seen to its dtype; ``span`` and ``adjoint_of`` are put on every
+    statement made while they are set.
+    """
+
+    def __init__(self, next_id: int, types: dict[int, DType] | None = None) -> None:
+        self.next_id = next_id
+        self.types: dict[int, DType] = {} if types is None else types
+        self.stmts: list[N.Stmt] = []
+        self.span: Span | None = None
+        self.adjoint_of = N.NO_ID
+
+    def fresh(self) -> int:
+        self.next_id += 1
+        return self.next_id - 1
+
+    def param(self, type: DType, name: str = "") -> N.Param:
+        p = N.Param(self.fresh(), type, name)
+        self.types[p.id] = type
+        return p
+
+    def add(self, stmt: N.Stmt) -> int:
+        """Appends the statement, fills in span and adjoint_of where it has none, and returns its id."""
+        if stmt.span is None:
+            stmt.span = self.span
+        if stmt.adjoint_of == N.NO_ID:
+            stmt.adjoint_of = self.adjoint_of
+        self.stmts.append(stmt)
+        for i, t in stmt.defs():
+            self.types[i] = t
+        return stmt.id
+
+    @contextmanager
+    def block(self) -> Iterator[list[N.Stmt]]:
+        """Statements made inside go to a new list, which is the value of the with."""
+        outer, self.stmts = self.stmts, []
+        try:
+            yield self.stmts
+        finally:
+            self.stmts = outer
+
+    def const(self, value: Any, type: DType) -> int:
+        value = float(value) if type.is_float else bool(value) if type is u1 else int(value)
+        return self.add(N.Const(self.fresh(), type, value))
+
+    def op(self, prim: str, *args: int, type: DType | None = None, name: str = "") -> int:
+        """Appends ``prim(args)``; ``type`` only for cast and bitcast."""
+        second = self.types[args[1]] if len(args) > 1 else None
+        t = prims.result_type(prim, self.types[args[0]], second, type)
+        return self.add(N.Op(self.fresh(), t, prim, args, name=name))
+
+    def cast(self, value: int, type: DType) -> int:
+        """``value`` as ``type``; the same id where it already is."""
+        return value if self.types[value] is type else self.op("cast", value, type=type)
+
+    def load(self, buffer: N.Buffer, index: tuple[int, ...]) -> int:
+        return self.add(N.Load(self.fresh(), buffer.dtype, buffer.name, index))
+
+    def store(self, buffer: N.Buffer, index: tuple[int, ...], value: int) -> None:
+        self.add(N.Store(self.fresh(), buffer.name, index, value))
+
+    def atomic(self, op: str, buffer: N.Buffer, index: tuple[int, ...], value: int) -> int:
+        return self.add(N.Atomic(self.fresh(), buffer.dtype, op, buffer.name, index, value))
+
+    def yield_(self, *values: int) -> None:
+        self.add(N.Yield(self.fresh(), values))

@@ -1,0 +1,23 @@
+"""Options that change the code of a kernel; part of every cache key."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from quadrants_lab.ir.types import DType, f32, i32
+
+
+@dataclass(frozen=True, slots=True)
+class CompileOptions:
+    """``default_ip`` / ``default_fp``: dtypes of literals and of untyped arithmetic. ``fast_math`` permits
+    contraction, reassociation and approximate functions (never nnan or ninf). ``debug`` evaluates asserts, checks
+    integer division and every push; ``check_out_of_bound`` (implied by debug) checks indices. ``ad_stack_size``
+    forces every adstack to that many slots (0: sized by analysis)."""
+
+    default_ip: DType = i32
+    default_fp: DType = f32
+    fast_math: bool = True
+    debug: bool = False
+    check_out_of_bound: bool = False
+    ad_stack_size: int = 0
+    verify: bool = False  # run the verifier after every pass

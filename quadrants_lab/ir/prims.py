@@ -1,0 +1,245 @@
+"""The table of scalar primitives: one row each, and everything that any stage needs to know of it.
+
+Adding a primitive is adding a row. `evaluate` is the meaning (numpy scalars in, numpy scalar out); `adjoint` the
+derivative; `llvm` the spelling for the LLVM emitters.
+
+A derivative is one expression an operand: the operand's share of the adjoint ``g`` of the result, in terms of the
+operands ``a``, ``b``, ``c`` and the result ``r``. Every expression is linear in ``g``, so forward mode reads the
+same column: the tangent of the result is the sum of the expressions with ``g`` replaced by the operand's tangent.
+None means: no derivative reaches this operand. An expression names just the primal values that it needs; that is
+what the to-be-recorded analysis of reverse mode reads. Sources: the usual calculus; at kinks the convention stands
+in the comment of the row.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from quadrants_lab.ir.types import DType, i32, u1
+
+Evaluate = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Prim:
+    """One row.
+
+    ``rule``: how operands and result are typed: "num" (all one numeric dtype), "float" (all one float dtype), "int"
+    (all one integer dtype; u1 too for and/or/xor/not), "cmp" (one dtype in, u1 out), "select" (u1, T, T -> T),
+    "cast" (anything to the result's dtype), "bitcast" (same width), "test" (float in, u1 out), "count" (integer in,
+    i32 out).
+    ``llvm``: spellings for (float, signed, unsigned); an instruction, ``llvm.*`` for an intrinsic, ``@name`` for a
+    short sequence that the emitter knows by that name, "" where the rule excludes the kind.
+    ``cost``: rough cycles; recomputation in reverse mode weighs it.
+    """
+
+    name: str
+    arity: int
+    rule: str
+    evaluate: Evaluate
+    adjoint: tuple[str | None, ...]
+    llvm: tuple[str, str, str]
+    cost: int = 1
+
+
+def _wrap(t: DType, x: int) -> Any:
+    """Python integer -> two's complement of the dtype."""
+    x &= (1 << t.bits) - 1
+    if t.kind == "i" and x >> (t.bits - 1):
+        x -= 1 << t.bits
+    return t.numpy(x)
+
+
+def _num(on_float: Callable[..., Any], on_int: Callable[..., int]) -> Evaluate:
+    def evaluate(t: DType, *args: Any) -> Any:
+        if t.is_float:
+            with np.errstate(all="ignore"):
+                return t.numpy(on_float(*args))
+        return _wrap(t, on_int(*(int(x) for x in args)))
+
+    return evaluate
+
+
+def _flt(fn: Callable[..., Any]) -> Evaluate:
+    def evaluate(t: DType, *args: Any) -> Any:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return t.numpy(fn(*args))
+
+    return evaluate
+
+
+def _int(fn: Callable[..., int]) -> Evaluate:
+    def evaluate(t: DType, *args: Any) -> Any:
+        if t.kind == "b":
+            return t.numpy(fn(*(int(x) for x in args)) & 1)
+        return _wrap(t, fn(*(int(x) for x in args)))
+
+    return evaluate
+
+
+def _cmp(fn: Callable[[Any, Any], Any]) -> Evaluate:
+    return lambda t, a, b: np.bool_(fn(a, b))
+
+
+def _trunc_div(a: int, b: int) -> int:
+    return 0 if b == 0 else (abs(a) // abs(b)) * (1 if (a < 0) == (b < 0) else -1)
+
+
+def _trunc_rem(a: int, b: int) -> int:
+    return 0 if b == 0 else a - b * _trunc_div(a, b)
+
+
+def _float_pow(a: Any, b: Any) -> Any:
+    return np.power(a, b)
+
+
+def _int_pow(a: int, b: int) -> int:
+    if b < 0:
+        return 0 if a not in (1, -1) else a ** (-b)
+    return pow(a, b, 1 << 64) if a >= 0 else (-1) ** (b & 1) * pow(-a, b, 1 << 64)
+
+
+def _cast(t: DType, a: Any) -> Any:
+    if t.kind == "b":
+        return np.bool_(a != 0)
+    if t.is_float:
+        with np.errstate(all="ignore"):
+            return t.numpy(a)
+    if isinstance(a, np.floating):  # saturate, NaN to 0
+        if np.isnan(a):
+            return t.numpy(0)
+        info = np.iinfo(t.numpy)
+        if a >= info.max:
+            return t.numpy(info.max)
+        if a <= info.min:
+            return t.numpy(info.min)
+    return _wrap(t, int(a))
+
+
+def _bitcast(t: DType, a: Any) -> Any:
+    return np.asarray(a).view(t.numpy)[()]
+
+
+def _shift(fn: Callable[[int, int, int], int]) -> Evaluate:
+    return lambda t, a, b: _wrap(t, fn(int(a), int(b) & (t.bits - 1), t.bits))
+
+
+def _clz(t: DType, a: Any) -> Any:
+    bits = np.asarray(a).dtype.itemsize * 8
+    return t.numpy(bits - (int(a) & ((1 << bits) - 1)).bit_length())
+
+
+def _popcnt(t: DType, a: Any) -> Any:
+    bits = np.asarray(a).dtype.itemsize * 8
+    return t.numpy(bin(int(a) & ((1 << bits) - 1)).count("1"))
+
+
+def _select(t: DType, c: Any, a: Any, b: Any) -> Any:
+    return a if c else b
+
+
+def _minmax(is_min: bool) -> Evaluate:
+    """A NaN loses against a number, as LLVM's minnum and maxnum have it."""
+    on_float = np.fmin if is_min else np.fmax
+    return _num(on_float, min if is_min else max)
+
+
+def _floor_mod(a: Any, b: Any) -> Any:
+    return a - b * np.floor(a / b)
+
+
+_ROWS: tuple[Prim, ...] = (
+    # arithmetic
+    Prim("add", 2, "num", _num(lambda a, b: a + b, lambda a, b: a + b), ("g", "g"), ("fadd", "add", "add")),
+    Prim("sub", 2, "num", _num(lambda a, b: a - b, lambda a, b: a - b), ("g", "-g"), ("fsub", "sub", "sub")),
+    Prim("mul", 2, "num", _num(lambda a, b: a * b, lambda a, b: a * b), ("g*b", "g*a"), ("fmul", "mul", "mul")),
+    Prim("div", 2, "float", _flt(lambda a, b: a / b), ("g/b", "-(g*r)/b"), ("fdiv", "", ""), 4),
+    # floor division: integers by zero give 0; piecewise constant, so no derivative
+    Prim("floordiv", 2, "num", _num(lambda a, b: np.floor(a / b), lambda a, b: a // b if b else 0),
+         (None, None), ("@floordiv_f", "@floordiv_i", "@div_u"), 8),
+    Prim("mod", 2, "num", _num(_floor_mod, lambda a, b: a % b if b else 0),
+         ("g", "-g*floor(a/b)"), ("@mod_f", "@mod_i", "@rem_u"), 8),
+    Prim("raw_div", 2, "num", _num(lambda a, b: a / b, _trunc_div),
+         ("g/b", "-(g*r)/b"), ("fdiv", "@div_i", "@div_u"), 8),
+    Prim("raw_mod", 2, "num", _num(np.fmod, _trunc_rem), ("g", "-g*trunc(a/b)"), ("frem", "@rem_i", "@rem_u"), 8),
+    Prim("neg", 1, "num", _num(lambda a: -a, lambda a: -a), ("-g",), ("fneg", "@neg_i", "@neg_i")),
+    # |a|: 0 at a = 0
+    Prim("abs", 1, "num", _num(np.abs, abs), ("select(a > 0, g, select(a < 0, -g, zero))",),
+         ("llvm.fabs", "@abs_i", "@same")),
+    # ties: the first operand takes it all
+    Prim("min", 2, "num", _minmax(True), ("select(a <= b, g, zero)", "select(a <= b, zero, g)"),
+         ("llvm.minnum", "llvm.smin", "llvm.umin")),
+    Prim("max", 2, "num", _minmax(False), ("select(a >= b, g, zero)", "select(a >= b, zero, g)"),
+         ("llvm.maxnum", "llvm.smax", "llvm.umax")),
+    # elementary functions
+    Prim("sqrt", 1, "float", _flt(np.sqrt), ("0.5*g/r",), ("llvm.sqrt", "", ""), 6),
+    Prim("rsqrt", 1, "float", _flt(lambda a: a.dtype.type(1) / np.sqrt(a)), ("-0.5*g*r*r*r",), ("@rsqrt", "", ""), 8),
+    Prim("sin", 1, "float", _flt(np.sin), ("g*cos(a)",), ("@math", "", ""), 20),
+    Prim("cos", 1, "float", _flt(np.cos), ("-(g*sin(a))",), ("@math", "", ""), 20),
+    Prim("tan", 1, "float", _flt(np.tan), ("g*(1 + r*r)",), ("@math", "", ""), 20),
+    Prim("asin", 1, "float", _flt(np.arcsin), ("g/sqrt(1 - a*a)",), ("@math", "", ""), 20),
+    Prim("acos", 1, "float", _flt(np.arccos), ("-(g/sqrt(1 - a*a))",), ("@math", "", ""), 20),
+    Prim("atan2", 2, "float", _flt(np.arctan2), ("g*b/(a*a + b*b)", "-(g*a)/(a*a + b*b)"), ("@math", "", ""), 30),
+    Prim("tanh", 1, "float", _flt(np.tanh), ("g*(1 - r*r)",), ("@math", "", ""), 20),
+    Prim("exp", 1, "float", _flt(np.exp), ("g*r",), ("@math", "", ""), 15),
+    Prim("log", 1, "float", _flt(np.log), ("g/a",), ("@math", "", ""), 15),
+    # a**b: the share of the exponent is 0 where log(a) does not exist; that of the base is 0 where b = 0
+    Prim("pow", 2, "num", _num(_float_pow, _int_pow),
+         ("select(b == 0, zero, g*b*pow(a, b - 1))", "select(a > 0, g*r*log(a), zero)"), ("@math", "@pow_i", "@pow_i"),
+         40),
+    Prim("floor", 1, "float", _flt(np.floor), (None,), ("llvm.floor", "", "")),
+    Prim("ceil", 1, "float", _flt(np.ceil), (None,), ("llvm.ceil", "", "")),
+    Prim("trunc", 1, "float", _flt(np.trunc), (None,), ("llvm.trunc", "", "")),
+    # to the nearest integer, ties to the even one
+    Prim("round", 1, "float", _flt(np.rint), (None,), ("llvm.rint", "", "")),
+    # bits
+    Prim("and", 2, "int", _int(lambda a, b: a & b), (None, None), ("", "and", "and")),
+    Prim("or", 2, "int", _int(lambda a, b: a | b), (None, None), ("", "or", "or")),
+    Prim("xor", 2, "int", _int(lambda a, b: a ^ b), (None, None), ("", "xor", "xor")),
+    Prim("not", 1, "int", _int(lambda a: ~a), (None,), ("", "@not", "@not")),
+    # shift counts are taken modulo the width; shr keeps the sign of a signed operand, lshr never does
+    Prim("shl", 2, "int", _shift(lambda a, s, w: a << s), (None, None), ("", "@shl", "@shl")),
+    Prim("shr", 2, "int", _shift(lambda a, s, w: a >> s), (None, None), ("", "@ashr", "@lshr")),
+    Prim("lshr", 2, "int", _shift(lambda a, s, w: (a & ((1 << w) - 1)) >> s), (None, None), ("", "@lshr", "@lshr")),
+    Prim("popcnt", 1, "count", _popcnt, (None,), ("", "@popcnt", "@popcnt")),
+    Prim("clz", 1, "count", _clz, (None,), ("", "@clz", "@clz")),
+    # comparisons
+    Prim("lt", 2, "cmp", _cmp(lambda a, b: a < b), (None, None), ("fcmp <", "icmp_signed <", "icmp_unsigned <")),
+    Prim("le", 2, "cmp", _cmp(lambda a, b: a <= b), (None, None), ("fcmp <=", "icmp_signed <=", "icmp_unsigned <=")),
+    Prim("gt", 2, "cmp", _cmp(lambda a, b: a > b), (None, None), ("fcmp >", "icmp_signed >", "icmp_unsigned >")),
+    Prim("ge", 2, "cmp", _cmp(lambda a, b: a >= b), (None, None), ("fcmp >=", "icmp_signed >=", "icmp_unsigned >=")),
+    Prim("eq", 2, "cmp", _cmp(lambda a, b: a == b), (None, None), ("fcmp ==", "icmp_signed ==", "icmp_unsigned ==")),
+    Prim("ne", 2, "cmp", _cmp(lambda a, b: a != b), (None, None), ("fcmp !=", "icmp_signed !=", "icmp_unsigned !=")),
+    Prim("isnan", 1, "test", lambda t, a: np.bool_(np.isnan(a)), (None,), ("@isnan", "", "")),
+    Prim("isinf", 1, "test", lambda t, a: np.bool_(np.isinf(a)), (None,), ("@isinf", "", "")),
+    # choice and conversion; a cast's share exists only between floats
+    Prim("select", 3, "select", _select, (None, "select(a, g, zero)", "select(a, zero, g)"),
+         ("@select", "@select", "@select")),
+    Prim("cast", 1, "cast", _cast, ("cast(g)",), ("@cast", "@cast", "@cast")),
+    Prim("bitcast", 1, "bitcast", _bitcast, (None,), ("@bitcast", "@bitcast", "@bitcast")),
+)
+
+PRIMS: dict[str, Prim] = {p.name: p for p in _ROWS}
+
+
+def result_type(prim: str, operand: DType, second: DType | None, asked: DType | None) -> DType:
+    """Dtype of ``prim``'s result from its first two operands' dtypes; ``asked`` is the target of (bit)casts."""
+    rule = PRIMS[prim].rule
+    if rule in _FIXED:
+        return _FIXED[rule]
+    if rule in ("cast", "bitcast"):
+        assert asked is not None
+        return asked
+    if rule == "select":
+        assert second is not None
+        return second
+    return operand
+
+
+_FIXED: dict[str, DType] = {"cmp": u1, "test": u1, "count": i32}

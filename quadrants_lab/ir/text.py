@@ -1,0 +1,154 @@
+"""The text form of the IR. `parse.parse_kernel` reads it back to the same IR."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.sizetext import print_size
+
+
+def print_kernel(kernel: N.Kernel, spans: bool = False, links: bool = False) -> str:
+    """The kernel as text; ``spans`` appends ``!line:col-line:col`` to each statement, ``links`` adjoint-of ids."""
+    args = ", ".join(f"{a.name}: {a.type}" for a in kernel.args)
+    lines = [f"kernel {kernel.name}({args}) {kernel.mode} next %{kernel.next_id} {{"]
+    lines += [f"  {_buffer(b)}" for b in kernel.buffers.values()]
+    for stmt in kernel.body:
+        _stmt(stmt, 1, lines, spans, links)
+    lines.append("}")
+    return "\n".join(lines) + "\n"
+
+
+def print_stmt(stmt: N.Stmt) -> str:
+    """One statement with its blocks, as in the kernel's text."""
+    lines: list[str] = []
+    _stmt(stmt, 0, lines, False, False)
+    return "\n".join(lines)
+
+
+def statement_lines(kernel: N.Kernel) -> list[tuple[str, N.Stmt | None]]:
+    """The kernel's text line by line, each with the statement that it shows (None for braces and header)."""
+    sink: list[tuple[str, N.Stmt | None]] = []
+    header = print_kernel(N.Kernel(kernel.name, kernel.args, kernel.buffers, (), kernel.next_id, kernel.mode))
+    sink += [(line, None) for line in header.splitlines()[:-1]]
+    for stmt in kernel.body:
+        _stmt(stmt, 1, [], False, False, sink)
+    sink.append(("}", None))
+    return sink
+
+
+def _buffer(b: N.Buffer) -> str:
+    dims = "x".join(str(s) for s in b.shape) if b.shape is not None else "x".join("?" * b.ndim)
+    grad = f" grad @{b.grad}" if b.grad else ""
+    return f"buffer @{b.name}: {b.kind} {b.dtype}[{dims}]{grad}"
+
+
+def _ids(ids: tuple[int, ...]) -> str:
+    return ", ".join(f"%{i}" for i in ids)
+
+
+def _param(p: N.Param) -> str:
+    return f"%{p.id}: {p.type}" + (f" '{p.name}'" if p.name else "")
+
+
+def _carry(params: tuple[N.Param, ...], inits: tuple[int, ...]) -> str:
+    pairs = ", ".join(f"{_param(p)} = %{i}" for p, i in zip(params, inits, strict=True))
+    return f" carry ({pairs})" if pairs else ""
+
+
+def _results(results: tuple[N.Param, ...]) -> str:
+    return f" -> ({', '.join(_param(r) for r in results)})" if results else ""
+
+
+def _at(buffer: str, index: tuple[int, ...]) -> str:
+    return f"@{buffer}[{_ids(index)}]"
+
+
+def _quote(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+
+
+def _const(s: N.Const) -> str:
+    return f"const {s.value!r}" if not s.type.is_float else f"const {float(s.value)!r}"
+
+
+def _alloca(s: N.AdStackAlloca) -> str:
+    size = f" size {print_size(s.size)}" if s.size is not None else ""
+    count = " count_only" if s.count_only else ""
+    name = f" '{s.name}'" if s.name else ""
+    return f"adstack_alloca ${s.id}: {s.type}{name} primal %{s.primal}{count}{size} reason {_quote(s.reason)}"
+
+
+_SIMPLE: dict[type, Callable[..., str]] = {
+    N.Const: _const,
+    N.Op: lambda s: f"{s.prim} {_ids(s.args)}",
+    N.ArgLoad: lambda s: f"arg {s.arg}",
+    N.ShapeOf: lambda s: f"shape @{s.buffer} {s.axis}",
+    N.Random: lambda s: f"random {s.site}",
+    N.Load: lambda s: f"load {_at(s.buffer, s.index)}",
+    N.Atomic: lambda s: f"atomic {s.op} {_at(s.buffer, s.index)}, %{s.value}" + (" private" if s.private else ""),
+    N.AdStackLoadTop: lambda s: f"adstack_load_top ${s.stack}",
+    N.AdStackLoadTopAdj: lambda s: f"adstack_load_top_adj ${s.stack}",
+    N.AdStackDepth: lambda s: f"adstack_depth ${s.stack}",
+    N.Store: lambda s: f"store {_at(s.buffer, s.index)}, %{s.value}",
+    N.Assert: lambda s: f"assert {s.kind} %{s.cond}, {_quote(s.message)} ({_ids(s.args)})",
+    N.Print: lambda s: "print " + ", ".join(f"%{p}" if isinstance(p, int) else _quote(p) for p in s.parts),
+    N.AdStackAlloca: _alloca,
+    N.AdStackPush: lambda s: f"adstack_push ${s.stack}, %{s.value}",
+    N.AdStackPop: lambda s: f"adstack_pop ${s.stack}",
+    N.AdStackAccAdjoint: lambda s: f"adstack_acc_adjoint ${s.stack}, %{s.value}",
+    N.Yield: lambda s: f"yield {_ids(s.values)}".rstrip(),
+    N.Break: lambda s: f"break {_ids(s.values)}".rstrip(),
+    N.Continue: lambda s: f"continue {_ids(s.values)}".rstrip(),
+}
+
+
+def _head(s: N.Stmt) -> tuple[tuple[str, ...], str]:
+    """For a statement with blocks: the line before each block, and what follows the last closing brace."""
+    if isinstance(s, N.If):
+        return (f"if %{s.cond} {{", "} else {"), _results(s.results)
+    if isinstance(s, N.For):
+        way = "reversed " if s.reverse else ""
+        head = f"for {way}{_param(s.index)} in %{s.begin}..%{s.end}{_carry(s.carried, s.inits)} {{"
+        return (head,), _results(s.results)
+    if isinstance(s, N.While):
+        return (f"while{_carry(s.carried, s.inits)} {{", "} do {"), _results(s.results)
+    if isinstance(s, N.AdStackGuard):
+        return ("adstack_guard {",), ""
+    assert isinstance(s, N.Offload)
+    return (f"offload {s.kind} bounds {{", f"}} do ({', '.join(_param(p) for p in s.indices)}) {{"), ""
+
+
+def _stmt(
+    s: N.Stmt,
+    depth: int,
+    lines: list[str],
+    spans: bool,
+    links: bool,
+    sink: list[tuple[str, N.Stmt | None]] | None = None,
+) -> None:
+    pad = "  " * depth
+
+    def put(text: str, owner: N.Stmt | None) -> None:
+        lines.append(pad + text)
+        if sink is not None:
+            sink.append((pad + text, owner))
+
+    tail = f"  !{s.span}" if spans and s.span is not None else ""
+    if links and s.adjoint_of != N.NO_ID:
+        tail += f"  ~%{s.adjoint_of}"
+    blocks = s.blocks()
+    if blocks:
+        heads, end = _head(s)
+        for n, (head, block) in enumerate(zip(heads, blocks, strict=True)):
+            put(head + (f" #{s.id}{tail}" if n == 0 else ""), s if n == 0 else None)
+            for inner in block:
+                _stmt(inner, depth + 1, lines, spans, links, sink)
+        put("}" + end, s if end else None)
+        return
+    text = _SIMPLE[type(s)](s)
+    if isinstance(s, N.Value):
+        name = f" '{s.name}'" if s.name else ""
+        put(f"%{s.id}: {s.type}{name} = {text}{tail}", s)
+    else:
+        put(f"{text}{tail}", s)

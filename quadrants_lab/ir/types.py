@@ -1,0 +1,92 @@
+"""Scalar types of the language: one immutable singleton a dtype, compared by identity."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DType:
+    """A scalar dtype.
+
+    ``kind`` is "b" (truth value), "i" (signed), "u" (unsigned) or "f" (floating point); ``bits`` its width.
+    ``nbytes`` is its size in a field or ndarray: u1 takes one byte there.
+    """
+
+    name: str
+    kind: str
+    bits: int
+    numpy: Any
+
+    @property
+    def nbytes(self) -> int:
+        return max(1, self.bits // 8)
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind == "f"
+
+    @property
+    def is_int(self) -> bool:
+        """Signed or unsigned integer; a truth value (u1) is not one."""
+        return self.kind in "iu"
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __reduce__(self) -> str:
+        return self.name  # singletons stay singletons through copy
+
+    def __call__(self, value: Any) -> Any:
+        """Outside kernels ``qd.f32(x)`` rounds a Python number to the dtype."""
+        return self.numpy(value)
+
+
+u1 = DType("u1", "b", 1, np.bool_)
+i8 = DType("i8", "i", 8, np.int8)
+i16 = DType("i16", "i", 16, np.int16)
+i32 = DType("i32", "i", 32, np.int32)
+i64 = DType("i64", "i", 64, np.int64)
+u8 = DType("u8", "u", 8, np.uint8)
+u16 = DType("u16", "u", 16, np.uint16)
+u32 = DType("u32", "u", 32, np.uint32)
+u64 = DType("u64", "u", 64, np.uint64)
+f16 = DType("f16", "f", 16, np.float16)
+f32 = DType("f32", "f", 32, np.float32)
+f64 = DType("f64", "f", 64, np.float64)
+
+DTYPES: dict[str, DType] = {t.name: t for t in (u1, i8, i16, i32, i64, u8, u16, u32, u64, f16, f32, f64)}
+
+
+def from_numpy(dtype: Any) -> DType | None:
+    """The dtype that a numpy dtype (or scalar type) stores, or None."""
+    return _BY_NUMPY.get(np.dtype(dtype))
+
+
+_BY_NUMPY: dict[Any, DType] = {np.dtype(t.numpy): t for t in DTYPES.values()}
+
+
+def promote(a: DType, b: DType) -> DType:
+    """The common type of two operands: float beats integer, the wider wins, at equal width the unsigned one.
+
+    u1 counts as the narrowest integer; two u1 operands meet at i32 because arithmetic on them is integer
+    arithmetic.
+    """
+    if a is b:
+        return i32 if a is u1 else a
+    if a.is_float or b.is_float:
+        if not b.is_float:
+            return a
+        if not a.is_float:
+            return b
+        return a if a.bits >= b.bits else b
+    if a is u1:
+        return b
+    if b is u1:
+        return a
+    if a.bits != b.bits:
+        return a if a.bits > b.bits else b
+    return a if a.kind == "u" else b

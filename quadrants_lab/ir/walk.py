@@ -1,0 +1,110 @@
+"""Ways through the IR that passes share: iteration, substitution, renaming, types of ids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+
+from quadrants_lab.ir.nodes import Block, For, If, Kernel, Offload, Param, Stmt, Value, While
+from quadrants_lab.ir.types import DType
+
+
+def walk(block: Block) -> Iterator[Stmt]:
+    """Every statement of the block and of the blocks in it, in program order, owners before what they own."""
+    for stmt in block:
+        yield stmt
+        for inner in stmt.blocks():
+            yield from walk(inner)
+
+
+def types_of(block: Block) -> dict[int, DType]:
+    """Dtype of every value defined in the block, at any depth."""
+    types: dict[int, DType] = {}
+    for stmt in walk(block):
+        types.update(stmt.defs())
+        for p in stmt.params():
+            types[p.id] = p.type
+    return types
+
+
+def uses(block: Block) -> dict[int, int]:
+    """How often each id is read in the block, at any depth."""
+    count: dict[int, int] = {}
+    for stmt in walk(block):
+        for i in stmt.operands():
+            count[i] = count.get(i, 0) + 1
+    return count
+
+
+def free_values(block: Block) -> set[int]:
+    """Ids that the block reads but does not define."""
+    read: set[int] = set()
+    defined: set[int] = set()
+    for stmt in walk(block):
+        read.update(stmt.operands())
+        defined.update(i for i, _ in stmt.defs())
+        defined.update(p.id for p in stmt.params())
+    return read - defined
+
+
+def map_blocks(stmt: Stmt, fn: Callable[[Block], Block]) -> Stmt:
+    """The statement with ``fn`` applied to each of its blocks; the same object when none changed."""
+    old = stmt.blocks()
+    if not old:
+        return stmt
+    new = tuple(fn(b) for b in old)
+    return stmt if all(a is b for a, b in zip(old, new, strict=True)) else stmt.with_blocks(new)
+
+
+def substitute(block: Block, ids: Mapping[int, int]) -> Block:
+    """The block with every read of a key of ``ids`` replaced by its value; unchanged parts by identity."""
+    if not ids:
+        return block
+
+    def one(stmt: Stmt) -> Stmt:
+        ops = stmt.operands()
+        if any(i in ids for i in ops):
+            stmt = stmt.with_operands(tuple(ids.get(i, i) for i in ops))
+        return map_blocks(stmt, lambda b: substitute(b, ids))
+
+    new = tuple(one(s) for s in block)
+    return block if all(a is b for a, b in zip(block, new, strict=True)) else new
+
+
+def rename(block: Block, fresh: Callable[[], int], ids: dict[int, int]) -> Block:
+    """A copy of the block in which every definition has a fresh id; ``ids`` maps old to new and is extended."""
+
+    def params(ps: tuple[Param, ...]) -> tuple[Param, ...]:
+        out = []
+        for p in ps:
+            ids[p.id] = fresh()
+            out.append(Param(ids[p.id], p.type, p.name))
+        return tuple(out)
+
+    out: list[Stmt] = []
+    for stmt in block:
+        old_id = stmt.id
+        stmt = stmt.with_operands(tuple(ids.get(i, i) for i in stmt.operands()))
+        if isinstance(stmt, For):
+            stmt = replace(stmt, index=params((stmt.index,))[0], carried=params(stmt.carried))
+        elif isinstance(stmt, While):
+            stmt = replace(stmt, carried=params(stmt.carried))
+        elif isinstance(stmt, Offload):
+            stmt = replace(stmt, indices=params(stmt.indices))
+        if stmt.blocks():
+            stmt = stmt.with_blocks(tuple(rename(b, fresh, ids) for b in stmt.blocks()))
+        if isinstance(stmt, (If, For, While)):
+            stmt = replace(stmt, results=params(stmt.results))
+        new_id = fresh()
+        if isinstance(stmt, Value):
+            ids[old_id] = new_id
+        out.append(replace(stmt, id=new_id))
+    return tuple(out)
+
+
+def map_offloads(kernel: Kernel, fn: Callable[[Offload], Offload]) -> Kernel:
+    """The kernel with ``fn`` applied to each task."""
+    body = tuple(fn(s) if isinstance(s, Offload) else s for s in kernel.body)
+    if all(a is b for a, b in zip(kernel.body, body, strict=True)):
+        return kernel
+    return replace(kernel, body=body)
