@@ -1,0 +1,407 @@
+"""The reference interpreter: runs IR statement by statement, in numpy scalars of each value's dtype.
+
+It is the meaning of the IR in its plainest form: the oracle of the differential tests and the replay behind
+the stepper. Tasks run one after the other, the iterations of a task in row-major order, so what races in a
+parallel task has one fixed outcome here. Any kernel will do: before or after any pass, with or without Break
+and Continue.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import numpy as np
+
+from quadrants_lab.errors import Label, QuadrantsAssertionError, QuadrantsRuntimeError
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.ir.prims import PRIMS
+from quadrants_lab.ir.source import Span
+from quadrants_lab.ir.types import DType, f32, f64
+
+Lane = tuple[int, ...]
+Observer = Callable[[N.Stmt, Any], None]
+
+
+class OutOfBounds(QuadrantsAssertionError, IndexError):
+    """A global access outside its buffer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An assert that did not hold: its filled-in message, its kind, its place and the iteration it met."""
+
+    message: str
+    kind: str
+    span: Span | None
+    lane: Lane
+
+
+@dataclass(slots=True)
+class Result:
+    """What a run leaves behind besides the arrays.
+
+    ``rets``: "ret" buffer name -> numpy scalar. ``prints``: the text of each Print. ``depth``: stack id ->
+    greatest number of slots it held at once, over all iterations. ``pushes``: stack id -> iteration -> number
+    of pushes. ``failure``: the first assert that did not hold; its iteration ended there. ``overflow``:
+    (stack id, iteration) that first exceeded its capacity; the reverse of each such iteration was skipped.
+    """
+
+    rets: dict[str, Any] = field(default_factory=dict)
+    prints: list[str] = field(default_factory=list)
+    depth: dict[int, int] = field(default_factory=dict)
+    pushes: dict[int, dict[Lane, int]] = field(default_factory=dict)
+    failure: Failure | None = None
+    overflow: tuple[int, Lane] | None = None
+
+
+def interpret(
+    kernel: N.Kernel,
+    args: Mapping[str, Any] | None = None,
+    arrays: Mapping[str, np.ndarray[Any, Any]] | None = None,
+    options: CompileOptions | None = None,
+    *,
+    caps: Mapping[int, int] | None = None,
+    observer: Observer | None = None,
+) -> Result:
+    """Runs ``kernel`` once; ``arrays`` (buffer name -> numpy array of its dtype) are changed in place.
+
+    ``caps`` gives stacks a capacity in slots by id; stacks without one are unlimited. Asserts of kind
+    "assert" are evaluated under ``options.debug`` only. Float results below the smallest normal number flush
+    to zero, and so do such operands, as on the devices.
+
+    ``observer(stmt, value)`` is called after every statement with what it defined or wrote (None where there
+    is nothing to tell, a tuple for the results of If, For and While), and at the start of each iteration of a
+    task with the tuple of its indices, of a For with its index, of a While with the tuple of its carried
+    values.
+
+    Raises `OutOfBounds` naming buffer, index and line; `QuadrantsRuntimeError` for a buffer that is missing
+    or of another dtype or rank, and for a pop of an empty adstack.
+    """
+    machine = _Machine(kernel, args or {}, arrays or {}, options or CompileOptions(), caps or {}, observer)
+    return machine.run()
+
+
+class _LaneEnds(Exception):
+    """Unwinds to the end of the running iteration."""
+
+
+class _Stack:
+    """Slots are [primal, adjoint]; beyond the capacity the counter runs on and writes stay in the last
+    slot."""
+
+    __slots__ = ("capacity", "count", "count_only", "slots", "type")
+
+    def __init__(self, type: DType, capacity: int | None, count_only: bool) -> None:
+        self.type = type
+        self.capacity = capacity
+        self.count_only = count_only
+        self.slots: list[list[Any]] = []
+        self.count = 0
+
+    def push(self, value: Any) -> None:
+        self.count += 1
+        if self.count_only or self.capacity == 0:
+            return
+        if self.capacity is not None and self.count > self.capacity:
+            self.slots[-1] = [value, self.type.numpy(0)]
+        else:
+            self.slots.append([value, self.type.numpy(0)])
+
+    def pop(self) -> None:
+        self.count -= 1
+        if len(self.slots) > self.count:
+            self.slots.pop()
+
+
+_Signal = tuple[type[N.Yield], tuple[Any, ...]]  # how a block ended, and with which values
+_END: _Signal = (N.Yield, ())
+
+_TINY: dict[Any, Any] = {t.numpy: np.finfo(t.numpy).tiny for t in (f32, f64)}
+_BITS_ONLY = frozenset({"neg", "abs", "select", "bitcast", "min", "max"})  # move bits: no flush
+
+
+def _flush(value: Any) -> Any:
+    tiny = _TINY.get(type(value))
+    return value * 0 if tiny is not None and value != 0 and -tiny < value < tiny else value
+
+
+_Handler = Callable[[Any], _Signal | None]
+
+
+class _Machine:
+    def __init__(
+        self,
+        kernel: N.Kernel,
+        args: Mapping[str, Any],
+        arrays: Mapping[str, np.ndarray[Any, Any]],
+        options: CompileOptions,
+        caps: Mapping[int, int],
+        observer: Observer | None,
+    ) -> None:
+        self.kernel = kernel
+        self.args = {a.name: a.type.numpy(args[a.name]) for a in kernel.args}
+        self.arrays = {b.name: _memory(b, arrays) for b in kernel.buffers.values()}
+        self.debug = options.debug
+        self.caps = caps
+        self.observer = observer
+        self.env: dict[int, Any] = {}
+        self.stacks: dict[int, _Stack] = {}
+        self.lane: Lane = ()
+        self.result = Result()
+        self.table: dict[type[N.Stmt], _Handler] = {
+            cls: getattr(self, f"_{name}") for cls, name in _HANDLERS.items()
+        }
+
+    def run(self) -> Result:
+        with np.errstate(all="ignore"), contextlib.suppress(_LaneEnds):
+            self.block(self.kernel.body)
+        for b in self.kernel.buffers.values():
+            if b.kind == "ret":
+                self.result.rets[b.name] = self.arrays[b.name][()]
+        return self.result
+
+    def block(self, block: N.Block) -> _Signal:
+        table = self.table
+        for stmt in block:
+            signal = table[type(stmt)](stmt)
+            if signal is not None:
+                return signal
+        return _END
+
+    def define(self, stmt: N.Value, value: Any) -> None:
+        self.env[stmt.id] = value
+        if self.observer is not None:
+            self.observer(stmt, value)
+
+    def tell(self, stmt: N.Stmt, value: Any = None) -> None:
+        if self.observer is not None:
+            self.observer(stmt, value)
+
+    def values(self, ids: tuple[int, ...]) -> tuple[Any, ...]:
+        env = self.env
+        return tuple([env[i] for i in ids])
+
+    def bind(self, params: tuple[N.Param, ...], values: tuple[Any, ...]) -> None:
+        for p, v in zip(params, values, strict=True):
+            self.env[p.id] = v
+
+    # --- values
+
+    def _const(self, s: N.Const) -> None:
+        self.define(s, s.type.numpy(s.value))
+
+    def _op(self, s: N.Op) -> None:
+        prim, env = s.prim, self.env
+        if prim in _BITS_ONLY:
+            value = PRIMS[prim].evaluate(s.type, *[env[i] for i in s.args])
+        else:
+            value = _flush(PRIMS[prim].evaluate(s.type, *[_flush(env[i]) for i in s.args]))
+        self.define(s, value)
+
+    def _arg(self, s: N.ArgLoad) -> None:
+        self.define(s, self.args[s.arg])
+
+    def _shape(self, s: N.ShapeOf) -> None:
+        self.define(s, s.type.numpy(self.array(s, s.buffer).shape[s.axis]))
+
+    def _random(self, s: N.Random) -> NoReturn:
+        raise QuadrantsRuntimeError("random draws are not interpreted", labels=(Label(s.span),))
+
+    # --- memory
+
+    def array(self, s: N.Stmt, buffer: str) -> np.ndarray[Any, Any]:
+        array: np.ndarray[Any, Any] | None = self.arrays[buffer]
+        if array is None:
+            raise QuadrantsRuntimeError(f"no array was given for buffer '{buffer}'", labels=(Label(s.span),))
+        return array
+
+    def cell(self, s: N.Load | N.Store | N.Atomic) -> tuple[np.ndarray[Any, Any], Lane]:
+        array = self.array(s, s.buffer)
+        env = self.env
+        index = tuple([int(env[i]) for i in s.index])
+        for k, extent in zip(index, array.shape, strict=True):
+            if not 0 <= k < extent:
+                where = ", ".join(map(str, index))
+                raise OutOfBounds(
+                    f"index [{where}] is outside '{s.buffer}' of shape {array.shape}", labels=(Label(s.span),)
+                )
+        return array, index
+
+    def _load(self, s: N.Load) -> None:
+        array, index = self.cell(s)
+        self.define(s, array[index])
+
+    def _store(self, s: N.Store) -> None:
+        array, index = self.cell(s)
+        array[index] = self.env[s.value]
+        self.tell(s, self.env[s.value])
+
+    def _atomic(self, s: N.Atomic) -> None:
+        array, index = self.cell(s)
+        old, value = array[index], self.env[s.value]
+        if s.op != "exchange":
+            value = PRIMS[s.op].evaluate(s.type, _flush(old), _flush(value))
+            value = value if s.op in _BITS_ONLY else _flush(value)
+        array[index] = value
+        self.define(s, old)
+
+    # --- effects
+
+    def _assert(self, s: N.Assert) -> None:
+        holds = bool(self.env[s.cond]) or (s.kind == "assert" and not self.debug)
+        self.tell(s, holds)
+        if not holds:
+            if self.result.failure is None:
+                message = s.message.format(*self.values(s.args))
+                self.result.failure = Failure(message, s.kind, s.span, self.lane)
+            raise _LaneEnds
+
+    def _print(self, s: N.Print) -> None:
+        text = "".join(p if isinstance(p, str) else _shown(self.env[p]) for p in s.parts)
+        self.result.prints.append(text)
+        self.tell(s, text)
+
+    # --- adstacks
+
+    def _alloca(self, s: N.AdStackAlloca) -> None:
+        self.stacks[s.id] = _Stack(s.type, self.caps.get(s.id), s.count_only)
+        self.result.depth.setdefault(s.id, 0)
+        self.result.pushes.setdefault(s.id, {})[self.lane] = 0
+        self.tell(s)
+
+    def _push(self, s: N.AdStackPush) -> None:
+        stack, value = self.stacks[s.stack], self.env[s.value]
+        stack.push(value)
+        result = self.result
+        result.pushes[s.stack][self.lane] += 1
+        if stack.count > result.depth[s.stack]:
+            result.depth[s.stack] = stack.count
+        self.tell(s, value)
+
+    def held(self, s: Any) -> _Stack:
+        """The stack that the statement reads, which must hold something."""
+        stack = self.stacks[s.stack]
+        if stack.count <= 0:
+            raise QuadrantsRuntimeError(f"adstack {s.stack} is empty at %{s.id}", labels=(Label(s.span),))
+        return stack
+
+    def _pop(self, s: N.AdStackPop) -> None:
+        stack = self.held(s)
+        value = stack.slots[-1][0] if stack.slots else None
+        stack.pop()
+        self.tell(s, value)
+
+    def _load_top(self, s: N.AdStackLoadTop) -> None:
+        self.define(s, self.held(s).slots[-1][0])
+
+    def _load_top_adj(self, s: N.AdStackLoadTopAdj) -> None:
+        self.define(s, self.held(s).slots[-1][1])
+
+    def _acc_adjoint(self, s: N.AdStackAccAdjoint) -> None:
+        slot = self.held(s).slots[-1]
+        slot[1] = _flush(slot[1] + self.env[s.value])
+        self.tell(s, slot[1])
+
+    def _depth(self, s: N.AdStackDepth) -> None:
+        self.define(s, s.type.numpy(self.stacks[s.stack].count))
+
+    def _guard(self, s: N.AdStackGuard) -> None:
+        over = [i for i, k in self.stacks.items() if k.capacity is not None and k.count > k.capacity]
+        if not over:
+            self.block(s.body)
+        elif self.result.overflow is None:
+            self.result.overflow = (over[0], self.lane)
+        self.tell(s, not over)
+
+    # --- control flow
+
+    def _end(self, s: N.Yield) -> _Signal:
+        values = self.values(s.values)
+        self.tell(s, values)
+        return type(s), values
+
+    def _if(self, s: N.If) -> _Signal | None:
+        how, values = self.block(s.then if self.env[s.cond] else s.orelse)
+        if how is not N.Yield:
+            return how, values
+        self.bind(s.results, values)
+        self.tell(s, values)
+        return None
+
+    def _for(self, s: N.For) -> None:
+        order = range(int(self.env[s.begin]), int(self.env[s.end]))
+        values = self.values(s.inits)
+        for k in reversed(order) if s.reverse else order:
+            self.env[s.index.id] = index = s.index.type.numpy(k)
+            self.bind(s.carried, values)
+            self.tell(s, index)
+            how, values = self.block(s.body)
+            if how is N.Break:
+                break
+        self.bind(s.results, values)
+        self.tell(s, values)
+
+    def _while(self, s: N.While) -> None:
+        values = self.values(s.inits)
+        while True:
+            self.bind(s.carried, values)
+            self.tell(s, values)
+            if not self.block(s.cond)[1][0]:
+                break
+            how, values = self.block(s.body)
+            if how is N.Break:
+                break
+        self.bind(s.results, values)
+        self.tell(s, values)
+
+    def _offload(self, s: N.Offload) -> None:
+        bounds = [int(v) for v in self.block(s.bounds)[1]]
+        axes = len(s.indices)
+        outer, stacks = self.lane, self.stacks
+        for lane in itertools.product(*map(range, bounds[:axes], bounds[axes:])):
+            self.lane, self.stacks = lane, {}
+            self.bind(s.indices, tuple(p.type.numpy(i) for p, i in zip(s.indices, lane, strict=True)))
+            self.tell(s, lane)
+            try:
+                self.block(s.body)
+            except _LaneEnds:
+                continue
+        self.lane, self.stacks = outer, stacks
+
+
+_HANDLERS: dict[type[N.Stmt], str] = {
+    N.Const: "const", N.Op: "op", N.ArgLoad: "arg", N.ShapeOf: "shape", N.Random: "random",
+    N.Load: "load", N.Store: "store", N.Atomic: "atomic", N.Assert: "assert", N.Print: "print",
+    N.AdStackAlloca: "alloca", N.AdStackPush: "push", N.AdStackPop: "pop", N.AdStackLoadTop: "load_top",
+    N.AdStackLoadTopAdj: "load_top_adj", N.AdStackAccAdjoint: "acc_adjoint", N.AdStackDepth: "depth",
+    N.AdStackGuard: "guard", N.Yield: "end", N.Break: "end", N.Continue: "end", N.If: "if", N.For: "for",
+    N.While: "while", N.Offload: "offload",
+}  # fmt: skip
+
+
+def _memory(buffer: N.Buffer, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Any:
+    """The array behind a buffer: fresh zeros for temporaries and returns, None where the caller gave none."""
+    if buffer.kind in ("temp", "ret"):
+        return np.zeros((), buffer.dtype.numpy)
+    array = arrays.get(buffer.name)
+    if array is None:
+        return None
+    if array.dtype != np.dtype(buffer.dtype.numpy) or array.ndim != buffer.ndim:
+        raise QuadrantsRuntimeError(
+            f"buffer '{buffer.name}' is {buffer.dtype} with {buffer.ndim} axes, "
+            f"the array given for it is {array.dtype} with {array.ndim}"
+        )
+    if buffer.shape is not None and array.shape != buffer.shape:
+        raise QuadrantsRuntimeError(
+            f"buffer '{buffer.name}' has shape {buffer.shape}, the array given for it {array.shape}"
+        )
+    return array
+
+
+def _shown(value: Any) -> str:
+    return str(value.item())
