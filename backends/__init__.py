@@ -1,0 +1,4 @@
+"""One folder a device, and the emitters that devices share."""
+
+if not __name__.startswith("quadrants_lab."):
+    raise ImportError("this folder is the package quadrants_lab.backends: import it by that name")

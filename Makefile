@@ -1,0 +1,53 @@
+# The two commands are `make demo` and `make test`; each makes its own environment in .venv first (scripts/setup.sh).
+PY := .venv/bin/python
+PEER := .venv-peer/bin/python
+JOBS ?= auto
+ARGS ?=
+
+.PHONY: help demo test lab lint bench nightly setup clean
+help:
+	@echo "make demo     run the first notebook without a browser, check its gradients, write the inspector as HTML"
+	@echo "make test     the test suite            (JOBS=2, ARGS='-k name')"
+	@echo "make lab      JupyterLab on notebooks/"
+	@echo "make lint     ruff, mypy --strict"
+	@echo "make bench    race the pip package quadrants on the same kernels   (ARGS='--quick --only launch')"
+	@echo "make nightly  the long tests: more random kernels, slow cases"
+
+setup:
+	@rm -f $${TMPDIR:-/tmp}/quadrants-lab-apt-failed-$$(id -u)
+	@scripts/setup.sh test
+
+demo:
+	@scripts/setup.sh demo
+	@$(PY) scripts/demo.py $(ARGS)
+
+test:
+	@scripts/setup.sh test
+	@$(PY) -m pytest -q -n $(JOBS) $(ARGS)
+
+lab:
+	@scripts/setup.sh demo
+	@cd notebooks && ../$(PY) -m jupyterlab $(ARGS)
+
+lint:
+	@scripts/setup.sh test
+	@$(PY) -m ruff check .
+	@$(PY) -m mypy
+
+bench: $(PEER)
+	@scripts/setup.sh demo
+	@$(PY) -m benchmarks $(ARGS)
+
+nightly:
+	@scripts/setup.sh test
+	@QL_NIGHTLY=1 $(PY) -m pytest -q -n $(JOBS) $(ARGS)
+
+# The peer lives in an environment of its own; its compiled library need not share a process with ours.
+$(PEER):
+	@scripts/setup.sh demo
+	@echo "bench: pip install quadrants==1.3.3 into .venv-peer"
+	@$(PY) -m venv .venv-peer
+	@$(PEER) -m pip install -q --disable-pip-version-check quadrants==1.3.3 || { rm -rf .venv-peer; exit 1; }
+
+clean:
+	rm -rf .venv .venv-peer build dist out *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# usage: setup.sh demo|test
+# Makes ./.venv with everything that `make demo` or `make test` needs, and the system packages where apt and root are
+# at hand; else says in one line what is missing and what that costs. A second run does nothing that is done already.
+# Environment: PYTHON (interpreter to build the venv with), QL_NO_APT=1 (leave system packages alone).
+set -eu
+cd "$(dirname "$0")/.."
+profile=${1:-test}
+venv=.venv
+
+say() { printf '%s\n' "setup: $*"; }
+
+# --- system packages: name | needed by | apt packages | brew packages | what its absence costs -----------------------
+have() { command -v "$1" >/dev/null 2>&1; }
+probe_dot() { have dot; }
+probe_spirv() { have spirv-val; }
+probe_chromium() {
+    have chromium || have chromium-browser || have google-chrome ||
+        [ -x "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome" ] ||
+        [ -x /Applications/Chromium.app/Contents/MacOS/Chromium ]
+}
+probe_vulkan() {
+    if [ "$(uname)" = Darwin ]; then
+        [ -e /opt/homebrew/lib/libvulkan.dylib ] || [ -e /usr/local/lib/libvulkan.dylib ]
+    else
+        (PATH=$PATH:/sbin:/usr/sbin; ldconfig -p 2>/dev/null | grep -q libvulkan.so.1) &&
+            ls /usr/share/vulkan/icd.d/*.json /etc/vulkan/icd.d/*.json >/dev/null 2>&1
+    fi
+}
+packages='dot|demo test|graphviz|graphviz|graphs are laid out by the slower built-in layout
+spirv|test|spirv-tools|spirv-tools|SPIR-V is made but not validated
+vulkan|test|mesa-vulkan-drivers libvulkan1|molten-vk vulkan-loader|kernels do not run on Vulkan, its code is still shown
+chromium|test|chromium fonts-dejavu-core|--cask chromium|the notebook is not driven in a real browser'
+
+apt_usable() { have apt-get && [ "$(id -u)" = 0 ] && [ -z "${QL_NO_APT:-}" ]; }
+apt_install() {
+    # One failed attempt is remembered until `make setup` asks again: an offline machine must not wait each time.
+    mark=${TMPDIR:-/tmp}/quadrants-lab-apt-failed-$(id -u)
+    if [ -e "$mark" ] && [ -z "$(find "$mark" -mmin +60)" ]; then return 1; fi
+    say "apt-get install $*"
+    # shellcheck disable=SC2068
+    if apt-get update -qq </dev/null >/dev/null 2>&1 &&
+        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $@ </dev/null >/dev/null 2>&1
+    then rm -f "$mark"; else : >"$mark"; return 1; fi
+}
+
+missing() { # prints the rows of `packages` that this profile needs and this machine lacks
+    printf '%s\n' "$packages" | while IFS='|' read -r name by apt brew cost; do
+        case " $by " in *" $profile "*) ;; *) continue ;; esac
+        "probe_$name" || printf '%s\n' "$name|$apt|$brew|$cost"
+    done
+}
+
+rows=$(missing)
+if [ -n "$rows" ] && apt_usable; then
+    apt_install $(printf '%s\n' "$rows" | cut -d'|' -f2) || true
+    rows=$(missing)
+fi
+if [ -n "$rows" ]; then
+    printf '%s\n' "$rows" | while IFS='|' read -r name apt brew cost; do
+        if [ "$(uname)" = Darwin ]; then how="brew install $brew"; else how="apt install $apt"; fi
+        say "missing: $name ($how); without it $cost"
+    done
+fi
+
+# --- Python and its packages ----------------------------------------------------------------------------------------
+case $profile in demo) extras=notebook ;; *) extras=dev,vulkan ;; esac
+if [ "$(uname)" = Darwin ]; then extras=$extras,metal; fi
+stamp=$venv/.stamp-$profile
+key=$(cat pyproject.toml scripts/setup.sh | cksum)@$PWD
+if [ -e "$stamp" ] && [ "$(cat "$stamp")" = "$key" ] && [ -x $venv/bin/python ]; then exit 0; fi
+
+fits() { "$1" -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' >/dev/null 2>&1; }
+if ! fits $venv/bin/python; then
+    python=
+    for candidate in ${PYTHON:-} python3 python3.13 python3.12 python3.11 python3.10; do
+        if fits "$candidate"; then python=$candidate; break; fi
+    done
+    if [ -z "$python" ] && apt_usable && apt_install python3 python3-venv && fits python3; then python=python3; fi
+    if [ -z "$python" ]; then
+        say "missing: Python 3.10 to 3.13; set PYTHON=/path/to/python3. Nothing runs without it"
+        exit 1
+    fi
+    if ! "$python" -c 'import venv, ensurepip' >/dev/null 2>&1; then
+        minor=$("$python" -c 'import sys; print("3.%d" % sys.version_info[1])')
+        if ! { apt_usable && apt_install "python$minor-venv"; }; then
+            say "missing: Python's venv module (apt install python$minor-venv). Nothing runs without it"
+            exit 1
+        fi
+    fi
+    say "virtual environment in $venv with $("$python" --version)"
+    rm -rf $venv
+    "$python" -m venv $venv
+fi
+say "pip install .[$extras] into $venv (the first time takes a minute or two)"
+PIP_DISABLE_PIP_VERSION_CHECK=1 $venv/bin/python -m pip install -q --upgrade 'pip>=23.2' 'setuptools>=77' </dev/null ||
+    say "pip could not be upgraded; going on with $($venv/bin/python -m pip --version)"
+PIP_DISABLE_PIP_VERSION_CHECK=1 $venv/bin/python -m pip install -q -e ".[$extras]" </dev/null
+printf '%s' "$key" >"$stamp"

@@ -1,0 +1,80 @@
+"""What all tests share: system packages and the peer by marker, golden files, hypothesis profiles."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+ROOT = Path(__file__).resolve().parent.parent
+
+settings.register_profile("default", deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
+settings.register_profile("nightly", parent=settings.get_profile("default"), max_examples=1000)
+settings.load_profile("nightly" if os.environ.get("QL_NIGHTLY") else "default")
+
+
+def _any_program(*names: str) -> Callable[[], bool]:
+    return lambda: any(shutil.which(name) for name in names)
+
+
+def _vulkan_icd() -> bool:
+    return any(Path(d).glob("*.json") for d in ("/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d") if Path(d).is_dir())
+
+
+SYSTEM: dict[str, Callable[[], bool]] = {
+    "dot": _any_program("dot"),
+    "spirv-val": _any_program("spirv-val"),
+    "chromium": _any_program("chromium", "chromium-browser", "google-chrome"),
+    "vulkan": _vulkan_icd,
+}
+
+
+@cache
+def peer_python() -> str:
+    """The interpreter that can import the peer: QL_PEER_PYTHON, else .venv-peer, else this one; "" when none can."""
+    here = sys.executable if importlib.util.find_spec("quadrants") else ""
+    for path in (os.environ.get("QL_PEER_PYTHON", ""), str(ROOT / ".venv-peer" / "bin" / "python"), here):
+        if path and Path(path).exists():
+            probe = [path, "-c", "import importlib.util as u, sys; sys.exit(u.find_spec('quadrants') is None)"]
+            if subprocess.run(probe, stdin=subprocess.DEVNULL).returncode == 0:
+                return path
+    return ""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="rewrite the expected output of golden tests")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for mark in item.iter_markers("needs"):
+        for name in mark.args:
+            if not SYSTEM[name]():
+                if os.environ.get("QL_REQUIRE_ALL"):
+                    pytest.fail(f"system package missing: {name}", pytrace=False)
+                pytest.skip(f"system package missing: {name}")
+    if item.get_closest_marker("peer") and not peer_python():
+        pytest.skip("the peer (pip package quadrants) is not installed")
+    if item.get_closest_marker("slow") and not os.environ.get("QL_NIGHTLY"):
+        pytest.skip("slow: runs in `make nightly`")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
+    """``golden(path, text)``: the file at ``path`` holds exactly ``text``; rewritten under --update-golden."""
+
+    def check(path: Path, text: str) -> None:
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        assert path.exists(), f"{path} is missing: run pytest --update-golden and read what it writes"
+        assert text == path.read_text()
+
+    return check
