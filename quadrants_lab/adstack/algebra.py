@@ -1,0 +1,107 @@
+"""Constructors of SizeExpr that simplify as they build: constants folded, neutral elements gone."""
+
+from __future__ import annotations
+
+from quadrants_lab.ir import sizeexpr as S
+
+INT64_MAX = (1 << 63) - 1
+ZERO, ONE = S.SizeConst(0), S.SizeConst(1)
+
+
+def saturate(x: int) -> int:
+    """Into the signed 64-bit range."""
+    return max(-INT64_MAX - 1, min(INT64_MAX, x))
+
+
+def fold(op: str, a: int, b: int) -> int:
+    """The value of ``a op b``; division by zero is 0, as in kernels."""
+    match op:
+        case "add":
+            return saturate(a + b)
+        case "sub":
+            return saturate(a - b)
+        case "mul":
+            return saturate(a * b)
+        case "floordiv":
+            return a // b if b else 0
+        case "mod":
+            return a % b if b else 0
+        case "min":
+            return min(a, b)
+    assert op == "max", op
+    return max(a, b)
+
+
+def binary(op: str, a: S.SizeExpr, b: S.SizeExpr) -> S.SizeExpr:
+    """``a op b``, simplified."""
+    if isinstance(a, S.SizeConst) and isinstance(b, S.SizeConst):
+        return S.SizeConst(fold(op, a.value, b.value))
+    if op in ("add", "mul", "min", "max") and isinstance(a, S.SizeConst):
+        a, b = b, a  # constants to the right
+    if (op in ("add", "sub") and b == ZERO) or (op in ("mul", "floordiv") and b == ONE):
+        return a
+    if op == "mul" and b == ZERO:
+        return ZERO
+    if op == "sub" and a == b:
+        return ZERO
+    if op in ("min", "max") and a == b:
+        return a
+    if op == "max" and b == ZERO and never_negative(a):
+        return a
+    if op == "add" and isinstance(b, S.SizeConst) and isinstance(a, S.SizeOp) and a.op == "add" \
+            and isinstance(a.b, S.SizeConst):
+        return binary("add", a.a, S.SizeConst(saturate(a.b.value + b.value)))
+    return S.SizeOp(op, a, b)
+
+
+def add(a: S.SizeExpr, b: S.SizeExpr) -> S.SizeExpr:
+    return binary("add", a, b)
+
+
+def maximum(a: S.SizeExpr, b: S.SizeExpr) -> S.SizeExpr:
+    return binary("max", a, b)
+
+
+def never_negative(e: S.SizeExpr) -> bool:
+    """Whether the value is certainly at least 0."""
+    match e:
+        case S.SizeConst(value):
+            return value >= 0
+        case S.SizeShape() | S.SizeCounted():
+            return True
+        case S.SizeOp("max", a, b):
+            return never_negative(a) or never_negative(b)
+        case S.SizeOp("add" | "mul" | "min" | "floordiv", a, b):
+            return never_negative(a) and never_negative(b)
+        case S.SizeRange(body=body):
+            return never_negative(body)
+    return False
+
+
+def trips(begin: S.SizeExpr, end: S.SizeExpr) -> S.SizeExpr:
+    """How often a loop from begin to end runs."""
+    return maximum(binary("sub", end, begin), ZERO)
+
+
+def over_range(op: str, var: S.SizeVar, begin: S.SizeExpr, end: S.SizeExpr, body: S.SizeExpr) -> S.SizeExpr:
+    """Sum or maximum of ``body`` over the range; a body that does not read the variable needs no range.
+
+    (The maximum over an empty range would be 0, but then nothing runs and a larger capacity does no harm.)
+    """
+    if body == ZERO:
+        return ZERO
+    if not reads_variable(body, var):
+        return body if op == "max" else binary("mul", trips(begin, end), body)
+    return S.SizeRange(op, var, begin, end, body)
+
+
+def reads_variable(e: S.SizeExpr, var: S.SizeVar) -> bool:
+    return e == var or any(reads_variable(c, var) for c in e.children())
+
+
+def subexpressions(e: S.SizeExpr) -> list[S.SizeExpr]:
+    """The expression and all its parts, outermost first."""
+    out = [e]
+    for c in e.children():
+        out += subexpressions(c)
+    return out

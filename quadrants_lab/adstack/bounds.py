@@ -1,0 +1,64 @@
+"""IR values as SizeExpr: loop bounds that can be evaluated on the host before a launch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from quadrants_lab.adstack.algebra import binary
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir import sizeexpr as S
+from quadrants_lab.ir.walk import walk
+
+_OPS = ("add", "sub", "mul", "floordiv", "mod", "min", "max")
+
+
+class Symbols:
+    """Turns values of one task (and of its bounds) into SizeExpr.
+
+    Memory that the reverse reads is not written by it, so a load of an integer field or ndarray has the same value
+    on the host before the launch. Launch temporaries exist only on the device.
+    """
+
+    def __init__(self, task: N.Offload, buffers: Mapping[str, N.Buffer]) -> None:
+        self.buffers = buffers
+        self.defs: dict[int, N.Stmt] = {}
+        self.vars: dict[int, S.SizeVar] = {}
+        for stmt in walk((*task.bounds, *task.body)):
+            if isinstance(stmt, N.Value):
+                self.defs[stmt.id] = stmt
+            elif isinstance(stmt, N.For):
+                self._variable(stmt.index)
+        for p in task.indices:
+            self._variable(p)
+
+    def _variable(self, p: N.Param) -> None:
+        self.vars[p.id] = S.SizeVar(p.id, p.name if p.name.isidentifier() else "k")
+
+    def size(self, v: int) -> S.SizeExpr | None:
+        """The value as SizeExpr, or None where it is known only on the device."""
+        if v in self.vars:
+            return self.vars[v]
+        match self.defs.get(v):
+            case N.Const(value=value, type=t) if not t.is_float:
+                return S.SizeConst(int(value))
+            case N.ArgLoad(arg=arg, type=t) if t.is_int:
+                return S.SizeArg(arg)
+            case N.ShapeOf(buffer=buffer, axis=axis):
+                return S.SizeShape(buffer, axis)
+            case N.Op(prim="cast", args=(inner,), type=t) if t.is_int and t.bits >= 32:
+                source = self.defs.get(inner)
+                whole = inner in self.vars or (isinstance(source, N.Value) and source.type.is_int)
+                return self.size(inner) if whole else None
+            case N.Op(prim="neg", args=(inner,), type=t) if t.is_int:
+                e = self.size(inner)
+                return None if e is None else binary("sub", S.SizeConst(0), e)
+            case N.Op(prim=prim, args=args, type=t) if prim in _OPS and t.is_int:
+                a, b = self.size(args[0]), self.size(args[1])
+                return None if a is None or b is None else binary(prim, a, b)
+            case N.Load(buffer=buffer, index=index, type=t) if t.is_int:
+                if self.buffers[buffer].kind not in ("field", "ndarray"):
+                    return None
+                at = tuple(self.size(i) for i in index)
+                known = tuple(i for i in at if i is not None)
+                return S.SizeLoad(buffer, known) if len(known) == len(at) else None
+        return None

@@ -1,0 +1,161 @@
+"""Evaluates a SizeExpr against the live data of one launch.
+
+Scalars are Python integers; under a range the variable is a numpy vector, so a maximum over a field is one vector
+operation. Arithmetic saturates at 64 bits. Loads outside a buffer give 0 and never touch memory: an iteration whose
+bound lies outside cannot run it (a condition keeps it out), so it needs no slots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from quadrants_lab.adstack.algebra import INT64_MAX, fold, reads_variable, subexpressions
+from quadrants_lab.ir import sizeexpr as S
+
+Ints = npt.NDArray[np.int64]
+Number = int | Ints
+_CHUNK = 1 << 16  # elements of a range that are looked at together
+
+
+class Live(Protocol):
+    """What a launch knows: its scalar arguments, the shapes of its ndarrays, and the data of its buffers."""
+
+    def arg(self, name: str) -> int: ...
+    def shape(self, buffer: str, axis: int) -> int: ...
+    def array(self, buffer: str) -> npt.NDArray[Any]: ...
+
+
+def evaluate(e: S.SizeExpr, live: Live, counted: Mapping[int, int] | None = None) -> int:
+    """The value (at least 0). ``counted`` holds the counting slice's results by stack id."""
+    return max(0, int(_Evaluator(live, counted or {}).value(e, {})))
+
+
+def reads(e: S.SizeExpr) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+    """(scalar arguments, buffers whose shape, buffers whose data) that the value depends on."""
+    parts = subexpressions(e)
+    return (
+        frozenset(p.arg for p in parts if isinstance(p, S.SizeArg)),
+        frozenset(p.buffer for p in parts if isinstance(p, S.SizeShape)),
+        frozenset(p.buffer for p in parts if isinstance(p, S.SizeLoad)),
+    )
+
+
+def values_of_parts(e: S.SizeExpr, live: Live, counted: Mapping[int, int] | None = None) -> dict[int, int]:
+    """For the view: the value of each part that has one of its own (reads no loop variable), by position in
+    `algebra.subexpressions`."""
+    ev = _Evaluator(live, counted or {})
+    out: dict[int, int] = {}
+    for n, part in enumerate(subexpressions(e)):
+        inner = {p.var.id for p in subexpressions(part) if isinstance(p, S.SizeRange)}
+        free = {p.id for p in subexpressions(part) if isinstance(p, S.SizeVar)} - inner
+        if not free:
+            out[n] = int(ev.value(part, {}))
+    return out
+
+
+class _Evaluator:
+    def __init__(self, live: Live, counted: Mapping[int, int]) -> None:
+        self.live = live
+        self.counted = counted
+
+    def value(self, e: S.SizeExpr, env: Mapping[int, Number]) -> Number:
+        match e:
+            case S.SizeConst(value):
+                return value
+            case S.SizeArg(arg):
+                return int(self.live.arg(arg))
+            case S.SizeShape(buffer, axis):
+                return int(self.live.shape(buffer, axis))
+            case S.SizeVar(id, _):
+                return env[id]
+            case S.SizeCounted(stack):
+                return self.counted[stack]
+            case S.SizeLoad(buffer, index):
+                return _load(self.live.array(buffer), [self.value(i, env) for i in index])
+            case S.SizeOp(op, a, b):
+                return _apply(op, self.value(a, env), self.value(b, env))
+            case S.SizeRange():
+                return self.over_range(e, env)
+        raise TypeError(f"not a SizeExpr: {e!r}")
+
+    def over_range(self, e: S.SizeRange, env: Mapping[int, Number]) -> Number:
+        """Reduces over a new last axis, in chunks; where the bounds vary with outer variables the range goes over
+        all of them and what lies outside counts as 0."""
+        begin, end = self.value(e.begin, env), self.value(e.end, env)
+        low, high = int(np.min(begin)), int(np.max(end))
+        closed = _closed_form(e, begin, end)
+        if closed is not None:
+            return closed
+        wide = {k: v[..., None] if isinstance(v, np.ndarray) else v for k, v in env.items()}
+        outer = int(np.max([np.size(v) for v in env.values()], initial=1))
+        step = max(1, _CHUNK // outer)
+        total: Number = 0
+        for at in range(low, high, step):
+            k = np.arange(at, min(high, at + step), dtype=np.int64)
+            inner = self.value(e.body, {**wide, e.var.id: k})
+            inside = (k >= _last_axis(begin)) & (k < _last_axis(end))
+            body = np.where(inside, inner, 0)
+            part = _sum(body) if e.op == "sum" else body.max(axis=-1, initial=0)
+            part = part if part.ndim else int(part)
+            total = _apply("add" if e.op == "sum" else "max", total, part)
+        return total
+
+
+def _closed_form(e: S.SizeRange, begin: Number, end: Number) -> Number | None:
+    """The range of the variable itself: a triangular nest costs no loop."""
+    if e.body != e.var or e.op != "sum" or not isinstance(begin, int) or not isinstance(end, int):
+        return None
+    n = max(0, end - begin)
+    return min(INT64_MAX, n * (begin + end - 1) // 2)
+
+
+def _last_axis(x: Number) -> Number:
+    return x[..., None] if isinstance(x, np.ndarray) else x
+
+
+def _sum(body: Ints) -> Ints:
+    """Along the last axis, saturating."""
+    rough = body.astype(np.float64).sum(axis=-1)
+    exact: Ints = np.where(np.abs(rough) < 9e18, body.sum(axis=-1, dtype=np.int64), INT64_MAX)
+    return exact
+
+
+def _load(array: npt.NDArray[Any], index: list[Number]) -> Number:
+    if not index:
+        return int(array[()])
+    if all(isinstance(i, int) for i in index):
+        inside = all(0 <= i < n for i, n in zip(index, array.shape, strict=True))
+        return int(array[tuple(index)]) if inside else 0
+    cells = np.broadcast_arrays(*(np.asarray(i, np.int64) for i in index))
+    ok = np.ones(cells[0].shape, bool)
+    for i, n in zip(cells, array.shape, strict=True):
+        ok &= (i >= 0) & (i < n)
+    if array.size == 0:
+        return np.zeros(cells[0].shape, np.int64)
+    safe = tuple(np.where(ok, i, 0) for i in cells)
+    return np.where(ok, array[safe].astype(np.int64), 0)
+
+
+_VECTOR = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "min": np.minimum, "max": np.maximum,
+}
+
+
+def _apply(op: str, a: Number, b: Number) -> Number:
+    if isinstance(a, int) and isinstance(b, int):
+        return fold(op, a, b)
+    x, y = np.asarray(a, np.int64), np.asarray(b, np.int64)
+    if op in ("floordiv", "mod"):
+        safe = np.where(y == 0, 1, y)
+        out: Ints = np.where(y == 0, 0, x // safe if op == "floordiv" else x % safe)
+        return out
+    with np.errstate(over="ignore"):
+        exact: Ints = _VECTOR[op](x, y)
+        if op in ("add", "sub", "mul"):
+            rough = _VECTOR[op](x.astype(np.float64), y.astype(np.float64))
+            exact = np.where(np.abs(rough) < 9e18, exact, np.where(rough > 0, INT64_MAX, -INT64_MAX - 1))
+    return exact

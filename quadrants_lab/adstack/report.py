@@ -1,0 +1,58 @@
+"""The launch report: one row a stack."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir import sizeexpr as S
+from quadrants_lab.ir.sizetext import print_size
+from quadrants_lab.adstack.algebra import subexpressions
+
+
+@dataclass(frozen=True, slots=True)
+class StackRow:
+    """``depth``: slots a lane in this launch; ``how``: how it was found; ``bytes_per_lane``: what one iteration in
+    flight takes; ``reason``: the use that made the stack necessary."""
+
+    stack: int
+    name: str
+    line: int
+    dtype: str
+    depth: int
+    how: str
+    size: str
+    bytes_per_lane: int
+    reason: str
+
+
+def stack_allocas(kernel: N.Kernel) -> list[N.AdStackAlloca]:
+    """The kernel's stacks in the order of its tasks: the order in which capacities are handed to a device."""
+    return [
+        s for task in kernel.body if isinstance(task, N.Offload) for s in task.body if isinstance(s, N.AdStackAlloca)
+    ]
+
+
+def report(kernel: N.Kernel, depths: Sequence[int], forced: bool = False) -> list[StackRow]:
+    """Rows for a sized reverse kernel; ``depths`` in the order of `stack_allocas`."""
+    rows = []
+    for s, depth in zip(stack_allocas(kernel), depths, strict=True):
+        assert s.size is not None
+        rows.append(
+            StackRow(
+                s.id, s.name or f"%{s.primal}", s.span.line if s.span else 0, s.type.name, depth,
+                "forced by ad_stack_size" if forced else how_found(s.size), print_size(s.size),
+                depth * s.type.nbytes, s.reason,
+            )
+        )
+    return rows
+
+
+def how_found(size: S.SizeExpr) -> str:
+    """In words: at compile time, before the launch, or by the counting slice."""
+    if isinstance(size, S.SizeConst):
+        return "known at compile time"
+    if any(isinstance(p, S.SizeCounted) for p in subexpressions(size)):
+        return "counted by the counting slice"
+    return "evaluated before the launch"

@@ -1,0 +1,117 @@
+"""`determine_ad_stack_size`: the greatest depth of every adstack as a SizeExpr.
+
+A dynamic program over the condensation of the task's control flow graph: along a path depths add, where paths meet
+the greater one stays, a counted loop multiplies by its trips (or sums over its range, where the trips of an inner
+loop vary with it), a loop that is not counted leaves the stack to the counting slice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from quadrants_lab.adstack.algebra import ZERO, add, maximum, over_range, reads_variable, subexpressions
+from quadrants_lab.adstack.bounds import Symbols
+from quadrants_lab.adstack.cfg import Cfg, build_cfg
+from quadrants_lab.adstack.scc import Component, Dag, condense
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir import sizeexpr as S
+from quadrants_lab.ir.walk import map_offloads
+
+
+def determine_ad_stack_size(kernel: N.Kernel) -> N.Kernel:
+    """Guarantees that every AdStackAlloca has its ``size``: never less than the depth that any iteration of the
+    task reaches, and equal to it where no push lies under a condition that depends on data."""
+    return map_offloads(kernel, lambda task: _size_task(kernel, task))
+
+
+def _size_task(kernel: N.Kernel, task: N.Offload) -> N.Offload:
+    if not any(isinstance(s, N.AdStackAlloca) for s in task.body):
+        return task
+    cfg = build_cfg(task)
+    dag = condense(cfg)
+    symbols = Symbols(task, kernel.buffers)
+    body = tuple(
+        replace(s, size=_depth(task, cfg, dag, symbols, s.id)) if isinstance(s, N.AdStackAlloca) else s
+        for s in task.body
+    )
+    return replace(task, body=body)
+
+
+def _depth(task: N.Offload, cfg: Cfg, dag: Dag, symbols: Symbols, stack: int) -> S.SizeExpr:
+    depth = _longest(cfg, dag, symbols, stack)
+    bounds = task.bounds[-1]
+    assert isinstance(bounds, N.Yield)
+    k = len(task.indices)
+    for n, p in reversed(list(enumerate(task.indices))):
+        if depth is None or not reads_variable(depth, symbols.vars[p.id]):
+            continue
+        begin, end = symbols.size(bounds.values[n]), symbols.size(bounds.values[k + n])
+        depth = None if begin is None or end is None else over_range("max", symbols.vars[p.id], begin, end, depth)
+    # a variable of a loop that is left (its index read after it) has no range here
+    if depth is None or _unbound(depth, frozenset()):
+        return S.SizeCounted(stack)
+    return depth
+
+
+def _longest(cfg: Cfg, dag: Dag, symbols: Symbols, stack: int) -> S.SizeExpr | None:
+    """The greatest depth along any path through the DAG, or None where only counting tells."""
+    into: dict[int, list[int]] = {}
+    for a, b in dag.edges:
+        into.setdefault(b, []).append(a)
+    at_end: dict[int, S.SizeExpr] = {}
+    greatest: S.SizeExpr = ZERO
+    for component in dag.components:
+        own = _component(cfg, component, symbols, stack)
+        if own is None:
+            return None
+        before: S.SizeExpr = ZERO
+        for p in into.get(component.id, ()):
+            before = maximum(before, at_end[p])
+        at_end[component.id] = add(before, own)
+        if not any(a == component.id for a, _ in dag.edges):
+            greatest = maximum(greatest, at_end[component.id])
+    return greatest
+
+
+def _component(cfg: Cfg, component: Component, symbols: Symbols, stack: int) -> S.SizeExpr | None:
+    if component.body is None:
+        return S.SizeConst(cfg.nodes[component.nodes[0]].pushes(stack))
+    body = _longest(cfg, component.body, symbols, stack)
+    if body is None or body == ZERO:
+        return body
+    loop = component.loop
+    if not isinstance(loop, N.For):
+        return None
+    begin, end = symbols.size(loop.begin), symbols.size(loop.end)
+    if begin is None or end is None:
+        return None
+    return over_range("sum", symbols.vars[loop.index.id], begin, end, body)
+
+
+def _unbound(e: S.SizeExpr, bound: frozenset[int]) -> bool:
+    if isinstance(e, S.SizeVar):
+        return e.id not in bound
+    if isinstance(e, S.SizeRange):
+        inner = bound | {e.var.id}
+        return _unbound(e.begin, bound) or _unbound(e.end, bound) or _unbound(e.body, inner)
+    return any(_unbound(c, bound) for c in e.children())
+
+
+def counted_stacks(kernel: N.Kernel) -> set[int]:
+    """Stacks whose size only the counting slice knows."""
+    found: set[int] = set()
+    for task in kernel.body:
+        assert isinstance(task, N.Offload)
+        for s in task.body:
+            if isinstance(s, N.AdStackAlloca) and s.size is not None:
+                found |= {e.stack for e in subexpressions(s.size) if isinstance(e, S.SizeCounted)}
+    return found
+
+
+def forced_size(kernel: N.Kernel, slots: int) -> N.Kernel:
+    """Every stack with ``slots`` slots: the option ``ad_stack_size``."""
+    def task(t: N.Offload) -> N.Offload:
+        body = tuple(replace(s, size=S.SizeConst(slots)) if isinstance(s, N.AdStackAlloca) else s for s in t.body)
+        return replace(t, body=body)
+
+    return map_offloads(kernel, task)

@@ -1,0 +1,246 @@
+"""The adjoint code of one task: its statements backwards, loops and ifs as loops and ifs.
+
+The adjoint of a loop-carried value is a value carried by the reversed loop; what an if or loop body adds to a value
+from outside is a result of the reversed if, or carried by the reversed loop. So adjoints never live in memory until
+they reach a buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from quadrants_lab.autodiff import rules
+from quadrants_lab.autodiff.record import Plan
+from quadrants_lab.autodiff.scopes import Scopes
+from quadrants_lab.errors import Label, QuadrantsCompilationError
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.types import i32
+from quadrants_lab.ir.walk import free_values
+
+Adjoints = dict[int, int]  # forward value -> its adjoint so far, in the block at hand
+
+
+class AdjointBuilder:
+    """``stacks``: stashed value -> AdStackAlloca id; ``env``: forward value -> what the reverse calls it, extended
+    as restored and recomputed values come into scope."""
+
+    def __init__(
+        self,
+        b: Builder,
+        scopes: Scopes,
+        plan: Plan,
+        active: set[int],
+        buffers: Mapping[str, N.Buffer],
+        stacks: Mapping[int, int],
+        env: dict[int, int],
+    ) -> None:
+        self.b = b
+        self.scopes = scopes
+        self.plan = plan
+        self.active = active
+        self.buffers = buffers
+        self.stacks = stacks
+        self.env = env
+
+    def task(self, task: N.Offload) -> N.Block:
+        """The reverse of the task's body, without a terminator."""
+        with self.b.block() as made:
+            self._restore((N.NO_ID, 0))
+            self._block(task.body, {})
+        return tuple(made)
+
+    # --- primal values ---------------------------------------------------------------------------------------
+
+    def _primal(self, v: int) -> int:
+        """The reverse's name for a forward value; constants and the like are made where they are read."""
+        if v in self.env:
+            return self.env[v]
+        stmt = self.scopes.defs[v]
+        if isinstance(stmt, (N.Const, N.ArgLoad, N.ShapeOf)) and self.scopes.of[v].parent is not None:
+            return self.b.add(replace(stmt, id=self.b.fresh(), adjoint_of=N.NO_ID))
+        return v
+
+    def _restore(self, key: tuple[int, int]) -> None:
+        """At the top of the reverse of a block: pop what it stashed, recompute what is recomputed there."""
+        scope = self.scopes.by_key[key]
+        for v in scope.defined:
+            stmt = self.scopes.defs[v]
+            self.b.span = stmt.span
+            self.b.adjoint_of = N.NO_ID
+            if v in self.stacks:
+                stack = self.stacks[v]
+                name = self.scopes.names[v]
+                top = N.AdStackLoadTop(self.b.fresh(), self.scopes.types[v], stack, name=name)
+                self.env[v] = self.b.add(top)
+                self.b.add(N.AdStackPop(self.b.fresh(), stack))
+            elif v in self.plan.recompute:
+                operands = tuple(self._primal(a) for a in stmt.operands())
+                copy = replace(stmt.with_operands(operands), id=self.b.fresh(), adjoint_of=N.NO_ID)
+                self.env[v] = self.b.add(copy)
+
+    # --- adjoints --------------------------------------------------------------------------------------------
+
+    def _add(self, adj: Adjoints, v: int, share: int) -> None:
+        adj[v] = self.b.op("add", adj[v], share) if v in adj else share
+
+    def _zero(self, v: int) -> int:
+        return self.b.const(0, self.scopes.types[v])
+
+    def _block(self, block: N.Block, adj: Adjoints) -> None:
+        for stmt in reversed(block):
+            if stmt.id not in self.plan.reversed:
+                continue
+            self.b.span = stmt.span
+            self.b.adjoint_of = stmt.id
+            match stmt:
+                case N.Op():
+                    self._op(stmt, adj)
+                case N.Load():
+                    self._load(stmt, adj)
+                case N.Store():
+                    self._store(stmt, adj)
+                case N.Atomic():
+                    self._atomic(stmt, adj)
+                case N.If():
+                    self._if(stmt, adj)
+                case N.For() | N.While():
+                    self._loop(stmt, adj)
+
+    def _op(self, op: N.Op, adj: Adjoints) -> None:
+        g = adj.pop(op.id, None)
+        if g is None:
+            return
+        for k, a in enumerate(op.args):
+            tree = rules.share(op.prim, k)
+            if a not in self.active or tree is None:
+                continue
+            env = {"g": g}
+            names = rules.needs(op.prim, k)
+            for name, v in zip(rules.OPERANDS, op.args, strict=False):
+                if name in names:
+                    env[name] = self._primal(v)
+            if "r" in names:
+                env["r"] = self._primal(op.id)
+            share = rules.emit(self.b, tree, env, op.type, self.scopes.types[a])
+            self._add(adj, a, share)
+
+    def _grad_of(self, buffer: str) -> N.Buffer:
+        return self.buffers[self.buffers[buffer].grad]
+
+    def _load(self, load: N.Load, adj: Adjoints) -> None:
+        g = adj.pop(load.id, None)
+        if g is not None:
+            self.b.atomic("add", self._grad_of(load.buffer), self._index(load.index), g)
+
+    def _index(self, index: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(self._primal(i) for i in index)
+
+    def _store(self, store: N.Store, adj: Adjoints) -> None:
+        grad, index = self._grad_of(store.buffer), self._index(store.index)
+        if store.value in self.active:
+            self._add(adj, store.value, self.b.load(grad, index))
+        self.b.store(grad, index, self.b.const(0, grad.dtype))
+
+    def _atomic(self, atomic: N.Atomic, adj: Adjoints) -> None:
+        if atomic.op not in ("add", "sub"):
+            raise QuadrantsCompilationError(
+                f"atomic {atomic.op} on {atomic.buffer} has no derivative",
+                code="QL0401",
+                labels=(Label(atomic.span, "its result depends on the order of the threads"),),
+                help="write the value with a plain assignment, or make the field one without needs_grad",
+            )
+        if atomic.id in adj:
+            raise QuadrantsCompilationError(
+                f"the old value that this atomic returns from {atomic.buffer} reaches a differentiable result",
+                code="QL0402",
+                labels=(Label(atomic.span, "depends on the order of the threads"),),
+                help="read the field in a loop of its own before the atomic operation",
+            )
+        if atomic.value in self.active:
+            g = self.b.load(self._grad_of(atomic.buffer), self._index(atomic.index))
+            self._add(adj, atomic.value, g if atomic.op == "add" else self.b.op("neg", g))
+
+    def _outer_active(self, *blocks: N.Block) -> list[int]:
+        """Active values from outside the blocks that the blocks read, in the order of their definition."""
+        free = set().union(*(free_values(s) for s in blocks)) & self.active
+        return [v for v in self.scopes.of if v in free] if free else []
+
+    def _if(self, stmt: N.If, adj: Adjoints) -> None:
+        b = self.b
+        cond = self._primal(stmt.cond)
+        incoming = [adj.pop(r.id, None) for r in stmt.results]
+        outer = self._outer_active(*stmt.blocks())
+        for v in outer:
+            if v not in adj:
+                adj[v] = self._zero(v)
+        arms: list[N.Block] = []
+        for n, block in enumerate(stmt.blocks()):
+            local = {v: adj[v] for v in outer}
+            with b.block() as made:
+                self._restore((stmt.id, n))
+                self._yielded(block, incoming, local)
+                self._block(block, local)
+                b.span, b.adjoint_of = stmt.span, stmt.id
+                b.yield_(*(local[v] for v in outer))
+            arms.append(tuple(made))
+        results = tuple(b.param(self.scopes.types[v]) for v in outer)
+        b.add(N.If(b.fresh(), cond, arms[0], arms[1], results))
+        adj.update((v, r.id) for v, r in zip(outer, results, strict=True))
+
+    def _yielded(self, block: N.Block, incoming: list[int | None], adj: Adjoints) -> None:
+        end = block[-1]
+        assert isinstance(end, N.Yield)
+        for v, g in zip(end.values, incoming, strict=True):
+            if g is not None and v in self.active:
+                self._add(adj, v, g)
+
+    def _loop(self, stmt: N.For | N.While, adj: Adjoints) -> None:
+        b = self.b
+        if isinstance(stmt, N.For):
+            begin, end = self._primal(stmt.begin), self._primal(stmt.end)
+            own_index, index = stmt.index.id, b.param(stmt.index.type, stmt.index.name)
+            arm = 0
+        else:
+            begin, end = b.const(0, i32), self._primal(stmt.results[-1].id)
+            own_index, index = stmt.carried[-1].id, b.param(i32, stmt.carried[-1].name)
+            arm = 1
+        carried = [
+            k for k, (c, r) in enumerate(zip(stmt.carried, stmt.results, strict=True))
+            if c.id in self.active or r.id in self.active
+        ]
+        outer = self._outer_active(stmt.body)
+        inits = []
+        for k in carried:
+            r = stmt.results[k].id
+            g = adj.pop(r, None)
+            inits.append(self._zero(r) if g is None else g)
+        inits += [adj[v] if v in adj else self._zero(v) for v in outer]
+
+        params = tuple(b.param(self.scopes.types[stmt.carried[k].id]) for k in carried)
+        sums = tuple(b.param(self.scopes.types[v]) for v in outer)
+        incoming: list[int | None] = [None] * len(stmt.carried)
+        for k, p in zip(carried, params, strict=True):
+            incoming[k] = p.id
+        local: Adjoints = {v: p.id for v, p in zip(outer, sums, strict=True)}
+        with b.block() as made:
+            self.env[own_index] = index.id
+            self._restore((stmt.id, arm))
+            b.span, b.adjoint_of = stmt.span, stmt.id
+            self._yielded(stmt.body, incoming, local)
+            self._block(stmt.body, local)
+            b.span, b.adjoint_of = stmt.span, stmt.id
+            nexts = [local.get(stmt.carried[k].id) for k in carried]
+            values = [self._zero(stmt.carried[k].id) if g is None else g for g, k in zip(nexts, carried, strict=True)]
+            b.yield_(*values, *(local[v] for v in outer))
+        results = tuple(b.param(p.type) for p in (*params, *sums))
+        loop = N.For(
+            b.fresh(), index, begin, end, (*params, *sums), tuple(inits), tuple(made), results, reverse=True
+        )
+        b.add(loop)
+        for v, r in zip(outer, results[len(carried) :], strict=True):
+            adj[v] = r.id
+        for k, r in zip(carried, results, strict=False):
+            if stmt.inits[k] in self.active:
+                self._add(adj, stmt.inits[k], r.id)

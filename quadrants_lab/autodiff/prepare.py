@@ -1,0 +1,107 @@
+"""Puts loops into the form that reverse mode wants: whiles counted, induction variables written as formulas."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.types import i32
+from quadrants_lab.ir.walk import map_blocks, substitute, types_of, walk
+
+
+def count_whiles(kernel: N.Kernel) -> N.Kernel:
+    """Guarantees that the last carried value of every While is an i32 that counts its iterations from 0."""
+    if not any(isinstance(s, N.While) for s in walk(kernel.body)):
+        return kernel
+    b = Builder(kernel.next_id)
+
+    def block(stmts: N.Block) -> N.Block:
+        out: list[N.Stmt] = []
+        for stmt in stmts:
+            stmt = map_blocks(stmt, block)
+            if isinstance(stmt, N.While):
+                with b.block() as made:
+                    b.span = stmt.span
+                    stmt = _counted(b, stmt)
+                out += made
+            out.append(stmt)
+        return tuple(out)
+
+    body = block(kernel.body)
+    return replace(kernel, body=body, next_id=b.next_id)
+
+
+def _counted(b: Builder, loop: N.While) -> N.While:
+    zero = b.const(0, i32)
+    count, result = b.param(i32, "trips"), b.param(i32, "trips")
+    end = loop.body[-1]
+    assert isinstance(end, N.Yield)
+    with b.block() as tail:
+        more = b.op("add", count.id, b.const(1, i32))
+        b.yield_(*end.values, more)
+    return replace(
+        loop,
+        carried=(*loop.carried, count),
+        inits=(*loop.inits, zero),
+        body=(*loop.body[:-1], *tail),
+        results=(*loop.results, result),
+    )
+
+
+def rewrite_inductions(kernel: N.Kernel) -> N.Kernel:
+    """Guarantees that an integer carried as ``p = p + c`` with c from outside the loop is read in the body as
+    ``init + c * iteration``, which reverse mode recomputes instead of stashing. (The value is the same in
+    wrapping arithmetic.) Run after `count_whiles`: a While's iteration is its counter."""
+    b = Builder(kernel.next_id, types_of(kernel.body))
+
+    def block(stmts: N.Block) -> N.Block:
+        out: list[N.Stmt] = []
+        for stmt in stmts:
+            if isinstance(stmt, (N.For, N.While)):
+                stmt = _formulas(b, stmt)
+            out.append(map_blocks(stmt, block))
+        same = all(x is y for x, y in zip(stmts, out, strict=True))
+        return stmts if same else tuple(out)
+
+    body = block(kernel.body)
+    return kernel if body is kernel.body else replace(kernel, body=body, next_id=b.next_id)
+
+
+def _formulas(b: Builder, loop: N.For | N.While) -> N.For | N.While:
+    inside = {i for s in walk(loop.body) for i, _ in s.defs()} | {p.id for p in loop.params()}
+    consts = {s.id: s for s in loop.body if isinstance(s, N.Const)}
+    defs = {s.id: s for s in loop.body if isinstance(s, N.Op)}
+    end = loop.body[-1]
+    assert isinstance(end, N.Yield)
+    ids: dict[int, int] = {}
+    b.span = loop.span
+    with b.block() as made:
+        for n, p in enumerate(loop.carried):
+            if isinstance(loop, N.While) and n == len(loop.carried) - 1:
+                continue  # the counter itself
+            step = defs.get(end.values[n])
+            if not p.type.is_int or step is None or step.prim not in ("add", "sub") or p.id not in step.args:
+                continue
+            other = step.args[1] if step.args[0] == p.id else step.args[0]
+            if other == p.id or (step.prim == "sub" and step.args[0] != p.id):
+                continue
+            if other in consts:
+                c = b.const(consts[other].value, p.type)
+            elif other not in inside:
+                c = other
+            else:
+                continue
+            moved = b.op("mul", b.cast(_iteration(b, loop), p.type), c)
+            ids[p.id] = b.op(step.prim, loop.inits[n], moved, name=p.name)
+    if not ids:
+        return loop
+    body = (*made, *substitute(loop.body[:-1], ids), end)
+    body = (*body[:-1], end.with_operands(tuple(ids.get(v, v) for v in end.values)))
+    return replace(loop, body=body)
+
+
+def _iteration(b: Builder, loop: N.For | N.While) -> int:
+    if isinstance(loop, N.While):
+        return loop.carried[-1].id
+    return b.op("sub", loop.index.id, loop.begin)

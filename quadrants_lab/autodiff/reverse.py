@@ -1,0 +1,84 @@
+"""The pass `reverse`: an offloaded forward kernel to the kernel of its gradient."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from quadrants_lab.autodiff.activity import active_values
+from quadrants_lab.autodiff.adjoint import AdjointBuilder
+from quadrants_lab.autodiff.prepare import count_whiles, rewrite_inductions
+from quadrants_lab.autodiff.record import Demand, Plan, record
+from quadrants_lab.autodiff.scopes import Scopes, scopes_of
+from quadrants_lab.autodiff.slice import export_from_ifs, forward_slice
+from quadrants_lab.autodiff.temporaries import temporaries
+from quadrants_lab.errors import QuadrantsRuntimeError
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.walk import types_of, walk
+
+
+def reverse(kernel: N.Kernel) -> N.Kernel:
+    """The reverse-mode derivative: adds to the gradients of inputs what those of the outputs imply.
+
+    First come the tasks that recompute the launch temporaries which the reverse reads, then the adjoint of each task,
+    in opposite order. Each adjoint holds the stacks, the forward slice with its pushes, and, guarded where it has
+    stacks, the reverse code. Values keep their ids in the forward slice; reverse code names what it is the adjoint of.
+    """
+    with_grad = {b.name for b in kernel.buffers.values() if b.grad}
+    if not any(kernel.buffers[b].kind != "temp" for b in with_grad):
+        raise QuadrantsRuntimeError(
+            f"kernel {kernel.name} reads and writes nothing that has a gradient",
+            code="QL0400",
+            help="make the fields to differentiate with needs_grad=True",
+        )
+    prepared = rewrite_inductions(count_whiles(kernel))
+    active = active_values(prepared)
+    written = written_buffers(prepared)
+    b = Builder(prepared.next_id, types_of(prepared.body))
+    tasks: list[N.Stmt] = []
+    for task in reversed(prepared.body):
+        assert isinstance(task, N.Offload)
+        adjoint = _reverse_task(b, prepared, task, active, with_grad, written)
+        if adjoint is not None:
+            tasks.append(adjoint)
+    prologue = temporaries(prepared, tuple(tasks), b)
+    return replace(prepared, body=(*prologue, *tasks), next_id=b.next_id, mode="reverse")
+
+
+def written_buffers(kernel: N.Kernel) -> set[str]:
+    return {s.buffer for s in walk(kernel.body) if isinstance(s, (N.Store, N.Atomic))}
+
+
+def plan_task(kernel: N.Kernel, task: N.Offload, active: set[int]) -> tuple[Scopes, Plan]:
+    """What is kept and what is recomputed for one task of a prepared kernel; the panes ask this too."""
+    scopes = scopes_of(task)
+    with_grad = {b.name for b in kernel.buffers.values() if b.grad}
+    read_only = set(kernel.buffers) - written_buffers(kernel)
+    return scopes, record(task, scopes, active, with_grad, read_only)
+
+
+def _reverse_task(
+    b: Builder, kernel: N.Kernel, task: N.Offload, active: set[int], with_grad: set[str], written: set[str]
+) -> N.Offload | None:
+    scopes, plan = plan_task(kernel, task, active)
+    if not plan.reversed:
+        return None
+    allocas = [_alloca(b, scopes, v, plan.demand[v]) for v in plan.stash]
+    stacks = {a.primal: a.id for a in allocas}
+    ahead = forward_slice(task, stacks, b)
+    ahead, env = export_from_ifs(ahead, plan.export, scopes, b)
+    builder = AdjointBuilder(b, scopes, plan, active, kernel.buffers, stacks, env)
+    code = builder.task(task)
+    if allocas:
+        end = N.Yield(b.fresh(), ())
+        code = (N.AdStackGuard(b.fresh(), (*code, end), span=task.span),)
+    body = (*allocas, *ahead, *code, N.Yield(b.fresh(), (), span=task.span))
+    return replace(task, id=b.fresh(), bounds=task.bounds, body=body, adjoint_of=task.id)
+
+
+def _alloca(b: Builder, scopes: Scopes, v: int, demand: Demand) -> N.AdStackAlloca:
+    stmt = scopes.defs[v]
+    line = f" at line {demand.by.span.line}" if demand.by.span else ""
+    return N.AdStackAlloca(
+        b.fresh(), scopes.types[v], name=scopes.names[v], primal=v, reason=demand.why + line, span=stmt.span
+    )

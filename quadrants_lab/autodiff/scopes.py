@@ -1,0 +1,77 @@
+"""Where each value of a task lives: which block defines it, and which loops and ifs lie around that block."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.types import DType
+
+
+@dataclass(slots=True, eq=False)
+class Scope:
+    """One block. ``owner`` and ``arm`` say which block of which statement it is (None: the task's body)."""
+
+    parent: Scope | None
+    owner: N.Stmt | None
+    arm: int
+    loops: int  # loops around it
+    defined: list[int] = field(default_factory=list)  # values in program order, parameters first
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """(id of the owner, number of the block); (-1, 0) for the task's body."""
+        return (N.NO_ID if self.owner is None else self.owner.id, self.arm)
+
+
+@dataclass(slots=True)
+class Scopes:
+    """``of``: value -> scope; ``by_key``: scope key -> scope; ``defs``: value -> its statement (a parameter's or
+    result's: the statement that owns it); ``types``, ``names``: of every value; ``order``: program order."""
+
+    of: dict[int, Scope] = field(default_factory=dict)
+    by_key: dict[tuple[int, int], Scope] = field(default_factory=dict)
+    defs: dict[int, N.Stmt] = field(default_factory=dict)
+    types: dict[int, DType] = field(default_factory=dict)
+    names: dict[int, str] = field(default_factory=dict)
+    params: set[int] = field(default_factory=set)
+
+    def define(self, scope: Scope, v: int, stmt: N.Stmt, type: DType, name: str) -> None:
+        self.of[v] = scope
+        self.defs[v] = stmt
+        self.types[v] = type
+        self.names[v] = name
+        scope.defined.append(v)
+
+
+def scopes_of(task: N.Offload) -> Scopes:
+    """Scopes of the task's body; its indices belong to the body."""
+    s = Scopes()
+    root = Scope(None, None, 0, 0)
+    s.by_key[root.key] = root
+    for p in task.indices:
+        s.define(root, p.id, task, p.type, p.name)
+        s.params.add(p.id)
+    _visit(s, root, task.body)
+    return s
+
+
+def _visit(s: Scopes, scope: Scope, block: N.Block) -> None:
+    for stmt in block:
+        looping = isinstance(stmt, (N.For, N.While))
+        for arm, inner in enumerate(stmt.blocks()):
+            child = Scope(scope, stmt, arm, scope.loops + looping)
+            s.by_key[child.key] = child
+            body_arm = not isinstance(stmt, N.While) or arm == 1
+            if looping and body_arm:
+                for p in stmt.params():
+                    s.define(child, p.id, stmt, p.type, p.name)
+                    s.params.add(p.id)
+            elif looping:  # the condition of a While sees the same parameters
+                pass
+            _visit(s, child, inner)
+        if isinstance(stmt, N.Value):
+            s.define(scope, stmt.id, stmt, stmt.type, stmt.name)
+        elif isinstance(stmt, (N.If, N.For, N.While)):
+            for r in stmt.results:
+                s.define(scope, r.id, stmt, r.type, r.name)

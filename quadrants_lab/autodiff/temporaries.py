@@ -1,0 +1,59 @@
+"""The reverse of a kernel starts from its final memory; launch temporaries are not memory, so they come again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.walk import map_blocks, rename, walk
+
+
+def temporaries(kernel: N.Kernel, adjoints: N.Block, b: Builder) -> N.Block:
+    """The tasks of the forward kernel that write temporaries which ``adjoints`` (transitively) read, in forward
+    order, with every other effect left out, under new ids."""
+    temps = {b.name for b in kernel.buffers.values() if b.kind == "temp"}
+    needed = _reads(adjoints) & temps
+    out: list[N.Offload] = []
+    for task in reversed(kernel.body):
+        assert isinstance(task, N.Offload)
+        if not any(isinstance(s, (N.Store, N.Atomic)) and s.buffer in needed for s in walk((task,))):
+            continue
+        kept = _only_writes(task, needed)
+        needed |= _reads((kept,)) & temps
+        out.append(kept)
+    return rename(tuple(reversed(out)), b.fresh, {})
+
+
+def drop_unread_temporaries(kernel: N.Kernel) -> N.Kernel:
+    """Guarantees that every launch temporary which is written is also read."""
+    read = _reads(kernel.body)
+    unread = {b.name for b in kernel.buffers.values() if b.kind == "temp"} - read
+    if not any(isinstance(s, (N.Store, N.Atomic)) and s.buffer in unread for s in walk(kernel.body)):
+        return kernel
+
+    def block(stmts: N.Block) -> N.Block:
+        kept = (s for s in stmts if not (isinstance(s, (N.Store, N.Atomic)) and s.buffer in unread))
+        return tuple(map_blocks(s, block) for s in kept)
+
+    return replace(kernel, body=block(kernel.body))
+
+
+def _reads(block: N.Block) -> set[str]:
+    return {s.buffer for s in walk(block) if isinstance(s, N.Load)}
+
+
+def _only_writes(task: N.Offload, buffers: set[str]) -> N.Offload:
+    def block(stmts: N.Block) -> N.Block:
+        out = []
+        for s in stmts:
+            if isinstance(s, (N.Assert, N.Print)):
+                continue
+            if isinstance(s, (N.Store, N.Atomic)) and s.buffer not in buffers:
+                continue
+            out.append(map_blocks(s, block))
+        return tuple(out)
+
+    kept = map_blocks(task, block)
+    assert isinstance(kept, N.Offload)
+    return kept
