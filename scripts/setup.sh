@@ -93,7 +93,13 @@ if ! fits $venv/bin/python; then
     "$python" -m venv $venv
 fi
 say "pip install .[$extras] into $venv (the first time takes a minute or two)"
-PIP_DISABLE_PIP_VERSION_CHECK=1 $venv/bin/python -m pip install -q --upgrade 'pip>=23.2' 'setuptools>=77' </dev/null ||
-    say "pip could not be upgraded; going on with $($venv/bin/python -m pip --version)"
-PIP_DISABLE_PIP_VERSION_CHECK=1 $venv/bin/python -m pip install -q -e ".[$extras]" </dev/null
+log=$venv/setup.log
+export PIP_DISABLE_PIP_VERSION_CHECK=1
+$venv/bin/python -m pip install --upgrade 'pip>=23.2' 'setuptools>=77' </dev/null >"$log" 2>&1 ||
+    say "pip could not be upgraded; going on with $($venv/bin/python -m pip --version | cut -d' ' -f1,2)"
+if ! $venv/bin/python -m pip install -e ".[$extras]" </dev/null >>"$log" 2>&1; then
+    tail -n 20 "$log"
+    say "pip install failed; the whole output is in $log"
+    exit 1
+fi
 printf '%s' "$key" >"$stamp"
