@@ -210,7 +210,8 @@ class AdjointBuilder:
             k for k, (c, r) in enumerate(zip(stmt.carried, stmt.results, strict=True))
             if c.id in self.active or r.id in self.active
         ]
-        outer = self._outer_active(stmt.body)
+        own = {p.id for p in stmt.params()}
+        outer = [v for v in self._outer_active(stmt.body) if v not in own]
         inits = []
         for k in carried:
             r = stmt.results[k].id

@@ -26,6 +26,8 @@ def forward_slice(task: N.Offload, stacks: Mapping[int, int], b: Builder) -> N.B
         for stmt in stmts:
             if isinstance(stmt, _EFFECTS):
                 continue
+            if isinstance(stmt, N.Atomic):  # its old value is gone; `check_data_access` refuses whoever needs it
+                stmt = N.Load(stmt.id, stmt.type, stmt.buffer, stmt.index, span=stmt.span)
             if isinstance(stmt, N.While):
                 stmt = replace(stmt, body=block(stmt.body, stmt), cond=block(stmt.cond, None))
             elif stmt.blocks():

@@ -22,7 +22,12 @@ def temporaries(kernel: N.Kernel, adjoints: N.Block, b: Builder) -> N.Block:
         kept = _only_writes(task, needed)
         needed |= _reads((kept,)) & temps
         out.append(kept)
-    return rename(tuple(reversed(out)), b.fresh, {})
+    return rename(map_origins(tuple(reversed(out))), b.fresh, {})
+
+
+def map_origins(block: N.Block) -> N.Block:
+    """The block with every statement naming itself as the forward statement that it comes from."""
+    return tuple(map_blocks(replace(s, adjoint_of=s.id), map_origins) for s in block)
 
 
 def drop_unread_temporaries(kernel: N.Kernel) -> N.Kernel:
@@ -45,7 +50,7 @@ def _reads(block: N.Block) -> set[str]:
 
 def _only_writes(task: N.Offload, buffers: set[str]) -> N.Offload:
     def block(stmts: N.Block) -> N.Block:
-        out = []
+        out: list[N.Stmt] = []
         for s in stmts:
             if isinstance(s, (N.Assert, N.Print)):
                 continue

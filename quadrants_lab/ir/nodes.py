@@ -36,7 +36,8 @@ class Stmt:
     """Base of all statements.
 
     ``span``: the source it came from (what a pass invents points at what it came from). ``adjoint_of``: in reverse
-    code, the id of the forward statement that this one is the adjoint of.
+    code, the id of the forward statement that this one is the adjoint of (or, where the reverse recomputes a launch
+    temporary, of the forward statement that it repeats).
     """
 
     id: int

@@ -1,0 +1,191 @@
+"""The data-access rule: what the reverse reads again from memory must still be there.
+
+The reverse starts from the memory that the forward left. Each load that its forward slice repeats is compared with
+every write of the forward to the same buffer that may come later: provably another element (or provably earlier),
+silent; provably the same, an error that names both lines; otherwise one warning.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+
+from quadrants_lab.errors import Label, QuadrantsCompilationError, QuadrantsWarning, render
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.walk import walk
+
+SAFE, OVERLAP, UNKNOWN = "safe", "overlap", "unknown"
+Affine = tuple[dict[str, int], int]  # coefficient of each symbol, constant
+
+
+@dataclass(slots=True)
+class Access:
+    """One load or write of the forward kernel: its statement, task number, place in program order and loops."""
+
+    stmt: N.Load | N.Store | N.Atomic
+    task: N.Offload
+    number: int
+    order: int
+    loops: tuple[N.Stmt, ...]
+    at: tuple[Affine | None, ...] = field(default=())
+
+
+def check_data_access(forward: N.Kernel, reverse: N.Kernel) -> list[str]:
+    """Raises QuadrantsCompilationError where a value that the (simplified) reverse reads again is provably
+    overwritten; returns one diagnostic text for each load where that cannot be decided."""
+    accesses = _accesses(forward)
+    grads = {b.grad for b in forward.buffers.values()}
+    loads = [s for s in walk(reverse.body) if isinstance(s, N.Load) and s.buffer not in grads]
+    repeated = {s.id if s.adjoint_of == N.NO_ID else s.adjoint_of for s in loads}
+    writes: dict[str, list[Access]] = {}
+    for a in accesses.values():
+        if not isinstance(a.stmt, N.Load):
+            writes.setdefault(a.stmt.buffer, []).append(a)
+    doubts: list[str] = []
+    for v in sorted(repeated & set(accesses)):
+        read = accesses[v]
+        if isinstance(read.stmt, N.Atomic):
+            raise QuadrantsCompilationError(
+                f"the gradient needs the old value that this atomic returned from {read.stmt.buffer}",
+                code="QL0403",
+                labels=(Label(read.stmt.span, "depends on the order of the threads"),),
+                help="compute the value without an atomic",
+            )
+        if not isinstance(read.stmt, N.Load) or forward.buffers[read.stmt.buffer].kind == "temp":
+            continue
+        for write in writes.get(read.stmt.buffer, ()):
+            verdict = relation(read, write)
+            if verdict == OVERLAP:
+                raise QuadrantsCompilationError(*_message(read, write), code="QL0404", labels=_labels(read, write),
+                                                help=_HELP)
+            if verdict == UNKNOWN:
+                doubts.append(render("QL0405", f"the gradient may need a value of {read.stmt.buffer} that is gone",
+                                     _labels(read, write), _HELP, kind="warning"))
+                break
+    return doubts
+
+
+def warn(doubts: list[str]) -> None:
+    for text in doubts:
+        warnings.warn(QuadrantsWarning(text), stacklevel=2)
+
+
+_HELP = "keep every value in an element of its own, for instance along an axis of time: u[t + 1, i] from u[t, i]"
+
+
+def _message(read: Access, write: Access) -> tuple[str]:
+    return (f"the gradient needs the value of {read.stmt.buffer} that the kernel overwrites",)
+
+
+def _labels(read: Access, write: Access) -> tuple[Label, ...]:
+    return (Label(read.stmt.span, "read here, and again for the gradient"), Label(write.stmt.span, "written here"))
+
+
+def relation(read: Access, write: Access) -> str:
+    """Whether ``write`` can change what ``read`` saw, after it was read: safe (it cannot), overlap, unknown."""
+    if write.number < read.number:
+        return SAFE
+    pairs = list(zip(read.at, write.at, strict=True))
+    if any(_differ_always(a, b) for a, b in pairs):
+        return SAFE
+    if write.number > read.number:
+        return OVERLAP if _same_box(read, write) else UNKNOWN
+    indices = {f"%{p.id}" for p in read.task.indices}
+    common = [a for a, b in zip(read.loops, write.loops, strict=False) if a is b]
+    # the part of the index that distinguishes iterations of the task must be the same in both
+    own = {s for a, b in pairs if a is not None and a == b for s in a[0]}
+    if not indices <= own:
+        return UNKNOWN
+    moving = [(a, b) for a, b in pairs if a != b]
+    if not moving and not common:
+        return OVERLAP if write.order > read.order else SAFE
+    if not moving:
+        return OVERLAP if _repeats(read, common) or write.order > read.order else UNKNOWN
+    if len(common) == 1 and len(moving) == 1 and isinstance(common[0], N.For):
+        return _along_loop(*moving[0], f"%{common[0].index.id}")
+    return UNKNOWN
+
+
+def _along_loop(read: Affine | None, write: Affine | None, index: str) -> str:
+    """read at j + a, written at j + b: the write that hits the same element comes a - b iterations later."""
+    if read is None or write is None or read[0] != write[0] or read[0].get(index) != 1:
+        return UNKNOWN
+    return SAFE if read[1] < write[1] else UNKNOWN
+
+
+def _repeats(read: Access, common: list[N.Stmt]) -> bool:
+    """Whether the element read is the same in every iteration of the common loops."""
+    inner = {f"%{s.index.id}" for s in common if isinstance(s, N.For)}
+    return all(a is not None and not inner & set(a[0]) for a in read.at)
+
+
+def _differ_always(a: Affine | None, b: Affine | None) -> bool:
+    """Both are the same up to a constant, and made of launch-uniform symbols only."""
+    if a is None or b is None or a[0] != b[0] or a[1] == b[1]:
+        return False
+    return all(s.startswith("!") for s in a[0])
+
+
+def _same_box(read: Access, write: Access) -> bool:
+    """Two tasks that each visit every element by their indices, over the same constant bounds."""
+    def plain(a: Access) -> list[int] | None:
+        if a.loops or len(a.at) != len(a.task.indices):
+            return None
+        want = [({f"%{p.id}": 1}, 0) for p in a.task.indices]
+        if list(a.at) != want:
+            return None
+        consts = {s.id: s.value for s in a.task.bounds if isinstance(s, N.Const)}
+        end = a.task.bounds[-1]
+        assert isinstance(end, N.Yield)
+        return [consts[v] for v in end.values] if all(v in consts for v in end.values) else None
+
+    box = plain(read)
+    return box is not None and box == plain(write)
+
+
+def _accesses(kernel: N.Kernel) -> dict[int, Access]:
+    out: dict[int, Access] = {}
+
+    def visit(block: N.Block, task: N.Offload, number: int, loops: tuple[N.Stmt, ...], defs: dict[int, N.Stmt]) -> None:
+        for s in block:
+            if isinstance(s, N.Value):
+                defs[s.id] = s
+            if isinstance(s, (N.Load, N.Store, N.Atomic)):
+                at = tuple(_affine(i, defs) for i in s.index)
+                out[s.id] = Access(s, task, number, len(out), loops, at)
+            inner = (*loops, s) if isinstance(s, (N.For, N.While)) else loops
+            for b in s.blocks():
+                visit(b, task, number, inner, defs)
+
+    for number, task in enumerate(kernel.body):
+        assert isinstance(task, N.Offload)
+        visit(task.body, task, number, (), {})
+    return out
+
+
+def _affine(v: int, defs: dict[int, N.Stmt]) -> Affine | None:
+    """The index as an affine form. Symbols: ``!...`` for what is uniform over a launch, ``%id`` for the rest."""
+    s = defs.get(v)
+    match s:
+        case N.Const(value=value):
+            return {}, int(value)
+        case N.ArgLoad(arg=arg):
+            return {f"!arg {arg}": 1}, 0
+        case N.ShapeOf(buffer=buffer, axis=axis):
+            return {f"!shape {buffer} {axis}": 1}, 0
+        case N.Op(prim="add" | "sub" as prim, args=(x, y)):
+            a, b = _affine(x, defs), _affine(y, defs)
+            if a is None or b is None:
+                return None
+            sign = 1 if prim == "add" else -1
+            terms = {k: a[0].get(k, 0) + sign * b[0].get(k, 0) for k in {**a[0], **b[0]}}
+            return {k: c for k, c in terms.items() if c}, a[1] + sign * b[1]
+        case N.Op(prim="mul", args=(x, y)):
+            a, b = _affine(x, defs), _affine(y, defs)
+            if a is None or b is None or (a[0] and b[0]):
+                return None
+            (terms, c), k = (a, b[1]) if a[0] else (b, a[1])
+            return {n: t * k for n, t in terms.items() if t * k}, c * k
+        case N.Op(prim="cast", args=(x,), type=t) if t.is_int:
+            return _affine(x, defs)
+    return {f"%{v}": 1}, 0

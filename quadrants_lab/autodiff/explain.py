@@ -1,0 +1,54 @@
+"""Why a carried value has a stack, or has none: in words that name the line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from quadrants_lab.autodiff.activity import active_values
+from quadrants_lab.autodiff.prepare import count_whiles, rewrite_inductions
+from quadrants_lab.autodiff.record import Plan
+from quadrants_lab.autodiff.reverse import plan_task
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.walk import walk
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """``line``: of the loop that carries the value; ``stacked``: whether it has a stack."""
+
+    name: str
+    line: int
+    dtype: str
+    stacked: bool
+    why: str
+
+
+def explain(forward: N.Kernel) -> list[Note]:
+    """One note for each value that an offloaded forward kernel carries around a loop which is reversed."""
+    kernel = rewrite_inductions(count_whiles(forward))
+    active = active_values(kernel)
+    notes: list[Note] = []
+    for task in kernel.body:
+        assert isinstance(task, N.Offload)
+        _, plan = plan_task(kernel, task, active)
+        for stmt in walk(task.body):
+            if not isinstance(stmt, (N.For, N.While)) or stmt.id not in plan.reversed:
+                continue
+            for p in stmt.carried:
+                if not p.name or (isinstance(stmt, N.While) and p is stmt.carried[-1]):
+                    continue
+                line = stmt.span.line if stmt.span else 0
+                notes.append(Note(p.name, line, p.type.name, p.id in plan.stash, _why(p, plan, active)))
+    return notes
+
+
+def _why(p: N.Param, plan: Plan, active: set[int]) -> str:
+
+    if p.id in plan.stash:
+        d = plan.demand[p.id]
+        return d.why + (f" at line {d.by.span.line}" if d.by.span else "")
+    if p.id in plan.recompute:
+        return "the reverse computes it again from values at hand"
+    if p.id in active:
+        return "every use of it is linear: no derivative reads its value"
+    return "no derivative flows through it and the reverse does not read it"

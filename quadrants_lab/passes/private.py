@@ -1,0 +1,51 @@
+"""`mark_private`: atomics on elements that no other iteration touches need not be atomic."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.walk import map_blocks, map_offloads, walk
+
+
+def mark_private(kernel: N.Kernel) -> N.Kernel:
+    """Guarantees that an Atomic is ``private`` only where every access of its task to that buffer goes to the
+    element that the task's own indices name, so two iterations never meet. Two ndarray arguments may be the same
+    memory, so an ndarray counts only where the task makes atomics on no other one. Serial tasks are private."""
+    return map_offloads(kernel, lambda task: _task(kernel, task))
+
+
+def _task(kernel: N.Kernel, task: N.Offload) -> N.Offload:
+    own = {p.id for p in task.indices}
+    places: dict[str, set[tuple[int, ...]]] = {}
+    atomics: set[str] = set()
+    for s in walk(task.body):
+        if isinstance(s, (N.Load, N.Store, N.Atomic)):
+            places.setdefault(s.buffer, set()).add(s.index)
+            if isinstance(s, N.Atomic):
+                atomics.add(s.buffer)
+    arrays = {b for b in atomics if kernel.buffers[b].kind == "ndarray"}
+
+    def alone(buffer: str) -> bool:
+        if task.kind == "serial":
+            return True
+        if len(places[buffer]) != 1 or (buffer in arrays and len(arrays) > 1):
+            return False
+        (index,) = places[buffer]
+        return own <= set(index)
+
+    private = {b for b in atomics if alone(b)}
+    if not private:
+        return task
+
+    def block(stmts: N.Block) -> N.Block:
+        out = []
+        for s in stmts:
+            if isinstance(s, N.Atomic) and s.buffer in private and not s.private:
+                s = replace(s, private=True)
+            out.append(map_blocks(s, block))
+        return tuple(out)
+
+    done = map_blocks(task, block)
+    assert isinstance(done, N.Offload)
+    return done
