@@ -56,7 +56,7 @@ class Builder:
             self.stmts = outer
 
     def const(self, value: Any, type: DType) -> int:
-        value = float(value) if type.is_float else bool(value) if type is u1 else int(value)
+        value = float(type.numpy(value)) if type.is_float else bool(value) if type is u1 else int(value)
         return self.add(N.Const(self.fresh(), type, value))
 
     def op(self, prim: str, *args: int, type: DType | None = None, name: str = "") -> int:

@@ -1,7 +1,12 @@
-"""The text form of the IR. `parse.parse_kernel` reads it back to the same IR."""
+"""The text form of the IR. `parse.parse_kernel` reads it back to the same IR.
+
+With spans and links everything comes back but the call chains of spans. Without links the ids of statements that
+define no value (stores, yields, ...) are left out; the parser then hands out unused ones.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 from quadrants_lab.ir import nodes as N
@@ -9,9 +14,11 @@ from quadrants_lab.ir.sizetext import print_size
 
 
 def print_kernel(kernel: N.Kernel, spans: bool = False, links: bool = False) -> str:
-    """The kernel as text; ``spans`` appends ``!line:col-line:col`` to each statement, ``links`` adjoint-of ids."""
+    """The kernel as text; ``spans`` appends ``!line:col-line:col`` to each statement, ``links`` the ids ``#id`` of
+    statements that define no value and adjoint-of ids ``~%id``."""
     args = ", ".join(f"{a.name}: {a.type}" for a in kernel.args)
-    lines = [f"kernel {kernel.name}({args}) {kernel.mode} next %{kernel.next_id} {{"]
+    span = f"  !{kernel.span}" if spans and kernel.span is not None else ""
+    lines = [f"kernel {kernel.name}({args}) {kernel.mode} next %{kernel.next_id} {{{span}"]
     lines += [f"  {_buffer(b)}" for b in kernel.buffers.values()]
     for stmt in kernel.body:
         _stmt(stmt, 1, lines, spans, links)
@@ -65,11 +72,12 @@ def _at(buffer: str, index: tuple[int, ...]) -> str:
 
 
 def _quote(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+    return json.dumps(text, ensure_ascii=False)
 
 
 def _const(s: N.Const) -> str:
-    return f"const {s.value!r}" if not s.type.is_float else f"const {float(s.value)!r}"
+    # a float by the shortest text that its own dtype reads back
+    return f"const {s.type.numpy(s.value)!s}" if s.type.is_float else f"const {s.value!r}"
 
 
 def _alloca(s: N.AdStackAlloca) -> str:
@@ -151,4 +159,5 @@ def _stmt(
         name = f" '{s.name}'" if s.name else ""
         put(f"%{s.id}: {s.type}{name} = {text}{tail}", s)
     else:
-        put(f"{text}{tail}", s)
+        ident = f" #{s.id}" if links and not isinstance(s, N.AdStackAlloca) else ""
+        put(f"{text}{ident}{tail}", s)

@@ -1,0 +1,365 @@
+"""The verifier: types, scoping, structure, buffers and adstacks of a kernel.
+
+It accepts every kernel that `nodes` describes and nothing that it rules out. What cannot be decided statically (that
+indices are inside, that pushes and pops balance along every path) is checked as far as it is certain and no further.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.prims import PRIMS, result_type
+from quadrants_lab.ir.source import Span
+from quadrants_lab.ir.text import print_stmt
+from quadrants_lab.ir.types import DType, f32, f64, i32, i64, u1
+from quadrants_lab.ir.verify_stacks import check_stacks
+
+BUFFER_KINDS = ("field", "ndarray", "temp", "ret")
+OFFLOAD_KINDS = ("serial", "range_for", "struct_for")
+ATOMIC_OPS = ("add", "sub", "mul", "min", "max", "and", "or", "xor", "exchange")
+MODES = ("forward", "reverse", "count")
+
+
+StackUse = (
+    N.AdStackPush | N.AdStackPop | N.AdStackLoadTop | N.AdStackLoadTopAdj | N.AdStackAccAdjoint | N.AdStackDepth
+)
+
+
+class VerifyError(Exception):
+    """IR that breaks a rule: ``rule`` in words, the statement and its span (None for the kernel as a whole)."""
+
+    def __init__(self, rule: str, kernel: str, stmt: N.Stmt | None = None, when: str = "") -> None:
+        self.rule, self.kernel, self.stmt, self.when = rule, kernel, stmt, when
+        self.span: Span | None = stmt.span if stmt is not None else None
+        lines = [f"invalid IR in kernel '{kernel}'" + (f" {when}" if when else "") + f": {rule}"]
+        if stmt is not None:
+            lines.append("    " + print_stmt(stmt).split("\n", 1)[0])
+        if self.span is not None:
+            lines.append(f"  --> {self.span.file}, line {self.span.line}")
+        super().__init__("\n".join(lines))
+
+    def at(self, when: str) -> VerifyError:
+        """The same error that also says when it was found."""
+        return VerifyError(self.rule, self.kernel, self.stmt, when)
+
+
+def verify(kernel: N.Kernel) -> None:
+    """Raises `VerifyError` for the first rule that the kernel breaks."""
+    _Verifier(kernel).kernel_()
+
+
+class _Place:
+    """Where a block stands: what its exits must carry, and what may stand in it.
+
+    ``loop``: types that Break and Continue carry, None where there is nothing to leave; ``can_break``: it is a loop,
+    not a task's body; ``top``: the outermost block of a task's body.
+    """
+
+    __slots__ = ("can_break", "loop", "top")
+
+    def __init__(self, loop: Sequence[DType] | None, can_break: bool, top: bool = False) -> None:
+        self.loop, self.can_break, self.top = loop, can_break, top
+
+
+class _Verifier:
+    def __init__(self, kernel: N.Kernel) -> None:
+        self.k = kernel
+        self.args = {a.name: a.type for a in kernel.args}
+        self.visible: dict[int, DType] = {}
+        self.taken: set[int] = set()
+        self.stacks: dict[int, DType] = {}  # of the task at hand
+
+    def fail(self, rule: str, stmt: N.Stmt | None = None) -> VerifyError:
+        return VerifyError(rule, self.k.name, stmt)
+
+    def need(self, ok: bool, rule: str, stmt: N.Stmt | None = None) -> None:
+        if not ok:
+            raise self.fail(rule, stmt)
+
+    # --- kernel and blocks --------------------------------------------------------------------------------
+
+    def kernel_(self) -> None:
+        k = self.k
+        self.need(k.mode in MODES, f"'{k.mode}' is not a mode")
+        self.need(len(self.args) == len(k.args), "two arguments have the same name")
+        for name, b in k.buffers.items():
+            self.buffer(name, b)
+        outside = _Place(None, False)
+        for s in k.body:
+            if isinstance(s, N.Yield):
+                raise self.fail("the body of a kernel has no terminator", s)
+            if isinstance(s, N.Offload):
+                self.offload(s)
+            else:
+                self.stmt(s, outside)
+
+    def buffer(self, name: str, b: N.Buffer) -> None:
+        self.need(b.name == name, f"buffer '{b.name}' is listed as '{name}'")
+        self.need(b.kind in BUFFER_KINDS, f"buffer '{name}' has the unknown kind '{b.kind}'")
+        if b.kind == "ndarray":
+            self.need(b.shape is None, f"ndarray '{name}' has a static shape")
+        else:
+            self.need(b.shape is not None and len(b.shape) == b.ndim, f"shape and ndim of buffer '{name}' differ")
+        self.need(b.ndim == 0 or b.kind not in ("temp", "ret"), f"{b.kind} buffer '{name}' is not 0-d")
+        if b.grad in self.k.buffers:
+            g = self.k.buffers[b.grad]
+            same = (g.dtype, g.ndim, g.shape) == (b.dtype, b.ndim, b.shape)
+            self.need(same, f"buffer '{name}' and its adjoint '{b.grad}' differ in dtype or shape")
+
+    def define(self, ident: int, type: DType, stmt: N.Stmt, mine: list[int]) -> None:
+        self.claim(ident, stmt)
+        self.visible[ident] = type
+        mine.append(ident)
+
+    def claim(self, ident: int, stmt: N.Stmt) -> None:
+        self.need(ident not in self.taken, f"id {ident} is defined twice", stmt)
+        self.need(0 <= ident < self.k.next_id, f"id {ident} is not below next_id {self.k.next_id}", stmt)
+        self.taken.add(ident)
+
+    def block(
+        self, block: N.Block, place: _Place, yields: Sequence[DType], owner: N.Stmt, params: Sequence[N.Param] = ()
+    ) -> None:
+        """A block with its own parameters; its Yield carries ``yields``, its exits what ``place`` says."""
+        mine: list[int] = []
+        for p in params:
+            self.define(p.id, p.type, owner, mine)
+        self.need(bool(block), "a block is empty: it has no terminator", owner)
+        for s in block[:-1]:
+            self.need(not isinstance(s, N.Yield), "a terminator stands before the end of its block", s)
+            self.stmt(s, place)
+            mine.extend(i for i, _ in s.defs())
+        last = block[-1]
+        if not isinstance(last, N.Yield):
+            raise self.fail("a block does not end in a terminator", last)
+        self.claim(last.id, last)
+        carried: Sequence[DType] = yields
+        if isinstance(last, (N.Break, N.Continue)):
+            what = "break" if isinstance(last, N.Break) else "continue"
+            inside = place.loop is not None and (place.can_break or what == "continue")
+            self.need(inside, f"{what} outside of a loop", last)
+            carried = place.loop or ()
+        self.types(last, last.values, carried, "the terminator")
+        for i in mine:
+            del self.visible[i]
+
+    def types(self, s: N.Stmt, ids: Sequence[int], types: Sequence[DType], who: str) -> None:
+        self.need(len(ids) == len(types), f"{who} carries {len(ids)} values where {len(types)} are expected", s)
+        for n, (i, t) in enumerate(zip(ids, types, strict=True)):
+            self.need(self.type(i, s) is t, f"value {n} of {who} is {self.visible[i]} where {t} is expected", s)
+
+    def type(self, ident: int, stmt: N.Stmt) -> DType:
+        t = self.visible.get(ident)
+        if t is None:
+            raise self.fail(f"%{ident} is read where it is not visible", stmt)
+        return t
+
+    # --- statements ---------------------------------------------------------------------------------------
+
+    def stmt(self, s: N.Stmt, place: _Place) -> None:
+        for i in s.operands():
+            if i not in self.visible:
+                raise self.fail(f"%{i} is read where it is not visible", s)
+        structured = _STRUCTURED.get(type(s))
+        if structured is not None:
+            self.claim(s.id, s)
+            structured(self, s, place)
+            for i, t in s.defs():
+                self.claim(i, s)
+                self.visible[i] = t
+            return
+        check = _CHECKS.get(type(s))
+        if check is None:
+            raise self.fail(f"{type(s).__name__} cannot stand here", s)
+        if isinstance(s, N.AdStackAlloca):
+            self.need(place.top, "an adstack_alloca does not stand at the top level of a task's body", s)
+        check(self, s)
+        self.claim(s.id, s)
+        if isinstance(s, N.Value):
+            self.visible[s.id] = s.type
+
+    def offload(self, s: N.Offload) -> None:
+        self.claim(s.id, s)
+        self.need(s.kind in OFFLOAD_KINDS, f"'{s.kind}' is not a kind of task", s)
+        self.need((s.kind == "serial") == (not s.indices), "only a serial task has no indices", s)
+        self.need(all(p.type is i32 for p in s.indices), "a task's index is not i32", s)
+        self.block(s.bounds, _Place(None, False), [i32] * (2 * len(s.indices)), s)
+        self.stacks = {}
+        self.block(s.body, _Place((), False, top=True), (), s, s.indices)
+        self.stacks = {}
+        broken = check_stacks(s, self.k.mode)
+        if broken is not None:
+            raise self.fail(*broken)
+
+    def if_(self, s: N.If, place: _Place) -> None:
+        self.need(self.visible[s.cond] is u1, "the condition is not u1", s)
+        inner = _Place(place.loop, place.can_break)
+        results = [r.type for r in s.results]
+        self.block(s.then, inner, results, s)
+        self.block(s.orelse, inner, results, s)
+
+    def loop(self, s: N.For | N.While) -> list[DType]:
+        carried = [p.type for p in s.carried]
+        self.types(s, s.inits, carried, "the loop's inits")
+        self.need([r.type for r in s.results] == carried, "carried values and results differ in dtype", s)
+        return carried
+
+    def for_(self, s: N.For, place: _Place) -> None:
+        t = s.index.type
+        self.need(t.is_int, "a loop index is not an integer", s)
+        same = self.visible[s.begin] is t and self.visible[s.end] is t
+        self.need(same, "loop bounds and index differ in dtype", s)
+        carried = self.loop(s)
+        self.block(s.body, _Place(carried, True), carried, s, (s.index, *s.carried))
+
+    def while_(self, s: N.While, place: _Place) -> None:
+        carried = self.loop(s)
+        mine: list[int] = []
+        for p in s.carried:
+            self.define(p.id, p.type, s, mine)
+        self.block(s.cond, _Place(None, False), [u1], s)
+        self.block(s.body, _Place(carried, True), carried, s)
+        for i in mine:
+            del self.visible[i]
+
+    def guard(self, s: N.AdStackGuard, place: _Place) -> None:
+        self.need(place.top, "an adstack_guard does not stand at the top level of a task's body", s)
+        self.block(s.body, _Place(None, False), (), s)
+
+    def const(self, s: N.Const) -> None:
+        v, t = s.value, s.type
+        if t is u1:
+            ok = type(v) is bool
+        elif t.is_int:
+            low = -(1 << (t.bits - 1)) if t.kind == "i" else 0
+            ok = type(v) is int and low <= v < low + (1 << t.bits)
+        else:
+            ok = type(v) is float and _exact(v, t)
+        self.need(ok, f"{v!r} is no constant of {t}", s)
+
+    def op(self, s: N.Op) -> None:
+        row = PRIMS.get(s.prim)
+        if row is None:
+            raise self.fail(f"there is no primitive '{s.prim}'", s)
+        self.need(len(s.args) == row.arity, f"{s.prim} takes {row.arity} operands", s)
+        ts = [self.visible[a] for a in s.args]
+        self.need(_RULES[row.rule](ts, s), f"{s.prim} cannot be applied to {', '.join(map(str, ts))}", s)
+        t = result_type(s.prim, ts[0], ts[1] if len(ts) > 1 else None, s.type)
+        self.need(s.type is t, f"the result of {s.prim} is {t}, not {s.type}", s)
+
+    def arg(self, s: N.ArgLoad) -> None:
+        self.need(s.arg in self.args, f"there is no argument '{s.arg}'", s)
+        self.need(self.args[s.arg] is s.type, f"argument '{s.arg}' is {self.args[s.arg]}", s)
+
+    def shape(self, s: N.ShapeOf) -> None:
+        b = self.k.buffers.get(s.buffer)
+        if b is None:
+            raise self.fail(f"there is no buffer '{s.buffer}'", s)
+        self.need(0 <= s.axis < b.ndim, f"'{s.buffer}' has {b.ndim} axes", s)
+        self.need(s.type is i32, "an extent is i32", s)
+
+    def random(self, s: N.Random) -> None:
+        self.need(s.type.is_int or s.type in (f32, f64), f"there is no random {s.type}", s)
+
+    def access(self, s: N.Load | N.Store | N.Atomic) -> DType:
+        b = self.k.buffers.get(s.buffer)
+        if b is None:
+            raise self.fail(f"there is no buffer '{s.buffer}'", s)
+        self.need(len(s.index) == b.ndim, f"'{s.buffer}' takes {b.ndim} indices", s)
+        self.need(all(self.visible[i].is_int for i in s.index), "an index is not an integer", s)
+        return b.dtype
+
+    def load(self, s: N.Load) -> None:
+        t = self.access(s)
+        self.need(s.type is t, f"'{s.buffer}' holds {t}", s)
+
+    def store(self, s: N.Store) -> None:
+        t = self.access(s)
+        self.need(self.visible[s.value] is t, f"'{s.buffer}' holds {t}", s)
+
+    def atomic(self, s: N.Atomic) -> None:
+        t = self.access(s)
+        self.need(s.op in ATOMIC_OPS, f"there is no atomic '{s.op}'", s)
+        self.need(s.type is t and self.visible[s.value] is t, f"'{s.buffer}' holds {t}", s)
+        if s.op in ("and", "or", "xor"):
+            self.need(not t.is_float, f"there is no atomic {s.op} of {t}", s)
+        elif s.op != "exchange":
+            self.need(t is not u1, f"there is no atomic {s.op} of {t}", s)
+
+    def assert_(self, s: N.Assert) -> None:
+        self.need(self.visible[s.cond] is u1, "the condition is not u1", s)
+
+    def alloca(self, s: N.AdStackAlloca) -> None:
+        self.stacks[s.id] = s.type
+
+    def stack(self, s: StackUse) -> None:
+        """The stack is one of this task; what goes in and comes out has its dtype."""
+        t = self.stacks.get(s.stack)
+        if t is None:
+            raise self.fail(f"${s.stack} is no adstack of this task", s)
+        if isinstance(s, (N.AdStackPush, N.AdStackAccAdjoint)):
+            self.need(self.visible[s.value] is t, f"${s.stack} holds {t}", s)
+        elif isinstance(s, N.AdStackDepth):
+            self.need(s.type is i64, "a depth is i64", s)
+        elif isinstance(s, (N.AdStackLoadTop, N.AdStackLoadTopAdj)):
+            self.need(s.type is t, f"${s.stack} holds {t}", s)
+        if isinstance(s, (N.AdStackAccAdjoint, N.AdStackLoadTopAdj)):
+            self.need(t.is_float, f"a stack of {t} has no adjoint", s)
+
+
+_FORMATS = {16: "e", 32: "f", 64: "d"}
+
+
+def _exact(v: float, t: DType) -> bool:
+    """Whether the float is a number of the dtype (or a NaN)."""
+    try:
+        back: float = struct.unpack(_FORMATS[t.bits], struct.pack(_FORMATS[t.bits], v))[0]
+    except OverflowError:
+        return False
+    return back == v or v != v
+
+
+def _same(ts: Sequence[DType]) -> bool:
+    return all(t is ts[0] for t in ts)
+
+
+# whether operands of these dtypes suit the primitive, by the rule of its row
+_RULES: dict[str, Callable[[Sequence[DType], N.Op], bool]] = {
+    "num": lambda ts, s: _same(ts) and ts[0] is not u1,
+    "float": lambda ts, s: _same(ts) and ts[0].is_float,
+    "int": lambda ts, s: _same(ts) and (ts[0].is_int or (ts[0] is u1 and s.prim in ("and", "or", "xor", "not"))),
+    "cmp": lambda ts, s: _same(ts),
+    "select": lambda ts, s: ts[0] is u1 and ts[1] is ts[2],
+    "cast": lambda ts, s: True,
+    "bitcast": lambda ts, s: ts[0].bits == s.type.bits,
+    "test": lambda ts, s: ts[0].is_float,
+    "count": lambda ts, s: ts[0].is_int,
+}
+
+_STRUCTURED: dict[type, Callable[..., None]] = {
+    N.If: _Verifier.if_,
+    N.For: _Verifier.for_,
+    N.While: _Verifier.while_,
+    N.AdStackGuard: _Verifier.guard,
+}
+
+_CHECKS: dict[type, Callable[..., None]] = {
+    N.Const: _Verifier.const,
+    N.Op: _Verifier.op,
+    N.ArgLoad: _Verifier.arg,
+    N.ShapeOf: _Verifier.shape,
+    N.Random: _Verifier.random,
+    N.Load: _Verifier.load,
+    N.Store: _Verifier.store,
+    N.Atomic: _Verifier.atomic,
+    N.Assert: _Verifier.assert_,
+    N.Print: lambda v, s: None,
+    N.AdStackAlloca: _Verifier.alloca,
+    N.AdStackPush: _Verifier.stack,
+    N.AdStackPop: _Verifier.stack,
+    N.AdStackLoadTop: _Verifier.stack,
+    N.AdStackLoadTopAdj: _Verifier.stack,
+    N.AdStackAccAdjoint: _Verifier.stack,
+    N.AdStackDepth: _Verifier.stack,
+}
