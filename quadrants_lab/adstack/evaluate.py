@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from quadrants_lab.adstack.algebra import INT64_MAX, fold, reads_variable, subexpressions
+from quadrants_lab.adstack.algebra import INT64_MAX, fold, subexpressions
 from quadrants_lab.ir import sizeexpr as S
 
 Ints = npt.NDArray[np.int64]

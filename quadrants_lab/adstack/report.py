@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from quadrants_lab.adstack.algebra import subexpressions
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir import sizeexpr as S
 from quadrants_lab.ir.sizetext import print_size
-from quadrants_lab.adstack.algebra import subexpressions
 
 
 @dataclass(frozen=True, slots=True)

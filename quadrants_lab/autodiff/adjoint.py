@@ -214,9 +214,9 @@ class AdjointBuilder:
         outer = [v for v in self._outer_active(stmt.body) if v not in own]
         inits = []
         for k in carried:
-            r = stmt.results[k].id
-            g = adj.pop(r, None)
-            inits.append(self._zero(r) if g is None else g)
+            last = stmt.results[k].id
+            g = adj.pop(last, None)
+            inits.append(self._zero(last) if g is None else g)
         inits += [adj[v] if v in adj else self._zero(v) for v in outer]
 
         params = tuple(b.param(self.scopes.types[stmt.carried[k].id]) for k in carried)

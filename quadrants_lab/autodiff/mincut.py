@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 
 _INF = 1 << 60
 _SOURCE, _SINK = -1, -2
@@ -43,8 +44,8 @@ def min_vertex_cut(
         while path[-1] != _SOURCE:
             path.append(parent[path[-1]])
         path.reverse()
-        flow = min(residual[a][b] for a, b in zip(path, path[1:], strict=False))
-        for a, b in zip(path, path[1:], strict=False):
+        flow = min(residual[a][b] for a, b in pairwise(path))
+        for a, b in pairwise(path):
             residual[a][b] -= flow
             residual[b][a] += flow
 
