@@ -1,0 +1,468 @@
+"""What a program's values and gradient are, by mathematics: an oracle that shares nothing with the compiler.
+
+It runs the Python source of the kernel itself, in Python, with fields replaced by arrays of taped float64 scalars
+and ``qd`` by a small namespace; the tape is then swept backwards. Every float is float64, integers are Python's;
+f32 rounding, wrapping of integers and the casts of later assignments to a local are not modelled.
+
+The gradient is the product of the seeds with the Jacobian of all final buffers by all initial buffers. That is what
+``kernel.grad()`` leaves in ``.grad`` when the seeds were there before: adjoints add up, and a store consumes its
+target's.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import itertools
+import math
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+import numpy as np
+
+
+class Budget(Exception):
+    """The program runs for too long to be worth an answer."""
+
+
+class Tape:
+    """``nodes[k]`` lists the operands of the k-th scalar with the partial derivatives: (k1, d1, k2, d2, ...).
+
+    ``margin``: the least relative distance of a decision (comparison, min, max, rounding) from its boundary: below
+    some 1e-6, another order of rounding may decide otherwise.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.nodes: list[tuple] = []
+        self.limit = limit
+        self.margin = math.inf
+        self.finite = True
+
+    def near(self, a: float, b: float) -> None:
+        self.margin = min(self.margin, abs(a - b) / max(1.0, abs(a), abs(b)))
+
+
+_tape = Tape(0)  # of the run in progress
+
+
+class Var:
+    """A taped scalar."""
+
+    __slots__ = ("k", "v")
+
+    def __init__(self, v: float, operands: tuple = ()) -> None:
+        self.v = v
+        self.k = len(_tape.nodes)
+        if self.k >= _tape.limit:
+            raise Budget
+        if not math.isfinite(v):
+            _tape.finite = False
+        _tape.nodes.append(operands)
+
+    def __add__(self, o):
+        if type(o) is Var:
+            return Var(self.v + o.v, (self.k, 1.0, o.k, 1.0))
+        return Var(self.v + o, (self.k, 1.0))
+
+    __radd__ = __add__
+
+    def __sub__(self, o):
+        if type(o) is Var:
+            return Var(self.v - o.v, (self.k, 1.0, o.k, -1.0))
+        return Var(self.v - o, (self.k, 1.0))
+
+    def __rsub__(self, o):
+        return Var(o - self.v, (self.k, -1.0))
+
+    def __mul__(self, o):
+        if type(o) is Var:
+            return Var(self.v * o.v, (self.k, o.v, o.k, self.v))
+        return Var(self.v * o, (self.k, float(o)))
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, o):
+        return divide(self, o)
+
+    def __rtruediv__(self, o):
+        return divide(o, self)
+
+    def __floordiv__(self, o):
+        return floor(divide(self, o))
+
+    def __rfloordiv__(self, o):
+        return floor(divide(o, self))
+
+    def __mod__(self, o):
+        return self - o * (self // o)
+
+    def __rmod__(self, o):
+        return o - self * (o // self)
+
+    def __pow__(self, o):
+        return power(self, o)
+
+    def __rpow__(self, o):
+        return power(o, self)
+
+    def __neg__(self):
+        return Var(-self.v, (self.k, -1.0))
+
+    def __pos__(self):
+        return self
+
+    def __abs__(self):
+        return absolute(self)
+
+    def __lt__(self, o):
+        return _decide(self, o, lambda a, b: a < b)
+
+    def __le__(self, o):
+        return _decide(self, o, lambda a, b: a <= b)
+
+    def __gt__(self, o):
+        return _decide(self, o, lambda a, b: a > b)
+
+    def __ge__(self, o):
+        return _decide(self, o, lambda a, b: a >= b)
+
+    def __eq__(self, o):
+        return _decide(self, o, lambda a, b: a == b)
+
+    def __ne__(self, o):
+        return _decide(self, o, lambda a, b: a != b)
+
+    __hash__ = None
+
+    def __bool__(self):
+        return _decide(self, 0.0, lambda a, b: a != b)
+
+
+def primal(x):
+    return x.v if type(x) is Var else x
+
+
+def _decide(a, b, compare: Callable):
+    a, b = primal(a), primal(b)
+    _tape.near(a, b)
+    return compare(a, b)
+
+
+def _taped(v, *pairs):
+    """The result ``v`` with (operand, partial) pairs; a plain float where no operand is taped."""
+    operands = tuple(x for o, d in pairs if type(o) is Var for x in (o.k, float(d)))
+    return Var(float(v), operands) if any(type(o) is Var for o, _ in pairs) else float(v)
+
+
+def _unary(fn: Callable, slope: Callable):
+    """``slope(a, r)`` is the derivative at ``a``, where the function is ``r``."""
+
+    def apply(x):
+        a = np.float64(primal(x))
+        r = fn(a)
+        return _taped(r, (x, slope(a, r)))
+
+    return apply
+
+
+def _step(fn: Callable, offset: float = 0.0):
+    """A piecewise constant function that jumps at the integers plus ``offset``."""
+
+    def apply(x):
+        a = primal(x)
+        _tape.near(a, round(a - offset) + offset)
+        return Var(float(fn(a))) if type(x) is Var else float(fn(a))
+
+    return apply
+
+
+floor, ceil, rounded, trunc = _step(np.floor), _step(np.ceil), _step(np.rint, 0.5), _step(np.trunc)
+
+
+def divide(x, y):
+    a, b = np.float64(primal(x)), np.float64(primal(y))
+    return _taped(a / b, (x, 1 / b), (y, -a / (b * b)))
+
+
+def power(x, y):
+    """Base's share 0 where the exponent is 0, exponent's share 0 where the base has no logarithm."""
+    if isinstance(x, int) and isinstance(y, int):
+        return x**y if y >= 0 else int(float(x) ** y)
+    a, b = np.float64(primal(x)), np.float64(primal(y))
+    r = np.power(a, b)
+    return _taped(r, (x, b * np.power(a, b - 1) if b != 0 else 0.0), (y, r * np.log(a) if a > 0 else 0.0))
+
+
+def atan2(y, x):
+    a, b = np.float64(primal(y)), np.float64(primal(x))
+    return _taped(np.arctan2(a, b), (y, b / (a * a + b * b)), (x, -a / (a * a + b * b)))
+
+
+def absolute(x):
+    """Slope 0 at 0."""
+    if type(x) is not Var:
+        return abs(x)
+    _tape.near(x.v, 0.0)
+    return _taped(abs(x.v), (x, np.sign(x.v)))
+
+
+def _extreme(first_wins: Callable):
+    """Ties go to the first operand."""
+
+    def apply(*xs):
+        best = xs[0]
+        for x in xs[1:]:
+            a, b = primal(best), primal(x)
+            if type(best) is Var or type(x) is Var:
+                _tape.near(a, b)
+            taped = any(type(o) is Var for o in (best, x))
+            best = best if first_wins(a, b) else x
+            if taped and type(best) is not Var:
+                best = Var(float(best))
+        return best
+
+    return apply
+
+
+minimum, maximum = _extreme(lambda a, b: a <= b), _extreme(lambda a, b: a >= b)
+
+
+def to_float(x):
+    return x if type(x) is Var else float(x)
+
+
+def to_int(bits: int, signed: bool = True):
+    """Truncates floats (saturating, NaN to 0), wraps integers."""
+    low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
+
+    def cast(x):
+        a = primal(x)
+        if isinstance(a, float):
+            if math.isnan(a):
+                return 0
+            if a != round(a):  # what is an integer already mostly got there by exact operations
+                _tape.near(a, round(a))
+            return int(min(max(a, low), high))
+        return (int(a) - low) % (1 << bits) + low
+
+    return cast
+
+
+class Cells:
+    """A field or ndarray: row-major values, taped where they are floats."""
+
+    __qd_oracle__ = True
+
+    def __init__(self, name: str, array: np.ndarray, grad: bool) -> None:
+        self.name = name
+        self.shape = array.shape
+        self.kind = array.dtype.kind
+        self.grad_kept = grad
+        flat = array.reshape(-1).tolist()
+        self.cells = [Var(float(v)) for v in flat] if self.kind == "f" else flat
+        self.initial = list(self.cells)
+
+    def _at(self, index) -> int:
+        index = () if index is None else index if isinstance(index, tuple) else (index,)
+        flat = 0
+        assert len(index) == len(self.shape), f"{self.name} has {len(self.shape)} axes"
+        for i, n in zip(index, self.shape, strict=True):
+            if not 0 <= i < n:
+                raise IndexError(f"{self.name}{list(index)} of shape {self.shape}")
+            flat = flat * n + i
+        return flat
+
+    def __getitem__(self, index):
+        return self.cells[self._at(index)]
+
+    def __setitem__(self, index, value) -> None:
+        if self.kind != "f":
+            value = bool(value) if self.kind == "b" else to_int(64)(value)
+        elif type(value) is not Var or not self.grad_kept:
+            value = Var(float(primal(value)))
+        self.cells[self._at(index)] = value
+
+    def __iter__(self):
+        if len(self.shape) == 1:
+            return iter(range(self.shape[0]))
+        return itertools.product(*map(range, self.shape))
+
+    def values(self) -> np.ndarray:
+        flat = [primal(v) for v in self.cells]
+        return np.array(flat, {"f": np.float64, "b": np.bool_}.get(self.kind, np.int64)).reshape(self.shape)
+
+
+def _atomic(combine: Callable):
+    def apply(target, value):
+        cells, index = target
+        old = cells[index]
+        cells[index] = combine(old, value)
+        return old
+
+    return apply
+
+
+def ndrange(*axes):
+    ranges = [range(*a) if isinstance(a, tuple) else range(a) for a in axes]
+    return iter(ranges[0]) if len(ranges) == 1 else itertools.product(*ranges)
+
+
+_INTS = {f"{'i' if s else 'u'}{b}": to_int(b, s) for b in (8, 16, 32, 64) for s in (True, False)}
+
+OPERATIONS = {
+    "sin": _unary(np.sin, lambda a, r: np.cos(a)),
+    "cos": _unary(np.cos, lambda a, r: -np.sin(a)),
+    "tan": _unary(np.tan, lambda a, r: 1 / np.cos(a) ** 2),
+    "asin": _unary(np.arcsin, lambda a, r: 1 / np.sqrt(1 - a * a)),
+    "acos": _unary(np.arccos, lambda a, r: -1 / np.sqrt(1 - a * a)),
+    "tanh": _unary(np.tanh, lambda a, r: 1 / np.cosh(a) ** 2),
+    "exp": _unary(np.exp, lambda a, r: r),
+    "log": _unary(np.log, lambda a, r: 1 / a),
+    "sqrt": _unary(np.sqrt, lambda a, r: 0.5 / r),
+    "rsqrt": _unary(lambda a: 1 / np.sqrt(a), lambda a, r: -0.5 * r / a),
+    "atan2": atan2,
+    "pow": power,
+    "floor": floor,
+    "ceil": ceil,
+    "round": rounded,
+    "abs": absolute,
+    "min": minimum,
+    "max": maximum,
+    "select": lambda c, a, b: a if c else b,
+    "cast": lambda x, dtype: dtype(x),
+    "static": lambda x: x,
+    "ndrange": ndrange,
+    "atomic_add": _atomic(lambda a, b: a + b),
+    "atomic_sub": _atomic(lambda a, b: a - b),
+    "atomic_mul": _atomic(lambda a, b: a * b),
+    "atomic_min": _atomic(minimum),
+    "atomic_max": _atomic(maximum),
+    "atomic_and": _atomic(lambda a, b: a & b),
+    "atomic_or": _atomic(lambda a, b: a | b),
+    "atomic_xor": _atomic(lambda a, b: a ^ b),
+    "loop_config": lambda **options: None,
+    "f16": to_float,
+    "f32": to_float,
+    "f64": to_float,
+    "u1": bool,
+    **_INTS,
+}
+
+_BUILTINS = {
+    "abs": absolute,
+    "min": minimum,
+    "max": maximum,
+    "pow": power,
+    "round": rounded,
+    "int": to_int(32),
+    "float": to_float,
+    "print": lambda *parts: None,
+}
+
+
+class _Rewrite(ast.NodeTransformer):
+    """Decorators and annotations away; the target of an atomic becomes (array, index)."""
+
+    def visit_FunctionDef(self, node):
+        self.generic_visit(node)
+        node.decorator_list = []
+        node.returns = None
+        for a in node.args.args:
+            a.annotation = None
+        return node
+
+    def visit_Call(self, node):
+        self.generic_visit(node)
+        named = isinstance(node.func, ast.Attribute) and node.func.attr.startswith("atomic_")
+        if named and isinstance(node.args[0], ast.Subscript):
+            target = node.args[0]
+            node.args[0] = ast.Tuple([target.value, target.slice], ast.Load())
+        return node
+
+
+def _load(fn: Callable | str, space: dict) -> Callable:
+    """The function, compiled again into ``space``."""
+    source = fn if isinstance(fn, str) else inspect.getsource(fn)
+    tree = _Rewrite().visit(ast.parse(textwrap.dedent(source)))
+    ast.fix_missing_locations(tree)
+    names = [n.name for n in tree.body if isinstance(n, ast.FunctionDef)]
+    exec(compile(tree, "<oracle>", "exec"), space)
+    return space[names[-1]]
+
+
+@dataclass
+class Outcome:
+    """``values``: final buffers. ``grads``: as left in ``.grad``; ``scales``: the same with every contribution
+    taken as absolute. ``margin``: see `Tape`. ``finite``: no inf or NaN was met anywhere."""
+
+    values: dict[str, np.ndarray]
+    grads: dict[str, np.ndarray] = field(default_factory=dict)
+    scales: dict[str, np.ndarray] = field(default_factory=dict)
+    returned: object = None
+    margin: float = math.inf
+    finite: bool = True
+
+
+def run_oracle(
+    fn: Callable | str,
+    fields: Mapping[str, np.ndarray],
+    needs_grad: Sequence[str] | set[str] = (),
+    seeds: Mapping[str, np.ndarray] | None = None,
+    *,
+    funcs: Sequence[Callable | str] = (),
+    scalars: Mapping[str, object] | None = None,
+    limit: int = 2_000_000,
+) -> Outcome:
+    """Runs ``fn`` (a function, or source text whose last function it is) once over copies of ``fields``.
+
+    Parameters of ``fn`` are taken by name from ``scalars`` and ``fields``; other names from ``fields`` and, if ``fn``
+    is a function, its globals that are plain numbers. ``seeds[name]`` is what is in ``name.grad`` beforehand; absent
+    means zeros. Raises `Budget` beyond ``limit`` scalar operations.
+    """
+    global _tape
+    _tape = tape = Tape(limit)
+    cells = {name: Cells(name, np.asarray(a), name in needs_grad) for name, a in fields.items()}
+    for name, c in cells.items():
+        c.grad = cells.get(f"{name}.grad")
+    space = dict(_BUILTINS)
+    for f in (fn, *funcs):
+        if callable(f):
+            space.update({k: v for k, v in f.__globals__.items() if isinstance(v, (int, float))})
+    space.update(cells, qd=SimpleNamespace(**OPERATIONS))
+    for f in funcs:
+        _load(f, space)
+    main = _load(fn, space)
+    given = {**cells, **(scalars or {})}
+    with np.errstate(all="ignore"):
+        returned = main(*(given[p] for p in inspect.signature(main).parameters))
+        outcome = Outcome({name: c.values() for name, c in cells.items()}, returned=primal(returned))
+        outcome.margin, outcome.finite = tape.margin, tape.finite
+        _sweep(tape, cells, needs_grad, seeds or {}, outcome)
+    return outcome
+
+
+def _sweep(tape: Tape, cells: Mapping[str, Cells], needs_grad, seeds, outcome: Outcome) -> None:
+    adjoint = [0.0] * len(tape.nodes)
+    absolute = [0.0] * len(tape.nodes)
+    for name in needs_grad:
+        if name in seeds:
+            for var, seed in zip(cells[name].cells, np.asarray(seeds[name]).reshape(-1).tolist(), strict=True):
+                adjoint[var.k] += seed
+                absolute[var.k] += abs(seed)
+    for k in range(len(tape.nodes) - 1, -1, -1):
+        scale = absolute[k]
+        if scale == 0.0:
+            continue
+        g, operands = adjoint[k], tape.nodes[k]
+        for i in range(0, len(operands), 2):
+            o, d = operands[i], operands[i + 1]
+            adjoint[o] += g * d
+            absolute[o] += scale * abs(d)
+    for name in needs_grad:
+        c = cells[name]
+        outcome.grads[name] = np.array([adjoint[v.k] for v in c.initial]).reshape(c.shape)
+        outcome.scales[name] = np.array([absolute[v.k] for v in c.initial]).reshape(c.shape)
+        if not np.isfinite(outcome.scales[name]).all():
+            outcome.finite = False
