@@ -1,0 +1,166 @@
+"""Statements of a task's body to instructions: the table of handlers, and what they share."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+from quadrants_lab.backends._llvm import control, memory, ops, ranges, stacks
+from quadrants_lab.backends._llvm.ranges import Range
+from quadrants_lab.backends._llvm.text import Function, Ty, constant, ty
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.types import DType
+
+
+class Body(ABC):
+    """Emits blocks into ``fn``. A device subclasses it and says where buffers, arguments and stacks are.
+
+    ``values`` maps ids to the text of their value, ``types`` to their dtype, ``ranges`` to what is known of an
+    integer's range. ``parallel``: other iterations of the task may run at the same time. ``lanes`` is the number
+    of iterations that one value holds.
+    """
+
+    lanes = 1
+
+    def __init__(self, fn: Function, kernel: N.Kernel, fast_math: bool, parallel: bool) -> None:
+        self.fn = fn
+        self.kernel = kernel
+        self.fast = ops.FAST if fast_math else ""
+        self.parallel = parallel
+        self.values: dict[int, str] = {}
+        self.types: dict[int, DType] = {}
+        self.ranges: dict[int, Range] = {}
+        self.offsets: dict[tuple[Any, ...], str] = {}  # element offsets computed in this block or one around it
+        self.partials: dict[str, memory.Partial] = {}
+        self.stacks: dict[int, stacks.Stack] = {}
+        self.guarded = False  # inside an AdStackGuard, where depths are known to fit
+        self.exit = ""  # the label that ends the task's function early
+
+    # --- what a device provides ---------------------------------------------------------------------------------
+
+    @abstractmethod
+    def pointer(self, buffer: str) -> str:
+        """Address of the buffer's first element."""
+
+    @abstractmethod
+    def extent(self, buffer: str, axis: int) -> str:
+        """Extent of an ndarray along an axis, as an i64."""
+
+    @abstractmethod
+    def arg(self, name: str) -> str:
+        """Value of a scalar argument."""
+
+    @abstractmethod
+    def poll(self) -> None:
+        """Leaves the task when the launch was cancelled; stands on loop back-edges."""
+
+    @abstractmethod
+    def fail(self, stmt: N.Assert) -> None:
+        """Records a failed assert and leaves the task."""
+
+    @abstractmethod
+    def overflow(self, stack: str, depth: str) -> None:
+        """Records that a stack (its number in the kernel, an i64) went over capacity."""
+
+    @abstractmethod
+    def print(self, stmt: N.Print) -> None:
+        """Prints."""
+
+    @abstractmethod
+    def random(self, stmt: N.Random) -> str:
+        """The next draw of the statement's call site."""
+
+    # --- shared by the handlers ---------------------------------------------------------------------------------
+
+    def type_of(self, id: int) -> Ty:
+        return ty(self.types[id], self.lanes)
+
+    def range_of(self, id: int) -> Range:
+        return self.ranges.get(id) or ranges.full(self.types[id])
+
+    def define(self, id: int, type: DType, value: str, known: Range | None = None) -> None:
+        self.values[id] = value
+        self.types[id] = type
+        if known is not None:
+            self.ranges[id] = known
+
+    def operate(self, prim: str, type: DType, a: str, b: str, flags: str | None = None) -> str:
+        """A binary primitive on values that are not in the IR."""
+        t = ty(type, self.lanes)
+        return ops.emit(self.fn, prim, t, (t, t), (a, b), (None, None), self.fast if flags is None else flags)
+
+    def block(self, block: N.Block) -> tuple[str, ...]:
+        """Emits a block; returns the values that its Yield hands on."""
+        outer, self.offsets = self.offsets, dict(self.offsets)
+        owner = self.fn.stmt
+        for stmt in block[:-1]:
+            self.fn.stmt = stmt.id
+            HANDLERS[type(stmt)](self, stmt)
+        last = block[-1]
+        self.offsets = outer
+        self.fn.stmt = owner
+        if not isinstance(last, N.Yield) or type(last) is not N.Yield:
+            raise TypeError(f"a block ends in {type(last).__name__}; exits must be structured before emission")
+        return tuple(self.values[i] for i in last.values)
+
+    def yielded_ranges(self, block: N.Block) -> tuple[Range | None, ...]:
+        return tuple(self.ranges.get(i) for i in block[-1].operands())
+
+
+def _const(b: Body, s: N.Const) -> None:
+    known = (int(s.value), int(s.value)) if s.type.is_int else None
+    b.define(s.id, s.type, constant(ty(s.type, b.lanes), s.value), known)
+
+
+def _op(b: Body, s: N.Op) -> None:
+    types = tuple(b.type_of(i) for i in s.args)
+    args = tuple(b.values[i] for i in s.args)
+    known = tuple(b.ranges.get(i) for i in s.args)
+    value = ops.emit(b.fn, s.prim, ty(s.type, b.lanes), types, args, known, b.fast)
+    first = types[0].dtype
+    b.define(s.id, s.type, value, ranges.result(s.prim, known, first, s.type) if first.is_int else None)
+
+
+def _arg(b: Body, s: N.ArgLoad) -> None:
+    b.define(s.id, s.type, b.arg(s.arg))
+
+
+def _shape(b: Body, s: N.ShapeOf) -> None:
+    shape = b.kernel.buffers[s.buffer].shape
+    if shape is not None:
+        n = shape[s.axis]
+        b.define(s.id, s.type, constant(ty(s.type, b.lanes), n), (n, n))
+        return
+    wide = b.extent(s.buffer, s.axis)
+    value = wide if s.type.bits == 64 else b.fn.let(f"trunc nuw nsw i64 {wide} to {ty(s.type).text}")
+    b.define(s.id, s.type, value, (0, ranges.full(s.type)[1]))
+
+
+def _random(b: Body, s: N.Random) -> None:
+    b.define(s.id, s.type, b.random(s))
+
+
+HANDLERS: dict[type, Callable[[Any, Any], None]] = {
+    N.Const: _const,
+    N.Op: _op,
+    N.ArgLoad: _arg,
+    N.ShapeOf: _shape,
+    N.Random: _random,
+    N.Load: memory.load,
+    N.Store: memory.store,
+    N.Atomic: memory.atomic,
+    N.Assert: control.check,
+    N.Print: lambda b, s: b.print(s),
+    N.If: control.if_,
+    N.For: control.for_,
+    N.While: control.while_,
+    N.AdStackAlloca: stacks.alloca,
+    N.AdStackPush: stacks.push,
+    N.AdStackPop: stacks.pop,
+    N.AdStackLoadTop: stacks.load_top,
+    N.AdStackLoadTopAdj: stacks.load_top_adjoint,
+    N.AdStackAccAdjoint: stacks.accumulate,
+    N.AdStackDepth: stacks.depth,
+    N.AdStackGuard: stacks.guard,
+}

@@ -1,0 +1,171 @@
+"""Control flow: the one place where a condition steers what runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quadrants_lab.backends._llvm import ranges
+from quadrants_lab.backends._llvm.ranges import Range
+from quadrants_lab.backends._llvm.text import ty
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.walk import walk
+
+if TYPE_CHECKING:
+    from quadrants_lab.backends._llvm.body import Body
+
+STRIP = 16384  # iterations of an innermost loop between two looks at the cancel flag
+
+
+def check(b: Body, s: N.Assert) -> None:
+    fn = b.fn
+    bad, good = fn.label("fail"), fn.label("ok")
+    fn.branch(b.values[s.cond], good, bad)
+    fn.start(bad)
+    b.fail(s)
+    fn.start(good)
+
+
+def if_(b: Body, s: N.If) -> None:
+    fn = b.fn
+    then, orelse, join = fn.label("then"), fn.label("else"), fn.label("join")
+    fn.branch(b.values[s.cond], then, orelse)
+    ways: list[tuple[tuple[str, ...], str, tuple[Range | None, ...]]] = []
+    for label, block in ((then, s.then), (orelse, s.orelse)):
+        fn.start(label)
+        values = b.block(block)
+        ways.append((values, fn.block, b.yielded_ranges(block)))
+        fn.jump(join)
+    fn.start(join)
+    (v0, from0, r0), (v1, from1, r1) = ways
+    for k, result in enumerate(s.results):
+        value = fn.phi(ty(result.type, b.lanes).text, (v0[k], from0), (v1[k], from1))
+        known = (r0[k], r1[k])
+        merged = ranges.union(known[0], known[1]) if known[0] is not None and known[1] is not None else None
+        b.define(result.id, result.type, value, merged)
+
+
+def while_(b: Body, s: N.While) -> None:
+    fn = b.fn
+    head, body, done = fn.label("while"), fn.label("do"), fn.label("done")
+    before = fn.block
+    fn.jump(head)
+    fn.start(head)
+    phis = _open_phis(b, s.carried)
+    (cond,) = b.block(s.cond)
+    fn.branch(cond, body, done)
+    fn.start(body)
+    nexts = b.block(s.body)
+    b.poll()
+    _close_phis(b, s.carried, phis, tuple(b.values[i] for i in s.inits), before, nexts, fn.block)
+    fn.jump(head)
+    fn.start(done)
+    for result, param in zip(s.results, s.carried, strict=True):
+        b.define(result.id, result.type, b.values[param.id])
+
+
+def for_(b: Body, s: N.For) -> None:
+    """Loops test at the bottom, behind one guard. A loop that may run long is left when the launch is cancelled: one
+    that holds loops looks at the flag each time round, an innermost one runs in strips, so that LLVM sees a plain
+    inner loop."""
+    fn, t = b.fn, ty(s.index.type).text
+    begin, end = b.values[s.begin], b.values[s.end]
+    low, high = b.range_of(s.begin), b.range_of(s.end)
+    b.types[s.index.id] = s.index.type
+    b.ranges[s.index.id] = (low[0], max(low[0], high[1] - 1))
+    signed = "s" if s.index.type.kind == "i" else "u"
+    short = high[1] - low[0] <= STRIP
+    leaf = not any(isinstance(x, (N.For, N.While)) for x in walk(s.body))
+    inits = tuple(b.values[i] for i in s.inits)
+
+    enter, done = fn.label("enter"), fn.label("done")
+    fn.branch(fn.let(f"icmp {signed}lt {t} {begin}, {end}"), enter, done)
+    skipped = fn.block
+    fn.start(enter)
+    if leaf and not short:
+        last, last_block = _strips(b, s, begin, end, inits, done)
+    else:
+        last, last_block = _plain_loop(b, s, begin, end, inits, poll=not short or not leaf, done=done)
+    fn.start(done)
+    for k, result in enumerate(s.results):
+        value = fn.phi(ty(result.type, b.lanes).text, (inits[k], skipped), (last[k], last_block))
+        b.define(result.id, result.type, value)
+
+
+def _plain_loop(
+    b: Body, s: N.For, begin: str, end: str, inits: tuple[str, ...], poll: bool, done: str
+) -> tuple[tuple[str, ...], str]:
+    """One loop over a range that is not empty, leaving to ``done``; returns the carried values and the last block."""
+    fn, t = b.fn, ty(s.index.type).text
+    signed = "s" if s.index.type.kind == "i" else "u"
+    wraps = "nsw" if signed == "s" else "nuw"
+    start = fn.let(f"sub {wraps} {t} {end}, 1") if s.reverse else begin
+    loop, before = fn.label("for"), fn.block
+    fn.jump(loop)
+    fn.start(loop)
+    index, at = fn.hole()
+    b.define(s.index.id, s.index.type, index)
+    phis = _open_phis(b, s.carried)
+    nexts = b.block(s.body)
+    if poll:
+        b.poll()
+    if s.reverse:
+        step = fn.let(f"add {t} {index}, -1")
+        more = fn.let(f"icmp {signed}gt {t} {index}, {begin}")
+    else:
+        step = fn.let(f"add {wraps} {t} {index}, 1")
+        more = fn.let(f"icmp {signed}lt {t} {step}, {end}")
+    fn.patch(at, f"{index} = phi {t} [{start}, %{before}], [{step}, %{fn.block}]")
+    _close_phis(b, s.carried, phis, inits, before, nexts, fn.block)
+    last = fn.block
+    fn.branch(more, loop, done)
+    return nexts, last
+
+
+def _strips(
+    b: Body, s: N.For, begin: str, end: str, inits: tuple[str, ...], done: str
+) -> tuple[tuple[str, ...], str]:
+    """As `_plain_loop`, in strips of at most STRIP iterations with a look at the cancel flag after each."""
+    fn, t = b.fn, ty(s.index.type).text
+    signed = "s" if s.index.type.kind == "i" else "u"
+    wraps = "nsw" if signed == "s" else "nuw"
+    strip, latch = fn.label("strip"), fn.label("latch")
+    before = fn.block
+    fn.jump(strip)
+    fn.start(strip)
+    at, at_line = fn.hole()
+    outer = [fn.hole() for _ in s.carried]
+    left = fn.let(f"sub {t} {at}, {begin}" if s.reverse else f"sub {t} {end}, {at}")
+    intrinsic = f"llvm.umin.{ty(s.index.type).suffix}"
+    n = fn.call(t, intrinsic, (t, left), (t, str(min(STRIP, ranges.full(s.index.type)[1]))))
+    edge = fn.let(f"sub {wraps} {t} {at}, {n}" if s.reverse else f"add {wraps} {t} {at}, {n}")
+    low, high = (edge, at) if s.reverse else (at, edge)
+    last, last_block = _plain_loop(b, s, low, high, tuple(v for v, _ in outer), poll=False, done=latch)
+    fn.start(latch)
+    finals = [fn.phi(ty(p.type, b.lanes).text, (v, last_block)) for p, v in zip(s.carried, last, strict=True)]
+    b.poll()
+    more = fn.let(f"icmp {signed}gt {t} {edge}, {begin}" if s.reverse else f"icmp {signed}lt {t} {edge}, {end}")
+    start = end if s.reverse else begin
+    fn.patch(at_line, f"{at} = phi {t} [{start}, %{before}], [{edge}, %{fn.block}]")
+    for (name, line), init, final, p in zip(outer, inits, finals, s.carried, strict=True):
+        fn.patch(line, f"{name} = phi {ty(p.type, b.lanes).text} [{init}, %{before}], [{final}, %{fn.block}]")
+    last_block = fn.block
+    fn.branch(more, strip, done)
+    return tuple(finals), last_block
+
+
+def _open_phis(b: Body, params: tuple[N.Param, ...]) -> list[int]:
+    lines = []
+    for p in params:
+        name, line = b.fn.hole()
+        b.define(p.id, p.type, name)
+        lines.append(line)
+    return lines
+
+
+def _close_phis(
+    b: Body, params: tuple[N.Param, ...], lines: list[int], inits: tuple[str, ...], before: str,
+    nexts: tuple[str, ...], latch: str,
+) -> None:  # fmt: skip
+    for p, line, init, value in zip(params, lines, inits, nexts, strict=True):
+        name = b.values[p.id]
+        b.fn.patch(line, f"{name} = phi {ty(p.type, b.lanes).text} [{init}, %{before}], [{value}, %{latch}]")

@@ -1,0 +1,212 @@
+"""Global memory: addresses, loads, stores, atomics, and reductions into per-task partials."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from quadrants_lab.backends._llvm.text import constant, memory_type, ty
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.types import DType
+from quadrants_lab.ir.walk import uses, walk
+
+if TYPE_CHECKING:
+    from quadrants_lab.backends._llvm.body import Body
+
+
+# --- addresses --------------------------------------------------------------------------------------------------
+
+
+def address(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> str:
+    """Address of an element. Indices are taken to be in range: what is not is an error that only checks can see."""
+    base = b.pointer(buffer.name)
+    if not index:
+        return base
+    shape = buffer.shape
+    key = (shape if shape is not None else buffer.name, index)
+    offset = b.offsets.get(key)
+    if offset is None:
+        offset = b.offsets[key] = _offset(b, buffer, index)
+    return b.fn.let(f"getelementptr inbounds {memory_type(buffer.dtype)}, ptr {base}, i64 {offset}")
+
+
+def _offset(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> str:
+    """Row-major element offset, an i64."""
+    offset = ""
+    for axis, i in enumerate(index):
+        wide = _widen(b, i)
+        if offset:
+            n = str(buffer.shape[axis]) if buffer.shape is not None else b.extent(buffer.name, axis)
+            offset = b.fn.let(f"mul nsw i64 {offset}, {n}")
+            offset = b.fn.let(f"add nsw i64 {offset}, {wide}")
+        else:
+            offset = wide
+    return offset
+
+
+def _widen(b: Body, id: int) -> str:
+    value, t = b.values[id], b.types[id]
+    if t.bits == 64 or value[0] != "%":
+        return value if value not in ("true", "false") else str(int(value == "true"))
+    known = b.offsets.get(("wide", id))
+    if known is None:
+        op = "sext" if t.kind == "i" else "zext"
+        known = b.offsets[("wide", id)] = b.fn.let(f"{op} {ty(t).text} {value} to i64")
+    return known
+
+
+# --- loads and stores -------------------------------------------------------------------------------------------
+
+
+def read(b: Body, t: DType, ptr: str) -> str:
+    """The value at an address; a u1 is a byte, 0 or not."""
+    value = b.fn.let(f"load {memory_type(t)}, ptr {ptr}")
+    return b.fn.let(f"icmp ne i8 {value}, 0") if t.kind == "b" else value
+
+
+def write(b: Body, t: DType, ptr: str, value: str) -> None:
+    b.fn.put(f"store {memory_type(t)} {_stored(b, t, value)}, ptr {ptr}")
+
+
+def _stored(b: Body, t: DType, value: str) -> str:
+    return b.fn.let(f"zext i1 {value} to i8") if t.kind == "b" else value
+
+
+def load(b: Body, s: N.Load) -> None:
+    b.define(s.id, s.type, read(b, s.type, address(b, b.kernel.buffers[s.buffer], s.index)))
+
+
+def store(b: Body, s: N.Store) -> None:
+    buffer = b.kernel.buffers[s.buffer]
+    write(b, buffer.dtype, address(b, buffer, s.index), b.values[s.value])
+
+
+# --- atomics ----------------------------------------------------------------------------------------------------
+
+# atomicrmw's spelling for (float, signed, unsigned, u1); "" is done by compare and exchange
+_RMW: dict[str, tuple[str, str, str, str]] = {
+    "add": ("fadd", "add", "add", ""),
+    "sub": ("fsub", "sub", "sub", ""),
+    "mul": ("", "", "", "and"),
+    "min": ("fmin", "min", "umin", "and"),
+    "max": ("fmax", "max", "umax", "or"),
+    "and": ("", "and", "and", "and"),
+    "or": ("", "or", "or", "or"),
+    "xor": ("", "xor", "xor", "xor"),
+    "exchange": ("xchg", "xchg", "xchg", "xchg"),
+}
+_KIND = {"f": 0, "i": 1, "u": 2, "b": 3}
+_ON_TRUTH = {"mul": "and", "min": "and", "max": "or"}
+
+
+def combine(b: Body, op: str, t: DType, old: str, value: str, flags: str | None = None) -> str:
+    """The new element of ``buffer op= value``."""
+    if op == "exchange":
+        return value
+    return b.operate(_ON_TRUTH.get(op, op) if t.kind == "b" else op, t, old, value, flags)
+
+
+def atomic(b: Body, s: N.Atomic) -> None:
+    t, value = s.type, b.values[s.value]
+    partial = b.partials.get(s.buffer)
+    if partial is not None:
+        old = read(b, t, partial.ptr)
+        write(b, t, partial.ptr, combine(b, s.op, t, old, value, b.fast or "reassoc "))
+        b.define(s.id, t, old)
+        return
+    ptr = address(b, b.kernel.buffers[s.buffer], s.index)
+    if s.private or not b.parallel:
+        old = read(b, t, ptr)
+        write(b, t, ptr, combine(b, s.op, t, old, value))
+    else:
+        old = modify(b, s.op, t, ptr, value)
+    b.define(s.id, t, old)
+
+
+def modify(b: Body, op: str, t: DType, ptr: str, value: str) -> str:
+    """``*ptr op= value`` as one indivisible step; returns the old value."""
+    rmw = _RMW[op][_KIND[t.kind]]
+    if not rmw:
+        return _exchange_loop(b, op, t, ptr, value)
+    old = b.fn.let(f"atomicrmw {rmw} ptr {ptr}, {memory_type(t)} {_stored(b, t, value)} monotonic")
+    return b.fn.let(f"icmp ne i8 {old}, 0") if t.kind == "b" else old
+
+
+def _exchange_loop(b: Body, op: str, t: DType, ptr: str, value: str) -> str:
+    fn = b.fn
+    word, element = f"i{t.nbytes * 8}", ty(t).text
+    first = fn.let(f"load {word}, ptr {ptr}")
+    before, loop, done = fn.block, fn.label("try"), fn.label("done")
+    fn.jump(loop)
+    fn.start(loop)
+    seen, at = fn.hole()
+    as_value = word != element and t.kind != "b"
+    old = fn.let(f"bitcast {word} {seen} to {element}") if as_value else seen
+    if t.kind == "b":
+        old = fn.let(f"icmp ne i8 {seen}, 0")
+    new = _stored(b, t, combine(b, op, t, old, value))
+    if as_value:
+        new = fn.let(f"bitcast {element} {new} to {word}")
+    pair = fn.let(f"cmpxchg ptr {ptr}, {word} {seen}, {word} {new} monotonic monotonic")
+    now = fn.let(f"extractvalue {{ {word}, i1 }} {pair}, 0")
+    same = fn.let(f"extractvalue {{ {word}, i1 }} {pair}, 1")
+    fn.patch(at, f"{seen} = phi {word} [{first}, %{before}], [{now}, %{fn.block}]")
+    fn.branch(same, done, loop)
+    fn.start(done)
+    return old
+
+
+# --- reductions -------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Partial:
+    """A task's own share of a reduction into a 0-d buffer: it starts at the operation's identity and is added to
+    the buffer once, when the chunk ends."""
+
+    op: str
+    dtype: DType
+    ptr: str
+
+
+_FAMILY = {"add": "add", "sub": "add", "mul": "mul", "min": "min", "max": "max", "and": "and", "or": "or", "xor": "xor"}
+
+
+def reductions(kernel: N.Kernel, body: N.Block) -> dict[str, str]:
+    """Buffers that the block only reduces into (0-d, one kind of atomic, old values unused), with the operation."""
+    read_ids = uses(body)
+    found: dict[str, str] = {}
+    for s in walk(body):
+        if not isinstance(s, (N.Load, N.Store, N.Atomic)):
+            continue
+        family = "no"
+        if isinstance(s, N.Atomic) and not read_ids.get(s.id) and kernel.buffers[s.buffer].ndim == 0:
+            family = _FAMILY.get(s.op, "no")
+        if found.setdefault(s.buffer, family) != family:
+            found[s.buffer] = "no"
+    return {name: op for name, op in found.items() if op != "no"}
+
+
+def open_partials(b: Body, found: dict[str, str]) -> None:
+    """Makes the partials; in the entry block."""
+    for name, op in found.items():
+        t = b.kernel.buffers[name].dtype
+        ptr = b.fn.let(f"alloca {memory_type(t)}")
+        b.partials[name] = Partial(op, t, ptr)
+        write(b, t, ptr, constant(ty(t), _identity(op, t)))
+
+
+def close_partials(b: Body) -> None:
+    """Hands the partials over; on every way out of the chunk."""
+    for name, p in b.partials.items():
+        modify(b, p.op, p.dtype, b.pointer(name), read(b, p.dtype, p.ptr))
+
+
+def _identity(op: str, t: DType) -> float | int:
+    if t.kind == "b":
+        return int(op in ("and", "min", "mul"))
+    if t.is_float:
+        return {"add": -0.0, "mul": 1.0, "min": float("inf"), "max": float("-inf")}[op]
+    low, high = (-(1 << (t.bits - 1)), (1 << (t.bits - 1)) - 1) if t.kind == "i" else (0, (1 << t.bits) - 1)
+    ones = -1 if t.kind == "i" else high
+    return {"add": 0, "mul": 1, "min": high, "max": low, "and": ones, "or": 0, "xor": 0}[op]
