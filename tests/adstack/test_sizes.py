@@ -1,0 +1,130 @@
+"""SizeExpr: algebra, evaluation against brute force, and the analysis that builds it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quadrants_lab.adstack.algebra import INT64_MAX, binary, over_range, trips
+from quadrants_lab.adstack.evaluate import evaluate, reads
+from quadrants_lab.ir import sizeexpr as S
+from quadrants_lab.ir.sizetext import parse_size, print_size
+
+DATA = {
+    "n": np.array(7, np.int32),
+    "m": np.array([3, 0, -2, 9], np.int32),
+    "p": np.array([[1, 2, 3], [2, 0, 1]], np.int32),
+}
+ARGS = {"a": 5, "b": -3}
+
+
+class Live:
+    def arg(self, name: str) -> int:
+        return ARGS[name]
+
+    def shape(self, buffer: str, axis: int) -> int:
+        return DATA[buffer].shape[axis]
+
+    def array(self, buffer: str) -> np.ndarray:
+        return DATA[buffer]
+
+
+def brute(e: S.SizeExpr, env: dict[int, int]) -> int:
+    match e:
+        case S.SizeConst(value):
+            return value
+        case S.SizeArg(arg):
+            return ARGS[arg]
+        case S.SizeShape(buffer, axis):
+            return DATA[buffer].shape[axis]
+        case S.SizeVar(id, _):
+            return env[id]
+        case S.SizeLoad(buffer, index):
+            at = tuple(brute(i, env) for i in index)
+            ok = all(0 <= i < n for i, n in zip(at, DATA[buffer].shape, strict=True))
+            return int(DATA[buffer][at]) if ok else 0
+        case S.SizeOp(op, a, b):
+            x, y = brute(a, env), brute(b, env)
+            return {
+                "add": lambda: x + y, "sub": lambda: x - y, "mul": lambda: x * y, "min": lambda: min(x, y),
+                "max": lambda: max(x, y), "floordiv": lambda: x // y if y else 0, "mod": lambda: x % y if y else 0,
+            }[op]()
+        case S.SizeRange(op, var, begin, end, body):
+            values = [brute(body, {**env, var.id: k}) for k in range(brute(begin, env), brute(end, env))]
+            return sum(values) if op == "sum" else max(values, default=0)
+    raise AssertionError
+
+
+def exprs(bound: tuple[int, ...] = ()) -> st.SearchStrategy[S.SizeExpr]:
+    leaves = [
+        st.integers(-4, 9).map(S.SizeConst),
+        st.sampled_from(sorted(ARGS)).map(S.SizeArg),
+        st.just(S.SizeShape("p", 1)),
+        st.just(S.SizeLoad("n", ())),
+    ]
+    if bound:
+        leaves.append(st.sampled_from(bound).map(lambda i: S.SizeVar(i, "k")))
+
+    def grow(inner: st.SearchStrategy[S.SizeExpr]) -> st.SearchStrategy[S.SizeExpr]:
+        choices = [
+            st.builds(S.SizeOp, st.sampled_from(["add", "sub", "mul", "min", "max", "floordiv", "mod"]), inner, inner),
+            inner.map(lambda e: S.SizeLoad("m", (e,))),
+            st.tuples(inner, inner).map(lambda p: S.SizeLoad("p", p)),
+        ]
+        return st.one_of(choices)
+
+    flat = st.recursive(st.one_of(leaves), grow, max_leaves=5)
+    if len(bound) >= 2:
+        return flat
+    var = S.SizeVar(100 + len(bound), "k")
+    loops = st.builds(
+        S.SizeRange, st.sampled_from(["sum", "max"]), st.just(var), flat, flat, st.deferred(lambda: exprs((*bound, var.id)))
+    )
+    return st.one_of(flat, loops)
+
+
+@settings(max_examples=200, deadline=None)
+@given(exprs())
+def test_evaluation_agrees_with_brute_force(e: S.SizeExpr) -> None:
+    assert evaluate(e, Live()) == max(0, brute_max(e))
+
+
+def brute_max(e: S.SizeExpr) -> int:
+    """A maximum counts what lies outside its range as 0, as the evaluator documents."""
+    match e:
+        case S.SizeRange("max", var, begin, end, body):
+            return brute(S.SizeRange("max", var, begin, end, body), {})
+    return brute(e, {})
+
+
+@settings(max_examples=200, deadline=None)
+@given(exprs())
+def test_text_round_trip(e: S.SizeExpr) -> None:
+    assert parse_size(print_size(e)) == e
+
+
+def test_constructors_fold() -> None:
+    n, k = S.SizeLoad("n", ()), S.SizeVar(1, "k")
+    assert binary("mul", S.SizeConst(3), S.SizeConst(4)) == S.SizeConst(12)
+    assert binary("mul", S.SizeConst(INT64_MAX), S.SizeConst(2)) == S.SizeConst(INT64_MAX)
+    assert over_range("sum", k, S.SizeConst(0), n, S.SizeConst(1)) == trips(S.SizeConst(0), n)
+    assert over_range("max", k, S.SizeConst(0), n, n) == n
+    assert print_size(over_range("sum", k, S.SizeConst(0), n, k)) == "sum(k%1 in 0..@n[]: k%1)"
+
+
+def test_reads_names_what_a_cache_must_watch() -> None:
+    e = parse_size("max(i%1 in 0..@p.shape[1]: @m[i%1] + arg a)")
+    assert reads(e) == (frozenset({"a"}), frozenset({"p"}), frozenset({"m"}))
+
+
+def test_large_ranges_are_evaluated_in_chunks() -> None:
+    e = parse_size("max(i%1 in 0..1000000: (i%1 % 1000) * 3)")
+    assert evaluate(e, Live()) == 2997
+
+
+@pytest.mark.parametrize("text", ["@n[", "1 +", "foo(1, 2", "max(1)", "1 2", "?"])
+def test_bad_text_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"size expression"):
+        parse_size(text)
