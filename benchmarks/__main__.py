@@ -1,0 +1,109 @@
+"""``python -m benchmarks [--quick] [--only PATTERN]``: the race, as a table and as out/bench.json."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+from dataclasses import asdict
+from datetime import date
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.race import GROUPS, PROCESS_GROUPS, ROOT, Engine, Row, race_case, race_processes
+
+OURS = Engine("quadrants_lab", sys.executable)
+PEER = Engine("quadrants", os.environ.get("QL_PEER_PYTHON", str(ROOT / ".venv-peer" / "bin" / "python")))
+
+
+def case_keys() -> list[str]:
+    """The keys of the table, asked for in a process: here no engine is to be imported."""
+    code = "from benchmarks.cases import all_cases; print(*all_cases(), sep='\\n')"
+    done = subprocess.run(
+        [OURS.python, "-c", code], cwd=ROOT, env=OURS.environment(""), text=True, check=True, capture_output=True
+    )
+    return done.stdout.splitlines()
+
+
+def human(seconds: float | None) -> str:
+    if seconds is None:
+        return "-"
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds / 1e-9:.3g} ns"
+
+
+def ratio(row: Row) -> float | None:
+    """How many times faster ours is; None where one engine has no time or the values differ."""
+    ours, peer = row.median(OURS.module), row.median(PEER.module)
+    return peer / ours if ours and peer and row.agrees() else None
+
+
+def show(rows: list[Row], console: Console) -> None:
+    table = Table(title="medians; ratio = quadrants / quadrants_lab, above 1 ours is faster", title_justify="left")
+    table.add_column("case")
+    for head in ("quadrants_lab", "quadrants", "ratio"):
+        table.add_column(head, justify="right")
+    for group in GROUPS:
+        members = [r for r in rows if r.group == group]
+        for row in members:
+            r = ratio(row)
+            style = "" if r is None or r >= 1.0 else "yellow"
+            last = f"{r:.2f}" if r is not None else ("values differ" if not row.agrees() else "")
+            times = [row.errors.get(e.module) or human(row.median(e.module)) for e in (OURS, PEER)]
+            table.add_row(f"{group}: {row.name}", *times, last, style=style, end_section=row is members[-1])
+    console.print(table)
+
+
+def machine() -> dict[str, str | int]:
+    """What the numbers were measured on."""
+    model = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        model = next((s.split(":")[1].strip() for s in info.read_text().splitlines() if "model name" in s), model)
+    return {
+        "cpu": model,
+        "cores": os.cpu_count() or 0,
+        "system": platform.platform(terse=True),
+        "python": platform.python_version(),
+        "date": date.today().isoformat(),
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="3 short repeats in place of 9")
+    parser.add_argument("--only", default="", metavar="TEXT", help="only rows whose 'group: name' contains TEXT")
+    parser.add_argument("--out", type=Path, default=ROOT / "out", help="folder for bench.json and the engines' logs")
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    repeats, seconds = (3, 0.02) if args.quick else (9, 0.1)
+    console = Console(highlight=False)
+    engines = [OURS, PEER]
+
+    def wanted(group: str, name: str) -> bool:
+        return args.only.lower() in f"{group}: {name}".lower()
+
+    rows: list[Row] = []
+    with console.status("processes") as status:
+        keys = [key for key in case_keys() if wanted(*key.split("/", 1))]
+        if not keys or any(wanted(group, "") for group in PROCESS_GROUPS):
+            rows += [r for r in race_processes(engines, repeats, args.out) if wanted(r.group, r.name)]
+        for key in keys:
+            status.update(key)
+            rows.append(race_case(engines, key, repeats, seconds, args.out))
+    show(rows, console)
+    report = {"machine": machine(), "rows": [{**asdict(r), "ratio": ratio(r)} for r in rows]}
+    (args.out / "bench.json").write_text(json.dumps(report, indent=1) + "\n")
+    console.print(f"{machine()}\nsamples: {args.out / 'bench.json'}", soft_wrap=True)
+    return 1 if any(OURS.module in r.errors for r in rows) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

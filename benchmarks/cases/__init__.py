@@ -1,0 +1,31 @@
+"""The table of cases. A case makes its fields, and returns what is timed and a value to compare."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Timed:
+    """``run`` is timed, launches to their end (`sync` is part of it); ``value()`` must agree between engines."""
+
+    run: Callable[[], Any]
+    value: Callable[[], float] = lambda: 0.0
+
+
+@dataclass(frozen=True)
+class Case:
+    """``setup`` runs once after a fresh ``init``."""
+
+    group: str
+    name: str
+    setup: Callable[[], Timed]
+
+
+def all_cases() -> dict[str, Case]:
+    """Every case by "group/name"; imports the engine of this process (QL_ENGINE)."""
+    from benchmarks.cases import launch, reverse, throughput
+
+    return {f"{c.group}/{c.name}": c for c in (*launch.CASES, *throughput.CASES, *reverse.CASES)}

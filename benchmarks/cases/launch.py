@@ -1,0 +1,109 @@
+"""What a warm call costs: work of no size, so that only the launch is left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from benchmarks.cases import Case, Timed
+from benchmarks.cases.loops import Sine
+from benchmarks.engine import qd
+
+N = 16
+
+
+def serial() -> Timed:
+    c = qd.field(qd.f32, shape=())
+
+    @qd.kernel
+    def k():
+        c[None] = c[None] * 0.5 + 1.0
+
+    return Timed(k, lambda: c[None])
+
+
+def field_loop() -> Timed:
+    x = qd.field(qd.f32, shape=N)
+
+    @qd.kernel
+    def k():
+        for i in x:
+            x[i] = x[i] * 0.5 + 1.0
+
+    return Timed(k, lambda: x[N - 1])
+
+
+def scalars() -> Timed:
+    c = qd.field(qd.f32, shape=())
+
+    @qd.kernel
+    def k(a: qd.i32, b: qd.f32):
+        c[None] = a * b
+
+    return Timed(lambda: k(3, 0.5), lambda: c[None])
+
+
+def _arrays(make: Callable[[], Any]) -> Timed:
+    x, y = make(), make()
+
+    @qd.kernel
+    def k(a: qd.types.ndarray(), b: qd.types.ndarray()):
+        for i in range(a.shape[0]):
+            b[i] = a[i] + 1.0
+
+    return Timed(lambda: k(x, y), lambda: y[N - 1])
+
+
+def ndarrays() -> Timed:
+    return _arrays(lambda: qd.ndarray(qd.f32, shape=(N,)))
+
+
+def numpy_arrays() -> Timed:
+    return _arrays(lambda: np.zeros(N, np.float32))
+
+
+def numpy_and_scalars() -> Timed:
+    x, y = np.zeros(N, np.float32), np.zeros(N, np.float32)
+
+    @qd.kernel
+    def k(a: qd.types.ndarray(), b: qd.types.ndarray(), s: qd.f32, t: qd.f32, m: qd.i32):
+        for i in range(m):
+            b[i] = a[i] * s + t
+
+    return Timed(lambda: k(x, y, 2.0, 0.5, N), lambda: y[N - 1])
+
+
+def adstack_gradient() -> Timed:
+    loop = Sine(N, 3)
+    loop.kernel()
+    return Timed(loop.kernel.grad, loop.first_gradient)
+
+
+def read_scalar() -> Timed:
+    c = qd.field(qd.f32, shape=())
+    c[None] = 2.0
+    return Timed(lambda: c[None], lambda: c[None])
+
+
+def write_scalar() -> Timed:
+    c = qd.field(qd.f32, shape=())
+
+    def write() -> None:
+        c[None] = 2.0
+
+    return Timed(write, lambda: c[None])
+
+
+CASES = [
+    Case("launch", "serial kernel", serial),
+    Case("launch", "field kernel", field_loop),
+    Case("launch", "2 scalars", scalars),
+    Case("launch", "two qd.ndarray", ndarrays),
+    Case("launch", "two numpy arrays", numpy_arrays),
+    Case("launch", "numpy + scalars", numpy_and_scalars),
+    Case("launch", "adstack gradient", adstack_gradient),
+    Case("launch", "read 0-d field", read_scalar),
+    Case("launch", "write 0-d field", write_scalar),
+]

@@ -1,0 +1,151 @@
+"""Large data: 16 M f32, 2048 bodies, 1 M particles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from benchmarks.cases import Case, Timed
+from benchmarks.engine import qd
+
+N = 1 << 24
+BODIES = 2048
+PARTICLES = 1 << 20
+GRID = 256
+
+
+def _field(values: np.ndarray) -> Any:
+    f = qd.field(qd.f32, shape=values.shape)
+    f.from_numpy(values.astype(np.float32))
+    return f
+
+
+def _synced(kernel: Any) -> Any:
+    def run() -> None:
+        kernel()
+        qd.sync()
+
+    return run
+
+
+def saxpy() -> Timed:
+    x, y = _field(np.linspace(0, 1, N)), _field(np.zeros(N))
+
+    @qd.kernel
+    def k():
+        for i in x:
+            y[i] = 2.0 * x[i] + 0.5 * y[i]
+
+    return Timed(_synced(k))
+
+
+def atomic_sum() -> Timed:
+    x, s = _field(np.full(N, 2.0**-10)), qd.field(qd.f32, shape=())
+
+    @qd.kernel
+    def k():
+        for i in x:
+            s[None] += x[i]
+
+    def value() -> float:
+        s[None] = 0.0
+        k()
+        return float(s[None])
+
+    return Timed(_synced(k), value)
+
+
+def sin_exp() -> Timed:
+    x, y = _field(np.linspace(0, 1, N)), _field(np.zeros(N))
+
+    @qd.kernel
+    def k():
+        for i in x:
+            y[i] = qd.sin(x[i]) * qd.exp(x[i])
+
+    return Timed(_synced(k), lambda: y[N // 3])
+
+
+def stencil() -> Timed:
+    x, y = _field(np.linspace(0, 1, N) ** 2), _field(np.zeros(N))
+
+    @qd.kernel
+    def k():
+        for i in range(1, N - 1):
+            y[i] = 0.25 * x[i - 1] + 0.5 * x[i] + 0.25 * x[i + 1]
+
+    return Timed(_synced(k), lambda: y[N // 3])
+
+
+def n_body() -> Timed:
+    rng = np.random.default_rng(0)
+    px, py, pz = (_field(rng.random(BODIES)) for _ in range(3))
+    ax, ay, az = (_field(np.zeros(BODIES)) for _ in range(3))
+
+    @qd.kernel
+    def k():
+        for i in px:
+            fx = 0.0
+            fy = 0.0
+            fz = 0.0
+            for j in range(BODIES):
+                dx = px[j] - px[i]
+                dy = py[j] - py[i]
+                dz = pz[j] - pz[i]
+                r = 1.0 / qd.sqrt(dx * dx + dy * dy + dz * dz + 1e-3)
+                w = r * r * r
+                fx += dx * w
+                fy += dy * w
+                fz += dz * w
+            ax[i] = fx
+            ay[i] = fy
+            az[i] = fz
+
+    return Timed(_synced(k), lambda: ax[7])
+
+
+def particles_to_grid() -> Timed:
+    rng = np.random.default_rng(1)
+    px, py = (_field(0.05 + 0.9 * rng.random(PARTICLES)) for _ in range(2))
+    mass = _field(np.zeros((GRID, GRID)))
+
+    @qd.kernel
+    def k():
+        for p in px:
+            sx = px[p] * GRID
+            sy = py[p] * GRID
+            bx = qd.cast(sx - 0.5, qd.i32)
+            by = qd.cast(sy - 0.5, qd.i32)
+            fx = sx - bx
+            fy = sy - by
+            for a in qd.static(range(3)):
+                wx = 0.75 - (fx - 1.0) * (fx - 1.0)
+                if qd.static(a == 0):
+                    wx = 0.5 * (1.5 - fx) * (1.5 - fx)
+                if qd.static(a == 2):
+                    wx = 0.5 * (fx - 0.5) * (fx - 0.5)
+                for b in qd.static(range(3)):
+                    wy = 0.75 - (fy - 1.0) * (fy - 1.0)
+                    if qd.static(b == 0):
+                        wy = 0.5 * (1.5 - fy) * (1.5 - fy)
+                    if qd.static(b == 2):
+                        wy = 0.5 * (fy - 0.5) * (fy - 0.5)
+                    mass[bx + a, by + b] += wx * wy
+
+    def value() -> float:
+        mass.fill(0.0)
+        k()
+        return float(mass[GRID // 2, GRID // 3])
+
+    return Timed(_synced(k), value)
+
+
+CASES = [
+    Case("throughput", "saxpy, 16M", saxpy),
+    Case("throughput", "atomic sum, 16M", atomic_sum),
+    Case("throughput", "sin*exp, 16M", sin_exp),
+    Case("throughput", "3-point stencil, 16M", stencil),
+    Case("throughput", "n-body, 2048", n_body),
+    Case("throughput", "particles to grid, 1M", particles_to_grid),
+]

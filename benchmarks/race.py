@@ -1,0 +1,138 @@
+"""Runs two engines in turn: one process each, repeats interleaved, the one that waits is stopped."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import subprocess
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+PROCESS_GROUPS = ("start", "cold compile", "compile from disk cache")
+GROUPS = (*PROCESS_GROUPS, "launch", "throughput", "reverse")
+
+
+@dataclass(frozen=True)
+class Engine:
+    """``module`` is what kernels see as `qd`; ``python`` the interpreter that can import it."""
+
+    module: str
+    python: str
+
+    def command(self, mode: str) -> list[str]:
+        return [self.python, "-m", "benchmarks.worker", mode]
+
+    def environment(self, cache: str) -> dict[str, str]:
+        return {**os.environ, "QL_ENGINE": self.module, "QL_BENCH_CACHE": cache, "PYTHONPATH": str(ROOT)}
+
+
+@dataclass
+class Row:
+    """Samples of one case, in seconds a run, by engine; ``values`` are what the engines computed."""
+
+    group: str
+    name: str
+    samples: dict[str, list[float]] = field(default_factory=dict)
+    values: dict[str, float] = field(default_factory=dict)
+    errors: dict[str, str] = field(default_factory=dict)
+
+    def median(self, engine: str) -> float | None:
+        return median(self.samples[engine]) if self.samples.get(engine) else None
+
+    def add(self, engine: str, answer: dict[str, Any]) -> None:
+        if "error" in answer:
+            self.errors[engine] = answer["error"]
+        else:
+            self.samples.setdefault(engine, []).append(answer["seconds"])
+            self.values[engine] = answer["value"]
+
+    def agrees(self) -> bool:
+        """All engines computed the same, to what f32 sums in another order allow."""
+        values = list(self.values.values())
+        return all(math.isclose(v, values[0], rel_tol=2e-3, abs_tol=1e-6) for v in values)
+
+
+class Worker:
+    """One engine's serving process; stopped (SIGSTOP) except while it answers."""
+
+    def __init__(self, engine: Engine, log: Path, cache: str) -> None:
+        self.process = subprocess.Popen(
+            engine.command("serve"), cwd=ROOT, env=engine.environment(cache), text=True, bufsize=1,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log.open("w"),
+        )  # fmt: skip
+        self.process.send_signal(signal.SIGSTOP)
+
+    def ask(self, case: str, seconds: float) -> dict[str, Any]:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.send_signal(signal.SIGCONT)
+        try:
+            self.process.stdin.write(json.dumps({"case": case, "seconds": seconds}) + "\n")
+            line = self.process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        if not line:
+            return {"error": f"process ended with {self.process.wait()}"}
+        self.process.send_signal(signal.SIGSTOP)
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+def in_turn(engines: list[Engine], repeat: int) -> list[Engine]:
+    """Which engine goes first changes with every repeat."""
+    return engines if repeat % 2 == 0 else engines[::-1]
+
+
+def race_processes(engines: list[Engine], repeats: int, logs: Path) -> list[Row]:
+    """Import, init and compiles: each repeat a process with an empty cache, then one that finds what it left."""
+    rows: dict[tuple[str, str], Row] = {}
+    for repeat in range(repeats):
+        for engine in in_turn(engines, repeat):
+            with tempfile.TemporaryDirectory() as cache:
+                for group in PROCESS_GROUPS[1:]:
+                    for name, seconds, error in _one_process(engine, cache, logs):
+                        where = "start" if name in ("import", "init") else group
+                        row = rows.setdefault((where, name), Row(where, name))
+                        if error:
+                            row.errors[engine.module] = error
+                        else:
+                            row.samples.setdefault(engine.module, []).append(seconds)
+    return sorted(rows.values(), key=lambda r: GROUPS.index(r.group))
+
+
+def _one_process(engine: Engine, cache: str, logs: Path) -> list[tuple[str, float, str]]:
+    """(row, seconds, error) of one fresh process."""
+    with (logs / f"bench-{engine.module}-process.log").open("w") as log:
+        done = subprocess.run(
+            engine.command("process"), cwd=ROOT, env=engine.environment(cache), text=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
+        )  # fmt: skip
+    if done.returncode:
+        return [("first kernel of the process", 0.0, f"process ended with {done.returncode}: see {log.name}")]
+    return [(name, seconds, "") for name, seconds in json.loads(done.stdout).items()]
+
+
+def race_case(engines: list[Engine], key: str, repeats: int, seconds: float, logs: Path) -> Row:
+    """One case ("group/name"), each engine warm in a process of its own that no other case has touched."""
+    row = Row(*key.split("/", 1))
+    with tempfile.TemporaryDirectory() as cache:
+        workers = {e.module: Worker(e, logs / f"bench-{e.module}.log", f"{cache}/{e.module}") for e in engines}
+        try:
+            for repeat in range(repeats):
+                for engine in in_turn(engines, repeat):
+                    if engine.module not in row.errors:
+                        row.add(engine.module, workers[engine.module].ask(key, seconds))
+        finally:
+            for worker in workers.values():
+                worker.end()
+    return row

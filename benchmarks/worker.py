@@ -1,0 +1,79 @@
+"""The process of one engine: answers the runner on what was its standard output.
+
+``python -m benchmarks.worker process`` measures what only a fresh process can (import, init, first compile of each
+kernel) and ends. ``python -m benchmarks.worker serve`` reads one JSON request a line, ``{"case": key, "seconds": s}``,
+and answers with one sample: seconds a run, over as many runs as fill ``s`` seconds.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+# Engines print banners: keep the real standard output for answers and send everything else to the log (stderr).
+ANSWERS = os.fdopen(os.dup(1), "w", buffering=1)
+os.dup2(2, 1)
+
+
+def seconds(run: Callable[[], Any], times: int = 1) -> float:
+    """Mean time of one run."""
+    rounds = range(times)
+    gc.collect()
+    gc.disable()
+    start = time.perf_counter()
+    for _ in rounds:
+        run()
+    stop = time.perf_counter()
+    gc.enable()
+    return (stop - start) / times
+
+
+def process() -> dict[str, float]:
+    """Row name -> seconds. The first kernel of a process is timed by itself, so that the others are warm."""
+    from benchmarks import engine
+
+    rows = {"import": engine.IMPORT_SECONDS, "init": seconds(engine.init)}
+    from benchmarks.cases.launch import field_loop
+    from benchmarks.cases.loops import LOOPS
+
+    rows["first kernel of the process"] = seconds(field_loop().run)
+    loops = {name: make(16, 5) for name, make in LOOPS.items()}
+    for name, loop in loops.items():
+        rows[f"{name}, forward"] = seconds(loop.kernel)
+        rows[f"{name}, gradient"] = seconds(loop.kernel.grad)
+    return rows
+
+
+def serve() -> None:
+    """Samples of one case, set up and warm from its first request on."""
+    from benchmarks import engine
+    from benchmarks.cases import all_cases
+
+    timed, times = None, 1
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            if timed is None:
+                engine.init()
+                timed = all_cases()[request["case"]].setup()
+                timed.run()
+                while (took := seconds(timed.run, times) * times) < request["seconds"]:
+                    times = max(2 * times, int(0.8 * times * request["seconds"] / max(took, 1e-7)))
+            answer = {"seconds": seconds(timed.run, times), "value": float(timed.value())}
+        except Exception as error:
+            traceback.print_exc()
+            answer = {"error": f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"}
+        print(json.dumps(answer), file=ANSWERS)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "process":
+        print(json.dumps(process()), file=ANSWERS)
+    else:
+        serve()
