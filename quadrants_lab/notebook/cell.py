@@ -1,0 +1,53 @@
+"""Runs a cell's text as Python in the user's namespace: under a name that linecache knows, last expression apart."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A compiled cell. ``file`` is the name under which linecache has ``lines``; line 1 is the magic's own line, so
+    numbers are those that the editor shows. ``last`` is the last expression, None where there is none to display."""
+
+    file: str
+    lines: tuple[str, ...]
+    body: CodeType
+    last: CodeType | None
+
+
+def compile_cell(text: str, magic: str, number: int, flags: int = 0) -> Cell:
+    """Compiles the cell below the ``magic`` line; SyntaxError with the cell's line numbers."""
+    file = f"Cell In[{number}]"
+    source = f"{magic}\n{text}"
+    lines = source.splitlines(keepends=True)
+    linecache.cache[file] = (len(source), None, lines, file)  # no mtime: checkcache leaves it alone
+    tree = compile(f"\n{text}", file, "exec", flags | ast.PyCF_ONLY_AST, dont_inherit=True)
+    assert isinstance(tree, ast.Module)
+    last: CodeType | None = None
+    if tree.body and isinstance(tree.body[-1], ast.Expr) and not _silenced(text):
+        expression = tree.body.pop()
+        assert isinstance(expression, ast.Expr)
+        last = compile(ast.Expression(expression.value), file, "eval", flags, dont_inherit=True)
+    return Cell(file, tuple(x.rstrip("\n") for x in lines), compile(tree, file, "exec", flags, dont_inherit=True), last)
+
+
+def _silenced(text: str) -> bool:
+    """As in an ordinary cell, a semicolon at the end means: do not display."""
+    lines = [x for x in text.splitlines() if x.strip() and not x.strip().startswith("#")]
+    return bool(lines) and lines[-1].split(" #")[0].rstrip().endswith(";")
+
+
+def run_body(cell: Cell, namespace: dict[str, Any]) -> None:
+    __tracebackhide__ = True
+    exec(cell.body, namespace)
+
+
+def run_last(cell: Cell, namespace: dict[str, Any]) -> Any:
+    """The value of the last expression, or None."""
+    __tracebackhide__ = True
+    return None if cell.last is None else eval(cell.last, namespace)

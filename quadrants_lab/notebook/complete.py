@@ -1,0 +1,45 @@
+"""Tab completion of the magics' options and of what they take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
+
+from quadrants_lab.notebook.options import OPTIONS
+
+Names = Callable[[str], Sequence[str]]  # kind ("arch", "loss", "kernel") -> what there is
+
+
+def candidates(line: str, names: Names) -> list[str]:
+    """What may stand where the line ends; nothing for lines of other magics."""
+    words = line.split(" ")
+    magic, last, before = words[0], words[-1], words[-2] if len(words) > 2 else ""
+    if len(words) < 2:
+        return []
+    if magic == "%qdinspect":
+        found: Sequence[str] = names("kernel")
+    elif magic != "%%qdkernel":
+        return []
+    else:
+        kind = next((o.value for o in OPTIONS if o.flag == before), "")
+        found = names(kind) if kind else [o.flag for o in OPTIONS if o.flag not in words[:-1]]
+    prefix, comma, last = last.rpartition(",")
+    return [prefix + comma + f for f in found if f.startswith(last)]
+
+
+def matcher(names: Names) -> Any:
+    """A matcher for IPython's completer."""
+
+    @context_matcher(identifier="quadrants_lab")
+    def complete(context: CompletionContext) -> SimpleMatcherResult:
+        line = context.text_until_cursor
+        if not line.startswith(("%%qdkernel ", "%qdinspect ")):
+            return SimpleMatcherResult(completions=[], suppress=False)
+        found = [SimpleCompletion(c, type="param") for c in candidates(line, names)]
+        return SimpleMatcherResult(
+            completions=found, suppress=True, matched_fragment=line.split(" ")[-1], ordered=True
+        )
+
+    return complete

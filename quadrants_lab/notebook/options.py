@@ -1,0 +1,72 @@
+"""The options of `%%qdkernel` as a table: the parser, the help and the completions all read it."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from IPython.core.error import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """``value``: what completes and is shown for its argument ("" for a switch): "arch" or "loss"."""
+
+    flag: str
+    value: str
+    help: str
+
+
+OPTIONS = (
+    Option("--arch", "arch", "backend to compile for and run on (default: the session's)"),
+    Option("--grad", "loss", "differentiate this field (0-d, floating, with a grad) by all launches of the cell"),
+    Option("--time", "", "launch again, unrecorded, and report the median time"),
+    Option("--quiet", "", "no inspector"),
+    Option("--release", "", "leave out the checks of indices"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CellOptions:
+    arch: tuple[str, ...] = ()
+    grad: str = ""
+    time: bool = False
+    quiet: bool = False
+    release: bool = False
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}\n{usage()}")
+
+
+def usage() -> str:
+    """One line an option."""
+    rows = [f"  {o.flag + (' ' + o.value.upper() if o.value else ''):<14} {o.help}" for o in OPTIONS]
+    return "\n".join(["%%qdkernel takes:", *rows])
+
+
+def parse(line: str, arches: Sequence[str]) -> CellOptions:
+    """The options on a magic's line; UsageError with the list of options, or of arches, when it does not read."""
+    parser = _Parser(prog="%%qdkernel", add_help=False, allow_abbrev=False)
+    for o in OPTIONS:
+        if o.value:
+            parser.add_argument(o.flag, default="")
+        else:
+            parser.add_argument(o.flag, action="store_true")
+    parser.add_argument("--help", "-h", action="store_true")
+    try:
+        words = shlex.split(line)
+    except ValueError as e:
+        raise UsageError(f"cannot read the options: {e}") from None
+    given = parser.parse_args(words)
+    if given.help:
+        raise UsageError(usage())
+    arch = tuple(a.strip() for a in given.arch.split(",") if a.strip())
+    for a in arch:
+        if a not in arches:
+            raise UsageError(f"--arch {a}: no such backend here; there is {', '.join(arches)}")
+    return CellOptions(arch, given.grad, given.time, given.quiet, given.release)

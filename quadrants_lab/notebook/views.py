@@ -1,0 +1,223 @@
+"""From the compiler's objects to what the panes show: graphs, size trees, stages. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from quadrants_lab.adstack.algebra import subexpressions, trips
+from quadrants_lab.adstack.bounds import Symbols
+from quadrants_lab.adstack.cfg import Cfg, CfgNode, build_cfg
+from quadrants_lab.adstack.report import StackRow
+from quadrants_lab.adstack.scc import Dag, condense
+from quadrants_lab.backends.stage import Stage
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir import sizeexpr as S
+from quadrants_lab.ir.sizetext import print_size
+from quadrants_lab.ir.text import statement_lines
+from quadrants_lab.ir.walk import walk
+from quadrants_lab.passes.pipeline import Step
+from quadrants_lab.widgets.model import (
+    ClusterView,
+    CodeView,
+    EdgeView,
+    GraphView,
+    Line,
+    NodeView,
+    PassView,
+    SizeView,
+    StackView,
+    StageView,
+    TaskGraphs,
+    span_line,
+)
+
+LANGUAGES = {"llvm": "llvm", "llvm-opt": "llvm", "asm": "gas"}
+Values = Callable[[S.SizeExpr], Mapping[int, int]]  # values of an expression's parts, by position
+
+
+def pass_views(steps: Sequence[Step], docs: Mapping[str, str]) -> list[PassView]:
+    """The steps of a trace; ``docs`` maps pass names to what they guarantee."""
+    return [PassView(s.name, s.before, s.after, s.seconds, docs.get(s.name, "")) for s in steps]
+
+
+# --- graphs -------------------------------------------------------------------------------------------------------
+
+
+def task_graphs(kernel: N.Kernel, file: str, values: Values | None = None) -> list[TaskGraphs]:
+    """CFG and condensation of each task of a sized reverse kernel."""
+    text: dict[int, str] = {}
+    for line, stmt in statement_lines(kernel):
+        if stmt is not None:
+            text.setdefault(stmt.id, line.strip())
+    tasks = [t for t in kernel.body if isinstance(t, N.Offload)]
+    out = []
+    for n, task in enumerate(tasks, 1):
+        cfg = build_cfg(task)
+        names = {s.id: s.name or f"%{s.primal}" for s in task.body if isinstance(s, N.AdStackAlloca)}
+        title = f"Task {n} of {len(tasks)}: {task.kind}" if len(tasks) > 1 else f"Forward slice of the task ({task.kind})"
+        if line := span_line(task.span, file):
+            title += f", line {line}"
+        boxes = [_box(node, cfg, text, names, file) for node in cfg.nodes]
+        edges = [EdgeView(str(a), str(b), kind, "" if kind == "next" else kind) for a, b, kind in cfg.edges]
+        scc = _condensed(kernel, task, cfg, condense(cfg), names, file, values) if names else None
+        out.append(TaskGraphs(title, GraphView(f"Control flow of {title}", boxes, edges), scc))
+    return out
+
+
+def _kind(node: CfgNode, cfg: Cfg) -> str:
+    if any(isinstance(s, N.AdStackPush) for s in node.stmts):
+        return "push"
+    if node.id in (0, len(cfg.nodes) - 1):
+        return node.label
+    return "loop" if node.loop is not None else ""
+
+
+def _box(node: CfgNode, cfg: Cfg, text: Mapping[int, str], names: Mapping[int, str], file: str) -> NodeView:
+    lines = [Line(text.get(s.id, ""), span_line(s.span, file), s.id) for s in node.stmts if not _silent(s)]
+    at = 0
+    if node.loop is not None:
+        at = span_line(node.loop.span, file)
+        lines.insert(0, Line(text.get(node.loop.id, "").removesuffix(" {"), at, node.loop.id))
+    return NodeView(str(node.id), node.label, lines, _kind(node, cfg), at)
+
+
+def _silent(stmt: N.Stmt) -> bool:
+    return isinstance(stmt, N.Yield) and not stmt.values
+
+
+def _pushes(node: CfgNode, names: Mapping[int, str]) -> str:
+    parts = [f"{name} +{n}" for stack, name in names.items() if (n := node.pushes(stack))]
+    return "pushes " + ", ".join(parts) if parts else ""
+
+
+def _condensed(
+    kernel: N.Kernel, task: N.Offload, cfg: Cfg, dag: Dag, names: Mapping[int, str], file: str, values: Values | None
+) -> GraphView:
+    """The condensation: blocks that push or branch, one frame a loop, no way back."""
+    symbols = Symbols(task, kernel.buffers)
+    nodes: list[NodeView] = []
+    edges: list[EdgeView] = []
+
+    def cluster(d: Dag) -> tuple[list[str], list[ClusterView]]:
+        here: list[str] = []
+        frames: list[ClusterView] = []
+        for c in d.components:
+            if c.body is not None:
+                inside, inner = cluster(c.body)
+                frames.append(ClusterView(_loop_label(c.loop, symbols, values), inside, inner))
+                continue
+            node = cfg.nodes[c.nodes[0]]
+            pushes = _pushes(node, names)
+            stmts = [s for s in node.stmts if isinstance(s, N.AdStackPush)]
+            at = next((span_line(s.span, file) for s in stmts), 0) or (span_line(node.loop.span, file) if node.loop else 0)
+            kind = _kind(node, cfg)
+            nodes.append(NodeView(str(node.id), node.label, [], kind, at, pushes))
+            here.append(str(node.id))
+        return here, frames
+
+    def connect(d: Dag) -> None:
+        home = {n: c.id for c in d.components for n in c.nodes}
+        for a, b, kind in cfg.edges:
+            if a in home and b in home and home[a] != home[b]:
+                edges.append(EdgeView(str(a), str(b), "exit" if kind == "exit" else "", "exit" if kind == "exit" else ""))
+        for c in d.components:
+            if c.body is not None:
+                connect_inside(c.body)
+
+    def connect_inside(d: Dag) -> None:
+        connect(d)
+
+    _, frames = cluster(dag)
+    connect(dag)
+    unique = list({(e.src, e.dst): e for e in edges if not _is_back(cfg, e)}.values())
+    return GraphView("Strongly connected components", nodes, unique, frames)
+
+
+def _is_back(cfg: Cfg, e: EdgeView) -> bool:
+    return any((str(a), str(b)) == (e.src, e.dst) and kind == "back" for a, b, kind in cfg.edges)
+
+
+def _loop_label(loop: N.For | N.While | None, symbols: Symbols, values: Values | None) -> str:
+    where = f"line {loop.span.line}" if loop is not None and loop.span else ""
+    if not isinstance(loop, N.For):
+        return f"while {where}: trips are counted"
+    begin, end = symbols.size(loop.begin), symbols.size(loop.end)
+    if begin is None or end is None:
+        return f"for {where}: trips are counted"
+    count = trips(begin, end)
+    label = f"for {where}: {print_size(count)} trips"
+    if values is not None and (known := values(count)) and not isinstance(count, S.SizeConst) and 0 in known:
+        label += f" = {known[0]:,}"
+    return label
+
+
+# --- sizes --------------------------------------------------------------------------------------------------------
+
+_WORDS = {"sum": "sum over", "max": "greatest over"}
+
+
+def size_tree(e: S.SizeExpr, known: Mapping[int, int]) -> SizeView:
+    """The expression as a tree; ``known`` holds values by position in `subexpressions`."""
+    place = {id(part): n for n, part in reversed(list(enumerate(subexpressions(e))))}
+
+    def value(part: S.SizeExpr) -> int | None:
+        return known.get(place[id(part)]) if id(part) in place else None
+
+    def node(part: S.SizeExpr) -> SizeView:
+        text, note = print_size(part), ""
+        if isinstance(part, S.SizeRange):
+            text = f"{_WORDS[part.op]} {print_size(part.var)} in {print_size(part.begin)}..{print_size(part.end)}"
+        elif isinstance(part, S.SizeOp):
+            text = part.op
+        elif isinstance(part, S.SizeCounted):
+            note = "from the counting slice"
+        elif isinstance(part, S.SizeVar):
+            note = "varies over the range above"
+        children = [node(c) for c in part.children()]
+        return SizeView(text, value(part), children, note)
+
+    return node(e)
+
+
+def stack_views(kernel: N.Kernel, rows: Sequence[StackRow], file: str, values: Values, heap: Mapping[int, int]) -> list[StackView]:
+    """Rows of the launch report with their size trees; ``heap`` maps stacks to the bytes that they took in all."""
+    allocas = {s.id: s for s in walk(kernel.body) if isinstance(s, N.AdStackAlloca)}
+    out = []
+    for row in rows:
+        alloca = allocas[row.stack]
+        tree = size_tree(alloca.size, values(alloca.size)) if alloca.size is not None else None
+        line = span_line(alloca.span, file) or row.line
+        taken = heap.get(row.stack, row.bytes_per_lane)
+        out.append(
+            StackView(row.stack, row.name, line, row.dtype, row.depth, row.how, taken, row.reason, tree, alloca.primal)
+        )
+    return out
+
+
+# --- code ---------------------------------------------------------------------------------------------------------
+
+
+def stage_views(stages: Mapping[str, Callable[[], Stage]], kernel: N.Kernel, file: str) -> list[StageView]:
+    """A backend's stages; each is made once, when somebody looks."""
+    lines = {s.id: span_line(s.span, file) for s in walk(kernel.body)}
+    return [StageView(name, LANGUAGES.get(name, ""), _once(make, lines)) for name, make in stages.items()]
+
+
+def _once(make: Callable[[], Stage], lines: Mapping[int, int]) -> Callable[[], CodeView]:
+    made: list[CodeView] = []
+
+    def code() -> CodeView:
+        if not made:
+            made.append(code_view(make(), lines))
+        return made[0]
+
+    return code
+
+
+def code_view(stage: Stage, lines: Mapping[int, int]) -> CodeView:
+    text = stage.text.splitlines()
+    ids = (*stage.ids, *(-1 for _ in text))  # a stage that knows nothing of statements has no ids
+    measures = [("lines", stage.lines), ("instructions", stage.instructions), ("bytes of text", stage.bytes)]
+    if stage.code_bytes:
+        measures.append(("bytes of code", stage.code_bytes))
+    return CodeView([Line(t, lines.get(i, 0), i) for t, i in zip(text, ids, strict=False)], measures)

@@ -1,0 +1,78 @@
+"""The inspector as one HTML file: every pane inside, no network, no kernel."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from pathlib import Path
+
+from quadrants_lab.widgets.html import esc
+from quadrants_lab.widgets.model import CellView
+from quadrants_lab.widgets.panes import PANES, render
+
+HERE = Path(__file__).resolve().parent
+
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">
+<title>{title}</title><style>
+body{{--jp-ui-font-color1:#1f2328;--jp-ui-font-color2:#57606a;--jp-layout-color1:#fff;--jp-layout-color2:#f5f6f8;
+--jp-border-color2:#d0d7de;--jp-brand-color1:#1565c0;background:#fff;color:#1f2328;font:14px/1.5 system-ui,sans-serif;
+margin:0 auto;padding:16px 24px;max-width:1400px}}
+body[data-jp-theme-light=false]{{--jp-ui-font-color1:#e6e8eb;--jp-ui-font-color2:#a0a7b0;--jp-layout-color1:#16181c;
+--jp-layout-color2:#1f2227;--jp-border-color2:#3a3f47;--jp-brand-color1:#64b5f6;background:#111316;color:#e6e8eb}}
+header{{display:flex;align-items:center;gap:16px}}h1{{font-size:18px;flex:1}}
+header button{{font:inherit;color:inherit;background:none;border:1px solid currentColor;border-radius:4px;padding:2px 10px;cursor:pointer}}
+.qdi [role=tabpanel]{{max-height:none}}
+{css}</style></head><body><header><h1>{title}</h1><button type="button" id="theme">dark / light</button></header>
+{notes}<main id="views"></main>
+<script type="application/json" id="data">{data}</script>
+<script type="module">{js}
+const body = document.body;
+const set = (light) => {{ body.dataset.jpThemeLight = light; }};
+set(!matchMedia("(prefers-color-scheme: dark)").matches);
+document.getElementById("theme").onclick = () => set(body.dataset.jpThemeLight !== "true");
+for (const {{ shape, answers }} of JSON.parse(document.getElementById("data").textContent)) {{
+  mount(document.getElementById("views"), shape, async (request) => answers[request] ?? "");
+}}
+</script></body></html>
+"""
+
+_REQUEST = re.compile(r'data-req="([^"]*)"')
+
+
+def answers(view: CellView) -> dict[str, str]:
+    """Every request that the inspector can make, with its answer: the panes', and those that these offer in turn."""
+    todo = [f"{k}/{p.id}" for k in range(len(view.kernels)) for p in PANES]
+    done: dict[str, str] = {}
+    while todo:
+        request = todo.pop()
+        if request in done:
+            continue
+        done[request] = render(view, request)
+        todo += [html.unescape(r) for r in _REQUEST.findall(done[request])]
+    return done
+
+
+def page(views: list[CellView], title: str, intro: str = "") -> str:
+    """A self-contained page with one inspector a view; ``intro`` is plain text above them."""
+    data = [
+        {"shape": {"title": v.title, "kernels": [k.name for k in v.kernels], "panes": [[p.id, p.title] for p in PANES]},
+         "answers": answers(v)}
+        for v in views
+    ]  # fmt: skip
+    return _PAGE.format(
+        title=esc(title),
+        notes=f"<p>{esc(intro)}</p>" if intro else "",
+        css=(HERE / "inspector.css").read_text(),
+        js=(HERE / "inspector.js").read_text(),
+        data=json.dumps(data).replace("</", "<\\/"),
+    )
+
+
+def export(views: list[CellView], path: str | Path, title: str = "quadrants_lab", intro: str = "") -> Path:
+    """Writes `page` to ``path`` (folders are made) and returns the path, absolute."""
+    out = Path(path).absolute()
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(page(views, title, intro))
+    return out

@@ -1,0 +1,64 @@
+"""Syntax colours as HTML, line by line: Pygments for Python, LLVM IR and assembly, a regex for our own IR."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from pygments.lexers import get_lexer_by_name
+from pygments.token import Comment, Keyword, Name, Number, Operator, String, Token
+
+_CLASSES = (
+    (Comment, "hc"),
+    (Operator.Word, "hk"),
+    (Keyword.Type, "ht"),
+    (Keyword, "hk"),
+    (String, "hs"),
+    (Number, "hn"),
+    (Name.Decorator, "hf"),
+    (Name.Function, "hf"),
+    (Name.Builtin, "hf"),
+    (Name.Variable, "hv"),
+)
+
+_IR = re.compile(
+    r"""(?P<hs>"(?:\\.|[^"\\])*"|'[^']*')|(?P<hv>[%$][\w]+)|(?P<hf>@[\w.]+)|(?P<hc>[#!~]\S+)"""
+    r"""|(?P<ht>\b(?:u1|[iu](?:8|16|32|64)|f(?:16|32|64))\b)"""
+    r"""|(?P<hk>\b(?:kernel|buffer|field|ndarray|temp|ret|offload|range_for|struct_for|serial|bounds|do|for|while|if|else|carry"""
+    r"""|yield|break|continue|load|store|atomic|const|adstack_\w+|reversed|in|grad|next|forward|reverse|count|reason|size|primal)\b)"""
+    r"""|(?P<hn>-?\b\d[\w.]*(?:[eE][-+]?\d+)?)"""
+)
+
+
+def highlight(lines: Sequence[str], language: str) -> list[str]:
+    """HTML for each line; spans carry one of the classes hk ht hs hn hf hv hc. "" or an unknown language: escaped text."""
+    if language == "ir":
+        return [_ir(line) for line in lines]
+    if not language:
+        return [html.escape(line) for line in lines]
+    out: list[list[str]] = [[]]
+    lexer = get_lexer_by_name(language, stripnl=False, stripall=False, ensurenl=False)
+    for kind, text in _tokens(lexer.get_tokens("\n".join(lines))):
+        for n, part in enumerate(text.split("\n")):
+            if n:
+                out.append([])
+            if part:
+                out[-1].append(f'<span class="{kind}">{html.escape(part)}</span>' if kind else html.escape(part))
+    done = ["".join(parts) for parts in out]
+    return (done + [""] * len(lines))[: len(lines)]
+
+
+def _tokens(tokens: Iterable[tuple[object, str]]) -> Iterator[tuple[str, str]]:
+    for token, text in tokens:
+        assert isinstance(token, type(Token))
+        yield next((name for kind, name in _CLASSES if token in kind), ""), text
+
+
+def _ir(line: str) -> str:
+    out, at = [], 0
+    for m in _IR.finditer(line):
+        out.append(html.escape(line[at : m.start()]))
+        out.append(f'<span class="{m.lastgroup}">{html.escape(m.group())}</span>')
+        at = m.end()
+    return "".join(out) + html.escape(line[at:])

@@ -1,0 +1,98 @@
+"""Small pieces of HTML that every pane is made of: escaping, tables, lines that know their source line."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+
+from quadrants_lab.widgets.highlight import highlight
+from quadrants_lab.widgets.model import Line
+
+
+def esc(text: object) -> str:
+    return html.escape(str(text), quote=True)
+
+
+def marks(line: Line) -> str:
+    """The attributes that tie an element to its source line and statement, or nothing where it has neither."""
+    if line.span_line <= 0:
+        return ""
+    stmt = f' data-stmt="{line.stmt}"' if line.stmt >= 0 else ""
+    return f' data-span-line="{line.span_line}"{stmt} data-item="" tabindex="-1" role="option" aria-selected="false"'
+
+
+def code_lines(lines: Sequence[Line], language: str, numbers: str = "source", notes: dict[int, str] | None = None) -> str:
+    """Lines of code, one element each, without a container.
+
+    ``numbers``: "source" shows each line's source line, "count" counts from 1, "" shows none. ``notes`` maps a source
+    line to HTML that is put behind it.
+    """
+    out: list[str] = []
+    for n, (line, text) in enumerate(zip(lines, highlight([x.text for x in lines], language), strict=True), 1):
+        label = {"source": str(line.span_line or ""), "count": str(n), "": ""}[numbers]
+        gutter = f'<span class="no">{label}</span>' if numbers else ""
+        note = notes.get(line.span_line, "") if notes else ""
+        out.append(f'<div class="ln"{marks(line)}>{gutter}<span class="tx">{text or " "}</span>{note}</div>')
+    return "".join(out)
+
+
+def listing(lines: Sequence[Line], language: str, label: str, numbers: str = "source", notes: dict[int, str] | None = None) -> str:
+    """A block of code whose lines can be walked with the arrow keys and marked with Enter."""
+    body = code_lines(lines, language, numbers, notes)
+    return f'<div class="code" data-roving role="listbox" aria-label="{esc(label)}">{body}</div>'
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[int] = (), links: Sequence[Line] = ()) -> str:
+    """A table of HTML cells; columns in ``right`` are numbers; ``links`` ties each row to a source line."""
+    cells = [f'<th class="{"num" if n in right else ""}" scope="col">{h}</th>' for n, h in enumerate(head)]
+    body = []
+    for n, row in enumerate(rows):
+        link = row_marks(links[n]) if links else ""
+        tds = "".join(f'<td class="{"num" if c in right else ""}">{cell}</td>' for c, cell in enumerate(row))
+        body.append(f"<tr{link}>{tds}</tr>")
+    roving = " data-roving" if links else ""
+    return f'<table class="tb"><thead><tr>{"".join(cells)}</tr></thead><tbody{roving}>{"".join(body)}</tbody></table>'
+
+
+def row_marks(line: Line) -> str:
+    """As `marks`, for a table row: its role stays a row."""
+    if line.span_line <= 0:
+        return ""
+    stmt = f' data-stmt="{line.stmt}"' if line.stmt >= 0 else ""
+    return f' data-span-line="{line.span_line}"{stmt} data-item="" tabindex="-1"'
+
+
+def choices(label: str, items: Sequence[tuple[str, str]], into: str, chosen: int = 0) -> str:
+    """A row of buttons of which one is chosen; choosing loads the request into the slot named ``into``."""
+    buttons = "".join(
+        f'<button class="ch" type="button" role="radio" aria-checked="{"true" if n == chosen else "false"}" data-item '
+        f'tabindex="{0 if n == chosen else -1}" data-req="{esc(req)}" data-into="{into}">{esc(text)}</button>'
+        for n, (text, req) in enumerate(items)
+    )
+    return f'<div class="chs" role="radiogroup" aria-label="{esc(label)}" data-roving data-follow>{buttons}</div>'
+
+
+def slot(name: str, content: str) -> str:
+    return f'<div class="slot" data-slot="{name}">{content}</div>'
+
+
+def empty(text: str) -> str:
+    """What a pane shows instead of nothing: the reason."""
+    return f'<p class="none">{esc(text)}</p>'
+
+
+def seconds(value: float) -> str:
+    """A duration with a unit that keeps it readable: 3.2 us, 12 ms, 1.5 s."""
+    for scale, unit in ((1e-6, "µs"), (1e-3, "ms")):
+        if value < scale * 1000:
+            return f"{value / scale:.3g} {unit}"
+    return f"{value:.3g} s"
+
+
+def size(value: int | None) -> str:
+    """A number of bytes for people: 640 B, 12.5 KB, 3.2 MB."""
+    if value is None:
+        return "–"
+    if value < 1024:
+        return f"{value} B"
+    return f"{value / 1024:.1f} KB" if value < 1 << 20 else f"{value / (1 << 20):.1f} MB"

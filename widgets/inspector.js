@@ -1,0 +1,163 @@
+// The inspector in the browser: a tablist, slots that are filled on request, and marks that tie lines together.
+// It knows nothing of kernels: Python renders every piece of HTML. `ask(request)` is the only way to get one.
+
+const KEYS = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1, Home: "first", End: "last" };
+let serial = 0;
+
+/** Builds the inspector inside `host`. `shape`: {title, kernels: [name], panes: [[id, title]]}. */
+export function mount(host, shape, ask) {
+  const uid = `qdi${serial++}`;
+  const root = document.createElement("div");
+  root.className = "qdi";
+  root.innerHTML = `<div class="head"><span class="title"></span><div class="tabs" role="tablist" data-roving data-follow></div>
+    <span class="say" role="status" aria-live="polite"></span></div><div role="tabpanel" tabindex="0" id="${uid}-panel"></div>`;
+  const title = root.querySelector(".title"), tabs = root.querySelector(".tabs");
+  const panel = root.querySelector("[role=tabpanel]"), say = root.querySelector(".say");
+  const state = { kernel: 0, pane: shape.panes[0]?.[0], mark: null };
+
+  if (shape.kernels.length > 1) {
+    const select = document.createElement("select");
+    select.setAttribute("aria-label", "Kernel");
+    shape.kernels.forEach((name, i) => select.add(new Option(name, i)));
+    select.addEventListener("change", () => { state.kernel = Number(select.value); state.mark = null; say.textContent = ""; open(); });
+    title.append(select);
+  } else title.textContent = shape.kernels[0] ?? shape.title;
+
+  for (const [id, text] of shape.panes) {
+    const tab = document.createElement("button");
+    Object.assign(tab, { type: "button", textContent: text, id: `${uid}-${id}` });
+    tab.setAttribute("role", "tab");
+    tab.setAttribute("aria-controls", panel.id);
+    tab.dataset.item = "";
+    tab.dataset.pane = id;
+    tabs.append(tab);
+  }
+
+  async function load(request, into) {
+    into.setAttribute("aria-busy", "true");
+    const key = (into.dataset.asked = request);
+    const html = await ask(request);
+    if (into.dataset.asked !== key) return; // a later request has taken the slot
+    into.innerHTML = html;
+    into.removeAttribute("aria-busy");
+    settle(into);
+  }
+
+  function open() {
+    for (const tab of tabs.children) {
+      const on = tab.dataset.pane === state.pane;
+      tab.setAttribute("aria-selected", on);
+      tab.tabIndex = on ? 0 : -1;
+    }
+    panel.setAttribute("aria-labelledby", `${uid}-${state.pane}`);
+    return load(`${state.kernel}/${state.pane}`, panel);
+  }
+
+  /** One item of every group can be reached with Tab; marks come back. */
+  function settle(part) {
+    for (const group of part.querySelectorAll("[data-roving]")) {
+      const items = itemsOf(group);
+      if (items.length && !items.some((x) => x.tabIndex === 0)) items[0].tabIndex = 0;
+    }
+    paint(part, true);
+  }
+
+  const itemsOf = (group) => [...group.querySelectorAll("[data-item]")].filter((x) => x.closest("[data-roving]") === group && x.getClientRects().length);
+
+  function paint(part, scroll) {
+    let first = null, count = 0;
+    for (const x of part.querySelectorAll("[data-span-line]")) {
+      const same = state.mark && x.dataset.spanLine === state.mark.line;
+      const exact = same && (!state.mark.stmt || !x.dataset.stmt || x.dataset.stmt === state.mark.stmt);
+      x.classList.toggle("mark", !!exact);
+      x.classList.toggle("near", !!same && !exact);
+      if (x.getAttribute("role") === "option") x.setAttribute("aria-selected", !!exact);
+      if (same) { count += 1; if (exact || !first) first = first?.classList.contains("mark") ? first : x; }
+    }
+    if (first && scroll) first.scrollIntoView?.({ block: "nearest", inline: "nearest" });
+    return count;
+  }
+
+  function mark(x) {
+    const { spanLine, stmt } = x.dataset;
+    const off = state.mark?.line === spanLine && (state.mark.stmt ?? "") === (stmt ?? "");
+    state.mark = off ? null : { line: spanLine, stmt };
+    const count = paint(panel, false);
+    say.textContent = off ? "" : `line ${spanLine}: ${count} marked here`;
+  }
+
+  function pick(x) {
+    if (x.dataset.pane) { state.pane = x.dataset.pane; open(); return; }
+    if (x.dataset.req) {
+      const group = x.closest("[data-roving]");
+      for (const y of itemsOf(group)) {
+        const attr = y.getAttribute("role") === "radio" ? "aria-checked" : "aria-selected";
+        y.setAttribute(attr, y === x);
+        y.tabIndex = y === x ? 0 : -1;
+      }
+      load(x.dataset.req, panel.querySelector(`[data-slot="${x.dataset.into}"]`));
+    } else if (x.dataset.spanLine) mark(x);
+  }
+
+  function focusItem(items, x) {
+    for (const y of items) y.tabIndex = y === x ? 0 : -1;
+    x.focus();
+  }
+
+  root.addEventListener("click", (e) => {
+    const x = e.target.closest("[data-item]");
+    if (!x || !root.contains(x) || getSelection()?.toString()) return;
+    const group = x.closest("[data-roving]");
+    if (group) focusItem(itemsOf(group), x);
+    pick(x);
+  });
+  root.addEventListener("change", (e) => {
+    const name = e.target.dataset.toggle;
+    if (name) { panel.querySelectorAll(".slot").forEach((s) => s.classList.toggle(name, e.target.checked)); settle(panel); }
+  });
+  root.addEventListener("keydown", (e) => {
+    const x = e.target.closest("[data-item]");
+    const group = x?.closest("[data-roving]");
+    if (!group || e.ctrlKey || e.metaKey || e.altKey) return;
+    const step = KEYS[e.key], items = itemsOf(group), at = items.indexOf(x);
+    if (step !== undefined) {
+      const to = step === "first" ? 0 : step === "last" ? items.length - 1 : at + step;
+      const y = items[group.hasAttribute("data-follow") ? (to + items.length) % items.length : Math.min(Math.max(to, 0), items.length - 1)];
+      focusItem(items, y);
+      if (group.hasAttribute("data-follow")) pick(y);
+    } else if (e.key === "Enter" || e.key === " ") pick(x);
+    else return;
+    e.preventDefault();
+  });
+  // A notebook takes bare keys for commands (j, dd, Enter ...), wherever the focus is.
+  for (const kind of ["keydown", "keypress", "keyup"]) {
+    root.addEventListener(kind, (e) => { if (!e.ctrlKey && !e.metaKey) e.stopPropagation(); });
+  }
+  root.dataset.lmSuppressShortcuts = "true";
+  host.append(root);
+  open();
+  return root;
+}
+
+function render({ model, el }) {
+  const waiting = new Map();
+  const got = (message) => {
+    if (message?.kind !== "html" || !waiting.has(message.request)) return;
+    waiting.get(message.request).forEach((done) => done(message.html));
+    waiting.delete(message.request);
+  };
+  model.on("msg:custom", got);
+  const ask = (request) => new Promise((done) => {
+    waiting.set(request, [...(waiting.get(request) ?? []), done]);
+    model.send({ kind: "ask", request });
+  });
+  mount(el, model.get("shape"), ask);
+  // The static copy beside the widget is for readers without a kernel.
+  const hide = document.createElement("style");
+  const copy = `[data-qd-static="${model.get("uid")}"]`;
+  hide.textContent = `${copy},.jp-OutputArea-child:has(${copy}){display:none!important}`;
+  document.head.append(hide);
+  return () => { model.off("msg:custom", got); hide.remove(); };
+}
+
+export default { render };

@@ -1,0 +1,207 @@
+"""What the inspector shows, as plain data: `notebook.collect` fills it, the panes turn it into HTML.
+
+Whatever costs time to make (code of a backend, graphs) is a callable here and is called when somebody looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from quadrants_lab.ir.nodes import Kernel, Stmt
+from quadrants_lab.ir.source import Span
+from quadrants_lab.ir.text import statement_lines
+
+
+@dataclass(slots=True)
+class Line:
+    """A line of text and what it belongs to: ``span_line`` is a line of the view's source (0: none known), ``stmt``
+    the id of an IR statement (-1: none)."""
+
+    text: str
+    span_line: int = 0
+    stmt: int = -1
+
+
+@dataclass(slots=True)
+class PassView:
+    """A step of the trace: the kernel before and after it."""
+
+    name: str
+    before: Kernel | None  # None for the front end, which starts from source
+    after: Kernel
+    seconds: float
+    doc: str = ""
+
+
+@dataclass(slots=True)
+class NodeView:
+    """A box of a graph: a title line and text lines."""
+
+    id: str
+    title: str
+    lines: list[Line] = field(default_factory=list)
+    kind: str = ""  # "entry", "exit", "branch", "loop", "push", ...: a CSS class
+    line: int = 0
+    note: str = ""
+
+
+@dataclass(slots=True)
+class EdgeView:
+    src: str
+    dst: str
+    kind: str = ""  # "back" for a loop's back edge; "exit"
+    label: str = ""
+
+
+@dataclass(slots=True)
+class ClusterView:
+    """Nodes drawn inside one labelled frame; frames nest."""
+
+    label: str
+    nodes: list[str]
+    children: list[ClusterView] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class GraphView:
+    title: str
+    nodes: list[NodeView]
+    edges: list[EdgeView]
+    clusters: list[ClusterView] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class SizeView:
+    """A node of a SizeExpr with its value at the launch that is shown (None: depends on an enclosing index)."""
+
+    text: str
+    value: int | None
+    children: list[SizeView] = field(default_factory=list)
+    note: str = ""
+
+
+@dataclass(slots=True)
+class StackView:
+    """A row of the launch report."""
+
+    stack: int
+    name: str
+    line: int
+    dtype: str
+    depth: int | None
+    how: str
+    bytes: int | None
+    reason: str
+    size: SizeView | None = None
+    primal: int = -1
+
+
+@dataclass(slots=True)
+class FreeView:
+    """A value that the reverse needs or might have needed, and why no stack keeps it."""
+
+    name: str
+    line: int
+    why: str
+    stmt: int = -1
+
+
+@dataclass(slots=True)
+class CodeView:
+    """A stage's text, its lines and its measures, e.g. ``[("bytes", 1234), ("instructions", 120)]``."""
+
+    lines: list[Line]
+    measures: list[tuple[str, int]]
+
+
+@dataclass(slots=True)
+class StageView:
+    """A stage of a backend; ``language`` names a Pygments lexer."""
+
+    name: str
+    language: str
+    make: Callable[[], CodeView]
+
+
+@dataclass(slots=True)
+class ArrayView:
+    """Values of a buffer after a launch: ``preview`` is short text, ``low``/``high`` its extremes."""
+
+    name: str
+    kind: str
+    dtype: str
+    shape: tuple[int, ...]
+    preview: str
+    low: str = ""
+    high: str = ""
+    note: str = ""
+
+
+@dataclass(slots=True)
+class LaunchView:
+    """One launch: ``mode`` is "forward" or "gradient"; seconds are wall time of the call."""
+
+    mode: str
+    seconds: float
+    arguments: list[tuple[str, str]] = field(default_factory=list)
+    arrays: list[ArrayView] = field(default_factory=list)
+    sizes: list[tuple[str, str]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class TaskGraphs:
+    """The graphs of one task of the forward slice."""
+
+    title: str
+    cfg: GraphView
+    scc: GraphView | None = None
+
+
+@dataclass(slots=True)
+class KernelView:
+    """One kernel of a cell.
+
+    ``traces`` maps "forward" and "gradient" to the passes in the order in which they ran; ``source`` is the text of
+    the cell or function with its real line numbers in ``Line.span_line``.
+    """
+
+    name: str
+    file: str
+    source: list[Line]
+    traces: dict[str, list[PassView]] = field(default_factory=dict)
+    graphs: Callable[[], list[TaskGraphs]] = list
+    stacks: list[StackView] = field(default_factory=list)
+    free: list[FreeView] = field(default_factory=list)
+    code: dict[str, list[StageView]] = field(default_factory=dict)
+    launches: list[LaunchView] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class CellView:
+    """Everything that one widget shows."""
+
+    title: str
+    kernels: list[KernelView]
+    notes: list[str] = field(default_factory=list)
+
+
+def span_line(span: Span | None, file: str) -> int:
+    """The line of ``file`` that a span belongs to: of the span itself or of the call that inlined it; 0 if neither."""
+    while span is not None:
+        if span.file == file:
+            return span.line
+        span = span.call
+    return 0
+
+
+def kernel_lines(kernel: Kernel | None, file: str) -> list[Line]:
+    """The kernel's IR text with the source line and statement of each line."""
+    if kernel is None:
+        return []
+
+    def line(text: str, stmt: Stmt | None) -> Line:
+        return Line(text) if stmt is None else Line(text, span_line(stmt.span, file), stmt.id)
+
+    return [line(text, stmt) for text, stmt in statement_lines(kernel)]

@@ -1,0 +1,55 @@
+"""The Stacks pane: the launch report, the values that need no stack, and the SCC graph behind the depths."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quadrants_lab.widgets.graphs import figure
+from quadrants_lab.widgets.html import empty, esc, size, table
+from quadrants_lab.widgets.model import KernelView, Line
+
+
+def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
+    tasks = view.graphs()
+    if not tasks and not view.stacks and not view.free:
+        return empty("there is no gradient yet: call .grad() or give --grad LOSS")
+    parts = [f"<h4>Stacks of the last gradient launch</h4>{report(view)}"]
+    if view.free:
+        parts.append(f"<h4>Values without a stack</h4>{free(view)}")
+    drawn = [t for t in tasks if t.scc is not None]
+    if drawn:
+        parts.append("<h4>Where the depths come from</h4>")
+        parts.append(
+            '<p class="hint">A frame is a loop: the blocks that can reach themselves again. Inside it the way back is cut, '
+            "so every path ends, and the depth of a stack is the most pushes along any path, times the trips of the loop.</p>"
+        )
+        parts += [figure(t.scc) for t in drawn if t.scc is not None]
+    return "".join(parts)
+
+
+def report(view: KernelView) -> str:
+    """The table of the launch report; a sentence when there is no stack."""
+    if not view.stacks:
+        return '<p class="none">This gradient keeps nothing on a stack.</p>'
+    head = ("stack", "line", "dtype", "depth", "bytes", "how found", "why it is kept")
+    rows = [
+        (
+            f"<b>{esc(s.name)}</b>",
+            str(s.line or "–"),
+            esc(s.dtype),
+            "–" if s.depth is None else f"{s.depth:,}",
+            size(s.bytes),
+            esc(s.how),
+            esc(s.reason),
+        )
+        for s in view.stacks
+    ]
+    total = sum(s.bytes or 0 for s in view.stacks)
+    links = [Line("", s.line, s.primal if s.primal >= 0 else s.stack) for s in view.stacks]
+    foot = f'<p class="foot">{len(view.stacks)} stacks, {size(total)} in all</p>' if len(view.stacks) > 1 else ""
+    return table(head, rows, right=(1, 3, 4), links=links) + foot
+
+
+def free(view: KernelView) -> str:
+    rows = [(f"<b>{esc(f.name)}</b>", str(f.line or "–"), esc(f.why)) for f in view.free]
+    return table(("value", "line", "why it needs none"), rows, right=(1,), links=[Line("", f.line, f.stmt) for f in view.free])

@@ -1,0 +1,139 @@
+"""The inspector without a kernel and without scripts: what a saved notebook, nbconvert or a web viewer shows.
+
+Only what a strict sanitizer lets pass: details, tables, inline style, images as data URIs. Colours are chosen to be
+read on white and on dark grey, because the page's theme is out of reach.
+"""
+
+from __future__ import annotations
+
+import re
+
+from quadrants_lab.widgets import run, sizes, stacks
+from quadrants_lab.widgets.code import measures
+from quadrants_lab.widgets.diff import hunks
+from quadrants_lab.widgets.graph import image
+from quadrants_lab.widgets.highlight import highlight
+from quadrants_lab.widgets.html import esc, seconds
+from quadrants_lab.widgets.model import CellView, KernelView, PassView, kernel_lines
+from quadrants_lab.widgets.passes import changed, delta
+from quadrants_lab.widgets.source import margin
+
+MOST_CODE_LINES = 150
+_GREY = "#85888e"
+_MONO = "font-family:ui-monospace,Menlo,Consolas,monospace;font-size:12px"
+
+STYLE = {
+    "hk": "color:#9a6ee8", "ht": "color:#2a94a3", "hs": "color:#3f9c5a", "hn": "color:#c27a2b", "hf": "color:#4a8fe0",
+    "hc": f"color:{_GREY}", "add": "color:#2f9e50", "del": "color:#e0525a", "same": f"color:{_GREY}",
+    "none": f"color:{_GREY};font-style:italic", "muted": f"color:{_GREY}", "foot": f"color:{_GREY}",
+    "hint": f"color:{_GREY}", "val": "color:#4a8fe0;font-weight:bold", "badge": f"color:{_GREY};font-size:11px",
+    "badge push": "color:#c27a2b;font-size:11px", "num": "text-align:right", "kids": "margin-left:20px",
+    "leaf": "margin-left:14px", "tree": _MONO, "chip": "margin-right:12px",
+}  # fmt: skip
+
+_CLASS = re.compile(r' class="([^"]*)"')
+_LIVE = re.compile(r' (?:data-[\w-]+|tabindex|role|aria-selected)(?:="[^"]*")?')
+
+
+def inlined(html: str) -> str:
+    """Classes turned into inline style where `STYLE` knows them, live attributes dropped."""
+
+    def style(m: re.Match[str]) -> str:
+        rule = STYLE.get(m.group(1))
+        return f' style="{rule}"' if rule else ""
+
+    html = re.sub(r"<[^>]+>", lambda tag: _CLASS.sub(style, _LIVE.sub("", tag.group())), html)
+    return re.sub(r"<(td|th)(?: style=\"([^\"]*)\")?", _cell, html)
+
+
+def _cell(m: re.Match[str]) -> str:
+    align = "" if m.group(2) else "text-align:left;"
+    return f'<{m.group(1)} style="{align}padding:2px 14px 2px 0;vertical-align:top;{m.group(2) or ""}"'
+
+
+def static_html(view: CellView, uid: str = "") -> str:
+    """The whole inspector as nested details, closed but for the run."""
+    body = "".join(_kernel(k) for k in view.kernels)
+    return f'<div data-qd-static="{esc(uid)}" style="font-size:13px">{body}</div>'
+
+
+def _kernel(view: KernelView) -> str:
+    panes = (
+        ("Source", _source(view), False),
+        ("Passes", _passes(view), False),
+        ("CFG", "".join(f"<p>{esc(t.title)}</p>{image(t.cfg)}" for t in view.graphs()), False),
+        ("Stacks", _stacks(view), False),
+        ("SizeExpr", sizes.pane(view, "", ()), False),
+        ("Code", _code(view), False),
+        ("Run", run.pane(view, "", ()), True),
+    )
+    parts = [_fold(title, inlined(html), opened) for title, html, opened in panes if html]
+    return f'<div style="border:1px solid {_GREY};border-radius:6px;padding:6px 10px;margin:6px 0"><b>{esc(view.name)}</b>{"".join(parts)}</div>'
+
+
+def _fold(title: str, html: str, opened: bool = False) -> str:
+    return f'<details{" open" if opened else ""} style="margin:2px 0"><summary>{title}</summary><div style="margin:4px 0 10px 14px">{html}</div></details>'
+
+
+def _pre(text: str) -> str:
+    return f'<pre style="{_MONO};white-space:pre-wrap;background:none;color:inherit">{text}</pre>'
+
+
+def _source(view: KernelView) -> str:
+    notes = margin(view)
+    rows = zip(view.source, highlight([x.text for x in view.source], "python"), strict=True)
+    return _pre("\n".join(f"{x.span_line:>4}  {text}  {notes.get(x.span_line, '')}".rstrip() for x, text in rows))
+
+
+def _passes(view: KernelView) -> str:
+    parts = []
+    for trace, steps in view.traces.items():
+        rows = []
+        for step in steps:
+            change = changed(view, step)
+            head = f"{esc(step.name)} {delta(change)} <span class=\"muted\">{seconds(step.seconds)}</span>"
+            if change is None:
+                rows.append(f'<div style="margin-left:14px">{head}</div>')
+            else:
+                rows.append(_fold(head, _unified(view, step)))
+        parts.append(f"<p><b>{esc(trace)}</b></p>{''.join(rows)}")
+    return "".join(parts)
+
+
+def _unified(view: KernelView, step: PassView, context: int = 2) -> str:
+    out: list[str] = []
+    cut = hunks(kernel_lines(step.before, view.file), kernel_lines(step.after, view.file))
+    for n, (tag, left, right) in enumerate(cut):
+        if tag == "change":
+            out += [f'<span class="del">- {esc(x.text)}</span>' for x in left]
+            out += [f'<span class="add">+ {esc(x.text)}</span>' for x in right]
+            continue
+        head = [] if n == 0 else left[:context]
+        tail = [] if n == len(cut) - 1 else left[max(len(head), len(left) - context) :]
+        out += [f"  {esc(x.text)}" for x in head]
+        hidden = len(left) - len(head) - len(tail)
+        if hidden:
+            out.append(f'<span class="muted">  … {hidden} unchanged</span>')
+        out += [f"  {esc(x.text)}" for x in tail]
+    return _pre("\n".join(out))
+
+
+def _stacks(view: KernelView) -> str:
+    parts = [stacks.report(view)]
+    if view.free:
+        parts.append(f"<p>Values without a stack</p>{stacks.free(view)}")
+    parts += [f"<p>{esc(t.title)}</p>{image(t.scc)}" for t in view.graphs() if t.scc is not None]
+    return "".join(parts)
+
+
+def _code(view: KernelView) -> str:
+    parts = []
+    for mode, stages in view.code.items():
+        for stage in stages:
+            made = stage.make()
+            lines = [esc(x.text) for x in made.lines[:MOST_CODE_LINES]]
+            if len(made.lines) > MOST_CODE_LINES:
+                lines.append(f'<span class="muted">… {len(made.lines) - MOST_CODE_LINES} more lines</span>')
+            head = f"{esc(mode)}, {esc(stage.name)}"
+            parts.append(_fold(head, measures(made.measures) + _pre("\n".join(lines))))
+    return "".join(parts)
