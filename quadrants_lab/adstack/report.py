@@ -9,6 +9,7 @@ from quadrants_lab.adstack.algebra import subexpressions
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir import sizeexpr as S
 from quadrants_lab.ir.sizetext import print_size
+from quadrants_lab.ir.types import DType
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +44,15 @@ def report(kernel: N.Kernel, depths: Sequence[int], forced: bool = False) -> lis
             StackRow(
                 s.id, s.name or f"%{s.primal}", s.span.line if s.span else 0, s.type.name, depth,
                 "forced by ad_stack_size" if forced else how_found(s.size), print_size(s.size),
-                depth * s.type.nbytes, s.reason,
+                stack_bytes(s.type, depth), s.reason,
             )
         )
     return rows
+
+
+def stack_bytes(dtype: DType, slots: int) -> int:
+    """What a stack takes for one iteration in flight: its values, truth values packed 32 to a word."""
+    return (slots + 31) // 32 * 4 if dtype.kind == "b" else slots * dtype.nbytes
 
 
 def how_found(size: S.SizeExpr) -> str:
