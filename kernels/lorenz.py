@@ -4,8 +4,8 @@
 
 integrated by the midpoint rule for a number of steps that is read from memory, so only known at launch. Three values
 are carried and multiplied with each other: three stacks, each exactly as deep as the number of steps. The gradient of
-the last ``x`` by the first state is one row of the product of all step Jacobians, which is how the test computes it; its
-norm grows like exp(0.9 t), with the system's largest Lyapunov exponent.
+the last ``x`` by the first state is one row of the product of all step Jacobians, which is how the test computes it;
+its norm grows like exp(0.9 t), with the system's largest Lyapunov exponent.
 
 Shapes: ``start`` (n, 3), ``last`` (n,) the final x of each trajectory; any float dtype.
 """
