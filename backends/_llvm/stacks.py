@@ -78,9 +78,10 @@ def push(b: Body, s: N.AdStackPush) -> None:
     if st.dtype.kind == "b":
         ptr, bit = _word(b, st, index)
         old = fn.let(f"load i32, ptr {ptr}")
-        hole = fn.let(f"xor i32 {fn.let(f'shl i32 1, {bit}')}, -1")
+        mask = fn.let(f"shl i32 1, {bit}")
+        others = fn.let(f"and i32 {old}, {fn.let(f'xor i32 {mask}, -1')}")
         new = fn.let(f"shl i32 {fn.let(f'zext i1 {value} to i32')}, {bit}")
-        fn.put(f"store i32 {fn.let(f'or i32 {fn.let(f"and i32 {old}, {hole}")}, {new}')}, ptr {ptr}")
+        fn.put(f"store i32 {fn.let(f'or i32 {others}, {new}')}, ptr {ptr}")
         return
     memory.write(b, st.dtype, _slot(b, st, st.base, index), value)
     if st.adjoints:

@@ -1,0 +1,50 @@
+"""The CPU: kernels become machine code in this process, run by the calling thread and worker threads."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from quadrants_lab.backends.cpu.executable import Executable
+    from quadrants_lab.backends.stage import Stage
+    from quadrants_lab.ir.nodes import Kernel
+    from quadrants_lab.ir.options import CompileOptions
+
+
+def probe() -> str:
+    """Empty when kernels can run here, else the sentence why not."""
+    if find_spec("llvmlite") is None:
+        return "The cpu backend needs the package llvmlite: pip install llvmlite."
+    from quadrants_lab.backends.cpu import jit
+
+    machine = jit.triple_and_layout()[0].split("-")[0]
+    if machine not in ("x86_64", "aarch64", "arm64"):
+        return f"The cpu backend runs on x86_64 and arm64, not on {machine}."
+    return ""
+
+
+def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], Stage]]:
+    """ "llvm": as emitted; "llvm-opt": after optimisation; "asm": the machine code, with its size."""
+    from quadrants_lab.backends.cpu.stages import stages as make
+
+    return make(kernel, options)
+
+
+def load(kernel: Kernel, options: CompileOptions, cached: bytes | None = None) -> Executable:
+    """Machine code of an offloaded kernel without exits, ready to launch.
+
+    ``cached``: the ``object`` of an earlier load of the same kernel, options and `target_key`.
+    """
+    from quadrants_lab.backends.cpu.executable import load as make
+
+    return make(kernel, options, cached)
+
+
+def target_key() -> str:
+    """What object code depends on besides kernel and options."""
+    from quadrants_lab.backends.cpu import jit, layout
+
+    return f"{jit.target_key()}/frame{layout.LAYOUT_VERSION}"

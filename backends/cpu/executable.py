@@ -37,3 +37,191 @@ the value of ``returns``; it returns NotImplemented, having set nothing that a s
 without launching, where an argument does not match; and Ellipsis where the launch ended with a status other than 0,
 which `frame.status` then holds. A call costs about 0.1 us and what the kernel takes.
 """
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+from quadrants_lab.backends._llvm.stacks import slot_bytes
+from quadrants_lab.backends.cpu import fast, jit, tasks
+from quadrants_lab.backends.cpu import layout as L
+from quadrants_lab.backends.cpu.device import Device
+from quadrants_lab.backends.cpu.memory import Block
+from quadrants_lab.backends.cpu.prints import format_prints, value_of
+from quadrants_lab.backends.cpu.rt_text import ASSERT, CANCELLED, OVERFLOW, PRINTED
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.ir.types import DType
+from quadrants_lab.ir.walk import types_of, walk
+
+_WORD = struct.Struct("=q")
+
+
+class Status:
+    """Bits of a launch's status."""
+
+    OVERFLOW = OVERFLOW
+    ASSERT = ASSERT
+    CANCELLED = CANCELLED
+    PRINTED = PRINTED
+
+
+@dataclass(frozen=True, slots=True)
+class Overflow:
+    """The first adstack that a lane found too small, and the depth which that lane would have needed."""
+
+    stack: N.AdStackAlloca
+    capacity: int
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
+class AssertFailed:
+    """The first assert that failed, and the values of its arguments (the first eight)."""
+
+    stmt: N.Assert
+    values: tuple[Any, ...]
+
+
+class Executable:
+    """A kernel's machine code. ``object`` is what a cache keeps; ``layout`` says where a frame keeps what."""
+
+    def __init__(self, kernel: N.Kernel, layout: L.FrameLayout, obj: bytes, code: jit.Code) -> None:
+        self.kernel = kernel
+        self.layout = layout
+        self.object = obj
+        self._code = code
+        self.entry = code.address[tasks.ENTRY_NAME]
+        self.releases_gil = not tasks.brief(kernel)
+        self.written = frozenset(
+            s.buffer for s in walk(kernel.body) if isinstance(s, (N.Store, N.Atomic))
+        )
+        self._types: dict[int, DType] | None = None
+
+    def frame(self, device: Device) -> Frame:
+        return Frame(self, device)
+
+    def types(self) -> dict[int, DType]:
+        if self._types is None:
+            self._types = types_of(self.kernel.body)
+        return self._types
+
+
+def load(kernel: N.Kernel, options: CompileOptions, cached: bytes | None = None) -> Executable:
+    layout = L.frame_layout(kernel)
+    obj = cached if cached is not None else compile_object(kernel, options)
+    return Executable(kernel, layout, obj, jit.link(obj, (tasks.ENTRY_NAME,), jit.kernel_imports()))
+
+
+def compile_object(kernel: N.Kernel, options: CompileOptions) -> bytes:
+    """Object code: emission, optimisation, code generation."""
+    lines, _ = tasks.module(kernel, options, *jit.triple_and_layout()).lines()
+    module = jit.parse("\n".join(lines))
+    jit.optimise(module, tasks.vectorisable(kernel))
+    return jit.object_code(module)
+
+
+class Frame:
+    """See the module's docstring. ``status`` is the last launch's."""
+
+    def __init__(self, exe: Executable, device: Device) -> None:
+        self.exe = exe
+        self.device = device
+        layout = exe.layout
+        self._block = Block(layout.size)
+        self.address = self._block.address
+        b = self._block
+        b.set_word(L.DEVICE, device.address)
+        b.set_word(L.ENTRY, exe.entry)
+        b.set_word(L.RELEASE_GIL, int(exe.releases_gil))
+        b.set_word(L.ZERO_AT, layout.zero_at)
+        b.set_word(L.ZERO_BYTES, layout.zero_bytes)
+        self._view = b.view
+        self._launch = device.runtime.launch
+        self._caps: tuple[int, ...] | None = None
+        self._args = {a.name: (a.type, layout.args[a.name]) for a in exe.kernel.args}
+
+    @property
+    def status(self) -> int:
+        return self._block.word(L.STATUS)
+
+    def set_buffer(self, name: str, address: int) -> None:
+        """Address of the first element of a field or ndarray buffer."""
+        _WORD.pack_into(self._view, self.exe.layout.buffers[name], address)
+
+    def set_extents(self, name: str, shape: tuple[int, ...]) -> None:
+        """Shape of an ndarray buffer."""
+        at = self.exe.layout.extents[name]
+        for axis, n in enumerate(shape):
+            _WORD.pack_into(self._view, at + axis * L.WORD, n)
+
+    def set_arg(self, name: str, value: Any) -> None:
+        """A scalar argument; ``value`` must fit its dtype (`struct.error` where an integer does not)."""
+        t, at = self._args[name]
+        struct.pack_into(_FORMATS[t.name], self._view, at, value)
+
+    def set_stacks(self, caps: list[int]) -> None:
+        """Capacities in slots; grows the device's heap as needed (MemoryError where it cannot)."""
+        key = tuple(caps)
+        if key == self._caps:
+            self.device.need_heap(self._block.word(L.SLAB_BYTES) * self.device.threads)
+            return
+        layout = self.exe.layout
+        at = 0
+        for stack, cap in zip(layout.stacks, caps, strict=True):
+            where = layout.stack_at[stack.id]
+            size = 0 if stack.count_only else -(-slot_bytes(stack.type, cap) // 64) * 64
+            self._block.set_word(where + L.STACK_CAPACITY, cap)
+            self._block.set_word(where + L.STACK_LAST, max(cap, 1) - 1)
+            self._block.set_word(where + L.STACK_AT, at)
+            at += size
+            if stack.id in layout.adjoint_stacks:
+                self._block.set_word(where + L.STACK_ADJOINTS_AT, at)
+                at += size
+        self.device.need_heap(at * self.device.threads)
+        self._block.set_word(L.SLAB_BYTES, at)
+        self._caps = key
+
+    def stack_bytes(self) -> int:
+        """Bytes of adstacks a worker; all workers together take this times the device's threads."""
+        return self._block.word(L.SLAB_BYTES)
+
+    def launch(self) -> int:
+        """Runs the kernel; see the module's docstring."""
+        return int(self._launch(self.address))
+
+    def ret(self, name: str) -> Any:
+        """The value of a "ret" or "temp" buffer after a launch."""
+        t = self.exe.kernel.buffers[name].dtype
+        return struct.unpack_from(_FORMATS[t.name], self._view, self.exe.layout.buffers[name])[0]
+
+    def failure(self) -> Overflow | AssertFailed | None:
+        """What failed first in the last launch."""
+        b, layout = self._block, self.exe.layout
+        kind, what, count = b.word(L.FAILED), b.word(L.FAIL_WHAT), b.word(L.FAIL_COUNT)
+        if not kind:
+            return None
+        if kind == Status.ASSERT:
+            stmt = layout.asserts[what]
+            types = self.exe.types()
+            raw = [b.word(L.FAIL_VALUES + n * L.WORD) for n in range(count)]
+            return AssertFailed(stmt, tuple(value_of(types[i], w) for i, w in zip(stmt.args, raw, strict=False)))
+        stack = layout.stacks[what]
+        return Overflow(stack, b.word(layout.stack_at[stack.id] + L.STACK_CAPACITY), count)
+
+    def take_prints(self) -> list[str]:
+        """What the last launch printed, a text a print statement that ran, in the order in which they ran."""
+        data, lost = self.device.take_prints()
+        return format_prints(self.exe.layout.prints, self.exe.types(), data, lost)
+
+    def entry(self, params: list[fast.Param], returns: str = "") -> Any:
+        """The fast entry; see the module's docstring. It keeps the frame alive."""
+        return fast.make_entry(self, params, returns)
+
+
+_FORMATS = {
+    "u1": "=?", "i8": "=b", "i16": "=h", "i32": "=i", "i64": "=q", "u8": "=B", "u16": "=H", "u32": "=I", "u64": "=Q",
+    "f16": "=e", "f32": "=f", "f64": "=d",
+}  # fmt: skip

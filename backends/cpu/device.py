@@ -1,0 +1,128 @@
+"""The CPU as a session sees it: adstack heap, cancel flag, print buffer, and a share in the worker threads.
+
+Worker threads are of the process, and devices share them. They start with the first device, end when the interpreter
+exits, and start anew in a child after fork.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import threading
+
+from quadrants_lab.backends.cpu import jit
+from quadrants_lab.backends.cpu import layout as L
+from quadrants_lab.backends.cpu.memory import Block
+
+MOST_THREADS = 1024
+
+_launch_type = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
+_reset_type = ctypes.PYFUNCTYPE(None)
+_start_type = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
+_stop_type = ctypes.CFUNCTYPE(None)  # joins threads, so it must not hold the GIL
+_add_type = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
+
+
+class _Runtime:
+    """The runtime's functions, and the threads that they start."""
+
+    def __init__(self) -> None:
+        address = jit.runtime().address
+        self.launch = _launch_type(address["qd_launch"])
+        self.reset = _reset_type(address["qd_reset"])
+        self.start = _start_type(address["qd_start"])
+        self.stop = _stop_type(address["qd_stop"])
+        self.add_device = _add_type(address["qd_add_device"])
+        self.call = address["qd_call"]
+        self.blocks: list[Block] = []  # of devices; the monitor reads them, so they are never freed
+        self.free: list[Block] = []
+        self.workers = 0
+        self.reset()
+        os.register_at_fork(after_in_child=self._forked)
+        atexit.register(self.stop)
+
+    def _forked(self) -> None:
+        self.reset()
+        wanted, self.workers = self.workers, 0
+        if wanted:
+            self.want(wanted)
+
+    def want(self, workers: int) -> None:
+        """At least this many workers, if the system gives them."""
+        self.workers = max(self.workers, workers)
+        self.start(min(self.workers, MOST_THREADS))
+
+
+_runtime: _Runtime | None = None
+_lock = threading.Lock()
+
+
+def runtime() -> _Runtime:
+    global _runtime
+    with _lock:
+        if _runtime is None:
+            _runtime = _Runtime()
+        return _runtime
+
+
+def processors() -> int:
+    """How many processors this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # macOS
+        return os.cpu_count() or 1
+
+
+class Device:
+    """``threads``: how many threads a launch uses, the launching one included; 0 for as many as there are
+    processors. ``heap_bytes``: size of the adstack heap, which only grows, by doubling."""
+
+    def __init__(self, threads: int = 0) -> None:
+        self.threads = min(threads or processors(), MOST_THREADS)
+        self.runtime = runtime()
+        self.heap_bytes = 0
+        self._heap: Block | None = None
+        with _lock:
+            block = self.runtime.free.pop() if self.runtime.free else None
+        if block is None:
+            block = Block(L.DEVICE_BYTES)
+            self.runtime.blocks.append(block)
+            self.runtime.add_device(block.address)
+        self._block = block
+        self.address = block.address
+        block.set_word(L.HEAP, 0)
+        block.set_word(L.THREADS, self.threads)
+        self.runtime.want(self.threads - 1)
+
+    def __del__(self) -> None:
+        if hasattr(self, "_block"):
+            self.runtime.free.append(self._block)
+
+    def cancel(self) -> None:
+        """Stops the launch in flight; does nothing when there is none."""
+        self._block.or_word32(L.CANCEL, 1)
+
+    def need_heap(self, nbytes: int) -> None:
+        """Grows the heap to at least ``nbytes``. Not while a launch runs on this device.
+
+        Raises MemoryError where there is not that much memory.
+        """
+        if nbytes <= self.heap_bytes:
+            return
+        grown = max(nbytes, 2 * self.heap_bytes, 1 << 16)
+        self._heap = None  # nothing in it outlives a launch
+        self._block.set_word(L.HEAP, 0)
+        self.heap_bytes = 0
+        self._heap = Block(grown)
+        self.heap_bytes = grown
+        self._block.set_word(L.HEAP, self._heap.address)
+
+    def take_prints(self) -> tuple[bytes, int]:
+        """What kernels printed since the last call, and how many prints found no room."""
+        b = self._block
+        size, lost = b.word(L.PRINT_BYTES), b.word(L.PRINT_LOST)
+        data = ctypes.string_at(b.word(L.PRINT_DATA), size) if size else b""
+        b.set_word(L.PRINT_BYTES, 0)
+        b.set_word(L.PRINT_LOST, 0)
+        return data, lost

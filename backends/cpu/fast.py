@@ -1,0 +1,135 @@
+"""The fast entry of a frame: a builtin function whose code is the runtime's `qd_call`, driven by a plan.
+
+The plan is a block of words: frame, number of parameters, kind and offset of the returned value, then eight words a
+parameter (`rt_text`). Arrays are read through the fixed head of numpy's PyArrayObject, which every extension module
+compiled against numpy relies on; `_numpy_head_is_known` checks it once against a real array.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from quadrants_lab.backends._llvm import ranges
+from quadrants_lab.backends.cpu.memory import Block
+from quadrants_lab.backends.cpu.rt_text import PARAM_BYTES
+from quadrants_lab.ir.types import DType
+
+if TYPE_CHECKING:
+    from quadrants_lab.backends.cpu.executable import Frame
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarParam:
+    """A scalar argument of the kernel."""
+
+    arg: str
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayParam:
+    """A numpy array bound to an ndarray buffer."""
+
+    buffer: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConstParam:
+    """An argument that the frame has no use for."""
+
+
+Param = ScalarParam | ArrayParam | ConstParam
+
+_CONST, _FLOAT, _INT, _TRUTH, _ARRAY, _NEVER = 0, 1, 2, 3, 4, 5
+_RETURNS = {"f32": 1, "f64": 2, "i8": 3, "i16": 4, "i32": 5, "i64": 6, "u8": 7, "u16": 7, "u32": 7, "u64": 7, "u1": 8}
+_C_CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x1, 0x100, 0x400
+
+
+class _MethodDef(ctypes.Structure):
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    ]
+
+
+_METH_FASTCALL = 0x80
+_defs: list[_MethodDef] = []  # CPython keeps their addresses
+
+
+@cache
+def _method(function: int) -> _MethodDef:
+    d = _MethodDef(b"launch", function, _METH_FASTCALL, None)
+    _defs.append(d)
+    return d
+
+
+@cache
+def _numpy_head_is_known() -> bool:
+    if sys.implementation.name != "cpython":
+        return False
+    a = np.zeros((3, 5), np.float32)
+    at = id(a) + object.__basicsize__
+    data, ndim, dims = (ctypes.c_void_p.from_address(at).value, ctypes.c_int.from_address(at + 8).value,
+                        ctypes.c_void_p.from_address(at + 16).value)  # fmt: skip
+    if data != a.ctypes.data or ndim != 2 or not dims:
+        return False
+    extents = (ctypes.c_int64 * 2).from_address(dims)
+    descr = ctypes.c_void_p.from_address(at + 40).value
+    flags = ctypes.c_int.from_address(at + 48).value
+    return tuple(extents) == (3, 5) and descr == id(a.dtype) and flags & a.flags.num == a.flags.num
+
+
+def make_entry(frame: Frame, params: list[Param], returns: str) -> Any:
+    """The builtin; it takes as many positional arguments as there are params."""
+    plan = Block(32 + PARAM_BYTES * len(params))
+    plan.set_word(0, frame.address)
+    plan.set_word(8, len(params))
+    if returns:
+        t = frame.exe.kernel.buffers[returns].dtype
+        plan.set_word(16, _RETURNS[t.name])
+        plan.set_word(24, frame.exe.layout.buffers[returns])
+    for n, p in enumerate(params):
+        for k, word in enumerate(_words(frame, p)):
+            plan.set_word(32 + n * PARAM_BYTES + 8 * k, word)
+    new = ctypes.pythonapi.PyCFunction_NewEx
+    new.restype = ctypes.py_object
+    new.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+    method = _method(frame.device.runtime.call)
+    return new(ctypes.addressof(method), (plan.address, plan, frame), None)
+
+
+def _words(frame: Frame, p: Param) -> tuple[int, ...]:
+    """A parameter's words: kind, offset of its value in the frame, then
+
+    float: bytes; integer: least and greatest value;
+    array: ndim, flags it must have, ndim, address of its dtype, address of its type, offset of its extents.
+    """
+    layout = frame.exe.layout
+    if isinstance(p, ConstParam):
+        return (_CONST,)
+    if isinstance(p, ScalarParam):
+        t = next(a.type for a in frame.exe.kernel.args if a.name == p.arg)
+        return _scalar_words(t, layout.args[p.arg])
+    b = frame.exe.kernel.buffers[p.buffer]
+    if not _numpy_head_is_known():
+        return (_NEVER,)
+    dtype = np.dtype(b.dtype.numpy)
+    flags = _C_CONTIGUOUS | _ALIGNED | (_WRITEABLE if b.name in frame.exe.written else 0)
+    extents = layout.extents[b.name]
+    return (_ARRAY, layout.buffers[b.name], b.ndim, flags, b.ndim, id(dtype), id(np.ndarray), extents)
+
+
+def _scalar_words(t: DType, at: int) -> tuple[int, ...]:
+    if t.kind == "b":
+        return (_TRUTH, at)
+    if t.is_float:
+        return (_FLOAT, at, t.nbytes) if t.bits > 16 else (_NEVER,)
+    low, high = ranges.full(t)
+    return (_INT, at, low, min(high, 2**63 - 1))

@@ -1,0 +1,42 @@
+"""Host memory with a known alignment."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from typing import Any
+
+import numpy as np
+
+ALIGNMENT = 64
+_WORD = struct.Struct("=q")
+
+
+class Block:
+    """Zeroed bytes at a 64-byte aligned ``address``, freed with this object."""
+
+    def __init__(self, nbytes: int) -> None:
+        self._array = zeros((nbytes,), np.uint8)
+        self.address: int = self._array.ctypes.data
+        self.view = memoryview(self._array).cast("B")
+
+    def word(self, offset: int) -> int:
+        return int(_WORD.unpack_from(self.view, offset)[0])
+
+    def set_word(self, offset: int, value: int) -> None:
+        _WORD.pack_into(self.view, offset, value)
+
+    def or_word32(self, offset: int, bits: int) -> None:
+        flag = ctypes.c_int32.from_address(self.address + offset)
+        flag.value |= bits
+
+
+def zeros(shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
+    """A C-contiguous zeroed array whose data is 64-byte aligned. Pages that nobody touches cost nothing."""
+    dtype = np.dtype(dtype)
+    count = 1
+    for n in shape:
+        count *= n
+    raw = np.zeros(count * dtype.itemsize + ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % ALIGNMENT
+    return raw[start : start + count * dtype.itemsize].view(dtype).reshape(shape)

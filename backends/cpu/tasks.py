@@ -1,0 +1,405 @@
+"""A kernel's LLVM module for the CPU: an entry that runs the tasks in order, and for each task its chunk function."""
+
+from __future__ import annotations
+
+from quadrants_lab.backends._llvm import cost, memory
+from quadrants_lab.backends._llvm.body import Body
+from quadrants_lab.backends._llvm.ranges import Range
+from quadrants_lab.backends._llvm.stacks import Stack
+from quadrants_lab.backends._llvm.text import Function, Module, ty
+from quadrants_lab.backends.cpu import layout as L
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.ir.prims import PRIMS
+from quadrants_lab.ir.walk import walk
+
+CHUNK_CYCLES = 20000  # work that is worth a chunk of its own
+ENTRY_NAME = "entry"
+STOP_STATUS = 6  # Status.ASSERT | Status.CANCELLED
+
+
+class CpuBody(Body):
+    """A task's code. ``frame`` and ``device`` are the parameters %frame and %device."""
+
+    def __init__(
+        self, fn: Function, kernel: N.Kernel, options: CompileOptions, frame: L.FrameLayout, parallel: bool
+    ) -> None:
+        super().__init__(fn, kernel, options.fast_math, parallel)
+        self.frame = frame
+        self.pointers: dict[str, str] = {}
+        self.extents: dict[tuple[str, int], str] = {}
+        self.args: dict[str, str] = {}
+        self.worker = "0"
+        self.scratch = ""  # room for the values that an assert or a print hands over
+        self.assert_number = {id(s): n for n, s in enumerate(frame.asserts)}
+        self.print_number = {id(s): n for n, s in enumerate(frame.prints)}
+
+    # --- the prologue: everything that comes from the frame, read once ------------------------------------------
+
+    def word(self, offset: int, type: str = "i64") -> str:
+        return self.fn.let(f"load {type}, ptr {self.at(offset)}")
+
+    def at(self, offset: int) -> str:
+        return self.fn.let(f"getelementptr inbounds i8, ptr %frame, i64 {offset}")
+
+    def open(self, *blocks: N.Block) -> None:
+        """Reads what the blocks need from the frame."""
+        words = 0
+        for block in blocks:
+            for s in walk(block):
+                if isinstance(s, (N.Assert, N.Print)):
+                    words = max(words, len(s.operands()))
+                if isinstance(s, (N.Load, N.Store, N.Atomic)):
+                    self._open_buffer(s.buffer, len(s.index))
+                elif isinstance(s, N.ShapeOf) and self.kernel.buffers[s.buffer].shape is None:
+                    self._open_extent(s.buffer, s.axis)
+                elif isinstance(s, N.ArgLoad) and s.arg not in self.args:
+                    self.args[s.arg] = memory.read(self, s.type, self.at(self.frame.args[s.arg]))
+                elif isinstance(s, N.AdStackAlloca):
+                    self._open_stack(s)
+        if words:
+            self.scratch = self.fn.let(f"alloca [{words} x i64]")
+
+    def _open_buffer(self, name: str, rank: int) -> None:
+        if name not in self.pointers:
+            held = self.kernel.buffers[name].kind in ("temp", "ret")
+            offset = self.frame.buffers[name]
+            self.pointers[name] = self.at(offset) if held else self.word(offset, "ptr")
+        if self.kernel.buffers[name].shape is None:
+            for axis in range(1, rank):
+                self._open_extent(name, axis)
+
+    def _open_extent(self, name: str, axis: int) -> None:
+        if (name, axis) not in self.extents:
+            self.extents[name, axis] = self.word(self.frame.extents[name] + axis * L.WORD)
+
+    def _open_stack(self, s: N.AdStackAlloca) -> None:
+        at = self.frame.stack_at[s.id]
+        number = next(n for n, a in enumerate(self.frame.stacks) if a.id == s.id)
+        counter = self.fn.let("alloca i64")
+        if s.count_only:
+            self.stacks[s.id] = Stack(number, s.type, counter, "", "", "", "")
+            return
+        slab = self._slab()
+        base = self.fn.let(f"getelementptr inbounds i8, ptr {slab}, i64 {self.word(at + L.STACK_AT)}")
+        adjoints = ""
+        if s.id in self.frame.adjoint_stacks:
+            adjoints = self.fn.let(
+                f"getelementptr inbounds i8, ptr {slab}, i64 {self.word(at + L.STACK_ADJOINTS_AT)}"
+            )
+        capacity, last = self.word(at + L.STACK_CAPACITY), self.word(at + L.STACK_LAST)
+        self.stacks[s.id] = Stack(number, s.type, counter, base, adjoints, capacity, last)
+
+    def _slab(self) -> str:
+        if "slab" not in self.pointers:
+            heap = self.fn.let(f"getelementptr inbounds i8, ptr %device, i64 {L.HEAP}")
+            base = self.fn.let(f"load ptr, ptr {heap}")
+            offset = self.fn.let(f"mul i64 {self.worker}, {self.word(L.SLAB_BYTES)}")
+            self.pointers["slab"] = self.fn.let(f"getelementptr inbounds i8, ptr {base}, i64 {offset}")
+        return self.pointers["slab"]
+
+    # --- what Body asks for -------------------------------------------------------------------------------------
+
+    def pointer(self, buffer: str) -> str:
+        return self.pointers[buffer]
+
+    def extent(self, buffer: str, axis: int) -> str:
+        return self.extents[buffer, axis]
+
+    def arg(self, name: str) -> str:
+        return self.args[name]
+
+    def poll(self) -> None:
+        fn = self.fn
+        flag = fn.let("load volatile i32, ptr %device")
+        look, on = fn.label("look"), fn.label("on")
+        fn.branch(fn.let(f"icmp eq i32 {flag}, 0"), on, look)
+        fn.start(look)
+        stop = fn.call("i1", "qd_poll", ("ptr", "%frame"), ("i64", self.worker))
+        fn.branch(stop, self.exit, on)
+        fn.start(on)
+
+    def fail(self, stmt: N.Assert) -> None:
+        number = self.assert_number[id(stmt)]
+        values = self._raw_values(stmt.args[: L.VALUES])
+        count = min(len(stmt.args), L.VALUES)
+        self.fn.call(
+            "void", "qd_assert", ("ptr", "%frame"), ("i64", str(number)), ("i64", str(count)), ("ptr", values)
+        )
+        self.fn.jump(self.exit)
+
+    def print(self, stmt: N.Print) -> None:
+        number = self.print_number[id(stmt)]
+        ids = stmt.operands()
+        values = self._raw_values(ids)
+        self.fn.call(
+            "void", "qd_print", ("ptr", "%frame"), ("i64", str(number)), ("i64", str(len(ids))), ("ptr", values)
+        )
+
+    def overflow(self, stack: str, depth: str) -> None:
+        self.fn.call("void", "qd_overflow", ("ptr", "%frame"), ("i64", stack), ("i64", depth))
+
+    def random(self, stmt: N.Random) -> str:
+        raise NotImplementedError("random draws are not compiled for the CPU yet")
+
+    def _raw_values(self, ids: tuple[int, ...]) -> str:
+        """Address of the values as 64-bit words: integers extended, floats as f64."""
+        if not ids:
+            return "null"
+        for n, i in enumerate(ids):
+            t, value = self.types[i], self.values[i]
+            at = self.fn.let(f"getelementptr inbounds i64, ptr {self.scratch}, i64 {n}")
+            if t.is_float and t.bits < 64:
+                value = self.fn.let(f"fpext {ty(t).text} {value} to double")
+            elif t.bits < 64:
+                op = "sext" if t.kind == "i" else "zext"
+                value = self.fn.let(f"{op} {ty(t).text} {value} to i64")
+            self.fn.put(f"store {'double' if t.is_float else 'i64'} {value}, ptr {at}")
+        return self.scratch
+
+
+def module(kernel: N.Kernel, options: CompileOptions, triple: str, data_layout: str) -> Module:
+    """The module; its one external function is ``entry(ptr frame)``."""
+    mod = Module(triple, data_layout)
+    frame = L.frame_layout(kernel)
+    entry = mod.function(ENTRY_NAME, f"define void @{ENTRY_NAME}(ptr %frame)")
+    device = entry.let("load ptr, ptr %frame")
+    done = "leave"
+    tasks = [t for t in kernel.body if isinstance(t, N.Offload)]
+    for number, task in enumerate(tasks):
+        entry.stmt = task.id
+        if task.kind == "serial":
+            _serial(mod, kernel, options, frame, task, number)
+            entry.put(f"call void @task{number}(ptr %frame, ptr {device})")
+        else:
+            known = _bounds(mod, kernel, options, frame, task, number)
+            _range(mod, kernel, options, frame, task, number, known)
+            total = entry.let(f"call i64 @bounds{number}(ptr %frame, ptr {device})")
+            grain, timed = _grain(task)
+            entry.call(
+                "void", "qd_parallel", ("ptr", "%frame"), ("ptr", f"@task{number}"), ("i64", total),
+                ("i64", str(grain)), ("i64", str(timed)),
+            )  # fmt: skip
+        if number + 1 < len(tasks):
+            status = entry.let(f"getelementptr inbounds i8, ptr %frame, i64 {L.STATUS}")
+            bits = entry.let(f"and i64 {entry.let(f'load i64, ptr {status}')}, {STOP_STATUS}")
+            on = entry.label("task")
+            entry.branch(entry.let(f"icmp eq i64 {bits}, 0"), on, done)
+            entry.start(on)
+    entry.jump(done)
+    entry.start(done)
+    entry.put("ret void")
+    entry.close()
+    return mod
+
+
+def _grain(task: N.Offload) -> tuple[int, int]:
+    """The least number of iterations in a chunk, and whether an iteration's cost is only known by timing it."""
+    cycles, exact = cost.estimate(task.body)
+    if not exact:
+        return 1, 1
+    return max(1, CHUNK_CYCLES // max(1, cycles)), 0
+
+
+def _serial(
+    mod: Module, kernel: N.Kernel, options: CompileOptions, frame: L.FrameLayout, task: N.Offload, number: int
+) -> None:
+    fn = mod.function(f"task{number}", f"define internal void @task{number}(ptr %frame, ptr %device) noinline")
+    body = CpuBody(fn, kernel, options, frame, parallel=False)
+    body.exit = "leave"
+    body.open(task.body)
+    body.block(task.body)
+    fn.jump("leave")
+    fn.start("leave")
+    fn.put("ret void")
+    fn.close()
+
+
+def _bounds(
+    mod: Module, kernel: N.Kernel, options: CompileOptions, frame: L.FrameLayout, task: N.Offload, number: int
+) -> tuple[Range, ...]:
+    """A function that runs the bounds block, leaves begin and extent of each axis in the frame and returns how many
+    iterations there are. Returns the range of each index."""
+    fn = mod.function(f"bounds{number}", f"define internal i64 @bounds{number}(ptr %frame, ptr %device) noinline")
+    body = CpuBody(fn, kernel, options, frame, parallel=False)
+    body.exit = "leave"
+    body.open(task.bounds)
+    result = fn.let("alloca i64")
+    fn.put(f"store i64 0, ptr {result}")  # where the block is left early
+    values = body.block(task.bounds)
+    ids = task.bounds[-1].operands()
+    k = len(task.indices)
+    total, known = "1", []
+    for axis in range(k):
+        wide = []
+        for n in (axis, k + axis):
+            t = body.types[ids[n]]
+            op = "sext" if t.kind == "i" else "zext"
+            wide.append(fn.let(f"{op} {ty(t).text} {values[n]} to i64") if t.bits < 64 else values[n])
+        low, high = body.range_of(ids[axis]), body.range_of(ids[k + axis])
+        known.append((low[0], max(low[0], high[1] - 1)))
+        extent = fn.call("i64", "llvm.smax.i64", ("i64", fn.let(f"sub i64 {wide[1]}, {wide[0]}")), ("i64", "0"))
+        at = frame.bounds[number] + axis * 2 * L.WORD
+        fn.put(f"store i64 {wide[0]}, ptr {body.at(at)}")
+        fn.put(f"store i64 {extent}, ptr {body.at(at + L.WORD)}")
+        total = extent if axis == 0 else fn.let(f"mul i64 {total}, {extent}")
+    fn.put(f"store i64 {total}, ptr {result}")
+    fn.jump("leave")
+    fn.start("leave")
+    fn.put(f"ret i64 {fn.let(f'load i64, ptr {result}')}")
+    fn.close()
+    return tuple(known)
+
+
+def _range(
+    mod: Module, kernel: N.Kernel, options: CompileOptions, frame: L.FrameLayout, task: N.Offload, number: int,
+    known: tuple[Range, ...],
+) -> None:  # fmt: skip
+    """The chunk function: iterations %begin to %end of the box in row-major order, on worker %worker.
+
+    It has two parts: the outer one reads buffer addresses from the frame, and the inner one takes them as
+    parameters, those of fields as noalias: that is how LLVM learns that fields do not overlap.
+    """
+    names = sorted({s.buffer for s in walk(task.body) if isinstance(s, (N.Load, N.Store, N.Atomic))})
+    params, passed = [], []
+    outer = mod.function(
+        f"task{number}", f"define internal void @task{number}(ptr %frame, i64 %begin, i64 %end, i64 %worker)"
+    )
+    reader = CpuBody(outer, kernel, options, frame, parallel=True)
+    for n, name in enumerate(names):
+        reader._open_buffer(name, 0)
+        alias = "" if kernel.buffers[name].kind == "ndarray" else "noalias "
+        params.append(f"ptr {alias}%buffer{n}")
+        passed.append(f"ptr {reader.pointer(name)}")
+    device = outer.let("load ptr, ptr %frame")
+    head = ["ptr %frame", "ptr %device", "i64 %begin", "i64 %end", "i64 %worker"]
+    given = ["ptr %frame", f"ptr {device}", "i64 %begin", "i64 %end", "i64 %worker"]
+    outer.put(f"call void @chunk{number}({', '.join(given + passed)})")
+    outer.put("ret void")
+    outer.close()
+
+    fn = mod.function(f"chunk{number}", f"define internal void @chunk{number}({', '.join(head + params)}) noinline")
+    body = CpuBody(fn, kernel, options, frame, parallel=True)
+    body.worker = "%worker"
+    body.exit = "leave"
+    body.pointers = {name: f"%buffer{n}" for n, name in enumerate(names)}
+    body.open(task.body)
+    memory.open_partials(body, memory.reductions(kernel, task.body))
+    _iterate(body, task, number, known)
+    fn.start("leave")
+    memory.close_partials(body)
+    fn.put("ret void")
+    fn.close()
+
+
+def _iterate(body: CpuBody, task: N.Offload, number: int, known: tuple[Range, ...]) -> None:
+    """Rows of the box, and in each the run of its last index; no division but for the first iteration."""
+    fn, k = body.fn, len(task.indices)
+    at = body.frame.bounds[number]
+    begins = [body.word(at + 2 * n * L.WORD) for n in range(k)]
+    extents = [body.word(at + (2 * n + 1) * L.WORD) if k > 1 else "" for n in range(k)]
+    for p, r in zip(task.indices, known, strict=True):
+        body.types[p.id] = p.type
+        body.ranges[p.id] = r
+    if k == 1:
+        _row(body, task, fn.let(f"add i64 {begins[0]}, %begin"), fn.let(f"add i64 {begins[0]}, %end"), "leave")
+        return
+    rest, first = "%begin", [""] * k
+    for n in reversed(range(1, k)):
+        first[n] = fn.let(f"urem i64 {rest}, {extents[n]}")
+        rest = fn.let(f"udiv i64 {rest}, {extents[n]}")
+    first[0] = rest
+    before, row, after = fn.block, "row", "row_end"
+    fn.jump(row)
+    fn.start(row)
+    done, done_line = fn.hole()
+    places = [fn.hole() for _ in range(k)]
+    for n in range(k - 1):
+        p = task.indices[n]
+        wide = fn.let(f"add i64 {begins[n]}, {places[n][0]}")
+        value = wide if p.type.bits == 64 else fn.let(f"trunc i64 {wide} to {ty(p.type).text}")
+        body.define(p.id, p.type, value)
+    left = fn.let(f"sub i64 %end, {done}")
+    of_row = fn.let(f"sub i64 {extents[-1]}, {places[-1][0]}")
+    n_row = fn.call("i64", "llvm.umin.i64", ("i64", left), ("i64", of_row))
+    start = fn.let(f"add i64 {begins[-1]}, {places[-1][0]}")
+    _row(body, task, start, fn.let(f"add i64 {start}, {n_row}"), after)
+    fn.start(after)
+    new_done = fn.let(f"add i64 {done}, {n_row}")
+    carry, nexts = "true", [""] * k
+    nexts[-1] = "0"
+    for n in reversed(range(k - 1)):
+        step = fn.let(f"add i64 {places[n][0]}, {fn.let(f'zext i1 {carry} to i64')}")
+        full = fn.let(f"icmp eq i64 {step}, {extents[n]}")
+        nexts[n] = fn.let(f"select i1 {full}, i64 0, i64 {step}")
+        carry = full
+    fn.patch(done_line, f"{done} = phi i64 [%begin, %{before}], [{new_done}, %{after}]")
+    for (name, line), start, step in zip(places, first, nexts, strict=True):
+        fn.patch(line, f"{name} = phi i64 [{start}, %{before}], [{step}, %{after}]")
+    fn.branch(fn.let(f"icmp ult i64 {new_done}, %end"), row, "leave")
+
+
+def _row(body: CpuBody, task: N.Offload, begin: str, end: str, done: str) -> None:
+    """The innermost parallel loop, over [begin, end) given as i64, never empty."""
+    fn, p = body.fn, task.indices[-1]
+    t = ty(p.type).text
+    if p.type.bits < 64:
+        begin, end = fn.let(f"trunc i64 {begin} to {t}"), fn.let(f"trunc i64 {end} to {t}")
+    loop, before = fn.label("iteration"), fn.block
+    fn.jump(loop)
+    fn.start(loop)
+    index, at = fn.hole()
+    body.define(p.id, p.type, index)
+    body.block(task.body)
+    wraps = "nsw" if p.type.kind == "i" else "nuw"
+    step = fn.let(f"add {wraps} {t} {index}, 1")
+    fn.patch(at, f"{index} = phi {t} [{begin}, %{before}], [{step}, %{fn.block}]")
+    fn.branch(fn.let(f"icmp {'slt' if p.type.kind == 'i' else 'ult'} {t} {step}, {end}"), loop, done)
+
+
+def vectorisable(kernel: N.Kernel) -> bool:
+    """Whether an innermost loop is one that LLVM's vectoriser may gain from: it reads or writes memory in step with
+    its index, or reduces, and holds nothing that forbids vectors. What it cannot vectorise costs compile time only."""
+    return any(_vectorisable(t.body, t.kind != "serial") for t in kernel.body if isinstance(t, N.Offload))
+
+
+_NOT_IN_VECTORS = (
+    N.While, N.Assert, N.Print, N.Random, N.AdStackAlloca, N.AdStackPush, N.AdStackPop, N.AdStackLoadTop,
+    N.AdStackLoadTopAdj, N.AdStackAccAdjoint, N.AdStackDepth,
+)  # fmt: skip
+
+
+def _vectorisable(block: N.Block, in_loop: bool) -> bool:
+    loops = [s for s in walk(block) if isinstance(s, N.For)]
+    if loops:
+        return any(_vectorisable(s.body, True) for s in loops)
+    if not in_loop:
+        return False
+    for s in walk(block):
+        if isinstance(s, _NOT_IN_VECTORS):
+            return False
+        if isinstance(s, N.Op) and "@math" in PRIMS[s.prim].llvm:
+            return False
+        if isinstance(s, N.Atomic) and s.index and not s.private:
+            return False
+    return True
+
+
+def brief(kernel: N.Kernel) -> bool:
+    """Whether a launch is known to take a few microseconds at most: then it keeps the GIL."""
+    total = 0
+    for task in kernel.body:
+        assert isinstance(task, N.Offload)
+        cycles, exact = cost.estimate(task.body)
+        if not exact:
+            return False
+        if task.kind != "serial":
+            known = cost.constants(task.bounds)
+            ids, k = task.bounds[-1].operands(), len(task.indices)
+            for axis in range(k):
+                if ids[axis] not in known or ids[k + axis] not in known:
+                    return False
+                cycles *= max(0, known[ids[k + axis]] - known[ids[axis]])
+        total += cycles
+    return total < CHUNK_CYCLES
+
