@@ -1,0 +1,272 @@
+"""Runs one program in each of the ways that must agree: the oracle, IR interpreted at every stage, and a backend."""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+import types
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from oracle import Outcome, run_oracle
+from programs import Program
+
+import quadrants_lab as qd
+from quadrants_lab.adstack.evaluate import evaluate
+from quadrants_lab.frontend.lower import lower
+from quadrants_lab.frontend.source import function_source
+from quadrants_lab.frontend.specs import NdarraySpec, ScalarSpec
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.ir.types import DType, f32, f64, i32
+from quadrants_lab.ir.walk import walk
+from quadrants_lab.passes.pipeline import RECORDER, Trace
+from quadrants_lab.runtime.compile import FORWARD, REVERSE, counting_ir, make_ir
+from quadrants_lab.runtime.gradient import Live
+from quadrants_lab.runtime.interpreter import Result, interpret
+
+Arrays = dict[str, np.ndarray]
+
+
+@dataclass
+class Job:
+    """One launch and its gradient.
+
+    ``floats`` and ``ints``: inputs by name. ``grads``: the floats with a gradient, ``seeds`` what is in it
+    beforehand. ``arguments``: the names that are ndarray arguments rather than fields. ``scalars``: the scalar
+    arguments.
+    """
+
+    fn: Callable
+    funcs: tuple[Callable, ...]
+    floats: Arrays
+    ints: Arrays
+    grads: tuple[str, ...]
+    seeds: Arrays
+    arguments: tuple[str, ...] = ()
+    scalars: dict[str, Any] = field(default_factory=dict)
+
+    def oracle(self, limit: int = 2_000_000) -> Outcome:
+        given = {**self.floats, **self.ints}
+        return run_oracle(
+            self.fn, given, self.grads, self.seeds, funcs=self.funcs, scalars=self.scalars, limit=limit
+        )
+
+    def arrays(self, fp: DType) -> Arrays:
+        """Fresh copies of all buffers, gradients included."""
+        out = {name: np.array(a, fp.numpy) for name, a in self.floats.items()}
+        out |= {name: np.array(a, np.int32) for name, a in self.ints.items()}
+        return out | {f"{name}.grad": np.array(self.seeds[name], fp.numpy) for name in self.grads}
+
+
+def job_of(program: Program, case: dict) -> Job:
+    inputs = program.inputs(case)
+    return Job(
+        program.fn,
+        program.funcs,
+        {name: a for name, a in inputs.items() if a.dtype.kind == "f"},
+        {name: a for name, a in inputs.items() if a.dtype.kind != "f"},
+        tuple(name for name, spec in program.fields.items() if spec.grad),
+        program.seeds(),
+        tuple(name for name, spec in program.fields.items() if spec.arg),
+        program.arguments(case),
+    )
+
+
+_numbers = itertools.count()
+
+
+def define(text: str) -> dict[str, Callable]:
+    """The functions that ``text`` defines; `inspect` finds their source."""
+    name = f"<kernel {next(_numbers)}>"
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    space: dict[str, Any] = {}
+    exec(compile(text, name, "exec"), space)
+    return {k: v for k, v in space.items() if isinstance(v, types.FunctionType)}
+
+
+def bound(job: Job, fields: dict[str, Any]) -> Callable:
+    """The kernel's function with ``fields``, the language and the job's funcs as its globals."""
+    space = {**job.fn.__globals__, **fields, "qd": qd}
+
+    def over_space(fn: Callable) -> Callable:
+        made = types.FunctionType(fn.__code__, space, fn.__name__, fn.__defaults__)
+        made.__annotations__ = dict(fn.__annotations__)
+        return made
+
+    for fn in job.funcs:
+        space[fn.__name__] = qd.func(over_space(fn))
+    return over_space(job.fn)
+
+
+# --- interpreted
+
+
+@dataclass
+class FakeField:
+    """All that the front end wants to know of a field."""
+
+    dtype: DType
+    shape: tuple[int, ...]
+    grad: FakeField | None = None
+    name: str = ""
+    __qd_field__ = True
+
+
+@dataclass
+class Stage:
+    """The kernel after one pass; ``steps`` counts from the front end's output, which is the first stage."""
+
+    name: str
+    kernel: N.Kernel
+
+
+@dataclass
+class Interpreted:
+    """Every stage of a job's two kernels, ready to run; ``names``: buffer name -> the job's name for it."""
+
+    job: Job
+    fp: DType
+    options: CompileOptions
+    forward: list[Stage]
+    reverse: list[Stage]
+    counting: N.Kernel | None
+    names: dict[str, str]
+
+    def run_forward(self, kernel: N.Kernel) -> tuple[Arrays, Result]:
+        arrays = self.job.arrays(self.fp)
+        return arrays, interpret(kernel, self.job.scalars, self._named(arrays), self.options)
+
+    def run_reverse(self, kernel: N.Kernel) -> tuple[Arrays, Result, dict[int, int]]:
+        """Buffers after forward and gradient, what the gradient left, and the capacity of each stack (none while
+        the kernel has not been sized)."""
+        arrays, _ = self.run_forward(self.forward[-1].kernel)
+        named = self._named(arrays)
+        caps: dict[int, int] = {}
+        stacks = [s for s in walk(kernel.body) if isinstance(s, N.AdStackAlloca)]
+        if all(s.size is not None for s in stacks):
+            counted = {}
+            if self.counting is not None:
+                rets = interpret(self.counting, self.job.scalars, named, self.options).rets
+                counted = {int(name.removeprefix("depth")): int(v) for name, v in rets.items()}
+            live = Live(dict(self.job.scalars), named)
+            caps = {s.id: evaluate(s.size, live, counted) for s in stacks}
+        return arrays, interpret(kernel, self.job.scalars, named, self.options, caps=caps), caps
+
+    def _named(self, arrays: Arrays) -> Arrays:
+        return {buffer: arrays[name] for buffer, name in self.names.items() if name in arrays}
+
+
+def interpreted(job: Job, fp: DType = f64, gradient: bool = True, **options: Any) -> Interpreted:
+    """Front end and passes over ``job``, verified at every step."""
+    opts = CompileOptions(default_fp=fp, verify=True, **options)
+    fields: dict[str, Any] = {}
+    for name, a in {**job.floats, **job.ints}.items():
+        if "." in name:
+            continue
+        dtype = fp if name in job.floats else i32
+        has_grad = name in job.grads or f"{name}.grad" in job.floats
+        fields[name] = FakeField(dtype, a.shape, FakeField(dtype, a.shape) if has_grad else None, name)
+    specs: list[Any] = []
+    for name in job.fn.__code__.co_varnames[: job.fn.__code__.co_argcount]:
+        if name in fields:
+            specs.append(NdarraySpec(fields[name].dtype, len(fields[name].shape), fields[name].grad is not None))
+        else:
+            specs.append(ScalarSpec(i32 if isinstance(job.scalars[name], int) else fp))
+    lowered = lower(function_source(bound(job, fields)), specs, opts)
+
+    def stages(mode: str) -> list[Stage]:
+        trace = Trace()
+        token = RECORDER.set(trace)
+        try:
+            make_ir(lowered.kernel, mode, opts)
+        finally:
+            RECORDER.reset(token)
+        steps = [s for s in trace.steps if s.after is not s.before]
+        return [Stage("front end", lowered.kernel), *(Stage(s.name, s.after) for s in steps)]
+
+    reverse = stages(REVERSE) if gradient else []
+    names = {name: name for name in lowered.kernel.buffers}
+    for buffer, bound_field in lowered.bindings.items():
+        for name, f in fields.items():
+            if bound_field is f or bound_field is f.grad:
+                names[buffer] = name if bound_field is f else f"{name}.grad"
+    for buffer in lowered.kernel.buffers.values():
+        if buffer.grad:
+            names[buffer.grad] = f"{names[buffer.name]}.grad"
+    counting = counting_ir(reverse[-1].kernel, opts) if reverse else None
+    return Interpreted(job, fp, opts, stages(FORWARD), reverse, counting, names)
+
+
+# --- on a backend
+
+
+class Bench:
+    """A session and the fields that were made in it so far; a job that needs the same fields gets the same ones."""
+
+    def __init__(self, fp: DType = f64, **options: Any) -> None:
+        self.fp = fp
+        qd.init(arch=qd.cpu, default_fp=fp, default_ip=i32, offline_cache=False, **options)
+        self.made: dict[tuple, Any] = {}
+
+    def place(self, job: Job) -> dict[str, Any]:
+        """The job's fields and ndarrays by name, filled."""
+        placed = {}
+        for name, a in {**job.floats, **job.ints}.items():
+            if "." in name:
+                continue
+            dtype = self.fp if name in job.floats else i32
+            make = qd.ndarray if name in job.arguments else qd.field
+            grad = name in job.grads or f"{name}.grad" in job.floats
+            key = (name, make, a.shape, dtype.name, grad)
+            if key not in self.made:
+                self.made[key] = make(dtype, a.shape, needs_grad=True) if grad else make(dtype, a.shape)
+            placed[name] = self.made[key]
+            placed[name].from_numpy(np.asarray(a, dtype.numpy))
+            if grad:
+                seed = job.seeds.get(name, job.floats.get(f"{name}.grad"))
+                placed[name].grad.from_numpy(np.asarray(seed, dtype.numpy))
+        return placed
+
+    def run(self, job: Job, gradient: bool = True) -> tuple[Arrays, Any]:
+        """Buffers after the launch and, if asked for, its gradient; and what the kernel returned."""
+        placed = self.place(job)
+        fields = {name: f for name, f in placed.items() if name not in job.arguments}
+        kernel = qd.kernel(bound(job, fields))
+        names = job.fn.__code__.co_varnames[: job.fn.__code__.co_argcount]
+        args = [placed[n] if n in placed else job.scalars[n] for n in names]
+        returned = kernel(*args)
+        if gradient:
+            kernel.grad(*args)
+        out = {name: f.to_numpy() for name, f in placed.items()}
+        for name, f in placed.items():
+            if f.grad is not None:
+                out[f"{name}.grad"] = f.grad.to_numpy()
+        return out, returned
+
+
+# --- compared
+
+
+def differences(job: Job, outcome: Outcome, got: Arrays, tol: float, gradient: bool) -> list[str]:
+    """In words, where ``got`` is further from the oracle than ``tol``: of the value, or of the summed absolute
+    contributions to a gradient."""
+    wrong = []
+    for name, want in outcome.values.items():
+        if gradient and name.endswith(".grad"):
+            continue
+        scale = np.maximum(1.0, np.abs(want)) if name in job.floats else 0.0
+        error = np.abs(got[name].astype(np.float64) - want)
+        if not (error <= tol * scale).all():
+            wrong.append(f"{name} is {got[name]}, should be {want}")
+    if gradient:
+        for name, want in outcome.grads.items():
+            have = got[f"{name}.grad"].astype(np.float64)
+            if not (np.abs(have - want) <= tol * (outcome.scales[name] + 1e-3)).all():
+                wrong.append(f"{name}.grad is {have}, should be {want}")
+    return wrong
+
+
+__all__ = ["Bench", "Job", "define", "differences", "f32", "f64", "interpreted", "job_of"]

@@ -1,0 +1,54 @@
+"""Every program of the table computes the same by the oracle, by its IR at every stage, and on the CPU."""
+
+import numpy as np
+import pytest
+from programs import PROGRAMS
+from running import Bench, differences, f32, f64, interpreted, job_of
+
+PARAMETERS = [pytest.param(p, id=p.name) for p in PROGRAMS.values()]
+
+
+@pytest.mark.parametrize("program", PARAMETERS)
+def test_interpreted_after_every_pass(program):
+    for case in program.cases:
+        job = job_of(program, case)
+        outcome = job.oracle()
+        run = interpreted(job, gradient=False)
+        for stage in run.forward:
+            got, result = run.run_forward(stage.kernel)
+            assert not differences(job, outcome, got, 1e-12, gradient=False), (case, stage.name)
+            assert result.failure is None
+            if outcome.returned is not None:
+                np.testing.assert_allclose(result.rets["ret0"], outcome.returned, rtol=1e-12)
+
+
+@pytest.mark.parametrize("program", PARAMETERS)
+@pytest.mark.parametrize("fp", [f64, f32], ids=str)
+def test_cpu(program, fp):
+    bench = Bench(fp)
+    for case in program.cases:
+        job = job_of(program, case)
+        outcome = job.oracle()
+        got, returned = bench.run(job, gradient=False)
+        tol = 1e-11 if fp is f64 else program.tol32
+        assert not differences(job, outcome, got, tol, gradient=False), case
+        if outcome.returned is not None:
+            np.testing.assert_allclose(returned, outcome.returned, rtol=tol)
+
+
+@pytest.mark.parametrize("program", PARAMETERS)
+def test_cpu_with_every_check_on(program):
+    bench = Bench(f64, debug=True)
+    for case in program.cases:
+        job = job_of(program, case)
+        got, _ = bench.run(job, gradient=False)
+        assert not differences(job, job.oracle(), got, 1e-11, gradient=False), case
+
+
+@pytest.mark.parametrize("program", PARAMETERS)
+def test_the_oracle_decides_clearly(program):
+    """What lies on the boundary of a decision tells nothing about a compiler."""
+    for case in program.cases:
+        outcome = job_of(program, case).oracle()
+        assert outcome.finite, case
+        assert program.exact or outcome.margin > 1e-5, case

@@ -1,0 +1,60 @@
+"""Gradients of every program of the table against the tape of the oracle, and the oracle against finite differences."""
+
+import numpy as np
+import pytest
+from programs import PROGRAMS
+from running import Bench, differences, f32, f64, interpreted, job_of
+
+DIFFERENTIABLE = [pytest.param(p, id=p.name) for p in PROGRAMS.values() if p.grad]
+SMOOTH = [
+    pytest.param(p, id=p.name)
+    for p in PROGRAMS.values()
+    if p.grad and not p.exact and p.name != "field_without_grad_stops_the_gradient"
+]
+
+
+@pytest.mark.parametrize("program", DIFFERENTIABLE)
+def test_interpreted_after_every_pass(program):
+    for case in program.cases:
+        job = job_of(program, case)
+        outcome = job.oracle()
+        run = interpreted(job)
+        reverse = [s for s in run.reverse if s.kernel.mode == "reverse"]
+        assert reverse
+        for stage in reverse:
+            got, result, caps = run.run_reverse(stage.kernel)
+            assert not differences(job, outcome, got, 1e-9, gradient=True), (case, stage.name)
+            assert result.overflow is None
+        assert caps.keys() == result.depth.keys(), "sized by the last pass"
+
+
+@pytest.mark.parametrize("program", DIFFERENTIABLE)
+@pytest.mark.parametrize("fp", [f64, f32], ids=str)
+def test_cpu(program, fp):
+    bench = Bench(fp)
+    for case in program.cases:
+        job = job_of(program, case)
+        got, _ = bench.run(job)
+        tol = 1e-9 if fp is f64 else program.tol32
+        assert not differences(job, job.oracle(), got, tol, gradient=True), case
+
+
+@pytest.mark.parametrize("program", SMOOTH)
+def test_the_oracle_against_finite_differences(program):
+    case = program.cases[-1]
+    job = job_of(program, case)
+    outcome = job.oracle()
+    rng = np.random.default_rng(3)
+    start = dict(job.floats)
+    way = {name: rng.uniform(-1, 1, start[name].shape) for name in job.grads}
+
+    def loss(step):
+        job.floats.update({name: start[name] + step * way[name] for name in job.grads})
+        values = job.oracle().values
+        return sum((values[name] * job.seeds[name]).sum() for name in job.grads)
+
+    step = 1e-5
+    slope = (loss(step) - loss(-step)) / (2 * step)
+    want = sum((outcome.grads[name] * way[name]).sum() for name in job.grads)
+    scale = sum((outcome.scales[name] * abs(way[name])).sum() for name in job.grads)
+    assert abs(slope - want) <= 1e-6 * max(1.0, scale)
