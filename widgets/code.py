@@ -14,7 +14,11 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
         return empty("no code was made yet: launch the kernel")
     if len(rest) == 2 and rest[0] in view.code and rest[1].isdigit():
         stages = view.code[rest[0]]
-        return stage_html(stages[int(rest[1])]) if int(rest[1]) < len(stages) else empty("there is no such stage")
+        return (
+            stage_html(stages[int(rest[1])])
+            if int(rest[1]) < len(stages)
+            else empty("there is no such stage")
+        )
     if rest and rest[0] in view.code:
         return _mode(f"{prefix}/{rest[0]}", view.code[rest[0]])
     names = list(view.code)

@@ -22,7 +22,8 @@ margin:0 auto;padding:16px 24px;max-width:1400px}}
 body[data-jp-theme-light=false]{{--jp-ui-font-color1:#e6e8eb;--jp-ui-font-color2:#a0a7b0;--jp-layout-color1:#16181c;
 --jp-layout-color2:#1f2227;--jp-border-color2:#3a3f47;--jp-brand-color1:#64b5f6;background:#111316;color:#e6e8eb}}
 header{{display:flex;align-items:center;gap:16px}}h1{{font-size:18px;flex:1}}
-header button{{font:inherit;color:inherit;background:none;border:1px solid currentColor;border-radius:4px;padding:2px 10px;cursor:pointer}}
+header button{{font:inherit;color:inherit;
+background:none;border:1px solid currentColor;border-radius:4px;padding:2px 10px;cursor:pointer}}
 .qdi [role=tabpanel]{{max-height:none}}
 {css}</style></head><body><header><h1>{title}</h1><button type="button" id="theme">dark / light</button></header>
 {notes}<main id="views"></main>

@@ -18,7 +18,8 @@ STANDALONE = """
 text{font:11px ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;fill:#222}
 .hit{fill:none}.box>rect{fill:#fff;stroke:#8a94a6}.box .tt{font-weight:600}.box .nt{fill:#6b4500}
 .box.push>rect{fill:#fff4dd;stroke:#c98a1a}.box.entry>rect,.box.exit>rect{fill:#eef1f6}
-.edge path{fill:none;stroke:#6a7486;stroke-width:1.3}.edge polygon{fill:#6a7486}.edge.back path{stroke:#b4530a;stroke-dasharray:5 3}.edge.back polygon{fill:#b4530a}
+.edge path{fill:none;stroke:#6a7486;stroke-width:1.3}.edge polygon{fill:#6a7486}
+.edge.back path{stroke:#b4530a;stroke-dasharray:5 3}.edge.back polygon{fill:#b4530a}
 .edge text{font-size:10px;fill:#555}.frame rect{fill:#3b6fb6;fill-opacity:.06;stroke:#3b6fb6;stroke-opacity:.55}
 .frame text{fill:#2a5596;font-weight:600}.bg{fill:#fbfbfc}
 .hk{fill:#8250df}.ht{fill:#0a6b74}.hs{fill:#0a5c2b}.hn{fill:#9a4a00}.hf{fill:#0550ae}.hv{fill:#444}.hc{fill:#777}
@@ -52,11 +53,14 @@ def _box(node: NodeView, centre: Point, size: Point) -> str:
     head = Line(node.title, node.line)
     rows = [f'<text class="tt" x="{x + _PAD:.1f}" y="{y + _PAD + 10:.1f}">{esc(node.title)}</text>']
     lines = _shown(node)
-    for n, (line, text) in enumerate(zip(lines, highlight([_clip(x.text) for x in lines], "ir"), strict=True), 1):
+    for n, (line, text) in enumerate(
+        zip(lines, highlight([_clip(x.text) for x in lines], "ir"), strict=True), 1
+    ):
         at = y + _PAD + 10 + n * _ROW
         back = f'<rect class="hit" x="{x + 2:.1f}" y="{at - 11:.1f}" width="{w - 4:.1f}" height="{_ROW}"/>'
         rows.append(
-            f'<g class="ln"{marks(line)}>{back}<text xml:space="preserve" x="{x + _PAD:.1f}" y="{at:.1f}">{_tspans(text)}</text>'
+            f'<g class="ln"{marks(line)}>{back}<text xml:space="preserve" x="{x + _PAD:.1f}" y="{at:.1f}">'
+            f"{_tspans(text)}</text>"
             f"<title>{esc(line.text)}</title></g>"
         )
     if node.note:
@@ -94,8 +98,14 @@ def svg(graph: GraphView, standalone: bool = False, dot: str | None = None) -> s
             f'<text x="{x0 + 8:.1f}" y="{y0 + 14:.1f}">{esc(c.label)}</text></g>'
         )
     for edge, points, label in at.edges:
-        text = f'<text x="{label[0]:.1f}" y="{label[1] + 3:.1f}" text-anchor="middle">{esc(edge.label)}</text>' if edge.label else ""
-        parts.append(f'<g class="edge {edge.kind}"><path d="{_path(points, at.curved)}"/>{_arrow(points)}{text}</g>')
+        text = (
+            f'<text x="{label[0]:.1f}" y="{label[1] + 3:.1f}" text-anchor="middle">{esc(edge.label)}</text>'
+            if edge.label
+            else ""
+        )
+        parts.append(
+            f'<g class="edge {edge.kind}"><path d="{_path(points, at.curved)}"/>{_arrow(points)}{text}</g>'
+        )
     parts += [_box(node, at.nodes[node.id], sizes[node.id]) for node in graph.nodes]
     return _element(graph, at, "".join(parts), standalone)
 
@@ -103,10 +113,15 @@ def svg(graph: GraphView, standalone: bool = False, dot: str | None = None) -> s
 def _element(graph: GraphView, at: Layout, body: str, standalone: bool) -> str:
     pad = 8
     w, h = at.width + 2 * pad, at.height + 2 * pad
-    style = f'<style>{STANDALONE}</style><rect class="bg" x="{-pad}" y="{-pad}" width="100%" height="100%"/>' if standalone else ""
-    roving = "" if standalone else ' data-roving role="listbox"'
+    style = (
+        f'<style>{STANDALONE}</style><rect class="bg" x="{-pad}" y="{-pad}" width="100%" height="100%"/>'
+        if standalone
+        else ""
+    )
+    roving = "" if standalone else ' data-roving="" role="listbox"'
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{w:.0f}" height="{h:.0f}" viewBox="{-pad} {-pad} {w:.1f} {h:.1f}"'
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{w:.0f}" height="{h:.0f}"'
+        f' viewBox="{-pad} {-pad} {w:.1f} {h:.1f}"'
         f'{roving} aria-label="{esc(graph.title)}">{style}{body}</svg>'
     )
 
@@ -114,4 +129,5 @@ def _element(graph: GraphView, at: Layout, body: str, standalone: bool) -> str:
 def image(graph: GraphView) -> str:
     """The graph as an img with its SVG in a data URI: what survives where inline svg is stripped."""
     data = base64.b64encode(svg(graph, standalone=True).encode()).decode()
-    return f'<img alt="{esc(graph.title)}" style="max-width:100%;border-radius:4px" src="data:image/svg+xml;base64,{data}">'
+    uri = f"data:image/svg+xml;base64,{data}"
+    return f'<img alt="{esc(graph.title)}" style="max-width:100%;border-radius:4px" src="{uri}">'

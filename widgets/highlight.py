@@ -25,14 +25,15 @@ _CLASSES = (
 _IR = re.compile(
     r"""(?P<hs>"(?:\\.|[^"\\])*"|'[^']*')|(?P<hv>[%$][\w]+)|(?P<hf>@[\w.]+)|(?P<hc>[#!~]\S+)"""
     r"""|(?P<ht>\b(?:u1|[iu](?:8|16|32|64)|f(?:16|32|64))\b)"""
-    r"""|(?P<hk>\b(?:kernel|buffer|field|ndarray|temp|ret|offload|range_for|struct_for|serial|bounds|do|for|while|if|else|carry"""
-    r"""|yield|break|continue|load|store|atomic|const|adstack_\w+|reversed|in|grad|next|forward|reverse|count|reason|size|primal)\b)"""
+    r"""|(?P<hk>\b(?:kernel|buffer|field|ndarray|temp|ret|offload|range_for|struct_for|serial|bounds|do|for|while|if"""
+    r"""|else|carry|yield|break|continue|load|store|atomic|const|adstack_\w+|reversed|in|grad|next|forward|reverse"""
+    r"""|count|reason|size|primal)\b)"""
     r"""|(?P<hn>-?\b\d[\w.]*(?:[eE][-+]?\d+)?)"""
 )
 
 
 def highlight(lines: Sequence[str], language: str) -> list[str]:
-    """HTML for each line; spans carry one of the classes hk ht hs hn hf hv hc. "" or an unknown language: escaped text."""
+    """HTML for each line; spans carry one of the classes hk ht hs hn hf hv hc. No language: escaped text."""
     if language == "ir":
         return [_ir(line) for line in lines]
     if not language:
@@ -44,7 +45,9 @@ def highlight(lines: Sequence[str], language: str) -> list[str]:
             if n:
                 out.append([])
             if part:
-                out[-1].append(f'<span class="{kind}">{html.escape(part)}</span>' if kind else html.escape(part))
+                out[-1].append(
+                    f'<span class="{kind}">{html.escape(part)}</span>' if kind else html.escape(part)
+                )
     done = ["".join(parts) for parts in out]
     return (done + [""] * len(lines))[: len(lines)]
 

@@ -21,14 +21,18 @@ def marks(line: Line) -> str:
     return f' data-span-line="{line.span_line}"{stmt} data-item="" tabindex="-1" role="option" aria-selected="false"'
 
 
-def code_lines(lines: Sequence[Line], language: str, numbers: str = "source", notes: dict[int, str] | None = None) -> str:
+def code_lines(
+    lines: Sequence[Line], language: str, numbers: str = "source", notes: dict[int, str] | None = None
+) -> str:
     """Lines of code, one element each, without a container.
 
     ``numbers``: "source" shows each line's source line, "count" counts from 1, "" shows none. ``notes`` maps a source
     line to HTML that is put behind it.
     """
     out: list[str] = []
-    for n, (line, text) in enumerate(zip(lines, highlight([x.text for x in lines], language), strict=True), 1):
+    for n, (line, text) in enumerate(
+        zip(lines, highlight([x.text for x in lines], language), strict=True), 1
+    ):
         label = {"source": str(line.span_line or ""), "count": str(n), "": ""}[numbers]
         gutter = f'<span class="no">{label}</span>' if numbers else ""
         note = notes.get(line.span_line, "") if notes else ""
@@ -36,13 +40,21 @@ def code_lines(lines: Sequence[Line], language: str, numbers: str = "source", no
     return "".join(out)
 
 
-def listing(lines: Sequence[Line], language: str, label: str, numbers: str = "source", notes: dict[int, str] | None = None) -> str:
+def listing(
+    lines: Sequence[Line],
+    language: str,
+    label: str,
+    numbers: str = "source",
+    notes: dict[int, str] | None = None,
+) -> str:
     """A block of code whose lines can be walked with the arrow keys and marked with Enter."""
     body = code_lines(lines, language, numbers, notes)
     return f'<div class="code" data-roving role="listbox" aria-label="{esc(label)}">{body}</div>'
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[int] = (), links: Sequence[Line] = ()) -> str:
+def table(
+    head: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[int] = (), links: Sequence[Line] = ()
+) -> str:
     """A table of HTML cells; columns in ``right`` are numbers; ``links`` ties each row to a source line."""
     cells = [f'<th class="{"num" if n in right else ""}" scope="col">{h}</th>' for n, h in enumerate(head)]
     body = []

@@ -17,7 +17,11 @@ HERE = Path(__file__).resolve().parent
 
 def shape(view: CellView) -> dict[str, Any]:
     """What the browser must know before it asks: titles of kernels and panes."""
-    return {"title": view.title, "kernels": [k.name for k in view.kernels], "panes": [[p.id, p.title] for p in PANES]}
+    return {
+        "title": view.title,
+        "kernels": [k.name for k in view.kernels],
+        "panes": [[p.id, p.title] for p in PANES],
+    }
 
 
 class Inspector(anywidget.AnyWidget):

@@ -50,14 +50,20 @@ def _quote(text: str) -> str:
 
 def _dot(program: str, graph: GraphView, sizes: Mapping[str, Point]) -> Layout:
     names = {node.id: f"n{i}" for i, node in enumerate(graph.nodes)}
-    lines = ["digraph g {", "rankdir=TB; nodesep=0.35; ranksep=0.4; node [shape=box fixedsize=true label=\"\"];"]
+    lines = [
+        "digraph g {",
+        'rankdir=TB; nodesep=0.35; ranksep=0.4; node [shape=box fixedsize=true label=""];',
+    ]
     for node in graph.nodes:
         w, h = sizes[node.id]
         lines.append(f"{names[node.id]} [width={w / 72:.4f} height={h / 72:.4f}];")
     clusters: list[ClusterView] = []
 
     def cluster(c: ClusterView) -> None:
-        lines.append(f"subgraph cluster_{len(clusters)} {{ margin=14; label={_quote(c.label)}; fontsize=11; fontname=Courier; labeljust=l;")
+        lines.append(
+            f"subgraph cluster_{len(clusters)} {{ margin=14; label={_quote(c.label)};"
+            " fontsize=11; fontname=Courier; labeljust=l;"
+        )
         clusters.append(c)
         lines.extend(f"{names[n]};" for n in c.nodes)
         for child in c.children:
@@ -141,8 +147,12 @@ def _grandalf(graph: GraphView, sizes: Mapping[str, Point]) -> Layout:
     out.frames.sort(key=lambda f: -(f[3] - f[1]) * (f[4] - f[2]))
     for edge in graph.edges:
         out.edges.append(_straight(edge, out.nodes, sizes))
-    out.width = max([n[0] + sizes[k][0] / 2 for k, n in out.nodes.items()] + [f[3] for f in out.frames] + [0]) + 40
-    out.height = max([n[1] + sizes[k][1] / 2 for k, n in out.nodes.items()] + [f[4] for f in out.frames] + [0]) + 24
+    out.width = (
+        max([n[0] + sizes[k][0] / 2 for k, n in out.nodes.items()] + [f[3] for f in out.frames] + [0]) + 40
+    )
+    out.height = (
+        max([n[1] + sizes[k][1] / 2 for k, n in out.nodes.items()] + [f[4] for f in out.frames] + [0]) + 24
+    )
     return out
 
 
@@ -158,7 +168,9 @@ def _frame(c: ClusterView, out: Layout, sizes: Mapping[str, Point]) -> tuple[flo
     return x0, y0, x1, y1
 
 
-def _straight(edge: EdgeView, nodes: Mapping[str, Point], sizes: Mapping[str, Point]) -> tuple[EdgeView, list[Point], Point]:
+def _straight(
+    edge: EdgeView, nodes: Mapping[str, Point], sizes: Mapping[str, Point]
+) -> tuple[EdgeView, list[Point], Point]:
     (sx, sy), (dx, dy) = nodes[edge.src], nodes[edge.dst]
     (sw, sh), (dw, dh) = sizes[edge.src], sizes[edge.dst]
     if edge.kind == "back" or dy <= sy:
@@ -167,4 +179,8 @@ def _straight(edge: EdgeView, nodes: Mapping[str, Point], sizes: Mapping[str, Po
     else:
         points = ((sx, sy + sh / 2), (dx, dy - dh / 2))
     mid = len(points) // 2
-    return edge, list(points), ((points[mid - 1][0] + points[mid][0]) / 2, (points[mid - 1][1] + points[mid][1]) / 2)
+    return (
+        edge,
+        list(points),
+        ((points[mid - 1][0] + points[mid][0]) / 2, (points[mid - 1][1] + points[mid][1]) / 2),
+    )

@@ -52,14 +52,16 @@ def _trace(view: KernelView, prefix: str, steps: Sequence[PassView]) -> str:
         on = "true" if n == chosen else "false"
         items.append(
             f'<div class="ps{" noop" if d is None else ""}" role="option" data-item aria-selected="{on}" '
-            f'tabindex="{0 if n == chosen else -1}" data-req="{esc(prefix)}/{n}" data-into="step" title="{esc(step.doc)}">'
+            f'tabindex="{0 if n == chosen else -1}" data-req="{esc(prefix)}/{n}" data-into="step" '
+            f'title="{esc(step.doc)}">'
             f'<span class="nm">{esc(step.name)}</span><span class="dl">{delta(d)}</span>'
             f'<span class="tm">{seconds(step.seconds)}</span></div>'
         )
     total = seconds(sum(s.seconds for s in steps))
     noops = sum(d is None for d in deltas)
     foot = f'<div class="foot">{len(steps)} passes, {total}; {noops} changed nothing</div>'
-    side = f'<div class="side"><div class="list" data-roving data-follow role="listbox" aria-label="Passes">{"".join(items)}</div>{foot}</div>'
+    head = '<div class="list" data-roving data-follow role="listbox" aria-label="Passes">'
+    side = f'<div class="side">{head}{"".join(items)}</div>{foot}</div>'
     return f'<div class="split">{side}{slot("step", step_html(view, steps, chosen))}</div>'
 
 

@@ -20,7 +20,12 @@ def launch(view: LaunchView) -> str:
     head = f'<h4>{esc(view.mode)} <span class="muted">{seconds(view.seconds)}</span></h4>'
     chips = f'<p class="chips">{given}</p>' if given else ""
     facts = "".join(f'<span class="chip">{esc(k)} <b>{esc(v)}</b></span>' for k, v in view.sizes)
-    return head + chips + (arrays(view.arrays) if view.arrays else "") + (f'<p class="chips">{facts}</p>' if facts else "")
+    return (
+        head
+        + chips
+        + (arrays(view.arrays) if view.arrays else "")
+        + (f'<p class="chips">{facts}</p>' if facts else "")
+    )
 
 
 def arrays(views: Sequence[ArrayView]) -> str:
@@ -30,7 +35,8 @@ def arrays(views: Sequence[ArrayView]) -> str:
             f"{esc(a.dtype)}{list(a.shape) if a.shape else ''}",
             esc(a.low),
             esc(a.high),
-            f"<code>{esc(a.preview)}</code>" + (f' <span class="muted">{esc(a.note)}</span>' if a.note else ""),
+            f"<code>{esc(a.preview)}</code>"
+            + (f' <span class="muted">{esc(a.note)}</span>' if a.note else ""),
         )
         for a in views
     ]

@@ -16,7 +16,9 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
     for s in shown:
         assert s.size is not None
         at = f' data-span-line="{s.line}"' if s.line else ""
-        parts.append(f'<h4{at}>{esc(s.name)} <span class="muted">line {s.line}, {esc(s.dtype)}</span></h4>{tree(s.size)}')
+        parts.append(
+            f'<h4{at}>{esc(s.name)} <span class="muted">line {s.line}, {esc(s.dtype)}</span></h4>{tree(s.size)}'
+        )
     return "".join(parts)
 
 
@@ -31,4 +33,5 @@ def _node(node: SizeView) -> str:
     head = f"<code>{esc(node.text)}</code> {value}{note}"
     if not node.children:
         return f'<div class="leaf">{head}</div>'
-    return f'<details open><summary>{head}</summary><div class="kids">{"".join(map(_node, node.children))}</div></details>'
+    kids = "".join(map(_node, node.children))
+    return f'<details open><summary>{head}</summary><div class="kids">{kids}</div></details>'

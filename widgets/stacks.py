@@ -20,8 +20,9 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
     if drawn:
         parts.append("<h4>Where the depths come from</h4>")
         parts.append(
-            '<p class="hint">A frame is a loop: the blocks that can reach themselves again. Inside it the way back is cut, '
-            "so every path ends, and the depth of a stack is the most pushes along any path, times the trips of the loop.</p>"
+            '<p class="hint">A frame is a loop: the blocks that can reach themselves again. Inside it the way back '
+            "is cut, so every path ends, and the depth of a stack is the most pushes along any path, times the trips "
+            "of the loop.</p>"
         )
         parts += [figure(t.scc) for t in drawn if t.scc is not None]
     return "".join(parts)
@@ -46,10 +47,17 @@ def report(view: KernelView) -> str:
     ]
     total = sum(s.bytes or 0 for s in view.stacks)
     links = [Line("", s.line, s.primal if s.primal >= 0 else s.stack) for s in view.stacks]
-    foot = f'<p class="foot">{len(view.stacks)} stacks, {size(total)} in all</p>' if len(view.stacks) > 1 else ""
+    foot = (
+        f'<p class="foot">{len(view.stacks)} stacks, {size(total)} in all</p>' if len(view.stacks) > 1 else ""
+    )
     return table(head, rows, right=(1, 3, 4), links=links) + foot
 
 
 def free(view: KernelView) -> str:
     rows = [(f"<b>{esc(f.name)}</b>", str(f.line or "–"), esc(f.why)) for f in view.free]
-    return table(("value", "line", "why it needs none"), rows, right=(1,), links=[Line("", f.line, f.stmt) for f in view.free])
+    return table(
+        ("value", "line", "why it needs none"),
+        rows,
+        right=(1,),
+        links=[Line("", f.line, f.stmt) for f in view.free],
+    )

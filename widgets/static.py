@@ -68,11 +68,13 @@ def _kernel(view: KernelView) -> str:
         ("Run", run.pane(view, "", ()), True),
     )
     parts = [_fold(title, inlined(html), opened) for title, html, opened in panes if html]
-    return f'<div style="border:1px solid {_GREY};border-radius:6px;padding:6px 10px;margin:6px 0"><b>{esc(view.name)}</b>{"".join(parts)}</div>'
+    frame = f"border:1px solid {_GREY};border-radius:6px;padding:6px 10px;margin:6px 0"
+    return f'<div style="{frame}"><b>{esc(view.name)}</b>{"".join(parts)}</div>'
 
 
 def _fold(title: str, html: str, opened: bool = False) -> str:
-    return f'<details{" open" if opened else ""} style="margin:2px 0"><summary>{title}</summary><div style="margin:4px 0 10px 14px">{html}</div></details>'
+    head = f'<details{" open" if opened else ""} style="margin:2px 0"><summary>{title}</summary>'
+    return f'{head}<div style="margin:4px 0 10px 14px">{html}</div></details>'
 
 
 def _pre(text: str) -> str:
@@ -82,7 +84,9 @@ def _pre(text: str) -> str:
 def _source(view: KernelView) -> str:
     notes = margin(view)
     rows = zip(view.source, highlight([x.text for x in view.source], "python"), strict=True)
-    return _pre("\n".join(f"{x.span_line:>4}  {text}  {notes.get(x.span_line, '')}".rstrip() for x, text in rows))
+    return _pre(
+        "\n".join(f"{x.span_line:>4}  {text}  {notes.get(x.span_line, '')}".rstrip() for x, text in rows)
+    )
 
 
 def _passes(view: KernelView) -> str:
@@ -91,7 +95,7 @@ def _passes(view: KernelView) -> str:
         rows = []
         for step in steps:
             change = changed(view, step)
-            head = f"{esc(step.name)} {delta(change)} <span class=\"muted\">{seconds(step.seconds)}</span>"
+            head = f'{esc(step.name)} {delta(change)} <span class="muted">{seconds(step.seconds)}</span>'
             if change is None:
                 rows.append(f'<div style="margin-left:14px">{head}</div>')
             else:

@@ -33,7 +33,12 @@ def compile_cell(text: str, magic: str, number: int, flags: int = 0) -> Cell:
         expression = tree.body.pop()
         assert isinstance(expression, ast.Expr)
         last = compile(ast.Expression(expression.value), file, "eval", flags, dont_inherit=True)
-    return Cell(file, tuple(x.rstrip("\n") for x in lines), compile(tree, file, "exec", flags, dont_inherit=True), last)
+    return Cell(
+        file,
+        tuple(x.rstrip("\n") for x in lines),
+        compile(tree, file, "exec", flags, dont_inherit=True),
+        last,
+    )
 
 
 def _silenced(text: str) -> bool:

@@ -22,11 +22,15 @@ def show_as_text(error: BaseException) -> NoReturn:
 
 
 def describe(error: BaseException) -> str:
-    """The text of an error: a diagnostic as it is, after it where it was raised; Python's own form for a syntax error."""
+    """The text of an error: a diagnostic as it is and where it was raised; Python's own form for a syntax error."""
     if isinstance(error, SyntaxError) and not isinstance(error, QuadrantsError):
         return "".join(traceback.format_exception_only(error)).rstrip()
     text = f"{type(error).__name__}: {error}"
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith(("Cell In[", "<ipython-input"))]
+    frames = [
+        f
+        for f in traceback.extract_tb(error.__traceback__)
+        if f.filename.startswith(("Cell In[", "<ipython-input"))
+    ]
     if frames:
         at = frames[-1]
         text += f"\n  = raised at {at.filename}, line {at.lineno}: {(at.line or '').strip()}"

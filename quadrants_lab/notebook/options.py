@@ -22,7 +22,9 @@ class Option:
 
 OPTIONS = (
     Option("--arch", "arch", "backend to compile for and run on (default: the session's)"),
-    Option("--grad", "loss", "differentiate this field (0-d, floating, with a grad) by all launches of the cell"),
+    Option(
+        "--grad", "loss", "differentiate this field (0-d, floating, with a grad) by all launches of the cell"
+    ),
     Option("--time", "", "launch again, unrecorded, and report the median time"),
     Option("--quiet", "", "no inspector"),
     Option("--release", "", "leave out the checks of indices"),

@@ -46,15 +46,19 @@ def pass_views(steps: Sequence[Step], docs: Mapping[str, str]) -> list[PassView]
 def task_graphs(kernel: N.Kernel, file: str, values: Values | None = None) -> list[TaskGraphs]:
     """CFG and condensation of each task of a sized reverse kernel."""
     text: dict[int, str] = {}
-    for line, stmt in statement_lines(kernel):
+    for shown, stmt in statement_lines(kernel):
         if stmt is not None:
-            text.setdefault(stmt.id, line.strip())
+            text.setdefault(stmt.id, shown.strip())
     tasks = [t for t in kernel.body if isinstance(t, N.Offload)]
     out = []
     for n, task in enumerate(tasks, 1):
         cfg = build_cfg(task)
         names = {s.id: s.name or f"%{s.primal}" for s in task.body if isinstance(s, N.AdStackAlloca)}
-        title = f"Task {n} of {len(tasks)}: {task.kind}" if len(tasks) > 1 else f"Forward slice of the task ({task.kind})"
+        title = (
+            f"Task {n} of {len(tasks)}: {task.kind}"
+            if len(tasks) > 1
+            else f"Forward slice of the task ({task.kind})"
+        )
         if line := span_line(task.span, file):
             title += f", line {line}"
         boxes = [_box(node, cfg, text, names, file) for node in cfg.nodes]
@@ -91,7 +95,13 @@ def _pushes(node: CfgNode, names: Mapping[int, str]) -> str:
 
 
 def _condensed(
-    kernel: N.Kernel, task: N.Offload, cfg: Cfg, dag: Dag, names: Mapping[int, str], file: str, values: Values | None
+    kernel: N.Kernel,
+    task: N.Offload,
+    cfg: Cfg,
+    dag: Dag,
+    names: Mapping[int, str],
+    file: str,
+    values: Values | None,
 ) -> GraphView:
     """The condensation: blocks that push or branch, one frame a loop, no way back."""
     symbols = Symbols(task, kernel.buffers)
@@ -109,7 +119,9 @@ def _condensed(
             node = cfg.nodes[c.nodes[0]]
             pushes = _pushes(node, names)
             stmts = [s for s in node.stmts if isinstance(s, N.AdStackPush)]
-            at = next((span_line(s.span, file) for s in stmts), 0) or (span_line(node.loop.span, file) if node.loop else 0)
+            at = next((span_line(s.span, file) for s in stmts), 0) or (
+                span_line(node.loop.span, file) if node.loop else 0
+            )
             kind = _kind(node, cfg)
             nodes.append(NodeView(str(node.id), node.label, [], kind, at, pushes))
             here.append(str(node.id))
@@ -119,7 +131,11 @@ def _condensed(
         home = {n: c.id for c in d.components for n in c.nodes}
         for a, b, kind in cfg.edges:
             if a in home and b in home and home[a] != home[b]:
-                edges.append(EdgeView(str(a), str(b), "exit" if kind == "exit" else "", "exit" if kind == "exit" else ""))
+                edges.append(
+                    EdgeView(
+                        str(a), str(b), "exit" if kind == "exit" else "", "exit" if kind == "exit" else ""
+                    )
+                )
         for c in d.components:
             if c.body is not None:
                 connect_inside(c.body)
@@ -179,7 +195,9 @@ def size_tree(e: S.SizeExpr, known: Mapping[int, int]) -> SizeView:
     return node(e)
 
 
-def stack_views(kernel: N.Kernel, rows: Sequence[StackRow], file: str, values: Values, heap: Mapping[int, int]) -> list[StackView]:
+def stack_views(
+    kernel: N.Kernel, rows: Sequence[StackRow], file: str, values: Values, heap: Mapping[int, int]
+) -> list[StackView]:
     """Rows of the launch report with their size trees; ``heap`` maps stacks to the bytes that they took in all."""
     allocas = {s.id: s for s in walk(kernel.body) if isinstance(s, N.AdStackAlloca)}
     out = []
@@ -189,7 +207,18 @@ def stack_views(kernel: N.Kernel, rows: Sequence[StackRow], file: str, values: V
         line = span_line(alloca.span, file) or row.line
         taken = heap.get(row.stack, row.bytes_per_lane)
         out.append(
-            StackView(row.stack, row.name, line, row.dtype, row.depth, row.how, taken, row.reason, tree, alloca.primal)
+            StackView(
+                row.stack,
+                row.name,
+                line,
+                row.dtype,
+                row.depth,
+                row.how,
+                taken,
+                row.reason,
+                tree,
+                alloca.primal,
+            )
         )
     return out
 

@@ -101,7 +101,8 @@ def kernel_view() -> KernelView:
         return values_of_parts(e, live)
 
     depths = [evaluate(s.size, live) for s in stack_allocas(sized)]
-    stage = Stage("asm", ASM, tuple(9 if "sinf" in x else 4 if "(%rsi" in x else -1 for x in ASM.splitlines()), 7, 42)
+    ids = tuple(9 if "sinf" in x else 4 if "(%rsi" in x else -1 for x in ASM.splitlines())
+    stage = Stage("asm", ASM, ids, 7, 42)
     steps = [Step("lower", forward, forward, 2e-3), Step("simplify", forward, forward, 3e-4)]
     back_steps = [Step("reverse", forward, back, 1.4e-3), Step("simplify", back, back, 2e-4),
                   Step("determine ad stack size", back, sized, 8e-4)]  # fmt: skip
@@ -118,7 +119,8 @@ def kernel_view() -> KernelView:
         free=[FreeView(x.name, x.line, x.why) for x in notes],
         code={"forward": stages, "gradient": stages},
         launches=[
-            LaunchView("forward", 1.2e-5, [("n", "50")], [ArrayView("y", "field", "f32", (), "0.4301", "0.43", "0.43")]),
+            LaunchView("forward", 1.2e-5, [("n", "50")],
+                       [ArrayView("y", "field", "f32", (), "0.4301", "0.43", "0.43")]),
             LaunchView("gradient", 3.1e-5, [("n", "50")],
                        [ArrayView("x.grad", "field", "f32", (16,), "0.0012 0.0011 0.0009 …", "0.0003", "0.0012")],
                        [("adstack heap", "3.1 KB")]),

@@ -1,0 +1,132 @@
+"""The panes on hand-made data: each says what it must, its requests answer, and every tie leads to a source line."""
+
+from __future__ import annotations
+
+import html
+import re
+from xml.etree import ElementTree
+
+import pytest
+from notebook.sample import TEXT, cell_view
+
+from quadrants_lab.ir.parse import parse_kernel
+from quadrants_lab.widgets.diff import counts, diff_html
+from quadrants_lab.widgets.export import answers, page
+from quadrants_lab.widgets.graph import svg
+from quadrants_lab.widgets.highlight import highlight
+from quadrants_lab.widgets.model import GraphView, Line, kernel_lines
+from quadrants_lab.widgets.panes import PANES, render
+from quadrants_lab.widgets.static import static_html
+
+
+@pytest.fixture(scope="module")
+def view():
+    return cell_view()
+
+
+def text_of(markup: str) -> str:
+    return html.unescape(re.sub(r"<[^>]+>", "", markup))
+
+
+@pytest.mark.parametrize(
+    "pane, says",
+    [
+        ("source", ["v = qd.sin(v) + 0.1", "stack v: depth 50", "w: no stack"]),
+        ("passes", ["lower", "simplify", "no change"]),
+        ("passes/gradient", ["reverse", "determine ad stack size", "adstack_push $40, %8"]),
+        ("cfg", ["entry", "for line 9", "adstack_push $40, %8", "back"]),
+        (
+            "stacks",
+            [
+                "operand of sin at line 10",
+                "evaluated before the launch",
+                "every use of it is linear",
+                "200 B",
+            ],
+        ),
+        ("stacks", ["for line 9: max(@n[], 0) trips = 50", "pushes v +1"]),
+        ("sizes", ["max = 50", "@n[] = 50"]),
+        ("code", ["7 instructions", "42 bytes of code", "sinf@PLT"]),
+        ("run", ["forward 12 µs", "n = 50", "0.4301"]),
+    ],
+)
+def test_panes_say_what_the_trace_holds(view, pane, says):
+    text = text_of(render(view, f"0/{pane}"))
+    for part in says:
+        assert part in text
+
+
+def test_every_offered_request_is_answered(view):
+    found = answers(view)
+    assert {f"0/{p.id}" for p in PANES} <= set(found)
+    assert "0/passes/gradient/2" in found
+    assert "0/code/gradient/0" in found
+    assert not any("nothing is known" in x or "there is no such" in x for x in found.values())
+
+
+@pytest.mark.parametrize(
+    "request_", ["", "7/source", "0/nonsense", "x/y", "0/passes/gradient/99", "0/code/forward/9"]
+)
+def test_a_request_for_nothing_gets_a_sentence(view, request_):
+    assert 'class="none"' in render(view, request_)
+
+
+@pytest.mark.parametrize("pane", ["source", "passes/gradient/0", "cfg", "stacks", "code"])
+def test_lines_are_tied_to_the_source(view, pane):
+    tied = {int(n) for n in re.findall(r'data-span-line="(\d+)"', render(view, f"0/{pane}"))}
+    assert tied
+    assert tied <= set(range(1, 16))
+    if pane != "source":
+        assert 'data-stmt="' in render(view, f"0/{pane}")
+
+
+def test_marks_name_the_statement_of_their_line(view):
+    got = re.findall(r'data-span-line="10" data-stmt="(\d+)"', render(view, "0/cfg"))
+    assert {"9", "10", "11"} <= set(got)
+
+
+def test_a_diff_counts_statements_and_keeps_both_sides():
+    kernel = parse_kernel(TEXT, "cell")
+    before = kernel_lines(kernel, "cell")
+    after = [x for x in before if "const 0.01" not in x.text] + [Line("  new", 3, 99)]
+    assert counts(before, after) == (1, 1)
+    markup = diff_html(before, after)
+    assert markup.count('<div class="l">') == markup.count('<div class="r">')
+    assert "unchanged lines" in markup
+
+
+def test_svg_is_well_formed_with_and_without_graphviz(view):
+    for graph in (view.kernels[0].graphs()[0].cfg, view.kernels[0].graphs()[0].scc):
+        for standalone in (False, True):
+            for dot in (None, ""):
+                ElementTree.fromstring(svg(graph, standalone, dot))
+
+
+def test_a_broken_graphviz_is_as_good_as_none(view, tmp_path):
+    program = tmp_path / "dot"
+    program.write_text("#!/bin/sh\necho nonsense\n")
+    program.chmod(0o755)
+    graph: GraphView = view.kernels[0].graphs()[0].cfg
+    assert "after loop" in svg(graph, dot=str(program))
+
+
+def test_static_copy_needs_neither_scripts_nor_classes(view):
+    markup = static_html(view, "u1")
+    assert not re.search(r'<(script|style|svg|button|input)| class="| onclick', markup)
+    assert "data:image/svg+xml;base64," in markup
+    for part in ("depth 50", "adstack_push", "sinf@PLT", "0.4301"):
+        assert part in text_of(markup)
+    assert len(markup) < 60_000
+
+
+def test_the_page_asks_the_network_for_nothing(view):
+    whole = page([view], "t")
+    assert not re.search(r'(?:src|href)="(?!data:)', whole)
+    assert "http" not in whole.replace("http://www.w3.org/2000/svg", "")
+
+
+@pytest.mark.parametrize("language", ["ir", "python", "llvm", "gas", ""])
+def test_highlighting_keeps_lines_and_text(language):
+    lines = ["%1: f32 = const 1.5", "", "  a < b & 'c'", '"""open', 'still"""']
+    marked = highlight(lines, language)
+    assert [text_of(x) for x in marked] == lines

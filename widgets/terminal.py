@@ -1,0 +1,98 @@
+"""The inspector in a plain terminal: rich tables and trees of the same view."""
+
+from __future__ import annotations
+
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.syntax import Syntax
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree
+
+from quadrants_lab.widgets.html import seconds, size
+from quadrants_lab.widgets.model import CellView, KernelView, PassView, SizeView
+from quadrants_lab.widgets.passes import changed
+
+
+def cell(view: CellView) -> RenderableType:
+    """All kernels of a cell."""
+    notes = [Text(n, style="italic") for n in view.notes]
+    return Group(*(kernel(k) for k in view.kernels), *notes)
+
+
+def kernel(view: KernelView) -> RenderableType:
+    """Source, passes, stacks, sizes and runs of one kernel, under its name."""
+    parts: list[RenderableType] = []
+    if view.source:
+        text = "\n".join(line.text for line in view.source)
+        parts.append(
+            Syntax(text, "python", line_numbers=True, start_line=view.source[0].span_line, theme="ansi_dark")
+        )
+    parts += [passes(name, steps, view) for name, steps in view.traces.items()]
+    if view.stacks:
+        parts.append(stacks(view))
+    for f in view.free:
+        parts.append(Text.assemble((f.name, "bold"), f" (line {f.line}) needs no stack: {f.why}"))
+    parts += [tree(s.size, f"depth of {s.name}") for s in view.stacks if s.size is not None]
+    parts += [runs(view)] if view.launches else []
+    parts += [Text(n, style="italic") for n in view.notes]
+    return Panel(Group(*parts), title=view.name, title_align="left")
+
+
+def passes(name: str, steps: list[PassView], view: KernelView) -> Table:
+    """The passes that changed something."""
+    table = Table("pass", "statements", "time", title=name, title_justify="left", box=None, pad_edge=False)
+    quiet = 0
+    for step in steps:
+        change = changed(view, step)
+        if change is None:
+            quiet += 1
+            continue
+        delta = Text.assemble((f"+{change[0]}", "green"), " ", (f"−{change[1]}", "red"))
+        table.add_row(step.name, delta, seconds(step.seconds))
+    if quiet:
+        table.add_row(Text(f"{quiet} that changed nothing", style="dim"), "", "")
+    return table
+
+
+def stacks(view: KernelView) -> Table:
+    table = Table("stack", "line", "dtype", "depth", "bytes", "how found", "why it is kept", title="stacks",
+                  title_justify="left", box=None, pad_edge=False)  # fmt: skip
+    for s in view.stacks:
+        depth = "–" if s.depth is None else f"{s.depth:,}"
+        table.add_row(s.name, str(s.line), s.dtype, depth, size(s.bytes), s.how, s.reason)
+    return table
+
+
+def tree(node: SizeView, title: str) -> Tree:
+    def label(n: SizeView) -> Text:
+        value = "" if n.value is None else f" = {n.value:,}"
+        return Text.assemble(n.text, (value, "bold cyan"), (f"  {n.note}" if n.note else "", "dim"))
+
+    def grow(branch: Tree, n: SizeView) -> None:
+        below = branch.add(label(n))
+        for child in n.children:
+            grow(below, child)
+
+    root = Tree(Text(title, style="bold"))
+    grow(root, node)
+    return root
+
+
+def runs(view: KernelView) -> Table:
+    table = Table(
+        "launch",
+        "time",
+        "array",
+        "type",
+        "values",
+        title="run",
+        title_justify="left",
+        box=None,
+        pad_edge=False,
+    )
+    for launch in view.launches:
+        table.add_row(launch.mode, seconds(launch.seconds), "", "", "")
+        for a in launch.arrays:
+            table.add_row("", "", a.name, f"{a.dtype}{list(a.shape) if a.shape else ''}", a.preview)
+    return table
