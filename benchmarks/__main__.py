@@ -8,6 +8,7 @@ import os
 import platform
 import subprocess
 import sys
+import tempfile
 from dataclasses import asdict
 from datetime import date
 from pathlib import Path
@@ -15,10 +16,25 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.race import GROUPS, PROCESS_GROUPS, ROOT, Engine, Row, race_case, race_processes
+from benchmarks import stacks
+from benchmarks.race import (
+    GROUPS,
+    PROCESS_GROUPS,
+    ROOT,
+    Engine,
+    ProcessFailed,
+    Row,
+    ask_process,
+    race_case,
+    race_processes,
+)
 
 OURS = Engine("quadrants_lab", sys.executable)
 PEER = Engine("quadrants", os.environ.get("QL_PEER_PYTHON", str(ROOT / ".venv-peer" / "bin" / "python")))
+
+LOOP_ROWS = tuple(f"{loop}, {way}" for loop in stacks.VARIABLES for way in ("forward", "gradient"))
+PROCESS_ROWS = ("import", "init", "first kernel of the process", *LOOP_ROWS)
+STACKS = "adstack bytes an iteration in flight"
 
 
 def case_keys() -> list[str]:
@@ -61,6 +77,22 @@ def show(rows: list[Row], console: Console) -> None:
     console.print(table)
 
 
+def race_stacks(logs: Path, console: Console) -> list[stacks.StackRow]:
+    with tempfile.TemporaryDirectory() as cache:
+        try:
+            rows = stacks.rows(ask_process(OURS, "stacks", cache, logs))
+        except ProcessFailed as error:
+            console.print(f"{STACKS}: {error}")
+            return []
+    table = Table(title=f"{STACKS} ({stacks.TRIPS} trips); quadrants by its documented formula", title_justify="left")
+    for head in ("loop", "dtype", "quadrants_lab", "quadrants", "ratio"):
+        table.add_column(head, justify="left" if head in ("loop", "dtype") else "right")
+    for r in rows:
+        table.add_row(r.loop, r.dtype, str(r.ours), str(r.peer), f"{r.peer / r.ours:.2f}" if r.ours else "no stack")
+    console.print(table)
+    return rows
+
+
 def machine() -> dict[str, str | int]:
     """What the numbers were measured on."""
     model = platform.processor() or platform.machine()
@@ -93,13 +125,19 @@ def main() -> int:
     rows: list[Row] = []
     with console.status("processes") as status:
         keys = [key for key in case_keys() if wanted(*key.split("/", 1))]
-        if not keys or any(wanted(group, "") for group in PROCESS_GROUPS):
+        if any(wanted(group, name) for group in PROCESS_GROUPS for name in PROCESS_ROWS):
             rows += [r for r in race_processes(engines, repeats, args.out) if wanted(r.group, r.name)]
         for key in keys:
             status.update(key)
             rows.append(race_case(engines, key, repeats, seconds, args.out))
-    show(rows, console)
-    report = {"machine": machine(), "rows": [{**asdict(r), "ratio": ratio(r)} for r in rows]}
+    if rows:
+        show(rows, console)
+    stack_rows = race_stacks(args.out, console) if wanted(STACKS, "") else []
+    report = {
+        "machine": machine(),
+        "rows": [{**asdict(r), "ratio": ratio(r)} for r in rows],
+        "stacks": [asdict(r) for r in stack_rows],
+    }
     (args.out / "bench.json").write_text(json.dumps(report, indent=1) + "\n")
     console.print(f"{machine()}\nsamples: {args.out / 'bench.json'}", soft_wrap=True)
     return 1 if any(OURS.module in r.errors for r in rows) else 0

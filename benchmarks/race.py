@@ -112,14 +112,27 @@ def race_processes(engines: list[Engine], repeats: int, logs: Path) -> list[Row]
 
 def _one_process(engine: Engine, cache: str, logs: Path) -> list[tuple[str, float, str]]:
     """(row, seconds, error) of one fresh process."""
-    with (logs / f"bench-{engine.module}-process.log").open("w") as log:
+    try:
+        return [(name, seconds, "") for name, seconds in ask_process(engine, "process", cache, logs).items()]
+    except ProcessFailed as error:
+        return [("first kernel of the process", 0.0, str(error))]
+
+
+class ProcessFailed(Exception):
+    """A worker that ended without its answer."""
+
+
+def ask_process(engine: Engine, mode: str, cache: str, logs: Path) -> dict[str, Any]:
+    """The answer of a process made for it alone; ProcessFailed when it ends without."""
+    with (logs / f"bench-{engine.module}-{mode}.log").open("w") as log:
         done = subprocess.run(
-            engine.command("process"), cwd=ROOT, env=engine.environment(cache), text=True,
+            engine.command(mode), cwd=ROOT, env=engine.environment(cache), text=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
         )  # fmt: skip
     if done.returncode:
-        return [("first kernel of the process", 0.0, f"process ended with {done.returncode}: see {log.name}")]
-    return [(name, seconds, "") for name, seconds in json.loads(done.stdout).items()]
+        raise ProcessFailed(f"process ended with {done.returncode}, see {log.name}")
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
 
 
 def race_case(engines: list[Engine], key: str, repeats: int, seconds: float, logs: Path) -> Row:
