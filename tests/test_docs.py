@@ -1,0 +1,56 @@
+"""The documents tell the truth where a machine can check it: paths, make targets, and the README's program."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")], key=str)
+FOLDERS = ("quadrants_lab", "backends", "widgets", "kernels", "tests", "notebooks", "benchmarks", "docs", "scripts")
+MADE = ("out/",)
+
+
+@pytest.fixture(params=DOCUMENTS, ids=lambda p: str(p.relative_to(ROOT)))
+def document(request: pytest.FixtureRequest) -> str:
+    return str(request.param.read_text())
+
+
+def test_paths_exist(document: str) -> None:
+    quoted = re.findall(r"`([\w./-]+/[\w./-]*|[\w-]+\.(?:md|toml|py|sh|ipynb))`", document)
+    for path in quoted:
+        if path.split("/")[0] in FOLDERS or path.endswith((".md", ".toml")):
+            assert (ROOT / path).exists() or (ROOT / "docs" / path).exists() or "NAME" in path, path
+
+
+def test_make_targets_exist(document: str) -> None:
+    rules = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = set(re.findall(r"(?:`|^ {4})make ([a-z]+)", document, re.MULTILINE))
+    assert named <= rules
+
+
+def readme_program() -> str:
+    (program,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    return str(program)
+
+
+def test_readme_program_runs_and_its_gradient_is_right(tmp_path: Path) -> None:
+    file = tmp_path / "program.py"
+    file.write_text(readme_program() + "\nprint(y[None], x.grad[0], x.grad[15])\n")
+    done = subprocess.run(
+        [sys.executable, str(file)], text=True, capture_output=True, stdin=subprocess.DEVNULL, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    v, slope = 0.5, 1.0
+    for _ in range(50):
+        slope *= np.cos(v)
+        v = np.sin(v) + 0.1
+    total, first, last = map(float, done.stdout.split()[-3:])
+    assert abs(total - 16 * v) < 1e-5 * 16 * v
+    assert abs(first - slope) < 1e-5
+    assert abs(last - slope) < 1e-5
