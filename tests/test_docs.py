@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -42,8 +43,9 @@ def readme_program() -> str:
 def test_readme_program_runs_and_its_gradient_is_right(tmp_path: Path) -> None:
     file = tmp_path / "program.py"
     file.write_text(readme_program() + "\nprint(y[None], x.grad[0], x.grad[15])\n")
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
-        [sys.executable, str(file)], text=True, capture_output=True, stdin=subprocess.DEVNULL, cwd=tmp_path
+        [sys.executable, str(file)], text=True, capture_output=True, stdin=subprocess.DEVNULL, cwd=tmp_path, env=env
     )
     assert done.returncode == 0, done.stderr
     v, slope = 0.5, 1.0
