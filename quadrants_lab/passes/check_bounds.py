@@ -1,0 +1,118 @@
+"""Checks that debug builds make: indices inside their buffer, divisors that are not zero."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.types import i32, i64
+from quadrants_lab.ir.walk import map_blocks, types_of
+from quadrants_lab.passes.ranges import Ranges, limits
+
+
+def check_bounds(kernel: N.Kernel) -> N.Kernel:
+    """Guarantees that no access leaves its buffer: in front of each whose index is not surely inside stand Asserts
+    of kind "bounds" that name buffer, axis, index and extent; where one of them fails, a load from a field reads
+    element 0 of that axis, a load from an ndarray (which may be empty) gives 0, and a store or atomic does nothing.
+    An index of a loop over the buffer's own extent needs no check."""
+    c = _Checker(kernel)
+    body = c.block(kernel.body)
+    return kernel if body is kernel.body else replace(kernel, body=body, next_id=c.b.next_id)
+
+
+class _Checker:
+    def __init__(self, kernel: N.Kernel) -> None:
+        self.buffers = kernel.buffers
+        self.b = Builder(kernel.next_id, types_of(kernel.body))
+        self.ranges = Ranges(kernel)
+
+    def block(self, block: N.Block) -> N.Block:
+        changed = False
+        with self.b.block() as out:
+            for s in block:
+                if isinstance(s, (N.Load, N.Store, N.Atomic)):
+                    unsure = [a for a, i in enumerate(s.index) if not self.ranges.inside(i, s.buffer, a)]
+                    if unsure:
+                        self.checked(s, unsure)
+                        changed = True
+                        continue
+                new = map_blocks(s, self.block)
+                changed = changed or new is not s
+                out.append(new)
+        return tuple(out) if changed else block
+
+    def checked(self, s: N.Load | N.Store | N.Atomic, axes: list[int]) -> None:
+        """Appends the access with the checks of these axes."""
+        b = self.b
+        b.span = s.span
+        oks = {a: self.inside(s, a) for a in axes}
+        if isinstance(s, N.Load) and self.buffers[s.buffer].kind != "ndarray":
+            index = list(s.index)
+            for a, ok in oks.items():
+                index[a] = b.op("select", ok, index[a], b.const(0, b.types[index[a]]))
+            b.stmts.append(replace(s, index=tuple(index)))
+            return
+        all_ok, *more = oks.values()
+        for ok in more:
+            all_ok = b.op("and", all_ok, ok)
+        results: tuple[N.Param, ...] = ()
+        with b.block() as then:
+            if isinstance(s, N.Value):
+                results = (N.Param(s.id, s.type, s.name),)
+                inner = b.fresh()
+                b.stmts.append(replace(s, id=inner))
+                b.yield_(inner)
+            else:
+                b.stmts.append(s)
+                b.yield_()
+        with b.block() as orelse:
+            b.yield_(*(b.const(0, r.type) for r in results))
+        b.add(N.If(b.fresh(), all_ok, tuple(then), tuple(orelse), results))
+
+    def inside(self, s: N.Load | N.Store | N.Atomic, axis: int) -> int:
+        """Appends the assert for one axis; the id of its condition."""
+        b = self.b
+        index = s.index[axis]
+        shape = self.buffers[s.buffer].shape
+        # i32 compares as it is; other indices, and extents beyond i32, in i64 (a huge u64 turns negative there)
+        wide = i32 if b.types[index] is i32 and (shape is None or shape[axis] <= limits(i32)[1]) else i64
+        at = b.cast(index, wide)
+        if shape is None:
+            extent = b.cast(b.add(N.ShapeOf(b.fresh(), i32, s.buffer, axis)), wide)
+        else:
+            extent = b.const(shape[axis], wide)
+        ok = b.op("and", b.op("ge", at, b.const(0, wide)), b.op("lt", at, extent))
+        message = f"index {{}} is out of bounds for axis {axis} of {s.buffer} with extent {{}}"
+        b.add(N.Assert(b.fresh(), ok, message, (index, extent), kind="bounds"))
+        return ok
+
+
+_DIVISIONS = ("floordiv", "mod", "raw_div", "raw_mod")
+
+
+def check_division(kernel: N.Kernel) -> N.Kernel:
+    """Guarantees an Assert of kind "division" in front of every integer division whose divisor may be zero."""
+    b = Builder(kernel.next_id, types_of(kernel.body))
+    ranges = Ranges(kernel)
+
+    def nonzero(v: int) -> bool:
+        r = ranges.range(v)
+        return r is not None and (r[0] > 0 or r[1] < 0)
+
+    def block(stmts: N.Block) -> N.Block:
+        changed = False
+        with b.block() as out:
+            for s in stmts:
+                if isinstance(s, N.Op) and s.prim in _DIVISIONS and s.type.is_int and not nonzero(s.args[1]):
+                    b.span = s.span
+                    ok = b.op("ne", s.args[1], b.const(0, s.type))
+                    b.add(N.Assert(b.fresh(), ok, "integer division by zero", (), kind="division"))
+                    changed = True
+                new = map_blocks(s, block)
+                changed = changed or new is not s
+                out.append(new)
+        return tuple(out) if changed else stmts
+
+    body = block(kernel.body)
+    return kernel if body is kernel.body else replace(kernel, body=body, next_id=b.next_id)

@@ -1,0 +1,289 @@
+"""`fold`: constants, algebra, and control flow that is decided at compile time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.prims import PRIMS
+from quadrants_lab.ir.types import DType, i32
+from quadrants_lab.passes.carried import exits, keep_carried, keep_results
+from quadrants_lab.passes.fold_rules import COMMUTATIVE, RULES, Rewritten
+from quadrants_lab.passes.memory import pure
+
+
+def fold(kernel: N.Kernel) -> N.Kernel:
+    """Guarantees that no Op has only constant operands and that no rule of `fold_rules` applies where it was looked
+    at; that no If has a constant condition or only constants and yields in its arms; that no loop is known to run
+    not at all or just once; that no carried value is known to keep its first value. Values stay the same bit for
+    bit, except that small integer powers become products. Statements left without a use stay: see `dce`."""
+    f = _Folder(kernel)
+    body = f.block(kernel.body)
+    return kernel if body is kernel.body else replace(kernel, body=body, next_id=f.next_id)
+
+
+class _Folder:
+    """Walks the kernel once in program order; `ids` maps values that turned out equal to earlier ones to those."""
+
+    def __init__(self, kernel: N.Kernel) -> None:
+        self.buffers = kernel.buffers
+        self.next_id = kernel.next_id
+        self.ids: dict[int, int] = {}
+        self.defs: dict[int, N.Stmt] = {}
+        self.types: dict[int, DType] = {}
+        self.out: list[N.Stmt] = []
+        self.changed = False  # anything in the block being walked
+
+    # --- facts, as the rules ask for them -------------------------------------------------------------------
+
+    def const(self, ident: int) -> Any:
+        d = self.defs.get(ident)
+        return d.value if type(d) is N.Const else None
+
+    def op(self, ident: int, *prims: str) -> N.Op | None:
+        d = self.defs.get(ident)
+        return d if type(d) is N.Op and d.prim in prims else None
+
+    def emit(self, at: N.Op, prim: str, args: tuple[int, ...], type: DType) -> int:
+        return self.add(N.Op(self.fresh(), type, prim, args, span=at.span, adjoint_of=at.adjoint_of))
+
+    def emit_const(self, at: N.Op, value: Any, type: DType) -> int:
+        return self.add(N.Const(self.fresh(), type, value, span=at.span, adjoint_of=at.adjoint_of))
+
+    def fresh(self) -> int:
+        self.next_id += 1
+        return self.next_id - 1
+
+    def add(self, s: N.Value) -> int:
+        self.out.append(s)
+        self.defs[s.id] = s
+        self.types[s.id] = s.type
+        return s.id
+
+    # --- walk -----------------------------------------------------------------------------------------------
+
+    def block(self, block: N.Block) -> N.Block:
+        """The block, folded; the same object where nothing changed."""
+        outer, self.out = self.out, []
+        changed, self.changed = self.changed, False
+        try:
+            self.stmts(block)
+            new = tuple(self.out) if self.changed else block
+        finally:
+            self.out, self.changed = outer, changed or self.changed
+        return new
+
+    def stmts(self, block: N.Block) -> bool:
+        """Appends the folded statements; True when one of them turned out to end the block."""
+        ids = self.ids
+        for s in block:
+            if ids:
+                operands = s.operands()
+                for i in operands:
+                    if i in ids:
+                        s = s.with_operands(tuple(ids.get(i, i) for i in operands))
+                        self.changed = True
+                        break
+            fn = _FOLD.get(type(s))
+            if fn is None:
+                self.out.append(s)
+                if isinstance(s, N.Value):
+                    self.types[s.id] = s.type
+            elif fn(self, s):
+                return True
+        return False
+
+    def becomes(self, ident: int, other: int) -> None:
+        """The value ``ident`` is gone: it equals ``other``."""
+        self.ids[ident] = other
+        self.changed = True
+
+    def const_(self, s: N.Const) -> None:
+        self.add(s)
+
+    def shape(self, s: N.ShapeOf) -> None:
+        """The extent of a field is a constant."""
+        shape = self.buffers[s.buffer].shape
+        if shape is None:
+            self.add(s)
+        else:
+            self.changed = True
+            self.add(N.Const(s.id, i32, shape[s.axis], name=s.name, span=s.span, adjoint_of=s.adjoint_of))
+
+    def op_(self, s: N.Op) -> None:
+        now: N.Value = s
+        while type(now) is N.Op:
+            got = self.step(now)
+            if got is None:
+                break
+            self.changed = True
+            if isinstance(got, int):
+                self.becomes(s.id, got)
+                return
+            now = got
+        self.add(now)
+
+    def step(self, s: N.Op) -> Rewritten:
+        """One rewrite of the Op."""
+        args = [self.defs.get(a) for a in s.args]
+        known = [type(a) is N.Const for a in args]
+        if all(known):
+            values = [a.type.numpy(a.value) for a in args if isinstance(a, N.Const)]
+            value = PRIMS[s.prim].evaluate(s.type, *values).item()
+            return N.Const(s.id, s.type, value, name=s.name, span=s.span, adjoint_of=s.adjoint_of)
+        if known[0] and s.prim in COMMUTATIVE:  # c . x = x . c
+            s = replace(s, args=(s.args[1], s.args[0]))
+            again = self.rules(s)
+            return s if again is None else again
+        return self.rules(s)
+
+    def rules(self, s: N.Op) -> Rewritten:
+        for rule in RULES.get(s.prim, ()):
+            got = rule(self, s)
+            if got is not None:
+                return got
+        return None
+
+    def assert_(self, s: N.Assert) -> None:
+        if self.const(s.cond) is True:
+            self.changed = True
+        else:
+            self.out.append(s)
+
+    def if_(self, s: N.If) -> bool:
+        known = self.const(s.cond)
+        if known is not None:
+            return self.splice(s.then if known else s.orelse, s.results)
+        then, orelse = self.block(s.then), self.block(s.orelse)
+        if then is not s.then or orelse is not s.orelse:
+            s = replace(s, then=then, orelse=orelse)
+            self.changed = True
+        if type(then[-1]) is N.Yield and type(orelse[-1]) is N.Yield:
+            if all(type(a) is N.Const for a in (*then[:-1], *orelse[:-1])):
+                self.selects(s)
+                return False
+            s = self.merged(s)
+        self.out.append(s)
+        for r in s.results:
+            self.types[r.id] = r.type
+        return False
+
+    def splice(self, block: N.Block, results: tuple[N.Param, ...]) -> bool:
+        """The block's statements stand where its owner stood, whose results are the values that it yields."""
+        self.changed = True
+        if type(block[-1]) is not N.Yield:
+            return self.stmts(block) or True
+        if self.stmts(block[:-1]):
+            return True
+        for r, v in zip(results, block[-1].operands(), strict=True):
+            self.becomes(r.id, self.ids.get(v, v))
+        return False
+
+    def selects(self, s: N.If) -> None:
+        """if b {} else {} -> r  is  r = select(b, x, y): its arms do nothing but yield."""
+        self.changed = True
+        for a in (*s.then[:-1], *s.orelse[:-1]):
+            assert isinstance(a, N.Const)
+            self.add(a)
+        for r, x, y in zip(s.results, s.then[-1].operands(), s.orelse[-1].operands(), strict=True):
+            self.op_(
+                N.Op(r.id, r.type, "select", (s.cond, x, y), name=r.name, span=s.span, adjoint_of=s.adjoint_of)
+            )
+
+    def merged(self, s: N.If) -> N.If:
+        """An If without the results that both arms give the same value, or that are the condition itself."""
+        keep = []
+        for n, (r, x, y) in enumerate(
+            zip(s.results, s.then[-1].operands(), s.orelse[-1].operands(), strict=True)
+        ):
+            if x == y:
+                self.becomes(r.id, x)
+            elif self.const(x) is True and self.const(y) is False:
+                self.becomes(r.id, s.cond)
+            elif self.const(x) is not None and repr(self.const(x)) == repr(self.const(y)):
+                self.changed = True
+                self.add(N.Const(r.id, r.type, self.const(x), name=r.name, span=s.span, adjoint_of=s.adjoint_of))
+            else:
+                keep.append(n)
+        return keep_results(s, keep)
+
+    def kept(self, s: N.For | N.While) -> list[int]:
+        """Positions of the carried values that may change: at no exit are they what they were."""
+        ends = exits(s.body)
+        keep = []
+        for n, (p, init, r) in enumerate(zip(s.carried, s.inits, s.results, strict=True)):
+            if all(e.values[n] == p.id or self.ids.get(e.values[n], e.values[n]) == init for e in ends):
+                self.becomes(p.id, init)
+                self.becomes(r.id, init)
+            else:
+                keep.append(n)
+        return keep
+
+    def for_(self, s: N.For) -> bool:
+        begin, end = self.const(s.begin), self.const(s.end)
+        if begin is not None and end is not None and begin >= end:
+            return self.never(s)
+        s = keep_carried(s, self.kept(s))
+        if begin is not None and end == begin + 1 and len(exits(s.body)) == 1 and type(s.body[-1]) is N.Yield:
+            self.becomes(s.index.id, s.begin)
+            for p, init in zip(s.carried, s.inits, strict=True):
+                self.becomes(p.id, init)
+            return self.splice(s.body, s.results)
+        self.loop(s)
+        return False
+
+    def while_(self, s: N.While) -> bool:
+        s = keep_carried(s, self.kept(s))
+        self.params(s)
+        cond = self.block(s.cond)
+        if cond is not s.cond:
+            s = replace(s, cond=cond)
+            self.changed = True
+        if self.const(cond[-1].operands()[0]) is False and pure((cond,)):
+            return self.never(s)
+        self.loop(s)
+        return False
+
+    def never(self, s: N.For | N.While) -> bool:
+        """The loop runs not at all: its results are its inits."""
+        self.changed = True
+        for r, init in zip(s.results, s.inits, strict=True):
+            self.becomes(r.id, init)
+        return False
+
+    def params(self, s: N.Stmt) -> None:
+        for p in s.params():
+            self.types[p.id] = p.type
+
+    def loop(self, s: N.For | N.While) -> None:
+        self.params(s)
+        body = self.block(s.body)
+        if body is not s.body:
+            s = replace(s, body=body)
+            self.changed = True
+        self.out.append(s)
+        for r in s.results:
+            self.types[r.id] = r.type
+
+    def owner(self, s: N.Stmt) -> None:
+        """A task or a guard."""
+        self.params(s)
+        blocks = tuple(self.block(b) for b in s.blocks())
+        if any(a is not b for a, b in zip(blocks, s.blocks(), strict=True)):
+            s = s.with_blocks(blocks)
+            self.changed = True
+        self.out.append(s)
+
+
+_FOLD: dict[type, Any] = {
+    N.Const: _Folder.const_,
+    N.Op: _Folder.op_,
+    N.ShapeOf: _Folder.shape,
+    N.Assert: _Folder.assert_,
+    N.If: _Folder.if_,
+    N.For: _Folder.for_,
+    N.While: _Folder.while_,
+    N.AdStackGuard: _Folder.owner,
+    N.Offload: _Folder.owner,
+}

@@ -1,0 +1,43 @@
+"""What statements do to memory: effects, and which buffers may be the same memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.walk import walk
+
+# what has an effect of its own, besides the value that it may define
+EFFECTS = (
+    N.Store,
+    N.Atomic,
+    N.Assert,
+    N.Print,
+    N.AdStackAlloca,
+    N.AdStackPush,
+    N.AdStackPop,
+    N.AdStackAccAdjoint,
+)
+
+
+def pure(blocks: Iterable[N.Block]) -> bool:
+    """Whether nothing in the blocks has an effect."""
+    return not any(isinstance(s, EFFECTS) for b in blocks for s in walk(b))
+
+
+def memory_classes(buffers: Mapping[str, N.Buffer]) -> dict[str, str]:
+    """The class of each buffer: two of different classes never share memory.
+
+    Fields, temps and slots of results are memory of their own. An ndarray may be passed for several arguments, so all
+    of one dtype are one class; their adjoints are another one.
+    """
+    adjoints = {b.grad for b in buffers.values() if b.grad}
+    return {
+        name: f"ndarray {b.dtype}{' grad' if name in adjoints else ''}" if b.kind == "ndarray" else name
+        for name, b in buffers.items()
+    }
+
+
+def written(blocks: Iterable[N.Block], classes: Mapping[str, str]) -> set[str]:
+    """Memory classes that something in the blocks writes."""
+    return {classes[s.buffer] for b in blocks for s in walk(b) if isinstance(s, (N.Store, N.Atomic))}

@@ -1,0 +1,148 @@
+"""`offload`: a kernel becomes a sequence of tasks that share nothing but memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.prims import PRIMS
+from quadrants_lab.ir.types import DType
+from quadrants_lab.ir.walk import free_values, substitute, types_of
+from quadrants_lab.passes.memory import memory_classes, written
+
+_MAX_COST = 64  # cycles that recomputing a value in every iteration of a task may take
+
+
+def offload(kernel: N.Kernel) -> N.Kernel:
+    """Guarantees that the kernel holds only `Offload`s and that none reads a value from outside.
+
+    Runs of plain statements become "serial" tasks. A value of theirs that a later task reads is computed again there
+    where it is cheap and comes out the same: constants, arguments, shapes, loads from memory that the kernel never
+    writes, and Ops on these. Anything else is stored to a launch temporary (with an adjoint if it is a float) as
+    soon as it is known, and loaded at the top of the block that reads it.
+    """
+    if all(isinstance(s, N.Offload) and not _reads(s) for s in kernel.body):
+        return kernel
+    o = _Offloader(kernel)
+    groups = o.groups()
+    # later tasks say which values must be stored, so they are looked at first
+    done = [o.task(g) if isinstance(g, N.Offload) else o.serial(g) for g in reversed(groups)]
+    tasks = [o.stored(t) for t in reversed(done)]
+    return replace(kernel, body=tuple(tasks), buffers=o.buffers, next_id=o.b.next_id)
+
+
+def _reads(task: N.Offload) -> set[int]:
+    """Values that the task reads from outside."""
+    own = {p.id for p in task.indices}
+    return free_values(task.bounds) | (free_values(task.body) - own)
+
+
+class _Offloader:
+    def __init__(self, kernel: N.Kernel) -> None:
+        self.kernel = kernel
+        self.b = Builder(kernel.next_id, types_of(kernel.body))
+        self.buffers = dict(kernel.buffers)
+        self.temps: dict[int, N.Buffer] = {}  # value -> the temporary that holds it
+        classes = memory_classes(kernel.buffers)
+        changing = written((kernel.body,), classes)
+        self.steady = {name for name, memory in classes.items() if memory not in changing}
+        self.defs: dict[int, N.Stmt] = {}
+        self.names: dict[int, str] = {}
+        self.cost: dict[int, int | None] = {}  # of computing a value anywhere; None: it cannot be
+        for s in kernel.body:
+            for i, _ in s.defs():
+                self.defs[i] = s
+            if isinstance(s, (N.If, N.For, N.While)):
+                self.names.update((r.id, r.name) for r in s.results)
+            elif isinstance(s, N.Value):
+                self.names[s.id] = s.name
+
+    def groups(self) -> list[N.Offload | list[N.Stmt]]:
+        """The kernel's tasks, and the runs of plain statements between them."""
+        out: list[N.Offload | list[N.Stmt]] = []
+        for s in self.kernel.body:
+            if isinstance(s, N.Offload):
+                out.append(s)
+            elif out and isinstance(out[-1], list):
+                out[-1].append(s)
+            else:
+                out.append([s])
+        return out
+
+    def task(self, s: N.Offload) -> N.Offload:
+        own = {p.id for p in s.indices}
+        return replace(s, bounds=self.alone(s.bounds, set()), body=self.alone(s.body, own))
+
+    def serial(self, stmts: list[N.Stmt]) -> N.Offload:
+        b = self.b
+        b.span = stmts[0].span
+        with b.block() as bounds:
+            b.yield_()
+        with b.block() as end:
+            b.yield_()
+        body = self.alone((*stmts, *end), set())
+        return N.Offload(b.fresh(), "serial", tuple(bounds), (), body, span=stmts[0].span)
+
+    def alone(self, block: N.Block, own: set[int]) -> N.Block:
+        """The block with what it reads from outside made or loaded at its top."""
+        ids: dict[int, int] = {}
+        with self.b.block() as top:
+            for i in sorted(free_values(block) - own):
+                self.bring(i, ids)
+        return (*top, *substitute(block, ids))
+
+    def bring(self, i: int, ids: dict[int, int]) -> int:
+        """The id of a value equal to ``i`` in the block being built; ``ids`` holds those brought already."""
+        if i not in ids:
+            s = self.defs[i]
+            if self.remake_cost(i) is not None:
+                operands = tuple(self.bring(o, ids) for o in s.operands())
+                ids[i] = self.b.fresh()
+                self.b.stmts.append(replace(s.with_operands(operands), id=ids[i]))
+            else:
+                self.b.span = s.span
+                load = N.Load(self.b.fresh(), self.b.types[i], self.temp(i).name, (), name=self.names[i])
+                ids[i] = self.b.add(load)
+        return ids[i]
+
+    def remake_cost(self, i: int) -> int | None:
+        """Cost of computing the value again anywhere in the kernel; None where that is not possible or too much."""
+        if i not in self.cost:
+            s = self.defs.get(i)
+            cost: int | None = None
+            if isinstance(s, (N.Const, N.ArgLoad, N.ShapeOf)):
+                cost = 0
+            elif isinstance(s, N.Op) or (isinstance(s, N.Load) and s.buffer in self.steady):
+                cost = PRIMS[s.prim].cost if isinstance(s, N.Op) else 4
+                for o in s.operands():
+                    inner = self.remake_cost(o)
+                    cost = None if cost is None or inner is None else cost + inner
+            self.cost[i] = cost if cost is not None and cost <= _MAX_COST else None
+        return self.cost[i]
+
+    def temp(self, i: int) -> N.Buffer:
+        """The temporary that holds the value between tasks."""
+        if i not in self.temps:
+            name = f"{self.names[i] or 'value'}.temp"
+            if name in self.buffers:
+                name = f"{name}{i}"
+            t = self.b.types[i]
+            self.temps[i] = self.buffer(name, t, f"{name}.grad" if t.is_float else "")
+            if t.is_float:
+                self.buffer(f"{name}.grad", t, "")
+        return self.temps[i]
+
+    def buffer(self, name: str, type: DType, grad: str) -> N.Buffer:
+        self.buffers[name] = N.Buffer(name, "temp", type, 0, (), grad)
+        return self.buffers[name]
+
+    def stored(self, task: N.Offload) -> N.Offload:
+        """The task with stores to the temporaries that later tasks read."""
+        body: list[N.Stmt] = []
+        for s in task.body:
+            body.append(s)
+            for i, _ in s.defs():
+                if i in self.temps:
+                    body.append(N.Store(self.b.fresh(), self.temps[i].name, (), i, span=s.span))
+        return task if len(body) == len(task.body) else replace(task, body=tuple(body))

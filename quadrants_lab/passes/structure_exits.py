@@ -1,0 +1,245 @@
+"""`structure_exits`: loops that are left or cut short become loops that only end at their end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.source import Span
+from quadrants_lab.ir.types import DType, u1
+from quadrants_lab.ir.walk import map_blocks, substitute, types_of, walk
+from quadrants_lab.passes.carried import leaves
+
+Ids = tuple[int, ...]
+
+
+def structure_exits(kernel: N.Kernel) -> N.Kernel:
+    """Guarantees that no Break and no Continue is left.
+
+    Behind an If with an exit the rest of the block stands under an If: in the arm that falls through where just one
+    does, else under a flag. A For that only continues stays a For; one that breaks becomes a While that carries its
+    index and a live flag, and a While that breaks carries a live flag; the condition of the source is not evaluated
+    again after a break unless that has no effect and can be done anywhere.
+    """
+    if not any(isinstance(s, (N.Break, N.Continue)) for s in walk(kernel.body)):
+        return kernel
+    b = Builder(kernel.next_id, types_of(kernel.body))
+    body = _Structurer(b).block(kernel.body)
+    return replace(kernel, body=body, next_id=b.next_id)
+
+
+class _Exits:
+    """How the block at hand ends, one way or the other; each gives the values of its closing Yield.
+
+    ``fall(values)``: the block's own Yield; ``leave(values, live)``: an exit with these values, where ``live`` is
+    the id of a u1 that says whether the loop goes on. ``types``: dtypes of the closing Yield.
+    """
+
+    def __init__(
+        self,
+        types: Sequence[DType],
+        carried: Sequence[DType],
+        breaks: bool,
+        fall: Callable[[Ids], Ids],
+        leave: Callable[[Ids, int], Ids],
+    ) -> None:
+        self.types, self.carried, self.breaks, self.fall, self.leave = types, carried, breaks, fall, leave
+
+
+class _Structurer:
+    def __init__(self, b: Builder) -> None:
+        self.b = b
+
+    def block(self, block: N.Block) -> N.Block:
+        """The block with every loop and task in it structured."""
+        new: list[N.Stmt] = []
+        for s in block:
+            if s.blocks():
+                s = map_blocks(s, self.block)  # inner loops first: what leaves is then this loop's own
+            if isinstance(s, N.For) and any(True for _ in leaves(s.body)):
+                new += self.for_(s)
+            elif isinstance(s, N.While) and any(True for _ in leaves(s.body)):
+                new += self.while_(s)
+            elif isinstance(s, N.Offload) and any(True for _ in leaves(s.body)):
+                new.append(replace(s, body=self.body(s.body, (), False)))
+            else:
+                new.append(s)
+        return block if all(x is y for x, y in zip(block, new, strict=False)) else tuple(new)
+
+    # --- loops ------------------------------------------------------------------------------------------------
+
+    def body(self, body: N.Block, carried: Sequence[DType], breaks: bool) -> N.Block:
+        """The loop's body, ending in one Yield of the carried values and, if it ``breaks``, of the live flag."""
+        types = [*carried, u1] if breaks else list(carried)
+        out = _Exits(
+            types,
+            carried,
+            breaks,
+            fall=lambda values: (*values, self.b.const(True, u1)) if breaks else values,
+            leave=lambda values, live: (*values, live) if breaks else values,
+        )
+        with self.b.block() as stmts:
+            self.rest(body, out)
+        return tuple(stmts)
+
+    def for_(self, s: N.For) -> list[N.Stmt]:
+        b = self.b
+        carried = [p.type for p in s.carried]
+        if not any(isinstance(e, N.Break) for e in leaves(s.body)):
+            return [replace(s, body=self.body(s.body, carried, False))]
+        b.span = s.span
+        t = s.index.type
+        with b.block() as before:
+            true = b.const(True, u1)
+        # a reversed loop counts upwards all the same and computes its index: begin + (end - 1) - count
+        index = b.param(t, s.index.name) if s.reverse else s.index
+        live = b.param(u1, "live")
+        with b.block() as cond:
+            b.yield_(b.op("and", b.op("lt", index.id, s.end), live.id))
+        with b.block() as inner:
+            one = b.const(1, t)
+            if s.reverse:
+                last = b.op("sub", b.op("add", s.begin, s.end), one)
+                b.add(N.Op(s.index.id, t, "sub", (last, index.id), name=s.index.name))
+            after = b.op("add", index.id, one)
+        body = self.body(s.body, carried, True)
+        end = body[-1]
+        assert isinstance(end, N.Yield)
+        end = replace(end, values=(after, end.values[-1], *end.values[:-1]))
+        results = (N.Param(b.fresh(), t, index.name), N.Param(b.fresh(), u1, "live"), *s.results)
+        loop = N.While(
+            s.id,
+            (index, live, *s.carried),
+            (s.begin, true, *s.inits),
+            tuple(cond),
+            (*inner, *body[:-1], end),
+            results,
+            span=s.span,
+            adjoint_of=s.adjoint_of,
+        )
+        return [*before, loop]
+
+    def while_(self, s: N.While) -> list[N.Stmt]:
+        b = self.b
+        carried = [p.type for p in s.carried]
+        if not any(isinstance(e, N.Break) for e in leaves(s.body)):
+            return [replace(s, body=self.body(s.body, carried, False))]
+        b.span = s.span
+        with b.block() as before:
+            true = b.const(True, u1)
+        live = b.param(u1, "live")
+        last = s.cond[-1]
+        (goes_on,) = last.operands()
+        if all(isinstance(i, (N.Const, N.Op, N.ArgLoad, N.ShapeOf)) for i in s.cond[:-1]):
+            with b.block() as end:
+                b.yield_(b.op("and", goes_on, live.id))
+            cond = (*s.cond[:-1], *end)
+        else:
+            with b.block() as dead:
+                b.yield_(b.const(False, u1))
+            result = b.param(u1)
+            with b.block() as whole:
+                b.add(N.If(b.fresh(), live.id, s.cond, tuple(dead), (result,)))
+                b.yield_(result.id)
+            cond = tuple(whole)
+        body = self.body(s.body, carried, True)
+        close = body[-1]
+        assert isinstance(close, N.Yield)
+        body = (*body[:-1], replace(close, values=(close.values[-1], *close.values[:-1])))
+        loop = replace(
+            s,
+            carried=(live, *s.carried),
+            inits=(true, *s.inits),
+            cond=cond,
+            body=body,
+            results=(N.Param(b.fresh(), u1, "live"), *s.results),
+        )
+        return [*before, loop]
+
+    # --- blocks with exits ------------------------------------------------------------------------------------
+
+    def rest(self, stmts: Sequence[N.Stmt], out: _Exits) -> None:
+        """Appends the statements, of which the last is a terminator, closing with one Yield."""
+        for n, s in enumerate(stmts):
+            if isinstance(s, N.Yield):
+                self.terminator(s, out)
+            elif isinstance(s, N.If) and any(True for _ in leaves((s,))):
+                self.branch(s, stmts[n + 1 :], out)
+                return
+            else:
+                self.b.stmts.append(s)
+
+    def terminator(self, s: N.Yield, out: _Exits) -> None:
+        b = self.b
+        b.span = s.span
+        if isinstance(s, (N.Break, N.Continue)):
+            live = b.const(isinstance(s, N.Continue), u1) if out.breaks else N.NO_ID
+            values = out.leave(s.values, live)
+        else:
+            values = out.fall(s.values)
+        b.add(N.Yield(s.id, values, span=s.span))
+
+    def branch(self, s: N.If, rest: Sequence[N.Stmt], out: _Exits) -> None:
+        """An If with exits inside, and what follows it in its block."""
+        falls = [type(arm[-1]) is N.Yield for arm in s.blocks()]
+        if all(falls):
+            self.flagged(s, rest, out)
+            return
+        # at most one arm reaches what follows: it goes there
+        arms = []
+        for arm, goes_on in zip(s.blocks(), falls, strict=True):
+            stmts: Sequence[N.Stmt] = arm
+            if goes_on:
+                ids = dict(zip((r.id for r in s.results), arm[-1].operands(), strict=True))
+                stmts = (*arm[:-1], *substitute(tuple(rest), ids))
+            with self.b.block() as inner:
+                self.rest(stmts, out)
+            arms.append(tuple(inner))
+        self.close(s, arms[0], arms[1], out)
+
+    def close(self, s: N.If, then: N.Block, orelse: N.Block, out: _Exits) -> None:
+        """The If that ends its block: its results are what the block yields."""
+        b = self.b
+        b.span = s.span
+        results = tuple(N.Param(b.fresh(), t) for t in out.types)
+        b.add(replace(s, then=then, orelse=orelse, results=results))
+        b.yield_(*(r.id for r in results))
+
+    def flagged(self, s: N.If, rest: Sequence[N.Stmt], out: _Exits) -> None:
+        """Both arms may reach what follows: the If yields, besides its results, whether it was left and with what."""
+        b = self.b
+        own = [r.type for r in s.results]
+        extra: list[DType] = [u1, *([u1] if out.breaks else []), *out.carried]
+
+        def zeros(types: Sequence[DType]) -> Ids:
+            return tuple(b.const(0, t) for t in types)
+
+        def fall(values: Ids) -> Ids:
+            return (*values, *zeros(extra))
+
+        def leave(values: Ids, live: int) -> Ids:
+            flags = (b.const(True, u1), live) if out.breaks else (b.const(True, u1),)
+            return (*zeros(own), *flags, *values)
+
+        inner = _Exits([*own, *extra], out.carried, out.breaks, fall, leave)
+        arms = []
+        for arm in s.blocks():
+            with b.block() as stmts:
+                self.rest(arm, inner)
+            arms.append(tuple(stmts))
+        b.span = s.span
+        left = tuple(N.Param(b.fresh(), t) for t in extra)
+        b.add(replace(s, then=arms[0], orelse=arms[1], results=(*s.results, *left)))
+        span = s.span
+        with b.block() as gone:
+            values = tuple(r.id for r in left[-len(out.carried) :]) if out.carried else ()
+            b.yield_(*out.leave(values, left[1].id if out.breaks else N.NO_ID))
+        with b.block() as stays:
+            self.rest(rest, out)
+        self.close(_if(b, left[0].id, span), tuple(gone), tuple(stays), out)
+
+
+def _if(b: Builder, cond: int, span: Span | None) -> N.If:
+    return N.If(b.fresh(), cond, (), (), (), span=span)

@@ -1,0 +1,40 @@
+"""Golden tests: text in, passes, text out.
+
+A ``.qlir`` file holds the input, a line ``// run: pass, pass, ...`` and, after ``// expect:``, the output. What stands
+in front of the input as ``//`` lines says what the case shows. Both kernels are verified.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from quadrants_lab.ir.parse import parse_kernel
+from quadrants_lab.ir.text import print_kernel
+from quadrants_lab.passes.check_bounds import check_bounds, check_division
+from quadrants_lab.passes.cse import cse
+from quadrants_lab.passes.dce import dce
+from quadrants_lab.passes.fold import fold
+from quadrants_lab.passes.hoist import hoist
+from quadrants_lab.passes.offload import offload
+from quadrants_lab.passes.pipeline import run
+from quadrants_lab.passes.pipelines import FRONT
+from quadrants_lab.passes.simplify import simplify
+from quadrants_lab.passes.structure_exits import structure_exits
+
+PASSES = {
+    fn.__name__: (fn,)
+    for fn in (check_bounds, check_division, cse, dce, fold, hoist, offload, simplify, structure_exits)
+} | {"front": FRONT}
+RUN, EXPECT = "// run:", "// expect:"
+
+
+@pytest.mark.parametrize("path", sorted(Path(__file__).parent.glob("*.qlir")), ids=lambda p: p.stem)
+def test_golden(path, golden):
+    head, _, rest = path.read_text().partition(RUN)
+    names, _, _ = rest.partition(EXPECT)
+    names = names.split("\n", 1)[0]
+    kernel = parse_kernel(head)
+    after = run(kernel, [p for n in names.split(",") for p in PASSES[n.strip()]], verify=True)
+    text = print_kernel(after)
+    assert print_kernel(parse_kernel(text)) == text
+    golden(path, f"{head}{RUN}{names}\n{EXPECT}\n{text}")
