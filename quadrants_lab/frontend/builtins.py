@@ -1,0 +1,447 @@
+"""The operations of the language: one row each.
+
+``OPS[name]`` is what a call of an object with ``__qd_op__ == name`` means; `PYTHON` maps Python's own builtins to rows.
+A row's ``params`` is the public signature ("=" marks what may be left out, a leading "*" takes any number).
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from quadrants_lab.frontend import arith
+from quadrants_lab.frontend.assign import check_atomic, reduce
+from quadrants_lab.frontend.context import Context, describe, dtype_of
+from quadrants_lab.frontend.expr import element
+from quadrants_lab.frontend.values import Lit, Mem, NdRange, Num, Obj, Range, Shape, Temp, Value
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.types import DType, f32, f64, promote, u1
+
+Number = Num | Lit
+Lower = Callable[..., Value]  # (cx, call, one Value a parameter) -> Value; what was left out is None
+
+
+@dataclass(frozen=True, slots=True)
+class Builtin:
+    """``doc`` is the public docstring. The first ``raw`` arguments are not evaluated: the row reads the call itself."""
+
+    name: str
+    params: tuple[str, ...]
+    lower: Lower
+    doc: str
+    raw: int = 0
+
+    @property
+    def variadic(self) -> bool:
+        return bool(self.params) and self.params[0].startswith("*")
+
+
+def _arg(cx: Context, call: ast.Call, k: int, value: Value) -> Number:
+    """Argument ``k`` as a number."""
+    return cx.number(value, call.args[k] if k < len(call.args) else call)
+
+
+def _real(cx: Context, call: ast.Call, op: str, *values: Value) -> tuple[list[Number], DType]:
+    """The arguments as numbers, and the real dtype at which they meet; integers of the running kernel are refused."""
+    numbers = [_arg(cx, call, k, v) for k, v in enumerate(values)]
+    for k, n in enumerate(numbers):
+        if isinstance(n, Num) and not n.type.is_float:
+            node = call.args[k] if k < len(call.args) else call
+            raise cx.fail("QL0403", node, op=op, dtype=n.type, text=ast.unparse(node))
+    t = _common(cx, numbers)
+    return numbers, t if t.is_float else cx.options.default_fp
+
+
+def _common(cx: Context, numbers: list[Number]) -> DType:
+    t = cx.type_of(numbers[0])
+    for n in numbers[1:]:
+        t = promote(t, cx.type_of(n))
+    return promote(t, t)
+
+
+# --- families ---------------------------------------------------------------------------------------------------
+
+
+def _float(prim: str) -> Lower:
+    """A primitive on real numbers."""
+
+    def lower(cx: Context, call: ast.Call, *args: Value) -> Value:
+        numbers, t = _real(cx, call, prim, *args)
+        return arith.emit(cx, prim, t, *numbers, node=call)
+
+    return lower
+
+
+def _rounding(prim: str) -> Lower:
+    """floor, ceil and round: real, or of the integer dtype that is asked for."""
+
+    def lower(cx: Context, call: ast.Call, x: Value, dtype: Value | None) -> Value:
+        (number,), t = _real(cx, call, prim, x)
+        result = arith.emit(cx, prim, t, number, node=call)
+        return result if dtype is None else cx.num(result, _dtype(cx, call, dtype))
+
+    return lower
+
+
+def _numeric(prim: str, meaning: Callable[..., Any] | None = None) -> Lower:
+    """A primitive on numbers of any common dtype."""
+
+    def lower(cx: Context, call: ast.Call, *args: Value) -> Value:
+        numbers = [_arg(cx, call, k, a) for k, a in enumerate(args)]
+        if meaning is not None:
+            folded = arith.fold(meaning, *numbers, node=call)
+            if folded is not None:
+                return folded
+        return arith.emit(cx, prim, _common(cx, numbers), *numbers, node=call)
+
+    return lower
+
+
+def _extremum(prim: str, meaning: Callable[..., Any]) -> Lower:
+    """min and max of one or more numbers, from the left."""
+
+    def lower(cx: Context, call: ast.Call, *args: Value) -> Value:
+        numbers = [_arg(cx, call, k, a) for k, a in enumerate(args)]
+        folded = arith.fold(meaning, *numbers, node=call) if len(numbers) > 1 else None
+        if folded is not None:
+            return folded
+        t = _common(cx, numbers)
+        result: Number = numbers[0]
+        for n in numbers[1:]:
+            result = arith.emit(cx, prim, t, result, n, node=call)
+        return result
+
+    return lower
+
+
+def _bits(prim: str) -> Lower:
+    """A primitive on integers."""
+
+    def lower(cx: Context, call: ast.Call, *args: Value) -> Value:
+        numbers = [_arg(cx, call, k, a) for k, a in enumerate(args)]
+        for k, n in enumerate(numbers):
+            arith.integer(cx, prim, n, call.args[k] if k < len(call.args) else call)
+        first = cx.type_of(numbers[0])
+        return arith.emit(cx, prim, promote(first, first), *numbers, node=call)
+
+    return lower
+
+
+def _test(prim: str) -> Lower:
+    """isnan and isinf: false for integers."""
+
+    def lower(cx: Context, call: ast.Call, x: Value) -> Value:
+        number = _arg(cx, call, 0, x)
+        t = cx.type_of(number)
+        return arith.emit(cx, prim, t, number, node=call) if t.is_float else Lit(False, call)
+
+    return lower
+
+
+# --- conversion -------------------------------------------------------------------------------------------------
+
+
+def _dtype(cx: Context, call: ast.Call, value: Value) -> DType:
+    dtype = dtype_of(value, cx.options)
+    if dtype is None:
+        raise cx.fail("QL0410", call, what=describe(value))
+    return dtype
+
+
+def _cast(cx: Context, call: ast.Call, x: Value, dtype: Value) -> Value:
+    t = _dtype(cx, call, dtype)
+    number = _arg(cx, call, 0, x)
+    cx.at(call)
+    return cx.num(number, t)
+
+
+def construct(cx: Context, call: ast.Call, dtype: DType, x: Value) -> Value:
+    """``qd.i64(x)``: a cast; an integer literal has to fit."""
+    number = _arg(cx, call, 0, x)
+    cx.at(call)
+    if isinstance(number, Lit) and isinstance(number.value, int) and dtype.is_int:
+        return Num(cx.const(cx.fit(number, dtype, "the dtype asked for"), dtype), dtype)
+    if isinstance(number, Lit) and dtype.is_float:
+        return Num(cx.const(number.value, dtype), dtype)
+    return cx.num(number, dtype)
+
+
+def _bit_cast(cx: Context, call: ast.Call, x: Value, dtype: Value) -> Value:
+    number, t = cx.num(_arg(cx, call, 0, x)), _dtype(cx, call, dtype)
+    if number.type.bits != t.bits:
+        raise cx.fail("QL0407", call, source=number.type, a=number.type.bits, target=t, b=t.bits)
+    cx.at(call)
+    return Num(cx.b.op("bitcast", number.id, type=t), t)
+
+
+def _python_number(dtype: Callable[[Context], DType], meaning: Callable[[Any], Any]) -> Lower:
+    """int(x), float(x) and bool(x)."""
+
+    def lower(cx: Context, call: ast.Call, x: Value) -> Value:
+        number = _arg(cx, call, 0, x)
+        folded = arith.fold(meaning, number, node=call)
+        if folded is not None:
+            return folded
+        cx.at(call)
+        return cx.num(number, dtype(cx))
+
+    return lower
+
+
+# --- choice, power, random --------------------------------------------------------------------------------------
+
+
+def _select(cx: Context, call: ast.Call, cond: Value, x1: Value, x2: Value) -> Value:
+    c, a, b = (_arg(cx, call, k, v) for k, v in enumerate((cond, x1, x2)))
+    t = arith.common(cx, a, b)
+    test = arith.truth(cx, c, call.args[0] if call.args else call)
+    left, right = cx.to(a, t), cx.to(b, t)
+    cx.at(call)
+    return Num(cx.b.op("select", test, left, right), t)
+
+
+def _pow(cx: Context, call: ast.Call, base: Value, exponent: Value) -> Value:
+    a, b = _arg(cx, call, 0, base), _arg(cx, call, 1, exponent)
+    nodes = (*call.args, call, call)
+    return arith.binary(cx, ast.Pow, a, b, call, nodes[0], nodes[1])
+
+
+def _random(cx: Context, call: ast.Call, dtype: Value | None) -> Value:
+    t = cx.options.default_fp if dtype is None else _dtype(cx, call, dtype)
+    if not t.is_int and t not in (f32, f64):
+        raise cx.fail("QL0414", call, dtype=t)
+    cx.sites += 1
+    cx.at(call)
+    return Num(cx.b.add(N.Random(cx.b.fresh(), t, cx.sites - 1)), t)
+
+
+# --- atomics ----------------------------------------------------------------------------------------------------
+
+_LOCAL: dict[str, Callable[..., Value]] = {
+    "add": lambda cx, a, b, call: arith.binary(cx, ast.Add, a, b, call, call, call),
+    "sub": lambda cx, a, b, call: arith.binary(cx, ast.Sub, a, b, call, call, call),
+    "mul": lambda cx, a, b, call: arith.binary(cx, ast.Mult, a, b, call, call, call),
+    "and": lambda cx, a, b, call: arith.binary(cx, ast.BitAnd, a, b, call, call, call),
+    "or": lambda cx, a, b, call: arith.binary(cx, ast.BitOr, a, b, call, call, call),
+    "xor": lambda cx, a, b, call: arith.binary(cx, ast.BitXor, a, b, call, call, call),
+    "min": lambda cx, a, b, call: arith.emit(cx, "min", _common(cx, [a, b]), a, b, node=call),
+    "max": lambda cx, a, b, call: arith.emit(cx, "max", _common(cx, [a, b]), a, b, node=call),
+    "exchange": lambda cx, a, b, call: b,
+}
+
+
+def _atomic(op: str) -> Lower:
+    """``x[i] op= y``, atomically; the value is the old one. On a local it is an ordinary operation."""
+
+    def lower(cx: Context, call: ast.Call, target: Value, y: Value) -> Value:
+        value = _arg(cx, call, 1, y)
+        node = call.args[0] if call.args else call
+        if isinstance(node, ast.Subscript) and isinstance(base := cx.expr(node.value), Mem):
+            place = element(cx, node, base)
+            check_atomic(cx, op, place.buffer.dtype, call)
+            cx.at(call)
+            number = cx.to(value, place.buffer.dtype)
+            return Num(cx.b.atomic(op, place.buffer, place.index, number), place.buffer.dtype)
+        old = cx.frame.env.get(node.id) if isinstance(node, ast.Name) else None
+        if isinstance(old, Temp):
+            check_atomic(cx, op, old.buffer.dtype, call)
+            reduce(cx, op, old, value, call)
+            return Obj(None, f"qd.atomic_{op} on a local that iterations share")
+        if not isinstance(old, Num) or old.fixed:
+            raise cx.fail("QL0607", node, op=f"qd.atomic_{op}")
+        result = cx.number(_LOCAL[op](cx, old, value, call), call)
+        cx.at(call)
+        assert isinstance(node, ast.Name)
+        cx.frame.env[node.id] = Num(cx.to(result, old.type), old.type)
+        return Num(old.id, old.type)
+
+    return lower
+
+
+# --- loops and compile time -------------------------------------------------------------------------------------
+
+
+def _range(cx: Context, call: ast.Call, *args: Value) -> Value:
+    if not 1 <= len(args) <= 3:
+        raise cx.fail("QL0703", call)
+    numbers = [_arg(cx, call, k, a) for k, a in enumerate(args)]
+    begin, end = (Lit(0, call), numbers[0]) if len(args) == 1 else (numbers[0], numbers[1])
+    step = numbers[2] if len(args) == 3 else None
+    if isinstance(step, Lit):
+        if step.value == 0:
+            raise cx.fail("QL0703", call)
+        step = None if step.value == 1 else step
+    return Range(begin, end, step)
+
+
+def _ndrange(cx: Context, call: ast.Call, *args: Value) -> Value:
+    axes: list[tuple[Value, Value]] = []
+    for k, a in enumerate(args):
+        if isinstance(a, tuple) and len(a) == 2:
+            axes.append((_arg(cx, call, k, a[0]), _arg(cx, call, k, a[1])))
+        else:
+            axes.append((Lit(0, call), _arg(cx, call, k, a)))
+    return NdRange(tuple(axes))
+
+
+def _static(cx: Context, call: ast.Call, *args: Value) -> Value:
+    return args[0] if len(args) == 1 else args
+
+
+def _static_assert(cx: Context, call: ast.Call, cond: Value, message: Value | None) -> Value:
+    try:
+        held = cx.python(cond)
+    except TypeError:
+        raise cx.fail("QL0610", call, op="qd.static_assert") from None
+    if not held:
+        raise cx.fail("QL0609", call, message=f": {cx.python(message)}" if message is not None else "")
+    return Obj(None)
+
+
+def _static_print(cx: Context, call: ast.Call, *args: Value) -> Value:
+    print(*(a.value if isinstance(a, (Lit, Obj)) else describe(a) for a in args))
+    return Obj(None)
+
+
+def _len(cx: Context, call: ast.Call, x: Value) -> Value:
+    if isinstance(x, tuple):
+        return Lit(len(x), call)
+    if isinstance(x, Shape):
+        return Lit(x.buffer.ndim, call)
+    if isinstance(x, Obj) and hasattr(x.value, "__len__"):
+        return Lit(len(x.value), call)
+    raise cx.fail("QL0406", call, what=f"the length of {describe(x)}")
+
+
+def _loop_config(cx: Context, call: ast.Call, *args: Value) -> Value:
+    for k in call.keywords:
+        if k.arg == "serialize":
+            value = cx.expr(k.value)
+            if not isinstance(value, Lit):
+                raise cx.fail("QL0610", k.value, op="qd.loop_config")
+            cx.serialize = bool(value.value)
+    return Obj(None)
+
+
+# --- print ------------------------------------------------------------------------------------------------------
+
+
+def _print(cx: Context, call: ast.Call, *args: Value) -> Value:
+    """``print(...)``; f-strings are taken apart where they stand."""
+    sep, end = " ", "\n"
+    for k in call.keywords:
+        value = cx.expr(k.value)
+        if k.arg not in ("sep", "end") or not isinstance(value, Obj) or not isinstance(value.value, str):
+            raise cx.fail("QL0610", k.value, op="print")
+        sep, end = (value.value, end) if k.arg == "sep" else (sep, value.value)
+    parts: list[str | int] = []
+    for n, node in enumerate(call.args):
+        parts += [sep] * (n > 0) + text_parts(cx, node)
+    cx.at(call)
+    cx.b.add(N.Print(cx.b.fresh(), tuple(_joined([*parts, end]))))
+    return Obj(None)
+
+
+def text_parts(cx: Context, node: ast.expr) -> list[str | int]:
+    """What an expression prints: text and ids of values."""
+    if isinstance(node, ast.JoinedStr):
+        return [p for part in node.values for p in text_parts(cx, part)]
+    if isinstance(node, ast.FormattedValue):
+        if node.format_spec is not None or node.conversion not in (-1, 115):
+            spec = ast.unparse(node.format_spec)[2:-1] if node.format_spec is not None else f"!{chr(node.conversion)}"
+            raise cx.fail("QL0206", node.value, spec=spec)
+        return text_parts(cx, node.value)
+    value = cx.expr(node)
+    if isinstance(value, Obj) and (value.value is None or isinstance(value.value, str)):
+        return [str(value.value)]
+    if isinstance(value, tuple):
+        inner: list[str | int] = []
+        for k, v in enumerate(value):
+            inner += [", " * (k > 0), cx.num(cx.number(v, node)).id]
+        return ["(", *inner, ")"]
+    cx.at(node)
+    return [cx.num(cx.number(value, node)).id]
+
+
+def _joined(parts: list[str | int]) -> list[str | int]:
+    """Neighbouring texts as one, empty ones left out."""
+    out: list[str | int] = []
+    for p in parts:
+        if isinstance(p, str) and out and isinstance(out[-1], str):
+            out[-1] += p
+        elif p != "":
+            out.append(p)
+    return out
+
+
+# --- the table --------------------------------------------------------------------------------------------------
+
+_FLOAT_DOCS = {
+    "sin": "Sine of x (radians).",
+    "cos": "Cosine of x (radians).",
+    "tan": "Tangent of x (radians).",
+    "asin": "Arc sine of x, in [-pi/2, pi/2].",
+    "acos": "Arc cosine of x, in [0, pi].",
+    "tanh": "Hyperbolic tangent of x.",
+    "exp": "e to the power of x.",
+    "log": "Natural logarithm of x.",
+    "sqrt": "Square root of x.",
+    "rsqrt": "One over the square root of x.",
+}
+_ATOMIC_DOCS = {
+    "add": "x += y",
+    "sub": "x -= y",
+    "mul": "x *= y",
+    "min": "x = min(x, y)",
+    "max": "x = max(x, y)",
+    "and": "x &= y",
+    "or": "x |= y",
+    "xor": "x ^= y",
+    "exchange": "x = y",
+}
+
+_ROWS: tuple[Builtin, ...] = (
+    *(Builtin(n, ("x",), _float(n), d) for n, d in _FLOAT_DOCS.items()),
+    Builtin("atan2", ("x1", "x2"), _float("atan2"), "Angle of the point (x2, x1), in (-pi, pi]."),
+    Builtin("floor", ("x", "dtype="), _rounding("floor"), "Greatest integer not above x, real unless dtype is given."),
+    Builtin("ceil", ("x", "dtype="), _rounding("ceil"), "Least integer not below x, real unless dtype is given."),
+    Builtin("round", ("x", "dtype="), _rounding("round"), "Nearest integer, ties to even, real unless dtype is given."),
+    Builtin("abs", ("x",), _numeric("abs", abs), "Absolute value."),
+    Builtin("min", ("*args",), _extremum("min", min), "Least of its arguments, at their common dtype."),
+    Builtin("max", ("*args",), _extremum("max", max), "Greatest of its arguments, at their common dtype."),
+    Builtin("pow", ("base", "exponent"), _pow, "base ** exponent."),
+    Builtin("raw_div", ("x1", "x2"), _numeric("raw_div"), "Division; of integers, truncated towards zero."),
+    Builtin("raw_mod", ("x1", "x2"), _numeric("raw_mod"), "Remainder of raw_div: it has the sign of x1."),
+    Builtin("bit_shr", ("x1", "x2"), _bits("lshr"), "x1 shifted right by x2 bits, zeros shifted in."),
+    Builtin("popcnt", ("x",), _bits("popcnt"), "Number of set bits."),
+    Builtin("clz", ("x",), _bits("clz"), "Number of leading zero bits."),
+    Builtin("isnan", ("x",), _test("isnan"), "Whether x is not a number."),
+    Builtin("isinf", ("x",), _test("isinf"), "Whether x is infinite."),
+    Builtin("select", ("cond", "x1", "x2"), _select, "x1 where cond holds, else x2; both are evaluated."),
+    Builtin("cast", ("x", "dtype"), _cast, "x as dtype; real to integer truncates."),
+    Builtin("bit_cast", ("x", "dtype"), _bit_cast, "The bits of x read as dtype, of the same width."),
+    Builtin("random", ("dtype=",), _random, "Uniform in [0, 1) for real dtypes, all bits random for integers."),
+    *(Builtin(f"atomic_{n}", ("x", "y"), _atomic(n), f"Atomically {d}; returns the old value of x.", 1)
+      for n, d in _ATOMIC_DOCS.items()),
+    Builtin("static", ("*args",), _static, "Evaluated at compile time: unrolls a loop, decides an if."),
+    Builtin("static_assert", ("cond", "message="), _static_assert, "An error at compile time if cond does not hold."),
+    Builtin("static_print", ("*args",), _static_print, "Prints while the kernel is compiled."),
+    Builtin("ndrange", ("*args",), _ndrange, "The box of its arguments: sizes, or (begin, end) pairs."),
+    Builtin("loop_config", ("*",), _loop_config, "About the next loop: serialize=True runs it in order.", 99),
+    # Python's own
+    Builtin("range", ("*args",), _range, ""),
+    Builtin("print", ("*args",), _print, "", 99),
+    Builtin("len", ("x",), _len, ""),
+    Builtin("int", ("x",), _python_number(lambda cx: cx.options.default_ip, int), ""),
+    Builtin("float", ("x",), _python_number(lambda cx: cx.options.default_fp, float), ""),
+    Builtin("bool", ("x",), _python_number(lambda cx: u1, bool), ""),
+)  # fmt: skip
+
+OPS: dict[str, Builtin] = {row.name: row for row in _ROWS}
+
+PYTHON: dict[Any, str] = {
+    getattr(builtins, n): n for n in ("abs", "min", "max", "pow", "range", "print", "len", "int", "float", "bool")
+}

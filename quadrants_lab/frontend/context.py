@@ -1,0 +1,357 @@
+"""The state of a lowering, and what all of its parts share: names, spans, dtypes, errors."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from quadrants_lab.errors import QuadrantsCompilationError
+from quadrants_lab.frontend.diagnostics import error, warn
+from quadrants_lab.frontend.source import FunctionSource
+from quadrants_lab.frontend.values import ArgRef, Lit, Mem, NdRange, Num, Obj, Range, Shape, Temp, Value
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.ir.source import Span
+from quadrants_lab.ir.types import DType, f64, i32, i64, u1, u64
+
+Env = dict[str, Value]
+
+
+@dataclass(slots=True)
+class Loop:
+    """The innermost loop: the names that it carries, in order. ``kind``: "serial", "task" or "static"."""
+
+    kind: str
+    names: tuple[str, ...]
+    depth: int = 0  # of run-time conditions around it, for static loops
+    left: str = ""  # a static loop's "break" or "continue"
+
+
+@dataclass(slots=True)
+class Frame:
+    """What belongs to the function that is being lowered: changed when a func is inlined."""
+
+    source: FunctionSource
+    env: Env = field(default_factory=dict)
+    ended: dict[str, str] = field(default_factory=dict)  # name -> the block that it ended with
+    globals: dict[str, Value] = field(default_factory=dict)
+    call: Span | None = None
+    loop: Loop | None = None
+    returns: tuple[DType, ...] | None = None  # of the signature
+    is_kernel: bool = False
+
+
+class Context:
+    """One lowering. ``expr`` and ``stmts`` dispatch on the type of the AST node."""
+
+    def __init__(
+        self,
+        frame: Frame,
+        options: CompileOptions,
+        exprs: Mapping[type, Callable[..., Value]],
+        statements: Mapping[type, Callable[..., None]],
+    ) -> None:
+        self.frame = frame
+        self.options = options
+        self.exprs, self.statements = exprs, statements
+        self.b = Builder(0)
+        self.buffers: dict[str, N.Buffer] = {}
+        self.bindings: dict[str, Any] = {}
+        self.by_field: dict[int, N.Buffer] = {}
+        self.returned: tuple[DType, ...] = ()
+        self.exited = False  # the rest of the block is never reached
+        self.top = True  # at the statement level of the kernel
+        self.static = 0  # inside qd.static(...)
+        self.depth = 0  # of run-time conditions and loops
+        self.serialize = False  # qd.loop_config(serialize=True) before the next loop
+        self.sites = 0  # call sites of qd.random
+        self.inlining: list[FunctionSource] = []
+
+    # --- dispatch ---------------------------------------------------------------------------------------------
+
+    def expr(self, node: ast.expr) -> Value:
+        """The expression as whatever it is."""
+        lower = self.exprs.get(type(node))
+        if lower is None:
+            raise self.unsupported(node)
+        return lower(self, node)
+
+    def scalar(self, node: ast.expr) -> Num | Lit:
+        """The expression as a number."""
+        return self.number(self.expr(node), node)
+
+    def stmts(self, body: Sequence[ast.stmt]) -> None:
+        """Lowers statements up to the first that never lets the next one run."""
+        for s in body:
+            if self.exited:
+                return
+            lower = self.statements.get(type(s))
+            if lower is None:
+                raise self.unsupported(s)
+            lower(self, s)
+
+    # --- diagnostics ------------------------------------------------------------------------------------------
+
+    def span(self, node: Any) -> Span:
+        return self.frame.source.span(node, self.frame.call)
+
+    def at(self, node: Any) -> None:
+        """What is emitted from now on comes from ``node``."""
+        self.b.span = self.frame.source.span(node, self.frame.call)
+
+    def fail(self, code: str, node: Any, **parts: object) -> QuadrantsCompilationError:
+        return error(code, self.span(node), **parts)
+
+    def warn(self, code: str, node: Any, **parts: object) -> None:
+        warn(code, self.span(node), **parts)
+
+    def unsupported(self, node: ast.AST) -> QuadrantsCompilationError:
+        what, cure = _UNSUPPORTED.get(type(node), (f"'{type(node).__name__}'", "compute it in Python and pass it in"))
+        return self.fail("QL0201", node, what=what, cure=cure)
+
+    # --- names ------------------------------------------------------------------------------------------------
+
+    def name(self, node: ast.Name) -> Value:
+        """What a name stands for; reading a scalar argument loads it."""
+        frame = self.frame
+        value = frame.env.get(node.id)
+        if value is None:
+            value = frame.globals.get(node.id)
+            if value is None:
+                value = self._outer(node)
+        if isinstance(value, ArgRef):
+            self.at(node)
+            return Num(self.b.add(N.ArgLoad(self.b.fresh(), value.type, value.name, name=value.name)), value.type)
+        return value
+
+    def _outer(self, node: ast.Name) -> Value:
+        frame = self.frame
+        if node.id in frame.ended:
+            raise self.fail("QL0302", node, name=node.id, where=frame.ended[node.id])
+        try:
+            value = frame.source.lookup(node.id)
+        except KeyError:
+            known = [*frame.env, *frame.source.names()]
+            raise self.fail("QL0301", node, name=node.id, hint=suggestion(node.id, known)) from None
+        frame.globals[node.id] = wrapped = self.wrap(value, node.id, node)
+        return wrapped
+
+    def wrap(self, value: Any, text: str, node: ast.AST | None = None) -> Value:
+        """A Python object as a value of the front end."""
+        if isinstance(value, (bool, int, float)):
+            return Lit(value, node)
+        if isinstance(value, np.generic):
+            return Lit(value.item(), node)
+        if getattr(value, "__qd_field__", False) is True:
+            return Mem(self.field(value, text), text)
+        return Obj(value, text)
+
+    def field(self, obj: Any, text: str) -> N.Buffer:
+        """The buffer of a field, and with it that of its gradient."""
+        known = self.by_field.get(id(obj))
+        if known is not None:
+            return known
+        name, n = text, 1
+        while name in self.buffers:
+            n += 1
+            name = f"{text}.{n}"
+        shape = tuple(obj.shape)
+        buffer = N.Buffer(name, "field", obj.dtype, len(shape), shape)
+        self.by_field[id(obj)] = self.buffers[name] = buffer
+        self.bindings[name] = obj
+        if obj.grad is not None:
+            buffer.grad = self.field(obj.grad, f"{name}.grad").name
+        return buffer
+
+    # --- scopes -----------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def scope(self, node: ast.stmt, what: str) -> Iterator[None]:
+        """Names first assigned inside end with the block; changes to older ones stay."""
+        before = self.frame.env
+        self.frame.env = dict(before)
+        yield
+        inner, self.frame.env = self.frame.env, {n: self.frame.env[n] for n in before}
+        self.end(inner, before, node, what)
+
+    def end(self, inner: Env, before: Env, node: ast.stmt, what: str) -> None:
+        where = f"the {what} in line {node.lineno + self.frame.source.offset}"
+        for n in inner:
+            if n not in before:
+                self.frame.ended[n] = where
+
+    # --- numbers ----------------------------------------------------------------------------------------------
+
+    def number(self, value: Value, node: ast.expr) -> Num | Lit:
+        """``value`` if it is a number, else the error that says what it is."""
+        if isinstance(value, (Num, Lit)):
+            return value
+        if isinstance(value, Temp):
+            raise self.fail("QL0705", node, name=value.name)
+        if isinstance(value, Mem):
+            axes = value.buffer.ndim
+            index = ", ".join("ijkl"[:axes]) if axes else "None"
+            raise self.fail("QL0401", node, text=value.text, what=describe(value), index=index)
+        if isinstance(value, Obj) and value.value is None and value.text:
+            raise self.fail("QL0409", node, name=value.text)
+        raise self.fail("QL0406", node, what=describe(value))
+
+    def type_of(self, value: Num | Lit) -> DType:
+        """Dtype of the number; a literal's is default_ip, default_fp or u1."""
+        if isinstance(value, Num):
+            return value.type
+        kind = type(value.value)
+        return u1 if kind is bool else self.options.default_fp if kind is float else self.options.default_ip
+
+    def to(self, value: Num | Lit, dtype: DType) -> int:
+        """Id of the number as ``dtype``."""
+        if isinstance(value, Num):
+            return value.id if value.type is dtype else self.b.op("cast", value.id, type=dtype)
+        natural = self.type_of(value)
+        number = self.fit(value, natural)
+        if natural is not dtype:
+            number = convert(number, dtype)
+        span = self.b.span
+        if value.node is not None:
+            self.at(value.node)
+        result = self.b.add(N.Const(self.b.fresh(), dtype, number))
+        self.b.span = span
+        return result
+
+    def fit(self, lit: Lit, dtype: DType, why: str = "a literal has the dtype default_ip") -> Any:
+        """The literal's value in its dtype; an error if it is an integer out of range."""
+        value = lit.value
+        if dtype.is_int and not low_high(dtype)[0] <= value <= low_high(dtype)[1]:
+            bigger = i64 if value <= low_high(i64)[1] else u64
+            raise self.fail(
+                "QL0402", lit.node or self.frame.source.node, value=value, dtype=dtype, why=why, bigger=bigger,
+                option=f"default_ip=qd.{bigger}",
+            )  # fmt: skip
+        return convert(value, dtype) if dtype.is_float else value
+
+    def num(self, value: Num | Lit, dtype: DType | None = None) -> Num:
+        """The number as a value of the running kernel, of ``dtype`` if that is given."""
+        dtype = dtype or self.type_of(value)
+        if isinstance(value, Num) and value.type is dtype:
+            return value
+        return Num(self.to(value, dtype), dtype)
+
+    def const(self, value: Any, dtype: DType) -> int:
+        return self.b.add(N.Const(self.b.fresh(), dtype, convert(value, dtype)))
+
+    def python(self, value: Value) -> Any:
+        """The Python object that a compile-time value stands for; TypeError if it is none."""
+        if isinstance(value, (Lit, Obj)):
+            return value.value
+        if isinstance(value, tuple):
+            return tuple(self.python(v) for v in value)
+        if isinstance(value, Mem) and value.buffer.name in self.bindings:
+            return self.bindings[value.buffer.name]
+        if isinstance(value, Range):
+            ends = [value.begin, value.end] if value.step is None else [value.begin, value.end, value.step]
+            return range(*map(self.python, ends))
+        if isinstance(value, NdRange):
+            return tuple(product(*(range(self.python(b), self.python(e)) for b, e in value.axes)))
+        raise TypeError(describe(value))
+
+    def extent(self, buffer: N.Buffer, axis: int) -> Num | Lit:
+        """The size of the buffer along the axis."""
+        if buffer.shape is not None:
+            return Lit(buffer.shape[axis])
+        return Num(self.b.add(N.ShapeOf(self.b.fresh(), i32, buffer.name, axis)), i32)
+
+
+def suggestion(name: str, known: Sequence[str]) -> str:
+    """`` — did you mean 'x'?`` if some known name is close."""
+    close = difflib.get_close_matches(name, [k for k in known if not k.startswith("_")], 1, 0.7)
+    return f"; did you mean '{close[0]}'?" if close else ""
+
+
+def describe(value: Value) -> str:
+    """What a value is, in words."""
+    if isinstance(value, Mem):
+        kind = "an ndarray" if value.buffer.kind == "ndarray" else "a field"
+        return f"{kind} with {value.buffer.ndim} axes" if value.buffer.ndim != 1 else f"{kind} with 1 axis"
+    if isinstance(value, (Num, ArgRef)):
+        return f"a number of dtype {value.type}"
+    if isinstance(value, Lit):
+        return f"the number {value.value}"
+    if isinstance(value, (tuple, Shape)):
+        return "a tuple"
+    if isinstance(value, Obj):
+        if value.value is None or isinstance(value.value, str):
+            return f"{value.value!r}"
+        return f"'{value.text}' ({type(value.value).__name__})" if value.text else f"a {type(value.value).__name__}"
+    return {"Range": "a range", "NdRange": "an ndrange", "Temp": "a shared local"}[type(value).__name__]
+
+
+def dtype_of(value: Value, options: CompileOptions) -> DType | None:
+    """The dtype that a compile-time object names: a dtype, or Python's int, float and bool."""
+    if not isinstance(value, Obj):
+        return None
+    if isinstance(value.value, DType):
+        return value.value
+    if value.value is int:
+        return options.default_ip
+    if value.value is float:
+        return options.default_fp
+    return u1 if value.value is bool else None
+
+
+def low_high(dtype: DType) -> tuple[int, int]:
+    low = -(1 << (dtype.bits - 1)) if dtype.kind == "i" else 0
+    return low, low + (1 << dtype.bits) - 1
+
+
+def convert(value: Any, dtype: DType) -> Any:
+    """A Python number as the dtype has it, by the rules of a cast: rounded, saturated, wrapped or tested."""
+    if dtype.is_float:
+        if dtype is f64:
+            return float(value)
+        with np.errstate(all="ignore"):
+            return dtype.numpy(value).item()
+    if dtype is u1:
+        return bool(value)
+    low, high = low_high(dtype)
+    if isinstance(value, float):
+        return 0 if value != value else int(min(max(value, low), high))
+    return (int(value) - low) % (1 << dtype.bits) + low
+
+
+_UNSUPPORTED: dict[type, tuple[str, str]] = {
+    ast.Try: ("try", "test for the case that goes wrong, or use assert under debug=True"),
+    ast.Raise: ("raise", "use assert, or write a flag that Python reads"),
+    ast.With: ("with", "do it in Python, around the call of the kernel"),
+    ast.AsyncFor: ("async for", "use an ordinary for"),
+    ast.FunctionDef: ("a function in a kernel", "define it outside with @qd.func"),
+    ast.AsyncFunctionDef: ("a function in a kernel", "define it outside with @qd.func"),
+    ast.ClassDef: ("a class in a kernel", "define it outside"),
+    ast.Lambda: ("a lambda", "define a @qd.func"),
+    ast.Delete: ("del", "leave it out: a name ends with its block"),
+    ast.Global: ("global", "write to a field; captured constants cannot change"),
+    ast.Nonlocal: ("nonlocal", "write to a field; captured constants cannot change"),
+    ast.Import: ("import", "import outside of the kernel"),
+    ast.ImportFrom: ("import", "import outside of the kernel"),
+    ast.ListComp: ("a list comprehension", "write a loop over a field or local scalars"),
+    ast.SetComp: ("a set comprehension", "write a loop over a field"),
+    ast.DictComp: ("a dict comprehension", "write a loop over a field"),
+    ast.GeneratorExp: ("a generator", "write a loop that accumulates"),
+    ast.Yield: ("yield", "write the values to a field"),
+    ast.YieldFrom: ("yield from", "write the values to a field"),
+    ast.Await: ("await", "call it from Python"),
+    ast.NamedExpr: ("':=' inside an expression", "assign in a line of its own"),
+    ast.Dict: ("a dict", "use fields or scalar variables"),
+    ast.Set: ("a set", "use fields or scalar variables"),
+    ast.List: ("a list", "use a field or scalar variables"),
+    ast.Starred: ("'*'", "write the values out"),
+    ast.Slice: ("a slice", "loop over the elements"),
+    ast.Match: ("match", "use if and elif"),
+}

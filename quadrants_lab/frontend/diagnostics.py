@@ -1,0 +1,162 @@
+"""Every error and warning of the front end: one row a code, which never changes its meaning.
+
+``message`` says what is wrong, ``why`` stands under the caret, ``help`` is the cure. All three are formats.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+from quadrants_lab.errors import (
+    Label,
+    QuadrantsCompilationError,
+    QuadrantsIndexError,
+    QuadrantsNameError,
+    QuadrantsSyntaxError,
+    QuadrantsTypeError,
+    QuadrantsWarning,
+    render,
+)
+from quadrants_lab.ir.source import Span
+
+_S, _N, _T, _I = QuadrantsSyntaxError, QuadrantsNameError, QuadrantsTypeError, QuadrantsIndexError
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    error: type[QuadrantsCompilationError]
+    message: str
+    why: str
+    help: str
+
+
+TABLE: dict[str, Row] = {
+    # --- source and signature
+    "QL0101": Row(_S, "a lambda cannot be a kernel or a func", "", "give it a name with def"),
+    "QL0102": Row(_S, "the source of '{name}' cannot be found ({file})", "",
+                  "define it in a file or a notebook cell, or register the text with linecache before exec"),
+    "QL0103": Row(_S, "'{name}' has a parameter that a kernel cannot have", "{what}",
+                  "name every parameter: the number of arguments is part of a kernel"),
+    "QL0104": Row(_T, "'{name}' takes {want} arguments, {got} were described", "", ""),
+    # --- syntax
+    "QL0201": Row(_S, "{what} is not part of the kernel language", "not supported in a kernel", "{cure}"),
+    "QL0202": Row(_S, "'else' of a loop is not part of the kernel language", "not supported in a kernel",
+                  "set a flag in the loop and test it after the loop"),
+    "QL0203": Row(_S, "cannot break out of a parallel loop", "this leaves the outermost loop, whose iterations run "
+                  "at the same time", "use qd.loop_config(serialize=True) before the loop, or test a flag in its body"),
+    "QL0204": Row(_S, "'{what}' of a static loop stands under a condition that is only known at run time",
+                  "the loop was unrolled at compile time", "make the condition qd.static(...) or the loop an "
+                  "ordinary one"),
+    "QL0205": Row(_S, "'{op}' compares Python objects, which a running kernel has not", "not supported here", "{cure}"),
+    "QL0206": Row(_S, "a format specification cannot be used in a kernel", "'{spec}' has no meaning here",
+                  "print the value as it is, or print from Python"),
+    "QL0207": Row(_S, "a format string can only be printed", "not a value of a kernel",
+                  "use it directly in print(...) or as the message of an assert"),
+    "QL0208": Row(_S, "the condition of a while loop changes the local '{name}'", "an atomic on a local stands here",
+                  "write `while True:` and `if not ...: break`"),
+    # --- names
+    "QL0301": Row(_N, "name '{name}' is not defined", "neither a local, nor a global, nor captured{hint}",
+                  "assign it before this line, or define it before the kernel is compiled"),
+    "QL0302": Row(_N, "name '{name}' is not defined here", "it was first assigned inside {where} and ended with it",
+                  "assign '{name}' before {where} begins"),
+    "QL0303": Row(_S, "'{name}' is {what} and cannot be assigned", "assigned here", "copy it into a new variable"),
+    "QL0304": Row(_S, "loop variable '{name}' is already a variable outside of the loop", "this would hide it",
+                  "use another name"),
+    "QL0305": Row(_S, "'{name}' comes from outside of the kernel and cannot be changed in it",
+                  "it was read when the kernel was compiled",
+                  "copy it into a local, or keep it in a 0-d field: x[None] += ..."),
+    "QL0306": Row(_N, "'{text}' has no attribute '{name}'", "asked for here{hint}", "{cure}"),
+    # --- types
+    "QL0401": Row(_T, "'{text}' is {what}, not a number", "used as a number here", "read an element: {text}[{index}]"),
+    "QL0402": Row(_T, "the integer {value} does not fit {dtype}", "{why}",
+                  "write qd.{bigger}({value}), or set {option} in qd.init()"),
+    "QL0403": Row(_T, "'{op}' takes real numbers, this is {dtype}", "an integer here",
+                  "cast it: qd.cast({text}, qd.f32)"),
+    "QL0404": Row(_T, "'{op}' takes integers, this is {dtype}", "a real number here",
+                  "cast it: qd.cast({text}, qd.i32), or look at its bits: qd.bit_cast({text}, qd.{same})"),
+    "QL0405": Row(_T, "a condition must be an integer or a truth value, this is {dtype}", "used as a condition here",
+                  "compare it: {text} != 0"),
+    "QL0406": Row(_T, "{what} is not a value of a kernel", "used as a value here",
+                  "a kernel computes with numbers and elements of fields and arrays"),
+    "QL0407": Row(_T, "bit_cast needs equal widths: {source} has {a} bits, {target} has {b}", "cast here",
+                  "cast first: qd.cast(x, ...)"),
+    "QL0408": Row(_T, "an integer to the power of a negative integer is no integer", "the base is {dtype}",
+                  "make the base real: qd.cast({text}, qd.f32)"),
+    "QL0409": Row(_T, "'{name}' returns nothing", "used as a value here", "let it end in return ..."),
+    "QL0410": Row(_T, "{what} is not a dtype", "a dtype is expected here", "use qd.f32, qd.i32, ..., int or float"),
+    "QL0411": Row(_T, "there is no atomic '{op}' on {dtype}", "", "{cure}"),
+    "QL0412": Row(_T, "{got} values cannot be unpacked into {want} names", "", ""),
+    "QL0413": Row(_T, "only scalars can be kept in a variable, this is {what}", "kept in '{name}' here",
+                  "use it directly, or bind it at compile time: {name} = qd.static(...)"),
+    "QL0414": Row(_T, "there is no random number of dtype {dtype}", "", "use float, int, qd.f32, qd.f64 or an integer"),
+    # --- indices
+    "QL0501": Row(_I, "'{text}' has {ndim} {axes}, indexed with {got}", "", "{cure}"),
+    "QL0502": Row(_T, "an index must be an integer, this is {dtype}", "index {k} of '{text}'",
+                  "cast it: qd.cast(..., qd.i32)"),
+    "QL0503": Row(_I, "a negative index does not count from the end in a kernel", "index {k} of '{text}'",
+                  "write {text}.shape[{k}] - {back}"),
+    "QL0504": Row(_S, "a field or array cannot be sliced in a kernel", "a slice here", "loop over the elements"),
+    "QL0505": Row(_T, "{what} cannot be indexed", "indexed here", "fields, ndarrays, shapes and constants can"),
+    "QL0506": Row(_I, "index {index} does not exist: there are {count} entries", "", ""),
+    "QL0507": Row(_T, "'{text}' has no gradient", "asked for here", "create it with needs_grad=True"),
+    "QL0508": Row(_T, "this index must be known at compile time", "computed at run time", "unroll the loop around it: "
+                  "qd.static(range(...))"),
+    # --- calls
+    "QL0601": Row(_T, "'{text}' is a Python function and cannot run inside a kernel", "called with values that exist "
+                  "only at run time", "{cure}"),
+    "QL0602": Row(_T, "{text}: {what}", "in this call", "its parameters are ({params})"),
+    "QL0603": Row(_S, "'{name}' calls itself", "a func is inlined where it is called, so it cannot recurse",
+                  "write a loop"),
+    "QL0604": Row(_T, "'{text}' cannot be called", "{what}", ""),
+    "QL0605": Row(_S, "qd.{name} cannot be used inside a kernel", "called here", "call it from Python"),
+    "QL0606": Row(_S, "qd.static needs a value that is known at compile time", "'{text}' is computed at run time",
+                  "drop qd.static: an ordinary if or for runs it at launch"),
+    "QL0607": Row(_T, "the target of {op} is neither an element nor a local", "", "name an element: {op}(x[i], ...)"),
+    "QL0608": Row(_S, "arguments cannot be unpacked with * or ** in a kernel", "", "write them out"),
+    "QL0609": Row(_T, "static assertion failed{message}", "", ""),
+    "QL0610": Row(_S, "this argument of {op} must be known at compile time", "computed at run time", ""),
+    # --- loops
+    "QL0701": Row(_T, "cannot loop over {what}", "looped over here",
+                  "loop over range(...), qd.ndrange(...), a field, an ndarray, or qd.static(...)"),
+    "QL0702": Row(_I, "'{text}' has {want} {axes}, the loop has {got} {variables}", "",
+                  "name one variable an axis"),
+    "QL0703": Row(_S, "range needs 1 to 3 arguments and a step that is not 0", "", ""),
+    "QL0704": Row(_S, "'{name}' is shared by all iterations of a parallel loop and is assigned in it",
+                  "iterations run at the same time, so no value would be the last one",
+                  "accumulate with += or -=, or qd.atomic_max({name}, ...); or use qd.loop_config(serialize=True); or "
+                  "assign it inside the loop only"),
+    "QL0705": Row(_S, "'{name}' is accumulated by this parallel loop and read in it",
+                  "other iterations are adding to it at the same time", "read it after the loop, or serialize the "
+                  "loop with qd.loop_config(serialize=True)"),
+    # --- returns
+    "QL0801": Row(_S, "a kernel that returns a value says so in its signature", "returned here",
+                  "def {name}(...) -> qd.f32:"),
+    "QL0802": Row(_S, "a kernel returns at the end of its body only", "this return stands inside {where}",
+                  "set a variable here and return it in the last line"),
+    "QL0803": Row(_S, "'{name}' has a return type but does not return a value", "", "end it in return ..."),
+    "QL0804": Row(_T, "{got} values are returned where the signature has {want}", "", ""),
+    "QL0805": Row(_S, "a func cannot return from here", "{why}",
+                  "set a variable and return it at the end of the func"),
+    # --- warnings
+    "QL0901": Row(_T, "{source} is assigned to '{name}', which is {target}: the value is {loss}", "assigned here",
+                  "its first assignment fixed the dtype of '{name}'; write qd.cast(...) if this is meant"),
+    "QL0902": Row(_T, "a loop bound of dtype {dtype} is cast to i32", "this bound", "qd.cast(..., qd.i32) says so"),
+    "QL0903": Row(_T, "{source} is stored in '{name}', which holds {target}: the value is {loss}", "stored here",
+                  "write qd.cast(...) if this is meant"),
+}  # fmt: skip
+
+
+def error(code: str, span: Span | None, **parts: object) -> QuadrantsCompilationError:
+    """The error of that code at ``span``, with the formats of its row filled."""
+    row = TABLE[code]
+    label = Label(span, row.why.format(**parts))
+    return row.error(row.message.format(**parts), code=code, labels=(label,), help=row.help.format(**parts))
+
+
+def warn(code: str, span: Span, **parts: object) -> None:
+    """Issues the warning of that code, located at ``span``."""
+    row = TABLE[code]
+    label = Label(span, row.why.format(**parts))
+    text = render(code, row.message.format(**parts), (label,), row.help.format(**parts), kind="warning")
+    warnings.warn_explicit(text, QuadrantsWarning, span.file, span.line)

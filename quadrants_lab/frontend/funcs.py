@@ -1,0 +1,194 @@
+"""Funcs are inlined where they are called; what they return, and where they may."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import Any
+
+from quadrants_lab.frontend.arith import truth
+from quadrants_lab.frontend.assign import is_static_call
+from quadrants_lab.frontend.branch import branch
+from quadrants_lab.frontend.context import Context, Frame, describe, dtype_of
+from quadrants_lab.frontend.diagnostics import error
+from quadrants_lab.frontend.scan import always_returns, returns
+from quadrants_lab.frontend.source import FunctionSource
+from quadrants_lab.frontend.values import Lit, Num, Obj, Value, name_of
+from quadrants_lab.ir.types import DType
+
+Number = Num | Lit
+
+
+def parameters(source: FunctionSource) -> list[ast.arg]:
+    """The parameters of a kernel or func, all of them named."""
+    a = source.node.args
+    for extra in (a.vararg, a.kwarg):
+        if extra is not None:
+            raise error("QL0103", source.span(extra), name=source.name, what="any number of values")
+    return [*a.posonlyargs, *a.args, *a.kwonlyargs]
+
+
+def returned_dtypes(cx: Context) -> tuple[DType, ...] | None:
+    """The dtypes of the function's ``->``; None if it has none. A tuple stands for several values."""
+    node = cx.frame.source.node.returns
+    if node is None or (isinstance(node, ast.Constant) and node.value is None):
+        return None
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        node = _reparsed(node, node.value)
+    parts = node.elts if isinstance(node, ast.Tuple) else [node]
+    return tuple(_annotation(cx, p) for p in parts)
+
+
+def _annotation(cx: Context, node: ast.expr) -> DType:
+    dtype = dtype_of(cx.expr(node), cx.options) if isinstance(node, (ast.Name, ast.Attribute)) else None
+    if dtype is None:
+        raise cx.fail("QL0410", node, what=f"'{name_of(node)}'")
+    return dtype
+
+
+def _reparsed(node: ast.Constant, text: str) -> ast.expr:
+    """An annotation that was written as a string, at the place of the string."""
+    tree = ast.parse(text, mode="eval").body
+    for n in ast.walk(tree):
+        ast.copy_location(n, node)
+    return tree
+
+
+def inline(cx: Context, node: ast.Call, func: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
+    """The body of the func in the place of its call; numbers are passed by value, everything else as it is."""
+    source: FunctionSource = func.source
+    if source in cx.inlining:
+        raise cx.fail("QL0603", node, name=source.name)
+    env = _bind(cx, node, source, args, keywords)
+    outer, top, static, serialize = cx.frame, cx.top, cx.static, cx.serialize
+    cx.frame = Frame(source, env, call=cx.span(node))
+    cx.top, cx.static, cx.serialize = False, 0, False
+    cx.inlining.append(source)
+    cx.frame.returns = returned_dtypes(cx)
+    values = _run(cx, source.node.body) or ()
+    values = _as_declared(cx, values)
+    cx.inlining.pop()
+    cx.frame, cx.top, cx.static, cx.serialize = outer, top, static, serialize
+    if len(values) == 1:
+        return values[0]
+    return tuple(values) if values else Obj(None, source.name)
+
+
+def _bind(
+    cx: Context, node: ast.Call, source: FunctionSource, args: list[Value], keywords: dict[str, Value]
+) -> dict[str, Value]:
+    params = parameters(source)
+    names = [p.arg for p in params]
+    given = dict(zip(names, args, strict=False))
+    unknown = next((k for k in keywords if k not in names or k in given), None)
+    if len(args) > len(names) or unknown is not None:
+        what = f"takes {len(names)} arguments, {len(args)} given"
+        if unknown is not None:
+            what = f"there is no parameter '{unknown}' left"
+        raise cx.fail("QL0602", node, text=source.name, what=what, params=", ".join(names))
+    given.update(keywords)
+    defaults = source.fn.__defaults__ or ()
+    optional = dict(zip(names[len(names) - len(defaults) :], defaults, strict=False))
+    optional.update(source.fn.__kwdefaults__ or {})
+    env: dict[str, Value] = {}
+    for p in params:
+        if p.arg in given:
+            value = given[p.arg]
+        elif p.arg in optional:
+            value = cx.wrap(optional[p.arg], p.arg)
+        else:
+            raise cx.fail("QL0602", node, text=source.name, what=f"'{p.arg}' is missing", params=", ".join(names))
+        env[p.arg] = _passed(cx, node, source, p, value)
+    return env
+
+
+def _passed(cx: Context, node: ast.Call, source: FunctionSource, param: ast.arg, value: Value) -> Value:
+    """An argument as the func sees it: cast to its annotation, by value unless it is a template."""
+    note = param.annotation
+    if note is not None and name_of(note.func if isinstance(note, ast.Call) else note).endswith("template"):
+        if isinstance(value, (Num, Lit)):
+            fixed = "a template argument"
+            return Lit(value.value, node, fixed) if isinstance(value, Lit) else Num(value.id, value.type, fixed)
+        return value
+    dtype = None
+    if isinstance(note, (ast.Name, ast.Attribute)):
+        outer, cx.frame = cx.frame, Frame(source)
+        dtype = dtype_of(cx.expr(note), cx.options)
+        cx.frame = outer
+    if dtype is None and not isinstance(value, (Num, Lit)):
+        return value
+    cx.at(node)
+    number = cx.num(cx.number(value, node), dtype)
+    return Num(number.id, number.type)
+
+
+# --- return -----------------------------------------------------------------------------------------------------
+
+
+def return_values(cx: Context, node: ast.Return) -> tuple[Number, ...]:
+    """What a return statement returns; a tuple is several values."""
+    if node.value is None or (isinstance(node.value, ast.Constant) and node.value.value is None):
+        return ()
+    value = cx.expr(node.value)
+    if isinstance(value, tuple):
+        parts = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value] * len(value)
+        return tuple(cx.number(v, n) for v, n in zip(value, parts, strict=True))
+    if isinstance(value, Obj):
+        raise cx.fail("QL0406", node.value, what=describe(value))
+    return (cx.number(value, node.value),)
+
+
+def _as_declared(cx: Context, values: tuple[Number, ...]) -> tuple[Number, ...]:
+    """Returned values cast to the dtypes of the signature, where it has some."""
+    want = cx.frame.returns
+    if want is None:
+        return values
+    node = cx.frame.source.node
+    if len(want) != len(values):
+        if not values:
+            raise cx.fail("QL0803", node.returns, name=cx.frame.source.name)
+        raise cx.fail("QL0804", node.returns, got=len(values), want=len(want))
+    return tuple(cx.num(v, t) for v, t in zip(values, want, strict=True))
+
+
+def _run(cx: Context, body: Sequence[ast.stmt]) -> tuple[Number, ...] | None:
+    """Lowers the body of a func; what it returns, None where it runs off its end."""
+    for k, s in enumerate(body):
+        if isinstance(s, ast.Return):
+            return return_values(cx, s)
+        found = returns([s])
+        if found is None:
+            cx.stmts([s])
+        elif isinstance(s, ast.If):
+            values = _if(cx, s, body[k + 1 :], found)
+            if values is not None:
+                return values
+        else:
+            raise cx.fail("QL0805", found, why="this return stands inside a loop")
+    return None
+
+
+def _if(cx: Context, s: ast.If, rest: Sequence[ast.stmt], found: ast.Return) -> tuple[Number, ...] | None:
+    """An if with a return in it: what follows goes into the arm that goes on."""
+    static = is_static_call(cx, s.test)
+    test = cx.expr(s.test)
+    if static:
+        with cx.scope(s, "if"):
+            return _run(cx, s.body if cx.python(test) else s.orelse)
+    then, orelse = always_returns(s.body), always_returns(s.orelse)
+    if not then and not orelse:
+        raise cx.fail("QL0805", found, why="neither arm of an `if` around this return always returns")
+    cond = truth(cx, cx.number(test, s.test), s.test)
+    count: list[int] = []
+
+    def arm(body: Sequence[ast.stmt]) -> tuple[Number, ...]:
+        values = _run(cx, body) or ()
+        count.append(len(values))
+        if count[0] != len(values):
+            raise cx.fail("QL0805", found, why=f"one way returns {count[0]} values, another {len(values)}")
+        return values
+
+    return branch(
+        cx, cond, lambda: arm(s.body if then else [*s.body, *rest]),
+        lambda: arm(s.orelse if orelse else [*s.orelse, *rest]), s, merge=False,
+    )  # fmt: skip

@@ -1,0 +1,411 @@
+"""Loops: parallel tasks at the statement level of the kernel, serial and unrolled loops everywhere else."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from quadrants_lab.frontend.arith import truth
+from quadrants_lab.frontend.assign import is_static_call
+from quadrants_lab.frontend.branch import leave
+from quadrants_lab.frontend.context import Context, Env, Loop, describe
+from quadrants_lab.frontend.expr import entries
+from quadrants_lab.frontend.scan import assigned, breaks
+from quadrants_lab.frontend.values import Lit, Mem, NdRange, Num, Obj, Range, Temp, Value, name_of
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.types import i32, i64, u64
+
+_INDEX = "a loop variable"
+
+
+@dataclass(slots=True)
+class Space:
+    """What a loop runs over: a box, the half-open ranges of its axes. Of one axis with a ``step``: every step-th."""
+
+    kind: str  # of the task that it would be
+    axes: tuple[tuple[Num | Lit, Num | Lit], ...]
+    step: Num | Lit | None = None
+
+
+def _for(cx: Context, node: ast.For) -> None:
+    if node.orelse:
+        raise cx.fail("QL0202", node.orelse[0])
+    serialize, cx.serialize = cx.serialize, False
+    if is_static_call(cx, node.iter):
+        _unroll(cx, node, cx.expr(node.iter))
+        return
+    with cx.b.block() as bounds:
+        space = _space(cx, node)
+        names = _targets(cx, node, space)
+    if cx.top and not serialize:
+        _task(cx, node, space, names, bounds)
+    else:
+        cx.b.stmts += bounds
+        _serial(cx, node, space, names)
+
+
+# --- what is looped over ----------------------------------------------------------------------------------------
+
+
+def _space(cx: Context, node: ast.For) -> Space:
+    value = cx.expr(node.iter)
+    if isinstance(value, Mem):
+        cx.at(node.iter)
+        axes = tuple((Lit(0, node.iter), cx.extent(value.buffer, k)) for k in range(value.buffer.ndim))
+        return Space("struct_for", axes)
+    if isinstance(value, NdRange):
+        return Space("range_for", tuple((_bound(cx, b, node), _bound(cx, e, node)) for b, e in value.axes))
+    if isinstance(value, Range):
+        step = None if value.step is None else _bound(cx, value.step, node)
+        return Space("range_for", ((_bound(cx, value.begin, node), _bound(cx, value.end, node)),), step)
+    raise cx.fail("QL0701", node.iter, what=describe(value))
+
+
+def _bound(cx: Context, value: Value, node: ast.For) -> Num | Lit:
+    """A bound as i32; what may not fit is cast with a warning."""
+    number = cx.number(value, node.iter)
+    t = cx.type_of(number)
+    if t.is_float or (isinstance(number, Num) and t in (i64, u64)):
+        cx.warn("QL0902", node.iter, dtype=t)
+    if isinstance(number, Lit):
+        return Lit(int(number.value), number.node)
+    cx.at(node.iter)
+    return cx.num(number, i32)
+
+
+def _targets(cx: Context, node: ast.For, space: Space) -> list[ast.Name]:
+    """The loop variables, one an axis; none hides a variable that is in use."""
+    nodes = node.target.elts if isinstance(node.target, ast.Tuple) else [node.target]
+    names = [n for n in nodes if isinstance(n, ast.Name)]
+    want = len(space.axes)
+    if len(names) != len(nodes):
+        raise cx.fail("QL0201", node.target, what="a loop variable that is no plain name", cure="use a name")
+    if len(names) != want:
+        raise cx.fail(
+            "QL0702", node.target, text=ast.unparse(node.iter), want=want, axes="axis" if want == 1 else "axes",
+            got=len(names), variables="variable" if len(names) == 1 else "variables",
+        )  # fmt: skip
+    for n in names:
+        if n.id in cx.frame.env and n.id != "_":
+            raise cx.fail("QL0304", n, name=n.id)
+    return names
+
+
+def _stepped(cx: Context, space: Space, begin: int, index: int, name: str, node: ast.For) -> Num:
+    """``begin + index * step``."""
+    assert space.step is not None
+    cx.at(node.target)
+    return Num(cx.b.op("add", begin, cx.b.op("mul", index, cx.to(space.step, i32)), name=name), i32, _INDEX)
+
+
+def _trips(cx: Context, space: Space, node: ast.For) -> int:
+    """ceil((end - begin) / step) for either sign of the step, as -((begin - end) // step)."""
+    (begin, end), step = space.axes[0], space.step
+    assert step is not None
+    cx.at(node.iter)
+    distance = cx.b.op("sub", cx.to(begin, i32), cx.to(end, i32))
+    return cx.b.op("neg", cx.b.op("floordiv", distance, cx.to(step, i32)))
+
+
+# --- parallel tasks ---------------------------------------------------------------------------------------------
+
+
+def _task(cx: Context, node: ast.For, space: Space, names: list[ast.Name], bounds: list[N.Stmt]) -> None:
+    """An Offload. Locals of the kernel that it assigns become launch temporaries, which it may only accumulate into."""
+    if space.step is not None:  # begin and step are needed in the body, which does not see the values of bounds
+        cx.b.stmts += bounds
+        bounds = []
+    before = cx.frame.env
+    env = dict(before)
+    shared = _share(cx, node, env)
+    outer, cx.b.stmts = cx.b.stmts, bounds
+    if space.step is not None:
+        ids = [cx.const(0, i32), _trips(cx, space, node)]
+    else:
+        ids = [cx.to(b, i32) for b, _ in space.axes] + [cx.to(e, i32) for _, e in space.axes]
+    cx.at(node.iter)
+    cx.b.yield_(*ids)
+    cx.b.stmts = outer
+    indices = tuple(cx.b.param(i32, "" if space.step is not None else n.id) for n in names)
+    cx.top, loop = False, cx.frame.loop
+    cx.frame.env, cx.frame.loop = env, Loop("task", ())
+    with cx.b.block() as body:
+        for p, n in zip(indices, names, strict=True):
+            env[n.id] = Num(p.id, i32, _INDEX)
+        if space.step is not None:
+            begin = cx.to(space.axes[0][0], i32)
+            env[names[0].id] = _stepped(cx, space, begin, indices[0].id, names[0].id, node)
+        cx.stmts(node.body)
+        cx.at(node)
+        if not cx.exited:
+            cx.b.yield_()
+    cx.exited, cx.top, cx.frame.loop = False, True, loop
+    cx.end(cx.frame.env, before, node, "loop")
+    cx.frame.env = before
+    cx.at(node)
+    cx.b.add(N.Offload(cx.b.fresh(), space.kind, tuple(bounds), indices, tuple(body)))
+    for temp in shared:
+        cx.at(node)
+        load = N.Load(cx.b.fresh(), temp.buffer.dtype, temp.buffer.name, (), name=temp.name)
+        cx.frame.env[temp.name] = Num(cx.b.add(load), load.type)
+
+
+def _share(cx: Context, node: ast.For, env: Env) -> list[Temp]:
+    """Puts the locals that the body assigns into temporaries, with the values that they have now."""
+    shared: list[Temp] = []
+    for name in assigned(cx.frame.source, node, node.body):
+        value = env.get(name)
+        if not isinstance(value, Num) or value.fixed:
+            continue
+        buffer = _temporary(cx, name, value)
+        cx.at(node)
+        cx.b.store(buffer, (), value.id)
+        env[name] = temp = Temp(buffer, name)
+        shared.append(temp)
+    return shared
+
+
+def _temporary(cx: Context, name: str, value: Num) -> N.Buffer:
+    """A launch temporary for a local, with its adjoint if it can have one."""
+    n = 0
+    while f"{name}.tmp{n}" in cx.buffers:
+        n += 1
+    buffer = N.Buffer(f"{name}.tmp{n}", "temp", value.type, 0, ())
+    cx.buffers[buffer.name] = buffer
+    if value.type.is_float:
+        buffer.grad = f"{buffer.name}.grad"
+        cx.buffers[buffer.grad] = N.Buffer(buffer.grad, "temp", value.type, 0, ())
+    return buffer
+
+
+# --- serial loops -----------------------------------------------------------------------------------------------
+
+
+def _serial(cx: Context, node: ast.For, space: Space, names: list[ast.Name]) -> None:
+    top, cx.top = cx.top, False
+    if space.step is not None:
+        _strided(cx, node, space, names[0])
+    elif len(names) > 1 and breaks(node.body):
+        _flat(cx, node, space, names)
+    else:
+        _nest(cx, node, space, names, 0)
+    cx.top = top
+
+
+def _nest(cx: Context, node: ast.For, space: Space, names: list[ast.Name], axis: int) -> None:
+    """One For an axis, the last innermost."""
+    begin, end = space.axes[axis]
+    cx.at(node.iter)
+
+    def body(index: N.Param) -> None:
+        cx.frame.env[names[axis].id] = Num(index.id, i32, _INDEX)
+        if axis + 1 < len(names):
+            _nest(cx, node, space, names, axis + 1)
+        else:
+            cx.stmts(node.body)
+
+    _counted(cx, node, cx.to(begin, i32), cx.to(end, i32), names[axis].id, body)
+
+
+def _strided(cx: Context, node: ast.For, space: Space, name: ast.Name) -> None:
+    """A range with a step: downwards by one is a reversed loop, any other counts its trips."""
+    (begin, end), step = space.axes[0], space.step
+    cx.at(node.iter)
+    if isinstance(step, Lit) and step.value == -1:
+        one = cx.const(1, i32)
+        low, high = cx.b.op("add", cx.to(end, i32), one), cx.b.op("add", cx.to(begin, i32), one)
+
+        def plain(index: N.Param) -> None:
+            cx.frame.env[name.id] = Num(index.id, i32, _INDEX)
+            cx.stmts(node.body)
+
+        _counted(cx, node, low, high, name.id, plain, reverse=True)
+        return
+    first = cx.to(begin, i32)
+    trips = _trips(cx, space, node)
+
+    def body(index: N.Param) -> None:
+        cx.frame.env[name.id] = _stepped(cx, space, first, index.id, name.id, node)
+        cx.stmts(node.body)
+
+    _counted(cx, node, cx.const(0, i32), trips, "", body)
+
+
+def _flat(cx: Context, node: ast.For, space: Space, names: list[ast.Name]) -> None:
+    """A loop over several axes that a break leaves as a whole: one For over the product of the extents."""
+    cx.at(node.iter)
+    begins = [cx.to(b, i32) for b, _ in space.axes]
+    zero = cx.const(0, i32)
+    extents = [
+        cx.b.op("max", cx.b.op("sub", cx.to(e, i32), b), zero) for b, (_, e) in zip(begins, space.axes, strict=True)
+    ]
+    total = extents[0]
+    for e in extents[1:]:
+        total = cx.b.op("mul", total, e)
+
+    def body(index: N.Param) -> None:
+        cx.at(node.target)
+        rest = index.id
+        for k in range(len(names) - 1, -1, -1):
+            part = rest if k == 0 else cx.b.op("mod", rest, extents[k])
+            if k:
+                rest = cx.b.op("floordiv", rest, extents[k])
+            value = cx.b.op("add", begins[k], part, name=names[k].id)
+            cx.frame.env[names[k].id] = Num(value, i32, _INDEX)
+        cx.stmts(node.body)
+
+    _counted(cx, node, zero, total, "", body)
+
+
+def _counted(
+    cx: Context,
+    node: ast.For,
+    begin: int,
+    end: int,
+    name: str,
+    run: Callable[[N.Param], None],
+    reverse: bool = False,
+) -> None:
+    """A For whose body is lowered by ``run``; it carries the locals that the body assigns."""
+    before, carried, inits = _carry(cx, node, node.body)
+    index = cx.b.param(i32, name)
+    with cx.b.block() as body:
+        _body(cx, node, carried, lambda: run(index))
+    results = _results(cx, before, carried, node)
+    cx.b.add(N.For(cx.b.fresh(), index, begin, end, carried, inits, tuple(body), results, reverse=reverse))
+
+
+def _while(cx: Context, node: ast.While) -> None:
+    if node.orelse:
+        raise cx.fail("QL0202", node.orelse[0])
+    top, cx.top = cx.top, False
+    before, carried, inits = _carry(cx, node, [*node.body, node.test])
+    with cx.b.block() as test:
+        env = dict(cx.frame.env)
+        cond = truth(cx, cx.scalar(node.test), node.test)
+        for name, value in env.items():
+            if cx.frame.env[name] is not value:
+                raise cx.fail("QL0208", node.test, name=name)
+        cx.b.yield_(cond)
+    with cx.b.block() as body:
+        _body(cx, node, carried, lambda: cx.stmts(node.body))
+    results = _results(cx, before, carried, node)
+    cx.b.add(N.While(cx.b.fresh(), carried, inits, tuple(test), tuple(body), results))
+    cx.top = top
+
+
+def _carry(
+    cx: Context, node: ast.For | ast.While, body: Iterable[ast.AST]
+) -> tuple[Env, tuple[N.Param, ...], tuple[int, ...]]:
+    """Parameters for the locals that the body assigns, which the environment now holds instead of them."""
+    before = cx.frame.env
+    env = dict(before)
+    params: list[N.Param] = []
+    inits: list[int] = []
+    for name in assigned(cx.frame.source, node, list(body)):
+        value = before.get(name)
+        if isinstance(value, Num) and not value.fixed:
+            params.append(cx.b.param(value.type, name))
+            inits.append(value.id)
+            env[name] = Num(params[-1].id, value.type)
+    cx.frame.env = env
+    return before, tuple(params), tuple(inits)
+
+
+def _body(cx: Context, node: ast.For | ast.While, carried: tuple[N.Param, ...], run: Callable[[], None]) -> None:
+    outer, cx.frame.loop = cx.frame.loop, Loop("serial", tuple(p.name for p in carried))
+    cx.depth += 1
+    run()
+    cx.depth -= 1
+    cx.at(node)
+    if not cx.exited:
+        values = [cx.frame.env[p.name] for p in carried]
+        cx.b.yield_(*(v.id for v in values if isinstance(v, Num)))
+    cx.exited, cx.frame.loop = False, outer
+
+
+def _results(
+    cx: Context, before: Env, carried: tuple[N.Param, ...], node: ast.For | ast.While
+) -> tuple[N.Param, ...]:
+    """Restores the environment, with the carried locals as the loop leaves them."""
+    cx.end(cx.frame.env, before, node, "loop")
+    cx.frame.env = dict(before)
+    results = tuple(cx.b.param(p.type, p.name) for p in carried)
+    for r in results:
+        cx.frame.env[r.name] = Num(r.id, r.type)
+    cx.at(node)
+    return results
+
+
+# --- unrolled loops ---------------------------------------------------------------------------------------------
+
+
+def _unroll(cx: Context, node: ast.For, value: Value) -> None:
+    """``for i in qd.static(...)``: the body once for each entry, with the loop variable a constant."""
+    try:
+        known: Any = value.value if isinstance(value, Obj) else cx.python(value)
+        items = list(known)
+    except TypeError:
+        raise cx.fail("QL0701", node.iter, what=describe(value)) from None
+    outer = cx.frame.loop
+    loop = Loop("static", (), cx.depth)
+    for item in items:
+        cx.frame.loop = loop
+        loop.left = ""
+        with cx.scope(node, "loop"):
+            _set_static(cx, node.target, item, node)
+            cx.stmts(node.body)
+        if loop.left:
+            cx.exited = False
+        if loop.left == "break" or cx.exited:
+            break
+    cx.frame.loop = outer
+
+
+def _set_static(cx: Context, target: ast.expr, item: Any, node: ast.For) -> None:
+    value = cx.wrap(item, name_of(node.iter), node.iter) if not isinstance(item, tuple) else Obj(item)
+    if isinstance(target, ast.Name):
+        if target.id in cx.frame.env and target.id != "_":
+            raise cx.fail("QL0304", target, name=target.id)
+        if isinstance(value, Lit):
+            value = Lit(value.value, target, "a static loop variable")
+        cx.frame.env[target.id] = value
+        return
+    parts = entries(cx, value)
+    if not isinstance(target, ast.Tuple) or parts is None or len(parts) != len(target.elts):
+        got = len(parts) if parts is not None else 1
+        want = len(target.elts) if isinstance(target, ast.Tuple) else 1
+        raise cx.fail("QL0412", target, got=got, want=want)
+    for t, p in zip(target.elts, item, strict=True):
+        _set_static(cx, t, p, node)
+
+
+# --- break and continue -----------------------------------------------------------------------------------------
+
+
+def _exit(kind: type[N.Break] | type[N.Continue], word: str) -> Callable[..., None]:
+    def lower(cx: Context, node: ast.Break | ast.Continue) -> None:
+        loop = cx.frame.loop
+        assert loop is not None
+        if loop.kind == "static":
+            if cx.depth > loop.depth:
+                raise cx.fail("QL0204", node, what=word)
+            loop.left = word
+            cx.exited = True
+            return
+        if loop.kind == "task" and kind is N.Break:
+            raise cx.fail("QL0203", node)
+        cx.at(node)
+        leave(cx, kind)
+
+    return lower
+
+
+STATEMENTS: dict[type, Callable[..., None]] = {
+    ast.For: _for,
+    ast.While: _while,
+    ast.Break: _exit(N.Break, "break"),
+    ast.Continue: _exit(N.Continue, "continue"),
+}

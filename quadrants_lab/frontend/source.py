@@ -1,0 +1,129 @@
+"""A function's text, its AST and what its free names mean."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import linecache
+from collections.abc import Callable
+from functools import cached_property
+from types import FunctionType
+from typing import Any
+
+from quadrants_lab.frontend.diagnostics import error
+from quadrants_lab.ir.source import Span
+
+_CACHE = "__qd_source__"  # attribute of the function
+
+
+class FunctionSource:
+    """``file`` as Python knows it, ``lines`` of the whole file, ``node`` with line numbers relative to ``offset``.
+
+    A line of the AST plus ``offset`` is the line in the file; columns are bytes of UTF-8, `span` makes characters of
+    them. `lookup` reads the names of the function's closure, module and builtins as they are now.
+    """
+
+    def __init__(self, fn: FunctionType, node: ast.FunctionDef, file: str, lines: list[str], offset: int) -> None:
+        self.fn, self.node, self.file, self.lines, self.offset = fn, node, file, lines, offset
+        self.name = fn.__name__
+        self.assigned: dict[int, tuple[str, ...]] = {}  # id of a node: names assigned in it; see `scan`
+        last = (node.end_lineno or 1) + offset
+        text = "".join(lines[node.lineno + offset - 1 : last])
+        self.ascii = text.isascii()
+        self.mentions_atomics = "atomic_" in text
+
+    def span(self, node: Any, call: Span | None = None) -> Span:
+        """Where the node stands in the file."""
+        line, end_line = node.lineno + self.offset, node.end_lineno + self.offset
+        col, end_col = node.col_offset, node.end_col_offset
+        if not self.ascii:
+            col, end_col = self._characters(line, col), self._characters(end_line, end_col)
+        return Span(self.file, line, col, end_line, end_col, call)
+
+    def _characters(self, line: int, col: int) -> int:
+        return len(self.lines[line - 1].encode()[:col].decode(errors="replace"))
+
+    def lookup(self, name: str) -> Any:
+        """The object that a free name stands for; KeyError if there is none."""
+        if name in self.cells:
+            try:
+                return self.cells[name].cell_contents
+            except ValueError:  # not assigned yet
+                raise KeyError(name) from None
+        if name in self.fn.__globals__:
+            return self.fn.__globals__[name]
+        return vars(builtins)[name]
+
+    @cached_property
+    def cells(self) -> dict[str, Any]:
+        return dict(zip(self.fn.__code__.co_freevars, self.fn.__closure__ or (), strict=True))
+
+    def names(self) -> list[str]:
+        """Every name that `lookup` knows, for suggestions."""
+        return [*self.cells, *self.fn.__globals__, *vars(builtins)]
+
+
+def function_source(fn: Callable[..., Any]) -> FunctionSource:
+    """The source of a function that was defined in a file, a notebook cell or a string that linecache knows.
+
+    Kept with the function. QuadrantsSyntaxError for a lambda and for a function without source.
+    """
+    known = getattr(fn, _CACHE, None)
+    if isinstance(known, FunctionSource) and known.fn is fn:
+        return known
+    if not isinstance(fn, FunctionType):
+        raise error("QL0102", None, name=getattr(fn, "__name__", fn), file="not a Python function")
+    code = fn.__code__
+    if fn.__name__ == "<lambda>":
+        raise error("QL0101", None)
+    linecache.checkcache(code.co_filename)
+    lines = linecache.getlines(code.co_filename, fn.__globals__)
+    if not lines:
+        raise error("QL0102", None, name=fn.__name__, file=code.co_filename)
+    node, offset = _parse(lines, code.co_firstlineno - 1, code.co_name)
+    if node is None:
+        raise error("QL0102", None, name=fn.__name__, file=f"{code.co_filename} has changed")
+    source = FunctionSource(fn, node, code.co_filename, lines, offset)
+    setattr(fn, _CACHE, source)
+    return source
+
+
+def _parse(lines: list[str], first: int, name: str) -> tuple[ast.FunctionDef | None, int]:
+    """The definition that begins, with its decorators, in line ``first`` (0-based), and its offset.
+
+    Only these lines are parsed. An indented definition is put under an ``if`` so that columns stay what they are.
+    """
+    if first >= len(lines):
+        return None, 0
+    indent = len(lines[first]) - len(lines[first].lstrip())
+    for find_end in (_guess_end, _tokenized_end):  # the second is certain, and slow
+        text = "".join(lines[first : find_end(lines, first, indent)])
+        try:
+            tree = ast.parse("if 1:\n" + text if indent else text)
+        except SyntaxError:
+            continue
+        body = tree.body[0].body if indent and isinstance(tree.body[0], ast.If) else tree.body
+        if body and isinstance(body[0], ast.FunctionDef) and body[0].name == name:
+            return body[0], first - (1 if indent else 0)
+    return None, 0
+
+
+def _guess_end(lines: list[str], first: int, indent: int) -> int:
+    """The line after the definition, where no line of a string or bracket hangs left of it."""
+    k = first
+    while k < len(lines) and not lines[k].lstrip().startswith(("def ", "async ")):
+        k += 1
+    end = k + 1
+    for n in range(k + 1, len(lines)):
+        text = lines[n].lstrip()
+        if not text or text[0] == "#":
+            continue
+        if len(lines[n]) - len(text) <= indent and text[0] not in ")]}":
+            break
+        end = n + 1
+    return end
+
+
+def _tokenized_end(lines: list[str], first: int, indent: int) -> int:
+    return first + len(inspect.getblock(lines[first:]))

@@ -1,0 +1,49 @@
+"""What the front end is told about each argument, and what it gives back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from quadrants_lab.ir.nodes import Kernel
+from quadrants_lab.ir.types import DType
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarSpec:
+    """A number that is known when the kernel is launched."""
+
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class NdarraySpec:
+    """An array passed at launch: only dtype and number of axes are known; ``grad``: it comes with an adjoint."""
+
+    dtype: DType
+    ndim: int
+    grad: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateSpec:
+    """A compile-time value: a field, a number, any Python object."""
+
+    value: Any
+
+
+Spec = ScalarSpec | NdarraySpec | TemplateSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """A kernel out of the front end.
+
+    ``bindings``: field object of each "field" buffer, by buffer name. ``returns``: dtypes of the returned values; value
+    k is left in the "ret" buffer ``ret<k>``. ``returns_tuple``: the kernel returns a tuple even of one value.
+    """
+
+    kernel: Kernel
+    bindings: dict[str, Any]
+    returns: tuple[DType, ...]
+    returns_tuple: bool = False

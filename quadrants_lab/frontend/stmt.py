@@ -1,0 +1,83 @@
+"""Statements other than assignments and loops."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+
+from quadrants_lab.frontend.arith import truth
+from quadrants_lab.frontend.assign import is_static_call
+from quadrants_lab.frontend.branch import branch
+from quadrants_lab.frontend.builtins import text_parts
+from quadrants_lab.frontend.context import Context
+from quadrants_lab.frontend.funcs import return_values
+from quadrants_lab.ir import nodes as N
+
+
+def _if(cx: Context, node: ast.If) -> None:
+    test = cx.expr(node.test)
+    if is_static_call(cx, node.test):
+        with cx.scope(node, "if"):
+            cx.stmts(node.body if cx.python(test) else node.orelse)
+        return
+    cond = truth(cx, cx.number(test, node.test), node.test)
+
+    def arm(body: list[ast.stmt]) -> tuple[()]:
+        cx.stmts(body)
+        return ()
+
+    branch(cx, cond, lambda: arm(node.body), lambda: arm(node.orelse), node)
+
+
+def _expression(cx: Context, node: ast.Expr) -> None:
+    if not isinstance(node.value, ast.Constant):
+        cx.expr(node.value)
+
+
+def _assert(cx: Context, node: ast.Assert) -> None:
+    """Asserts are evaluated under debug only; their code is checked always."""
+    env = cx.frame.env
+    cx.frame.env = dict(env)
+    with cx.b.block() as stmts:
+        cond = truth(cx, cx.scalar(node.test), node.test)
+        parts = [ast.unparse(node.test)] if node.msg is None else text_parts(cx, node.msg)
+        message = "".join("{}" if isinstance(p, int) else p.replace("{", "{{").replace("}", "}}") for p in parts)
+        cx.at(node)
+        cx.b.add(N.Assert(cx.b.fresh(), cond, message, tuple(p for p in parts if isinstance(p, int))))
+    if cx.options.debug:
+        cx.b.stmts += stmts
+    else:
+        cx.frame.env = env
+
+
+def _return(cx: Context, node: ast.Return) -> None:
+    """A kernel's return: its values go to the buffers ret0, ret1, ..."""
+    frame = cx.frame
+    if not cx.top:
+        raise cx.fail("QL0802", node, where="a loop or condition")
+    values = return_values(cx, node)
+    if values and frame.returns is None:
+        raise cx.fail("QL0801", node)
+    want = frame.returns or ()
+    if len(values) != len(want):
+        raise cx.fail("QL0804", node, got=len(values), want=len(want))
+    for k, (value, dtype) in enumerate(zip(values, want, strict=True)):
+        buffer = N.Buffer(f"ret{k}", "ret", dtype, 0, ())
+        cx.buffers[buffer.name] = buffer
+        cx.at(node)
+        cx.b.store(buffer, (), cx.to(value, dtype))
+    cx.returned = want
+    cx.exited = True
+
+
+def _pass(cx: Context, node: ast.Pass) -> None:
+    pass
+
+
+STATEMENTS: dict[type, Callable[..., None]] = {
+    ast.If: _if,
+    ast.Expr: _expression,
+    ast.Assert: _assert,
+    ast.Return: _return,
+    ast.Pass: _pass,
+}
