@@ -80,7 +80,7 @@ export function mount(host, shape, ask) {
 
   function mark(x) {
     const { spanLine, stmt } = x.dataset;
-    const off = state.mark?.line === spanLine && (state.mark.stmt ?? "") === (stmt ?? "");
+    const off = x.classList.contains("mark") && !(stmt && !state.mark.stmt); // a second click takes it back, or narrows it
     state.mark = off ? null : { line: spanLine, stmt };
     const count = paint(panel, false);
     say.textContent = off ? "" : `line ${spanLine}: ${count} marked here`;

@@ -1,0 +1,205 @@
+"""JupyterLab in a headless chromium: opens a notebook, runs it, and drives an inspector by mouse and by keyboard.
+
+As a script: ``python tests/notebook/browser.py NOTEBOOK OUT [--dark]`` writes a screenshot of every pane.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Locator, Page, sync_playwright
+
+PANES = ("Source", "Passes", "CFG", "Stacks", "SizeExpr", "Code", "Run")
+CHROMIUM = next((p for n in ("chromium", "chromium-browser", "google-chrome") if (p := shutil.which(n))), "")
+_FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync"]
+
+
+def _settings(home: Path, dark: bool) -> dict[str, str]:
+    """Environment of a JupyterLab that knows nothing of the user's: own folders, no news, the wanted theme."""
+    lab = home / "config" / "lab" / "user-settings" / "@jupyterlab" / "apputils-extension"
+    lab.mkdir(parents=True)
+    theme = "JupyterLab Dark" if dark else "JupyterLab Light"
+    (lab / "themes.jupyterlab-settings").write_text(json.dumps({"theme": theme}))
+    (lab / "notification.jupyterlab-settings").write_text(json.dumps({"fetchNews": "false", "checkForUpdates": False}))
+    folders = {
+        "HOME": "home",
+        "JUPYTER_CONFIG_DIR": "config",
+        "JUPYTER_DATA_DIR": "data",
+        "JUPYTER_RUNTIME_DIR": "runtime",
+        "JUPYTERLAB_SETTINGS_DIR": "config/lab/user-settings",
+        "IPYTHONDIR": "ipython",
+    }
+    for folder in folders.values():
+        (home / folder).mkdir(parents=True, exist_ok=True)
+    return {**os.environ, **{k: str(home / v) for k, v in folders.items()}, "ANYWIDGET_HMR": "0"}
+
+
+class Lab:
+    """A page that shows one notebook. ``errors`` collects what the console says, ``outside`` any request that leaves
+    the server: there must be none."""
+
+    def __init__(self, page: Page, base: str, token: str) -> None:
+        self.page = page
+        self.base = base
+        self.token = token
+        self.errors: list[str] = []
+        self.outside: list[str] = []
+        page.set_default_timeout(30_000)
+        page.on("console", lambda m: self.errors.append(m.text) if m.type == "error" else None)
+        page.on("pageerror", lambda e: self.errors.append(f"page error: {e}"))
+        page.context.route("**/*", self._route)
+
+    def _route(self, route: Any) -> None:
+        if route.request.url.startswith((self.base, "data:", "blob:")):
+            route.continue_()
+        else:
+            self.outside.append(route.request.url)
+            route.abort()
+
+    def open(self, name: str) -> None:
+        """Opens the notebook and waits until its kernel is attached: the indicator says idle before that."""
+        self.page.goto(f"{self.base}/lab/tree/{name}?reset&token={self.token}")
+        self.page.wait_for_selector(".jp-Notebook .jp-Cell")
+        for _ in range(240):
+            sessions = self._sessions()
+            kernel = sessions[0]["kernel"] if sessions else {}
+            if kernel.get("connections", 0) >= 1 and kernel.get("execution_state") == "idle":
+                break
+            self.page.wait_for_timeout(250)
+        self.page.wait_for_selector("[data-status=idle].jp-Notebook-ExecutionIndicator")
+        if self.page.locator(".jp-Dialog").count():
+            self.page.locator(".jp-Dialog .jp-mod-accept").click()
+
+    def _sessions(self) -> list[dict[str, Any]]:
+        try:
+            with urllib.request.urlopen(f"{self.base}/api/sessions?token={self.token}", timeout=5) as answer:
+                found: list[dict[str, Any]] = json.load(answer)
+                return found
+        except OSError:
+            return []
+
+    def menu(self, menu: str, item: str) -> None:
+        self.page.keyboard.press("Escape")
+        self.page.click(f'.lm-MenuBar-itemLabel:text-is("{menu}")')
+        self.page.click(f'.lm-Menu-itemLabel:text-is("{item}")')
+
+    def run_all(self, seconds: float = 120) -> None:
+        """Runs every cell; AssertionError with the text of the first error."""
+        self.menu("Run", "Run All Cells")
+        end = time.time() + seconds
+        while time.time() < end:
+            self.page.wait_for_timeout(300)
+            failed = self.page.locator('[data-mime-type="application/vnd.jupyter.stderr"], .jp-mod-error')
+            assert not failed.count(), failed.first.inner_text()
+            waiting = self.page.locator('.jp-CodeCell .jp-InputPrompt:text-matches("\\\\[[* ]\\\\]")')
+            if not waiting.count():
+                return
+        raise AssertionError("the notebook did not finish")
+
+    def inspectors(self) -> list[Locator]:
+        return self.page.locator(".qdi").all()
+
+    def show(self, inspector: Locator, pane: str) -> Locator:
+        """Opens the pane by mouse; the panel when it is filled."""
+        inspector.get_by_role("tab", name=pane, exact=True).click()
+        return self.filled(inspector)
+
+    def filled(self, inspector: Locator) -> Locator:
+        panel = inspector.get_by_role("tabpanel")
+        panel.locator("xpath=self::*[not(@aria-busy)]").wait_for()
+        self.page.wait_for_timeout(60)
+        return panel
+
+    def focused(self, script: str) -> Any:
+        return self.page.evaluate(f"() => {{ const x = document.activeElement; return {script}; }}")
+
+
+@contextmanager
+def lab(folder: Path, out: Path, dark: bool = False, width: int = 1280, height: int = 1000) -> Iterator[Lab]:
+    """JupyterLab on a copy of ``folder``, on loopback, in a browser of its own; both end with the with."""
+    out.mkdir(parents=True, exist_ok=True)
+    home = Path(tempfile.mkdtemp(prefix="lab-"))
+    shutil.copytree(folder, home / "work")
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    token = secrets.token_hex(16)
+    base = f"http://127.0.0.1:{port}"
+    args = [
+        *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1", f"--port={port}"),
+        *("--ServerApp.port_retries=0", f"--IdentityProvider.token={token}", f"--ServerApp.root_dir={home / 'work'}"),
+        *("--LabApp.news_url=None", "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate"),
+        *("--LabApp.extension_manager=readonly", "--ServerApp.terminals_enabled=False"),
+    ]
+    root = str(Path(__file__).resolve().parents[2])
+    env = _settings(home, dark)
+    env["PYTHONPATH"] = os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH", "")) if p)
+    with open(out / "jupyter.log", "w") as log:
+        server = subprocess.Popen(args, env=env, stdout=log, stderr=log, start_new_session=True)
+    try:
+        _wait(f"{base}/api?token={token}", server)
+        with sync_playwright() as play:
+            view: Any = {"width": width, "height": height}
+            context = play.chromium.launch_persistent_context(
+                str(home / "chrome"), executable_path=CHROMIUM, headless=True, viewport=view, args=_FLAGS
+            )
+            yield Lab(context.pages[0] if context.pages else context.new_page(), base, token)
+            context.close()
+    finally:
+        _end(server)
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _wait(url: str, server: subprocess.Popen[bytes]) -> None:
+    for _ in range(240):
+        try:
+            urllib.request.urlopen(url, timeout=1).close()
+            return
+        except OSError:
+            assert server.poll() is None, "JupyterLab ended at once; see jupyter.log"
+            time.sleep(0.25)
+    raise AssertionError("JupyterLab does not answer")
+
+
+def _end(server: subprocess.Popen[bytes]) -> None:
+    for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(server.pid, sign)
+            server.wait(4)
+            return
+        except ProcessLookupError:
+            return
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def screenshots(notebook: Path, out: Path, dark: bool) -> None:
+    """A picture of every pane of every inspector, and of the page."""
+    theme = "dark" if dark else "light"
+    with lab(notebook.parent, out, dark) as page:
+        page.open(notebook.name)
+        page.run_all()
+        for n, inspector in enumerate(page.inspectors()):
+            for pane in PANES:
+                page.show(inspector, pane)
+                inspector.screenshot(path=out / f"{theme}_{n}_{pane}.png")
+        page.page.screenshot(path=out / f"{theme}_page.png")
+        print("console:", page.errors, "outside:", page.outside)
+
+
+if __name__ == "__main__":
+    screenshots(Path(sys.argv[1]), Path(sys.argv[2]), "--dark" in sys.argv)

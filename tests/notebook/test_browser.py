@@ -1,0 +1,154 @@
+"""The inspector in JupyterLab: every pane in both themes, marks across panes, and the keyboard alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nbformat
+import pytest
+
+pytest.importorskip("playwright")
+
+from notebook.browser import PANES, Lab, lab  # after the skip: it imports playwright
+
+ROOT = Path(__file__).resolve().parents[2]
+OUT = ROOT / "out" / "browser"
+NOTEBOOK = ROOT / "notebooks" / "01_a_kernel_and_its_gradient.ipynb"
+SAMPLE = f"""
+import sys
+sys.path.insert(0, {str(ROOT / "tests")!r})
+from notebook.sample import cell_view
+from quadrants_lab.notebook.show import Inspection
+Inspection(cell_view()).display(get_ipython())
+"""
+
+pytestmark = [pytest.mark.browser, pytest.mark.needs("chromium")]
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory):
+    """A notebook with one inspector on hand-made data, opened and run."""
+    folder = tmp_path_factory.mktemp("nb")
+    spec = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+    cells = [nbformat.v4.new_code_cell(SAMPLE), nbformat.v4.new_code_cell("1 + 1")]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": spec}), folder / "s.ipynb")
+    with lab(folder, OUT) as page:
+        page.open("s.ipynb")
+        page.run_all()
+        yield page
+
+
+def _tab_until(page: Lab, wanted: str, most: int = 40) -> None:
+    for _ in range(most):
+        if page.focused(f"x && !!x.closest('.qdi') && x.matches({wanted!r})"):
+            return
+        page.page.keyboard.press("Tab")
+    raise AssertionError(f"Tab does not reach {wanted}")
+
+
+def test_marks_follow_from_pane_to_pane(sample: Lab):
+    (inspector,) = sample.inspectors()
+    panel = sample.show(inspector, "Source")
+    panel.locator('.ln[data-span-line="10"]').click()
+    for pane in ("Passes", "CFG", "Code"):
+        panel = sample.show(inspector, pane)
+        marked = panel.locator('.mark[data-span-line="10"]')
+        assert marked.count() >= 1, pane
+        assert panel.locator(".mark").count() == marked.count(), pane
+    sample.show(inspector, "CFG").locator('.ln[data-stmt="23"]').click()
+    panel = sample.show(inspector, "Source")
+    assert panel.locator(".mark").get_attribute("data-span-line") == "11"
+    panel.locator(".mark").click()
+    assert panel.locator(".mark").count() == 0
+
+
+def test_the_static_copy_is_hidden_while_the_widget_lives(sample: Lab):
+    copy = sample.page.locator("[data-qd-static]")
+    assert copy.count() == 1
+    assert not copy.is_visible()
+
+
+def test_the_keyboard_alone_suffices(sample: Lab):
+    page, keys = sample.page, sample.page.keyboard
+    (inspector,) = sample.inspectors()
+    sample.show(inspector, "Source")
+    page.locator(".jp-CodeCell").first.click(position={"x": 5, "y": 5})
+    keys.press("Escape")
+    _tab_until(sample, "[role=tab]")
+    keys.press("Home")
+    for pane in PANES:
+        assert sample.focused("x.textContent") == pane
+        assert inspector.get_by_role("tab", selected=True).inner_text() == pane
+        sample.filled(inspector)
+        keys.press("ArrowRight")
+    assert sample.focused("x.textContent") == PANES[0]
+    keys.press("End")
+    assert sample.focused("x.textContent") == PANES[-1]
+    keys.press("Home")
+    sample.filled(inspector)
+
+    _tab_until(sample, ".ln")
+    keys.press("Home")
+    for _ in range(9):
+        keys.press("ArrowDown")
+    keys.press("Enter")
+    assert inspector.locator(".mark").get_attribute("data-span-line") == "10"
+
+    keys.press("Shift+Tab")
+    keys.press("Shift+Tab")
+    keys.press("ArrowRight")
+    assert inspector.get_by_role("tab", selected=True).inner_text() == "Passes"
+    panel = sample.filled(inspector)
+    assert panel.locator(".mark").count() >= 1
+    _tab_until(sample, "[role=radio]")
+    keys.press("ArrowRight")
+    sample.filled(inspector)
+    assert panel.get_by_role("radio", name="gradient").get_attribute("aria-checked") == "true"
+    _tab_until(sample, ".ps")
+    keys.press("ArrowDown")
+    page.wait_for_timeout(200)
+    assert panel.locator("h4").inner_text() == "determine ad stack size"
+
+
+def test_bare_keys_do_not_reach_the_notebook(sample: Lab):
+    (inspector,) = sample.inspectors()
+    cells = sample.page.locator(".jp-CodeCell")
+    before = cells.count()
+    inspector.get_by_role("tab", name="Source").focus()
+    for key in ("a", "b", "d", "d", "x", "Enter"):
+        sample.page.keyboard.press(key)
+    sample.page.wait_for_timeout(200)
+    assert cells.count() == before
+    assert sample.focused("!!x.closest('.qdi')")
+
+
+def test_tabs_and_panels_say_what_they_are(sample: Lab):
+    (inspector,) = sample.inspectors()
+    sample.show(inspector, "Stacks")
+    tab = inspector.get_by_role("tab", selected=True)
+    panel = inspector.get_by_role("tabpanel")
+    assert tab.get_attribute("aria-controls") == panel.get_attribute("id")
+    assert panel.get_attribute("aria-labelledby") == tab.get_attribute("id")
+    assert [t.get_attribute("tabindex") for t in inspector.get_by_role("tab").all()].count("0") == 1
+
+
+def test_nothing_leaves_the_machine_and_the_console_is_quiet(sample: Lab):
+    assert sample.outside == []
+    assert sample.errors == []
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_the_first_notebook_in_both_themes(dark: bool):
+    theme = "dark" if dark else "light"
+    with lab(NOTEBOOK.parent, OUT, dark) as page:
+        page.open(NOTEBOOK.name)
+        page.run_all()
+        inspectors = page.inspectors()
+        assert len(inspectors) >= 4
+        for pane in PANES:
+            panel = page.show(inspectors[2], pane)
+            inspectors[2].screenshot(path=OUT / f"{theme}_{pane}.png")
+            assert panel.inner_text().strip()
+            assert "this pane failed" not in panel.inner_text()
+        assert page.outside == []
+        assert page.errors == []
