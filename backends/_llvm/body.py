@@ -23,8 +23,11 @@ class Body(ABC):
 
     lanes = 1
 
-    def __init__(self, fn: Function, kernel: N.Kernel, fast_math: bool, parallel: bool) -> None:
+    def __init__(
+        self, fn: Function, kernel: N.Kernel, fast_math: bool, parallel: bool, scopes: memory.Scopes
+    ) -> None:
         self.fn = fn
+        self.scopes = scopes
         self.kernel = kernel
         self.fast = ops.FAST if fast_math else ""
         self.parallel = parallel
@@ -84,6 +87,10 @@ class Body(ABC):
         self.types[id] = type
         if known is not None:
             self.ranges[id] = known
+
+    def tag(self, buffer: N.Buffer) -> str:
+        """What an access to the buffer says about what it does not overlap."""
+        return self.scopes.tag(memory.scope_of(buffer))
 
     def operate(self, prim: str, type: DType, a: str, b: str, flags: str | None = None) -> str:
         """A binary primitive on values that are not in the IR."""

@@ -34,7 +34,7 @@ def _offset(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> str:
     """Row-major element offset, an i64."""
     offset = ""
     for axis, i in enumerate(index):
-        wide = _widen(b, i)
+        wide = widen(b, i)
         if offset:
             n = str(buffer.shape[axis]) if buffer.shape is not None else b.extent(buffer.name, axis)
             offset = b.fn.let(f"mul nsw i64 {offset}, {n}")
@@ -44,7 +44,8 @@ def _offset(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> str:
     return offset
 
 
-def _widen(b: Body, id: int) -> str:
+def widen(b: Body, id: int) -> str:
+    """An integer as an i64."""
     value, t = b.values[id], b.types[id]
     if t.bits == 64 or value[0] != "%":
         return value if value not in ("true", "false") else str(int(value == "true"))
@@ -55,17 +56,49 @@ def _widen(b: Body, id: int) -> str:
     return known
 
 
+# --- what does not overlap --------------------------------------------------------------------------------------
+
+
+class Scopes:
+    """Alias scopes of a module: a field, a launch temporary, a returned slot and an adstack are each disjoint from
+    everything else; ndarrays, which the caller may pass twice, share one scope."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.numbers = {name: n for n, name in enumerate(dict.fromkeys(names))}
+
+    def tag(self, name: str) -> str:
+        n = self.numbers.get(name)
+        k = len(self.numbers)
+        return "" if n is None or k < 2 else f", !alias.scope !{1 + k + n}, !noalias !{1 + 2 * k + n}"
+
+    def lines(self) -> list[str]:
+        k = len(self.numbers)
+        if k < 2:
+            return []
+        out = ["!0 = distinct !{!0}"]
+        out += [f"!{1 + n} = distinct !{{!{1 + n}, !0}}" for n in range(k)]
+        out += [f"!{1 + k + n} = !{{!{1 + n}}}" for n in range(k)]
+        for n in range(k):
+            others = ", ".join(f"!{1 + m}" for m in range(k) if m != n)
+            out.append(f"!{1 + 2 * k + n} = !{{{others}}}")
+        return out
+
+
+def scope_of(buffer: N.Buffer) -> str:
+    return "ndarrays" if buffer.kind == "ndarray" else "@" + buffer.name
+
+
 # --- loads and stores -------------------------------------------------------------------------------------------
 
 
-def read(b: Body, t: DType, ptr: str) -> str:
+def read(b: Body, t: DType, ptr: str, tag: str = "") -> str:
     """The value at an address; a u1 is a byte, 0 or not."""
-    value = b.fn.let(f"load {memory_type(t)}, ptr {ptr}")
+    value = b.fn.let(f"load {memory_type(t)}, ptr {ptr}{tag}")
     return b.fn.let(f"icmp ne i8 {value}, 0") if t.kind == "b" else value
 
 
-def write(b: Body, t: DType, ptr: str, value: str) -> None:
-    b.fn.put(f"store {memory_type(t)} {_stored(b, t, value)}, ptr {ptr}")
+def write(b: Body, t: DType, ptr: str, value: str, tag: str = "") -> None:
+    b.fn.put(f"store {memory_type(t)} {_stored(b, t, value)}, ptr {ptr}{tag}")
 
 
 def _stored(b: Body, t: DType, value: str) -> str:
@@ -73,12 +106,13 @@ def _stored(b: Body, t: DType, value: str) -> str:
 
 
 def load(b: Body, s: N.Load) -> None:
-    b.define(s.id, s.type, read(b, s.type, address(b, b.kernel.buffers[s.buffer], s.index)))
+    buffer = b.kernel.buffers[s.buffer]
+    b.define(s.id, s.type, read(b, s.type, address(b, buffer, s.index), b.tag(buffer)))
 
 
 def store(b: Body, s: N.Store) -> None:
     buffer = b.kernel.buffers[s.buffer]
-    write(b, buffer.dtype, address(b, buffer, s.index), b.values[s.value])
+    write(b, buffer.dtype, address(b, buffer, s.index), b.values[s.value], b.tag(buffer))
 
 
 # --- atomics ----------------------------------------------------------------------------------------------------
@@ -114,21 +148,22 @@ def atomic(b: Body, s: N.Atomic) -> None:
         write(b, t, partial.ptr, combine(b, s.op, t, old, value, b.fast or "reassoc "))
         b.define(s.id, t, old)
         return
-    ptr = address(b, b.kernel.buffers[s.buffer], s.index)
+    buffer = b.kernel.buffers[s.buffer]
+    ptr, tag = address(b, buffer, s.index), b.tag(buffer)
     if s.private or not b.parallel:
-        old = read(b, t, ptr)
-        write(b, t, ptr, combine(b, s.op, t, old, value))
+        old = read(b, t, ptr, tag)
+        write(b, t, ptr, combine(b, s.op, t, old, value), tag)
     else:
-        old = modify(b, s.op, t, ptr, value)
+        old = modify(b, s.op, t, ptr, value, tag)
     b.define(s.id, t, old)
 
 
-def modify(b: Body, op: str, t: DType, ptr: str, value: str) -> str:
+def modify(b: Body, op: str, t: DType, ptr: str, value: str, tag: str = "") -> str:
     """``*ptr op= value`` as one indivisible step; returns the old value."""
     rmw = _RMW[op][_KIND[t.kind]]
     if not rmw:
         return _exchange_loop(b, op, t, ptr, value)
-    old = b.fn.let(f"atomicrmw {rmw} ptr {ptr}, {memory_type(t)} {_stored(b, t, value)} monotonic")
+    old = b.fn.let(f"atomicrmw {rmw} ptr {ptr}, {memory_type(t)} {_stored(b, t, value)} monotonic{tag}")
     return b.fn.let(f"icmp ne i8 {old}, 0") if t.kind == "b" else old
 
 

@@ -30,6 +30,8 @@ class Stack:
     adjoints: str
     capacity: str
     last: str
+    tag: str  # its alias scope
+    adjoints_tag: str
 
 
 def slot_bytes(t: DType, slots: int) -> int:
@@ -77,15 +79,15 @@ def push(b: Body, s: N.AdStackPush) -> None:
     index, value = _clamp(b, st, n), b.values[s.value]
     if st.dtype.kind == "b":
         ptr, bit = _word(b, st, index)
-        old = fn.let(f"load i32, ptr {ptr}")
+        old = fn.let(f"load i32, ptr {ptr}{st.tag}")
         mask = fn.let(f"shl i32 1, {bit}")
         others = fn.let(f"and i32 {old}, {fn.let(f'xor i32 {mask}, -1')}")
         new = fn.let(f"shl i32 {fn.let(f'zext i1 {value} to i32')}, {bit}")
-        fn.put(f"store i32 {fn.let(f'or i32 {others}, {new}')}, ptr {ptr}")
+        fn.put(f"store i32 {fn.let(f'or i32 {others}, {new}')}, ptr {ptr}{st.tag}")
         return
-    memory.write(b, st.dtype, _slot(b, st, st.base, index), value)
+    memory.write(b, st.dtype, _slot(b, st, st.base, index), value, st.tag)
     if st.adjoints:
-        memory.write(b, st.dtype, _slot(b, st, st.adjoints, index), constant(ty(st.dtype), 0))
+        memory.write(b, st.dtype, _slot(b, st, st.adjoints, index), constant(ty(st.dtype), 0), st.adjoints_tag)
 
 
 def pop(b: Body, s: N.AdStackPop) -> None:
@@ -99,22 +101,23 @@ def load_top(b: Body, s: N.AdStackLoadTop) -> None:
     index = _top(b, st)
     if st.dtype.kind == "b":
         ptr, bit = _word(b, st, index)
-        shifted = fn.let(f"lshr i32 {fn.let(f'load i32, ptr {ptr}')}, {bit}")
+        shifted = fn.let(f"lshr i32 {fn.let(f'load i32, ptr {ptr}{st.tag}')}, {bit}")
         b.define(s.id, s.type, fn.let(f"trunc i32 {shifted} to i1"))
         return
-    b.define(s.id, s.type, memory.read(b, st.dtype, _slot(b, st, st.base, index)))
+    b.define(s.id, s.type, memory.read(b, st.dtype, _slot(b, st, st.base, index), st.tag))
 
 
 def load_top_adjoint(b: Body, s: N.AdStackLoadTopAdj) -> None:
     st = b.stacks[s.stack]
-    b.define(s.id, s.type, memory.read(b, st.dtype, _slot(b, st, st.adjoints, _top(b, st))))
+    ptr = _slot(b, st, st.adjoints, _top(b, st))
+    b.define(s.id, s.type, memory.read(b, st.dtype, ptr, st.adjoints_tag))
 
 
 def accumulate(b: Body, s: N.AdStackAccAdjoint) -> None:
     st = b.stacks[s.stack]
     ptr = _slot(b, st, st.adjoints, _top(b, st))
-    total = memory.combine(b, "add", st.dtype, memory.read(b, st.dtype, ptr), b.values[s.value])
-    memory.write(b, st.dtype, ptr, total)
+    old = memory.read(b, st.dtype, ptr, st.adjoints_tag)
+    memory.write(b, st.dtype, ptr, memory.combine(b, "add", st.dtype, old, b.values[s.value]), st.adjoints_tag)
 
 
 def depth(b: Body, s: N.AdStackDepth) -> None:

@@ -137,6 +137,7 @@ class Module:
         self.declared: dict[str, str] = {}
         self.helpers: dict[str, str] = {}
         self.defined: set[str] = set()
+        self.metadata: list[str] = []
 
     def declare(self, name: str, result: str, args: tuple[str, ...], attrs: str = "") -> None:
         if name not in self.declared and name not in self.defined:
@@ -161,4 +162,5 @@ class Module:
         for text in (*self.helpers.values(), *self.declared.values()):
             lines += text.splitlines()
         lines.append("attributes #0 = { nounwind willreturn memory(none) }")
+        lines += self.metadata
         return lines, ids + [NO_ID] * (len(lines) - len(ids))

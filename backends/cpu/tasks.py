@@ -19,13 +19,15 @@ STOP_STATUS = 6  # Status.ASSERT | Status.CANCELLED
 
 
 class CpuBody(Body):
-    """A task's code. ``frame`` and ``device`` are the parameters %frame and %device."""
+    """A task's code. The frame is the parameter %frame; ``device`` and ``worker`` are values."""
 
     def __init__(
-        self, fn: Function, kernel: N.Kernel, options: CompileOptions, frame: L.FrameLayout, parallel: bool
-    ) -> None:
-        super().__init__(fn, kernel, options.fast_math, parallel)
+        self, fn: Function, kernel: N.Kernel, options: CompileOptions, frame: L.FrameLayout, parallel: bool,
+        scopes: memory.Scopes,
+    ) -> None:  # fmt: skip
+        super().__init__(fn, kernel, options.fast_math, parallel, scopes)
         self.frame = frame
+        self.device = "%device"
         self.pointers: dict[str, str] = {}
         self.extents: dict[tuple[str, int], str] = {}
         self.args: dict[str, str] = {}
@@ -78,7 +80,7 @@ class CpuBody(Body):
         number = next(n for n, a in enumerate(self.frame.stacks) if a.id == s.id)
         counter = self.fn.let("alloca i64")
         if s.count_only:
-            self.stacks[s.id] = Stack(number, s.type, counter, "", "", "", "")
+            self.stacks[s.id] = Stack(number, s.type, counter, "", "", "", "", "", "")
             return
         slab = self._slab()
         base = self.fn.let(f"getelementptr inbounds i8, ptr {slab}, i64 {self.word(at + L.STACK_AT)}")
@@ -88,11 +90,12 @@ class CpuBody(Body):
                 f"getelementptr inbounds i8, ptr {slab}, i64 {self.word(at + L.STACK_ADJOINTS_AT)}"
             )
         capacity, last = self.word(at + L.STACK_CAPACITY), self.word(at + L.STACK_LAST)
-        self.stacks[s.id] = Stack(number, s.type, counter, base, adjoints, capacity, last)
+        tags = self.scopes.tag(f"${s.id}"), self.scopes.tag(f"${s.id}.adjoints")
+        self.stacks[s.id] = Stack(number, s.type, counter, base, adjoints, capacity, last, *tags)
 
     def _slab(self) -> str:
         if "slab" not in self.pointers:
-            heap = self.fn.let(f"getelementptr inbounds i8, ptr %device, i64 {L.HEAP}")
+            heap = self.fn.let(f"getelementptr inbounds i8, ptr {self.device}, i64 {L.HEAP}")
             base = self.fn.let(f"load ptr, ptr {heap}")
             offset = self.fn.let(f"mul i64 {self.worker}, {self.word(L.SLAB_BYTES)}")
             self.pointers["slab"] = self.fn.let(f"getelementptr inbounds i8, ptr {base}, i64 {offset}")
@@ -111,7 +114,7 @@ class CpuBody(Body):
 
     def poll(self) -> None:
         fn = self.fn
-        flag = fn.let("load volatile i32, ptr %device")
+        flag = fn.let(f"load volatile i32, ptr {self.device}")
         look, on = fn.label("look"), fn.label("on")
         fn.branch(fn.let(f"icmp eq i32 {flag}, 0"), on, look)
         fn.start(look)
@@ -159,37 +162,40 @@ class CpuBody(Body):
 
 
 def module(kernel: N.Kernel, options: CompileOptions, triple: str, data_layout: str) -> Module:
-    """The module; its one external function is ``entry(ptr frame)``."""
-    mod = Module(triple, data_layout)
-    frame = L.frame_layout(kernel)
-    entry = mod.function(ENTRY_NAME, f"define void @{ENTRY_NAME}(ptr %frame)")
-    device = entry.let("load ptr, ptr %frame")
-    done = "leave"
+    """The module; its one external function is ``entry(ptr frame)``.
+
+    The entry is glue that runs once a launch: ``optnone`` spends no time on it.
+    """
+    maker = _Maker(kernel, options, Module(triple, data_layout))
+    mod = maker.mod
+    fn = mod.function(ENTRY_NAME, f"define void @{ENTRY_NAME}(ptr %frame) noinline optnone")
+    device = fn.let("load ptr, ptr %frame")
     tasks = [t for t in kernel.body if isinstance(t, N.Offload)]
     for number, task in enumerate(tasks):
-        entry.stmt = task.id
+        fn.stmt = task.id
         if task.kind == "serial":
-            _serial(mod, kernel, options, frame, task, number)
-            entry.put(f"call void @task{number}(ptr %frame, ptr {device})")
+            maker.serial(task, number)
+            fn.put(f"call void @task{number}(ptr %frame, ptr {device})")
         else:
-            known = _bounds(mod, kernel, options, frame, task, number)
-            _range(mod, kernel, options, frame, task, number, known)
-            total = entry.let(f"call i64 @bounds{number}(ptr %frame, ptr {device})")
+            total, known = maker.bounds(fn, task, number)
+            maker.range(task, number, known)
             grain, timed = _grain(task)
-            entry.call(
+            fn.call(
                 "void", "qd_parallel", ("ptr", "%frame"), ("ptr", f"@task{number}"), ("i64", total),
                 ("i64", str(grain)), ("i64", str(timed)),
             )  # fmt: skip
         if number + 1 < len(tasks):
-            status = entry.let(f"getelementptr inbounds i8, ptr %frame, i64 {L.STATUS}")
-            bits = entry.let(f"and i64 {entry.let(f'load i64, ptr {status}')}, {STOP_STATUS}")
-            on = entry.label("task")
-            entry.branch(entry.let(f"icmp eq i64 {bits}, 0"), on, done)
-            entry.start(on)
-    entry.jump(done)
-    entry.start(done)
-    entry.put("ret void")
-    entry.close()
+            status = fn.let(f"getelementptr inbounds i8, ptr %frame, i64 {L.STATUS}")
+            bits = fn.let(f"and i64 {fn.let(f'load i64, ptr {status}')}, {STOP_STATUS}")
+            on = fn.label("task")
+            fn.branch(fn.let(f"icmp eq i64 {bits}, 0"), on, "leave")
+            fn.start(on)
+    fn.stmt = N.NO_ID
+    fn.jump("leave")
+    fn.start("leave")
+    fn.put("ret void")
+    fn.close()
+    mod.metadata = maker.scopes.lines()
     return mod
 
 
@@ -201,95 +207,70 @@ def _grain(task: N.Offload) -> tuple[int, int]:
     return max(1, CHUNK_CYCLES // max(1, cycles)), 0
 
 
-def _serial(
-    mod: Module, kernel: N.Kernel, options: CompileOptions, frame: L.FrameLayout, task: N.Offload, number: int
-) -> None:
-    fn = mod.function(f"task{number}", f"define internal void @task{number}(ptr %frame, ptr %device) noinline")
-    body = CpuBody(fn, kernel, options, frame, parallel=False)
-    body.exit = "leave"
-    body.open(task.body)
-    body.block(task.body)
-    fn.jump("leave")
-    fn.start("leave")
-    fn.put("ret void")
-    fn.close()
+class _Maker:
+    """What the functions of one module share."""
 
+    def __init__(self, kernel: N.Kernel, options: CompileOptions, mod: Module) -> None:
+        self.kernel = kernel
+        self.options = options
+        self.mod = mod
+        self.frame = L.frame_layout(kernel)
+        names = [memory.scope_of(b) for b in kernel.buffers.values()]
+        for s in self.frame.stacks:
+            names += [f"${s.id}", f"${s.id}.adjoints"] if s.id in self.frame.adjoint_stacks else [f"${s.id}"]
+        self.scopes = memory.Scopes(names)
 
-def _bounds(
-    mod: Module, kernel: N.Kernel, options: CompileOptions, frame: L.FrameLayout, task: N.Offload, number: int
-) -> tuple[Range, ...]:
-    """A function that runs the bounds block, leaves begin and extent of each axis in the frame and returns how many
-    iterations there are. Returns the range of each index."""
-    fn = mod.function(f"bounds{number}", f"define internal i64 @bounds{number}(ptr %frame, ptr %device) noinline")
-    body = CpuBody(fn, kernel, options, frame, parallel=False)
-    body.exit = "leave"
-    body.open(task.bounds)
-    result = fn.let("alloca i64")
-    fn.put(f"store i64 0, ptr {result}")  # where the block is left early
-    values = body.block(task.bounds)
-    ids = task.bounds[-1].operands()
-    k = len(task.indices)
-    total, known = "1", []
-    for axis in range(k):
-        wide = []
-        for n in (axis, k + axis):
-            t = body.types[ids[n]]
-            op = "sext" if t.kind == "i" else "zext"
-            wide.append(fn.let(f"{op} {ty(t).text} {values[n]} to i64") if t.bits < 64 else values[n])
-        low, high = body.range_of(ids[axis]), body.range_of(ids[k + axis])
-        known.append((low[0], max(low[0], high[1] - 1)))
-        extent = fn.call("i64", "llvm.smax.i64", ("i64", fn.let(f"sub i64 {wide[1]}, {wide[0]}")), ("i64", "0"))
-        at = frame.bounds[number] + axis * 2 * L.WORD
-        fn.put(f"store i64 {wide[0]}, ptr {body.at(at)}")
-        fn.put(f"store i64 {extent}, ptr {body.at(at + L.WORD)}")
-        total = extent if axis == 0 else fn.let(f"mul i64 {total}, {extent}")
-    fn.put(f"store i64 {total}, ptr {result}")
-    fn.jump("leave")
-    fn.start("leave")
-    fn.put(f"ret i64 {fn.let(f'load i64, ptr {result}')}")
-    fn.close()
-    return tuple(known)
+    def body(self, fn: Function, parallel: bool) -> CpuBody:
+        body = CpuBody(fn, self.kernel, self.options, self.frame, parallel, self.scopes)
+        body.exit = "leave"
+        return body
 
+    def serial(self, task: N.Offload, number: int) -> None:
+        fn = self.mod.function(f"task{number}", f"define internal void @task{number}(ptr %frame, ptr %device) noinline")
+        body = self.body(fn, parallel=False)
+        body.open(task.body)
+        body.block(task.body)
+        fn.jump("leave")
+        fn.start("leave")
+        fn.put("ret void")
+        fn.close()
 
-def _range(
-    mod: Module, kernel: N.Kernel, options: CompileOptions, frame: L.FrameLayout, task: N.Offload, number: int,
-    known: tuple[Range, ...],
-) -> None:  # fmt: skip
-    """The chunk function: iterations %begin to %end of the box in row-major order, on worker %worker.
+    def bounds(self, fn: Function, task: N.Offload, number: int) -> tuple[str, tuple[Range, ...]]:
+        """Runs the bounds block in the entry and leaves begin and extent of each axis in the frame. Returns how many
+        iterations there are, and the range of each index."""
+        body = self.body(fn, parallel=False)
+        body.device = "%t1"
+        body.open(task.bounds)
+        body.block(task.bounds)
+        ids, k = task.bounds[-1].operands(), len(task.indices)
+        total, known = "1", []
+        for axis in range(k):
+            begin, end = (memory.widen(body, ids[n]) for n in (axis, k + axis))
+            low, high = body.range_of(ids[axis]), body.range_of(ids[k + axis])
+            known.append((low[0], max(low[0], high[1] - 1)))
+            extent = fn.call("i64", "llvm.smax.i64", ("i64", fn.let(f"sub i64 {end}, {begin}")), ("i64", "0"))
+            at = self.frame.bounds[number] + axis * 2 * L.WORD
+            fn.put(f"store i64 {begin}, ptr {body.at(at)}")
+            fn.put(f"store i64 {extent}, ptr {body.at(at + L.WORD)}")
+            total = extent if axis == 0 else fn.let(f"mul i64 {total}, {extent}")
+        return total, tuple(known)
 
-    It has two parts: the outer one reads buffer addresses from the frame, and the inner one takes them as
-    parameters, those of fields as noalias: that is how LLVM learns that fields do not overlap.
-    """
-    names = sorted({s.buffer for s in walk(task.body) if isinstance(s, (N.Load, N.Store, N.Atomic))})
-    params, passed = [], []
-    outer = mod.function(
-        f"task{number}", f"define internal void @task{number}(ptr %frame, i64 %begin, i64 %end, i64 %worker)"
-    )
-    reader = CpuBody(outer, kernel, options, frame, parallel=True)
-    for n, name in enumerate(names):
-        reader._open_buffer(name, 0)
-        alias = "" if kernel.buffers[name].kind == "ndarray" else "noalias "
-        params.append(f"ptr {alias}%buffer{n}")
-        passed.append(f"ptr {reader.pointer(name)}")
-    device = outer.let("load ptr, ptr %frame")
-    head = ["ptr %frame", "ptr %device", "i64 %begin", "i64 %end", "i64 %worker"]
-    given = ["ptr %frame", f"ptr {device}", "i64 %begin", "i64 %end", "i64 %worker"]
-    outer.put(f"call void @chunk{number}({', '.join(given + passed)})")
-    outer.put("ret void")
-    outer.close()
-
-    fn = mod.function(f"chunk{number}", f"define internal void @chunk{number}({', '.join(head + params)}) noinline")
-    body = CpuBody(fn, kernel, options, frame, parallel=True)
-    body.worker = "%worker"
-    body.exit = "leave"
-    body.pointers = {name: f"%buffer{n}" for n, name in enumerate(names)}
-    body.open(task.body)
-    memory.open_partials(body, memory.reductions(kernel, task.body))
-    _iterate(body, task, number, known)
-    fn.start("leave")
-    memory.close_partials(body)
-    fn.put("ret void")
-    fn.close()
+    def range(self, task: N.Offload, number: int, known: tuple[Range, ...]) -> None:
+        """The chunk function: iterations %begin to %end of the box in row-major order, on worker %worker."""
+        fn = self.mod.function(
+            f"task{number}",
+            f"define internal void @task{number}(ptr %frame, i64 %begin, i64 %end, i64 %worker) noinline",
+        )
+        body = self.body(fn, parallel=True)
+        body.worker = "%worker"
+        body.device = fn.let("load ptr, ptr %frame")
+        body.open(task.body)
+        memory.open_partials(body, memory.reductions(self.kernel, task.body))
+        _iterate(body, task, number, known)
+        fn.start("leave")
+        memory.close_partials(body)
+        fn.put("ret void")
+        fn.close()
 
 
 def _iterate(body: CpuBody, task: N.Offload, number: int, known: tuple[Range, ...]) -> None:
