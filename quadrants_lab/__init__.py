@@ -1,1 +1,57 @@
-"""quadrants_lab: the Quadrants kernel language with every stage open to the eye."""
+"""quadrants_lab: the Quadrants kernel language with every stage open to the eye.
+
+    import quadrants_lab as qd
+
+    qd.init(arch=qd.cpu)
+    x = qd.field(qd.f32, shape=16, needs_grad=True)
+
+    @qd.kernel
+    def double():
+        for i in x:
+            x[i] *= 2
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quadrants_lab.errors import (
+    QuadrantsAssertionError,
+    QuadrantsCompilationError,
+    QuadrantsNameError,
+    QuadrantsRuntimeError,
+    QuadrantsRuntimeTypeError,
+    QuadrantsSyntaxError,
+    QuadrantsTypeError,
+    QuadrantsWarning,
+)
+from quadrants_lab.lang import ad, types
+from quadrants_lab.lang.annotations import Template, template
+from quadrants_lab.lang.arch import amdgpu, arm64, cpu, cuda, gpu, metal, vulkan, x64, x86_64
+from quadrants_lab.lang.config import init, reset, sync
+from quadrants_lab.lang.dense import Dense as Field
+from quadrants_lab.lang.dense import Dense, ScalarField, ScalarNdarray, field, ndarray
+from quadrants_lab.lang.dtypes import *  # noqa: F403  # exactly the dtypes
+from quadrants_lab.lang.dtypes import __all__ as _dtypes
+from quadrants_lab.lang.kernel import func, kernel
+from quadrants_lab.lang.missing import missing_attribute
+from quadrants_lab.lang.ops import OPERATIONS as _operations
+
+__version__ = "0.1.0"
+
+TRACE, DEBUG, INFO, WARN, ERROR, CRITICAL = "trace", "debug", "info", "warn", "error", "critical"
+Field, Ndarray = Dense, ScalarNdarray
+
+globals().update(_operations)
+
+__all__ = [
+    "CRITICAL", "DEBUG", "ERROR", "INFO", "TRACE", "WARN", "Field", "Ndarray", "QuadrantsAssertionError",
+    "QuadrantsCompilationError", "QuadrantsNameError", "QuadrantsRuntimeError", "QuadrantsRuntimeTypeError",
+    "QuadrantsSyntaxError", "QuadrantsTypeError", "QuadrantsWarning", "ScalarField", "ScalarNdarray", "Template", "ad",
+    "amdgpu", "arm64", "cpu", "cuda", "field", "func", "gpu", "init", "kernel", "metal", "ndarray", "reset", "sync",
+    "template", "types", "vulkan", "x64", "x86_64", *_dtypes, *_operations,
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    return missing_attribute("qd", name, globals())

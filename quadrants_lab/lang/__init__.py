@@ -1,0 +1,1 @@
+"""The language as users see it: what `import quadrants_lab as qd` shows."""

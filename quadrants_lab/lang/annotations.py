@@ -1,0 +1,59 @@
+"""Annotations of kernel arguments: `template`, `types.ndarray`, `types.NDArray[...]`, scalar dtypes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from quadrants_lab.errors import QuadrantsSyntaxError
+from quadrants_lab.ir.types import DType
+
+
+class Template:
+    """An argument that is known at compile time: a field, or a value that becomes a constant of the kernel."""
+
+    def __repr__(self) -> str:
+        return "qd.template()"
+
+
+def template() -> Template:
+    return Template()
+
+
+@dataclass(frozen=True, slots=True)
+class NdarrayType:
+    """A numpy array or a `qd.ndarray`; where ``dtype`` or ``ndim`` is None, that of the array passed is taken."""
+
+    dtype: Any = None
+    ndim: int | None = None
+    needs_grad: bool | None = None
+
+    def __repr__(self) -> str:
+        return f"qd.types.ndarray(dtype={self.dtype}, ndim={self.ndim})"
+
+
+def ndarray(
+    dtype: Any = None, ndim: int | None = None, *, needs_grad: bool | None = None, boundary: str = "unsafe"
+) -> NdarrayType:
+    """The annotation of an array argument. ``needs_grad`` True or False asks for (or refuses) a gradient."""
+    if dtype is not None and not isinstance(dtype, DType) and dtype not in (int, float, bool):
+        raise QuadrantsSyntaxError(f"{dtype!r} is not a dtype", code="QL2010", help="for example dtype=qd.f32")
+    if ndim is not None and (not isinstance(ndim, int) or ndim < 0):
+        raise QuadrantsSyntaxError(f"ndim={ndim!r} is not a number of axes", code="QL2020")
+    if boundary != "unsafe":
+        raise QuadrantsSyntaxError(
+            f"boundary={boundary!r} is not supported yet",
+            code="QL2021",
+            help="indices are checked in sessions with debug=True or check_out_of_bound=True",
+        )
+    return NdarrayType(dtype, ndim, needs_grad)
+
+
+class NDArray:
+    """``NDArray[qd.f32, 2]`` is `ndarray` (dtype=qd.f32, ndim=2)."""
+
+    def __class_getitem__(cls, key: Any) -> NdarrayType:
+        parts = key if isinstance(key, tuple) else (key,)
+        if len(parts) > 2:
+            raise QuadrantsSyntaxError("NDArray takes a dtype and a number of axes: NDArray[qd.f32, 2]", code="QL2020")
+        return ndarray(*parts)

@@ -1,0 +1,34 @@
+"""Names of what kernels can run on."""
+
+from __future__ import annotations
+
+import platform
+from enum import Enum
+
+
+class Arch(Enum):
+    """A device architecture; the value is the folder in backends/ that serves it."""
+
+    x64 = "cpu"
+    arm64 = "cpu "  # distinct values, or Enum would make one member an alias of the other
+    cuda = "cuda"
+    vulkan = "vulkan"
+    metal = "metal"
+    amdgpu = "amdgpu"
+
+    @property
+    def backend(self) -> str:
+        return self.value.strip()
+
+    def __repr__(self) -> str:
+        return f"Arch.{self.name}"
+
+
+x64 = x86_64 = Arch.x64
+arm64 = Arch.arm64
+cuda = Arch.cuda
+vulkan = Arch.vulkan
+metal = Arch.metal
+amdgpu = Arch.amdgpu
+cpu = Arch.arm64 if platform.machine().lower() in ("arm64", "aarch64") else Arch.x64
+gpu = [cuda, metal, vulkan, amdgpu]

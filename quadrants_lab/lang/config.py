@@ -1,0 +1,242 @@
+"""`qd.init`, `qd.reset`, `qd.sync`."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib import import_module
+from importlib.util import find_spec
+from operator import index as as_index
+from pathlib import Path
+from typing import Any
+
+from quadrants_lab.errors import QuadrantsError, QuadrantsRuntimeError, QuadrantsRuntimeTypeError, QuadrantsWarning
+from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.ir.types import DTYPES, DType, f16, f32, f64, i32, i64
+from quadrants_lab.lang import arch as A
+from quadrants_lab.runtime import session
+from quadrants_lab.runtime.cache import default_path
+from quadrants_lab.runtime.session import Settings
+
+
+class UnknownOption(QuadrantsError, KeyError):
+    """An option that `init` does not know."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A row of `OPTIONS`: ``read`` checks and converts what was given; ``note`` is warned about when it is given."""
+
+    read: Callable[[str, Any], Any]
+    default: Any
+    note: str = ""
+
+
+def _bad(name: str, value: Any, want: str) -> QuadrantsRuntimeTypeError:
+    return QuadrantsRuntimeTypeError(f"qd.init: {name} must be {want}, not {value!r}", code="QL2030")
+
+
+def _flag(name: str, value: Any) -> bool:
+    words = {"1": True, "true": True, "on": True, "0": False, "false": False, "off": False, "": False}
+    if isinstance(value, str) and value.lower() in words:
+        return words[value.lower()]
+    if isinstance(value, (bool, int)) and value in (0, 1):
+        return bool(value)
+    raise _bad(name, value, "True or False")
+
+
+def _count(name: str, value: Any) -> int:
+    try:
+        number = int(value) if isinstance(value, str) else as_index(value)
+    except (TypeError, ValueError):
+        raise _bad(name, value, "an integer") from None
+    if number < 0:
+        raise _bad(name, value, "0 or more")
+    return number
+
+
+def _dtype(allowed: tuple[DType, ...]) -> Callable[[str, Any], DType]:
+    def read(name: str, value: Any) -> DType:
+        found = DTYPES.get(value) if isinstance(value, str) else value
+        if not any(found is t for t in allowed):
+            raise _bad(name, value, " or ".join(f"qd.{t}" for t in allowed))
+        assert isinstance(found, DType)
+        return found
+
+    return read
+
+
+LEVELS = ("trace", "debug", "info", "warn", "error", "critical")
+
+
+def _level(name: str, value: Any) -> str:
+    if value not in LEVELS:
+        raise _bad(name, value, "one of " + ", ".join(LEVELS))
+    return str(value)
+
+
+def _any(name: str, value: Any) -> Any:
+    return value
+
+
+_NO_EFFECT = "has no effect here"
+OPTIONS: dict[str, Option] = {
+    "default_ip": Option(_dtype((i32, i64)), i32),
+    "default_fp": Option(_dtype((f32, f64, f16)), f32),
+    "debug": Option(_flag, False),
+    "check_out_of_bound": Option(_flag, False),
+    "fast_math": Option(_flag, True),
+    "cpu_max_num_threads": Option(_count, 0),
+    "random_seed": Option(_count, 0),
+    "offline_cache": Option(_flag, True),
+    "offline_cache_file_path": Option(_any, ""),
+    "offline_cache_max_size_of_files": Option(_count, 100 << 20),
+    "log_level": Option(_level, "warn"),
+    "verbose": Option(_flag, False),
+    "ad_stack_size": Option(_count, 0),
+    "default_ad_stack_size": Option(
+        _count, 0, "default_ad_stack_size is accepted and ignored: every adstack is sized by analysis before each launch"
+    ),
+    "ad_stack_experimental_enabled": Option(_flag, True),
+    "enable_fallback": Option(_flag, True),
+    "require_version": Option(_any, None),
+}
+# Knobs of Quadrants' own pipeline, drivers and logs: taken, so that programs written for it run, without effect.
+WITHOUT_EFFECT = frozenset(
+    "ad_stack_sparse_threshold_bytes advanced_optimization cache_loop_invariant_global_vars cfg_optimization "
+    "cuda_stack_limit debug_dump_path default_cpu_block_dim default_gpu_block_dim default_up "
+    "demote_dense_struct_fors detect_read_only device_memory_GB device_memory_fraction external_metal_command_queue "
+    "external_metal_command_queue_is_torch_queue flatten_if force_scalarize_matrix half2_vectorization "
+    "kernel_profiler make_block_local make_cpu_multithreading_loop make_thread_local max_block_dim "
+    "move_loop_invariant_outside_if num_compile_threads offline_cache_cleaning_factor "
+    "offline_cache_cleaning_policy opt_level print_accessor_ir print_ir print_ir_dbg_info print_kernel_amdgcn "
+    "print_kernel_asm print_kernel_llvm_ir print_kernel_llvm_ir_optimized print_non_pure print_preprocessed_ir "
+    "print_struct_llvm_ir quant_opt_atomic_demotion quant_opt_store_fusion raise_on_templated_floats "
+    "real_matrix_scalarize saturating_grid_dim src_ll_cache timeline vk_api_version".split()
+)
+
+
+def init(arch: Any = None, default_fp: Any = None, default_ip: Any = None, **options: Any) -> None:
+    """Starts the default session and ends the one before, with its fields.
+
+    ``arch``: qd.cpu (the default), another arch, its name, or a list of which the first usable one is taken; where
+    none is, a warning and the CPU (an error with ``enable_fallback=False``). ``default_fp``, ``default_ip``: dtypes of
+    literals and of untyped arithmetic. ``debug``: asserts, bounds, integer division and adstack pushes are checked;
+    ``check_out_of_bound``: bounds alone. ``fast_math``: contraction, reassociation, approximate functions.
+    ``cpu_max_num_threads``: 0 for all. ``ad_stack_size``: forces that many slots a stack; 0 sizes each by analysis.
+    ``offline_cache``: compiled kernels are kept on disk, in ``offline_cache_file_path``, at most
+    ``offline_cache_max_size_of_files`` bytes. An option that is not given is read from the environment, from QD_ and
+    its name in capitals. An unknown option is a KeyError.
+    """
+    given = {**options, "default_fp": default_fp, "default_ip": default_ip}
+    given = {k: v for k, v in given.items() if v is not None}
+    for name in given:
+        if name not in OPTIONS and name not in WITHOUT_EFFECT:
+            close = get_close_matches(name, [*OPTIONS, "arch"], 1, 0.5)
+            raise UnknownOption(
+                f"unrecognized keyword argument for qd.init: {name}",
+                code="QL2031",
+                help=f"did you mean {close[0]}?" if close else "the options are " + ", ".join(OPTIONS),
+            )
+    values: dict[str, Any] = {}
+    for name, row in OPTIONS.items():
+        raw = _from_environment(name, given.get(name))
+        values[name] = row.default if raw is None else row.read(name, raw)
+        if raw is not None and row.note:
+            warnings.warn(row.note, QuadrantsWarning, stacklevel=2)
+    if given.get("ad_stack_experimental_enabled") is False:
+        warnings.warn(
+            "ad_stack_experimental_enabled=False is ignored: adstacks are always on", QuadrantsWarning, stacklevel=2
+        )
+    chosen = _usable(_from_environment("arch", arch), values["enable_fallback"])
+    cache_path = Path(values["offline_cache_file_path"]).expanduser() if values["offline_cache_file_path"] else None
+    settings = Settings(
+        arch=chosen.name,
+        compile=CompileOptions(
+            default_ip=values["default_ip"],
+            default_fp=values["default_fp"],
+            fast_math=values["fast_math"],
+            debug=values["debug"],
+            check_out_of_bound=values["check_out_of_bound"] or values["debug"],
+            ad_stack_size=values["ad_stack_size"],
+            verify=values["debug"],
+        ),
+        threads=values["cpu_max_num_threads"],
+        random_seed=values["random_seed"],
+        cache_path=(cache_path or default_path()) if values["offline_cache"] else None,
+        cache_bytes=values["offline_cache_max_size_of_files"],
+        log_level=values["log_level"],
+    )
+    session.start(settings)
+    if values["verbose"] or LEVELS.index(values["log_level"]) <= LEVELS.index("info"):
+        print(f"[quadrants_lab] starting on arch={chosen.name}")
+
+
+def reset() -> None:
+    """Ends the default session: its fields and ndarrays cannot be used any more."""
+    session.stop()
+
+
+def sync() -> None:
+    """Waits until every launched kernel is done. On the CPU a launch returns when it is done."""
+    session.current()
+
+
+def _from_environment(name: str, given: Any) -> Any:
+    """``given``, or where it is None what the environment says; a warning where both say something."""
+    key = f"QD_{name.upper()}"
+    said = os.environ.get(key)
+    if said is None or given is not None:
+        if said is not None:
+            warnings.warn(
+                f'environment variable {key}={said} overridden by qd.init argument "{name}"',
+                QuadrantsWarning,
+                stacklevel=3,
+            )
+        return given
+    return said
+
+
+def _usable(asked: Any, fallback: bool) -> A.Arch:
+    """The first arch of those asked for that can run here."""
+    if asked is None:
+        return A.cpu
+    wanted = [_arch(a) for a in (asked if isinstance(asked, (list, tuple)) else [asked])]
+    reasons = []
+    for candidate in wanted:
+        why_not = _why_not(candidate)
+        if not why_not:
+            return candidate
+        reasons.append(f"{candidate.name}: {why_not}")
+    message = "; ".join(reasons)
+    if not fallback:
+        raise QuadrantsRuntimeError(f"no arch that was asked for can be used: {message}", code="QL2032")
+    warnings.warn(f"{message}; falling back to the CPU", QuadrantsWarning, stacklevel=3)
+    return A.cpu
+
+
+def _arch(asked: Any) -> A.Arch:
+    if isinstance(asked, A.Arch):
+        return asked
+    names = {a.name: a for a in A.Arch} | {"cpu": A.cpu, "x86_64": A.x64}
+    if isinstance(asked, str) and asked.lower() in names:
+        return names[asked.lower()]
+    close = get_close_matches(str(asked), names, 1)
+    hint = f"did you mean qd.{close[0]}?" if close else "one of " + ", ".join(f"qd.{n}" for n in names)
+    raise QuadrantsRuntimeTypeError(f"qd.init: {asked!r} is not an arch", code="QL2030", help=hint)
+
+
+def _why_not(arch: A.Arch) -> str:
+    """Why kernels cannot run on this arch here; "" where they can."""
+    if arch.backend == "cpu":
+        return "" if arch is A.cpu else f"this machine's processor is {A.cpu.name}"
+    name = f"quadrants_lab.backends.{arch.backend}"
+    if find_spec(name) is None:
+        return "this backend does not exist yet"
+    return str(import_module(name).probe())

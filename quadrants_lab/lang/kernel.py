@@ -1,0 +1,147 @@
+"""`@qd.kernel` and `@qd.func`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, overload
+
+from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsSyntaxError
+from quadrants_lab.frontend.source import FunctionSource, function_source
+from quadrants_lab.lang.dense import ScalarNdarray
+from quadrants_lab.lang.parameters import Parameter, positional, read_parameters
+from quadrants_lab.runtime.dispatch import Dispatcher
+from quadrants_lab.runtime.inspect import Sizes, code_text, ir_text, sizes
+from quadrants_lab.runtime.signature import Slot
+
+
+class Launchable:
+    """What a kernel and its gradient have in common: a call, and a look at what was compiled.
+
+    ``ir`` and ``code`` show the specialisation of the last call; where nothing has to be known of the arguments they
+    need no call.
+    """
+
+    __slots__ = ("__weakref__", "_dispatch", "_parameters", "name")
+
+    def __init__(self, source: FunctionSource, mode: str, parameters: Sequence[Parameter]) -> None:
+        def slots() -> list[Slot]:
+            return [p.slot() for p in parameters]
+
+        self.name = source.name
+        self._parameters = parameters
+        self._dispatch = Dispatcher(source, mode, slots, ScalarNdarray)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            args = positional(self.name, self._parameters, args, kwargs)
+        try:
+            return self._dispatch.call(*args)
+        except TypeError:
+            if len(args) == len(self._parameters):
+                raise
+            args = positional(self.name, self._parameters, args, {})
+        return self._dispatch.call(*args)
+
+    def ir(self, stage: str = "") -> str:
+        """The IR as text: what the backend gets, or as it is at ``stage`` ("front end", or the name of a pass, with or
+        without "after"). An unknown stage is a KeyError that lists them."""
+        return ir_text(self._dispatch, stage)
+
+    def code(self, stage: str = "asm") -> str:
+        """The backend's output at ``stage``: "llvm", "llvm-opt" or "asm"."""
+        return code_text(self._dispatch, stage)
+
+    @property
+    def dispatcher(self) -> Dispatcher:
+        return self._dispatch
+
+
+class Gradient(Launchable):
+    """The reverse-mode derivative of a kernel: adds into the gradients of what the kernel reads, and does not run the
+    kernel itself."""
+
+    __slots__ = ()
+
+    def sizes(self) -> Sizes:
+        """A row for each adstack, with its depth in the last gradient launch."""
+        return sizes(self._dispatch)
+
+    def __repr__(self) -> str:
+        return f"<gradient of qd.kernel {self.name}>"
+
+
+class Kernel(Launchable):
+    """A compiled function. Call it to launch; `grad` launches its reverse-mode derivative."""
+
+    __slots__ = ("__dict__", "grad", "source")
+
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        self.source = function_source(fn)
+        parameters = read_parameters(fn, self.source)
+        super().__init__(self.source, "forward", parameters)
+        self.grad = Gradient(self.source, "reverse", parameters)
+        self._dispatch.gradient = self.grad.dispatcher
+        self.__dict__.update(
+            __name__=self.name, __qualname__=fn.__qualname__, __doc__=fn.__doc__, __module__=fn.__module__, __wrapped__=fn
+        )
+
+    def sizes(self) -> Sizes:
+        """A row for each adstack of the gradient, with its depth in the last gradient launch."""
+        return self.grad.sizes()
+
+    def __get__(self, instance: object, owner: type | None = None) -> Kernel:
+        return self
+
+    def __repr__(self) -> str:
+        return f"<qd.kernel {self.name}({', '.join(p.name for p in self._parameters)})>"
+
+
+@overload
+def kernel(fn: Callable[..., Any], /) -> Kernel: ...
+@overload
+def kernel(*, pure: bool | None = None, fastcache: bool = False) -> Callable[[Callable[..., Any]], Kernel]: ...
+def kernel(fn: Callable[..., Any] | None = None, /, *, pure: bool | None = None, fastcache: bool = False) -> Any:
+    """Makes a kernel of a function. Its outermost loops run in parallel, one after the other.
+
+    Every parameter is annotated: a dtype, int or float for a number, `qd.types.ndarray` for an array, `qd.template`
+    for what is known at compile time. ``pure`` and ``fastcache`` are accepted: the disk cache needs no such promise.
+    """
+    return Kernel if fn is None else Kernel(_function(fn, "kernel"))
+
+
+class Func:
+    """A function that is inlined where kernels call it."""
+
+    __slots__ = ("__dict__", "source")
+    __qd_func__ = True
+
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        self.source = function_source(fn)
+        self.__dict__.update(__name__=fn.__name__, __qualname__=fn.__qualname__, __doc__=fn.__doc__, __wrapped__=fn)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise QuadrantsRuntimeError(
+            f"func {self.source.name} can be called only from kernels and funcs",
+            code="QL2063",
+            help="wrap it in a kernel that returns its value",
+        )
+
+    def __repr__(self) -> str:
+        return f"<qd.func {self.source.name}>"
+
+
+def func(fn: Callable[..., Any]) -> Func:
+    """Makes a function that kernels and other funcs can call."""
+    return Func(_function(fn, "func"))
+
+
+def _function(fn: Any, what: str) -> Callable[..., Any]:
+    if isinstance(fn, (staticmethod, classmethod)):
+        raise QuadrantsSyntaxError(
+            f"@qd.{what} goes under @staticmethod", code="QL2064", help=f"write @staticmethod above @qd.{what}"
+        )
+    if isinstance(fn, Launchable | Func):
+        raise QuadrantsSyntaxError(f"{fn!r} is decorated twice", code="QL2064")
+    if not callable(fn):
+        raise TypeError(f"@qd.{what} decorates a function, not an object of type {type(fn).__name__}")
+    return fn  # type: ignore[no-any-return]  # callable() does not narrow Any

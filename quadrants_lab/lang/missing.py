@@ -1,0 +1,51 @@
+"""Names that Quadrants has and quadrants_lab does not have yet: using one says so in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any, NoReturn
+
+NOT_YET: dict[str, tuple[str, ...]] = {
+    "matrices and vectors": (
+        "Matrix", "MatrixField", "MatrixNdarray", "MatrixTensor", "Vector", "VectorNdarray", "VectorTensor", "eig",
+        "linalg", "make_spd", "math", "matrix", "polar_decompose", "randn", "solve", "svd", "sym_eig", "vector",
+    ),
+    "structs and classes": ("Struct", "StructField", "data_oriented", "dataclass", "struct"),
+    "placing fields by hand": (
+        "BitpackedFields", "FieldsBuilder", "Layout", "SNode", "activate", "append", "axes", "deactivate",
+        "deactivate_all_snodes", "get_addr", "is_active", "length", "no_activate", "quant", "rescale_index", "root",
+        "i", "ij", "ijk", "ijkl", "ijl", "ik", "ikl", "il", "j", "jk", "jkl", "jl", "k", "kl", "l",
+    ),
+    "tensors": ("Format", "Tensor", "is_tensor", "tensor", "wrap"),
+    "streams and graphs": (
+        "Event", "GraphStatus", "Stream", "checkpoint", "create_event", "create_stream", "graph", "graph_do_while",
+        "graph_parallel", "graph_parallel_context", "stream_parallel",
+    ),
+    "meshes": ("Mesh", "MeshInstance", "mesh_local", "mesh_patch_idx"),
+    "buffer views": ("BufferView", "BufferViewType", "buffer_view_type"),
+    "sparse matrices": ("sparse_matrix_builder",),
+    "GPU intrinsics": ("block_local", "global_thread_idx", "simt", "clock_counter", "clock_freq_hz", "volatile_load"),
+    "functions that are not inlined": ("real_func", "ref"),
+    "running kernels as plain Python": ("pyfunc", "python"),
+    "extensions and tools": (
+        "Backend", "DeviceCapability", "algorithms", "cache_read_only", "dump_compile_config", "experimental",
+        "extension", "interop", "is_extension_enabled", "perf_dispatch", "profiler", "pure", "sparse", "tools",
+    ),
+    "other parts of autodiff": ("FwdMode", "grad_for", "grad_replaced", "no_grad", "stop_grad"),
+}  # fmt: skip
+
+_REASON = {name: part for part, names in NOT_YET.items() for name in names}
+
+
+class NotSupportedYet(AttributeError, NotImplementedError):
+    """A public name of Quadrants that quadrants_lab does not have yet."""
+
+
+def missing_attribute(module: str, name: str, have: Mapping[str, Any]) -> NoReturn:
+    """Raises what a module's ``__getattr__`` owes for a name that it does not have."""
+    if name in _REASON:
+        raise NotSupportedYet(f"{module}.{name} is not supported yet by quadrants_lab ({_REASON[name]})")
+    close = get_close_matches(name, [n for n in have if not n.startswith("_")], 1)
+    hint = f"; did you mean {module}.{close[0]}?" if close and not name.startswith("_") else ""
+    raise AttributeError(f"{module} has no attribute {name!r}{hint}")

@@ -1,0 +1,121 @@
+"""The language's operations as Python objects: the front end knows them by name, Python can call most of them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
+
+import numpy as np
+
+from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsSyntaxError
+from quadrants_lab.frontend.builtins import OPS, Builtin
+from quadrants_lab.ir.prims import PRIMS
+from quadrants_lab.ir.types import DType
+from quadrants_lab.ir import types as T
+from quadrants_lab.lang.dtypes import as_dtype
+
+
+class Operation:
+    """A row of the front end's table of operations. In a kernel it is what the row says; called from Python it
+    computes with Python numbers and numpy arrays in double precision, or says that it needs a kernel."""
+
+    __qd_op__: str
+
+    def __init__(self, row: Builtin, meaning: Callable[..., Any]) -> None:
+        self.__qd_op__ = self.__name__ = row.name
+        self.__doc__ = f"{row.name}({', '.join(p.replace('=', '=None') for p in row.params)})\n\n{row.doc}"
+        self._meaning = meaning
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._meaning(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<qd.{self.__name__}>"
+
+
+class NdRange:
+    """The box of `ndrange` outside of kernels: iterates over tuples of indices, the last one fastest."""
+
+    def __init__(self, *axes: Any) -> None:
+        self.axes = tuple(range(*a) if isinstance(a, (tuple, list)) else range(a) for a in axes)
+
+    def __iter__(self) -> Iterator[tuple[int, ...]]:
+        return itertools.product(*self.axes)
+
+    def __len__(self) -> int:
+        return int(np.prod([len(a) for a in self.axes]))
+
+
+def _rounding(fn: Callable[[Any], Any]) -> Callable[..., Any]:
+    def meaning(x: Any, dtype: Any = None) -> Any:
+        return fn(x) if dtype is None else _cast(fn(x), dtype)
+
+    return meaning
+
+
+def _cast(x: Any, dtype: Any) -> Any:
+    return PRIMS["cast"].evaluate(as_dtype(dtype), np.float64(x) if isinstance(x, float) else x)
+
+
+def _bit_cast(x: Any, dtype: Any) -> Any:
+    source = as_dtype(type(x)) if isinstance(x, (bool, int, float)) else T.from_numpy(np.asarray(x).dtype)
+    target: DType = as_dtype(dtype)
+    if source is None or source.bits != target.bits:
+        raise TypeError(f"bit_cast from {source} to {target}: the widths differ")
+    return PRIMS["bitcast"].evaluate(target, source.numpy(x))
+
+
+def _static(*values: Any) -> Any:
+    return values[0] if len(values) == 1 else values
+
+
+def _static_assert(cond: Any, message: Any = None) -> None:
+    if not cond:
+        raise AssertionError("" if message is None else message)
+
+
+def _only_in_kernels(name: str) -> Callable[..., NoReturn]:
+    def meaning(*args: Any, **kwargs: Any) -> NoReturn:
+        if name.startswith("atomic_"):
+            raise QuadrantsSyntaxError(f"qd.{name} works on an element of a field or array inside a kernel", code="QL2080")
+        raise QuadrantsRuntimeError(f"qd.{name} can be called only inside a kernel", code="QL2080")
+
+    return meaning
+
+
+def _folded(fn: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    def meaning(first: Any, *others: Any) -> Any:
+        for other in others:
+            first = fn(first, other)
+        return first
+
+    return meaning
+
+
+def _truncating(prim: str, real: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def meaning(a: Any, b: Any) -> Any:
+        if isinstance(a, int) and isinstance(b, int):
+            return PRIMS[prim].evaluate(T.i64, a, b).item()
+        return real(a, b)
+
+    return meaning
+
+
+_PYTHON: dict[str, Callable[..., Any]] = {
+    "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan2": np.arctan2,
+    "tanh": np.tanh, "exp": np.exp, "log": np.log, "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x),
+    "floor": _rounding(np.floor), "ceil": _rounding(np.ceil), "round": _rounding(np.rint), "abs": abs,
+    "min": _folded(np.minimum), "max": _folded(np.maximum), "pow": pow, "isnan": np.isnan, "isinf": np.isinf,
+    "raw_div": _truncating("raw_div", lambda a, b: a / b), "raw_mod": _truncating("raw_mod", np.fmod),
+    "select": lambda cond, x1, x2: np.where(cond, x1, x2)[()], "cast": _cast, "bit_cast": _bit_cast,
+    "static": _static, "static_assert": _static_assert, "static_print": print, "ndrange": NdRange,
+}  # fmt: skip
+
+_NOT_PUBLIC = ("range", "print", "len", "int", "float", "bool")
+
+OPERATIONS: dict[str, Operation] = {
+    name: Operation(row, _PYTHON.get(name) or _only_in_kernels(name))
+    for name, row in OPS.items()
+    if name not in _NOT_PUBLIC
+}

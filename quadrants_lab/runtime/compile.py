@@ -1,0 +1,167 @@
+"""From a function's source to loaded machine code: front end, passes, derivative, sizes, backend, disk cache."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from quadrants_lab.adstack.counting import counting_kernel
+from quadrants_lab.adstack.size import determine_ad_stack_size
+from quadrants_lab.autodiff.access import check_data_access, warn
+from quadrants_lab.autodiff.broken import broken_paths
+from quadrants_lab.autodiff.reverse import reverse
+from quadrants_lab.frontend.lower import lower
+from quadrants_lab.frontend.source import FunctionSource
+from quadrants_lab.frontend.specs import Lowered, Spec
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.ir.text import print_kernel
+from quadrants_lab.ir.walk import walk
+from quadrants_lab.passes import pipeline
+from quadrants_lab.passes.pipelines import SIMPLIFY, front
+from quadrants_lab.passes.private import mark_private
+from quadrants_lab.runtime import cache as disk
+from quadrants_lab.runtime.session import Session
+
+if TYPE_CHECKING:
+    from quadrants_lab.backends.cpu.executable import Executable
+
+FORWARD, REVERSE = "forward", "reverse"
+
+
+@dataclass(slots=True)
+class Counter:
+    """The counting slice, loaded; ``depths``: stack id -> the "ret" buffer that gets its depth."""
+
+    kernel: N.Kernel
+    executable: Executable
+    depths: dict[int, str]
+
+
+@dataclass(slots=True)
+class Compiled:
+    """One specialisation, loaded. ``kernel`` is the IR that became code; ``lowered`` what the front end made."""
+
+    mode: str
+    source: FunctionSource
+    specs: tuple[Spec, ...]
+    options: CompileOptions
+    lowered: Lowered
+    kernel: N.Kernel
+    executable: Executable
+    returns: tuple[str, ...]
+    counter: Counter | None
+
+    def field(self, buffer: str) -> Any:
+        """The field behind a buffer; that of ``x.grad`` is the gradient of the one behind ``x``."""
+        bindings = self.lowered.bindings
+        if buffer in bindings:
+            return bindings[buffer]
+        for name, b in self.lowered.kernel.buffers.items():
+            if b.grad == buffer and name in bindings:
+                return bindings[name].grad
+        raise KeyError(buffer)
+
+    def trace(self) -> pipeline.Trace:
+        """What every pass did: compiles the IR again, recorded."""
+        trace = pipeline.Trace()
+        token = pipeline.RECORDER.set(trace)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # they were given when it was compiled
+                kernel = make_ir(lower(self.source, self.specs, self.options).kernel, self.mode, self.options)
+                if self.counter is not None:
+                    counting_ir(kernel, self.options)
+        finally:
+            pipeline.RECORDER.reset(token)
+        return trace
+
+
+def make_ir(kernel: N.Kernel, mode: str, options: CompileOptions) -> N.Kernel:
+    """The IR that a backend gets, from the front end's. For a gradient it checks the data-access rule (an error where a
+    value is provably gone) and warns about derivative paths that end on the way."""
+    kernel = pipeline.run(kernel, front(options), options.verify)
+    if mode == FORWARD:
+        return drop_unused_gradients(pipeline.run(kernel, (mark_private,), options.verify))
+    gradient = pipeline.run(kernel, (reverse, *SIMPLIFY), options.verify)
+    doubts = check_data_access(kernel, gradient) + broken_paths(kernel)
+    gradient = pipeline.run(gradient, (mark_private, determine_ad_stack_size), options.verify)
+    warn(doubts)
+    return drop_unused_gradients(gradient)
+
+
+def counting_ir(kernel: N.Kernel, options: CompileOptions) -> N.Kernel | None:
+    """The counting slice of a sized reverse kernel, or None."""
+    counting = counting_kernel(kernel)
+    if counting is None:
+        return None
+    return drop_unused_gradients(pipeline.run(counting, SIMPLIFY, options.verify))
+
+
+def drop_unused_gradients(kernel: N.Kernel) -> N.Kernel:
+    """Without the gradient buffers that no statement touches, so that a launch need not provide them."""
+    reads, writes = accesses(kernel)
+    touched = reads | writes | {s.buffer for s in walk(kernel.body) if isinstance(s, N.ShapeOf)}
+    unused = {b.grad for b in kernel.buffers.values() if b.grad} - touched
+    if not unused:
+        return kernel
+    kept = {
+        name: replace(b, grad="") if b.grad in unused else b
+        for name, b in kernel.buffers.items()
+        if name not in unused
+    }
+    return replace(kernel, buffers=kept)
+
+
+def accesses(kernel: N.Kernel) -> tuple[frozenset[str], frozenset[str]]:
+    """Names of the buffers that the kernel reads, and of those that it writes."""
+    reads: set[str] = set()
+    writes: set[str] = set()
+    for s in walk(kernel.body):
+        if isinstance(s, (N.Load, N.Atomic)):
+            reads.add(s.buffer)
+        if isinstance(s, (N.Store, N.Atomic)):
+            writes.add(s.buffer)
+    return frozenset(reads), frozenset(writes)
+
+
+def compile_kernel(source: FunctionSource, specs: Sequence[Spec], mode: str, session: Session) -> Compiled:
+    """Compiles one specialisation for the session's device; errors leave nothing behind."""
+    options = session.settings.compile
+    lowered = lower(source, specs, options)
+    kernel = make_ir(lowered.kernel, mode, options)
+    counting = counting_ir(kernel, options) if mode == REVERSE else None
+    counter = None
+    if counting is not None:
+        stacks = {int(name[len("depth") :]): name for name, b in counting.buffers.items() if _is_depth(b)}
+        counter = Counter(counting, load_cached(counting, options, session), stacks)
+    returns = tuple(f"ret{k}" for k in range(len(lowered.returns))) if mode == FORWARD else ()
+    return Compiled(
+        mode, source, tuple(specs), options, lowered, kernel, load_cached(kernel, options, session), returns, counter
+    )
+
+
+def _is_depth(b: N.Buffer) -> bool:
+    return b.kind == "ret" and b.name.startswith("depth")
+
+
+def load_cached(kernel: N.Kernel, options: CompileOptions, session: Session) -> Executable:
+    """The loaded kernel: its object code from the disk cache, or made now and put there.
+
+    The key is the hash of the IR as it goes to the backend, without spans, and of everything else that the code
+    depends on; so a change of any pass is a change of key.
+    """
+    from quadrants_lab.backends import cpu
+
+    settings = session.settings
+    if settings.cache_path is None:
+        return cpu.load(kernel, options, None)
+    name = disk.key(print_kernel(kernel), repr(options), cpu.target_key())
+    store = disk.DiskCache(settings.cache_path, settings.cache_bytes)
+    cached = store.get(name)
+    executable = cpu.load(kernel, options, cached)
+    if cached is None:
+        store.put(name, executable.object)
+    return executable

@@ -1,0 +1,155 @@
+"""From a call of a kernel to the plan that serves it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsSyntaxError
+from quadrants_lab.frontend.source import FunctionSource
+from quadrants_lab.runtime import session as S
+from quadrants_lab.runtime.observe import OBSERVERS, watching
+from quadrants_lab.runtime.signature import ArgumentError, ArraySlot, Slot, TemplateSlot, specialise, template_key
+
+if TYPE_CHECKING:
+    from quadrants_lab.runtime.plan import Plan
+
+
+class Dispatcher:
+    """One kernel in one mode ("forward" or "reverse") over all its specialisations.
+
+    ``call`` takes the positional arguments and launches. It is a slot that holds the shortest path known: the plan's
+    own closure where one plan serves every call, a table by template arguments, or `resolve`, which checks, compiles
+    what is missing, and installs one of the former.
+    """
+
+    __slots__ = ("__weakref__", "_session", "_table", "call", "gradient", "last", "make_slots", "mode", "name", "ndarray_class",
+                 "plans", "slots", "source")  # fmt: skip
+
+    def __init__(
+        self, source: FunctionSource, mode: str, make_slots: Callable[[], Sequence[Slot]], ndarray_class: type
+    ) -> None:
+        self.source = source
+        self.name = source.name
+        self.mode = mode
+        self.make_slots = make_slots
+        self.ndarray_class = ndarray_class
+        self.slots: Sequence[Slot] = ()
+        self.plans: dict[Any, Plan] = {}
+        self.last: Plan | None = None
+        self.gradient: Dispatcher | None = None  # of a forward kernel, that of its derivative
+        self._session: S.Session | None = None
+        self._table: dict[Any, Callable[..., Any]] = {}
+        self.call: Callable[..., Any] = self.resolve
+
+    def forget(self) -> None:
+        """Drops the installed fast path; the next call resolves anew."""
+        self.call = self.resolve
+        self._table = {}
+
+    def resolve(self, *args: Any) -> Any:
+        """Checks the arguments, finds or makes the plan, installs the fast path, launches."""
+        now = S.current()
+        with now.lock:
+            self.enter(now)
+            args = self.checked(args)
+            plan = self.plan(now, args)
+            self.last = plan
+            observers = OBSERVERS.get()
+            if observers:
+                return self._observed(plan, args)
+            if not watching():
+                self._install(now, plan, args)
+            value = plan.call(*args)
+            return self._refused(plan, args) if value is NotImplemented else value
+
+    def enter(self, now: S.Session) -> None:
+        """Forgets what belonged to another session; annotations like int mean what that session's options say."""
+        if self._session is not now:
+            self._session = now
+            self.plans = {}
+            self.last = None
+            self.forget()
+            self.slots = tuple(self.make_slots())
+
+    def checked(self, args: Sequence[Any]) -> tuple[Any, ...]:
+        """The arguments converted to what the plans take, or the error that says what is wrong with one."""
+        if len(args) != len(self.slots):
+            raise arity_error(self.name, [s.name for s in self.slots], len(args))
+        return tuple(s.convert(a, self.name) for s, a in zip(self.slots, args, strict=True))
+
+    def plan_for(self, now: S.Session, args: Sequence[Any]) -> Plan:
+        """The plan for arguments as another mode of the kernel took them."""
+        with now.lock:
+            self.enter(now)
+            return self.plan(now, self.checked(args))
+
+    def plan(self, now: S.Session, args: Sequence[Any]) -> Plan:
+        """The plan for checked arguments, compiled if it is not there yet."""
+        key, specs = specialise(self.slots, args)
+        plan = self.plans.get(key)
+        if plan is None:
+            from quadrants_lab.runtime.compile import compile_kernel
+            from quadrants_lab.runtime.gradient import GradientPlan
+            from quadrants_lab.runtime.plan import Plan
+
+            compiled = compile_kernel(self.source, specs, self.mode, now)
+            plan = (Plan if self.mode == "forward" else GradientPlan)(self, now, compiled)
+            self.plans[key] = plan
+        return plan
+
+    def _install(self, now: S.Session, plan: Plan, args: Sequence[Any]) -> None:
+        now.fast_paths.add(self)
+        templates = [n for n, slot in enumerate(self.slots) if isinstance(slot, TemplateSlot)]
+        if not templates:
+            self.call = plan.fast
+            return
+        self._table[tuple(template_key(args[n]) for n in templates)] = plan.fast
+        self.call = self._by_template(templates)
+
+    def _by_template(self, templates: Sequence[int]) -> Callable[..., Any]:
+        table, resolve = self._table, self.resolve
+
+        def call(*args: Any) -> Any:
+            try:
+                launch = table.get(tuple([template_key(args[n]) for n in templates]))
+            except IndexError:
+                launch = None
+            return resolve(*args) if launch is None else launch(*args)
+
+        return call
+
+    def _observed(self, plan: Plan, args: tuple[Any, ...]) -> Any:
+        watchers = [(o, o.before(plan, args)) for o in OBSERVERS.get()]
+        failed = True
+        try:
+            value = plan.call(*args)
+            if value is NotImplemented:
+                self._refused(plan, args)
+            failed = False
+            return value
+        finally:
+            for observer, token in watchers:
+                observer.after(plan, args, token, failed)
+
+    def _refused(self, plan: Plan, args: Sequence[Any]) -> Any:
+        """Why compiled code did not take arguments that were checked."""
+        for slot, arg in zip(self.slots, args, strict=True):
+            if isinstance(slot, ArraySlot) and isinstance(arg, np.ndarray) and not arg.flags.writeable:
+                if slot.name in plan.writes:
+                    raise ArgumentError(
+                        f"kernel {self.name} writes to argument {slot.name!r}, a read-only numpy array",
+                        code="QL2048",
+                        help="pass a copy of it",
+                    )
+        raise QuadrantsRuntimeError(f"kernel {self.name} could not be launched with these arguments: {args!r}")
+
+
+def arity_error(name: str, names: Sequence[str], got: int) -> QuadrantsSyntaxError:
+    what = f"takes {len(names)} argument{'' if len(names) == 1 else 's'}, {got} were given"
+    missing = ", ".join(names[got:])
+    return QuadrantsSyntaxError(
+        f"kernel {name} {what}", code="QL2049", help=f"missing: {missing}" if missing else f"it takes ({', '.join(names)})"
+    )

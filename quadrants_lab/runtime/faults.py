@@ -1,0 +1,60 @@
+"""What a failed launch becomes: an exception that names kernel, line, values and cause."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from quadrants_lab.backends.cpu.executable import AssertFailed, Overflow, Status
+from quadrants_lab.errors import Label, QuadrantsAssertionError, QuadrantsError, QuadrantsRuntimeError
+
+if TYPE_CHECKING:
+    from quadrants_lab.runtime.plan import Plan
+
+_HOLES = re.compile(r"\{[^{}]*\}")
+
+
+def failure(plan: Plan, status: int) -> QuadrantsError:
+    """The exception for the last launch of the plan, which ended with ``status``."""
+    what = plan.frame.failure()
+    if isinstance(what, AssertFailed):
+        return _assertion(plan, what)
+    if isinstance(what, Overflow):
+        return _overflow(plan, what)
+    if status & Status.CANCELLED:
+        return QuadrantsRuntimeError(f"the launch of kernel {plan.kernel.name} was cancelled", code="QL2071")
+    return QuadrantsRuntimeError(f"kernel {plan.kernel.name} failed (status {status})", code="QL2072")
+
+
+def _assertion(plan: Plan, failed: AssertFailed) -> QuadrantsError:
+    """The message of the assert, with its values filled in."""
+    stmt = failed.stmt
+    values = iter(failed.values)
+    message = _HOLES.sub(lambda hole: str(next(values, hole.group())), stmt.message)
+    head = {"assert": "assertion failed", "bounds": "out of bounds", "division": "integer division by zero"}
+    start = f"{head.get(stmt.kind, stmt.kind)} in kernel {plan.kernel.name}"
+    if message and stmt.kind == "assert":
+        start += f": {message}"
+    elif message:
+        start = f"{message} (kernel {plan.kernel.name})"
+    return QuadrantsAssertionError(start, code="QL2070", labels=(Label(stmt.span, "this did not hold"),))
+
+
+def _overflow(plan: Plan, overflow: Overflow) -> QuadrantsError:
+    """Only a forced size, or bounds that changed while the kernel ran, can lead here."""
+    stack = overflow.stack
+    forced = plan.compiled.options.ad_stack_size
+    if forced:
+        cause = f"ad_stack_size={forced} forces every stack to {forced} slots"
+        cure = f"leave ad_stack_size out of qd.init(), or give at least {overflow.depth}"
+    else:
+        cause = "what the loop bounds read changed after the stacks were sized"
+        cure = "do not write to it from another thread while the gradient runs"
+    name = stack.name or f"%{stack.primal}"
+    return QuadrantsAssertionError(
+        f"adstack overflow in the gradient of kernel {plan.kernel.name}: the stack of '{name}' holds "
+        f"{overflow.capacity}, {overflow.depth} were needed; .grad is partial",
+        code="QL2073",
+        labels=(Label(stack.span, "kept on this stack"),),
+        help=f"{cause}; {cure}",
+    )

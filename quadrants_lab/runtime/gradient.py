@@ -1,0 +1,152 @@
+"""Gradient launches: the depths of the adstacks are settled against live data before compiled code runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from quadrants_lab.adstack.evaluate import evaluate, reads
+from quadrants_lab.adstack.report import StackRow, report, stack_allocas
+from quadrants_lab.ir import sizeexpr as SE
+from quadrants_lab.runtime.compile import accesses
+from quadrants_lab.runtime.memory import Memory
+from quadrants_lab.runtime.plan import Plan, entry_params, field_memories, make_frame
+from quadrants_lab.runtime.signature import ArraySlot, ScalarSlot, memory_of
+
+
+class Live:
+    """What size expressions read of one launch."""
+
+    def __init__(self, scalars: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> None:
+        self.scalars = scalars
+        self.arrays = arrays
+
+    def arg(self, name: str) -> int:
+        return int(self.scalars[name])
+
+    def shape(self, buffer: str, axis: int) -> int:
+        return self.arrays[buffer].shape[axis]
+
+    def array(self, buffer: str) -> npt.NDArray[Any]:
+        return self.arrays[buffer]
+
+
+class GradientPlan(Plan):
+    """The plan of a reverse kernel.
+
+    Depths are settled anew when something that they depend on changed: a field or ndarray by its version, a scalar
+    argument or a shape by its value; arrays that are not ours are read before every launch.
+    """
+
+    def prepare(self) -> Callable[..., bool] | None:
+        """Sets depths that never change, or says how to settle the others before each launch."""
+        self.sizes: list[SE.SizeExpr] = [s.size for s in stack_allocas(self.kernel) if s.size is not None]
+        self.depths: list[int] = []
+        self.counted: dict[int, int] = {}
+        self.stamp: list[Any] | None = None
+        forced = self.compiled.options.ad_stack_size
+        if forced:
+            self.depths = [forced] * len(self.sizes)
+        elif all(isinstance(s, SE.SizeConst) for s in self.sizes):
+            self.depths = [s.value for s in self.sizes if isinstance(s, SE.SizeConst)]
+        else:
+            self._follow()
+            return self.settle
+        if self.depths:
+            self.frame.set_stacks(self.depths)
+        return super().prepare()
+
+    def _follow(self) -> None:
+        """What the depths depend on: fields by memory; arguments as (position, is a scalar, by its data)."""
+        args, shapes, data = _dependencies(self.sizes)
+        counter = self.compiled.counter
+        if counter is not None:
+            read, _ = accesses(counter.kernel)
+            fields = field_memories(self.compiled, counter.kernel, self.session)
+            self.counting_frame = make_frame(counter.executable, counter.kernel, fields, self.session)
+            self.counting_entry = self.counting_frame.entry(entry_params(self.slots), returns="")
+            self.counting_frame.set_stacks([0] * len(stack_allocas(counter.kernel)))
+            args |= {a.name for a in counter.kernel.args}
+            data |= {b for b in read if counter.kernel.buffers[b].kind in ("field", "ndarray")}
+            shapes |= {b.name for b in counter.kernel.buffers.values() if b.kind == "ndarray"}
+        self.follows_fields: tuple[Memory, ...] = tuple(self.fields[b] for b in sorted(data) if b in self.fields)
+        self.follows_args = tuple(
+            (n, isinstance(slot, ScalarSlot), slot.name in data)
+            for n, slot in enumerate(self.slots)
+            if slot.name in args | shapes | data
+        )
+
+    def settle(self, *args: Any) -> bool:
+        """Sets gradients of array arguments and, where anything changed, the depths."""
+        if self.gradient_args and not self.set_gradients(*args):
+            return False
+        stamp: list[Any] | None = [memory.version for memory in self.follows_fields]
+        assert stamp is not None
+        for n, is_scalar, by_data in self.follows_args:
+            arg = args[n]
+            if is_scalar:
+                if not isinstance(arg, (int, float)):
+                    return False
+                stamp.append(arg)
+                continue
+            memory = memory_of(arg)
+            if memory is None and not isinstance(arg, np.ndarray):
+                return False
+            stamp.append(arg.shape)
+            if by_data:
+                if memory is None:
+                    stamp = None
+                    break
+                stamp += (id(memory), memory.version)
+        if stamp is None or stamp != self.stamp:
+            self.stamp = None  # until the depths are settled: an interrupt in between must not leave a stamp behind
+            if not self.resize(args):
+                return False
+            self.stamp = stamp
+        return True
+
+    def resize(self, args: Sequence[Any]) -> bool:
+        """Evaluates every size, the counting slice first where there is one; False where the arguments do not match."""
+        arrays = self.arrays(args)
+        counter = self.compiled.counter
+        if counter is not None:
+            passed = [
+                arg if memory_of(arg) is None else arrays[slot.name]
+                for slot, arg in zip(self.slots, args, strict=True)
+                if isinstance(slot, (ScalarSlot, ArraySlot))
+            ]
+            outcome = self.counting_entry(*passed)
+            if outcome is NotImplemented:
+                return False
+            self.counted = {stack: self.counting_frame.ret(name) for stack, name in counter.depths.items()}
+        live = Live(self.scalars(args), arrays)
+        self.depths = [evaluate(size, live, self.counted) for size in self.sizes]
+        self.frame.set_stacks(self.depths)
+        return True
+
+    @property
+    def primal_reads(self) -> frozenset[str]:
+        """The buffers that the gradient, its sizes and its counting slice read, without gradients."""
+        counter = self.compiled.counter
+        counted = accesses(counter.kernel)[0] if counter is not None else frozenset()
+        return super().primal_reads | counted | _dependencies(self.sizes)[2]
+
+    def report(self) -> list[StackRow]:
+        """A row a stack, with the depths of the last launch."""
+        return report(self.kernel, self.depths, forced=bool(self.compiled.options.ad_stack_size))
+
+
+def _dependencies(sizes: Sequence[SE.SizeExpr]) -> tuple[set[str], set[str], set[str]]:
+    args: set[str] = set()
+    shapes: set[str] = set()
+    data: set[str] = set()
+    for size in sizes:
+        a, s, d = reads(size)
+        args |= a
+        shapes |= s
+        data |= d
+    return args, shapes, data
+

@@ -1,0 +1,87 @@
+"""What was compiled, as text: IR by stage, code by stage, stacks by row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quadrants_lab.errors import QuadrantsRuntimeError
+from quadrants_lab.ir.text import print_kernel
+from quadrants_lab.runtime import session as S
+from quadrants_lab.runtime.dispatch import Dispatcher
+from quadrants_lab.runtime.signature import ScalarSlot
+
+if TYPE_CHECKING:
+    from quadrants_lab.adstack.report import StackRow
+    from quadrants_lab.runtime.plan import Plan
+
+FRONT_END = "front end"
+
+
+class Sizes(tuple["StackRow", ...]):
+    """Rows of the launch report; printing it shows a table."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        if not self:
+            return "no adstacks: the gradient recomputes or reads all that it needs"
+        head = ("stack", "line", "type", "slots", "bytes", "size", "how", "because")
+        rows = [head] + [
+            (r.name, str(r.line), r.dtype, str(r.depth), str(r.bytes_per_lane), r.size, r.how, r.reason) for r in self
+        ]
+        widths = [max(len(row[k]) for row in rows) for k in range(len(head))]
+        return "\n".join("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows)
+
+
+def compiled_plan(dispatcher: Dispatcher) -> Plan:
+    """The plan of the last call; compiled now where the arguments do not matter to the code."""
+    now = S.current()
+    with now.lock:
+        dispatcher.enter(now)
+        if dispatcher.last is not None:
+            return dispatcher.last
+        if all(isinstance(slot, ScalarSlot) for slot in dispatcher.slots):
+            return dispatcher.plan(now, [None] * len(dispatcher.slots))
+    what = "its gradient" if dispatcher.mode == "reverse" else "it"
+    raise QuadrantsRuntimeError(
+        f"kernel {dispatcher.name} has arrays or templates among its arguments and no call yet",
+        code="QL2065",
+        help=f"launch {what} once: what it is compiled to depends on its arguments",
+    )
+
+
+def ir_text(dispatcher: Dispatcher, stage: str = "") -> str:
+    compiled = compiled_plan(dispatcher).compiled
+    if not stage:
+        return print_kernel(compiled.kernel)
+    if stage == FRONT_END:
+        return print_kernel(compiled.lowered.kernel)
+    steps = {step.name: step.after for step in compiled.trace().steps}  # of a pass that ran twice, the last run
+    wanted = stage.removeprefix("after ").replace("_", " ")
+    if wanted not in steps:
+        raise KeyError(f"no stage {stage!r}: there are {', '.join((FRONT_END, *steps))}")
+    return print_kernel(steps[wanted])
+
+
+def code_text(dispatcher: Dispatcher, stage: str) -> str:
+    from quadrants_lab.backends import cpu
+
+    compiled = compiled_plan(dispatcher).compiled
+    stages = cpu.stages(compiled.kernel, compiled.options)
+    if stage not in stages:
+        raise KeyError(f"no stage {stage!r}: there are {', '.join(stages)}")
+    return stages[stage]().text
+
+
+def sizes(dispatcher: Dispatcher) -> Sizes:
+    """Rows for the last gradient launch."""
+    from quadrants_lab.runtime.gradient import GradientPlan
+
+    plan = dispatcher.last
+    if not isinstance(plan, GradientPlan) or plan.session is not S.current():
+        raise QuadrantsRuntimeError(
+            f"the gradient of kernel {dispatcher.name} was not launched yet",
+            code="QL2066",
+            help="stacks are sized at launch: call .grad(...) first",
+        )
+    return Sizes(plan.report())

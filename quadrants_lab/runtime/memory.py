@@ -1,0 +1,20 @@
+"""Dense memory of fields and ndarrays: numpy arrays on 64-byte boundaries that count their writes."""
+
+from __future__ import annotations
+
+from quadrants_lab.backends.cpu.memory import zeros
+from quadrants_lab.ir.types import DType
+from quadrants_lab.runtime.session import Session
+
+class Memory:
+    """The array of one field or ndarray. ``version`` grows with every write through Python or a kernel, so whoever
+    derived something from the data can tell whether it still holds. ``address`` never changes."""
+
+    __slots__ = ("address", "array", "dtype", "session", "version")
+
+    def __init__(self, session: Session, dtype: DType, shape: tuple[int, ...]) -> None:
+        self.session = session
+        self.dtype = dtype
+        self.array = zeros(shape, dtype.numpy)
+        self.address: int = self.array.ctypes.data
+        self.version = 0

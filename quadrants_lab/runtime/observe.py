@@ -1,0 +1,45 @@
+"""Who watches launches: tapes and recorders. While nobody does, a launch pays nothing for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Protocol
+
+from quadrants_lab.runtime import session
+
+if TYPE_CHECKING:
+    from quadrants_lab.runtime.plan import Plan
+
+
+class Observer(Protocol):
+    """``before`` is called with the session locked, after arguments were checked and before the launch; what it
+    returns is handed to ``after``, which is called when the launch is done or has failed."""
+
+    def before(self, plan: Plan, args: tuple[Any, ...]) -> Any: ...
+    def after(self, plan: Plan, args: tuple[Any, ...], token: Any, failed: bool) -> None: ...
+
+
+OBSERVERS: ContextVar[tuple[Observer, ...]] = ContextVar("quadrants_lab_observers", default=())
+_watching = 0  # how many observers there are in any context: fast paths are installed only while there are none
+
+
+def watching() -> bool:
+    return _watching > 0
+
+
+@contextmanager
+def watch(observer: Observer) -> Iterator[None]:
+    """Shows the observer every launch of this context until the with ends."""
+    global _watching
+    now = session.current()
+    with now.lock:
+        _watching += 1
+        now.forget_fast_paths()
+    token = OBSERVERS.set((*OBSERVERS.get(), observer))
+    try:
+        yield
+    finally:
+        OBSERVERS.reset(token)
+        _watching -= 1

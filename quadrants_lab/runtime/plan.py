@@ -1,0 +1,205 @@
+"""Launch plans: one specialisation of a kernel, loaded, with a frame, and the closure that launches it.
+
+What can be settled once is settled when the plan is made: addresses of fields, which arguments are arrays, whose
+versions grow. The closure is Python source made for the kernel's argument list, so a warm launch is one call of it, one
+lock and one call into compiled code.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
+
+from quadrants_lab.backends.cpu.executable import Status
+from quadrants_lab.backends.cpu.fast import ArrayParam, Param, ScalarParam
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.runtime import session as S
+from quadrants_lab.runtime.compile import Compiled, accesses
+from quadrants_lab.runtime.faults import failure
+from quadrants_lab.runtime.memory import Memory
+from quadrants_lab.runtime.session import Session
+from quadrants_lab.runtime.signature import ArraySlot, ScalarSlot, Slot, memory_of
+
+if TYPE_CHECKING:
+    from quadrants_lab.adstack.report import StackRow
+    from quadrants_lab.backends.cpu.executable import Frame
+    from quadrants_lab.runtime.dispatch import Dispatcher
+
+
+class Plan:
+    """One specialisation in one session.
+
+    ``call`` launches: it takes the kernel's positional arguments and returns the kernel's value, or NotImplemented,
+    without launching, where an argument does not match the specialisation; ``fast`` hands such a call back to the
+    dispatcher. ``reads`` and ``writes`` name the buffers
+    that the kernel touches.
+    """
+
+    def __init__(self, owner: Dispatcher, session: Session, compiled: Compiled) -> None:
+        self.owner = owner
+        self.session = session
+        self.compiled = compiled
+        self.kernel = compiled.kernel
+        self.reads, self.writes = accesses(self.kernel)
+        self.fields = field_memories(compiled, self.kernel, session)
+        self.slots: Sequence[Slot] = owner.slots
+        self.gradient_args = tuple(
+            (n, slot.name, self.kernel.buffers[slot.name].grad)
+            for n, slot in enumerate(self.slots)
+            if isinstance(slot, ArraySlot) and self.kernel.buffers[slot.name].grad in self.kernel.buffers
+        )
+        self.frame = make_frame(compiled.executable, self.kernel, self.fields, session)
+        self.entry = self.frame.entry(entry_params(self.slots), returns=self.single_return())
+        prepare = self.prepare()
+        self.call = closure(self, prepare, refuse)
+        self.fast = closure(self, prepare, owner.resolve)
+
+    def single_return(self) -> str:
+        names = self.compiled.returns
+        return names[0] if len(names) == 1 and not self.compiled.lowered.returns_tuple else ""
+
+    def prepare(self) -> Callable[..., bool] | None:
+        """What a launch does, with the arguments, before the entry is called; False: the arguments do not match."""
+        return self.set_gradients if self.gradient_args else None
+
+    def set_gradients(self, *args: Any) -> bool:
+        """Gradient buffers of array arguments: the entry sets those of the data only."""
+        for n, name, grad in self.gradient_args:
+            memory = memory_of(getattr(args[n], "grad", None))
+            if memory is None or memory.dtype is not self.kernel.buffers[grad].dtype:
+                return False
+            if memory.array.ndim != self.kernel.buffers[grad].ndim:
+                return False
+            self.frame.set_buffer(grad, memory.address)
+            self.frame.set_extents(grad, memory.array.shape)
+            if grad in self.writes:
+                memory.version += 1
+        return True
+
+    def finish(self) -> Any:
+        """The rest of a launch whose status is not 0: prints go to sys.stdout, failures are raised."""
+        status = self.frame.status
+        if status & Status.PRINTED:
+            sys.stdout.write("".join(self.frame.take_prints()))
+        if status & ~Status.PRINTED:
+            raise failure(self, status)
+        return self.returned()
+
+    def returned(self) -> Any:
+        """The kernel's value after a launch that succeeded."""
+        names = self.compiled.returns
+        if not names:
+            return None
+        values = tuple(self.frame.ret(name) for name in names)
+        return values if self.compiled.lowered.returns_tuple else values[0]
+
+    def memories(self, args: Sequence[Any]) -> dict[str, Memory]:
+        """The memory behind each buffer that is ours in a launch with ``args``."""
+        found = dict(self.fields)
+        for slot, arg in zip(self.slots, args, strict=True):
+            if isinstance(slot, ArraySlot):
+                memory, grad = memory_of(arg), memory_of(getattr(arg, "grad", None))
+                if memory is not None:
+                    found[slot.name] = memory
+                if grad is not None:
+                    found[self.kernel.buffers[slot.name].grad] = grad
+        return {name: found[name] for name in self.kernel.buffers if name in found}
+
+    def arrays(self, args: Sequence[Any]) -> dict[str, npt.NDArray[Any]]:
+        """The data behind each field and ndarray buffer in a launch with ``args``."""
+        found = {name: memory.array for name, memory in self.memories(args).items()}
+        for slot, arg in zip(self.slots, args, strict=True):
+            if isinstance(slot, ArraySlot):
+                found.setdefault(slot.name, arg)
+        return found
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether the kernel touches anything that has a gradient."""
+        return any(b.grad and b.kind != "temp" for b in self.compiled.lowered.kernel.buffers.values())
+
+    @property
+    def primal_reads(self) -> frozenset[str]:
+        """The buffers that are read and are no gradients."""
+        return self.reads - {b.grad for b in self.kernel.buffers.values()}
+
+    def report(self) -> list[StackRow]:
+        """A row an adstack; a forward kernel has none."""
+        return []
+
+    def scalars(self, args: Sequence[Any]) -> dict[str, Any]:
+        """The value of each scalar argument."""
+        return {s.name: a for s, a in zip(self.slots, args, strict=True) if isinstance(s, ScalarSlot)}
+
+
+def field_memories(compiled: Compiled, kernel: N.Kernel, session: Session) -> dict[str, Memory]:
+    """The memory behind each field buffer of ``kernel``; an error for a field of an earlier session."""
+    found: dict[str, Memory] = {}
+    for name, buffer in kernel.buffers.items():
+        if buffer.kind != "field":
+            continue
+        memory = memory_of(compiled.field(name))
+        assert memory is not None, name
+        if memory.session is not session:
+            raise S.ended(f"field {name}, which kernel {kernel.name} uses,")
+        found[name] = memory
+    return found
+
+
+def make_frame(executable: Any, kernel: N.Kernel, fields: dict[str, Memory], session: Session) -> Frame:
+    frame: Frame = executable.frame(session.device)
+    for name, memory in fields.items():
+        frame.set_buffer(name, memory.address)
+    return frame
+
+
+def entry_params(slots: Sequence[Slot]) -> list[Param]:
+    made: list[Param] = []
+    for slot in slots:
+        if isinstance(slot, ScalarSlot):
+            made.append(ScalarParam(slot.name))
+        elif isinstance(slot, ArraySlot):
+            made.append(ArrayParam(slot.name))
+    return made
+
+
+def closure(plan: Plan, prepare: Callable[..., bool] | None, miss: Callable[..., Any]) -> Callable[..., Any]:
+    """The function that launches ``plan``, written out for its arguments; what does not match goes to ``miss``."""
+    names = [f"a{n}" for n in range(len(plan.slots))]
+    given = ", ".join(names)
+    space: dict[str, Any] = {"lock": plan.session.lock, "entry": plan.entry, "finish": plan.finish, "miss": miss}
+    space |= {"prepare": prepare, "ndarray": plan.owner.ndarray_class, "returned": plan.returned}
+    lines = [f"def launch({given}):", "    with lock:"]
+    passed = []
+    if prepare is not None:
+        lines.append(f"        if not prepare({given}): return miss({given})")
+    for slot, name in zip(plan.slots, names, strict=True):
+        if isinstance(slot, ArraySlot):
+            lines += [f"        {name}_ = {name}", f"        if {name}.__class__ is ndarray:"]
+            lines.append(f"            {name}_ = {name}._memory")
+            if slot.name in plan.writes:
+                lines.append(f"            {name}_.version += 1")
+            lines.append(f"            {name}_ = {name}_.array")
+            passed.append(f"{name}_")
+        elif isinstance(slot, ScalarSlot):
+            passed.append(name)
+    for n, written in enumerate(sorted(plan.writes & plan.fields.keys())):
+        space[f"f{n}"] = plan.fields[written]
+        lines.append(f"        f{n}.version += 1")
+    lines.append(f"        r = entry({', '.join(passed)})")
+    if plan.single_return():
+        lines.append("        if r is not NotImplemented and r is not Ellipsis: return r")
+    else:
+        lines.append(f"        if r is None: return {'returned()' if plan.compiled.returns else 'None'}")
+    lines.append(f"        return miss({given}) if r is NotImplemented else finish()")
+    exec("\n".join(lines), space)
+    launch: Callable[..., Any] = space["launch"]
+    return launch
+
+
+def refuse(*args: Any) -> Any:
+    """The ``miss`` of `Plan.call`."""
+    return NotImplemented

@@ -1,0 +1,119 @@
+"""Launch records: what a kernel's last forward and last gradient launch read, were sized to, and left behind.
+
+    with recording() as records:
+        ...launches...
+    records.last[(dispatcher, "forward")]
+
+Outside of a recording nothing is kept or copied.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from quadrants_lab.runtime.observe import watch
+
+if TYPE_CHECKING:
+    from quadrants_lab.adstack.report import StackRow
+    from quadrants_lab.runtime.plan import Plan
+
+COPY_BYTES = 256 << 20
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+@dataclass(slots=True)
+class LaunchRecord:
+    """One launch. ``inputs``: copies of the buffers that it reads, as they were before, by buffer name; ``outputs``:
+    of those that it writes, as they were after it. Both are None where they did not fit into the recording's memory.
+    ``report``: a row an adstack, for a gradient. ``number`` counts all launches of the recording, from 0."""
+
+    plan: Plan
+    args: tuple[Any, ...]
+    number: int
+    inputs: Arrays | None
+    outputs: Arrays | None = None
+    report: tuple[StackRow, ...] = ()
+    seconds: float = 0.0
+    failed: bool = False
+
+    @property
+    def kernel(self) -> str:
+        return self.plan.kernel.name
+
+    @property
+    def mode(self) -> str:
+        """ "forward" or "reverse"."""
+        return self.plan.owner.mode
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchNote:
+    """What is left of a launch that a later one of the same kernel and mode superseded."""
+
+    kernel: str
+    mode: str
+    number: int
+    seconds: float
+    failed: bool
+
+
+@dataclass(slots=True)
+class Recorder:
+    """An observer; ``last`` is keyed by the kernel's dispatcher, which knows its mode; ``earlier`` are the superseded
+    launches, the latest 10,000."""
+
+    limit: int = COPY_BYTES
+    last: dict[Any, LaunchRecord] = field(default_factory=dict)
+    earlier: deque[LaunchNote] = field(default_factory=lambda: deque(maxlen=10_000))
+    launches: int = 0
+
+    def before(self, plan: Plan, args: tuple[Any, ...]) -> tuple[LaunchRecord, float]:
+        old = self.last.pop(plan.owner, None)
+        if old is not None:
+            self.earlier.append(LaunchNote(old.kernel, old.mode, old.number, old.seconds, old.failed))
+        inputs = self._copies(plan, args, plan.reads | plan.writes)
+        record = LaunchRecord(plan, _frozen(args), self.launches, inputs)
+        self.launches += 1
+        self.last[plan.owner] = record
+        return record, perf_counter()
+
+    def after(self, plan: Plan, args: tuple[Any, ...], token: Any, failed: bool) -> None:
+        record, start = token
+        record.seconds = perf_counter() - start
+        record.failed = failed
+        record.outputs = self._copies(plan, args, plan.writes)
+        record.report = tuple(plan.report())
+
+    def records(self) -> list[LaunchRecord]:
+        """The records that are held, in the order of the launches."""
+        return sorted(self.last.values(), key=lambda r: r.number)
+
+    def _copies(self, plan: Plan, args: tuple[Any, ...], names: frozenset[str]) -> Arrays | None:
+        arrays = {name: a for name, a in plan.arrays(args).items() if name in names}
+        held = sum(
+            a.nbytes for r in self.last.values() for part in (r.inputs, r.outputs) if part for a in part.values()
+        )
+        if held + sum(a.nbytes for a in arrays.values()) > self.limit:
+            return None
+        return {name: a.copy() for name, a in arrays.items()}
+
+
+def _frozen(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments without large foreign arrays: those are among the inputs."""
+    return tuple(f"<numpy {a.dtype} {a.shape}>" if isinstance(a, np.ndarray) else a for a in args)
+
+
+@contextmanager
+def recording(limit: int = COPY_BYTES) -> Iterator[Recorder]:
+    """Records the launches of this context; copies take at most ``limit`` bytes."""
+    recorder = Recorder(limit)
+    with watch(recorder):
+        yield recorder

@@ -1,0 +1,105 @@
+"""The session: device, options, locks, and what must end with it. `qd.init` makes one, `qd.reset` ends it."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+from quadrants_lab.errors import QuadrantsRuntimeError
+from quadrants_lab.ir.options import CompileOptions
+
+if TYPE_CHECKING:
+    from quadrants_lab.backends.cpu.device import Device
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What `qd.init` settles for a session. ``threads``: most threads of a launch, 0 for all that the process may
+    use. ``cache_path`` None: nothing is kept on disk; ``cache_bytes``: most bytes that stay there."""
+
+    arch: str = "x64"
+    compile: CompileOptions = field(default_factory=CompileOptions)
+    threads: int = 0
+    random_seed: int = 0
+    cache_path: Path | None = None
+    cache_bytes: int = 100 << 20
+    log_level: str = "warn"
+
+
+class Session:
+    """One live device with its memory. Launches hold ``lock``; ``alive`` turns False once and for all at the end.
+
+    ``fast_paths`` are objects whose ``forget()`` drops a launch path that was specialised for how things stood; it is
+    called whenever that changes: at the end of the session, and when somebody starts or stops to watch launches.
+    ``differentiable`` are the fields whose gradients `qd.ad.clear_all_gradients` clears.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.lock = threading.RLock()
+        self.alive = True
+        self.fast_paths: WeakSet[Any] = WeakSet()
+        self.differentiable: WeakSet[Any] = WeakSet()
+        self._device: Device | None = None
+
+    @property
+    def device(self) -> Device:
+        """The CPU device; made at the first kernel, because it loads the code generator."""
+        if self._device is None:
+            from quadrants_lab.backends.cpu.device import Device
+
+            self._device = Device(threads=self.settings.threads)
+        return self._device
+
+    def forget_fast_paths(self) -> None:
+        for path in list(self.fast_paths):
+            path.forget()
+        self.fast_paths.clear()
+
+    def end(self) -> None:
+        with self.lock:
+            self.alive = False
+            self.forget_fast_paths()
+            self._device = None
+
+
+_default: Session | None = None
+
+
+def start(settings: Settings) -> Session:
+    """Ends the default session, if there is one, and starts the next."""
+    global _default
+    stop()
+    _default = Session(settings)
+    return _default
+
+
+def stop() -> None:
+    """Ends the default session, its fields and compiled kernels."""
+    global _default
+    if _default is not None:
+        _default.end()
+        _default = None
+
+
+def current() -> Session:
+    """The default session; an error that says what to do where there is none."""
+    if _default is None:
+        raise QuadrantsRuntimeError(
+            "there is no session yet", code="QL2000", help="call qd.init() first, for example qd.init(arch=qd.cpu)"
+        )
+    return _default
+
+
+def ended(what: str) -> QuadrantsRuntimeError:
+    """The error for using something that belonged to a session that is over."""
+    return QuadrantsRuntimeError(
+        f"{what} was made before qd.reset() or a second qd.init(), which ended it",
+        code="QL2001",
+        help="make it again after qd.init()",
+    )
+
+

@@ -1,0 +1,152 @@
+"""What a kernel's arguments may be: checks, conversion, and the key of a specialisation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from quadrants_lab.errors import QuadrantsRuntimeTypeError
+from quadrants_lab.frontend.specs import NdarraySpec, ScalarSpec, Spec, TemplateSpec
+from quadrants_lab.ir import types as T
+from quadrants_lab.ir.prims import PRIMS
+from quadrants_lab.ir.types import DType
+from quadrants_lab.runtime.memory import Memory
+
+
+class ArgumentError(QuadrantsRuntimeTypeError, ValueError):
+    """An argument that the kernel's annotation does not allow."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarSlot:
+    """A scalar argument. Takes Python's and numpy's numbers: integers that fit the width, signed or unsigned (they wrap
+    as in kernels), and for a floating-point dtype any real number."""
+
+    name: str
+    dtype: DType
+
+    def convert(self, value: Any, where: str) -> Any:
+        try:
+            return fitting(value, self.dtype)
+        except (TypeError, OverflowError) as e:
+            raise ArgumentError(
+                f"argument {self.name!r} of {where} is {self.dtype}: {e}",
+                code="QL2040",
+                help="convert it with int(...)" if isinstance(value, (float, np.floating)) else "",
+            ) from None
+
+    def spec(self, value: Any) -> tuple[Any, Spec]:
+        return None, ScalarSpec(self.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class ArraySlot:
+    """A numpy array or an ndarray of the language; ``dtype``, ``ndim``, ``grad`` None where the annotation is silent."""
+
+    name: str
+    dtype: DType | None
+    ndim: int | None
+    grad: bool | None
+
+    def convert(self, value: Any, where: str) -> Any:
+        what = f"argument {self.name!r} of {where}"
+        if getattr(value, "__qd_ndarray__", False):
+            if value.grad is None and self.grad:
+                raise ArgumentError(f"{what} must have a gradient", code="QL2041", help="make it with needs_grad=True")
+            given: DType | None = value.dtype
+        elif isinstance(value, np.ndarray):
+            given = T.from_numpy(value.dtype)
+            if given is None:
+                raise ArgumentError(
+                    f"{what} is an array of {value.dtype}, which is no dtype of the language",
+                    code="QL2042",
+                    help="the dtypes are " + ", ".join(T.DTYPES),
+                )
+            if not value.flags.c_contiguous or not value.flags.aligned:
+                raise ArgumentError(
+                    f"{what} is a numpy array that is not C-contiguous",
+                    code="QL2043",
+                    help="pass np.ascontiguousarray(...); writes to it then reach only the copy",
+                )
+        else:
+            kind = "a field" if getattr(value, "__qd_field__", False) else f"of type {type(value).__name__}"
+            hint = "pass a field as a qd.template() argument" if kind == "a field" else "np.asarray(...) makes one"
+            raise ArgumentError(f"{what} must be a numpy array or a qd.ndarray, it is {kind}", code="QL2044", help=hint)
+        if self.dtype is not None and given is not self.dtype:
+            raise ArgumentError(
+                f"{what} must have dtype {self.dtype}, the array has {given}",
+                code="QL2045",
+                help=f"pass x.astype(np.{np.dtype(self.dtype.numpy).name})" if isinstance(value, np.ndarray) else "",
+            )
+        ndim = len(value.shape)
+        if self.ndim is not None and ndim != self.ndim:
+            raise ArgumentError(f"{what} must have {self.ndim} axes, the array has shape {value.shape}", code="QL2046")
+        return value
+
+    def spec(self, value: Any) -> tuple[Any, Spec]:
+        dtype = T.from_numpy(value.dtype) if isinstance(value, np.ndarray) else value.dtype
+        grad = not isinstance(value, np.ndarray) and value.grad is not None and self.grad is not False
+        ndim = len(value.shape)
+        return (dtype, ndim, grad), NdarraySpec(dtype, ndim, grad)
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateSlot:
+    """A compile-time argument: a field, a function of the language, or a value."""
+
+    name: str
+
+    def convert(self, value: Any, where: str) -> Any:
+        return value
+
+    def spec(self, value: Any) -> tuple[Any, Spec]:
+        return template_key(value), TemplateSpec(value)
+
+
+Slot = ScalarSlot | ArraySlot | TemplateSlot
+
+
+def template_key(value: Any) -> Any:
+    """Equal exactly where the same code results: by identity for fields, by type and value for numbers."""
+    if isinstance(value, (float, np.floating)):
+        return type(value), float(value).hex()
+    if isinstance(value, (tuple, list)):
+        return type(value), tuple(template_key(v) for v in value)
+    try:
+        hash(value)
+    except TypeError:
+        return id(value)
+    return type(value), value
+
+
+def specialise(slots: Sequence[Slot], args: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Spec, ...]]:
+    """(key, specs) of the specialisation that serves checked ``args``."""
+    pairs = [slot.spec(arg) for slot, arg in zip(slots, args, strict=True)]
+    return tuple(k for k, _ in pairs), tuple(s for _, s in pairs)
+
+
+def fitting(value: Any, dtype: DType) -> Any:
+    """``value`` as a Python number of the dtype; TypeError or OverflowError where it is none."""
+    if isinstance(value, (bool, np.bool_, int, np.integer)):
+        number = int(value)
+        if dtype.is_float:
+            return float(number)
+        if dtype.kind == "b":
+            return bool(number)
+        if not -(1 << (dtype.bits - 1)) <= number < 1 << dtype.bits:
+            raise OverflowError(f"{number} does not fit into {dtype.bits} bits")
+        return PRIMS["cast"].evaluate(dtype, number).item()
+    if isinstance(value, (float, np.floating)):
+        if dtype.is_float:
+            return float(value)
+        raise TypeError(f"the float {value!r} would lose its fraction")
+    raise TypeError(f"it takes a number, not an object of type {type(value).__name__}")
+
+
+def memory_of(value: Any) -> Memory | None:
+    """The memory behind a field or ndarray of the language; None for anything else."""
+    memory = getattr(value, "_memory", None)
+    return memory if isinstance(memory, Memory) else None
