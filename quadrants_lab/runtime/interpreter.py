@@ -22,6 +22,7 @@ from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.types import DType, f32, f64
+from quadrants_lab.ir.walk import walk
 
 Lane = tuple[int, ...]
 Observer = Callable[[N.Stmt, Any], None]
@@ -152,7 +153,8 @@ class _Machine:
         self.env: dict[int, Any] = {}
         self.stacks: dict[int, _Stack] = {}
         self.lane: Lane = ()
-        self.result = Result()
+        stacks = [s.id for s in walk(kernel.body) if isinstance(s, N.AdStackAlloca)]
+        self.result = Result(depth=dict.fromkeys(stacks, 0), pushes={i: {} for i in stacks})
         self.table: dict[type[N.Stmt], _Handler] = {
             cls: getattr(self, f"_{name}") for cls, name in _HANDLERS.items()
         }
@@ -270,8 +272,7 @@ class _Machine:
 
     def _alloca(self, s: N.AdStackAlloca) -> None:
         self.stacks[s.id] = _Stack(s.type, self.caps.get(s.id), s.count_only)
-        self.result.depth.setdefault(s.id, 0)
-        self.result.pushes.setdefault(s.id, {})[self.lane] = 0
+        self.result.pushes[s.id][self.lane] = 0
         self.tell(s)
 
     def _push(self, s: N.AdStackPush) -> None:
