@@ -195,6 +195,7 @@ class ScalarNdarray(Dense):
     """An ndarray; made by `ndarray`, and passed to kernels as an argument."""
 
     __slots__ = ()
+    __qd_ndarray__ = True
     kind = "ndarray"
 
 
