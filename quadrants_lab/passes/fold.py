@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import DType, i32
@@ -130,8 +132,11 @@ class _Folder:
         known = [type(a) is N.Const for a in args]
         if all(known):
             values = [a.type.numpy(a.value) for a in args if isinstance(a, N.Const)]
-            value = PRIMS[s.prim].evaluate(s.type, *values).item()
-            return N.Const(s.id, s.type, value, name=s.name, span=s.span, adjoint_of=s.adjoint_of)
+            with np.errstate(all="ignore"):
+                value = PRIMS[s.prim].evaluate(s.type, *values)
+            if any(_subnormal(v) for v in (value, *values)):
+                return None  # devices flush these
+            return N.Const(s.id, s.type, value.item(), name=s.name, span=s.span, adjoint_of=s.adjoint_of)
         if known[0] and s.prim in COMMUTATIVE:  # c . x = x . c
             s = replace(s, args=(s.args[1], s.args[0]))
             again = self.rules(s)
@@ -274,6 +279,15 @@ class _Folder:
             s = s.with_blocks(blocks)
             self.changed = True
         self.out.append(s)
+
+
+_TINY: dict[type, float] = {np.float32: 2.0**-126, np.float64: 2.0**-1022}
+
+
+def _subnormal(value: Any) -> bool:
+    """Whether the numpy scalar is smaller than the smallest normal f32 or f64."""
+    tiny = _TINY.get(type(value))
+    return tiny is not None and value != 0 and bool(-tiny < value < tiny)
 
 
 _FOLD: dict[type, Any] = {
