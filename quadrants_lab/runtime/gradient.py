@@ -28,7 +28,7 @@ class Live:
         return int(self.scalars[name])
 
     def shape(self, buffer: str, axis: int) -> int:
-        return self.arrays[buffer].shape[axis]
+        return int(self.arrays[buffer].shape[axis])
 
     def array(self, buffer: str) -> npt.NDArray[Any]:
         return self.arrays[buffer]
@@ -72,7 +72,9 @@ class GradientPlan(Plan):
             args |= {a.name for a in counter.kernel.args}
             data |= {b for b in read if counter.kernel.buffers[b].kind in ("field", "ndarray")}
             shapes |= {b.name for b in counter.kernel.buffers.values() if b.kind == "ndarray"}
-        self.follows_fields: tuple[Memory, ...] = tuple(self.fields[b] for b in sorted(data) if b in self.fields)
+        self.follows_fields: tuple[Memory, ...] = tuple(
+            self.fields[b] for b in sorted(data) if b in self.fields
+        )
         self.follows_args = tuple(
             (n, isinstance(slot, ScalarSlot), slot.name in data)
             for n, slot in enumerate(self.slots)
@@ -100,9 +102,11 @@ class GradientPlan(Plan):
                 if memory is None:
                     stamp = None
                     break
-                stamp += (id(memory), memory.version)
+                stamp += (memory.serial, memory.version)
         if stamp is None or stamp != self.stamp:
-            self.stamp = None  # until the depths are settled: an interrupt in between must not leave a stamp behind
+            self.stamp = (
+                None  # until the depths are settled: an interrupt in between must not leave a stamp behind
+            )
             if not self.resize(args):
                 return False
             self.stamp = stamp
@@ -149,4 +153,3 @@ def _dependencies(sizes: Sequence[SE.SizeExpr]) -> tuple[set[str], set[str], set
         shapes |= s
         data |= d
     return args, shapes, data
-

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 from quadrants_lab.backends.cpu.memory import zeros
 from quadrants_lab.ir.types import DType
 from quadrants_lab.runtime.session import Session
 
+
 class Memory:
     """The array of one field or ndarray. ``version`` grows with every write through Python or a kernel, so whoever
-    derived something from the data can tell whether it still holds. ``address`` never changes."""
+    derived something from the data can tell whether it still holds. ``address`` never changes. ``serial`` is this
+    memory's alone: unlike an id or an address, nothing made after it is freed gets it again."""
 
-    __slots__ = ("address", "array", "dtype", "session", "version")
+    __slots__ = ("address", "array", "dtype", "serial", "session", "version")
+    _serials = count()
 
     def __init__(self, session: Session, dtype: DType, shape: tuple[int, ...]) -> None:
         self.session = session
@@ -18,3 +23,4 @@ class Memory:
         self.array = zeros(shape, dtype.numpy)
         self.address: int = self.array.ctypes.data
         self.version = 0
+        self.serial = next(Memory._serials)
