@@ -1,0 +1,712 @@
+"""Tasks, control flow, memory, reductions, adstacks and failures on the CPU, from IR text."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+from cpu_rig import EXACT, FAST, bind, device, load, run
+
+from quadrants_lab.backends.cpu.device import Device
+from quadrants_lab.backends.cpu.executable import AssertFailed, Overflow, Status
+from quadrants_lab.backends.cpu.fast import ArrayParam, ConstParam, ScalarParam
+
+AXPY = """
+kernel axpy(a: f32) forward {
+  buffer @x: ndarray f32[?]
+  buffer @y: ndarray f32[?]
+  offload range_for bounds {
+    %1: i32 = const 0
+    %2: i32 = shape @x 0
+    yield %1, %2
+  } do (%3: i32 'i') {
+    %4: f32 = arg a
+    %5: f32 = load @x[%3]
+    %6: f32 = load @y[%3]
+    %7: f32 = mul %4, %5
+    %8: f32 = add %7, %6
+    store @y[%3], %8
+    yield
+  }
+}
+"""
+
+
+def test_saxpy() -> None:
+    rng = np.random.default_rng(1)
+    for n in (0, 1, 15, 1000, 100_000):
+        x, y = rng.random(n, np.float32), rng.random(n, np.float32)
+        want = np.float32(2.5) * x + y
+        run(AXPY, {"x": x, "y": y}, {"a": 2.5})
+        assert np.array_equal(y, want)
+
+
+def test_overlapping_ndarrays() -> None:
+    """Two ndarrays may be one."""
+    x = np.arange(1000, dtype=np.float32)
+    run(AXPY, {"x": x, "y": x}, {"a": 2.0}, options=FAST)
+    assert np.array_equal(x, 3 * np.arange(1000, dtype=np.float32))
+
+
+@pytest.mark.parametrize("shape", [(7,), (3, 5), (1, 1), (64, 3), (4, 3, 5), (2, 3, 4, 5), (300, 400), (5, 0, 3)])
+def test_boxes(shape: tuple[int, ...]) -> None:
+    """Every index of a box once, whatever the chunks; boxes that do not begin at 0."""
+    k = len(shape)
+    dims = "x".join(map(str, shape))
+    begin = [3 * n - 4 for n in range(k)]
+    consts = "\n".join(f"%{10 + n}: i32 = const {b}" for n, b in enumerate(begin))
+    consts += "\n" + "\n".join(f"%{20 + n}: i32 = const {b + s}" for n, (b, s) in enumerate(zip(begin, shape)))
+    ids = ", ".join(f"%{n}" for n in [*range(10, 10 + k), *range(20, 20 + k)])
+    index = "\n".join(f"%{40 + n}: i32 = const {b}\n%{50 + n}: i32 = sub %{30 + n}, %{40 + n}" for n, b in enumerate(begin))
+    value = "%60: i32 = const 0\n" + "\n".join(
+        f"%{70 + n}: i32 = const {s}\n%{80 + n}: i32 = mul %{60 + n}, %{70 + n}\n%{61 + n}: i32 = add %{80 + n}, %{50 + n}"
+        for n, s in enumerate(shape)
+    )
+    params = ", ".join(f"%{30 + n}: i32" for n in range(k))
+    at = ", ".join(f"%{50 + n}" for n in range(k))
+    source = f"""kernel boxes() forward {{
+      buffer @x: field i32[{dims}]
+      offload range_for bounds {{
+        {consts}
+        yield {ids}
+      }} do ({params}) {{
+        {index}
+        {value}
+        %90: i32 = atomic add @x[{at}], %{60 + k}
+        yield
+      }}
+    }}"""
+    x = np.zeros(shape, np.int32)
+    run(source, {"x": x})
+    assert np.array_equal(x, np.arange(x.size).reshape(shape))
+
+
+def serial(body: str, buffers: str, args: str = "") -> str:
+    return f"kernel k({args}) forward {{\n{buffers}\noffload serial bounds {{\nyield\n}} do () {{\n{body}\nyield\n}}\n}}"
+
+
+def test_for_forwards_and_backwards() -> None:
+    """Results are the last carried values; an empty range gives the initial ones; digits record the order."""
+    for way in ("", "reversed "):
+        source = serial(
+            f"""%1: i64 = const 0
+            %2: i32 = arg a
+            %3: i32 = arg b
+            %9: i64 = const 10
+            for {way}%4: i32 in %2..%3 carry (%5: i64 = %1) {{
+              %6: i64 = mul %5, %9
+              %7: i64 = cast %4
+              %8: i64 = add %6, %7
+              yield %8
+            }} -> (%10: i64)
+            store @r[], %10""",
+            "buffer @r: ret i64[]",
+            "a: i32, b: i32",
+        )
+        exe = load(source)
+        for a, b in ((0, 0), (5, 2), (0, 1), (1, 9), (2, 7), (-3, -3), (2**31 - 4, 2**31 - 1), (-(2**31), -(2**31) + 3)):
+            frame = bind(exe, {}, {"a": a, "b": b})
+            assert frame.launch() == 0
+            want = 0
+            for i in range(a, b) if not way else reversed(range(a, b)):
+                want = want * 10 + i
+            assert frame.ret("r") == want, (way, a, b)
+
+
+def test_long_loops_in_strips() -> None:
+    for way in ("", "reversed "):
+        source = serial(
+            f"""%1: i64 = const 0
+            %2: i32 = const -7
+            %3: i32 = arg n
+            for {way}%4: i32 in %2..%3 carry (%5: i64 = %1, %6: i64 = %1) {{
+              %7: i64 = cast %4
+              %8: i64 = add %5, %7
+              yield %8, %7
+            }} -> (%10: i64, %11: i64)
+            store @r[], %10
+            store @last[], %11""",
+            "buffer @r: ret i64[]\nbuffer @last: ret i64[]",
+            "n: i32",
+        )
+        exe = load(source)
+        for n in (-7, -6, 16376, 16377, 16378, 32761, 32762, 100_000):
+            frame = bind(exe, {}, {"n": n})
+            assert frame.launch() == 0
+            assert frame.ret("r") == sum(range(-7, n))
+            if n > -7:
+                assert frame.ret("last") == (-7 if way else n - 1)
+
+
+def test_while_and_if() -> None:
+    """Collatz: the length of the way from n to 1, and its highest point."""
+    source = serial(
+        """%1: i64 = arg n
+        %2: i64 = const 0
+        %3: i64 = const 1
+        %4: i64 = const 2
+        %5: i64 = const 3
+        while carry (%6: i64 = %1, %7: i64 = %2, %8: i64 = %1) {
+          %9: u1 = gt %6, %3
+          yield %9
+        } do {
+          %10: i64 = mod %6, %4
+          %11: u1 = eq %10, %2
+          if %11 {
+            %12: i64 = floordiv %6, %4
+            yield %12
+          } else {
+            %13: i64 = mul %6, %5
+            %14: i64 = add %13, %3
+            yield %14
+          } -> (%15: i64)
+          %16: i64 = add %7, %3
+          %17: i64 = max %8, %15
+          yield %15, %16, %17
+        } -> (%18: i64, %19: i64, %20: i64)
+        store @steps[], %19
+        store @top[], %20""",
+        "buffer @steps: ret i64[]\nbuffer @top: ret i64[]",
+        "n: i64",
+    )
+    exe = load(source)
+    for n in (1, 2, 7, 27, 97):
+        frame = bind(exe, {}, {"n": n})
+        frame.launch()
+        steps, top, m = 0, n, n
+        while m > 1:
+            m = m // 2 if m % 2 == 0 else 3 * m + 1
+            steps, top = steps + 1, max(top, m)
+        assert (frame.ret("steps"), frame.ret("top")) == (steps, top)
+
+
+def reduction(op: str, t: str, n: int) -> str:
+    return f"""kernel reduce() forward {{
+      buffer @x: field {t}[{n}]
+      buffer @y: field {t}[]
+      offload range_for bounds {{
+        %1: i32 = const 0
+        %2: i32 = const {n}
+        yield %1, %2
+      }} do (%3: i32) {{
+        %4: {t} = load @x[%3]
+        %5: {t} = atomic {op} @y[], %4
+        yield
+      }}
+    }}"""
+
+
+@pytest.mark.parametrize("t", ["f32", "f64", "f16", "i32", "u8", "i64", "u1"])
+@pytest.mark.parametrize("op", ["add", "sub", "mul", "min", "max", "and", "or", "xor"])
+def test_reductions(op: str, t: str) -> None:
+    if (t[0] == "f" and op in ("and", "or", "xor")) or (t == "u1" and op in ("add", "sub")):
+        return
+    rng = np.random.default_rng(3)
+    n = 30_001
+    dtype = {"f": f"float{t[1:]}", "i": f"int{t[1:]}", "u": f"uint{t[1:]}"}[t[0]] if t != "u1" else "bool"
+    whole = rng.integers(0, 2 if t == "u1" else 100, n).astype(dtype)
+    x = (np.where(np.arange(n) % 2, 2, 0.5) if op == "mul" and t[0] == "f" else whole).astype(dtype)
+    y = np.array(3, dtype)
+    if t == "f16" and op in ("add", "sub"):
+        x[600:] = 0
+        x %= 4
+    start = y.copy()
+    run(reduction(op, t, n), {"x": x, "y": y}, options=FAST)
+    with np.errstate(all="ignore"):
+        match op:
+            case "sub":
+                want = start - x.astype(np.float64).sum() if t[0] == "f" else start - x.sum(dtype=dtype)
+            case "add":
+                want = start + (x.astype(np.float64).sum() if t[0] == "f" else x.sum(dtype=dtype))
+            case "mul" if t[0] == "f":
+                want = start * np.exp2(np.log2(x.astype(np.float64)).sum())
+            case "mul":
+                want = np.multiply.reduce(np.append(x, start).astype(dtype), dtype=dtype)
+            case "min" | "max":
+                want = getattr(np, op + "imum")(start, getattr(x, op)())
+            case _:
+                fn = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}[op]
+                want = fn.reduce(np.append(x, start).astype(dtype))
+    if t[0] == "f":
+        assert y == pytest.approx(float(want), rel={"f16": 2e-2, "f32": 1e-5, "f64": 1e-12}[t])
+    else:
+        assert y == np.asarray(want).astype(dtype)
+
+
+@pytest.mark.parametrize("t", ["f32", "f64", "f16", "i32", "i64", "u16"])
+@pytest.mark.parametrize("op", ["add", "sub", "mul", "min", "max", "exchange"])
+def test_atomics_on_elements(op: str, t: str) -> None:
+    """Iterations meet on seven elements; old values are used, so nothing is reduced apart."""
+    n = 5000
+    source = f"""kernel scatter() forward {{
+      buffer @x: field {t}[{n}]
+      buffer @y: field {t}[7]
+      buffer @old: field {t}[{n}]
+      offload range_for bounds {{
+        %1: i32 = const 0
+        %2: i32 = const {n}
+        yield %1, %2
+      }} do (%3: i32) {{
+        %4: {t} = load @x[%3]
+        %5: i32 = const 7
+        %6: i32 = mod %3, %5
+        %7: {t} = atomic {op} @y[%6], %4
+        store @old[%3], %7
+        yield
+      }}
+    }}"""
+    dtype = {"f": f"float{t[1:]}", "i": f"int{t[1:]}", "u": f"uint{t[1:]}"}[t[0]]
+    rng = np.random.default_rng(2)
+    x = rng.integers(0, 3, n).astype(dtype)
+    if op == "mul":
+        x = np.where(np.arange(n) % 500 == 0, 2, 1).astype(dtype)
+    y, old = np.full(7, 2, dtype), np.zeros(n, dtype)
+    run(source, {"x": x, "y": y, "old": old})
+    for k in range(7):
+        mine = x[k::7]
+        match op:
+            case "add":
+                want = 2 + mine.sum(dtype=np.int64)
+            case "sub":
+                want = 2 - mine.sum(dtype=np.int64)
+            case "mul":
+                want = 2 * np.prod(mine.astype(np.int64))
+            case "min" | "max":
+                want = {"min": min, "max": max}[op](2, getattr(mine, op)())
+            case _:
+                assert sorted([*old[k::7], y[k]]) == sorted([*mine, 2])
+                continue
+        assert y[k] == np.asarray(want).astype(dtype), (k, op)
+
+
+def test_truth_values_take_a_byte() -> None:
+    source = """kernel flags() forward {
+      buffer @x: field f32[100]
+      buffer @y: field u1[100]
+      buffer @any: field u1[]
+      offload range_for bounds {
+        %1: i32 = const 0
+        %2: i32 = const 100
+        yield %1, %2
+      } do (%3: i32) {
+        %4: f32 = load @x[%3]
+        %5: f32 = const 0.5
+        %6: u1 = gt %4, %5
+        %7: u1 = load @y[%3]
+        %8: u1 = xor %6, %7
+        store @y[%3], %8
+        %9: u1 = atomic or @any[], %6
+        yield
+      }
+    }"""
+    x = np.random.default_rng(1).random(100, np.float32)
+    y = np.arange(100) % 3 == 0
+    some = np.array(False)
+    want = (x > 0.5) ^ y
+    run(source, {"x": x, "y": y, "any": some})
+    assert np.array_equal(y, want)
+    assert some
+
+
+def test_tasks_hand_on_through_temporaries() -> None:
+    """Temporaries are zero at each launch; a later task sees what an earlier one left."""
+    source = """kernel mean() forward {
+      buffer @x: ndarray f64[?]
+      buffer @sum: temp f64[]
+      buffer @r: ret f64[]
+      offload range_for bounds {
+        %1: i32 = const 0
+        %2: i32 = shape @x 0
+        yield %1, %2
+      } do (%3: i32) {
+        %4: f64 = load @x[%3]
+        %5: f64 = atomic add @sum[], %4
+        yield
+      }
+      offload serial bounds {
+        yield
+      } do () {
+        %6: f64 = load @sum[]
+        %7: i32 = shape @x 0
+        %8: f64 = cast %7
+        %9: f64 = div %6, %8
+        store @r[], %9
+        yield
+      }
+      offload range_for bounds {
+        %10: i32 = const 0
+        %11: i32 = shape @x 0
+        yield %10, %11
+      } do (%12: i32) {
+        %13: f64 = load @x[%12]
+        %14: f64 = load @r[]
+        %15: f64 = sub %13, %14
+        store @x[%12], %15
+        yield
+      }
+    }"""
+    exe = load(source)
+    for n in (1, 10, 50_000):
+        x = np.random.default_rng(n).random(n)
+        mean = x.mean()
+        want = x - mean
+        frame = bind(exe, {"x": x})
+        assert frame.launch() == 0
+        assert frame.ret("r") == pytest.approx(mean)
+        assert x == pytest.approx(want)
+        frame.launch()
+        assert frame.ret("r") == pytest.approx(0, abs=1e-12)
+
+
+# --- adstacks ---------------------------------------------------------------------------------------------------
+
+
+def stacked(t: str, n: int) -> str:
+    """Pushes x[i] * k for k below count[i], and pops them into y[i], the last one first, as digits."""
+    return f"""kernel stacked() reverse {{
+      buffer @x: field {t}[{n}]
+      buffer @count: field i32[{n}]
+      buffer @y: field {t}[{n}x8]
+      buffer @deep: ret i64[]
+      offload range_for bounds {{
+        %1: i32 = const 0
+        %2: i32 = const {n}
+        yield %1, %2
+      }} do (%3: i32) {{
+        adstack_alloca $4: {t} 'v' primal %9 reason "test"
+        %5: i32 = const 0
+        %6: i32 = load @count[%3]
+        %7: {t} = load @x[%3]
+        for %8: i32 in %5..%6 carry (%9: {t} = %7) {{
+          adstack_push $4, %9
+          %10: {t} = {{OP}}
+          yield %10
+        }} -> (%11: {t})
+        %12: i64 = adstack_depth $4
+        %13: i64 = atomic max @deep[], %12
+        adstack_guard {{
+          for reversed %14: i32 in %5..%6 {{
+            %15: {t} = adstack_load_top $4
+            adstack_pop $4
+            store @y[%3, %14], %15
+            yield
+          }}
+          yield
+        }}
+        yield
+      }}
+    }}"""
+
+
+@pytest.mark.parametrize("t", ["f32", "f64", "f16", "i8", "u64", "u1"])
+def test_stacks(t: str) -> None:
+    n = 500
+    op = "xor %9, %9" if t == "u1" else "add %9, %9"
+    exe = load(stacked(t, n).replace("{OP}", op))
+    dtype = {"f": f"float{t[1:]}", "i": f"int{t[1:]}", "u": f"uint{t[1:]}"}[t[0]] if t != "u1" else "bool"
+    rng = np.random.default_rng(3)
+    x = rng.integers(0, 2, n).astype(dtype) if t == "u1" else rng.integers(1, 3, n).astype(dtype)
+    count = rng.integers(0, 9, n).astype(np.int32)
+    y = np.zeros((n, 8), dtype)
+    frame = bind(exe, {"x": x, "count": count, "y": y}, stacks=[8])
+    assert frame.launch() == 0
+    want = np.zeros_like(y)
+    for i in range(n):
+        v: Any = x[i]
+        for k in range(count[i]):
+            want[i, k] = v
+            v = (v ^ v) if t == "u1" else np.array(v + v, dtype)
+    assert np.array_equal(y, want)
+    assert frame.ret("deep") == count.max()
+
+
+def test_overflow_names_the_stack_and_touches_nothing_else() -> None:
+    n = 2000
+    exe = load(stacked("f32", n).replace("{OP}", "add %9, %9"))
+    x, count = np.ones(n, np.float32), np.full(n, 3, np.int32)
+    count[1234] = 8
+    y = np.zeros((n, 8), np.float32)
+    frame = bind(exe, {"x": x, "count": count, "y": y}, stacks=[3])
+    assert frame.launch() == Status.OVERFLOW
+    failed = frame.failure()
+    assert isinstance(failed, Overflow)
+    assert (failed.stack.name, failed.capacity, failed.depth) == ("v", 3, 8)
+    assert not y[1234].any()
+    assert (np.delete(y, 1234, 0)[:, :3] == [1, 2, 4]).all()
+    frame.set_stacks([8])
+    assert frame.launch() == 0
+    assert frame.failure() is None
+    assert (y[1234] == 2.0 ** np.arange(8)).all()
+
+
+def test_capacity_zero() -> None:
+    exe = load(stacked("f32", 10).replace("{OP}", "add %9, %9"))
+    y = np.zeros((10, 8), np.float32)
+    frame = bind(exe, {"x": np.ones(10, np.float32), "count": np.zeros(10, np.int32), "y": y}, stacks=[0])
+    assert frame.launch() == 0
+
+
+def test_adjoint_slots() -> None:
+    source = serial(
+        """adstack_alloca $1: f32 primal %2 reason "test"
+        %2: f32 = const 3.0
+        %3: f32 = const 0.5
+        adstack_push $1, %2
+        adstack_acc_adjoint $1, %3
+        adstack_acc_adjoint $1, %2
+        adstack_push $1, %3
+        adstack_acc_adjoint $1, %2
+        adstack_pop $1
+        %4: f32 = adstack_load_top_adj $1
+        %5: f32 = adstack_load_top $1
+        %6: f32 = mul %4, %5
+        store @r[], %6""",
+        "buffer @r: ret f32[]",
+    )
+    assert run(source, {}, stacks=[4]).ret("r") == 10.5
+
+
+def test_count_only() -> None:
+    source = """kernel count() count {
+      buffer @n: field i32[100]
+      buffer @depth3: ret i64[]
+      offload range_for bounds {
+        %1: i32 = const 0
+        %2: i32 = const 100
+        yield %1, %2
+      } do (%4: i32) {
+        adstack_alloca $3: f32 primal %4 count_only reason "test"
+        %5: i32 = load @n[%4]
+        %6: f32 = const 1.0
+        for %7: i32 in %1..%5 {
+          adstack_push $3, %6
+          yield
+        }
+        %8: i64 = adstack_depth $3
+        %9: i64 = atomic max @depth3[], %8
+        yield
+      }
+    }""".replace("for %7: i32 in %1", "%10: i32 = const 0\nfor %7: i32 in %10")
+    n = np.random.default_rng(1).integers(0, 50, 100).astype(np.int32)
+    assert run(source, {"n": n}, stacks=[0]).ret("depth3") == n.max()
+
+
+def test_heap_grows_by_doubling_and_is_shared() -> None:
+    own = Device(2)
+    exe = load(stacked("f32", 10).replace("{OP}", "add %9, %9"))
+    frames = [exe.frame(own) for _ in range(2)]
+    sizes = []
+    for cap in (1, 100, 10_000, 100_000, 110_000, 10):
+        frames[cap % 2].set_stacks([cap])
+        sizes.append(own.heap_bytes)
+    assert sizes == sorted(sizes)
+    assert sizes[4] == sizes[3] * 2 or sizes[4] == sizes[3]
+    assert sizes[-1] == sizes[-2]
+
+
+# --- failures and prints ----------------------------------------------------------------------------------------
+
+CHECKED = """kernel checked() forward {
+  buffer @x: field i32[1000]
+  buffer @y: field i32[1000]
+  buffer @after: field i32[]
+  offload range_for bounds {
+    %1: i32 = const 0
+    %2: i32 = const 1000
+    yield %1, %2
+  } do (%3: i32) {
+    %4: i32 = load @x[%3]
+    %5: i32 = const 0
+    %6: u1 = ge %4, %5
+    %7: f32 = const 0.25
+    assert assert %6, "negative {} at {}, {}" (%4, %3, %7)
+    store @y[%3], %4
+    yield
+  }
+  offload serial bounds {
+    yield
+  } do () {
+    %8: i32 = const 1
+    store @after[], %8
+    yield
+  }
+}"""
+
+
+def test_assert() -> None:
+    exe = load(CHECKED)
+    x, y, after = np.ones(1000, np.int32), np.zeros(1000, np.int32), np.zeros((), np.int32)
+    frame = bind(exe, {"x": x, "y": y, "after": after})
+    assert frame.launch() == 0
+    assert after == 1
+    after[...] = 0
+    x[321] = -5
+    assert frame.launch() == Status.ASSERT
+    failed = frame.failure()
+    assert isinstance(failed, AssertFailed)
+    assert failed.stmt.message == "negative {} at {}, {}"
+    assert failed.values == (-5, 321, 0.25)
+    assert after == 0
+    x[321] = 1
+    assert frame.launch() == 0
+
+
+def test_print() -> None:
+    source = """kernel talk() forward {
+      offload range_for bounds {
+        %1: i32 = const 0
+        %2: i32 = const 50
+        yield %1, %2
+      } do (%3: i32) {
+        %4: f32 = cast %3
+        %5: f32 = const 0.1
+        %6: f32 = mul %4, %5
+        %7: u1 = gt %4, %5
+        print "i=", %3, " x=", %6, " ", %7, "\\n"
+        yield
+      }
+    }"""
+    frame = bind(load(source), {})
+    for _ in range(2):
+        assert frame.launch() == Status.PRINTED
+        lines = frame.take_prints()
+        want = {f"i={i} x={np.float32(i) * np.float32(0.1)!s} {i > 0}\n" for i in range(50)}
+        assert set(lines) == want
+        assert len(lines) == 50
+    assert frame.take_prints() == []
+
+
+# --- launching --------------------------------------------------------------------------------------------------
+
+
+def test_fast_entry() -> None:
+    exe = load(AXPY)
+    frame = exe.frame(device(2))
+    fast = frame.entry([ScalarParam("a"), ArrayParam("x"), ConstParam(), ArrayParam("y")])
+    x, y = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
+    assert fast(2.0, x, None, y) is None
+    assert fast(1, x, "anything", y) is None
+    assert np.array_equal(y, 3 * x)
+    frozen = y.copy()
+    frozen.flags.writeable = False
+    assert fast(1.0, frozen, None, y) is None  # read only
+    for bad in (
+        (1.0, x, None), (1.0, x, None, y, y), ("1", x, None, y), (10**400, x, None, y), (1.0, x.astype("f8"), None, y),
+        (1.0, x[::2], None, y), (1.0, x.reshape(2, 4), None, y), (1.0, list(x), None, y), (1.0, x, None, frozen),
+        (np.float32(1), x, None, y), (True, x, None, y), (1.0, x.astype(">f4"), None, y), (1.0, None, None, y),
+    ):  # fmt: skip
+        assert fast(*bad) is NotImplemented
+
+
+@pytest.mark.parametrize(
+    ("t", "good", "bad"),
+    [("i8", (-128, 127, 0), (128, -129, 1.0, "x", 2**70)), ("u32", (0, 2**32 - 1), (-1, 2**32)), ("i64", (-1, -(2**63)), (2**63,)),
+     ("u64", (0, 2**63 - 1), (-1,)), ("f64", (1.5, 3, -1, float("inf")), ("x", None)), ("u1", (True, False), (1, 0))],
+)  # fmt: skip
+def test_fast_scalars_and_returns(t: str, good: tuple[Any, ...], bad: tuple[Any, ...]) -> None:
+    source = serial(f"%1: {t} = arg a\nstore @r[], %1", f"buffer @r: ret {t}[]", f"a: {t}")
+    fast = load(source).frame(device(2)).entry([ScalarParam("a")], returns="r")
+    for value in good:
+        got = fast(value)
+        assert got == value
+        assert type(got) is (float if t[0] == "f" else bool if t == "u1" else int)
+    for value in bad:
+        assert fast(value) is NotImplemented
+
+
+def test_fast_entry_reports_failures() -> None:
+    exe = load(CHECKED)
+    x = np.full(1000, -1, np.int32)
+    frame = bind(exe, {"x": x, "y": np.zeros(1000, np.int32), "after": np.zeros((), np.int32)})
+    fast = frame.entry([])
+    assert fast() is Ellipsis
+    assert frame.status == Status.ASSERT
+
+
+def test_denormals_are_flushed_and_the_mode_restored() -> None:
+    x, y = np.full(4, 1e-30, np.float32), np.zeros(4, np.float32)
+    run(AXPY, {"x": x, "y": y}, {"a": 1e-10})
+    assert not y.any()
+    assert np.float32(1e-30) * np.float32(1e-10) > 0
+
+
+def test_ten_thousand_launches_without_growth() -> None:
+    import resource
+
+    exe = load(stacked("f32", 64).replace("{OP}", "add %9, %9"))
+    arrays = {"x": np.ones(64, np.float32), "count": np.full(64, 5, np.int32), "y": np.zeros((64, 8), np.float32)}
+    frame = bind(exe, arrays, stacks=[5])
+    fast = frame.entry([])
+    for _ in range(1000):
+        fast()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for _ in range(10_000):
+        assert fast() is None
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1000
+
+
+def test_many_python_threads_on_their_own_devices() -> None:
+    exe = load(AXPY)
+    errors: list[str] = []
+
+    def work(seed: int) -> None:
+        own = Device(2)
+        frame = exe.frame(own)
+        fast = frame.entry([ScalarParam("a"), ArrayParam("x"), ArrayParam("y")])
+        x = np.full(60_000, seed, np.float32)
+        for k in range(100):
+            y = np.zeros_like(x)
+            if fast(float(k), x, y) is not None or not (y == k * seed).all():
+                errors.append(f"{seed}, {k}")
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for th in threads:
+        th.start()
+    for th in threads:
+        th.join()
+    assert not errors
+
+
+FOREVER = serial(
+    """%1: i32 = const 0
+    while carry (%2: i32 = %1) {
+      %3: i32 = load @go[]
+      %4: u1 = eq %3, %1
+      yield %4
+    } do {
+      %5: i32 = const 1
+      %6: i32 = add %2, %5
+      yield %6
+    } -> (%7: i32)""",
+    "buffer @go: field i32[]",
+)
+
+
+def test_cancel_from_another_thread() -> None:
+    own = Device(2)
+    frame = load(FOREVER).frame(own)
+    go = np.zeros((), np.int32)
+    frame.set_buffer("go", go.ctypes.data)
+    timer = threading.Timer(0.1, own.cancel)
+    timer.start()
+    begin = time.perf_counter()
+    assert frame.launch() == Status.CANCELLED
+    assert time.perf_counter() - begin < 5
+    timer.join()
+    go[...] = 1
+    assert frame.launch() == 0
+
+
+def test_exact_and_fast_agree_on_structure() -> None:
+    """Both optimisation settings run the same control flow."""
+    for options in (EXACT, FAST):
+        y = np.zeros((30, 8), np.float32)
+        exe = load(stacked("f32", 30).replace("{OP}", "add %9, %9"), options)
+        frame = bind(
+            exe, {"x": np.ones(30, np.float32), "count": np.full(30, 8, np.int32), "y": y}, stacks=[8], threads=1
+        )
+        assert frame.launch() == 0
+        assert (y == 2.0 ** np.arange(8)).all()
