@@ -1,14 +1,14 @@
 """quadrants_lab: the Quadrants kernel language with every stage open to the eye.
 
-    import quadrants_lab as qd
+import quadrants_lab as qd
 
-    qd.init(arch=qd.cpu)
-    x = qd.field(qd.f32, shape=16, needs_grad=True)
+qd.init(arch=qd.cpu)
+x = qd.field(qd.f32, shape=16, needs_grad=True)
 
-    @qd.kernel
-    def double():
-        for i in x:
-            x[i] *= 2
+@qd.kernel
+def double():
+    for i in x:
+        x[i] *= 2
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from quadrants_lab.lang import ad, types
 from quadrants_lab.lang.annotations import Template, template
 from quadrants_lab.lang.arch import amdgpu, arm64, cpu, cuda, gpu, metal, vulkan, x64, x86_64
 from quadrants_lab.lang.config import init, reset, sync
-from quadrants_lab.lang.dense import Dense as Field
 from quadrants_lab.lang.dense import Dense, ScalarField, ScalarNdarray, field, ndarray
 from quadrants_lab.lang.dtypes import *  # noqa: F403  # exactly the dtypes
 from quadrants_lab.lang.dtypes import __all__ as _dtypes
@@ -44,7 +43,7 @@ Field, Ndarray = Dense, ScalarNdarray
 
 globals().update(_operations)
 
-__all__ = [
+__all__ = [  # noqa: PLE0604  # the two lists hold strings
     "CRITICAL", "DEBUG", "ERROR", "INFO", "TRACE", "WARN", "Field", "Ndarray", "QuadrantsAssertionError",
     "QuadrantsCompilationError", "QuadrantsNameError", "QuadrantsRuntimeError", "QuadrantsRuntimeTypeError",
     "QuadrantsSyntaxError", "QuadrantsTypeError", "QuadrantsWarning", "ScalarField", "ScalarNdarray", "Template", "ad",
@@ -55,3 +54,10 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     return missing_attribute("qd", name, globals())
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """`%load_ext quadrants_lab`: the notebook magics."""
+    from quadrants_lab.notebook import load_ipython_extension as load
+
+    load(shell)

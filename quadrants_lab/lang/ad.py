@@ -29,7 +29,9 @@ class Tape:
         self, loss: Any = None, clear_gradients: bool = True, validation: bool = False, grad_check: Any = None
     ) -> None:
         if not isinstance(loss, Dense):
-            raise QuadrantsRuntimeTypeError(f"the loss of a Tape must be a 0-d field or ndarray, not {loss!r}", code="QL2090")
+            raise QuadrantsRuntimeTypeError(
+                f"the loss of a Tape must be a 0-d field or ndarray, not {loss!r}", code="QL2090"
+            )
         if loss.shape:
             raise QuadrantsRuntimeError(f"the loss of a Tape must be 0-d, it is {loss!r}", code="QL2090")
         if loss.grad is None:
@@ -59,7 +61,8 @@ class Tape:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._watch is not None and self.loss.grad is not None
+        assert self._watch is not None
+        assert self.loss.grad is not None
         self._watch.__exit__(kind, error, trace)
         self._watch = None
         if kind is None:

@@ -37,7 +37,9 @@ def ndarray(
 ) -> NdarrayType:
     """The annotation of an array argument. ``needs_grad`` True or False asks for (or refuses) a gradient."""
     if dtype is not None and not isinstance(dtype, DType) and dtype not in (int, float, bool):
-        raise QuadrantsSyntaxError(f"{dtype!r} is not a dtype", code="QL2010", help="for example dtype=qd.f32")
+        raise QuadrantsSyntaxError(
+            f"{dtype!r} is not a dtype", code="QL2010", help="for example dtype=qd.f32"
+        )
     if ndim is not None and (not isinstance(ndim, int) or ndim < 0):
         raise QuadrantsSyntaxError(f"ndim={ndim!r} is not a number of axes", code="QL2020")
     if boundary != "unsafe":
@@ -55,5 +57,7 @@ class NDArray:
     def __class_getitem__(cls, key: Any) -> NdarrayType:
         parts = key if isinstance(key, tuple) else (key,)
         if len(parts) > 2:
-            raise QuadrantsSyntaxError("NDArray takes a dtype and a number of axes: NDArray[qd.f32, 2]", code="QL2020")
+            raise QuadrantsSyntaxError(
+                "NDArray takes a dtype and a number of axes: NDArray[qd.f32, 2]", code="QL2020"
+            )
         return ndarray(*parts)

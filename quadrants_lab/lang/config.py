@@ -13,7 +13,12 @@ from operator import index as as_index
 from pathlib import Path
 from typing import Any
 
-from quadrants_lab.errors import QuadrantsError, QuadrantsRuntimeError, QuadrantsRuntimeTypeError, QuadrantsWarning
+from quadrants_lab.errors import (
+    QuadrantsError,
+    QuadrantsRuntimeError,
+    QuadrantsRuntimeTypeError,
+    QuadrantsWarning,
+)
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import DTYPES, DType, f16, f32, f64, i32, i64
 from quadrants_lab.lang import arch as A
@@ -85,7 +90,6 @@ def _any(name: str, value: Any) -> Any:
     return value
 
 
-_NO_EFFECT = "has no effect here"
 OPTIONS: dict[str, Option] = {
     "default_ip": Option(_dtype((i32, i64)), i32),
     "default_fp": Option(_dtype((f32, f64, f16)), f32),
@@ -101,25 +105,29 @@ OPTIONS: dict[str, Option] = {
     "verbose": Option(_flag, False),
     "ad_stack_size": Option(_count, 0),
     "default_ad_stack_size": Option(
-        _count, 0, "default_ad_stack_size is accepted and ignored: every adstack is sized by analysis before each launch"
+        _count,
+        0,
+        "default_ad_stack_size is accepted and ignored: adstacks are sized by analysis before each launch",
     ),
     "ad_stack_experimental_enabled": Option(_flag, True),
     "enable_fallback": Option(_flag, True),
     "require_version": Option(_any, None),
 }
 # Knobs of Quadrants' own pipeline, drivers and logs: taken, so that programs written for it run, without effect.
-WITHOUT_EFFECT = frozenset(
-    "ad_stack_sparse_threshold_bytes advanced_optimization cache_loop_invariant_global_vars cfg_optimization "
-    "cuda_stack_limit debug_dump_path default_cpu_block_dim default_gpu_block_dim default_up "
-    "demote_dense_struct_fors detect_read_only device_memory_GB device_memory_fraction external_metal_command_queue "
-    "external_metal_command_queue_is_torch_queue flatten_if force_scalarize_matrix half2_vectorization "
-    "kernel_profiler make_block_local make_cpu_multithreading_loop make_thread_local max_block_dim "
-    "move_loop_invariant_outside_if num_compile_threads offline_cache_cleaning_factor "
-    "offline_cache_cleaning_policy opt_level print_accessor_ir print_ir print_ir_dbg_info print_kernel_amdgcn "
-    "print_kernel_asm print_kernel_llvm_ir print_kernel_llvm_ir_optimized print_non_pure print_preprocessed_ir "
-    "print_struct_llvm_ir quant_opt_atomic_demotion quant_opt_store_fusion raise_on_templated_floats "
-    "real_matrix_scalarize saturating_grid_dim src_ll_cache timeline vk_api_version".split()
-)
+WITHOUT_EFFECT = {
+    "ad_stack_sparse_threshold_bytes", "advanced_optimization", "cache_loop_invariant_global_vars",
+    "cfg_optimization", "cuda_stack_limit", "debug_dump_path", "default_cpu_block_dim",
+    "default_gpu_block_dim", "default_up", "demote_dense_struct_fors", "detect_read_only",
+    "device_memory_GB", "device_memory_fraction", "external_metal_command_queue",
+    "external_metal_command_queue_is_torch_queue", "flatten_if", "force_scalarize_matrix",
+    "half2_vectorization", "kernel_profiler", "make_block_local", "make_cpu_multithreading_loop",
+    "make_thread_local", "max_block_dim", "move_loop_invariant_outside_if", "num_compile_threads",
+    "offline_cache_cleaning_factor", "offline_cache_cleaning_policy", "opt_level", "print_accessor_ir",
+    "print_ir", "print_ir_dbg_info", "print_kernel_amdgcn", "print_kernel_asm", "print_kernel_llvm_ir",
+    "print_kernel_llvm_ir_optimized", "print_non_pure", "print_preprocessed_ir", "print_struct_llvm_ir",
+    "quant_opt_atomic_demotion", "quant_opt_store_fusion", "raise_on_templated_floats",
+    "real_matrix_scalarize", "saturating_grid_dim", "src_ll_cache", "timeline", "vk_api_version",
+}  # fmt: skip
 
 
 def init(arch: Any = None, default_fp: Any = None, default_ip: Any = None, **options: Any) -> None:
@@ -152,10 +160,14 @@ def init(arch: Any = None, default_fp: Any = None, default_ip: Any = None, **opt
             warnings.warn(row.note, QuadrantsWarning, stacklevel=2)
     if given.get("ad_stack_experimental_enabled") is False:
         warnings.warn(
-            "ad_stack_experimental_enabled=False is ignored: adstacks are always on", QuadrantsWarning, stacklevel=2
+            "ad_stack_experimental_enabled=False is ignored: adstacks are always on",
+            QuadrantsWarning,
+            stacklevel=2,
         )
     chosen = _usable(_from_environment("arch", arch), values["enable_fallback"])
-    cache_path = Path(values["offline_cache_file_path"]).expanduser() if values["offline_cache_file_path"] else None
+    cache_path = (
+        Path(values["offline_cache_file_path"]).expanduser() if values["offline_cache_file_path"] else None
+    )
     settings = Settings(
         arch=chosen.name,
         compile=CompileOptions(

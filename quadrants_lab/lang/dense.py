@@ -17,9 +17,9 @@ from quadrants_lab.errors import (
 )
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import DType
+from quadrants_lab.lang.dtypes import as_dtype
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.memory import Memory
-from quadrants_lab.lang.dtypes import as_dtype
 
 MAX_DIMS = 12
 
@@ -43,6 +43,8 @@ class Dense:
         self.shape = shape
         self.name = name
         self.grad = type(self)(dtype, shape, False, f"{name}.grad" if name else "") if needs_grad else None
+        if needs_grad:
+            now.differentiable.add(self)
 
     @property
     def version(self) -> int:
@@ -71,7 +73,9 @@ class Dense:
 
     def __iter__(self) -> NoReturn:
         raise QuadrantsRuntimeError(
-            f"{self!r} can be looped over only inside a kernel", code="QL2011", help="use to_numpy() in Python"
+            f"{self!r} can be looped over only inside a kernel",
+            code="QL2011",
+            help="use to_numpy() in Python",
         )
 
     def __len__(self) -> int:
@@ -96,7 +100,9 @@ class Dense:
         memory = self._live()
         if not isinstance(arr, np.ndarray):
             raise QuadrantsRuntimeTypeError(
-                f"from_numpy takes a numpy array, not {type(arr).__name__}", code="QL2012", help="np.asarray(...) makes one"
+                f"from_numpy takes a numpy array, not {type(arr).__name__}",
+                code="QL2012",
+                help="np.asarray(...) makes one",
             )
         if arr.shape != self.shape:
             raise ValueError(f"{self!r} has shape {self.shape}, the numpy array has shape {arr.shape}")
@@ -169,8 +175,10 @@ class Dense:
             kind == "f" and isinstance(value, (float, np.floating))
         ):
             return PRIMS["cast"].evaluate(self.dtype, value)
-        what = f"the {type(value).__name__} {value!r}" if isinstance(value, (float, np.floating)) else (
-            f"an object of type {type(value).__name__}"
+        what = (
+            f"the {type(value).__name__} {value!r}"
+            if isinstance(value, (float, np.floating))
+            else (f"an object of type {type(value).__name__}")
         )
         raise QuadrantsRuntimeTypeError(
             f"cannot write {what} into {self!r}",
@@ -199,7 +207,9 @@ class ScalarNdarray(Dense):
     kind = "ndarray"
 
 
-def field(dtype: Any, shape: int | Iterable[int] | None = None, *, name: str = "", needs_grad: bool = False) -> ScalarField:
+def field(
+    dtype: Any, shape: int | Iterable[int] | None = None, *, name: str = "", needs_grad: bool = False
+) -> ScalarField:
     """A dense field of zeros; ``shape`` is an int, or a tuple with up to 12 positive extents (() for 0-d).
 
     With ``needs_grad`` (floating point only), ``.grad`` is a field of the same shape.
@@ -210,27 +220,26 @@ def field(dtype: Any, shape: int | Iterable[int] | None = None, *, name: str = "
             code="QL2017",
             help="write qd.field(qd.f32, shape=(...))",
         )
-    return _make(ScalarField, dtype, shape, needs_grad, name)
+    return ScalarField(*_checked("field", dtype, shape, needs_grad), name)
 
 
 def ndarray(dtype: Any, shape: int | Iterable[int], needs_grad: bool = False) -> ScalarNdarray:
     """A dense array of zeros to be passed to kernels; arguments as for `field`."""
-    return _make(ScalarNdarray, dtype, shape, needs_grad, "")
+    return ScalarNdarray(*_checked("ndarray", dtype, shape, needs_grad), "")
 
 
-def _make(cls: Any, dtype: Any, shape: int | Iterable[int], needs_grad: bool, name: str) -> Any:
-    extents = _extents(cls.kind, shape)
+def _checked(
+    kind: str, dtype: Any, shape: int | Iterable[int], needs_grad: bool
+) -> tuple[DType, tuple[int, ...], bool]:
+    extents = _extents(kind, shape)
     type_ = as_dtype(dtype)
     if needs_grad and not type_.is_float:
         raise QuadrantsRuntimeError(
-            f"{type_} is not supported for a {cls.kind} with needs_grad=True",
+            f"{type_} is not supported for a {kind} with needs_grad=True",
             code="QL2018",
             help="only floating point can have a gradient",
         )
-    made = cls(type_, extents, bool(needs_grad), name)
-    if needs_grad:
-        session.current().differentiable.add(made)
-    return made
+    return type_, extents, bool(needs_grad)
 
 
 def _extents(kind: str, shape: int | Iterable[int]) -> tuple[int, ...]:

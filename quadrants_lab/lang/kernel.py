@@ -82,7 +82,11 @@ class Kernel(Launchable):
         self.grad = Gradient(self.source, "reverse", parameters)
         self._dispatch.gradient = self.grad.dispatcher
         self.__dict__.update(
-            __name__=self.name, __qualname__=fn.__qualname__, __doc__=fn.__doc__, __module__=fn.__module__, __wrapped__=fn
+            __name__=self.name,
+            __qualname__=fn.__qualname__,
+            __doc__=fn.__doc__,
+            __module__=fn.__module__,
+            __wrapped__=fn,
         )
 
     def sizes(self) -> Sizes:
@@ -99,8 +103,12 @@ class Kernel(Launchable):
 @overload
 def kernel(fn: Callable[..., Any], /) -> Kernel: ...
 @overload
-def kernel(*, pure: bool | None = None, fastcache: bool = False) -> Callable[[Callable[..., Any]], Kernel]: ...
-def kernel(fn: Callable[..., Any] | None = None, /, *, pure: bool | None = None, fastcache: bool = False) -> Any:
+def kernel(
+    *, pure: bool | None = None, fastcache: bool = False
+) -> Callable[[Callable[..., Any]], Kernel]: ...
+def kernel(
+    fn: Callable[..., Any] | None = None, /, *, pure: bool | None = None, fastcache: bool = False
+) -> Any:
     """Makes a kernel of a function. Its outermost loops run in parallel, one after the other.
 
     Every parameter is annotated: a dtype, int or float for a number, `qd.types.ndarray` for an array, `qd.template`
@@ -117,7 +125,9 @@ class Func:
 
     def __init__(self, fn: Callable[..., Any]) -> None:
         self.source = function_source(fn)
-        self.__dict__.update(__name__=fn.__name__, __qualname__=fn.__qualname__, __doc__=fn.__doc__, __wrapped__=fn)
+        self.__dict__.update(
+            __name__=fn.__name__, __qualname__=fn.__qualname__, __doc__=fn.__doc__, __wrapped__=fn
+        )
 
     def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise QuadrantsRuntimeError(
@@ -138,7 +148,9 @@ def func(fn: Callable[..., Any]) -> Func:
 def _function(fn: Any, what: str) -> Callable[..., Any]:
     if isinstance(fn, (staticmethod, classmethod)):
         raise QuadrantsSyntaxError(
-            f"@qd.{what} goes under @staticmethod", code="QL2064", help=f"write @staticmethod above @qd.{what}"
+            f"@qd.{what} goes under @staticmethod",
+            code="QL2064",
+            help=f"write @staticmethod above @qd.{what}",
         )
     if isinstance(fn, Launchable | Func):
         raise QuadrantsSyntaxError(f"{fn!r} is decorated twice", code="QL2064")

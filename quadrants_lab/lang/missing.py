@@ -32,6 +32,10 @@ NOT_YET: dict[str, tuple[str, ...]] = {
         "Backend", "DeviceCapability", "algorithms", "cache_read_only", "dump_compile_config", "experimental",
         "extension", "interop", "is_extension_enabled", "perf_dispatch", "profiler", "pure", "sparse", "tools",
     ),
+    "helpers": (
+        "assume_in_range", "atomic_cas", "frexp", "grouped", "is_logging_effective", "one", "set_logging_level", "zero",
+    ),
+    "internals of Quadrants": ("compound_types", "enums", "ndarray_type", "primitive_types", "utils"),
     "other parts of autodiff": ("FwdMode", "grad_for", "grad_replaced", "no_grad", "stop_grad"),
 }  # fmt: skip
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsSyntaxError
 from quadrants_lab.frontend.builtins import OPS, Builtin
+from quadrants_lab.ir import types as T
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import DType
-from quadrants_lab.ir import types as T
 from quadrants_lab.lang.dtypes import as_dtype
 
 
@@ -78,7 +78,9 @@ def _static_assert(cond: Any, message: Any = None) -> None:
 def _only_in_kernels(name: str) -> Callable[..., NoReturn]:
     def meaning(*args: Any, **kwargs: Any) -> NoReturn:
         if name.startswith("atomic_"):
-            raise QuadrantsSyntaxError(f"qd.{name} works on an element of a field or array inside a kernel", code="QL2080")
+            raise QuadrantsSyntaxError(
+                f"qd.{name} works on an element of a field or array inside a kernel", code="QL2080"
+            )
         raise QuadrantsRuntimeError(f"qd.{name} can be called only inside a kernel", code="QL2080")
 
     return meaning
@@ -91,6 +93,10 @@ def _folded(fn: Callable[[Any, Any], Any]) -> Callable[..., Any]:
         return first
 
     return meaning
+
+
+def _select(cond: Any, x1: Any, x2: Any) -> Any:
+    return np.where(cond, x1, x2) if np.ndim(cond) or np.ndim(x1) or np.ndim(x2) else (x1 if cond else x2)
 
 
 def _truncating(prim: str, real: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -108,7 +114,7 @@ _PYTHON: dict[str, Callable[..., Any]] = {
     "floor": _rounding(np.floor), "ceil": _rounding(np.ceil), "round": _rounding(np.rint), "abs": abs,
     "min": _folded(np.minimum), "max": _folded(np.maximum), "pow": pow, "isnan": np.isnan, "isinf": np.isinf,
     "raw_div": _truncating("raw_div", lambda a, b: a / b), "raw_mod": _truncating("raw_mod", np.fmod),
-    "select": lambda cond, x1, x2: np.where(cond, x1, x2)[()], "cast": _cast, "bit_cast": _bit_cast,
+    "select": _select, "cast": _cast, "bit_cast": _bit_cast,
     "static": _static, "static_assert": _static_assert, "static_print": print, "ndrange": NdRange,
 }  # fmt: skip
 

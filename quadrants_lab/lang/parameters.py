@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,7 +62,10 @@ def read_parameters(fn: Callable[..., Any], source: FunctionSource) -> tuple[Par
             if p.name == "self":
                 hint = "methods cannot be kernels yet: pass fields as qd.template() arguments"
             raise QuadrantsSyntaxError(
-                f"kernel {source.name}: parameter '{p.name}' has no annotation", code="QL2061", labels=label, help=hint
+                f"kernel {source.name}: parameter '{p.name}' has no annotation",
+                code="QL2061",
+                labels=label,
+                help=hint,
             )
         made.append(Parameter(p.name, _annotation(p, source, label), p.default))
     return tuple(made)
@@ -78,10 +82,8 @@ def _annotation(p: inspect.Parameter, source: FunctionSource, label: tuple[Label
                 code="QL2062",
                 labels=label,
             ) from None
-    try:
+    with suppress(TypeError):  # not hashable: none of ours
         given = _SHORTHANDS.get(given, given)
-    except TypeError:  # not hashable, so none of ours
-        pass
     if isinstance(given, (A.Template, A.NdarrayType, DType)) or given in (int, float, bool):
         return given
     raise QuadrantsSyntaxError(
@@ -110,7 +112,9 @@ def positional(
     for name in kwargs:
         if name not in names:
             raise QuadrantsSyntaxError(
-                f"kernel {kernel} has no argument '{name}'", code="QL2049", help=f"it takes ({', '.join(names)})"
+                f"kernel {kernel} has no argument '{name}'",
+                code="QL2049",
+                help=f"it takes ({', '.join(names)})",
             )
         if name in names[: len(args)]:
             raise QuadrantsSyntaxError(f"kernel {kernel}: argument '{name}' was given twice", code="QL2049")

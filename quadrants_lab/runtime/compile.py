@@ -23,7 +23,7 @@ from quadrants_lab.passes import pipeline
 from quadrants_lab.passes.pipelines import SIMPLIFY, front
 from quadrants_lab.passes.private import mark_private
 from quadrants_lab.runtime import cache as disk
-from quadrants_lab.runtime.session import Session
+from quadrants_lab.runtime.session import Session, compile_options
 
 if TYPE_CHECKING:
     from quadrants_lab.backends.cpu.executable import Executable
@@ -129,7 +129,7 @@ def accesses(kernel: N.Kernel) -> tuple[frozenset[str], frozenset[str]]:
 
 def compile_kernel(source: FunctionSource, specs: Sequence[Spec], mode: str, session: Session) -> Compiled:
     """Compiles one specialisation for the session's device; errors leave nothing behind."""
-    options = session.settings.compile
+    options = compile_options(session)
     lowered = lower(source, specs, options)
     kernel = make_ir(lowered.kernel, mode, options)
     counting = counting_ir(kernel, options) if mode == REVERSE else None
@@ -139,7 +139,15 @@ def compile_kernel(source: FunctionSource, specs: Sequence[Spec], mode: str, ses
         counter = Counter(counting, load_cached(counting, options, session), stacks)
     returns = tuple(f"ret{k}" for k in range(len(lowered.returns))) if mode == FORWARD else ()
     return Compiled(
-        mode, source, tuple(specs), options, lowered, kernel, load_cached(kernel, options, session), returns, counter
+        mode,
+        source,
+        tuple(specs),
+        options,
+        lowered,
+        kernel,
+        load_cached(kernel, options, session),
+        returns,
+        counter,
     )
 
 

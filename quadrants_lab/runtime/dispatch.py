@@ -11,7 +11,14 @@ from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsSyntaxError
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.runtime import session as S
 from quadrants_lab.runtime.observe import OBSERVERS, watching
-from quadrants_lab.runtime.signature import ArgumentError, ArraySlot, Slot, TemplateSlot, specialise, template_key
+from quadrants_lab.runtime.signature import (
+    ArgumentError,
+    ArraySlot,
+    Slot,
+    TemplateSlot,
+    specialise,
+    template_key,
+)
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.plan import Plan
@@ -25,8 +32,10 @@ class Dispatcher:
     what is missing, and installs one of the former.
     """
 
-    __slots__ = ("__weakref__", "_session", "_table", "call", "gradient", "last", "make_slots", "mode", "name", "ndarray_class",
-                 "plans", "slots", "source")  # fmt: skip
+    __slots__ = (
+        "__weakref__", "_session", "_table", "call", "gradient", "last", "make_slots", "mode", "name",
+        "ndarray_class", "plans", "slots", "source",
+    )  # fmt: skip
 
     def __init__(
         self, source: FunctionSource, mode: str, make_slots: Callable[[], Sequence[Slot]], ndarray_class: type
@@ -89,6 +98,7 @@ class Dispatcher:
     def plan(self, now: S.Session, args: Sequence[Any]) -> Plan:
         """The plan for checked arguments, compiled if it is not there yet."""
         key, specs = specialise(self.slots, args)
+        key = (key, S.compile_options(now))
         plan = self.plans.get(key)
         if plan is None:
             from quadrants_lab.runtime.compile import compile_kernel
@@ -137,19 +147,23 @@ class Dispatcher:
     def _refused(self, plan: Plan, args: Sequence[Any]) -> Any:
         """Why compiled code did not take arguments that were checked."""
         for slot, arg in zip(self.slots, args, strict=True):
-            if isinstance(slot, ArraySlot) and isinstance(arg, np.ndarray) and not arg.flags.writeable:
-                if slot.name in plan.writes:
-                    raise ArgumentError(
-                        f"kernel {self.name} writes to argument {slot.name!r}, a read-only numpy array",
-                        code="QL2048",
-                        help="pass a copy of it",
-                    )
-        raise QuadrantsRuntimeError(f"kernel {self.name} could not be launched with these arguments: {args!r}")
+            writes = isinstance(slot, ArraySlot) and slot.name in plan.writes
+            if writes and isinstance(arg, np.ndarray) and not arg.flags.writeable:
+                raise ArgumentError(
+                    f"kernel {self.name} writes to argument {slot.name!r}, a read-only numpy array",
+                    code="QL2048",
+                    help="pass a copy of it",
+                )
+        raise QuadrantsRuntimeError(
+            f"kernel {self.name} could not be launched with these arguments: {args!r}"
+        )
 
 
 def arity_error(name: str, names: Sequence[str], got: int) -> QuadrantsSyntaxError:
     what = f"takes {len(names)} argument{'' if len(names) == 1 else 's'}, {got} were given"
     missing = ", ".join(names[got:])
     return QuadrantsSyntaxError(
-        f"kernel {name} {what}", code="QL2049", help=f"missing: {missing}" if missing else f"it takes ({', '.join(names)})"
+        f"kernel {name} {what}",
+        code="QL2049",
+        help=f"missing: {missing}" if missing else f"it takes ({', '.join(names)})",
     )

@@ -27,10 +27,13 @@ class Sizes(tuple["StackRow", ...]):
             return "no adstacks: the gradient recomputes or reads all that it needs"
         head = ("stack", "line", "type", "slots", "bytes", "size", "how", "because")
         rows = [head] + [
-            (r.name, str(r.line), r.dtype, str(r.depth), str(r.bytes_per_lane), r.size, r.how, r.reason) for r in self
+            (r.name, str(r.line), r.dtype, str(r.depth), str(r.bytes_per_lane), r.size, r.how, r.reason)
+            for r in self
         ]
         widths = [max(len(row[k]) for row in rows) for k in range(len(head))]
-        return "\n".join("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows)
+        return "\n".join(
+            "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows
+        )
 
 
 def compiled_plan(dispatcher: Dispatcher) -> Plan:
@@ -56,7 +59,9 @@ def ir_text(dispatcher: Dispatcher, stage: str = "") -> str:
         return print_kernel(compiled.kernel)
     if stage == FRONT_END:
         return print_kernel(compiled.lowered.kernel)
-    steps = {step.name: step.after for step in compiled.trace().steps}  # of a pass that ran twice, the last run
+    steps = {
+        step.name: step.after for step in compiled.trace().steps
+    }  # of a pass that ran twice, the last run
     wanted = stage.removeprefix("after ").replace("_", " ")
     if wanted not in steps:
         raise KeyError(f"no stage {stage!r}: there are {', '.join((FRONT_END, *steps))}")

@@ -22,7 +22,9 @@ class Observer(Protocol):
 
 
 OBSERVERS: ContextVar[tuple[Observer, ...]] = ContextVar("quadrants_lab_observers", default=())
-_watching = 0  # how many observers there are in any context: fast paths are installed only while there are none
+_watching = (
+    0  # how many observers there are in any context: fast paths are installed only while there are none
+)
 
 
 def watching() -> bool:

@@ -47,7 +47,7 @@ class Plan:
         self.fields = field_memories(compiled, self.kernel, session)
         self.slots: Sequence[Slot] = owner.slots
         self.gradient_args = tuple(
-            (n, slot.name, self.kernel.buffers[slot.name].grad)
+            (n, self.kernel.buffers[slot.name].grad)
             for n, slot in enumerate(self.slots)
             if isinstance(slot, ArraySlot) and self.kernel.buffers[slot.name].grad in self.kernel.buffers
         )
@@ -67,7 +67,7 @@ class Plan:
 
     def set_gradients(self, *args: Any) -> bool:
         """Gradient buffers of array arguments: the entry sets those of the data only."""
-        for n, name, grad in self.gradient_args:
+        for n, grad in self.gradient_args:
             memory = memory_of(getattr(args[n], "grad", None))
             if memory is None or memory.dtype is not self.kernel.buffers[grad].dtype:
                 return False
@@ -170,7 +170,12 @@ def closure(plan: Plan, prepare: Callable[..., bool] | None, miss: Callable[...,
     """The function that launches ``plan``, written out for its arguments; what does not match goes to ``miss``."""
     names = [f"a{n}" for n in range(len(plan.slots))]
     given = ", ".join(names)
-    space: dict[str, Any] = {"lock": plan.session.lock, "entry": plan.entry, "finish": plan.finish, "miss": miss}
+    space: dict[str, Any] = {
+        "lock": plan.session.lock,
+        "entry": plan.entry,
+        "finish": plan.finish,
+        "miss": miss,
+    }
     space |= {"prepare": prepare, "ndarray": plan.owner.ndarray_class, "returned": plan.returned}
     lines = [f"def launch({given}):", "    with lock:"]
     passed = []

@@ -99,7 +99,11 @@ class Recorder:
     def _copies(self, plan: Plan, args: tuple[Any, ...], names: frozenset[str]) -> Arrays | None:
         arrays = {name: a for name, a in plan.arrays(args).items() if name in names}
         held = sum(
-            a.nbytes for r in self.last.values() for part in (r.inputs, r.outputs) if part for a in part.values()
+            a.nbytes
+            for r in self.last.values()
+            for part in (r.inputs, r.outputs)
+            if part
+            for a in part.values()
         )
         if held + sum(a.nbytes for a in arrays.values()) > self.limit:
             return None

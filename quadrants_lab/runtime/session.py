@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -67,6 +68,13 @@ class Session:
 
 
 _default: Session | None = None
+CHECK_BOUNDS: ContextVar[bool] = ContextVar("quadrants_lab_check_bounds", default=False)
+
+
+def compile_options(session: Session) -> CompileOptions:
+    """The session's options for what is launched in this context: under `CHECK_BOUNDS` with checks of indices."""
+    options = session.settings.compile
+    return replace(options, check_out_of_bound=True) if CHECK_BOUNDS.get() else options
 
 
 def start(settings: Settings) -> Session:
@@ -89,7 +97,9 @@ def current() -> Session:
     """The default session; an error that says what to do where there is none."""
     if _default is None:
         raise QuadrantsRuntimeError(
-            "there is no session yet", code="QL2000", help="call qd.init() first, for example qd.init(arch=qd.cpu)"
+            "there is no session yet",
+            code="QL2000",
+            help="call qd.init() first, for example qd.init(arch=qd.cpu)",
         )
     return _default
 
@@ -101,5 +111,3 @@ def ended(what: str) -> QuadrantsRuntimeError:
         code="QL2001",
         help="make it again after qd.init()",
     )
-
-

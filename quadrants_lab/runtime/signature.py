@@ -44,7 +44,7 @@ class ScalarSlot:
 
 @dataclass(frozen=True, slots=True)
 class ArraySlot:
-    """A numpy array or an ndarray of the language; ``dtype``, ``ndim``, ``grad`` None where the annotation is silent."""
+    """A numpy array or an ndarray of the language; ``dtype``, ``ndim``, ``grad``: None where nothing is asked for."""
 
     name: str
     dtype: DType | None
@@ -55,7 +55,9 @@ class ArraySlot:
         what = f"argument {self.name!r} of {where}"
         if getattr(value, "__qd_ndarray__", False):
             if value.grad is None and self.grad:
-                raise ArgumentError(f"{what} must have a gradient", code="QL2041", help="make it with needs_grad=True")
+                raise ArgumentError(
+                    f"{what} must have a gradient", code="QL2041", help="make it with needs_grad=True"
+                )
             given: DType | None = value.dtype
         elif isinstance(value, np.ndarray):
             given = T.from_numpy(value.dtype)
@@ -73,21 +75,32 @@ class ArraySlot:
                 )
         else:
             kind = "a field" if getattr(value, "__qd_field__", False) else f"of type {type(value).__name__}"
-            hint = "pass a field as a qd.template() argument" if kind == "a field" else "np.asarray(...) makes one"
-            raise ArgumentError(f"{what} must be a numpy array or a qd.ndarray, it is {kind}", code="QL2044", help=hint)
+            hint = (
+                "pass a field as a qd.template() argument"
+                if kind == "a field"
+                else "np.asarray(...) makes one"
+            )
+            raise ArgumentError(
+                f"{what} must be a numpy array or a qd.ndarray, it is {kind}", code="QL2044", help=hint
+            )
         if self.dtype is not None and given is not self.dtype:
             raise ArgumentError(
                 f"{what} must have dtype {self.dtype}, the array has {given}",
                 code="QL2045",
-                help=f"pass x.astype(np.{np.dtype(self.dtype.numpy).name})" if isinstance(value, np.ndarray) else "",
+                help=f"pass x.astype(np.{np.dtype(self.dtype.numpy).name})"
+                if isinstance(value, np.ndarray)
+                else "",
             )
         ndim = len(value.shape)
         if self.ndim is not None and ndim != self.ndim:
-            raise ArgumentError(f"{what} must have {self.ndim} axes, the array has shape {value.shape}", code="QL2046")
+            raise ArgumentError(
+                f"{what} must have {self.ndim} ax{'i' if self.ndim == 1 else 'e'}s, the array has shape {value.shape}",
+                code="QL2046",
+            )
         return value
 
     def spec(self, value: Any) -> tuple[Any, Spec]:
-        dtype = T.from_numpy(value.dtype) if isinstance(value, np.ndarray) else value.dtype
+        dtype: DType = _dtype_of(value)
         grad = not isinstance(value, np.ndarray) and value.grad is not None and self.grad is not False
         ndim = len(value.shape)
         return (dtype, ndim, grad), NdarraySpec(dtype, ndim, grad)
@@ -144,6 +157,12 @@ def fitting(value: Any, dtype: DType) -> Any:
             return float(value)
         raise TypeError(f"the float {value!r} would lose its fraction")
     raise TypeError(f"it takes a number, not an object of type {type(value).__name__}")
+
+
+def _dtype_of(array: Any) -> DType:
+    dtype = T.from_numpy(array.dtype) if isinstance(array, np.ndarray) else array.dtype
+    assert isinstance(dtype, DType)
+    return dtype
 
 
 def memory_of(value: Any) -> Memory | None:

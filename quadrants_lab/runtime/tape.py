@@ -116,7 +116,9 @@ class Launches:
             if id(memory) not in self.followed:
                 small = memory.array.nbytes <= SHADOW_BYTES
                 shadow = memory.array.copy() if small else None
-                self.followed[id(memory)] = Followed(memory, gradient.kernel.name, name, memory.version, shadow)
+                self.followed[id(memory)] = Followed(
+                    memory, gradient.kernel.name, name, memory.version, shadow
+                )
         return tuple(
             arg.copy() if isinstance(arg, np.ndarray) and slot.name in reads else arg
             for slot, arg in zip(gradient.slots, args, strict=True)
@@ -131,8 +133,8 @@ class Launches:
             self.logged += where.nbytes + change.values.nbytes
             if self.logged > LOG_BYTES:
                 raise QuadrantsRuntimeError(
-                    f"the Tape would have to keep more than {LOG_BYTES >> 20} MB of overwritten values; the last ones are "
-                    f"of {followed.name}, which the gradient of kernel {followed.reader} reads",
+                    f"the Tape would have to keep more than {LOG_BYTES >> 20} MB of overwritten values; "
+                    f"the last ones are of {followed.name}, which the gradient of kernel {followed.reader} reads",
                     code="QL2093",
                     help="write each step to elements of its own: u[t + 1, i] from u[t, i]",
                 )
@@ -147,8 +149,8 @@ class Launches:
                 continue
             if followed.shadow is None:
                 raise QuadrantsRuntimeError(
-                    f"{followed.name} was written from Python under a Tape after kernel {followed.reader}, whose gradient "
-                    "reads it, was launched",
+                    f"{followed.name} was written from Python under a Tape after kernel {followed.reader}, "
+                    "whose gradient reads it, was launched",
                     code="QL2094",
                     help="write it before the Tape, or in a kernel",
                 )
