@@ -63,7 +63,10 @@ class Bench:
                 np.testing.assert_array_equal(np.signbit(a[numbers]), np.signbit(b[numbers]))
 
 
-@pytest.mark.parametrize("prim", [p for p in PRIMS.values() if p.rule in KINDS and p.name != "pow"], ids=lambda p: p.name)
+ROWS = [p for p in PRIMS.values() if p.rule in KINDS and p.name != "pow"]
+
+
+@pytest.mark.parametrize("prim", ROWS, ids=lambda p: p.name)
 def test_rules_keep_every_bit(prim):
     for t in TYPES:
         truth = t is u1 and prim.name in ("and", "or", "xor", "not")
