@@ -78,7 +78,7 @@ def binary(
     """``left op right``; operands meet at their common dtype, ``/`` of integers at default_fp."""
     row = BINARY.get(op)
     if row is None:
-        raise cx.fail("QL0201", node, what="'@'", cure="write the sums out")
+        raise cx.fail("QL1201", node, what="'@'", cure="write the sums out")
     prim, fn = row
     if isinstance(left, Lit) and isinstance(right, Lit):
         folded = fold(fn, left, right, node=node)
@@ -120,7 +120,7 @@ def power(cx: Context, base: Number, exponent: Number, base_node: ast.expr, node
         n = exponent.value
         if n < 0 and not t.is_float:
             text = ast.unparse(base_node)
-            raise cx.fail("QL0408", node, dtype=cx.type_of(base), text=text)
+            raise cx.fail("QL1408", node, dtype=cx.type_of(base), text=text)
         if n in _SMALL_POWERS:
             x = cx.to(base, t)
             cx.at(node)
@@ -135,7 +135,7 @@ def integer(cx: Context, op: str, value: Number, node: ast.expr) -> None:
     """An error unless ``value`` is an integer or truth value."""
     t = cx.type_of(value)
     if t.is_float:
-        raise cx.fail("QL0404", node, op=op, dtype=t, text=ast.unparse(node), same=f"i{t.bits}")
+        raise cx.fail("QL1404", node, op=op, dtype=t, text=ast.unparse(node), same=f"i{t.bits}")
 
 
 def unary(cx: Context, node: ast.UnaryOp) -> Value:
@@ -174,7 +174,7 @@ def truth(cx: Context, value: Number, node: ast.expr) -> int:
     """Id of the number as a condition; real numbers are none."""
     t = cx.type_of(value)
     if t.is_float:
-        raise cx.fail("QL0405", node, dtype=t, text=ast.unparse(node))
+        raise cx.fail("QL1405", node, dtype=t, text=ast.unparse(node))
     cx.at(node)
     if isinstance(value, Lit):
         return cx.const(bool(value.value), u1)
@@ -223,7 +223,7 @@ def _static_compare(cx: Context, node: ast.Compare) -> Lit:
         known = []
     if not known or not cx.static:
         symbol, cure = next(_STATIC_ONLY[type(o)][:2] for o in node.ops if type(o) in _STATIC_ONLY)
-        raise cx.fail("QL0205", node, op=symbol, cure=cure)
+        raise cx.fail("QL1205", node, op=symbol, cure=cure)
     fns = [_STATIC_ONLY[type(o)][2] if type(o) in _STATIC_ONLY else COMPARE[type(o)][1] for o in node.ops]
     return Lit(all(fn(a, b) for fn, a, b in zip(fns, known, known[1:], strict=False)), node)
 
@@ -246,7 +246,7 @@ def _boolop(cx: Context, node: ast.BoolOp, values: Sequence[ast.expr]) -> Number
         value = _boolop(cx, node, values[1:])
         t = cx.type_of(value)
         if t.is_float:
-            raise cx.fail("QL0405", values[1], dtype=t, text=name_of(values[1]))
+            raise cx.fail("QL1405", values[1], dtype=t, text=name_of(values[1]))
         return value
 
     return _short_circuit(cx, is_and, first, cond, rest, all(harmless(v) for v in values[1:]), node)

@@ -8,8 +8,9 @@ from typing import Any
 
 from quadrants_lab.frontend.arith import binary
 from quadrants_lab.frontend.context import Context, convert, describe, dtype_of
+from quadrants_lab.frontend.diagnostics import count
 from quadrants_lab.frontend.expr import Element, element, entries
-from quadrants_lab.frontend.values import ArgRef, Lit, Mem, Num, Temp, Value, name_of
+from quadrants_lab.frontend.values import ArgRef, Lit, Mem, Num, Obj, Temp, Value, name_of
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, u1
 
@@ -40,15 +41,15 @@ def _bind(cx: Context, target: ast.expr, value: Value, node: ast.stmt, source: a
             if isinstance(t, ast.Starred):
                 raise cx.unsupported(t)
         if parts is None:
-            raise cx.fail("QL0406", source, what=f"{describe(value)}, which cannot be unpacked,")
+            raise cx.fail("QL1415", source, what=describe(value))
         if len(parts) != len(target.elts):
-            raise cx.fail("QL0412", target, got=len(parts), want=len(target.elts))
+            raise cx.fail("QL1412", target, got=count(len(parts), "value"), want=count(len(target.elts), "name"))
         # every value is read before any name is assigned: a, b = b, a
         sources = source.elts if isinstance(source, ast.Tuple) else [source] * len(parts)
         for t, part, s in zip(target.elts, parts, sources, strict=True):
             _bind(cx, t, part, node, s)
     else:
-        raise cx.fail("QL0201", target, what="assignment to an attribute", cure="assign to an element of a field")
+        raise cx.fail("QL1201", target, what="assignment to an attribute", cure="assign to an element of a field")
 
 
 def set_name(cx: Context, target: ast.Name, value: Value, node: ast.stmt, source: ast.expr) -> None:
@@ -58,16 +59,16 @@ def set_name(cx: Context, target: ast.Name, value: Value, node: ast.stmt, source
     if old is None:
         if is_static_call(cx, source):
             env[name] = Lit(value.value, source, "a compile-time value") if isinstance(value, Lit) else value
-        elif isinstance(value, (Num, Lit, Temp)):
+        elif isinstance(value, (Num, Lit, Temp)) or (isinstance(value, Obj) and value.value is None):
             cx.at(node)
             env[name] = _named(cx, cx.num(cx.number(value, source)), name)
         else:
-            raise cx.fail("QL0413", source, what=describe(value), name=name)
+            raise cx.fail("QL1413", source, what=describe(value), name=name)
         return
     check_assignable(cx, target, old)
     assert isinstance(old, Num)
     number = cx.number(value, source)
-    warn_loss(cx, "QL0901", number, old.type, name, source)
+    warn_loss(cx, "QL1901", number, old.type, name, source)
     cx.at(node)
     env[name] = _named(cx, cx.num(number, old.type), name)
 
@@ -75,10 +76,10 @@ def set_name(cx: Context, target: ast.Name, value: Value, node: ast.stmt, source
 def check_assignable(cx: Context, target: ast.Name, old: Value) -> None:
     """An error unless the name stands for a local of this iteration."""
     if isinstance(old, Temp):
-        raise cx.fail("QL0704", target, name=target.id)
+        raise cx.fail("QL1704", target, name=target.id)
     fixed = "a kernel argument" if isinstance(old, ArgRef) else getattr(old, "fixed", "a compile-time value")
     if fixed or not isinstance(old, Num):
-        raise cx.fail("QL0303", target, name=target.id, what=fixed or "a compile-time value")
+        raise cx.fail("QL1303", target, name=target.id, what=fixed or "a compile-time value")
 
 
 def _named(cx: Context, value: Num, name: str) -> Num:
@@ -127,9 +128,9 @@ def annotated(cx: Context, node: ast.AnnAssign) -> None:
     """``a: qd.f32 = x``: the annotation is the dtype."""
     dtype = dtype_of(cx.expr(node.annotation), cx.options)
     if dtype is None:
-        raise cx.fail("QL0410", node.annotation, what=f"'{name_of(node.annotation)}'")
+        raise cx.fail("QL1410", node.annotation, what=f"'{name_of(node.annotation)}'")
     if node.value is None or not isinstance(node.target, ast.Name):
-        raise cx.fail("QL0201", node, what="an annotation without a variable and a value", cure="assign a value")
+        raise cx.fail("QL1201", node, what="an annotation without a variable and a value", cure="assign a value")
     value = cx.scalar(node.value)
     cx.at(node)
     set_name(cx, node.target, cx.num(value, dtype), node, node.value)
@@ -141,7 +142,7 @@ def annotated(cx: Context, node: ast.AnnAssign) -> None:
 def _target(cx: Context, node: ast.Subscript) -> Element:
     base = cx.expr(node.value)
     if not isinstance(base, Mem):
-        raise cx.fail("QL0505", node, what=describe(base))
+        raise cx.fail("QL1505", node, what=describe(base))
     return element(cx, node, base)
 
 
@@ -149,7 +150,7 @@ def _store(cx: Context, target: ast.Subscript, value: Num | Lit, node: Any) -> N
     place = _target(cx, target)
     t = place.buffer.dtype
     if not t.is_float and cx.type_of(value).is_float:
-        warn_loss(cx, "QL0903", value, t, place.text, target)
+        warn_loss(cx, "QL1903", value, t, place.text, target)
     cx.at(node)
     cx.b.store(place.buffer, place.index, cx.to(value, t))
 
@@ -160,12 +161,12 @@ def augmented(cx: Context, node: ast.AugAssign) -> None:
         _augment_element(cx, node, node.target)
         return
     if not isinstance(node.target, ast.Name):
-        raise cx.fail("QL0201", node.target, what="assignment to an attribute", cure="assign to an element of a field")
+        raise cx.fail("QL1201", node.target, what="assignment to an attribute", cure="assign to an element of a field")
     name, env = node.target.id, cx.frame.env
     old = env.get(name)
     if old is None:
         cx.name(node.target)  # unknown names and names that ended are errors of their own
-        raise cx.fail("QL0305", node, name=name)
+        raise cx.fail("QL1305", node, name=name)
     value = cx.scalar(node.value)
     if isinstance(old, Temp) and type(node.op) in _REDUCTIONS:
         reduce(cx, ATOMIC[type(node.op)], old, value, node)
@@ -173,7 +174,7 @@ def augmented(cx: Context, node: ast.AugAssign) -> None:
     check_assignable(cx, node.target, old)
     assert isinstance(old, Num)
     result = binary(cx, type(node.op), old, value, node, node.target, node.value)
-    warn_loss(cx, "QL0901", result, old.type, name, node)
+    warn_loss(cx, "QL1901", result, old.type, name, node)
     cx.at(node)
     env[name] = _named(cx, cx.num(result, old.type), name)
 
@@ -192,7 +193,7 @@ def _augment_element(cx: Context, node: ast.AugAssign, target: ast.Subscript) ->
     if op is not None:
         check_atomic(cx, op, t, node)
         if not t.is_float and cx.type_of(value).is_float:
-            warn_loss(cx, "QL0903", value, t, place.text, target)
+            warn_loss(cx, "QL1903", value, t, place.text, target)
         cx.at(node)
         cx.b.atomic(op, place.buffer, place.index, cx.to(value, t))
         return
@@ -206,9 +207,9 @@ def _augment_element(cx: Context, node: ast.AugAssign, target: ast.Subscript) ->
 def check_atomic(cx: Context, op: str, dtype: DType, node: ast.AST) -> None:
     """An error if there is no such atomic on the dtype."""
     if op in ("and", "or", "xor") and dtype.is_float:
-        raise cx.fail("QL0411", node, op=op, dtype=dtype, cure="bits of real numbers cannot be combined")
+        raise cx.fail("QL1411", node, op=op, dtype=dtype, cure="bits of real numbers cannot be combined")
     if dtype is u1 and op not in ("and", "or", "xor", "exchange"):
-        raise cx.fail("QL0411", node, op=op, dtype=dtype, cure="use |=, &= or ^=, or an i32 field")
+        raise cx.fail("QL1411", node, op=op, dtype=dtype, cure="use |=, &= or ^=, or an i32 field")
 
 
 STATEMENTS: dict[type, Callable[..., None]] = {

@@ -50,7 +50,7 @@ def _real(cx: Context, call: ast.Call, op: str, *values: Value) -> tuple[list[Nu
     for k, n in enumerate(numbers):
         if isinstance(n, Num) and not n.type.is_float:
             node = call.args[k] if k < len(call.args) else call
-            raise cx.fail("QL0403", node, op=op, dtype=n.type, text=ast.unparse(node))
+            raise cx.fail("QL1403", node, op=op, dtype=n.type, text=ast.unparse(node))
     t = _common(cx, numbers)
     return numbers, t if t.is_float else cx.options.default_fp
 
@@ -147,7 +147,7 @@ def _test(prim: str) -> Lower:
 def _dtype(cx: Context, call: ast.Call, value: Value) -> DType:
     dtype = dtype_of(value, cx.options)
     if dtype is None:
-        raise cx.fail("QL0410", call, what=describe(value))
+        raise cx.fail("QL1410", call, what=describe(value))
     return dtype
 
 
@@ -163,7 +163,7 @@ def construct(cx: Context, call: ast.Call, dtype: DType, x: Value) -> Value:
     number = _arg(cx, call, 0, x)
     cx.at(call)
     if isinstance(number, Lit) and isinstance(number.value, int) and dtype.is_int:
-        return Num(cx.const(cx.fit(number, dtype, "the dtype asked for"), dtype), dtype)
+        return Num(cx.const(cx.fit(number, dtype, asked=True), dtype), dtype)
     if isinstance(number, Lit) and dtype.is_float:
         return Num(cx.const(number.value, dtype), dtype)
     return cx.num(number, dtype)
@@ -172,7 +172,7 @@ def construct(cx: Context, call: ast.Call, dtype: DType, x: Value) -> Value:
 def _bit_cast(cx: Context, call: ast.Call, x: Value, dtype: Value) -> Value:
     number, t = cx.num(_arg(cx, call, 0, x)), _dtype(cx, call, dtype)
     if number.type.bits != t.bits:
-        raise cx.fail("QL0407", call, source=number.type, a=number.type.bits, target=t, b=t.bits)
+        raise cx.fail("QL1407", call, source=number.type, a=number.type.bits, target=t, b=t.bits)
     cx.at(call)
     return Num(cx.b.op("bitcast", number.id, type=t), t)
 
@@ -212,7 +212,7 @@ def _pow(cx: Context, call: ast.Call, base: Value, exponent: Value) -> Value:
 def _random(cx: Context, call: ast.Call, dtype: Value | None) -> Value:
     t = cx.options.default_fp if dtype is None else _dtype(cx, call, dtype)
     if not t.is_int and t not in (f32, f64):
-        raise cx.fail("QL0414", call, dtype=t)
+        raise cx.fail("QL1414", call, dtype=t)
     cx.sites += 1
     cx.at(call)
     return Num(cx.b.add(N.Random(cx.b.fresh(), t, cx.sites - 1)), t)
@@ -251,7 +251,7 @@ def _atomic(op: str) -> Lower:
             reduce(cx, op, old, value, call)
             return Obj(None, f"qd.atomic_{op} on a local that iterations share")
         if not isinstance(old, Num) or old.fixed:
-            raise cx.fail("QL0607", node, op=f"qd.atomic_{op}")
+            raise cx.fail("QL1607", node, op=f"qd.atomic_{op}")
         result = cx.number(_LOCAL[op](cx, old, value, call), call)
         cx.at(call)
         assert isinstance(node, ast.Name)
@@ -266,13 +266,13 @@ def _atomic(op: str) -> Lower:
 
 def _range(cx: Context, call: ast.Call, *args: Value) -> Value:
     if not 1 <= len(args) <= 3:
-        raise cx.fail("QL0703", call)
+        raise cx.fail("QL1703", call)
     numbers = [_arg(cx, call, k, a) for k, a in enumerate(args)]
     begin, end = (Lit(0, call), numbers[0]) if len(args) == 1 else (numbers[0], numbers[1])
     step = numbers[2] if len(args) == 3 else None
     if isinstance(step, Lit):
         if step.value == 0:
-            raise cx.fail("QL0703", call)
+            raise cx.fail("QL1703", call)
         step = None if step.value == 1 else step
     return Range(begin, end, step)
 
@@ -295,9 +295,9 @@ def _static_assert(cx: Context, call: ast.Call, cond: Value, message: Value | No
     try:
         held = cx.python(cond)
     except TypeError:
-        raise cx.fail("QL0610", call, op="qd.static_assert") from None
+        raise cx.fail("QL1610", call, op="qd.static_assert") from None
     if not held:
-        raise cx.fail("QL0609", call, message=f": {cx.python(message)}" if message is not None else "")
+        raise cx.fail("QL1609", call, message=f": {cx.python(message)}" if message is not None else "")
     return Obj(None)
 
 
@@ -313,7 +313,7 @@ def _len(cx: Context, call: ast.Call, x: Value) -> Value:
         return Lit(x.buffer.ndim, call)
     if isinstance(x, Obj) and hasattr(x.value, "__len__"):
         return Lit(len(x.value), call)
-    raise cx.fail("QL0406", call, what=f"the length of {describe(x)}")
+    raise cx.fail("QL1406", call, what=f"the length of {describe(x)}")
 
 
 def _loop_config(cx: Context, call: ast.Call, *args: Value) -> Value:
@@ -321,7 +321,7 @@ def _loop_config(cx: Context, call: ast.Call, *args: Value) -> Value:
         if k.arg == "serialize":
             value = cx.expr(k.value)
             if not isinstance(value, Lit):
-                raise cx.fail("QL0610", k.value, op="qd.loop_config")
+                raise cx.fail("QL1610", k.value, op="qd.loop_config")
             cx.serialize = bool(value.value)
     return Obj(None)
 
@@ -335,7 +335,7 @@ def _print(cx: Context, call: ast.Call, *args: Value) -> Value:
     for k in call.keywords:
         value = cx.expr(k.value)
         if k.arg not in ("sep", "end") or not isinstance(value, Obj) or not isinstance(value.value, str):
-            raise cx.fail("QL0610", k.value, op="print")
+            raise cx.fail("QL1610", k.value, op="print")
         sep, end = (value.value, end) if k.arg == "sep" else (sep, value.value)
     parts: list[str | int] = []
     for n, node in enumerate(call.args):
@@ -352,7 +352,7 @@ def text_parts(cx: Context, node: ast.expr) -> list[str | int]:
     if isinstance(node, ast.FormattedValue):
         if node.format_spec is not None or node.conversion not in (-1, 115):
             spec = ast.unparse(node.format_spec)[2:-1] if node.format_spec is not None else f"!{chr(node.conversion)}"
-            raise cx.fail("QL0206", node.value, spec=spec)
+            raise cx.fail("QL1206", node.value, spec=spec)
         return text_parts(cx, node.value)
     value = cx.expr(node)
     if isinstance(value, Obj) and (value.value is None or isinstance(value.value, str)):

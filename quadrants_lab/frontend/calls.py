@@ -11,6 +11,7 @@ from typing import Any
 from quadrants_lab.frontend import funcs
 from quadrants_lab.frontend.builtins import OPS, PYTHON, Builtin, construct
 from quadrants_lab.frontend.context import Context, describe
+from quadrants_lab.frontend.diagnostics import count
 from quadrants_lab.frontend.values import Lit, Num, Obj, Value, name_of
 from quadrants_lab.ir.types import DType, from_numpy
 
@@ -20,20 +21,20 @@ Keywords = dict[str, Value]
 def call(cx: Context, node: ast.Call) -> Value:
     target = cx.expr(node.func)
     if not isinstance(target, Obj):
-        raise cx.fail("QL0604", node, text=name_of(node.func), what=f"it is {describe(target)}")
+        raise cx.fail("QL1604", node, text=name_of(node.func), what=f"it is {describe(target)}")
     fn = target.value
     name = getattr(fn, "__qd_op__", None) or (PYTHON.get(fn) if isinstance(fn, (type, BuiltinFunctionType)) else None)
     if isinstance(name, str):
         row = OPS.get(name)
         if row is None:
-            raise cx.fail("QL0605", node, name=name)
+            raise cx.fail("QL1605", node, name=name)
         return _operation(cx, node, row)
     args, keywords = _arguments(cx, node, 0)
     if isinstance(fn, type) and (dtype := _numpy_dtype(fn)) is not None:
         fn = dtype
     if isinstance(fn, DType):
         if len(args) != 1 or keywords:
-            raise cx.fail("QL0602", node, text=str(fn), what="takes one value", params="x")
+            raise cx.fail("QL1602", node, text=str(fn), what="takes one value", params="x")
         return construct(cx, node, fn, args[0])
     if getattr(fn, "__qd_func__", False) is True:
         return funcs.inline(cx, node, fn, args, keywords)
@@ -49,12 +50,12 @@ def _arguments(cx: Context, node: ast.Call, raw: int) -> tuple[list[Value], Keyw
     args: list[Value] = []
     for k, a in enumerate(node.args):
         if isinstance(a, ast.Starred):
-            raise cx.fail("QL0608", a)
+            raise cx.fail("QL1608", a)
         args.append(Obj(None) if k < raw else cx.expr(a))
     keywords: Keywords = {}
     for kw in node.keywords:
         if kw.arg is None:
-            raise cx.fail("QL0608", kw.value)
+            raise cx.fail("QL1608", kw.value)
         keywords[kw.arg] = Obj(None) if raw > len(args) else cx.expr(kw.value)
     return args, keywords
 
@@ -72,7 +73,7 @@ def _operation(cx: Context, node: ast.Call, row: Builtin) -> Value:
         return row.lower(cx, node, *args)
     if row.variadic:
         if keywords or not args:
-            raise cx.fail("QL0602", node, text=name_of(node.func), what="takes one or more values", params="*args")
+            raise cx.fail("QL1602", node, text=name_of(node.func), what="takes one or more values", params="*args")
         return row.lower(cx, node, *args)
     bound: list[Value | None] = [*args]
     names = [p.rstrip("=") for p in row.params]
@@ -84,12 +85,12 @@ def _operation(cx: Context, node: ast.Call, row: Builtin) -> Value:
     if keywords:
         raise _mismatch(cx, node, names, f"there is no parameter '{next(iter(keywords))}' left")
     if len(args) > len(names):
-        raise _mismatch(cx, node, names, f"takes {len(names)} arguments, {len(args)} given")
+        raise _mismatch(cx, node, names, f"takes {count(len(names), 'argument')}, {len(args)} given")
     return row.lower(cx, node, *bound)
 
 
 def _mismatch(cx: Context, node: ast.Call, names: list[str], what: str) -> Exception:
-    return cx.fail("QL0602", node, text=name_of(node.func), what=what, params=", ".join(names))
+    return cx.fail("QL1602", node, text=name_of(node.func), what=what, params=", ".join(names))
 
 
 def _known(cx: Context, value: Value, node: ast.expr) -> None:
@@ -98,24 +99,24 @@ def _known(cx: Context, value: Value, node: ast.expr) -> None:
         if not isinstance(value, Obj):
             cx.python(value)
     except TypeError:
-        raise cx.fail("QL0606", node, text=ast.unparse(node)) from None
+        raise cx.fail("QL1606", node, text=ast.unparse(node)) from None
 
 
 def _python(cx: Context, node: ast.Call, fn: Any, args: list[Value], keywords: Keywords) -> Value:
     """A Python function: evaluated at compile time where it cannot matter when (inside qd.static, and ``math``)."""
     text = name_of(node.func)
     if not callable(fn):
-        raise cx.fail("QL0604", node, text=text, what=f"it is {describe(Obj(fn, text))}")
+        raise cx.fail("QL1604", node, text=text, what=f"it is {describe(Obj(fn, text))}")
     numbers = not keywords and all(isinstance(a, Lit) for a in args)
     if cx.static or (numbers and (getattr(fn, "__module__", "") == "math" or fn is round)):
         try:
             result = fn(*map(cx.python, args), **{k: cx.python(v) for k, v in keywords.items()})
         except TypeError as e:
             if any(isinstance(a, Num) for a in args):
-                raise cx.fail("QL0606", node, text=ast.unparse(node)) from None
-            raise cx.fail("QL0604", node, text=text, what=str(e)) from e
+                raise cx.fail("QL1606", node, text=ast.unparse(node)) from None
+            raise cx.fail("QL1604", node, text=text, what=str(e)) from e
         except Exception as e:
-            raise cx.fail("QL0604", node, text=text, what=f"it raised {type(e).__name__}: {e}") from e
+            raise cx.fail("QL1604", node, text=text, what=f"it raised {type(e).__name__}: {e}") from e
         return cx.wrap(result, text, node)
     short = getattr(fn, "__name__", text)
     if short in OPS and (getattr(math, short, None) is fn or fn is round):
@@ -123,8 +124,11 @@ def _python(cx: Context, node: ast.Call, fn: Any, args: list[Value], keywords: K
     elif isinstance(fn, FunctionType):
         cure = "decorate it with @qd.func, or call it inside qd.static(...) with constants"
     else:
-        cure = "call it from Python and pass the result in"
-    raise cx.fail("QL0601", node, text=text, cure=cure)
+        cure = "call it inside qd.static(...) with constants, or from Python and pass the result in"
+    what = "outside of qd.static"
+    if any(not isinstance(a, (Lit, Obj, tuple)) for a in (*args, *keywords.values())):
+        what = "called with values that exist only at run time"
+    raise cx.fail("QL1601", node, text=text, what=what, cure=cure)
 
 
 CALLS: dict[type, Callable[..., Value]] = {ast.Call: call}

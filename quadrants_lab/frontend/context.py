@@ -115,7 +115,7 @@ class Context:
 
     def unsupported(self, node: ast.AST) -> QuadrantsCompilationError:
         what, cure = _UNSUPPORTED.get(type(node), (f"'{type(node).__name__}'", "compute it in Python and pass it in"))
-        return self.fail("QL0201", node, what=what, cure=cure)
+        return self.fail("QL1201", node, what=what, cure=cure)
 
     # --- names ------------------------------------------------------------------------------------------------
 
@@ -135,12 +135,12 @@ class Context:
     def _outer(self, node: ast.Name) -> Value:
         frame = self.frame
         if node.id in frame.ended:
-            raise self.fail("QL0302", node, name=node.id, where=frame.ended[node.id])
+            raise self.fail("QL1302", node, name=node.id, where=frame.ended[node.id])
         try:
             value = frame.source.lookup(node.id)
         except KeyError:
             known = [*frame.env, *frame.source.names()]
-            raise self.fail("QL0301", node, name=node.id, hint=suggestion(node.id, known)) from None
+            raise self.fail("QL1301", node, name=node.id, hint=suggestion(node.id, known)) from None
         frame.globals[node.id] = wrapped = self.wrap(value, node.id, node)
         return wrapped
 
@@ -195,14 +195,14 @@ class Context:
         if isinstance(value, (Num, Lit)):
             return value
         if isinstance(value, Temp):
-            raise self.fail("QL0705", node, name=value.name)
+            raise self.fail("QL1705", node, name=value.name)
         if isinstance(value, Mem):
             axes = value.buffer.ndim
             index = ", ".join("ijkl"[:axes]) if axes else "None"
-            raise self.fail("QL0401", node, text=value.text, what=describe(value), index=index)
+            raise self.fail("QL1401", node, text=value.text, what=describe(value), index=index)
         if isinstance(value, Obj) and value.value is None and value.text:
-            raise self.fail("QL0409", node, name=value.text)
-        raise self.fail("QL0406", node, what=describe(value))
+            raise self.fail("QL1409", node, name=value.text)
+        raise self.fail("QL1406", node, what=describe(value))
 
     def type_of(self, value: Num | Lit) -> DType:
         """Dtype of the number; a literal's is default_ip, default_fp or u1."""
@@ -226,15 +226,16 @@ class Context:
         self.b.span = span
         return result
 
-    def fit(self, lit: Lit, dtype: DType, why: str = "a literal has the dtype default_ip") -> Any:
-        """The literal's value in its dtype; an error if it is an integer out of range."""
+    def fit(self, lit: Lit, dtype: DType, asked: bool = False) -> Any:
+        """The literal's value in its dtype, which is default_ip or ``asked`` for; an error if an integer is out of
+        range."""
         value = lit.value
         if dtype.is_int and not low_high(dtype)[0] <= value <= low_high(dtype)[1]:
             bigger = i64 if value <= low_high(i64)[1] else u64
-            raise self.fail(
-                "QL0402", lit.node or self.frame.source.node, value=value, dtype=dtype, why=why, bigger=bigger,
-                option=f"default_ip=qd.{bigger}",
-            )  # fmt: skip
+            why = "the dtype that is asked for" if asked else "a literal has the dtype default_ip"
+            also = "" if asked else f", or set default_ip=qd.{bigger} in qd.init()"
+            node = lit.node or self.frame.source.node
+            raise self.fail("QL1402", node, value=value, dtype=dtype, why=why, bigger=bigger, also=also)
         return convert(value, dtype) if dtype.is_float else value
 
     def num(self, value: Num | Lit, dtype: DType | None = None) -> Num:

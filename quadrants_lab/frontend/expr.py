@@ -29,7 +29,7 @@ def _list(cx: Context, node: ast.List) -> Value:
 
 
 def _format_string(cx: Context, node: ast.JoinedStr) -> Value:
-    raise cx.fail("QL0207", node)
+    raise cx.fail("QL1207", node)
 
 
 # --- attributes -------------------------------------------------------------------------------------------------
@@ -42,7 +42,7 @@ def _attribute(cx: Context, node: ast.Attribute) -> Value:
         if read is None:
             hint = suggestion(node.attr, list(_MEMBERS))
             cure = f"a kernel sees {', '.join(f'{base.text}.{m}' for m in _MEMBERS)} and the elements"
-            raise cx.fail("QL0306", node, text=base.text, name=node.attr, hint=hint, cure=cure)
+            raise cx.fail("QL1306", node, text=base.text, name=node.attr, hint=hint, cure=cure)
         return read(cx, base, node)
     if isinstance(base, Obj) and base.value is not None:
         text = f"{base.text}.{node.attr}"
@@ -50,8 +50,8 @@ def _attribute(cx: Context, node: ast.Attribute) -> Value:
             return cx.wrap(getattr(base.value, node.attr), text, node)
         except AttributeError:
             hint = suggestion(node.attr, dir(base.value))
-            raise cx.fail("QL0306", node, text=base.text, name=node.attr, hint=hint, cure="check the name") from None
-    raise cx.fail("QL0306", node, text=name_of(node.value), name=node.attr, hint=f": it is {describe(base)}",
+            raise cx.fail("QL1306", node, text=base.text, name=node.attr, hint=hint, cure="check the name") from None
+    raise cx.fail("QL1306", node, text=name_of(node.value), name=node.attr, hint=f": it is {describe(base)}",
                   cure="only fields, ndarrays and modules have attributes in a kernel")  # fmt: skip
 
 
@@ -63,7 +63,7 @@ def _shape(cx: Context, base: Mem, node: ast.Attribute) -> Value:
 
 def _grad(cx: Context, base: Mem, node: ast.Attribute) -> Value:
     if not base.buffer.grad:
-        raise cx.fail("QL0507", node, text=base.text)
+        raise cx.fail("QL1507", node, text=base.text)
     return Mem(cx.buffers[base.buffer.grad], f"{base.text}.grad")
 
 
@@ -95,20 +95,20 @@ def element(cx: Context, node: ast.Subscript, base: Mem) -> Element:
     if len(parts) != ndim:
         index = ", ".join("ijkl"[:ndim]) if ndim else "None"
         got = f"{len(parts)} indices" if len(parts) > 1 else "1 index" if parts else "None"
-        raise cx.fail("QL0501", node, text=base.text, ndim=ndim, axes="axis" if ndim == 1 else "axes", got=got,
+        raise cx.fail("QL1501", node, text=base.text, ndim=ndim, axes="axis" if ndim == 1 else "axes", got=got,
                       cure=f"write {base.text}[{index}]")  # fmt: skip
     return Element(base.buffer, tuple(_index(cx, p, k, base.text) for k, p in enumerate(parts)), base.text)
 
 
 def _index(cx: Context, node: ast.expr, k: int, text: str) -> int:
     if isinstance(node, ast.Slice):
-        raise cx.fail("QL0504", node)
+        raise cx.fail("QL1504", node)
     value = cx.scalar(node)
     t = cx.type_of(value)
     if t.is_float:
-        raise cx.fail("QL0502", node, dtype=t, k=k, text=text)
+        raise cx.fail("QL1502", node, dtype=t, k=k, text=text)
     if isinstance(value, Lit) and value.value < 0 and isinstance(node, ast.UnaryOp):
-        raise cx.fail("QL0503", node, k=k, text=text, back=-value.value)
+        raise cx.fail("QL1503", node, k=k, text=text, back=-value.value)
     cx.at(node)
     return cx.to(value, i32)
 
@@ -121,26 +121,26 @@ def _subscript(cx: Context, node: ast.Subscript) -> Value:
         return Num(cx.b.load(place.buffer, place.index), place.buffer.dtype)
     if isinstance(base, (tuple, Shape, Obj)):
         return item(cx, base, node)
-    raise cx.fail("QL0505", node, what=describe(base))
+    raise cx.fail("QL1505", node, what=describe(base))
 
 
 def item(cx: Context, base: tuple[Any, ...] | Shape | Obj, node: ast.Subscript) -> Value:
     """Entry of a tuple, shape or captured constant; the index is known at compile time."""
     if isinstance(base, Obj) and not hasattr(type(base.value), "__getitem__"):
-        raise cx.fail("QL0505", node, what=describe(base))
+        raise cx.fail("QL1505", node, what=describe(base))
     try:
         index = cx.python(cx.expr(node.slice))
     except TypeError:
-        raise cx.fail("QL0508", node.slice) from None
+        raise cx.fail("QL1508", node.slice) from None
     if isinstance(base, Obj):
         try:
             return cx.wrap(base.value[index], f"{base.text}[{index!r}]", node)
         except (LookupError, TypeError):
             count = len(base.value) if hasattr(base.value, "__len__") else 0
-            raise cx.fail("QL0506", node, index=repr(index), count=count) from None
+            raise cx.fail("QL1506", node, index=repr(index), count=count) from None
     count = base.buffer.ndim if isinstance(base, Shape) else len(base)
     if not isinstance(index, int) or not -count <= index < count:
-        raise cx.fail("QL0506", node, index=repr(index), count=count)
+        raise cx.fail("QL1506", node, index=repr(index), count=count)
     if isinstance(base, Shape):
         cx.at(node)
         return cx.extent(base.buffer, index % count)

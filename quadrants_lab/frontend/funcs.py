@@ -10,7 +10,7 @@ from quadrants_lab.frontend.arith import truth
 from quadrants_lab.frontend.assign import is_static_call
 from quadrants_lab.frontend.branch import branch
 from quadrants_lab.frontend.context import Context, Frame, describe, dtype_of
-from quadrants_lab.frontend.diagnostics import error
+from quadrants_lab.frontend.diagnostics import count, error
 from quadrants_lab.frontend.scan import always_returns, returns
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.frontend.values import Lit, Num, Obj, Value, name_of
@@ -24,7 +24,7 @@ def parameters(source: FunctionSource) -> list[ast.arg]:
     a = source.node.args
     for extra in (a.vararg, a.kwarg):
         if extra is not None:
-            raise error("QL0103", source.span(extra), name=source.name, what="any number of values")
+            raise error("QL1103", source.span(extra), name=source.name, what="any number of values")
     return [*a.posonlyargs, *a.args, *a.kwonlyargs]
 
 
@@ -42,7 +42,7 @@ def returned_dtypes(cx: Context) -> tuple[DType, ...] | None:
 def _annotation(cx: Context, node: ast.expr) -> DType:
     dtype = dtype_of(cx.expr(node), cx.options) if isinstance(node, (ast.Name, ast.Attribute)) else None
     if dtype is None:
-        raise cx.fail("QL0410", node, what=f"'{name_of(node)}'")
+        raise cx.fail("QL1410", node, what=f"'{name_of(node)}'")
     return dtype
 
 
@@ -58,7 +58,7 @@ def inline(cx: Context, node: ast.Call, func: Any, args: list[Value], keywords: 
     """The body of the func in the place of its call; numbers are passed by value, everything else as it is."""
     source: FunctionSource = func.source
     if source in cx.inlining:
-        raise cx.fail("QL0603", node, name=source.name)
+        raise cx.fail("QL1603", node, name=source.name)
     env = _bind(cx, node, source, args, keywords)
     outer, top, static, serialize = cx.frame, cx.top, cx.static, cx.serialize
     cx.frame = Frame(source, env, call=cx.span(node))
@@ -82,10 +82,10 @@ def _bind(
     given = dict(zip(names, args, strict=False))
     unknown = next((k for k in keywords if k not in names or k in given), None)
     if len(args) > len(names) or unknown is not None:
-        what = f"takes {len(names)} arguments, {len(args)} given"
+        what = f"takes {count(len(names), 'argument')}, {len(args)} given"
         if unknown is not None:
             what = f"there is no parameter '{unknown}' left"
-        raise cx.fail("QL0602", node, text=source.name, what=what, params=", ".join(names))
+        raise cx.fail("QL1602", node, text=source.name, what=what, params=", ".join(names))
     given.update(keywords)
     defaults = source.fn.__defaults__ or ()
     optional = dict(zip(names[len(names) - len(defaults) :], defaults, strict=False))
@@ -97,7 +97,7 @@ def _bind(
         elif p.arg in optional:
             value = cx.wrap(optional[p.arg], p.arg)
         else:
-            raise cx.fail("QL0602", node, text=source.name, what=f"'{p.arg}' is missing", params=", ".join(names))
+            raise cx.fail("QL1602", node, text=source.name, what=f"'{p.arg}' is missing", params=", ".join(names))
         env[p.arg] = _passed(cx, node, source, p, value)
     return env
 
@@ -134,7 +134,7 @@ def return_values(cx: Context, node: ast.Return) -> tuple[Number, ...]:
         parts = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value] * len(value)
         return tuple(cx.number(v, n) for v, n in zip(value, parts, strict=True))
     if isinstance(value, Obj):
-        raise cx.fail("QL0406", node.value, what=describe(value))
+        raise cx.fail("QL1406", node.value, what=describe(value))
     return (cx.number(value, node.value),)
 
 
@@ -146,8 +146,8 @@ def _as_declared(cx: Context, values: tuple[Number, ...]) -> tuple[Number, ...]:
     node = cx.frame.source.node
     if len(want) != len(values):
         if not values:
-            raise cx.fail("QL0803", node.returns, name=cx.frame.source.name)
-        raise cx.fail("QL0804", node.returns, got=len(values), want=len(want))
+            raise cx.fail("QL1803", node.returns, name=cx.frame.source.name)
+        raise cx.fail("QL1804", node.returns, got=count(len(values), "value"), want=len(want))
     return tuple(cx.num(v, t) for v, t in zip(values, want, strict=True))
 
 
@@ -164,7 +164,7 @@ def _run(cx: Context, body: Sequence[ast.stmt]) -> tuple[Number, ...] | None:
             if values is not None:
                 return values
         else:
-            raise cx.fail("QL0805", found, why="this return stands inside a loop")
+            raise cx.fail("QL1805", found, why="this return stands inside a loop")
     return None
 
 
@@ -177,15 +177,15 @@ def _if(cx: Context, s: ast.If, rest: Sequence[ast.stmt], found: ast.Return) -> 
             return _run(cx, s.body if cx.python(test) else s.orelse)
     then, orelse = always_returns(s.body), always_returns(s.orelse)
     if not then and not orelse:
-        raise cx.fail("QL0805", found, why="neither arm of an `if` around this return always returns")
+        raise cx.fail("QL1805", found, why="neither arm of an `if` around this return always returns")
     cond = truth(cx, cx.number(test, s.test), s.test)
-    count: list[int] = []
+    sizes: list[int] = []
 
     def arm(body: Sequence[ast.stmt]) -> tuple[Number, ...]:
         values = _run(cx, body) or ()
-        count.append(len(values))
-        if count[0] != len(values):
-            raise cx.fail("QL0805", found, why=f"one way returns {count[0]} values, another {len(values)}")
+        sizes.append(len(values))
+        if sizes[0] != len(values):
+            raise cx.fail("QL1805", found, why=f"one way returns {count(sizes[0], 'value')}, another {len(values)}")
         return values
 
     return branch(

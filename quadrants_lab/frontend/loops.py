@@ -11,6 +11,7 @@ from quadrants_lab.frontend.arith import truth
 from quadrants_lab.frontend.assign import is_static_call
 from quadrants_lab.frontend.branch import leave
 from quadrants_lab.frontend.context import Context, Env, Loop, describe
+from quadrants_lab.frontend.diagnostics import count
 from quadrants_lab.frontend.expr import entries
 from quadrants_lab.frontend.scan import assigned, breaks
 from quadrants_lab.frontend.values import Lit, Mem, NdRange, Num, Obj, Range, Temp, Value, name_of
@@ -31,7 +32,7 @@ class Space:
 
 def _for(cx: Context, node: ast.For) -> None:
     if node.orelse:
-        raise cx.fail("QL0202", node.orelse[0])
+        raise cx.fail("QL1202", node.orelse[0])
     serialize, cx.serialize = cx.serialize, False
     if is_static_call(cx, node.iter):
         _unroll(cx, node, cx.expr(node.iter))
@@ -60,7 +61,7 @@ def _space(cx: Context, node: ast.For) -> Space:
     if isinstance(value, Range):
         step = None if value.step is None else _bound(cx, value.step, node)
         return Space("range_for", ((_bound(cx, value.begin, node), _bound(cx, value.end, node)),), step)
-    raise cx.fail("QL0701", node.iter, what=describe(value))
+    raise cx.fail("QL1701", node.iter, what=describe(value))
 
 
 def _bound(cx: Context, value: Value, node: ast.For) -> Num | Lit:
@@ -68,7 +69,7 @@ def _bound(cx: Context, value: Value, node: ast.For) -> Num | Lit:
     number = cx.number(value, node.iter)
     t = cx.type_of(number)
     if t.is_float or (isinstance(number, Num) and t in (i64, u64)):
-        cx.warn("QL0902", node.iter, dtype=t)
+        cx.warn("QL1902", node.iter, dtype=t)
     if isinstance(number, Lit):
         return Lit(int(number.value), number.node)
     cx.at(node.iter)
@@ -81,15 +82,15 @@ def _targets(cx: Context, node: ast.For, space: Space) -> list[ast.Name]:
     names = [n for n in nodes if isinstance(n, ast.Name)]
     want = len(space.axes)
     if len(names) != len(nodes):
-        raise cx.fail("QL0201", node.target, what="a loop variable that is no plain name", cure="use a name")
+        raise cx.fail("QL1201", node.target, what="a loop variable that is no plain name", cure="use a name")
     if len(names) != want:
         raise cx.fail(
-            "QL0702", node.target, text=ast.unparse(node.iter), want=want, axes="axis" if want == 1 else "axes",
-            got=len(names), variables="variable" if len(names) == 1 else "variables",
+            "QL1702", node.target, text=ast.unparse(node.iter), want=want, axes="axis" if want == 1 else "axes",
+            got=count(len(names), "variable"),
         )  # fmt: skip
     for n in names:
         if n.id in cx.frame.env and n.id != "_":
-            raise cx.fail("QL0304", n, name=n.id)
+            raise cx.fail("QL1304", n, name=n.id)
     return names
 
 
@@ -105,6 +106,8 @@ def _trips(cx: Context, space: Space, node: ast.For) -> int:
     (begin, end), step = space.axes[0], space.step
     assert step is not None
     cx.at(node.iter)
+    if isinstance(begin, Lit) and isinstance(end, Lit) and isinstance(step, Lit):
+        return cx.const(len(range(begin.value, end.value, step.value)), i32)
     distance = cx.b.op("sub", cx.to(begin, i32), cx.to(end, i32))
     return cx.b.op("neg", cx.b.op("floordiv", distance, cx.to(step, i32)))
 
@@ -121,6 +124,7 @@ def _task(cx: Context, node: ast.For, space: Space, names: list[ast.Name], bound
     env = dict(before)
     shared = _share(cx, node, env)
     outer, cx.b.stmts = cx.b.stmts, bounds
+    cx.at(node.iter)
     if space.step is not None:
         ids = [cx.const(0, i32), _trips(cx, space, node)]
     else:
@@ -279,7 +283,7 @@ def _counted(
 
 def _while(cx: Context, node: ast.While) -> None:
     if node.orelse:
-        raise cx.fail("QL0202", node.orelse[0])
+        raise cx.fail("QL1202", node.orelse[0])
     top, cx.top = cx.top, False
     before, carried, inits = _carry(cx, node, [*node.body, node.test])
     with cx.b.block() as test:
@@ -287,7 +291,7 @@ def _while(cx: Context, node: ast.While) -> None:
         cond = truth(cx, cx.scalar(node.test), node.test)
         for name, value in env.items():
             if cx.frame.env[name] is not value:
-                raise cx.fail("QL0208", node.test, name=name)
+                raise cx.fail("QL1208", node.test, name=name)
         cx.b.yield_(cond)
     with cx.b.block() as body:
         _body(cx, node, carried, lambda: cx.stmts(node.body))
@@ -348,7 +352,7 @@ def _unroll(cx: Context, node: ast.For, value: Value) -> None:
         known: Any = value.value if isinstance(value, Obj) else cx.python(value)
         items = list(known)
     except TypeError:
-        raise cx.fail("QL0701", node.iter, what=describe(value)) from None
+        raise cx.fail("QL1701", node.iter, what=describe(value)) from None
     outer = cx.frame.loop
     loop = Loop("static", (), cx.depth)
     for item in items:
@@ -368,7 +372,7 @@ def _set_static(cx: Context, target: ast.expr, item: Any, node: ast.For) -> None
     value = cx.wrap(item, name_of(node.iter), node.iter) if not isinstance(item, tuple) else Obj(item)
     if isinstance(target, ast.Name):
         if target.id in cx.frame.env and target.id != "_":
-            raise cx.fail("QL0304", target, name=target.id)
+            raise cx.fail("QL1304", target, name=target.id)
         if isinstance(value, Lit):
             value = Lit(value.value, target, "a static loop variable")
         cx.frame.env[target.id] = value
@@ -377,7 +381,7 @@ def _set_static(cx: Context, target: ast.expr, item: Any, node: ast.For) -> None
     if not isinstance(target, ast.Tuple) or parts is None or len(parts) != len(target.elts):
         got = len(parts) if parts is not None else 1
         want = len(target.elts) if isinstance(target, ast.Tuple) else 1
-        raise cx.fail("QL0412", target, got=got, want=want)
+        raise cx.fail("QL1412", target, got=count(got, "value"), want=count(want, "name"))
     for t, p in zip(target.elts, item, strict=True):
         _set_static(cx, t, p, node)
 
@@ -391,12 +395,12 @@ def _exit(kind: type[N.Break] | type[N.Continue], word: str) -> Callable[..., No
         assert loop is not None
         if loop.kind == "static":
             if cx.depth > loop.depth:
-                raise cx.fail("QL0204", node, what=word)
+                raise cx.fail("QL1204", node, what=word)
             loop.left = word
             cx.exited = True
             return
         if loop.kind == "task" and kind is N.Break:
-            raise cx.fail("QL0203", node)
+            raise cx.fail("QL1203", node)
         cx.at(node)
         leave(cx, kind)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from quadrants_lab.frontend import assign, calls, expr, loops, stmt
 from quadrants_lab.frontend.context import Context, Frame
-from quadrants_lab.frontend.diagnostics import error
+from quadrants_lab.frontend.diagnostics import count, error
 from quadrants_lab.frontend.funcs import parameters, returned_dtypes
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.frontend.specs import Lowered, NdarraySpec, ScalarSpec, Spec
@@ -33,7 +33,7 @@ def lower(source: FunctionSource, specs: Sequence[Spec], options: CompileOptions
     cx.stmts(source.node.body)
     node = source.node
     if frame.returns is not None and not cx.returned:
-        raise cx.fail("QL0803", node.returns, name=source.name)
+        raise cx.fail("QL1803", node.returns, name=source.name)
     kernel = N.Kernel(
         source.name, tuple(args), cx.buffers, tuple(cx.b.stmts), cx.b.next_id, span=source.span(node)
     )  # fmt: skip
@@ -45,7 +45,8 @@ def _arguments(cx: Context, source: FunctionSource, specs: Sequence[Spec]) -> li
     """Puts the parameters into the environment; the scalar ones are the kernel's arguments."""
     params = parameters(source)
     if len(params) != len(specs):
-        raise error("QL0104", source.span(source.node), name=source.name, want=len(params), got=len(specs))
+        want = count(len(params), "argument")
+        raise error("QL1104", source.span(source.node), name=source.name, want=want, got=len(specs))
     args: list[N.Arg] = []
     env = cx.frame.env
     for p, spec in zip(params, specs, strict=True):

@@ -73,17 +73,17 @@ def function_source(fn: Callable[..., Any]) -> FunctionSource:
     if isinstance(known, FunctionSource) and known.fn is fn:
         return known
     if not isinstance(fn, FunctionType):
-        raise error("QL0102", None, name=getattr(fn, "__name__", fn), file="not a Python function")
+        raise error("QL1102", None, name=getattr(fn, "__name__", fn), file="not a Python function")
     code = fn.__code__
     if fn.__name__ == "<lambda>":
-        raise error("QL0101", None)
+        raise error("QL1101", None)
     linecache.checkcache(code.co_filename)
     lines = linecache.getlines(code.co_filename, fn.__globals__)
     if not lines:
-        raise error("QL0102", None, name=fn.__name__, file=code.co_filename)
+        raise error("QL1102", None, name=fn.__name__, file=code.co_filename)
     node, offset = _parse(lines, code.co_firstlineno - 1, code.co_name)
     if node is None:
-        raise error("QL0102", None, name=fn.__name__, file=f"{code.co_filename} has changed")
+        raise error("QL1102", None, name=fn.__name__, file=f"{code.co_filename} has changed")
     source = FunctionSource(fn, node, code.co_filename, lines, offset)
     setattr(fn, _CACHE, source)
     return source

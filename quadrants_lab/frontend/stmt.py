@@ -10,6 +10,7 @@ from quadrants_lab.frontend.assign import is_static_call
 from quadrants_lab.frontend.branch import branch
 from quadrants_lab.frontend.builtins import text_parts
 from quadrants_lab.frontend.context import Context
+from quadrants_lab.frontend.diagnostics import count
 from quadrants_lab.frontend.funcs import return_values
 from quadrants_lab.ir import nodes as N
 
@@ -54,13 +55,13 @@ def _return(cx: Context, node: ast.Return) -> None:
     """A kernel's return: its values go to the buffers ret0, ret1, ..."""
     frame = cx.frame
     if not cx.top:
-        raise cx.fail("QL0802", node, where="a loop or condition")
+        raise cx.fail("QL1802", node, where="a loop or condition")
     values = return_values(cx, node)
     if values and frame.returns is None:
-        raise cx.fail("QL0801", node)
+        raise cx.fail("QL1801", node, name=frame.source.name)
     want = frame.returns or ()
     if len(values) != len(want):
-        raise cx.fail("QL0804", node, got=len(values), want=len(want))
+        raise cx.fail("QL1804", node, got=count(len(values), "value"), want=len(want))
     for k, (value, dtype) in enumerate(zip(values, want, strict=True)):
         buffer = N.Buffer(f"ret{k}", "ret", dtype, 0, ())
         cx.buffers[buffer.name] = buffer

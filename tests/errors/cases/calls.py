@@ -1,0 +1,188 @@
+# ruff: noqa
+import math
+
+
+def helper(v):
+    return v + 1
+
+
+class Thing:
+    pass
+
+
+@qd.func
+def twice(v):
+    return 2 * v
+
+
+@qd.func
+def nothing(v):
+    z[0] = v
+
+
+@qd.func
+def endless(v):
+    return endless(v - 1)
+
+
+@qd.func
+def wrong_inside(v):
+    w = v & 1
+    return w
+
+
+@qd.func
+def outer(v):
+    return wrong_inside(v)
+
+
+@kernel()
+def python_function():
+    z[0] = helper(x[0])
+
+
+@kernel()
+def python_math():
+    z[0] = math.sin(x[0])
+
+
+@kernel()
+def python_builtin():
+    z[0] = sum((1, 2))
+
+
+@kernel()
+def not_callable():
+    z[0] = x(0)
+
+
+@kernel()
+def number_called():
+    v = 1
+    z[0] = v(0)
+
+
+@kernel()
+def object_called():
+    z[0] = Thing(1)
+
+
+@kernel()
+def too_many_arguments():
+    z[0] = qd.sin(1.0, 2.0)
+
+
+@kernel()
+def missing_argument():
+    z[0] = qd.select(True, 1)
+
+
+@kernel()
+def unknown_keyword():
+    z[0] = qd.floor(2.5, to=qd.i32)
+
+
+@kernel()
+def no_arguments():
+    z[0] = qd.max()
+
+
+@kernel()
+def starred_arguments():
+    z[0] = qd.max(*(1, 2))
+
+
+@kernel()
+def double_starred_arguments():
+    z[0] = qd.floor(**{"x": 1.0})
+
+
+@kernel()
+def dtype_of_two():
+    z[0] = qd.f32(1, 2)
+
+
+@kernel()
+def func_arity():
+    z[0] = twice(1, 2)
+
+
+@kernel()
+def func_missing():
+    z[0] = twice()
+
+
+@kernel()
+def func_keyword():
+    z[0] = twice(w=1)
+
+
+@kernel()
+def func_returns_nothing():
+    v = nothing(1)
+
+
+@kernel()
+def recursion():
+    z[0] = endless(3)
+
+
+@kernel()
+def error_in_func():
+    z[0] = outer(x[0])
+
+
+@kernel()
+def not_in_kernels():
+    for i in qd.grouped(x):
+        z[0] = 1
+
+
+@kernel()
+def static_of_run_time():
+    k = n[None]
+    if qd.static(k > 0):
+        z[0] = 1
+
+
+@kernel()
+def static_range_of_run_time():
+    for i in qd.static(range(n[None])):
+        z[i] = 1
+
+
+@kernel()
+def static_function_fails():
+    for i in qd.static(math.sqrt(-1)):
+        z[i] = 1
+
+
+@kernel()
+def static_assertion():
+    qd.static_assert(x.shape[0] == 3, "three particles")
+
+
+@kernel()
+def static_assertion_of_run_time():
+    qd.static_assert(n[None] == 3)
+
+
+@kernel()
+def atomic_on_expression():
+    qd.atomic_add(x[0] + 1, 2)
+
+
+@kernel()
+def atomic_on_index():
+    for i in range(3):
+        qd.atomic_add(i, 2)
+
+
+@kernel()
+def print_separator():
+    print(1, 2, sep=n[None])
+
+
+@kernel()
+def print_field():
+    print(x)

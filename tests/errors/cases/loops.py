@@ -1,0 +1,129 @@
+# ruff: noqa
+@kernel()
+def over_number():
+    for i in 10:
+        z[i] = 1
+
+
+@kernel()
+def over_element():
+    for i in n[None]:
+        z[i] = 1
+
+
+@kernel()
+def over_tuple():
+    for i in (1, 2):
+        z[i] = 1
+
+
+@kernel()
+def over_static_number():
+    for i in qd.static(3):
+        z[i] = 1
+
+
+@kernel()
+def one_variable_for_two_axes():
+    for i in g:
+        z[i] = 1
+
+
+@kernel()
+def two_variables_for_one_axis():
+    for i, j in range(3):
+        z[i] = 1
+
+
+@kernel()
+def over_scalar_field():
+    for i in n:
+        z[i] = 1
+
+
+@kernel()
+def element_as_variable():
+    for a[0] in range(3):
+        z[0] = 1
+
+
+@kernel()
+def zero_step():
+    for i in range(0, 10, 0):
+        z[i] = 1
+
+
+@kernel()
+def four_arguments():
+    for i in range(0, 1, 2, 3):
+        z[i] = 1
+
+
+@kernel()
+def static_unpacking():
+    for i, j in qd.static(range(3)):
+        z[i] = j
+
+
+@kernel()
+def break_parallel():
+    for i in x:
+        if x[i] > 1:
+            break
+
+
+@kernel()
+def break_static():
+    for k in qd.static(range(3)):
+        if x[k] > 1:
+            break
+
+
+@kernel()
+def shared_assigned():
+    s = 0.0
+    for i in x:
+        s = x[i]
+    y[None] = s
+
+
+@kernel()
+def shared_multiplied():
+    s = 1.0
+    for i in x:
+        s *= x[i]
+    y[None] = s
+
+
+@kernel()
+def shared_read():
+    s = 0.0
+    for i in x:
+        s += x[i]
+        z[i] = s
+
+
+@kernel()
+def shared_old_value():
+    s = 0
+    for i in x:
+        k = qd.atomic_add(s, 1)
+
+
+@kernel()
+def atomic_in_condition():
+    for i in range(3):
+        k = 0
+        while qd.atomic_add(k, 1) < 5:
+            z[i] = k
+
+
+# --- warnings
+
+
+@kernel(scalar(qd.i64), scalar(qd.f32))
+def wide_bounds(m, r):
+    for i in range(m):
+        z[i] = 1
+    for i in range(r):
+        z[i] = 1

@@ -1,0 +1,36 @@
+"""Every diagnostic of the front end, as text: what is wrong, where, why, and what to do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from frontend.rig import load
+
+from quadrants_lab.errors import QuadrantsSyntaxError
+from quadrants_lab.frontend.diagnostics import TABLE
+from quadrants_lab.frontend.source import function_source
+
+CASES = sorted((Path(__file__).parent / "cases").glob("*.py"))
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda p: p.stem)
+def test_text(path: Path, golden: Callable[[Path, str], None]) -> None:
+    texts = [f"--- {name}\n{case.diagnostics()}\n" for name, case in load(path).items()]
+    golden(path.with_suffix(".txt"), "\n".join(texts))
+
+
+def test_source_errors() -> None:
+    with pytest.raises(QuadrantsSyntaxError, match="QL1101"):
+        function_source(lambda: None)
+    names: dict[str, object] = {}
+    exec("def f():\n    pass\n", names)
+    with pytest.raises(QuadrantsSyntaxError, match=r"QL1102.*'f' cannot be found \(<string>\)"):
+        function_source(names["f"])  # type: ignore[arg-type]
+
+
+def test_every_code_is_shown() -> None:
+    shown = "".join(p.read_text() for p in (Path(__file__).parent / "cases").glob("*.txt"))
+    assert set(TABLE) - set(re.findall(r"QL\d{4}", shown)) == {"QL1101", "QL1102"}

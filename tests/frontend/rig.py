@@ -1,0 +1,119 @@
+"""Stand-ins for the user's face of the language, and kernels read from the files in `cases`."""
+
+from __future__ import annotations
+
+import linecache
+import math
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from quadrants_lab.errors import QuadrantsError, QuadrantsWarning
+from quadrants_lab.frontend.builtins import OPS
+from quadrants_lab.frontend.lower import lower
+from quadrants_lab.frontend.source import function_source
+from quadrants_lab.frontend.specs import Lowered, NdarraySpec, ScalarSpec, TemplateSpec
+from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.ir.types import DTYPES, DType, f32, f64, i32, u1, u32
+from quadrants_lab.ir.verify import verify
+
+
+class FakeOp:
+    def __init__(self, name: str) -> None:
+        self.__qd_op__ = name
+
+
+class FakeField:
+    __qd_field__ = True
+
+    def __init__(self, dtype: DType, *shape: int, grad: bool = False) -> None:
+        self.dtype, self.shape = dtype, shape
+        self.grad = FakeField(dtype, *shape) if grad else None
+
+    def array(self) -> np.ndarray:
+        return np.zeros(self.shape, self.dtype.numpy)
+
+
+class FakeFunc:
+    __qd_func__ = True
+
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        self.source = function_source(fn)
+
+
+def template() -> Any:
+    return None
+
+
+PYTHON_NAMES = ("range", "print", "len", "int", "float", "bool")
+qd = SimpleNamespace(
+    **{n: FakeOp(n) for n in OPS if n not in PYTHON_NAMES}, **DTYPES, func=FakeFunc, template=template,
+    grouped=FakeOp("grouped"),
+)  # fmt: skip
+
+
+def fields() -> dict[str, Any]:
+    """The fields that every case may use."""
+    return {
+        "x": FakeField(f32, 16, grad=True),
+        "y": FakeField(f32, grad=True),
+        "z": FakeField(f32, 16),
+        "g": FakeField(f32, 3, 4),
+        "d": FakeField(f64, 8),
+        "n": FakeField(i32),
+        "a": FakeField(i32, 8),
+        "u": FakeField(u32, 8),
+        "b": FakeField(u1, 8),
+        "deep": FakeField(f32, 2, 3, 4, 5),
+    }
+
+
+class Case:
+    """A kernel of a case file, with the arguments that it is described to have."""
+
+    def __init__(self, fn: Callable[..., Any], specs: tuple[Any, ...], options: dict[str, Any]) -> None:
+        self.fn, self.specs, self.options = fn, specs, CompileOptions(**options)
+
+    def lower(self) -> Lowered:
+        lowered = lower(function_source(self.fn), self.specs, self.options)
+        verify(lowered.kernel)
+        return lowered
+
+    def diagnostics(self) -> str:
+        """The warnings and the error that lowering makes, as text."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", QuadrantsWarning)
+            try:
+                self.lower()
+                shown = []
+            except QuadrantsError as e:
+                shown = [f"{type(e).__name__}: {e}"]
+        return "\n".join([str(w.message) for w in caught] + shown)
+
+
+def load(path: Path, **extra: Any) -> dict[str, Case]:
+    """The cases of a file by name: functions decorated with ``@kernel(specs..., options...)``.
+
+    The file is known to linecache under its bare name, so that expected texts do not depend on where it lies.
+    """
+    text = path.read_text()
+    linecache.cache[path.name] = (len(text), None, text.splitlines(keepends=True), path.name)
+    cases: dict[str, Case] = {}
+
+    def kernel(*specs: Any, **options: Any) -> Callable[..., Any]:
+        def decorate(fn: Callable[..., Any]) -> Callable[..., Any]:
+            cases[fn.__name__] = Case(fn, specs, options)
+            return fn
+
+        return decorate
+
+    names = {
+        "qd": qd, "math": math, "np": np, "kernel": kernel, "scalar": ScalarSpec, "array": NdarraySpec,
+        "const": TemplateSpec, **fields(), **extra,
+    }  # fmt: skip
+    exec(compile(text, path.name, "exec"), names)
+    return cases
