@@ -33,7 +33,7 @@ OURS = Engine("quadrants_lab", sys.executable)
 PEER = Engine("quadrants", os.environ.get("QL_PEER_PYTHON", str(ROOT / ".venv-peer" / "bin" / "python")))
 
 LOOP_ROWS = tuple(f"{loop}, {way}" for loop in stacks.VARIABLES for way in ("forward", "gradient"))
-PROCESS_ROWS = ("import", "init", "first kernel of the process", *LOOP_ROWS)
+PROCESS_ROWS = ("import", "init", "first kernel of the process", "import, init and first kernel", *LOOP_ROWS)
 STACKS = "adstack bytes an iteration in flight"
 
 

@@ -29,7 +29,9 @@ class Engine:
         return [self.python, "-m", "benchmarks.worker", mode]
 
     def environment(self, cache: str) -> dict[str, str]:
-        return {**os.environ, "QL_ENGINE": self.module, "QL_BENCH_CACHE": cache, "PYTHONPATH": str(ROOT)}
+        """Bytecode is cached for both: an installed package has its own, a checkout makes it on its first import."""
+        kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+        return {**kept, "QL_ENGINE": self.module, "QL_BENCH_CACHE": cache, "PYTHONPATH": str(ROOT)}
 
 
 @dataclass
