@@ -405,4 +405,4 @@ def _memory(buffer: N.Buffer, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Any
 
 
 def _shown(value: Any) -> str:
-    return str(value.item())
+    return str(value)  # as the dtype writes it: 0.1, not 0.10000000149011612

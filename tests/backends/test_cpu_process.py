@@ -1,0 +1,206 @@
+"""What needs a process of its own: Ctrl-C, interpreter exit, fork."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parent.parent
+
+HEAD = f"""
+import os, signal, sys, threading, time
+sys.path[:0] = [{str(TESTS)!r}, {str(TESTS.parent)!r}]
+import numpy as np
+from cpu_rig import bind, device, load
+from quadrants_lab.backends.cpu.device import Device
+from quadrants_lab.backends.cpu.executable import Status
+
+SERIAL = '''kernel k() forward {{
+  buffer @go: field i32[]
+  offload serial bounds {{
+    yield
+  }} do () {{
+    %1: i32 = const 0
+    while carry (%2: i32 = %1) {{
+      %3: i32 = load @go[]
+      %4: u1 = eq %3, %1
+      yield %4
+    }} do {{
+      %5: i32 = const 1
+      %6: i32 = add %2, %5
+      yield %6
+    }} -> (%7: i32)
+    yield
+  }}
+}}'''
+PARALLEL = '''kernel k() forward {{
+  buffer @go: field i32[]
+  buffer @x: field f64[64]
+  offload range_for bounds {{
+    %10: i32 = const 0
+    %11: i32 = const 64
+    yield %10, %11
+  }} do (%12: i32) {{
+    %1: i32 = const 0
+    %15: f64 = const 0.5
+    %20: i32 = load @go[]
+    %21: i32 = const 2147483647
+    %22: i32 = mul %20, %21
+    %23: i32 = sub %21, %22
+    for %13: i32 in %1..%23 {{
+      for %14: i32 in %1..%23 carry (%16: f64 = %15) {{
+        %17: f64 = mul %16, %15
+        %18: f64 = cos %17
+        yield %18
+      }} -> (%19: f64)
+      store @x[%12], %19
+      yield
+    }}
+    yield
+  }}
+}}'''
+go = np.zeros((), np.int32)
+x = np.zeros(64)
+serial = bind(load(SERIAL), {{"go": go}})
+parallel = bind(load(PARALLEL), {{"go": go, "x": x}})
+"""
+
+
+def start(program: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-X", "faulthandler", "-u", "-c", HEAD + program],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+
+
+def finish(process: subprocess.Popen[str], seconds: float = 30) -> str:
+    try:
+        out, _ = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        out, _ = process.communicate()
+        pytest.fail(f"did not end in {seconds} s; it said: {out}")
+    assert process.returncode == 0, out
+    return out
+
+
+@pytest.mark.parametrize("which", ["serial", "parallel"])
+@pytest.mark.parametrize("way", ["launch", "entry"])
+def test_ctrl_c_returns_to_the_prompt(which: str, way: str) -> None:
+    process = start(f"""
+call = {which}.launch if "{way}" == "launch" else {which}.entry([])
+for attempt in range(2):
+    go[...] = 0
+    try:
+        print("started")
+        call()
+        print("came back")
+    except KeyboardInterrupt:
+        print("interrupted")
+    go[...] = 1
+    print("then", call())
+""")
+    assert process.stdout is not None
+    for _ in range(2):
+        assert process.stdout.readline() == "started\n"
+        time.sleep(0.3)
+        begin = time.perf_counter()
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.readline() == "interrupted\n"
+        assert time.perf_counter() - begin < 3
+        assert process.stdout.readline() == f"then {0 if way == 'launch' else None}\n"
+    assert finish(process) == ""
+
+
+def test_handlers_that_do_not_raise_let_the_launch_go_on() -> None:
+    process = start("""
+def handler(number, frame):
+    print("handled")
+    go[...] = 1
+signal.signal(signal.SIGUSR1, handler)
+print("started")
+print("status", serial.launch())
+""")
+    assert process.stdout is not None
+    assert process.stdout.readline() == "started\n"
+    time.sleep(0.3)
+    process.send_signal(signal.SIGUSR1)
+    assert finish(process) == "handled\nstatus 0\n"
+
+
+def test_other_python_threads_run_during_a_launch() -> None:
+    out = finish(start("""
+def later():
+    time.sleep(0.2)
+    go[...] = 1
+threading.Thread(target=later).start()
+print("status", serial.launch())
+"""))
+    assert out == "status 0\n"
+
+
+def test_launch_on_another_thread_is_not_disturbed_by_ctrl_c() -> None:
+    process = start("""
+result = []
+worker = threading.Thread(target=lambda: result.append(serial.launch()))
+worker.start()
+print("started")
+try:
+    time.sleep(20)
+except KeyboardInterrupt:
+    print("main thread interrupted")
+    go[...] = 1
+worker.join()
+print("status", result)
+""")
+    assert process.stdout is not None
+    assert process.stdout.readline() == "started\n"
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    assert finish(process) == "main thread interrupted\nstatus [0]\n"
+
+
+@pytest.mark.parametrize("after", ["", "time.sleep(0.01)", "time.sleep(0.2)", "import gc; gc.collect()"])
+def test_exit(after: str) -> None:
+    """The interpreter ends at once and without a crash, with workers spinning or asleep."""
+    process = start(f"""
+go[...] = 1
+own = [Device(n) for n in (1, 2, 4)]
+for _ in range(50):
+    parallel.launch()
+{after}
+print("done")
+""")
+    assert finish(process) == "done\n"
+
+
+def test_exit_while_a_daemon_thread_launches() -> None:
+    out = finish(start("""
+threading.Thread(target=parallel.launch, daemon=True).start()
+time.sleep(0.2)
+print("done")
+"""))
+    assert out == "done\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_fork() -> None:
+    out = finish(start("""
+go[...] = 1
+parallel.launch()
+print("parent", parallel.launch(), flush=True)
+pid = os.fork()
+if pid == 0:
+    print("child", parallel.launch(), parallel.launch(), flush=True)
+    sys.exit(0)
+_, status = os.waitpid(pid, 0)
+print("child's exit", status)
+print("parent", parallel.launch())
+"""))
+    assert out == "parent 0\nchild 0 0\nchild's exit 0\nparent 0\n"
