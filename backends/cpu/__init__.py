@@ -28,7 +28,7 @@ def probe() -> str:
 
 def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], Stage]]:
     """ "llvm": as emitted; "llvm-opt": after optimisation; "asm": the machine code, with its size."""
-    from quadrants_lab.backends.cpu.stages import stages as make
+    from quadrants_lab.backends.cpu.listings import stages as make
 
     return make(kernel, options)
 

@@ -6,6 +6,7 @@ Statements travel through LLVM as debug locations whose line number is the state
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Callable
 from functools import lru_cache
 
@@ -56,7 +57,8 @@ def with_locations(lines: list[str], ids: list[int]) -> str:
     """The text with a location on each instruction that belongs to a statement."""
     out: list[str] = []
     numbers: dict[tuple[int, int], int] = {}
-    scope, scopes = -1, []
+    scope = -1
+    scopes: list[str] = []
     for line, id in zip(lines, ids, strict=True):
         if _DEFINE.match(line) and "@qd.pow" not in line:
             scope = 10 + len(scopes)
@@ -72,8 +74,8 @@ def with_locations(lines: list[str], ids: list[int]) -> str:
     out += [
         "!llvm.dbg.cu = !{!0}",
         "!llvm.module.flags = !{!2}",
-        '!0 = distinct !DICompileUnit(language: DW_LANG_C, file: !1, producer: "quadrants_lab", '
-        "isOptimized: true, runtimeVersion: 0, emissionKind: LineTablesOnly)",
+        "!0 = distinct !DICompileUnit(language: DW_LANG_C, file: !1, isOptimized: true, runtimeVersion: 0, emissionKind: "
+        + "LineTablesOnly)",
         '!1 = !DIFile(filename: "kernel", directory: "")',
         '!2 = !{i32 2, !"Debug Info Version", i32 3}',
         "!3 = !DISubroutineType(types: !4)",
@@ -134,8 +136,6 @@ def from_assembly(text: str) -> tuple[list[str], list[int]]:
 
 def text_bytes(obj: bytes) -> int:
     """Size of the machine code in an ELF or Mach-O object, 64-bit little endian."""
-    import struct
-
     if obj[:4] == b"\x7fELF":
         (at,) = struct.unpack_from("<Q", obj, 40)
         size, count = struct.unpack_from("<HH", obj, 58)
@@ -153,7 +153,9 @@ def text_bytes(obj: bytes) -> int:
             (sections,) = struct.unpack_from("<I", obj, at + 64)
             found = [at + 72 + 80 * n for n in range(sections)]
             return sum(
-                struct.unpack_from("<Q", obj, s + 40)[0] for s in found if obj[s : s + 16].rstrip(b"\0") == b"__text"
+                struct.unpack_from("<Q", obj, s + 40)[0]
+                for s in found
+                if obj[s : s + 16].rstrip(b"\0") == b"__text"
             )
         at += size
     return 0
