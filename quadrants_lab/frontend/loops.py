@@ -68,7 +68,7 @@ def _bound(cx: Context, value: Value, node: ast.For) -> Num | Lit:
     """A bound as i32; what may not fit is cast with a warning."""
     number = cx.number(value, node.iter)
     t = cx.type_of(number)
-    if t.is_float or (isinstance(number, Num) and t in (i64, u64)):
+    if t.is_float or (isinstance(number, Num) and t in (i64, u64) and t is not cx.options.default_ip):
         cx.warn("QL1902", node.iter, dtype=t)
     if isinstance(number, Lit):
         return Lit(int(number.value), number.node)
