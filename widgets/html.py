@@ -94,7 +94,9 @@ def empty(text: str) -> str:
 
 
 def seconds(value: float) -> str:
-    """A duration with a unit that keeps it readable: 3.2 us, 12 ms, 1.5 s."""
+    """A duration with a unit that keeps it readable: 3.2 us, 12 ms, 1.5 s; nothing for one that was not measured."""
+    if not value:
+        return ""
     for scale, unit in ((1e-6, "µs"), (1e-3, "ms")):
         if value < scale * 1000:
             return f"{value / scale:.3g} {unit}"

@@ -83,7 +83,7 @@ class SizeView:
 
 @dataclass(slots=True)
 class StackView:
-    """A row of the launch report."""
+    """A row of the launch report; ``bytes`` is what one iteration in flight takes."""
 
     stack: int
     name: str

@@ -32,7 +32,7 @@ def report(view: KernelView) -> str:
     """The table of the launch report; a sentence when there is no stack."""
     if not view.stacks:
         return '<p class="none">This gradient keeps nothing on a stack.</p>'
-    head = ("stack", "line", "dtype", "depth", "bytes", "how found", "why it is kept")
+    head = ("stack", "line", "dtype", "depth", "bytes an iteration", "how found", "why it is kept")
     rows = [
         (
             f"<b>{esc(s.name)}</b>",
@@ -48,7 +48,9 @@ def report(view: KernelView) -> str:
     total = sum(s.bytes or 0 for s in view.stacks)
     links = [Line("", s.line, s.primal if s.primal >= 0 else s.stack) for s in view.stacks]
     foot = (
-        f'<p class="foot">{len(view.stacks)} stacks, {size(total)} in all</p>' if len(view.stacks) > 1 else ""
+        f'<p class="foot">{len(view.stacks)} stacks, {size(total)} for each iteration in flight</p>'
+        if len(view.stacks) > 1
+        else ""
     )
     return table(head, rows, right=(1, 3, 4), links=links) + foot
 

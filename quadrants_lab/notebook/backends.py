@@ -11,7 +11,9 @@ import quadrants_lab.backends as folder
 
 def names() -> list[str]:
     """The backends' folders, by name; those that begin with an underscore are shared emitters."""
-    return sorted(m.name for m in pkgutil.iter_modules(folder.__path__) if m.ispkg and not m.name.startswith("_"))
+    return sorted(
+        m.name for m in pkgutil.iter_modules(folder.__path__) if m.ispkg and not m.name.startswith("_")
+    )
 
 
 def probes() -> list[tuple[str, str]]:
@@ -44,4 +46,6 @@ class Backends:
         from quadrants_lab.widgets.html import esc, table
         from quadrants_lab.widgets.static import inlined
 
-        return inlined(table(("backend", "here"), [(f"<b>{esc(n)}</b>", esc(why or "usable")) for n, why in self.rows]))
+        return inlined(
+            table(("backend", "here"), [(f"<b>{esc(n)}</b>", esc(why or "usable")) for n, why in self.rows])
+        )

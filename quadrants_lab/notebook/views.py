@@ -195,17 +195,14 @@ def size_tree(e: S.SizeExpr, known: Mapping[int, int]) -> SizeView:
     return node(e)
 
 
-def stack_views(
-    kernel: N.Kernel, rows: Sequence[StackRow], file: str, values: Values, heap: Mapping[int, int]
-) -> list[StackView]:
-    """Rows of the launch report with their size trees; ``heap`` maps stacks to the bytes that they took in all."""
+def stack_views(kernel: N.Kernel, rows: Sequence[StackRow], file: str, values: Values) -> list[StackView]:
+    """Rows of the launch report with their size trees."""
     allocas = {s.id: s for s in walk(kernel.body) if isinstance(s, N.AdStackAlloca)}
     out = []
     for row in rows:
         alloca = allocas[row.stack]
         tree = size_tree(alloca.size, values(alloca.size)) if alloca.size is not None else None
         line = span_line(alloca.span, file) or row.line
-        taken = heap.get(row.stack, row.bytes_per_lane)
         out.append(
             StackView(
                 row.stack,
@@ -214,7 +211,7 @@ def stack_views(
                 row.dtype,
                 row.depth,
                 row.how,
-                taken,
+                row.bytes_per_lane,
                 row.reason,
                 tree,
                 alloca.primal,

@@ -33,17 +33,23 @@ class Dispatcher:
     """
 
     __slots__ = (
-        "__weakref__", "_session", "_table", "call", "gradient", "last", "make_slots", "mode", "name",
+        "__weakref__", "_session", "_table", "call", "field_class", "gradient", "last", "make_slots", "mode", "name",
         "ndarray_class", "plans", "slots", "source",
     )  # fmt: skip
 
     def __init__(
-        self, source: FunctionSource, mode: str, make_slots: Callable[[], Sequence[Slot]], ndarray_class: type
+        self,
+        source: FunctionSource,
+        mode: str,
+        make_slots: Callable[[], Sequence[Slot]],
+        field_class: type,
+        ndarray_class: type,
     ) -> None:
         self.source = source
         self.name = source.name
         self.mode = mode
         self.make_slots = make_slots
+        self.field_class = field_class
         self.ndarray_class = ndarray_class
         self.slots: Sequence[Slot] = ()
         self.plans: dict[Any, Plan] = {}
@@ -110,6 +116,16 @@ class Dispatcher:
             self.plans[key] = plan
         return plan
 
+    def retry(self, plan: Plan) -> Callable[..., Any]:
+        """For a call that the plan's closure did not take: once more with numpy's numbers as Python's, else from the
+        start."""
+
+        def call(*args: Any) -> Any:
+            value = plan.call(*[a.item() if isinstance(a, np.generic) else a for a in args])
+            return self.resolve(*args) if value is NotImplemented else value
+
+        return call
+
     def _install(self, now: S.Session, plan: Plan, args: Sequence[Any]) -> None:
         now.fast_paths.add(self)
         templates = [n for n, slot in enumerate(self.slots) if isinstance(slot, TemplateSlot)]
@@ -120,15 +136,18 @@ class Dispatcher:
         self.call = self._by_template(templates)
 
     def _by_template(self, templates: Sequence[int]) -> Callable[..., Any]:
-        table, resolve = self._table, self.resolve
-
-        def call(*args: Any) -> Any:
-            try:
-                launch = table.get(tuple([template_key(args[n]) for n in templates]))
-            except IndexError:
-                launch = None
-            return resolve(*args) if launch is None else launch(*args)
-
+        """Written out for the argument list: looks up the launch by the template arguments."""
+        names = [f"a{n}" for n in range(len(self.slots))]
+        keys = "".join(f"a{n} if a{n}.__class__ is field else key(a{n}), " for n in templates)
+        given = ", ".join(names)
+        space = {
+            "field": self.field_class,
+            "key": template_key,
+            "table": self._table,
+            "resolve": self.resolve,
+        }
+        exec(f"def call({given}): return table.get(({keys}), resolve)({given})", space)
+        call: Callable[..., Any] = space["call"]
         return call
 
     def _observed(self, plan: Plan, args: tuple[Any, ...]) -> Any:

@@ -97,7 +97,7 @@ def current() -> Session:
     """The default session; an error that says what to do where there is none."""
     if _default is None:
         raise QuadrantsRuntimeError(
-            "there is no session yet",
+            "there is no session",
             code="QL2000",
             help="call qd.init() first, for example qd.init(arch=qd.cpu)",
         )

@@ -25,7 +25,13 @@ from playwright.sync_api import Locator, Page, sync_playwright
 
 PANES = ("Source", "Passes", "CFG", "Stacks", "SizeExpr", "Code", "Run")
 CHROMIUM = next((p for n in ("chromium", "chromium-browser", "google-chrome") if (p := shutil.which(n))), "")
-_FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync"]
+_FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-sync",
+]
 
 
 def _settings(home: Path, dark: bool) -> dict[str, str]:
@@ -34,7 +40,9 @@ def _settings(home: Path, dark: bool) -> dict[str, str]:
     lab.mkdir(parents=True)
     theme = "JupyterLab Dark" if dark else "JupyterLab Light"
     (lab / "themes.jupyterlab-settings").write_text(json.dumps({"theme": theme}))
-    (lab / "notification.jupyterlab-settings").write_text(json.dumps({"fetchNews": "false", "checkForUpdates": False}))
+    (lab / "notification.jupyterlab-settings").write_text(
+        json.dumps({"fetchNews": "false", "checkForUpdates": False})
+    )
     folders = {
         "HOME": "home",
         "JUPYTER_CONFIG_DIR": "config",
@@ -140,8 +148,20 @@ def lab(folder: Path, out: Path, dark: bool = False, width: int = 1280, height: 
     token = secrets.token_hex(16)
     base = f"http://127.0.0.1:{port}"
     args = [
-        *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1", f"--port={port}"),
-        *("--ServerApp.port_retries=0", f"--IdentityProvider.token={token}", f"--ServerApp.root_dir={home / 'work'}"),
+        *(
+            sys.executable,
+            "-m",
+            "jupyterlab",
+            "--no-browser",
+            "--allow-root",
+            "--ip=127.0.0.1",
+            f"--port={port}",
+        ),
+        *(
+            "--ServerApp.port_retries=0",
+            f"--IdentityProvider.token={token}",
+            f"--ServerApp.root_dir={home / 'work'}",
+        ),
         *("--LabApp.news_url=None", "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate"),
         *("--LabApp.extension_manager=readonly", "--ServerApp.terminals_enabled=False"),
     ]

@@ -18,7 +18,7 @@ SAMPLE = f"""
 import sys
 sys.path.insert(0, {str(ROOT / "tests")!r})
 from notebook.sample import cell_view
-from quadrants_lab.notebook.show import Inspection
+from quadrants_lab.notebook.inspection import Inspection
 Inspection(cell_view()).display(get_ipython())
 """
 

@@ -1,0 +1,199 @@
+"""Fills the inspector's view from what launches left behind: plans, traces, launch records."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from quadrants_lab.adstack.evaluate import values_of_parts
+from quadrants_lab.adstack.size import determine_ad_stack_size
+from quadrants_lab.autodiff.explain import explain
+from quadrants_lab.autodiff.reverse import reverse
+from quadrants_lab.frontend.source import FunctionSource
+from quadrants_lab.ir import sizeexpr as S
+from quadrants_lab.ir.types import DType
+from quadrants_lab.notebook.views import Values, pass_views, stack_views, stage_views, task_graphs
+from quadrants_lab.passes import pipeline, pipelines
+from quadrants_lab.runtime.gradient import GradientPlan, Live
+from quadrants_lab.runtime.plan import Plan
+from quadrants_lab.runtime.records import LaunchRecord, Recorder
+from quadrants_lab.widgets.model import (
+    ArrayView,
+    CellView,
+    FreeView,
+    KernelView,
+    LaunchView,
+    Line,
+    PassView,
+)
+
+_NAMES = {"forward": "forward", "reverse": "gradient"}
+FRONT_END = "The front end: the Python function as IR, loops and branches as they stand in the source."
+
+
+def cell_view(title: str, recorder: Recorder) -> CellView:
+    """One view of all kernels that were launched, in the order of their first recorded launch."""
+    by_kernel: dict[int, dict[str, LaunchRecord]] = {}
+    forward_of = {
+        id(r.plan.owner.gradient): id(r.plan.owner) for r in recorder.records() if r.plan.owner.gradient
+    }
+    for record in recorder.records():
+        owner = id(record.plan.owner)
+        by_kernel.setdefault(forward_of.get(owner, owner), {})[record.mode] = record
+    kernels = [
+        kernel_view({m: r.plan for m, r in records.items()}, records) for records in by_kernel.values()
+    ]
+    return CellView(title, kernels)
+
+
+def kernel_view(plans: Mapping[str, Plan], records: Mapping[str, LaunchRecord]) -> KernelView:
+    """The view of one kernel: ``plans`` and ``records`` by mode ("forward", "reverse"), at least one plan."""
+    source = next(iter(plans.values())).compiled.source
+    file = source.file
+    view = KernelView(source.name, file, source_lines(source))
+    for mode, plan in plans.items():
+        _add_traces(view, mode, plan)
+        view.code[_NAMES[mode]] = stage_views(_stages(plan), plan.kernel, file)
+        if mode in records:
+            view.launches.append(launch_view(records[mode]))
+    gradient = plans.get("reverse")
+    if isinstance(gradient, GradientPlan):
+        _add_stacks(view, gradient, records.get("reverse"))
+    return view
+
+
+def source_lines(source: FunctionSource) -> list[Line]:
+    """The text around a kernel: the whole cell, or of a file the function alone."""
+    lines = [x.rstrip("\n") for x in source.lines]
+    first, last = 1, len(lines)
+    if not source.file.startswith("Cell In["):
+        first = min([source.node.lineno, *(d.lineno for d in source.node.decorator_list)]) + source.offset
+        last = (source.node.end_lineno or first) + source.offset
+    return [Line(lines[n - 1], n) for n in range(first, last + 1)]
+
+
+def _stages(plan: Plan) -> Any:
+    from quadrants_lab.backends import cpu
+
+    return cpu.stages(plan.kernel, plan.compiled.options)
+
+
+# --- passes -------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1)
+def pass_docs() -> dict[str, str]:
+    """What each pass guarantees: its docstring, by the name that a trace shows."""
+    passes = {*pipelines.FRONT, *pipelines.SIMPLIFY, reverse, determine_ad_stack_size}
+    return {pipeline.pass_name(fn): inspect.getdoc(fn) or "" for fn in passes}
+
+
+def _add_traces(view: KernelView, mode: str, plan: Plan) -> None:
+    steps = plan.compiled.trace().steps
+    if mode == "forward":
+        first = plan.compiled.lowered.kernel if not steps else steps[0].before
+        front = PassView("front end", None, first, 0.0, FRONT_END)
+        view.traces["forward"] = [front, *pass_views(steps, pass_docs())]
+        return
+    at = next((n for n, s in enumerate(steps) if s.name == "reverse"), 0)
+    own = [s for s in steps[at:] if s.before.mode != "count"]
+    view.traces["gradient"] = pass_views(own, pass_docs())
+    counting = [s for s in steps[at:] if s.before.mode == "count"]
+    if counting:
+        doc = "The counting slice: the forward slice that only counts pushes, run before the gradient."
+        front = PassView("counting kernel", None, counting[0].before, 0.0, doc)
+        view.traces["counting"] = [front, *pass_views(counting, pass_docs())]
+    view.free = [
+        FreeView(n.name, n.line, n.why)
+        for n in explain(steps[at].before)
+        if not n.stacked
+    ]  # fmt: skip
+
+
+# --- stacks -------------------------------------------------------------------------------------------------------
+
+
+def _add_stacks(view: KernelView, plan: GradientPlan, record: LaunchRecord | None) -> None:
+    kernel, file = plan.kernel, view.file
+    values = _values(plan, record)
+    rows = record.report if record is not None else plan.report() if plan.depths else ()
+    view.stacks = stack_views(kernel, rows, file, values)
+    graphs = lru_cache(maxsize=1)(lambda: task_graphs(kernel, file, values))
+    view.graphs = graphs
+
+
+def _values(plan: GradientPlan, record: LaunchRecord | None) -> Values:
+    """Values of size expressions at the launch of the record; none where its data was not kept."""
+    if record is None or record.inputs is None:
+        return lambda e: {}
+    live, counted = Live(plan.scalars(record.args), record.inputs), dict(plan.counted)
+
+    def values(e: S.SizeExpr) -> Mapping[int, int]:
+        try:
+            return values_of_parts(e, live, counted)
+        except KeyError:  # reads what the launch did not
+            return {}
+
+    return values
+
+
+# --- launches -----------------------------------------------------------------------------------------------------
+
+
+def launch_view(record: LaunchRecord) -> LaunchView:
+    """What went in and what came out: the results first, then what was only read."""
+    plan = record.plan
+    given = [(name, str(value)) for name, value in plan.scalars(record.args).items()]
+    buffers = plan.kernel.buffers
+    arrays: list[ArrayView] = []
+    for title, held in (("", record.outputs), ("read", record.inputs)):
+        for name, array in (held or {}).items():
+            if title and record.outputs is not None and name in record.outputs:
+                continue
+            if title and array.ndim == 0:
+                given.append((name, number(array[()])))
+                continue
+            arrays.append(array_view(name, buffers[name].kind, buffers[name].dtype, array, title))
+    mode = _NAMES[record.mode] + (" (failed)" if record.failed else "")
+    return LaunchView(mode, record.seconds, given, arrays, _notes(record))
+
+
+def _notes(record: LaunchRecord) -> list[tuple[str, str]]:
+    if record.inputs is None or record.outputs is None:
+        return [("data", "not kept: it takes more than the memory set aside for records")]
+    return []
+
+
+def array_view(name: str, kind: str, dtype: DType, array: npt.NDArray[Any], note: str = "") -> ArrayView:
+    low = high = ""
+    if array.size > 1:
+        finite = array[np.isfinite(array)] if dtype.is_float else array
+        bad = array.size - finite.size
+        if finite.size:
+            low, high = number(finite.min()), number(finite.max())
+        if bad:
+            note = f"{note} {bad} of {array.size} not finite".strip()
+    return ArrayView(name, kind, dtype.name, array.shape, preview(array), low, high, note)
+
+
+def preview(array: npt.NDArray[Any], most: int = 6) -> str:
+    """The first elements in memory order."""
+    flat = array.reshape(-1)
+    text = "  ".join(number(v) for v in flat[:most])
+    return text + (f"  … {flat.size - most} more" if flat.size > most else "")
+
+
+def number(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, (float, np.floating)) else str(value)
+
+
+def plans_of(kernel: Any) -> dict[str, Plan]:
+    """The plans of a kernel's last launches, by mode; empty where there was none."""
+    forward = kernel.dispatcher.last
+    gradient = kernel.grad.dispatcher.last
+    return {m: p for m, p in (("forward", forward), ("reverse", gradient)) if p is not None}

@@ -1,0 +1,135 @@
+"""A cell as an experiment: its launches recorded and, on demand, differentiated and timed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from quadrants_lab.errors import QuadrantsRuntimeError
+from quadrants_lab.lang.ad import clear_all_gradients
+from quadrants_lab.lang.config import init
+from quadrants_lab.lang.dense import Dense
+from quadrants_lab.notebook.cell import Cell, run_body, run_last
+from quadrants_lab.notebook.options import CellOptions
+from quadrants_lab.runtime import session
+from quadrants_lab.runtime.observe import watch
+from quadrants_lab.runtime.records import LaunchRecord, Recorder, recording
+from quadrants_lab.runtime.tape import Launches
+
+TIMED_SECONDS = 0.2
+MOST_TIMED = 1000
+
+
+@contextmanager
+def checked_bounds(on: bool) -> Iterator[None]:
+    """Kernels that are launched inside are compiled with checks of their indices."""
+    token = session.CHECK_BOUNDS.set(on)
+    try:
+        yield
+    finally:
+        session.CHECK_BOUNDS.reset(token)
+
+
+def ensure_session(options: CellOptions) -> None:
+    """A session for the cell: the one there is, or a new one on the arch that was asked for."""
+    try:
+        now = session.current()
+    except QuadrantsRuntimeError:
+        init(arch=options.arch[0] if options.arch else None)
+        return
+    del now
+
+
+def run(cell: Cell, options: CellOptions, namespace: dict[str, Any]) -> tuple[Any, Recorder]:
+    """Runs the cell; the value of its last expression and the records of its launches.
+
+    With ``--grad`` everything before the last expression runs under a tape; then LOSS.grad is set to 1, all other
+    gradients to 0, and the gradients of the launches run, last first; then the last expression is evaluated.
+    """
+    __tracebackhide__ = True
+    ensure_session(options)
+    launches = Launches()
+    with checked_bounds(not options.release), recording() as recorder:
+        with watch(launches) if options.grad else nullcontext():
+            run_body(cell, namespace)
+        if options.grad:
+            differentiate(loss(options.grad, namespace), launches)
+        return run_last(cell, namespace), recorder
+
+
+def loss(name: str, namespace: dict[str, Any]) -> Dense:
+    """The field that LOSS names, checked."""
+    if name not in namespace:
+        close = [k for k, v in namespace.items() if isinstance(v, Dense) and not k.startswith("_")]
+        raise QuadrantsRuntimeError(
+            f"--grad {name}: no such name after the cell",
+            code="QL0701",
+            help=f"the fields are {', '.join(close)}"
+            if close
+            else "the cell must make or use a field of that name",
+        )
+    found = namespace[name]
+    if not isinstance(found, Dense):
+        raise QuadrantsRuntimeError(
+            f"--grad {name}: this is of type {type(found).__name__}, not a field", code="QL0702"
+        )
+    if found.shape or not found.dtype.is_float:
+        raise QuadrantsRuntimeError(
+            f"--grad {name}: a loss is one floating point number, {name} is {found.dtype} with shape {found.shape}",
+            code="QL0702",
+            help="sum it into a field of shape () in a kernel, and name that",
+        )
+    if found.grad is None:
+        raise QuadrantsRuntimeError(
+            f"--grad {name}: {name} has no gradient", code="QL0702", help="make it with needs_grad=True"
+        )
+    return found
+
+
+def differentiate(target: Dense, launches: Launches) -> None:
+    """Gradients of everything by ``target``."""
+    if not any(x.gradient is not None for x in launches.done):
+        raise QuadrantsRuntimeError(
+            "--grad: the cell launched no kernel that touches anything with a gradient",
+            code="QL0703",
+            help="call a kernel in the cell; fields to differentiate are made with needs_grad=True",
+        )
+    clear_all_gradients()
+    assert target.grad is not None
+    target.grad.fill(1)
+    launches.differentiate()
+
+
+def timings(recorder: Recorder) -> list[tuple[str, str, float, int]]:
+    """(kernel, mode, median seconds, launches) of each record, launched again with nobody watching.
+
+    What the launches write is put back afterwards.
+    """
+    return [_time(record) for record in recorder.records() if not record.failed]
+
+
+def _time(record: LaunchRecord) -> tuple[str, str, float, int]:
+    plan = record.plan
+    args = [
+        (record.inputs or {})[slot.name].copy()
+        if isinstance(arg, str)
+        else arg  # records hold no foreign arrays
+        for slot, arg in zip(plan.slots, record.args, strict=True)
+    ]
+    held = plan.memories(args)
+    before = {name: held[name].array.copy() for name in plan.writes & held.keys()}
+    took: list[float] = []
+    start = perf_counter()
+    while len(took) < MOST_TIMED and (not took or perf_counter() - start < TIMED_SECONDS):
+        at = perf_counter()
+        plan.call(*args)
+        took.append(perf_counter() - at)
+    for name, array in before.items():
+        np.copyto(held[name].array, array)
+        held[name].version += 1
+    return record.kernel, record.mode, median(took), len(took)

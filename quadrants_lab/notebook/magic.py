@@ -1,0 +1,114 @@
+"""The magics: `%%qdkernel`, `%qdinspect`, `%qdbackends`."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from IPython.core.error import UsageError
+from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
+
+from quadrants_lab.errors import QuadrantsError
+from quadrants_lab.lang.dense import Dense
+from quadrants_lab.lang.kernel import Kernel
+from quadrants_lab.notebook import backends, errors, experiment, show
+from quadrants_lab.notebook.cell import compile_cell
+from quadrants_lab.notebook.collect import cell_view
+from quadrants_lab.notebook.complete import matcher
+from quadrants_lab.notebook.inspection import Inspection
+from quadrants_lab.notebook.options import parse
+from quadrants_lab.runtime.records import Recorder
+from quadrants_lab.widgets.html import seconds
+
+
+@magics_class
+class QuadrantsMagics(Magics):
+    """Everything works on the user's namespace. ``inspections`` holds what the last cell showed, by kernel name."""
+
+    @cell_magic
+    def qdkernel(self, line: str, text: str) -> None:
+        """Runs the cell, records what its kernels do, opens the inspector. `%%qdkernel --help` lists the options."""
+        __tracebackhide__ = True
+        options = parse(line, backends.names())
+        try:
+            cell = compile_cell(
+                text, f"%%qdkernel {line}".rstrip(), self.shell.execution_count, self.shell.compile.flags
+            )
+            value, recorder = experiment.run(cell, options, self.shell.user_ns)
+        except (QuadrantsError, SyntaxError) as e:
+            errors.show_as_text(e)
+        if value is not None:
+            self.shell.displayhook(value)
+        if options.time:
+            print(_timing_table(recorder))
+        if not options.quiet:
+            self._inspect(cell.file, recorder)
+
+    def _inspect(self, title: str, recorder: Recorder) -> None:
+        if not recorder.records():
+            print("%%qdkernel: this cell launched no kernel, so there is nothing to inspect")
+            return
+        try:
+            Inspection(cell_view(title, recorder)).display(self.shell)
+        except Exception as e:  # the cell itself is done: a broken view must not undo that
+            warnings.warn(f"the inspector cannot be shown: {type(e).__name__}: {e}", stacklevel=2)
+
+    @line_magic
+    def qdinspect(self, line: str) -> None:
+        """`%qdinspect k`: the inspector of kernel k, as of its last launches."""
+        __tracebackhide__ = True
+        kernel = self._kernel(line.strip())
+        try:
+            inspection = show(kernel)
+        except QuadrantsError as e:
+            errors.show_as_text(e)
+        inspection.display(self.shell)
+
+    def _kernel(self, name: str) -> Kernel:
+        known = self.names("kernel")
+        there = f"kernels here: {', '.join(known)}" if known else "there is no kernel here yet"
+        if not name:
+            raise UsageError(f"%qdinspect takes the name of a kernel; {there}")
+        found = self.shell.user_ns.get(name)
+        if found is None:
+            raise UsageError(f"%qdinspect {name}: no such name; {there}")
+        if not isinstance(found, Kernel):
+            raise UsageError(
+                f"%qdinspect {name}: this is of type {type(found).__name__}, not a kernel; {there}"
+            )
+        return found
+
+    @line_magic
+    def qdbackends(self, line: str) -> None:
+        """`%qdbackends`: which backends there are, and why one cannot run here."""
+        self.shell.displayhook(backends.Backends(backends.probes()))
+
+    def names(self, kind: str) -> Sequence[str]:
+        """What completes: backends, fields that can be a loss, kernels."""
+        if kind == "arch":
+            return backends.names()
+        space = {k: v for k, v in self.shell.user_ns.items() if not k.startswith("_")}
+        if kind == "loss":
+            return sorted(
+                k for k, v in space.items() if isinstance(v, Dense) and v.grad is not None and not v.shape
+            )
+        return sorted(k for k, v in space.items() if isinstance(v, Kernel))
+
+
+def _timing_table(recorder: Recorder) -> str:
+    rows = experiment.timings(recorder)
+    return "\n".join(
+        f"{kernel:<16} {'gradient' if mode == 'reverse' else mode:<9} {seconds(median):>9}   median of {count} launches"
+        for kernel, mode, median, count in rows
+    )
+
+
+def load(shell: Any) -> None:
+    """Registers magics and completion with the shell; loading twice is loading once."""
+    errors.install()
+    magics = QuadrantsMagics(shell)
+    shell.register_magics(magics)
+    matchers = shell.Completer.custom_matchers
+    matchers[:] = [m for m in matchers if getattr(m, "matcher_identifier", "") != "quadrants_lab"]
+    matchers.append(matcher(magics.names))
