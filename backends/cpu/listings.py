@@ -50,6 +50,7 @@ def _count_llvm(lines: list[str]) -> int:
 
 # --- debug locations --------------------------------------------------------------------------------------------
 
+FIRST = 100_000  # numbers of metadata that the emitter does not reach
 _DEFINE = re.compile(r"^define .*\{$")
 
 
@@ -61,30 +62,31 @@ def with_locations(lines: list[str], ids: list[int]) -> str:
     scopes: list[str] = []
     for line, id in zip(lines, ids, strict=True):
         if _DEFINE.match(line) and "@qd.pow" not in line:
-            scope = 10 + len(scopes)
+            scope = FIRST + 10 + len(scopes)
             scopes.append(re.search(r"@([\w.]+)\(", line).group(1))  # type: ignore[union-attr]  # a define has one
             line = f"{line[:-1]}!dbg !{scope} {{"
         elif line.startswith("define"):
             scope = -1
         elif line.startswith("  ") and scope >= 0:
             key = (scope, max(id, 0))
-            number = numbers.setdefault(key, 1000 + len(numbers))
+            number = numbers.setdefault(key, 2 * FIRST + len(numbers))
             line += f", !dbg !{number}"
         out.append(line)
+    unit, file, flag, kind, none = (f"!{FIRST + n}" for n in range(5))
     out += [
-        "!llvm.dbg.cu = !{!0}",
-        "!llvm.module.flags = !{!2}",
-        "!0 = distinct !DICompileUnit(language: DW_LANG_C, file: !1, isOptimized: true, runtimeVersion: 0, emissionKind: "
-        + "LineTablesOnly)",
-        '!1 = !DIFile(filename: "kernel", directory: "")',
-        '!2 = !{i32 2, !"Debug Info Version", i32 3}',
-        "!3 = !DISubroutineType(types: !4)",
-        "!4 = !{null}",
+        f"!llvm.dbg.cu = !{{{unit}}}",
+        f"!llvm.module.flags = !{{{flag}}}",
+        f"{unit} = distinct !DICompileUnit(language: DW_LANG_C, file: {file}, isOptimized: true, runtimeVersion: 0, "
+        "emissionKind: LineTablesOnly)",
+        f'{file} = !DIFile(filename: "kernel", directory: "")',
+        f'{flag} = !{{i32 2, !"Debug Info Version", i32 3}}',
+        f"{kind} = !DISubroutineType(types: {none})",
+        f"{none} = !{{null}}",
     ]
     for n, name in enumerate(scopes):
         out.append(
-            f'!{10 + n} = distinct !DISubprogram(name: "{name}", scope: !1, file: !1, line: 0, type: !3, unit: !0, '
-            "spFlags: DISPFlagDefinition | DISPFlagOptimized)"
+            f'!{FIRST + 10 + n} = distinct !DISubprogram(name: "{name}", scope: {file}, file: {file}, line: 0, '
+            f"type: {kind}, unit: {unit}, spFlags: DISPFlagDefinition | DISPFlagOptimized)"
         )
     out += [f"!{n} = !DILocation(line: {id}, scope: !{s})" for (s, id), n in numbers.items()]
     return "\n".join(out)
