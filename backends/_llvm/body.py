@@ -34,7 +34,9 @@ class Body(ABC):
         self.values: dict[int, str] = {}
         self.types: dict[int, DType] = {}
         self.ranges: dict[int, Range] = {}
-        self.offsets: dict[tuple[Any, ...], str] = {}  # element offsets computed in this block or one around it
+        self.offsets: dict[
+            tuple[Any, ...], str
+        ] = {}  # element offsets computed in this block or one around it
         self.partials: dict[str, memory.Partial] = {}
         self.stacks: dict[int, stacks.Stack] = {}
         self.guarded = False  # inside an AdStackGuard, where depths are known to fit
@@ -108,7 +110,9 @@ class Body(ABC):
         self.offsets = outer
         self.fn.stmt = owner
         if not isinstance(last, N.Yield) or type(last) is not N.Yield:
-            raise TypeError(f"a block ends in {type(last).__name__}; exits must be structured before emission")
+            raise TypeError(
+                f"a block ends in {type(last).__name__}; exits must be structured before emission"
+            )
         return tuple(self.values[i] for i in last.values)
 
     def yielded_ranges(self, block: N.Block) -> tuple[Range | None, ...]:

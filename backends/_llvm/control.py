@@ -143,7 +143,9 @@ def _strips(
     fn.start(latch)
     finals = [fn.phi(ty(p.type, b.lanes).text, (v, last_block)) for p, v in zip(s.carried, last, strict=True)]
     b.poll()
-    more = fn.let(f"icmp {signed}gt {t} {edge}, {begin}" if s.reverse else f"icmp {signed}lt {t} {edge}, {end}")
+    more = fn.let(
+        f"icmp {signed}gt {t} {edge}, {begin}" if s.reverse else f"icmp {signed}lt {t} {edge}, {end}"
+    )
     start = end if s.reverse else begin
     fn.patch(at_line, f"{at} = phi {t} [{start}, %{before}], [{edge}, %{fn.block}]")
     for (name, line), init, final, p in zip(outer, inits, finals, s.carried, strict=True):

@@ -204,7 +204,16 @@ class Partial:
     ptr: str
 
 
-_FAMILY = {"add": "add", "sub": "add", "mul": "mul", "min": "min", "max": "max", "and": "and", "or": "or", "xor": "xor"}
+_FAMILY = {
+    "add": "add",
+    "sub": "add",
+    "mul": "mul",
+    "min": "min",
+    "max": "max",
+    "and": "and",
+    "or": "or",
+    "xor": "xor",
+}
 
 
 def reductions(kernel: N.Kernel, body: N.Block) -> dict[str, str]:

@@ -122,7 +122,7 @@ def _off_floor(c: Ctx, remainder: str) -> str:
 
 def _floordiv_i(c: Ctx) -> str:
     if _plain(c):
-        return c.two("udiv", *c.args)
+        return c.two("udiv", c.args[0], c.args[1])
     q = _divide(c, "sdiv")
     off = _off_floor(c, c.two("sub", c.args[0], c.two("mul", q, c.args[1])))
     if not ranges.excludes_zero(c.ranges[1]):  # the "remainder" of a division by zero is a itself
@@ -132,7 +132,7 @@ def _floordiv_i(c: Ctx) -> str:
 
 def _mod_i(c: Ctx) -> str:
     if _plain(c):
-        return c.two("urem", *c.args)
+        return c.two("urem", c.args[0], c.args[1])
     r = _divide(c, "srem")
     return c.select(_off_floor(c, r), c.two("add", r, c.args[1]), r)
 
@@ -181,9 +181,7 @@ def _pow_i(c: Ctx) -> str:
         of_unit = c.two("and", is_one, c.two("icmp ult", c.two("add", a, "1", wide), "3", wide), ty(u1))
         odd = c.fn.let(f"trunc i64 {b} to i1")
         unit = c.select(odd, a, "1", wide)
-        power = c.select(
-            c.two("icmp slt", b, "0", wide), c.select(of_unit, unit, "0", wide), power, wide
-        )
+        power = c.select(c.two("icmp slt", b, "0", wide), c.select(of_unit, unit, "0", wide), power, wide)
     return _int_to_int(c, power, wide, c.t)
 
 
@@ -191,7 +189,7 @@ def _pow_i(c: Ctx) -> str:
 
 
 def _floor_quotient(c: Ctx) -> str:
-    q = c.two(f"fdiv {c.fast}".rstrip(), *c.args)
+    q = c.two(f"fdiv {c.fast}".rstrip(), c.args[0], c.args[1])
     return c.intrinsic(f"llvm.floor.{c.t.suffix}", c.t, (c.t.text, q))
 
 

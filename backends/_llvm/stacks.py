@@ -87,7 +87,9 @@ def push(b: Body, s: N.AdStackPush) -> None:
         return
     memory.write(b, st.dtype, _slot(b, st, st.base, index), value, st.tag)
     if st.adjoints:
-        memory.write(b, st.dtype, _slot(b, st, st.adjoints, index), constant(ty(st.dtype), 0), st.adjoints_tag)
+        memory.write(
+            b, st.dtype, _slot(b, st, st.adjoints, index), constant(ty(st.dtype), 0), st.adjoints_tag
+        )
 
 
 def pop(b: Body, s: N.AdStackPop) -> None:
@@ -117,7 +119,9 @@ def accumulate(b: Body, s: N.AdStackAccAdjoint) -> None:
     st = b.stacks[s.stack]
     ptr = _slot(b, st, st.adjoints, _top(b, st))
     old = memory.read(b, st.dtype, ptr, st.adjoints_tag)
-    memory.write(b, st.dtype, ptr, memory.combine(b, "add", st.dtype, old, b.values[s.value]), st.adjoints_tag)
+    memory.write(
+        b, st.dtype, ptr, memory.combine(b, "add", st.dtype, old, b.values[s.value]), st.adjoints_tag
+    )
 
 
 def depth(b: Body, s: N.AdStackDepth) -> None:

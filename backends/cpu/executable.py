@@ -3,7 +3,7 @@
     device = Device(threads=0)                  # one a session; 0: as many as the process may use
     exe = load(kernel, options, cached)         # Executable; exe.object is what a disk cache keeps
     frame = exe.frame(device)                   # a launch frame, reusable; not to be launched by two threads at once
-    frame.set_buffer("x", address)              # each field and ndarray buffer of kernel.buffers, before the first launch
+    frame.set_buffer("x", address)              # each field and ndarray buffer, before the first launch
     frame.set_extents("a", (1024, 8))           # each ndarray buffer
     frame.set_arg("scale", 2.0)                 # each scalar argument
     frame.set_stacks([256, 17])                 # capacities in slots, AdStackAllocas in kernel order
@@ -29,8 +29,8 @@ What holds:
 - status has Status.ASSERT or Status.OVERFLOW: `failure()` says what failed. After a failed assert the tasks that
   follow do not run; after an overflow they do.
 
-The fast entry. ``params`` has one `Param` for each positional argument: ScalarParam(arg name) takes a Python bool,
-int or float that fits (no float for an integer dtype, no int out of range); ArrayParam(buffer name) a numpy array of
+The fast entry. ``params`` has one `Param` for each positional argument: ScalarParam(arg name) takes a Python int or
+float for a float dtype, an int in range for an integer dtype, a bool for u1; ArrayParam(buffer name) a numpy array of
 exactly the buffer's dtype and ndim, C-contiguous, aligned, and writable where the kernel writes it; ConstParam()
 anything. Called with matching arguments it fills the frame (address, extents, scalars), launches and returns None, or
 the value of ``returns``; it returns NotImplemented, having set nothing that a slow path would not overwrite and
@@ -95,9 +95,7 @@ class Executable:
         self._code = code
         self.entry = code.address[tasks.ENTRY_NAME]
         self.releases_gil = not tasks.brief(kernel)
-        self.written = frozenset(
-            s.buffer for s in walk(kernel.body) if isinstance(s, (N.Store, N.Atomic))
-        )
+        self.written = frozenset(s.buffer for s in walk(kernel.body) if isinstance(s, (N.Store, N.Atomic)))
         self._types: dict[int, DType] | None = None
 
     def frame(self, device: Device) -> Frame:
@@ -207,7 +205,9 @@ class Frame:
             stmt = layout.asserts[what]
             types = self.exe.types()
             raw = [b.word(L.FAIL_VALUES + n * L.WORD) for n in range(count)]
-            return AssertFailed(stmt, tuple(value_of(types[i], w) for i, w in zip(stmt.args, raw, strict=False)))
+            return AssertFailed(
+                stmt, tuple(value_of(types[i], w) for i, w in zip(stmt.args, raw, strict=False))
+            )
         stack = layout.stacks[what]
         return Overflow(stack, b.word(layout.stack_at[stack.id] + L.STACK_CAPACITY), count)
 

@@ -46,7 +46,19 @@ class ConstParam:
 Param = ScalarParam | ArrayParam | ConstParam
 
 _CONST, _FLOAT, _INT, _TRUTH, _ARRAY, _NEVER = 0, 1, 2, 3, 4, 5
-_RETURNS = {"f32": 1, "f64": 2, "i8": 3, "i16": 4, "i32": 5, "i64": 6, "u8": 7, "u16": 7, "u32": 7, "u64": 7, "u1": 8}
+_RETURNS = {
+    "f32": 1,
+    "f64": 2,
+    "i8": 3,
+    "i16": 4,
+    "i32": 5,
+    "i64": 6,
+    "u8": 7,
+    "u16": 7,
+    "u32": 7,
+    "u64": 7,
+    "u1": 8,
+}
 _C_CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x1, 0x100, 0x400
 
 

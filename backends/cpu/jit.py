@@ -44,7 +44,9 @@ def triple_and_layout() -> tuple[str, str]:
 
 def target_key() -> str:
     """What object code depends on besides the kernel and its options; part of a disk cache's key."""
-    return f"{triple_and_layout()[0]}/{llvm.get_host_cpu_name()}/{cpu_features()}/llvm{llvm.llvm_version_info}"
+    return (
+        f"{triple_and_layout()[0]}/{llvm.get_host_cpu_name()}/{cpu_features()}/llvm{llvm.llvm_version_info}"
+    )
 
 
 def parse(text: str) -> Any:

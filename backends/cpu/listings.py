@@ -73,11 +73,11 @@ def with_locations(lines: list[str], ids: list[int]) -> str:
             line += f", !dbg !{number}"
         out.append(line)
     unit, file, flag, kind, none = (f"!{FIRST + n}" for n in range(5))
+    about = "isOptimized: true, runtimeVersion: 0, emissionKind: LineTablesOnly"
     out += [
         f"!llvm.dbg.cu = !{{{unit}}}",
         f"!llvm.module.flags = !{{{flag}}}",
-        f"{unit} = distinct !DICompileUnit(language: DW_LANG_C, file: {file}, isOptimized: true, runtimeVersion: 0, "
-        "emissionKind: LineTablesOnly)",
+        f"{unit} = distinct !DICompileUnit(language: DW_LANG_C, file: {file}, {about})",
         f'{file} = !DIFile(filename: "kernel", directory: "")',
         f'{flag} = !{{i32 2, !"Debug Info Version", i32 3}}',
         f"{kind} = !DISubroutineType(types: {none})",

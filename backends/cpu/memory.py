@@ -18,7 +18,7 @@ class Block:
     def __init__(self, nbytes: int) -> None:
         self._array = zeros((nbytes,), np.uint8)
         self.address: int = self._array.ctypes.data
-        self.view = memoryview(self._array).cast("B")
+        self.view: memoryview = self._array.data
 
     def word(self, offset: int) -> int:
         return int(_WORD.unpack_from(self.view, offset)[0])
@@ -39,4 +39,5 @@ def zeros(shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
         count *= n
     raw = np.zeros(count * dtype.itemsize + ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
-    return raw[start : start + count * dtype.itemsize].view(dtype).reshape(shape)
+    array: np.ndarray[Any, Any] = raw[start : start + count * dtype.itemsize].view(dtype).reshape(shape)
+    return array

@@ -136,7 +136,12 @@ class CpuBody(Body):
         ids = stmt.operands()
         values = self._raw_values(ids)
         self.fn.call(
-            "void", "qd_print", ("ptr", "%frame"), ("i64", str(number)), ("i64", str(len(ids))), ("ptr", values)
+            "void",
+            "qd_print",
+            ("ptr", "%frame"),
+            ("i64", str(number)),
+            ("i64", str(len(ids))),
+            ("ptr", values),
         )
 
     def overflow(self, stack: str, depth: str) -> None:
@@ -226,7 +231,9 @@ class _Maker:
         return body
 
     def serial(self, task: N.Offload, number: int) -> None:
-        fn = self.mod.function(f"task{number}", f"define internal void @task{number}(ptr %frame, ptr %device) noinline")
+        fn = self.mod.function(
+            f"task{number}", f"define internal void @task{number}(ptr %frame, ptr %device) noinline"
+        )
         body = self.body(fn, parallel=False)
         body.open(task.body)
         body.block(task.body)
@@ -283,7 +290,9 @@ def _iterate(body: CpuBody, task: N.Offload, number: int, known: tuple[Range, ..
         body.types[p.id] = p.type
         body.ranges[p.id] = r
     if k == 1:
-        _row(body, task, fn.let(f"add i64 {begins[0]}, %begin"), fn.let(f"add i64 {begins[0]}, %end"), "leave")
+        _row(
+            body, task, fn.let(f"add i64 {begins[0]}, %begin"), fn.let(f"add i64 {begins[0]}, %end"), "leave"
+        )
         return
     rest, first = "%begin", [""] * k
     for n in reversed(range(1, k)):
@@ -383,4 +392,3 @@ def brief(kernel: N.Kernel) -> bool:
                 cycles *= max(0, known[ids[k + axis]] - known[ids[axis]])
         total += cycles
     return total < CHUNK_CYCLES
-

@@ -13,7 +13,15 @@ from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.prims import PRIMS, Prim
 from quadrants_lab.ir.types import DTYPES, DType, i32, u1
 
-_RULES = {"num": "fiu", "float": "f", "int": "iu", "cmp": "bfiu", "select": "bfiu", "test": "f", "count": "iu"}
+_RULES = {
+    "num": "fiu",
+    "float": "f",
+    "int": "iu",
+    "cmp": "bfiu",
+    "select": "bfiu",
+    "test": "f",
+    "count": "iu",
+}
 _BITS_OF_TRUTH = ("and", "or", "xor", "not")
 
 
@@ -24,8 +32,9 @@ def values(t: DType, n: int, seed: int) -> np.ndarray[Any, Any]:
         return rng.integers(0, 2, n).astype(np.bool_)
     if t.is_float:
         info = np.finfo(t.numpy)
+        powers = [127, 128, 255, 256, 32767, 32768, 2**31, -(2**31), 2**32, 2**63, -(2**63), 2**64]
         edge = [0.0, -0.0, 1, -1, 0.5, -0.5, 1.5, 2.5, -2.5, 3, np.inf, -np.inf, np.nan, info.max, info.min, info.tiny,
-                info.eps, 1e3, -1e3, 127, 128, 255, 256, 32767, 32768, 2**31, -(2**31), 2**32, 2**63, -(2**63), 2**64]  # fmt: skip
+                info.eps, 1e3, -1e3, *powers]  # fmt: skip
         scale = 10.0 ** rng.integers(-3, 4, n - len(edge))
         with np.errstate(over="ignore"):
             return np.concatenate([np.array(edge), rng.normal(size=n - len(edge)) * scale]).astype(t.numpy)
@@ -80,7 +89,9 @@ def is_math(p: Prim, t: DType) -> bool:
     return t.is_float and p.llvm[0] in ("@math", "frem")
 
 
-def check(rows: list[tuple[str, DType, tuple[DType, ...]]], a: Any, b: Any, ulps: float, options: Any = EXACT) -> None:
+def check(
+    rows: list[tuple[str, DType, tuple[DType, ...]]], a: Any, b: Any, ulps: float, options: Any = EXACT
+) -> None:
     count = len(a)
     kernel = elementwise(rows, count)
     arrays: dict[str, Any] = {}
@@ -96,7 +107,9 @@ def check(rows: list[tuple[str, DType, tuple[DType, ...]]], a: Any, b: Any, ulps
     for k, (prim, out, ins) in enumerate(rows):
         got = arrays[f"out{k}"]
         columns = [arrays[f"in{n}_{t}"] for n, t in enumerate(ins)]
-        want = np.array([PRIMS[prim].evaluate(out, *xs) for xs in zip(*columns, strict=True)], dtype=out.numpy)
+        want = np.array(
+            [PRIMS[prim].evaluate(out, *xs) for xs in zip(*columns, strict=True)], dtype=out.numpy
+        )
         compare(f"{prim}: {ins} -> {out}", got, want, columns, ulps)
 
 
@@ -144,7 +157,9 @@ def test_casts(name: str) -> None:
     check(rows, a, a, ulps=0)
 
 
-@pytest.mark.parametrize(("a", "b"), [("f16", "i16"), ("f32", "u32"), ("f64", "i64"), ("i32", "f32"), ("u64", "f64")])
+@pytest.mark.parametrize(
+    ("a", "b"), [("f16", "i16"), ("f32", "u32"), ("f64", "i64"), ("i32", "f32"), ("u64", "f64")]
+)
 def test_bitcasts(a: str, b: str) -> None:
     t = DTYPES[a]
     x = values(t, 200, 7)
@@ -154,5 +169,9 @@ def test_bitcasts(a: str, b: str) -> None:
 @pytest.mark.parametrize("name", ["f32", "f64"])
 def test_fast_math_keeps_nan_and_infinity(name: str) -> None:
     t = DTYPES[name]
-    rows = [r for r in typed_rows(t, math=False) if r[0] in ("isnan", "isinf", "add", "min", "max", "lt", "eq", "abs")]
+    rows = [
+        r
+        for r in typed_rows(t, math=False)
+        if r[0] in ("isnan", "isinf", "add", "min", "max", "lt", "eq", "abs")
+    ]
     check(rows, *pairs(t, 8), ulps=0, options=FAST)

@@ -135,13 +135,15 @@ print("status", serial.launch())
 
 
 def test_other_python_threads_run_during_a_launch() -> None:
-    out = finish(start("""
+    out = finish(
+        start("""
 def later():
     time.sleep(0.2)
     go[...] = 1
 threading.Thread(target=later).start()
 print("status", serial.launch())
-"""))
+""")
+    )
     assert out == "status 0\n"
 
 
@@ -181,17 +183,20 @@ print("done")
 
 
 def test_exit_while_a_daemon_thread_launches() -> None:
-    out = finish(start("""
+    out = finish(
+        start("""
 threading.Thread(target=parallel.launch, daemon=True).start()
 time.sleep(0.2)
 print("done")
-"""))
+""")
+    )
     assert out == "done\n"
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_fork() -> None:
-    out = finish(start("""
+    out = finish(
+        start("""
 go[...] = 1
 parallel.launch()
 print("parent", parallel.launch(), flush=True)
@@ -202,5 +207,6 @@ if pid == 0:
 _, status = os.waitpid(pid, 0)
 print("child's exit", status)
 print("parent", parallel.launch())
-"""))
+""")
+    )
     assert out == "parent 0\nchild 0 0\nchild's exit 0\nparent 0\n"

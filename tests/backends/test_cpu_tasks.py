@@ -51,18 +51,25 @@ def test_overlapping_ndarrays() -> None:
     assert np.array_equal(x, 3 * np.arange(1000, dtype=np.float32))
 
 
-@pytest.mark.parametrize("shape", [(7,), (3, 5), (1, 1), (64, 3), (4, 3, 5), (2, 3, 4, 5), (300, 400), (5, 0, 3)])
+@pytest.mark.parametrize(
+    "shape", [(7,), (3, 5), (1, 1), (64, 3), (4, 3, 5), (2, 3, 4, 5), (300, 400), (5, 0, 3)]
+)
 def test_boxes(shape: tuple[int, ...]) -> None:
     """Every index of a box once, whatever the chunks; boxes that do not begin at 0."""
     k = len(shape)
     dims = "x".join(map(str, shape))
     begin = [3 * n - 4 for n in range(k)]
     consts = "\n".join(f"%{10 + n}: i32 = const {b}" for n, b in enumerate(begin))
-    consts += "\n" + "\n".join(f"%{20 + n}: i32 = const {b + s}" for n, (b, s) in enumerate(zip(begin, shape)))
+    consts += "\n" + "\n".join(
+        f"%{20 + n}: i32 = const {b + s}" for n, (b, s) in enumerate(zip(begin, shape, strict=True))
+    )
     ids = ", ".join(f"%{n}" for n in [*range(10, 10 + k), *range(20, 20 + k)])
-    index = "\n".join(f"%{40 + n}: i32 = const {b}\n%{50 + n}: i32 = sub %{30 + n}, %{40 + n}" for n, b in enumerate(begin))
+    index = "\n".join(
+        f"%{40 + n}: i32 = const {b}\n%{50 + n}: i32 = sub %{30 + n}, %{40 + n}" for n, b in enumerate(begin)
+    )
     value = "%60: i32 = const 0\n" + "\n".join(
-        f"%{70 + n}: i32 = const {s}\n%{80 + n}: i32 = mul %{60 + n}, %{70 + n}\n%{61 + n}: i32 = add %{80 + n}, %{50 + n}"
+        f"%{70 + n}: i32 = const {s}\n%{80 + n}: i32 = mul %{60 + n}, %{70 + n}\n"
+        f"%{61 + n}: i32 = add %{80 + n}, %{50 + n}"
         for n, s in enumerate(shape)
     )
     params = ", ".join(f"%{30 + n}: i32" for n in range(k))
@@ -85,7 +92,8 @@ def test_boxes(shape: tuple[int, ...]) -> None:
 
 
 def serial(body: str, buffers: str, args: str = "") -> str:
-    return f"kernel k({args}) forward {{\n{buffers}\noffload serial bounds {{\nyield\n}} do () {{\n{body}\nyield\n}}\n}}"
+    task = f"offload serial bounds {{\nyield\n}} do () {{\n{body}\nyield\n}}"
+    return f"kernel k({args}) forward {{\n{buffers}\n{task}\n}}"
 
 
 def test_for_forwards_and_backwards() -> None:
@@ -107,7 +115,16 @@ def test_for_forwards_and_backwards() -> None:
             "a: i32, b: i32",
         )
         exe = load(source)
-        for a, b in ((0, 0), (5, 2), (0, 1), (1, 9), (2, 7), (-3, -3), (2**31 - 4, 2**31 - 1), (-(2**31), -(2**31) + 3)):
+        for a, b in (
+            (0, 0),
+            (5, 2),
+            (0, 1),
+            (1, 9),
+            (2, 7),
+            (-3, -3),
+            (2**31 - 4, 2**31 - 1),
+            (-(2**31), -(2**31) + 3),
+        ):
             frame = bind(exe, {}, {"a": a, "b": b})
             assert frame.launch() == 0
             want = 0
@@ -603,9 +620,15 @@ def test_fast_entry() -> None:
 
 @pytest.mark.parametrize(
     ("t", "good", "bad"),
-    [("i8", (-128, 127, 0), (128, -129, 1.0, "x", 2**70)), ("u32", (0, 2**32 - 1), (-1, 2**32)), ("i64", (-1, -(2**63)), (2**63,)),
-     ("u64", (0, 2**63 - 1), (-1,)), ("f64", (1.5, 3, -1, float("inf")), ("x", None)), ("u1", (True, False), (1, 0))],
-)  # fmt: skip
+    [
+        ("i8", (-128, 127, 0), (128, -129, 1.0, "x", 2**70)),
+        ("u32", (0, 2**32 - 1), (-1, 2**32)),
+        ("i64", (-1, -(2**63)), (2**63,)),
+        ("u64", (0, 2**63 - 1), (-1,)),
+        ("f64", (1.5, 3, -1, float("inf")), ("x", None)),
+        ("u1", (True, False), (1, 0)),
+    ],
+)
 def test_fast_scalars_and_returns(t: str, good: tuple[Any, ...], bad: tuple[Any, ...]) -> None:
     source = serial(f"%1: {t} = arg a\nstore @r[], %1", f"buffer @r: ret {t}[]", f"a: {t}")
     fast = load(source).frame(device(2)).entry([ScalarParam("a")], returns="r")
@@ -637,7 +660,11 @@ def test_ten_thousand_launches_without_growth() -> None:
     import resource
 
     exe = load(stacked("f32", 64).replace("{OP}", "add %9, %9"))
-    arrays = {"x": np.ones(64, np.float32), "count": np.full(64, 5, np.int32), "y": np.zeros((64, 8), np.float32)}
+    arrays = {
+        "x": np.ones(64, np.float32),
+        "count": np.full(64, 5, np.int32),
+        "y": np.zeros((64, 8), np.float32),
+    }
     frame = bind(exe, arrays, stacks=[5])
     fast = frame.entry([])
     for _ in range(1000):
@@ -706,7 +733,10 @@ def test_exact_and_fast_agree_on_structure() -> None:
         y = np.zeros((30, 8), np.float32)
         exe = load(stacked("f32", 30).replace("{OP}", "add %9, %9"), options)
         frame = bind(
-            exe, {"x": np.ones(30, np.float32), "count": np.full(30, 8, np.int32), "y": y}, stacks=[8], threads=1
+            exe,
+            {"x": np.ones(30, np.float32), "count": np.full(30, 8, np.int32), "y": y},
+            stacks=[8],
+            threads=1,
         )
         assert frame.launch() == 0
         assert (y == 2.0 ** np.arange(8)).all()
