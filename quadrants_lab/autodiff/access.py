@@ -90,7 +90,7 @@ def relation(read: Access, write: Access) -> str:
         return SAFE
     if write.number > read.number:
         return OVERLAP if _same_box(read, write) else UNKNOWN
-    indices = {f"%{p.id}" for p in read.task.indices}
+    indices = _moving_indices(read.task)
     common = [a for a, b in zip(read.loops, write.loops, strict=False) if a is b]
     # the part of the index that distinguishes iterations of the task must be the same in both
     own = {s for a, b in pairs if a is not None and a == b for s in a[0]}
@@ -104,6 +104,16 @@ def relation(read: Access, write: Access) -> str:
     if len(common) == 1 and len(moving) == 1 and isinstance(common[0], N.For):
         return _along_loop(*moving[0], f"%{common[0].index.id}")
     return UNKNOWN
+
+
+def _moving_indices(task: N.Offload) -> set[str]:
+    """The task's indices, without those of axes that are one iteration long."""
+    consts = {s.id: s.value for s in task.bounds if isinstance(s, N.Const)}
+    end = task.bounds[-1]
+    assert isinstance(end, N.Yield)
+    k = len(task.indices)
+    bounds = zip(task.indices, end.values[:k], end.values[k:], strict=True)
+    return {f"%{p.id}" for p, b, e in bounds if not (b in consts and e in consts and consts[e] - consts[b] <= 1)}
 
 
 def _along_loop(read: Affine | None, write: Affine | None, index: str) -> str:
