@@ -1,0 +1,40 @@
+"""The race runs: both engines answer, agree on the value, and the report is written."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, peer_python
+
+
+def bench(out: Path, only: str) -> dict[str, list[dict[str, object]]]:
+    command = [sys.executable, "-m", "benchmarks", "--quick", "--only", only, "--out", str(out)]
+    env = {**os.environ, "QL_PEER_PYTHON": peer_python()}
+    done = subprocess.run(command, cwd=ROOT, env=env, text=True, capture_output=True, stdin=subprocess.DEVNULL)
+    assert done.returncode == 0, done.stdout + done.stderr
+    report: dict[str, list[dict[str, object]]] = json.loads((out / "bench.json").read_text())
+    return report
+
+
+@pytest.mark.peer
+def test_a_case_is_raced_and_the_engines_agree(tmp_path: Path) -> None:
+    (row,) = bench(tmp_path, "launch: 2 scalars")["rows"]
+    assert row["values"] == {"quadrants_lab": 1.5, "quadrants": 1.5}
+    assert row["errors"] == {}
+    assert {k: len(v) for k, v in row["samples"].items()} == {"quadrants_lab": 3, "quadrants": 3}  # type: ignore[attr-defined]
+    assert isinstance(row["ratio"], float)
+
+
+def test_stack_bytes_hold_no_adjoints(tmp_path: Path) -> None:
+    """A linear loop keeps nothing; a sine keeps one value a trip, of the dtype's own size."""
+    rows = bench(tmp_path, "adstack bytes")["stacks"]
+    ours = {(r["loop"], r["dtype"]): r["ours"] for r in rows}
+    assert ours["linear", "f32"] == ours["linear", "f64"] == 0
+    assert ours["sin", "f32"] == 64 * 4
+    assert ours["sin", "f64"] == 64 * 8
+    assert ours["8 carried", "f32"] == 8 * 64 * 4
