@@ -82,7 +82,10 @@ class _Checker:
             extent = b.cast(b.add(N.ShapeOf(b.fresh(), i32, s.buffer, axis)), wide)
         else:
             extent = b.const(shape[axis], wide)
-        ok = b.op("and", b.op("ge", at, b.const(0, wide)), b.op("lt", at, extent))
+        least = self.ranges.range(index)
+        ok = b.op("lt", at, extent)
+        if least is None or least[0] < 0 or least[1] > limits(wide)[1]:
+            ok = b.op("and", b.op("ge", at, b.const(0, wide)), ok)
         message = f"index {{}} is out of bounds for axis {axis} of {s.buffer} with extent {{}}"
         b.add(N.Assert(b.fresh(), ok, message, (index, extent), kind="bounds"))
         return ok

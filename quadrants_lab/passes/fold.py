@@ -9,7 +9,7 @@ import numpy as np
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
-from quadrants_lab.ir.types import DType, i32
+from quadrants_lab.ir.types import DType, i32, u1
 from quadrants_lab.passes.carried import exits, keep_carried, keep_results
 from quadrants_lab.passes.fold_rules import COMMUTATIVE, RULES, Rewritten
 from quadrants_lab.passes.memory import pure
@@ -17,8 +17,9 @@ from quadrants_lab.passes.memory import pure
 
 def fold(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that no Op has only constant operands and that no rule of `fold_rules` applies where it was looked
-    at; that no If has a constant condition or only constants and yields in its arms; that no loop is known to run
-    not at all or just once; that no carried value is known to keep its first value. Values stay the same bit for
+    at; that no If has a condition that is constant or decided by the Ifs around it, or only constants and yields in
+    its arms; that no loop is known to run not at all or just once; that no carried value is known to keep its first
+    value. Values stay the same bit for
     bit, except that small integer powers become products. Statements left without a use stay: see `dce`."""
     f = _Folder(kernel)
     body = f.block(kernel.body)
@@ -34,6 +35,7 @@ class _Folder:
         self.ids: dict[int, int] = {}
         self.defs: dict[int, N.Stmt] = {}
         self.types: dict[int, DType] = {}
+        self.assumed: dict[int, bool] = {}  # conditions that hold, or do not, where the walk is
         self.out: list[N.Stmt] = []
         self.changed = False  # anything in the block being walked
 
@@ -41,7 +43,7 @@ class _Folder:
 
     def const(self, ident: int) -> Any:
         d = self.defs.get(ident)
-        return d.value if type(d) is N.Const else None
+        return d.value if type(d) is N.Const else self.assumed.get(ident)
 
     def op(self, ident: int, *prims: str) -> N.Op | None:
         d = self.defs.get(ident)
@@ -160,7 +162,7 @@ class _Folder:
         known = self.const(s.cond)
         if known is not None:
             return self.splice(s.then if known else s.orelse, s.results)
-        then, orelse = self.block(s.then), self.block(s.orelse)
+        then, orelse = self.arm(s.then, s.cond, True), self.arm(s.orelse, s.cond, False)
         if then is not s.then or orelse is not s.orelse:
             s = replace(s, then=then, orelse=orelse)
             self.changed = True
@@ -173,6 +175,23 @@ class _Folder:
         for r in s.results:
             self.types[r.id] = r.type
         return False
+
+    def arm(self, block: N.Block, cond: int, holds: bool) -> N.Block:
+        """The arm, folded knowing that it runs only when the condition holds, or only when it does not."""
+        before = dict(self.assumed)
+        self.assume(cond, holds)
+        block = self.block(block)
+        self.assumed = before
+        return block
+
+    def assume(self, cond: int, holds: bool) -> None:
+        """not a: the opposite of a;  a and b, where it holds: both;  a or b, where it does not hold: neither."""
+        self.assumed[cond] = holds
+        if (inner := self.op(cond, "not")) is not None:
+            self.assume(inner.args[0], not holds)
+        elif (inner := self.op(cond, "and" if holds else "or")) is not None and inner.type is u1:
+            for a in inner.args:
+                self.assume(a, holds)
 
     def splice(self, block: N.Block, results: tuple[N.Param, ...]) -> bool:
         """The block's statements stand where its owner stood, whose results are the values that it yields."""

@@ -18,9 +18,10 @@ def offload(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that the kernel holds only `Offload`s and that none reads a value from outside.
 
     Runs of plain statements become "serial" tasks. A value of theirs that a later task reads is computed again there
-    where it is cheap and comes out the same: constants, arguments, shapes, loads from memory that the kernel never
-    writes, and Ops on these. Anything else is stored to a launch temporary (with an adjoint if it is a float) as
-    soon as it is known, and loaded at the top of the block that reads it.
+    where it is cheap and comes out the same, then and in a gradient that runs after the kernel: constants, arguments,
+    shapes, loads from memory that the kernel writes no more, and Ops on these. Anything else is stored to a launch
+    temporary (with an adjoint if it is a float) as soon as it is known, and loaded at the top of the block that
+    reads it.
     """
     if all(isinstance(s, N.Offload) and not _reads(s) for s in kernel.body):
         return kernel
@@ -45,8 +46,13 @@ class _Offloader:
         self.buffers = dict(kernel.buffers)
         self.temps: dict[int, N.Buffer] = {}  # value -> the temporary that holds it
         classes = memory_classes(kernel.buffers)
-        changing = written((kernel.body,), classes)
-        self.steady = {name for name, memory in classes.items() if memory not in changing}
+        last_write: dict[str, int] = {}
+        loads: dict[int, tuple[str, int]] = {}  # top-level load -> memory, place
+        for n, s in enumerate(kernel.body):
+            last_write.update(dict.fromkeys(written(((s,),), classes), n))
+            if isinstance(s, N.Load):
+                loads[s.id] = classes[s.buffer], n
+        self.steady = {i for i, (memory, n) in loads.items() if last_write.get(memory, -1) < n}
         self.defs: dict[int, N.Stmt] = {}
         self.names: dict[int, str] = {}
         self.cost: dict[int, int | None] = {}  # of computing a value anywhere; None: it cannot be
@@ -113,7 +119,7 @@ class _Offloader:
             cost: int | None = None
             if isinstance(s, (N.Const, N.ArgLoad, N.ShapeOf)):
                 cost = 0
-            elif isinstance(s, N.Op) or (isinstance(s, N.Load) and s.buffer in self.steady):
+            elif isinstance(s, N.Op) or (isinstance(s, N.Load) and s.id in self.steady):
                 cost = PRIMS[s.prim].cost if isinstance(s, N.Op) else 4
                 for o in s.operands():
                     inner = self.remake_cost(o)
