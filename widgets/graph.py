@@ -21,7 +21,7 @@ text{font:11px ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;fill:#22
 .edge path{fill:none;stroke:#6a7486;stroke-width:1.3}.edge polygon{fill:#6a7486}
 .edge.back path{stroke:#b4530a;stroke-dasharray:5 3}.edge.back polygon{fill:#b4530a}
 .edge text{font-size:10px;fill:#555}.frame rect{fill:#3b6fb6;fill-opacity:.06;stroke:#3b6fb6;stroke-opacity:.55}
-.frame text{fill:#2a5596;font-weight:600}.bg{fill:#fbfbfc}
+.frame text{fill:#2a5596;font-weight:600;paint-order:stroke;stroke:#fbfbfc;stroke-width:4px}.bg{fill:#fbfbfc}
 .hk{fill:#8250df}.ht{fill:#0a6b74}.hs{fill:#0a5c2b}.hn{fill:#9a4a00}.hf{fill:#0550ae}.hv{fill:#444}.hc{fill:#777}
 """
 
@@ -92,11 +92,9 @@ def svg(graph: GraphView, standalone: bool = False, dot: str | None = None) -> s
     sizes = {node.id: _size(node) for node in graph.nodes}
     at = layout(graph, sizes, dot)
     parts: list[str] = []
-    for c, x0, y0, x1, y1 in at.frames:
-        parts.append(
-            f'<g class="frame"><rect x="{x0:.1f}" y="{y0:.1f}" width="{x1 - x0:.1f}" height="{y1 - y0:.1f}" rx="8"/>'
-            f'<text x="{x0 + 8:.1f}" y="{y0 + 14:.1f}">{esc(c.label)}</text></g>'
-        )
+    for _, x0, y0, x1, y1 in at.frames:
+        box = f'x="{x0:.1f}" y="{y0:.1f}" width="{x1 - x0:.1f}" height="{y1 - y0:.1f}"'
+        parts.append(f'<g class="frame"><rect {box} rx="8"/></g>')
     for edge, points, label in at.edges:
         text = (
             f'<text x="{label[0]:.1f}" y="{label[1] + 3:.1f}" text-anchor="middle">{esc(edge.label)}</text>'
@@ -106,6 +104,8 @@ def svg(graph: GraphView, standalone: bool = False, dot: str | None = None) -> s
         parts.append(
             f'<g class="edge {edge.kind}"><path d="{_path(points, at.curved)}"/>{_arrow(points)}{text}</g>'
         )
+    for c, x0, y0, _, _ in at.frames:
+        parts.append(f'<g class="frame"><text x="{x0 + 8:.1f}" y="{y0 + 14:.1f}">{esc(c.label)}</text></g>')
     parts += [_box(node, at.nodes[node.id], sizes[node.id]) for node in graph.nodes]
     return _element(graph, at, "".join(parts), standalone)
 

@@ -15,7 +15,7 @@ def figure(graph: GraphView) -> str:
 
 
 def cfg_pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
-    tasks = view.graphs()
+    tasks = view.graphs
     if not tasks:
         return empty(
             "there is no gradient yet, so there is no forward slice to draw: call .grad() or give --grad LOSS"

@@ -1,6 +1,6 @@
 """What the inspector shows, as plain data: `notebook.collect` fills it, the panes turn it into HTML.
 
-Whatever costs time to make (code of a backend, graphs) is a callable here and is called when somebody looks.
+The code of a backend, which costs time to make, is a callable and is called when somebody looks.
 """
 
 from __future__ import annotations
@@ -163,14 +163,14 @@ class KernelView:
     """One kernel of a cell.
 
     ``traces`` maps "forward" and "gradient" to the passes in the order in which they ran; ``source`` is the text of
-    the cell or function with its real line numbers in ``Line.span_line``.
+    the cell or function with its real line numbers in ``Line.span_line``. ``notes`` are said above everything else.
     """
 
     name: str
     file: str
     source: list[Line]
     traces: dict[str, list[PassView]] = field(default_factory=dict)
-    graphs: Callable[[], list[TaskGraphs]] = list
+    graphs: list[TaskGraphs] = field(default_factory=list)
     stacks: list[StackView] = field(default_factory=list)
     free: list[FreeView] = field(default_factory=list)
     code: dict[str, list[StageView]] = field(default_factory=dict)

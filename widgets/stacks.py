@@ -10,7 +10,7 @@ from quadrants_lab.widgets.model import KernelView, Line
 
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
-    tasks = view.graphs()
+    tasks = view.graphs
     if not tasks and not view.stacks and not view.free:
         return empty("there is no gradient yet: call .grad() or give --grad LOSS")
     parts = [f"<h4>Stacks of the last gradient launch</h4>{report(view)}"]

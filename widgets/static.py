@@ -7,13 +7,14 @@ read on white and on dark grey, because the page's theme is out of reach.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from quadrants_lab.widgets import run, sizes, stacks
 from quadrants_lab.widgets.code import measures
 from quadrants_lab.widgets.diff import hunks
 from quadrants_lab.widgets.graph import image
 from quadrants_lab.widgets.highlight import highlight
-from quadrants_lab.widgets.html import esc, seconds
+from quadrants_lab.widgets.html import empty, esc, seconds
 from quadrants_lab.widgets.model import CellView, KernelView, PassView, kernel_lines
 from quadrants_lab.widgets.passes import changed, delta
 from quadrants_lab.widgets.source import margin
@@ -58,16 +59,13 @@ def static_html(view: CellView, uid: str = "") -> str:
 
 
 def _kernel(view: KernelView) -> str:
-    panes = (
-        ("Source", _source(view), False),
-        ("Passes", _passes(view), False),
-        ("CFG", "".join(f"<p>{esc(t.title)}</p>{image(t.cfg)}" for t in view.graphs()), False),
-        ("Stacks", _stacks(view), False),
-        ("SizeExpr", sizes.pane(view, "", ()), False),
-        ("Code", _code(view), False),
-        ("Run", run.pane(view, "", ()), True),
-    )
-    parts = [_fold(title, inlined(html), opened) for title, html, opened in panes if html]
+    parts = []
+    for title, make in _PANES:
+        try:
+            html = make(view)
+        except Exception as e:  # one broken pane must not take the others with it
+            html = empty(f"this pane failed: {type(e).__name__}: {e}")
+        parts.append(_fold(title, inlined(html), opened=title == "Run"))
     frame = f"border:1px solid {_GREY};border-radius:6px;padding:6px 10px;margin:6px 0"
     return f'<div style="{frame}"><b>{esc(view.name)}</b>{"".join(parts)}</div>'
 
@@ -126,7 +124,7 @@ def _stacks(view: KernelView) -> str:
     parts = [stacks.report(view)]
     if view.free:
         parts.append(f"<p>Values without a stack</p>{stacks.free(view)}")
-    parts += [f"<p>{esc(t.title)}</p>{image(t.scc)}" for t in view.graphs() if t.scc is not None]
+    parts += [f"<p>{esc(t.title)}</p>{image(t.scc)}" for t in view.graphs if t.scc is not None]
     return "".join(parts)
 
 
@@ -141,3 +139,14 @@ def _code(view: KernelView) -> str:
             head = f"{esc(mode)}, {esc(stage.name)}"
             parts.append(_fold(head, measures(made.measures) + _pre("\n".join(lines))))
     return "".join(parts)
+
+
+_PANES: tuple[tuple[str, Callable[[KernelView], str]], ...] = (
+    ("Source", _source),
+    ("Passes", _passes),
+    ("CFG", lambda v: "".join(f"<p>{esc(t.title)}</p>{image(t.cfg)}" for t in v.graphs)),
+    ("Stacks", _stacks),
+    ("SizeExpr", lambda v: sizes.pane(v, "", ())),
+    ("Code", _code),
+    ("Run", lambda v: run.pane(v, "", ())),
+)

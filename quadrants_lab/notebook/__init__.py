@@ -16,13 +16,16 @@ def load_ipython_extension(shell: Any) -> None:
 
 
 def show(kernel: Any) -> Inspection:
-    """What is known of a kernel's last launches, as an object that displays itself."""
-    from quadrants_lab.notebook.collect import kernel_view, plans_of
+    """What is known of a kernel's last recorded launches, as an object that displays itself.
+
+    Launches are recorded in `%%qdkernel` cells; of others there are code, passes and sizes, but no data and no times.
+    """
+    from quadrants_lab.notebook.collect import last_view
     from quadrants_lab.notebook.inspection import Inspection
     from quadrants_lab.widgets.model import CellView
 
-    plans = plans_of(kernel)
-    if not plans:
+    view = last_view(kernel)
+    if view is None:
         from quadrants_lab.errors import QuadrantsRuntimeError
 
         raise QuadrantsRuntimeError(
@@ -30,4 +33,4 @@ def show(kernel: Any) -> Inspection:
             code="QL0700",
             help="what it is compiled to depends on its arguments: call it once",
         )
-    return Inspection(CellView(kernel.name, [kernel_view(plans, {})]))
+    return Inspection(CellView(kernel.name, [view]))

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +18,10 @@ from quadrants_lab.autodiff.reverse import reverse
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.ir import sizeexpr as S
 from quadrants_lab.ir.types import DType
+from quadrants_lab.lang.kernel import Kernel
 from quadrants_lab.notebook.views import Values, pass_views, stack_views, stage_views, task_graphs
 from quadrants_lab.passes import pipeline, pipelines
+from quadrants_lab.runtime.dispatch import Dispatcher
 from quadrants_lab.runtime.gradient import GradientPlan, Live
 from quadrants_lab.runtime.plan import Plan
 from quadrants_lab.runtime.records import LaunchRecord, Recorder
@@ -36,19 +39,23 @@ _NAMES = {"forward": "forward", "reverse": "gradient"}
 FRONT_END = "The front end: the Python function as IR, loops and branches as they stand in the source."
 
 
+RECORDED: WeakKeyDictionary[Dispatcher, KernelView] = WeakKeyDictionary()
+"""The last recorded view of each kernel that is alive, by its forward dispatcher: texts and IR, no data."""
+
+
 def cell_view(title: str, recorder: Recorder) -> CellView:
     """One view of all kernels that were launched, in the order of their first recorded launch."""
-    by_kernel: dict[int, dict[str, LaunchRecord]] = {}
-    forward_of = {
-        id(r.plan.owner.gradient): id(r.plan.owner) for r in recorder.records() if r.plan.owner.gradient
-    }
-    for record in recorder.records():
-        owner = id(record.plan.owner)
+    records = recorder.records()
+    forward_of = {r.plan.owner.gradient: r.plan.owner for r in records if r.plan.owner.gradient}
+    by_kernel: dict[Dispatcher, dict[str, LaunchRecord]] = {}
+    for record in records:
+        owner = record.plan.owner
         by_kernel.setdefault(forward_of.get(owner, owner), {})[record.mode] = record
-    kernels = [
-        kernel_view({m: r.plan for m, r in records.items()}, records) for records in by_kernel.values()
-    ]
-    return CellView(title, kernels)
+    view = CellView(title, [])
+    for owner, of_kernel in by_kernel.items():
+        view.kernels.append(kernel_view({m: r.plan for m, r in of_kernel.items()}, of_kernel))
+        RECORDED[owner] = view.kernels[-1]
+    return view
 
 
 def kernel_view(plans: Mapping[str, Plan], records: Mapping[str, LaunchRecord]) -> KernelView:
@@ -123,8 +130,7 @@ def _add_stacks(view: KernelView, plan: GradientPlan, record: LaunchRecord | Non
     values = _values(plan, record)
     rows = record.report if record is not None else plan.report() if plan.depths else ()
     view.stacks = stack_views(kernel, rows, file, values)
-    graphs = lru_cache(maxsize=1)(lambda: task_graphs(kernel, file, values))
-    view.graphs = graphs
+    view.graphs = task_graphs(kernel, file, values)
 
 
 def _values(plan: GradientPlan, record: LaunchRecord | None) -> Values:
@@ -192,8 +198,10 @@ def number(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, (float, np.floating)) else str(value)
 
 
-def plans_of(kernel: Any) -> dict[str, Plan]:
-    """The plans of a kernel's last launches, by mode; empty where there was none."""
-    forward = kernel.dispatcher.last
-    gradient = kernel.grad.dispatcher.last
-    return {m: p for m, p in (("forward", forward), ("reverse", gradient)) if p is not None}
+def last_view(kernel: Kernel) -> KernelView | None:
+    """The view of the kernel's last recorded launches; without any what its last launches left; or None."""
+    if kernel.dispatcher in RECORDED:
+        return RECORDED[kernel.dispatcher]
+    last = {"forward": kernel.dispatcher.last, "reverse": kernel.grad.dispatcher.last}
+    plans = {mode: plan for mode, plan in last.items() if plan is not None}
+    return kernel_view(plans, {}) if plans else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 from quadrants_lab.adstack.algebra import subexpressions, trips
@@ -77,12 +78,19 @@ def _kind(node: CfgNode, cfg: Cfg) -> str:
 
 
 def _box(node: CfgNode, cfg: Cfg, text: Mapping[int, str], names: Mapping[int, str], file: str) -> NodeView:
-    lines = [Line(text.get(s.id, ""), span_line(s.span, file), s.id) for s in node.stmts if not _silent(s)]
+    lines = [
+        Line(_head(text.get(s.id, "")), span_line(s.span, file), s.id) for s in node.stmts if not _silent(s)
+    ]
     at = 0
     if node.loop is not None:
         at = span_line(node.loop.span, file)
-        lines.insert(0, Line(text.get(node.loop.id, "").removesuffix(" {"), at, node.loop.id))
+        lines.insert(0, Line(_head(text.get(node.loop.id, "")), at, node.loop.id))
     return NodeView(str(node.id), node.label, lines, _kind(node, cfg), at)
+
+
+def _head(text: str) -> str:
+    """The first line of a statement with blocks, without its brace and id."""
+    return re.sub(r" \{( #\d+)?$", "", text)
 
 
 def _silent(stmt: N.Stmt) -> bool:
@@ -161,7 +169,7 @@ def _loop_label(loop: N.For | N.While | None, symbols: Symbols, values: Values |
     if begin is None or end is None:
         return f"for {where}: trips are counted"
     count = trips(begin, end)
-    label = f"for {where}: {print_size(count)} trips"
+    label = f"for {where}: {readable(count)} trips"
     if values is not None and (known := values(count)) and not isinstance(count, S.SizeConst) and 0 in known:
         label += f" = {known[0]:,}"
     return label
@@ -169,28 +177,32 @@ def _loop_label(loop: N.For | N.While | None, symbols: Symbols, values: Values |
 
 # --- sizes --------------------------------------------------------------------------------------------------------
 
-_WORDS = {"sum": "sum over", "max": "greatest over"}
+_WORDS = {"sum": "sum of", "max": "greatest of"}
+_PARTS = ("from", "up to", "each")  # what the children of a range are
+
+
+def readable(e: S.SizeExpr) -> str:
+    """The expression as the user would write it: ``n[None]`` for ``@n[]``, ``j`` for ``j%8``."""
+    if isinstance(e, S.SizeRange):
+        begin, end = readable(e.begin), readable(e.end)
+        return f"{_WORDS[e.op]} {readable(e.body)} over {e.var.name or 'k'} in {begin}..{end}"
+    text = re.sub(r"([A-Za-z_]\w*)%\d+", r"\1", print_size(e))
+    return re.sub(r"(?<![\w.])%\d+", "k", text).replace("[]", "[None]").replace("@", "")
 
 
 def size_tree(e: S.SizeExpr, known: Mapping[int, int]) -> SizeView:
     """The expression as a tree; ``known`` holds values by position in `subexpressions`."""
     place = {id(part): n for n, part in reversed(list(enumerate(subexpressions(e))))}
 
-    def value(part: S.SizeExpr) -> int | None:
-        return known.get(place[id(part)]) if id(part) in place else None
-
-    def node(part: S.SizeExpr) -> SizeView:
-        text, note = print_size(part), ""
-        if isinstance(part, S.SizeRange):
-            text = f"{_WORDS[part.op]} {print_size(part.var)} in {print_size(part.begin)}..{print_size(part.end)}"
-        elif isinstance(part, S.SizeOp):
-            text = part.op
-        elif isinstance(part, S.SizeCounted):
+    def node(part: S.SizeExpr, note: str = "") -> SizeView:
+        inner = _PARTS if isinstance(part, S.SizeRange) else ("",) * len(part.children())
+        children = [node(c, role) for c, role in zip(part.children(), inner, strict=True)]
+        if isinstance(part, S.SizeCounted):
             note = "from the counting slice"
         elif isinstance(part, S.SizeVar):
-            note = "varies over the range above"
-        children = [node(c) for c in part.children()]
-        return SizeView(text, value(part), children, note)
+            note = "varies over the range"
+        value = None if isinstance(part, S.SizeConst) else known.get(place[id(part)])
+        return SizeView(readable(part), value, children, note)
 
     return node(e)
 

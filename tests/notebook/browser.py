@@ -138,10 +138,12 @@ class Lab:
 
 @contextmanager
 def lab(folder: Path, out: Path, dark: bool = False, width: int = 1280, height: int = 1000) -> Iterator[Lab]:
-    """JupyterLab on a copy of ``folder``, on loopback, in a browser of its own; both end with the with."""
+    """JupyterLab on a copy of the notebooks in ``folder``, in a browser of its own; both end with the with."""
     out.mkdir(parents=True, exist_ok=True)
     home = Path(tempfile.mkdtemp(prefix="lab-"))
-    shutil.copytree(folder, home / "work")
+    (home / "work").mkdir()
+    for notebook in folder.glob("*.ipynb"):
+        shutil.copy(notebook, home / "work")
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]

@@ -44,8 +44,8 @@ def text_of(markup: str) -> str:
                 "200 B",
             ],
         ),
-        ("stacks", ["for line 9: max(@n[], 0) trips = 50", "pushes v +1"]),
-        ("sizes", ["max = 50", "@n[] = 50"]),
+        ("stacks", ["for line 9: max(n[None], 0) trips = 50", "pushes v +1"]),
+        ("sizes", ["max(n[None], 0) = 50", "n[None] = 50"]),
         ("code", ["7 instructions", "42 bytes of code", "sinf@PLT"]),
         ("run", ["forward 12 µs", "n = 50", "0.4301"]),
     ],
@@ -96,7 +96,7 @@ def test_a_diff_counts_statements_and_keeps_both_sides():
 
 
 def test_svg_is_well_formed_with_and_without_graphviz(view):
-    for graph in (view.kernels[0].graphs()[0].cfg, view.kernels[0].graphs()[0].scc):
+    for graph in (view.kernels[0].graphs[0].cfg, view.kernels[0].graphs[0].scc):
         for standalone in (False, True):
             for dot in (None, ""):
                 ElementTree.fromstring(svg(graph, standalone, dot))
@@ -106,7 +106,7 @@ def test_a_broken_graphviz_is_as_good_as_none(view, tmp_path):
     program = tmp_path / "dot"
     program.write_text("#!/bin/sh\necho nonsense\n")
     program.chmod(0o755)
-    graph: GraphView = view.kernels[0].graphs()[0].cfg
+    graph: GraphView = view.kernels[0].graphs[0].cfg
     assert "after loop" in svg(graph, dot=str(program))
 
 
