@@ -16,7 +16,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import stacks
+from benchmarks import document, stacks
 from benchmarks.race import (
     GROUPS,
     PROCESS_GROUPS,
@@ -61,6 +61,13 @@ def ratio(row: Row) -> float | None:
     return peer / ours if ours and peer and row.agrees() else None
 
 
+def cells(row: Row) -> list[str]:
+    """Ours, the peer's and the ratio as shown."""
+    r = ratio(row)
+    last = f"{r:.2f}" if r is not None else ("values differ" if not row.agrees() else "")
+    return [*(row.errors.get(e.module) or human(row.median(e.module)) for e in (OURS, PEER)), last]
+
+
 def show(rows: list[Row], console: Console) -> None:
     table = Table(title="medians; ratio = quadrants / quadrants_lab, above 1 ours is faster", title_justify="left")
     table.add_column("case")
@@ -71,9 +78,7 @@ def show(rows: list[Row], console: Console) -> None:
         for row in members:
             r = ratio(row)
             style = "" if r is None or r >= 1.0 else "yellow"
-            last = f"{r:.2f}" if r is not None else ("values differ" if not row.agrees() else "")
-            times = [row.errors.get(e.module) or human(row.median(e.module)) for e in (OURS, PEER)]
-            table.add_row(f"{group}: {row.name}", *times, last, style=style, end_section=row is members[-1])
+            table.add_row(f"{group}: {row.name}", *cells(row), style=style, end_section=row is members[-1])
     console.print(table)
 
 
@@ -102,7 +107,7 @@ def machine() -> dict[str, str | int]:
     return {
         "cpu": model,
         "cores": os.cpu_count() or 0,
-        "system": platform.platform(terse=True),
+        "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         "date": date.today().isoformat(),
     }
@@ -113,6 +118,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="3 short repeats in place of 9")
     parser.add_argument("--only", default="", metavar="TEXT", help="only rows whose 'group: name' contains TEXT")
     parser.add_argument("--out", type=Path, default=ROOT / "out", help="folder for bench.json and the engines' logs")
+    parser.add_argument("--write", action="store_true", help="put the run into docs/benchmarks.md")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     repeats, seconds = (3, 0.02) if args.quick else (9, 0.1)
@@ -139,6 +145,9 @@ def main() -> int:
         "stacks": [asdict(r) for r in stack_rows],
     }
     (args.out / "bench.json").write_text(json.dumps(report, indent=1) + "\n")
+    if args.write:
+        shown = {n: cells(row) for n, row in enumerate(rows)}
+        document.write(ROOT / "docs" / "benchmarks.md", document.text(rows, shown, stack_rows, machine()))
     console.print(f"{machine()}\nsamples: {args.out / 'bench.json'}", soft_wrap=True)
     return 1 if any(OURS.module in r.errors for r in rows) else 0
 

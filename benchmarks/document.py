@@ -1,0 +1,36 @@
+"""Writes a race into docs/benchmarks.md, so that its numbers are always some run's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from benchmarks.race import GROUPS, Row
+from benchmarks.stacks import StackRow
+
+BEGIN, END = "<!-- make bench writes from here -->", "<!-- to here -->"
+
+
+def table(heads: list[str], rows: list[list[str]]) -> list[str]:
+    """A Markdown table; the first column left, the others right."""
+    rule = "|".join(["---", *["---:"] * (len(heads) - 1)])
+    return [f"| {' | '.join(heads)} |", f"|{rule}|", *(f"| {' | '.join(cells)} |" for cells in rows), ""]
+
+
+def text(rows: list[Row], cells: dict[int, list[str]], stacks: list[StackRow], machine: dict[str, str | int]) -> str:
+    """The measured part; ``cells`` are the shown columns of each row, by its place in ``rows``."""
+    lines = [", ".join(f"{k} {v}" for k, v in machine.items()) + ".", ""]
+    for group in GROUPS:
+        members = [[r.name, *cells[n]] for n, r in enumerate(rows) if r.group == group]
+        if members:
+            lines += [f"### {group.capitalize()}", "", *table(["", "quadrants_lab", "quadrants", "ratio"], members)]
+    if stacks:
+        body = [[f"{r.loop}, {r.dtype}", str(r.ours), str(r.peer)] for r in stacks]
+        lines += ["### Adstack bytes an iteration in flight", "", *table(["", "quadrants_lab", "quadrants"], body)]
+    return "\n".join(lines)
+
+
+def write(path: Path, measured: str) -> None:
+    """Replaces what stands between the two marks of the document."""
+    before, rest = path.read_text().split(BEGIN)
+    after = rest.split(END)[1]
+    path.write_text(f"{before}{BEGIN}\n\n{measured}\n{END}{after}")
