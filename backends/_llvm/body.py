@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-from quadrants_lab.backends._llvm import control, memory, ops, ranges, stacks
+from quadrants_lab.backends._llvm import control, memory, ops, random, ranges, stacks
 from quadrants_lab.backends._llvm.ranges import Range
 from quadrants_lab.backends._llvm.text import Function, Ty, constant, ty
 from quadrants_lab.ir import nodes as N
@@ -39,6 +39,7 @@ class Body(ABC):
         ] = {}  # element offsets computed in this block or one around it
         self.partials: dict[str, memory.Partial] = {}
         self.stacks: dict[int, stacks.Stack] = {}
+        self.draws: dict[int, str] = {}  # call site -> address of an i64: how often this iteration drew there
         self.guarded = False  # inside an AdStackGuard, where depths are known to fit
         self.exit = ""  # the label that ends the task's function early
 
@@ -73,8 +74,8 @@ class Body(ABC):
         """Prints."""
 
     @abstractmethod
-    def random(self, stmt: N.Random) -> str:
-        """The next draw of the statement's call site."""
+    def random_key(self) -> tuple[str, str, str]:
+        """Seed, number of the launch and number of the iteration, as i64s."""
 
     # --- shared by the handlers ---------------------------------------------------------------------------------
 
@@ -148,16 +149,12 @@ def _shape(b: Body, s: N.ShapeOf) -> None:
     b.define(s.id, s.type, value, (0, ranges.full(s.type)[1]))
 
 
-def _random(b: Body, s: N.Random) -> None:
-    b.define(s.id, s.type, b.random(s))
-
-
 HANDLERS: dict[type, Callable[[Any, Any], None]] = {
     N.Const: _const,
     N.Op: _op,
     N.ArgLoad: _arg,
     N.ShapeOf: _shape,
-    N.Random: _random,
+    N.Random: random.draw,
     N.Load: memory.load,
     N.Store: memory.store,
     N.Atomic: memory.atomic,

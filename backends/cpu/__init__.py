@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+from functools import cache
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -43,8 +46,13 @@ def load(kernel: Kernel, options: CompileOptions, cached: bytes | None = None) -
     return make(kernel, options, cached)
 
 
+@cache
 def target_key() -> str:
-    """What object code depends on besides kernel and options."""
-    from quadrants_lab.backends.cpu import jit, layout
+    """What object code depends on besides kernel and options: processor, LLVM, frame layout, and our own sources."""
+    from quadrants_lab.backends.cpu import jit
 
-    return f"{jit.target_key()}/frame{layout.LAYOUT_VERSION}"
+    sources = hashlib.sha256()
+    here = Path(__file__).resolve().parent
+    for path in sorted([*here.glob("*.py"), *(here.parent / "_llvm").glob("*.py")]):
+        sources.update(path.read_bytes())
+    return f"{jit.target_key()}/{sources.hexdigest()}"

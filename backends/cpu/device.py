@@ -93,11 +93,17 @@ class Device:
         self.address = block.address
         block.set_word(L.HEAP, 0)
         block.set_word(L.THREADS, self.threads)
+        self.set_seed(0)
         self.runtime.want(self.threads - 1)
 
     def __del__(self) -> None:
         if hasattr(self, "_block"):
             self.runtime.free.append(self._block)
+
+    def set_seed(self, seed: int) -> None:
+        """Seed of the random draws of launches to come; any 64-bit integer."""
+        self._block.set_word(L.SEED, seed)
+        self._block.set_word(L.LAUNCHES, 0)
 
     def cancel(self) -> None:
         """Stops the launch in flight; does nothing when there is none."""

@@ -186,6 +186,15 @@ class Frame:
         """Bytes of adstacks a worker; all workers together take this times the device's threads."""
         return self._block.word(L.SLAB_BYTES)
 
+    @property
+    def launch_number(self) -> int:
+        """Number of the last launch on its device: what its random draws depend on, besides the device's seed."""
+        return self._block.word(L.LAUNCH)
+
+    def replay(self, launch_number: int) -> None:
+        """Launches from now on repeat the draws of that launch; 0 ends it."""
+        self._block.set_word(L.REPLAY, launch_number)
+
     def launch(self) -> int:
         """Runs the kernel; see the module's docstring."""
         return int(self._launch(self.address))

@@ -1,6 +1,6 @@
 """The launch frame: one block of 64-bit words that compiled code reads everything from. Offsets are in bytes.
 
-Compiled objects hold these offsets and no addresses. `LAYOUT_VERSION` is part of every disk cache key.
+Compiled objects hold these offsets and no addresses.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
 
-LAYOUT_VERSION = 1
 WORD = 8
 VALUES = 8  # raw 64-bit values that a failed assert reports
 
@@ -26,9 +25,9 @@ FAIL_WHAT = 56  # number of the assert or of the stack
 FAIL_COUNT = 64  # how many values, or the depth that the stack would have needed
 FAIL_VALUES = 72
 SLAB_BYTES = FAIL_VALUES + VALUES * WORD  # of the adstack heap, a worker
-SEED = SLAB_BYTES + 8
-LAUNCH = SEED + 8  # number of the launch, for random draws
-HEAD_BYTES = LAUNCH + 8
+LAUNCH = SLAB_BYTES + 8  # number of the launch on its device, for random draws
+REPLAY = LAUNCH + 8  # 0, or the number of the launch whose draws this one repeats
+HEAD_BYTES = REPLAY + 8
 
 # the device block
 CANCEL = 0  # i32: 1 stop, 2 the launching thread should look for signals
@@ -44,6 +43,8 @@ AGE = 72  # ticks of the monitor since it began
 THREAD_STATE = 80  # the PyThreadState that the launch gave back, 0 while it holds the GIL
 FP_MODE = 88  # the caller's floating-point mode
 NEXT = 96  # the device made before
+LAUNCHES = 104
+SEED = 112
 DEVICE_BYTES = 128
 
 # words of one adstack

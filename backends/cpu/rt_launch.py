@@ -41,10 +41,16 @@ entry:
   %pn = getelementptr i8, ptr %frame, i64 ${ZERO_BYTES}
   %bytes = load i64, ptr %pn
   call void @llvm.memset.p0.i64(ptr %zero, i8 0, i64 %bytes, i1 false)
+  %pc = getelementptr i8, ptr %device, i64 ${LAUNCHES}
+  %count = load i64, ptr %pc
+  %count1 = add i64 %count, 1
+  store i64 %count1, ptr %pc
+  %py = getelementptr i8, ptr %frame, i64 ${REPLAY}
+  %replay = load i64, ptr %py
+  %new = icmp eq i64 %replay, 0
+  %number = select i1 %new, i64 %count1, i64 %replay
   %pl = getelementptr i8, ptr %frame, i64 ${LAUNCH}
-  %launch = load i64, ptr %pl
-  %launch1 = add i64 %launch, 1
-  store i64 %launch1, ptr %pl
+  store i64 %number, ptr %pl
   store atomic i32 0, ptr %device monotonic, align 4
   %pa = getelementptr i8, ptr %device, i64 ${AGE}
   store i64 0, ptr %pa

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quadrants_lab.backends._llvm import cost, memory
+from quadrants_lab.backends._llvm import cost, memory, random
 from quadrants_lab.backends._llvm.body import Body
 from quadrants_lab.backends._llvm.ranges import Range
 from quadrants_lab.backends._llvm.stacks import Stack
@@ -32,6 +32,8 @@ class CpuBody(Body):
         self.extents: dict[tuple[str, int], str] = {}
         self.args: dict[str, str] = {}
         self.worker = "0"
+        self.indices: tuple[N.Param, ...] = ()  # of a parallel task, and where its bounds are
+        self.bounds_at = 0
         self.scratch = ""  # room for the values that an assert or a print hands over
         self.assert_number = {id(s): n for n, s in enumerate(frame.asserts)}
         self.print_number = {id(s): n for n, s in enumerate(frame.prints)}
@@ -48,6 +50,7 @@ class CpuBody(Body):
         """Reads what the blocks need from the frame."""
         words = 0
         for block in blocks:
+            random.open_sites(self, block)
             for s in walk(block):
                 if isinstance(s, (N.Assert, N.Print)):
                     words = max(words, len(s.operands()))
@@ -147,8 +150,22 @@ class CpuBody(Body):
     def overflow(self, stack: str, depth: str) -> None:
         self.fn.call("void", "qd_overflow", ("ptr", "%frame"), ("i64", stack), ("i64", depth))
 
-    def random(self, stmt: N.Random) -> str:
-        raise NotImplementedError("random draws are not compiled for the CPU yet")
+    def random_key(self) -> tuple[str, str, str]:
+        seed = self.fn.let(f"getelementptr inbounds i8, ptr {self.device}, i64 {L.SEED}")
+        return self.fn.let(f"load i64, ptr {seed}"), self.word(L.LAUNCH), self.iteration()
+
+    def iteration(self) -> str:
+        """Number of the parallel iteration within its task, row by row."""
+        number = "0"
+        for n, p in enumerate(self.indices):
+            at = self.bounds_at + 2 * n * L.WORD
+            place = self.fn.let(f"sub i64 {memory.widen(self, p.id)}, {self.word(at)}")
+            if n:
+                number = self.fn.let(f"mul i64 {number}, {self.word(at + L.WORD)}")
+                number = self.fn.let(f"add i64 {number}, {place}")
+            else:
+                number = place
+        return number
 
     def _raw_values(self, ids: tuple[int, ...]) -> str:
         """Address of the values as 64-bit words: integers extended, floats as f64."""
@@ -236,6 +253,7 @@ class _Maker:
         )
         body = self.body(fn, parallel=False)
         body.open(task.body)
+        random.begin_iteration(body)
         body.block(task.body)
         fn.jump("leave")
         fn.start("leave")
@@ -270,6 +288,7 @@ class _Maker:
         )
         body = self.body(fn, parallel=True)
         body.worker = "%worker"
+        body.indices, body.bounds_at = task.indices, self.frame.bounds[number]
         body.device = fn.let("load ptr, ptr %frame")
         body.open(task.body)
         memory.open_partials(body, memory.reductions(self.kernel, task.body))
@@ -340,6 +359,7 @@ def _row(body: CpuBody, task: N.Offload, begin: str, end: str, done: str) -> Non
     fn.start(loop)
     index, at = fn.hole()
     body.define(p.id, p.type, index)
+    random.begin_iteration(body)
     body.block(task.body)
     wraps = "nsw" if p.type.kind == "i" else "nuw"
     step = fn.let(f"add {wraps} {t} {index}, 1")

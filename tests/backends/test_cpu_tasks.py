@@ -13,6 +13,8 @@ from cpu_rig import EXACT, FAST, bind, device, load, run
 from quadrants_lab.backends.cpu.device import Device
 from quadrants_lab.backends.cpu.executable import AssertFailed, Overflow, Status
 from quadrants_lab.backends.cpu.fast import ArrayParam, ConstParam, ScalarParam
+from quadrants_lab.ir import draws
+from quadrants_lab.ir.types import f32, f64, i16
 
 AXPY = """
 kernel axpy(a: f32) forward {
@@ -522,6 +524,57 @@ def test_heap_grows_by_doubling_and_is_shared() -> None:
     assert sizes == sorted(sizes)
     assert sizes[4] == sizes[3] * 2 or sizes[4] == sizes[3]
     assert sizes[-1] == sizes[-2]
+
+
+# --- random draws -----------------------------------------------------------------------------------------------
+
+
+def test_draws() -> None:
+    """Each is what its counters say; a launch of another number draws anew, a replay the same."""
+    source = """kernel draws() forward {
+      buffer @x: field f32[6x7x2]
+      buffer @n: field i16[6x7]
+      buffer @d: ret f64[]
+      offload range_for bounds {
+        %1: i32 = const 0
+        %2: i32 = const 6
+        %3: i32 = const 7
+        yield %1, %1, %2, %3
+      } do (%4: i32, %5: i32) {
+        %6: i32 = const 0
+        %7: i32 = const 2
+        for %8: i32 in %6..%7 {
+          %9: f32 = random 3
+          store @x[%4, %5, %8], %9
+          yield
+        }
+        %10: i16 = random 4
+        store @n[%4, %5], %10
+        yield
+      }
+      offload serial bounds {
+        yield
+      } do () {
+        %11: f64 = random 5
+        store @d[], %11
+        yield
+      }
+    }"""
+    own = Device(2)
+    own.set_seed(77)
+    frame = load(source).frame(own)
+    x, n = np.zeros((6, 7, 2), np.float32), np.zeros((6, 7), np.int16)
+    frame.set_buffer("x", x.ctypes.data)
+    frame.set_buffer("n", n.ctypes.data)
+    for number in (1, 2, 2, 4):
+        frame.replay(2 if number == 2 else 0)
+        assert frame.launch() == 0
+        assert frame.launch_number == number
+        for i in range(42):
+            for k in range(2):
+                assert x[i // 7, i % 7, k] == draws.value(f32, draws.draw(77, number, i, 3, k))
+            assert n[i // 7, i % 7] == draws.value(i16, draws.draw(77, number, i, 4, 0))
+        assert frame.ret("d") == draws.value(f64, draws.draw(77, number, 0, 5, 0))
 
 
 # --- failures and prints ----------------------------------------------------------------------------------------

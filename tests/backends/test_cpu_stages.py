@@ -1,0 +1,83 @@
+"""The stages of the CPU backend: text, sizes, and the statement behind each line."""
+
+from __future__ import annotations
+
+import pytest
+from cpu_rig import EXACT, FAST
+
+from quadrants_lab.backends import cpu
+from quadrants_lab.backends.stage import Stage
+from quadrants_lab.ir.parse import parse_kernel
+from quadrants_lab.ir.walk import walk
+
+KERNEL = parse_kernel(
+    """
+kernel staged(a: f32) reverse {
+  buffer @x: field f32[64]
+  buffer @n: field i32[]
+  buffer @y: field f32[]
+  offload range_for bounds {
+    %1: i32 = const 0
+    %2: i32 = const 64
+    yield %1, %2
+  } do (%3: i32 'i') {
+    adstack_alloca $4: f32 primal %9 reason "test"
+    %5: i32 = const 0
+    %6: i32 = load @n[]
+    %7: f32 = load @x[%3]
+    for %8: i32 in %5..%6 carry (%9: f32 = %7) {
+      adstack_push $4, %9 #40
+      %10: f32 = sin %9
+      yield %10
+    } -> (%11: f32)
+    %20: i32 = pow %6, %6
+    %21: f32 = cast %20
+    %22: f32 = add %11, %21
+    %12: f32 = atomic add @y[], %22
+    yield
+  }
+}
+""".replace(" #40", "")
+)
+
+
+@pytest.mark.parametrize("options", [EXACT, FAST])
+def test_stages(options: object) -> None:
+    made = {name: make() for name, make in cpu.stages(KERNEL, options).items()}  # type: ignore[arg-type]
+    assert list(made) == ["llvm", "llvm-opt", "asm"]
+    known = {s.id for s in walk(KERNEL.body)}
+    sine = next(s.id for s in walk(KERNEL.body) if getattr(s, "prim", "") == "sin")
+    for name, stage in made.items():
+        assert isinstance(stage, Stage)
+        assert stage.name == name
+        lines = stage.text.split("\n")
+        assert len(lines) == len(stage.ids) == stage.lines
+        assert 20 < stage.instructions < stage.lines
+        assert stage.bytes == len(stage.text)
+        assert {i for i in stage.ids if i >= 0} <= known
+        of_sine = [line for line, i in zip(lines, stage.ids, strict=True) if i == sine]
+        assert any("sinf" in line for line in of_sine), (name, of_sine)
+        assert "!dbg" not in stage.text
+        assert ".loc" not in stage.text
+    assert made["asm"].code_bytes > 100
+
+
+def test_stages_do_not_hide_behind_their_module() -> None:
+    cpu.stages(KERNEL, EXACT)["asm"]()
+    assert callable(cpu.stages)
+
+
+def test_object_code_reloads() -> None:
+    first = cpu.load(KERNEL, EXACT)
+    again = cpu.load(KERNEL, EXACT, first.object)
+    assert again.object == first.object
+    assert again.entry != first.entry
+    assert cpu.target_key() == cpu.target_key()
+
+
+def test_no_addresses_in_objects() -> None:
+    assert cpu.load(KERNEL, FAST).object == cpu.load(KERNEL, FAST).object
+
+
+def test_probe() -> None:
+    assert cpu.probe() == ""
