@@ -1,0 +1,28 @@
+"""`make demo` as its user sees it: the notebook's checks pass, gradients are printed, the page stands alone."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from conftest import ROOT
+
+
+def test_demo_prints_gradients_and_writes_a_page_that_stands_alone(tmp_path: Path) -> None:
+    page = tmp_path / "inspector.html"
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "scripts" / "demo.py"), "--out", str(page)],
+        text=True, capture_output=True, stdin=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    computed = float(re.search(r"computed +([\d.e-]+)", done.stdout).group(1))  # type: ignore[union-attr]  # fails if absent
+    assert abs(computed - 0.95**50) < 1e-5
+    assert re.search(r"^ *4096 +4096 ", done.stdout, re.MULTILINE)  # the depth follows n
+    assert str(page) in done.stdout
+    html = page.read_text()
+    assert not re.findall(r"""(?:src|href)=["'](?!#|data:)|@import|url\((?!["']?(?:data:|#))""", html)
+    for kernel in ("relax", "wave", "triangle", "drive"):
+        assert f'"kernels": ["{kernel}"]' in html
