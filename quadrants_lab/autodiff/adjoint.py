@@ -171,23 +171,25 @@ class AdjointBuilder:
         b = self.b
         cond = self._primal(stmt.cond)
         incoming = [adj.pop(r.id, None) for r in stmt.results]
-        outer = self._outer_active(*stmt.blocks())
-        for v in outer:
-            if v not in adj:
-                adj[v] = self._zero(v)
-        arms: list[N.Block] = []
+        arms: list[tuple[list[N.Stmt], Adjoints]] = []
         for n, block in enumerate(stmt.blocks()):
-            local = {v: adj[v] for v in outer}
+            local = dict(adj)
             with b.block() as made:
                 self._restore((stmt.id, n))
                 self._yielded(block, incoming, local)
                 self._block(block, local)
-                b.span, b.adjoint_of = stmt.span, stmt.id
-                b.yield_(*(local[v] for v in outer))
-            arms.append(tuple(made))
-        results = tuple(b.param(self.scopes.types[v]) for v in outer)
-        b.add(N.If(b.fresh(), cond, arms[0], arms[1], results))
-        adj.update((v, r.id) for v, r in zip(outer, results, strict=True))
+            arms.append((made, local))
+        changed = [
+            v for v in self._outer_active(*stmt.blocks()) if any(local.get(v) != adj.get(v) for _, local in arms)
+        ]
+        b.span, b.adjoint_of = stmt.span, stmt.id
+        for made, local in arms:
+            b.stmts, outer = made, b.stmts
+            b.yield_(*(local[v] if v in local else self._zero(v) for v in changed))
+            b.stmts = outer
+        results = tuple(b.param(self.scopes.types[v]) for v in changed)
+        b.add(N.If(b.fresh(), cond, tuple(arms[0][0]), tuple(arms[1][0]), results))
+        adj.update((v, r.id) for v, r in zip(changed, results, strict=True))
 
     def _yielded(self, block: N.Block, incoming: list[int | None], adj: Adjoints) -> None:
         end = block[-1]

@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from quadrants_lab.adstack.counting import counting_kernel
+from quadrants_lab.adstack.size import determine_ad_stack_size
+from quadrants_lab.autodiff.reverse import reverse
+from quadrants_lab.autodiff.temporaries import drop_unread_temporaries
 from quadrants_lab.ir.parse import parse_kernel
 from quadrants_lab.ir.text import print_kernel
 from quadrants_lab.passes.check_bounds import check_bounds, check_division
@@ -18,17 +22,21 @@ from quadrants_lab.passes.hoist import hoist
 from quadrants_lab.passes.offload import offload
 from quadrants_lab.passes.pipeline import run
 from quadrants_lab.passes.pipelines import FRONT
+from quadrants_lab.passes.private import mark_private
 from quadrants_lab.passes.simplify import simplify
 from quadrants_lab.passes.structure_exits import structure_exits
 
 PASSES = {
     fn.__name__: (fn,)
-    for fn in (check_bounds, check_division, cse, dce, fold, hoist, offload, simplify, structure_exits)
+    for fn in (
+        check_bounds, check_division, counting_kernel, cse, dce, determine_ad_stack_size, drop_unread_temporaries, fold,
+        hoist, mark_private, offload, reverse, simplify, structure_exits,
+    )
 } | {"front": FRONT}
 RUN, EXPECT = "// run:", "// expect:"
 
 
-@pytest.mark.parametrize("path", sorted(Path(__file__).parent.glob("*.qlir")), ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", sorted(Path(__file__).parents[1].glob("*/*.qlir")), ids=lambda p: p.stem)
 def test_golden(path, golden):
     head, _, rest = path.read_text().partition(RUN)
     names, _, _ = rest.partition(EXPECT)
