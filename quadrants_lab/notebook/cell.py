@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import linecache
 from dataclasses import dataclass
+from itertools import count
 from types import CodeType
 from typing import Any
 
@@ -22,8 +23,8 @@ class Cell:
 
 def compile_cell(text: str, magic: str, number: int, flags: int = 0) -> Cell:
     """Compiles the cell below the ``magic`` line; SyntaxError with the cell's line numbers."""
-    file = f"Cell In[{number}]"
     source = f"{magic}\n{text}"
+    file = _name(number, source)
     lines = source.splitlines(keepends=True)
     linecache.cache[file] = (len(source), None, lines, file)  # no mtime: checkcache leaves it alone
     tree = compile(f"\n{text}", file, "exec", flags | ast.PyCF_ONLY_AST, dont_inherit=True)
@@ -39,6 +40,12 @@ def compile_cell(text: str, magic: str, number: int, flags: int = 0) -> Cell:
         compile(tree, file, "exec", flags, dont_inherit=True),
         last,
     )
+
+
+def _name(number: int, source: str) -> str:
+    """A name that no other text has in linecache: without history, numbers come again."""
+    tries = (f"Cell In[{number}]" + (f" ({k})" if k else "") for k in count())
+    return next(t for t in tries if t not in linecache.cache or "".join(linecache.getlines(t)) == source)
 
 
 def _silenced(text: str) -> bool:

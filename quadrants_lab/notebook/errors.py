@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import traceback
-from typing import NoReturn
+from types import TracebackType
+from typing import Any, NoReturn
 
-from quadrants_lab.errors import QuadrantsError
+from quadrants_lab.errors import QuadrantsError, QuadrantsSyntaxError
+
+CELL = "Cell In["
 
 
 class Shown(Exception):
@@ -25,18 +29,43 @@ def describe(error: BaseException) -> str:
     """The text of an error: a diagnostic as it is and where it was raised; Python's own form for a syntax error."""
     if isinstance(error, SyntaxError) and not isinstance(error, QuadrantsError):
         return "".join(traceback.format_exception_only(error)).rstrip()
-    text = f"{type(error).__name__}: {error}"
-    frames = [
-        f
-        for f in traceback.extract_tb(error.__traceback__)
-        if f.filename.startswith(("Cell In[", "<ipython-input"))
-    ]
+    text = re.sub(
+        r"(?m)^( *--> )(.+), line",
+        lambda m: f"{m[1]}{cell_name(m[2])}, line",
+        f"{type(error).__name__}: {error}",
+    )
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if cell_name(f.filename).startswith(CELL)]
     if frames:
         at = frames[-1]
-        text += f"\n  = raised at {at.filename}, line {at.lineno}: {(at.line or '').strip()}"
+        text += f"\n  = raised at {cell_name(at.filename)}, line {at.lineno}: {(at.line or '').strip()}"
     return text
 
 
-def install() -> None:
+def cell_name(file: str) -> str:
+    """The name that people know of a cell's temporary file name; any other file name as it is."""
+    from IPython.core.getipython import get_ipython
+
+    shell = get_ipython()
+    known = shell.compile.format_code_name(file) if shell is not None and not file.startswith(CELL) else None
+    return " ".join(known) if known else file
+
+
+def install(shell: Any) -> None:
     """Every diagnostic of the language shows in the short form, in ordinary cells too."""
     QuadrantsError._render_traceback_ = lambda self: [describe(self)]  # type: ignore[attr-defined]  # IPython's hook
+    if (
+        not shell.custom_exceptions
+    ):  # syntax errors do not come by that hook; leave another extension's handler alone
+        shell.set_custom_exc((QuadrantsSyntaxError,), _show)
+
+
+def _show(
+    shell: Any,
+    kind: type[BaseException],
+    error: BaseException,
+    tb: TracebackType,
+    tb_offset: int | None = None,
+) -> list[str]:
+    lines = [describe(error)]
+    shell._showtraceback(kind, error, lines)
+    return lines

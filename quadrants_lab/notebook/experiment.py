@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from statistics import median
 from time import perf_counter
 from typing import Any
@@ -18,6 +18,7 @@ from quadrants_lab.notebook.cell import Cell, run_body, run_last
 from quadrants_lab.notebook.options import CellOptions
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.observe import watch
+from quadrants_lab.runtime.plan import Plan
 from quadrants_lab.runtime.records import LaunchRecord, Recorder, recording
 from quadrants_lab.runtime.tape import Launches
 
@@ -38,28 +39,50 @@ def checked_bounds(on: bool) -> Iterator[None]:
 def ensure_session(options: CellOptions) -> None:
     """A session for the cell: the one there is, or a new one on the arch that was asked for."""
     try:
-        now = session.current()
+        session.current()
     except QuadrantsRuntimeError:
         init(arch=options.arch[0] if options.arch else None)
-        return
-    del now
 
 
 def run(cell: Cell, options: CellOptions, namespace: dict[str, Any]) -> tuple[Any, Recorder]:
     """Runs the cell; the value of its last expression and the records of its launches.
 
     With ``--grad`` everything before the last expression runs under a tape; then LOSS.grad is set to 1, all other
-    gradients to 0, and the gradients of the launches run, last first; then the last expression is evaluated.
+    gradients to 0, and the gradients of the launches run, last first; then the last expression is evaluated. Where
+    nothing was launched before it, the last expression is part of what runs under the tape.
     """
     __tracebackhide__ = True
     ensure_session(options)
     launches = Launches()
     with checked_bounds(not options.release), recording() as recorder:
-        with watch(launches) if options.grad else nullcontext():
+        if not options.grad:
             run_body(cell, namespace)
-        if options.grad:
-            differentiate(loss(options.grad, namespace), launches)
-        return run_last(cell, namespace), recorder
+            return run_last(cell, namespace), recorder
+        value, pending = None, True
+        with watch(NoGradients()), watch(launches):
+            run_body(cell, namespace)
+            if not recorder.launches:
+                value, pending = run_last(cell, namespace), False
+        differentiate(loss(options.grad, namespace), launches)
+        if pending:
+            with watch(NoGradients()):
+                value = run_last(cell, namespace)
+        return value, recorder
+
+
+class NoGradients:
+    """An observer that refuses gradients: under ``--grad`` the cell gets them when it is done."""
+
+    def before(self, plan: Plan, args: tuple[Any, ...]) -> None:
+        if plan.owner.mode == "reverse":
+            raise QuadrantsRuntimeError(
+                f"{plan.kernel.name}.grad() in a cell with --grad, which runs the gradients itself",
+                code="QL0704",
+                help="drop the call, or the option",
+            )
+
+    def after(self, plan: Plan, args: tuple[Any, ...], token: Any, failed: bool) -> None:
+        return None
 
 
 def loss(name: str, namespace: dict[str, Any]) -> Dense:

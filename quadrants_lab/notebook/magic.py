@@ -33,7 +33,10 @@ class QuadrantsMagics(Magics):
         options = parse(line, backends.names())
         try:
             cell = compile_cell(
-                text, f"%%qdkernel {line}".rstrip(), self.shell.execution_count, self.shell.compile.flags
+                text,
+                f"%%qdkernel {line}".rstrip(),
+                self.shell.displayhook.prompt_count,
+                self.shell.compile.flags,
             )
             value, recorder = experiment.run(cell, options, self.shell.user_ns)
         except (QuadrantsError, SyntaxError) as e:
@@ -106,7 +109,7 @@ def _timing_table(recorder: Recorder) -> str:
 
 def load(shell: Any) -> None:
     """Registers magics and completion with the shell; loading twice is loading once."""
-    errors.install()
+    errors.install(shell)
     magics = QuadrantsMagics(shell)
     shell.register_magics(magics)
     matchers = shell.Completer.custom_matchers

@@ -186,6 +186,8 @@ def readable(e: S.SizeExpr) -> str:
     if isinstance(e, S.SizeRange):
         begin, end = readable(e.begin), readable(e.end)
         return f"{_WORDS[e.op]} {readable(e.body)} over {e.var.name or 'k'} in {begin}..{end}"
+    if isinstance(e, S.SizeCounted):
+        return "pushes"
     text = re.sub(r"([A-Za-z_]\w*)%\d+", r"\1", print_size(e))
     return re.sub(r"(?<![\w.])%\d+", "k", text).replace("[]", "[None]").replace("@", "")
 
@@ -198,7 +200,7 @@ def size_tree(e: S.SizeExpr, known: Mapping[int, int]) -> SizeView:
         inner = _PARTS if isinstance(part, S.SizeRange) else ("",) * len(part.children())
         children = [node(c, role) for c, role in zip(part.children(), inner, strict=True)]
         if isinstance(part, S.SizeCounted):
-            note = "from the counting slice"
+            note = "counted by the counting slice"
         elif isinstance(part, S.SizeVar):
             note = "varies over the range"
         value = None if isinstance(part, S.SizeConst) else known.get(place[id(part)])

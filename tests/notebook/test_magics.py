@@ -1,0 +1,323 @@
+"""The magics in a shell: what a cell leaves behind, what it says when it goes wrong, and that the next one works."""
+
+from __future__ import annotations
+
+import linecache
+import re
+
+import numpy as np
+import pytest
+from IPython.core.completer import CompletionContext
+from IPython.core.interactiveshell import InteractiveShell
+
+import quadrants_lab as qd
+from quadrants_lab.ir.sizetext import parse_size
+from quadrants_lab.notebook import show
+from quadrants_lab.notebook.cell import compile_cell
+from quadrants_lab.notebook.complete import candidates
+from quadrants_lab.notebook.options import OPTIONS
+from quadrants_lab.notebook.views import readable
+from quadrants_lab.runtime import session
+
+SETUP = """
+import numpy as np
+import quadrants_lab as qd
+qd.init(arch=qd.cpu)
+x = qd.field(qd.f64, shape=4, needs_grad=True)
+n = qd.field(qd.i32, shape=())
+y = qd.field(qd.f64, shape=(), needs_grad=True)
+x.from_numpy(np.array([0.1, 0.2, 0.3, 0.4]))
+n[None] = 5
+"""
+WAVE = """
+@qd.kernel
+def wave():
+    for i in x:
+        v = x[i]
+        for _ in range(n[None]):
+            v = qd.sin(v)
+        y[None] += v
+
+"""
+
+
+@pytest.fixture(scope="module")
+def shell():
+    ip = InteractiveShell.instance()
+    ip.run_cell("%load_ext quadrants_lab")
+    yield ip
+    qd.reset()
+    InteractiveShell.clear_instance()
+
+
+class Ran:
+    def __init__(self, shell, capsys, cell: str) -> None:
+        capsys.readouterr()
+        self.result = shell.run_cell(cell, store_history=True)
+        out, err = capsys.readouterr()
+        self.text = re.sub(r"\x1b\[[0-9;]*m", "", out + err)
+        self.ok = self.result.success
+
+
+@pytest.fixture
+def cell(shell, capsys):
+    assert shell.run_cell(SETUP).success
+    return lambda text: Ran(shell, capsys, text)
+
+
+def product_of_cosines(start, steps):
+    v, p = np.array(start), np.ones(len(start))
+    for _ in range(steps):
+        p *= np.cos(v)
+        v = np.sin(v)
+    return p
+
+
+def test_grad_runs_before_the_last_expression(cell, shell):
+    ran = cell("%%qdkernel --grad y --quiet" + WAVE + "wave()\nx.grad.to_numpy()")
+    assert ran.ok
+    got = shell.user_ns["_"]
+    np.testing.assert_allclose(got, product_of_cosines([0.1, 0.2, 0.3, 0.4], 5), rtol=1e-12)
+
+
+def test_a_cell_that_ends_with_its_only_launch_is_differentiated_too(cell, shell):
+    assert cell("%%qdkernel --grad y --quiet" + WAVE + "wave()").ok
+    want = product_of_cosines([0.1, 0.2, 0.3, 0.4], 5)
+    np.testing.assert_allclose(shell.user_ns["x"].grad.to_numpy(), want, rtol=1e-12)
+
+
+def test_running_a_cell_again_does_not_add_to_the_gradients(cell, shell):
+    assert cell("%%qdkernel --grad y --quiet" + WAVE + "wave()").ok
+    first = shell.user_ns["x"].grad.to_numpy()
+    assert cell("%%qdkernel --grad y --quiet\nwave()").ok
+    np.testing.assert_array_equal(shell.user_ns["x"].grad.to_numpy(), first)
+
+
+CHAIN = """
+w = qd.field(qd.f64, shape=4, needs_grad=True)
+
+@qd.kernel
+def first():
+    for i in x:
+        w[i] = qd.sin(x[i])
+
+@qd.kernel
+def second():
+    for i in x:
+        y[None] += w[i] * w[i]
+
+"""
+
+
+def test_launches_are_differentiated_last_first(cell, shell):
+    assert cell("%%qdkernel --grad y --quiet" + CHAIN + "first()\nsecond()\nNone").ok
+    start = np.array([0.1, 0.2, 0.3, 0.4])
+    np.testing.assert_allclose(
+        shell.user_ns["x"].grad.to_numpy(), 2 * np.sin(start) * np.cos(start), rtol=1e-12
+    )
+
+
+def test_every_kernel_of_a_cell_has_its_view(cell):
+    text = cell("%%qdkernel --grad y" + CHAIN + "first()\nsecond()\nNone").text
+    assert "─ first ─" in text
+    assert "─ second ─" in text
+
+
+def test_the_inspector_prints_in_a_terminal(cell):
+    ran = cell("%%qdkernel --grad y" + WAVE + "wave()\nNone")
+    assert ran.ok
+    for part in ("wave", "reverse", "operand of sin", "max(n[None], 0) = 5", "0.9", "gradient"):
+        assert part in ran.text
+
+
+def test_qdinspect_shows_the_recorded_launches(cell):
+    assert cell("%%qdkernel --grad y --quiet" + WAVE + "wave()").ok
+    assert "max(n[None], 0)" in cell("%qdinspect wave").text
+
+
+def test_show_needs_no_shell(shell, cell):
+    assert cell(WAVE + "wave()\ny.grad[None] = 1\nwave.grad()").ok
+    shown = show(shell.user_ns["wave"])
+    assert "operand of sin" in str(shown)
+    assert set(shown._repr_mimebundle_()) == {"text/plain", "text/html"}
+
+
+def test_a_kernel_without_launch_has_nothing_to_show(shell, cell):
+    assert cell("@qd.kernel\ndef idle():\n    for i in x:\n        x[i] = 1.0\n").ok
+    with pytest.raises(qd.QuadrantsRuntimeError, match="not launched yet"):
+        show(shell.user_ns["idle"])
+
+
+def test_time_puts_back_what_the_launches_wrote(cell, shell):
+    ran = cell("%%qdkernel --time --quiet" + WAVE + "y[None] = 0\nwave()\ny[None]")
+    assert ran.ok
+    assert re.search(r"wave +forward +[\d.]+ .s +median of \d+ launches", ran.text)
+    assert shell.user_ns["y"][None] == shell.user_ns["_"]
+
+
+def test_a_numpy_argument_is_timed_too(cell):
+    head = "@qd.kernel\ndef fill(a: qd.types.ndarray(dtype=qd.f64, ndim=1)):\n"
+    text = head + "    for i in range(3):\n        a[i] += 1.0\n"
+    ran = cell("%%qdkernel --time\n" + text + "data = np.zeros(3)\nfill(data)\ndata")
+    assert ran.ok, ran.text
+    assert "median of" in ran.text
+    assert "array([1., 1., 1.])" in ran.text
+
+
+def test_no_session_is_needed_before(shell, capsys):
+    qd.reset()
+    assert Ran(shell, capsys, "%%qdkernel --quiet\nz = qd.field(qd.f32, shape=2)").ok
+    assert session.current().alive
+
+
+BAD = [
+    ("%%qdkernel\n@qd.kernel\ndef k():\n    for i in x\n        pass", "SyntaxError", "line 4"),
+    (
+        "%%qdkernel\n@qd.kernel\ndef k():\n    for i in x:\n        x[i] = nothing\n\nk()",
+        "'nothing'",
+        "line 5",
+    ),
+    (
+        "%%qdkernel\n@qd.kernel\ndef k():\n    for i in x:\n        import os\n\nk()",
+        "QuadrantsSyntaxError",
+        "line 5",
+    ),
+    (
+        "%%qdkernel\n@qd.kernel\ndef k():\n    for i in range(9):\n        x[i] = 1.0\n\nk()",
+        "out of bounds",
+        "line 5",
+    ),
+    ("%%qdkernel\n@qd.kernel\ndef k(a: qd.i32):\n    y[None] = a\n\nk(1.5)", "argument 'a' of k", "line 6"),
+    ("%%qdkernel" + WAVE + "wave(3)", "takes 0 arguments", "line 10"),
+    ("%%qdkernel" + WAVE + "wave()\nwave.grad().nothing", "AttributeError", "nothing"),
+    ("%%qdkernel --grad q" + WAVE + "wave()", "no such name", "x, n, y"),
+    ("%%qdkernel --grad n" + WAVE + "wave()", "i32", "sum it into"),
+    ("%%qdkernel --grad x" + WAVE + "wave()", "shape (4,)", "sum it into"),
+    ("%%qdkernel --grad np" + WAVE + "wave()", "module", "not a field"),
+    ("%%qdkernel --grad y\n1", "launched no kernel", "needs_grad"),
+    ("%%qdkernel --grad y" + WAVE + "wave()\nwave.grad()", "runs the gradients itself", "line 11"),
+    ("%%qdkernel --bogus" + WAVE, "UsageError", "--grad"),
+    ("%%qdkernel --arch abacus" + WAVE, "no such backend", "cpu"),
+    ("%%qdkernel --grad" + WAVE, "UsageError", "expected one argument"),
+    ("%%qdkernel --grad 'y" + WAVE, "UsageError", "cannot read the options"),
+    ("%%qdkernel --help\n1", "--release", "--arch"),
+    ("%qdinspect", "takes the name of a kernel", ""),
+    ("%qdinspect x", "not a kernel", "ScalarField"),
+    ("%qdinspect nothing", "no such name", ""),
+]
+
+
+@pytest.mark.parametrize("text, says, where", BAD, ids=[b[1][:24] for b in BAD])
+def test_bad_input_is_told_in_few_lines_and_the_next_cell_works(cell, text, says, where):
+    ran = cell(text)
+    assert not ran.ok
+    assert says in ran.text
+    assert where in ran.text
+    if "AttributeError" not in ran.text:
+        assert len(ran.text.splitlines()) < 12, ran.text
+    assert cell("%%qdkernel --grad y --quiet" + WAVE + "wave()").ok
+
+
+def test_a_plain_cell_shows_diagnostics_shortly_too(cell):
+    ran = cell(WAVE + "wave(1)")
+    assert not ran.ok
+    assert "raised at" in ran.text
+    assert len(ran.text.splitlines()) < 8
+
+
+def test_other_errors_keep_their_traceback(cell):
+    ran = cell("%%qdkernel\ndef f():\n    return 1 / 0\n\nf()")
+    assert "ZeroDivisionError" in ran.text
+    assert "----> 3     return 1 / 0" in ran.text
+
+
+def test_a_cell_without_kernel_says_so(cell):
+    ran = cell("%%qdkernel\n1 + 1")
+    assert ran.ok
+    assert "launched no kernel" in ran.text
+
+
+def test_release_leaves_the_checks_out(cell):
+    text = "@qd.kernel\ndef k(j: qd.i32):\n    for i in range(2):\n        x[i + j] = 1.0\n\nk(0)"
+    assert cell("%%qdkernel --quiet --release\n" + text).ok
+    assert cell("assert 'assert' not in k.ir()").ok
+    assert cell("%%qdkernel --quiet\nk(1)").ok
+    assert cell("assert 'assert' in k.ir()").ok
+    assert cell("k(0)\nassert 'assert' not in k.ir()").ok
+
+
+def test_qdbackends_lists_what_there_is(cell):
+    assert "cpu" in cell("%qdbackends").text
+
+
+# --- pieces -------------------------------------------------------------------------------------------------------
+
+
+def test_line_numbers_are_those_of_the_editor():
+    made = compile_cell("a = 1\n\nraise ValueError", "%%qdkernel", 90_001)
+    assert linecache.getline(made.file, 4) == "raise ValueError"
+    with pytest.raises(SyntaxError) as caught:
+        compile_cell("a = 1\nb = = 2", "%%qdkernel", 90_002)
+    assert caught.value.lineno == 3
+
+
+def test_a_number_that_comes_again_gets_another_name():
+    first = compile_cell("a = 1", "%%qdkernel", 90_003)
+    assert compile_cell("a = 1", "%%qdkernel", 90_003).file == first.file
+    assert compile_cell("a = 2", "%%qdkernel", 90_003).file != first.file
+
+
+@pytest.mark.parametrize(
+    "text, shown",
+    [("1", True), ("1;", False), ("a = 1", False), ("a = 1\na  # note", True), ("a = 1\na; # note", False)],
+)
+def test_the_last_expression_is_displayed_unless_silenced(text, shown):
+    assert (compile_cell(text, "%%qdkernel", 90_004).last is not None) is shown
+
+
+@pytest.mark.parametrize(
+    "line, found",
+    [
+        ("%%qdkernel ", [o.flag for o in OPTIONS]),
+        ("%%qdkernel --g", ["--grad"]),
+        ("%%qdkernel --grad ", ["loss1", "loss2"]),
+        ("%%qdkernel --arch cpu,", ["cpu,cpu"]),
+        ("%%qdkernel --quiet --q", []),
+        ("%qdinspect k", ["k1"]),
+        ("%%time --g", []),
+        ("%%qdkernel", []),
+    ],
+)
+def test_completions(line, found):
+    names = {"loss": ["loss1", "loss2"], "arch": ["cpu"], "kernel": ["k1"]}
+    assert candidates(line, lambda kind: names[kind]) == found
+
+
+def test_the_shell_completes_options_and_names(shell, cell):
+    assert cell(WAVE).ok
+    found = [
+        m for m in shell.Completer.custom_matchers if getattr(m, "matcher_identifier", "") == "quadrants_lab"
+    ]
+    assert len(found) == 1
+    for line, want in (
+        ("%%qdkernel --grad ", "y"),
+        ("%qdinspect ", "wave"),
+        ("%%qdkernel --re", "--release"),
+    ):
+        context = CompletionContext(
+            token="", full_text=line, cursor_position=len(line), cursor_line=0, limit=None
+        )
+        assert want in [c.text for c in found[0](context)["completions"]]
+
+
+@pytest.mark.parametrize(
+    "size, text",
+    [
+        ("max(@n[], 0)", "max(n[None], 0)"),
+        ("sum(j%8 in 0..@n[]: max(j%8, 0))", "sum of max(j, 0) over j in 0..n[None]"),
+        ("@m[%3] * @a.shape[0]", "m[k] * a.shape[0]"),
+        ("arg count + 1", "arg count + 1"),
+    ],
+)
+def test_sizes_read_as_the_user_would_write_them(size, text):
+    assert readable(parse_size(size)) == text
