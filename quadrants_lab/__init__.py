@@ -25,7 +25,7 @@ from quadrants_lab.errors import (
     QuadrantsTypeError,
     QuadrantsWarning,
 )
-from quadrants_lab.lang import ad, types
+from quadrants_lab.lang import ad, math, types
 from quadrants_lab.lang.annotations import Template, template
 from quadrants_lab.lang.arch import amdgpu, arm64, cpu, cuda, gpu, metal, vulkan, x64, x86_64
 from quadrants_lab.lang.config import init, reset, sync
@@ -47,8 +47,8 @@ __all__ = [  # noqa: PLE0604  # the two lists hold strings
     "CRITICAL", "DEBUG", "ERROR", "INFO", "TRACE", "WARN", "Field", "Ndarray", "QuadrantsAssertionError",
     "QuadrantsCompilationError", "QuadrantsNameError", "QuadrantsRuntimeError", "QuadrantsRuntimeTypeError",
     "QuadrantsSyntaxError", "QuadrantsTypeError", "QuadrantsWarning", "ScalarField", "ScalarNdarray", "Template", "ad",
-    "amdgpu", "arm64", "cpu", "cuda", "field", "func", "gpu", "init", "kernel", "metal", "ndarray", "reset", "sync",
-    "template", "types", "vulkan", "x64", "x86_64", *_dtypes, *_operations,
+    "amdgpu", "arm64", "cpu", "cuda", "field", "func", "gpu", "init", "kernel", "math", "metal", "ndarray", "reset",
+    "sync", "template", "types", "vulkan", "x64", "x86_64", *_dtypes, *_operations,
 ]  # fmt: skip
 
 

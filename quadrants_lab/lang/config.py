@@ -146,7 +146,7 @@ def init(arch: Any = None, default_fp: Any = None, default_ip: Any = None, **opt
     given = {k: v for k, v in given.items() if v is not None}
     for name in given:
         if name not in OPTIONS and name not in WITHOUT_EFFECT:
-            close = get_close_matches(name, [*OPTIONS, "arch"], 1, 0.5)
+            close = get_close_matches(name, [*OPTIONS, "arch"], 1, 0.6)
             raise UnknownOption(
                 f"unrecognized keyword argument for qd.init: {name}",
                 code="QL2031",

@@ -16,12 +16,26 @@ from quadrants_lab.errors import (
     QuadrantsRuntimeTypeError,
 )
 from quadrants_lab.ir.prims import PRIMS
-from quadrants_lab.ir.types import DType
+from quadrants_lab.ir.types import DTYPES, DType
 from quadrants_lab.lang.dtypes import as_dtype
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.memory import Memory
 
 MAX_DIMS = 12
+
+
+def _limits(dtype: DType) -> tuple[Any, Any]:
+    """Least and greatest Python number that can be written without conversion."""
+    if dtype.is_float:
+        high = float(np.finfo(dtype.numpy).max)
+        return -high, high
+    if dtype.kind == "b":
+        return False, True
+    info = np.iinfo(dtype.numpy)
+    return int(info.min), int(info.max)
+
+
+_LIMITS = {name: _limits(dtype) for name, dtype in DTYPES.items()}
 
 
 class Dense:
@@ -32,13 +46,26 @@ class Dense:
     into integers is an error.
     """
 
-    __slots__ = ("__weakref__", "_item", "_memory", "dtype", "grad", "name", "shape")
+    __slots__ = (
+        "__weakref__",
+        "_high",
+        "_item",
+        "_length",
+        "_low",
+        "_memory",
+        "dtype",
+        "grad",
+        "name",
+        "shape",
+    )
     kind: ClassVar[str]
 
     def __init__(self, dtype: DType, shape: tuple[int, ...], needs_grad: bool, name: str) -> None:
         now = session.current()
         self._memory = Memory(now, dtype, shape)
-        self._item = self._memory.array.item
+        self._item = self._memory.array.item if dtype.kind != "b" else self._truth
+        self._length = shape[0] if len(shape) == 1 else 0  # for the short way of one index
+        self._low, self._high = _LIMITS[dtype.name]
         self.dtype = dtype
         self.shape = shape
         self.name = name
@@ -62,13 +89,19 @@ class Dense:
     def __getitem__(self, key: Any) -> Any:
         if not self._memory.session.alive:
             raise session.ended(repr(self))
+        if key.__class__ is int and 0 <= key < self._length:
+            return self._item(key)
         return self._item(self._index(key))
 
     def __setitem__(self, key: Any, value: Any) -> None:
         memory = self._memory
         if not memory.session.alive:
             raise session.ended(repr(self))
-        memory.array[self._index(key)] = self._element(value)
+        if value.__class__ is not self._low.__class__ or not self._low <= value <= self._high:
+            value = self._element(value)
+        if key.__class__ is not int or not 0 <= key < self._length:
+            key = self._index(key)
+        memory.array[key] = value
         memory.version += 1
 
     def __iter__(self) -> NoReturn:
@@ -128,6 +161,10 @@ class Dense:
 
     def __str__(self) -> str:
         return str(self.to_numpy())
+
+    def _truth(self, key: Any) -> int:
+        """Truth values are read as 0 and 1."""
+        return int(self._memory.array[key])
 
     def _live(self) -> Memory:
         if not self._memory.session.alive:
@@ -208,12 +245,24 @@ class ScalarNdarray(Dense):
 
 
 def field(
-    dtype: Any, shape: int | Iterable[int] | None = None, *, name: str = "", needs_grad: bool = False
+    dtype: Any,
+    shape: int | Iterable[int] | None = None,
+    *,
+    name: str = "",
+    needs_grad: bool = False,
+    **layout: Any,
 ) -> ScalarField:
     """A dense field of zeros; ``shape`` is an int, or a tuple with up to 12 positive extents (() for 0-d).
 
     With ``needs_grad`` (floating point only), ``.grad`` is a field of the same shape.
     """
+    if layout:
+        known = layout.keys() & {"offset", "order", "layout", "needs_dual"}
+        raise TypeError(
+            f"qd.field: {', '.join(sorted(known))} is not supported yet by quadrants_lab"
+            if known
+            else f"qd.field has no argument {', '.join(sorted(layout))}: it takes dtype, shape, name, needs_grad"
+        )
     if shape is None:
         raise QuadrantsRuntimeError(
             "a field needs a shape: placing fields by hand is not supported yet",

@@ -7,7 +7,7 @@ from typing import Any, NoReturn, overload
 
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsSyntaxError
 from quadrants_lab.frontend.source import FunctionSource, function_source
-from quadrants_lab.lang.dense import ScalarNdarray
+from quadrants_lab.lang.dense import ScalarField, ScalarNdarray
 from quadrants_lab.lang.parameters import Parameter, positional, read_parameters
 from quadrants_lab.runtime.dispatch import Dispatcher
 from quadrants_lab.runtime.inspect import Sizes, code_text, ir_text, sizes
@@ -29,14 +29,14 @@ class Launchable:
 
         self.name = source.name
         self._parameters = parameters
-        self._dispatch = Dispatcher(source, mode, slots, ScalarNdarray)
+        self._dispatch = Dispatcher(source, mode, slots, ScalarField, ScalarNdarray)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if kwargs:
             args = positional(self.name, self._parameters, args, kwargs)
         try:
             return self._dispatch.call(*args)
-        except TypeError:
+        except (TypeError, SyntaxError):
             if len(args) == len(self._parameters):
                 raise
             args = positional(self.name, self._parameters, args, {})

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 NOT_YET: dict[str, tuple[str, ...]] = {
     "matrices and vectors": (
         "Matrix", "MatrixField", "MatrixNdarray", "MatrixTensor", "Vector", "VectorNdarray", "VectorTensor", "eig",
-        "linalg", "make_spd", "math", "matrix", "polar_decompose", "randn", "solve", "svd", "sym_eig", "vector",
+        "linalg", "make_spd", "matrix", "polar_decompose", "randn", "solve", "svd", "sym_eig", "vector",
     ),
     "structs and classes": ("Struct", "StructField", "data_oriented", "dataclass", "struct"),
     "placing fields by hand": (

@@ -120,8 +120,14 @@ _PYTHON: dict[str, Callable[..., Any]] = {
 
 _NOT_PUBLIC = ("range", "print", "len", "int", "float", "bool")
 
-OPERATIONS: dict[str, Operation] = {
-    name: Operation(row, _PYTHON.get(name) or _only_in_kernels(name))
-    for name, row in OPS.items()
-    if name not in _NOT_PUBLIC
-}
+
+def _of(home: str) -> dict[str, Operation]:
+    return {
+        name: Operation(row, _PYTHON.get(name) or _only_in_kernels(name))
+        for name, row in OPS.items()
+        if row.home == home and name not in _NOT_PUBLIC
+    }
+
+
+OPERATIONS = _of("")
+MATH = _of("math")

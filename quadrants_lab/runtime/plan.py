@@ -55,7 +55,7 @@ class Plan:
         self.entry = self.frame.entry(entry_params(self.slots), returns=self.single_return())
         prepare = self.prepare()
         self.call = closure(self, prepare, refuse)
-        self.fast = closure(self, prepare, owner.resolve)
+        self.fast = closure(self, prepare, owner.retry(self))
 
     def single_return(self) -> str:
         names = self.compiled.returns

@@ -124,6 +124,8 @@ Slot = ScalarSlot | ArraySlot | TemplateSlot
 
 def template_key(value: Any) -> Any:
     """Equal exactly where the same code results: by identity for fields, by type and value for numbers."""
+    if getattr(value, "__qd_field__", False):
+        return value
     if isinstance(value, (float, np.floating)):
         return type(value), float(value).hex()
     if isinstance(value, (tuple, list)):

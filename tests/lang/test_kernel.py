@@ -1,0 +1,264 @@
+"""Kernels as Python objects: arguments, values, errors before anything is launched."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import quadrants_lab as qd
+from quadrants_lab.runtime.signature import ArgumentError
+
+Array = qd.types.ndarray(dtype=qd.f32, ndim=1)
+
+
+@pytest.fixture(autouse=True)
+def session():
+    qd.init(arch=qd.cpu, offline_cache=False)
+    yield
+    qd.reset()
+
+
+@qd.kernel
+def add(a: qd.i32, b: float) -> qd.f32:
+    return a + b
+
+
+@qd.kernel
+def increment(a: Array):
+    for i in a:
+        a[i] += 1.0
+
+
+@qd.kernel
+def any_array(a: qd.types.ndarray()):
+    for i in range(2):
+        a[i] += 1
+
+
+@qd.kernel
+def add_to(a: qd.template(), value: qd.template()):
+    for i in a:
+        a[i] += value
+
+
+@qd.kernel
+def two() -> (qd.f32, qd.i32):
+    return 1.5, 2
+
+
+@qd.func
+def doubled(x):
+    return 2.0 * x
+
+
+def test_scalars_in_and_values_out() -> None:
+    assert add(1, 2) == 3.0
+    assert type(add(1, 2)) is float
+    assert add(a=1, b=2.5) == add(1, b=2.5) == 3.5
+    assert add(np.int32(3), np.float64(2)) == 5.0
+    assert add(True, 1) == 2.0
+    assert add(2**32 - 1, 0) == -1.0  # an unsigned pattern of the same width
+    assert two() == (1.5, 2)
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "message"),
+    [
+        ((1,), {}, "missing: b"),
+        ((1, 2, 3), {}, "takes 2 arguments, 3 were given"),
+        ((1,), {"c": 2}, "no argument 'c'"),
+        ((1, 2), {"b": 2}, "given twice"),
+        ((), {"b": 2}, "takes 2 arguments"),
+    ],
+)
+def test_arity(args, kwargs, message) -> None:
+    for _ in range(2):  # before and after the launch path was specialised
+        with pytest.raises(qd.QuadrantsSyntaxError, match=message):
+            add(*args, **kwargs)
+        add(1, 2)
+
+
+@pytest.mark.parametrize("bad", [1.5, "a", None, 2**40, np.float32(3), [1], np.ones(())])
+def test_a_scalar_of_the_wrong_type(bad) -> None:
+    for _ in range(2):
+        with pytest.raises(qd.QuadrantsRuntimeTypeError, match="argument 'a' of add is i32"):
+            add(bad, 1.0)
+        add(1, 1)
+
+
+def test_arrays_are_shared_not_copied() -> None:
+    a = np.zeros(4, np.float32)
+    increment(a)
+    increment(a)
+    b = qd.ndarray(qd.f32, 4)
+    increment(b)
+    increment(a)
+    assert (a == 3).all()
+    assert (b.to_numpy() == 1).all()
+    assert b.version == 1
+
+
+READ_ONLY = np.ones(4, np.float32)
+READ_ONLY.flags.writeable = False
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (np.ones(4), "must have dtype f32"),
+        (np.ones((2, 2), np.float32), "must have 1 axis"),
+        (np.ones(8, np.float32)[::2], "not C-contiguous"),
+        (np.ones(4, np.complex64), "no dtype of the language"),
+        (np.ones(4, ">f4"), "no dtype of the language"),
+        ([1.0, 2.0], "it is of type list"),
+        (READ_ONLY, "read-only"),
+    ],
+)
+def test_an_array_of_the_wrong_kind(bad, message) -> None:
+    for _ in range(2):
+        with pytest.raises(ArgumentError, match=message):
+            increment(bad)
+        increment(np.ones(4, np.float32))
+    with pytest.raises(ValueError, match=message):
+        increment(bad)
+
+
+def test_a_field_is_no_array_argument() -> None:
+    with pytest.raises(TypeError, match="qd.template"):
+        increment(qd.field(qd.f32, 4))
+    with pytest.raises(TypeError, match="must have dtype f32, the array has i32"):
+        increment(qd.ndarray(qd.i32, 4))
+
+
+def test_open_annotations_specialise() -> None:
+    for dtype in (np.float32, np.int64, np.uint8, np.float32):
+        a = np.zeros(2, dtype)
+        any_array(a)
+        any_array(a)
+        assert (a == 2).all()
+
+
+def test_templates_specialise_by_field_and_by_value() -> None:
+    x, y = qd.field(qd.f32, 2), qd.field(qd.f32, 3)
+    for _ in range(2):
+        add_to(x, 1)
+        add_to(y, 0.5)
+        add_to(x, 2)
+        add_to(x, 1.0)
+    assert x.to_numpy().tolist() == [8, 8]
+    assert y.to_numpy().tolist() == [1, 1, 1]
+
+
+def test_defaults_of_parameters() -> None:
+    @qd.kernel
+    def scaled(x: qd.f32, by: qd.f32 = 2.0) -> qd.f32:
+        return x * by
+
+    assert scaled(3.0) == 6.0
+    assert scaled(3.0) == 6.0
+    assert scaled(3.0, 3.0) == 9.0
+    assert scaled(x=1.0) == 2.0
+
+
+def test_default_dtypes_follow_the_session() -> None:
+    @qd.kernel
+    def third(x: float) -> float:
+        return x / 3
+
+    assert third(1.0) == np.float32(1) / np.float32(3)
+    qd.init(arch=qd.cpu, default_fp=qd.f64, offline_cache=False)
+    assert third(1.0) == 1 / 3
+
+
+def test_signatures_are_read_when_the_kernel_is_defined() -> None:
+    with pytest.raises(SyntaxError, match="parameter 'a' has no annotation"):
+
+        @qd.kernel
+        def no_annotation(a):
+            pass
+
+    with pytest.raises(SyntaxError, match="not an annotation of the language"):
+
+        @qd.kernel
+        def odd(a: str):
+            pass
+
+    with pytest.raises(SyntaxError, match=r"\*args"):
+
+        @qd.kernel
+        def many(*args: qd.f32):
+            pass
+
+    with pytest.raises(SyntaxError, match="methods cannot be kernels yet"):
+
+        class A:
+            @qd.kernel
+            def method(self):
+                pass
+
+
+def test_what_cannot_be_decorated() -> None:
+    with pytest.raises(TypeError, match="decorates a function"):
+        qd.kernel(3)
+    with pytest.raises(SyntaxError, match="decorated twice"):
+        qd.kernel(add)
+    with pytest.raises(SyntaxError, match="lambda"):
+        qd.kernel(lambda: 3)
+
+
+def test_funcs_are_called_from_kernels_only() -> None:
+    @qd.kernel
+    def use(x: qd.f32) -> qd.f32:
+        return doubled(x)
+
+    assert use(2.0) == 4.0
+    with pytest.raises(qd.QuadrantsRuntimeError, match="only from kernels"):
+        doubled(2.0)
+
+
+def test_a_compile_error_leaves_the_kernel_usable() -> None:
+    @qd.kernel
+    def broken():
+        undefined_name + 1  # noqa: B018, F821
+
+    for _ in range(2):
+        with pytest.raises(qd.QuadrantsNameError, match="undefined_name"):
+            broken()
+    assert add(1, 1) == 2
+
+
+def test_kernels_meet_the_next_session() -> None:
+    x = qd.field(qd.f32, 2)
+
+    @qd.kernel
+    def fill():
+        for i in x:
+            x[i] = 3.0
+
+    fill()
+    qd.init(arch=qd.cpu, offline_cache=False)
+    with pytest.raises(qd.QuadrantsRuntimeError, match="field x, which kernel fill uses"):
+        fill()
+    assert add(1, 1) == 2
+    qd.reset()
+    with pytest.raises(qd.QuadrantsRuntimeError, match="call qd.init"):
+        add(1, 1)
+
+
+def test_ir_and_code_can_be_read() -> None:
+    assert "kernel add(a: i32, b: f32)" in add.ir()
+    assert "kernel add" in add.ir("front end")
+    assert "offload" in add.ir("after offload")
+    assert "define" in add.code("llvm")
+    assert add.code()
+    with pytest.raises(KeyError, match="there are front end"):
+        add.ir("nothing")
+    with pytest.raises(qd.QuadrantsRuntimeError, match="launch it once"):
+        increment.ir()
+    increment(np.ones(1, np.float32))
+    assert "ndarray f32" in increment.ir()
+
+
+def test_kernels_look_like_functions() -> None:
+    assert add.__name__ == "add"
+    assert repr(add) == "<qd.kernel add(a, b)>"

@@ -1,0 +1,310 @@
+"""Gradient launches: sizes follow live data, reports, overflow, tapes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import quadrants_lab as qd
+
+Array = qd.types.ndarray(dtype=qd.f64, ndim=1)
+Ints = qd.types.ndarray(dtype=qd.i32, ndim=1)
+
+
+@pytest.fixture(autouse=True)
+def session():
+    start()
+    yield
+    qd.reset()
+
+
+def start(**options) -> None:
+    qd.init(arch=qd.cpu, default_fp=qd.f64, offline_cache=False, **options)
+
+
+def sines(x0, n):
+    """(value, derivative) of n steps of v = sin(v) + 0.1."""
+    v, d = np.array(x0, float), np.ones_like(x0, float)
+    for _ in range(n):
+        v, d = np.sin(v) + 0.1, d * np.cos(v)
+    return v, d
+
+
+@qd.kernel
+def by_field(x: qd.template(), n: qd.template(), y: qd.template()):
+    for i in x:
+        v = x[i]
+        for _ in range(n[None]):
+            v = qd.sin(v) + 0.1
+        y[None] += v
+
+
+@qd.kernel
+def by_scalar(x: Array, n: qd.i32, y: qd.template()):
+    for i in x:
+        v = x[i]
+        for _ in range(n):
+            v = qd.sin(v) + 0.1
+        y[None] += v
+
+
+@qd.kernel
+def by_array(x: Array, counts: Ints, y: qd.template()):
+    for i in x:
+        v = x[i]
+        for _ in range(counts[i]):
+            v = qd.sin(v) + 0.1
+        y[None] += v
+
+
+@qd.kernel
+def until(x: qd.template(), limit: qd.template(), y: qd.template()):
+    for i in x:
+        v = x[i]
+        while v < limit[None]:
+            v = v * v + 1.0
+        y[None] += v
+
+
+def make(n=4):
+    x = qd.field(qd.f64, n, needs_grad=True, name="x")
+    y = qd.field(qd.f64, (), needs_grad=True, name="y")
+    x.from_numpy(np.linspace(0.1, 1, n))
+    y.grad[None] = 1
+    return x, y
+
+
+def test_sizes_follow_a_field() -> None:
+    x, y = make()
+    n = qd.field(qd.i32, ())
+    for count in (1, 20, 512, 0, 3):
+        n[None] = count
+        x.grad.fill(0)
+        by_field.grad(x, n, y)
+        assert [row.depth for row in by_field.sizes()] == [count]
+        np.testing.assert_allclose(x.grad.to_numpy(), sines(x.to_numpy(), count)[1], atol=1e-12)
+
+
+def test_sizes_are_evaluated_again_only_when_something_changed(monkeypatch) -> None:
+    x, y = make()
+    n = qd.field(qd.i32, ())
+    n[None] = 3
+    by_field.grad(x, n, y)
+    plan = by_field.grad.dispatcher.last
+    monkeypatch.setattr(plan, "resize", lambda args: pytest.fail("evaluated again"))
+    by_field.grad(x, n, y)
+    x.fill(0.5)
+    by_field.grad(x, n, y)
+    monkeypatch.undo()
+    n[None] = 5
+    by_field.grad(x, n, y)
+    assert by_field.sizes()[0].depth == 5
+
+
+@pytest.mark.parametrize("kind", ["ndarray", "mixed"])
+def test_sizes_follow_scalars(kind) -> None:
+    _, y = make()
+    x = qd.ndarray(qd.f64, 3, needs_grad=True)
+    x.from_numpy(np.array([0.1, 0.4, 0.9]))
+    for count in (2, 2, 7, np.int32(4), 0):
+        x.grad.fill(0)
+        by_scalar.grad(x, count, y)
+        assert by_scalar.sizes()[0].depth == count
+        np.testing.assert_allclose(x.grad.to_numpy(), sines(x.to_numpy(), count)[1], atol=1e-12)
+
+
+def test_foreign_arrays_are_read_before_every_launch() -> None:
+    _, y = make()
+    x = qd.ndarray(qd.f64, 3, needs_grad=True)
+    x.from_numpy(np.array([0.1, 0.4, 0.9]))
+    counts = np.array([1, 2, 3], np.int32)
+    for _ in range(3):
+        x.grad.fill(0)
+        by_array.grad(x, counts, y)
+        assert by_array.sizes()[0].depth == counts.max()
+        want = [sines([v], c)[1][0] for v, c in zip(x.to_numpy(), counts, strict=True)]
+        np.testing.assert_allclose(x.grad.to_numpy(), want, atol=1e-12)
+        counts[1] += 10
+
+
+def test_ndarrays_are_followed_by_version_and_identity() -> None:
+    _, y = make()
+    x = qd.ndarray(qd.f64, 2, needs_grad=True)
+    a, b = qd.ndarray(qd.i32, 2), qd.ndarray(qd.i32, 2)
+    a.fill(2)
+    b.fill(9)
+    for counts, depth in ((a, 2), (b, 9), (a, 2)):
+        by_array.grad(x, counts, y)
+        assert by_array.sizes()[0].depth == depth
+    a[1] = 30
+    by_array.grad(x, a, y)
+    assert by_array.sizes()[0].depth == 30
+
+
+def test_a_while_loop_is_counted() -> None:
+    x, y = make()
+    limit = qd.field(qd.f64, ())
+    for bound in (0.5, 2.0, 1e6, -1.0):
+        limit[None] = bound
+        x.grad.fill(0)
+        until.grad(x, limit, y)
+        want, depth = [], 0
+        for v in x.to_numpy():
+            d, steps = 1.0, 0
+            while v < bound:
+                v, d, steps = v * v + 1.0, d * 2 * v, steps + 1
+            want.append(d)
+            depth = max(depth, steps)
+        np.testing.assert_allclose(x.grad.to_numpy(), want, rtol=1e-12)
+        assert max((row.depth for row in until.sizes()), default=0) == depth
+
+
+def test_gradients_accumulate_and_do_not_run_the_kernel() -> None:
+    x, y = make()
+    n = qd.field(qd.i32, ())
+    n[None] = 2
+    by_field.grad(x, n, y)
+    once = x.grad.to_numpy()
+    by_field.grad(x, n, y)
+    np.testing.assert_allclose(x.grad.to_numpy(), 2 * once)
+    assert y[None] == 0
+    assert y.grad[None] == 1
+
+
+def test_a_gradient_of_nothing_is_an_error() -> None:
+    x, y, n = qd.field(qd.f64, 3), qd.field(qd.f64, ()), qd.field(qd.i32, ())
+    with pytest.raises(qd.QuadrantsRuntimeError, match="by_field.*nothing that has a gradient") as e:
+        by_field.grad(x, n, y)
+    assert "needs_grad=True" in str(e.value)
+
+
+def test_a_forced_size_that_is_too_small_is_an_error_that_names_everything() -> None:
+    start(ad_stack_size=4)
+    x, y = make()
+    n = qd.field(qd.i32, ())
+    n[None] = 4
+    by_field.grad(x, n, y)
+    assert by_field.sizes()[0].how == "forced by ad_stack_size"
+    n[None] = 9
+    with pytest.raises(qd.QuadrantsAssertionError, match=r"kernel by_field: the stack of 'v' holds 4, 9 were needed") as e:
+        by_field.grad(x, n, y)
+    assert ".grad is partial" in str(e.value)
+    assert "ad_stack_size=4" in str(e.value)
+    n[None] = 3
+    x.grad.fill(0)
+    by_field.grad(x, n, y)
+    np.testing.assert_allclose(x.grad.to_numpy(), sines(x.to_numpy(), 3)[1], atol=1e-12)
+
+
+def test_sizes_before_the_first_gradient() -> None:
+    @qd.kernel
+    def fresh():
+        pass
+
+    with pytest.raises(qd.QuadrantsRuntimeError, match="not launched yet"):
+        fresh.sizes()
+
+
+# --- tapes
+
+
+@qd.kernel
+def step(u: qd.template(), t: qd.i32):
+    for i in range(3):
+        u[t + 1, i] = qd.sin(u[t, i]) * 1.5
+
+
+@qd.kernel
+def step_in_place(u: qd.template()):
+    for i in u:
+        u[i] = qd.sin(u[i]) * 1.5
+
+
+@qd.kernel
+def copy_scaled(a: qd.template(), b: qd.template(), by: qd.template()):
+    for i in a:
+        b[i] = a[i] * a[i] * by[None]
+
+
+@qd.kernel
+def total(a: qd.template(), loss: qd.template()):
+    for i in a:
+        loss[None] += a[i]
+
+
+@qd.kernel
+def total_at(u: qd.template(), t: qd.i32, loss: qd.template()):
+    for i in range(3):
+        loss[None] += u[t, i]
+
+
+def chain(x0, steps):
+    v, d = np.array(x0, float), np.ones(len(x0))
+    for _ in range(steps):
+        v, d = np.sin(v) * 1.5, d * np.cos(v) * 1.5
+    return v, d
+
+
+def test_a_tape_runs_gradients_in_opposite_order() -> None:
+    u = qd.field(qd.f64, (6, 3), needs_grad=True)
+    _, loss = make()
+    start_values = np.array([0.2, 0.5, 0.9])
+    for i, v in enumerate(start_values):
+        u[0, i] = v
+    for _ in range(2):  # gradients are cleared, the loss starts from 0
+        with qd.ad.Tape(loss):
+            for t in range(5):
+                step(u, t)
+            total_at(u, 5, loss)
+        value, d = chain(start_values, 5)
+        assert loss[None] == pytest.approx(value.sum(), rel=1e-13)
+        np.testing.assert_allclose(u.grad.to_numpy()[0], d, rtol=1e-12)
+
+
+def test_values_that_later_launches_overwrite_are_seen_again() -> None:
+    """x is overwritten between two launches that read it, by a kernel and from Python."""
+    a, loss = make(3)
+    b = qd.field(qd.f64, 3, needs_grad=True)
+    by = qd.field(qd.f64, ())
+    a0 = a.to_numpy()
+    by[None] = 3
+    with qd.ad.Tape(loss):
+        copy_scaled(a, b, by)  # b = 3 a^2
+        total(b, loss)
+        by[None] = 5
+        copy_scaled(a, b, by)  # b = 5 a^2, the old b is gone
+        total(b, loss)
+    np.testing.assert_allclose(a.grad.to_numpy(), 2 * a0 * 8, rtol=1e-12)
+    assert by[None] == 5
+    np.testing.assert_allclose(b.to_numpy(), 5 * a0 * a0, rtol=1e-12)
+
+
+def test_no_gradient_runs_after_an_exception() -> None:
+    x, loss = make()
+    with pytest.raises(ZeroDivisionError), qd.ad.Tape(loss):
+        total(x, loss)
+        raise ZeroDivisionError
+    assert x.grad.to_numpy().tolist() == [0] * 4
+    with qd.ad.Tape(loss):
+        total(x, loss)
+    assert x.grad.to_numpy().tolist() == [1] * 4
+
+
+def test_launches_outside_of_a_tape_are_not_seen() -> None:
+    x, loss = make()
+    tape = qd.ad.Tape(loss)
+    total(x, loss)
+    with tape:
+        total(x, loss)
+    total(x, loss)
+    assert x.grad.to_numpy().tolist() == [1] * 4
+
+
+@pytest.mark.parametrize("loss", [None, 3])
+def test_the_loss_of_a_tape_is_checked(loss) -> None:
+    with pytest.raises(qd.QuadrantsRuntimeTypeError, match="the loss of a Tape"):
+        qd.ad.Tape(loss)
+    with pytest.raises(qd.QuadrantsRuntimeError, match="must be 0-d"):
+        qd.ad.Tape(qd.field(qd.f64, 3, needs_grad=True))
+    with pytest.raises(qd.QuadrantsRuntimeError, match="must have a gradient"):
+        qd.ad.Tape(qd.field(qd.f64, ()))

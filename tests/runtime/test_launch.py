@@ -1,0 +1,126 @@
+"""Launches and their failures: asserts, bounds, prints, interrupts, threads."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import quadrants_lab as qd
+
+
+@pytest.fixture(autouse=True)
+def session():
+    qd.init(arch=qd.cpu, offline_cache=False)
+    yield
+    qd.reset()
+
+
+@qd.kernel
+def checked(a: qd.i32):
+    assert a > 3, f"a is {a}"
+
+
+@qd.kernel
+def read_at(x: qd.template(), i: qd.i32) -> qd.f32:
+    return x[i]
+
+
+@qd.kernel
+def divide(a: qd.i32, b: qd.i32) -> qd.i32:
+    return a // b
+
+
+@qd.kernel
+def say(a: qd.i32):
+    print("a is", a)
+
+
+@qd.kernel
+def spin(x: qd.template(), n: qd.i32):
+    for i in x:
+        v = x[i]
+        for _ in range(n):
+            v = qd.sin(v) + 0.1
+        x[i] = v
+
+
+def test_asserts_are_checked_under_debug_only() -> None:
+    checked(1)
+    qd.init(arch=qd.cpu, debug=True, offline_cache=False)
+    for _ in range(2):
+        with pytest.raises(qd.QuadrantsAssertionError, match=r"kernel checked: a is 1") as e:
+            checked(1)
+        checked(4)
+    assert "assert a > 3" in str(e.value)
+    assert "line" in str(e.value)
+
+
+@pytest.mark.parametrize("options", [{"debug": True}, {"check_out_of_bound": True}])
+def test_bounds(options) -> None:
+    qd.init(arch=qd.cpu, offline_cache=False, **options)
+    x = qd.field(qd.f32, 4, name="x")
+    for bad in (4, -1, 2**31 - 1):
+        with pytest.raises(AssertionError, match=rf"index {bad} is out of bounds for axis 0 of x with extent 4"):
+            read_at(x, bad)
+        assert read_at(x, 3) == 0.0
+
+
+def test_integer_division_by_zero() -> None:
+    assert divide(7, 0) == 0
+    qd.init(arch=qd.cpu, debug=True, offline_cache=False)
+    with pytest.raises(qd.QuadrantsAssertionError, match="division by zero"):
+        divide(7, 0)
+    assert divide(-7, 2) == -4
+
+
+def test_prints_go_to_sys_stdout(capsys) -> None:
+    say(3)
+    say(4)
+    assert capsys.readouterr().out == "a is 3\na is 4\n"
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGINT") or os.name != "posix", reason="POSIX signals")
+def test_an_interrupt_stops_a_launch_and_leaves_things_usable() -> None:
+    x = qd.field(qd.f32, 64)
+    spin(x, 1)
+    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    start = time.perf_counter()
+    with pytest.raises(KeyboardInterrupt):
+        spin(x, 2_000_000_000)
+    assert time.perf_counter() - start < 10
+    x.fill(0)
+    spin(x, 1)
+    assert x[5] == np.float32(0.1)
+
+
+def test_launches_from_several_threads() -> None:
+    total = qd.field(qd.i32, ())
+
+    @qd.kernel
+    def count(n: qd.i32):
+        for _ in range(n):
+            total[None] += 1
+
+    threads = [threading.Thread(target=lambda: [count(10) for _ in range(50)]) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert total[None] == 2000
+
+
+def test_a_reset_in_another_thread_waits_for_the_launch() -> None:
+    x = qd.field(qd.f32, 64)
+    spin(x, 1)
+    other = threading.Thread(target=spin, args=(x, 200_000))
+    other.start()
+    qd.reset()
+    other.join()
+    with pytest.raises(qd.QuadrantsRuntimeError):
+        spin(x, 1)
