@@ -1,0 +1,121 @@
+"""The first notebook in a real kernel, and Ctrl-C during a long launch there."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from pathlib import Path
+
+import nbformat
+import pytest
+from jupyter_client.manager import start_new_kernel
+from nbclient import NotebookClient
+
+ROOT = Path(__file__).resolve().parents[2]
+NOTEBOOK = ROOT / "notebooks" / "01_a_kernel_and_its_gradient.ipynb"
+
+
+@pytest.fixture(autouse=True)
+def importable(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
+
+
+@pytest.fixture(scope="module")
+def executed():
+    """The notebook after all its cells; their assertions compare with closed forms."""
+    before = os.environ.get("PYTHONPATH", "")
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), before])
+    try:
+        book = nbformat.read(NOTEBOOK, as_version=4)
+        NotebookClient(
+            book, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(ROOT)}}
+        ).execute()
+    finally:
+        os.environ["PYTHONPATH"] = before
+    return book
+
+
+def inspected(book):
+    return [c for c in book.cells if c.cell_type == "code" and c.source.startswith("%%qdkernel")]
+
+
+def test_the_notebook_runs_and_its_assertions_hold(executed):
+    assert not [o for c in executed.cells for o in c.get("outputs", []) if o.output_type == "error"]
+    assert sum("assert" in c.source for c in executed.cells if c.cell_type == "code") >= 6
+
+
+def test_each_inspected_cell_has_a_widget_and_beside_it_a_static_copy(executed):
+    cells = inspected(executed)
+    assert len(cells) >= 5
+    for cell in cells:
+        data = [o.data for o in cell.outputs if "data" in o]
+        assert any("application/vnd.jupyter.widget-view+json" in d for d in data)
+        (static,) = [d["text/html"] for d in data if "text/html" in d]
+        assert len(static) < 120_000
+        assert "this pane failed" not in static
+        assert not re.search(r"<(script|style|svg)\b", static)
+
+
+def test_the_saved_notebook_stays_small(executed):
+    assert len(nbformat.writes(executed)) < 800_000
+
+
+def test_the_notebook_in_the_repository_has_no_outputs():
+    book = nbformat.read(NOTEBOOK, as_version=4)
+    assert all(not c.outputs and c.execution_count is None for c in book.cells if c.cell_type == "code")
+
+
+SETUP = """
+import quadrants_lab as qd
+%load_ext quadrants_lab
+qd.init(arch=qd.cpu)
+z = qd.field(qd.f64, shape=64)
+"""
+LONG = """
+%%qdkernel
+@qd.kernel
+def long():
+    for i in z:
+        v = z[i]
+        for _ in range(2000000000):
+            v = qd.sin(v) + 0.1
+        z[i] = v
+
+long()
+"""
+
+
+AFTER = """
+%%qdkernel --quiet
+@qd.kernel
+def one():
+    for i in z:
+        z[i] = 1.0
+
+one()
+assert z[63] == 1.0
+"""
+
+
+def test_ctrl_c_ends_a_long_launch_and_the_next_cell_works():
+    manager, client = start_new_kernel()
+
+    def run(code: str, timeout: float = 60) -> dict:
+        return client.execute_interactive(code, timeout=timeout, output_hook=lambda _: None)["content"]
+
+    try:
+        assert run(SETUP.strip())["status"] == "ok"
+        sent = client.execute(LONG.strip())
+        time.sleep(3)
+        start = time.time()
+        manager.interrupt_kernel()
+        while (reply := client.get_shell_msg(timeout=30))["parent_header"]["msg_id"] != sent:
+            pass
+        assert reply["content"]["status"] == "error"
+        assert reply["content"]["ename"] == "KeyboardInterrupt"
+        assert time.time() - start < 10
+        assert run(AFTER.strip())["status"] == "ok"
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
