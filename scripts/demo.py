@@ -12,6 +12,7 @@ import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 from rich.console import Console
+from rich.text import Text
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOK = ROOT / "notebooks" / "01_a_kernel_and_its_gradient.ipynb"
@@ -67,7 +68,7 @@ def main() -> int:
     try:
         page = run(nbformat.read(NOTEBOOK, as_version=4), args.out, console)
     except CellExecutionError as error:
-        console.print(f"\nA cell of {NOTEBOOK.relative_to(ROOT)} failed:\n{error}")
+        console.print(f"\nA cell of {NOTEBOOK.relative_to(ROOT)} failed:", Text.from_ansi(str(error)), sep="\n")
         return 1
     seconds = time.perf_counter() - start
     console.print(f"\nEvery gradient is its closed form: the notebook's checks passed ({seconds:.1f} s).")
