@@ -37,6 +37,7 @@ def check_data_access(forward: N.Kernel, reverse: N.Kernel) -> list[str]:
     grads = {b.grad for b in forward.buffers.values()}
     loads = [s for s in walk(reverse.body) if isinstance(s, N.Load) and s.buffer not in grads]
     repeated = {s.id if s.adjoint_of == N.NO_ID else s.adjoint_of for s in loads}
+    compared = {s.adjoint_of for s in loads}  # an atomic min or max, with the final memory
     writes: dict[str, list[Access]] = {}
     for a in accesses.values():
         if not isinstance(a.stmt, N.Load):
@@ -44,6 +45,12 @@ def check_data_access(forward: N.Kernel, reverse: N.Kernel) -> list[str]:
     doubts: list[str] = []
     for v in sorted(repeated & set(accesses)):
         read = accesses[v]
+        if isinstance(read.stmt, N.Atomic) and v in compared:
+            for write in writes[read.stmt.buffer]:
+                if write.number > read.number:
+                    raise QuadrantsCompilationError(*_message(read, write), code="QL0404",
+                                                    labels=_labels(read, write), help=_HELP)
+            continue
         if isinstance(read.stmt, N.Atomic):
             raise QuadrantsCompilationError(
                 f"the gradient needs the old value that this atomic returned from {read.stmt.buffer}",

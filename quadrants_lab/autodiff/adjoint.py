@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from quadrants_lab.autodiff import rules
+from quadrants_lab.autodiff.extremes import EXTREMES, won
 from quadrants_lab.autodiff.record import Plan
 from quadrants_lab.autodiff.scopes import Scopes
 from quadrants_lab.errors import Label, QuadrantsCompilationError
@@ -32,7 +33,7 @@ class AdjointBuilder:
         scopes: Scopes,
         plan: Plan,
         active: set[int],
-        buffers: Mapping[str, N.Buffer],
+        buffers: dict[str, N.Buffer],
         stacks: Mapping[int, int],
         env: dict[int, int],
     ) -> None:
@@ -144,7 +145,7 @@ class AdjointBuilder:
         self.b.store(grad, index, self.b.const(0, grad.dtype))
 
     def _atomic(self, atomic: N.Atomic, adj: Adjoints) -> None:
-        if atomic.op not in ("add", "sub"):
+        if atomic.op not in ("add", "sub", *EXTREMES):
             raise QuadrantsCompilationError(
                 f"atomic {atomic.op} on {atomic.buffer} has no derivative",
                 code="QL0401",
@@ -159,8 +160,14 @@ class AdjointBuilder:
                 help="read the field in a loop of its own before the atomic operation",
             )
         if atomic.value in self.active:
-            g = self.b.load(self._grad_of(atomic.buffer), self._index(atomic.index))
-            self._add(adj, atomic.value, g if atomic.op == "add" else self.b.op("neg", g))
+            b, index = self.b, self._index(atomic.index)
+            g = b.load(self._grad_of(atomic.buffer), index)
+            if atomic.op == "sub":
+                g = b.op("neg", g)
+            elif atomic.op in EXTREMES:
+                mine = won(b, atomic, self._primal(atomic.value), index, self.buffers)
+                g = b.op("select", mine, g, self._zero(atomic.value))
+            self._add(adj, atomic.value, g)
 
     def _outer_active(self, *blocks: N.Block) -> list[int]:
         """Active values from outside the blocks that the blocks read, in the order of their definition."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from quadrants_lab.autodiff.extremes import EXTREMES
 from quadrants_lab.autodiff.mincut import min_vertex_cut
 from quadrants_lab.autodiff.rules import OPERANDS, needs
 from quadrants_lab.autodiff.scopes import Scope, Scopes
@@ -69,6 +70,8 @@ def demands(block: N.Block, rev: set[int], active: set[int]) -> list[Demand]:
             out += _op_demands(stmt, active)
         elif isinstance(stmt, (N.Load, N.Store, N.Atomic)):
             out += [Demand(i, f"index into {stmt.buffer}", stmt) for i in stmt.index]
+            if isinstance(stmt, N.Atomic) and stmt.op in EXTREMES:
+                out.append(Demand(stmt.value, f"operand of atomic {stmt.op}", stmt))
         elif isinstance(stmt, N.If):
             out.append(Demand(stmt.cond, "condition of this if", stmt))
         elif isinstance(stmt, N.For):

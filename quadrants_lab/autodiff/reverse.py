@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from quadrants_lab.autodiff.activity import active_values
 from quadrants_lab.autodiff.adjoint import AdjointBuilder
+from quadrants_lab.autodiff.extremes import extreme_atomics, settle
 from quadrants_lab.autodiff.prepare import count_whiles, rewrite_inductions
 from quadrants_lab.autodiff.record import Demand, Plan, record
 from quadrants_lab.autodiff.scopes import Scopes, scopes_of
@@ -41,6 +42,9 @@ def reverse(kernel: N.Kernel) -> N.Kernel:
         adjoint = _reverse_task(b, prepared, task, active, with_grad, written)
         if adjoint is not None:
             tasks.append(adjoint)
+            extremes = extreme_atomics(task, with_grad)
+            if extremes:
+                tasks.append(settle(b, task, prepared.buffers, extremes))
     prologue = temporaries(prepared, tuple(tasks), b)
     return replace(prepared, body=(*prologue, *tasks), next_id=b.next_id, mode="reverse")
 
