@@ -11,6 +11,7 @@ from quadrants_lab.adstack.counting import counting_kernel
 from quadrants_lab.adstack.size import determine_ad_stack_size
 from quadrants_lab.autodiff.access import check_data_access, warn
 from quadrants_lab.autodiff.broken import broken_paths
+from quadrants_lab.autodiff.extremes import EXTREMES
 from quadrants_lab.autodiff.reverse import reverse
 from quadrants_lab.frontend.lower import lower
 from quadrants_lab.frontend.source import FunctionSource
@@ -131,6 +132,7 @@ def compile_kernel(source: FunctionSource, specs: Sequence[Spec], mode: str, ses
     """Compiles one specialisation for the session's device; errors leave nothing behind."""
     options = compile_options(session)
     lowered = lower(source, specs, options)
+    options = reproducible(lowered.kernel, options)
     kernel = make_ir(lowered.kernel, mode, options)
     counting = counting_ir(kernel, options) if mode == REVERSE else None
     counter = None
@@ -149,6 +151,16 @@ def compile_kernel(source: FunctionSource, specs: Sequence[Spec], mode: str, ses
         returns,
         counter,
     )
+
+
+def reproducible(kernel: N.Kernel, options: CompileOptions) -> CompileOptions:
+    """Without fast_math where the gradient finds the winner of an atomic min or max by computing its value again: both
+    kernels must then round alike."""
+    if options.fast_math and any(
+        isinstance(s, N.Atomic) and s.op in EXTREMES and kernel.buffers[s.buffer].grad for s in walk(kernel.body)
+    ):
+        return replace(options, fast_math=False)
+    return options
 
 
 def _is_depth(b: N.Buffer) -> bool:
