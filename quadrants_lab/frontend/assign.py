@@ -10,7 +10,7 @@ from quadrants_lab.frontend.arith import binary
 from quadrants_lab.frontend.context import Context, convert, describe, dtype_of
 from quadrants_lab.frontend.diagnostics import count
 from quadrants_lab.frontend.expr import Element, element, entries
-from quadrants_lab.frontend.values import ArgRef, Lit, Mem, Num, Obj, Temp, Value, name_of
+from quadrants_lab.frontend.values import ArgRef, Lit, Mem, Num, Obj, Shape, Temp, Value, name_of
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, u1
 
@@ -62,6 +62,8 @@ def set_name(cx: Context, target: ast.Name, value: Value, node: ast.stmt, source
         elif isinstance(value, (Num, Lit, Temp)) or (isinstance(value, Obj) and value.value is None):
             cx.at(node)
             env[name] = _named(cx, cx.num(cx.number(value, source)), name)
+        elif isinstance(value, (tuple, Shape)):
+            env[name] = value
         else:
             raise cx.fail("QL1413", source, what=describe(value), name=name)
         return

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from quadrants_lab.frontend import arith
+from quadrants_lab.frontend import arith, funcs, mathlib
 from quadrants_lab.frontend.assign import check_atomic, reduce
 from quadrants_lab.frontend.context import Context, describe, dtype_of
 from quadrants_lab.frontend.expr import element
@@ -26,13 +26,15 @@ Lower = Callable[..., Value]  # (cx, call, one Value a parameter) -> Value; what
 
 @dataclass(frozen=True, slots=True)
 class Builtin:
-    """``doc`` is the public docstring. The first ``raw`` arguments are not evaluated: the row reads the call itself."""
+    """``doc`` is the public docstring; ``home`` the public module below ``qd`` ("math") where it is not ``qd`` itself.
+    The first ``raw`` arguments are not evaluated: the row reads the call itself."""
 
     name: str
     params: tuple[str, ...]
     lower: Lower
     doc: str
     raw: int = 0
+    home: str = ""
 
     @property
     def variadic(self) -> bool:
@@ -126,6 +128,27 @@ def _bits(prim: str) -> Lower:
             arith.integer(cx, prim, n, call.args[k] if k < len(call.args) else call)
         first = cx.type_of(numbers[0])
         return arith.emit(cx, prim, promote(first, first), *numbers, node=call)
+
+    return lower
+
+
+def _sign(cx: Context, call: ast.Call, x: Value) -> Value:
+    number = _arg(cx, call, 0, x)
+    t = _common(cx, [number])
+    value, zero = cx.num(number, t), Num(cx.const(0, t), t)
+    cx.at(call)
+    one = cx.const(1, t)
+    below = zero.id
+    if t.kind != "u":
+        below = cx.b.op("select", cx.b.op("lt", value.id, zero.id), cx.b.op("neg", one), zero.id)
+    return Num(cx.b.op("select", cx.b.op("gt", value.id, zero.id), one, below), t)
+
+
+def _library(func: mathlib.LibraryFunc) -> Lower:
+    """A function that is written in the language; it is shown where it is called."""
+
+    def lower(cx: Context, call: ast.Call, *args: Value) -> Value:
+        return funcs.inline(cx, call, func.source, list(args), {}, hidden=True)
 
     return lower
 
@@ -416,10 +439,12 @@ _ROWS: tuple[Builtin, ...] = (
     Builtin("raw_div", ("x1", "x2"), _numeric("raw_div"), "Division; of integers, truncated towards zero."),
     Builtin("raw_mod", ("x1", "x2"), _numeric("raw_mod"), "Remainder of raw_div: it has the sign of x1."),
     Builtin("bit_shr", ("x1", "x2"), _bits("lshr"), "x1 shifted right by x2 bits, zeros shifted in."),
-    Builtin("popcnt", ("x",), _bits("popcnt"), "Number of set bits."),
-    Builtin("clz", ("x",), _bits("clz"), "Number of leading zero bits."),
-    Builtin("isnan", ("x",), _test("isnan"), "Whether x is not a number."),
-    Builtin("isinf", ("x",), _test("isinf"), "Whether x is infinite."),
+    Builtin("popcnt", ("x",), _bits("popcnt"), "Number of set bits.", home="math"),
+    Builtin("clz", ("x",), _bits("clz"), "Number of leading zero bits.", home="math"),
+    Builtin("isnan", ("x",), _test("isnan"), "Whether x is not a number.", home="math"),
+    Builtin("isinf", ("x",), _test("isinf"), "Whether x is infinite.", home="math"),
+    Builtin("sign", ("x",), _sign, "-1, 0 or 1 as x is negative, zero or positive, in the dtype of x.", home="math"),
+    *(Builtin(f.name, f.params, _library(f), f.doc, home="math") for f in mathlib.LIBRARY.values()),
     Builtin("select", ("cond", "x1", "x2"), _select, "x1 where cond holds, else x2; both are evaluated."),
     Builtin("cast", ("x", "dtype"), _cast, "x as dtype; real to integer truncates."),
     Builtin("bit_cast", ("x", "dtype"), _bit_cast, "The bits of x read as dtype, of the same width."),

@@ -19,6 +19,7 @@ Keywords = dict[str, Value]
 
 
 def call(cx: Context, node: ast.Call) -> Value:
+    procedure, cx.procedure = cx.procedure, False
     target = cx.expr(node.func)
     if not isinstance(target, Obj):
         raise cx.fail("QL1604", node, text=name_of(node.func), what=f"it is {describe(target)}")
@@ -37,7 +38,7 @@ def call(cx: Context, node: ast.Call) -> Value:
             raise cx.fail("QL1602", node, text=str(fn), what="takes one value", params="x")
         return construct(cx, node, fn, args[0])
     if getattr(fn, "__qd_func__", False) is True:
-        return funcs.inline(cx, node, fn, args, keywords)
+        return funcs.inline(cx, node, fn.source, args, keywords, procedure)
     return _python(cx, node, fn, args, keywords)
 
 

@@ -46,7 +46,7 @@ class Frame:
     call: Span | None = None
     loop: Loop | None = None
     returns: tuple[DType, ...] | None = None  # of the signature
-    is_kernel: bool = False
+    hidden: bool = False  # its statements are shown at the call: the source is the library's, not the user's
 
 
 class Context:
@@ -69,6 +69,7 @@ class Context:
         self.returned: tuple[DType, ...] = ()
         self.exited = False  # the rest of the block is never reached
         self.top = True  # at the statement level of the kernel
+        self.procedure = False  # the next call is a statement of the kernel: the loops of its func are parallel too
         self.static = 0  # inside qd.static(...)
         self.depth = 0  # of run-time conditions and loops
         self.serialize = False  # qd.loop_config(serialize=True) before the next loop
@@ -101,11 +102,12 @@ class Context:
     # --- diagnostics ------------------------------------------------------------------------------------------
 
     def span(self, node: Any) -> Span:
-        return self.frame.source.span(node, self.frame.call)
+        frame = self.frame
+        return frame.call if frame.hidden and frame.call else frame.source.span(node, frame.call)
 
     def at(self, node: Any) -> None:
         """What is emitted from now on comes from ``node``."""
-        self.b.span = self.frame.source.span(node, self.frame.call)
+        self.b.span = self.span(node)
 
     def fail(self, code: str, node: Any, **parts: object) -> QuadrantsCompilationError:
         return error(code, self.span(node), **parts)

@@ -86,7 +86,7 @@ TABLE: dict[str, Row] = {
     "QL1410": Row(_T, "{what} is not a dtype", "a dtype is expected here", "use qd.f32, qd.i32, ..., int or float"),
     "QL1411": Row(_T, "there is no atomic '{op}' on {dtype}", "", "{cure}"),
     "QL1412": Row(_T, "{got} cannot be unpacked into {want}", "", ""),
-    "QL1413": Row(_T, "only scalars can be kept in a variable, this is {what}", "kept in '{name}' here",
+    "QL1413": Row(_T, "only numbers can be kept in a variable, this is {what}", "kept in '{name}' here",
                   "use it directly, or bind it at compile time: {name} = qd.static(...)"),
     "QL1414": Row(_T, "there is no random number of dtype {dtype}", "", "use float, int, qd.f32, qd.f64 or an integer"),
     "QL1415": Row(_T, "{what} cannot be unpacked", "unpacked here", "tuples, shapes and results of funcs can"),

@@ -48,9 +48,10 @@ def _attribute(cx: Context, node: ast.Attribute) -> Value:
         text = f"{base.text}.{node.attr}"
         try:
             return cx.wrap(getattr(base.value, node.attr), text, node)
-        except AttributeError:
+        except AttributeError as e:
             hint = suggestion(node.attr, dir(base.value))
-            raise cx.fail("QL1306", node, text=base.text, name=node.attr, hint=hint, cure="check the name") from None
+            cure = str(e) if isinstance(e, NotImplementedError) else "check the name"
+            raise cx.fail("QL1306", node, text=base.text, name=node.attr, hint=hint, cure=cure) from None
     raise cx.fail("QL1306", node, text=name_of(node.value), name=node.attr, hint=f": it is {describe(base)}",
                   cure="only fields, ndarrays and modules have attributes in a kernel")  # fmt: skip
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from typing import Any
 
 from quadrants_lab.frontend.arith import truth
 from quadrants_lab.frontend.assign import is_static_call
@@ -54,17 +53,24 @@ def _reparsed(node: ast.Constant, text: str) -> ast.expr:
     return tree
 
 
-def inline(cx: Context, node: ast.Call, func: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
-    """The body of the func in the place of its call; numbers are passed by value, everything else as it is."""
-    source: FunctionSource = func.source
+def inline(
+    cx: Context, node: ast.Call, source: FunctionSource, args: list[Value], keywords: dict[str, Value],
+    procedure: bool = False, hidden: bool = False,
+) -> Value:  # fmt: skip
+    """The body of the func in the place of its call; numbers are passed by value, everything else as it is.
+
+    ``procedure``: the call is a statement of the kernel, so the outermost loops of the func are parallel as the
+    kernel's own are; a func that is called for its value runs its loops in order.
+    """
     if source in cx.inlining:
         raise cx.fail("QL1603", node, name=source.name)
+    hidden = hidden or cx.frame.hidden
     env = _bind(cx, node, source, args, keywords)
     outer, top, static, serialize = cx.frame, cx.top, cx.static, cx.serialize
-    cx.frame = Frame(source, env, call=cx.span(node))
-    cx.top, cx.static, cx.serialize = False, 0, False
+    cx.frame = Frame(source, env, call=cx.span(node), hidden=hidden)
+    cx.top, cx.static, cx.serialize = procedure, 0, False
     cx.inlining.append(source)
-    cx.frame.returns = returned_dtypes(cx)
+    cx.frame.returns = None if hidden else returned_dtypes(cx)
     values = _run(cx, source.node.body) or ()
     values = _as_declared(cx, values)
     cx.inlining.pop()

@@ -25,7 +25,7 @@ def lower(source: FunctionSource, specs: Sequence[Spec], options: CompileOptions
     Continue. Every statement has its span. QuadrantsCompilationError for what the language has not, QuadrantsWarning
     for what loses values.
     """
-    frame = Frame(source, is_kernel=True)
+    frame = Frame(source)
     cx = Context(frame, options, EXPRS, STATEMENTS)
     args = _arguments(cx, source, specs)
     frame.returns = returned_dtypes(cx)

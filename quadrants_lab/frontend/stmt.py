@@ -32,6 +32,7 @@ def _if(cx: Context, node: ast.If) -> None:
 
 def _expression(cx: Context, node: ast.Expr) -> None:
     if not isinstance(node.value, ast.Constant):
+        cx.procedure = cx.top and isinstance(node.value, ast.Call)
         cx.expr(node.value)
 
 

@@ -51,8 +51,9 @@ def template() -> Any:
 
 PYTHON_NAMES = ("range", "print", "len", "int", "float", "bool")
 qd = SimpleNamespace(
-    **{n: FakeOp(n) for n in OPS if n not in PYTHON_NAMES}, **DTYPES, func=FakeFunc, template=template,
-    grouped=FakeOp("grouped"),
+    **{n: FakeOp(n) for n, row in OPS.items() if n not in PYTHON_NAMES and not row.home}, **DTYPES, func=FakeFunc,
+    template=template, grouped=FakeOp("grouped"),
+    math=SimpleNamespace(**{n: FakeOp(n) for n, row in OPS.items() if row.home == "math"}),
 )  # fmt: skip
 
 

@@ -121,7 +121,7 @@ def test_unbound_closure() -> None:
 
     with pytest.raises(QuadrantsNameError, match="later"):
         lower(function_source(f), [], CompileOptions())
-    later = 1  # noqa: F841
+    later = 1
 
 
 def test_inlined_spans_carry_their_calls(tmp_path) -> None:
@@ -191,7 +191,7 @@ def test_returns() -> None:
     single, several = (lower(function_source(f), [], CompileOptions()) for f in (one, pair))
     assert (single.returns, single.returns_tuple) == ((qd.f32,), False)
     assert (several.returns, several.returns_tuple) == ((qd.f32, qd.i32), True)
-    assert [b for b in several.kernel.buffers] == ["ret0", "ret1"]
+    assert list(several.kernel.buffers) == ["ret0", "ret1"]
 
 
 def test_fast_enough(tmp_path) -> None:

@@ -75,8 +75,9 @@ def none_as_number():
 
 
 @kernel()
-def tuple_in_variable():
+def tuple_assigned_again():
     v = (1, 2)
+    v = (3, 4)
 
 
 @kernel()

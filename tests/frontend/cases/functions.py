@@ -98,3 +98,27 @@ def templates(count, weight):
 def captured(unused):
     v = qd.static(x)
     v[0] = 1
+
+
+@qd.func
+def procedure(scale):
+    for i in x:
+        x[i] *= scale
+    total = 0.0
+    for i in x:
+        total += x[i]
+    y[None] = total
+
+
+@qd.func
+def measured():
+    s = 0.0
+    for i in x:
+        s = s * 0.5 + x[i]
+    return s
+
+
+@kernel()
+def parallel_inside_procedures():
+    procedure(2.0)
+    y[None] += measured()

@@ -69,10 +69,25 @@ def operations():
     d[2] = qd.min(r, i, 2) + max(i, 3)
     d[3] = qd.abs(i) + abs(r)
     d[4] = qd.raw_div(i, 2) + qd.raw_mod(i, 2)
-    d[5] = qd.popcnt(i) + qd.clz(i) + qd.bit_shr(i, 1)
-    b[0] = qd.isnan(r) or qd.isinf(r)
+    d[5] = qd.math.popcnt(i) + qd.math.clz(i) + qd.bit_shr(i, 1)
+    b[0] = qd.math.isnan(r) or qd.math.isinf(r)
     d[6] = qd.random() + qd.random(qd.i32)
     d[7] = qd.pow(r, 2) + pow(r, 0.5)
+
+
+@kernel()
+def library():
+    r = x[0]
+    d[0] = qd.math.smoothstep(0.0, 5.0, r)
+    d[1] = qd.math.sign(a[0]) + qd.math.clamp(a[1], 0, 3)
+    d[2] = qd.math.log2(r) + qd.math.fract(r)
+
+
+@kernel()
+def tuples():
+    s = g.shape
+    t = (1, 2.5)
+    d[0] = s[0] * s[1] + t[0] + t[-1]
 
 
 @kernel()
