@@ -81,6 +81,7 @@ class Kernel(Launchable):
         super().__init__(self.source, "forward", parameters)
         self.grad = Gradient(self.source, "reverse", parameters)
         self._dispatch.gradient = self.grad.dispatcher
+        self.grad.dispatcher.forward = self._dispatch
         self.__dict__.update(
             __name__=self.name,
             __qualname__=fn.__qualname__,

@@ -33,8 +33,8 @@ class Dispatcher:
     """
 
     __slots__ = (
-        "__weakref__", "_session", "_table", "call", "field_class", "gradient", "last", "make_slots", "mode", "name",
-        "ndarray_class", "plans", "slots", "source",
+        "__weakref__", "_session", "_table", "call", "field_class", "forward", "gradient", "last", "make_slots", "mode",
+        "name", "ndarray_class", "plans", "replays", "slots", "source",
     )  # fmt: skip
 
     def __init__(
@@ -55,6 +55,8 @@ class Dispatcher:
         self.plans: dict[Any, Plan] = {}
         self.last: Plan | None = None
         self.gradient: Dispatcher | None = None  # of a forward kernel, that of its derivative
+        self.forward: Dispatcher | None = None  # of a gradient, that of its kernel
+        self.replays = 0  # of a gradient: the launch whose random draws it repeats; 0 for the last one
         self._session: S.Session | None = None
         self._table: dict[Any, Callable[..., Any]] = {}
         self.call: Callable[..., Any] = self.resolve
@@ -112,9 +114,20 @@ class Dispatcher:
             from quadrants_lab.runtime.plan import Plan
 
             compiled = compile_kernel(self.source, specs, self.mode, now)
-            plan = (Plan if self.mode == "forward" else GradientPlan)(self, now, compiled)
+            if self.mode == "forward":
+                plan = Plan(self, now, compiled)
+            else:
+                assert self.forward is not None
+                plan = GradientPlan(self, now, compiled, lambda: self._launch_number(key))
             self.plans[key] = plan
         return plan
+
+    def _launch_number(self, key: Any) -> int:
+        """Of a gradient: the launch whose random draws it repeats; 0 where there was none."""
+        if self.replays or self.forward is None:
+            return self.replays
+        plan = self.forward.plans.get(key)
+        return 0 if plan is None else plan.frame.launch_number
 
     def retry(self, plan: Plan) -> Callable[..., Any]:
         """For a call that the plan's closure did not take: once more with numpy's numbers as Python's, else from the
@@ -140,7 +153,7 @@ class Dispatcher:
         names = [f"a{n}" for n in range(len(self.slots))]
         keys = "".join(f"a{n} if a{n}.__class__ is field else key(a{n}), " for n in templates)
         given = ", ".join(names)
-        space = {
+        space: dict[str, Any] = {
             "field": self.field_class,
             "key": template_key,
             "table": self._table,

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from quadrants_lab.adstack.evaluate import evaluate, reads
 from quadrants_lab.adstack.report import StackRow, report, stack_allocas
+from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir import sizeexpr as SE
-from quadrants_lab.runtime.compile import accesses
+from quadrants_lab.ir.walk import walk
+from quadrants_lab.runtime.compile import Compiled, accesses
 from quadrants_lab.runtime.memory import Memory
 from quadrants_lab.runtime.plan import Plan, entry_params, field_memories, make_frame
 from quadrants_lab.runtime.signature import ArraySlot, ScalarSlot, memory_of
+
+if TYPE_CHECKING:
+    from quadrants_lab.runtime.dispatch import Dispatcher
+    from quadrants_lab.runtime.session import Session
 
 
 class Live:
@@ -41,12 +47,20 @@ class GradientPlan(Plan):
     argument or a shape by its value; arrays that are not ours are read before every launch.
     """
 
+    def __init__(
+        self, owner: Dispatcher, session: Session, compiled: Compiled, launch_number: Callable[[], int]
+    ) -> None:
+        self.launch_number = launch_number
+        super().__init__(owner, session, compiled)
+
     def prepare(self) -> Callable[..., bool] | None:
         """Sets depths that never change, or says how to settle the others before each launch."""
         self.sizes: list[SE.SizeExpr] = [s.size for s in stack_allocas(self.kernel) if s.size is not None]
         self.depths: list[int] = []
         self.counted: dict[int, int] = {}
         self.stamp: list[Any] | None = None
+        draws = any(isinstance(s, N.Random) for s in walk(self.kernel.body))
+        self.draws_of: Callable[[], int] | None = self.launch_number if draws else None
         forced = self.compiled.options.ad_stack_size
         if forced:
             self.depths = [forced] * len(self.sizes)
@@ -57,7 +71,12 @@ class GradientPlan(Plan):
             return self.settle
         if self.depths:
             self.frame.set_stacks(self.depths)
-        return super().prepare()
+        return self.settle_draws if draws else super().prepare()
+
+    def settle_draws(self, *args: Any) -> bool:
+        """Without stacks to size: draws and gradients of array arguments."""
+        self.frame.replay(self.launch_number())
+        return not self.gradient_args or self.set_gradients(*args)
 
     def _follow(self) -> None:
         """What the depths depend on: fields by memory; arguments as (position, is a scalar, by its data)."""
@@ -87,6 +106,10 @@ class GradientPlan(Plan):
             return False
         stamp: list[Any] | None = [memory.version for memory in self.follows_fields]
         assert stamp is not None
+        if self.draws_of is not None:
+            number = self.draws_of()
+            self.frame.replay(number)
+            stamp.append(number)
         for n, is_scalar, by_data in self.follows_args:
             arg = args[n]
             if is_scalar:
@@ -104,9 +127,7 @@ class GradientPlan(Plan):
                     break
                 stamp += (memory.serial, memory.version)
         if stamp is None or stamp != self.stamp:
-            self.stamp = (
-                None  # until the depths are settled: an interrupt in between must not leave a stamp behind
-            )
+            self.stamp = None  # an interrupt before the depths are settled must not leave one behind
             if not self.resize(args):
                 return False
             self.stamp = stamp
@@ -122,6 +143,8 @@ class GradientPlan(Plan):
                 for slot, arg in zip(self.slots, args, strict=True)
                 if isinstance(slot, (ScalarSlot, ArraySlot))
             ]
+            if self.draws_of is not None:
+                self.counting_frame.replay(self.draws_of())
             outcome = self.counting_entry(*passed)
             if outcome is NotImplemented:
                 return False

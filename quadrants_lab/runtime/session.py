@@ -53,6 +53,7 @@ class Session:
             from quadrants_lab.backends.cpu.device import Device
 
             self._device = Device(threads=self.settings.threads)
+            self._device.set_seed(self.settings.random_seed)
         return self._device
 
     def forget_fast_paths(self) -> None:

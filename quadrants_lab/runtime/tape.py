@@ -45,6 +45,7 @@ class Launch:
 
     gradient: Dispatcher | None
     args: tuple[Any, ...] = ()
+    number: int = 0  # of the launch: what its random draws depend on
     changes: list[Change] = field(default_factory=list)
 
 
@@ -88,6 +89,7 @@ class Launches:
         gradient = plan.owner.gradient
         if gradient is not None and not failed and plan.differentiable:
             launch.gradient = gradient
+            launch.number = plan.frame.launch_number
             launch.args = self._follow(gradient.plan_for(plan.session, args), args)
         self.done.append(launch)
 
@@ -98,7 +100,11 @@ class Launches:
         try:
             for launch in reversed(self.done):
                 if launch.gradient is not None:
-                    launch.gradient.call(*launch.args)
+                    launch.gradient.replays = launch.number
+                    try:
+                        launch.gradient.call(*launch.args)
+                    finally:
+                        launch.gradient.replays = 0
                 for change in reversed(launch.changes):
                     change.swap()
                 undone.append(launch)

@@ -92,7 +92,9 @@ def test_an_index_must_be_an_integer(key) -> None:
         qd.field(qd.f32, 3)[key]
 
 
-@pytest.mark.parametrize(("dtype", "value"), [(qd.i32, 1.5), (qd.i32, np.float32(2)), (qd.f32, "1"), (qd.f32, None)])
+@pytest.mark.parametrize(
+    ("dtype", "value"), [(qd.i32, 1.5), (qd.i32, np.float32(2)), (qd.f32, "1"), (qd.f32, None)]
+)
 def test_a_wrong_value_changes_nothing(dtype, value) -> None:
     x = qd.field(dtype, 2)
     with pytest.raises(qd.QuadrantsRuntimeTypeError, match="cannot write"):

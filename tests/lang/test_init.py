@@ -19,7 +19,12 @@ def no_session(monkeypatch):
 
 
 def test_without_a_session_everything_says_what_to_do() -> None:
-    for use in (lambda: qd.field(qd.f32, 1), lambda: qd.ndarray(qd.f32, 1), qd.sync, qd.ad.clear_all_gradients):
+    for use in (
+        lambda: qd.field(qd.f32, 1),
+        lambda: qd.ndarray(qd.f32, 1),
+        qd.sync,
+        qd.ad.clear_all_gradients,
+    ):
         with pytest.raises(qd.QuadrantsRuntimeError, match="call qd.init"):
             use()
 
@@ -28,7 +33,12 @@ def test_defaults() -> None:
     qd.init()
     settings = session.current().settings
     options = settings.compile
-    assert (options.default_fp, options.default_ip, options.debug, options.fast_math) == (qd.f32, qd.i32, False, True)
+    assert (options.default_fp, options.default_ip, options.debug, options.fast_math) == (
+        qd.f32,
+        qd.i32,
+        False,
+        True,
+    )
     assert settings.arch == qd.cpu.name
     assert settings.cache_path is not None
 

@@ -219,7 +219,7 @@ def test_funcs_are_called_from_kernels_only() -> None:
 def test_a_compile_error_leaves_the_kernel_usable() -> None:
     @qd.kernel
     def broken():
-        undefined_name + 1  # noqa: B018, F821
+        undefined_name + 1  # noqa: F821
 
     for _ in range(2):
         with pytest.raises(qd.QuadrantsNameError, match="undefined_name"):

@@ -186,7 +186,9 @@ def test_a_forced_size_that_is_too_small_is_an_error_that_names_everything() -> 
     by_field.grad(x, n, y)
     assert by_field.sizes()[0].how == "forced by ad_stack_size"
     n[None] = 9
-    with pytest.raises(qd.QuadrantsAssertionError, match=r"kernel by_field: the stack of 'v' holds 4, 9 were needed") as e:
+    with pytest.raises(
+        qd.QuadrantsAssertionError, match=r"kernel by_field: the stack of 'v' holds 4, 9 were needed"
+    ) as e:
         by_field.grad(x, n, y)
     assert ".grad is partial" in str(e.value)
     assert "ad_stack_size=4" in str(e.value)
@@ -281,9 +283,14 @@ def test_values_that_later_launches_overwrite_are_seen_again() -> None:
 
 def test_no_gradient_runs_after_an_exception() -> None:
     x, loss = make()
-    with pytest.raises(ZeroDivisionError), qd.ad.Tape(loss):
-        total(x, loss)
-        raise ZeroDivisionError
+
+    def fail() -> None:
+        with qd.ad.Tape(loss):
+            total(x, loss)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
     assert x.grad.to_numpy().tolist() == [0] * 4
     with qd.ad.Tape(loss):
         total(x, loss)
@@ -308,3 +315,51 @@ def test_the_loss_of_a_tape_is_checked(loss) -> None:
         qd.ad.Tape(qd.field(qd.f64, 3, needs_grad=True))
     with pytest.raises(qd.QuadrantsRuntimeError, match="must have a gradient"):
         qd.ad.Tape(qd.field(qd.f64, ()))
+
+
+# --- random draws
+
+
+@qd.kernel
+def noisy(x: qd.template(), y: qd.template()):
+    for i in x:
+        w = qd.random()
+        for _ in range(3):
+            w = w * x[i]
+        y[None] += w
+
+
+def test_a_gradient_replays_the_draws_of_its_launch() -> None:
+    start(random_seed=7)
+    x, y = make(3)
+    x.fill(1.0)
+    y[None] = 0
+    noisy(x, y)
+    first = y[None]
+    noisy.grad(x, y)  # d/dx of r x^3 at 1 is 3 r
+    assert x.grad.to_numpy().sum() == pytest.approx(3 * first, rel=1e-12)
+    noisy(x, y)
+    second = y[None] - first
+    assert second != first
+    x.grad.fill(0)
+    noisy.grad(x, y)
+    assert x.grad.to_numpy().sum() == pytest.approx(3 * second, rel=1e-12)
+
+
+def test_a_tape_replays_the_draws_of_each_launch() -> None:
+    x, y = make(3)
+    x.fill(1.0)
+    with qd.ad.Tape(y):
+        for _ in range(3):
+            noisy(x, y)
+    assert x.grad.to_numpy().sum() == pytest.approx(3 * y[None], rel=1e-12)
+
+
+def test_the_seed_settles_the_draws() -> None:
+    seen = []
+    for seed in (3, 3, 4):
+        start(random_seed=seed)
+        x, y = make(3)
+        noisy(x, y)
+        seen.append(y[None])
+    assert seen[0] == seen[1] != seen[2]
