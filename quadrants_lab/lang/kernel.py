@@ -63,7 +63,7 @@ class Gradient(Launchable):
     __slots__ = ()
 
     def sizes(self) -> Sizes:
-        """A row for each adstack, with its depth in the last gradient launch."""
+        """A row for each adstack, with its depth in the last gradient launch, and notes on values without one."""
         return sizes(self._dispatch)
 
     def __repr__(self) -> str:

@@ -80,10 +80,15 @@ class Compiled:
         return trace
 
 
+def forward_ir(kernel: N.Kernel, options: CompileOptions) -> N.Kernel:
+    """The front end's kernel as tasks: what a backend gets of it, and what `reverse` starts from."""
+    return pipeline.run(kernel, front(options), options.verify)
+
+
 def make_ir(kernel: N.Kernel, mode: str, options: CompileOptions) -> N.Kernel:
     """The IR that a backend gets, from the front end's. For a gradient it checks the data-access rule (an error where a
     value is provably gone) and warns about derivative paths that end on the way."""
-    kernel = pipeline.run(kernel, front(options), options.verify)
+    kernel = forward_ir(kernel, options)
     if mode == FORWARD:
         return drop_unused_gradients(pipeline.run(kernel, (mark_private,), options.verify))
     gradient = pipeline.run(kernel, (reverse, *SIMPLIFY), options.verify)
@@ -157,7 +162,8 @@ def reproducible(kernel: N.Kernel, options: CompileOptions) -> CompileOptions:
     """Without fast_math where the gradient finds the winner of an atomic min or max by computing its value again: both
     kernels must then round alike."""
     if options.fast_math and any(
-        isinstance(s, N.Atomic) and s.op in EXTREMES and kernel.buffers[s.buffer].grad for s in walk(kernel.body)
+        isinstance(s, N.Atomic) and s.op in EXTREMES and kernel.buffers[s.buffer].grad
+        for s in walk(kernel.body)
     ):
         return replace(options, fast_math=False)
     return options

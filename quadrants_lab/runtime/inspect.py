@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, overload
 
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir.text import print_kernel
@@ -12,28 +13,47 @@ from quadrants_lab.runtime.signature import ScalarSlot
 
 if TYPE_CHECKING:
     from quadrants_lab.adstack.report import StackRow
+    from quadrants_lab.autodiff.explain import Note
     from quadrants_lab.runtime.plan import Plan
 
 FRONT_END = "front end"
 
 
-class Sizes(tuple["StackRow", ...]):
-    """Rows of the launch report; printing it shows a table."""
+class Sizes(Sequence["StackRow"]):
+    """The launch report of a gradient: a row an adstack; ``notes`` say why other values have none. Printing it shows a
+    table."""
 
-    __slots__ = ()
+    def __init__(self, rows: Sequence[StackRow], notes: Sequence[Note]) -> None:
+        self.rows = tuple(rows)
+        self.notes = tuple(notes)
+
+    @overload
+    def __getitem__(self, index: int) -> StackRow: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[StackRow, ...]: ...
+    def __getitem__(self, index: int | slice) -> StackRow | tuple[StackRow, ...]:
+        return self.rows[index]
+
+    def __len__(self) -> int:
+        return len(self.rows)
 
     def __str__(self) -> str:
-        if not self:
-            return "no adstacks: the gradient recomputes or reads all that it needs"
-        head = ("stack", "line", "type", "slots", "bytes", "size", "how", "because")
-        rows = [head] + [
-            (r.name, str(r.line), r.dtype, str(r.depth), str(r.bytes_per_lane), r.size, r.how, r.reason)
-            for r in self
-        ]
-        widths = [max(len(row[k]) for row in rows) for k in range(len(head))]
-        return "\n".join(
-            "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows
-        )
+        lines = _table(self.rows) if self.rows else ["no adstacks"]
+        lines += [f"no stack for '{n.name}' (line {n.line}): {n.why}" for n in self.notes]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _table(rows: Sequence[StackRow]) -> list[str]:
+    head = ("stack", "line", "type", "slots", "bytes", "size", "how", "because")
+    cells = [head] + [
+        (r.name, str(r.line), r.dtype, str(r.depth), str(r.bytes_per_lane), r.size, r.how, r.reason)
+        for r in rows
+    ]
+    widths = [max(len(row[k]) for row in cells) for k in range(len(head))]
+    return ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in cells]
 
 
 def compiled_plan(dispatcher: Dispatcher) -> Plan:
@@ -80,6 +100,8 @@ def code_text(dispatcher: Dispatcher, stage: str) -> str:
 
 def sizes(dispatcher: Dispatcher) -> Sizes:
     """Rows for the last gradient launch."""
+    from quadrants_lab.autodiff.explain import explain
+    from quadrants_lab.runtime.compile import forward_ir
     from quadrants_lab.runtime.gradient import GradientPlan
 
     plan = dispatcher.last
@@ -89,4 +111,6 @@ def sizes(dispatcher: Dispatcher) -> Sizes:
             code="QL2066",
             help="stacks are sized at launch: call .grad(...) first",
         )
-    return Sizes(plan.report())
+    compiled = plan.compiled
+    notes = explain(forward_ir(compiled.lowered.kernel, compiled.options))
+    return Sizes(plan.report(), [n for n in notes if not n.stacked])

@@ -21,7 +21,7 @@ from quadrants_lab.runtime.compile import Compiled, accesses
 from quadrants_lab.runtime.faults import failure
 from quadrants_lab.runtime.memory import Memory
 from quadrants_lab.runtime.session import Session
-from quadrants_lab.runtime.signature import ArraySlot, ScalarSlot, Slot, memory_of
+from quadrants_lab.runtime.signature import ArraySlot, ScalarSlot, Slot, TemplateSlot, memory_of
 
 if TYPE_CHECKING:
     from quadrants_lab.adstack.report import StackRow
@@ -179,6 +179,9 @@ def closure(plan: Plan, prepare: Callable[..., bool] | None, miss: Callable[...,
     space |= {"prepare": prepare, "ndarray": plan.owner.ndarray_class, "returned": plan.returned}
     lines = [f"def launch({given}):", "    with lock:"]
     passed = []
+    if any(isinstance(slot, TemplateSlot) for slot in plan.slots):
+        space |= {"owner": plan.owner, "plan": plan}
+        lines.append("        owner.last = plan")  # several plans may be installed at a time
     if prepare is not None:
         lines.append(f"        if not prepare({given}): return miss({given})")
     for slot, name in zip(plan.slots, names, strict=True):

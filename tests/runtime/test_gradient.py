@@ -363,3 +363,49 @@ def test_the_seed_settles_the_draws() -> None:
         noisy(x, y)
         seen.append(y[None])
     assert seen[0] == seen[1] != seen[2]
+
+
+# --- reports and memory
+
+
+@qd.kernel
+def linear(x: qd.template(), n: qd.template(), y: qd.template()):
+    for i in x:
+        v = x[i]
+        for _ in range(n[None]):
+            v = v * 0.95 + 0.01
+        y[None] += v
+
+
+def test_a_linear_update_needs_no_stack_and_the_report_says_why() -> None:
+    x, y = make()
+    n = qd.field(qd.i32, ())
+    for count in (1, 20, 50, 512, 4096, 0, 3):
+        n[None] = count
+        x.grad.fill(0)
+        linear.grad(x, n, y)
+        np.testing.assert_allclose(x.grad.to_numpy(), 0.95**count, atol=1e-12)
+        assert len(linear.sizes()) == 0
+        assert "no stack for 'v'" in str(linear.sizes())
+
+
+def test_memory_does_not_grow_after_the_largest_launch() -> None:
+    from quadrants_lab.runtime import session as S
+
+    x, y = make(16)
+    n = qd.field(qd.i32, ())
+    heaps = []
+    for count in (4096, 1, 20, 50, 512, 4096, 0, 3):
+        n[None] = count
+        by_field.grad(x, n, y)
+        heaps.append(S.current().device.heap_bytes)
+    assert len(set(heaps)) == 1
+
+
+def test_sizes_belong_to_the_last_launch() -> None:
+    x, y = make()
+    a, b = qd.field(qd.i32, ()), qd.field(qd.i32, ())
+    a[None], b[None] = 3, 5
+    for n, depth in ((a, 3), (b, 5), (a, 3), (b, 5)):
+        by_field.grad(x, n, y)
+        assert by_field.sizes()[0].depth == depth

@@ -1,0 +1,105 @@
+"""Launch records: what they hold, and that nothing is kept outside of a recording."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import quadrants_lab as qd
+from quadrants_lab.runtime.records import recording
+
+
+@pytest.fixture(autouse=True)
+def session():
+    qd.init(arch=qd.cpu, offline_cache=False)
+    yield
+    qd.reset()
+
+
+@qd.kernel
+def square(x: qd.template(), y: qd.template(), by: qd.f32):
+    for i in x:
+        y[None] += by * x[i] * x[i]
+
+
+@qd.kernel
+def shift(a: qd.types.ndarray(dtype=qd.f32, ndim=1)):
+    for i in a:
+        a[i] += 1.0
+
+
+def make():
+    x = qd.field(qd.f32, 3, needs_grad=True, name="x")
+    y = qd.field(qd.f32, (), needs_grad=True, name="y")
+    x.from_numpy(np.array([1, 2, 3]))
+    return x, y
+
+
+def test_the_last_launches_are_kept_with_their_data() -> None:
+    x, y = make()
+    square(x, y, 1.0)
+    with recording() as records:
+        square(x, y, 5.0)
+        x.fill(1)
+        square(x, y, 2.0)
+        y.grad[None] = 1
+        square.grad(x, y, 2.0)
+        x.fill(9)
+    square(x, y, 2.0)
+    forward, gradient = records.records()
+    assert (forward.mode, forward.kernel, forward.args[2]) == ("forward", "square", 2.0)
+    assert forward.inputs["x"].tolist() == [1, 1, 1]
+    assert forward.inputs["y"] == 84
+    assert forward.outputs["y"] == 90
+    assert (gradient.mode, gradient.outputs["x.grad"].tolist()) == ("reverse", [4, 4, 4])
+    assert gradient.inputs["x.grad"].tolist() == [0, 0, 0]
+    assert [(n.kernel, n.mode, n.number) for n in records.earlier] == [("square", "forward", 0)]
+    assert records.launches == 3
+    assert forward.seconds > 0
+
+
+def test_foreign_arrays_are_copied_into_the_record() -> None:
+    a = np.zeros(2, np.float32)
+    with recording() as records:
+        shift(a)
+    (record,) = records.records()
+    a[:] = 7
+    assert record.inputs["a"].tolist() == [0, 0]
+    assert record.outputs["a"].tolist() == [1, 1]
+    assert record.args == ("<numpy float32 (2,)>",)
+
+
+def test_copies_stay_within_the_limit() -> None:
+    a = np.zeros(1000, np.float32)
+    with recording(limit=5000) as records:
+        shift(a)
+    (record,) = records.records()
+    assert record.inputs is not None
+    assert record.outputs is None
+    assert a[0] == 1
+
+
+def test_a_failed_launch_is_recorded_as_such() -> None:
+    qd.init(arch=qd.cpu, debug=True, offline_cache=False)
+
+    @qd.kernel
+    def fail(n: qd.i32):
+        assert n > 3
+
+    with recording() as records, pytest.raises(AssertionError):
+        fail(1)
+    (record,) = records.records()
+    assert record.failed
+    assert record.outputs == {}
+
+
+def test_launches_are_fast_again_after_a_recording() -> None:
+    x, y = make()
+    with recording():
+        square(x, y, 1.0)
+    square(x, y, 1.0)
+    assert square.dispatcher.call != square.dispatcher.resolve
+    with recording() as records:
+        assert square.dispatcher.call == square.dispatcher.resolve
+        square(x, y, 1.0)
+    assert len(records.records()) == 1
