@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import product
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -148,10 +149,13 @@ class Context:
 
     def wrap(self, value: Any, text: str, node: ast.AST | None = None) -> Value:
         """A Python object as a value of the front end."""
-        if isinstance(value, (bool, int, float)):
-            return Lit(value, node)
         if isinstance(value, np.generic):
-            return Lit(value.item(), node)
+            value = value.item()
+        if isinstance(value, (bool, int, float)):
+            plain = bool if isinstance(value, bool) else int if isinstance(value, int) else float
+            return Lit(plain(value), node)
+        if isinstance(value, ModuleType):
+            return Obj(value, text)
         if getattr(value, "__qd_field__", False) is True:
             return Mem(self.field(value, text), text)
         return Obj(value, text)

@@ -348,6 +348,8 @@ def _results(
 
 def _unroll(cx: Context, node: ast.For, value: Value) -> None:
     """``for i in qd.static(...)``: the body once for each entry, with the loop variable a constant."""
+    if isinstance(value, Mem):
+        raise cx.fail("QL1701", node.iter, what=f"{describe(value)} at compile time")
     try:
         known: Any = value.value if isinstance(value, Obj) else cx.python(value)
         items = list(known)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import enum
 import functools
 import linecache
 import time
 from typing import Any
 
+import numpy as np
 import pytest
 from frontend.rig import fields, load, qd
 
@@ -210,3 +212,20 @@ def _timed(run: Any) -> float:
     start = time.perf_counter()
     run()
     return time.perf_counter() - start
+
+
+class Mode(enum.IntEnum):
+    FAST = 2
+
+
+def test_captured_numbers_of_other_types() -> None:
+    numbers = (np.float64(2.5), np.int32(3), np.bool_(True), Mode.FAST)
+
+    def f():
+        for k in qd.static(range(4)):
+            x[k] = numbers[k]
+
+    kernel = lower(function_source(f), [], CompileOptions()).kernel
+    stored = [s.value for s in kernel.body if isinstance(s, N.Const) and s.type.is_float]
+    assert stored == [2.5, 3.0, 1.0, 2.0]
+    assert all(type(v) is float for v in stored)

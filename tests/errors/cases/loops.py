@@ -127,3 +127,9 @@ def wide_bounds(m, r):
         z[i] = 1
     for i in range(r):
         z[i] = 1
+
+
+@kernel()
+def static_loop_over_field():
+    for i in qd.static(x):
+        z[i] = 1
