@@ -92,6 +92,7 @@ def program(fields: dict[str, F | I], **more):
 
 
 N_CASES = ({"n": 0}, {"n": 1}, {"n": 5}, {"n": 20})
+MANY = 3000  # iterations enough for several threads
 X_N_Y = {"x": F((8,)), "n": I(), "y": F()}
 
 
@@ -221,6 +222,33 @@ def result_unused():
             w = qd.exp(-w * w)
             v = v * 0.9
         y[None] += v
+
+
+@program({"x": F((MANY,)), "m": I((MANY,), 0, 5), "y": F(), "z": F((7,))}, tol32=1e-3)
+def many_iterations_of_varied_length():
+    for i in x:
+        v = x[i]
+        for j in range(m[i]):
+            v = qd.sin(v) + 0.1 * v * v
+        y[None] += v
+        z[i % 7] += v * v
+
+
+@program({"x": F((MANY,)), "m": I((MANY,), 0, 3), "y": F((MANY,)), "s": F()}, tol32=1e-3)
+def many_iterations_with_exits():
+    for i in x:
+        v = x[i]
+        k = 0
+        while v < 1.5 and k < 5:
+            k += 1
+            if k == m[i]:
+                continue
+            v = v * 1.3 + 0.2 * qd.cos(v)
+        y[i] = v
+    t = 0.0
+    for i in x:
+        t += y[i] * 0.01
+    s[None] = t * t
 
 
 # --- loops in loops
@@ -1036,7 +1064,7 @@ def returns_a_value() -> float:
     return s * 2.0
 
 
-@program({"x": F((8,)), "loss": F(), "x.grad": F((8,), grad=False), "loss.grad": F((), grad=False)}, grad=False)
+@program({n: F(s, grad=False) for n, s in (("x", (8,)), ("loss", ()), ("x.grad", (8,)), ("loss.grad", ()))}, grad=False)
 def writes_a_gradient_by_hand():
     for i in x:
         x.grad[i] += loss.grad[None] * 2.0 * x[i]

@@ -204,12 +204,13 @@ def interpreted(job: Job, fp: DType = f64, gradient: bool = True, **options: Any
 
 
 class Bench:
-    """A session and the fields that were made in it so far; a job that needs the same fields gets the same ones."""
+    """A session, and the fields and kernels made in it so far: a job that needs the same ones gets those."""
 
     def __init__(self, fp: DType = f64, **options: Any) -> None:
         self.fp = fp
         qd.init(arch=qd.cpu, default_fp=fp, default_ip=i32, offline_cache=False, **options)
         self.made: dict[tuple, Any] = {}
+        self.kernels: dict[Callable, Any] = {}
 
     def place(self, job: Job) -> dict[str, Any]:
         """The job's fields and ndarrays by name, filled."""
@@ -234,7 +235,9 @@ class Bench:
         """Buffers after the launch and, if asked for, its gradient; and what the kernel returned."""
         placed = self.place(job)
         fields = {name: f for name, f in placed.items() if name not in job.arguments}
-        kernel = qd.kernel(bound(job, fields))
+        if job.fn not in self.kernels:
+            self.kernels[job.fn] = qd.kernel(bound(job, fields))
+        kernel = self.kernels[job.fn]
         names = job.fn.__code__.co_varnames[: job.fn.__code__.co_argcount]
         args = [placed[n] if n in placed else job.scalars[n] for n in names]
         returned = kernel(*args)

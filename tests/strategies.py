@@ -23,15 +23,16 @@ INTS = {"n": (), "m": (SIZE,), "at": (SIZE,)}
 
 @dataclass
 class Source:
-    """``text`` defines the functions ``funcs`` and then the kernel ``k``; ``ints`` are the integer inputs."""
+    """``text`` defines the functions ``funcs`` and then the kernel ``k``. ``ints``: the integer inputs of its
+    launches, one dict a launch."""
 
     text: str
     funcs: tuple[str, ...]
-    ints: dict[str, np.ndarray]
+    ints: tuple[dict[str, np.ndarray], ...]
 
     def __repr__(self) -> str:
-        ints = ", ".join(f"{k} = {v.tolist()}" for k, v in self.ints.items())
-        return f"# {ints}\n{self.text}"
+        launches = [", ".join(f"{k} = {v.tolist()}" for k, v in ints.items()) for ints in self.ints]
+        return "".join(f"# launched with {ints}\n" for ints in launches) + self.text
 
     def floats(self, seed: int = 0) -> dict[str, np.ndarray]:
         rng = np.random.default_rng(seed)
@@ -338,10 +339,14 @@ class _Writer:
 def kernels(draw) -> Source:
     writer = _Writer(draw)
     text = writer.kernel()
-    small = st.sampled_from((3, 2, 4, 1, 0))
-    ints = {
-        "n": np.array(draw(small), np.int32),
-        "m": np.array(draw(st.lists(small, min_size=SIZE, max_size=SIZE)), np.int32),
-        "at": np.array(draw(st.lists(st.integers(0, SIZE - 1), min_size=SIZE, max_size=SIZE)), np.int32),
-    }
+    ints = tuple(draw(_launches) for _ in range(2))
     return Source(text, tuple(writer.funcs), ints)
+
+
+_small = st.sampled_from((3, 2, 4, 1, 0))
+_launches = st.builds(
+    lambda n, m, at: {name: np.array(v, np.int32) for name, v in (("n", n), ("m", m), ("at", at))},
+    _small,
+    st.lists(_small, min_size=SIZE, max_size=SIZE),
+    st.lists(st.integers(0, SIZE - 1), min_size=SIZE, max_size=SIZE),
+)

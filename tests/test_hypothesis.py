@@ -1,66 +1,114 @@
-"""Random kernels: values and gradients of interpreted IR and of the CPU against the oracle."""
+"""Random kernels: values and gradients of interpreted IR and of the CPU against the oracle.
 
+QL_EXAMPLES sets how many `make test` tries. A failure is shown as the smallest kernel that fails in the same way.
+"""
+
+from __future__ import annotations
+
+import dataclasses
 import os
+import traceback
 
 import pytest
-from hypothesis import HealthCheck, assume, given, note, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from oracle import Budget
+from reduce import reduce
 from running import Bench, Job, define, differences, f64, interpreted
 from strategies import FLOATS, Source, kernels
 
 EXAMPLES = int(os.environ.get("QL_EXAMPLES", "60"))
-ALL = list(HealthCheck)
+# hypothesis' own shrinking takes minutes on programs; `reduce` knows their syntax
+PHASES = [Phase.explicit, Phase.reuse, Phase.generate]
 
 
-def job_for(source: Source) -> Job:
-    """The job with something in every gradient beforehand."""
+def jobs_for(source: Source) -> list[Job]:
+    """One job a launch, with something in every gradient beforehand."""
     defined = define(source.text)
-    funcs = tuple(defined[name] for name in source.funcs)
-    return Job(defined["k"], funcs, source.floats(), source.ints, tuple(FLOATS), source.floats(seed=1))
+    funcs = tuple(defined[name] for name in source.funcs if name in defined)
+    floats, seeds = source.floats(), source.floats(seed=1)
+    return [Job(defined["k"], funcs, floats, ints, tuple(FLOATS), seeds) for ints in source.ints]
 
 
-def check(source: Source, bench: Bench) -> None:
-    job = job_for(source)
+def verdict(source: Source, bench: Bench) -> tuple[str, str]:
+    """How the source fails, in a word that stays the same while it is made smaller, and in detail; ("", "") where
+    everything agrees or the oracle cannot tell."""
+    jobs = jobs_for(source)
     try:
-        outcome = job.oracle(limit=30_000)
+        outcomes = [job.oracle(limit=30_000) for job in jobs]
     except Budget:
-        assume(False)
-    assume(outcome.finite and outcome.margin > 1e-8)
-    note(repr(source))
-    run = interpreted(job)
-    for stage in (run.forward[0], run.forward[-1]):
-        got, _ = run.run_forward(stage.kernel)
-        assert not differences(job, outcome, got, 1e-11, gradient=False), f"interpreted after {stage.name}"
-    got, result, caps = run.run_reverse(run.reverse[-1].kernel)
-    assert result.overflow is None, (result.depth, caps)
-    assert not differences(job, outcome, got, 1e-9, gradient=True), "interpreted gradient"
-    got, _ = bench.run(job)
-    assert not differences(job, outcome, got, 1e-9, gradient=True), "CPU"
+        return "", ""
+    if not all(o.finite and o.margin > 1e-8 for o in outcomes):
+        return "", ""
+    job, outcome = jobs[0], outcomes[0]
+    where = "front end"
+    try:
+        run = interpreted(job)
+        for stage in (run.forward[0], run.forward[-1]):
+            got, _ = run.run_forward(stage.kernel)
+            wrong = differences(job, outcome, got, 1e-11, gradient=False)
+            if wrong:
+                return f"forward after {stage.name}", "\n".join(wrong)
+        where = "interpreted gradient"
+        got, result, caps = run.run_reverse(run.reverse[-1].kernel)
+        if result.overflow is not None:
+            return "overflow", f"depths {result.depth}, capacities {caps}"
+        wrong = differences(job, outcome, got, 1e-9, gradient=True)
+        if wrong:
+            return where, "\n".join(wrong)
+        for where, job, outcome in zip(("CPU", "CPU launched again"), jobs, outcomes, strict=True):
+            got, _ = bench.run(job)
+            wrong = differences(job, outcome, got, 1e-9, gradient=True)
+            if wrong:
+                return where, "\n".join(wrong)
+    except Exception as error:
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        return f"{where}: {type(error).__name__} in {frame.name}", str(error)
+    return "", ""
 
 
-@settings(max_examples=EXAMPLES, deadline=None, derandomize=True, database=None, suppress_health_check=ALL)
-@given(kernels())
-def test_random_kernels(source):
-    check(source, _bench())
+def check(source: Source) -> None:
+    how, _ = verdict(source, bench())
+    if not how:
+        return
+
+    def fails(text: str) -> bool:
+        try:
+            return verdict(dataclasses.replace(source, text=text), bench())[0] == how
+        except Exception:  # not a program any more
+            return False
+
+    smallest = dataclasses.replace(source, text=reduce(source.text, fails))
+    pytest.fail(f"{how}\n{smallest!r}\n{verdict(smallest, bench())[1]}", pytrace=False)
 
 
-@pytest.mark.slow
-@settings(max_examples=2000, deadline=None, suppress_health_check=ALL)
-@given(kernels())
-def test_many_random_kernels(source):
-    check(source, _bench())
+BENCHES: list[Bench] = []
 
 
-_BENCH: list[Bench] = []
+def bench() -> Bench:
+    """One session for all examples of a test."""
+    if not BENCHES:
+        BENCHES.append(Bench(f64))
+    return BENCHES[0]
 
 
 @pytest.fixture(autouse=True)
-def _one_session():
-    _BENCH.clear()
+def one_session():
+    BENCHES.clear()
 
 
-def _bench() -> Bench:
-    """One session for all examples of a test."""
-    if not _BENCH:
-        _BENCH.append(Bench(f64))
-    return _BENCH[0]
+COMMON = {"deadline": None, "phases": PHASES, "suppress_health_check": list(HealthCheck)}
+
+
+@pytest.mark.filterwarnings("ignore")
+@settings(max_examples=EXAMPLES, derandomize=True, database=None, **COMMON)
+@given(kernels())
+def test_random_kernels(source):
+    check(source)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@settings(max_examples=2000, **COMMON)
+@given(kernels())
+def test_many_random_kernels(source):
+    check(source)
