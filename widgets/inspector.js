@@ -19,7 +19,7 @@ export function mount(host, shape, ask) {
     const select = document.createElement("select");
     select.setAttribute("aria-label", "Kernel");
     shape.kernels.forEach((name, i) => select.add(new Option(name, i)));
-    select.addEventListener("change", () => { state.kernel = Number(select.value); state.mark = null; say.textContent = ""; open(); });
+    select.addEventListener("change", () => { state.kernel = Number(select.value); state.mark = null; open(); });
     title.append(select);
   } else title.textContent = shape.kernels[0] ?? shape.title;
 
@@ -60,30 +60,35 @@ export function mount(host, shape, ask) {
       if (items.length && !items.some((x) => x.tabIndex === 0)) items[0].tabIndex = 0;
     }
     paint(part, true);
+    tell();
+  }
+
+  function tell() {
+    const count = state.mark ? panel.querySelectorAll(".mark, .near").length : 0;
+    say.textContent = state.mark ? `line ${state.mark.line}: ${count || "nothing"} marked here` : "";
   }
 
   const itemsOf = (group) => [...group.querySelectorAll("[data-item]")].filter((x) => x.closest("[data-roving]") === group && x.getClientRects().length);
 
   function paint(part, scroll) {
-    let first = null, count = 0;
+    let first = null;
     for (const x of part.querySelectorAll("[data-span-line]")) {
       const same = state.mark && x.dataset.spanLine === state.mark.line;
       const exact = same && (!state.mark.stmt || !x.dataset.stmt || x.dataset.stmt === state.mark.stmt);
       x.classList.toggle("mark", !!exact);
       x.classList.toggle("near", !!same && !exact);
       if (x.getAttribute("role") === "option") x.setAttribute("aria-selected", !!exact);
-      if (same) { count += 1; if (exact || !first) first = first?.classList.contains("mark") ? first : x; }
+      if (same && !first?.classList.contains("mark") && (exact || !first)) first = x;
     }
     if (first && scroll) first.scrollIntoView?.({ block: "nearest", inline: "nearest" });
-    return count;
   }
 
   function mark(x) {
     const { spanLine, stmt } = x.dataset;
     const off = x.classList.contains("mark") && !(stmt && !state.mark.stmt); // a second click takes it back, or narrows it
     state.mark = off ? null : { line: spanLine, stmt };
-    const count = paint(panel, false);
-    say.textContent = off ? "" : `line ${spanLine}: ${count} marked here`;
+    paint(panel, false);
+    tell();
   }
 
   function pick(x) {

@@ -37,6 +37,10 @@ class Inspector(anywidget.AnyWidget):
         self._view = view
         self.on_msg(self._answer)
 
+    def __repr__(self) -> str:
+        """What stands in a notebook that is opened without its kernel."""
+        return "The live inspector needs a running kernel: run the cell. A static copy follows."
+
     def _answer(self, _: Any, message: dict[str, Any], buffers: list[Any]) -> None:
         if message.get("kind") != "ask":
             return
