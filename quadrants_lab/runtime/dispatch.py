@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsSyntaxError
+from quadrants_lab.errors import QuadrantsSyntaxError
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.runtime import session as S
 from quadrants_lab.runtime.observe import OBSERVERS, watching
@@ -169,7 +169,7 @@ class Dispatcher:
         try:
             value = plan.call(*args)
             if value is NotImplemented:
-                self._refused(plan, args)
+                value = self._refused(plan, args)
             failed = False
             return value
         finally:
@@ -177,7 +177,8 @@ class Dispatcher:
                 observer.after(plan, args, token, failed)
 
     def _refused(self, plan: Plan, args: Sequence[Any]) -> Any:
-        """Why compiled code did not take arguments that were checked."""
+        """What compiled code did not take although it was checked: a read-only array, or a scalar that it takes only
+        the slow way."""
         for slot, arg in zip(self.slots, args, strict=True):
             writes = isinstance(slot, ArraySlot) and slot.name in plan.writes
             if writes and isinstance(arg, np.ndarray) and not arg.flags.writeable:
@@ -186,9 +187,9 @@ class Dispatcher:
                     code="QL2048",
                     help="pass a copy of it",
                 )
-        raise QuadrantsRuntimeError(
-            f"kernel {self.name} could not be launched with these arguments: {args!r}"
-        )
+        value = plan.launch_slowly(args)
+        assert value is not NotImplemented, f"kernel {self.name} refused checked arguments: {args!r}"
+        return value
 
 
 def arity_error(name: str, names: Sequence[str], got: int) -> QuadrantsSyntaxError:

@@ -10,12 +10,13 @@ import numpy.typing as npt
 
 from quadrants_lab.adstack.evaluate import evaluate, reads
 from quadrants_lab.adstack.report import StackRow, report, stack_allocas
+from quadrants_lab.frontend.specs import NdarraySpec
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir import sizeexpr as SE
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.compile import Compiled, accesses
 from quadrants_lab.runtime.memory import Memory
-from quadrants_lab.runtime.plan import Plan, entry_params, field_memories, make_frame
+from quadrants_lab.runtime.plan import Plan, entry_params, field_memories, make_frame, set_arguments
 from quadrants_lab.runtime.signature import ArraySlot, ScalarSlot, memory_of
 
 if TYPE_CHECKING:
@@ -53,12 +54,19 @@ class GradientPlan(Plan):
         self.launch_number = launch_number
         super().__init__(owner, session, compiled)
 
-    def prepare(self) -> Callable[..., bool] | None:
+    def preparation(self) -> Callable[..., bool] | None:
         """Sets depths that never change, or says how to settle the others before each launch."""
         self.sizes: list[SE.SizeExpr] = [s.size for s in stack_allocas(self.kernel) if s.size is not None]
         self.depths: list[int] = []
         self.counted: dict[int, int] = {}
         self.stamp: list[Any] | None = None
+        self.checked = False  # whether the arguments at hand are known to match
+        self.without_gradient = tuple(
+            n
+            for n, (slot, spec) in enumerate(zip(self.slots, self.compiled.specs, strict=True))
+            if isinstance(spec, NdarraySpec) and isinstance(slot, ArraySlot)
+            if not spec.grad and slot.grad is not False
+        )
         draws = any(isinstance(s, N.Random) for s in walk(self.kernel.body))
         self.draws_of: Callable[[], int] | None = self.launch_number if draws else None
         forced = self.compiled.options.ad_stack_size
@@ -71,12 +79,19 @@ class GradientPlan(Plan):
             return self.settle
         if self.depths:
             self.frame.set_stacks(self.depths)
-        return self.settle_draws if draws else super().prepare()
+        return self.settle_draws if draws else self.set_gradients if self.slots else None
+
+    def set_gradients(self, *args: Any) -> bool:
+        """As in a forward launch; an array with a gradient does not match code that was compiled for one without."""
+        for n in self.without_gradient:
+            if getattr(args[n], "grad", None) is not None:
+                return False
+        return not self.gradient_args or super().set_gradients(*args)
 
     def settle_draws(self, *args: Any) -> bool:
         """Without stacks to size: draws and gradients of array arguments."""
         self.frame.replay(self.launch_number())
-        return not self.gradient_args or self.set_gradients(*args)
+        return self.set_gradients(*args)
 
     def _follow(self) -> None:
         """What the depths depend on: fields by memory; arguments as (position, is a scalar, by its data)."""
@@ -102,7 +117,7 @@ class GradientPlan(Plan):
 
     def settle(self, *args: Any) -> bool:
         """Sets gradients of array arguments and, where anything changed, the depths."""
-        if self.gradient_args and not self.set_gradients(*args):
+        if not self.set_gradients(*args):
             return False
         stamp: list[Any] | None = [memory.version for memory in self.follows_fields]
         assert stamp is not None
@@ -136,6 +151,13 @@ class GradientPlan(Plan):
     def resize(self, args: Sequence[Any]) -> bool:
         """Evaluates every size, the counting slice first where there is one; False where the arguments do not match."""
         arrays = self.arrays(args)
+        for name, array in arrays.items():
+            buffer = self.kernel.buffers[name]
+            if not isinstance(array, np.ndarray) or (array.ndim, array.dtype) != (
+                buffer.ndim,
+                buffer.dtype.numpy,
+            ):
+                return False
         counter = self.compiled.counter
         if counter is not None:
             passed = [
@@ -145,14 +167,24 @@ class GradientPlan(Plan):
             ]
             if self.draws_of is not None:
                 self.counting_frame.replay(self.draws_of())
-            outcome = self.counting_entry(*passed)
-            if outcome is NotImplemented:
-                return False
+            if self.counting_entry(*passed) is NotImplemented:
+                if not self.checked:
+                    return False
+                set_arguments(self.counting_frame, self.slots, args)
+                self.counting_frame.launch()
             self.counted = {stack: self.counting_frame.ret(name) for stack, name in counter.depths.items()}
         live = Live(self.scalars(args), arrays)
         self.depths = [evaluate(size, live, self.counted) for size in self.sizes]
         self.frame.set_stacks(self.depths)
         return True
+
+    def launch_slowly(self, args: Sequence[Any]) -> Any:
+        with self.session.lock:
+            self.checked = True
+            try:
+                return super().launch_slowly(args)
+            finally:
+                self.checked = False
 
     @property
     def primal_reads(self) -> frozenset[str]:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from quadrants_lab.backends.cpu.executable import Status
 from quadrants_lab.backends.cpu.fast import ArrayParam, Param, ScalarParam
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.types import f16
 from quadrants_lab.runtime import session as S
 from quadrants_lab.runtime.compile import Compiled, accesses
 from quadrants_lab.runtime.faults import failure
@@ -53,15 +54,18 @@ class Plan:
         )
         self.frame = make_frame(compiled.executable, self.kernel, self.fields, session)
         self.entry = self.frame.entry(entry_params(self.slots), returns=self.single_return())
-        prepare = self.prepare()
-        self.call = closure(self, prepare, refuse)
-        self.fast = closure(self, prepare, owner.retry(self))
+        self.prepare = self.preparation()
+        self.call = closure(self, self.prepare, refuse)
+        self.fast = closure(self, self.prepare, owner.retry(self))
 
     def single_return(self) -> str:
-        names = self.compiled.returns
-        return names[0] if len(names) == 1 and not self.compiled.lowered.returns_tuple else ""
+        """The "ret" buffer whose value the entry itself can return, or ""."""
+        lowered = self.compiled.lowered
+        if len(lowered.returns) != 1 or lowered.returns_tuple or lowered.returns[0] is f16:
+            return ""
+        return "".join(self.compiled.returns)
 
-    def prepare(self) -> Callable[..., bool] | None:
+    def preparation(self) -> Callable[..., bool] | None:
         """What a launch does, with the arguments, before the entry is called; False: the arguments do not match."""
         return self.set_gradients if self.gradient_args else None
 
@@ -78,6 +82,19 @@ class Plan:
             if grad in self.writes:
                 memory.version += 1
         return True
+
+    def launch_slowly(self, args: Sequence[Any]) -> Any:
+        """Launches checked arguments through the frame's setters: for what the entry does not take, which are scalars
+        of dtype f16 and u64 from 2**63 on. NotImplemented where `prepare` refuses."""
+        with self.session.lock:
+            if self.prepare is not None and not self.prepare(*args):
+                return NotImplemented
+            memories = self.memories(args)
+            for name in self.writes & memories.keys():
+                memories[name].version += 1
+            set_arguments(self.frame, self.slots, args)
+            self.frame.launch()
+            return self.finish()
 
     def finish(self) -> Any:
         """The rest of a launch whose status is not 0: prints go to sys.stdout, failures are raised."""
@@ -154,6 +171,18 @@ def make_frame(executable: Any, kernel: N.Kernel, fields: dict[str, Memory], ses
     for name, memory in fields.items():
         frame.set_buffer(name, memory.address)
     return frame
+
+
+def set_arguments(frame: Frame, slots: Sequence[Slot], args: Sequence[Any]) -> None:
+    """Scalars, and addresses and shapes of arrays."""
+    for slot, arg in zip(slots, args, strict=True):
+        if isinstance(slot, ScalarSlot):
+            frame.set_arg(slot.name, slot.dtype.numpy(arg).item())
+        elif isinstance(slot, ArraySlot):
+            memory = memory_of(arg)
+            array = arg if memory is None else memory.array
+            frame.set_buffer(slot.name, array.ctypes.data)
+            frame.set_extents(slot.name, array.shape)
 
 
 def entry_params(slots: Sequence[Slot]) -> list[Param]:

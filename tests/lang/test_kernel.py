@@ -262,3 +262,22 @@ def test_ir_and_code_can_be_read() -> None:
 def test_kernels_look_like_functions() -> None:
     assert add.__name__ == "add"
     assert repr(add) == "<qd.kernel add(a, b)>"
+
+
+@qd.kernel
+def half(a: qd.f16) -> qd.f16:
+    return a * 0.5
+
+
+@qd.kernel
+def same(a: qd.u64) -> qd.u64:
+    return a
+
+
+def test_scalars_that_compiled_code_takes_only_the_slow_way() -> None:
+    for _ in range(2):
+        assert half(3.0) == 1.5
+        assert same(2**64 - 1) == 2**64 - 1
+        assert same(5) == 5
+        with pytest.raises(TypeError, match="argument 'a' of same is u64"):
+            same("5")

@@ -409,3 +409,61 @@ def test_sizes_belong_to_the_last_launch() -> None:
     for n, depth in ((a, 3), (b, 5), (a, 3), (b, 5)):
         by_field.grad(x, n, y)
         assert by_field.sizes()[0].depth == depth
+
+
+# --- arguments
+
+
+@qd.kernel
+def squares(a: Array, y: qd.template()):
+    for i in a:
+        y[None] += a[i] * a[i]
+
+
+def test_arrays_with_and_without_gradient_meet_different_code() -> None:
+    _, y = make()
+    with_grad, without = qd.ndarray(qd.f64, 2, needs_grad=True), qd.ndarray(qd.f64, 2)
+    with_grad.fill(3)
+    for _ in range(2):
+        squares.grad(np.ones(2), y)
+        squares.grad(with_grad, y)
+        squares.grad(without, y)
+        squares.grad(with_grad, y)
+    assert with_grad.grad.to_numpy().tolist() == [24, 24]
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ((np.ones((2, 2)), np.ones(2, np.int32)), "must have 1 axis"),
+        ((np.ones(2), np.ones(2)), "argument 'counts' of by_array must have dtype i32"),
+        ((np.ones(2), np.ones((2, 2), np.int32)), "must have 1 axis"),
+        ((np.ones(2), [1, 2]), "must be a numpy array"),
+        ((None, np.ones(2, np.int32)), "must be a numpy array"),
+    ],
+)
+def test_wrong_arguments_of_a_gradient(args, message) -> None:
+    _, y = make()
+    x = qd.ndarray(qd.f64, 2, needs_grad=True)
+    for _ in range(2):
+        with pytest.raises(TypeError, match=message):
+            by_array.grad(*args, y)
+        by_array.grad(x, np.ones(2, np.int32), y)
+    assert x.grad.to_numpy().sum() == pytest.approx(4 * np.cos(0), rel=1e-12)
+
+
+@qd.kernel
+def until_half(x: qd.template(), limit: qd.f16, y: qd.template()):
+    for i in x:
+        v = x[i]
+        while v < limit:
+            v = v * v + 1.0
+        y[None] += v
+
+
+def test_slow_scalars_reach_the_counting_slice() -> None:
+    x, y = make(1)
+    x.fill(0.5)
+    for limit, depth in ((100.0, 5), (1.0, 1), (0.25, 0)):
+        until_half.grad(x, limit, y)
+        assert max((row.depth for row in until_half.sizes()), default=0) == depth
