@@ -164,8 +164,8 @@ def augmented(cx: Context, node: ast.AugAssign) -> None:
         return
     if not isinstance(node.target, ast.Name):
         raise cx.fail("QL1201", node.target, what="assignment to an attribute", cure="assign to an element of a field")
-    name, env = node.target.id, cx.frame.env
-    old = env.get(name)
+    name = node.target.id
+    old = cx.frame.env.get(name)
     if old is None:
         cx.name(node.target)  # unknown names and names that ended are errors of their own
         raise cx.fail("QL1305", node, name=name)
@@ -178,7 +178,7 @@ def augmented(cx: Context, node: ast.AugAssign) -> None:
     result = binary(cx, type(node.op), old, value, node, node.target, node.value)
     warn_loss(cx, "QL1901", result, old.type, name, node)
     cx.at(node)
-    env[name] = _named(cx, cx.num(result, old.type), name)
+    cx.frame.env[name] = _named(cx, cx.num(result, old.type), name)  # the operand may have begun a new scope
 
 
 def reduce(cx: Context, op: str, temp: Temp, value: Num | Lit, node: ast.AST) -> None:

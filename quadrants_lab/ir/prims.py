@@ -99,6 +99,11 @@ def _float_pow(a: Any, b: Any) -> Any:
     return np.power(a, b)
 
 
+def _round(a: Any) -> Any:
+    whole = np.trunc(a)
+    return whole + np.copysign(a.dtype.type(abs(a - whole) >= 0.5), a)
+
+
 def _int_pow(a: int, b: int) -> int:
     if b < 0:
         return 0 if a not in (1, -1) else a ** (-b)
@@ -196,8 +201,8 @@ _ROWS: tuple[Prim, ...] = (
     Prim("floor", 1, "float", _flt(np.floor), (None,), ("llvm.floor", "", "")),
     Prim("ceil", 1, "float", _flt(np.ceil), (None,), ("llvm.ceil", "", "")),
     Prim("trunc", 1, "float", _flt(np.trunc), (None,), ("llvm.trunc", "", "")),
-    # to the nearest integer, ties to the even one
-    Prim("round", 1, "float", _flt(np.rint), (None,), ("llvm.rint", "", "")),
+    # to the nearest integer, ties away from zero
+    Prim("round", 1, "float", _flt(_round), (None,), ("llvm.round", "", "")),
     # bits
     Prim("and", 2, "int", _int(lambda a, b: a & b), (None, None), ("", "and", "and")),
     Prim("or", 2, "int", _int(lambda a, b: a | b), (None, None), ("", "or", "or")),
