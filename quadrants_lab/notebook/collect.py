@@ -95,9 +95,9 @@ def _stages(plan: Plan) -> Any:
 
 @lru_cache(maxsize=1)
 def pass_docs() -> dict[str, str]:
-    """What each pass guarantees: its docstring, by the name that a trace shows."""
+    """What each pass guarantees: the head of its docstring, by the name that a trace shows."""
     passes = {*pipelines.FRONT, *pipelines.SIMPLIFY, reverse, determine_ad_stack_size}
-    return {pipeline.pass_name(fn): inspect.getdoc(fn) or "" for fn in passes}
+    return {pipeline.pass_name(fn): (inspect.getdoc(fn) or "").split("\n\n")[0] for fn in passes}
 
 
 def _add_traces(view: KernelView, mode: str, plan: Plan) -> None:
