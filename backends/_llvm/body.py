@@ -10,6 +10,7 @@ from quadrants_lab.backends._llvm import control, memory, ops, random, ranges, s
 from quadrants_lab.backends._llvm.ranges import Range
 from quadrants_lab.backends._llvm.text import Function, Ty, constant, ty
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import DType
 
 
@@ -24,12 +25,13 @@ class Body(ABC):
     lanes = 1
 
     def __init__(
-        self, fn: Function, kernel: N.Kernel, fast_math: bool, parallel: bool, scopes: memory.Scopes
+        self, fn: Function, kernel: N.Kernel, options: CompileOptions, parallel: bool, scopes: memory.Scopes
     ) -> None:
         self.fn = fn
         self.scopes = scopes
         self.kernel = kernel
-        self.fast = ops.FAST if fast_math else ""
+        self.fast = ops.FAST if options.fast_math else ""
+        self.asserts = options.debug  # the user's asserts; checks are always evaluated
         self.parallel = parallel
         self.values: dict[int, str] = {}
         self.types: dict[int, DType] = {}

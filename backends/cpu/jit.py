@@ -28,7 +28,12 @@ def target_machine() -> Any:
 
 def _machine(level: int = 2) -> Any:
     return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=cpu_features(), opt=level, reloc="pic", codemodel="small", jit=True
+        cpu=llvm.get_host_cpu_name(),
+        features=cpu_features(),
+        opt=level,
+        reloc="pic",
+        codemodel="small",
+        jit=True,
     )
 
 

@@ -25,7 +25,7 @@ class CpuBody(Body):
         self, fn: Function, kernel: N.Kernel, options: CompileOptions, frame: L.FrameLayout, parallel: bool,
         scopes: memory.Scopes,
     ) -> None:  # fmt: skip
-        super().__init__(fn, kernel, options.fast_math, parallel, scopes)
+        super().__init__(fn, kernel, options, parallel, scopes)
         self.frame = frame
         self.device = "%device"
         self.pointers: dict[str, str] = {}

@@ -607,7 +607,7 @@ CHECKED = """kernel checked() forward {
 
 
 def test_assert() -> None:
-    exe = load(CHECKED)
+    exe = load(CHECKED, debug=True)
     x, y, after = np.ones(1000, np.int32), np.zeros(1000, np.int32), np.zeros((), np.int32)
     frame = bind(exe, {"x": x, "y": y, "after": after})
     assert frame.launch() == 0
@@ -620,6 +620,9 @@ def test_assert() -> None:
     assert failed.stmt.message == "negative {} at {}, {}"
     assert failed.values == (-5, 321, 0.25)
     assert after == 0
+    assert bind(load(CHECKED), {"x": x, "y": y, "after": after}).launch() == 0  # not evaluated without debug
+    bounds = load(CHECKED.replace("assert assert", "assert bounds"))
+    assert bind(bounds, {"x": x, "y": y, "after": after}).launch() == Status.ASSERT
     x[321] = 1
     assert frame.launch() == 0
 
@@ -694,7 +697,7 @@ def test_fast_scalars_and_returns(t: str, good: tuple[Any, ...], bad: tuple[Any,
 
 
 def test_fast_entry_reports_failures() -> None:
-    exe = load(CHECKED)
+    exe = load(CHECKED, debug=True)
     x = np.full(1000, -1, np.int32)
     frame = bind(exe, {"x": x, "y": np.zeros(1000, np.int32), "after": np.zeros((), np.int32)})
     fast = frame.entry([])
