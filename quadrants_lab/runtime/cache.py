@@ -56,7 +56,7 @@ class DiskCache:
 
     def put(self, name: str, body: bytes) -> None:
         with suppress(OSError):
-            self.folder.mkdir(parents=True, exist_ok=True)
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # code is run from here
             handle, temporary = tempfile.mkstemp(dir=self.folder, prefix=".", suffix=".tmp")
             try:
                 with os.fdopen(handle, "wb") as out:
