@@ -16,8 +16,13 @@ from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parent.parent
 
-settings.register_profile("default", deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
-settings.register_profile("nightly", parent=settings.get_profile("default"), max_examples=1000)
+# The same examples in every run of `make test`, new ones and more in `make nightly`.
+settings.register_profile(
+    "default", deadline=None, max_examples=25, derandomize=True, suppress_health_check=list(HealthCheck)
+)
+settings.register_profile(
+    "nightly", parent=settings.get_profile("default"), max_examples=1000, derandomize=False, print_blob=True
+)
 settings.load_profile("nightly" if os.environ.get("QL_NIGHTLY") else "default")
 
 
