@@ -33,6 +33,7 @@ def jobs_for(source: Source) -> list[Job]:
 def verdict(source: Source, bench: Bench) -> tuple[str, str]:
     """How the source fails, in a word that stays the same while it is made smaller, and in detail; ("", "") where
     everything agrees or the oracle cannot tell."""
+    bench.kernels.clear()
     jobs = jobs_for(source)
     try:
         outcomes = [job.oracle(limit=30_000) for job in jobs]
