@@ -93,6 +93,7 @@ class Device:
         self.address = block.address
         block.set_word(L.HEAP, 0)
         block.set_word(L.THREADS, self.threads)
+        block.set_word(L.PRINT_BYTES, 0)
         self.set_seed(0)
         self.runtime.want(self.threads - 1)
 

@@ -66,7 +66,7 @@ def optimise(module: Any, vectorise: bool) -> None:
     with _lock:
         options = llvm.create_pipeline_tuning_options(speed_level=2)
         options.loop_vectorization = vectorise
-        options.loop_interleaving = False
+        options.loop_interleaving = vectorise
         options.slp_vectorization = False
         options.loop_unrolling = False
         builder = llvm.create_pass_builder(target_machine(), options)
