@@ -129,7 +129,6 @@ class Interpreted:
 
     job: Job
     fp: DType
-    options: CompileOptions
     forward: list[Stage]
     reverse: list[Stage]
     counting: N.Kernel | None
@@ -137,7 +136,7 @@ class Interpreted:
 
     def run_forward(self, kernel: N.Kernel) -> tuple[Arrays, Result]:
         arrays = self.job.arrays(self.fp)
-        return arrays, interpret(kernel, self.job.scalars, self._named(arrays), self.options)
+        return arrays, interpret(kernel, self.job.scalars, self._named(arrays))
 
     def run_reverse(self, kernel: N.Kernel) -> tuple[Arrays, Result, dict[int, int]]:
         """Buffers after forward and gradient, what the gradient left, and the capacity of each stack (none while
@@ -149,11 +148,11 @@ class Interpreted:
         if all(s.size is not None for s in stacks):
             counted = {}
             if self.counting is not None:
-                rets = interpret(self.counting, self.job.scalars, named, self.options).rets
+                rets = interpret(self.counting, self.job.scalars, named).rets
                 counted = {int(name.removeprefix("depth")): int(v) for name, v in rets.items()}
             live = Live(dict(self.job.scalars), named)
             caps = {s.id: evaluate(s.size, live, counted) for s in stacks}
-        return arrays, interpret(kernel, self.job.scalars, named, self.options, caps=caps), caps
+        return arrays, interpret(kernel, self.job.scalars, named, caps=caps), caps
 
     def _named(self, arrays: Arrays) -> Arrays:
         return {buffer: arrays[name] for buffer, name in self.names.items() if name in arrays}
@@ -197,7 +196,7 @@ def interpreted(job: Job, fp: DType = f64, gradient: bool = True, **options: Any
         if buffer.grad:
             names[buffer.grad] = f"{names[buffer.name]}.grad"
     counting = counting_ir(reverse[-1].kernel, opts) if reverse else None
-    return Interpreted(job, fp, opts, stages(FORWARD), reverse, counting, names)
+    return Interpreted(job, fp, stages(FORWARD), reverse, counting, names)
 
 
 # --- on a backend

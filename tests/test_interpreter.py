@@ -1,12 +1,14 @@
 """The reference interpreter on hand-written IR: control flow, exits, adstacks, bounds."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from quadrants_lab.errors import QuadrantsRuntimeError
+from quadrants_lab.ir import draws
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
-from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import f32, f64, i32, u1
 from quadrants_lab.runtime.interpreter import OutOfBounds, interpret
 
@@ -179,23 +181,21 @@ def test_a_wrong_array_is_refused():
         interpret(kernel, {}, {})
 
 
-def test_asserts_run_under_debug_and_end_their_iteration():
+def test_an_assert_ends_its_iteration_and_the_tasks_that_follow():
     b, a = Builder(0), field("a", i32, 4)
     i = b.param(i32, "i")
     with b.block() as bounds:
         b.yield_(b.const(0, i32), b.const(4, i32))
     with b.block() as body:
         b.add(N.Assert(b.fresh(), b.op("ne", i.id, b.const(2, i32)), "i is {}", (i.id,)))
-        b.store(a, (i.id,), b.const(1, i32))
+        b.atomic("add", a, (i.id,), b.const(1, i32))
         b.yield_()
     task = N.Offload(b.fresh(), "range_for", tuple(bounds), (i,), tuple(body))
-    kernel = N.Kernel("k", (), {"a": a}, (task,), b.next_id)
+    kernel = N.Kernel("k", (), {"a": a}, (task, replace(task, id=b.fresh())), b.next_id)
     array = np.zeros(4, np.int32)
-    result = interpret(kernel, {}, {"a": array}, CompileOptions(debug=True))
+    result = interpret(kernel, {}, {"a": array})
     assert (result.failure.message, result.failure.lane) == ("i is 2", (2,))
     assert list(array) == [1, 1, 0, 1]
-    assert interpret(kernel, {}, {"a": array}).failure is None
-    assert list(array) == [1, 1, 1, 1]
 
 
 def test_temporaries_returns_arguments_prints_and_atomics():
@@ -214,3 +214,20 @@ def test_temporaries_returns_arguments_prints_and_atomics():
     result = interpret(serial(b, body, [temp, ret], [N.Arg("c", f64)]), {"c": 3.0})
     assert result.rets == {"ret0": 9.0}
     assert result.prints == ["old 6.0 False\n"]
+
+
+def test_random_draws_depend_on_where_they_stand():
+    b, a = Builder(0), field("a", f64, 3, 2)
+    i = b.param(i32, "i")
+    with b.block() as bounds:
+        b.yield_(b.const(1, i32), b.const(3, i32))
+    with b.block() as body:
+        for k in range(2):
+            b.store(a, (i.id, b.const(k, i32)), b.add(N.Random(b.fresh(), f64, 7)))
+        b.yield_()
+    task = N.Offload(b.fresh(), "range_for", tuple(bounds), (i,), tuple(body))
+    kernel = N.Kernel("k", (), {"a": a}, (task,), b.next_id)
+    array = np.zeros((3, 2))
+    interpret(kernel, {}, {"a": array}, random=(5, 9))
+    want = [[draws.value(f64, draws.draw(5, 9, n, 7, k)) for k in range(2)] for n in range(2)]
+    np.testing.assert_array_equal(array, [[0, 0], *want])

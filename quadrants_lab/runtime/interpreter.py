@@ -12,13 +12,13 @@ import contextlib
 import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from quadrants_lab.errors import Label, QuadrantsAssertionError, QuadrantsRuntimeError
+from quadrants_lab.ir import draws
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.types import DType, f32, f64
@@ -48,8 +48,9 @@ class Result:
 
     ``rets``: "ret" buffer name -> numpy scalar. ``prints``: the text of each Print. ``depth``: stack id ->
     greatest number of slots it held at once, over all iterations. ``pushes``: stack id -> iteration -> number
-    of pushes. ``failure``: the first assert that did not hold; its iteration ended there. ``overflow``:
-    (stack id, iteration) that first exceeded its capacity; the reverse of each such iteration was skipped.
+    of pushes. ``failure``: the first assert that did not hold: its iteration ended there and later tasks did
+    not run. ``overflow``: (stack id, iteration) that first exceeded its capacity; the reverse of each such
+    iteration was skipped.
     """
 
     rets: dict[str, Any] = field(default_factory=dict)
@@ -64,16 +65,17 @@ def interpret(
     kernel: N.Kernel,
     args: Mapping[str, Any] | None = None,
     arrays: Mapping[str, np.ndarray[Any, Any]] | None = None,
-    options: CompileOptions | None = None,
     *,
     caps: Mapping[int, int] | None = None,
+    random: tuple[int, int] = (0, 1),
     observer: Observer | None = None,
 ) -> Result:
     """Runs ``kernel`` once; ``arrays`` (buffer name -> numpy array of its dtype) are changed in place.
 
-    ``caps`` gives stacks a capacity in slots by id; stacks without one are unlimited. Asserts of kind
-    "assert" are evaluated under ``options.debug`` only. Float results below the smallest normal number flush
-    to zero, and so do such operands, as on the devices.
+    ``caps`` gives stacks a capacity in slots by id; stacks without one are unlimited. Float results below the
+    smallest normal number flush to zero, and so do such operands, as on the devices.
+
+    ``random``: the seed and the number of the launch that random draws depend on (see `ir.draws`).
 
     ``observer(stmt, value)`` is called after every statement with what it defined or wrote (None where there
     is nothing to tell, a tuple for the results of If, For and While), and at the start of each iteration of a
@@ -83,8 +85,7 @@ def interpret(
     Raises `OutOfBounds` naming buffer, index and line; `QuadrantsRuntimeError` for a buffer that is missing
     or of another dtype or rank, and for a pop of an empty adstack.
     """
-    machine = _Machine(kernel, args or {}, arrays or {}, options or CompileOptions(), caps or {}, observer)
-    return machine.run()
+    return _Machine(kernel, args or {}, arrays or {}, caps or {}, random, observer).run()
 
 
 class _LaneEnds(Exception):
@@ -140,19 +141,21 @@ class _Machine:
         kernel: N.Kernel,
         args: Mapping[str, Any],
         arrays: Mapping[str, np.ndarray[Any, Any]],
-        options: CompileOptions,
         caps: Mapping[int, int],
+        random: tuple[int, int],
         observer: Observer | None,
     ) -> None:
         self.kernel = kernel
         self.args = {a.name: a.type.numpy(args[a.name]) for a in kernel.args}
         self.arrays = {b.name: _memory(b, arrays) for b in kernel.buffers.values()}
-        self.debug = options.debug
         self.caps = caps
+        self.draws = random
         self.observer = observer
         self.env: dict[int, Any] = {}
         self.stacks: dict[int, _Stack] = {}
         self.lane: Lane = ()
+        self.iteration = 0  # number of the lane, row by row
+        self.drawn: dict[int, int] = {}  # call site -> how often this lane drew there, less one
         stacks = [s.id for s in walk(kernel.body) if isinstance(s, N.AdStackAlloca)]
         self.result = Result(depth=dict.fromkeys(stacks, 0), pushes={i: {} for i in stacks})
         self.table: dict[type[N.Stmt], _Handler] = {
@@ -211,8 +214,10 @@ class _Machine:
     def _shape(self, s: N.ShapeOf) -> None:
         self.define(s, s.type.numpy(self.array(s, s.buffer).shape[s.axis]))
 
-    def _random(self, s: N.Random) -> NoReturn:
-        raise QuadrantsRuntimeError("random draws are not interpreted", labels=(Label(s.span),))
+    def _random(self, s: N.Random) -> None:
+        n = self.drawn[s.site] = self.drawn.get(s.site, -1) + 1
+        seed, launch = self.draws
+        self.define(s, draws.value(s.type, draws.draw(seed, launch, self.iteration, s.site, n)))
 
     # --- memory
 
@@ -255,7 +260,7 @@ class _Machine:
     # --- effects
 
     def _assert(self, s: N.Assert) -> None:
-        holds = bool(self.env[s.cond]) or (s.kind == "assert" and not self.debug)
+        holds = bool(self.env[s.cond])
         self.tell(s, holds)
         if not holds:
             if self.result.failure is None:
@@ -264,7 +269,7 @@ class _Machine:
             raise _LaneEnds
 
     def _print(self, s: N.Print) -> None:
-        text = "".join(p if isinstance(p, str) else _shown(self.env[p]) for p in s.parts)
+        text = "".join(p if isinstance(p, str) else str(self.env[p]) for p in s.parts)
         self.result.prints.append(text)
         self.tell(s, text)
 
@@ -361,11 +366,14 @@ class _Machine:
         self.tell(s, values)
 
     def _offload(self, s: N.Offload) -> None:
+        if self.result.failure is not None:
+            return
+        self.iteration, self.drawn = 0, {}
         bounds = [int(v) for v in self.block(s.bounds)[1]]
         axes = len(s.indices)
         outer, stacks = self.lane, self.stacks
-        for lane in itertools.product(*map(range, bounds[:axes], bounds[axes:])):
-            self.lane, self.stacks = lane, {}
+        for n, lane in enumerate(itertools.product(*map(range, bounds[:axes], bounds[axes:]))):
+            self.lane, self.iteration, self.stacks, self.drawn = lane, n, {}, {}
             self.bind(s.indices, tuple(p.type.numpy(i) for p, i in zip(s.indices, lane, strict=True)))
             self.tell(s, lane)
             try:
@@ -402,7 +410,3 @@ def _memory(buffer: N.Buffer, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Any
             f"buffer '{buffer.name}' has shape {buffer.shape}, the array given for it {array.shape}"
         )
     return array
-
-
-def _shown(value: Any) -> str:
-    return str(value)  # as the dtype writes it: 0.1, not 0.10000000149011612

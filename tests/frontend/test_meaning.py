@@ -83,7 +83,7 @@ def test_as_in_python(name: str) -> None:
         lowered = case.lower()
     ours, theirs = start(), start()
     arrays = {b: ours[b] if b in ours else np.zeros_like(ours[b[:-5]]) for b in lowered.bindings}
-    interpret(lowered.kernel, {}, arrays, OPTIONS)
+    interpret(lowered.kernel, {}, arrays)
     in_python(name, theirs)
     for field, values in theirs.items():
         np.testing.assert_allclose(ours[field], values, rtol=1e-5, err_msg=field)
