@@ -106,12 +106,3 @@ def counted_stacks(kernel: N.Kernel) -> set[int]:
             if isinstance(s, N.AdStackAlloca) and s.size is not None:
                 found |= {e.stack for e in subexpressions(s.size) if isinstance(e, S.SizeCounted)}
     return found
-
-
-def forced_size(kernel: N.Kernel, slots: int) -> N.Kernel:
-    """Every stack with ``slots`` slots: the option ``ad_stack_size``."""
-    def task(t: N.Offload) -> N.Offload:
-        body = tuple(replace(s, size=S.SizeConst(slots)) if isinstance(s, N.AdStackAlloca) else s for s in t.body)
-        return replace(t, body=body)
-
-    return map_offloads(kernel, task)

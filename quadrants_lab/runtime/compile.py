@@ -13,6 +13,7 @@ from quadrants_lab.autodiff.access import check_data_access, warn
 from quadrants_lab.autodiff.broken import broken_paths
 from quadrants_lab.autodiff.extremes import EXTREMES
 from quadrants_lab.autodiff.reverse import reverse
+from quadrants_lab.autodiff.temporaries import drop_unread_temporaries
 from quadrants_lab.frontend.lower import lower
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.frontend.specs import Lowered, Spec
@@ -21,6 +22,7 @@ from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.text import print_kernel
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.passes import pipeline
+from quadrants_lab.passes.dce import dce
 from quadrants_lab.passes.pipelines import SIMPLIFY, front
 from quadrants_lab.passes.private import mark_private
 from quadrants_lab.runtime import cache as disk
@@ -91,7 +93,7 @@ def make_ir(kernel: N.Kernel, mode: str, options: CompileOptions) -> N.Kernel:
     kernel = forward_ir(kernel, options)
     if mode == FORWARD:
         return drop_unused_gradients(pipeline.run(kernel, (mark_private,), options.verify))
-    gradient = pipeline.run(kernel, (reverse, *SIMPLIFY), options.verify)
+    gradient = pipeline.run(kernel, (reverse, *SIMPLIFY, drop_unread_temporaries, dce), options.verify)
     doubts = check_data_access(kernel, gradient) + broken_paths(kernel)
     gradient = pipeline.run(gradient, (mark_private, determine_ad_stack_size), options.verify)
     warn(doubts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy.typing as npt
 
 from quadrants_lab.adstack.evaluate import evaluate, reads
 from quadrants_lab.adstack.report import StackRow, report, stack_allocas
+from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.frontend.specs import NdarraySpec
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir import sizeexpr as SE
@@ -67,6 +69,13 @@ class GradientPlan(Plan):
             if isinstance(spec, NdarraySpec) and isinstance(slot, ArraySlot)
             if not spec.grad and slot.grad is not False
         )
+        written = forward_writes(self.compiled)
+        arrays = [n for n, slot in enumerate(self.slots) if isinstance(slot, ArraySlot)]
+        self.must_differ = tuple(
+            (n, m)
+            for n, m in combinations(arrays, 2)
+            if {self.slots[n].name, self.slots[m].name} & written
+        )
         draws = any(isinstance(s, N.Random) for s in walk(self.kernel.body))
         self.draws_of: Callable[[], int] | None = self.launch_number if draws else None
         forced = self.compiled.options.ad_stack_size
@@ -86,7 +95,19 @@ class GradientPlan(Plan):
         for n in self.without_gradient:
             if getattr(args[n], "grad", None) is not None:
                 return False
+        for n, m in self.must_differ:
+            if same_memory(args[n], args[m]):
+                raise self.aliased(n, m)
         return not self.gradient_args or super().set_gradients(*args)
+
+    def aliased(self, n: int, m: int) -> QuadrantsRuntimeError:
+        a, b = self.slots[n].name, self.slots[m].name
+        return QuadrantsRuntimeError(
+            f"arguments {a!r} and {b!r} of kernel {self.kernel.name} are the same memory, and the kernel writes to "
+            "it: the derivative takes them for two arrays",
+            code="QL2074",
+            help="pass a copy as one of them, or take one argument for both",
+        )
 
     def settle_draws(self, *args: Any) -> bool:
         """Without stacks to size: draws and gradients of array arguments."""
@@ -196,6 +217,20 @@ class GradientPlan(Plan):
     def report(self) -> list[StackRow]:
         """A row a stack, with the depths of the last launch."""
         return report(self.kernel, self.depths, forced=bool(self.compiled.options.ad_stack_size))
+
+
+def forward_writes(compiled: Compiled) -> frozenset[str]:
+    """The buffers that the kernel itself, not its gradient, writes."""
+    return frozenset(
+        s.buffer for s in walk(compiled.lowered.kernel.body) if isinstance(s, (N.Store, N.Atomic))
+    )
+
+
+def same_memory(a: Any, b: Any) -> bool:
+    """Whether two array arguments overlap."""
+    if a is b:
+        return True
+    return isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and np.may_share_memory(a, b)
 
 
 def _dependencies(sizes: Sequence[SE.SizeExpr]) -> tuple[set[str], set[str], set[str]]:
