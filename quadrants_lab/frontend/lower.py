@@ -9,7 +9,7 @@ from quadrants_lab.frontend.context import Context, Frame
 from quadrants_lab.frontend.diagnostics import count, error
 from quadrants_lab.frontend.funcs import parameters, returned_dtypes
 from quadrants_lab.frontend.source import FunctionSource
-from quadrants_lab.frontend.specs import Lowered, NdarraySpec, ScalarSpec, Spec
+from quadrants_lab.frontend.specs import Lowered, NdarraySpec, ScalarSpec, Spec, TemplateSpec
 from quadrants_lab.frontend.values import ArgRef, Lit, Mem
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
@@ -56,6 +56,7 @@ def _arguments(cx: Context, source: FunctionSource, specs: Sequence[Spec]) -> li
         elif isinstance(spec, NdarraySpec):
             env[p.arg] = Mem(_ndarray(cx, p.arg, spec), p.arg)
         else:
+            assert isinstance(spec, TemplateSpec)
             value = cx.wrap(spec.value, p.arg)
             env[p.arg] = Lit(value.value, None, "a template argument") if isinstance(value, Lit) else value
     return args

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Union
 
 from quadrants_lab.ir.nodes import Kernel
 from quadrants_lab.ir.types import DType
@@ -17,12 +17,32 @@ class ScalarSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class MatrixSpec:
+    """A vector or matrix that is known at launch; its elements are the scalar arguments ``name[0]``, ``name[1]``, ... of
+    the kernel, row by row."""
+
+    dtype: DType
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StructSpec:
+    """A struct or dataclass instance: a spec a member; member ``a`` of argument ``s`` is the argument ``s.a``.
+    ``type`` describes it, as in `quadrants_lab.frontend.values.Struct`."""
+
+    type: Any
+    members: tuple[tuple[str, Spec], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class NdarraySpec:
-    """An array passed at launch: only dtype and number of axes are known; ``grad``: it comes with an adjoint."""
+    """An array passed at launch: only dtype and number of axes are known; ``grad``: it comes with an adjoint. ``ndim``
+    does not count the axes of ``element_shape``, which follow in memory."""
 
     dtype: DType
     ndim: int
     grad: bool = False
+    element_shape: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +52,7 @@ class TemplateSpec:
     value: Any
 
 
-Spec = ScalarSpec | NdarraySpec | TemplateSpec
+Spec = Union[ScalarSpec, MatrixSpec, StructSpec, NdarraySpec, TemplateSpec]
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,11 +39,33 @@ class ArgRef:
 
 
 @dataclass(slots=True, eq=False)
+class Matrix:
+    """A vector, of ``shape`` (n,), or a matrix, of shape (n, m): its elements row by row, all of one dtype or all
+    literals. It is a value: changing an element of a local makes a new one."""
+
+    shape: tuple[int, ...]
+    elements: tuple[Num | Lit, ...]
+    fixed: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class Struct:
+    """A value with named members, in order; ``type`` is the object that describes it (`quadrants_lab.lang`)."""
+
+    type: Any
+    members: dict[str, Value]
+    fixed: str = ""
+
+
+@dataclass(slots=True, eq=False)
 class Mem:
-    """A field or ndarray; ``text`` is how the program calls it."""
+    """A field or ndarray; ``text`` is how the program calls it. The last ``len(element_shape)`` axes of the buffer are
+    those of one element; ``offset`` is the first index of each of the others (() for zeros)."""
 
     buffer: Buffer
     text: str
+    element_shape: tuple[int, ...] = ()
+    offset: tuple[int, ...] = ()
 
 
 @dataclass(slots=True, eq=False)
@@ -85,7 +107,7 @@ class NdRange:
     axes: tuple[tuple[Value, Value], ...]
 
 
-Value = Union[Num, Lit, ArgRef, Mem, Temp, Shape, Obj, Range, NdRange, "tuple[Any, ...]"]
+Value = Union[Num, Lit, Matrix, Struct, ArgRef, Mem, Temp, Shape, Obj, Range, NdRange, "tuple[Any, ...]"]
 
 
 def name_of(node: ast.AST) -> str:
