@@ -351,6 +351,8 @@ class _Writer:
             self.budget = max(self.budget, 6)
             lines += self.task(t, shared)
             shared.fields += [f"s{t}", f"r{t}"]
+        if not any("y[None]" in line for line in lines):  # a kernel without a field that has a gradient is an error
+            lines.append("    y[None] += 0.1 * c[None]")
         return "\n".join(lines) + "\n"
 
 
