@@ -172,7 +172,8 @@ def _step(fn: Callable, offset: float = 0.0):
 
     def apply(x):
         a = primal(x)
-        _tape.near(a, round(a - offset) + offset)
+        if math.isfinite(a):
+            _tape.near(a, round(a - offset) + offset)
         return Var(float(fn(a))) if type(x) is Var else float(fn(a))
 
     return apply
@@ -242,7 +243,7 @@ def to_int(bits: int, signed: bool = True):
         if isinstance(a, float):
             if math.isnan(a):
                 return 0
-            if a != round(a):  # what is an integer already mostly got there by exact operations
+            if math.isfinite(a) and a != round(a):  # what is an integer already mostly got there by exact operations
                 _tape.near(a, round(a))
             return int(min(max(a, low), high))
         return (int(a) - low) % (1 << bits) + low

@@ -336,7 +336,8 @@ class _Writer:
             lines.append(f"    g = {self.value(shared)}")
             shared.floats.append("g")
             if self.chance(30):
-                lines += ["    o = 0", f"    while o < {self.bound(shared)}:", "        o += 1"]
+                w = self.fresh("w")
+                lines += [f"    {w} = 0", f"    while {w} < {self.bound(shared)}:", f"        {w} += 1"]
                 lines.append(f"        g = {self.value(shared)}")
         if self.chance(15):
             lines.append("    h = n[None] + 1")
