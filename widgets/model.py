@@ -73,12 +73,14 @@ class GraphView:
 
 @dataclass(slots=True)
 class SizeView:
-    """A node of a SizeExpr with its value at the launch that is shown (None: depends on an enclosing index)."""
+    """A node of a SizeExpr with its value at the launch that is shown (None: depends on an enclosing index).
+    ``role``: what it is to its parent."""
 
     text: str
     value: int | None
     children: list[SizeView] = field(default_factory=list)
     note: str = ""
+    role: str = ""
 
 
 @dataclass(slots=True)

@@ -32,7 +32,7 @@ def arrays(views: Sequence[ArrayView]) -> str:
     rows = [
         (
             f"<code>{esc(a.name)}</code>",
-            f"{esc(a.dtype)}{list(a.shape) if a.shape else ''}",
+            f"<code>{esc(a.dtype)}{list(a.shape) if a.shape else ''}</code>",
             esc(a.low),
             esc(a.high),
             f"<code>{esc(a.preview)}</code>"
@@ -40,4 +40,7 @@ def arrays(views: Sequence[ArrayView]) -> str:
         )
         for a in views
     ]
-    return table(("array", "type", "least", "greatest", "values"), rows, right=(2, 3))
+    head: tuple[str, ...] = ("array", "type", "least", "greatest", "values")
+    if not any(a.low or a.high for a in views):  # single numbers have no extremes
+        return table((*head[:2], head[4]), [(*r[:2], r[4]) for r in rows])
+    return table(head, rows, right=(2, 3))

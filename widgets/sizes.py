@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from quadrants_lab.widgets.html import empty, esc
 from quadrants_lab.widgets.model import KernelView, SizeView
 
+NO_STACK = "this gradient keeps nothing on a stack, so there is no depth to work out; the Stacks tab says why"
+
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
     shown = [s for s in view.stacks if s.size is not None]
     if not shown:
-        return empty("no stack, so nothing to size" if view.traces else "there is no gradient yet")
+        launched = "gradient" in view.traces
+        return empty(NO_STACK if launched else "there is no gradient yet: call .grad() or give --grad LOSS")
     parts = []
     for s in shown:
         assert s.size is not None
@@ -30,7 +33,8 @@ def tree(node: SizeView) -> str:
 def _node(node: SizeView) -> str:
     value = "" if node.value is None else f'<span class="val">= {node.value:,}</span>'
     note = f' <span class="muted">{esc(node.note)}</span>' if node.note else ""
-    head = f"<code>{esc(node.text)}</code> {value}{note}"
+    role = f'<span class="muted">{esc(node.role)}</span> ' if node.role else ""
+    head = f"{role}<code>{esc(node.text)}</code> {value}{note}"
     if not node.children:
         return f'<div class="leaf">{head}</div>'
     kids = "".join(map(_node, node.children))

@@ -67,7 +67,8 @@ def stacks(view: KernelView) -> Table:
 def tree(node: SizeView, title: str) -> Tree:
     def label(n: SizeView) -> Text:
         value = "" if n.value is None else f" = {n.value:,}"
-        return Text.assemble(n.text, (value, "bold cyan"), (f"  {n.note}" if n.note else "", "dim"))
+        role = f"{n.role} " if n.role else ""
+        return Text.assemble((role, "dim"), n.text, (value, "bold cyan"), (f"  {n.note}" if n.note else "", "dim"))
 
     def grow(branch: Tree, n: SizeView) -> None:
         below = branch.add(label(n))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from quadrants_lab.errors import Label, QuadrantsCompilationError, QuadrantsWarning, render
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.walk import walk
 
 SAFE, OVERLAP, UNKNOWN = "safe", "overlap", "unknown"
@@ -30,9 +31,17 @@ class Access:
     at: tuple[Affine | None, ...] = field(default=())
 
 
-def check_data_access(forward: N.Kernel, reverse: N.Kernel) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """Something about a gradient that is probably not meant: a whole diagnostic and the line that it is about."""
+
+    text: str
+    span: Span | None
+
+
+def check_data_access(forward: N.Kernel, reverse: N.Kernel) -> list[Doubt]:
     """Raises QuadrantsCompilationError where a value that the (simplified) reverse reads again is provably
-    overwritten; returns one diagnostic text for each load where that cannot be decided."""
+    overwritten; returns one doubt for each load where that cannot be decided."""
     accesses = _accesses(forward)
     grads = {b.grad for b in forward.buffers.values()}
     loads = [s for s in walk(reverse.body) if isinstance(s, N.Load) and s.buffer not in grads]
@@ -42,7 +51,7 @@ def check_data_access(forward: N.Kernel, reverse: N.Kernel) -> list[str]:
     for a in accesses.values():
         if not isinstance(a.stmt, N.Load):
             writes.setdefault(a.stmt.buffer, []).append(a)
-    doubts: list[str] = []
+    doubts: list[Doubt] = []
     for v in sorted(repeated & set(accesses)):
         read = accesses[v]
         if isinstance(read.stmt, N.Atomic) and v in compared:
@@ -66,15 +75,18 @@ def check_data_access(forward: N.Kernel, reverse: N.Kernel) -> list[str]:
                 raise QuadrantsCompilationError(*_message(read, write), code="QL0404", labels=_labels(read, write),
                                                 help=_HELP)
             if verdict == UNKNOWN:
-                doubts.append(render("QL0405", f"the gradient may need a value of {read.stmt.buffer} that is gone",
-                                     _labels(read, write), _HELP, kind="warning"))
+                text = render("QL0405", f"the gradient may need a value of {read.stmt.buffer} that is gone",
+                              _labels(read, write), _HELP, kind="warning")
+                doubts.append(Doubt(text, read.stmt.span))
                 break
     return doubts
 
 
-def warn(doubts: list[str]) -> None:
-    for text in doubts:
-        warnings.warn(QuadrantsWarning(text), stacklevel=2)
+def warn(doubts: list[Doubt]) -> None:
+    """Issues each doubt as a warning that is located where the user's line is."""
+    for d in doubts:
+        file, line = (d.span.file, d.span.line) if d.span else ("<kernel>", 0)
+        warnings.warn_explicit(d.text, QuadrantsWarning, file, line)
 
 
 _HELP = "keep every value in an element of its own, for instance along an axis of time: u[t + 1, i] from u[t, i]"

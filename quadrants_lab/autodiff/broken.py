@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import deque
 
+from quadrants_lab.autodiff.access import Doubt
 from quadrants_lab.autodiff.activity import active_values, flows, links
 from quadrants_lab.errors import Label, render
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import types_of, walk
 
 
-def broken_paths(forward: N.Kernel) -> list[str]:
-    """A warning text for each buffer with a gradient whose values reach another one only through operations without
+def broken_paths(forward: N.Kernel) -> list[Doubt]:
+    """A doubt for each buffer with a gradient whose values reach another one only through operations without
     a derivative (a cast to integer, floor, ...), and for each buffer without a gradient that passes values of one
     on to a later read in the same kernel."""
     types = types_of(forward.body)
@@ -36,18 +37,18 @@ def broken_paths(forward: N.Kernel) -> list[str]:
         for a, b in links(s):
             succ.setdefault(a, []).append((b, None))
 
-    texts: list[str] = []
+    doubts: list[Doubt] = []
     for name, reads in loads.items():
         buffer = forward.buffers[name]
         if buffer.grad and buffer.kind != "temp" and not any(r.id in active for r in reads):
             end = _first_cut([r.id for r in reads], succ, targets)
             if end is not None:
-                texts.append(_cut_text(name, reads[0], end))
+                doubts.append(_cut(name, reads[0], end))
         if not buffer.grad and buffer.dtype.is_float and buffer.kind in ("field", "ndarray"):
             through = _written_with(name, stored, succ, forward, loads)
             if through is not None and _first_cut([r.id for r in reads], succ, targets, need_cut=False):
-                texts.append(_missing_text(name, reads[0], through))
-    return texts
+                doubts.append(_missing(name, reads[0], through))
+    return doubts
 
 
 _COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "isnan", "isinf"})
@@ -92,19 +93,21 @@ def _written_with(
     return None
 
 
-def _cut_text(name: str, read: N.Load, cut: N.Stmt | bool) -> str:
+def _cut(name: str, read: N.Load, cut: N.Stmt | bool) -> Doubt:
     assert isinstance(cut, N.Op)
     what = f"{cut.prim} to {cut.type}" if cut.prim == "cast" else cut.prim
     labels = (Label(cut.span, f"{what} has no derivative"), Label(read.span, f"{name} is read here"))
-    return render(
+    text = render(
         "QL0406", f"the gradient of {name} is zero: every path to the result ends in an operation without derivative",
         labels, "keep the value in floating point on its way to the result", kind="warning",
     )
+    return Doubt(text, cut.span)
 
 
-def _missing_text(name: str, read: N.Load, write: N.Stmt) -> str:
+def _missing(name: str, read: N.Load, write: N.Stmt) -> Doubt:
     labels = (Label(write.span, f"{name} takes a value that has a gradient"), Label(read.span, "and is read here"))
-    return render(
+    text = render(
         "QL0407", f"the gradient stops at {name}, which has none", labels,
         f"make {name} with needs_grad=True", kind="warning",
     )
+    return Doubt(text, write.span)

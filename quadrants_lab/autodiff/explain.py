@@ -38,17 +38,28 @@ def explain(forward: N.Kernel) -> list[Note]:
                 if not p.name or (isinstance(stmt, N.While) and p is stmt.carried[-1]):
                     continue
                 line = stmt.span.line if stmt.span else 0
-                notes.append(Note(p.name, line, p.type.name, p.id in plan.stash, _why(p, plan, active)))
+                notes.append(Note(p.name, line, p.type.name, p.id in plan.stash, _why(p, stmt, plan, active)))
     return notes
 
 
-def _why(p: N.Param, plan: Plan, active: set[int]) -> str:
-
+def _why(p: N.Param, loop: N.For | N.While, plan: Plan, active: set[int]) -> str:
     if p.id in plan.stash:
         d = plan.demand[p.id]
         return d.why + (f" at line {d.by.span.line}" if d.by.span else "")
     if p.id in plan.recompute:
         return "the reverse computes it again from values at hand"
     if p.id in active:
-        return "every use of it is linear: no derivative reads its value"
+        if inner := _handed_to(p, loop):
+            return f"it is only handed on to the loop at line {inner}, which says what is kept of it"
+        return "every use of it in the loop is linear: no derivative reads its value"
     return "no derivative flows through it and the reverse does not read it"
+
+
+def _handed_to(p: N.Param, loop: N.For | N.While) -> int:
+    """The line of the inner loop that starts from the value, where nothing else in the body reads it; else 0."""
+    users = [s for s in walk(loop.body) if p.id in s.operands()]
+    if len(users) != 1 or not isinstance(users[0], (N.For, N.While)):
+        return 0
+    (inner,) = users
+    bounds = (inner.begin, inner.end) if isinstance(inner, N.For) else ()
+    return inner.span.line if p.id not in bounds and inner.span else 0

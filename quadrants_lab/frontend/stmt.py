@@ -37,7 +37,7 @@ def _expression(cx: Context, node: ast.Expr) -> None:
 
 
 def _assert(cx: Context, node: ast.Assert) -> None:
-    """Asserts are evaluated under debug only; their code is checked always."""
+    """Asserts are evaluated on demand only; their code is checked always."""
     env = cx.frame.env
     cx.frame.env = dict(env)
     with cx.b.block() as stmts:
@@ -46,7 +46,7 @@ def _assert(cx: Context, node: ast.Assert) -> None:
         message = "".join("{}" if isinstance(p, int) else p.replace("{", "{{").replace("}", "}}") for p in parts)
         cx.at(node)
         cx.b.add(N.Assert(cx.b.fresh(), cond, message, tuple(p for p in parts if isinstance(p, int))))
-    if cx.options.debug:
+    if cx.options.debug or cx.options.asserts:
         cx.b.stmts += stmts
     else:
         cx.frame.env = env

@@ -10,14 +10,15 @@ from quadrants_lab.ir.types import DType, f32, i32
 @dataclass(frozen=True, slots=True)
 class CompileOptions:
     """``default_ip`` / ``default_fp``: dtypes of literals and of untyped arithmetic. ``fast_math`` permits
-    contraction, reassociation and approximate functions (never nnan or ninf). ``debug`` evaluates asserts, checks
-    integer division and every push; ``check_out_of_bound`` (implied by debug) checks indices. ``ad_stack_size``
-    forces every adstack to that many slots (0: sized by analysis)."""
+    contraction, reassociation and approximate functions (never nnan or ninf). ``debug`` checks integer
+    division and every push; ``asserts`` and ``check_out_of_bound`` (both implied by debug) evaluate the user's asserts
+    and check indices. ``ad_stack_size`` forces every adstack to that many slots (0: sized by analysis)."""
 
     default_ip: DType = i32
     default_fp: DType = f32
     fast_math: bool = True
     debug: bool = False
     check_out_of_bound: bool = False
+    asserts: bool = False
     ad_stack_size: int = 0
     verify: bool = False  # run the verifier after every pass

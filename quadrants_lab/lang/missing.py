@@ -50,6 +50,8 @@ def missing_attribute(module: str, name: str, have: Mapping[str, Any]) -> NoRetu
     """Raises what a module's ``__getattr__`` owes for a name that it does not have."""
     if name in _REASON:
         raise NotSupportedYet(f"{module}.{name} is not supported yet by quadrants_lab ({_REASON[name]})")
+    if name.startswith("_"):  # a probe of inspect, copy or IPython, which asks many and wants no advice
+        raise AttributeError(f"{module} has no attribute {name!r}")
     close = get_close_matches(name, [n for n in have if not n.startswith("_")], 1)
-    hint = f"; did you mean {module}.{close[0]}?" if close and not name.startswith("_") else ""
+    hint = f"; did you mean {module}.{close[0]}?" if close else ""
     raise AttributeError(f"{module} has no attribute {name!r}{hint}")

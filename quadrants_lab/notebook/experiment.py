@@ -27,13 +27,13 @@ MOST_TIMED = 1000
 
 
 @contextmanager
-def checked_bounds(on: bool) -> Iterator[None]:
-    """Kernels that are launched inside are compiled with checks of their indices."""
-    token = session.CHECK_BOUNDS.set(on)
+def checked(on: bool) -> Iterator[None]:
+    """Kernels that are launched inside are compiled with checks of their indices and asserts."""
+    token = session.CHECKED.set(on)
     try:
         yield
     finally:
-        session.CHECK_BOUNDS.reset(token)
+        session.CHECKED.reset(token)
 
 
 def ensure_session(options: CellOptions) -> None:
@@ -54,7 +54,7 @@ def run(cell: Cell, options: CellOptions, namespace: dict[str, Any]) -> tuple[An
     __tracebackhide__ = True
     ensure_session(options)
     launches = Launches()
-    with checked_bounds(not options.release), recording() as recorder:
+    with checked(not options.release), recording() as recorder:
         if not options.grad:
             run_body(cell, namespace)
             return run_last(cell, namespace), recorder

@@ -7,29 +7,33 @@ from collections.abc import Sequence
 from typing import Any
 
 from IPython.core.error import UsageError
-from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
+from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class
 
 from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.lang.dense import Dense
 from quadrants_lab.lang.kernel import Kernel
 from quadrants_lab.notebook import backends, errors, experiment, show
-from quadrants_lab.notebook.cell import compile_cell
+from quadrants_lab.notebook.cell import Cell, compile_cell
 from quadrants_lab.notebook.collect import cell_view
 from quadrants_lab.notebook.complete import matcher
 from quadrants_lab.notebook.inspection import Inspection
-from quadrants_lab.notebook.options import parse
+from quadrants_lab.notebook.options import parse, usage
 from quadrants_lab.runtime.records import Recorder
 from quadrants_lab.widgets.html import seconds
 
 
 @magics_class
 class QuadrantsMagics(Magics):
-    """Everything works on the user's namespace. ``inspections`` holds what the last cell showed, by kernel name."""
+    """Everything works on the user's namespace."""
 
-    @cell_magic
-    def qdkernel(self, line: str, text: str) -> None:
-        """Runs the cell, records what its kernels do, opens the inspector. `%%qdkernel --help` lists the options."""
+    @line_cell_magic
+    def qdkernel(self, line: str, text: str | None = None) -> None:
+        """`%%qdkernel` runs the cell, records what its kernels do and opens the inspector; `%qdkernel` lists its
+        options."""
         __tracebackhide__ = True
+        if text is None:
+            print(usage())
+            return
         options = parse(line, backends.names())
         try:
             cell = compile_cell(
@@ -46,16 +50,21 @@ class QuadrantsMagics(Magics):
         if options.time:
             print(_timing_table(recorder))
         if not options.quiet:
-            self._inspect(cell.file, recorder)
+            self._inspect(cell, recorder)
 
-    def _inspect(self, title: str, recorder: Recorder) -> None:
+    def _inspect(self, cell: Cell, recorder: Recorder) -> None:
         if not recorder.records():
-            print("%%qdkernel: this cell launched no kernel, so there is nothing to inspect")
+            print(_nothing_to_inspect(self._kernels_of(cell)))
             return
         try:
-            Inspection(cell_view(title, recorder)).display(self.shell)
+            Inspection(cell_view(cell.file, recorder)).display(self.shell)
         except Exception as e:  # the cell itself is done: a broken view must not undo that
             warnings.warn(f"the inspector cannot be shown: {type(e).__name__}: {e}", stacklevel=2)
+
+    def _kernels_of(self, cell: Cell) -> list[str]:
+        """Names of the kernels that the cell defines."""
+        space = self.shell.user_ns.items()
+        return [k for k, v in space if not k.startswith("_") and isinstance(v, Kernel) and v.source.file == cell.file]
 
     @line_magic
     def qdinspect(self, line: str) -> None:
@@ -97,6 +106,14 @@ class QuadrantsMagics(Magics):
                 k for k, v in space.items() if isinstance(v, Dense) and v.grad is not None and not v.shape
             )
         return sorted(k for k, v in space.items() if isinstance(v, Kernel))
+
+
+def _nothing_to_inspect(defined: Sequence[str]) -> str:
+    head = "%%qdkernel: this cell launched no kernel, so there is nothing to inspect"
+    if not defined:
+        return f"{head}; a kernel is a function under @qd.kernel"
+    names = " and ".join(defined)
+    return f"{head}; it defines {names}: call {'it' if len(defined) == 1 else 'them'} in the cell"
 
 
 def _timing_table(recorder: Recorder) -> str:

@@ -27,7 +27,7 @@ OPTIONS = (
     ),
     Option("--time", "", "launch again, unrecorded, and report the median time"),
     Option("--quiet", "", "no inspector"),
-    Option("--release", "", "leave out the checks of indices"),
+    Option("--release", "", "leave out the checks of indices and the asserts"),
 )
 
 

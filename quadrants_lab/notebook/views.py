@@ -55,13 +55,12 @@ def task_graphs(kernel: N.Kernel, file: str, values: Values | None = None) -> li
     for n, task in enumerate(tasks, 1):
         cfg = build_cfg(task)
         names = {s.id: s.name or f"%{s.primal}" for s in task.body if isinstance(s, N.AdStackAlloca)}
-        title = (
-            f"Task {n} of {len(tasks)}: {task.kind}"
-            if len(tasks) > 1
-            else f"Forward slice of the task ({task.kind})"
-        )
+        # without stacks there is no guard between the two, and one graph holds both
+        title = f"{'Forward slice' if names else 'Forward slice and reverse'} of "
+        title += f"task {n} of {len(tasks)}" if len(tasks) > 1 else "the task"
         if line := span_line(task.span, file):
-            title += f", line {line}"
+            title += f" at line {line}"
+        title += f" ({task.kind})"
         boxes = [_box(node, cfg, text, names, file) for node in cfg.nodes]
         edges = [EdgeView(str(a), str(b), kind, "" if kind == "next" else kind) for a, b, kind in cfg.edges]
         scc = _condensed(kernel, task, cfg, condense(cfg), names, file, values) if names else None
@@ -178,14 +177,14 @@ def _loop_label(loop: N.For | N.While | None, symbols: Symbols, values: Values |
 # --- sizes --------------------------------------------------------------------------------------------------------
 
 _WORDS = {"sum": "sum of", "max": "greatest of"}
-_PARTS = ("from", "up to", "each")  # what the children of a range are
+_PARTS = ("from", "to", "each")  # what the children of a range are
 
 
 def readable(e: S.SizeExpr) -> str:
     """The expression as the user would write it: ``n[None]`` for ``@n[]``, ``j`` for ``j%8``."""
     if isinstance(e, S.SizeRange):
-        begin, end = readable(e.begin), readable(e.end)
-        return f"{_WORDS[e.op]} {readable(e.body)} over {e.var.name or 'k'} in {begin}..{end}"
+        begin = "" if e.begin == S.SizeConst(0) else f"{readable(e.begin)}, "
+        return f"{_WORDS[e.op]} {readable(e.body)} for {e.var.name or 'k'} in range({begin}{readable(e.end)})"
     if isinstance(e, S.SizeCounted):
         return "pushes"
     text = re.sub(r"([A-Za-z_]\w*)%\d+", r"\1", print_size(e))
@@ -196,15 +195,16 @@ def size_tree(e: S.SizeExpr, known: Mapping[int, int]) -> SizeView:
     """The expression as a tree; ``known`` holds values by position in `subexpressions`."""
     place = {id(part): n for n, part in reversed(list(enumerate(subexpressions(e))))}
 
-    def node(part: S.SizeExpr, note: str = "") -> SizeView:
+    def node(part: S.SizeExpr, role: str = "") -> SizeView:
+        note = ""
         inner = _PARTS if isinstance(part, S.SizeRange) else ("",) * len(part.children())
         children = [node(c, role) for c, role in zip(part.children(), inner, strict=True)]
         if isinstance(part, S.SizeCounted):
             note = "counted by the counting slice"
         elif isinstance(part, S.SizeVar):
-            note = "varies over the range"
+            note = "takes every value of the range"
         value = None if isinstance(part, S.SizeConst) else known.get(place[id(part)])
-        return SizeView(readable(part), value, children, note)
+        return SizeView(readable(part), value, children, note, role)
 
     return node(e)
 

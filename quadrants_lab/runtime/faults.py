@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from quadrants_lab.backends.cpu.executable import AssertFailed, Overflow, Status
@@ -10,8 +9,6 @@ from quadrants_lab.errors import Label, QuadrantsAssertionError, QuadrantsError,
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.plan import Plan
-
-_HOLES = re.compile(r"\{[^{}]*\}")
 
 
 def failure(plan: Plan, status: int) -> QuadrantsError:
@@ -29,8 +26,8 @@ def failure(plan: Plan, status: int) -> QuadrantsError:
 def _assertion(plan: Plan, failed: AssertFailed) -> QuadrantsError:
     """The message of the assert, with its values filled in."""
     stmt = failed.stmt
-    values = iter(failed.values)
-    message = _HOLES.sub(lambda hole: str(next(values, hole.group())), stmt.message)
+    unknown = ("?",) * (len(stmt.args) - len(failed.values))  # the device keeps the first few values only
+    message = stmt.message.format(*failed.values, *unknown)
     head = {"assert": "assertion failed", "bounds": "out of bounds", "division": "integer division by zero"}
     start = f"{head.get(stmt.kind, stmt.kind)} in kernel {plan.kernel.name}"
     if message and stmt.kind == "assert":

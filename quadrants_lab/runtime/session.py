@@ -69,13 +69,13 @@ class Session:
 
 
 _default: Session | None = None
-CHECK_BOUNDS: ContextVar[bool] = ContextVar("quadrants_lab_check_bounds", default=False)
+CHECKED: ContextVar[bool] = ContextVar("quadrants_lab_checked", default=False)
 
 
 def compile_options(session: Session) -> CompileOptions:
-    """The session's options for what is launched in this context: under `CHECK_BOUNDS` with checks of indices."""
+    """The session's options for what is launched in this context: under `CHECKED` with asserts and checked indices."""
     options = session.settings.compile
-    return replace(options, check_out_of_bound=True) if CHECK_BOUNDS.get() else options
+    return replace(options, check_out_of_bound=True, asserts=True) if CHECKED.get() else options
 
 
 def start(settings: Settings) -> Session:

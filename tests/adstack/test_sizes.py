@@ -79,9 +79,8 @@ def exprs(bound: tuple[int, ...] = ()) -> st.SearchStrategy[S.SizeExpr]:
     if len(bound) >= 2:
         return flat
     var = S.SizeVar(100 + len(bound), "k")
-    loops = st.builds(
-        S.SizeRange, st.sampled_from(["sum", "max"]), st.just(var), flat, flat, st.deferred(lambda: exprs((*bound, var.id)))
-    )
+    body = st.deferred(lambda: exprs((*bound, var.id)))
+    loops = st.builds(S.SizeRange, st.sampled_from(["sum", "max"]), st.just(var), flat, flat, body)
     return st.one_of(flat, loops)
 
 

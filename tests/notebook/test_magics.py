@@ -314,7 +314,7 @@ def test_the_shell_completes_options_and_names(shell, cell):
     "size, text",
     [
         ("max(@n[], 0)", "max(n[None], 0)"),
-        ("sum(j%8 in 0..@n[]: max(j%8, 0))", "sum of max(j, 0) over j in 0..n[None]"),
+        ("sum(j%8 in 0..@n[]: max(j%8, 0))", "sum of max(j, 0) for j in range(n[None])"),
         ("@m[%3] * @a.shape[0]", "m[k] * a.shape[0]"),
         ("arg count + 1", "arg count + 1"),
     ],

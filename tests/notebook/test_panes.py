@@ -40,7 +40,7 @@ def text_of(markup: str) -> str:
             [
                 "operand of sin at line 10",
                 "evaluated before the launch",
-                "every use of it is linear",
+                "every use of it in the loop is linear",
                 "200 B",
             ],
         ),
