@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from quadrants_lab.backends._llvm.text import constant, memory_type, ty
+from quadrants_lab.backends.reductions import identity
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType
-from quadrants_lab.ir.walk import uses, walk
 
 if TYPE_CHECKING:
     from quadrants_lab.backends._llvm.body import Body
@@ -204,53 +204,16 @@ class Partial:
     ptr: str
 
 
-_FAMILY = {
-    "add": "add",
-    "sub": "add",
-    "mul": "mul",
-    "min": "min",
-    "max": "max",
-    "and": "and",
-    "or": "or",
-    "xor": "xor",
-}
-
-
-def reductions(kernel: N.Kernel, body: N.Block) -> dict[str, str]:
-    """Buffers that the block only reduces into (0-d, one kind of atomic, old values unused), with the operation."""
-    read_ids = uses(body)
-    found: dict[str, str] = {}
-    for s in walk(body):
-        if not isinstance(s, (N.Load, N.Store, N.Atomic)):
-            continue
-        family = "no"
-        if isinstance(s, N.Atomic) and not read_ids.get(s.id) and kernel.buffers[s.buffer].ndim == 0:
-            family = _FAMILY.get(s.op, "no")
-        if found.setdefault(s.buffer, family) != family:
-            found[s.buffer] = "no"
-    return {name: op for name, op in found.items() if op != "no"}
-
-
 def open_partials(b: Body, found: dict[str, str]) -> None:
     """Makes the partials; in the entry block."""
     for name, op in found.items():
         t = b.kernel.buffers[name].dtype
         ptr = b.fn.let(f"alloca {memory_type(t)}")
         b.partials[name] = Partial(op, t, ptr)
-        write(b, t, ptr, constant(ty(t), _identity(op, t)))
+        write(b, t, ptr, constant(ty(t), identity(op, t)))
 
 
 def close_partials(b: Body) -> None:
     """Hands the partials over; on every way out of the chunk."""
     for name, p in b.partials.items():
         modify(b, p.op, p.dtype, b.pointer(name), read(b, p.dtype, p.ptr))
-
-
-def _identity(op: str, t: DType) -> float | int:
-    if t.kind == "b":
-        return int(op in ("and", "min", "mul"))
-    if t.is_float:
-        return {"add": -0.0, "mul": 1.0, "min": float("inf"), "max": float("-inf")}[op]
-    low, high = (-(1 << (t.bits - 1)), (1 << (t.bits - 1)) - 1) if t.kind == "i" else (0, (1 << t.bits) - 1)
-    ones = -1 if t.kind == "i" else high
-    return {"add": 0, "mul": 1, "min": high, "max": low, "and": ones, "or": 0, "xor": 0}[op]

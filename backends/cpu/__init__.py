@@ -53,6 +53,8 @@ def target_key() -> str:
 
     sources = hashlib.sha256()
     here = Path(__file__).resolve().parent
-    for path in sorted([*here.glob("*.py"), *(here.parent / "_llvm").glob("*.py")]):
+    for path in sorted(
+        [*here.glob("*.py"), *(here.parent / "_llvm").glob("*.py"), *here.parent.glob("*.py")]
+    ):
         sources.update(path.read_bytes())
     return f"{jit.target_key()}/{sources.hexdigest()}"

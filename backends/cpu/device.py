@@ -10,10 +10,11 @@ import atexit
 import ctypes
 import os
 import threading
+from typing import Any
 
 from quadrants_lab.backends.cpu import jit
 from quadrants_lab.backends.cpu import layout as L
-from quadrants_lab.backends.cpu.memory import Block
+from quadrants_lab.backends.cpu.memory import Block, HostMemory
 
 MOST_THREADS = 1024
 
@@ -105,6 +106,10 @@ class Device:
         """Seed of the random draws of launches to come; any 64-bit integer."""
         self._block.set_word(L.SEED, seed)
         self._block.set_word(L.LAUNCHES, 0)
+
+    def allocate(self, shape: tuple[int, ...], dtype: Any) -> HostMemory:
+        """Zeroed memory of a C-contiguous array."""
+        return HostMemory(shape, dtype)
 
     def cancel(self) -> None:
         """Stops the launch in flight; does nothing when there is none."""

@@ -41,7 +41,6 @@ which `frame.status` then holds. A call costs about 0.1 us and what the kernel t
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import Any
 
 from quadrants_lab.backends._llvm.stacks import slot_bytes
@@ -49,40 +48,15 @@ from quadrants_lab.backends.cpu import fast, jit, tasks
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.backends.cpu.device import Device
 from quadrants_lab.backends.cpu.memory import Block
-from quadrants_lab.backends.cpu.prints import format_prints, value_of
-from quadrants_lab.backends.cpu.rt_text import ASSERT, CANCELLED, OVERFLOW, PRINTED
+from quadrants_lab.backends.launch import AssertFailed, Overflow, Param, Status
+from quadrants_lab.backends.prints import format_prints, value_of
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import DType
 from quadrants_lab.ir.walk import types_of, walk
 
+__all__ = ["AssertFailed", "Executable", "Frame", "Overflow", "Status", "compile_object", "load"]
 _WORD = struct.Struct("=q")
-
-
-class Status:
-    """Bits of a launch's status."""
-
-    OVERFLOW = OVERFLOW
-    ASSERT = ASSERT
-    CANCELLED = CANCELLED
-    PRINTED = PRINTED
-
-
-@dataclass(frozen=True, slots=True)
-class Overflow:
-    """The first adstack that a lane found too small, and the depth which that lane would have needed."""
-
-    stack: N.AdStackAlloca
-    capacity: int
-    depth: int
-
-
-@dataclass(frozen=True, slots=True)
-class AssertFailed:
-    """The first assert that failed, and the values of its arguments (the first eight)."""
-
-    stmt: N.Assert
-    values: tuple[Any, ...]
 
 
 class Executable:
@@ -223,9 +197,9 @@ class Frame:
     def take_prints(self) -> list[str]:
         """What the last launch printed, a text a print statement that ran, in the order in which they ran."""
         data, lost = self.device.take_prints()
-        return format_prints(self.exe.layout.prints, self.exe.types(), data, lost)
+        return format_prints(self.exe.layout.prints, self.exe.types(), data, lost, value_of)
 
-    def entry(self, params: list[fast.Param], returns: str = "") -> Any:
+    def entry(self, params: list[Param], returns: str = "") -> Any:
         """The fast entry; see the module's docstring. It keeps the frame alive."""
         return fast.make_entry(self, params, returns)
 

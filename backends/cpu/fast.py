@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -18,32 +17,14 @@ import numpy as np
 from quadrants_lab.backends._llvm import ranges
 from quadrants_lab.backends.cpu.memory import Block
 from quadrants_lab.backends.cpu.rt_text import PARAM_BYTES
+from quadrants_lab.backends.launch import ArrayParam, ConstParam, Param, ScalarParam
 from quadrants_lab.ir.types import DType
 
 if TYPE_CHECKING:
     from quadrants_lab.backends.cpu.executable import Frame
 
 
-@dataclass(frozen=True, slots=True)
-class ScalarParam:
-    """A scalar argument of the kernel."""
-
-    arg: str
-
-
-@dataclass(frozen=True, slots=True)
-class ArrayParam:
-    """A numpy array bound to an ndarray buffer."""
-
-    buffer: str
-
-
-@dataclass(frozen=True, slots=True)
-class ConstParam:
-    """An argument that the frame has no use for."""
-
-
-Param = ScalarParam | ArrayParam | ConstParam
+__all__ = ["ArrayParam", "ConstParam", "Param", "ScalarParam", "make_entry"]
 
 _CONST, _FLOAT, _INT, _TRUTH, _ARRAY, _NEVER = 0, 1, 2, 3, 4, 5
 _RETURNS = {

@@ -41,3 +41,17 @@ def zeros(shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
     start = -raw.ctypes.data % ALIGNMENT
     array: np.ndarray[Any, Any] = raw[start : start + count * dtype.itemsize].view(dtype).reshape(shape)
     return array
+
+
+class HostMemory:
+    """Zeroed memory of an array, as `launch.Memory` has it: the host's is the device's."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any) -> None:
+        self.array = zeros(shape, dtype)
+        self.address: int = self.array.ctypes.data
+
+    def read(self) -> np.ndarray[Any, Any]:
+        return self.array.copy()
+
+    def write(self, values: np.ndarray[Any, Any]) -> None:
+        self.array[...] = values

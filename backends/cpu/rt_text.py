@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.backends.cpu import rt_entry, rt_launch, rt_threads
+from quadrants_lab.backends.launch import Status
 
 _FP_MODE = {
     "x86_64": """
@@ -66,7 +67,7 @@ class Platform:
     object_bytes: int  # object.__basicsize__: the head of every object, its type the last word
 
 
-OVERFLOW, ASSERT, CANCELLED, PRINTED = 1, 2, 4, 8
+OVERFLOW, ASSERT, CANCELLED, PRINTED = Status.OVERFLOW, Status.ASSERT, Status.CANCELLED, Status.PRINTED
 PARAM_BYTES = 64
 
 

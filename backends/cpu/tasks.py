@@ -8,6 +8,7 @@ from quadrants_lab.backends._llvm.ranges import Range
 from quadrants_lab.backends._llvm.stacks import Stack
 from quadrants_lab.backends._llvm.text import Function, Module, ty
 from quadrants_lab.backends.cpu import layout as L
+from quadrants_lab.backends.reductions import reductions
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.prims import PRIMS
@@ -291,7 +292,7 @@ class _Maker:
         body.indices, body.bounds_at = task.indices, self.frame.bounds[number]
         body.device = fn.let("load ptr, ptr %frame")
         body.open(task.body)
-        memory.open_partials(body, memory.reductions(self.kernel, task.body))
+        memory.open_partials(body, reductions(self.kernel, task.body))
         _iterate(body, task, number, known)
         fn.start("leave")
         memory.close_partials(body)

@@ -1,11 +1,15 @@
-"""Print records, as compiled code leaves them, to text; and raw 64-bit words to values."""
+"""Print records, as compiled code leaves them, to text; and 64-bit words to values."""
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.show import show
 from quadrants_lab.ir.types import DType
 
 _WORD = struct.Struct("=q")
@@ -21,18 +25,28 @@ def value_of(t: DType, word: int) -> Any:
     return t.numpy(word & ((1 << 64) - 1) if t.kind == "u" else word)
 
 
-def format_prints(stmts: list[N.Print], types: dict[int, DType], data: bytes, lost: int) -> list[str]:
-    """A text for each record: the number of its Print statement, then its values, a word each."""
+def raw_value(t: DType, word: int) -> Any:
+    """The numpy scalar of dtype ``t`` whose bits are the low bits of a word; what lies above does not count."""
+    return np.frombuffer(_WORD.pack(word), np.dtype(t.numpy), 1)[0] if t.kind != "b" else np.bool_(word & 1)
+
+
+def format_prints(
+    stmts: list[N.Print], types: dict[int, DType], data: bytes, lost: int, value: Callable[[DType, int], Any]
+) -> list[str]:
+    """A text for each record: the number of its Print statement, then its values, a word each, which ``value``
+    reads. What is left at the end and is no whole record counts as lost already."""
     out: list[str] = []
     words = memoryview(data).cast("q")
     at = 0
     while at < len(words):
         stmt = stmts[words[at]]
         at += 1
+        if at + len(stmt.operands()) > len(words):
+            break
         text = ""
-        for part in stmt.parts:
+        for part, spec in stmt.pieces():
             if isinstance(part, int):
-                text += str(value_of(types[part], words[at]))
+                text += show(value(types[part], words[at]), spec)
                 at += 1
             else:
                 text += part

@@ -1,0 +1,1 @@
+"""What every GPU backend shares, whatever its API and its language: frame, programs, the host's side of a launch."""

@@ -1,0 +1,87 @@
+"""A GPU as a session sees it, as far as that does not depend on the API: heap, draws, print block."""
+
+from __future__ import annotations
+
+import struct
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+
+from quadrants_lab.backends._gpu import layout as L
+from quadrants_lab.backends.launch import Memory
+
+PRINT_WORDS = 1 << 17
+_MASK = (1 << 64) - 1
+
+
+class GpuDevice(ABC):
+    """``threads``: the most that a launch keeps in flight. ``heap_budget``: bytes of adstacks beyond which a launch
+    runs with fewer threads. ``seed`` and ``launches`` are what random draws depend on."""
+
+    def __init__(self, threads: int, heap_budget: int) -> None:
+        self.threads = threads
+        self.heap_budget = heap_budget
+        self.heap_bytes = 0
+        self.heap_address = 0
+        self.seed = 0
+        self.launches = 0
+        self._heap: Memory | None = None
+        self._prints: Memory | None = None
+
+    @abstractmethod
+    def allocate(self, shape: tuple[int, ...], dtype: Any) -> Memory:
+        """Zeroed memory of a C-contiguous array; MemoryError where there is not that much."""
+
+    @abstractmethod
+    def locate(self, array: np.ndarray[Any, Any]) -> int:
+        """Device address of an array that lies in memory of this device; 0 for one that does not."""
+
+    @property
+    @abstractmethod
+    def busy(self) -> bool:
+        """Whether a launch that nobody waits for any more may still run here."""
+
+    @abstractmethod
+    def finish(self) -> None:
+        """Waits until nothing runs here."""
+
+    def set_seed(self, seed: int) -> None:
+        """Seed of the random draws of launches to come; any 64-bit integer."""
+        self.seed = seed & _MASK
+        self.launches = 0
+
+    def need_heap(self, nbytes: int) -> None:
+        """Grows the heap to at least ``nbytes``. Not while a launch runs on this device.
+
+        Raises MemoryError where there is not that much memory.
+        """
+        if nbytes <= self.heap_bytes:
+            return
+        self.finish()
+        grown = max(nbytes, 2 * self.heap_bytes, 1 << 16)
+        self._heap = None  # nothing in it outlives a launch
+        self.heap_bytes = self.heap_address = 0
+        self._heap = self.allocate((-(-grown // 4),), np.uint32)
+        self.heap_bytes, self.heap_address = grown, self._heap.address
+
+    def print_block(self) -> Memory:
+        """Where kernels print; made when the first one does."""
+        if self._prints is None:
+            self._prints = self.allocate((L.PRINT_DATA // 8 + PRINT_WORDS,), np.int64)
+            self._empty_prints(self._prints)
+        return self._prints
+
+    def take_prints(self) -> tuple[bytes, int]:
+        """What kernels printed since the last call, and how many prints found no room."""
+        if self._prints is None:
+            return b"", 0
+        data = self._prints.read().tobytes()
+        used, lost = struct.unpack_from("=II", data)
+        self._empty_prints(self._prints)
+        return data[L.PRINT_DATA : L.PRINT_DATA + 8 * min(used, PRINT_WORDS)], lost
+
+    def _empty_prints(self, block: Memory) -> None:
+        head = np.zeros(L.PRINT_DATA // 8 + PRINT_WORDS, np.int64)
+        head[L.PRINT_ROOM // 8] = PRINT_WORDS
+        block.write(head)

@@ -1,0 +1,31 @@
+"""A loaded kernel on a GPU, as far as that does not depend on the API."""
+
+from __future__ import annotations
+
+from quadrants_lab.backends._gpu.layout import gpu_layout
+from quadrants_lab.backends._gpu.programs import fixed_total, programs
+from quadrants_lab.backends._gpu.stacks import stacks_of
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.types import DType
+from quadrants_lab.ir.walk import types_of, walk
+
+
+class GpuExecutable:
+    """``object`` is what a cache keeps. ``totals``: a task, how many iterations it has in every launch, None where
+    that varies; ``stacked``: whether it keeps values on adstacks."""
+
+    def __init__(self, kernel: N.Kernel, obj: bytes) -> None:
+        self.kernel = kernel
+        self.object = obj
+        self.layout = gpu_layout(kernel)
+        self.programs = programs(kernel)
+        self.tasks = [s for s in kernel.body if isinstance(s, N.Offload)]
+        self.totals = [1 if t.kind == "serial" else fixed_total(kernel, t) for t in self.tasks]
+        self.stacked = [any(not s.count_only for s in stacks_of(t)) for t in self.tasks]
+        self.written = frozenset(s.buffer for s in walk(kernel.body) if isinstance(s, (N.Store, N.Atomic)))
+        self._types: dict[int, DType] | None = None
+
+    def types(self) -> dict[int, DType]:
+        if self._types is None:
+            self._types = types_of(self.kernel.body)
+        return self._types

@@ -1,0 +1,240 @@
+"""A launch frame on a GPU, as far as that does not depend on the API: what is set, planned and read back.
+
+A device subclasses `GpuFrame`: it says where the frame's words are (``view``, a writable memoryview of what programs
+see, or of what is copied to them and back around a launch) and how programs are run.
+"""
+
+from __future__ import annotations
+
+import struct
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from quadrants_lab.backends._gpu import layout as L
+from quadrants_lab.backends._gpu.entry import make_entry
+from quadrants_lab.backends._gpu.programs import GROUP, inline_total
+from quadrants_lab.backends._gpu.stacks import heap_plan, stacks_of
+from quadrants_lab.backends.launch import AssertFailed, Memory, Overflow, Param, Status
+from quadrants_lab.backends.layout import STACK_ADJOINTS_AT, STACK_AT, STACK_CAPACITY, STACK_LAST, WORD
+from quadrants_lab.backends.prints import format_prints, raw_value
+
+if TYPE_CHECKING:
+    from quadrants_lab.backends._gpu.device import GpuDevice
+    from quadrants_lab.backends._gpu.executable import GpuExecutable
+
+_WORD = struct.Struct("=Q")
+_SIGNED = struct.Struct("=q")
+_GRID = struct.Struct("=III")
+_DRAWS = struct.Struct("=QQ")
+FORMATS = {
+    "u1": "=I", "i8": "=b", "i16": "=h", "i32": "=i", "i64": "=q", "u8": "=B", "u16": "=H", "u32": "=I", "u64": "=Q",
+    "f16": "=e", "f32": "=f", "f64": "=d",
+}  # fmt: skip
+
+
+class GpuFrame(ABC):
+    """See `quadrants_lab.backends.launch`. ``groups``: group counts of each task, as the host knows them."""
+
+    def __init__(self, exe: GpuExecutable, device: GpuDevice, view: memoryview) -> None:
+        self.exe = exe
+        self.device = device
+        self.view = view
+        layout = exe.layout.frame
+        self._args = {
+            a.name: (struct.Struct(FORMATS[a.type.name]), layout.args[a.name]) for a in exe.kernel.args
+        }
+        self._zero = slice(layout.zero_at, layout.zero_at + layout.zero_bytes)
+        self._zeros = bytes(layout.zero_bytes)
+        self._head_zeros = bytes(L.FAIL_VALUES)
+        self._replay = 0
+        self._caps: tuple[int, ...] | None = None
+        self._borrowed: dict[str, tuple[tuple[int, ...], Memory]] = {}  # device copies of the host's arrays
+        self._heap_bytes = self._lane_bytes = 0
+        self._stack_threads = device.threads
+        self._grid_is_old = True
+        _WORD.pack_into(view, L.LANES, device.threads)
+        if layout.prints:
+            _WORD.pack_into(view, L.PRINTS, device.print_block().address)
+
+    @abstractmethod
+    def run(self) -> None:
+        """Runs the programs in order, over ``grid(number)`` groups each, and waits for them."""
+
+    # --- what is set ----------------------------------------------------------------------------------------------
+
+    def set_buffer(self, name: str, address: int) -> None:
+        """Device address of the first element of a field or ndarray buffer."""
+        _WORD.pack_into(self.view, self.exe.layout.frame.buffers[name], address)
+
+    def set_extents(self, name: str, shape: tuple[int, ...]) -> None:
+        """Shape of an ndarray buffer."""
+        at = self.exe.layout.frame.extents[name]
+        for axis, n in enumerate(shape):
+            _WORD.pack_into(self.view, at + axis * WORD, n)
+        self._grid_is_old = True
+
+    def set_arg(self, name: str, value: Any) -> None:
+        """A scalar argument; ``value`` must fit its dtype (`struct.error` where an integer does not)."""
+        form, at = self._args[name]
+        form.pack_into(self.view, at, value)
+        self._grid_is_old = True
+
+    def set_stacks(self, caps: list[int]) -> None:
+        """Capacities in slots; grows the device's heap as needed (MemoryError where it cannot)."""
+        key = tuple(caps)
+        if key != self._caps:
+            self._plan_stacks(key)
+        self.device.need_heap(self._heap_bytes)
+
+    def _plan_stacks(self, caps: tuple[int, ...]) -> None:
+        layout = self.exe.layout.frame
+        by_id = {s.id: cap for s, cap in zip(layout.stacks, caps, strict=True)}
+        tasks = [stacks_of(t) for t in self.exe.tasks]
+        wanted = 1
+        for task, stacks, total in zip(self.exe.tasks, tasks, self.exe.totals, strict=True):
+            if stacks and task.kind != "serial":
+                wanted = max(wanted, self.device.threads if total is None else total)
+        wanted = min(-(-wanted // GROUP) * GROUP, self.device.threads)
+        plan = heap_plan(tasks, by_id, layout.adjoint_stacks, wanted, self.device.heap_budget)
+        for n, s in enumerate(layout.stacks):
+            at = layout.stack_at[s.id]
+            _WORD.pack_into(self.view, at + STACK_CAPACITY, by_id[s.id])
+            _WORD.pack_into(self.view, at + STACK_LAST, max(by_id[s.id], 1) - 1)
+            _WORD.pack_into(self.view, at + STACK_AT, plan.at[n])
+            _WORD.pack_into(self.view, at + STACK_ADJOINTS_AT, plan.adjoints_at[n])
+        _WORD.pack_into(self.view, L.THREADS, plan.threads)
+        self._stack_threads = plan.threads
+        self._heap_bytes, self._lane_bytes = plan.heap_bytes, plan.lane_bytes
+        self._caps = caps
+        self._grid_is_old = True
+
+    def stack_bytes(self) -> int:
+        """Bytes of adstacks a thread in flight; `stack_threads` of them have room."""
+        return self._lane_bytes
+
+    @property
+    def stack_threads(self) -> int:
+        return self._stack_threads
+
+    @property
+    def launch_number(self) -> int:
+        """Number of the last launch on its device: what its random draws depend on, besides the device's seed."""
+        return int(_WORD.unpack_from(self.view, L.LAUNCH)[0])
+
+    def replay(self, launch_number: int) -> None:
+        """Launches from now on repeat the draws of that launch; 0 ends it."""
+        self._replay = launch_number
+
+    # --- a launch -------------------------------------------------------------------------------------------------
+
+    def launch(self) -> int:
+        """Runs the kernel and returns the status."""
+        device, view = self.device, self.view
+        if device.busy:
+            device.finish()
+        if self._grid_is_old:
+            self._set_grid()
+        device.launches += 1
+        view[0 : L.FAIL_VALUES] = self._head_zeros
+        view[self._zero] = self._zeros
+        _DRAWS.pack_into(view, L.SEED, device.seed, self._replay or device.launches)
+        _WORD.pack_into(view, L.HEAP, device.heap_address)
+        self.run()
+        return self.status
+
+    def _set_grid(self) -> None:
+        """Group counts of the tasks whose bounds the host can compute; the others' are left to their programs."""
+        exe = self.exe
+        for program in exe.programs:
+            if program.kind == "bounds":
+                continue
+            n = program.number
+            if program.kind == "serial":
+                groups = 1
+            else:
+                most = self.most_groups(n)
+                groups = min(-(-self._total(n) // GROUP), most) if program.inline else most
+            _GRID.pack_into(self.view, exe.layout.grid[n], groups, 1, 1)
+        self._grid_is_old = False
+
+    def most_groups(self, number: int) -> int:
+        """The most groups of a task that may be in flight."""
+        return (self._stack_threads if self.exe.stacked[number] else self.device.threads) // GROUP
+
+    def groups(self, number: int) -> int:
+        """Group count of a task as it stands in the frame."""
+        return int(_GRID.unpack_from(self.view, self.exe.layout.grid[number])[0])
+
+    def _total(self, number: int) -> int:
+        fixed = self.exe.totals[number]
+        if fixed is not None:
+            return fixed
+        return inline_total(self.exe.tasks[number], self._arg, self._extent)
+
+    def _arg(self, name: str) -> Any:
+        form, at = self._args[name]
+        return form.unpack_from(self.view, at)[0]
+
+    def _extent(self, buffer: str, axis: int) -> int:
+        shape = self.exe.kernel.buffers[buffer].shape
+        if shape is not None:
+            return shape[axis]
+        return int(_WORD.unpack_from(self.view, self.exe.layout.frame.extents[buffer] + axis * WORD)[0])
+
+    # --- what came out --------------------------------------------------------------------------------------------
+
+    @property
+    def status(self) -> int:
+        return int(_WORD.unpack_from(self.view, L.STATUS)[0])
+
+    def ret(self, name: str) -> Any:
+        """The value of a "ret" or "temp" buffer after a launch."""
+        t = self.exe.kernel.buffers[name].dtype
+        value = struct.unpack_from(FORMATS[t.name], self.view, self.exe.layout.frame.buffers[name])[0]
+        return bool(value) if t.kind == "b" else value
+
+    def failure(self) -> Overflow | AssertFailed | None:
+        """What failed first in the last launch."""
+        kind, what, count = struct.unpack_from("=QQQ", self.view, L.FAILED)
+        if not kind:
+            return None
+        layout = self.exe.layout.frame
+        if kind == Status.ASSERT:
+            stmt = layout.asserts[what]
+            types = self.exe.types()
+            raw = [_SIGNED.unpack_from(self.view, L.FAIL_VALUES + n * WORD)[0] for n in range(count)]
+            return AssertFailed(
+                stmt, tuple(raw_value(types[i], w) for i, w in zip(stmt.args, raw, strict=False))
+            )
+        stack = layout.stacks[what]
+        capacity = _WORD.unpack_from(self.view, layout.stack_at[stack.id] + STACK_CAPACITY)[0]
+        return Overflow(stack, capacity, count)
+
+    def take_prints(self) -> list[str]:
+        """What kernels printed since the last call, a text a print statement that ran; threads mix as they ran."""
+        data, lost = self.device.take_prints()
+        return format_prints(self.exe.layout.frame.prints, self.exe.types(), data, lost, raw_value)
+
+    def entry(self, params: list[Param], returns: str = "") -> Any:
+        """See `quadrants_lab.backends.launch.Frame`."""
+        return make_entry(self, params, returns)
+
+    def borrow(self, name: str, array: np.ndarray[Any, Any]) -> Callable[[], None] | None:
+        """Binds an array to an ndarray buffer for the next launch. Returns None, or, where the array is the host's and
+        the kernel writes it, what must be called after the launch."""
+        self.set_extents(name, array.shape)
+        address = self.device.locate(array)
+        if address:
+            self.set_buffer(name, address)
+            return None
+        memory = self._borrowed.get(name)
+        if memory is None or memory[0] != array.shape:
+            memory = self._borrowed[name] = (array.shape, self.device.allocate(array.shape, array.dtype))
+        memory[1].write(array)
+        self.set_buffer(name, memory[1].address)
+        if name not in self.exe.written:
+            return None
+        return lambda: np.copyto(array, memory[1].read())

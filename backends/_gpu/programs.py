@@ -1,0 +1,97 @@
+"""A kernel's tasks as programs: what the device starts, one after the other, with everything written in between seen.
+
+A serial task is a program of one thread. A parallel task is a program whose threads stride over the flattened box of
+iterations, row-major: thread t runs iterations t, t + n, t + 2n, ... where n is the number of threads. Bounds made
+of constants, arguments and shapes are computed by every thread for itself (and by the host, which starts no more
+threads than there are iterations); other bounds by a program of one thread before, which leaves begin and extent of
+each axis
+and the group count in the frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.prims import PRIMS
+from quadrants_lab.ir.walk import walk
+
+GROUP = 64  # threads of a group of a parallel task
+_INLINE = (N.Const, N.Op, N.ArgLoad, N.ShapeOf, N.Yield)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """``kind``: "serial", "bounds" or "range"; ``number`` of its task in the kernel; ``group``: threads of a group.
+
+    ``inline``: the task's bounds are computed where they are needed. ``checked``: an earlier program may fail an
+    assert, after which this one does nothing.
+    """
+
+    name: str
+    kind: str
+    number: int
+    task: N.Offload
+    group: int
+    inline: bool
+    checked: bool
+
+    @property
+    def block(self) -> N.Block:
+        """The statements that it runs."""
+        return self.task.bounds if self.kind == "bounds" else self.task.body
+
+
+def programs(kernel: N.Kernel) -> tuple[Program, ...]:
+    """The programs of an offloaded kernel, in the order in which they run."""
+    out: list[Program] = []
+    checked = False
+    for number, task in enumerate(kernel.body):
+        if not isinstance(task, N.Offload):
+            raise TypeError(f"kernel {kernel.name} is not offloaded: {type(task).__name__} at top level")
+        name = f"task{number}"
+        if task.kind == "serial":
+            out.append(Program(name, "serial", number, task, 1, True, checked))
+        else:
+            inline = all(isinstance(s, _INLINE) for s in task.bounds)
+            if not inline:
+                out.append(Program(name + "_bounds", "bounds", number, task, 1, False, checked))
+                checked = checked or _asserts(task.bounds)
+            out.append(Program(name, "range", number, task, GROUP, inline, checked))
+        checked = checked or _asserts(task.body)
+    return tuple(out)
+
+
+def _asserts(block: N.Block) -> bool:
+    return any(isinstance(s, N.Assert) for s in walk(block))
+
+
+def inline_total(task: N.Offload, arg: Callable[[str], Any], shape: Callable[[str, int], int]) -> int:
+    """How many iterations a task with inline bounds has. ``arg`` gives a scalar argument, ``shape`` an extent."""
+    values: dict[int, Any] = {}
+    for s in task.bounds:
+        if isinstance(s, N.Const):
+            values[s.id] = s.type.numpy(s.value)
+        elif isinstance(s, N.ArgLoad):
+            values[s.id] = s.type.numpy(arg(s.arg))
+        elif isinstance(s, N.ShapeOf):
+            values[s.id] = s.type.numpy(shape(s.buffer, s.axis))
+        elif isinstance(s, N.Op):
+            values[s.id] = PRIMS[s.prim].evaluate(s.type, *(values[i] for i in s.args))
+    ids, k = task.bounds[-1].operands(), len(task.indices)
+    total = 1
+    for axis in range(k):
+        total *= max(0, int(values[ids[k + axis]]) - int(values[ids[axis]]))
+    return total
+
+
+def fixed_total(kernel: N.Kernel, task: N.Offload) -> int | None:
+    """How many iterations the task has in every launch, where that is known."""
+    for s in task.bounds:
+        static = isinstance(s, N.ShapeOf) and kernel.buffers[s.buffer].shape is not None
+        if not isinstance(s, (N.Const, N.Op, N.Yield)) and not static:
+            return None
+    shapes: Mapping[str, Any] = {b.name: b.shape for b in kernel.buffers.values()}
+    return inline_total(task, lambda name: 0, lambda name, axis: int(shapes[name][axis]))

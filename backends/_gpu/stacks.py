@@ -1,0 +1,73 @@
+"""Where a GPU's adstacks lie in the heap: [slot][thread], so that neighbouring threads touch neighbouring addresses.
+
+Flags pack 32 to a word. Stacks of different tasks share the heap, for none outlives its task.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from quadrants_lab.backends._gpu.programs import GROUP
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.types import DType
+from quadrants_lab.ir.walk import walk
+
+MOST_ELEMENTS = (1 << 31) - 1  # of one stack, all threads together: programs index with 32 bits
+
+
+@dataclass(frozen=True, slots=True)
+class HeapPlan:
+    """``threads``: how many have room. ``at``, ``adjoints_at``: a stack, in bytes from the heap's start.
+    ``lane_bytes``: the most that one thread needs in one task."""
+
+    threads: int
+    at: tuple[int, ...]
+    adjoints_at: tuple[int, ...]
+    lane_bytes: int
+    heap_bytes: int
+
+
+def elements(t: DType, slots: int) -> int:
+    """Elements of a stack of at least one slot, a thread: values, or words of 32 flags."""
+    return (max(slots, 1) + 31) // 32 if t.kind == "b" else max(slots, 1)
+
+
+def element_bytes(t: DType) -> int:
+    return 4 if t.kind == "b" else t.nbytes
+
+
+def heap_plan(
+    tasks: list[list[N.AdStackAlloca]], caps: dict[int, int], adjoints: set[int], wanted: int, budget: int
+) -> HeapPlan:
+    """Room for up to ``wanted`` threads within ``budget`` bytes, but for one group at least.
+
+    ``tasks``: the stacks of each task in order; ``caps``: slots by stack id; ``adjoints``: ids of stacks that keep
+    adjoints too.
+    """
+    lane_bytes, most = 1, 1
+    for stacks in tasks:
+        stored = [s for s in stacks if not s.count_only]
+        sizes = {s.id: elements(s.type, caps[s.id]) * element_bytes(s.type) for s in stored}
+        lane_bytes = max(lane_bytes, sum(n * (2 if i in adjoints else 1) for i, n in sizes.items()))
+        most = max([most, *(elements(s.type, caps[s.id]) for s in stored)])
+    room = min(wanted, budget // lane_bytes, MOST_ELEMENTS // most)
+    threads = max(1, room // GROUP) * GROUP
+    if most * threads > MOST_ELEMENTS:
+        raise MemoryError(f"an adstack of {most} slots is more than a GPU program can index")
+    at: list[int] = []
+    adjoints_at: list[int] = []
+    total = 0
+    for stacks in tasks:
+        here = 0
+        for s in stacks:
+            size = 0 if s.count_only else elements(s.type, caps[s.id]) * element_bytes(s.type) * threads
+            at.append(here)
+            here += size
+            adjoints_at.append(here)
+            here += size if s.id in adjoints else 0
+        total = max(total, here)
+    return HeapPlan(threads, tuple(at), tuple(adjoints_at), lane_bytes, total)
+
+
+def stacks_of(task: N.Offload) -> list[N.AdStackAlloca]:
+    return [s for s in walk((task,)) if isinstance(s, N.AdStackAlloca)]

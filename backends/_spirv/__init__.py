@@ -1,0 +1,1 @@
+"""Structured IR to SPIR-V words, for Vulkan."""

@@ -1,0 +1,168 @@
+"""What a backend shows to the runtime: the protocol of loaded kernels, their launch frames, and devices.
+
+    device = Device(...)                        # one a session
+    exe = load(kernel, options, cached)         # Executable; exe.object is what a disk cache keeps
+    frame = exe.frame(device)                   # a launch frame, reusable; not to be launched by two threads at once
+    frame.set_buffer("x", address)              # each field and ndarray buffer, before the first launch
+    frame.set_extents("a", (1024, 8))           # each ndarray buffer
+    frame.set_arg("scale", 2.0)                 # each scalar argument
+    frame.set_stacks([256, 17])                 # capacities in slots, AdStackAllocas in kernel order
+    status = frame.launch()                     # 0, or bits of Status
+    frame.ret("ret0")                           # a Python scalar of a "ret" buffer
+    fast = frame.entry(params, returns="ret0")  # a callable that takes the kernel's positional arguments
+
+What holds on every backend:
+
+- Everything that was set stays set until it is set again. A frame keeps addresses, not objects: whoever sets an address
+  keeps its memory alive. Addresses are the device's (`Memory.address`).
+- "temp" and "ret" buffers live in the frame and are zero at the start of each launch.
+- `launch` runs all tasks in order and returns when they are done; Ctrl-C on the main thread ends the waiting.
+- Launches on one device must be serialised by the caller (they share the device's adstack heap).
+- Status.PRINTED: `take_prints()` returns the printed texts. Status.ASSERT or Status.OVERFLOW: `failure()` says what
+  failed. After a failed assert the tasks that follow do not run; after an overflow they do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from quadrants_lab.ir import nodes as N
+
+
+class Status:
+    """Bits of a launch's status."""
+
+    OVERFLOW = 1
+    ASSERT = 2
+    CANCELLED = 4
+    PRINTED = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Overflow:
+    """The first adstack that a lane found too small, and the depth which that lane would have needed."""
+
+    stack: N.AdStackAlloca
+    capacity: int
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
+class AssertFailed:
+    """The first assert that failed, and the values of its arguments (the first eight)."""
+
+    stmt: N.Assert
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarParam:
+    """A scalar argument of the kernel."""
+
+    arg: str
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayParam:
+    """A numpy array bound to an ndarray buffer."""
+
+    buffer: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConstParam:
+    """An argument that the frame has no use for."""
+
+
+Param = ScalarParam | ArrayParam | ConstParam
+
+
+class Memory(Protocol):
+    """Device memory of an array. ``address`` is what `Frame.set_buffer` takes.
+
+    ``array`` is a numpy view of the memory itself where the host can see it, else None; `read` and `write` copy and
+    work everywhere. Freed with the object.
+    """
+
+    @property
+    def address(self) -> int: ...
+
+    @property
+    def array(self) -> np.ndarray[Any, Any] | None: ...
+
+    def read(self) -> np.ndarray[Any, Any]: ...
+
+    def write(self, values: np.ndarray[Any, Any]) -> None: ...
+
+
+class Device(Protocol):
+    """A device of one session: its adstack heap, which only grows, by doubling, and the seed of its draws."""
+
+    @property
+    def heap_bytes(self) -> int: ...
+
+    def set_seed(self, seed: int) -> None:
+        """Seed of the random draws of launches to come; any 64-bit integer."""
+
+    def allocate(self, shape: tuple[int, ...], dtype: Any) -> Memory:
+        """Zeroed memory of a C-contiguous array; MemoryError where there is not that much."""
+        ...
+
+
+class Frame(Protocol):
+    """See the module's docstring. ``status`` is the last launch's."""
+
+    @property
+    def status(self) -> int: ...
+
+    def set_buffer(self, name: str, address: int) -> None: ...
+
+    def set_extents(self, name: str, shape: tuple[int, ...]) -> None: ...
+
+    def set_arg(self, name: str, value: Any) -> None: ...
+
+    def set_stacks(self, caps: list[int]) -> None:
+        """Grows the device's heap as needed; MemoryError where it cannot."""
+
+    def stack_bytes(self) -> int:
+        """Bytes of adstacks a lane in flight."""
+        ...
+
+    @property
+    def launch_number(self) -> int:
+        """Number of the last launch on its device: what its random draws depend on, besides the device's seed."""
+        ...
+
+    def replay(self, launch_number: int) -> None:
+        """Launches from now on repeat the draws of that launch; 0 ends it."""
+
+    def launch(self) -> int: ...
+
+    def ret(self, name: str) -> Any: ...
+
+    def failure(self) -> Overflow | AssertFailed | None: ...
+
+    def take_prints(self) -> list[str]: ...
+
+    def entry(self, params: list[Param], returns: str = "") -> Any:
+        """A callable that takes one positional argument a `Param`, launches and returns None or the value of
+        ``returns``; NotImplemented, without launching, where an argument does not match; Ellipsis where the launch
+        ended with a status other than 0."""
+
+
+class Executable(Protocol):
+    """A loaded kernel; ``object`` is what a cache keeps, ``written`` the buffers that the kernel writes."""
+
+    @property
+    def kernel(self) -> N.Kernel: ...
+
+    @property
+    def object(self) -> bytes: ...
+
+    @property
+    def written(self) -> frozenset[str]: ...
+
+    def frame(self, device: Any) -> Frame: ...

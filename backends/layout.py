@@ -1,0 +1,76 @@
+"""The launch frame: one block of 64-bit words that compiled code reads everything from. Offsets are in bytes.
+
+A frame begins with a head that differs from device to device; what follows from the kernel is laid out here, for all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.walk import walk
+
+WORD = 8
+VALUES = 8  # raw 64-bit values that a failed assert reports
+
+# words of one adstack: slots; max(slots, 1) - 1; where its slots and its adjoint slots begin in the heap
+STACK_CAPACITY, STACK_LAST, STACK_AT, STACK_ADJOINTS_AT = 0, 8, 16, 24
+STACK_WORDS = 4
+
+
+@dataclass(slots=True)
+class FrameLayout:
+    """Where a kernel's frame keeps what: offsets by name. ``stacks`` are the kernel's AdStackAllocas in order."""
+
+    buffers: dict[str, int] = field(default_factory=dict)  # an address; temp and ret: the value itself
+    extents: dict[str, int] = field(default_factory=dict)  # ndim words
+    args: dict[str, int] = field(default_factory=dict)
+    stacks: list[N.AdStackAlloca] = field(default_factory=list)
+    stack_at: dict[int, int] = field(default_factory=dict)
+    adjoint_stacks: set[int] = field(default_factory=set)  # ids of stacks that need adjoint slots
+    asserts: list[N.Assert] = field(default_factory=list)
+    prints: list[N.Print] = field(default_factory=list)
+    bounds: list[int] = field(default_factory=list)  # a task: begin and extent of each axis
+    zero_at: int = 0
+    zero_bytes: int = 0
+    size: int = 0
+
+
+def frame_layout(kernel: N.Kernel, head: int) -> FrameLayout:
+    """The layout follows from the kernel alone; ``head`` bytes at the start are the device's own."""
+    out = FrameLayout()
+    at = head
+
+    def take(words: int) -> int:
+        nonlocal at
+        at += words * WORD
+        return at - words * WORD
+
+    for b in kernel.buffers.values():
+        if b.kind in ("field", "ndarray"):
+            out.buffers[b.name] = take(1)
+        if b.kind == "ndarray":
+            out.extents[b.name] = take(b.ndim)
+    for a in kernel.args:
+        out.args[a.name] = take(1)
+    for task in kernel.body:
+        if not isinstance(task, N.Offload):
+            raise TypeError(f"kernel {kernel.name} is not offloaded: {type(task).__name__} at top level")
+        out.bounds.append(take(2 * len(task.indices)))
+        for s in walk((task,)):
+            if isinstance(s, N.AdStackAlloca):
+                out.stacks.append(s)
+                out.stack_at[s.id] = take(STACK_WORDS)
+            elif isinstance(s, (N.AdStackLoadTopAdj, N.AdStackAccAdjoint)):
+                out.adjoint_stacks.add(s.stack)
+            elif isinstance(s, N.Assert):
+                out.asserts.append(s)
+            elif isinstance(s, N.Print):
+                out.prints.append(s)
+    out.zero_at = at
+    for b in kernel.buffers.values():
+        if b.kind in ("temp", "ret"):
+            out.buffers[b.name] = take(1)
+    out.zero_bytes = at - out.zero_at
+    out.size = at
+    return out

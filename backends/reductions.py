@@ -1,0 +1,44 @@
+"""Reductions: atomics of a task that each lane may gather for itself and hand over once."""
+
+from __future__ import annotations
+
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.types import DType
+from quadrants_lab.ir.walk import uses, walk
+
+_FAMILY = {
+    "add": "add",
+    "sub": "add",
+    "mul": "mul",
+    "min": "min",
+    "max": "max",
+    "and": "and",
+    "or": "or",
+    "xor": "xor",
+}
+
+
+def reductions(kernel: N.Kernel, body: N.Block) -> dict[str, str]:
+    """Buffers that the block only reduces into (0-d, one kind of atomic, old values unused), with the operation."""
+    read_ids = uses(body)
+    found: dict[str, str] = {}
+    for s in walk(body):
+        if not isinstance(s, (N.Load, N.Store, N.Atomic)):
+            continue
+        family = "no"
+        if isinstance(s, N.Atomic) and not read_ids.get(s.id) and kernel.buffers[s.buffer].ndim == 0:
+            family = _FAMILY.get(s.op, "no")
+        if found.setdefault(s.buffer, family) != family:
+            found[s.buffer] = "no"
+    return {name: op for name, op in found.items() if op != "no"}
+
+
+def identity(op: str, t: DType) -> float | int:
+    """What changes nothing under the operation."""
+    if t.kind == "b":
+        return int(op in ("and", "min", "mul"))
+    if t.is_float:
+        return {"add": -0.0, "mul": 1.0, "min": float("inf"), "max": float("-inf")}[op]
+    low, high = (-(1 << (t.bits - 1)), (1 << (t.bits - 1)) - 1) if t.kind == "i" else (0, (1 << t.bits) - 1)
+    ones = -1 if t.kind == "i" else high
+    return {"add": 0, "mul": 1, "min": high, "max": low, "and": ones, "or": 0, "xor": 0}[op]
