@@ -364,7 +364,8 @@ _BUILTINS = {
 
 
 class _Rewrite(ast.NodeTransformer):
-    """Decorators and annotations away; the target of an atomic becomes (array, index)."""
+    """Decorators and annotations away; the target of an atomic becomes (array, index); what an augmented assignment
+    adds to an element is computed before the element is read, where Python reads first."""
 
     def visit_FunctionDef(self, node):
         self.generic_visit(node)
@@ -381,6 +382,19 @@ class _Rewrite(ast.NodeTransformer):
             target = node.args[0]
             node.args[0] = ast.Tuple([target.value, target.slice], ast.Load())
         return node
+
+    def visit_AugAssign(self, node):
+        self.generic_visit(node)
+        if not isinstance(node.target, ast.Subscript):
+            return node
+        combine = ast.parse("lambda a, b: a + b", mode="eval").body
+        combine.body.op = node.op
+        arguments = [node.target.value, node.target.slice, combine, node.value]
+        return ast.Expr(ast.Call(ast.Name("_augment", ast.Load()), arguments, []))
+
+
+def _augment(cells: Cells, index, combine: Callable, value) -> None:
+    cells[index] = combine(cells[index], value)
 
 
 def _load(fn: Callable | str, space: dict) -> Callable:
@@ -427,7 +441,7 @@ def run_oracle(
     cells = {name: Cells(name, np.asarray(a), name in needs_grad) for name, a in fields.items()}
     for name, c in cells.items():
         c.grad = cells.get(f"{name}.grad")
-    space = dict(_BUILTINS)
+    space = {**_BUILTINS, "_augment": _augment}
     for f in (fn, *funcs):
         if callable(f):
             space.update({k: v for k, v in f.__globals__.items() if isinstance(v, (int, float))})

@@ -907,6 +907,19 @@ def funcs_with_branches_and_loops():
         accumulate(7 - i, iterate(v, 2))
 
 
+def adds_and_returns(i, t):
+    y[None] += t * t
+    z[i] += qd.sin(t)
+    return t + 0.5
+
+
+@program({"x": F((8,)), "z": F((8,)), "y": F()}, funcs=(adds_and_returns,))
+def augmented_by_a_func_that_changes_the_target():
+    for i in x:
+        y[None] += adds_and_returns(i, x[i]) * 2.0
+        z[i] -= adds_and_returns(i, x[7 - i]) * adds_and_returns(i, 0.3)
+
+
 # --- the table of operations
 
 
@@ -1195,6 +1208,17 @@ def reads_back_what_it_stored():
     for i in x:
         s[i] = x[i] * x[i]
         y[None] += qd.sin(s[i]) * s[i]
+
+
+@program({"x": F((8,)), "s": F((8,)), "t": F((8,), grad=False), "n": I((8,)), "y": F()})
+def reads_back_what_it_added():
+    for i in x:
+        y[None] += s[i]
+        before = qd.atomic_add(s[i], x[i] * x[i])
+        t[i] = before
+        y[None] += qd.sin(s[i]) * s[i]
+        for j in range(n[i]):
+            y[None] += s[i] * s[i] * j
 
 
 @program({"x": F((8,)), "s": F((8,)), "n": I()}, cases=N_CASES[:3])

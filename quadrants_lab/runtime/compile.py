@@ -12,6 +12,7 @@ from quadrants_lab.adstack.size import determine_ad_stack_size
 from quadrants_lab.autodiff.access import check_data_access, warn
 from quadrants_lab.autodiff.broken import broken_paths
 from quadrants_lab.autodiff.extremes import EXTREMES
+from quadrants_lab.autodiff.forward import check_replays, forward
 from quadrants_lab.autodiff.reverse import reverse
 from quadrants_lab.autodiff.temporaries import drop_unread_temporaries
 from quadrants_lab.frontend.lower import lower
@@ -31,7 +32,7 @@ from quadrants_lab.runtime.session import Session, compile_options
 if TYPE_CHECKING:
     from quadrants_lab.backends.cpu.executable import Executable
 
-FORWARD, REVERSE = "forward", "reverse"
+FORWARD, REVERSE, DUAL = "forward", "reverse", "dual"  # DUAL: values and tangents
 
 
 @dataclass(slots=True)
@@ -65,6 +66,8 @@ class Compiled:
         for name, b in self.lowered.kernel.buffers.items():
             if b.grad == buffer and name in bindings:
                 return bindings[name].grad
+            if b.dual == buffer and name in bindings:
+                return bindings[name].dual
         raise KeyError(buffer)
 
     def trace(self) -> pipeline.Trace:
@@ -93,7 +96,12 @@ def make_ir(kernel: N.Kernel, mode: str, options: CompileOptions) -> N.Kernel:
     kernel = forward_ir(kernel, options)
     if mode == FORWARD:
         return drop_unused_gradients(pipeline.run(kernel, (mark_private,), options.verify))
-    gradient = pipeline.run(kernel, (reverse, *SIMPLIFY, drop_unread_temporaries, dce), options.verify)
+    if mode == DUAL:
+        dual = pipeline.run(kernel, (forward, *SIMPLIFY, drop_unread_temporaries, dce), options.verify)
+        warn(check_replays(kernel, dual))
+        return drop_unused_gradients(pipeline.run(dual, (mark_private,), options.verify))
+    # what the reverse does not read goes before `cse` can give its name to what it reads
+    gradient = pipeline.run(kernel, (reverse, dce, *SIMPLIFY, drop_unread_temporaries, dce), options.verify)
     doubts = check_data_access(kernel, gradient) + broken_paths(kernel)
     gradient = pipeline.run(gradient, (mark_private, determine_ad_stack_size), options.verify)
     warn(doubts)
@@ -109,14 +117,16 @@ def counting_ir(kernel: N.Kernel, options: CompileOptions) -> N.Kernel | None:
 
 
 def drop_unused_gradients(kernel: N.Kernel) -> N.Kernel:
-    """Without the gradient buffers that no statement touches, so that a launch need not provide them."""
+    """Without the gradient and dual buffers that no statement touches, so that a launch need not provide them."""
     reads, writes = accesses(kernel)
     touched = reads | writes | {s.buffer for s in walk(kernel.body) if isinstance(s, N.ShapeOf)}
-    unused = {b.grad for b in kernel.buffers.values() if b.grad} - touched
+    unused = {d for b in kernel.buffers.values() for d in (b.grad, b.dual) if d} - touched
     if not unused:
         return kernel
     kept = {
-        name: replace(b, grad="") if b.grad in unused else b
+        name: replace(b, grad="" if b.grad in unused else b.grad, dual="" if b.dual in unused else b.dual)
+        if unused & {b.grad, b.dual}
+        else b
         for name, b in kernel.buffers.items()
         if name not in unused
     }
@@ -146,7 +156,7 @@ def compile_kernel(source: FunctionSource, specs: Sequence[Spec], mode: str, ses
     if counting is not None:
         stacks = {int(name[len("depth") :]): name for name, b in counting.buffers.items() if _is_depth(b)}
         counter = Counter(counting, load_cached(counting, options, session), stacks)
-    returns = tuple(f"ret{k}" for k in range(len(lowered.returns))) if mode == FORWARD else ()
+    returns = tuple(f"ret{k}" for k in range(len(lowered.returns))) if mode != REVERSE else ()
     return Compiled(
         mode,
         source,
@@ -164,7 +174,9 @@ def reproducible(kernel: N.Kernel, options: CompileOptions) -> CompileOptions:
     """Without fast_math where the gradient finds the winner of an atomic min or max by computing its value again: both
     kernels must then round alike."""
     if options.fast_math and any(
-        isinstance(s, N.Atomic) and s.op in EXTREMES and kernel.buffers[s.buffer].grad
+        isinstance(s, N.Atomic)
+        and s.op in EXTREMES
+        and (kernel.buffers[s.buffer].grad or kernel.buffers[s.buffer].dual)
         for s in walk(kernel.body)
     ):
         return replace(options, fast_math=False)
