@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from quadrants_lab.adstack.algebra import INT64_MAX, fold, subexpressions
+from quadrants_lab.adstack.extreme import greatest
 from quadrants_lab.ir import sizeexpr as S
 
 Ints = npt.NDArray[np.int64]
@@ -87,7 +88,12 @@ class _Evaluator:
         all of them and what lies outside counts as 0."""
         begin, end = self.value(e.begin, env), self.value(e.end, env)
         low, high = int(np.min(begin)), int(np.max(end))
+        if low >= high:
+            return 0
         closed = _closed_form(e, begin, end)
+        if closed is None and e.op == "max" and not env:
+            best = greatest(e.body, {e.var.id: (low, high)}, lambda part: int(self.value(part, {})), self.live.array)
+            closed = None if best is None else max(best, 0)
         if closed is not None:
             return closed
         wide = {k: v[..., None] if isinstance(v, np.ndarray) else v for k, v in env.items()}

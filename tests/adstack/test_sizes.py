@@ -84,7 +84,7 @@ def exprs(bound: tuple[int, ...] = ()) -> st.SearchStrategy[S.SizeExpr]:
     return st.one_of(flat, loops)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(exprs())
 def test_evaluation_agrees_with_brute_force(e: S.SizeExpr) -> None:
     assert evaluate(e, Live()) == max(0, brute_max(e))
@@ -98,7 +98,7 @@ def brute_max(e: S.SizeExpr) -> int:
     return brute(e, {})
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(exprs())
 def test_text_round_trip(e: S.SizeExpr) -> None:
     assert parse_size(print_size(e)) == e
