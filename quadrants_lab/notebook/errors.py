@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 import traceback
+import warnings
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, NoReturn
 
-from quadrants_lab.errors import QuadrantsError, QuadrantsSyntaxError
+from quadrants_lab.errors import QuadrantsError, QuadrantsSyntaxError, QuadrantsWarning
+from quadrants_lab.lang.missing import NotSupportedYet
 
 CELL = "Cell In["
 
@@ -29,16 +32,17 @@ def describe(error: BaseException) -> str:
     """The text of an error: a diagnostic as it is and where it was raised; Python's own form for a syntax error."""
     if isinstance(error, SyntaxError) and not isinstance(error, QuadrantsError):
         return "".join(traceback.format_exception_only(error)).rstrip()
-    text = re.sub(
-        r"(?m)^( *--> )(.+), line",
-        lambda m: f"{m[1]}{cell_name(m[2])}, line",
-        f"{type(error).__name__}: {error}",
-    )
+    text = with_cell_names(f"{type(error).__name__}: {error}")
     frames = [f for f in traceback.extract_tb(error.__traceback__) if cell_name(f.filename).startswith(CELL)]
     if frames:
         at = frames[-1]
         text += f"\n  = raised at {cell_name(at.filename)}, line {at.lineno}: {(at.line or '').strip()}"
     return text
+
+
+def with_cell_names(diagnostic: str) -> str:
+    """The text of a diagnostic with cells under the names that people know."""
+    return re.sub(r"(?m)^( *--> )(.+), line", lambda m: f"{m[1]}{cell_name(m[2])}, line", diagnostic)
 
 
 def cell_name(file: str) -> str:
@@ -51,12 +55,30 @@ def cell_name(file: str) -> str:
 
 
 def install(shell: Any) -> None:
-    """Every diagnostic of the language shows in the short form, in ordinary cells too."""
-    QuadrantsError._render_traceback_ = lambda self: [describe(self)]  # type: ignore[attr-defined]  # IPython's hook
+    """Every diagnostic of the language shows in the short form, in ordinary cells too; warnings as their text alone."""
+    for kind in (QuadrantsError, NotSupportedYet):
+        kind._render_traceback_ = lambda self: [describe(self)]  # type: ignore[union-attr]  # IPython's hook
+    if not isinstance(warnings.formatwarning, WarningText):
+        warnings.formatwarning = WarningText(warnings.formatwarning)
     if (
         not shell.custom_exceptions
     ):  # syntax errors do not come by that hook; leave another extension's handler alone
         shell.set_custom_exc((QuadrantsSyntaxError,), _show)
+
+
+class WarningText:
+    """Formats warnings: a diagnostic as it is, for it says its line itself; others as ``before`` did."""
+
+    def __init__(self, before: Callable[..., str]) -> None:
+        self.before = before
+
+    def __call__(
+        self, message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+    ) -> str:
+        text = str(message)
+        if issubclass(category, QuadrantsWarning) and text.startswith("warning["):
+            return with_cell_names(text) + "\n"
+        return self.before(message, category, filename, lineno, line)
 
 
 def _show(

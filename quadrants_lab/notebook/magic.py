@@ -12,6 +12,7 @@ from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class
 from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.lang.dense import Dense
 from quadrants_lab.lang.kernel import Kernel
+from quadrants_lab.lang.missing import NotSupportedYet
 from quadrants_lab.notebook import backends, errors, experiment, show
 from quadrants_lab.notebook.cell import Cell, compile_cell
 from quadrants_lab.notebook.collect import cell_view
@@ -43,7 +44,7 @@ class QuadrantsMagics(Magics):
                 self.shell.compile.flags,
             )
             value, recorder = experiment.run(cell, options, self.shell.user_ns)
-        except (QuadrantsError, SyntaxError) as e:
+        except (QuadrantsError, NotSupportedYet, SyntaxError) as e:
             errors.show_as_text(e)
         if value is not None:
             self.shell.displayhook(value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -321,3 +322,52 @@ def test_the_shell_completes_options_and_names(shell, cell):
 )
 def test_sizes_read_as_the_user_would_write_them(size, text):
     assert readable(parse_size(size)) == text
+
+
+RAISES = """
+@qd.kernel
+def guarded():
+    for i in x:
+        assert x[i] < 0.3, f"{{x}} is {x[i]}"
+        y[None] += x[i]
+"""
+
+
+def test_asserts_hold_in_inspected_cells_unless_released(cell):
+    failed = cell("%%qdkernel --quiet" + RAISES + "guarded()")
+    assert not failed.ok
+    assert re.search(r"assertion failed in kernel guarded: \{x\} is 0.[34]", failed.text)  # either may be first
+    assert "line 5" in failed.text
+    assert cell("%%qdkernel --quiet --release\nguarded()").ok
+
+
+def test_a_cell_without_a_launch_names_the_kernels_that_it_defines(cell):
+    assert "it defines guarded: call it" in cell("%%qdkernel" + RAISES).text
+    assert "a function under @qd.kernel" in cell("%%qdkernel\n1").text
+
+
+def test_the_line_magic_lists_the_options(cell):
+    for option in OPTIONS:
+        assert option.flag in cell("%qdkernel --help").text
+
+
+def test_a_warning_shows_its_line_once(cell):
+    through = "t = qd.field(qd.f64, shape=4)\n@qd.kernel\ndef through():\n    for i in x:\n        t[i] = x[i]\n"
+    through += "    for i in x:\n        y[None] += t[i]\n"
+    for magic in ("%%qdkernel --quiet\n", ""):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            assert cell(magic + through + "through()\nthrough.grad()").ok
+        (w,) = caught
+        text = warnings.formatwarning(w.message, w.category, w.filename, w.lineno, w.line)
+        assert text.startswith("warning[QL0407]")
+        assert re.search(r"--> Cell In\[\d+\], line", text)
+        assert text.count("t[i] = x[i]") == 1
+
+
+def test_what_is_missing_is_said_without_frames(cell):
+    for magic in ("%%qdkernel\n", ""):
+        ran = cell(magic + "qd.simt")
+        assert not ran.ok
+        assert "not supported yet" in ran.text
+        assert "missing.py" not in ran.text
