@@ -39,12 +39,13 @@ class Doubt:
     span: Span | None
 
 
-def check_data_access(forward: N.Kernel, reverse: N.Kernel) -> list[Doubt]:
+def check_data_access(forward: N.Kernel, reverse: N.Kernel, ignore: set[str] | None = None) -> list[Doubt]:
     """Raises QuadrantsCompilationError where a value that the (simplified) reverse reads again is provably
-    overwritten; returns one doubt for each load where that cannot be decided."""
+    overwritten; returns one doubt for each load where that cannot be decided. ``ignore``: buffers of derivatives
+    (None: the adjoints)."""
     accesses = _accesses(forward)
-    grads = {b.grad for b in forward.buffers.values()}
-    loads = [s for s in walk(reverse.body) if isinstance(s, N.Load) and s.buffer not in grads]
+    derivatives = {b.grad for b in forward.buffers.values()} if ignore is None else ignore
+    loads = [s for s in walk(reverse.body) if isinstance(s, N.Load) and s.buffer not in derivatives]
     repeated = {s.id if s.adjoint_of == N.NO_ID else s.adjoint_of for s in loads}
     compared = {s.adjoint_of for s in loads}  # an atomic min or max, with the final memory
     writes: dict[str, list[Access]] = {}

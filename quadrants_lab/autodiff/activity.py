@@ -34,8 +34,9 @@ def _yielded(block: N.Block, to: tuple[N.Param, ...]) -> list[tuple[int, int]]:
     return [(y, p.id) for y, p in zip(end.values, to, strict=True)]
 
 
-def active_values(kernel: N.Kernel) -> set[int]:
-    """Ids of the floating-point values through which a derivative flows in this (offloaded) kernel.
+def active_values(kernel: N.Kernel, with_derivative: set[str] | None = None) -> set[int]:
+    """Ids of the floating-point values through which a derivative flows in this (offloaded) kernel, between the
+    buffers ``with_derivative`` (None: those with an adjoint).
 
     A launch temporary counts as input where a varying value is written to it and as output where a useful one is
     read from it, so the two directions are iterated over the whole kernel until nothing changes.
@@ -55,13 +56,13 @@ def active_values(kernel: N.Kernel) -> set[int]:
                 reads.setdefault(stmt.buffer, []).append(stmt.id)
         edges += links(stmt)
     edges = [(a, b) for a, b in edges if _differentiable(types, a) and _differentiable(types, b)]
-    with_grad = {b.name for b in kernel.buffers.values() if b.grad}
-    temps = {b.name for b in kernel.buffers.values() if b.grad and b.kind == "temp"}
+    ends = {b.name for b in kernel.buffers.values() if b.grad} if with_derivative is None else with_derivative
+    temps = {b.name for b in kernel.buffers.values() if b.name in ends and b.kind == "temp"}
 
     forward = _adjacency(edges)
     backward = _adjacency([(b, a) for a, b in edges])
-    vary = _closure(forward, with_grad - temps, temps, reads, writes)
-    useful = _closure(backward, with_grad - temps, temps, writes, reads)
+    vary = _closure(forward, ends - temps, temps, reads, writes)
+    useful = _closure(backward, ends - temps, temps, writes, reads)
     return {v for v in vary & useful if _differentiable(types, v)}
 
 

@@ -13,8 +13,8 @@ from dataclasses import replace
 from quadrants_lab.autodiff import rules
 from quadrants_lab.autodiff.extremes import EXTREMES, won
 from quadrants_lab.autodiff.record import Plan
+from quadrants_lab.autodiff.refusals import no_derivative, old_value
 from quadrants_lab.autodiff.scopes import Scopes
-from quadrants_lab.errors import Label, QuadrantsCompilationError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import i32
@@ -146,19 +146,9 @@ class AdjointBuilder:
 
     def _atomic(self, atomic: N.Atomic, adj: Adjoints) -> None:
         if atomic.op not in ("add", "sub", *EXTREMES):
-            raise QuadrantsCompilationError(
-                f"atomic {atomic.op} on {atomic.buffer} has no derivative",
-                code="QL0401",
-                labels=(Label(atomic.span, "its result depends on the order of the threads"),),
-                help="write the value with a plain assignment, or make the field one without needs_grad",
-            )
+            raise no_derivative(atomic)
         if atomic.id in adj:
-            raise QuadrantsCompilationError(
-                f"the old value that this atomic returns from {atomic.buffer} reaches a differentiable result",
-                code="QL0402",
-                labels=(Label(atomic.span, "depends on the order of the threads"),),
-                help="read the field in a loop of its own before the atomic operation",
-            )
+            raise old_value(atomic)
         if atomic.value in self.active:
             b, index = self.b, self._index(atomic.index)
             g = b.load(self._grad_of(atomic.buffer), index)

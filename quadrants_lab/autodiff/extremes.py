@@ -1,12 +1,14 @@
-"""Atomic min and max: the adjoint goes to the iteration whose value is the result.
+"""Atomic min and max: the derivative is that of the iteration whose value is the result.
 
-Which one won is seen by comparing with the final memory, so the adjoint task of the loop shares out the gradient first
-and a second task, `settle`, then clears it where an iteration won (it stays where the old value did). At a tie every
-iteration with the winning value gets the whole adjoint, and the old value none.
+Which one won is seen by comparing with the final memory. In reverse mode the adjoint task of the loop shares out the
+gradient first and a second task, `settle`, then clears it where an iteration won (it stays where the old value did). At
+a tie every iteration with the winning value gets the whole adjoint, and the old value none. Forward mode is the
+transpose: after the loop, `settle` clears the tangent where an iteration won, then the winners' tangents are added up.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from quadrants_lab.errors import Label, QuadrantsCompilationError
@@ -17,10 +19,12 @@ from quadrants_lab.ir.walk import rename, walk
 EXTREMES = ("min", "max")
 
 
-def extreme_atomics(task: N.Offload, with_grad: set[str]) -> list[N.Atomic]:
-    """The task's atomic mins and maxes on buffers with a gradient; an error where the task touches such a buffer in
+def extreme_atomics(task: N.Offload, with_derivative: set[str]) -> list[N.Atomic]:
+    """The task's atomic mins and maxes on buffers with a derivative; an error where the task touches such a buffer in
     another way too, because then the order of the threads decides."""
-    found = [s for s in walk(task.body) if isinstance(s, N.Atomic) and s.op in EXTREMES and s.buffer in with_grad]
+    found = [
+        s for s in walk(task.body) if isinstance(s, N.Atomic) and s.op in EXTREMES and s.buffer in with_derivative
+    ]
     ops = {s.buffer: s.op for s in found}
     for s in walk(task.body) if found else ():
         if not isinstance(s, (N.Load, N.Store, N.Atomic)) or s.buffer not in ops:
@@ -36,16 +40,25 @@ def extreme_atomics(task: N.Offload, with_grad: set[str]) -> list[N.Atomic]:
     return found
 
 
-def settle(b: Builder, task: N.Offload, buffers: dict[str, N.Buffer], extremes: list[N.Atomic]) -> N.Stmt:
-    """The task that zeroes the gradient of each element whose final value an iteration put there."""
-    chosen = {s.id for s in extremes}
+def settle(
+    b: Builder, task: N.Offload, buffers: dict[str, N.Buffer], extremes: list[N.Atomic], of: Mapping[str, str]
+) -> N.Stmt:
+    """The task that zeroes the derivative, in the buffer ``of[buffer]``, of each element whose final value an iteration
+    put there."""
+    again = replay(task, {s.id: clear(b, s, buffers, buffers[of[s.buffer]]) for s in extremes})
+    (made,) = rename((again,), b.fresh, {})
+    return made
+
+
+def replay(task: N.Offload, instead: Mapping[int, N.Block]) -> N.Offload:
+    """The task again without its effects, under the same ids, with ``instead`` in the place of some statements;
+    every statement names itself as the one that it comes from."""
 
     def block(stmts: N.Block) -> N.Block:
         out: list[N.Stmt] = []
         for s in stmts:
-            if s.id in chosen:
-                assert isinstance(s, N.Atomic)
-                out += _clear(b, s, buffers)
+            if s.id in instead:
+                out += instead[s.id]
                 continue
             if isinstance(s, (N.Store, N.Assert, N.Print)):
                 continue
@@ -56,8 +69,7 @@ def settle(b: Builder, task: N.Offload, buffers: dict[str, N.Buffer], extremes: 
             out.append(s if s.adjoint_of != N.NO_ID else replace(s, adjoint_of=s.id))
         return tuple(out)
 
-    (made,) = rename((replace(task, body=block(task.body), adjoint_of=task.id),), b.fresh, {})
-    return made
+    return replace(task, body=block(task.body), adjoint_of=task.id)
 
 
 def won(b: Builder, atomic: N.Atomic, value: int, index: tuple[int, ...], buffers: dict[str, N.Buffer]) -> int:
@@ -65,16 +77,25 @@ def won(b: Builder, atomic: N.Atomic, value: int, index: tuple[int, ...], buffer
     return b.op("eq", value, b.load(buffers[atomic.buffer], index))
 
 
-def _clear(b: Builder, atomic: N.Atomic, buffers: dict[str, N.Buffer]) -> list[N.Stmt]:
-    grad = buffers[buffers[atomic.buffer].grad]
+def clear(b: Builder, atomic: N.Atomic, buffers: dict[str, N.Buffer], derivative: N.Buffer) -> N.Block:
+    """Where the atomic's value won, the derivative of the element is zeroed."""
+
+    def zero() -> None:
+        b.store(derivative, atomic.index, b.const(0, derivative.dtype))
+
+    return where_won(b, atomic, buffers, zero)
+
+
+def where_won(b: Builder, atomic: N.Atomic, buffers: dict[str, N.Buffer], do: Callable[[], None]) -> N.Block:
+    """``do`` builds what runs where the final memory holds the atomic's value."""
     b.span, b.adjoint_of = atomic.span, atomic.id
     with b.block() as made:
         cond = won(b, atomic, atomic.value, atomic.index, buffers)
         with b.block() as then:
-            b.store(grad, atomic.index, b.const(0, grad.dtype))
+            do()
             b.yield_()
         with b.block() as orelse:
             b.yield_()
         b.add(N.If(b.fresh(), cond, tuple(then), tuple(orelse), ()))
     b.adjoint_of = N.NO_ID
-    return made
+    return tuple(made)

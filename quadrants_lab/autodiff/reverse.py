@@ -44,7 +44,8 @@ def reverse(kernel: N.Kernel) -> N.Kernel:
             tasks.append(adjoint)
             extremes = extreme_atomics(task, with_grad)
             if extremes:
-                tasks.append(settle(b, task, prepared.buffers, extremes))
+                adjoints = {name: buffer.grad for name, buffer in prepared.buffers.items()}
+                tasks.append(settle(b, task, prepared.buffers, extremes, adjoints))
     prologue = temporaries(prepared, tuple(tasks), b)
     return replace(prepared, body=(*prologue, *tasks), next_id=b.next_id, mode="reverse")
 

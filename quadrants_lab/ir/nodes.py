@@ -11,7 +11,7 @@ identity.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -171,7 +171,7 @@ class Atomic(Value):
 
 @dataclass(slots=True)
 class Assert(Stmt):
-    """Error at the next entry when ``cond`` (u1) is false; ``args`` fill the ``{}`` of ``message``.
+    """Error at the next entry when ``cond`` (u1) is false; ``args`` fill the ``{}`` and ``{:spec}`` of ``message``.
 
     ``kind`` is "assert" (the user's, or check_out_of_bound's with kind "bounds", division's with "division").
     """
@@ -190,9 +190,19 @@ class Assert(Stmt):
 
 @dataclass(slots=True)
 class Print(Stmt):
-    """Print ``parts`` in order: text as it is, ids as values; a newline is part of the text."""
+    """Print ``parts`` in order: text as it is, ids as values; a newline is part of the text.
+
+    ``specs``: the format specification of each value as Python has them ("" for none), or () where none has one.
+    """
 
     parts: tuple[str | int, ...]
+    specs: tuple[str, ...] = ()
+
+    def pieces(self) -> Iterator[tuple[str | int, str]]:
+        """The parts, each with its specification."""
+        specs = iter(self.specs)
+        for p in self.parts:
+            yield p, next(specs, "") if isinstance(p, int) else ""
 
     def operands(self) -> tuple[int, ...]:
         return tuple(p for p in self.parts if isinstance(p, int))
@@ -439,7 +449,7 @@ class Buffer:
 
     ``kind``: "field" (static ``shape``), "ndarray" (a kernel argument; only ``ndim`` known), "temp" (0-d launch
     temporary, zero at the start of a launch), "ret" (0-d slot of a returned scalar). ``grad`` names the buffer of
-    its adjoint, "" where there is none. All are row-major and dense.
+    its adjoint, ``dual`` that of its tangent, "" where there is none. All are row-major and dense.
     """
 
     name: str
@@ -448,6 +458,7 @@ class Buffer:
     ndim: int
     shape: tuple[int, ...] | None
     grad: str = ""
+    dual: str = ""
 
 
 @dataclass(slots=True)
@@ -462,7 +473,8 @@ class Arg:
 class Kernel:
     """``body`` holds plain statements and `Offload`s in program order; after `offload` only `Offload`s.
 
-    ``next_id`` is larger than every id in use. ``mode``: "forward" or "reverse" or "count".
+    ``next_id`` is larger than every id in use. ``mode``: "forward", "reverse", "count", or "dual"
+    (values and their tangents).
     """
 
     name: str

@@ -239,10 +239,11 @@ class _Parser:
         sizes = dims.split("x") if dims else []
         known = kind != "ndarray" and "?" not in sizes
         grad = self.buffer() if self.found("grad") else ""
+        dual = self.buffer() if self.found("dual") else ""
         if self.kind != "end":
             raise self.error("unexpected text after the buffer")
         self.next_line()
-        return N.Buffer(name, kind, dtype, len(sizes), tuple(int(s) for s in sizes) if known else None, grad)
+        return N.Buffer(name, kind, dtype, len(sizes), tuple(int(s) for s in sizes) if known else None, grad, dual)
 
     # --- statements ---------------------------------------------------------------------------------------
 
@@ -315,11 +316,16 @@ class _Parser:
 
     def print(self) -> N.Stmt:
         parts: list[str | int] = []
+        specs: list[str] = []
         while self.kind in ("id", "text"):
-            parts.append(self.id() if self.kind == "id" else self.text())
+            if self.kind == "id":
+                parts.append(self.id())
+                specs.append(self.text() if self.found(":") else "")
+            else:
+                parts.append(self.text())
             if not self.found(","):
                 break
-        return N.Print(_UNNAMED, tuple(parts))
+        return N.Print(_UNNAMED, tuple(parts), tuple(specs) if any(specs) else ())
 
     def alloca(self) -> N.Stmt:
         stmt = N.AdStackAlloca(self.stack(), u1)

@@ -47,7 +47,8 @@ def statement_lines(kernel: N.Kernel) -> list[tuple[str, N.Stmt | None]]:
 def _buffer(b: N.Buffer) -> str:
     dims = "x".join(str(s) for s in b.shape) if b.shape is not None else "x".join("?" * b.ndim)
     grad = f" grad @{b.grad}" if b.grad else ""
-    return f"buffer @{b.name}: {b.kind} {b.dtype}[{dims}]{grad}"
+    dual = f" dual @{b.dual}" if b.dual else ""
+    return f"buffer @{b.name}: {b.kind} {b.dtype}[{dims}]{grad}{dual}"
 
 
 def _ids(ids: tuple[int, ...]) -> str:
@@ -75,6 +76,12 @@ def _quote(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
+def _piece(part: str | int, spec: str) -> str:
+    if isinstance(part, str):
+        return _quote(part)
+    return f"%{part}: {_quote(spec)}" if spec else f"%{part}"
+
+
 def _const(s: N.Const) -> str:
     # a float by the shortest text that its own dtype reads back
     return f"const {s.type.numpy(s.value)!s}" if s.type.is_float else f"const {s.value!r}"
@@ -100,7 +107,7 @@ _SIMPLE: dict[type, Callable[..., str]] = {
     N.AdStackDepth: lambda s: f"adstack_depth ${s.stack}",
     N.Store: lambda s: f"store {_at(s.buffer, s.index)}, %{s.value}",
     N.Assert: lambda s: f"assert {s.kind} %{s.cond}, {_quote(s.message)} ({_ids(s.args)})",
-    N.Print: lambda s: "print " + ", ".join(f"%{p}" if isinstance(p, int) else _quote(p) for p in s.parts),
+    N.Print: lambda s: "print " + ", ".join(_piece(p, spec) for p, spec in s.pieces()),
     N.AdStackAlloca: _alloca,
     N.AdStackPush: lambda s: f"adstack_push ${s.stack}, %{s.value}",
     N.AdStackPop: lambda s: f"adstack_pop ${s.stack}",

@@ -19,7 +19,7 @@ from quadrants_lab.ir.verify_stacks import check_stacks
 BUFFER_KINDS = ("field", "ndarray", "temp", "ret")
 OFFLOAD_KINDS = ("serial", "range_for", "struct_for")
 ATOMIC_OPS = ("add", "sub", "mul", "min", "max", "and", "or", "xor", "exchange")
-MODES = ("forward", "reverse", "count")
+MODES = ("forward", "reverse", "count", "dual")
 
 
 StackUse = (
@@ -103,10 +103,11 @@ class _Verifier:
         else:
             self.need(b.shape is not None and len(b.shape) == b.ndim, f"shape and ndim of buffer '{name}' differ")
         self.need(b.ndim == 0 or b.kind not in ("temp", "ret"), f"{b.kind} buffer '{name}' is not 0-d")
-        if b.grad in self.k.buffers:
-            g = self.k.buffers[b.grad]
-            same = (g.dtype, g.ndim, g.shape) == (b.dtype, b.ndim, b.shape)
-            self.need(same, f"buffer '{name}' and its adjoint '{b.grad}' differ in dtype or shape")
+        for what, other in (("adjoint", b.grad), ("tangent", b.dual)):
+            if other in self.k.buffers:
+                g = self.k.buffers[other]
+                same = (g.dtype, g.ndim, g.shape) == (b.dtype, b.ndim, b.shape)
+                self.need(same, f"buffer '{name}' and its {what} '{other}' differ in dtype or shape")
 
     def define(self, ident: int, type: DType, stmt: N.Stmt, mine: list[int]) -> None:
         self.claim(ident, stmt)

@@ -10,6 +10,7 @@ import pytest
 
 from quadrants_lab.adstack.counting import counting_kernel
 from quadrants_lab.adstack.size import determine_ad_stack_size
+from quadrants_lab.autodiff.forward import forward
 from quadrants_lab.autodiff.reverse import reverse
 from quadrants_lab.autodiff.temporaries import drop_unread_temporaries
 from quadrants_lab.ir.parse import parse_kernel
@@ -29,7 +30,7 @@ from quadrants_lab.passes.structure_exits import structure_exits
 PASSES = {
     fn.__name__: (fn,)
     for fn in (
-        check_bounds, check_division, counting_kernel, cse, dce, determine_ad_stack_size, drop_unread_temporaries, fold,
+        check_bounds, check_division, counting_kernel, cse, dce, determine_ad_stack_size, drop_unread_temporaries, fold, forward,
         hoist, mark_private, offload, reverse, simplify, structure_exits,
     )
 } | {"front": FRONT}

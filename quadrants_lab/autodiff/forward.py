@@ -1,0 +1,191 @@
+"""The pass `forward`: an offloaded kernel to one that computes tangents beside its values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from quadrants_lab.autodiff import rules
+from quadrants_lab.autodiff.access import Doubt, check_data_access
+from quadrants_lab.autodiff.activity import active_values
+from quadrants_lab.autodiff.extremes import EXTREMES, extreme_atomics, replay, settle, where_won
+from quadrants_lab.autodiff.refusals import no_derivative, old_value
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.types import DType
+from quadrants_lab.ir.walk import rename, types_of
+
+
+def forward(kernel: N.Kernel) -> N.Kernel:
+    """The forward-mode derivative: the kernel itself, and with every write to a buffer that has a dual, the tangent of
+    what it writes.
+
+    Tangents run beside their values, through loops and ifs as further carried values and results; a value that depends
+    on no dual, or reaches none, has no tangent. After a task with an atomic min or max come two more that give the
+    result its winner's tangent. Values keep their ids; what belongs to a tangent names the statement that it is of.
+    """
+    b = Builder(kernel.next_id, types_of(kernel.body))
+    buffers = dict(kernel.buffers)
+    duals = {name: x.dual for name, x in kernel.buffers.items() if x.dual}
+    for name, x in kernel.buffers.items():
+        if x.kind == "temp" and x.dtype.is_float and name not in {y.grad for y in kernel.buffers.values()}:
+            duals[name] = f"{name}.dual"
+            buffers[name] = replace(x, dual=duals[name])
+            buffers[duals[name]] = N.Buffer(duals[name], "temp", x.dtype, 0, ())
+    active = active_values(kernel, set(duals))
+    tasks: list[N.Stmt] = []
+    for task in kernel.body:
+        assert isinstance(task, N.Offload)
+        tangents = _Tangents(b, active, buffers, duals)
+        tasks.append(replace(task, body=tangents.block(task.body)))
+        extremes = extreme_atomics(task, set(duals))
+        if extremes:
+            tasks.append(settle(b, task, buffers, extremes, duals))
+            winners = _Tangents(b, active, buffers, duals, {s.id for s in extremes})
+            # replayed under the same ids, so that the tangents know which values are active, and then renamed
+            again = replay(task, {s.id: (s,) for s in extremes})
+            again = replace(again, body=winners.block(again.body))
+            tasks += rename((again,), b.fresh, {})
+    return replace(kernel, body=tuple(tasks), buffers=buffers, next_id=b.next_id, mode="dual")
+
+
+def check_replays(kernel: N.Kernel, dual: N.Kernel) -> list[Doubt]:
+    """The data-access rule for what the (simplified) dual kernel computes a second time, of ``kernel``, to find the
+    winners of atomic mins and maxes: errors and doubts as in `check_data_access`."""
+    replays = tuple(s for s in dual.body if s.adjoint_of != N.NO_ID)
+    tangents = {x.dual for x in dual.buffers.values() if x.dual}
+    again = replace(dual, body=replays)
+    return check_data_access(kernel, again, ignore=tangents) if replays else []
+
+
+class _Tangents:
+    """Writes one task. ``winners``: the task is a replay, and these atomics add the tangent of their value where it is
+    the result."""
+
+    def __init__(
+        self,
+        b: Builder,
+        active: set[int],
+        buffers: dict[str, N.Buffer],
+        duals: Mapping[str, str],
+        winners: set[int] | None = None,
+    ) -> None:
+        self.b = b
+        self.active = active
+        self.buffers = buffers
+        self.duals = duals
+        self.winners = winners
+        self.of: dict[int, int] = {}  # value -> its tangent
+
+    def block(self, stmts: N.Block) -> N.Block:
+        with self.b.block() as made:
+            for s in stmts:
+                self.b.span, self.b.adjoint_of = s.span, s.id
+                self._stmt(s)
+        self.b.adjoint_of = N.NO_ID
+        return tuple(made)
+
+    def _stmt(self, s: N.Stmt) -> None:
+        match s:
+            case N.Op():
+                self.b.stmts.append(s)
+                self._op(s)
+            case N.Load():
+                self.b.stmts.append(s)
+                if s.id in self.active and s.buffer in self.duals:
+                    self.of[s.id] = self.b.load(self._dual(s.buffer), s.index)
+            case N.Store():
+                self.b.stmts.append(s)
+                if s.buffer in self.duals:
+                    dual = self._dual(s.buffer)
+                    self.b.store(dual, s.index, self._tangent(s.value, dual.dtype))
+            case N.Atomic():
+                self._atomic(s)
+            case N.If():
+                self._if(s)
+            case N.For() | N.While():
+                self._loop(s)
+            case _:
+                self.b.stmts.append(s)
+
+    def _dual(self, buffer: str) -> N.Buffer:
+        return self.buffers[self.duals[buffer]]
+
+    def _tangent(self, v: int, type: DType) -> int:
+        """The tangent of a value, a zero where it has none."""
+        return self.of[v] if v in self.of else self.b.const(0, type)
+
+    def _op(self, s: N.Op) -> None:
+        if s.id not in self.active:
+            return
+        total: int | None = None
+        for k, a in enumerate(s.args):
+            tree = rules.share(s.prim, k)
+            if tree is None or a not in self.of:
+                continue
+            env = {**dict(zip(rules.OPERANDS, s.args, strict=False)), "r": s.id, "g": self.of[a]}
+            share = rules.emit(self.b, tree, env, s.type, s.type)
+            total = share if total is None else self.b.op("add", total, share)
+        if total is not None:
+            self.of[s.id] = total
+
+    def _atomic(self, s: N.Atomic) -> None:
+        if s.buffer not in self.duals:
+            self.b.stmts.append(s)
+            return
+        if s.op not in ("add", "sub", *EXTREMES):
+            raise no_derivative(s)
+        if s.id in self.active:
+            raise old_value(s)
+        if self.winners is not None:
+            if s.id in self.winners and s.value in self.of:
+                self.b.stmts += where_won(self.b, s, self.buffers, lambda: self._accumulate(s, "add"))
+            return
+        self.b.stmts.append(s)
+        if s.op not in EXTREMES and s.value in self.of:
+            self._accumulate(s, s.op)
+
+    def _accumulate(self, s: N.Atomic, op: str) -> None:
+        self.b.atomic(op, self._dual(s.buffer), s.index, self.of[s.value])
+
+    def _if(self, s: N.If) -> None:
+        chosen = [n for n, r in enumerate(s.results) if r.id in self.active]
+        arms = tuple(self._arm(block, s.results, chosen) for block in s.blocks())
+        made = tuple(self._param(s.results[n]) for n in chosen)
+        self.b.stmts.append(replace(s, then=arms[0], orelse=arms[1], results=(*s.results, *made)))
+        self.of.update((s.results[n].id, p.id) for n, p in zip(chosen, made, strict=True))
+
+    def _loop(self, s: N.For | N.While) -> None:
+        chosen = [
+            n for n, (c, r) in enumerate(zip(s.carried, s.results, strict=True)) if {c.id, r.id} & self.active
+        ]
+        inits = tuple(self._tangent(s.inits[n], s.carried[n].type) for n in chosen)
+        carried = tuple(self._param(s.carried[n]) for n in chosen)
+        self.of.update((s.carried[n].id, p.id) for n, p in zip(chosen, carried, strict=True))
+        body = self._arm(s.body, s.carried, chosen)
+        results = tuple(self._param(s.results[n]) for n in chosen)
+        self.b.stmts.append(
+            replace(
+                s,
+                carried=(*s.carried, *carried),
+                inits=(*s.inits, *inits),
+                body=body,
+                results=(*s.results, *results),
+            )
+        )
+        self.of.update((s.results[n].id, p.id) for n, p in zip(chosen, results, strict=True))
+
+    def _param(self, p: N.Param) -> N.Param:
+        return self.b.param(p.type, f"{p.name}.dual" if p.name else "")
+
+    def _arm(self, block: N.Block, to: tuple[N.Param, ...], chosen: list[int]) -> N.Block:
+        """The block, yielding the tangents of the chosen values too."""
+        end = block[-1]
+        assert isinstance(end, N.Yield)
+        with self.b.block() as tail:
+            outer = self.b.span, self.b.adjoint_of
+            body = self.block(block[:-1])
+            self.b.span, self.b.adjoint_of = end.span, N.NO_ID
+            more = tuple(self._tangent(end.values[n], to[n].type) for n in chosen)
+            self.b.span, self.b.adjoint_of = outer
+        return (*body, *tail, replace(end, values=(*end.values, *more)))

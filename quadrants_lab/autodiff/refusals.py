@@ -1,0 +1,24 @@
+"""Atomics that have no derivative: the errors, the same in both modes."""
+
+from __future__ import annotations
+
+from quadrants_lab.errors import Label, QuadrantsCompilationError
+from quadrants_lab.ir import nodes as N
+
+
+def no_derivative(atomic: N.Atomic) -> QuadrantsCompilationError:
+    return QuadrantsCompilationError(
+        f"atomic {atomic.op} on {atomic.buffer} has no derivative",
+        code="QL0401",
+        labels=(Label(atomic.span, "its result depends on the order of the threads"),),
+        help="write the value with a plain assignment, or make the field one without needs_grad",
+    )
+
+
+def old_value(atomic: N.Atomic) -> QuadrantsCompilationError:
+    return QuadrantsCompilationError(
+        f"the old value that this atomic returns from {atomic.buffer} reaches a differentiable result",
+        code="QL0402",
+        labels=(Label(atomic.span, "depends on the order of the threads"),),
+        help="read the field in a loop of its own before the atomic operation",
+    )
