@@ -16,6 +16,7 @@ from quadrants_lab.frontend import arith, funcs, mathlib
 from quadrants_lab.frontend.assign import check_atomic, reduce
 from quadrants_lab.frontend.context import Context, describe, dtype_of
 from quadrants_lab.frontend.expr import element
+from quadrants_lab.frontend.printing import lower_print
 from quadrants_lab.frontend.values import Lit, Mem, NdRange, Num, Obj, Range, Shape, Temp, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, f32, f64, promote, u1
@@ -349,57 +350,6 @@ def _loop_config(cx: Context, call: ast.Call, *args: Value) -> Value:
     return Obj(None)
 
 
-# --- print ------------------------------------------------------------------------------------------------------
-
-
-def _print(cx: Context, call: ast.Call, *args: Value) -> Value:
-    """``print(...)``; f-strings are taken apart where they stand."""
-    sep, end = " ", "\n"
-    for k in call.keywords:
-        value = cx.expr(k.value)
-        if k.arg not in ("sep", "end") or not isinstance(value, Obj) or not isinstance(value.value, str):
-            raise cx.fail("QL1610", k.value, op="print")
-        sep, end = (value.value, end) if k.arg == "sep" else (sep, value.value)
-    parts: list[str | int] = []
-    for n, node in enumerate(call.args):
-        parts += [sep] * (n > 0) + text_parts(cx, node)
-    cx.at(call)
-    cx.b.add(N.Print(cx.b.fresh(), tuple(_joined([*parts, end]))))
-    return Obj(None)
-
-
-def text_parts(cx: Context, node: ast.expr) -> list[str | int]:
-    """What an expression prints: text and ids of values."""
-    if isinstance(node, ast.JoinedStr):
-        return [p for part in node.values for p in text_parts(cx, part)]
-    if isinstance(node, ast.FormattedValue):
-        if node.format_spec is not None or node.conversion not in (-1, 115):
-            spec = ast.unparse(node.format_spec)[2:-1] if node.format_spec is not None else f"!{chr(node.conversion)}"
-            raise cx.fail("QL1206", node.value, spec=spec)
-        return text_parts(cx, node.value)
-    value = cx.expr(node)
-    if isinstance(value, Obj) and (value.value is None or isinstance(value.value, str)):
-        return [str(value.value)]
-    if isinstance(value, tuple):
-        inner: list[str | int] = []
-        for k, v in enumerate(value):
-            inner += [", " * (k > 0), cx.num(cx.number(v, node)).id]
-        return ["(", *inner, ")"]
-    cx.at(node)
-    return [cx.num(cx.number(value, node)).id]
-
-
-def _joined(parts: list[str | int]) -> list[str | int]:
-    """Neighbouring texts as one, empty ones left out."""
-    out: list[str | int] = []
-    for p in parts:
-        if isinstance(p, str) and out and isinstance(out[-1], str):
-            out[-1] += p
-        elif p != "":
-            out.append(p)
-    return out
-
-
 # --- the table --------------------------------------------------------------------------------------------------
 
 _FLOAT_DOCS = {
@@ -458,7 +408,7 @@ _ROWS: tuple[Builtin, ...] = (
     Builtin("loop_config", ("*",), _loop_config, "About the next loop: serialize=True runs it in order.", 99),
     # Python's own
     Builtin("range", ("*args",), _range, ""),
-    Builtin("print", ("*args",), _print, "", 99),
+    Builtin("print", ("*args",), lower_print, "", 99),
     Builtin("len", ("x",), _len, ""),
     Builtin("int", ("x",), _python_number(lambda cx: cx.options.default_ip, int), ""),
     Builtin("float", ("x",), _python_number(lambda cx: cx.options.default_fp, float), ""),

@@ -49,8 +49,8 @@ TABLE: dict[str, Row] = {
                   "the loop was unrolled at compile time", "make the condition qd.static(...) or the loop an "
                   "ordinary one"),
     "QL1205": Row(_S, "'{op}' compares Python objects, which a running kernel has not", "not supported here", "{cure}"),
-    "QL1206": Row(_S, "a format specification cannot be used in a kernel", "'{spec}' has no meaning here",
-                  "print the value as it is, or print from Python"),
+    "QL1206": Row(_S, "'{spec}' does not format this", "{what}",
+                  "write a format specification that Python has for such a number: .3f, 5d, >8, ..."),
     "QL1207": Row(_S, "a format string can only be printed", "not a value of a kernel",
                   "use it directly in print(...) or as the message of an assert"),
     "QL1208": Row(_S, "the condition of a while loop changes the local '{name}'", "an atomic on a local stands here",
@@ -115,6 +115,7 @@ TABLE: dict[str, Row] = {
     "QL1608": Row(_S, "arguments cannot be unpacked with * or ** in a kernel", "", "write them out"),
     "QL1609": Row(_T, "static assertion failed{message}", "", ""),
     "QL1610": Row(_S, "this argument of {op} must be known at compile time", "computed at run time", ""),
+    "QL1611": Row(_S, "print takes sep and end, texts that are known at compile time", "'{name}' given here", ""),
     # --- loops
     "QL1701": Row(_T, "cannot loop over {what}", "looped over here",
                   "loop over range(...), qd.ndrange(...), a field, an ndarray, or qd.static(...)"),

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from quadrants_lab.frontend.arith import truth
 from quadrants_lab.frontend.assign import is_static_call
 from quadrants_lab.frontend.branch import branch
-from quadrants_lab.frontend.builtins import text_parts
 from quadrants_lab.frontend.context import Context
 from quadrants_lab.frontend.diagnostics import count
 from quadrants_lab.frontend.funcs import return_values
+from quadrants_lab.frontend.printing import message, text_parts
 from quadrants_lab.ir import nodes as N
 
 
@@ -43,9 +43,9 @@ def _assert(cx: Context, node: ast.Assert) -> None:
     with cx.b.block() as stmts:
         cond = truth(cx, cx.scalar(node.test), node.test)
         parts = [ast.unparse(node.test)] if node.msg is None else text_parts(cx, node.msg)
-        message = "".join("{}" if isinstance(p, int) else p.replace("{", "{{").replace("}", "}}") for p in parts)
+        text, args = message(parts)
         cx.at(node)
-        cx.b.add(N.Assert(cx.b.fresh(), cond, message, tuple(p for p in parts if isinstance(p, int))))
+        cx.b.add(N.Assert(cx.b.fresh(), cond, text, args))
     if cx.options.debug or cx.options.asserts:
         cx.b.stmts += stmts
     else:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from quadrants_lab.backends.cpu.executable import AssertFailed, Overflow, Status
 from quadrants_lab.errors import Label, QuadrantsAssertionError, QuadrantsError, QuadrantsRuntimeError
+from quadrants_lab.ir.show import fill
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.plan import Plan
@@ -26,8 +27,7 @@ def failure(plan: Plan, status: int) -> QuadrantsError:
 def _assertion(plan: Plan, failed: AssertFailed) -> QuadrantsError:
     """The message of the assert, with its values filled in."""
     stmt = failed.stmt
-    unknown = ("?",) * (len(stmt.args) - len(failed.values))  # the device keeps the first few values only
-    message = stmt.message.format(*failed.values, *unknown)
+    message = fill(stmt.message, failed.values)  # the device keeps the first few values only
     head = {"assert": "assertion failed", "bounds": "out of bounds", "division": "integer division by zero"}
     start = f"{head.get(stmt.kind, stmt.kind)} in kernel {plan.kernel.name}"
     if message and stmt.kind == "assert":

@@ -20,6 +20,7 @@ from quadrants_lab.errors import Label, QuadrantsAssertionError, QuadrantsRuntim
 from quadrants_lab.ir import draws
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
+from quadrants_lab.ir.show import fill, show
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.types import DType, f32, f64
 from quadrants_lab.ir.walk import walk
@@ -124,7 +125,7 @@ _Signal = tuple[type[N.Yield], tuple[Any, ...]]  # how a block ended, and with w
 _END: _Signal = (N.Yield, ())
 
 _TINY: dict[Any, Any] = {t.numpy: np.finfo(t.numpy).tiny for t in (f32, f64)}
-_BITS_ONLY = frozenset({"neg", "abs", "select", "bitcast", "min", "max"})  # move bits: no flush
+_BITS_ONLY = frozenset({"neg", "abs", "select", "bitcast", "min", "max", "graft"})  # move bits: no flush
 
 
 def _flush(value: Any) -> Any:
@@ -264,12 +265,12 @@ class _Machine:
         self.tell(s, holds)
         if not holds:
             if self.result.failure is None:
-                message = s.message.format(*self.values(s.args))
+                message = fill(s.message, self.values(s.args))
                 self.result.failure = Failure(message, s.kind, s.span, self.lane)
             raise _LaneEnds
 
     def _print(self, s: N.Print) -> None:
-        text = "".join(p if isinstance(p, str) else str(self.env[p]) for p in s.parts)
+        text = "".join(p if isinstance(p, str) else show(self.env[p], spec) for p, spec in s.pieces())
         self.result.prints.append(text)
         self.tell(s, text)
 

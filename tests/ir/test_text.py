@@ -55,6 +55,7 @@ def sample():
         ok = b.op("isnan", v)
         b.add(N.Print(b.fresh(), ("v = ", v, "  // no comment !1:2-3:4\n")))
         b.add(N.Print(b.fresh(), ()))
+        b.add(N.Print(b.fresh(), (v, "a", v), ("", '>8".3f')))
         b.add(N.Assert(b.fresh(), ok, "{} is a number", (v,), kind="bounds"))
         b.add(N.ShapeOf(b.fresh(), i32, "a", 1))
         b.add(N.Random(b.fresh(), f64, 7))

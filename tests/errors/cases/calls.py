@@ -184,5 +184,10 @@ def print_separator():
 
 
 @kernel()
+def print_to_file():
+    print(1, file=2)
+
+
+@kernel()
 def print_field():
     print(x)

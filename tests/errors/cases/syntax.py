@@ -129,7 +129,27 @@ def in_():
 
 @kernel()
 def format_spec():
-    print(f"{x[0]:.3f}")
+    print(f"{x[0]:.3d}")
+
+
+@kernel()
+def format_spec_at_run_time():
+    print(f"{x[0]:{n[None]}}")
+
+
+@kernel()
+def format_without_argument():
+    print("{} {}".format(x[0]))
+
+
+@kernel()
+def format_broken():
+    print("{} {".format(x[0]))
+
+
+@kernel()
+def format_of_text():
+    assert x[0] > 0.0, f"{'text':.2f}"
 
 
 @kernel()
