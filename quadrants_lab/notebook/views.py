@@ -177,7 +177,7 @@ def _loop_label(loop: N.For | N.While | None, symbols: Symbols, values: Values |
 # --- sizes --------------------------------------------------------------------------------------------------------
 
 _WORDS = {"sum": "sum of", "max": "greatest of"}
-_PARTS = ("from", "to", "each")  # what the children of a range are
+_PARTS = ("from", "below", "each")  # what the children of a range are
 
 
 def readable(e: S.SizeExpr) -> str:
