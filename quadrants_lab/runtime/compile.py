@@ -24,6 +24,7 @@ from quadrants_lab.ir.text import print_kernel
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.passes import pipeline
 from quadrants_lab.passes.dce import dce
+from quadrants_lab.passes.grafts import drop_grafts
 from quadrants_lab.passes.pipelines import SIMPLIFY, front
 from quadrants_lab.passes.private import mark_private
 from quadrants_lab.runtime import cache as disk
@@ -95,13 +96,13 @@ def make_ir(kernel: N.Kernel, mode: str, options: CompileOptions) -> N.Kernel:
     value is provably gone) and warns about derivative paths that end on the way."""
     kernel = forward_ir(kernel, options)
     if mode == FORWARD:
-        return drop_unused_gradients(pipeline.run(kernel, (mark_private,), options.verify))
+        return drop_unused_gradients(pipeline.run(kernel, (drop_grafts, mark_private), options.verify))
     if mode == DUAL:
-        dual = pipeline.run(kernel, (forward, *SIMPLIFY, drop_unread_temporaries, dce), options.verify)
+        dual = pipeline.run(kernel, (forward, drop_grafts, *SIMPLIFY, drop_unread_temporaries, dce), options.verify)
         warn(check_replays(kernel, dual))
         return drop_unused_gradients(pipeline.run(dual, (mark_private,), options.verify))
     # what the reverse does not read goes before `cse` can give its name to what it reads
-    gradient = pipeline.run(kernel, (reverse, dce, *SIMPLIFY, drop_unread_temporaries, dce), options.verify)
+    gradient = pipeline.run(kernel, (reverse, drop_grafts, dce, *SIMPLIFY, drop_unread_temporaries, dce), options.verify)
     doubts = check_data_access(kernel, gradient) + broken_paths(kernel)
     gradient = pipeline.run(gradient, (mark_private, determine_ad_stack_size), options.verify)
     warn(doubts)

@@ -1,0 +1,26 @@
+"""`drop_grafts`: once the derivative is taken, a graft is its value."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.walk import map_blocks, substitute, walk
+from quadrants_lab.passes.dce import dce
+
+
+def drop_grafts(kernel: N.Kernel) -> N.Kernel:
+    """Guarantees that there is no ``graft``: each is replaced by its first operand, and what only the second was computed
+    for is gone. Run where no derivative is taken any more."""
+    ids: dict[int, int] = {}
+    for s in walk(kernel.body):
+        if isinstance(s, N.Op) and s.prim == "graft":
+            ids[s.id] = ids.get(s.args[0], s.args[0])
+    if not ids:
+        return kernel
+    return dce(replace(kernel, body=_without(substitute(kernel.body, ids), ids)))
+
+
+def _without(block: N.Block, ids: dict[int, int]) -> N.Block:
+    kept = tuple(map_blocks(s, lambda b: _without(b, ids)) for s in block if s.id not in ids)
+    return block if len(kept) == len(block) and all(a is b for a, b in zip(kept, block, strict=True)) else kept
