@@ -68,7 +68,7 @@ class SizeOp(SizeExpr):
 
 @dataclass(frozen=True, slots=True)
 class SizeRange(SizeExpr):
-    """``op`` ("sum" or "max") of ``body`` over var = begin .. end-1; 0 for an empty range."""
+    """``op`` of ``body`` over var = begin .. end-1: "sum", 0 for an empty range, or "max", of the values and 0."""
 
     op: str
     var: SizeVar
