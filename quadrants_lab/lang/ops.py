@@ -14,6 +14,7 @@ from quadrants_lab.ir import types as T
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import DType
 from quadrants_lab.lang.dtypes import as_dtype
+from quadrants_lab.lang.matrix import Matrix
 
 
 class Operation:
@@ -55,6 +56,8 @@ def _rounding(fn: Callable[[Any], Any]) -> Callable[..., Any]:
 
 
 def _cast(x: Any, dtype: Any) -> Any:
+    if isinstance(x, Matrix):
+        return x.cast(dtype)
     return PRIMS["cast"].evaluate(as_dtype(dtype), np.float64(x) if isinstance(x, float) else x)
 
 
@@ -96,6 +99,8 @@ def _folded(fn: Callable[[Any, Any], Any]) -> Callable[..., Any]:
 
 
 def _select(cond: Any, x1: Any, x2: Any) -> Any:
+    if any(isinstance(x, Matrix) for x in (cond, x1, x2)):
+        return Matrix(np.where(*map(np.asarray, (cond, x1, x2))))
     return np.where(cond, x1, x2) if np.ndim(cond) or np.ndim(x1) or np.ndim(x2) else (x1 if cond else x2)
 
 

@@ -18,12 +18,14 @@ from quadrants_lab.lang.dtypes import (
     uint32,
     uint64,
 )
+from quadrants_lab.lang.matrix_types import MatrixType, VectorType, matrix, vector
 from quadrants_lab.lang.missing import missing_attribute
 
 __all__ = [
-    "NDArray", "NdarrayType", "Template", "f16", "f32", "f64", "float16", "float32", "float64", "i8", "i16", "i32",
-    "i64", "int8", "int16", "int32", "int64", "is_integral", "is_real", "is_signed", "ndarray", "template", "u1",
-    "u8", "u16", "u32", "u64", "uint1", "uint8", "uint16", "uint32", "uint64",
+    "MatrixType", "NDArray", "NdarrayType", "Template", "VectorType", "f16", "f32", "f64", "float16", "float32",
+    "float64", "i8", "i16", "i32", "i64", "int8", "int16", "int32", "int64", "is_integral", "is_real", "is_signed",
+    "matrix", "ndarray", "template", "u1", "u8", "u16", "u32", "u64", "uint1", "uint8", "uint16", "uint32",
+    "uint64", "vector",
 ]  # fmt: skip
 
 

@@ -1,0 +1,21 @@
+"""Elements of a vector by letters: ``v.x``, ``v.zyx``, ``v.rgb``, ``v.st``."""
+
+from __future__ import annotations
+
+SETS = ("xyzw", "rgba", "stpq")
+_POSITION = {name: {letter: k for k, letter in enumerate(name)} for name in SETS}
+
+
+def swizzle(name: str) -> tuple[int, ...] | None:
+    """The positions that one to four letters of one set name, None if ``name`` is something else."""
+    if not 1 <= len(name) <= 4:
+        return None
+    for letters in _POSITION.values():
+        if name[0] in letters:
+            return tuple(letters[c] for c in name) if all(c in letters for c in name) else None
+    return None
+
+
+def letters(name: str, n: int) -> str:
+    """The letters that a vector of ``n`` elements has in the set that ``name`` is from."""
+    return next(s for s in SETS if name[0] in s)[:n]

@@ -1,0 +1,385 @@
+"""Vectors and matrices outside of kernels: small values over numpy memory, with the language's own methods."""
+
+from __future__ import annotations
+
+from abc import ABCMeta
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from quadrants_lab.errors import QuadrantsIndexError, QuadrantsSyntaxError, QuadrantsTypeError
+from quadrants_lab.frontend.context import convert
+from quadrants_lab.frontend.swizzle import letters, swizzle
+from quadrants_lab.ir.types import DType, from_numpy
+from quadrants_lab.lang.dtypes import as_dtype
+
+Array = npt.NDArray[Any]
+
+
+class _Named(ABCMeta):
+    """Gives the classes, and not their instances, the name by which the front end knows them."""
+
+    @property
+    def __qd_op__(cls) -> str:
+        return cls.__name__
+
+
+def _op(name: str) -> Callable[[Callable[..., Any]], Any]:
+    """A static constructor that kernels know as the operation ``name``."""
+
+    def mark(fn: Callable[..., Any]) -> Any:
+        fn.__qd_op__ = name  # type: ignore[attr-defined]  # read by the front end
+        return staticmethod(fn)
+
+    return mark
+
+
+def _matrix_mismatch(what: str, *shapes: tuple[int, ...]) -> QuadrantsTypeError:
+    return QuadrantsTypeError(f"{what}, got {' and '.join(map(str, shapes))}", code="QL2062")
+
+
+class Matrix(NDArrayOperatorsMixin, metaclass=_Named):
+    """A matrix of n rows and m columns, or a vector of n elements: ``qd.Matrix([[1, 2], [3, 4]], qd.f32)``.
+
+    ``arr`` is an array or nested sequence of numbers, ``dt`` the dtype of the elements; without it they are what numpy
+    makes of them, and in a kernel literals. Arithmetic is elementwise, ``@`` the product of matrices; ``v[i]``,
+    ``m[i, j]`` and, of vectors, ``v.x``, ``v.zyx``, ``v.rgb``, ``v.st`` read and write elements. Errors:
+    `QuadrantsTypeError` where shapes do not fit.
+    """
+
+    __array_priority__ = 1000
+    __hash__ = object.__hash__
+    field: ClassVar[Any]  # the three are attached by the modules that own the containers
+    ndarray: ClassVar[Any]
+    tensor: ClassVar[Any]
+    entries: Array
+    dtype: DType | None
+
+    def __new__(cls, arr: Any, dt: Any = None) -> Matrix:
+        if isinstance(arr, Matrix):
+            arr = arr.entries
+        elif not isinstance(arr, (list, tuple, np.ndarray)):
+            raise QuadrantsTypeError(
+                f"{arr!r} is no sequence of numbers", code="QL2063", help="for example qd.Vector([1, 2, 3])"
+            )
+        else:
+            arr = [a.entries if isinstance(a, Matrix) else a for a in arr]
+        try:
+            values = np.array(arr)
+        except ValueError:
+            values = np.array(None)
+        if values.ndim not in (1, 2) or (values.size and values.dtype.kind not in "biuf"):
+            raise QuadrantsTypeError(
+                "the rows of a matrix are sequences of numbers, all of one length", code="QL2063"
+            )
+        dtype = None if dt is None else as_dtype(dt)
+        return _made(values if dtype is None else cast_array(values, dtype), dtype)
+
+    # --- what it is
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.entries.shape)
+
+    @property
+    def n(self) -> int:
+        return int(self.entries.shape[0])
+
+    @property
+    def m(self) -> int:
+        return int(self.entries.shape[1]) if self.ndim == 2 else 1
+
+    @property
+    def ndim(self) -> int:
+        return self.entries.ndim
+
+    def get_shape(self) -> tuple[int, ...]:
+        return self.shape
+
+    def to_numpy(self) -> Array:
+        """A copy as a numpy array of shape (n,) or (n, m)."""
+        values: Array = self.entries.copy()
+        return values
+
+    def to_list(self) -> list[Any]:
+        """Python numbers; those of a matrix row by row, each row a list."""
+        values: list[Any] = self.entries.tolist()
+        return values
+
+    def __repr__(self) -> str:
+        return str(self.entries)
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __iter__(self) -> Iterator[Any]:
+        """Elements of a vector; rows of a matrix, as lists."""
+        return iter(self.entries) if self.ndim == 1 else (list(row) for row in self.entries)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        values: Array = np.array(self.entries, dtype)
+        return values
+
+    def __bool__(self) -> bool:
+        return bool(self.entries.all())
+
+    # --- elements
+
+    def _checked(self, index: Any) -> Any:
+        if (len(index) if isinstance(index, tuple) else 1) != self.ndim:
+            got = len(index) if isinstance(index, tuple) else 1
+            raise QuadrantsIndexError(
+                f"an element of a {'matrix' if self.ndim == 2 else 'vector'} has {self.ndim} indices, {got} given",
+                code="QL2064", help="write m[i, j]" if self.ndim == 2 else "write v[i]",
+            )  # fmt: skip
+        return index
+
+    def __getitem__(self, index: Any) -> Any:
+        value = self.entries[self._checked(index)]
+        return _made(value, self.dtype) if isinstance(value, np.ndarray) else value
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self.entries[self._checked(index)] = np.asarray(value)
+
+    def _swizzled(self, name: str) -> tuple[int, ...] | None:
+        at = swizzle(name)
+        if at is None or self.ndim != 1:
+            return None
+        if max(at) >= self.n:
+            have = ", ".join(letters(name, self.n))
+            raise QuadrantsSyntaxError(f"a vector of {self.n} has no '.{name}', only {have}", code="QL2065")
+        return at
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or (at := self._swizzled(name)) is None:
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute {name!r}")
+        return self.entries[at[0]] if len(at) == 1 else _made(self.entries[list(at)], self.dtype)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name.startswith("_") or name in ("entries", "dtype") or (at := self._swizzled(name)) is None:
+            object.__setattr__(self, name, value)
+            return
+        if len(set(at)) != len(at):
+            raise QuadrantsSyntaxError(f"'.{name}' names an element twice and cannot be assigned", code="QL2065")
+        self.entries[at[0] if len(at) == 1 else list(at)] = np.asarray(value)
+
+    def fill(self, val: Any) -> None:
+        """Every element becomes ``val``."""
+        self.entries[...] = val
+
+    # --- arithmetic
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        """numpy's elementwise functions, and with them Python's operators: the result is a new value, also of += ."""
+        kwargs.pop("out", None)
+        if method != "__call__" or kwargs:
+            return NotImplemented
+        if ufunc is np.matmul:
+            return _product(*inputs)
+        shapes = {np.shape(a) for a in inputs if np.ndim(a)}
+        if len(shapes) > 1:
+            raise _matrix_mismatch(f"{ufunc.__name__} needs operands of one shape", *sorted(shapes))
+        plain = [a.entries if isinstance(a, Matrix) else np.asarray(a) if np.ndim(a) else a for a in inputs]
+        with np.errstate(all="ignore"):
+            values = ufunc(*plain)
+        return _made(values, _dtype_of(values, inputs))
+
+    def cast(self, dtype: Any) -> Matrix:
+        """The elements as ``dtype``; real to integer truncates."""
+        dtype = as_dtype(dtype)
+        return _made(cast_array(self.entries, dtype), dtype)
+
+    # --- reductions
+
+    def sum(self) -> Any:
+        return self.entries.sum()
+
+    def max(self) -> Any:
+        return self.entries.max()
+
+    def min(self) -> Any:
+        return self.entries.min()
+
+    def any(self) -> bool:
+        """Whether an element is not zero."""
+        return bool(self.entries.any())
+
+    def all(self) -> bool:
+        """Whether no element is zero."""
+        return bool(self.entries.all())
+
+    def norm_sqr(self) -> Any:
+        """The sum of the squares of the elements."""
+        return (self.entries * self.entries).sum()
+
+    def norm(self, eps: float = 0) -> Any:
+        """sqrt(norm_sqr() + eps)."""
+        return np.sqrt(self.norm_sqr() + eps)
+
+    def norm_inv(self, eps: float = 0) -> Any:
+        """1 / norm(eps)."""
+        with np.errstate(all="ignore"):
+            return 1 / self.norm(eps)
+
+    def normalized(self, eps: float = 0) -> Matrix:
+        """The vector divided by norm() + eps."""
+        self._vector("normalized")
+        result: Matrix = self / (self.norm() + eps)
+        return result
+
+    # --- products
+
+    def _vector(self, what: str) -> None:
+        if self.ndim != 1:
+            raise _matrix_mismatch(f"{what} takes vectors", self.shape)
+
+    def _square(self, what: str) -> None:
+        if self.ndim != 2 or self.n != self.m:
+            raise _matrix_mismatch(f"{what} takes a square matrix", self.shape)
+
+    def _pair(self, other: Any, what: str) -> Matrix:
+        made: Matrix = other if isinstance(other, Matrix) else Matrix(other)
+        if made.shape != self.shape:
+            raise _matrix_mismatch(f"{what} needs operands of one shape", self.shape, made.shape)
+        return made
+
+    def dot(self, other: Any) -> Any:
+        """The inner product of two vectors."""
+        self._vector("dot")
+        return self.frobenius_inner(other)
+
+    def frobenius_inner(self, other: Any) -> Any:
+        """The sum of the products of the elements of two matrices of one shape."""
+        return (self.entries * self._pair(other, "the inner product").entries).sum()
+
+    def cross(self, other: Any) -> Any:
+        """The cross product of two vectors of 3 elements; of 2 elements, the number x1 * y2 - x2 * y1."""
+        a, b = self.entries, self._pair(other, "cross").entries
+        if self.shape == (2,):
+            return a[0] * b[1] - a[1] * b[0]
+        if self.shape != (3,):
+            raise _matrix_mismatch("cross takes vectors of 2 or 3 elements", self.shape)
+        return _made(a[[1, 2, 0]] * b[[2, 0, 1]] - a[[2, 0, 1]] * b[[1, 2, 0]], _dtype_of(a, (self, other)))
+
+    def outer_product(self, other: Any) -> Matrix:
+        """The matrix of all products of an element of this vector (its row) and one of the other (its column)."""
+        other = other if isinstance(other, Matrix) else Matrix(other)
+        self._vector("outer_product")
+        other._vector("outer_product")
+        values = np.multiply.outer(self.entries, other.entries)
+        return _made(values, _dtype_of(values, (self, other)))
+
+    # --- square matrices
+
+    def transpose(self) -> Matrix:
+        if self.ndim != 2:
+            raise _matrix_mismatch("transpose takes a matrix (of vectors: a.outer_product(b))", self.shape)
+        return _made(self.entries.T.copy(), self.dtype)
+
+    def trace(self) -> Any:
+        """The sum of the diagonal."""
+        self._square("trace")
+        return self.entries.trace()
+
+    def determinant(self) -> Any:
+        self._square("determinant")
+        return np.linalg.det(self.entries)
+
+    def inverse(self) -> Matrix:
+        """The inverse; NaNs where there is none."""
+        self._square("inverse")
+        try:
+            values = np.linalg.inv(self.entries)
+        except np.linalg.LinAlgError:
+            values = np.full(self.shape, np.nan)
+        return _made(values, self.dtype if self.dtype is not None and self.dtype.is_float else None)
+
+    # --- constructors
+
+    @_op("Matrix.zero")
+    def zero(dt: Any, n: int, m: int | None = None) -> Matrix:
+        """n elements, or n rows and m columns, of zeros."""
+        return _filled(0, dt, n, m)
+
+    @_op("Matrix.one")
+    def one(dt: Any, n: int, m: int | None = None) -> Matrix:
+        """n elements, or n rows and m columns, of ones."""
+        return _filled(1, dt, n, m)
+
+    @_op("Matrix.unit")
+    def unit(n: int, i: int, dt: Any = None) -> Matrix:
+        """n zeros, with a one at ``i``."""
+        if not 0 <= i < n:
+            raise QuadrantsTypeError(f"a vector of {n} elements has no element {i}", code="QL2062")
+        return Vector([int(k == i) for k in range(n)], int if dt is None else dt)
+
+    @_op("Matrix.identity")
+    def identity(dt: Any, n: int) -> Matrix:
+        """Ones on the diagonal of n rows and n columns, zeros elsewhere."""
+        return Matrix(np.eye(n), dt)
+
+    @_op("Matrix.diag")
+    def diag(dim: int, val: Any) -> Matrix:
+        """``val`` on the diagonal of dim rows and columns, zeros elsewhere."""
+        return Matrix(np.diag(np.full(dim, val)))
+
+    @_op("Matrix.rows")
+    def rows(rows: Sequence[Any]) -> Matrix:
+        """The matrix with these rows, vectors or sequences of numbers."""
+        return Matrix(list(rows), _common([r for r in rows if isinstance(r, Matrix)]))
+
+    @_op("Matrix.cols")
+    def cols(cols: Sequence[Any]) -> Matrix:
+        """The matrix with these columns, vectors or sequences of numbers."""
+        transposed: Matrix = Matrix.rows(cols).transpose()
+        return transposed
+
+
+class Vector(Matrix):
+    """A vector: ``qd.Vector([1, 2, 3], qd.f32)``. See `Matrix`."""
+
+
+def _made(values: Array, dtype: DType | None) -> Matrix:
+    """The value over this very memory."""
+    cls = Vector if values.ndim == 1 else Matrix
+    made = object.__new__(cls)
+    object.__setattr__(made, "__qd_matrix__", True)
+    object.__setattr__(made, "entries", values)
+    object.__setattr__(made, "dtype", dtype)
+    return made
+
+
+def _dtype_of(values: Array, inputs: Sequence[Any]) -> DType | None:
+    """The dtype of a result: none where no operand has one."""
+    typed = any(isinstance(a, Matrix) and a.dtype is not None for a in inputs)
+    return from_numpy(values.dtype) if typed else None
+
+
+def _common(values: Sequence[Matrix]) -> DType | None:
+    """The dtype of what several values are put together to."""
+    return _dtype_of(np.concatenate([v.entries.reshape(-1) for v in values]), values) if values else None
+
+
+def _filled(value: int, dt: Any, n: int, m: int | None) -> Matrix:
+    return Matrix(np.full((n,) if m is None else (n, m), value), dt)
+
+
+def cast_array(values: Array, dtype: DType) -> Array:
+    """A copy as ``dtype``, by the rules of a cast in a kernel."""
+    if dtype.is_float or values.dtype == dtype.numpy:
+        with np.errstate(all="ignore"):
+            return values.astype(dtype.numpy)
+    flat = [convert(v, dtype) for v in values.reshape(-1).tolist()]
+    return np.array(flat, dtype.numpy).reshape(values.shape)
+
+
+def _product(left: Any, right: Any) -> Any:
+    """``left @ right``, of matrices and vectors; two vectors give their inner product."""
+    a, b = (x.entries if isinstance(x, Matrix) else np.asarray(x) for x in (left, right))
+    if not a.ndim or not b.ndim or a.shape[-1] != b.shape[0]:
+        raise _matrix_mismatch("'@' needs as many columns on its left as rows on its right", a.shape, b.shape)
+    values = a @ b
+    return _made(values, _dtype_of(values, (left, right))) if values.ndim else values
