@@ -29,26 +29,33 @@ from quadrants_lab.lang import ad, math, types
 from quadrants_lab.lang.annotations import Template, template
 from quadrants_lab.lang.arch import amdgpu, arm64, cpu, cuda, gpu, metal, vulkan, x64, x86_64
 from quadrants_lab.lang.config import init, reset, sync
-from quadrants_lab.lang.dense import Dense, ScalarField, ScalarNdarray, field, ndarray
+from quadrants_lab.lang.dense import Field, Ndarray, ScalarField, ScalarNdarray
 from quadrants_lab.lang.dtypes import *  # noqa: F403  # exactly the dtypes
 from quadrants_lab.lang.dtypes import __all__ as _dtypes
+from quadrants_lab.lang.elements import MatrixField, MatrixNdarray, VectorNdarray
+from quadrants_lab.lang.fields import field, ndarray
 from quadrants_lab.lang.kernel import func, kernel
+from quadrants_lab.lang.matrix import Matrix, Vector
 from quadrants_lab.lang.missing import missing_attribute
 from quadrants_lab.lang.ops import OPERATIONS as _operations
+from quadrants_lab.lang.placing import NAMED_AXES as _axes
+from quadrants_lab.lang.placing import FieldsBuilder, SNode, axes, root
+from quadrants_lab.lang.shapes import Layout
 
 __version__ = "0.1.0"
 
 TRACE, DEBUG, INFO, WARN, ERROR, CRITICAL = "trace", "debug", "info", "warn", "error", "critical"
-Field, Ndarray = Dense, ScalarNdarray
 
-globals().update(_operations)
+globals().update(_operations, **_axes)
 
-__all__ = [  # noqa: PLE0604  # the two lists hold strings
-    "CRITICAL", "DEBUG", "ERROR", "INFO", "TRACE", "WARN", "Field", "Ndarray", "QuadrantsAssertionError",
-    "QuadrantsCompilationError", "QuadrantsNameError", "QuadrantsRuntimeError", "QuadrantsRuntimeTypeError",
-    "QuadrantsSyntaxError", "QuadrantsTypeError", "QuadrantsWarning", "ScalarField", "ScalarNdarray", "Template", "ad",
-    "amdgpu", "arm64", "cpu", "cuda", "field", "func", "gpu", "init", "kernel", "math", "metal", "ndarray", "reset",
-    "sync", "template", "types", "vulkan", "x64", "x86_64", *_dtypes, *_operations,
+__all__ = [  # noqa: PLE0604  # the lists hold strings
+    "CRITICAL", "DEBUG", "ERROR", "INFO", "TRACE", "WARN", "Field", "FieldsBuilder", "Layout", "Matrix",
+    "MatrixField", "MatrixNdarray", "Ndarray", "QuadrantsAssertionError", "QuadrantsCompilationError",
+    "QuadrantsNameError", "QuadrantsRuntimeError", "QuadrantsRuntimeTypeError", "QuadrantsSyntaxError",
+    "QuadrantsTypeError", "QuadrantsWarning", "SNode", "ScalarField", "ScalarNdarray", "Template", "Vector",
+    "VectorNdarray", "ad", "amdgpu", "arm64", "axes", "cpu", "cuda", "field", "func", "gpu", "init", "kernel", "math",
+    "metal", "ndarray", "reset", "root", "sync", "template", "types", "vulkan", "x64", "x86_64", *_axes, *_dtypes,
+    *_operations,
 ]  # fmt: skip
 
 

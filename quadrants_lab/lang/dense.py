@@ -1,8 +1,7 @@
-"""Fields and ndarrays as Python sees them: dense row-major memory with element access, fill and numpy both ways."""
+"""What fields and ndarrays are to Python: dense row-major memory with element access, fill and numpy both ways."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from operator import index as as_index
 from typing import Any, ClassVar, NoReturn
 
@@ -17,11 +16,8 @@ from quadrants_lab.errors import (
 )
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import DTYPES, DType
-from quadrants_lab.lang.dtypes import as_dtype
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.memory import Memory
-
-MAX_DIMS = 12
 
 
 def _limits(dtype: DType) -> tuple[Any, Any]:
@@ -38,12 +34,26 @@ def _limits(dtype: DType) -> tuple[Any, Any]:
 _LIMITS = {name: _limits(dtype) for name, dtype in DTYPES.items()}
 
 
-class Dense:
-    """Base of `ScalarField` and `ScalarNdarray`.
+class _Nowhere:
+    """Stands for the memory of a field that is not placed: like that of a session that is over, it is of no use."""
 
-    Elements are read and written from Python with exactly one index an axis (``x[None]`` where there is no axis);
-    indices are checked, negative ones are errors. Written integers wrap to the dtype as in kernels; a float written
-    into integers is an error.
+    alive = False
+    session: _Nowhere
+
+
+NOWHERE = _Nowhere()
+NOWHERE.session = NOWHERE
+
+
+class Dense:
+    """Base of fields and ndarrays.
+
+    ``shape`` counts the elements an axis, ``element_shape`` is that of each: () for numbers, (n,) for vectors, (n, m)
+    for matrices. Elements are read and written from Python with exactly one index an axis (``x[None]`` where there is
+    no axis), the first one being ``offset`` (() for zeros); indices are checked, negative ones are errors where the
+    offset is not. Written integers wrap to the dtype as in kernels; a float written into integers is an error.
+
+    ``grad`` and ``dual`` are of the same class and shape, or None.
     """
 
     __slots__ = (
@@ -54,29 +64,50 @@ class Dense:
         "_low",
         "_memory",
         "dtype",
+        "dual",
+        "element_shape",
         "grad",
         "name",
+        "offset",
         "shape",
     )
     kind: ClassVar[str]
 
-    def __init__(self, dtype: DType, shape: tuple[int, ...], needs_grad: bool, name: str) -> None:
-        now = session.current()
-        self._memory = Memory(now, dtype, shape)
-        self._item = self._memory.array.item if dtype.kind != "b" else self._truth
-        self._length = shape[0] if len(shape) == 1 else 0  # for the short way of one index
+    def __init__(self, dtype: DType, element_shape: tuple[int, ...] = (), name: str = "") -> None:
+        self._memory: Any = NOWHERE  # a Memory once it is allocated
+        self._length = 0
         self._low, self._high = _LIMITS[dtype.name]
         self.dtype = dtype
-        self.shape = shape
+        self.element_shape = element_shape
         self.name = name
-        self.grad = type(self)(dtype, shape, False, f"{name}.grad" if name else "") if needs_grad else None
-        if needs_grad:
-            now.differentiable.add(self)
+        self.grad: Any = None
+        self.dual: Any = None
+
+    def allocate(self, shape: tuple[int, ...], offset: tuple[int, ...] = ()) -> None:
+        """Gives it memory, of zeros, in the current session."""
+        memory = Memory(session.current(), self.dtype, shape + self.element_shape)
+        self._item = memory.array.item if self.dtype.kind != "b" else self._truth
+        self.shape = shape
+        self.offset = offset
+        # for the short way of one index
+        self._length = shape[0] if len(shape) == 1 and not self.offset and not self.element_shape else 0
+        self._memory = memory
+        self.follow_gradients()
+
+    def follow_gradients(self) -> None:
+        """Lets `qd.ad.clear_all_gradients` know of its gradient, where there is one."""
+        if self.grad is not None and self._memory is not NOWHERE:
+            self._memory.session.differentiable.add(self)
+
+    @property
+    def placed(self) -> bool:
+        """Whether it has memory."""
+        return self._memory is not NOWHERE
 
     @property
     def version(self) -> int:
         """Grows with every write through Python or a kernel."""
-        return self._memory.version
+        return self._live().version
 
     @property
     def ndim(self) -> int:
@@ -86,9 +117,22 @@ class Dense:
     def needs_grad(self) -> bool:
         return self.grad is not None
 
+    def has_grad(self) -> bool:
+        """Whether there is a gradient, with memory."""
+        return self.grad is not None and self.grad.placed
+
+    def has_dual(self) -> bool:
+        """Whether there is a dual, with memory."""
+        return self.dual is not None and self.dual.placed
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name in ("shape", "offset") and self._memory is NOWHERE:
+            raise self._unusable()
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     def __getitem__(self, key: Any) -> Any:
         if not self._memory.session.alive:
-            raise session.ended(repr(self))
+            raise self._unusable()
         if key.__class__ is int and 0 <= key < self._length:
             return self._item(key)
         return self._item(self._index(key))
@@ -96,7 +140,7 @@ class Dense:
     def __setitem__(self, key: Any, value: Any) -> None:
         memory = self._memory
         if not memory.session.alive:
-            raise session.ended(repr(self))
+            raise self._unusable()
         if value.__class__ is not self._low.__class__ or not self._low <= value <= self._high:
             value = self._element(value)
         if key.__class__ is not int or not 0 <= key < self._length:
@@ -120,13 +164,13 @@ class Dense:
     def fill(self, value: Any) -> None:
         """Writes ``value`` to every element."""
         memory = self._live()
-        memory.array.fill(self._element(value))
+        memory.array[...] = self._element(value)
         memory.version += 1
 
     def to_numpy(self, dtype: Any = None) -> npt.NDArray[Any]:
         """A copy of the data, as ``dtype`` where one is given."""
         array = self._live().array
-        return array.copy() if dtype is None else array.astype(dtype)
+        return array.copy() if dtype is None else array.astype(numpy_dtype(dtype))
 
     def from_numpy(self, arr: npt.NDArray[Any]) -> None:
         """Copies ``arr``, of the same shape, into the memory; values are cast to the dtype."""
@@ -137,10 +181,12 @@ class Dense:
                 code="QL2012",
                 help="np.asarray(...) makes one",
             )
-        if arr.shape != self.shape:
-            raise ValueError(f"{self!r} has shape {self.shape}, the numpy array has shape {arr.shape}")
+        if arr.shape not in self._shapes():
+            raise ValueError(
+                f"{self!r} has shape {memory.array.shape}, the numpy array has shape {arr.shape}"
+            )
         with np.errstate(invalid="ignore", over="ignore"):
-            memory.array[...] = arr
+            memory.array[...] = arr.reshape(memory.array.shape)
         memory.version += 1
 
     def copy_from(self, other: Dense) -> None:
@@ -152,27 +198,46 @@ class Dense:
         self.from_numpy(other._live().array)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        return self.to_numpy(dtype)
+        array = self._live().array
+        return array.copy() if dtype is None else array.astype(dtype)
 
     def __repr__(self) -> str:
         name = f" {self.name}" if self.name else ""
-        grad = ", needs_grad" if self.grad is not None else ""
-        return f"<qd.{self.kind}{name}: {self.dtype} {self.shape}{grad}>"
+        grad = ", needs_grad" if self.needs_grad else ""
+        element = f" x {self.element_shape}" if self.element_shape else ""
+        shape = self.shape if self.placed else "not placed"
+        return f"<qd.{self.kind}{name}: {self.dtype} {shape}{element}{grad}>"
 
     def __str__(self) -> str:
-        return str(self.to_numpy())
+        return str(self.to_numpy()) if self.placed else repr(self)
 
     def _truth(self, key: Any) -> int:
         """Truth values are read as 0 and 1."""
         return int(self._memory.array[key])
 
     def _live(self) -> Memory:
-        if not self._memory.session.alive:
-            raise session.ended(repr(self))
-        return self._memory
+        memory = self._memory
+        if not memory.session.alive:
+            raise self._unusable()
+        return memory  # type: ignore[no-any-return]  # that of NOWHERE is never alive
+
+    def _unusable(self) -> QuadrantsRuntimeError:
+        """Why its memory cannot be used."""
+        if self._memory is not NOWHERE:
+            return session.ended(repr(self))
+        return QuadrantsRuntimeError(
+            f"{self!r} has no memory yet",
+            code="QL2022",
+            help="give it a shape, or place it: qd.root.dense(qd.i, n).place(x); gradients: "
+            "place(x, x.grad) or qd.root.lazy_grad()",
+        )
+
+    def _shapes(self) -> tuple[tuple[int, ...], ...]:
+        """The shapes that `from_numpy` takes."""
+        return (self.shape,)
 
     def _index(self, key: Any) -> tuple[int, ...]:
-        """One checked Python integer an axis."""
+        """One checked Python integer an axis, counted from 0."""
         shape = self.shape
         if key is None and not shape:
             return ()
@@ -184,14 +249,20 @@ class Dense:
                 code="QL2013",
                 help="read the whole of it with to_numpy()" if shape else "write x[None] for the one element",
             )
+        if any(type(i) is not int for i in parts):
+            parts = tuple(self._integer(i) for i in parts)
+        if self.offset:
+            parts = tuple(i - first for i, first in zip(parts, self.offset, strict=True))
         for i, n in zip(parts, shape, strict=True):
-            if type(i) is not int:
-                return self._index(tuple(self._integer(i) for i in parts))
             if not 0 <= i < n:
                 raise QuadrantsAssertionError(
                     f"index [{_subscript(key)}] is outside of {self!r}",
                     code="QL2014",
-                    help="negative indices do not count from the end" if i < 0 else "",
+                    help=f"its indices begin at {self.offset}"
+                    if self.offset
+                    else "negative indices do not count from the end"
+                    if i < 0
+                    else "",
                 )
         return parts
 
@@ -228,77 +299,86 @@ def _subscript(key: Any) -> str:
     return ", ".join(map(str, key)) if type(key) is tuple else str(key)
 
 
-class ScalarField(Dense):
-    """A field; made by `field`."""
+def numpy_dtype(dtype: Any) -> Any:
+    """What numpy calls a dtype of the language; anything else as it is."""
+    return dtype.numpy if isinstance(dtype, DType) else dtype
 
-    __slots__ = ()
+
+class Field(Dense):
+    """Base of `ScalarField` and `MatrixField`: what kernels know by name or as a `qd.template()` argument.
+
+    A field of floating point that is not placed yet has a `grad` and a `dual` that can be placed beside it; those that
+    were not asked for (``needs``) and are not placed together with it are then None.
+    """
+
+    __slots__ = ("needs", "primal")
     __qd_field__ = True
     kind = "field"
 
+    def __init__(self, dtype: DType, element_shape: tuple[int, ...] = (), name: str = "") -> None:
+        super().__init__(dtype, element_shape, name)
+        self.needs: frozenset[str] = frozenset()  # of "grad" and "dual"
+        self.primal: Field | None = None  # of a grad or dual, the field whose it is
 
-class ScalarNdarray(Dense):
-    """An ndarray; made by `ndarray`, and passed to kernels as an argument."""
+    @property
+    def needs_grad(self) -> bool:
+        return "grad" in self.needs or self.has_grad()
+
+    def companion(self, which: str) -> Field:
+        """Its `grad` or `dual`, made without memory where there is none."""
+        made: Field | None = getattr(self, which)
+        if made is None:
+            made = type(self)(self.dtype, self.element_shape, self.name and f"{self.name}.{which}")
+            made.primal = self
+            setattr(self, which, made)
+        return made
+
+    def allocate(self, shape: tuple[int, ...], offset: tuple[int, ...] = ()) -> None:
+        if self.placed:
+            raise QuadrantsRuntimeError(f"{self!r} has been placed already", code="QL2025")
+        for relative in (self.primal, self.grad, self.dual):
+            if (
+                relative is not None
+                and relative.placed
+                and (relative.shape, relative.offset) != (shape, offset)
+            ):
+                raise QuadrantsRuntimeError(
+                    f"{self!r} and {relative!r} must have one shape and offset, not {shape} and {relative.shape}",
+                    code="QL2025",
+                )
+        super().allocate(shape, offset)
+        if self.primal is not None:
+            self.primal.follow_gradients()
+
+    def settle(self) -> None:
+        """Drops companions that nobody asked for or placed; called when a placement is complete."""
+        for which in ("grad", "dual"):
+            made = getattr(self, which)
+            if made is not None and not made.placed and which not in self.needs:
+                setattr(self, which, None)
+
+    def release(self) -> None:
+        """Gives its memory back: it is not placed any more."""
+        self._memory = NOWHERE
+        self._length = 0
+        del self.shape, self.offset
+
+
+class Ndarray(Dense):
+    """Base of the ndarrays: what kernels take as an argument of `qd.types.ndarray()`."""
 
     __slots__ = ()
     __qd_ndarray__ = True
     kind = "ndarray"
 
 
-def field(
-    dtype: Any,
-    shape: int | Iterable[int] | None = None,
-    *,
-    name: str = "",
-    needs_grad: bool = False,
-    **layout: Any,
-) -> ScalarField:
-    """A dense field of zeros; ``shape`` is an int, or a tuple with up to 12 positive extents (() for 0-d).
+class ScalarField(Field):
+    """A field of numbers; made by `qd.field`."""
 
-    With ``needs_grad`` (floating point only), ``.grad`` is a field of the same shape.
-    """
-    if layout:
-        known = layout.keys() & {"offset", "order", "layout", "needs_dual"}
-        raise TypeError(
-            f"qd.field: {', '.join(sorted(known))} is not supported yet by quadrants_lab"
-            if known
-            else f"qd.field has no argument {', '.join(sorted(layout))}: it takes dtype, shape, name, needs_grad"
-        )
-    if shape is None:
-        raise QuadrantsRuntimeError(
-            "a field needs a shape: placing fields by hand is not supported yet",
-            code="QL2017",
-            help="write qd.field(qd.f32, shape=(...))",
-        )
-    return ScalarField(*_checked("field", dtype, shape, needs_grad), name)
+    __slots__ = ()
 
 
-def ndarray(dtype: Any, shape: int | Iterable[int], needs_grad: bool = False) -> ScalarNdarray:
-    """A dense array of zeros to be passed to kernels; arguments as for `field`."""
-    return ScalarNdarray(*_checked("ndarray", dtype, shape, needs_grad), "")
+class ScalarNdarray(Ndarray):
+    """An ndarray of numbers; made by `qd.ndarray`."""
 
-
-def _checked(
-    kind: str, dtype: Any, shape: int | Iterable[int], needs_grad: bool
-) -> tuple[DType, tuple[int, ...], bool]:
-    extents = _extents(kind, shape)
-    type_ = as_dtype(dtype)
-    if needs_grad and not type_.is_float:
-        raise QuadrantsRuntimeError(
-            f"{type_} is not supported for a {kind} with needs_grad=True",
-            code="QL2018",
-            help="only floating point can have a gradient",
-        )
-    return type_, extents, bool(needs_grad)
-
-
-def _extents(kind: str, shape: int | Iterable[int]) -> tuple[int, ...]:
-    try:
-        extents = tuple(as_index(n) for n in shape) if isinstance(shape, Iterable) else (as_index(shape),)
-    except TypeError:
-        raise QuadrantsRuntimeTypeError(
-            f"{shape!r} is not a shape", code="QL2019", help="an int, or a tuple of ints; () for 0-d"
-        ) from None
-    if any(n <= 0 for n in extents) or len(extents) > MAX_DIMS:
-        why = "every extent must be positive" if len(extents) <= MAX_DIMS else f"at most {MAX_DIMS} axes"
-        raise QuadrantsRuntimeError(f"{extents} is not a valid shape for a {kind}: {why}", code="QL2019")
-    return extents
+    __slots__ = ()

@@ -106,7 +106,7 @@ class Dispatcher:
     def plan(self, now: S.Session, args: Sequence[Any]) -> Plan:
         """The plan for checked arguments, compiled if it is not there yet."""
         key, specs = specialise(self.slots, args)
-        key = (key, S.compile_options(now))
+        key = (key, S.compile_options(now), now.placements)
         plan = self.plans.get(key)
         if plan is None:
             from quadrants_lab.runtime.compile import compile_kernel

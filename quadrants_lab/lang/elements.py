@@ -1,0 +1,206 @@
+"""Fields and ndarrays whose elements are vectors or matrices, and the elements as Python sees them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from quadrants_lab.errors import QuadrantsAssertionError, QuadrantsIndexError, QuadrantsRuntimeTypeError
+from quadrants_lab.frontend.swizzle import swizzle
+from quadrants_lab.lang.dense import Dense, Field, Ndarray, numpy_dtype
+from quadrants_lab.lang.matrix import Matrix, Vector
+
+
+class Elements(Dense):
+    """Base of `MatrixField`, `VectorNdarray` and `MatrixNdarray`; the last ``len(element_shape)`` axes of the memory
+    are those of an element.
+
+    ``x[i]`` is an element as a `Vector` or `Matrix` over the memory itself: writing to it writes to ``x``.
+    ``x[i] = value`` takes whatever has the element's shape.
+    """
+
+    __slots__ = ()
+
+    @property
+    def n(self) -> int:
+        return self.element_shape[0]
+
+    @property
+    def m(self) -> int:
+        """Columns of an element; 1 for vectors."""
+        return self.element_shape[1] if len(self.element_shape) == 2 else 1
+
+    def __getitem__(self, key: Any) -> Matrix:
+        memory = self._live()
+        return view(self, memory.array[self._index(key)])
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        memory = self._live()
+        memory.array[self._index(key)] = self._whole(value)
+        memory.version += 1
+
+    def fill(self, value: Any) -> None:
+        """Writes ``value``, an element or a number for all of its entries, to every element."""
+        memory = self._live()
+        memory.array[...] = self._element(value) if np.ndim(value) == 0 else self._whole(value)
+        memory.version += 1
+
+    def to_numpy(  # type: ignore[override]  # the order of the arguments is Quadrants'
+        self, keep_dims: bool = False, dtype: Any = None
+    ) -> npt.NDArray[Any]:
+        """A copy of the data, of shape ``shape + element_shape``, as ``dtype`` where one is given. The last axis of
+        matrices of one column is left out; with ``keep_dims`` it stays, and vectors have one of extent 1 too."""
+        array = self._live().array
+        array = array.copy() if dtype is None else array.astype(numpy_dtype(dtype))
+        if keep_dims:
+            return array.reshape(*self.shape, self.n, self.m)
+        return array.reshape(*self.shape, self.n) if self.m == 1 else array
+
+    def _shapes(self) -> tuple[tuple[int, ...], ...]:
+        full = (*self.shape, self.n, self.m)
+        return (full, full[:-1]) if self.m == 1 else (full,)
+
+    def _whole(self, value: Any) -> npt.NDArray[Any]:
+        """``value`` as an array of the element's shape and the dtype."""
+        given = value.entries if isinstance(value, Matrix) else value
+        try:
+            array = np.asarray(given)
+        except ValueError:  # rows of several lengths
+            array = np.empty((), object)
+        if array.shape != self.element_shape:
+            what = f"of shape {array.shape}" if array.shape else f"of type {type(value).__name__}"
+            raise QuadrantsRuntimeTypeError(
+                f"an element of {self!r} has shape {self.element_shape}, the value is {what}", code="QL2023"
+            )
+        if array.dtype.kind in ("biuf" if self.dtype.is_float else "biu"):
+            with np.errstate(invalid="ignore", over="ignore"):
+                return array.astype(self.dtype.numpy)
+        return np.array([self._element(v) for v in array.reshape(-1).tolist()], self.dtype.numpy).reshape(
+            array.shape
+        )
+
+
+class MatrixField(Elements, Field):
+    """A field of vectors or matrices; made by `qd.Vector.field`, `qd.Matrix.field`, or `qd.field` of such a type."""
+
+    __slots__ = ()
+
+    def get_scalar_field(self, *indices: int) -> Entry:
+        """One entry of every element: ``i`` of vectors, ``i, j`` of matrices. For Python; kernels write x[k][i]."""
+        shape = self.element_shape
+        if len(indices) == 2 and len(shape) == 1 and indices[1] == 0:
+            indices = indices[:1]
+        if len(indices) != len(shape) or not all(0 <= i < n for i, n in zip(indices, shape, strict=True)):
+            raise QuadrantsIndexError(f"{self!r} has no scalar field {indices}", code="QL2013")
+        return Entry(self, indices)
+
+
+class VectorNdarray(Elements, Ndarray):
+    """An ndarray of vectors."""
+
+    __slots__ = ()
+
+
+class MatrixNdarray(Elements, Ndarray):
+    """An ndarray of matrices."""
+
+    __slots__ = ()
+
+
+class Entry:
+    """One entry of every element of a field, over the field's memory."""
+
+    __slots__ = ("at", "field")
+
+    def __init__(self, field: MatrixField, at: tuple[int, ...]) -> None:
+        self.field = field
+        self.at = at
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.field.shape
+
+    @property
+    def dtype(self) -> Any:
+        return self.field.dtype
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.field[key][self.at if len(self.at) > 1 else self.at[0]]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.field[key][self.at if len(self.at) > 1 else self.at[0]] = value
+
+    def fill(self, value: Any) -> None:
+        memory = self.field._live()
+        memory.array[self._everywhere()] = self.field._element(value)
+        memory.version += 1
+
+    def to_numpy(self, dtype: Any = None) -> npt.NDArray[Any]:
+        """A copy of the data, as ``dtype`` where one is given."""
+        array: npt.NDArray[Any] = self.field._live().array[self._everywhere()]
+        return array.astype(array.dtype if dtype is None else numpy_dtype(dtype))
+
+    def _everywhere(self) -> tuple[Any, ...]:
+        return (..., *self.at)
+
+    def __repr__(self) -> str:
+        return f"<entry {self.at} of {self.field!r}>"
+
+
+class _InPlace(Matrix):
+    """An element over the memory of its field or ndarray: entries are read as Python numbers, and writing checks,
+    converts and counts as writing to the field does."""
+
+    _of: Elements
+
+    def __getitem__(self, index: Any) -> Any:
+        entry = self.entries[self._place(index)]
+        return entry.item() if self._of.dtype.kind != "b" else int(entry)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        memory = self._of._live()
+        self.entries[self._place(index)] = self._of._element(value)
+        memory.version += 1
+
+    def __getattr__(self, name: str) -> Any:
+        at = None if name.startswith("_") else self._swizzled(name)
+        return self[at[0]] if at is not None and len(at) == 1 else super().__getattr__(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        at = None if name.startswith("_") else swizzle(name)
+        if at is None:
+            raise AttributeError(f"an element of {self._of!r} has no attribute {name!r} to write to")
+        changed = Vector(self.entries)
+        setattr(changed, name, value)  # checks the letters
+        for i in at:
+            self[i] = changed.entries[i].item() if len(at) > 1 else value
+
+    def fill(self, val: Any) -> None:
+        """Every entry becomes ``val``."""
+        memory = self._of._live()
+        self.entries[...] = self._of._element(val)
+        memory.version += 1
+
+    def _place(self, index: Any) -> Any:
+        index = self._checked(index)
+        parts = index if isinstance(index, tuple) else (index,)
+        parts = tuple(self._of._integer(i) for i in parts)
+        if not all(0 <= i < n for i, n in zip(parts, self.shape, strict=True)):
+            raise QuadrantsAssertionError(
+                f"entry {list(parts)} is outside of an element of {self._of!r}", code="QL2014"
+            )
+        return parts
+
+
+class _VectorInPlace(_InPlace, Vector):
+    pass
+
+
+def view(of: Elements, entries: npt.NDArray[Any]) -> Matrix:
+    """The element of ``of`` that lies at ``entries``."""
+    cls = _VectorInPlace if entries.ndim == 1 else _InPlace
+    made: _InPlace = object.__new__(cls)
+    made.__dict__.update(__qd_matrix__=True, entries=entries, dtype=of.dtype, _of=of)
+    return made

@@ -1,0 +1,69 @@
+"""Shapes, offsets, orders and layouts as callers write them, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+from operator import index as as_index
+
+from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsRuntimeTypeError, QuadrantsSyntaxError
+
+MAX_DIMS = 12
+AXES = "ijklmnopqrst"[:MAX_DIMS]
+Shape = int | Iterable[int]
+
+
+class Layout(Enum):
+    """How the entries of vectors, matrices and structs lie in memory. Taken, without effect."""
+
+    AOS = 1
+    SOA = 2
+    NULL = 3
+
+
+def check_shape(kind: str, shape: Shape) -> tuple[int, ...]:
+    """The extents that ``shape`` means."""
+    extents = _integers(shape, f"{shape!r} is not a shape", "an int, or a tuple of ints; () for 0-d")
+    if any(n <= 0 for n in extents) or len(extents) > MAX_DIMS:
+        why = "every extent must be positive" if len(extents) <= MAX_DIMS else f"at most {MAX_DIMS} axes"
+        raise QuadrantsRuntimeError(f"{extents} is not a valid shape for a {kind}: {why}", code="QL2019")
+    return extents
+
+
+def check_offset(offset: Shape | None, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The first index of each axis; () where all are 0."""
+    if offset is None:
+        return ()
+    first = _integers(offset, f"{offset!r} is not an offset", "an int, or a tuple with an int an axis")
+    if len(first) != len(shape):
+        raise QuadrantsSyntaxError(
+            f"The dimensionality of shape and offset must be the same ({len(shape)} != {len(first)})",
+            code="QL2019",
+        )
+    return first if any(first) else ()
+
+
+def check_order(order: str | None, shape: tuple[int, ...]) -> None:
+    """An error where ``order`` is not the letters of the axes, each once."""
+    if order is None:
+        return
+    if len(order) != len(shape):
+        raise QuadrantsSyntaxError(
+            f"The dimensionality of shape and order must be the same ({len(shape)} != {len(order)})",
+            code="QL2019",
+        )
+    letters = AXES[: len(shape)]
+    for letter in order:
+        if letter not in letters:
+            raise QuadrantsSyntaxError(
+                f"Invalid axis {letter}", code="QL2019", help=f"the axes are {letters}"
+            )
+    if len(set(order)) != len(order):
+        raise QuadrantsSyntaxError("The axes in order must be different", code="QL2019")
+
+
+def _integers(given: Shape, wrong: str, help: str) -> tuple[int, ...]:
+    try:
+        return tuple(as_index(n) for n in given) if isinstance(given, Iterable) else (as_index(given),)
+    except TypeError:
+        raise QuadrantsRuntimeTypeError(wrong, code="QL2019", help=help) from None
