@@ -1,7 +1,7 @@
 """Runs kernels forward with the peer: one a line of JSON in, one answer a line out.
 
 `test_peer.py` starts it with an interpreter that has the peer. In: ``text``, the source of a module that defines
-``kernel`` over the fields and ``qd`` as its globals; ``fields``: name -> {kind: "f" or "i", shape, grad, arg};
+``kernel`` over the fields and ``qd`` as its globals; ``fields``: name -> {dtype, shape, grad, arg};
 ``cases``: what a launch finds in the fields (``values``; "x.grad" is a name too) and its scalar arguments
 (``given``); ``parameters``, the kernel's. Out: {"cases": [{"values", "returned"}]} or {"refused": words}.
 """
@@ -21,14 +21,14 @@ os.dup2(2, 1)  # what the peer prints, from its import on, is no answer
 import numpy as np  # noqa: E402
 import quadrants as qd  # noqa: E402
 
-DTYPES = {"f": (qd.f64, np.float64), "i": (qd.i32, np.int32)}
+NUMPY = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64, "u32": np.uint32}
 
 
 def answer(job: dict[str, Any], path: Path) -> list[dict[str, Any]]:
     path.write_text(job["text"])
     fields: dict[str, Any] = {}
     for name, spec in job["fields"].items():
-        dtype, shape = DTYPES[spec["kind"]][0], tuple(spec["shape"])
+        dtype, shape = getattr(qd, spec["dtype"]), tuple(spec["shape"])
         fields[name] = qd.ndarray(dtype, shape) if spec["arg"] else qd.field(dtype, shape, needs_grad=spec["grad"])
     buffers = fields | {f"{name}.grad": fields[name].grad for name, spec in job["fields"].items() if spec["grad"]}
     space: dict[str, Any] = {**fields, "qd": qd, "__name__": path.stem, "__file__": str(path)}
@@ -36,8 +36,8 @@ def answer(job: dict[str, Any], path: Path) -> list[dict[str, Any]]:
     out = []
     for case in job["cases"]:
         for name, values in case["values"].items():
-            kind = job["fields"][name.removesuffix(".grad")]["kind"]
-            buffers[name].from_numpy(np.array(values, DTYPES[kind][1]))
+            dtype = job["fields"][name.removesuffix(".grad")]["dtype"]
+            buffers[name].from_numpy(np.array(values, NUMPY[dtype]))
         given = {**fields, **case["given"]}
         returned = space[job["kernel"]](*(given[name] for name in job["parameters"]))
         out.append({"values": {n: buffers[n].to_numpy().tolist() for n in case["values"]}, "returned": returned})
