@@ -31,13 +31,15 @@ class Tape:
     """``nodes[k]`` lists the operands of the k-th scalar with the partial derivatives: (k1, d1, k2, d2, ...).
 
     ``margin``: the least relative distance of a decision (comparison, min, max, rounding) from its boundary: below
-    some 1e-6, another order of rounding may decide otherwise.
+    some 1e-6, another order of rounding may decide otherwise. ``largest``: the greatest magnitude met; the sine of
+    1e9 has lost what nine digits of its operand had.
     """
 
     def __init__(self, limit: int) -> None:
         self.nodes: list[tuple] = []
         self.limit = limit
         self.margin = math.inf
+        self.largest = 0.0
         self.finite = True
 
     def near(self, a: float, b: float) -> None:
@@ -59,6 +61,8 @@ class Var:
             raise Budget
         if not math.isfinite(v):
             _tape.finite = False
+        elif abs(v) > _tape.largest:
+            _tape.largest = abs(v)
         _tape.nodes.append(operands)
 
     def __add__(self, o):
@@ -410,13 +414,14 @@ def _load(fn: Callable | str, space: dict) -> Callable:
 @dataclass
 class Outcome:
     """``values``: final buffers. ``grads``: as left in ``.grad``; ``scales``: the same with every contribution
-    taken as absolute. ``margin``: see `Tape`. ``finite``: no inf or NaN was met anywhere."""
+    taken as absolute. ``margin``, ``largest``: see `Tape`. ``finite``: no inf or NaN was met anywhere."""
 
     values: dict[str, np.ndarray]
     grads: dict[str, np.ndarray] = field(default_factory=dict)
     scales: dict[str, np.ndarray] = field(default_factory=dict)
     returned: object = None
     margin: float = math.inf
+    largest: float = 0.0
     finite: bool = True
 
 
@@ -453,7 +458,7 @@ def run_oracle(
     with np.errstate(all="ignore"):
         returned = main(*(given[p] for p in inspect.signature(main).parameters))
         outcome = Outcome({name: c.values() for name, c in cells.items()}, returned=primal(returned))
-        outcome.margin, outcome.finite = tape.margin, tape.finite
+        outcome.margin, outcome.largest, outcome.finite = tape.margin, tape.largest, tape.finite
         _sweep(tape, cells, needs_grad, seeds or {}, outcome)
     return outcome
 

@@ -39,7 +39,7 @@ def verdict(source: Source, bench: Bench) -> tuple[str, str]:
         outcomes = [job.oracle(limit=30_000) for job in jobs]
     except Budget:
         return "", ""
-    if not all(o.finite and o.margin > 1e-8 for o in outcomes):
+    if not all(o.finite and o.margin > 1e-8 and o.largest < 1e4 for o in outcomes):
         return "", ""
     job, outcome = jobs[0], outcomes[0]
     where = "front end"
