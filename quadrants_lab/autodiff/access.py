@@ -33,10 +33,16 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """Something about a gradient that is probably not meant: a whole diagnostic and the line that it is about."""
+    """Something about a gradient that is probably not meant: a whole diagnostic and the line that it is about.
+
+    ``read`` and ``writes``: where the data-access rule cannot be decided, the forward load that the gradient repeats
+    and the writes that may come later.
+    """
 
     text: str
     span: Span | None
+    read: int = N.NO_ID
+    writes: tuple[int, ...] = ()
 
 
 def check_data_access(forward: N.Kernel, reverse: N.Kernel, ignore: set[str] | None = None) -> list[Doubt]:
@@ -70,16 +76,19 @@ def check_data_access(forward: N.Kernel, reverse: N.Kernel, ignore: set[str] | N
             )
         if not isinstance(read.stmt, N.Load) or forward.buffers[read.stmt.buffer].kind == "temp":
             continue
+        unknown: list[Access] = []
         for write in writes.get(read.stmt.buffer, ()):
             verdict = relation(read, write)
             if verdict == OVERLAP:
                 raise QuadrantsCompilationError(*_message(read, write), code="QL0404", labels=_labels(read, write),
                                                 help=_HELP)
             if verdict == UNKNOWN:
-                text = render("QL0405", f"the gradient may need a value of {read.stmt.buffer} that is gone",
-                              _labels(read, write), _HELP, kind="warning")
-                doubts.append(Doubt(text, read.stmt.span))
-                break
+                unknown.append(write)
+        if unknown:
+            text = render("QL0405", f"the gradient may need a value of {read.stmt.buffer} that is gone",
+                          _labels(read, unknown[0]), f"{_HELP}; qd.ad.Tape(..., validation=True) checks each element",
+                          kind="warning")
+            doubts.append(Doubt(text, read.stmt.span, v, tuple(w.stmt.id for w in unknown)))
     return doubts
 
 

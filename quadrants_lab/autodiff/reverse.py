@@ -26,7 +26,7 @@ def reverse(kernel: N.Kernel) -> N.Kernel:
     stacks, the reverse code. Values keep their ids in the forward slice; reverse code names what it is the adjoint of.
     """
     with_grad = {b.name for b in kernel.buffers.values() if b.grad}
-    if not any(kernel.buffers[b].kind != "temp" for b in with_grad):
+    if not has_gradients(kernel):
         raise QuadrantsRuntimeError(
             f"kernel {kernel.name} reads and writes nothing that has a gradient",
             code="QL0400",
@@ -48,6 +48,11 @@ def reverse(kernel: N.Kernel) -> N.Kernel:
                 tasks.append(settle(b, task, prepared.buffers, extremes, adjoints))
     prologue = temporaries(prepared, tuple(tasks), b)
     return replace(prepared, body=(*prologue, *tasks), next_id=b.next_id, mode="reverse")
+
+
+def has_gradients(kernel: N.Kernel) -> bool:
+    """Whether the kernel touches memory that has a gradient."""
+    return any(b.grad and b.kind != "temp" for b in kernel.buffers.values())
 
 
 def written_buffers(kernel: N.Kernel) -> set[str]:

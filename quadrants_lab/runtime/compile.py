@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.adstack.counting import counting_kernel
 from quadrants_lab.adstack.size import determine_ad_stack_size
-from quadrants_lab.autodiff.access import check_data_access, warn
+from quadrants_lab.autodiff.access import Doubt, check_data_access, warn
 from quadrants_lab.autodiff.broken import broken_paths
+from quadrants_lab.autodiff.elements import Checked, check_elements
 from quadrants_lab.autodiff.extremes import EXTREMES
 from quadrants_lab.autodiff.forward import check_replays, forward
-from quadrants_lab.autodiff.reverse import reverse
+from quadrants_lab.autodiff.reverse import has_gradients, reverse
 from quadrants_lab.autodiff.temporaries import drop_unread_temporaries
 from quadrants_lab.frontend.lower import lower
 from quadrants_lab.frontend.source import FunctionSource
@@ -28,12 +29,14 @@ from quadrants_lab.passes.grafts import drop_grafts
 from quadrants_lab.passes.pipelines import SIMPLIFY, front
 from quadrants_lab.passes.private import mark_private
 from quadrants_lab.runtime import cache as disk
+from quadrants_lab.runtime.observe import MODE
 from quadrants_lab.runtime.session import Session, compile_options
 
 if TYPE_CHECKING:
     from quadrants_lab.backends.cpu.executable import Executable
 
-FORWARD, REVERSE, DUAL = "forward", "reverse", "dual"  # DUAL: values and tangents
+# values and tangents; values with every doubtful access checked element by element
+FORWARD, REVERSE, DUAL, CHECKED = "forward", "reverse", "dual", "checked"
 
 
 @dataclass(slots=True)
@@ -58,6 +61,7 @@ class Compiled:
     executable: Executable
     returns: tuple[str, ...]
     counter: Counter | None
+    checked: Checked | None = None  # of CHECKED kernels
 
     def field(self, buffer: str) -> Any:
         """The field behind a buffer; that of ``x.grad`` is the gradient of the one behind ``x``."""
@@ -78,7 +82,11 @@ class Compiled:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # they were given when it was compiled
-                kernel = make_ir(lower(self.source, self.specs, self.options).kernel, self.mode, self.options)
+                made = lower(self.source, self.specs, self.options).kernel
+                if self.mode == CHECKED:
+                    checked_ir(made, self.options)
+                    return trace
+                kernel = make_ir(made, self.mode, self.options)
                 if self.counter is not None:
                     counting_ir(kernel, self.options)
         finally:
@@ -101,12 +109,27 @@ def make_ir(kernel: N.Kernel, mode: str, options: CompileOptions) -> N.Kernel:
         dual = pipeline.run(kernel, (forward, drop_grafts, *SIMPLIFY, drop_unread_temporaries, dce), options.verify)
         warn(check_replays(kernel, dual))
         return drop_unused_gradients(pipeline.run(dual, (mark_private,), options.verify))
-    # what the reverse does not read goes before `cse` can give its name to what it reads
-    gradient = pipeline.run(kernel, (reverse, drop_grafts, dce, *SIMPLIFY, drop_unread_temporaries, dce), options.verify)
+    gradient = pipeline.run(kernel, _GRADIENT, options.verify)
     doubts = check_data_access(kernel, gradient) + broken_paths(kernel)
     gradient = pipeline.run(gradient, (mark_private, determine_ad_stack_size), options.verify)
-    warn(doubts)
+    # what a launch in CHECKED mode has checked is no doubt any more
+    warn([d for d in doubts if MODE.get() != CHECKED or not d.writes])
     return drop_unused_gradients(gradient)
+
+
+# what the reverse does not read goes before `cse` can give its name to what it reads
+_GRADIENT = (reverse, drop_grafts, dce, *SIMPLIFY, drop_unread_temporaries, dce)
+
+
+def checked_ir(kernel: N.Kernel, options: CompileOptions) -> Checked:
+    """The front end's kernel as tasks that check, element by element, what the data-access rule cannot decide."""
+    kernel = forward_ir(kernel, options)
+    doubts: list[Doubt] = []
+    if has_gradients(kernel):
+        doubts = check_data_access(kernel, pipeline.run(kernel, _GRADIENT, options.verify))
+    checked = check_elements(kernel, doubts)
+    ready = drop_unused_gradients(pipeline.run(checked.kernel, (drop_grafts, mark_private), options.verify))
+    return replace(checked, kernel=ready)
 
 
 def counting_ir(kernel: N.Kernel, options: CompileOptions) -> N.Kernel | None:
@@ -151,7 +174,8 @@ def compile_kernel(source: FunctionSource, specs: Sequence[Spec], mode: str, ses
     options = compile_options(session)
     lowered = lower(source, specs, options)
     options = reproducible(lowered.kernel, options)
-    kernel = make_ir(lowered.kernel, mode, options)
+    checked = checked_ir(lowered.kernel, options) if mode == CHECKED else None
+    kernel = make_ir(lowered.kernel, mode, options) if checked is None else checked.kernel
     counting = counting_ir(kernel, options) if mode == REVERSE else None
     counter = None
     if counting is not None:
@@ -168,6 +192,7 @@ def compile_kernel(source: FunctionSource, specs: Sequence[Spec], mode: str, ses
         load_cached(kernel, options, session),
         returns,
         counter,
+        checked,
     )
 
 

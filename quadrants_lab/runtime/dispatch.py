@@ -10,7 +10,7 @@ import numpy as np
 from quadrants_lab.errors import QuadrantsSyntaxError
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.runtime import session as S
-from quadrants_lab.runtime.observe import OBSERVERS, watching
+from quadrants_lab.runtime.observe import MODE, OBSERVERS, watching
 from quadrants_lab.runtime.signature import (
     ArgumentError,
     ArraySlot,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Dispatcher:
-    """One kernel in one mode ("forward" or "reverse") over all its specialisations.
+    """One kernel in one mode ("forward", "reverse", "dual" or "checked") over all its specialisations.
 
     ``call`` takes the positional arguments and launches. It is a slot that holds the shortest path known: the plan's
     own closure where one plan serves every call, a table by template arguments, or `resolve`, which checks, compiles
@@ -34,7 +34,7 @@ class Dispatcher:
 
     __slots__ = (
         "__weakref__", "_session", "_table", "call", "field_class", "forward", "gradient", "last", "make_slots", "mode",
-        "name", "ndarray_class", "plans", "replays", "slots", "source",
+        "name", "ndarray_class", "plans", "replays", "slots", "source", "variants",
     )  # fmt: skip
 
     def __init__(
@@ -57,6 +57,7 @@ class Dispatcher:
         self.gradient: Dispatcher | None = None  # of a forward kernel, that of its derivative
         self.forward: Dispatcher | None = None  # of a gradient, that of its kernel
         self.replays = 0  # of a gradient: the launch whose random draws it repeats; 0 for the last one
+        self.variants: dict[str, Dispatcher] = {}  # of a forward kernel, by mode
         self._session: S.Session | None = None
         self._table: dict[Any, Callable[..., Any]] = {}
         self.call: Callable[..., Any] = self.resolve
@@ -70,6 +71,8 @@ class Dispatcher:
         """Checks the arguments, finds or makes the plan, installs the fast path, launches."""
         now = S.current()
         with now.lock:
+            if self.mode == "forward" and MODE.get() != "forward":
+                return self.variant(MODE.get()).resolve(*args)
             self.enter(now)
             args = self.checked(args)
             plan = self.plan(now, args)
@@ -97,6 +100,14 @@ class Dispatcher:
             raise arity_error(self.name, [s.name for s in self.slots], len(args))
         return tuple(s.convert(a, self.name) for s, a in zip(self.slots, args, strict=True))
 
+    def variant(self, mode: str) -> Dispatcher:
+        """The same kernel in another mode that stands for "forward"."""
+        if mode not in self.variants:
+            made = Dispatcher(self.source, mode, self.make_slots, self.field_class, self.ndarray_class)
+            made.gradient, made.forward = self.gradient, self
+            self.variants[mode] = made
+        return self.variants[mode]
+
     def plan_for(self, now: S.Session, args: Sequence[Any]) -> Plan:
         """The plan for arguments as another mode of the kernel took them."""
         with now.lock:
@@ -109,16 +120,16 @@ class Dispatcher:
         key = (key, S.compile_options(now), now.placements)
         plan = self.plans.get(key)
         if plan is None:
+            from quadrants_lab.runtime.checked import CheckedPlan
             from quadrants_lab.runtime.compile import compile_kernel
             from quadrants_lab.runtime.gradient import GradientPlan
             from quadrants_lab.runtime.plan import Plan
 
             compiled = compile_kernel(self.source, specs, self.mode, now)
-            if self.mode == "forward":
-                plan = Plan(self, now, compiled)
-            else:
-                assert self.forward is not None
+            if self.mode == "reverse":
                 plan = GradientPlan(self, now, compiled, lambda: self._launch_number(key))
+            else:
+                plan = (CheckedPlan if self.mode == "checked" else Plan)(self, now, compiled)
             self.plans[key] = plan
         return plan
 

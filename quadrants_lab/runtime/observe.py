@@ -22,6 +22,7 @@ class Observer(Protocol):
 
 
 OBSERVERS: ContextVar[tuple[Observer, ...]] = ContextVar("quadrants_lab_observers", default=())
+MODE: ContextVar[str] = ContextVar("quadrants_lab_mode", default="forward")
 _watching = (
     0  # how many observers there are in any context: fast paths are installed only while there are none
 )
@@ -34,14 +35,33 @@ def watching() -> bool:
 @contextmanager
 def watch(observer: Observer) -> Iterator[None]:
     """Shows the observer every launch of this context until the with ends."""
+    with _no_fast_paths():
+        token = OBSERVERS.set((*OBSERVERS.get(), observer))
+        try:
+            yield
+        finally:
+            OBSERVERS.reset(token)
+
+
+@contextmanager
+def launching(mode: str) -> Iterator[None]:
+    """Kernels called in this context until the with ends are launched in ``mode`` instead of "forward"."""
+    with _no_fast_paths():
+        token = MODE.set(mode)
+        try:
+            yield
+        finally:
+            MODE.reset(token)
+
+
+@contextmanager
+def _no_fast_paths() -> Iterator[None]:
     global _watching
     now = session.current()
     with now.lock:
         _watching += 1
         now.forget_fast_paths()
-    token = OBSERVERS.set((*OBSERVERS.get(), observer))
     try:
         yield
     finally:
-        OBSERVERS.reset(token)
         _watching -= 1
