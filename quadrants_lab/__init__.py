@@ -41,6 +41,8 @@ from quadrants_lab.lang.ops import OPERATIONS as _operations
 from quadrants_lab.lang.placing import NAMED_AXES as _axes
 from quadrants_lab.lang.placing import FieldsBuilder, SNode, axes, root
 from quadrants_lab.lang.shapes import Layout
+from quadrants_lab.lang.struct import Struct, dataclass
+from quadrants_lab.lang.struct_field import StructField
 
 __version__ = "0.1.0"
 
@@ -52,10 +54,10 @@ __all__ = [  # noqa: PLE0604  # the lists hold strings
     "CRITICAL", "DEBUG", "ERROR", "INFO", "TRACE", "WARN", "Field", "FieldsBuilder", "Layout", "Matrix",
     "MatrixField", "MatrixNdarray", "Ndarray", "QuadrantsAssertionError", "QuadrantsCompilationError",
     "QuadrantsNameError", "QuadrantsRuntimeError", "QuadrantsRuntimeTypeError", "QuadrantsSyntaxError",
-    "QuadrantsTypeError", "QuadrantsWarning", "SNode", "ScalarField", "ScalarNdarray", "Template", "Vector",
-    "VectorNdarray", "ad", "amdgpu", "arm64", "axes", "cpu", "cuda", "field", "func", "gpu", "init", "kernel", "math",
-    "metal", "ndarray", "reset", "root", "sync", "template", "types", "vulkan", "x64", "x86_64", *_axes, *_dtypes,
-    *_operations,
+    "QuadrantsTypeError", "QuadrantsWarning", "SNode", "ScalarField", "ScalarNdarray", "Struct", "StructField",
+    "Template", "Vector", "VectorNdarray", "ad", "amdgpu", "arm64", "axes", "cpu", "cuda", "dataclass", "field",
+    "func", "gpu", "init", "kernel", "math", "metal", "ndarray", "reset", "root", "sync", "template", "types",
+    "vulkan", "x64", "x86_64", *_axes, *_dtypes, *_operations,
 ]  # fmt: skip
 
 

@@ -11,7 +11,7 @@ NOT_YET: dict[str, tuple[str, ...]] = {
         "MatrixTensor", "VectorTensor", "eig", "linalg", "make_spd",
         "polar_decompose", "randn", "solve", "svd", "sym_eig",
     ),
-    "structs and classes": ("Struct", "StructField", "data_oriented", "dataclass", "struct"),
+    "classes": ("data_oriented",),
     "sparse, dynamic and quantised layouts, which are outside": (
         "BitpackedFields", "activate", "append", "deactivate", "deactivate_all_snodes", "get_addr", "is_active",
         "length", "no_activate", "quant", "rescale_index",

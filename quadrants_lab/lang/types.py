@@ -20,12 +20,13 @@ from quadrants_lab.lang.dtypes import (
 )
 from quadrants_lab.lang.matrix_types import MatrixType, VectorType, matrix, vector
 from quadrants_lab.lang.missing import missing_attribute
+from quadrants_lab.lang.struct import StructType, struct
 
 __all__ = [
-    "MatrixType", "NDArray", "NdarrayType", "Template", "VectorType", "f16", "f32", "f64", "float16", "float32",
-    "float64", "i8", "i16", "i32", "i64", "int8", "int16", "int32", "int64", "is_integral", "is_real", "is_signed",
-    "matrix", "ndarray", "template", "u1", "u8", "u16", "u32", "u64", "uint1", "uint8", "uint16", "uint32",
-    "uint64", "vector",
+    "MatrixType", "NDArray", "NdarrayType", "StructType", "Template", "VectorType", "f16", "f32", "f64", "float16",
+    "float32", "float64", "i8", "i16", "i32", "i64", "int8", "int16", "int32", "int64", "is_integral", "is_real",
+    "is_signed", "matrix", "ndarray", "struct", "template", "u1", "u8", "u16", "u32", "u64", "uint1", "uint8",
+    "uint16", "uint32", "uint64", "vector",
 ]  # fmt: skip
 
 

@@ -35,8 +35,8 @@ class Session:
 
     ``fast_paths`` are objects whose ``forget()`` drops a launch path that was specialised for how things stood; it is
     called whenever that changes: at the end of the session, and when somebody starts or stops to watch launches.
-    ``differentiable`` are the fields whose gradients `qd.ad.clear_all_gradients` clears. ``placements`` grows when fields
-    that kernels may have been compiled for get a gradient, or lose their memory.
+    ``differentiable`` are the fields whose gradients `qd.ad.clear_all_gradients` clears. ``placements`` grows when
+    fields that kernels may have been compiled for get a gradient, or lose their memory.
     """
 
     def __init__(self, settings: Settings) -> None:

@@ -1,0 +1,250 @@
+"""Struct types, `@qd.dataclass`, and structs outside of kernels."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, ItemsView, Mapping, MutableMapping, Sequence
+from types import MethodType
+from typing import Any, ClassVar
+
+import numpy as np
+
+from quadrants_lab.errors import QuadrantsNameError, QuadrantsSyntaxError, QuadrantsTypeError
+from quadrants_lab.frontend.context import convert
+from quadrants_lab.ir.types import DType, from_numpy
+from quadrants_lab.lang.dtypes import as_dtype
+from quadrants_lab.lang.matrix import Matrix
+from quadrants_lab.lang.matrix_types import matrix, vector
+
+
+class StructType:
+    """Named members, in order, each a dtype, a vector or matrix type, or another struct type; and ``methods``.
+
+    Called, it makes a `Struct`: members by position or name, zeros for those that are left out. Types with the same
+    members and methods are equal.
+    """
+
+    __qd_type__ = "struct"
+    field: Callable[..., Any]  # made by the module that knows fields of structs
+
+    def __init__(self, given: Mapping[str, Any], methods: Mapping[str, Any], name: str = "") -> None:
+        for member, declared in given.items():
+            scalar = declared in (int, float, bool) or isinstance(declared, (DType, StructType))
+            if not scalar and getattr(declared, "__qd_type__", "") != "matrix":
+                raise MemberError(
+                    f"{member}: {declared!r} cannot be a member of a struct",
+                    code="QL2029",
+                    help="members are dtypes, vector, matrix and struct types",
+                )
+        self._given = dict(given)
+        self.methods = dict(methods)
+        self.name = name
+
+    @property
+    def members(self) -> dict[str, Any]:
+        """The type of each member; int and float are the session's default dtypes."""
+        return {
+            name: as_dtype(t) if t in (int, float, bool) else t  # dtypes and types compare by value
+            for name, t in self._given.items()
+        }
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Struct:
+        names = list(self._given)
+        unknown = [k for k in kwargs if k not in names or k in names[: len(args)]]
+        if len(args) > len(names) or unknown:
+            what = f"no member {unknown[0]!r} left to give" if unknown else f"{len(args)} values were given"
+            raise QuadrantsTypeError(f"{self!r}: {what}", code="QL2029")
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        return make_struct(
+            self, {name: as_member(t, given.get(name, 0), name) for name, t in self.members.items()}
+        )
+
+    def rebuild(self, flat: Sequence[Any]) -> Struct:
+        """The struct whose numbers, member by member, are these."""
+        members = {}
+        for name, t in self.members.items():
+            count = leaf_count(t)
+            members[name] = flat[0] if isinstance(t, DType) else t.rebuild(flat[:count])
+            flat = flat[count:]
+        return make_struct(self, members)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StructType) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> tuple[Any, ...]:
+        return tuple(self._given.items()), tuple(self.methods.items())
+
+    def __repr__(self) -> str:
+        inner = ", ".join(f"{k}={t.__name__ if isinstance(t, type) else t}" for k, t in self._given.items())
+        return self.name or f"qd.types.struct({inner})"
+
+
+class MemberError(QuadrantsTypeError, ValueError):
+    """Something that cannot be a member of a struct."""
+
+
+class _Named(type):
+    """Gives the class, and not its instances, the name by which the front end knows it."""
+
+    @property
+    def __qd_op__(cls) -> str:
+        return cls.__name__
+
+
+class Struct(metaclass=_Named):
+    """Named values: ``qd.Struct(a=1, b=[1.0, 2.0])``, or what a struct type makes.
+
+    Members are attributes and items. Those of a struct with a type keep it: what is written to them is cast.
+    """
+
+    field: ClassVar[Callable[..., Any]]  # as that of StructType
+    struct_type: StructType
+    _entries: MutableMapping[str, Any]
+
+    def __new__(cls, entries: Mapping[str, Any] | None = None, /, **members: Any) -> Struct:
+        given = {**(entries or {}), **members}
+        values = {name: _untyped(value, name) for name, value in given.items()}
+        return make_struct(StructType({name: type_of(value) for name, value in values.items()}, {}), values)
+
+    @property
+    def members(self) -> dict[str, Any]:
+        """The values by name."""
+        return dict(self._entries)
+
+    @property
+    def keys(self) -> list[str]:
+        return list(self._entries)
+
+    @property
+    def items(self) -> ItemsView[str, Any]:
+        return self.members.items()
+
+    @property
+    def methods(self) -> dict[str, Any]:
+        return self.struct_type.methods
+
+    def to_dict(self) -> dict[str, Any]:
+        """Numbers and nested lists and dicts of them."""
+        return {name: _plain(value) for name, value in self.members.items()}
+
+    def __getattr__(self, name: str) -> Any:
+        entries = self.__dict__.get("_entries", {})
+        if name in entries:
+            return entries[name]
+        methods = self.struct_type.methods if entries else {}
+        if name in methods:
+            return MethodType(methods[name], self)
+        raise AttributeError(f"struct with members {', '.join(entries)} has no {name!r}")
+
+    def __getitem__(self, name: str) -> Any:
+        return self._entries[name]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in self._entries:
+            raise AttributeError(f"struct with members {', '.join(self._entries)} has no {name!r}")
+        self._entries[name] = as_member(self.struct_type.members[name], value, name)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        setattr(self, name, value)
+
+    def __repr__(self) -> str:
+        return str(self.to_dict())
+
+
+def make_struct(type: StructType, entries: MutableMapping[str, Any]) -> Struct:
+    """The struct of that type over these very entries."""
+    made: Struct = object.__new__(Struct)
+    made.__dict__.update(__qd_struct__=True, struct_type=type, _entries=entries)
+    return made
+
+
+def struct(**members: Any) -> StructType:
+    """``qd.types.struct(pos=vec3, mass=qd.f32)``: a struct type. ``__struct_methods``: dict of methods."""
+    methods = members.pop("__struct_methods", {})
+    return StructType(members, methods)
+
+
+def dataclass(cls: type) -> StructType:
+    """Makes a struct type of a class: its annotations are the members, its functions the methods."""
+    frame = sys._getframe(1)
+    members = {}
+    for name, given in inspect.get_annotations(cls).items():
+        if isinstance(given, str):
+            space = {**vars(sys.modules[cls.__module__])} if cls.__module__ in sys.modules else {}
+            try:
+                given = eval(given, {**space, **frame.f_globals}, dict(frame.f_locals))
+            except Exception as e:
+                raise QuadrantsNameError(
+                    f"the annotation of {cls.__name__}.{name} cannot be evaluated: {e}", code="QL2029"
+                ) from None
+        members[name] = given
+    methods = {}
+    for name, value in vars(cls).items():
+        if name in members:
+            raise QuadrantsSyntaxError(
+                f"{cls.__name__}.{name}: members have no default values", code="QL2029", help="they are zeros"
+            )
+        if callable(value) and not (name.startswith("__") and name.endswith("__")):
+            methods[name] = value
+    return StructType(members, methods, cls.__name__)
+
+
+def leaf_count(type: Any) -> int:
+    """How many numbers a value of a dtype or type has."""
+    if isinstance(type, DType):
+        return 1
+    if type.__qd_type__ == "matrix":
+        return int(np.prod(type.shape))
+    return sum(map(leaf_count, type.members.values()))
+
+
+def as_member(type: Any, value: Any, name: str) -> Any:
+    """``value`` as a member of that type has it: cast, and a number for all of a vector, matrix or struct."""
+    if isinstance(type, DType):
+        if isinstance(value, (bool, int, float, np.generic)):
+            return convert(value.item() if isinstance(value, np.generic) else value, type)
+        raise QuadrantsTypeError(f"{name} is {type}, not an object of type {_kind(value)}", code="QL2029")
+    if isinstance(type, StructType):
+        if isinstance(value, (bool, int, float, np.generic)):
+            return make_struct(type, {n: as_member(t, value, n) for n, t in type.members.items()})
+        given = value.members if getattr(value, "__qd_struct__", False) else value
+        if not isinstance(given, Mapping):
+            raise QuadrantsTypeError(f"{name} is {type}, not an object of type {_kind(value)}", code="QL2029")
+        return type(**given)
+    return type(value)
+
+
+def _untyped(value: Any, name: str) -> Any:
+    if isinstance(value, Mapping):
+        return Struct(value)
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return Matrix(value)
+    if isinstance(value, (bool, int, float, np.generic, Matrix)) or getattr(value, "__qd_struct__", False):
+        return value
+    raise QuadrantsTypeError(f"{name}: a struct cannot hold an object of type {_kind(value)}", code="QL2029")
+
+
+def type_of(value: Any) -> Any:
+    """The type of a number, vector, matrix or struct; numbers of Python have the session's default dtypes."""
+    if isinstance(value, Matrix):
+        given = value.dtype
+        if given is None:
+            given = {"f": float, "b": bool}.get(value.entries.dtype.kind, int)
+        return vector(value.n, given) if value.ndim == 1 else matrix(value.n, value.m, given)
+    if getattr(value, "__qd_struct__", False):
+        return value.struct_type
+    return from_numpy(value.dtype) if isinstance(value, np.generic) else type(value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Matrix):
+        return value.to_list()
+    return value.to_dict() if getattr(value, "__qd_struct__", False) else value
+
+
+def _kind(value: Any) -> str:
+    return type(value).__name__

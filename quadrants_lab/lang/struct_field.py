@@ -1,0 +1,181 @@
+"""Fields of structs: a field a member, and the elements as Python sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, MutableMapping
+from typing import Any, NoReturn
+
+from quadrants_lab.errors import QuadrantsRuntimeTypeError
+from quadrants_lab.ir.types import DType
+from quadrants_lab.lang.dense import Field
+from quadrants_lab.lang.fields import make_field
+from quadrants_lab.lang.shapes import Shape
+from quadrants_lab.lang.struct import Struct, StructType, make_struct
+
+
+class StructField:
+    """A field of structs; made by ``S.field`` of a struct type S, or `qd.Struct.field`.
+
+    ``members`` are fields of one shape, of structs again where the member is one; each is an attribute too. ``x[i]`` is
+    a `Struct` over the memory: writing to its members writes to ``x``. ``x[i] = value`` takes a struct or a dict.
+    """
+
+    __qd_struct_field__ = True
+
+    def __init__(
+        self, struct_type: StructType, members: dict[str, Field | StructField], name: str = ""
+    ) -> None:
+        self.struct_type = struct_type
+        self.members = members
+        self.name = name
+
+    def _first(self) -> Field | StructField:
+        return next(iter(self.members.values()))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._first().shape
+
+    @property
+    def offset(self) -> tuple[int, ...]:
+        return self._first().offset
+
+    @property
+    def placed(self) -> bool:
+        return all(m.placed for m in self.members.values())
+
+    @property
+    def keys(self) -> list[str]:
+        return list(self.members)
+
+    @property
+    def methods(self) -> dict[str, Any]:
+        return self.struct_type.methods
+
+    @property
+    def grad(self) -> StructField | None:
+        """The gradients of the members that have one; None where none has."""
+        return self._companions("grad")
+
+    @property
+    def dual(self) -> StructField | None:
+        """The duals of the members that have one; None where none has."""
+        return self._companions("dual")
+
+    def _companions(self, which: str) -> StructField | None:
+        found = {name: getattr(member, which) for name, member in self.members.items()}
+        kept = {name: made for name, made in found.items() if made is not None}
+        if not kept:
+            return None
+        declared = self.struct_type.members
+        kind = StructType({name: declared[name] for name in kept}, {})
+        return StructField(kind, kept, self.name and f"{self.name}.{which}")
+
+    def has_grad(self) -> bool:
+        """Whether every member has a gradient."""
+        return all(m.has_grad() for m in self.members.values())
+
+    def has_dual(self) -> bool:
+        """Whether every member has a dual."""
+        return all(m.has_dual() for m in self.members.values())
+
+    def get_member_field(self, key: str) -> Field | StructField:
+        """The field of a member; KeyError where there is none."""
+        return self.members[key]
+
+    def __getattr__(self, name: str) -> Any:
+        members = self.__dict__.get("members", {})
+        if name in members:
+            return members[name]
+        raise AttributeError(f"field of structs with members {', '.join(members)} has no {name!r}")
+
+    def __getitem__(self, key: Any) -> Struct:
+        first = self._first()
+        first[key]  # an index that is not right is an error now
+        return make_struct(self.struct_type, _Live(self, key))
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        given = value.members if getattr(value, "__qd_struct__", False) else value
+        if not isinstance(given, Mapping) or set(given) != set(self.members):
+            raise QuadrantsRuntimeTypeError(
+                f"{self!r} takes a struct or dict of {', '.join(self.members)}, not {value!r}", code="QL2016"
+            )
+        for name, member in self.members.items():
+            member[key] = given[name]
+
+    def fill(self, value: Any) -> None:
+        """Writes a number to every entry, or a struct or dict to every element."""
+        given = value.members if getattr(value, "__qd_struct__", False) else value
+        for name, member in self.members.items():
+            member.fill(given[name] if isinstance(given, Mapping) else given)
+
+    def to_numpy(self) -> dict[str, Any]:
+        """A copy of the data of each member, by name."""
+        return {name: member.to_numpy() for name, member in self.members.items()}
+
+    def from_numpy(self, arrays: Mapping[str, Any]) -> None:
+        """Copies what `to_numpy` returned; KeyError where a member is missing."""
+        for name, member in self.members.items():
+            member.from_numpy(arrays[name])
+
+    def copy_from(self, other: StructField) -> None:
+        """Copies the data of a field of structs with the same members and shape."""
+        if not isinstance(other, StructField) or set(other.members) != set(self.members):
+            raise QuadrantsRuntimeTypeError(f"{self!r} cannot copy from {other!r}", code="QL2012")
+        for name, member in self.members.items():
+            member.copy_from(other.members[name])  # type: ignore[arg-type]  # both are of one kind
+
+    def __repr__(self) -> str:
+        name = f" {self.name}" if self.name else ""
+        shape = self.shape if self.placed else "not placed"
+        return f"<qd.Struct.field{name}: {', '.join(self.members)} {shape}>"
+
+
+class _Live(MutableMapping[str, Any]):
+    """The entries of one element, over the memory."""
+
+    def __init__(self, field: StructField, key: Any) -> None:
+        self.field = field
+        self.key = key
+
+    def __getitem__(self, name: str) -> Any:
+        return self.field.members[name][self.key]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self.field.members[name][self.key] = value
+
+    def __delitem__(self, name: str) -> NoReturn:
+        raise TypeError("members cannot be deleted")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.field.members)
+
+    def __len__(self) -> int:
+        return len(self.field.members)
+
+
+def make_struct_field(
+    struct_type: StructType, shape: Shape | None = None, name: str = "", **options: Any
+) -> StructField:
+    """``S.field(shape)``: a field of structs of type S; arguments as of `qd.field`."""
+    members: dict[str, Field | StructField] = {}
+    for member, declared in struct_type.members.items():
+        label = name and f"{name}.{member}"
+        if isinstance(declared, StructType):
+            members[member] = make_struct_field(declared, shape, label, **options)
+        elif isinstance(declared, DType):
+            members[member] = make_field(declared, (), shape, name=label, **options)
+        else:
+            members[member] = declared.field(shape=shape, name=label, **options)
+    return StructField(struct_type, members, name)
+
+
+def struct_field(
+    members: Mapping[str, Any], methods: Mapping[str, Any] | None = None, *args: Any, **options: Any
+) -> StructField:
+    """``qd.Struct.field({"a": qd.f32}, shape=n)``: a field of structs with these members and methods."""
+    return make_struct_field(StructType(members, methods or {}), *args, **options)
+
+
+StructType.field = make_struct_field
+Struct.field = staticmethod(struct_field)
