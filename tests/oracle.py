@@ -62,7 +62,7 @@ class Var:
         if not math.isfinite(v):
             _tape.finite = False
         elif abs(v) > _tape.largest:
-            _tape.largest = abs(v)
+            _tape.largest = float(abs(v))
         _tape.nodes.append(operands)
 
     def __add__(self, o):
@@ -156,6 +156,9 @@ def _decide(a, b, compare: Callable):
 
 def _taped(v, *pairs):
     """The result ``v`` with (operand, partial) pairs; a plain float where no operand is taped."""
+    for o, _ in pairs:
+        if type(o) is float:  # a Var has been seen
+            _tape.largest = max(_tape.largest, abs(o))
     operands = tuple(x for o, d in pairs if type(o) is Var for x in (o.k, float(d)))
     return Var(float(v), operands) if any(type(o) is Var for o, _ in pairs) else float(v)
 
