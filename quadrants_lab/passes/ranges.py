@@ -23,8 +23,12 @@ class Ranges:
         self.buffers = kernel.buffers
         self.defs: dict[int, N.Stmt] = {}
         self.indices: dict[int, tuple[int, int, DType]] = {}  # loop or task index -> begin, end, dtype
+        self.merged: dict[int, tuple[int, ...]] = {}  # carried value or result -> the values that it may be
         self.known: dict[int, Range | None] = {}
+        exits = any(isinstance(s, (N.Break, N.Continue)) for s in walk(kernel.body))  # then values merge in more ways
         for s in walk(kernel.body):
+            if not exits:
+                self._merge(s)
             if isinstance(s, N.Value):
                 self.defs[s.id] = s
             elif isinstance(s, N.For):
@@ -34,6 +38,15 @@ class Ranges:
                 half = len(s.indices)
                 for n, p in enumerate(s.indices):
                     self.indices[p.id] = (bounds[n], bounds[half + n], p.type)
+
+    def _merge(self, s: N.Stmt) -> None:
+        if isinstance(s, (N.For, N.While)):
+            for p, r, init, last in zip(s.carried, s.results, s.inits, s.body[-1].operands(), strict=True):
+                self.merged[p.id] = self.merged[r.id] = (init, last)
+        elif isinstance(s, N.If):
+            arms = [arm[-1].operands() for arm in s.blocks()]
+            for k, r in enumerate(s.results):
+                self.merged[r.id] = tuple(values[k] for values in arms)
 
     def range(self, v: int) -> Range | None:
         """Least and greatest value that ``v`` may have, or None where nothing is known."""
@@ -49,6 +62,10 @@ class Ranges:
             low = first[0] if first is not None else limits(t)[0]
             high = last[1] - 1 if last is not None else limits(t)[1] - 1
             return (low, high) if low <= high else None
+        if v in self.merged:
+            found = [self.range(m) for m in self.merged[v] if m != v]
+            known = [r for r in found if r is not None]
+            return (min(r[0] for r in known), max(r[1] for r in known)) if len(known) == len(found) > 0 else None
         match self.defs.get(v):
             case N.Const(value=value, type=t) if t.is_int:
                 return value, value

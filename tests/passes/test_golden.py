@@ -20,6 +20,7 @@ from quadrants_lab.passes.cse import cse
 from quadrants_lab.passes.dce import dce
 from quadrants_lab.passes.fold import fold
 from quadrants_lab.passes.hoist import hoist
+from quadrants_lab.passes.narrow_stacks import narrow_stacks
 from quadrants_lab.passes.offload import offload
 from quadrants_lab.passes.pipeline import run
 from quadrants_lab.passes.pipelines import FRONT
@@ -31,7 +32,7 @@ PASSES = {
     fn.__name__: (fn,)
     for fn in (
         check_bounds, check_division, counting_kernel, cse, dce, determine_ad_stack_size, drop_unread_temporaries, fold, forward,
-        hoist, mark_private, offload, reverse, simplify, structure_exits,
+        hoist, mark_private, narrow_stacks, offload, reverse, simplify, structure_exits,
     )
 } | {"front": FRONT}
 RUN, EXPECT = "// run:", "// expect:"

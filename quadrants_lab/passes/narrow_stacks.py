@@ -1,0 +1,73 @@
+"""`narrow_stacks`: integers whose range is known to be small take as few bytes on their stack as hold them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.types import DType, i8, i16, i32, u8, u16, u32
+from quadrants_lab.ir.walk import map_blocks, map_offloads, walk
+from quadrants_lab.passes.ranges import Ranges, limits
+
+_BY_SIZE = (u8, i8, u16, i16, u32, i32)
+
+
+def narrow_stacks(kernel: N.Kernel) -> N.Kernel:
+    """Guarantees that a stack of integers has the first dtype of `_BY_SIZE` that holds every value pushed on it, as
+    far as `passes.ranges` knows their range; a value is cast where it is pushed and back where it is read."""
+    stacks = [s for s in walk(kernel.body) if isinstance(s, N.AdStackAlloca) and s.type.is_int]
+    if not stacks:
+        return kernel
+    ranges = Ranges(kernel)
+    pushed: dict[int, list[int]] = {}
+    for s in walk(kernel.body):
+        if isinstance(s, N.AdStackPush):
+            pushed.setdefault(s.stack, []).append(s.value)
+    narrow: dict[int, DType] = {}
+    for stack in stacks:
+        t = _fitting(ranges, pushed.get(stack.id, []))
+        if t is not None and t.bits < stack.type.bits:
+            narrow[stack.id] = t
+    if not narrow:
+        return kernel
+    next_id = kernel.next_id
+
+    def fresh() -> int:
+        nonlocal next_id
+        next_id += 1
+        return next_id - 1
+
+    def block(stmts: N.Block) -> N.Block:
+        out: list[N.Stmt] = []
+        for s in stmts:
+            if isinstance(s, N.AdStackAlloca) and s.id in narrow:
+                s = replace(s, type=narrow[s.id])
+            elif isinstance(s, N.AdStackPush) and s.stack in narrow:
+                cast = N.Op(fresh(), narrow[s.stack], "cast", (s.value,), span=s.span, adjoint_of=s.adjoint_of)
+                out.append(cast)
+                s = replace(s, value=cast.id)
+            elif isinstance(s, N.AdStackLoadTop) and s.stack in narrow:
+                top = replace(s, id=fresh(), type=narrow[s.stack])
+                out.append(top)
+                s = N.Op(s.id, s.type, "cast", (top.id,), span=s.span, adjoint_of=s.adjoint_of)
+            out.append(map_blocks(s, block))
+        return tuple(out)
+
+    def task(t: N.Offload) -> N.Offload:
+        done = map_blocks(t, block)
+        assert isinstance(done, N.Offload)
+        return done
+
+    made = map_offloads(kernel, task)
+    return replace(made, next_id=next_id)
+
+
+def _fitting(ranges: Ranges, values: list[int]) -> DType | None:
+    """The smallest dtype that holds all the values, or None where the range of one is not known."""
+    low, high = 0, 0
+    for v in values:
+        r = ranges.range(v)
+        if r is None:
+            return None
+        low, high = min(low, r[0]), max(high, r[1])
+    return next((t for t in _BY_SIZE if limits(t)[0] <= low and high <= limits(t)[1]), None)
