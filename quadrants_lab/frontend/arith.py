@@ -7,10 +7,11 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from quadrants_lab.frontend import matrix
 from quadrants_lab.frontend.branch import choose
 from quadrants_lab.frontend.context import Context
 from quadrants_lab.frontend.scan import harmless
-from quadrants_lab.frontend.values import Lit, Num, Value, name_of
+from quadrants_lab.frontend.values import Lit, Matrix, Num, Value, name_of
 from quadrants_lab.ir.types import DType, promote, u1
 
 Number = Num | Lit
@@ -68,8 +69,24 @@ def fold(fn: Callable[..., Any], *args: Number, node: ast.AST) -> Lit | None:
 
 
 def binop(cx: Context, node: ast.BinOp) -> Value:
-    left, right = cx.scalar(node.left), cx.scalar(node.right)
-    return binary(cx, type(node.op), left, right, node, node.left, node.right)
+    left, right = cx.expr(node.left), cx.expr(node.right)
+    return operate(cx, type(node.op), left, right, node, node.left, node.right)
+
+
+def operate(
+    cx: Context, op: type, left: Value, right: Value, node: ast.AST, lnode: ast.expr, rnode: ast.expr
+) -> Value:
+    """``left op right`` of numbers, or of the elements of matrices; ``@`` is the product of matrices."""
+    if op is ast.MatMult and _MATMUL in cx.operations and (isinstance(left, Matrix) or isinstance(right, Matrix)):
+        return cx.operations[_MATMUL].lower(cx, node, left, right)
+
+    def one(a: Number, b: Number) -> Number:
+        return binary(cx, op, a, b, node, lnode, rnode)
+
+    return matrix.each(cx, one, (lnode, rnode), node, left, right)
+
+
+_MATMUL = "Matrix.__matmul__"
 
 
 def binary(
@@ -139,7 +156,10 @@ def integer(cx: Context, op: str, value: Number, node: ast.expr) -> None:
 
 
 def unary(cx: Context, node: ast.UnaryOp) -> Value:
-    value = cx.scalar(node.operand)
+    return matrix.each(cx, lambda v: _unary(cx, node, v), (node.operand,), node, cx.expr(node.operand))
+
+
+def _unary(cx: Context, node: ast.UnaryOp, value: Number) -> Number:
     op = type(node.op)
     if op is ast.Not:
         return negate(cx, value, node)
@@ -188,7 +208,12 @@ def compare(cx: Context, node: ast.Compare) -> Value:
     """A chain of comparisons: every operand is evaluated at most once, from the left, as long as all holds."""
     if any(type(op) in _STATIC_ONLY for op in node.ops):
         return _static_compare(cx, node)
-    return _chain(cx, node, cx.scalar(node.left), node.left, 0)
+    left = cx.expr(node.left)
+    if len(node.ops) == 1:
+        right = cx.expr(node.comparators[0])
+        nodes = (node.left, node.comparators[0])
+        return matrix.each(cx, lambda a, b: _compared(cx, type(node.ops[0]), a, b, node), nodes, node, left, right)
+    return _chain(cx, node, cx.number(left, node.left), node.left, 0)
 
 
 def _chain(cx: Context, node: ast.Compare, left: Number, left_node: ast.expr, k: int) -> Number:
@@ -258,7 +283,9 @@ def _short_circuit(
     """``first and rest()`` (or ``or``), where ``cond`` is the truth of ``first``."""
     if not cheap:
         arms = (rest, lambda: first) if is_and else (lambda: first, rest)
-        return choose(cx, cond, arms[0], arms[1], node)
+        chosen = choose(cx, cond, arms[0], arms[1], node)
+        assert isinstance(chosen, Num)
+        return chosen
     second = rest()
     if first.type is u1 and cx.type_of(second) is u1:
         return emit(cx, "and" if is_and else "or", u1, first, second, node=node)
@@ -275,12 +302,14 @@ def conditional(cx: Context, node: ast.IfExp) -> Value:
         return cx.expr(node.body if test.value else node.orelse)
     cond = truth(cx, test, node.test)
     if harmless(node.body) and harmless(node.orelse):
-        left, right = cx.scalar(node.body), cx.scalar(node.orelse)
+        left, right = cx.expr(node.body), cx.expr(node.orelse)
+        if not isinstance(left, (Num, Lit)) or not isinstance(right, (Num, Lit)):
+            return choose(cx, cond, lambda: left, lambda: right, node)
         t = common(cx, left, right)
         a, b = cx.to(left, t), cx.to(right, t)
         cx.at(node)
         return Num(cx.b.op("select", cond, a, b), t)
-    return choose(cx, cond, lambda: cx.scalar(node.body), lambda: cx.scalar(node.orelse), node)
+    return choose(cx, cond, lambda: cx.expr(node.body), lambda: cx.expr(node.orelse), node)
 
 
 def common(cx: Context, left: Number, right: Number) -> DType:

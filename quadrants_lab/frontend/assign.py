@@ -1,18 +1,30 @@
-"""Assignment: to locals, to elements, with and without an operator."""
+"""Assignment: to locals, to elements and members, with and without an operator."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import Any
 
-from quadrants_lab.frontend.arith import binary
-from quadrants_lab.frontend.context import Context, convert, describe, dtype_of
+from quadrants_lab.frontend.arith import operate
+from quadrants_lab.frontend.context import Context, describe, dtype_of
 from quadrants_lab.frontend.diagnostics import count
-from quadrants_lab.frontend.expr import Element, element, entries
-from quadrants_lab.frontend.values import ArgRef, Lit, Mem, Num, Obj, Shape, Temp, Value, name_of
-from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.types import DType, u1
+from quadrants_lab.frontend.entries import entries
+from quadrants_lab.frontend.place import Local, fetch, locate
+from quadrants_lab.frontend.update import atomic, check_own, fitted, is_shared, named, put, reduce, store
+from quadrants_lab.frontend.values import (
+    Lit,
+    Matrix,
+    Num,
+    Obj,
+    Shape,
+    Struct,
+    Temp,
+    Value,
+    leaf_names,
+    leaves,
+    mapped,
+    name_of,
+)
 
 # augmented assignments to elements that are atomic; the others read, compute and store
 ATOMIC: dict[type, str] = {ast.Add: "add", ast.Sub: "sub", ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor"}
@@ -20,11 +32,6 @@ _REDUCTIONS = (ast.Add, ast.Sub)
 
 
 def assign(cx: Context, node: ast.Assign) -> None:
-    if len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-        name = node.targets[0]
-        value = cx.expr(node.value)
-        set_name(cx, name, value, node, node.value)
-        return
     value = cx.expr(node.value)
     for target in node.targets:
         _bind(cx, target, value, node, node.value)
@@ -33,8 +40,6 @@ def assign(cx: Context, node: ast.Assign) -> None:
 def _bind(cx: Context, target: ast.expr, value: Value, node: ast.stmt, source: ast.expr) -> None:
     if isinstance(target, ast.Name):
         set_name(cx, target, value, node, source)
-    elif isinstance(target, ast.Subscript):
-        _store(cx, target, cx.number(value, source), node)
     elif isinstance(target, (ast.Tuple, ast.List)):
         parts = entries(cx, value)
         for t in target.elts:
@@ -49,81 +54,65 @@ def _bind(cx: Context, target: ast.expr, value: Value, node: ast.stmt, source: a
         for t, part, s in zip(target.elts, parts, sources, strict=True):
             _bind(cx, t, part, node, s)
     else:
-        raise cx.fail("QL1201", target, what="assignment to an attribute", cure="assign to an element of a field")
+        place = locate(cx, target)
+        if isinstance(place, Local):
+            put(cx, place, value, target, source, node)
+        else:
+            store(cx, place, value, target, source, node)
 
 
 def set_name(cx: Context, target: ast.Name, value: Value, node: ast.stmt, source: ast.expr) -> None:
-    """Assigns a local: the first time it fixes the dtype, later the value is cast to it."""
+    """Assigns a local: the first time it fixes shape and dtype, later the value is cast to it."""
     name, env = target.id, cx.frame.env
     old = env.get(name)
     if old is None:
         if is_static_call(cx, source):
             env[name] = Lit(value.value, source, "a compile-time value") if isinstance(value, Lit) else value
-        elif isinstance(value, (Num, Lit, Temp)) or (isinstance(value, Obj) and value.value is None):
+        elif isinstance(value, (Num, Lit, Temp, Matrix, Struct)) or (isinstance(value, Obj) and value.value is None):
             cx.at(node)
-            env[name] = _named(cx, cx.num(cx.number(value, source)), name)
+            env[name] = local(cx, value, name, source)
         elif isinstance(value, (tuple, Shape)):
             env[name] = value
         else:
             raise cx.fail("QL1413", source, what=describe(value), name=name)
         return
     check_assignable(cx, target, old)
-    assert isinstance(old, Num)
-    number = cx.number(value, source)
-    warn_loss(cx, "QL1901", number, old.type, name, source)
-    cx.at(node)
-    env[name] = _named(cx, cx.num(number, old.type), name)
+    new = fitted(cx, old, value, source, node, name)
+    named(cx, new, leaf_names(new, name))
+    env[name] = new
+
+
+def local(cx: Context, value: Value, name: str, source: ast.expr) -> Value:
+    """A fresh variable of this value; the statements that have just computed it get its name."""
+    if not isinstance(value, (Matrix, Struct)):
+        value = cx.number(value, source)
+    new: Value = mapped(value, lambda leaf: _own(cx.num(leaf)))
+    named(cx, new, leaf_names(new, name))
+    return new
+
+
+def _own(number: Num) -> Num:
+    return Num(number.id, number.type)
 
 
 def check_assignable(cx: Context, target: ast.Name, old: Value) -> None:
     """An error unless the name stands for a local of this iteration."""
-    if isinstance(old, Temp):
-        raise cx.fail("QL1704", target, name=target.id)
-    fixed = "a kernel argument" if isinstance(old, ArgRef) else getattr(old, "fixed", "a compile-time value")
-    if fixed or not isinstance(old, Num):
+    check_own(cx, old, target, target.id)
+    fixed = getattr(old, "fixed", "a compile-time value")
+    if fixed or not isinstance(old, (Num, Matrix, Struct)):
         raise cx.fail("QL1303", target, name=target.id, what=fixed or "a compile-time value")
-
-
-def _named(cx: Context, value: Num, name: str) -> Num:
-    """A fresh local; the statement that has just computed it gets its name."""
-    if cx.b.stmts:
-        last = cx.b.stmts[-1]
-        if isinstance(last, N.Value) and last.id == value.id and not last.name:
-            last.name = name
-        elif isinstance(last, N.If) and last.results and last.results[-1].id == value.id and not last.results[-1].name:
-            last.results[-1].name = name
-    return Num(value.id, value.type)
 
 
 def is_static_call(cx: Context, node: ast.expr) -> bool:
     """Whether the expression is ``qd.static(...)``."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, (ast.Name, ast.Attribute)):
         return False
+    root: ast.expr = node.func
+    while isinstance(root, ast.Attribute):
+        root = root.value
+    if not isinstance(root, ast.Name) or root.id in cx.frame.env:
+        return False
     return getattr(getattr(cx.expr(node.func), "value", None), "__qd_op__", "") == "static"
-
-
-def warn_loss(cx: Context, code: str, value: Num | Lit, target: DType, name: str, node: ast.AST) -> None:
-    """Warns if ``value`` does not survive the cast to ``target``."""
-    source = cx.type_of(value)
-    if source is target:
-        return
-    if isinstance(value, Lit):
-        loss = "" if target.is_float or convert(value.value, target) == value.value else "cut"
-    else:
-        loss = loss_of(source, target)
-    if loss:
-        cx.warn(code, node, source=source, target=target, name=name, loss=loss)
-
-
-def loss_of(source: DType, target: DType) -> str:
-    """What a cast does to a value that it cannot keep; empty where it keeps it."""
-    if target is u1:
-        return "tested against zero"
-    if source.is_float and not target.is_float:
-        return "truncated"
-    if source.is_float and target.bits < source.bits:
-        return "rounded"
-    return "wrapped" if target.is_int and target.bits < source.bits else ""
 
 
 def annotated(cx: Context, node: ast.AnnAssign) -> None:
@@ -138,80 +127,50 @@ def annotated(cx: Context, node: ast.AnnAssign) -> None:
     set_name(cx, node.target, cx.num(value, dtype), node, node.value)
 
 
-# --- elements ---------------------------------------------------------------------------------------------------
-
-
-def _target(cx: Context, node: ast.Subscript) -> Element:
-    base = cx.expr(node.value)
-    if not isinstance(base, Mem):
-        raise cx.fail("QL1505", node, what=describe(base))
-    return element(cx, node, base)
-
-
-def _store(cx: Context, target: ast.Subscript, value: Num | Lit, node: Any) -> None:
-    place = _target(cx, target)
-    t = place.buffer.dtype
-    if not t.is_float and cx.type_of(value).is_float:
-        warn_loss(cx, "QL1903", value, t, place.text, target)
-    cx.at(node)
-    cx.b.store(place.buffer, place.index, cx.to(value, t))
+# --- with an operator -------------------------------------------------------------------------------------------
 
 
 def augmented(cx: Context, node: ast.AugAssign) -> None:
     """``target op= value``."""
-    if isinstance(node.target, ast.Subscript):
-        _augment_element(cx, node, node.target)
+    if isinstance(node.target, ast.Name):
+        _augment_name(cx, node, node.target)
         return
-    if not isinstance(node.target, ast.Name):
-        raise cx.fail("QL1201", node.target, what="assignment to an attribute", cure="assign to an element of a field")
-    name = node.target.id
+    target = node.target
+    place = locate(cx, target)
+    op = type(node.op)
+    if isinstance(place, Local):
+        value = cx.expr(node.value)
+        if is_shared(cx, place) and op in _REDUCTIONS:
+            reduce(cx, ATOMIC[op], place, value, target, node.value, node)
+            return
+        check_own(cx, place.whole, target, place.name)
+        old = cx.loaded(fetch(cx, place, target), target)
+        put(cx, place, operate(cx, op, old, value, node, target, node.value), target, node.value, node)
+        return
+    value = cx.expr(node.value)
+    if op in ATOMIC:
+        atomic(cx, ATOMIC[op], place, value, target, node.value, node)
+        return
+    before = cx.loaded(fetch(cx, place, target), target)
+    store(cx, place, operate(cx, op, before, value, node, target, node.value), target, node.value, node)
+
+
+def _augment_name(cx: Context, node: ast.AugAssign, target: ast.Name) -> None:
+    name = target.id
     old = cx.frame.env.get(name)
     if old is None:
-        cx.name(node.target)  # unknown names and names that ended are errors of their own
+        cx.name(target)  # unknown names and names that ended are errors of their own
         raise cx.fail("QL1305", node, name=name)
-    value = cx.scalar(node.value)
-    if isinstance(old, Temp) and type(node.op) in _REDUCTIONS:
-        reduce(cx, ATOMIC[type(node.op)], old, value, node)
+    value = cx.expr(node.value)
+    if type(node.op) in _REDUCTIONS and any(isinstance(leaf, Temp) for leaf in leaves(old)):
+        place = Local(name, old, (), old)
+        reduce(cx, ATOMIC[type(node.op)], place, value, target, node.value, node)
         return
-    check_assignable(cx, node.target, old)
-    assert isinstance(old, Num)
-    result = binary(cx, type(node.op), old, value, node, node.target, node.value)
-    warn_loss(cx, "QL1901", result, old.type, name, node)
-    cx.at(node)
-    cx.frame.env[name] = _named(cx, cx.num(result, old.type), name)  # the operand may have begun a new scope
-
-
-def reduce(cx: Context, op: str, temp: Temp, value: Num | Lit, node: ast.AST) -> None:
-    """Accumulates into a local of the kernel that all iterations share."""
-    cx.at(node)
-    cx.b.atomic(op, temp.buffer, (), cx.to(value, temp.buffer.dtype))
-
-
-def _augment_element(cx: Context, node: ast.AugAssign, target: ast.Subscript) -> None:
-    place = _target(cx, target)
-    value = cx.scalar(node.value)
-    t = place.buffer.dtype
-    op = ATOMIC.get(type(node.op))
-    if op is not None:
-        check_atomic(cx, op, t, node)
-        if not t.is_float and cx.type_of(value).is_float:
-            warn_loss(cx, "QL1903", value, t, place.text, target)
-        cx.at(node)
-        cx.b.atomic(op, place.buffer, place.index, cx.to(value, t))
-        return
-    cx.at(target)
-    old = Num(cx.b.load(place.buffer, place.index), t)
-    result = binary(cx, type(node.op), old, value, node, target, node.value)
-    cx.at(node)
-    cx.b.store(place.buffer, place.index, cx.to(result, t))
-
-
-def check_atomic(cx: Context, op: str, dtype: DType, node: ast.AST) -> None:
-    """An error if there is no such atomic on the dtype."""
-    if op in ("and", "or", "xor") and dtype.is_float:
-        raise cx.fail("QL1411", node, op=op, dtype=dtype, cure="bits of real numbers cannot be combined")
-    if dtype is u1 and op not in ("and", "or", "xor", "exchange"):
-        raise cx.fail("QL1411", node, op=op, dtype=dtype, cure="use |=, &= or ^=, or an i32 field")
+    check_assignable(cx, target, old)
+    result = operate(cx, type(node.op), old, value, node, target, node.value)
+    new = fitted(cx, old, result, node, node, name)  # type: ignore[arg-type]  # the statement is what is shown
+    named(cx, new, leaf_names(new, name))
+    cx.frame.env[name] = new  # the operand may have begun a new scope
 
 
 STATEMENTS: dict[type, Callable[..., None]] = {

@@ -9,37 +9,20 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
-from quadrants_lab.frontend import arith, funcs, mathlib
-from quadrants_lab.frontend.assign import check_atomic, reduce
+from quadrants_lab.frontend import arith, funcs, linalg, mathlib, matrix, numbers
 from quadrants_lab.frontend.context import Context, describe, dtype_of
-from quadrants_lab.frontend.expr import element
+from quadrants_lab.frontend.place import Local, fetch, locate
 from quadrants_lab.frontend.printing import lower_print
-from quadrants_lab.frontend.values import Lit, Mem, NdRange, Num, Obj, Range, Shape, Temp, Value
+from quadrants_lab.frontend.rows import Builtin, Lower
+from quadrants_lab.frontend.update import atomic, check_own, is_shared, put, reduce
+from quadrants_lab.frontend.values import Lit, Matrix, NdRange, Num, Obj, Range, Shape, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, f32, f64, promote, u1
 
 Number = Num | Lit
-Lower = Callable[..., Value]  # (cx, call, one Value a parameter) -> Value; what was left out is None
-
-
-@dataclass(frozen=True, slots=True)
-class Builtin:
-    """``doc`` is the public docstring; ``home`` the public module below ``qd`` ("math") where it is not ``qd`` itself.
-    The first ``raw`` arguments are not evaluated: the row reads the call itself."""
-
-    name: str
-    params: tuple[str, ...]
-    lower: Lower
-    doc: str
-    raw: int = 0
-    home: str = ""
-
-    @property
-    def variadic(self) -> bool:
-        return bool(self.params) and self.params[0].startswith("*")
 
 
 def _arg(cx: Context, call: ast.Call, k: int, value: Value) -> Number:
@@ -184,6 +167,10 @@ def _cast(cx: Context, call: ast.Call, x: Value, dtype: Value) -> Value:
 
 def construct(cx: Context, call: ast.Call, dtype: DType, x: Value) -> Value:
     """``qd.i64(x)``: a cast; an integer literal has to fit."""
+    return matrix.each(cx, lambda n: _construct(cx, call, dtype, n), (call.args or [call])[:1], call, x)
+
+
+def _construct(cx: Context, call: ast.Call, dtype: DType, x: Value) -> Value:
     number = _arg(cx, call, 0, x)
     cx.at(call)
     if isinstance(number, Lit) and isinstance(number.value, int) and dtype.is_int:
@@ -261,26 +248,23 @@ def _atomic(op: str) -> Lower:
     """``x[i] op= y``, atomically; the value is the old one. On a local it is an ordinary operation."""
 
     def lower(cx: Context, call: ast.Call, target: Value, y: Value) -> Value:
-        value = _arg(cx, call, 1, y)
         node = call.args[0] if call.args else call
-        if isinstance(node, ast.Subscript) and isinstance(base := cx.expr(node.value), Mem):
-            place = element(cx, node, base)
-            check_atomic(cx, op, place.buffer.dtype, call)
-            cx.at(call)
-            number = cx.to(value, place.buffer.dtype)
-            return Num(cx.b.atomic(op, place.buffer, place.index, number), place.buffer.dtype)
-        old = cx.frame.env.get(node.id) if isinstance(node, ast.Name) else None
-        if isinstance(old, Temp):
-            check_atomic(cx, op, old.buffer.dtype, call)
-            reduce(cx, op, old, value, call)
-            return Obj(None, f"qd.atomic_{op} on a local that iterations share")
-        if not isinstance(old, Num) or old.fixed:
+        source = call.args[1] if len(call.args) > 1 else call
+        if not isinstance(node, (ast.Subscript, ast.Attribute, ast.Name)):
             raise cx.fail("QL1607", node, op=f"qd.atomic_{op}")
-        result = cx.number(_LOCAL[op](cx, old, value, call), call)
-        cx.at(call)
-        assert isinstance(node, ast.Name)
-        cx.frame.env[node.id] = Num(cx.to(result, old.type), old.type)
-        return Num(old.id, old.type)
+        place = locate(cx, node)
+        if not isinstance(place, Local):
+            if isinstance(node, ast.Name):
+                raise cx.fail("QL1607", node, op=f"qd.atomic_{op}")
+            return atomic(cx, op, place, y, node, source, call)
+        if is_shared(cx, place):
+            reduce(cx, op, place, y, node, source, call)
+            return Obj(None, f"qd.atomic_{op} on a local that iterations share")
+        check_own(cx, place.whole, node, place.name)
+        old = fetch(cx, place, node)
+        result = matrix.each(cx, lambda a, b: _LOCAL[op](cx, a, b, call), (node, source), call, old, y)
+        put(cx, place, result, node, source, call)
+        return old
 
     return lower
 
@@ -333,8 +317,10 @@ def _static_print(cx: Context, call: ast.Call, *args: Value) -> Value:
 def _len(cx: Context, call: ast.Call, x: Value) -> Value:
     if isinstance(x, tuple):
         return Lit(len(x), call)
+    if isinstance(x, Matrix):
+        return Lit(x.shape[0], call)
     if isinstance(x, Shape):
-        return Lit(x.buffer.ndim, call)
+        return Lit(x.count, call)
     if isinstance(x, Obj) and hasattr(x.value, "__len__"):
         return Lit(len(x.value), call)
     raise cx.fail("QL1406", call, what=f"the length of {describe(x)}")
@@ -376,7 +362,7 @@ _ATOMIC_DOCS = {
     "exchange": "x = y",
 }
 
-_ROWS: tuple[Builtin, ...] = (
+_ELEMENTWISE: tuple[Builtin, ...] = (
     *(Builtin(n, ("x",), _float(n), d) for n, d in _FLOAT_DOCS.items()),
     Builtin("atan2", ("x1", "x2"), _float("atan2"), "Angle of the point (x2, x1), in (-pi, pi]."),
     Builtin("floor", ("x", "dtype="), _rounding("floor"), "Greatest integer not above x, real unless dtype is given."),
@@ -398,6 +384,12 @@ _ROWS: tuple[Builtin, ...] = (
     Builtin("select", ("cond", "x1", "x2"), _select, "x1 where cond holds, else x2; both are evaluated."),
     Builtin("cast", ("x", "dtype"), _cast, "x as dtype; real to integer truncates."),
     Builtin("bit_cast", ("x", "dtype"), _bit_cast, "The bits of x read as dtype, of the same width."),
+    Builtin("int", ("x",), _python_number(lambda cx: cx.options.default_ip, int), ""),
+    Builtin("float", ("x",), _python_number(lambda cx: cx.options.default_fp, float), ""),
+    Builtin("bool", ("x",), _python_number(lambda cx: u1, bool), ""),
+)  # fmt: skip
+
+_ROWS: tuple[Builtin, ...] = (
     Builtin("random", ("dtype=",), _random, "Uniform in [0, 1) for real dtypes, all bits random for integers."),
     *(Builtin(f"atomic_{n}", ("x", "y"), _atomic(n), f"Atomically {d}; returns the old value of x.", 1)
       for n, d in _ATOMIC_DOCS.items()),
@@ -410,12 +402,11 @@ _ROWS: tuple[Builtin, ...] = (
     Builtin("range", ("*args",), _range, ""),
     Builtin("print", ("*args",), lower_print, "", 99),
     Builtin("len", ("x",), _len, ""),
-    Builtin("int", ("x",), _python_number(lambda cx: cx.options.default_ip, int), ""),
-    Builtin("float", ("x",), _python_number(lambda cx: cx.options.default_fp, float), ""),
-    Builtin("bool", ("x",), _python_number(lambda cx: u1, bool), ""),
 )  # fmt: skip
 
-OPS: dict[str, Builtin] = {row.name: row for row in _ROWS}
+OPS: dict[str, Builtin] = {
+    row.name: row for row in (*(replace(r, elementwise=True) for r in _ELEMENTWISE), *_ROWS, *numbers.ROWS, *matrix.ROWS, *linalg.ROWS)
+}
 
 PYTHON: dict[Any, str] = {
     getattr(builtins, n): n for n in ("abs", "min", "max", "pow", "range", "print", "len", "int", "float", "bool")

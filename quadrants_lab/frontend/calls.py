@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
-from quadrants_lab.frontend import funcs
-from quadrants_lab.frontend.builtins import OPS, PYTHON, Builtin, construct
+from quadrants_lab.frontend import funcs, matrix
+from quadrants_lab.frontend.builtins import OPS, PYTHON, construct
 from quadrants_lab.frontend.context import Context, describe
 from quadrants_lab.frontend.diagnostics import count
-from quadrants_lab.frontend.values import Lit, Num, Obj, Value, name_of
+from quadrants_lab.frontend.rows import Builtin
+from quadrants_lab.frontend.struct import instance
+from quadrants_lab.frontend.values import Bound, Lit, Matrix, Num, Obj, Value, name_of
 from quadrants_lab.ir.types import DType, from_numpy
 
 Keywords = dict[str, Value]
@@ -21,6 +23,8 @@ Keywords = dict[str, Value]
 def call(cx: Context, node: ast.Call) -> Value:
     procedure, cx.procedure = cx.procedure, False
     target = cx.expr(node.func)
+    if isinstance(target, Bound):
+        return _method(cx, node, target, procedure)
     if not isinstance(target, Obj):
         raise cx.fail("QL1604", node, text=name_of(node.func), what=f"it is {describe(target)}")
     fn = target.value
@@ -37,6 +41,8 @@ def call(cx: Context, node: ast.Call) -> Value:
         if len(args) != 1 or keywords:
             raise cx.fail("QL1602", node, text=str(fn), what="takes one value", params="x")
         return construct(cx, node, fn, args[0])
+    if isinstance(getattr(fn, "__qd_type__", None), str):
+        return instance(cx, node, fn, args, keywords)
     if getattr(fn, "__qd_func__", False) is True:
         return funcs.inline(cx, node, fn.source, args, keywords, procedure)
     return _python(cx, node, fn, args, keywords)
@@ -46,10 +52,20 @@ def _numpy_dtype(fn: type) -> DType | None:
     return from_numpy(fn) if fn.__module__ == "numpy" else None
 
 
-def _arguments(cx: Context, node: ast.Call, raw: int) -> tuple[list[Value], Keywords]:
-    """The values of the arguments; the first ``raw`` are left alone."""
-    args: list[Value] = []
-    for k, a in enumerate(node.args):
+def _method(cx: Context, node: ast.Call, target: Bound, procedure: bool) -> Value:
+    """A method: an operation or func whose first argument is the value that it is called on."""
+    assert isinstance(node.func, ast.Attribute)
+    if isinstance(target.fn, str):
+        whole = ast.Call(node.func, [node.func.value, *node.args], node.keywords)
+        return _operation(cx, ast.copy_location(whole, node), cx.operations[target.fn], target.self)
+    args, keywords = _arguments(cx, node, 0)
+    return funcs.inline(cx, node, target.fn.source, [target.self, *args], keywords, procedure)
+
+
+def _arguments(cx: Context, node: ast.Call, raw: int, *given: Value) -> tuple[list[Value], Keywords]:
+    """The values of the arguments; the first ``raw`` are left alone, the first may be ``given``."""
+    args: list[Value] = [*given]
+    for k, a in enumerate(node.args[len(given) :], len(given)):
         if isinstance(a, ast.Starred):
             raise cx.fail("QL1608", a)
         args.append(Obj(None) if k < raw else cx.expr(a))
@@ -61,7 +77,8 @@ def _arguments(cx: Context, node: ast.Call, raw: int) -> tuple[list[Value], Keyw
     return args, keywords
 
 
-def _operation(cx: Context, node: ast.Call, row: Builtin) -> Value:
+def _operation(cx: Context, node: ast.Call, row: Builtin, *given: Value) -> Value:
+    """A call of an operation; the first arguments may be ``given``."""
     if row.name == "static":
         cx.static += 1
         args, keywords = _arguments(cx, node, 0)
@@ -69,13 +86,13 @@ def _operation(cx: Context, node: ast.Call, row: Builtin) -> Value:
         for n, a in zip(node.args, args, strict=True):
             _known(cx, a, n)
     else:
-        args, keywords = _arguments(cx, node, row.raw)
+        args, keywords = _arguments(cx, node, row.raw, *given)
     if row.raw > len(args):
         return row.lower(cx, node, *args)
     if row.variadic:
         if keywords or not args:
             raise cx.fail("QL1602", node, text=name_of(node.func), what="takes one or more values", params="*args")
-        return row.lower(cx, node, *args)
+        return _lowered(cx, node, row, args)
     bound: list[Value | None] = [*args]
     names = [p.rstrip("=") for p in row.params]
     for param in row.params[len(args) :]:
@@ -87,7 +104,23 @@ def _operation(cx: Context, node: ast.Call, row: Builtin) -> Value:
         raise _mismatch(cx, node, names, f"there is no parameter '{next(iter(keywords))}' left")
     if len(args) > len(names):
         raise _mismatch(cx, node, names, f"takes {count(len(names), 'argument')}, {len(args)} given")
-    return row.lower(cx, node, *bound)
+    return _lowered(cx, node, row, bound)
+
+
+def _lowered(cx: Context, node: ast.Call, row: Builtin, args: Sequence[Any]) -> Value:
+    """The row applied to its arguments, or to the elements of those that are matrices."""
+    if not row.elementwise or not any(isinstance(a, Matrix) for a in args):
+        return row.lower(cx, node, *args)
+    spread = [k for k, a in enumerate(args) if isinstance(a, (Num, Lit, Matrix, tuple))]
+    nodes = [node.args[k] if k < len(node.args) else node for k in spread]
+
+    def one(*numbers: Value) -> Value:
+        full = list(args)
+        for k, n in zip(spread, numbers, strict=True):
+            full[k] = n
+        return row.lower(cx, node, *full)
+
+    return matrix.each(cx, one, nodes, node, *(args[k] for k in spread))
 
 
 def _mismatch(cx: Context, node: ast.Call, names: list[str], what: str) -> Exception:

@@ -15,8 +15,24 @@ import numpy as np
 
 from quadrants_lab.errors import QuadrantsCompilationError
 from quadrants_lab.frontend.diagnostics import error, warn
+from quadrants_lab.frontend.rows import Builtin
 from quadrants_lab.frontend.source import FunctionSource
-from quadrants_lab.frontend.values import ArgRef, Lit, Mem, NdRange, Num, Obj, Range, Shape, Temp, Value
+from quadrants_lab.frontend.values import (
+    ArgRef,
+    Element,
+    Lit,
+    Matrix,
+    Mem,
+    NdRange,
+    Num,
+    Obj,
+    Range,
+    Shape,
+    Struct,
+    StructMem,
+    Temp,
+    Value,
+)
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.options import CompileOptions
@@ -24,16 +40,19 @@ from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.types import DType, f64, i32, i64, u1, u64
 
 Env = dict[str, Value]
+_CAPTURED = "a compile-time value"
 
 
 @dataclass(slots=True)
 class Loop:
-    """The innermost loop: the names that it carries, in order. ``kind``: "serial", "task" or "static"."""
+    """The innermost loop: the names that it carries, in order. ``kind``: "serial", "task", "static", or "once"
+    where returns leave it."""
 
     kind: str
     names: tuple[str, ...]
     depth: int = 0  # of run-time conditions around it, for static loops
     left: str = ""  # a static loop's "break" or "continue"
+    outer: Loop | None = None  # the loop around a static one
 
 
 @dataclass(slots=True)
@@ -47,6 +66,7 @@ class Frame:
     call: Span | None = None
     loop: Loop | None = None
     returns: tuple[DType, ...] | None = None  # of the signature
+    returning: list[Any] | None = None  # the returns met so far, where they leave from the middle; see `returns`
     hidden: bool = False  # its statements are shown at the call: the source is the library's, not the user's
 
 
@@ -59,10 +79,11 @@ class Context:
         options: CompileOptions,
         exprs: Mapping[type, Callable[..., Value]],
         statements: Mapping[type, Callable[..., None]],
+        operations: Mapping[str, Builtin],
     ) -> None:
         self.frame = frame
         self.options = options
-        self.exprs, self.statements = exprs, statements
+        self.exprs, self.statements, self.operations = exprs, statements, operations
         self.b = Builder(0)
         self.buffers: dict[str, N.Buffer] = {}
         self.bindings: dict[str, Any] = {}
@@ -123,17 +144,49 @@ class Context:
     # --- names ------------------------------------------------------------------------------------------------
 
     def name(self, node: ast.Name) -> Value:
-        """What a name stands for; reading a scalar argument loads it."""
+        """What a name stands for; arguments are loaded."""
+        return self.loaded(self.unread(node), node)
+
+    def unread(self, node: ast.Name) -> Value:
+        """What a name stands for, as it is."""
         frame = self.frame
         value = frame.env.get(node.id)
         if value is None:
             value = frame.globals.get(node.id)
             if value is None:
                 value = self._outer(node)
+        return value
+
+    def loaded(self, value: Value, node: ast.expr) -> Value:
+        """The value with all that it stands for read: arguments, elements of fields and of ndarrays."""
+        if isinstance(value, (Num, Lit)):
+            return value
         if isinstance(value, ArgRef):
             self.at(node)
             return Num(self.b.add(N.ArgLoad(self.b.fresh(), value.type, value.name, name=value.name)), value.type)
+        if isinstance(value, Element):
+            return self._load(value, node)
+        if isinstance(value, Matrix):
+            if all(isinstance(e, (Num, Lit)) for e in value.elements):
+                return value
+            return Matrix(value.shape, tuple(self._leaf(e, node) for e in value.elements))
+        if isinstance(value, Struct):
+            return Struct(value.type, {n: self.loaded(m, node) for n, m in value.members.items()}, value.fixed)
         return value
+
+    def _leaf(self, value: Value, node: ast.expr) -> Num | Lit:
+        return self.number(self.loaded(value, node), node)
+
+    def _load(self, place: Element, node: ast.expr) -> Num | Matrix:
+        buffer = place.mem.buffer
+        self.at(node)
+        if not place.shape:
+            return Num(self.b.load(buffer, (*place.index, *place.at)), buffer.dtype)
+        numbers = []
+        for where in product(*map(range, place.shape)):
+            at = tuple(self.const(k, i32) for k in where)
+            numbers.append(Num(self.b.load(buffer, (*place.index, *at)), buffer.dtype))
+        return Matrix(place.shape, tuple(numbers))
 
     def _outer(self, node: ast.Name) -> Value:
         frame = self.frame
@@ -157,7 +210,20 @@ class Context:
         if isinstance(value, ModuleType):
             return Obj(value, text)
         if getattr(value, "__qd_field__", False) is True:
-            return Mem(self.field(value, text), text)
+            shape, offset = tuple(getattr(value, "element_shape", ())), tuple(getattr(value, "offset", None) or ())
+            return Mem(self.field(value, text), text, shape, offset)
+        if getattr(value, "__qd_struct_field__", False) is True:
+            members: Any = {n: self.wrap(m, f"{text}.{n}", node) for n, m in value.members.items()}
+            return StructMem(value.struct_type, members, text)
+        if getattr(value, "__qd_matrix__", False) is True:
+            flat: Any = value.to_list()
+            if len(value.shape) > 1:
+                flat = [v for row in flat for v in row]
+            elements: Any = tuple(self.wrap(v, text, node) for v in flat)
+            return Matrix(tuple(value.shape), elements, _CAPTURED)
+        if getattr(value, "__qd_struct__", False) is True:
+            inner = {n: self.wrap(m, f"{text}.{n}", node) for n, m in value.members.items()}
+            return Struct(value.struct_type, inner, _CAPTURED)
         return Obj(value, text)
 
     def field(self, obj: Any, text: str) -> N.Buffer:
@@ -169,12 +235,14 @@ class Context:
         while name in self.buffers:
             n += 1
             name = f"{text}.{n}"
-        shape = tuple(obj.shape)
+        shape = (*obj.shape, *getattr(obj, "element_shape", ()))
         buffer = N.Buffer(name, "field", obj.dtype, len(shape), shape)
         self.by_field[id(obj)] = self.buffers[name] = buffer
         self.bindings[name] = obj
         if obj.grad is not None:
             buffer.grad = self.field(obj.grad, f"{name}.grad").name
+        if getattr(obj, "dual", None) is not None:
+            buffer.dual = self.field(obj.dual, f"{name}.dual").name
         return buffer
 
     # --- scopes -----------------------------------------------------------------------------------------------
@@ -202,12 +270,14 @@ class Context:
             return value
         if isinstance(value, Temp):
             raise self.fail("QL1705", node, name=value.name)
-        if isinstance(value, Mem):
-            axes = value.buffer.ndim
+        if isinstance(value, (Mem, StructMem)):
+            axes = (value if isinstance(value, Mem) else value.first).ndim
             index = ", ".join("ijkl"[:axes]) if axes else "None"
             raise self.fail("QL1401", node, text=value.text, what=describe(value), index=index)
         if isinstance(value, Obj) and value.value is None and value.text:
             raise self.fail("QL1409", node, name=value.text)
+        if isinstance(value, (Matrix, Struct)):
+            raise self.fail("QL1420", node, what=describe(value))
         raise self.fail("QL1406", node, what=describe(value))
 
     def type_of(self, value: Num | Lit) -> DType:
@@ -260,6 +330,8 @@ class Context:
             return value.value
         if isinstance(value, tuple):
             return tuple(self.python(v) for v in value)
+        if isinstance(value, Matrix):
+            return tuple(map(self.python, value.elements))
         if isinstance(value, Mem) and value.buffer.name in self.bindings:
             return self.bindings[value.buffer.name]
         if isinstance(value, Range):
@@ -284,9 +356,15 @@ def suggestion(name: str, known: Sequence[str]) -> str:
 
 def describe(value: Value) -> str:
     """What a value is, in words."""
-    if isinstance(value, Mem):
-        kind = "an ndarray" if value.buffer.kind == "ndarray" else "a field"
-        return f"{kind} with {value.buffer.ndim} axes" if value.buffer.ndim != 1 else f"{kind} with 1 axis"
+    if isinstance(value, (Mem, StructMem)):
+        mem = value if isinstance(value, Mem) else value.first
+        kind = "an ndarray" if mem.buffer.kind == "ndarray" else "a field"
+        return f"{kind} with {mem.ndim} axes" if mem.ndim != 1 else f"{kind} with 1 axis"
+    if isinstance(value, Matrix):
+        rows, *columns = value.shape
+        return f"a {rows} x {columns[0]} matrix" if columns else f"a vector of {rows}"
+    if isinstance(value, Struct):
+        return f"a struct of {', '.join(value.members)}"
     if isinstance(value, (Num, ArgRef)):
         return f"a number of dtype {value.type}"
     if isinstance(value, Lit):
@@ -297,7 +375,11 @@ def describe(value: Value) -> str:
         if value.value is None or isinstance(value.value, str):
             return f"{value.value!r}"
         return f"'{value.text}' ({type(value.value).__name__})" if value.text else f"a {type(value.value).__name__}"
-    return {"Range": "a range", "NdRange": "an ndrange", "Temp": "a shared local"}[type(value).__name__]
+    return _KINDS[type(value).__name__]
+
+
+_KINDS = {"Range": "a range", "NdRange": "an ndrange", "Temp": "a shared local", "Bound": "a method", "Element": "an "
+          "element"}  # fmt: skip
 
 
 def dtype_of(value: Value, options: CompileOptions) -> DType | None:

@@ -90,6 +90,19 @@ TABLE: dict[str, Row] = {
                   "use it directly, or bind it at compile time: {name} = qd.static(...)"),
     "QL1414": Row(_T, "there is no random number of dtype {dtype}", "", "use float, int, qd.f32, qd.f64 or an integer"),
     "QL1415": Row(_T, "{what} cannot be unpacked", "unpacked here", "tuples, shapes and results of funcs can"),
+    "QL1416": Row(_T, "{left} and {right} do not go together", "their shapes differ here",
+                  "matrices meet element by element; a number meets any of them"),
+    "QL1417": Row(_T, "{what} cannot be put where {target} is", "the shapes differ",
+                  "the first assignment fixes the shape of a variable, its declaration that of a field"),
+    "QL1418": Row(_T, "{want} are needed, {got} given", "", "give every element, or one number for all"),
+    "QL1419": Row(_T, "{what} is neither a list of numbers nor of rows", "made into a matrix here",
+                  "write qd.Vector([a, b]) or qd.Matrix([[a, b], [c, d]])"),
+    "QL1420": Row(_T, "{what} is not a number", "used as a number here", "use its elements one by one"),
+    # matrix algebra
+    "QL1430": Row(_T, "'{op}' takes {want}, this is {what}", "of another shape", ""),
+    "QL1431": Row(_T, "'@' cannot multiply {left} by {right}", "as many columns on the left as rows on the right are needed",
+                  "of vectors: a.outer_product(b) for a matrix, a.dot(b) for a number"),
+    "QL1432": Row(_T, "'{op}' is written for {want}, this is {what}", "", ""),
     # --- indices
     "QL1501": Row(_I, "'{text}' has {ndim} {axes}, indexed with {got}", "", "{cure}"),
     "QL1502": Row(_T, "an index must be an integer, this is {dtype}", "index {k} of '{text}'",
@@ -137,7 +150,7 @@ TABLE: dict[str, Row] = {
     "QL1803": Row(_S, "'{name}' has a return type but does not return a value", "", "end it in return ..."),
     "QL1804": Row(_T, "{got} returned where the signature has {want}", "", ""),
     "QL1805": Row(_S, "a func cannot return from here", "{why}",
-                  "set a variable and return it at the end of the func"),
+                  "let every way through the func return as many values of the same kind"),
     # --- warnings
     "QL1901": Row(_T, "{source} is assigned to '{name}', which is {target}: the value is {loss}", "assigned here",
                   "its first assignment fixed the dtype of '{name}'; write qd.cast(...) if this is meant"),

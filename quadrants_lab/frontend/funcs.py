@@ -10,6 +10,7 @@ from quadrants_lab.frontend.assign import is_static_call
 from quadrants_lab.frontend.branch import branch
 from quadrants_lab.frontend.context import Context, Frame, describe, dtype_of
 from quadrants_lab.frontend.diagnostics import count, error
+from quadrants_lab.frontend.returns import early
 from quadrants_lab.frontend.scan import always_returns, returns
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.frontend.values import Lit, Num, Obj, Value, name_of
@@ -165,26 +166,24 @@ def _run(cx: Context, body: Sequence[ast.stmt]) -> tuple[Number, ...] | None:
         found = returns([s])
         if found is None:
             cx.stmts([s])
-        elif isinstance(s, ast.If):
-            values = _if(cx, s, body[k + 1 :], found)
-            if values is not None:
-                return values
-        else:
-            raise cx.fail("QL1805", found, why="this return stands inside a loop")
+        elif not isinstance(s, ast.If):
+            return early(cx, body[k:], found)
+        elif (values := _if(cx, s, body[k + 1 :], found)) is not None:
+            return values
     return None
 
 
 def _if(cx: Context, s: ast.If, rest: Sequence[ast.stmt], found: ast.Return) -> tuple[Number, ...] | None:
     """An if with a return in it: what follows goes into the arm that goes on."""
-    static = is_static_call(cx, s.test)
-    test = cx.expr(s.test)
-    if static:
+    if is_static_call(cx, s.test):
+        chosen = s.body if cx.python(cx.expr(s.test)) else s.orelse
+        after = rest if returns(chosen) and not always_returns(chosen) else []
         with cx.scope(s, "if"):
-            return _run(cx, s.body if cx.python(test) else s.orelse)
+            return _run(cx, [*chosen, *after])
     then, orelse = always_returns(s.body), always_returns(s.orelse)
     if not then and not orelse:
-        raise cx.fail("QL1805", found, why="neither arm of an `if` around this return always returns")
-    cond = truth(cx, cx.number(test, s.test), s.test)
+        return early(cx, [s, *rest], found)
+    cond = truth(cx, cx.scalar(s.test), s.test)
     sizes: list[int] = []
 
     def arm(body: Sequence[ast.stmt]) -> tuple[Number, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +12,25 @@ from quadrants_lab.frontend.assign import is_static_call
 from quadrants_lab.frontend.branch import leave
 from quadrants_lab.frontend.context import Context, Env, Loop, describe
 from quadrants_lab.frontend.diagnostics import count
-from quadrants_lab.frontend.expr import entries
-from quadrants_lab.frontend.scan import assigned, breaks
-from quadrants_lab.frontend.values import Lit, Mem, NdRange, Num, Obj, Range, Temp, Value, name_of
+from quadrants_lab.frontend.entries import entries
+from quadrants_lab.frontend.place import is_local
+from quadrants_lab.frontend.returns import resume
+from quadrants_lab.frontend.scan import assigned, breaks, returns
+from quadrants_lab.frontend.values import (
+    Lit,
+    Mem,
+    NdRange,
+    Num,
+    Obj,
+    Range,
+    StructMem,
+    Temp,
+    Value,
+    leaf_names,
+    leaves,
+    mapped,
+    name_of,
+)
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import i32, i64, u64
 
@@ -52,16 +68,25 @@ def _for(cx: Context, node: ast.For) -> None:
 
 def _space(cx: Context, node: ast.For) -> Space:
     value = cx.expr(node.iter)
-    if isinstance(value, Mem):
+    if isinstance(value, (Mem, StructMem)):
         cx.at(node.iter)
-        axes = tuple((Lit(0, node.iter), cx.extent(value.buffer, k)) for k in range(value.buffer.ndim))
-        return Space("struct_for", axes)
+        return Space("struct_for", _axes(cx, value if isinstance(value, Mem) else value.first, node))
     if isinstance(value, NdRange):
         return Space("range_for", tuple((_bound(cx, b, node), _bound(cx, e, node)) for b, e in value.axes))
     if isinstance(value, Range):
         step = None if value.step is None else _bound(cx, value.step, node)
         return Space("range_for", ((_bound(cx, value.begin, node), _bound(cx, value.end, node)),), step)
     raise cx.fail("QL1701", node.iter, what=describe(value))
+
+
+def _axes(cx: Context, mem: Mem, node: ast.For) -> tuple[tuple[Num | Lit, Num | Lit], ...]:
+    """The indices of a field or ndarray."""
+    axes: list[tuple[Num | Lit, Num | Lit]] = []
+    for k in range(mem.ndim):
+        first, size = mem.offset[k] if mem.offset else 0, cx.extent(mem.buffer, k)
+        assert isinstance(size, Lit) or not first  # offsets are of fields, whose sizes are known
+        axes.append((Lit(first, node.iter), Lit(size.value + first, size.node) if isinstance(size, Lit) else size))
+    return tuple(axes)
 
 
 def _bound(cx: Context, value: Value, node: ast.For) -> Num | Lit:
@@ -150,24 +175,34 @@ def _task(cx: Context, node: ast.For, space: Space, names: list[ast.Name], bound
     cx.frame.env = before
     cx.at(node)
     cx.b.add(N.Offload(cx.b.fresh(), space.kind, tuple(bounds), indices, tuple(body)))
-    for temp in shared:
+    for name, value in shared.items():
         cx.at(node)
-        load = N.Load(cx.b.fresh(), temp.buffer.dtype, temp.buffer.name, (), name=temp.name)
-        cx.frame.env[temp.name] = Num(cx.b.add(load), load.type)
+        cx.frame.env[name] = mapped(value, lambda temp: _read(cx, temp))
 
 
-def _share(cx: Context, node: ast.For, env: Env) -> list[Temp]:
+def _read(cx: Context, temp: Temp) -> Num:
+    """A shared local after the loop."""
+    load = N.Load(cx.b.fresh(), temp.buffer.dtype, temp.buffer.name, (), name=temp.name)
+    return Num(cx.b.add(load), load.type)
+
+
+def _share(cx: Context, node: ast.For, env: Env) -> Env:
     """Puts the locals that the body assigns into temporaries, with the values that they have now."""
-    shared: list[Temp] = []
+    shared: Env = {}
     for name in assigned(cx.frame.source, node, node.body):
         value = env.get(name)
-        if not isinstance(value, Num) or value.fixed:
+        if value is None or not is_local(value):
             continue
-        buffer = _temporary(cx, name, value)
-        cx.at(node)
-        cx.b.store(buffer, (), value.id)
-        env[name] = temp = Temp(buffer, name)
-        shared.append(temp)
+        names = leaf_names(value, name)
+
+        def share(leaf: Num, names: Iterator[str] = names) -> Temp:
+            called = next(names)
+            buffer = _temporary(cx, called, leaf)
+            cx.at(node)
+            cx.b.store(buffer, (), leaf.id)
+            return Temp(buffer, called)
+
+        env[name] = shared[name] = mapped(value, share)
     return shared
 
 
@@ -191,11 +226,12 @@ def _serial(cx: Context, node: ast.For, space: Space, names: list[ast.Name]) -> 
     top, cx.top = cx.top, False
     if space.step is not None:
         _strided(cx, node, space, names[0])
-    elif len(names) > 1 and breaks(node.body):
+    elif len(names) > 1 and (breaks(node.body) or returns(node.body)):
         _flat(cx, node, space, names)
     else:
         _nest(cx, node, space, names, 0)
     cx.top = top
+    resume(cx, node)
 
 
 def _nest(cx: Context, node: ast.For, space: Space, names: list[ast.Name], axis: int) -> None:
@@ -273,11 +309,11 @@ def _counted(
     reverse: bool = False,
 ) -> None:
     """A For whose body is lowered by ``run``; it carries the locals that the body assigns."""
-    before, carried, inits = _carry(cx, node, node.body)
+    before, names, carried, inits = _carry(cx, node, node.body)
     index = cx.b.param(i32, name)
     with cx.b.block() as body:
-        _body(cx, node, carried, lambda: run(index))
-    results = _results(cx, before, carried, node)
+        _body(cx, node, names, lambda: run(index))
+    results = _results(cx, before, names, node)
     cx.b.add(N.For(cx.b.fresh(), index, begin, end, carried, inits, tuple(body), results, reverse=reverse))
 
 
@@ -285,7 +321,7 @@ def _while(cx: Context, node: ast.While) -> None:
     if node.orelse:
         raise cx.fail("QL1202", node.orelse[0])
     top, cx.top = cx.top, False
-    before, carried, inits = _carry(cx, node, [*node.body, node.test])
+    before, names, carried, inits = _carry(cx, node, [*node.body, node.test])
     with cx.b.block() as test:
         env = dict(cx.frame.env)
         cond = truth(cx, cx.scalar(node.test), node.test)
@@ -294,53 +330,64 @@ def _while(cx: Context, node: ast.While) -> None:
                 raise cx.fail("QL1208", node.test, name=name)
         cx.b.yield_(cond)
     with cx.b.block() as body:
-        _body(cx, node, carried, lambda: cx.stmts(node.body))
-    results = _results(cx, before, carried, node)
+        _body(cx, node, names, lambda: cx.stmts(node.body))
+    results = _results(cx, before, names, node)
     cx.b.add(N.While(cx.b.fresh(), carried, inits, tuple(test), tuple(body), results))
     cx.top = top
+    resume(cx, node)
 
 
 def _carry(
     cx: Context, node: ast.For | ast.While, body: Iterable[ast.AST]
-) -> tuple[Env, tuple[N.Param, ...], tuple[int, ...]]:
-    """Parameters for the locals that the body assigns, which the environment now holds instead of them."""
+) -> tuple[Env, tuple[str, ...], tuple[N.Param, ...], tuple[int, ...]]:
+    """The locals that the body assigns, and a parameter for each number in them; the environment now holds these."""
     before = cx.frame.env
     env = dict(before)
+    names: list[str] = []
     params: list[N.Param] = []
     inits: list[int] = []
     for name in assigned(cx.frame.source, node, list(body)):
         value = before.get(name)
-        if isinstance(value, Num) and not value.fixed:
-            params.append(cx.b.param(value.type, name))
-            inits.append(value.id)
-            env[name] = Num(params[-1].id, value.type)
+        if value is None or not is_local(value) or any(isinstance(leaf, Temp) for leaf in leaves(value)):
+            continue
+        names.append(name)
+        inits += [leaf.id for leaf in leaves(value)]
+        env[name] = _parameters(cx, value, name, params)
     cx.frame.env = env
-    return before, tuple(params), tuple(inits)
+    return before, tuple(names), tuple(params), tuple(inits)
 
 
-def _body(cx: Context, node: ast.For | ast.While, carried: tuple[N.Param, ...], run: Callable[[], None]) -> None:
-    outer, cx.frame.loop = cx.frame.loop, Loop("serial", tuple(p.name for p in carried))
+def _parameters(cx: Context, value: Value, name: str, params: list[N.Param]) -> Value:
+    """The local with a new parameter for each of its numbers; they are appended to ``params``."""
+    names = leaf_names(value, name)
+
+    def new(leaf: Num) -> Num:
+        params.append(cx.b.param(leaf.type, next(names)))
+        return Num(params[-1].id, leaf.type)
+
+    return mapped(value, new)  # type: ignore[no-any-return]
+
+
+def _body(cx: Context, node: ast.For | ast.While, names: tuple[str, ...], run: Callable[[], None]) -> None:
+    outer, cx.frame.loop = cx.frame.loop, Loop("serial", names)
     cx.depth += 1
     run()
     cx.depth -= 1
     cx.at(node)
     if not cx.exited:
-        values = [cx.frame.env[p.name] for p in carried]
-        cx.b.yield_(*(v.id for v in values if isinstance(v, Num)))
+        cx.b.yield_(*(leaf.id for name in names for leaf in leaves(cx.frame.env[name])))
     cx.exited, cx.frame.loop = False, outer
 
 
-def _results(
-    cx: Context, before: Env, carried: tuple[N.Param, ...], node: ast.For | ast.While
-) -> tuple[N.Param, ...]:
+def _results(cx: Context, before: Env, names: tuple[str, ...], node: ast.For | ast.While) -> tuple[N.Param, ...]:
     """Restores the environment, with the carried locals as the loop leaves them."""
     cx.end(cx.frame.env, before, node, "loop")
     cx.frame.env = dict(before)
-    results = tuple(cx.b.param(p.type, p.name) for p in carried)
-    for r in results:
-        cx.frame.env[r.name] = Num(r.id, r.type)
+    results: list[N.Param] = []
+    for name in names:
+        cx.frame.env[name] = _parameters(cx, before[name], name, results)
     cx.at(node)
-    return results
+    return tuple(results)
 
 
 # --- unrolled loops ---------------------------------------------------------------------------------------------
@@ -348,7 +395,7 @@ def _results(
 
 def _unroll(cx: Context, node: ast.For, value: Value) -> None:
     """``for i in qd.static(...)``: the body once for each entry, with the loop variable a constant."""
-    if isinstance(value, Mem):
+    if isinstance(value, (Mem, StructMem)):
         raise cx.fail("QL1701", node.iter, what=f"{describe(value)} at compile time")
     try:
         known: Any = value.value if isinstance(value, Obj) else cx.python(value)
@@ -356,7 +403,7 @@ def _unroll(cx: Context, node: ast.For, value: Value) -> None:
     except TypeError:
         raise cx.fail("QL1701", node.iter, what=describe(value)) from None
     outer = cx.frame.loop
-    loop = Loop("static", (), cx.depth)
+    loop = Loop("static", (), cx.depth, outer=outer)
     for item in items:
         cx.frame.loop = loop
         loop.left = ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quadrants_lab.frontend import assign, calls, expr, loops, stmt
+from quadrants_lab.frontend.builtins import OPS
 from quadrants_lab.frontend.context import Context, Frame
 from quadrants_lab.frontend.diagnostics import count, error
 from quadrants_lab.frontend.funcs import parameters, returned_dtypes
@@ -26,7 +27,7 @@ def lower(source: FunctionSource, specs: Sequence[Spec], options: CompileOptions
     for what loses values.
     """
     frame = Frame(source)
-    cx = Context(frame, options, EXPRS, STATEMENTS)
+    cx = Context(frame, options, EXPRS, STATEMENTS, OPS)
     args = _arguments(cx, source, specs)
     frame.returns = returned_dtypes(cx)
     cx.inlining.append(source)

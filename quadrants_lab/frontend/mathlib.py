@@ -11,9 +11,12 @@ from collections.abc import Callable
 from typing import Any
 
 from quadrants_lab.frontend.source import FunctionSource, function_source
+from quadrants_lab.ir.types import u32 as _u32
 
 
-class _Operation:
+class Operation:
+    """An operation of the language, as the functions of the library call it."""
+
     def __init__(self, name: str) -> None:
         self.__qd_op__ = name
 
@@ -40,8 +43,10 @@ def _func(fn: Callable[..., Any]) -> Any:
     return func
 
 
-_floor: Any = _Operation("floor")
-_log: Any = _Operation("log")
+_floor: Any = Operation("floor")
+_log: Any = Operation("log")
+_popcnt: Any = Operation("popcnt")
+_select: Any = Operation("select")
 
 
 @_func
@@ -98,3 +103,25 @@ def smoothstep(edge0: Any, edge1: Any, x: Any) -> Any:
     t = clamp((x - edge0) / (edge1 - edge0), 0.0, 1.0)
     return t * t * (3.0 - 2.0 * t)
 
+
+@_func
+def ffs(x: Any) -> Any:
+    """Position of the lowest set bit of the integer x, counted from 1; 0 where there is none."""
+    return _select(x == 0, 0, _popcnt((x & -x) - 1) + 1)
+
+
+@_func
+def fns(mask: Any, base: Any, offset: Any) -> Any:
+    """Position of the offset-th set bit of the 32-bit mask, counted upwards from bit base (downwards where offset is
+    negative; 0: the bit at base itself); 0xFFFFFFFF where there is none."""
+    i = int(base)
+    left = max(abs(int(offset)), 1)
+    while 0 <= i and i < 32:
+        if ((mask >> i) & 1) != 0:
+            left -= 1
+            if left == 0:
+                return _u32(i)
+        if offset == 0:
+            return _u32(4294967295)
+        i += 1 if offset > 0 else -1
+    return _u32(4294967295)

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 from quadrants_lab.frontend.source import FunctionSource
 
+RETURN = "return"  # the hidden local that early returns of a func assign; no name of a program
+
 
 def assigned(source: FunctionSource, owner: ast.AST, body: Sequence[ast.AST]) -> tuple[str, ...]:
     """Names assigned in ``body`` at any depth, in order of appearance; remembered for ``owner``."""
@@ -25,6 +27,8 @@ def _visit(node: ast.AST, found: dict[str, None], atomics: bool) -> None:
             _target(t, found)
     elif isinstance(node, (ast.AugAssign, ast.AnnAssign)):
         _target(node.target, found)
+    elif isinstance(node, ast.Return):
+        found[RETURN] = None
     if isinstance(node, (ast.If, ast.For, ast.While)):
         for inner in (*node.body, *node.orelse):
             _visit(inner, found, atomics)
@@ -40,15 +44,17 @@ def _target(node: ast.AST, found: dict[str, None]) -> None:
     elif isinstance(node, (ast.Tuple, ast.List)):
         for e in node.elts:
             _target(e, found)
+    elif isinstance(node, (ast.Subscript, ast.Attribute)):
+        _target(node.value, found)
 
 
 def _calls(node: ast.AST, found: dict[str, None]) -> None:
     """Locals that an atomic operation changes."""
     for n in ast.walk(node):
-        if isinstance(n, ast.Call) and n.args and isinstance(n.args[0], ast.Name):
+        if isinstance(n, ast.Call) and n.args:
             name = getattr(n.func, "attr", getattr(n.func, "id", ""))
             if name.startswith("atomic_"):
-                found[n.args[0].id] = None
+                _target(n.args[0], found)
 
 
 def breaks(body: Sequence[ast.stmt]) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Union
+from math import prod
+from typing import Any
 
 from quadrants_lab.ir.nodes import Kernel
 from quadrants_lab.ir.types import DType
@@ -18,8 +20,8 @@ class ScalarSpec:
 
 @dataclass(frozen=True, slots=True)
 class MatrixSpec:
-    """A vector or matrix that is known at launch; its elements are the scalar arguments ``name[0]``, ``name[1]``, ... of
-    the kernel, row by row."""
+    """A vector or matrix that is known at launch; its elements are the scalar arguments ``name[0]``, ``name[1]``, ...
+    of the kernel, row by row."""
 
     dtype: DType
     shape: tuple[int, ...]
@@ -52,7 +54,18 @@ class TemplateSpec:
     value: Any
 
 
-Spec = Union[ScalarSpec, MatrixSpec, StructSpec, NdarraySpec, TemplateSpec]
+Spec = ScalarSpec | MatrixSpec | StructSpec | NdarraySpec | TemplateSpec
+
+
+def flat_specs(specs: Iterable[Spec]) -> Iterator[Spec]:
+    """The specs of scalars, arrays and templates that others are made of, in order."""
+    for spec in specs:
+        if isinstance(spec, MatrixSpec):
+            yield from [ScalarSpec(spec.dtype)] * prod(spec.shape)
+        elif isinstance(spec, StructSpec):
+            yield from flat_specs(member for _, member in spec.members)
+        else:
+            yield spec
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +74,12 @@ class Lowered:
 
     ``bindings``: field object of each "field" buffer, by buffer name. ``returns``: dtypes of the returned values; value
     k is left in the "ret" buffer ``ret<k>``. ``returns_tuple``: the kernel returns a tuple even of one value.
+    ``returns_as``: where vectors, matrices or structs are returned, the type (a tuple of types for a tuple of values)
+    whose numbers, in order, ``returns`` are; else None.
     """
 
     kernel: Kernel
     bindings: dict[str, Any]
     returns: tuple[DType, ...]
     returns_tuple: bool = False
+    returns_as: Any = None

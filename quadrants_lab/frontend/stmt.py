@@ -12,6 +12,7 @@ from quadrants_lab.frontend.context import Context
 from quadrants_lab.frontend.diagnostics import count
 from quadrants_lab.frontend.funcs import return_values
 from quadrants_lab.frontend.printing import message, text_parts
+from quadrants_lab.frontend.returns import leave_func
 from quadrants_lab.ir import nodes as N
 
 
@@ -55,6 +56,9 @@ def _assert(cx: Context, node: ast.Assert) -> None:
 def _return(cx: Context, node: ast.Return) -> None:
     """A kernel's return: its values go to the buffers ret0, ret1, ..."""
     frame = cx.frame
+    if frame.returning is not None:
+        leave_func(cx, node, return_values(cx, node))
+        return
     if not cx.top:
         raise cx.fail("QL1802", node, where="a loop or condition")
     values = return_values(cx, node)

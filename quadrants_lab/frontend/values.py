@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Any
 
 from quadrants_lab.ir.nodes import Buffer
 from quadrants_lab.ir.types import DType
@@ -32,19 +33,21 @@ class Lit:
 
 @dataclass(slots=True, eq=False)
 class ArgRef:
-    """A scalar argument of the kernel."""
+    """A scalar argument of the kernel, not read yet."""
 
     name: str
     type: DType
+    fixed = "a kernel argument"
 
 
 @dataclass(slots=True, eq=False)
 class Matrix:
     """A vector, of ``shape`` (n,), or a matrix, of shape (n, m): its elements row by row, all of one dtype or all
-    literals. It is a value: changing an element of a local makes a new one."""
+    literals. It is a value: changing an element of a local makes a new one. Only what `place.locate` gives has
+    elements that are not read yet."""
 
     shape: tuple[int, ...]
-    elements: tuple[Num | Lit, ...]
+    elements: tuple[Leaf, ...]
     fixed: str = ""
 
 
@@ -67,13 +70,47 @@ class Mem:
     element_shape: tuple[int, ...] = ()
     offset: tuple[int, ...] = ()
 
+    @property
+    def ndim(self) -> int:
+        """How many indices name an element."""
+        return self.buffer.ndim - len(self.element_shape)
+
+
+@dataclass(slots=True, eq=False)
+class StructMem:
+    """A field of structs: a field a member."""
+
+    type: Any
+    members: dict[str, Mem | StructMem]
+    text: str
+
+    @property
+    def first(self) -> Mem:
+        """Some field in it: all have the same axes."""
+        member = next(iter(self.members.values()))
+        return member if isinstance(member, Mem) else member.first
+
+
+@dataclass(slots=True, eq=False)
+class Element:
+    """``mem[index]``, not read yet; of a matrix field the element at ``at``, or all of them where that is ()."""
+
+    mem: Mem
+    index: tuple[int, ...]
+    at: tuple[int, ...] = ()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return () if self.at else self.mem.element_shape
+
 
 @dataclass(slots=True, eq=False)
 class Temp:
-    """A local of the kernel inside a parallel loop that accumulates into it; ``init`` is its value before the loop."""
+    """A local of the kernel, or an element of it, inside a parallel loop that accumulates into it."""
 
     buffer: Buffer
     name: str
+    fixed = ""
 
 
 @dataclass(slots=True, eq=False)
@@ -81,6 +118,7 @@ class Shape:
     """The shape of an ndarray: its axes are read at launch."""
 
     buffer: Buffer
+    count: int
 
 
 @dataclass(slots=True, eq=False)
@@ -89,6 +127,15 @@ class Obj:
 
     value: Any
     text: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class Bound:
+    """A method with the value that it is called on. ``fn``: the name of an operation, or a func."""
+
+    fn: Any
+    self: Value
+    text: str
 
 
 @dataclass(slots=True, eq=False)
@@ -107,7 +154,47 @@ class NdRange:
     axes: tuple[tuple[Value, Value], ...]
 
 
-Value = Union[Num, Lit, Matrix, Struct, ArgRef, Mem, Temp, Shape, Obj, Range, NdRange, "tuple[Any, ...]"]
+Leaf = Num | Lit | ArgRef | Temp | Element
+Value = Leaf | Matrix | Struct | Mem | StructMem | Shape | Obj | Bound | Range | NdRange | tuple[Any, ...]
+
+
+def leaves(value: Value) -> Iterator[Any]:
+    """The numbers of a number, matrix or struct, in order."""
+    if isinstance(value, Matrix):
+        yield from value.elements
+    elif isinstance(value, Struct):
+        for member in value.members.values():
+            yield from leaves(member)
+    elif isinstance(value, (Num, Lit, ArgRef, Temp, Element)):
+        yield value
+
+
+def mapped(value: Value, fn: Callable[[Any], Any]) -> Any:
+    """The number, matrix or struct with ``fn`` applied to each number; a local of its own."""
+    if isinstance(value, Matrix):
+        return Matrix(value.shape, tuple(fn(e) for e in value.elements))
+    if isinstance(value, Struct):
+        return Struct(value.type, {name: mapped(m, fn) for name, m in value.members.items()})
+    return fn(value) if isinstance(value, (Num, Lit, ArgRef, Temp, Element)) else value
+
+
+def refilled(value: Value, numbers: Iterable[Any]) -> Any:
+    """The number, matrix or struct with these numbers in place of its own."""
+    it = iter(numbers)
+    return mapped(value, lambda _: next(it))
+
+
+def leaf_names(value: Value, name: str) -> Iterator[str]:
+    """What the numbers of a local are called: ``v``, ``v[0]``, ``m[1,0]``, ``s.a``."""
+    if isinstance(value, Matrix):
+        columns = value.shape[-1]
+        for k in range(len(value.elements)):
+            yield f"{name}[{k}]" if len(value.shape) == 1 else f"{name}[{k // columns},{k % columns}]"
+    elif isinstance(value, Struct):
+        for member, inner in value.members.items():
+            yield from leaf_names(inner, f"{name}.{member}")
+    elif isinstance(value, (Num, Lit, ArgRef, Temp, Element)):
+        yield name
 
 
 def name_of(node: ast.AST) -> str:

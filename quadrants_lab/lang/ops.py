@@ -9,7 +9,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsSyntaxError
-from quadrants_lab.frontend.builtins import OPS, Builtin
+from quadrants_lab.frontend.builtins import OPS
+from quadrants_lab.frontend.rows import Builtin
 from quadrants_lab.ir import types as T
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import DType
@@ -120,7 +121,8 @@ _PYTHON: dict[str, Callable[..., Any]] = {
     "min": _folded(np.minimum), "max": _folded(np.maximum), "pow": pow, "isnan": np.isnan, "isinf": np.isinf,
     "raw_div": _truncating("raw_div", lambda a, b: a / b), "raw_mod": _truncating("raw_mod", np.fmod),
     "select": _select, "cast": _cast, "bit_cast": _bit_cast,
-    "static": _static, "static_assert": _static_assert, "static_print": print, "ndrange": NdRange,
+    "static": _static, "static_assert": _static_assert, "static_print": print, "ndrange": NdRange, "frexp": np.frexp,
+    "assume_in_range": lambda val, base, low, high: val,
 }  # fmt: skip
 
 _NOT_PUBLIC = ("range", "print", "len", "int", "float", "bool")

@@ -30,12 +30,45 @@ class FakeOp:
 class FakeField:
     __qd_field__ = True
 
-    def __init__(self, dtype: DType, *shape: int, grad: bool = False) -> None:
-        self.dtype, self.shape = dtype, shape
-        self.grad = FakeField(dtype, *shape) if grad else None
+    def __init__(
+        self, dtype: DType, *shape: int, grad: bool = False, element: tuple[int, ...] = (), offset: tuple[int, ...] = ()
+    ) -> None:
+        self.dtype, self.shape, self.element_shape, self.offset = dtype, shape, element, offset
+        self.grad = FakeField(dtype, *shape, element=element, offset=offset) if grad else None
 
     def array(self) -> np.ndarray:
-        return np.zeros(self.shape, self.dtype.numpy)
+        return np.zeros((*self.shape, *self.element_shape), self.dtype.numpy)
+
+
+class FakeStructField:
+    __qd_struct_field__ = True
+
+    def __init__(self, struct_type: Any, **members: Any) -> None:
+        self.struct_type, self.members = struct_type, members
+
+
+class FakeMatrix:
+    __qd_matrix__ = True
+
+    def __init__(self, values: list[Any]) -> None:
+        self.values, self.shape = values, np.shape(values)
+
+    def to_list(self) -> list[Any]:
+        return self.values
+
+
+class FakeMatrixType:
+    __qd_type__ = "matrix"
+
+    def __init__(self, dtype: DType | None, *shape: int) -> None:
+        self.dtype, self.shape = dtype, shape
+
+
+class FakeStructType:
+    __qd_type__ = "struct"
+
+    def __init__(self, members: dict[str, Any], **methods: Any) -> None:
+        self.members, self.methods = members, methods
 
 
 class FakeFunc:
@@ -52,9 +85,19 @@ def template() -> Any:
 PYTHON_NAMES = ("range", "print", "len", "int", "float", "bool")
 qd = SimpleNamespace(
     **{n: FakeOp(n) for n, row in OPS.items() if n not in PYTHON_NAMES and not row.home}, **DTYPES, func=FakeFunc,
-    template=template, grouped=FakeOp("grouped"),
+    template=template, grouped=FakeOp("grouped"), Vector=FakeOp("Vector"), Matrix=FakeOp("Matrix"),
     math=SimpleNamespace(**{n: FakeOp(n) for n, row in OPS.items() if row.home == "math"}),
 )  # fmt: skip
+
+
+def grown(self: Any, by: Any) -> Any:
+    return self.mass + by * self.pos.x
+
+
+def types() -> dict[str, Any]:
+    """The types that every case may use."""
+    vec3 = FakeMatrixType(f32, 3)
+    return {"vec3": vec3, "Ball": FakeStructType({"pos": vec3, "mass": f32, "hits": i32}, grown=FakeFunc(grown))}
 
 
 def fields() -> dict[str, Any]:
@@ -70,6 +113,8 @@ def fields() -> dict[str, Any]:
         "u": FakeField(u32, 8),
         "b": FakeField(u1, 8),
         "deep": FakeField(f32, 2, 3, 4, 5),
+        "p": FakeField(f32, 8, grad=True, element=(3,)),
+        "m": FakeField(f32, 8, grad=True, element=(2, 2)),
     }
 
 
@@ -114,7 +159,7 @@ def load(path: Path, **extra: Any) -> dict[str, Case]:
 
     names = {
         "qd": qd, "math": math, "np": np, "kernel": kernel, "scalar": ScalarSpec, "array": NdarraySpec,
-        "const": TemplateSpec, **fields(), **extra,
+        "const": TemplateSpec, **fields(), **types(), **extra,
     }  # fmt: skip
     exec(compile(text, path.name, "exec"), names)
     return cases

@@ -4,16 +4,22 @@ def in_loop(v):
     for i in range(5):
         if i == v:
             return i
-    return 0
 
 
 @qd.func
 def half_way(v):
-    if v > 0:
-        if v > 1:
-            return 1
-        z[0] = v
+    for i in range(v):
+        if i > 3:
+            return 1, 2
     return 0
+
+
+@qd.func
+def field_half_way(v):
+    for i in range(v):
+        if i > 3:
+            return v
+    return x
 
 
 @qd.func
@@ -73,6 +79,11 @@ def no_dtype() -> x:
 @kernel()
 def func_from_loop():
     a[0] = in_loop(3)
+
+
+@kernel()
+def func_field_half_way():
+    a[0] = field_half_way(n[None])
 
 
 @kernel()

@@ -59,11 +59,6 @@ def dict_():
 
 
 @kernel()
-def list_():
-    v = [1, 2]
-
-
-@kernel()
 def walrus():
     if (v := n[None]) > 1:
         z[0] = v
@@ -93,6 +88,11 @@ def matrix_product():
 @kernel()
 def attribute_target():
     x.value = 1
+
+
+@kernel()
+def module_attribute_target():
+    math.pi = 3
 
 
 @kernel()

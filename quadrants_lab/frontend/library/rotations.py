@@ -1,0 +1,78 @@
+"""Matrices of rotations, translations and scalings; in three dimensions homogeneous, of 4 rows and columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quadrants_lab.frontend.library.core import op, public
+
+_sin: Any = op("sin")
+_cos: Any = op("cos")
+_matrix: Any = op("Matrix")
+_vector: Any = op("Vector")
+
+
+@public()
+def vdir(ang: Any) -> Any:
+    """The unit vector at the angle ang (radians) from the first axis."""
+    return _vector([_cos(ang), _sin(ang)])
+
+
+@public()
+def rotation2d(ang: Any) -> Any:
+    """The counter-clockwise rotation by ang radians."""
+    c, s = _cos(ang), _sin(ang)
+    return _matrix([[c, -s], [s, c]])
+
+
+@public()
+def rot_yaw_pitch_roll(yaw: Any, pitch: Any, roll: Any) -> Any:
+    """The rotation by Euler angles in radians: yaw about the y axis first, pitch about x second, roll about z third;
+    each turns against the sense of `rotation3d`, whose transpose of the linear part it is."""
+    cy, sy = _cos(yaw), _sin(yaw)
+    cx, sx = _cos(pitch), _sin(pitch)
+    cz, sz = _cos(roll), _sin(roll)
+    return _matrix(
+        [
+            [cy * cz + sy * sx * sz, sz * cx, -sy * cz + cy * sx * sz, 0.0],
+            [-cy * sz + sy * sx * cz, cz * cx, sz * sy + cy * sx * cz, 0.0],
+            [sy * cx, -sx, cy * cx, 0.0],
+            [0.0, 0.0, 0.0, 1.0],
+        ]
+    )
+
+
+@public()
+def rotation3d(ang_x: Any, ang_y: Any, ang_z: Any) -> Any:
+    """The rotation by Euler angles in radians, about the y axis first, x second, z third."""
+    return rot_yaw_pitch_roll(ang_y, ang_x, ang_z)
+
+
+@public()
+def rot_by_axis(axis: Any, ang: Any) -> Any:
+    """The rotation by ang radians about axis (of any length but 0), by Rodrigues' formula; a row vector times it turns
+    counter-clockwise."""
+    u = axis.normalized()
+    c, s = _cos(ang), _sin(ang)
+    d = 1.0 - c
+    x, y, z = u[0], u[1], u[2]
+    return _matrix(
+        [
+            [c + d * x * x, d * x * y + s * z, d * x * z - s * y, 0.0],
+            [d * x * y - s * z, c + d * y * y, d * y * z + s * x, 0.0],
+            [d * x * z + s * y, d * y * z - s * x, c + d * z * z, 0.0],
+            [0.0, 0.0, 0.0, 1.0],
+        ]
+    )
+
+
+@public()
+def translate(dx: Any, dy: Any, dz: Any) -> Any:
+    """The translation by (dx, dy, dz)."""
+    return _matrix([[1.0, 0.0, 0.0, dx], [0.0, 1.0, 0.0, dy], [0.0, 0.0, 1.0, dz], [0.0, 0.0, 0.0, 1.0]])
+
+
+@public()
+def scale(sx: Any, sy: Any, sz: Any) -> Any:
+    """The scaling of the axes by sx, sy and sz."""
+    return _matrix([[sx, 0.0, 0.0, 0.0], [0.0, sy, 0.0, 0.0], [0.0, 0.0, sz, 0.0], [0.0, 0.0, 0.0, 1.0]])

@@ -1,0 +1,74 @@
+"""Structs in a kernel, and values of declared types."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import Any
+
+from quadrants_lab.frontend import matrix
+from quadrants_lab.frontend.context import Context, describe, dtype_of
+from quadrants_lab.frontend.diagnostics import count
+from quadrants_lab.frontend.values import Lit, Matrix, Mem, Num, Obj, Struct, StructMem, Value
+from quadrants_lab.ir.types import DType
+
+
+def type_of(cx: Context, declared: Any) -> Any:
+    """A declared type: a dtype, or an object with ``__qd_type__``; None for anything else."""
+    if isinstance(getattr(declared, "__qd_type__", None), str):
+        return declared
+    return dtype_of(Obj(declared), cx.options)
+
+
+def instance(cx: Context, call: ast.Call, declared: Any, args: Sequence[Value], keywords: dict[str, Value]) -> Value:
+    """A type called in a kernel: ``vec3(...)``, ``Particle(pos=..., mass=...)``."""
+    if declared.__qd_type__ == "matrix":
+        if keywords:
+            raise cx.fail("QL1602", call, text=ast.unparse(call.func), what="takes numbers only", params="*args")
+        return matrix.of_type(cx, call, tuple(declared.shape), declared.dtype, args)
+    names = list(declared.members)
+    text = ast.unparse(call.func)
+    unknown = [k for k in keywords if k not in names or k in names[: len(args)]]
+    if len(args) > len(names) or unknown:
+        what = f"there is no member '{unknown[0]}' left" if unknown else f"takes {count(len(names), 'value')}"
+        raise cx.fail("QL1602", call, text=text, what=what, params=", ".join(names))
+    given = {**dict(zip(names, args, strict=False)), **keywords}
+    nodes = {**dict(zip(names, call.args, strict=False)), **{k.arg: k.value for k in call.keywords}}
+    members = {}
+    for name, want in declared.members.items():
+        value = given.get(name, Lit(0, call))
+        members[name] = as_type(cx, value, want, nodes.get(name, call))
+    return Struct(declared, members)
+
+
+def as_type(cx: Context, value: Value, declared: Any, node: ast.expr) -> Value:
+    """``value`` as the declared type has it: cast, of the right shape; a number fills matrices and structs."""
+    want = type_of(cx, declared)
+    cx.at(node)
+    if isinstance(want, DType):
+        return cx.num(cx.number(value, node), want)
+    if want is None or isinstance(value, (Mem, StructMem)):
+        return value
+    if want.__qd_type__ == "matrix":
+        return _as_matrix(cx, value, want, node)
+    if isinstance(value, (Num, Lit)):
+        return Struct(want, {name: as_type(cx, value, t, node) for name, t in want.members.items()})
+    if not isinstance(value, Struct) or list(value.members) != list(want.members):
+        raise cx.fail("QL1417", node, what=describe(value), target=f"a struct of {', '.join(want.members)}")
+    return Struct(want, {name: as_type(cx, value.members[name], t, node) for name, t in want.members.items()})
+
+
+def _as_matrix(cx: Context, value: Value, want: Any, node: ast.expr) -> Matrix:
+    shape = tuple(want.shape)
+    found = matrix.shaped(cx, value, node)
+    if not isinstance(found, Matrix):
+        size = 1
+        for n in shape:
+            size *= n
+        found = Matrix(shape, (found,) * size)
+    if found.shape != shape:
+        raise cx.fail("QL1417", node, what=describe(found), target=describe(Matrix(shape, ())))
+    cx.at(node)
+    if want.dtype is not None:
+        return matrix.cast(cx, found, want.dtype)
+    return found
