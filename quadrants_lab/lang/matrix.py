@@ -225,9 +225,10 @@ class Matrix(NDArrayOperatorsMixin, metaclass=_Named):
             return 1 / self.norm(eps)
 
     def normalized(self, eps: float = 0) -> Matrix:
-        """The vector divided by norm() + eps."""
+        """The vector divided by norm() + eps; where that is 0, zeros."""
         self._vector("normalized")
-        result: Matrix = self / (self.norm() + eps)
+        size = self.norm() + eps
+        result: Matrix = self * (1 / size if size else 0.0)
         return result
 
     # --- products
