@@ -65,7 +65,7 @@ class Frame:
     globals: dict[str, Value] = field(default_factory=dict)
     call: Span | None = None
     loop: Loop | None = None
-    returns: tuple[DType, ...] | None = None  # of the signature
+    returns: tuple[Any, ...] | None = None  # dtypes and types of the signature
     returning: list[Any] | None = None  # the returns met so far, where they leave from the middle; see `returns`
     hidden: bool = False  # its statements are shown at the call: the source is the library's, not the user's
 
@@ -378,7 +378,8 @@ def describe(value: Value) -> str:
     return _KINDS[type(value).__name__]
 
 
-_KINDS = {"Range": "a range", "NdRange": "an ndrange", "Temp": "a shared local", "Bound": "a method", "Element": "an "
+_KINDS = {"Range": "a range", "NdRange": "an ndrange", "Grouped": "a grouped loop",
+          "Temp": "a shared local", "Bound": "a method", "Element": "an "
           "element"}  # fmt: skip
 
 

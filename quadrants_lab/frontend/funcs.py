@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
+from quadrants_lab.frontend import matrix
 from quadrants_lab.frontend.arith import truth
 from quadrants_lab.frontend.assign import is_static_call
 from quadrants_lab.frontend.branch import branch
-from quadrants_lab.frontend.context import Context, Frame, describe, dtype_of
+from quadrants_lab.frontend.context import Context, Frame, describe
 from quadrants_lab.frontend.diagnostics import count, error
 from quadrants_lab.frontend.returns import early
 from quadrants_lab.frontend.scan import always_returns, returns
 from quadrants_lab.frontend.source import FunctionSource
-from quadrants_lab.frontend.values import Lit, Num, Obj, Value, name_of
-from quadrants_lab.ir.types import DType
-
-Number = Num | Lit
+from quadrants_lab.frontend.struct import as_type, type_of
+from quadrants_lab.frontend.values import Lit, Matrix, Num, Obj, Struct, Value, mapped, name_of
 
 
 def parameters(source: FunctionSource) -> list[ast.arg]:
@@ -28,22 +29,29 @@ def parameters(source: FunctionSource) -> list[ast.arg]:
     return [*a.posonlyargs, *a.args, *a.kwonlyargs]
 
 
-def returned_dtypes(cx: Context) -> tuple[DType, ...] | None:
-    """The dtypes of the function's ``->``; None if it has none. A tuple stands for several values."""
+def returned_types(cx: Context) -> tuple[Any, ...] | None:
+    """The dtypes and types of the function's ``->``; None if it has none. A tuple stands for several values."""
     node = cx.frame.source.node.returns
     if node is None or (isinstance(node, ast.Constant) and node.value is None):
         return None
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         node = _reparsed(node, node.value)
     parts = node.elts if isinstance(node, ast.Tuple) else [node]
-    return tuple(_annotation(cx, p) for p in parts)
+    types = [annotation(cx, p) for p in parts]
+    for p, t in zip(parts, types, strict=True):
+        if t is None:
+            raise cx.fail("QL1410", p, what=f"'{name_of(p)}'")
+    return tuple(types)
 
 
-def _annotation(cx: Context, node: ast.expr) -> DType:
-    dtype = dtype_of(cx.expr(node), cx.options) if isinstance(node, (ast.Name, ast.Attribute)) else None
-    if dtype is None:
-        raise cx.fail("QL1410", node, what=f"'{name_of(node)}'")
-    return dtype
+def annotation(cx: Context, node: ast.expr | None) -> Any:
+    """The dtype or type that an annotation names, None if it names something else."""
+    if not isinstance(node, (ast.Name, ast.Attribute, ast.Call)):
+        return None
+    cx.static += 1
+    value = cx.expr(node)
+    cx.static -= 1
+    return type_of(cx, value.value) if isinstance(value, Obj) else None
 
 
 def _reparsed(node: ast.Constant, text: str) -> ast.expr:
@@ -71,7 +79,7 @@ def inline(
     cx.frame = Frame(source, env, call=cx.span(node), hidden=hidden)
     cx.top, cx.static, cx.serialize = procedure, 0, False
     cx.inlining.append(source)
-    cx.frame.returns = None if hidden else returned_dtypes(cx)
+    cx.frame.returns = None if hidden else returned_types(cx)
     values = _run(cx, source.node.body) or ()
     values = _as_declared(cx, values)
     cx.inlining.pop()
@@ -113,40 +121,48 @@ def _passed(cx: Context, node: ast.Call, source: FunctionSource, param: ast.arg,
     """An argument as the func sees it: cast to its annotation, by value unless it is a template."""
     note = param.annotation
     if note is not None and name_of(note.func if isinstance(note, ast.Call) else note).endswith("template"):
-        if isinstance(value, (Num, Lit)):
+        if isinstance(value, (Num, Lit, Matrix, Struct)):
             fixed = "a template argument"
-            return Lit(value.value, node, fixed) if isinstance(value, Lit) else Num(value.id, value.type, fixed)
+            return Lit(value.value, node, fixed) if isinstance(value, Lit) else replace(value, fixed=fixed)
         return value
-    dtype = None
-    if isinstance(note, (ast.Name, ast.Attribute)):
-        outer, cx.frame = cx.frame, Frame(source)
-        dtype = dtype_of(cx.expr(note), cx.options)
-        cx.frame = outer
-    if dtype is None and not isinstance(value, (Num, Lit)):
-        return value
+    outer, cx.frame = cx.frame, Frame(source)
+    declared = annotation(cx, note)
+    cx.frame = outer
+    if declared is not None:
+        value = as_type(cx, value, declared, node)
     cx.at(node)
-    number = cx.num(cx.number(value, node), dtype)
-    return Num(number.id, number.type)
+
+    def own(leaf: Num | Lit) -> Num:
+        number = cx.num(leaf)
+        return Num(number.id, number.type)
+
+    return mapped(value, own)  # type: ignore[no-any-return]
 
 
 # --- return -----------------------------------------------------------------------------------------------------
 
 
-def return_values(cx: Context, node: ast.Return) -> tuple[Number, ...]:
+def return_values(cx: Context, node: ast.Return) -> tuple[Value, ...]:
     """What a return statement returns; a tuple is several values."""
     if node.value is None or (isinstance(node.value, ast.Constant) and node.value.value is None):
         return ()
     value = cx.expr(node.value)
+    if isinstance(node.value, ast.List):
+        value = matrix.as_matrix(cx, value, node.value) or value
     if isinstance(value, tuple):
         parts = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value] * len(value)
-        return tuple(cx.number(v, n) for v, n in zip(value, parts, strict=True))
+        return tuple(_returned(cx, v, n) for v, n in zip(value, parts, strict=True))
     if isinstance(value, Obj):
         raise cx.fail("QL1406", node.value, what=describe(value))
-    return (cx.number(value, node.value),)
+    return (_returned(cx, value, node.value),)
 
 
-def _as_declared(cx: Context, values: tuple[Number, ...]) -> tuple[Number, ...]:
-    """Returned values cast to the dtypes of the signature, where it has some."""
+def _returned(cx: Context, value: Value, node: ast.expr) -> Value:
+    return value if isinstance(value, (Matrix, Struct)) else cx.number(value, node)
+
+
+def _as_declared(cx: Context, values: tuple[Value, ...]) -> tuple[Value, ...]:
+    """Returned values as the types of the signature, where it has some."""
     want = cx.frame.returns
     if want is None:
         return values
@@ -155,10 +171,11 @@ def _as_declared(cx: Context, values: tuple[Number, ...]) -> tuple[Number, ...]:
         if not values:
             raise cx.fail("QL1803", node.returns, name=cx.frame.source.name)
         raise cx.fail("QL1804", node.returns, got=count(len(values), "value"), want=len(want))
-    return tuple(cx.num(v, t) for v, t in zip(values, want, strict=True))
+    assert node.returns is not None
+    return tuple(as_type(cx, v, t, node.returns) for v, t in zip(values, want, strict=True))
 
 
-def _run(cx: Context, body: Sequence[ast.stmt]) -> tuple[Number, ...] | None:
+def _run(cx: Context, body: Sequence[ast.stmt]) -> tuple[Value, ...] | None:
     """Lowers the body of a func; what it returns, None where it runs off its end."""
     for k, s in enumerate(body):
         if isinstance(s, ast.Return):
@@ -173,7 +190,7 @@ def _run(cx: Context, body: Sequence[ast.stmt]) -> tuple[Number, ...] | None:
     return None
 
 
-def _if(cx: Context, s: ast.If, rest: Sequence[ast.stmt], found: ast.Return) -> tuple[Number, ...] | None:
+def _if(cx: Context, s: ast.If, rest: Sequence[ast.stmt], found: ast.Return) -> tuple[Value, ...] | None:
     """An if with a return in it: what follows goes into the arm that goes on."""
     if is_static_call(cx, s.test):
         chosen = s.body if cx.python(cx.expr(s.test)) else s.orelse
@@ -186,7 +203,7 @@ def _if(cx: Context, s: ast.If, rest: Sequence[ast.stmt], found: ast.Return) -> 
     cond = truth(cx, cx.scalar(s.test), s.test)
     sizes: list[int] = []
 
-    def arm(body: Sequence[ast.stmt]) -> tuple[Number, ...]:
+    def arm(body: Sequence[ast.stmt]) -> tuple[Value, ...]:
         values = _run(cx, body) or ()
         sizes.append(len(values))
         if sizes[0] != len(values):

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from quadrants_lab.frontend import assign, calls, expr, loops, stmt
 from quadrants_lab.frontend.builtins import OPS
 from quadrants_lab.frontend.context import Context, Frame
 from quadrants_lab.frontend.diagnostics import count, error
-from quadrants_lab.frontend.funcs import parameters, returned_dtypes
+from quadrants_lab.frontend.funcs import parameters, returned_types
 from quadrants_lab.frontend.source import FunctionSource
-from quadrants_lab.frontend.specs import Lowered, NdarraySpec, ScalarSpec, Spec, TemplateSpec
-from quadrants_lab.frontend.values import ArgRef, Lit, Mem
+from quadrants_lab.frontend.specs import Lowered, MatrixSpec, NdarraySpec, ScalarSpec, Spec, StructSpec
+from quadrants_lab.frontend.values import ArgRef, Lit, Matrix, Mem, Struct, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.ir.types import DType
 
 EXPRS = {**expr.EXPRS, **calls.CALLS}
 STATEMENTS = {**stmt.STATEMENTS, **assign.STATEMENTS, **loops.STATEMENTS}
@@ -29,7 +31,7 @@ def lower(source: FunctionSource, specs: Sequence[Spec], options: CompileOptions
     frame = Frame(source)
     cx = Context(frame, options, EXPRS, STATEMENTS, OPS)
     args = _arguments(cx, source, specs)
-    frame.returns = returned_dtypes(cx)
+    frame.returns = returned_types(cx)
     cx.inlining.append(source)
     cx.stmts(source.node.body)
     node = source.node
@@ -39,7 +41,11 @@ def lower(source: FunctionSource, specs: Sequence[Spec], options: CompileOptions
         source.name, tuple(args), cx.buffers, tuple(cx.b.stmts), cx.b.next_id, span=source.span(node)
     )  # fmt: skip
     several = node.returns is not None and type(node.returns).__name__ == "Tuple"
-    return Lowered(kernel, cx.bindings, cx.returned, several)
+    types = frame.returns or ()
+    compound = not all(isinstance(t, DType) for t in types)
+    return Lowered(
+        kernel, cx.bindings, cx.returned, several, (types if several else types[0]) if compound else None
+    )
 
 
 def _arguments(cx: Context, source: FunctionSource, specs: Sequence[Spec]) -> list[N.Arg]:
@@ -51,22 +57,32 @@ def _arguments(cx: Context, source: FunctionSource, specs: Sequence[Spec]) -> li
     args: list[N.Arg] = []
     env = cx.frame.env
     for p, spec in zip(params, specs, strict=True):
-        if isinstance(spec, ScalarSpec):
-            args.append(N.Arg(p.arg, spec.dtype))
-            env[p.arg] = ArgRef(p.arg, spec.dtype)
-        elif isinstance(spec, NdarraySpec):
-            env[p.arg] = Mem(_ndarray(cx, p.arg, spec), p.arg)
-        else:
-            assert isinstance(spec, TemplateSpec)
-            value = cx.wrap(spec.value, p.arg)
-            env[p.arg] = Lit(value.value, None, "a template argument") if isinstance(value, Lit) else value
+        env[p.arg] = _argument(cx, p.arg, spec, args)
     return args
 
 
+def _argument(cx: Context, name: str, spec: Spec, args: list[N.Arg]) -> Value:
+    """What the parameter, or member of one, stands for; its numbers are appended to ``args``."""
+    if isinstance(spec, ScalarSpec):
+        args.append(N.Arg(name, spec.dtype))
+        return ArgRef(name, spec.dtype)
+    if isinstance(spec, MatrixSpec):
+        elements = [_argument(cx, f"{name}[{k}]", ScalarSpec(spec.dtype), args) for k in range(math.prod(spec.shape))]
+        return Matrix(spec.shape, tuple(e for e in elements if isinstance(e, ArgRef)), ArgRef.fixed)
+    if isinstance(spec, StructSpec):
+        members = {member: _argument(cx, f"{name}.{member}", inner, args) for member, inner in spec.members}
+        return Struct(spec.type, members, ArgRef.fixed)
+    if isinstance(spec, NdarraySpec):
+        return Mem(_ndarray(cx, name, spec), name, spec.element_shape)
+    value = cx.wrap(spec.value, name)
+    return Lit(value.value, None, "a template argument") if isinstance(value, Lit) else value
+
+
 def _ndarray(cx: Context, name: str, spec: NdarraySpec) -> N.Buffer:
-    buffer = N.Buffer(name, "ndarray", spec.dtype, spec.ndim, None)
+    ndim = spec.ndim + len(spec.element_shape)
+    buffer = N.Buffer(name, "ndarray", spec.dtype, ndim, None)
     cx.buffers[name] = buffer
     if spec.grad:
         buffer.grad = f"{name}.grad"
-        cx.buffers[buffer.grad] = N.Buffer(buffer.grad, "ndarray", spec.dtype, spec.ndim, None)
+        cx.buffers[buffer.grad] = N.Buffer(buffer.grad, "ndarray", spec.dtype, ndim, None)
     return buffer

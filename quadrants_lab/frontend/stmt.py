@@ -13,6 +13,8 @@ from quadrants_lab.frontend.diagnostics import count
 from quadrants_lab.frontend.funcs import return_values
 from quadrants_lab.frontend.printing import message, text_parts
 from quadrants_lab.frontend.returns import leave_func
+from quadrants_lab.frontend.struct import as_type
+from quadrants_lab.frontend.values import leaves
 from quadrants_lab.ir import nodes as N
 
 
@@ -67,12 +69,16 @@ def _return(cx: Context, node: ast.Return) -> None:
     want = frame.returns or ()
     if len(values) != len(want):
         raise cx.fail("QL1804", node, got=count(len(values), "value"), want=len(want))
-    for k, (value, dtype) in enumerate(zip(values, want, strict=True)):
-        buffer = N.Buffer(f"ret{k}", "ret", dtype, 0, ())
+    assert node.value is not None or not want
+    numbers = [
+        leaf for value, t in zip(values, want, strict=True) for leaf in leaves(as_type(cx, value, t, node.value or node))
+    ]
+    for k, number in enumerate(numbers):
+        buffer = N.Buffer(f"ret{k}", "ret", number.type, 0, ())
         cx.buffers[buffer.name] = buffer
         cx.at(node)
-        cx.b.store(buffer, (), cx.to(value, dtype))
-    cx.returned = want
+        cx.b.store(buffer, (), number.id)
+    cx.returned = tuple(number.type for number in numbers)
     cx.exited = True
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -61,14 +62,10 @@ def as_type(cx: Context, value: Value, declared: Any, node: ast.expr) -> Value:
 def _as_matrix(cx: Context, value: Value, want: Any, node: ast.expr) -> Matrix:
     shape = tuple(want.shape)
     found = matrix.shaped(cx, value, node)
-    if not isinstance(found, Matrix):
-        size = 1
-        for n in shape:
-            size *= n
-        found = Matrix(shape, (found,) * size)
-    if found.shape != shape:
+    if not isinstance(found, Matrix) and None not in shape:
+        found = Matrix(shape, (found,) * math.prod(shape))
+    fits = isinstance(found, Matrix) and len(found.shape) == len(shape)
+    if not isinstance(found, Matrix) or not fits or any(n not in (None, k) for n, k in zip(shape, found.shape, strict=True)):
         raise cx.fail("QL1417", node, what=describe(found), target=describe(Matrix(shape, ())))
     cx.at(node)
-    if want.dtype is not None:
-        return matrix.cast(cx, found, want.dtype)
-    return found
+    return found if want.dtype is None else matrix.cast(cx, found, want.dtype)
