@@ -22,7 +22,9 @@ def template() -> Template:
 
 @dataclass(frozen=True, slots=True)
 class NdarrayType:
-    """A numpy array or a `qd.ndarray`; where ``dtype`` or ``ndim`` is None, that of the array passed is taken."""
+    """A numpy array or a `qd.ndarray`; where ``dtype`` or ``ndim`` is None, that of the array passed is taken.
+
+    ``dtype`` may be a vector or matrix type; ``ndim`` does not count the axes of its values."""
 
     dtype: Any = None
     ndim: int | None = None
@@ -36,9 +38,12 @@ def ndarray(
     dtype: Any = None, ndim: int | None = None, *, needs_grad: bool | None = None, boundary: str = "unsafe"
 ) -> NdarrayType:
     """The annotation of an array argument. ``needs_grad`` True or False asks for (or refuses) a gradient."""
-    if dtype is not None and not isinstance(dtype, DType) and dtype not in (int, float, bool):
+    element = getattr(dtype, "__qd_type__", "") == "matrix"
+    if not element and dtype is not None and not isinstance(dtype, DType) and dtype not in (int, float, bool):
         raise QuadrantsSyntaxError(
-            f"{dtype!r} is not a dtype", code="QL2010", help="for example dtype=qd.f32"
+            f"{dtype!r} is not a dtype",
+            code="QL2010",
+            help="for example dtype=qd.f32, or dtype=qd.types.vector(3, qd.f32)",
         )
     if ndim is not None and (not isinstance(ndim, int) or ndim < 0):
         raise QuadrantsSyntaxError(f"ndim={ndim!r} is not a number of axes", code="QL2020")

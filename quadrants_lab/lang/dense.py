@@ -95,8 +95,8 @@ class Dense:
         self.follow_gradients()
 
     def follow_gradients(self) -> None:
-        """Lets `qd.ad.clear_all_gradients` know of its gradient, where there is one."""
-        if self.grad is not None and self._memory is not NOWHERE:
+        """Lets what clears gradients and duals know of its own, where there is one."""
+        if (self.grad is not None or self.dual is not None) and self._memory is not NOWHERE:
             self._memory.session.differentiable.add(self)
 
     @property
@@ -146,7 +146,7 @@ class Dense:
         if key.__class__ is not int or not 0 <= key < self._length:
             key = self._index(key)
         memory.array[key] = value
-        memory.version += 1
+        memory.wrote(key)
 
     def __iter__(self) -> NoReturn:
         raise QuadrantsRuntimeError(
@@ -165,7 +165,7 @@ class Dense:
         """Writes ``value`` to every element."""
         memory = self._live()
         memory.array[...] = self._element(value)
-        memory.version += 1
+        memory.wrote(...)
 
     def to_numpy(self, dtype: Any = None) -> npt.NDArray[Any]:
         """A copy of the data, as ``dtype`` where one is given."""
@@ -187,7 +187,7 @@ class Dense:
             )
         with np.errstate(invalid="ignore", over="ignore"):
             memory.array[...] = arr.reshape(memory.array.shape)
-        memory.version += 1
+        memory.wrote(...)
 
     def copy_from(self, other: Dense) -> None:
         """Copies the data of a field or ndarray of the same shape."""

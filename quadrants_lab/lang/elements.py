@@ -33,19 +33,18 @@ class Elements(Dense):
         return self.element_shape[1] if len(self.element_shape) == 2 else 1
 
     def __getitem__(self, key: Any) -> Matrix:
-        memory = self._live()
-        return view(self, memory.array[self._index(key)])
+        return view(self, self._index(key))
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        memory = self._live()
-        memory.array[self._index(key)] = self._whole(value)
-        memory.version += 1
+        memory, at = self._live(), self._index(key)
+        memory.array[at] = self._whole(value)
+        memory.wrote(at)
 
     def fill(self, value: Any) -> None:
         """Writes ``value``, an element or a number for all of its entries, to every element."""
         memory = self._live()
         memory.array[...] = self._element(value) if np.ndim(value) == 0 else self._whole(value)
-        memory.version += 1
+        memory.wrote(...)
 
     def to_numpy(  # type: ignore[override]  # the order of the arguments is Quadrants'
         self, keep_dims: bool = False, dtype: Any = None
@@ -135,7 +134,7 @@ class Entry:
     def fill(self, value: Any) -> None:
         memory = self.field._live()
         memory.array[self._everywhere()] = self.field._element(value)
-        memory.version += 1
+        memory.wrote(self._everywhere())
 
     def to_numpy(self, dtype: Any = None) -> npt.NDArray[Any]:
         """A copy of the data, as ``dtype`` where one is given."""
@@ -154,15 +153,16 @@ class _InPlace(Matrix):
     converts and counts as writing to the field does."""
 
     _of: Elements
+    _at: tuple[int, ...]
 
     def __getitem__(self, index: Any) -> Any:
         entry = self.entries[self._place(index)]
         return entry.item() if self._of.dtype.kind != "b" else int(entry)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        memory = self._of._live()
-        self.entries[self._place(index)] = self._of._element(value)
-        memory.version += 1
+        memory, at = self._of._live(), self._place(index)
+        self.entries[at] = self._of._element(value)
+        memory.wrote(self._at + at)
 
     def __getattr__(self, name: str) -> Any:
         at = None if name.startswith("_") else self._swizzled(name)
@@ -181,9 +181,9 @@ class _InPlace(Matrix):
         """Every entry becomes ``val``."""
         memory = self._of._live()
         self.entries[...] = self._of._element(val)
-        memory.version += 1
+        memory.wrote(self._at)
 
-    def _place(self, index: Any) -> Any:
+    def _place(self, index: Any) -> tuple[int, ...]:
         index = self._checked(index)
         parts = index if isinstance(index, tuple) else (index,)
         parts = tuple(self._of._integer(i) for i in parts)
@@ -198,9 +198,10 @@ class _VectorInPlace(_InPlace, Vector):
     pass
 
 
-def view(of: Elements, entries: npt.NDArray[Any]) -> Matrix:
-    """The element of ``of`` that lies at ``entries``."""
+def view(of: Elements, at: tuple[int, ...]) -> Matrix:
+    """The element of ``of`` with that index, counted from 0."""
+    entries = of._live().array[at]
     cls = _VectorInPlace if entries.ndim == 1 else _InPlace
     made: _InPlace = object.__new__(cls)
-    made.__dict__.update(__qd_matrix__=True, entries=entries, dtype=of.dtype, _of=of)
+    made.__dict__.update(__qd_matrix__=True, entries=entries, dtype=of.dtype, _of=of, _at=at)
     return made

@@ -8,10 +8,13 @@ from typing import Any, NoReturn, overload
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsSyntaxError
 from quadrants_lab.frontend.source import FunctionSource, function_source
 from quadrants_lab.lang.dense import ScalarField, ScalarNdarray
+from quadrants_lab.lang.elements import MatrixNdarray, VectorNdarray
 from quadrants_lab.lang.parameters import Parameter, positional, read_parameters
+from quadrants_lab.runtime.compound import AnySlot
 from quadrants_lab.runtime.dispatch import Dispatcher
 from quadrants_lab.runtime.inspect import Sizes, code_text, ir_text, sizes
-from quadrants_lab.runtime.signature import Slot
+
+NDARRAYS = (ScalarNdarray, VectorNdarray, MatrixNdarray)
 
 
 class Launchable:
@@ -24,12 +27,12 @@ class Launchable:
     __slots__ = ("__weakref__", "_dispatch", "_parameters", "name")
 
     def __init__(self, source: FunctionSource, mode: str, parameters: Sequence[Parameter]) -> None:
-        def slots() -> list[Slot]:
+        def slots() -> list[AnySlot]:
             return [p.slot() for p in parameters]
 
         self.name = source.name
         self._parameters = parameters
-        self._dispatch = Dispatcher(source, mode, slots, ScalarField, ScalarNdarray)
+        self._dispatch = Dispatcher(source, mode, slots, ScalarField, NDARRAYS)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if kwargs:
@@ -41,6 +44,13 @@ class Launchable:
                 raise
             args = positional(self.name, self._parameters, args, {})
         return self._dispatch.call(*args)
+
+    def _call_compound(self, *args: Any, **kwargs: Any) -> Any:
+        """A call where some parameters are vectors, matrices or structs."""
+        if kwargs or len(args) != len(self._parameters):
+            args = positional(self.name, self._parameters, args, kwargs)
+        flat = self._dispatch.flat(args)
+        return self._dispatch.call(*flat)
 
     def ir(self, stage: str = "") -> str:
         """The IR as text: what the backend gets, or as it is at ``stage`` ("front end", or the name of a pass, with or
@@ -70,6 +80,13 @@ class Gradient(Launchable):
         return f"<gradient of qd.kernel {self.name}>"
 
 
+class CompoundGradient(Gradient):
+    """The gradient of a `CompoundKernel`."""
+
+    __slots__ = ()
+    __call__ = Launchable._call_compound
+
+
 class Kernel(Launchable):
     """A compiled function. Call it to launch; `grad` launches its reverse-mode derivative."""
 
@@ -80,6 +97,9 @@ class Kernel(Launchable):
         parameters = read_parameters(fn, self.source)
         super().__init__(self.source, "forward", parameters)
         self.grad = Gradient(self.source, "reverse", parameters)
+        if any(p.compound for p in parameters):  # other kernels need not ask at every call
+            self.__class__ = CompoundKernel
+            self.grad.__class__ = CompoundGradient
         self._dispatch.gradient = self.grad.dispatcher
         self.grad.dispatcher.forward = self._dispatch
         self.__dict__.update(
@@ -99,6 +119,13 @@ class Kernel(Launchable):
 
     def __repr__(self) -> str:
         return f"<qd.kernel {self.name}({', '.join(p.name for p in self._parameters)})>"
+
+
+class CompoundKernel(Kernel):
+    """A kernel of which some parameters are vectors, matrices or structs."""
+
+    __slots__ = ()
+    __call__ = Launchable._call_compound
 
 
 @overload

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 from quadrants_lab.errors import Label, QuadrantsSyntaxError
@@ -14,8 +15,9 @@ from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.ir.types import DType
 from quadrants_lab.lang import annotations as A
 from quadrants_lab.lang.dtypes import as_dtype
+from quadrants_lab.runtime.compound import AnySlot, StructSlot, typed_slot
 from quadrants_lab.runtime.dispatch import arity_error
-from quadrants_lab.runtime.signature import ArraySlot, ScalarSlot, Slot, TemplateSlot
+from quadrants_lab.runtime.signature import ArraySlot, ScalarSlot, TemplateSlot
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +28,66 @@ class Parameter:
     annotation: Any
     default: Any
 
-    def slot(self) -> Slot:
+    @property
+    def compound(self) -> bool:
+        """Whether it is more than one argument to what is below the call."""
+        return is_compound(self.annotation)
+
+    def slot(self) -> AnySlot:
         """Checks and converts the argument; in a session, because int and float mean its default dtypes."""
         a = self.annotation
         if isinstance(a, A.Template):
             return TemplateSlot(self.name)
         if isinstance(a, A.NdarrayType):
-            return ArraySlot(self.name, None if a.dtype is None else as_dtype(a.dtype), a.ndim, a.needs_grad)
+            element = a.dtype if getattr(a.dtype, "__qd_type__", "") else None
+            dtype = a.dtype if element is None else element.dtype
+            shape = () if element is None else tuple(element.shape)
+            dtype = None if dtype is None else as_dtype(dtype)
+            return ArraySlot(self.name, dtype, a.ndim, a.needs_grad, shape)
+        if isinstance(a, type) and is_dataclass(a):
+            return StructSlot(self.name, a, members_of(a, self.name), True)
+        if getattr(a, "__qd_type__", ""):
+            return typed_slot(self.name, a)
         return ScalarSlot(self.name, as_dtype(a))
+
+
+def is_compound(annotation: Any) -> bool:
+    """Whether it is a vector, matrix or struct type, or a Python dataclass."""
+    if isinstance(annotation, type):
+        return is_dataclass(annotation)
+    return bool(getattr(annotation, "__qd_type__", ""))
+
+
+def members_of(cls: type, name: str) -> tuple[tuple[str, AnySlot], ...]:
+    """The slots of the members of a Python dataclass."""
+    found = []
+    for field in fields(cls):
+        given = field.type
+        if isinstance(given, str):
+            try:
+                given = eval(given, {**vars(sys.modules[cls.__module__])})
+            except Exception as e:
+                raise QuadrantsSyntaxError(
+                    f"the annotation of {cls.__name__}.{field.name} cannot be evaluated: {e}", code="QL2062"
+                ) from None
+        annotation = language_annotation(given)
+        if annotation is None:
+            raise QuadrantsSyntaxError(
+                f"{given!r}, the annotation of {cls.__name__}.{field.name}, is not one of the language",
+                code="QL2062",
+                help="every member of a dataclass that a kernel takes is annotated as a parameter would be",
+            )
+        slot = Parameter(f"{name}.{field.name}", annotation, inspect.Parameter.empty).slot()
+        found.append((field.name, slot))
+    return tuple(found)
+
+
+def language_annotation(given: Any) -> Any:
+    """What a parameter is annotated with, shorthands written out; None where it is nothing of the language."""
+    with suppress(TypeError):  # not hashable: none of ours
+        given = _SHORTHANDS.get(given, given)
+    known = isinstance(given, (A.Template, A.NdarrayType, DType)) or given in (int, float, bool)
+    return given if known or is_compound(given) else None
 
 
 _SHORTHANDS: dict[Any, Any] = {
@@ -82,15 +136,15 @@ def _annotation(p: inspect.Parameter, source: FunctionSource, label: tuple[Label
                 code="QL2062",
                 labels=label,
             ) from None
-    with suppress(TypeError):  # not hashable: none of ours
-        given = _SHORTHANDS.get(given, given)
-    if isinstance(given, (A.Template, A.NdarrayType, DType)) or given in (int, float, bool):
-        return given
+    annotation = language_annotation(given)
+    if annotation is not None:
+        return annotation
     raise QuadrantsSyntaxError(
         f"kernel {source.name}: {given!r} is not an annotation of the language",
         code="QL2062",
         labels=label,
-        help="use a dtype such as qd.f32, int, float, qd.types.ndarray(...) or qd.template()",
+        help="use a dtype such as qd.f32, int, float, qd.types.ndarray(...), qd.types.vector(...), a struct type, a "
+        "dataclass or qd.template()",
     )
 
 

@@ -16,6 +16,7 @@ from quadrants_lab.ir.types import DType, from_numpy
 from quadrants_lab.lang.dtypes import as_dtype
 from quadrants_lab.lang.matrix import Matrix
 from quadrants_lab.lang.matrix_types import matrix, vector
+from quadrants_lab.runtime.compound import leaf_count
 
 
 class StructType:
@@ -193,15 +194,6 @@ def dataclass(cls: type) -> StructType:
     return StructType(members, methods, cls.__name__)
 
 
-def leaf_count(type: Any) -> int:
-    """How many numbers a value of a dtype or type has."""
-    if isinstance(type, DType):
-        return 1
-    if type.__qd_type__ == "matrix":
-        return int(np.prod(type.shape))
-    return sum(map(leaf_count, type.members.values()))
-
-
 def as_member(type: Any, value: Any, name: str) -> Any:
     """``value`` as a member of that type has it: cast, and a number for all of a vector, matrix or struct."""
     if isinstance(type, DType):
@@ -231,9 +223,8 @@ def _untyped(value: Any, name: str) -> Any:
 def type_of(value: Any) -> Any:
     """The type of a number, vector, matrix or struct; numbers of Python have the session's default dtypes."""
     if isinstance(value, Matrix):
-        given = value.dtype
-        if given is None:
-            given = {"f": float, "b": bool}.get(value.entries.dtype.kind, int)
+        kinds: dict[str, type] = {"f": float, "b": bool}
+        given: Any = value.dtype or kinds.get(value.entries.dtype.kind, int)
         return vector(value.n, given) if value.ndim == 1 else matrix(value.n, value.m, given)
     if getattr(value, "__qd_struct__", False):
         return value.struct_type

@@ -10,6 +10,7 @@ import numpy as np
 from quadrants_lab.errors import QuadrantsSyntaxError
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.runtime import session as S
+from quadrants_lab.runtime.compound import AnySlot, flatten, leaves, structured
 from quadrants_lab.runtime.observe import MODE, OBSERVERS, watching
 from quadrants_lab.runtime.signature import (
     ArgumentError,
@@ -27,31 +28,33 @@ if TYPE_CHECKING:
 class Dispatcher:
     """One kernel in one mode ("forward", "reverse", "dual" or "checked") over all its specialisations.
 
-    ``call`` takes the positional arguments and launches. It is a slot that holds the shortest path known: the plan's
+    ``call`` takes the positional arguments, flattened by `flat` where some are not scalars, arrays or templates, and
+    launches. It is a slot that holds the shortest path known: the plan's
     own closure where one plan serves every call, a table by template arguments, or `resolve`, which checks, compiles
     what is missing, and installs one of the former.
     """
 
     __slots__ = (
         "__weakref__", "_session", "_table", "call", "field_class", "forward", "gradient", "last", "make_slots", "mode",
-        "name", "ndarray_class", "plans", "replays", "slots", "source", "variants",
+        "name", "ndarray_classes", "parameters", "plans", "replays", "slots", "source", "variants",
     )  # fmt: skip
 
     def __init__(
         self,
         source: FunctionSource,
         mode: str,
-        make_slots: Callable[[], Sequence[Slot]],
+        make_slots: Callable[[], Sequence[AnySlot]],
         field_class: type,
-        ndarray_class: type,
+        ndarray_classes: tuple[type, ...],
     ) -> None:
         self.source = source
         self.name = source.name
         self.mode = mode
         self.make_slots = make_slots
         self.field_class = field_class
-        self.ndarray_class = ndarray_class
-        self.slots: Sequence[Slot] = ()
+        self.ndarray_classes = ndarray_classes  # of numbers, vectors, matrices
+        self.parameters: Sequence[AnySlot] = ()
+        self.slots: Sequence[Slot] = ()  # the leaves of the parameters
         self.plans: dict[Any, Plan] = {}
         self.last: Plan | None = None
         self.gradient: Dispatcher | None = None  # of a forward kernel, that of its derivative
@@ -92,7 +95,20 @@ class Dispatcher:
             self.plans = {}
             self.last = None
             self.forget()
-            self.slots = tuple(self.make_slots())
+            self.parameters = tuple(self.make_slots())
+            self.slots = tuple(leaf for slot in self.parameters for leaf in leaves(slot))
+
+    def flat(self, args: Sequence[Any]) -> list[Any]:
+        """The arguments of ``call`` from those of the kernel, of which some are vectors, matrices or structs."""
+        now = S.current()
+        if self._session is not now:
+            with now.lock:
+                self.enter(now)
+        return [
+            leaf
+            for slot, arg in zip(self.parameters, args, strict=True)
+            for leaf in flatten(slot, arg, self.name)
+        ]
 
     def checked(self, args: Sequence[Any]) -> tuple[Any, ...]:
         """The arguments converted to what the plans take, or the error that says what is wrong with one."""
@@ -103,7 +119,7 @@ class Dispatcher:
     def variant(self, mode: str) -> Dispatcher:
         """The same kernel in another mode that stands for "forward"."""
         if mode not in self.variants:
-            made = Dispatcher(self.source, mode, self.make_slots, self.field_class, self.ndarray_class)
+            made = Dispatcher(self.source, mode, self.make_slots, self.field_class, self.ndarray_classes)
             made.gradient, made.forward = self.gradient, self
             self.variants[mode] = made
         return self.variants[mode]
@@ -125,7 +141,9 @@ class Dispatcher:
             from quadrants_lab.runtime.gradient import GradientPlan
             from quadrants_lab.runtime.plan import Plan
 
-            compiled = compile_kernel(self.source, specs, self.mode, now)
+            given = iter(specs)
+            whole = [structured(slot, given) for slot in self.parameters]
+            compiled = compile_kernel(self.source, whole, self.mode, now)
             if self.mode == "reverse":
                 plan = GradientPlan(self, now, compiled, lambda: self._launch_number(key))
             else:

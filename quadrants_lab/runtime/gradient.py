@@ -12,7 +12,7 @@ import numpy.typing as npt
 from quadrants_lab.adstack.evaluate import evaluate, reads
 from quadrants_lab.adstack.report import StackRow, report, stack_allocas
 from quadrants_lab.errors import QuadrantsRuntimeError
-from quadrants_lab.frontend.specs import NdarraySpec
+from quadrants_lab.frontend.specs import NdarraySpec, flat_specs
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir import sizeexpr as SE
 from quadrants_lab.ir.walk import walk
@@ -65,7 +65,7 @@ class GradientPlan(Plan):
         self.checked = False  # whether the arguments at hand are known to match
         self.without_gradient = tuple(
             n
-            for n, (slot, spec) in enumerate(zip(self.slots, self.compiled.specs, strict=True))
+            for n, (slot, spec) in enumerate(zip(self.slots, flat_specs(self.compiled.specs), strict=True))
             if isinstance(spec, NdarraySpec) and isinstance(slot, ArraySlot)
             if not spec.grad and slot.grad is not False
         )

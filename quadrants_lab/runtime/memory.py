@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import count
+from typing import Any
 
 from quadrants_lab.backends.cpu.memory import zeros
 from quadrants_lab.ir.types import DType
@@ -14,7 +15,7 @@ class Memory:
     derived something from the data can tell whether it still holds. ``address`` never changes. ``serial`` is this
     memory's alone: unlike an id or an address, nothing made after it is freed gets it again."""
 
-    __slots__ = ("address", "array", "dtype", "serial", "session", "version")
+    __slots__ = ("address", "array", "dtype", "logs", "serial", "session", "version")
     _serials = count()
 
     def __init__(self, session: Session, dtype: DType, shape: tuple[int, ...]) -> None:
@@ -23,4 +24,11 @@ class Memory:
         self.array = zeros(shape, dtype.numpy)
         self.address: int = self.array.ctypes.data
         self.version = 0
+        self.logs: tuple[list[Any], ...] = ()  # of who wants to know where Python writes
         self.serial = next(Memory._serials)
+
+    def wrote(self, where: Any) -> None:
+        """To be called by Python's writes: ``where`` is the index into the array, ... for all of it."""
+        self.version += 1
+        for log in self.logs:
+            log.append(where)

@@ -9,16 +9,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import numpy.typing as npt
 
+from quadrants_lab.autodiff.broken import Flows, value_flows
 from quadrants_lab.backends.cpu.executable import Status
 from quadrants_lab.backends.cpu.fast import ArrayParam, Param, ScalarParam
+from quadrants_lab.frontend.specs import flat_specs
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import f16
 from quadrants_lab.runtime import session as S
 from quadrants_lab.runtime.compile import Compiled, accesses
+from quadrants_lab.runtime.compound import rebuilt
 from quadrants_lab.runtime.faults import failure
 from quadrants_lab.runtime.memory import Memory
 from quadrants_lab.runtime.session import Session
@@ -62,6 +67,8 @@ class Plan:
         """The "ret" buffer whose value the entry itself can return, or ""."""
         lowered = self.compiled.lowered
         if len(lowered.returns) != 1 or lowered.returns_tuple or lowered.returns[0] is f16:
+            return ""
+        if lowered.returns_as is not None:
             return ""
         return "".join(self.compiled.returns)
 
@@ -111,6 +118,8 @@ class Plan:
         if not names:
             return None
         values = tuple(self.frame.ret(name) for name in names)
+        if self.compiled.lowered.returns_as is not None:
+            return rebuilt(self.compiled.lowered.returns_as, values)
         return values if self.compiled.lowered.returns_tuple else values[0]
 
     def memories(self, args: Sequence[Any]) -> dict[str, Memory]:
@@ -132,6 +141,18 @@ class Plan:
             if isinstance(slot, ArraySlot):
                 found.setdefault(slot.name, arg)
         return found
+
+    def gradient_of(self, buffer: str, args: Sequence[Any]) -> Memory | None:
+        """The memory of a buffer's gradient in a launch with ``args``, whether the kernel touches it or not."""
+        for slot, arg in zip(self.slots, args, strict=True):
+            if slot.name == buffer:
+                return memory_of(getattr(arg, "grad", None))
+        return memory_of(getattr(self.compiled.lowered.bindings.get(buffer), "grad", None))
+
+    @cached_property
+    def value_flows(self) -> Flows:
+        """See `autodiff.broken.value_flows`."""
+        return value_flows(self.kernel)
 
     @property
     def differentiable(self) -> bool:
@@ -205,7 +226,8 @@ def closure(plan: Plan, prepare: Callable[..., bool] | None, miss: Callable[...,
         "finish": plan.finish,
         "miss": miss,
     }
-    space |= {"prepare": prepare, "ndarray": plan.owner.ndarray_class, "returned": plan.returned}
+    space |= {"prepare": prepare, "returned": plan.returned}
+    elements = [getattr(spec, "element_shape", ()) for spec in flat_specs(plan.compiled.specs)]
     lines = [f"def launch({given}):", "    with lock:"]
     passed = []
     if any(isinstance(slot, TemplateSlot) for slot in plan.slots):
@@ -213,13 +235,19 @@ def closure(plan: Plan, prepare: Callable[..., bool] | None, miss: Callable[...,
         lines.append("        owner.last = plan")  # several plans may be installed at a time
     if prepare is not None:
         lines.append(f"        if not prepare({given}): return miss({given})")
-    for slot, name in zip(plan.slots, names, strict=True):
+    for slot, name, element in zip(plan.slots, names, elements, strict=True):
         if isinstance(slot, ArraySlot):
-            lines += [f"        {name}_ = {name}", f"        if {name}.__class__ is ndarray:"]
+            ours = f"ndarray{len(element)}"
+            space[ours] = plan.owner.ndarray_classes[len(element)]
+            lines += [f"        {name}_ = {name}", f"        if {name}.__class__ is {ours}:"]
             lines.append(f"            {name}_ = {name}._memory")
             if slot.name in plan.writes:
                 lines.append(f"            {name}_.version += 1")
             lines.append(f"            {name}_ = {name}_.array")
+            if element:  # the entry knows of no shapes
+                lines.append(f"        if {name}_.__class__ is not array: return miss({given})")
+                lines.append(f"        if {name}_.shape[-{len(element)}:] != {element}: return miss({given})")
+                space["array"] = np.ndarray
             passed.append(f"{name}_")
         elif isinstance(slot, ScalarSlot):
             passed.append(name)

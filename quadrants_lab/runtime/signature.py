@@ -44,12 +44,16 @@ class ScalarSlot:
 
 @dataclass(frozen=True, slots=True)
 class ArraySlot:
-    """A numpy array or an ndarray of the language; ``dtype``, ``ndim``, ``grad``: None where nothing is asked for."""
+    """A numpy array or an ndarray of the language; ``dtype``, ``ndim``, ``grad``: None where nothing is asked for.
+
+    ``element``: the shape of the elements, with None for extents that are left open; () for numbers and, where
+    ``dtype`` is None too, for anything. The last axes of a numpy array are those of its elements."""
 
     name: str
     dtype: DType | None
     ndim: int | None
     grad: bool | None
+    element: tuple[int | None, ...] = ()
 
     def convert(self, value: Any, where: str) -> Any:
         what = f"argument {self.name!r} of {where}"
@@ -92,18 +96,39 @@ class ArraySlot:
                 else "",
             )
         ndim = len(value.shape)
-        if self.ndim is not None and ndim != self.ndim:
+        foreign = isinstance(value, np.ndarray)
+        if self.ndim is not None:
+            ndim_wanted = self.ndim + len(self.element) * foreign
+            if ndim != ndim_wanted:
+                raise ArgumentError(
+                    f"{what} must have {ndim_wanted} ax{'i' if ndim_wanted == 1 else 'e'}s, "
+                    f"the array has shape {value.shape}",
+                    code="QL2046",
+                )
+        element = value.shape[ndim - len(self.element) :] if foreign else value.element_shape
+        if (self.element or self.dtype) and not self._fits(element):
             raise ArgumentError(
-                f"{what} must have {self.ndim} ax{'i' if self.ndim == 1 else 'e'}s, the array has shape {value.shape}",
-                code="QL2046",
+                f"{what} must have elements of shape {self.element}, those of the array have shape {element}",
+                code="QL2047",
             )
         return value
+
+    def _fits(self, element: tuple[int, ...]) -> bool:
+        wanted = self.element
+        return len(element) == len(wanted) and all(
+            w in (None, n) for w, n in zip(wanted, element, strict=True)
+        )
 
     def spec(self, value: Any) -> tuple[Any, Spec]:
         dtype: DType = _dtype_of(value)
         grad = not isinstance(value, np.ndarray) and value.grad is not None and self.grad is not False
         ndim = len(value.shape)
-        return (dtype, ndim, grad), NdarraySpec(dtype, ndim, grad)
+        if isinstance(value, np.ndarray):
+            ndim -= len(self.element)
+            element = value.shape[ndim:]
+        else:
+            element = value.element_shape
+        return (dtype, ndim, grad, element), NdarraySpec(dtype, ndim, grad, element)
 
 
 @dataclass(frozen=True, slots=True)
