@@ -3,111 +3,135 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass, field
 
 from quadrants_lab.autodiff.access import Doubt
-from quadrants_lab.autodiff.activity import active_values, flows, links
+from quadrants_lab.autodiff.activity import flows, links
 from quadrants_lab.errors import Label, render
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.walk import types_of, walk
 
+_DECISIONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "isnan", "isinf"})
+_ON_PURPOSE = frozenset({"stop_grad"})  # ends a derivative because the user says so
+_WORDS = {"grad": ("gradient", "needs_grad"), "dual": ("tangent", "needs_dual")}
+Flows = dict[tuple[str, str], tuple[Span | None, Span | None]]
 
-def broken_paths(forward: N.Kernel) -> list[Doubt]:
-    """A doubt for each buffer with a gradient whose values reach another one only through operations without
-    a derivative (a cast to integer, floor, ...), and for each buffer without a gradient that passes values of one
-    on to a later read in the same kernel."""
-    types = types_of(forward.body)
-    active = active_values(forward)
-    succ: dict[int, list[tuple[int, N.Stmt | None]]] = {}  # value -> (value, the statement that ends the derivative)
-    loads: dict[str, list[N.Load]] = {}
-    targets: set[int] = set()
-    stored: dict[int, list[N.Store | N.Atomic]] = {}
-    for s in walk(forward.body):
-        if isinstance(s, N.Op):
+
+@dataclass(slots=True)
+class _Graph:
+    """How values reach values: ``next[v]`` lists (value, the statement that ends the derivative or None); memory of
+    the kernel's own (launch temporaries, and integers) is a step on the way. ``stored``: value -> its writes."""
+
+    next: dict[int, list[tuple[int, N.Stmt | None]]] = field(default_factory=dict)
+    loads: dict[str, list[N.Load]] = field(default_factory=dict)
+    stored: dict[int, list[N.Store | N.Atomic]] = field(default_factory=dict)
+
+    def reach(self, buffer: str, cuts: bool) -> dict[int, N.Stmt | None]:
+        """Values that depend on the buffer, each with the statement that ended the derivative on the way there:
+        where ``cuts``, some path with one; else only what is reached without."""
+        found: dict[tuple[int, bool], N.Stmt | None] = {}
+        todo: deque[tuple[int, N.Stmt | None]] = deque((r.id, None) for r in self.loads.get(buffer, ()))
+        while todo:
+            v, cut = todo.popleft()
+            if (v, cut is not None) in found or (cut is not None and not cuts):
+                continue
+            found[v, cut is not None] = cut
+            todo.extend((w, cut or c) for w, c in self.next.get(v, ()))
+        return {v: cut for (v, is_cut), cut in found.items() if is_cut == cuts}
+
+
+def _graph(kernel: N.Kernel) -> _Graph:
+    g = _Graph()
+    types = types_of(kernel.body)
+    for s in walk(kernel.body):
+        if isinstance(s, N.Op) and s.prim not in _DECISIONS | _ON_PURPOSE:
             open_ = flows(s)
             for a in s.args:
                 cut = None if a in open_ and s.type.is_float and types[a].is_float else s
-                if s.prim not in _COMPARISONS:
-                    succ.setdefault(a, []).append((s.id, cut))
+                g.next.setdefault(a, []).append((s.id, cut))
         elif isinstance(s, N.Load):
-            loads.setdefault(s.buffer, []).append(s)
+            g.loads.setdefault(s.buffer, []).append(s)
         elif isinstance(s, (N.Store, N.Atomic)):
-            stored.setdefault(s.value, []).append(s)
-            if forward.buffers[s.buffer].grad:
-                targets.add(s.value)
+            g.stored.setdefault(s.value, []).append(s)
         for a, b in links(s):
-            succ.setdefault(a, []).append((b, None))
+            g.next.setdefault(a, []).append((b, None))
+    for v, writes in g.stored.items():
+        for w in writes:
+            buffer = kernel.buffers[w.buffer]
+            if buffer.kind == "temp" or not buffer.dtype.is_float:
+                g.next.setdefault(v, []).extend((r.id, None) for r in g.loads.get(w.buffer, ()))
+    return g
 
+
+def broken_paths(forward: N.Kernel, which: str = "grad") -> list[Doubt]:
+    """A doubt for each pair of buffers with a derivative (``which``: "grad" or "dual") where the values of one reach
+    the other only through operations without a derivative (a cast to integer, floor, ...), and for each buffer without
+    one that passes values of one with it on to a later read in the same kernel."""
+    g = _graph(forward)
+    carriers = {n for n, b in forward.buffers.items() if getattr(b, which) and b.kind != "temp"}
     doubts: list[Doubt] = []
-    for name, reads in loads.items():
-        buffer = forward.buffers[name]
-        if buffer.grad and buffer.kind != "temp" and not any(r.id in active for r in reads):
-            end = _first_cut([r.id for r in reads], succ, targets)
-            if end is not None:
-                doubts.append(_cut(name, reads[0], end))
-        if not buffer.grad and buffer.dtype.is_float and buffer.kind in ("field", "ndarray"):
-            through = _written_with(name, stored, succ, forward, loads)
-            if through is not None and _first_cut([r.id for r in reads], succ, targets, need_cut=False):
-                doubts.append(_missing(name, reads[0], through))
-    return doubts
-
-
-_COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "isnan", "isinf"})
-
-
-def _first_cut(
-    start: list[int], succ: dict[int, list[tuple[int, N.Stmt | None]]], targets: set[int], need_cut: bool = True
-) -> N.Stmt | bool | None:
-    """The statement that cuts a path from ``start`` to a target (True where a path has no cut and none is needed)."""
-    todo: deque[tuple[int, N.Stmt | None]] = deque((v, None) for v in start)
-    seen: set[int] = set()
-    while todo:
-        v, cut = todo.popleft()
-        if v in seen:
+    for name in carriers & g.loads.keys():
+        clear = _targets(g, carriers, g.reach(name, cuts=False))
+        for target, cut in _targets(g, carriers, g.reach(name, cuts=True)).items():
+            if target not in clear and isinstance(cut, N.Op):
+                doubts.append(_cut(name, target, g.loads[name][0], cut, which))
+    for (source, middle), (_, write) in _pairs(g, forward, carriers).items():
+        if middle in carriers or source == middle:
             continue
-        seen.add(v)
-        if v in targets and (cut is not None or not need_cut):
-            return cut if cut is not None else True
-        todo.extend((w, cut or c) for w, c in succ.get(v, ()))
-    return None
+        onward = _targets(g, carriers, g.reach(middle, cuts=False))
+        if onward:
+            doubts.append(missing(middle, g.loads[middle][0].span, write, which))
+    return list({(d.text, d.span): d for d in doubts}.values())
 
 
-def _written_with(
-    name: str,
-    stored: dict[int, list[N.Store | N.Atomic]],
-    succ: dict[int, list[tuple[int, N.Stmt | None]]],
-    forward: N.Kernel,
-    loads: dict[str, list[N.Load]],
-) -> N.Stmt | None:
-    """The statement that stores into ``name`` a value which depends on a buffer with a gradient."""
-    todo = [r.id for b, reads in loads.items() if forward.buffers[b].grad for r in reads]
-    seen: set[int] = set()
-    while todo:
-        v = todo.pop()
-        if v in seen:
-            continue
-        seen.add(v)
-        for s in stored.get(v, ()):
-            if s.buffer == name:
-                return s
-        todo += [w for w, c in succ.get(v, ()) if c is None]
-    return None
+def value_flows(forward: N.Kernel) -> Flows:
+    """(buffer read, buffer written) -> (first read, a write), for every pair of floating-point fields or ndarrays
+    where a derivative could flow from what is read to what is written, whether they have one or not."""
+    return _pairs(_graph(forward), forward, set(forward.buffers))
 
 
-def _cut(name: str, read: N.Load, cut: N.Stmt | bool) -> Doubt:
-    assert isinstance(cut, N.Op)
+def _pairs(g: _Graph, kernel: N.Kernel, sources: set[str]) -> Flows:
+    """The flows from the sources to float buffers of the user's."""
+    derivatives = {d for b in kernel.buffers.values() for d in (b.grad, b.dual) if d}
+    mine = {
+        n for n, b in kernel.buffers.items()
+        if b.kind in ("field", "ndarray") and b.dtype.is_float and n not in derivatives
+    }
+    found: Flows = {}
+    for source in sources & g.loads.keys() & mine:
+        for v in g.reach(source, cuts=False):
+            for w in g.stored.get(v, ()):
+                if w.buffer in mine:
+                    found.setdefault((source, w.buffer), (g.loads[source][0].span, w.span))
+    return found
+
+
+def _targets(g: _Graph, carriers: set[str], reached: dict[int, N.Stmt | None]) -> dict[str, N.Stmt | None]:
+    """Buffers with a derivative that take one of the values, each with how its derivative ended."""
+    return {w.buffer: cut for v, cut in reached.items() for w in g.stored.get(v, ()) if w.buffer in carriers}
+
+
+def _cut(name: str, target: str, read: N.Load, cut: N.Op, which: str) -> Doubt:
     what = f"{cut.prim} to {cut.type}" if cut.prim == "cast" else cut.prim
     labels = (Label(cut.span, f"{what} has no derivative"), Label(read.span, f"{name} is read here"))
+    if which == "grad":
+        says = f"the gradient of {name} gets nothing from {target}"
+    else:
+        says = f"the tangent of {target} gets nothing from {name}"
     text = render(
-        "QL0406", f"the gradient of {name} is zero: every path to the result ends in an operation without derivative",
-        labels, "keep the value in floating point on its way to the result", kind="warning",
+        "QL0406", f"{says}: every path between them goes through an operation without derivative", labels,
+        "keep the value in floating point on its way to the result, or say qd.stop_grad(...)", kind="warning",
     )
     return Doubt(text, cut.span)
 
 
-def _missing(name: str, read: N.Load, write: N.Stmt) -> Doubt:
-    labels = (Label(write.span, f"{name} takes a value that has a gradient"), Label(read.span, "and is read here"))
+def missing(name: str, read: Span | None, write: Span | None, which: str = "grad") -> Doubt:
+    """The doubt about a buffer in the middle of a chain that has no derivative."""
+    noun, option = _WORDS[which]
+    labels = (Label(write, f"{name} takes a value that has a {noun}"), Label(read, "and is read here"))
     text = render(
-        "QL0407", f"the gradient stops at {name}, which has none", labels,
-        f"make {name} with needs_grad=True", kind="warning",
+        "QL0407", f"the {noun} stops at {name}, which has none", labels, f"make {name} with {option}=True",
+        kind="warning",
     )
-    return Doubt(text, write.span)
+    return Doubt(text, write)

@@ -1,19 +1,30 @@
-"""`qd.ad`: gradients over many launches."""
+"""`qd.ad`: derivatives over many launches."""
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Any
 
-from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsRuntimeTypeError
+from quadrants_lab.errors import (
+    QuadrantsAssertionError,
+    QuadrantsRuntimeError,
+    QuadrantsRuntimeTypeError,
+    QuadrantsWarning,
+)
+from quadrants_lab.ir.types import f64
+from quadrants_lab.lang.custom_gradients import Replaced, grad_for, grad_replaced, no_grad
 from quadrants_lab.lang.dense import Dense
+from quadrants_lab.lang.forward_mode import FwdMode, warn_unwritten
 from quadrants_lab.lang.missing import missing_attribute
 from quadrants_lab.runtime import session
-from quadrants_lab.runtime.observe import watch
-from quadrants_lab.runtime.tape import Launches
+from quadrants_lab.runtime.grad_check import check_gradients
+from quadrants_lab.runtime.observe import launching, watch
+from quadrants_lab.runtime.tape import Kept, Launches
 
-__all__ = ["Tape", "clear_all_gradients"]
+__all__ = ["FwdMode", "Tape", "clear_all_gradients", "grad_for", "grad_replaced", "no_grad"]
 
 
 class Tape:
@@ -23,58 +34,113 @@ class Tape:
     are all gradients of the session; at the end ``loss.grad`` is set to 1. Each gradient sees memory as its launch
     left it, also where later launches wrote to it; afterwards memory is as the last launch left it. After an exception
     inside the with no gradient runs.
+
+    ``validation``: within a launch, each access that the compiler cannot decide is checked element by element: an
+    element that is overwritten after it was read and that the gradient needs is a QuadrantsAssertionError which names
+    both lines, field and index. What launches overwrote and the Tape therefore kept is reported as a warning.
+    ``grad_check``: fields (f64) whose gradients are compared with finite differences; a QuadrantsAssertionError names
+    field, index and both values where they differ.
     """
 
     def __init__(
-        self, loss: Any = None, clear_gradients: bool = True, validation: bool = False, grad_check: Any = None
+        self,
+        loss: Any = None,
+        clear_gradients: bool = True,
+        validation: bool = False,
+        grad_check: Sequence[Any] | None = None,
     ) -> None:
         if not isinstance(loss, Dense):
             raise QuadrantsRuntimeTypeError(
                 f"the loss of a Tape must be a 0-d field or ndarray, not {loss!r}", code="QL2090"
             )
-        if loss.shape:
+        if loss.shape or loss.element_shape:
             raise QuadrantsRuntimeError(f"the loss of a Tape must be 0-d, it is {loss!r}", code="QL2090")
-        if loss.grad is None:
+        if not loss.has_grad():
             raise QuadrantsRuntimeError(
                 f"the loss of a Tape must have a gradient, it is {loss!r}",
                 code="QL2090",
                 help="make it with needs_grad=True",
             )
-        if validation or grad_check:
-            raise QuadrantsRuntimeError("validation and grad_check are not supported yet", code="QL2091")
         self.loss = loss
         self.clear_gradients = clear_gradients
-        self._launches = Launches()
-        self._watch: AbstractContextManager[None] | None = None
+        self.validation = validation
+        self.grad_check = list(grad_check or ())
+        for x in (loss, *self.grad_check) if self.grad_check else ():
+            _check_checked(x)
+        self._launches = Launches(repeatable=bool(self.grad_check))
+        self._open: ExitStack | None = None
+        self.kept: list[Kept] = []
 
     def __enter__(self) -> Tape:
-        if self._watch is not None:
+        if self._open is not None:
             raise QuadrantsRuntimeError("this Tape is already recording", code="QL2092")
         if self.clear_gradients:
             clear_all_gradients()
         self.loss.fill(0)
         self._launches.clear()
-        self._watch = watch(self._launches)
-        self._watch.__enter__()
+        self._open = ExitStack()
+        self._open.enter_context(watch(self._launches))
+        if self.validation:
+            self._open.enter_context(launching("checked"))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._watch is not None
-        assert self.loss.grad is not None
-        self._watch.__exit__(kind, error, trace)
-        self._watch = None
-        if kind is None:
-            self.loss.grad.fill(1)
-            self._launches.differentiate()
-        self._launches.clear()
+        assert self._open is not None
+        self._open.close()
+        self._open = None
+        try:
+            if kind is None:
+                self._finish()
+        finally:
+            self._launches.clear()
+
+    def grad(self) -> None:
+        """Runs the gradients of what was launched so far; the end of the with does so by itself."""
+        self.loss.grad.fill(1)
+        self._launches.differentiate()
+
+    def insert(self, func: Callable[..., Any], args: Sequence[Any]) -> None:
+        """Records a call of a function decorated with `grad_replaced` that happened elsewhere."""
+        if not isinstance(func, Replaced):
+            raise QuadrantsRuntimeTypeError(
+                f"a Tape takes functions decorated with @qd.ad.grad_replaced, not {func!r}", code="QL2097"
+            )
+        self._launches.insert(func, tuple(args), {})
+
+    def _finish(self) -> None:
+        if not self._launches.writes.wrote(self.loss):
+            warn_unwritten("Tape", self.loss, self._launches.writes.kernels, stacklevel=4)
+        self.grad()
+        self.kept = self._launches.report()
+        if self.validation:
+            for kept in self.kept:
+                warnings.warn(str(kept), QuadrantsWarning, stacklevel=3)
+        if self.grad_check:
+            check_gradients(self._launches, self.loss, self.grad_check)
+
+
+def _check_checked(x: Any) -> None:
+    if not isinstance(x, Dense) or not x.has_grad():
+        raise QuadrantsRuntimeError(
+            f"grad_check takes fields that have a gradient, not {x!r}",
+            code="QL2099",
+            help="make them with needs_grad=True",
+        )
+    if x.dtype is not f64:
+        raise QuadrantsAssertionError(
+            f"Only f64 is supported when checking grad: {x!r}",
+            code="QL2099",
+            help="differences of rounded values tell nothing: qd.init(default_fp=qd.f64), and fields of qd.f64",
+        )
 
 
 def clear_all_gradients() -> None:
     """Sets the gradients of all fields and ndarrays of the session to 0."""
     for owner in list(session.current().differentiable):
-        owner.grad.fill(0)
+        if owner.has_grad():
+            owner.grad.fill(0)
 
 
 def __getattr__(name: str) -> object:

@@ -32,10 +32,10 @@ NOT_YET: dict[str, tuple[str, ...]] = {
         "extension", "interop", "is_extension_enabled", "perf_dispatch", "profiler", "pure", "sparse", "tools",
     ),
     "helpers": (
-        "assume_in_range", "atomic_cas", "frexp", "grouped", "is_logging_effective", "one", "set_logging_level", "zero",
+        "grouped", "is_logging_effective", "set_logging_level",
     ),
     "internals of Quadrants": ("compound_types", "enums", "ndarray_type", "primitive_types", "utils"),
-    "other parts of autodiff": ("FwdMode", "grad_for", "grad_replaced", "no_grad", "stop_grad"),
+    "other parts of autodiff": ("stop_grad",),
 }  # fmt: skip
 
 _REASON = {name: part for part, names in NOT_YET.items() for name in names}

@@ -116,7 +116,7 @@ def loss(name: str, namespace: dict[str, Any]) -> Dense:
 
 def differentiate(target: Dense, launches: Launches) -> None:
     """Gradients of everything by ``target``."""
-    if not any(x.gradient is not None for x in launches.done):
+    if not any(x.gradient is not None for x in launches.steps):
         raise QuadrantsRuntimeError(
             "--grad: the cell launched no kernel that touches anything with a gradient",
             code="QL0703",

@@ -108,7 +108,7 @@ def make_ir(kernel: N.Kernel, mode: str, options: CompileOptions) -> N.Kernel:
         return drop_unused_gradients(pipeline.run(kernel, (drop_grafts, mark_private), options.verify))
     if mode == DUAL:
         dual = pipeline.run(kernel, (forward, drop_grafts, *SIMPLIFY, drop_unread_temporaries, dce), options.verify)
-        warn(check_replays(kernel, dual))
+        warn(check_replays(kernel, dual) + broken_paths(kernel, "dual"))
         return drop_unused_gradients(pipeline.run(dual, (mark_private,), options.verify))
     gradient = pipeline.run(kernel, _GRADIENT, options.verify)
     doubts = check_data_access(kernel, gradient) + broken_paths(kernel)

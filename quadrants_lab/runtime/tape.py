@@ -1,26 +1,46 @@
 """The launches under a tape, and their gradients in opposite order, each over the memory that its launch left.
 
 What a later launch or Python changes in memory that an earlier gradient will read is logged, element by element, and
-undone before that gradient runs; in the end everything is redone.
+undone before that gradient runs; in the end everything is redone. What Python writes over a result of a launch is a
+constant: the gradient of those elements ends there.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from quadrants_lab.errors import QuadrantsRuntimeError
+from quadrants_lab.autodiff.access import warn
+from quadrants_lab.autodiff.broken import missing
+from quadrants_lab.errors import Label, QuadrantsRuntimeError, render
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.source import Span
+from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.memory import Memory
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.dispatch import Dispatcher
     from quadrants_lab.runtime.plan import Plan
 
-LOG_BYTES = 1 << 30  # most bytes of overwritten values that a tape keeps
-SHADOW_BYTES = 1 << 16  # arrays up to this size are followed through writes from Python too
+KEEP_BYTES = 1 << 30  # most bytes of values and copies that a tape keeps
+
+
+class HasMemory(Protocol):
+    _memory: Memory
+
+
+class CustomGradient(Protocol):
+    """A Python function; ``grad`` None: its kernels count as constant."""
+
+    fn: Callable[..., Any]
+
+    @property
+    def grad(self) -> Callable[..., Any] | None: ...
 
 
 @dataclass(slots=True)
@@ -40,118 +60,271 @@ class Change:
 
 
 @dataclass(slots=True)
-class Launch:
-    """``gradient`` None: nothing to differentiate. ``changes``: to memory that gradients of earlier launches read."""
+class Step:
+    """Something that changed memory: a launch, a function with a gradient of its own, writes from Python.
 
-    gradient: Dispatcher | None
-    args: tuple[Any, ...] = ()
-    number: int = 0  # of the launch: what its random draws depend on
+    ``gradient``: runs its derivative (None: there is none). ``repeat``: does it again (None: another step does).
+    ``changes``: to memory that gradients of earlier steps read.
+    """
+
+    gradient: Callable[[], None] | None = None
+    repeat: Callable[[], None] | None = None
     changes: list[Change] = field(default_factory=list)
 
 
 @dataclass(slots=True)
+class Kept:
+    """Values that the tape had to keep: ``elements`` of ``name``, which ``writer`` overwrote (a kernel, or Python, at
+    ``written``) and the gradient of ``reader`` reads (at ``read``)."""
+
+    name: str
+    reader: str
+    writer: str
+    read: Span | None
+    written: Span | None
+    elements: int = 0
+    bytes: int = 0
+
+    def __str__(self) -> str:
+        labels = (Label(self.written, "overwritten here"), Label(self.read, "read here, and again for the gradient"))
+        return render(
+            "QL2100",
+            f"the Tape kept {self.elements} value{'s' * (self.elements != 1)} ({self.bytes} bytes) of {self.name}: the "
+            f"gradient of {self.reader} reads what {self.writer} overwrote",
+            labels,
+            "nothing is wrong; write each step to elements of its own to save the memory",
+            kind="note",
+        )
+
+
+@dataclass(slots=True)
 class Followed:
-    """Memory that a recorded gradient reads; ``version`` and, if it is small, ``shadow`` are as of the last launch."""
+    """Memory that a recorded gradient reads (``reader`` is the kernel, ``span`` the line), or a recorded launch gave a
+    value that has a gradient (``grad``).
+
+    ``shadow``: the data as of ``version`` (None beyond the budget). ``places``: where Python wrote since then.
+    """
 
     memory: Memory
-    reader: str
     name: str
     version: int
     shadow: npt.NDArray[Any] | None
+    reader: str = ""
+    span: Span | None = None
+    grad: Memory | None = None
+    places: list[Any] = field(default_factory=list)
 
-    def refresh(self) -> None:
-        self.version = self.memory.version
-        if self.shadow is not None:
-            self.shadow[...] = self.memory.array
 
-
-class Launches:
-    """An observer that records launches for `differentiate`."""
+class Writes:
+    """An observer that remembers which memory was written, and by which kernels in turn."""
 
     def __init__(self) -> None:
         self.clear()
 
     def clear(self) -> None:
-        self.done: list[Launch] = []
-        self.followed: dict[int, Followed] = {}
-        self.logged = 0
+        self.written: dict[int, Memory] = {}
+        self.kernels: list[str] = []
 
-    def before(self, plan: Plan, args: tuple[Any, ...]) -> list[tuple[Followed, npt.NDArray[Any]]]:
-        """Copies of the followed memory that this launch may write."""
-        self._python_writes()
-        written = {id(m) for name, m in plan.memories(args).items() if name in plan.writes}
-        return [(f, f.memory.array.copy()) for key, f in self.followed.items() if key in written]
+    def wrote(self, x: HasMemory) -> bool:
+        return id(x._memory) in self.written
+
+    def before(self, plan: Plan, args: tuple[Any, ...]) -> None:
+        return None
 
     def after(self, plan: Plan, args: tuple[Any, ...], token: Any, failed: bool) -> None:
-        launch = Launch(None)
+        self.kernels.append(plan.kernel.name)
+        for name, memory in plan.memories(args).items():
+            if name in plan.writes:
+                self.written[id(memory)] = memory
+
+
+class Launches:
+    """An observer that records launches for `differentiate`.
+
+    ``repeatable``: also what `repeat` needs, which is all memory as it was before the first step.
+    """
+
+    def __init__(self, repeatable: bool = False) -> None:
+        self.repeatable = repeatable
+        self.followed: dict[int, Followed] = {}
+        self.writes = Writes()
+        self.clear()
+
+    def clear(self) -> None:
+        for f in self.followed.values():
+            f.memory.logs = tuple(log for log in f.memory.logs if log is not f.places)
+        self.steps: list[Step] = []
+        self.followed = {}
+        self.initial: dict[int, tuple[npt.NDArray[Any], npt.NDArray[Any]]] = {}  # arrays, and copies of them
+        self.kept: dict[tuple[str, str, str], Kept] = {}
+        self.used = 0  # bytes
+        self.paused = 0
+        self.open: dict[int, Span | None] = {}  # memory without a gradient that took a value which has one -> where
+        self.warned: set[tuple[int, str]] = set()
+        self.writes.clear()
+
+    # --- what happens ------------------------------------------------------------------------------------------
+
+    def pause(self) -> None:
+        """Launches until `resume` belong to a function with a gradient of its own."""
+        self._python_writes()
+        self.paused += 1
+
+    def resume(self) -> None:
+        self._python_writes()
+        self.paused -= 1
+
+    def insert(self, function: CustomGradient, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """The function was called, between `pause` and `resume`."""
+        if not self.paused:
+            run = None if function.grad is None else partial(function.grad, *args, **kwargs)
+            self.steps.append(Step(run, partial(function.fn, *args, **kwargs)))
+
+    def before(self, plan: Plan, args: tuple[Any, ...]) -> list[tuple[Followed, npt.NDArray[Any]]]:
+        """The followed memory that this launch may write, and its data."""
+        self._python_writes()
+        memories = plan.memories(args)
+        if self.repeatable:
+            arrays = [m.array for m in memories.values()] + [a for a in args if isinstance(a, np.ndarray)]
+            for array in arrays:
+                self.initial.setdefault(id(array), (array, array.copy()))
+        written = {id(m) for name, m in memories.items() if name in plan.writes}
+        return [
+            (f, f.memory.array.copy() if f.shadow is None else f.shadow)
+            for key, f in self.followed.items()
+            if key in written
+        ]
+
+    def after(self, plan: Plan, args: tuple[Any, ...], token: Any, failed: bool) -> None:
+        step = Step()
+        memories = plan.memories(args)
+        names = {id(m): name for name, m in memories.items()}
         for followed, old in token:
-            self._log(launch, followed, old)
-        gradient = plan.owner.gradient
-        if gradient is not None and not failed and plan.differentiable:
-            launch.gradient = gradient
-            launch.number = plan.frame.launch_number
-            launch.args = self._follow(gradient.plan_for(plan.session, args), args)
-        self.done.append(launch)
+            name = names[id(followed.memory)]
+            self._log(step, followed, old, plan.kernel.name, span_of(plan, name, (N.Store, N.Atomic)))
+        self.writes.after(plan, args, None, failed)
+        if not failed and not self.paused:
+            number = plan.frame.launch_number
+            step.repeat = partial(_launch_again, plan, args, number)
+            self._open_ends(plan, memories)
+            gradient = plan.owner.gradient
+            if gradient is not None and plan.differentiable:
+                taken = self._follow_reads(gradient.plan_for(plan.session, args), args)
+                step.gradient = partial(_launch_gradient, gradient, taken, number)
+                self._follow_results(plan, args, memories)
+        elif self.paused:
+            # a gradient of the user's may read anything that the function touched
+            for name, memory in memories.items():
+                self._follow(memory, name, plan.kernel.name, span_of(plan, name, (N.Load, N.Store, N.Atomic)))
+        self.steps.append(step)
+
+    # --- what is done with it ------------------------------------------------------------------------------------
 
     def differentiate(self) -> None:
-        """Runs the gradients, the last launch's first, and leaves memory as it was."""
+        """Runs the gradients, the last step's first, and leaves memory as it was."""
         self._python_writes()
-        undone: list[Launch] = []
+        undone: list[Step] = []
         try:
-            for launch in reversed(self.done):
-                if launch.gradient is not None:
-                    launch.gradient.replays = launch.number
-                    try:
-                        launch.gradient.call(*launch.args)
-                    finally:
-                        launch.gradient.replays = 0
-                for change in reversed(launch.changes):
+            for step in reversed(self.steps):
+                if step.gradient is not None:
+                    step.gradient()
+                for change in reversed(step.changes):
                     change.swap()
-                undone.append(launch)
+                undone.append(step)
         finally:
-            for launch in reversed(undone):
-                for change in launch.changes:
+            for step in reversed(undone):
+                for change in step.changes:
                     change.swap()
 
-    def _follow(self, gradient: Plan, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    def repeat(self) -> None:
+        """Does all steps again, over memory as it is."""
+        for step in self.steps:
+            if step.repeat is not None:
+                step.repeat()
+
+    def report(self) -> list[Kept]:
+        """What the tape had to keep, most bytes first."""
+        return sorted(self.kept.values(), key=lambda k: -k.bytes)
+
+    # --- memory --------------------------------------------------------------------------------------------------
+
+    def _follow_reads(self, gradient: Plan, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """Follows what the gradient will read; foreign arrays, which nobody can follow, are copied into the result."""
         memories = gradient.memories(args)
         reads = gradient.primal_reads
         for name in reads & memories.keys():
-            memory = memories[name]
-            if id(memory) not in self.followed:
-                small = memory.array.nbytes <= SHADOW_BYTES
-                shadow = memory.array.copy() if small else None
-                self.followed[id(memory)] = Followed(
-                    memory, gradient.kernel.name, name, memory.version, shadow
-                )
+            self._follow(memories[name], name, gradient.kernel.name, span_of(gradient, name, (N.Load,)))
         return tuple(
             arg.copy() if isinstance(arg, np.ndarray) and slot.name in reads else arg
             for slot, arg in zip(gradient.slots, args, strict=True)
         )
 
-    def _log(self, launch: Launch, followed: Followed, old: npt.NDArray[Any]) -> None:
+    def _follow_results(self, plan: Plan, args: tuple[Any, ...], memories: dict[str, Memory]) -> None:
+        """Follows what the launch wrote that has a gradient."""
+        for name, buffer in plan.compiled.lowered.kernel.buffers.items():
+            if buffer.grad and name in plan.writes and name in memories:
+                grad = plan.gradient_of(name, args)
+                if grad is not None:
+                    self._follow(memories[name], name).grad = grad
+
+    def _follow(self, memory: Memory, name: str, reader: str = "", span: Span | None = None) -> Followed:
+        found = self.followed.get(id(memory))
+        if found is None:
+            shadow = None
+            if self.used + memory.array.nbytes <= KEEP_BYTES:
+                shadow = memory.array.copy()
+                self.used += shadow.nbytes
+            found = self.followed[id(memory)] = Followed(memory, name, memory.version, shadow)
+            memory.logs = (*memory.logs, found.places)
+        if reader and not found.reader:
+            found.name, found.reader, found.span = name, reader, span
+        return found
+
+    def _log(
+        self, step: Step, followed: Followed, old: npt.NDArray[Any], writer: str, written: Span | None
+    ) -> npt.NDArray[np.intp]:
+        """Notes what changed since ``old``; returns the elements."""
         bits = np.dtype(f"u{old.dtype.itemsize}")
         before, after = old.reshape(-1), followed.memory.array.reshape(-1)
         where = np.flatnonzero(before.view(bits) != after.view(bits))
         if where.size:
-            change = Change(followed.memory, where, before[where])
-            self.logged += where.nbytes + change.values.nbytes
-            if self.logged > LOG_BYTES:
-                raise QuadrantsRuntimeError(
-                    f"the Tape would have to keep more than {LOG_BYTES >> 20} MB of overwritten values; "
-                    f"the last ones are of {followed.name}, which the gradient of kernel {followed.reader} reads",
-                    code="QL2093",
-                    help="write each step to elements of its own: u[t + 1, i] from u[t, i]",
-                )
-            launch.changes.append(change)
-        followed.refresh()
+            if followed.reader:
+                self._keep(step, followed, where, before[where], writer, written)
+            if followed.shadow is not None:
+                followed.shadow.reshape(-1)[where] = after[where]
+        followed.version = followed.memory.version
+        followed.places.clear()
+        return where
+
+    def _keep(
+        self,
+        step: Step,
+        followed: Followed,
+        where: npt.NDArray[np.intp],
+        values: npt.NDArray[Any],
+        writer: str,
+        written: Span | None,
+    ) -> None:
+        self.used += where.nbytes + values.nbytes
+        if self.used > KEEP_BYTES:
+            raise QuadrantsRuntimeError(
+                f"the Tape would have to keep more than {KEEP_BYTES >> 20} MB of overwritten values; "
+                f"the last ones are of {followed.name}, which the gradient of kernel {followed.reader} reads",
+                code="QL2093",
+                labels=(Label(written, "overwritten here"), Label(followed.span, "read here")) if written else (),
+                help="write each step to elements of its own: u[t + 1, i] from u[t, i]",
+            )
+        step.changes.append(Change(followed.memory, where, values))
+        key = followed.name, followed.reader, writer
+        kept = self.kept.setdefault(key, Kept(*key, followed.span, written))
+        kept.elements += where.size
+        kept.bytes += values.nbytes
 
     def _python_writes(self) -> None:
-        """Logs what was written between launches."""
-        launch = Launch(None)
+        """Notes what was written between launches."""
         for followed in self.followed.values():
-            if followed.memory.version == followed.version:
+            memory = followed.memory
+            if memory.version == followed.version:
                 continue
             if followed.shadow is None:
                 raise QuadrantsRuntimeError(
@@ -160,6 +333,66 @@ class Launches:
                     code="QL2094",
                     help="write it before the Tape, or in a kernel",
                 )
-            self._log(launch, followed, followed.shadow.copy())
-        if launch.changes:
-            self.done.append(launch)
+            told = memory.version - followed.version == len(followed.places)
+            places = list(followed.places)
+            step = Step()
+            where = self._log(step, followed, followed.shadow, "Python", None)
+            if not self.paused:
+                values = memory.array.reshape(-1)[where]
+                step.repeat = partial(_write, memory.array, where, values)
+                if followed.grad is not None:
+                    marks = np.zeros(memory.array.shape, np.bool_)
+                    for place in places:
+                        marks[place] = True
+                    constant = np.flatnonzero(marks) if told else where
+                    step.gradient = partial(_write, followed.grad.array, constant, 0, followed.grad)
+            self.steps.append(step)
+
+    # --- chains that end on the way ------------------------------------------------------------------------------
+
+    def _open_ends(self, plan: Plan, memories: dict[str, Memory]) -> None:
+        """Warns where a value with a derivative came through memory without a gradient."""
+        kernel = plan.compiled.lowered.kernel
+        for (source, target), (read, write) in plan.value_flows.items():
+            if source not in memories or target not in memories:
+                continue
+            m, to = memories[source], memories[target]
+            has_grad, goes_on = bool(kernel.buffers[source].grad), bool(kernel.buffers[target].grad)
+            if not goes_on and (has_grad or id(m) in self.open):
+                self.open.setdefault(id(to), write)
+            elif goes_on and not has_grad and id(m) in self.open and (id(m), target) not in self.warned:
+                self.warned.add((id(m), target))
+                warn([missing(source, read, self.open[id(m)])])
+
+
+def span_of(plan: Plan, buffer: str, kinds: tuple[type[N.Stmt], ...]) -> Span | None:
+    """Where the kernel first touches the buffer by a statement of one of the kinds."""
+    for s in walk(plan.kernel.body):
+        if isinstance(s, kinds) and getattr(s, "buffer", "") == buffer:
+            return s.span
+    return None
+
+
+def _launch_gradient(gradient: Dispatcher, args: tuple[Any, ...], number: int) -> None:
+    gradient.replays = number
+    try:
+        gradient.call(*args)
+    finally:
+        gradient.replays = 0
+
+
+def _launch_again(plan: Plan, args: tuple[Any, ...], number: int) -> None:
+    plan.frame.replay(number)
+    try:
+        if plan.call(*args) is NotImplemented:
+            plan.launch_slowly(args)
+    finally:
+        plan.frame.replay(0)
+
+
+def _write(array: npt.NDArray[Any], where: npt.NDArray[np.intp], values: Any, memory: Memory | None = None) -> None:
+    array.reshape(-1)[where] = values
+    if memory is not None:
+        memory.version += 1
+
+

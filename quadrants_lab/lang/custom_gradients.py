@@ -1,0 +1,109 @@
+"""`qd.ad.grad_replaced`, `grad_for` and `no_grad`: what a Tape does in the place of the gradients of some kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import update_wrapper
+from typing import Any
+
+from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsRuntimeTypeError
+from quadrants_lab.lang.kernel import Func, Launchable
+from quadrants_lab.runtime.observe import OBSERVERS
+from quadrants_lab.runtime.tape import Launches
+
+
+class Replaced:
+    """A Python function whose kernels have no gradients of their own under a Tape: a function of the user's is called
+    instead. ``grad`` is that function, and calls it outside of a Tape; None until `grad_for` gave one."""
+
+    def __init__(self, fn: Callable[..., Any], silent: bool = False) -> None:
+        self.fn = fn
+        self.silent = silent  # of `no_grad`: nothing is called
+        self.grad: Callable[..., Any] | None = None
+        update_wrapper(self, fn)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else Method(self, instance)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        tapes = [o for o in OBSERVERS.get() if isinstance(o, Launches)]
+        if tapes and self.grad is None and not self.silent:
+            raise QuadrantsRuntimeError(
+                f"{self.fn.__qualname__} is called under a Tape and has no gradient",
+                code="QL2097",
+                help=f"decorate one with @qd.ad.grad_for({self.fn.__name__})",
+            )
+        for tape in tapes:
+            tape.pause()
+        try:
+            value = self.fn(*args, **kwargs)
+        finally:
+            for tape in tapes:
+                tape.resume()
+        if not self.silent:
+            for tape in tapes:
+                tape.insert(self, args, kwargs)
+        return value
+
+    def __repr__(self) -> str:
+        return f"<{'no_grad' if self.silent else 'grad_replaced'} {self.fn.__qualname__}>"
+
+
+class Method:
+    """A `Replaced` function of a class, bound to an object."""
+
+    def __init__(self, of: Replaced, instance: Any) -> None:
+        self.of = of
+        self.instance = instance
+        update_wrapper(self, of.fn)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.of(self.instance, *args, **kwargs)
+
+    def grad(self, *args: Any, **kwargs: Any) -> Any:
+        if self.of.grad is None:
+            raise QuadrantsRuntimeError(f"{self.of!r} has no gradient", code="QL2097")
+        return self.of.grad(self.instance, *args, **kwargs)
+
+
+def grad_replaced(func: Callable[..., Any]) -> Replaced:
+    """Makes a Python function whose gradient under a Tape is the one that is decorated with `grad_for`: the kernels
+    that it launches are not differentiated."""
+    return Replaced(_python(func, "grad_replaced"))
+
+
+def grad_for(primal: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Makes a Python function the gradient of ``primal``, which is decorated with `grad_replaced`: a Tape calls it,
+    when it ends, with the arguments that ``primal`` got. Memory is then as ``primal`` left it."""
+    if not isinstance(primal, Replaced) or primal.silent:
+        kind = "a kernel" if isinstance(primal, Launchable) else f"{primal!r}"
+        raise QuadrantsRuntimeError(
+            f"grad_for takes a **python** function decorated with @qd.ad.grad_replaced, not {kind}",
+            code="QL2097",
+            help="call the kernel in a Python function and decorate that with @qd.ad.grad_replaced",
+        )
+
+    def decorate(func: Callable[..., Any]) -> Callable[..., Any]:
+        if primal.grad is not None:
+            raise QuadrantsRuntimeError(
+                f"{primal!r} has the gradient {primal.grad.__qualname__} already", code="QL2097"
+            )
+        primal.grad = _python(func, "grad_for")
+        return func
+
+    return decorate
+
+
+def no_grad(func: Callable[..., Any]) -> Replaced:
+    """Makes a Python function whose kernels a Tape does not differentiate: what they compute counts as constant."""
+    return Replaced(_python(func, "no_grad"), silent=True)
+
+
+def _python(func: Any, what: str) -> Callable[..., Any]:
+    if isinstance(func, (Launchable, Func)) or not callable(func):
+        raise QuadrantsRuntimeTypeError(
+            f"@qd.ad.{what} decorates a Python function, not {func!r}",
+            code="QL2097",
+            help="call the kernel in a Python function and decorate that",
+        )
+    return func  # type: ignore[no-any-return]  # callable() does not narrow Any

@@ -1,0 +1,116 @@
+"""`qd.ad.FwdMode`: kernels compute tangents beside their values."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from quadrants_lab.errors import QuadrantsAssertionError, QuadrantsRuntimeError, QuadrantsWarning, render
+from quadrants_lab.lang.dense import Dense
+from quadrants_lab.runtime import session
+from quadrants_lab.runtime.observe import launching, watch
+from quadrants_lab.runtime.tape import Writes
+
+
+class FwdMode:
+    """``with qd.ad.FwdMode(loss, param, seed): ...`` computes, beside the values, their derivative along ``seed``.
+
+    ``param`` is a field with a dual, ``seed`` its tangent: a number an entry, in row-major order or in the shape of
+    the field; 1 where the field is 0-d and none is given. ``loss`` is a field with a dual, or a list of them: after
+    each launch ``loss.dual`` holds the Jacobian of loss by param times ``seed``. With ``clear_gradients`` all duals of
+    the session start at 0. At the end ``param.dual`` is 0 again.
+    """
+
+    def __init__(
+        self,
+        loss: Any,
+        param: Any,
+        seed: Sequence[float] | npt.NDArray[Any] | None = None,
+        clear_gradients: bool = True,
+    ) -> None:
+        self.losses = list(loss) if isinstance(loss, (list, tuple)) else [loss]
+        self.param = param
+        self.clear_gradients = clear_gradients
+        for what, x in (("loss", x) for x in self.losses):
+            _check(what, x)
+        _check("param", param)
+        self.seed = _seed(param, seed)
+        self._open: ExitStack | None = None
+        self._writes = Writes()
+
+    def __enter__(self) -> FwdMode:
+        if self._open is not None:
+            raise QuadrantsRuntimeError("this FwdMode is already active", code="QL2092")
+        if self.clear_gradients:
+            clear_all_duals()
+        self.param.dual.from_numpy(self.seed)
+        self._writes.clear()
+        self._open = ExitStack()
+        self._open.enter_context(launching("dual"))
+        self._open.enter_context(watch(self._writes))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._open is not None
+        self._open.close()
+        self._open = None
+        self.param.dual.fill(0)
+        if kind is None:
+            for loss in self.losses:
+                if not self._writes.wrote(loss.dual):
+                    warn_unwritten("FwdMode", loss, self._writes.kernels)
+
+
+def clear_all_duals() -> None:
+    """Sets the duals of all fields of the session to 0."""
+    for owner in list(session.current().differentiable):
+        if owner.has_dual():
+            owner.dual.fill(0)
+
+
+def warn_unwritten(what: str, loss: Dense, kernels: Sequence[str], stacklevel: int = 3) -> None:
+    """The warning for a loss that no launch wrote; located at the end of the user's with statement."""
+    launched = f"it launched {', '.join(dict.fromkeys(kernels))}" if kernels else "it launched no kernel"
+    text = render(
+        "QL2096",
+        f"no kernel launched under this {what} writes to its loss {loss!r}: every derivative is 0",
+        help=f"{launched}; write the loss in a kernel inside the with",
+        kind="warning",
+    )
+    warnings.warn(text, QuadrantsWarning, stacklevel=stacklevel)
+
+
+def _check(what: str, x: Any) -> None:
+    if not isinstance(x, Dense):
+        raise QuadrantsAssertionError(f"the {what} of FwdMode must be a field, not {x!r}", code="QL2095")
+    if not x.has_dual():
+        raise QuadrantsRuntimeError(
+            f"the {what} of FwdMode must have a dual, it is {x!r}", code="QL2095", help="make it with needs_dual=True"
+        )
+
+
+def _seed(param: Dense, seed: Sequence[float] | npt.NDArray[Any] | None) -> npt.NDArray[Any]:
+    shape = param.shape + param.element_shape
+    if seed is None:
+        if shape:
+            raise QuadrantsRuntimeError(
+                f"`seed` is not set for {param!r}, which is not 0-d",
+                code="QL2095",
+                help="give a number for each entry: [0, 0, 1] is the derivative by the third one, "
+                "[1, 1, 1] that along all three",
+            )
+        seed = [1.0]
+    values = np.asarray(seed, param.dtype.numpy)
+    if values.size != int(np.prod(shape)) or (values.ndim > 1 and values.shape != shape):
+        raise QuadrantsAssertionError(
+            f"`seed` must have a number for each entry of {param!r}, it has shape {values.shape}", code="QL2095"
+        )
+    return values.reshape(shape)

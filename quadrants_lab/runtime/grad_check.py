@@ -1,0 +1,86 @@
+"""``qd.ad.Tape(grad_check=[...])``: gradients beside finite differences of the loss.
+
+The recorded steps are done again with one element moved a little, up and down; the central difference of the loss is
+compared with the gradient, for several widths, and the best one counts: too wide is not linear, too narrow is rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from quadrants_lab.errors import QuadrantsAssertionError
+from quadrants_lab.runtime.memory import Memory
+from quadrants_lab.runtime.tape import Launches
+
+WIDTHS = (1e-3, 1e-4, 1e-5, 1e-6)  # of a step, relative to elements above 1
+TOLERANCE = 1e-4  # relative difference from which a gradient counts as wrong
+MOST = 256  # elements checked of each field, evenly spread
+
+
+class Differentiable(Protocol):
+    _memory: Memory
+    grad: Any
+
+
+def check_gradients(launches: Launches, loss: Differentiable, fields: Sequence[Differentiable]) -> None:
+    """Raises QuadrantsAssertionError for the first element whose gradient is not the slope of ``loss``; memory,
+    gradients included, is afterwards as it was before."""
+    with _saved(launches, loss, fields):
+        for x in fields:
+            _check(launches, loss, x)
+
+
+def _check(launches: Launches, loss: Differentiable, x: Differentiable) -> None:
+    gradient = x.grad._memory.array.reshape(-1).copy()
+    shape = x._memory.array.shape
+    for n in np.unique(np.linspace(0, gradient.size - 1, MOST, dtype=np.intp)):
+        slopes = [_slope(launches, loss, x, int(n), width) for width in WIDTHS]
+        best = min(slopes, key=lambda slope: abs(slope - gradient[n]))
+        if not abs(best - gradient[n]) <= TOLERANCE * max(abs(best), abs(gradient[n]), 1e-4):
+            index = ", ".join(map(str, np.unravel_index(n, shape))) or "None"
+            raise QuadrantsAssertionError(
+                f"Grad check failed: the gradient of {x!r} at [{index}] is {gradient[n]:.9g}, "
+                f"by finite differences {best:.9g}",
+                code="QL2099",
+                help="a custom gradient, a value that a kernel rounds or decides by, or a kink at this very point",
+            )
+
+
+def _slope(launches: Launches, loss: Differentiable, x: Differentiable, n: int, width: float) -> float:
+    """Central difference of the loss along element n."""
+    start = _initial(launches, x).reshape(-1)[n]
+    step = width * max(1.0, abs(start))
+    ends = []
+    for end in (start + step, start - step):
+        for array, values in launches.initial.values():
+            array[...] = values
+        x._memory.array.reshape(-1)[n] = end
+        launches.repeat()
+        ends.append(float(loss._memory.array[()]))
+    return (ends[0] - ends[1]) / float(2 * step)
+
+
+def _initial(launches: Launches, x: Differentiable) -> npt.NDArray[Any]:
+    """The field before the first step; as it is where no step touched it."""
+    array: npt.NDArray[Any] = x._memory.array
+    return launches.initial.get(id(array), (array, array))[1]
+
+
+@contextmanager
+def _saved(launches: Launches, loss: Differentiable, fields: Sequence[Differentiable]) -> Iterator[None]:
+    """Restores every array that the steps touch, and counts it as written."""
+    arrays = {id(a): a for a, _ in launches.initial.values()}
+    arrays |= {id(m.array): m.array for x in (loss, *fields) for m in (x._memory, x.grad._memory)}
+    saved = [(a, a.copy()) for a in arrays.values()]
+    try:
+        yield
+    finally:
+        for array, values in saved:
+            array[...] = values
+        for followed in launches.followed.values():
+            followed.memory.version += 1

@@ -1,0 +1,266 @@
+"""`qd.ad.FwdMode`: tangents of whole programs, and what it refuses."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import quadrants_lab as qd
+
+
+@pytest.fixture(autouse=True)
+def session():
+    qd.init(arch=qd.cpu, default_fp=qd.f64, offline_cache=False)
+    yield
+    qd.reset()
+
+
+def dual_field(shape, dtype=qd.f64, **options):
+    return qd.field(dtype, shape, needs_dual=True, **options)
+
+
+@qd.kernel
+def sines(x: qd.template(), n: qd.i32, y: qd.template()):
+    for i in x:
+        v = x[i]
+        for _ in range(n):
+            v = qd.sin(v) + 0.1
+        y[i] += v * v
+
+
+def sines_by_hand(x, d, n):
+    for _ in range(n):
+        x, d = np.sin(x) + 0.1, d * np.cos(x)
+    return x * x, 2 * x * d
+
+
+def test_a_directional_derivative_through_loops() -> None:
+    x, y = dual_field(4), dual_field(4)
+    x.from_numpy(np.linspace(0.1, 1, 4))
+    seed = [1.0, 0.0, -2.0, 0.5]
+    for n in (0, 1, 7):
+        y.fill(0)
+        with qd.ad.FwdMode(loss=y, param=x, seed=seed):
+            sines(x, n, y)
+            assert x.dual.to_numpy().tolist() == seed
+        value, slope = sines_by_hand(x.to_numpy(), np.array(seed), n)
+        np.testing.assert_allclose(y.to_numpy(), value, rtol=1e-13)
+        np.testing.assert_allclose(y.dual.to_numpy(), slope, rtol=1e-13)
+        assert not x.dual.to_numpy().any()
+
+
+def test_kernels_are_plain_again_afterwards() -> None:
+    x, y = dual_field(4), dual_field(4)
+    x.fill(0.3)
+    sines(x, 2, y)
+    with qd.ad.FwdMode(y, x, seed=[1, 1, 1, 1]):
+        sines(x, 2, y)
+    before = y.dual.to_numpy()
+    sines(x, 2, y)
+    assert (y.dual.to_numpy() == before).all()
+    assert y[0] == pytest.approx(3 * sines_by_hand(0.3, 0, 2)[0])
+
+
+def test_a_0d_parameter_needs_no_seed_and_duals_add_up_if_asked() -> None:
+    a, y = dual_field(()), dual_field(3)
+    a[None] = 2.0
+
+    @qd.kernel
+    def square():
+        for i in y:
+            y[i] += a[None] ** 2
+
+    with qd.ad.FwdMode(loss=y, param=a):
+        square()
+    assert y.dual.to_numpy().tolist() == [4.0] * 3
+    with qd.ad.FwdMode(loss=y, param=a, clear_gradients=False):
+        square()
+    assert y.dual.to_numpy().tolist() == [8.0] * 3
+
+
+def test_several_losses_and_several_launches() -> None:
+    x, y, z = dual_field(3), dual_field(3), dual_field(())
+    x.from_numpy(np.array([1.0, 2.0, 3.0]))
+
+    @qd.kernel
+    def first():
+        for i in x:
+            y[i] = x[i] * x[i]
+
+    @qd.kernel
+    def second():
+        for i in x:
+            z[None] += qd.exp(y[i] * 0.1)
+
+    with qd.ad.FwdMode(loss=[y, z], param=x, seed=[0, 1, 0]):
+        first()
+        second()
+    assert y.dual.to_numpy().tolist() == [0, 4, 0]
+    assert z.dual[None] == pytest.approx(0.4 * np.exp(0.4))
+
+
+def test_a_store_of_a_constant_ends_a_tangent() -> None:
+    x, y = dual_field(2), dual_field(2)
+    y.dual.fill(5)
+
+    @qd.kernel
+    def k():
+        for i in x:
+            y[i] = x[i] * 2
+            if i == 1:
+                y[i] = 3.0
+
+    with qd.ad.FwdMode(y, x, seed=[1, 1], clear_gradients=False):
+        k()
+    assert y.dual.to_numpy().tolist() == [2, 0]
+
+
+@pytest.mark.parametrize("fp", [qd.f32, qd.f64], ids=str)
+def test_extremes_give_the_winners_tangent(fp) -> None:
+    x, low, high = dual_field(6, fp), dual_field((), fp), dual_field((), fp)
+    x.from_numpy(np.array([0.3, -0.8, 0.5, 0.9, -0.2, 0.1]))
+    low[None], high[None] = 10, 10
+
+    @qd.kernel
+    def k():
+        for i in x:
+            qd.atomic_min(low[None], qd.sin(x[i]))
+            qd.atomic_max(high[None], qd.sin(x[i]))
+
+    with qd.ad.FwdMode([low, high], x, seed=[1, 2, 3, 4, 5, 6], clear_gradients=False):
+        high.dual[None] = 7
+        k()
+    assert low.dual[None] == pytest.approx(2 * np.cos(-0.8), rel=1e-6)
+    assert high.dual[None] == 7  # nobody beat what was there
+
+
+def test_random_draws_are_constants() -> None:
+    x, y = dual_field(3), dual_field(3)
+    x.fill(2.0)
+
+    @qd.kernel
+    def k():
+        for i in x:
+            y[i] = x[i] * qd.random(qd.f64)
+
+    with qd.ad.FwdMode(y, x, seed=[1, 1, 1]):
+        k()
+    np.testing.assert_allclose(y.dual.to_numpy() * 2, y.to_numpy())
+
+
+def test_returned_values_and_prints_come_once(capsys) -> None:
+    x, y = dual_field(()), dual_field(())
+    x[None] = 3.0
+
+    @qd.kernel
+    def k() -> qd.f64:
+        y[None] = x[None] * 2
+        print("here")
+        return x[None] + 1
+
+    with qd.ad.FwdMode(y, x):
+        assert k() == 4.0
+    assert capsys.readouterr().out == "here\n"
+    assert y.dual[None] == 2
+
+
+def test_lorenz_which_the_peer_cannot_do() -> None:
+    """A while-free carried system of three values over a run-time trip count, against central differences."""
+    p, out = dual_field(3), dual_field(3)
+
+    @qd.kernel
+    def lorenz(n: qd.i32):
+        for _ in range(1):
+            a, b, c = 1.0, 1.0, 1.0
+            for _ in range(n):
+                da = p[0] * (b - a)
+                db = a * (p[1] - c) - b
+                dc = a * b - p[2] * c
+                a, b, c = a + 0.01 * da, b + 0.01 * db, c + 0.01 * dc
+            out[0], out[1], out[2] = a, b, c
+
+    def run(values):
+        p.from_numpy(values)
+        lorenz(100)
+        return out.to_numpy()
+
+    at = np.array([10.0, 28.0, 8 / 3])
+    for k in range(3):
+        seed = np.eye(3)[k]
+        p.from_numpy(at)
+        with qd.ad.FwdMode(out, p, seed=seed):
+            lorenz(100)
+        got = out.dual.to_numpy()
+        slope = (run(at + 1e-6 * seed) - run(at - 1e-6 * seed)) / 2e-6
+        np.testing.assert_allclose(got, slope, rtol=1e-6, atol=1e-6)
+
+
+def test_beside_a_tape() -> None:
+    x, y = qd.field(qd.f64, 3, needs_dual=True, needs_grad=True), qd.field(qd.f64, (), needs_dual=True, needs_grad=True)
+    x.from_numpy(np.array([1.0, 2.0, 3.0]))
+
+    @qd.kernel
+    def k():
+        for i in x:
+            y[None] += x[i] ** 2
+
+    with qd.ad.FwdMode(y, x, seed=[1, 0, 1]), qd.ad.Tape(y):
+        k()
+    assert x.grad.to_numpy().tolist() == [2, 4, 6]
+    assert y.dual[None] == 8
+
+
+def test_misuse_says_what_to_do() -> None:
+    x, y, plain = dual_field(3), dual_field(3), qd.field(qd.f64, 3)
+    with pytest.raises(qd.QuadrantsRuntimeError, match="`seed` is not set"):
+        qd.ad.FwdMode(y, x)
+    with pytest.raises(qd.QuadrantsAssertionError, match="a number for each entry"):
+        qd.ad.FwdMode(y, x, seed=[1.0])
+    with pytest.raises(qd.QuadrantsRuntimeError, match="needs_dual=True"):
+        qd.ad.FwdMode(y, plain, seed=[1, 1, 1])
+    with pytest.raises(qd.QuadrantsRuntimeError, match="needs_dual=True"):
+        qd.ad.FwdMode(plain, x, seed=[1, 1, 1])
+    with pytest.raises(qd.QuadrantsAssertionError, match="must be a field"):
+        qd.ad.FwdMode(y, [x, x], seed=[1, 1, 1])
+    with pytest.warns(qd.QuadrantsWarning, match="QL2096") as caught, qd.ad.FwdMode(y, x, seed=[1, 1, 1]):
+        pass
+    assert caught[0].filename == __file__
+
+
+def test_a_field_without_a_dual_in_the_middle_is_named() -> None:
+    x, middle, y = dual_field(3), qd.field(qd.f64, 3), dual_field(3)
+
+    @qd.kernel
+    def k():
+        for i in x:
+            middle[i] = x[i] * 2
+        for i in x:
+            y[i] = middle[i]
+
+    with pytest.warns(qd.QuadrantsWarning, match="the tangent stops at middle"), qd.ad.FwdMode(y, x, seed=[1, 1, 1]):
+        k()
+
+
+def test_atomics_without_a_derivative_are_errors() -> None:
+    x, y = dual_field(3), dual_field(3)
+
+    @qd.kernel
+    def product():
+        for i in x:
+            qd.atomic_mul(y[0], x[i])
+
+    @qd.kernel
+    def old():
+        for i in x:
+            y[i] = qd.atomic_add(y[0], x[i])
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for kernel, code in ((product, "QL0401"), (old, "QL0402")):
+            with (
+                pytest.raises(qd.QuadrantsCompilationError, match=code),
+                qd.ad.FwdMode(y, x, seed=[1, 1, 1]),
+            ):
+                kernel()
