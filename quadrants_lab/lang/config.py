@@ -104,6 +104,7 @@ OPTIONS: dict[str, Option] = {
     "log_level": Option(_level, "warn"),
     "verbose": Option(_flag, False),
     "ad_stack_size": Option(_count, 0),
+    "ad_stack_budget_bytes": Option(_count, 0),
     "default_ad_stack_size": Option(
         _count,
         0,
@@ -138,7 +139,8 @@ def init(arch: Any = None, default_fp: Any = None, default_ip: Any = None, **opt
     literals and of untyped arithmetic. ``debug``: asserts, bounds, integer division and adstack pushes are checked;
     ``check_out_of_bound``: bounds alone. ``fast_math``: contraction, reassociation, approximate functions.
     ``cpu_max_num_threads``: 0 for all. ``ad_stack_size``: forces that many slots a stack; 0 sizes each by analysis.
-    ``offline_cache``: compiled kernels are kept on disk, in ``offline_cache_file_path``, at most
+    ``ad_stack_budget_bytes``: a gradient that needs more bytes of adstacks is an error before it is launched (0: no
+    limit). ``offline_cache``: compiled kernels are kept on disk, in ``offline_cache_file_path``, at most
     ``offline_cache_max_size_of_files`` bytes. An option that is not given is read from the environment, from QD_ and
     its name in capitals. An unknown option is a KeyError.
     """
@@ -183,6 +185,7 @@ def init(arch: Any = None, default_fp: Any = None, default_ip: Any = None, **opt
         random_seed=values["random_seed"],
         cache_path=(cache_path or default_path()) if values["offline_cache"] else None,
         cache_bytes=values["offline_cache_max_size_of_files"],
+        ad_stack_budget=values["ad_stack_budget_bytes"],
         log_level=values["log_level"],
     )
     session.start(settings)

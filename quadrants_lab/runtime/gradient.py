@@ -16,6 +16,7 @@ from quadrants_lab.frontend.specs import NdarraySpec, flat_specs
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir import sizeexpr as SE
 from quadrants_lab.ir.walk import walk
+from quadrants_lab.runtime.budget import over_budget
 from quadrants_lab.runtime.compile import Compiled, accesses
 from quadrants_lab.runtime.memory import Memory
 from quadrants_lab.runtime.plan import Plan, entry_params, field_memories, make_frame, set_arguments
@@ -87,7 +88,7 @@ class GradientPlan(Plan):
             self._follow()
             return self.settle
         if self.depths:
-            self.frame.set_stacks(self.depths)
+            self.reserve()
         return self.settle_draws if draws else self.set_gradients if self.slots else None
 
     def set_gradients(self, *args: Any) -> bool:
@@ -196,8 +197,18 @@ class GradientPlan(Plan):
             self.counted = {stack: self.counting_frame.ret(name) for stack, name in counter.depths.items()}
         live = Live(self.scalars(args), arrays)
         self.depths = [evaluate(size, live, self.counted) for size in self.sizes]
-        self.frame.set_stacks(self.depths)
+        self.reserve()
         return True
+
+    def reserve(self) -> None:
+        """Hands the depths to the device, which grows its heap; an error where they pass the session's budget."""
+        budget = self.session.settings.ad_stack_budget
+        if budget:
+            lanes = self.session.device.threads
+            error = over_budget(self.kernel, self.report(), stack_allocas(self.kernel), lanes, budget)
+            if error is not None:
+                raise error
+        self.frame.set_stacks(self.depths)
 
     def launch_slowly(self, args: Sequence[Any]) -> Any:
         with self.session.lock:

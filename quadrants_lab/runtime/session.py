@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What `qd.init` settles for a session. ``threads``: most threads of a launch, 0 for all that the process may
-    use. ``cache_path`` None: nothing is kept on disk; ``cache_bytes``: most bytes that stay there."""
+    use. ``cache_path`` None: nothing is kept on disk; ``cache_bytes``: most bytes that stay there. ``ad_stack_budget``:
+    most bytes of adstacks of a launch, 0 for as many as there are."""
 
     arch: str = "x64"
     compile: CompileOptions = field(default_factory=CompileOptions)
@@ -27,6 +28,7 @@ class Settings:
     random_seed: int = 0
     cache_path: Path | None = None
     cache_bytes: int = 100 << 20
+    ad_stack_budget: int = 0
     log_level: str = "warn"
 
 

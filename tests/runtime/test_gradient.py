@@ -485,3 +485,21 @@ def test_slow_scalars_reach_the_counting_slice() -> None:
     for limit, depth in ((100.0, 5), (1.0, 1), (0.25, 0)):
         until_half.grad(x, limit, y)
         assert max((row.depth for row in until_half.sizes()), default=0) == depth
+
+
+def test_a_gradient_over_the_memory_budget_is_an_error_before_the_launch() -> None:
+    start(ad_stack_budget_bytes=1000, cpu_max_num_threads=2)
+    x, y = make()
+    n = qd.field(qd.i32, ())
+    n[None] = 50  # 2 threads, 50 slots of 8 bytes
+    by_field.grad(x, n, y)
+    before = x.grad.to_numpy()
+    n[None] = 100
+    with pytest.raises(qd.QuadrantsRuntimeError, match="needs 1600 bytes of adstacks for 2 iterations in flight") as e:
+        by_field.grad(x, n, y)
+    assert "v: 800 bytes an iteration in flight, 100 x f64; kept because it is an operand of sin" in str(e.value)
+    np.testing.assert_array_equal(x.grad.to_numpy(), before)
+    n[None] = 3
+    x.grad.fill(0)
+    by_field.grad(x, n, y)
+    np.testing.assert_allclose(x.grad.to_numpy(), sines(x.to_numpy(), 3)[1], atol=1e-12)

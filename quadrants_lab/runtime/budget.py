@@ -1,0 +1,48 @@
+"""The adstack memory of a gradient launch against the session's budget, before anything is allocated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quadrants_lab.adstack.report import StackRow
+from quadrants_lab.errors import Label, QuadrantsRuntimeError
+from quadrants_lab.ir import nodes as N
+
+_SHOWN = 8  # stacks that the error lists
+
+
+def over_budget(
+    kernel: N.Kernel, rows: Sequence[StackRow], stacks: Sequence[N.AdStackAlloca], lanes: int, budget: int
+) -> QuadrantsRuntimeError | None:
+    """The error where ``rows`` (in the order of ``stacks``), ``lanes`` iterations in flight, take more bytes than
+    ``budget``; None where they fit."""
+    total = lanes * sum(row.bytes_per_lane for row in rows)
+    if total <= budget:
+        return None
+    order = sorted(range(len(rows)), key=lambda n: -rows[n].bytes_per_lane)[:_SHOWN]
+    labels = tuple(
+        Label(
+            stacks[n].span,
+            f"{rows[n].name}: {rows[n].bytes_per_lane} bytes an iteration in flight, {rows[n].depth} x {rows[n].dtype}; "
+            f"kept because it is an {rows[n].reason}; {_cure(rows[n])}",
+        )
+        for n in order
+    )
+    rest = len(rows) - len(order)
+    more = f"; {rest} smaller stacks are not listed" if rest else ""
+    return QuadrantsRuntimeError(
+        f"the gradient of kernel {kernel.name} needs {total} bytes of adstacks for {lanes} iterations in flight"
+        f"{more}; ad_stack_budget_bytes allows {budget}; nothing was launched",
+        code="QL2076",
+        labels=labels,
+        help="fewer trips between gradients (split the loop over several kernels under a Tape), a narrower dtype, fewer "
+        "threads, or a larger ad_stack_budget_bytes in qd.init()",
+    )
+
+
+def _cure(row: StackRow) -> str:
+    if row.reason.startswith("index"):
+        return "an index that is computed from the loop's own needs no stack"
+    if row.reason.startswith(("condition", "trip count", "bound")):
+        return "a condition that depends on loop indices and unchanged fields alone needs no stack"
+    return "a use that is linear in it needs no stack"
