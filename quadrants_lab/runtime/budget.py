@@ -23,8 +23,8 @@ def over_budget(
     labels = tuple(
         Label(
             stacks[n].span,
-            f"{rows[n].name}: {rows[n].bytes_per_lane} bytes an iteration in flight, {rows[n].depth} x {rows[n].dtype}; "
-            f"kept because it is an {rows[n].reason}; {_cure(rows[n])}",
+            f"{rows[n].name}: {rows[n].bytes_per_lane} bytes an iteration in flight, "
+            f"{rows[n].depth} x {rows[n].dtype}; kept because it is an {rows[n].reason}; {_cure(rows[n])}",
         )
         for n in order
     )
@@ -35,8 +35,8 @@ def over_budget(
         f"{more}; ad_stack_budget_bytes allows {budget}; nothing was launched",
         code="QL2076",
         labels=labels,
-        help="fewer trips between gradients (split the loop over several kernels under a Tape), a narrower dtype, fewer "
-        "threads, or a larger ad_stack_budget_bytes in qd.init()",
+        help="fewer trips between gradients (split the loop over several kernels under a Tape), a narrower dtype, "
+        "fewer threads, or a larger ad_stack_budget_bytes in qd.init()",
     )
 
 
