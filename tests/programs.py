@@ -1487,3 +1487,6 @@ def loop_after_the_loop_it_feeds():
             for k in range(c - j):
                 v = qd.sin(v)
         y[None] += v * (c + n[None])
+
+
+import programs_language  # noqa: E402, F401  the table goes on there

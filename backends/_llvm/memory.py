@@ -150,7 +150,11 @@ def atomic(b: Body, s: N.Atomic) -> None:
         return
     buffer = b.kernel.buffers[s.buffer]
     ptr, tag = address(b, buffer, s.index), b.tag(buffer)
-    if s.private or not b.parallel:
+    if s.op == "cas":
+        types = f"{memory_type(t)} {b.values[s.expected]}, {memory_type(t)} {value}"
+        pair = b.fn.let(f"cmpxchg ptr {ptr}, {types} acq_rel acquire{tag}")
+        old = b.fn.let(f"extractvalue {{ {memory_type(t)}, i1 }} {pair}, 0")
+    elif s.private or not b.parallel:
         old = read(b, t, ptr, tag)
         write(b, t, ptr, combine(b, s.op, t, old, value), tag)
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from quadrants_lab.frontend.arith import truth
@@ -17,7 +17,9 @@ from quadrants_lab.frontend.place import is_local
 from quadrants_lab.frontend.returns import resume
 from quadrants_lab.frontend.scan import assigned, breaks, returns
 from quadrants_lab.frontend.values import (
+    Grouped,
     Lit,
+    Matrix,
     Mem,
     NdRange,
     Num,
@@ -39,11 +41,13 @@ _INDEX = "a loop variable"
 
 @dataclass(slots=True)
 class Space:
-    """What a loop runs over: a box, the half-open ranges of its axes. Of one axis with a ``step``: every step-th."""
+    """What a loop runs over: a box, the half-open ranges of its axes. Of one axis with a ``step``: every step-th.
+    ``grouped``: the loop variable is a vector of the indices."""
 
     kind: str  # of the task that it would be
     axes: tuple[tuple[Num | Lit, Num | Lit], ...]
     step: Num | Lit | None = None
+    grouped: bool = False
 
 
 def _for(cx: Context, node: ast.For) -> None:
@@ -68,6 +72,12 @@ def _for(cx: Context, node: ast.For) -> None:
 
 def _space(cx: Context, node: ast.For) -> Space:
     value = cx.expr(node.iter)
+    if isinstance(value, Grouped):
+        return replace(_over(cx, value.space, node), grouped=True)
+    return _over(cx, value, node)
+
+
+def _over(cx: Context, value: Value, node: ast.For) -> Space:
     if isinstance(value, (Mem, StructMem)):
         cx.at(node.iter)
         return Space("struct_for", _axes(cx, value if isinstance(value, Mem) else value.first, node))
@@ -105,7 +115,7 @@ def _targets(cx: Context, node: ast.For, space: Space) -> list[ast.Name]:
     """The loop variables, one an axis; none hides a variable that is in use."""
     nodes = node.target.elts if isinstance(node.target, ast.Tuple) else [node.target]
     names = [n for n in nodes if isinstance(n, ast.Name)]
-    want = len(space.axes)
+    want = 1 if space.grouped else len(space.axes)
     if len(names) != len(nodes):
         raise cx.fail("QL1201", node.target, what="a loop variable that is no plain name", cure="use a name")
     if len(names) != want:
@@ -116,7 +126,19 @@ def _targets(cx: Context, node: ast.For, space: Space) -> list[ast.Name]:
     for n in names:
         if n.id in cx.frame.env and n.id != "_":
             raise cx.fail("QL1304", n, name=n.id)
+    if space.grouped:
+        axes = range(len(space.axes))
+        return [ast.copy_location(ast.Name(f"{names[0].id}[{k}]", ast.Store()), names[0]) for k in axes]
     return names
+
+
+def _iteration(cx: Context, node: ast.For, space: Space, names: list[ast.Name]) -> None:
+    """The body of the loop, of which the environment holds the indices."""
+    if space.grouped:
+        assert isinstance(node.target, ast.Name)
+        indices = [cx.frame.env[n.id] for n in names]
+        cx.frame.env[node.target.id] = Matrix((len(names),), tuple(i for i in indices if isinstance(i, Num)), _INDEX)
+    cx.stmts(node.body)
 
 
 def _stepped(cx: Context, space: Space, begin: int, index: int, name: str, node: ast.For) -> Num:
@@ -166,7 +188,7 @@ def _task(cx: Context, node: ast.For, space: Space, names: list[ast.Name], bound
         if space.step is not None:
             begin = cx.to(space.axes[0][0], i32)
             env[names[0].id] = _stepped(cx, space, begin, indices[0].id, names[0].id, node)
-        cx.stmts(node.body)
+        _iteration(cx, node, space, names)
         cx.at(node)
         if not cx.exited:
             cx.b.yield_()
@@ -244,7 +266,7 @@ def _nest(cx: Context, node: ast.For, space: Space, names: list[ast.Name], axis:
         if axis + 1 < len(names):
             _nest(cx, node, space, names, axis + 1)
         else:
-            cx.stmts(node.body)
+            _iteration(cx, node, space, names)
 
     _counted(cx, node, cx.to(begin, i32), cx.to(end, i32), names[axis].id, body)
 
@@ -259,7 +281,7 @@ def _strided(cx: Context, node: ast.For, space: Space, name: ast.Name) -> None:
 
         def plain(index: N.Param) -> None:
             cx.frame.env[name.id] = Num(index.id, i32, _INDEX)
-            cx.stmts(node.body)
+            _iteration(cx, node, space, [name])
 
         _counted(cx, node, low, high, name.id, plain, reverse=True)
         return
@@ -268,7 +290,7 @@ def _strided(cx: Context, node: ast.For, space: Space, name: ast.Name) -> None:
 
     def body(index: N.Param) -> None:
         cx.frame.env[name.id] = _stepped(cx, space, first, index.id, name.id, node)
-        cx.stmts(node.body)
+        _iteration(cx, node, space, [name])
 
     _counted(cx, node, cx.const(0, i32), trips, "", body)
 
@@ -294,7 +316,7 @@ def _flat(cx: Context, node: ast.For, space: Space, names: list[ast.Name]) -> No
                 rest = cx.b.op("floordiv", rest, extents[k])
             value = cx.b.op("add", begins[k], part, name=names[k].id)
             cx.frame.env[names[k].id] = Num(value, i32, _INDEX)
-        cx.stmts(node.body)
+        _iteration(cx, node, space, names)
 
     _counted(cx, node, zero, total, "", body)
 
@@ -395,20 +417,14 @@ def _results(cx: Context, before: Env, names: tuple[str, ...], node: ast.For | a
 
 def _unroll(cx: Context, node: ast.For, value: Value) -> None:
     """``for i in qd.static(...)``: the body once for each entry, with the loop variable a constant."""
-    if isinstance(value, (Mem, StructMem)):
-        raise cx.fail("QL1701", node.iter, what=f"{describe(value)} at compile time")
-    try:
-        known: Any = value.value if isinstance(value, Obj) else cx.python(value)
-        items = list(known)
-    except TypeError:
-        raise cx.fail("QL1701", node.iter, what=describe(value)) from None
+    items = _items(cx, value, node)
     outer = cx.frame.loop
     loop = Loop("static", (), cx.depth, outer=outer)
     for item in items:
         cx.frame.loop = loop
         loop.left = ""
         with cx.scope(node, "loop"):
-            _set_static(cx, node.target, item, node)
+            _bind(cx, node.target, item)
             cx.stmts(node.body)
         if loop.left:
             cx.exited = False
@@ -417,22 +433,41 @@ def _unroll(cx: Context, node: ast.For, value: Value) -> None:
     cx.frame.loop = outer
 
 
-def _set_static(cx: Context, target: ast.expr, item: Any, node: ast.For) -> None:
-    value = cx.wrap(item, name_of(node.iter), node.iter) if not isinstance(item, tuple) else Obj(item)
+def _items(cx: Context, value: Value, node: ast.For) -> tuple[Value, ...]:
+    """What a loop variable takes on one after the other, at compile time."""
+    if isinstance(value, Grouped):
+        where = cx.python(value.space)
+        points = [p if isinstance(p, tuple) else (p,) for p in where]
+        return tuple(Matrix((len(p),), tuple(Lit(k) for k in p), _INDEX) for p in points)
+    found = None if isinstance(value, (Mem, StructMem)) else entries(cx, value)
+    if found is not None:
+        return found
+    try:
+        known: Any = value.value if isinstance(value, Obj) else cx.python(value)
+        return tuple(cx.wrap(v, f"{name_of(node.iter)}[{k}]", node.iter) for k, v in enumerate(known))
+    except TypeError:
+        at = " at compile time" if isinstance(value, (Mem, StructMem)) else ""
+        raise cx.fail("QL1701", node.iter, what=f"{describe(value)}{at}") from None
+
+
+def _bind(cx: Context, target: ast.expr, value: Value) -> None:
+    """A static loop variable, or several to which the entries of the value go."""
     if isinstance(target, ast.Name):
         if target.id in cx.frame.env and target.id != "_":
             raise cx.fail("QL1304", target, name=target.id)
         if isinstance(value, Lit):
             value = Lit(value.value, target, "a static loop variable")
+        elif isinstance(value, Num):
+            value = Num(value.id, value.type, "a static loop variable")
         cx.frame.env[target.id] = value
         return
     parts = entries(cx, value)
-    if not isinstance(target, ast.Tuple) or parts is None or len(parts) != len(target.elts):
+    if not isinstance(target, (ast.Tuple, ast.List)) or parts is None or len(parts) != len(target.elts):
         got = len(parts) if parts is not None else 1
-        want = len(target.elts) if isinstance(target, ast.Tuple) else 1
+        want = len(target.elts) if isinstance(target, (ast.Tuple, ast.List)) else 1
         raise cx.fail("QL1412", target, got=count(got, "value"), want=count(want, "name"))
-    for t, p in zip(target.elts, item, strict=True):
-        _set_static(cx, t, p, node)
+    for t, p in zip(target.elts, parts, strict=True):
+        _bind(cx, t, p)
 
 
 # --- break and continue -----------------------------------------------------------------------------------------

@@ -154,8 +154,15 @@ class NdRange:
     axes: tuple[tuple[Value, Value], ...]
 
 
+@dataclass(slots=True, eq=False)
+class Grouped:
+    """``qd.grouped(space)``: what is looped over with a vector of indices."""
+
+    space: Value
+
+
 Leaf = Num | Lit | ArgRef | Temp | Element
-Value = Leaf | Matrix | Struct | Mem | StructMem | Shape | Obj | Bound | Range | NdRange | tuple[Any, ...]
+Value = Leaf | Matrix | Struct | Mem | StructMem | Shape | Obj | Bound | Range | NdRange | Grouped | tuple[Any, ...]
 
 
 def leaves(value: Value) -> Iterator[Any]:

@@ -152,21 +152,24 @@ class Store(Stmt):
 class Atomic(Value):
     """``buffer[index] op= value``, atomically; defines the old value.
 
-    ``op``: add, sub, mul, min, max, and, or, xor, exchange. ``private``: no other iteration of the task touches
-    this element, so a plain read-modify-write will do.
+    ``op``: add, sub, mul, min, max, and, or, xor, exchange; or cas, which exchanges only where the element is
+    ``expected``. ``private``: no other iteration of the task touches this element, so a plain read-modify-write will
+    do.
     """
 
     op: str
     buffer: str
     index: tuple[int, ...]
     value: int
+    expected: int = field(default=NO_ID, kw_only=True)
     private: bool = field(default=False, kw_only=True)
 
     def operands(self) -> tuple[int, ...]:
-        return (*self.index, self.value)
+        return (*self.index, self.value) if self.op != "cas" else (*self.index, self.value, self.expected)
 
     def with_operands(self, ids: tuple[int, ...]) -> Stmt:
-        return replace(self, index=ids[:-1], value=ids[-1])
+        n = len(self.index)
+        return replace(self, index=ids[:n], value=ids[n], expected=ids[n + 1] if self.op == "cas" else NO_ID)
 
 
 @dataclass(slots=True)

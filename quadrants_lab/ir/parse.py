@@ -299,7 +299,9 @@ class _Parser:
         buffer, index = self.at()
         self.expect(",")
         value = self.id()
-        return N.Atomic(ident, type, op, buffer, index, value, private=self.found("private"), name=name)
+        expected = self.id() if self.found("expected") else N.NO_ID
+        private = self.found("private")
+        return N.Atomic(ident, type, op, buffer, index, value, expected=expected, private=private, name=name)
 
     def store(self) -> N.Stmt:
         buffer, index = self.at()

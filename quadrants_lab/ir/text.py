@@ -101,7 +101,11 @@ _SIMPLE: dict[type, Callable[..., str]] = {
     N.ShapeOf: lambda s: f"shape @{s.buffer} {s.axis}",
     N.Random: lambda s: f"random {s.site}",
     N.Load: lambda s: f"load {_at(s.buffer, s.index)}",
-    N.Atomic: lambda s: f"atomic {s.op} {_at(s.buffer, s.index)}, %{s.value}" + (" private" if s.private else ""),
+    N.Atomic: lambda s: (
+        f"atomic {s.op} {_at(s.buffer, s.index)}, %{s.value}"
+        + (f" expected %{s.expected}" if s.op == "cas" else "")
+        + (" private" if s.private else "")
+    ),
     N.AdStackLoadTop: lambda s: f"adstack_load_top ${s.stack}",
     N.AdStackLoadTopAdj: lambda s: f"adstack_load_top_adj ${s.stack}",
     N.AdStackDepth: lambda s: f"adstack_depth ${s.stack}",

@@ -18,7 +18,7 @@ from quadrants_lab.ir.verify_stacks import check_stacks
 
 BUFFER_KINDS = ("field", "ndarray", "temp", "ret")
 OFFLOAD_KINDS = ("serial", "range_for", "struct_for")
-ATOMIC_OPS = ("add", "sub", "mul", "min", "max", "and", "or", "xor", "exchange")
+ATOMIC_OPS = ("add", "sub", "mul", "min", "max", "and", "or", "xor", "exchange", "cas")
 MODES = ("forward", "reverse", "count", "dual")
 
 
@@ -283,7 +283,9 @@ class _Verifier:
         t = self.access(s)
         self.need(s.op in ATOMIC_OPS, f"there is no atomic '{s.op}'", s)
         self.need(s.type is t and self.visible[s.value] is t, f"'{s.buffer}' holds {t}", s)
-        if s.op in ("and", "or", "xor"):
+        if s.op == "cas":
+            self.need(t.is_int and self.visible[s.expected] is t, f"there is no such compare-and-swap of {t}", s)
+        elif s.op in ("and", "or", "xor"):
             self.need(not t.is_float, f"there is no atomic {s.op} of {t}", s)
         elif s.op != "exchange":
             self.need(t is not u1, f"there is no atomic {s.op} of {t}", s)

@@ -252,7 +252,9 @@ class _Machine:
     def _atomic(self, s: N.Atomic) -> None:
         array, index = self.cell(s)
         old, value = array[index], self.env[s.value]
-        if s.op != "exchange":
+        if s.op == "cas":
+            value = value if old == self.env[s.expected] else old
+        elif s.op != "exchange":
             value = PRIMS[s.op].evaluate(s.type, _flush(old), _flush(value))
             value = value if s.op in _BITS_ONLY else _flush(value)
         array[index] = value

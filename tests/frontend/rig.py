@@ -16,7 +16,7 @@ from quadrants_lab.errors import QuadrantsError, QuadrantsWarning
 from quadrants_lab.frontend.builtins import OPS
 from quadrants_lab.frontend.lower import lower
 from quadrants_lab.frontend.source import function_source
-from quadrants_lab.frontend.specs import Lowered, NdarraySpec, ScalarSpec, TemplateSpec
+from quadrants_lab.frontend.specs import Lowered, MatrixSpec, NdarraySpec, ScalarSpec, TemplateSpec
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import DTYPES, DType, f32, f64, i32, u1, u32
 from quadrants_lab.ir.verify import verify
@@ -95,9 +95,14 @@ def grown(self: Any, by: Any) -> Any:
 
 
 def types() -> dict[str, Any]:
-    """The types that every case may use."""
+    """Types, and what is made of them, that every case may use."""
     vec3 = FakeMatrixType(f32, 3)
-    return {"vec3": vec3, "Ball": FakeStructType({"pos": vec3, "mass": f32, "hits": i32}, grown=FakeFunc(grown))}
+    ball = FakeStructType({"pos": vec3, "mass": f32, "hits": i32}, grown=FakeFunc(grown))
+    balls = {"pos": FakeField(f32, 4, grad=True, element=(3,)), "mass": FakeField(f32, 4), "hits": FakeField(i32, 4)}
+    return {
+        "vec3": vec3, "Ball": ball, "balls": FakeStructField(ball, **balls), "gravity": FakeMatrix([0.0, -9.8, 0.0]),
+        "shifted": FakeField(f32, 5, offset=(-2,)), "f32": f32, "matrix": MatrixSpec,
+    }  # fmt: skip
 
 
 def fields() -> dict[str, Any]:

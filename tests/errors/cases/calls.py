@@ -134,8 +134,7 @@ def error_in_func():
 
 @kernel()
 def not_in_kernels():
-    for i in qd.grouped(x):
-        z[0] = 1
+    v = qd.field(qd.f32, 3)
 
 
 @kernel()
@@ -191,3 +190,61 @@ def print_to_file():
 @kernel()
 def print_field():
     print(x)
+
+
+@kernel()
+def config_without_keyword():
+    qd.loop_config(32)
+
+
+@kernel()
+def config_unknown():
+    qd.loop_config(threads=3)
+
+
+@kernel()
+def config_of_wrong_type():
+    qd.loop_config(block_dim="many")
+
+
+@kernel()
+def config_quantised():
+    qd.loop_config(bit_vectorize=True)
+
+
+@kernel()
+def grouped_number():
+    for I in qd.grouped(n[None]):
+        z[0] = 1
+
+
+@kernel()
+def grouped_without_axes():
+    for I in qd.grouped(n):
+        z[0] = 1
+
+
+@kernel()
+def grouped_by_two():
+    for i, j in qd.grouped(g):
+        z[0] = 1
+
+
+@kernel()
+def cas_of_real():
+    qd.atomic_cas(x[0], 1.0, 2.0)
+
+
+@kernel()
+def cas_of_value():
+    qd.atomic_cas(3, 1, 2)
+
+
+@kernel()
+def frexp_of_integer():
+    m, e = qd.frexp(a[0])
+
+
+@kernel()
+def randn_of_integer():
+    z[0] = qd.randn(qd.i32)
