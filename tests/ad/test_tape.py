@@ -1,0 +1,466 @@
+"""`qd.ad.Tape`: what it keeps, what validation and grad_check find, custom gradients, chains that end on the way."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import quadrants_lab as qd
+
+
+@pytest.fixture(autouse=True)
+def session():
+    qd.init(arch=qd.cpu, default_fp=qd.f64, offline_cache=False)
+    yield
+    qd.reset()
+
+
+def field(*shape, **options):
+    return qd.field(qd.f64, shape, needs_grad=True, **options)
+
+
+@qd.kernel
+def total(x: qd.template(), loss: qd.template()):
+    for i in x:
+        loss[None] += x[i] * x[i]
+
+
+# --- writes between launches
+
+
+def test_in_place_steps_over_many_launches() -> None:
+    """x <- sin(x) in place, 6 times: each gradient needs the values that its launch read."""
+    x, loss = field(4, name="x"), field()
+    start = np.linspace(0.2, 1, 4)
+    x.from_numpy(start)
+
+    @qd.kernel
+    def read():
+        for i in x:
+            y[i] = qd.sin(x[i])
+
+    @qd.kernel
+    def back():
+        for i in x:
+            x[i] = y[i]
+
+    y = field(4)
+    with qd.ad.Tape(loss):
+        for _ in range(6):
+            read()
+            back()
+        total(x, loss)
+    value, slope = start, np.ones(4)
+    for _ in range(6):
+        value, slope = np.sin(value), slope * np.cos(value)
+    np.testing.assert_allclose(x.to_numpy(), value)
+    np.testing.assert_allclose(x.grad.to_numpy(), 2 * value * slope, rtol=1e-12)
+
+
+@pytest.mark.parametrize("how", ["fill", "elements", "numpy"])
+def test_what_python_overwrites_is_a_constant(how) -> None:
+    """The force is cleared from Python in every step and accumulated in a kernel; at the start it is 0 already."""
+    x, v, force, loss = field(3), field(3), field(3), field()
+    x.from_numpy(np.array([0.3, -0.5, 0.0]))
+
+    @qd.kernel
+    def push():
+        for i in x:
+            force[i] += -x[i] * x[i] * x[i] + 0.1 * v[i]
+
+    @qd.kernel
+    def kick():
+        for i in x:
+            v[i] += 0.1 * force[i]
+
+    @qd.kernel
+    def drift():
+        for i in x:
+            x[i] += 0.1 * v[i]
+
+    def clear():
+        if how == "fill":
+            force.fill(0)
+        elif how == "numpy":
+            force.from_numpy(np.zeros(3))
+        else:
+            for i in range(3):
+                force[i] = 0
+
+    def steps():
+        for _ in range(5):
+            clear()
+            push()
+            kick()
+            drift()
+        total(x, loss)
+
+    with qd.ad.Tape(loss):
+        steps()
+    got = x.grad.to_numpy()
+    for i, start in enumerate((0.3, -0.5, 0.0)):
+        ends = []
+        for step in (1e-6, -1e-6):
+            x.from_numpy(np.array([0.3, -0.5, 0.0]))
+            x[i] = start + step
+            v.fill(0)
+            loss.fill(0)
+            steps()
+            ends.append(loss[None])
+        assert got[i] == pytest.approx((ends[0] - ends[1]) / 2e-6, abs=1e-8)
+
+
+def test_python_overwrites_equal_values() -> None:
+    """y is 0 when Python writes 0 to it: its value stays, its derivative ends."""
+    x, y, loss = field(2), field(2), field()
+
+    @qd.kernel
+    def k():
+        for i in x:
+            y[i] += 3.0 * x[i]
+
+    with qd.ad.Tape(loss):
+        k()
+        y.fill(0)
+        k()
+        total(x, loss)
+        for_y(y, loss)
+    assert x.grad.to_numpy().tolist() == [3.0, 3.0]
+
+
+@qd.kernel
+def for_y(y: qd.template(), loss: qd.template()):
+    for i in y:
+        loss[None] += y[i]
+
+
+# --- validation
+
+
+def test_validation_names_both_lines_field_and_index() -> None:
+    b, order, target, loss = field(5, name="b"), qd.field(qd.i32, 5), qd.field(qd.i32, 5), field()
+    b.fill(2.0)
+    order.from_numpy(np.array([0, 1, 2, 3, 4], np.int32))
+    target.from_numpy(np.array([1, 1, 1, 2, 3], np.int32))
+
+    @qd.kernel
+    def k():
+        for _ in range(1):
+            for j in range(5):
+                loss[None] += b[order[j]] * b[order[j]]
+                b[target[j]] = 1.5
+
+    with pytest.warns(qd.QuadrantsWarning, match="QL0405"), qd.ad.Tape(loss):
+        k()
+    with pytest.raises(qd.QuadrantsAssertionError) as e, qd.ad.Tape(loss, validation=True):
+        k()
+    assert "QL2098" in str(e.value)
+    assert "loss[None] += b[order[j]] * b[order[j]]" in str(e.value)
+    assert "b[target[j]] = 1.5" in str(e.value)
+    assert "b[3] is overwritten" in str(e.value)
+
+
+def test_validation_passes_what_is_disjoint() -> None:
+    source, target = qd.field(qd.i32, 4), qd.field(qd.i32, 4)
+    b, loss = field(8, name="b"), field()
+    b.from_numpy(np.arange(8) * 0.1)
+    source.from_numpy(np.array([0, 1, 2, 3], np.int32))
+    target.from_numpy(np.array([4, 5, 6, 7], np.int32))
+
+    @qd.kernel
+    def k():
+        for i in source:
+            b[target[i]] = qd.sin(b[source[i]]) * b[source[i]]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with qd.ad.Tape(loss, validation=True):
+            k()
+            total(b, loss)
+    a = np.arange(4) * 0.1
+    f = np.sin(a) * a
+    np.testing.assert_allclose(b.grad.to_numpy()[:4], 2 * a + 2 * f * (np.sin(a) + a * np.cos(a)), rtol=1e-12)
+    target[2] = 2
+    with pytest.raises(qd.QuadrantsAssertionError, match=r"b\[2\] is overwritten"), qd.ad.Tape(loss, validation=True):
+        k()
+
+
+@pytest.mark.parametrize("shift", [1, -1])
+def test_validation_finds_iterations_that_meet(shift) -> None:
+    """Iteration i writes what a neighbour reads: whichever comes first, the gradient cannot be right."""
+    b, by, loss = field(64, name="b"), qd.field(qd.i32, ()), field()
+    by[None] = shift
+
+    @qd.kernel
+    def k():
+        for i in range(2, 60):
+            b[i + by[None]] = qd.sin(b[i]) * 2
+
+    with pytest.raises(qd.QuadrantsAssertionError, match="QL2098"), qd.ad.Tape(loss, validation=True):
+        k()
+
+
+def test_validation_in_two_axes_and_ndarrays() -> None:
+    loss = field()
+
+    @qd.kernel
+    def k(u: qd.types.ndarray(), n: qd.types.ndarray(), loss: qd.template()):
+        for i in range(3):
+            loss[None] += u[n[i], i] * u[n[i], i]
+            u[n[i] + n[3], i] = 0.5
+
+    u, n = qd.ndarray(qd.f64, (6, 3), needs_grad=True), qd.ndarray(qd.i32, 4)
+    u.fill(1.0)
+    n.from_numpy(np.array([1, 2, 3, 2], np.int32))
+    with qd.ad.Tape(loss, validation=True):
+        k(u, n, loss)
+    n[3] = 0
+    with (
+        pytest.raises(qd.QuadrantsAssertionError, match=r"u\[3, 2\] is overwritten"),
+        qd.ad.Tape(loss, validation=True),
+    ):
+        k(u, n, loss)
+
+
+def test_validation_reports_what_the_tape_kept() -> None:
+    x, y, loss = field(4, name="x"), field(4), field()
+    x.fill(0.5)
+
+    @qd.kernel
+    def square():
+        for i in x:
+            y[i] = x[i] * x[i]
+
+    @qd.kernel
+    def put():
+        for i in x:
+            x[i] = y[i]
+
+    with pytest.warns(qd.QuadrantsWarning, match="QL2100") as caught:
+        tape = qd.ad.Tape(loss, validation=True)
+        with tape:
+            square()
+            put()
+            square()
+            for_y(y, loss)
+    assert "kept 4 values (32 bytes) of x: the gradient of square reads what put overwrote" in str(caught[0].message)
+    assert [(k.name, k.reader, k.writer, k.elements) for k in tape.kept] == [("x", "square", "put", 4)]
+    np.testing.assert_allclose(x.grad.to_numpy(), 4 * 0.5**3)
+
+
+# --- grad_check
+
+
+def test_grad_check_passes_right_gradients_and_restores_memory() -> None:
+    x, y, n, loss = field(3, name="x"), field(3), qd.field(qd.i32, ()), field()
+    x.from_numpy(np.array([0.1, 0.5, 0.9]))
+    n[None] = 4
+
+    @qd.kernel
+    def k():
+        for i in x:
+            v = x[i]
+            for _ in range(n[None]):
+                v = qd.sin(v) + qd.random(qd.f64)
+            y[i] = v
+            loss[None] += v
+
+    @qd.kernel
+    def feed():
+        for i in x:
+            x[i] = y[i] * 0.5
+
+    for _ in range(2):  # other draws each time
+        with qd.ad.Tape(loss, grad_check=[x, y]):
+            k()
+            feed()
+            k()
+            x[1] = 0.25
+            k()
+        assert x[1] == 0.25
+
+
+def test_grad_check_names_field_index_and_both_values() -> None:
+    x, loss = field(3, name="x"), field()
+    x.from_numpy(np.array([1.0, 2.0, 3.0]))
+
+    @qd.ad.grad_replaced
+    def forward():
+        total(x, loss)
+
+    @qd.ad.grad_for(forward)
+    def wrong():
+        for i in range(3):
+            x.grad[i] += 2 * x[i] + (i == 1)
+
+    with pytest.raises(qd.QuadrantsAssertionError, match="QL2099") as e, qd.ad.Tape(loss, grad_check=[x]):
+        forward()
+    assert "at [1] is 5, by finite differences 4" in str(e.value)
+    assert loss[None] == 14
+
+
+def test_grad_check_wants_f64() -> None:
+    x, loss = qd.field(qd.f32, 3, needs_grad=True), field()
+    with pytest.raises(AssertionError, match="Only f64 is supported"):
+        qd.ad.Tape(loss, grad_check=[x])
+    with pytest.raises(qd.QuadrantsRuntimeError, match="needs_grad=True"):
+        qd.ad.Tape(loss, grad_check=[qd.field(qd.f64, 3)])
+
+
+# --- custom gradients
+
+
+@qd.kernel
+def scale(x: qd.template(), y: qd.template(), a: qd.f64):
+    for i in x:
+        y[i] = x[i] * a
+
+
+def test_a_replaced_gradient_gets_the_arguments_and_the_memory() -> None:
+    x, y, loss = field(3), field(3), field()
+    x.fill(2.0)
+    seen = []
+
+    @qd.ad.grad_replaced
+    def forward(a, *, b=1.0):
+        scale(x, y, a * b)
+        return "value"
+
+    @qd.ad.grad_for(forward)
+    def backward(a, *, b=1.0):
+        seen.append((a, b, y[0]))
+        for i in range(3):
+            x.grad[i] += 100 * y.grad[i]
+
+    with qd.ad.Tape(loss):
+        assert forward(3.0, b=2.0) == "value"
+        total(y, loss)
+        scale(x, y, 0.0)
+    assert seen == [(3.0, 2.0, 12.0)]
+    assert x.grad.to_numpy().tolist() == [100 * 2 * 12.0] * 3
+    assert y.to_numpy().tolist() == [0] * 3
+    forward.grad(1.0)
+    assert seen[-1] == (1.0, 1.0, 0.0)
+
+
+def test_a_replaced_method() -> None:
+    loss = field()
+
+    class Model:
+        def __init__(self):
+            self.x = field(3)
+
+        @qd.ad.grad_replaced
+        def forward(self, a):
+            total(self.x, loss)
+
+        @qd.ad.grad_for(forward)
+        def backward(self, a):
+            self.x.grad.fill(a)
+
+    m = Model()
+    with qd.ad.Tape(loss):
+        m.forward(9.0)
+    assert m.x.grad.to_numpy().tolist() == [9, 9, 9]
+
+
+def test_no_grad_counts_as_constant() -> None:
+    x, y, loss = field(3), field(3), field()
+    x.fill(2.0)
+
+    @qd.ad.no_grad
+    def hidden():
+        scale(x, y, 5.0)
+
+    with qd.ad.Tape(loss):
+        hidden()
+        total(x, loss)
+        total(y, loss)
+    assert x.grad.to_numpy().tolist() == [4, 4, 4]
+
+
+def test_replaced_functions_nest() -> None:
+    x, y, loss = field(3), field(3), field()
+    x.fill(1.0)
+
+    @qd.ad.grad_replaced
+    def inner():
+        scale(x, y, 2.0)
+
+    @qd.ad.grad_for(inner)
+    def inner_grad():
+        raise AssertionError("belongs to outer")
+
+    @qd.ad.grad_replaced
+    def outer():
+        inner()
+
+    @qd.ad.grad_for(outer)
+    def outer_grad():
+        scale.grad(x, y, 2.0)
+
+    with qd.ad.Tape(loss):
+        outer()
+        total(y, loss)
+    assert x.grad.to_numpy().tolist() == [8, 8, 8]
+
+
+def test_misuse_of_custom_gradients() -> None:
+    loss = field()
+
+    @qd.ad.grad_replaced
+    def f():
+        pass
+
+    with pytest.raises(qd.QuadrantsRuntimeError, match="has no gradient"), qd.ad.Tape(loss):
+        f()
+    with pytest.raises(RuntimeError, match=r"\*\*python\*\* function"):
+        qd.ad.grad_for(total)
+    with pytest.raises(TypeError, match="decorates a Python function"):
+        qd.ad.grad_replaced(total)
+    with pytest.raises(TypeError, match="decorates a Python function"):
+        qd.ad.no_grad(3)
+
+    @qd.ad.grad_for(f)
+    def g():
+        pass
+
+    with pytest.raises(RuntimeError, match="already"):
+
+        @qd.ad.grad_for(f)
+        def h():
+            pass
+
+
+# --- never silently zero
+
+
+def test_a_field_without_grad_between_two_launches_is_named() -> None:
+    x, middle, loss = field(3, name="x"), qd.field(qd.f64, 3, name="middle"), field()
+
+    @qd.kernel
+    def first():
+        for i in x:
+            middle[i] = x[i] * 2
+
+    @qd.kernel
+    def second():
+        for i in x:
+            loss[None] += middle[i]
+
+    with pytest.warns(qd.QuadrantsWarning, match="the gradient stops at middle") as caught, qd.ad.Tape(loss):
+        first()
+        second()
+    assert "middle[i] = x[i] * 2" in str(caught[0].message)
+    assert "loss[None] += middle[i]" in str(caught[0].message)
+
+
+def test_a_loss_that_no_launch_writes() -> None:
+    x, other, loss = field(3), field(), field(name="loss")
+    with pytest.warns(qd.QuadrantsWarning, match=r"QL2096.*no kernel launched under this Tape") as caught:
+        with qd.ad.Tape(loss):
+            total(x, other)
+    assert caught[0].filename == __file__
+    assert "it launched total" in str(caught[0].message)
