@@ -1,0 +1,227 @@
+"""Writing IR as expressions: Python's operators on values of a block under construction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.types import DType, f64, i32, i64, u32, u64
+
+
+class X:
+    """A value. Python numbers beside it become constants of its dtype; comparisons give truth values."""
+
+    __slots__ = ("b", "id")
+    __hash__ = None  # type: ignore[assignment]  # == makes a value
+
+    def __init__(self, b: Builder, id: int) -> None:
+        self.b = b
+        self.id = id
+
+    @property
+    def type(self) -> DType:
+        return self.b.types[self.id]
+
+    def _of(self, other: Any) -> int:
+        return other.id if isinstance(other, X) else self.b.const(other, self.type)
+
+    def _op(self, prim: str, *others: Any) -> X:
+        return X(self.b, self.b.op(prim, self.id, *(self._of(o) for o in others)))
+
+    def __add__(self, other: Any) -> X:
+        return self._op("add", other)
+
+    def __sub__(self, other: Any) -> X:
+        return self._op("sub", other)
+
+    def __rsub__(self, other: Any) -> X:
+        return X(self.b, self.b.op("sub", self._of(other), self.id))
+
+    def __mul__(self, other: Any) -> X:
+        return self._op("mul", other)
+
+    def __truediv__(self, other: Any) -> X:
+        return self._op("div", other)
+
+    def __neg__(self) -> X:
+        return self._op("neg")
+
+    def __and__(self, other: Any) -> X:
+        return self._op("and", other)
+
+    def __or__(self, other: Any) -> X:
+        return self._op("or", other)
+
+    def __xor__(self, other: Any) -> X:
+        return self._op("xor", other)
+
+    def __invert__(self) -> X:
+        return self._op("not")
+
+    def __lt__(self, other: Any) -> X:
+        return self._op("lt", other)
+
+    def __le__(self, other: Any) -> X:
+        return self._op("le", other)
+
+    def __gt__(self, other: Any) -> X:
+        return self._op("gt", other)
+
+    def __ge__(self, other: Any) -> X:
+        return self._op("ge", other)
+
+    def __eq__(self, other: Any) -> X:  # type: ignore[override]
+        return self._op("eq", other)
+
+    def __ne__(self, other: Any) -> X:  # type: ignore[override]
+        return self._op("ne", other)
+
+    def abs(self) -> X:
+        return self._op("abs")
+
+    def floor(self) -> X:
+        return self._op("floor")
+
+    def sqrt(self) -> X:
+        return self._op("sqrt")
+
+    def min(self, other: Any) -> X:
+        return self._op("min", other)
+
+    def max(self, other: Any) -> X:
+        return self._op("max", other)
+
+    def clamp(self, low: int, high: int) -> X:
+        return self.max(low).min(high)
+
+    def shl(self, count: Any) -> X:
+        return self._op("shl", count)
+
+    def shr(self, count: Any) -> X:
+        return self._op("shr", count)
+
+    def lshr(self, count: Any) -> X:
+        return self._op("lshr", count)
+
+    def is_nan(self) -> X:
+        return self._op("isnan")
+
+    def cast(self, t: DType) -> X:
+        return X(self.b, self.b.cast(self.id, t))
+
+    def bitcast(self, t: DType) -> X:
+        return X(self.b, self.b.op("bitcast", self.id, type=t))
+
+    def select(self, a: X, b: X) -> X:
+        return X(self.b, self.b.op("select", self.id, a.id, b.id))
+
+    def copysign(self, sign: X) -> X:
+        """The size of this one with the sign of the other."""
+        whole = {16: u32, 32: u32, 64: u64}[self.type.bits]
+        top = 1 << (self.type.bits - 1)
+        return ((self.bitcast(whole) & (top - 1)) | (sign.bitcast(whole) & top)).bitcast(self.type)
+
+
+class Scope:
+    """A computation under construction on floats (or integers) of dtype ``t``.
+
+    ``int``: the signed integer as wide; ``digits``: bits of the significand; ``tiny``, ``most``: least and greatest
+    positive normal number; ``split_limit``: up to where `product` is exact.
+    """
+
+    def __init__(self, t: DType, wide: bool) -> None:
+        self.t = t
+        self.wide = wide
+        self.b = Builder(0)
+        self.int = i64 if t.bits == 64 else i32
+        self.digits, self.emax = (53, 1024) if t.bits == 64 else (24, 128)
+        if t.is_float:
+            self.tiny, self.most = float(np.finfo(t.numpy).tiny), float(np.finfo(t.numpy).max)
+            self.split_limit = 2.0 ** (self.emax - self.digits)
+
+    def lit(self, value: float) -> X:
+        return X(self.b, self.b.const(value, self.t))
+
+    def int_lit(self, value: int, t: DType) -> X:
+        return X(self.b, self.b.const(value, t))
+
+    def bits_of(self, value: float) -> int:
+        return int(np.asarray(value, self.t.numpy).view(self.int.numpy))
+
+    def power_of_two(self, k: X) -> X:
+        """2**k for an integer k for which that is normal."""
+        return (k + (self.emax - 1)).shl(self.digits - 1).bitcast(self.t)
+
+    def polynomial(self, x: X, coefficients: Sequence[Fraction]) -> X:
+        """By Horner's rule, the constant first."""
+        y = self.lit(float(coefficients[-1]))
+        for c in reversed(coefficients[:-1]):
+            y = y * x + float(c)
+        return y
+
+    def sum(self, a: X, b: X) -> tuple[X, X]:
+        """The rounded sum and what rounding lost (Knuth)."""
+        s = a + b
+        v = s - a
+        return s, (a - (s - v)) + (b - v)
+
+    def product(self, a: X, b: X) -> tuple[X, X]:
+        """The rounded product and what rounding lost (Dekker); by clearing low bits instead of multiplying apart."""
+        p = a * b
+        (ah, al), (bh, bl) = self._split(a), self._split(b)
+        return p, ((ah * bh - p) + ah * bl + al * bh) + al * bl
+
+    def _split(self, a: X) -> tuple[X, X]:
+        mask = -1 << ((self.digits + 1) // 2)
+        high = (a.bitcast(self.int) & mask).bitcast(self.t)
+        return high, a - high
+
+    def wide_product(self, a: X, b: X) -> tuple[X, X]:
+        """Low and high word of the product of two u32 or of two u64."""
+        half = 32 if self.t is f64 else 16
+        low = (1 << half) - 1
+        al, ah, bl, bh = a & low, a.lshr(half), b & low, b.lshr(half)
+        first = al * bl
+        mid = ah * bl + first.lshr(half)
+        other = al * bh + (mid & low)
+        return other.shl(half) | (first & low), ah * bh + mid.lshr(half) + other.lshr(half)
+
+    # --- control flow -----------------------------------------------------------------------------------------------
+
+    def choose(
+        self, cond: X, types: Sequence[DType], then: Callable[[], list[X]], orelse: Callable[[], list[X]]
+    ) -> list[X]:
+        """One of two computations, whose results have the given dtypes."""
+        arms = []
+        for make in (then, orelse):
+            with self.b.block() as block:
+                self.b.yield_(*(x.id for x in make()))
+            arms.append(tuple(block))
+        results = tuple(self.b.param(t) for t in types)
+        self.b.add(N.If(self.b.fresh(), cond.id, *arms, results))
+        return [X(self.b, r.id) for r in results]
+
+    def repeat_all(
+        self, first: list[X], again: Callable[..., X], step: Callable[..., list[X]]
+    ) -> list[X]:
+        """While ``again`` holds of the values, ``step`` makes the next ones."""
+        b = self.b
+        carried = tuple(b.param(x.type) for x in first)
+        values = [X(b, p.id) for p in carried]
+        with b.block() as cond:
+            b.yield_(again(*values).id)
+        with b.block() as body:
+            b.yield_(*(x.id for x in step(*values)))
+        results = tuple(b.param(p.type) for p in carried)
+        b.add(N.While(b.fresh(), carried, tuple(x.id for x in first), tuple(cond), tuple(body), results))
+        return [X(b, r.id) for r in results]
+
+    def repeat(self, first: X, again: Callable[[X], X], step: Callable[[X], X]) -> X:
+        return self.repeat_all([first], again, lambda x: [step(x)])[0]
+
+

@@ -1,0 +1,399 @@
+"""Elementary functions as IR: what a GPU's own instructions do not give, or not accurately enough.
+
+`function(name, dtype, wide)` is a computation without memory: parameters, and a block that yields the result. It runs
+wherever IR runs: in every emitter, and in the interpreter, where its accuracy is tested. Largest errors measured, in
+units of the last place, f32 and f64: sin, cos 1; tan, asin, acos, tanh 3; atan2, exp, log 2; pow 3 and 12. ``wide``:
+sin, cos and tan hold for arguments of any size; else up to 400 (f32) and 10**6 (f64), beyond which they lose digits.
+Denormals count as zero. fmod is exact.
+
+Sources: argument reduction in parts after Cody and Waite (1980) and for large arguments after Payne and Hanek (1983);
+exact sums and products after Dekker (1971); polynomials are Taylor's, in ranges where that is accurate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from math import factorial
+from typing import Any
+
+from quadrants_lab.backends._gpu.expression import X, Scope
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.types import DType, f32, f64, i32, u32, u64
+
+
+@dataclass(frozen=True, slots=True)
+class Computation:
+    """``params`` are the operands; ``block`` yields one value, of dtype ``result``."""
+
+    params: tuple[N.Param, ...]
+    block: N.Block
+    result: DType
+
+
+@lru_cache(maxsize=256)
+def function(name: str, t: DType, wide: bool = True) -> Computation:
+    """The function on operands of dtype ``t``: f32 and f64, for "pow" also i64 and u64, for "mix" u64."""
+    make, arity = FUNCTIONS[name if t.is_float else f"{name}_int"]
+    s = Scope(t, wide)
+    params = tuple(s.b.param(t, "abc"[n]) for n in range(arity))
+    with s.b.block() as block:
+        result = make(s, *(X(s.b, p.id) for p in params))
+        s.b.yield_(result.id)
+    return Computation(params, tuple(block), s.b.types[result.id])
+
+
+# --- numbers ------------------------------------------------------------------------------------------------------------
+
+
+def _arctan_inverse(n: int, bits: int) -> int:
+    """arctan(1/n) * 2**bits, by its series."""
+    total = term = (1 << bits) // n
+    k, sign = 1, -1
+    while term:
+        term //= n * n
+        k, total = k + 2, total + sign * (term // (k + 2))
+        sign = -sign
+    return total
+
+
+@lru_cache(maxsize=1)
+def _pi(bits: int = 2600) -> Fraction:
+    """By Machin's formula."""
+    return Fraction(4 * (4 * _arctan_inverse(5, bits) - _arctan_inverse(239, bits)), 1 << bits)
+
+
+@lru_cache(maxsize=1)
+def _ln2(bits: int = 300) -> Fraction:
+    """2 artanh(1/3)."""
+    return sum((Fraction(2, (2 * k + 1) * 3 ** (2 * k + 1)) for k in range(bits // 3)), Fraction(0))
+
+
+def _arctan(c: Fraction) -> Fraction:
+    """Of a number from 0 to 1."""
+    if c == 1:
+        return _pi() / 4
+    return sum((Fraction((-1) ** k, 2 * k + 1) * c ** (2 * k + 1) for k in range(200)), Fraction(0))
+
+
+def parts(x: Fraction, *bits: int) -> list[float]:
+    """``x`` as a sum of floats of so many bits each."""
+    out = []
+    for n in bits:
+        scale = 1
+        while abs(x) * scale < 1 << (n - 1):
+            scale *= 2
+        part = Fraction(round(x * scale), scale)
+        out.append(float(part))
+        x -= part
+    return out
+
+
+# bits of a float's significand, and the parts of pi/2 and ln 2 that sums of products with small integers are exact in
+_HALF_PI = {f32: (16, 16, 24), f64: (33, 33, 53)}
+_LN2 = {f32: (15, 24), f64: (40, 53)}
+_NEAR = {f32: 400.0, f64: 1.0e6}  # where reduction in parts is accurate
+_TERMS_EXP = {f32: 8, f64: 14}
+_TERMS_SIN = {f32: 5, f64: 9}
+_TERMS_LOG = {f32: 5, f64: 11}
+_TERMS_ATAN = {f32: 4, f64: 9}
+
+
+# --- exponential and logarithm --------------------------------------------------------------------------------------------
+
+
+def _exp_parts(s: Scope, x: X, tail: X | None = None) -> tuple[X, X]:
+    """exp(x + tail) = 2**k * (1 + e): k (an integer of the float's width) and e, |x + tail| reduced to ln(2)/2."""
+    high, low = parts(_ln2(), *_LN2[s.t])
+    k = (x * float(1 / _ln2()) + 0.5).floor()
+    a = x - k * high
+    b = k * low
+    if tail is not None:
+        b = b - tail
+    r = a - b
+    error = (a - r) - b  # of the last subtraction
+    p = s.polynomial(r, [Fraction(1, factorial(n)) for n in range(2, _TERMS_EXP[s.t])])
+    return k.cast(s.int), r + (r * r * p + error)
+
+
+def _scale(s: Scope, x: X, k: X) -> X:
+    """x * 2**k in two steps, so that neither factor leaves the range."""
+    half = k.shr(1)
+    return x * s.power_of_two(half) * s.power_of_two(k - half)
+
+
+def _exp_of(s: Scope, x: X, tail: X | None = None) -> X:
+    k, e = _exp_parts(s, x, tail)
+    limit = float(s.emax * _ln2()) + 1
+    y = _scale(s, e + 1.0, k.clamp(-2 * s.emax, 2 * s.emax))
+    y = (x > limit).select(s.lit(float("inf")), y)
+    return (x < -limit - s.digits).select(s.lit(0.0), y)
+
+
+def exp(s: Scope, x: X) -> X:
+    return _exp_of(s, x)
+
+
+def tanh(s: Scope, x: X) -> X:
+    """t / (t + 2) with t = exp(2|x|) - 1, which has no cancellation."""
+    size = x.abs()
+    y = size.min(s.lit(float(s.digits))) * 2.0
+    k, e = _exp_parts(s, y)
+    power = s.power_of_two(k)
+    t = (power - 1.0) + power * e
+    r = (size > float(s.digits) * 0.5).select(s.lit(1.0), t / (t + 2.0))
+    return x.is_nan().select(x, r.copysign(x))
+
+
+def _log_split(s: Scope, x: X) -> tuple[X, X]:
+    """A positive normal x as m * 2**k with m from sqrt(1/2) to sqrt(2); m, and k as a float."""
+    bits = x.bitcast(s.int)
+    offset = bits - s.bits_of(0.70710678118654752)
+    k = offset.shr(s.digits - 1)
+    return (bits - k.shl(s.digits - 1)).bitcast(s.t), k.cast(s.t)
+
+
+def _log_series(s: Scope, square: X) -> X:
+    """(log(1 + f) - 2q) / q in powers of q = f/(2 + f), whose square is given."""
+    return square * s.polynomial(square, [Fraction(2, 2 * n + 1) for n in range(1, _TERMS_LOG[s.t])])
+
+
+def log(s: Scope, x: X) -> X:
+    high, low = parts(_ln2(), *_LN2[s.t])
+    m, k = _log_split(s, x)
+    f = m - 1.0
+    q = f / (f + 2.0)
+    half_square = f * f * 0.5
+    r = _log_series(s, q * q)
+    y = k * high - ((half_square - (q * (half_square + r) + k * low)) - f)
+    return _log_edges(s, x, y)
+
+
+def _log_edges(s: Scope, x: X, y: X) -> X:
+    y = (x < s.tiny).select(s.lit(float("-inf")), y)
+    y = (x <= -s.tiny).select(s.lit(float("nan")), y)
+    return (x < float("inf")).select(y, x.is_nan().select(x, (x > 0.0).select(x, y)))
+
+
+def _log_pair(s: Scope, x: X) -> tuple[X, X]:
+    """The logarithm of a positive normal number as a sum of two floats."""
+    high, low = parts(_ln2(), *_LN2[s.t])
+    m, k = _log_split(s, x)
+    f = m - 1.0
+    d = f + 2.0
+    q = f / d
+    p, p_error = s.product(q, d)
+    d_error = f - (d - 2.0)
+    q_error = (((f - p) - p_error) - q * d_error) / d
+    r = q * _log_series(s, q * q)
+    a, a_error = s.sum(k * high, q * 2.0)
+    b, b_error = s.sum(a, r)
+    return s.sum(b, a_error + b_error + (k * low + q_error * 2.0))
+
+
+def pow(s: Scope, a: X, b: X) -> X:
+    """As C has it: 1 for b = 0 or a = 1 whatever the other; NaN for a negative base and no integer exponent."""
+    inf, one = s.lit(float("inf")), s.lit(1.0)
+    size = a.abs()
+    high, low = _log_pair(s, size.max(s.lit(s.tiny)).min(s.lit(s.most)))
+    p, p_error = s.product(high, b)
+    p_error = p_error + low * b
+    inside = (p.abs() < s.most / 4) & (b.abs() < s.split_limit)
+    plain = high * b
+    y = _exp_of(s, inside.select(p, plain), inside.select(p_error, s.lit(0.0)))
+    rises = b > 0.0
+    y = (size < s.tiny).select(rises.select(s.lit(0.0), inf), y)
+    y = (size == float("inf")).select(rises.select(inf, s.lit(0.0)), y)
+    whole = b.floor() == b
+    odd = whole & ((b * 0.5).floor() * 2.0 != b)
+    negative = a.bitcast(s.int) < 0
+    y = (negative & odd).select(-y, y)
+    y = (negative & ~whole & (size >= s.tiny) & (size < inf)).select(s.lit(float("nan")), y)
+    y = ((size == 1.0) & (b.abs() == float("inf"))).select(one, y)
+    y = (a.is_nan() | b.is_nan()).select(a + b, y)
+    return ((b == 0.0) | (a == 1.0)).select(one, y)
+
+
+# --- circular functions -----------------------------------------------------------------------------------------------------
+
+
+def _reduce_near(s: Scope, x: X) -> list[X]:
+    """x less the nearest multiple k of pi/2: remainder, its tail, and k modulo 4 at least."""
+    k = (x * float(2 / _pi()) + 0.5).floor()
+    first, second, third = parts(_pi() / 2, *_HALF_PI[s.t])
+    a = x - k * first
+    b, b_error = s.sum(a, -(k * second))
+    c = k * third
+    r = b - c
+    return [r, ((b - r) - c) + b_error, k.cast(s.int)]
+
+
+def _reduce_far(s: Scope, x: X) -> list[X]:
+    """The same for any finite x, with as many bits of 2/pi as it takes: the significand times the bits of 2/pi from the
+    one on that x's exponent does not turn into a multiple of 4."""
+    width, word = (32, u32) if s.t is f32 else (64, u64)
+    bits = x.abs().bitcast(word)
+    exponent = bits.lshr(s.digits - 1)
+    significand = (bits & ((1 << (s.digits - 1)) - 1)) | (1 << (s.digits - 1))
+    # x = significand * 2**e; bit n of the table has weight 2**(width - 1 - n)
+    e = exponent.cast(i32) - (s.emax + s.digits - 2)
+    place = e + (width - 2)
+    count = (s.emax - s.digits + width) // width + 4
+    value = int(2 / _pi() * (1 << (width * (count - 1))))
+    table = [s.int_lit(value >> (width * (count - 1 - n)) & ((1 << width) - 1), word) for n in range(count)]
+    step = 1 << (count - 4).bit_length() - 1
+    index = place.shr(width.bit_length() - 1)
+    while step:
+        chosen = (index & step) != 0
+        keep = 4 + step - 1
+        table = [chosen.select(table[n + step], w) if n + step < len(table) else w for n, w in enumerate(table[:keep])]
+        step //= 2
+    shift = (place & (width - 1)).cast(word)
+    words = [(a.shl(shift) | b.lshr(1).lshr(shift ^ (width - 1))) for a, b in zip(table, table[1:], strict=False)]
+    r2, carry = s.wide_product(significand, words[2])
+    low, high = s.wide_product(significand, words[1])
+    r1 = low + carry
+    r0 = significand * words[0] + high + (r1 < low).cast(word)
+    fraction = (r0.shl(2) | r1.lshr(width - 2)).bitcast(s.int)
+    rest = r1.shl(2) | r2.lshr(width - 2)
+    turns = fraction.cast(s.t) * 2.0**-width + rest.cast(s.t) * 2.0 ** (-2 * width)
+    k = (r0.lshr(width - 2) + (fraction < 0).cast(word)).bitcast(s.int)
+    negative = x < 0.0
+    half_pi, half_pi_low = parts(_pi() / 2, s.digits, s.digits)
+    r = turns * half_pi
+    return [negative.select(-r, r), turns * 0.0 + half_pi_low * 0.0, negative.select(-k, k)]
+
+
+def _reduced(s: Scope, x: X) -> list[X]:
+    if not s.wide:
+        return _reduce_near(s, x)
+    types = [s.t, s.t, s.int]
+    return s.choose(x.abs() < _NEAR[s.t], types, lambda: _reduce_near(s, x), lambda: _reduce_far(s, x))
+
+
+def _sin_cos(s: Scope, x: X) -> tuple[X, X, X]:
+    """Sine and cosine of the remainder, and the number of the quarter turn."""
+    r, tail, k = _reduced(s, x)
+    z = r * r
+    n = _TERMS_SIN[s.t]
+    sine = s.polynomial(z, [Fraction((-1) ** m, factorial(2 * m + 1)) for m in range(1, n)])
+    sine = r + (r * z * sine + tail)
+    cosine = s.polynomial(z, [Fraction((-1) ** m, factorial(2 * m)) for m in range(2, n + 1)])
+    half = z * 0.5
+    w = 1.0 - half
+    cosine = w + (((1.0 - w) - half) + (z * z * cosine - r * tail))
+    nan = (x.abs() < float("inf")).select(s.lit(0.0), s.lit(float("nan")))
+    return sine + nan, cosine + nan, k
+
+
+def _quarter(s: Scope, sine: X, cosine: X, k: X) -> X:
+    y = ((k & 1) == 0).select(sine, cosine)
+    return ((k & 2) == 0).select(y, -y)
+
+
+def sin(s: Scope, x: X) -> X:
+    y = _quarter(s, *_sin_cos(s, x))
+    return (x.abs() < s.tiny).select(x, y)
+
+
+def cos(s: Scope, x: X) -> X:
+    sine, cosine, k = _sin_cos(s, x)
+    return _quarter(s, sine, cosine, k + 1)
+
+
+def tan(s: Scope, x: X) -> X:
+    sine, cosine, k = _sin_cos(s, x)
+    even = (k & 1) == 0
+    y = even.select(sine, -cosine) / even.select(cosine, sine)
+    return (x.abs() < s.tiny).select(x, y)
+
+
+def atan2(s: Scope, y: X, x: X) -> X:
+    ay, ax = y.abs(), x.abs()
+    d, n = ax.max(ay), ax.min(ay)
+    both = n == float("inf")
+    far = d == float("inf")
+    n, d = far.select(both.select(s.lit(1.0), s.lit(0.0)), n), far.select(s.lit(1.0), d)
+    scale = (d > s.most / 4).select(s.lit(2.0**-8), (d < s.tiny * 2.0**s.digits).select(s.lit(2.0**s.digits), s.lit(1.0)))
+    n, d = n * scale, d * scale
+    d = (d < s.tiny).select(s.lit(1.0), d)
+    c = (n / d * 4.0 + 0.5).floor() * 0.25
+    u = (n - c * d) / (d + c * n)
+    z = u * u
+    p = u + u * z * s.polynomial(z, [Fraction((-1) ** m, 2 * m + 1) for m in range(1, _TERMS_ATAN[s.t] + 1)])
+    high, low = s.lit(0.0), s.lit(0.0)
+    for quarter in range(1, 5):
+        h, lo = parts(_arctan(Fraction(quarter, 4)), s.digits, s.digits)
+        here = c == quarter / 4
+        high, low = here.select(s.lit(h), high), here.select(s.lit(lo), low)
+    r = high + (low + p)
+    half_pi, half_pi_low = parts(_pi() / 2, s.digits, s.digits)
+    r = (ay > ax).select(half_pi - (r - half_pi_low), r)
+    r = (x.bitcast(s.int) < 0).select(2 * half_pi - (r - 2 * half_pi_low), r)
+    return (x.is_nan() | y.is_nan()).select(x + y, r.copysign(y))
+
+
+def asin(s: Scope, x: X) -> X:
+    return atan2(s, x, ((1.0 - x) * (x + 1.0)).sqrt())
+
+
+def acos(s: Scope, x: X) -> X:
+    return atan2(s, (1.0 - x).sqrt(), (x + 1.0).sqrt()) * 2.0
+
+
+# --- remainder, integers ----------------------------------------------------------------------------------------------------
+
+
+def raw_mod(s: Scope, a: X, b: X) -> X:
+    """fmod: takes away b times the greatest power of two that fits, which is exact, until less than b is left."""
+    size, d = a.abs(), b.abs()
+    good = (size < float("inf")) & (d >= s.tiny)
+    start, d = good.select(size, s.lit(0.0)), good.select(d, s.lit(1.0))
+    d_bits = d.bitcast(s.int)
+
+    def step(r: X) -> X:
+        up = (r.bitcast(s.int).shr(s.digits - 1) - d_bits.shr(s.digits - 1)).shl(s.digits - 1)
+        m = (d_bits + up).bitcast(s.t)
+        m = (m > r).select((d_bits + up - (1 << (s.digits - 1))).bitcast(s.t), m)
+        return r - m
+
+    r = s.repeat(start, lambda r: r >= d, step)
+    r = (d == float("inf")).select(size, r)
+    r = good.select(r, s.lit(float("nan")))
+    r = (a.is_nan() | b.is_nan()).select(a + b, r)
+    return r.copysign(a)
+
+
+def pow_int(s: Scope, a: X, b: X) -> X:
+    """By squaring, modulo 2**64; a negative exponent gives 0 unless the base is 1 or -1."""
+    word = u64
+    one, zero = s.int_lit(1, word), s.int_lit(0, word)
+
+    def step(r: X, x: X, e: X) -> list[X]:
+        return [((e & 1) != 0).select(r * x, r), x * x, e.lshr(1)]
+
+    first = [one, a.bitcast(word), b.bitcast(word)]
+    r = s.repeat_all(first, lambda r, x, e: e != 0, step)[0].bitcast(s.t)
+    if s.t is u64:
+        return r
+    unit = ((b & 1) != 0).select(a, s.int_lit(1, s.t))
+    of_unit = (a == 1) | (a == -1)
+    return (b < 0).select(of_unit.select(unit, zero.bitcast(s.t)), r)
+
+
+def mix_int(s: Scope, state: X, counter: X) -> X:
+    """A step of the generator of `ir.draws`."""
+    from quadrants_lab.ir import draws
+
+    x = (state ^ counter) + draws.GOLDEN
+    x = (x ^ x.lshr(30)) * draws.FIRST
+    x = (x ^ x.lshr(27)) * draws.SECOND
+    return x ^ x.lshr(31)
+
+
+FUNCTIONS: dict[str, tuple[Any, int]] = {
+    "sin": (sin, 1), "cos": (cos, 1), "tan": (tan, 1), "asin": (asin, 1), "acos": (acos, 1), "atan2": (atan2, 2),
+    "tanh": (tanh, 1), "exp": (exp, 1), "log": (log, 1), "pow": (pow, 2), "raw_mod": (raw_mod, 2),
+    "pow_int": (pow_int, 2), "mix_int": (mix_int, 2),
+}  # fmt: skip

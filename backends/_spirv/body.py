@@ -1,0 +1,119 @@
+"""Statements to instructions: the table of handlers, and what they share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from quadrants_lab.backends._spirv import control, failures, memory, ops, random, stacks
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.types import DType
+
+if TYPE_CHECKING:
+    from quadrants_lab.backends._spirv.assembler import Function
+    from quadrants_lab.backends._spirv.frame import FrameReader
+
+
+class Body:
+    """Emits blocks into ``fn``. ``frame`` reads the launch frame (None in a function that computes only).
+
+    ``values`` maps ids to SPIR-V ids, ``types`` to dtypes, ``known`` to the values of constants. ``parallel``: other
+    iterations of the task may run at the same time. ``asserts``: whether the user's asserts are evaluated; checks
+    always are. ``exact``: no contraction.
+    """
+
+    def __init__(self, fn: Function, frame: FrameReader | None, exact: bool, parallel: bool, asserts: bool) -> None:
+        self.fn = fn
+        self.m = fn.module
+        self._frame = frame
+        self.exact = exact
+        self.parallel = parallel
+        self.asserts = asserts
+        self.values: dict[int, int] = {}
+        self.types: dict[int, DType] = {}
+        self.known: dict[int, Any] = {}
+        self.offsets: dict[tuple[Any, ...], int] = {}  # element offsets computed in this block or one around it
+        self.partials: dict[str, memory.Partial] = {}
+        self.stacks: dict[int, stacks.Stack] = {}
+        self.draws: dict[int, int] = {}  # call site -> variable: how often this iteration drew there
+        self.iteration = 0  # number of the parallel iteration within its task, a u64
+        self.guarded = False  # inside an AdStackGuard, where depths are known to fit
+
+    @property
+    def frame(self) -> FrameReader:
+        assert self._frame is not None
+        return self._frame
+
+    def define(self, id: int, type: DType, value: int) -> None:
+        self.values[id] = value
+        self.types[id] = type
+
+    def operate(self, prim: str, out: DType, type: DType, *args: int) -> int:
+        """A primitive on values of one dtype that are not in the IR."""
+        return ops.emit(self.fn, prim, out, (type,) * len(args), args, (None,) * len(args), self.exact)
+
+    def block(self, block: N.Block) -> tuple[int, ...]:
+        """Emits a block; returns the values that its Yield hands on."""
+        fn = self.fn
+        outer, self.offsets = self.offsets, dict(self.offsets)
+        owner, span = fn.stmt, fn.span
+        for stmt in block[:-1]:
+            fn.stmt, fn.span = stmt.id, stmt.span or span
+            HANDLERS[type(stmt)](self, stmt)
+        last = block[-1]
+        self.offsets = outer
+        fn.stmt, fn.span = owner, span
+        if type(last) is not N.Yield:
+            raise TypeError(f"a block ends in {type(last).__name__}; exits must be structured before emission")
+        return tuple(self.values[i] for i in last.values)
+
+
+def _const(b: Body, s: N.Const) -> None:
+    b.define(s.id, s.type, b.m.const(s.type, s.value))
+    b.known[s.id] = s.value
+
+
+def _op(b: Body, s: N.Op) -> None:
+    types = tuple(b.types[i] for i in s.args)
+    args = tuple(b.values[i] for i in s.args)
+    known = tuple(b.known.get(i) for i in s.args)
+    b.define(s.id, s.type, ops.emit(b.fn, s.prim, s.type, types, args, known, b.exact))
+
+
+def _arg(b: Body, s: N.ArgLoad) -> None:
+    b.define(s.id, s.type, b.frame.arg(s.arg))
+
+
+def _shape(b: Body, s: N.ShapeOf) -> None:
+    shape = b.frame.kernel.buffers[s.buffer].shape
+    if shape is not None:
+        b.define(s.id, s.type, b.m.const(s.type, shape[s.axis]))
+        b.known[s.id] = shape[s.axis]
+    else:
+        wide = b.frame.extent(s.buffer, s.axis)
+        b.define(s.id, s.type, wide if s.type.bits == 64 else b.fn.let("UConvert", b.m.type(s.type), wide))
+
+
+HANDLERS: dict[type, Callable[[Any, Any], None]] = {
+    N.Const: _const,
+    N.Op: _op,
+    N.ArgLoad: _arg,
+    N.ShapeOf: _shape,
+    N.Random: random.draw,
+    N.Load: memory.load,
+    N.Store: memory.store,
+    N.Atomic: memory.atomic,
+    N.Assert: failures.check,
+    N.Print: failures.print_,
+    N.If: control.if_,
+    N.For: control.for_,
+    N.While: control.while_,
+    N.AdStackAlloca: stacks.alloca,
+    N.AdStackPush: stacks.push,
+    N.AdStackPop: stacks.pop,
+    N.AdStackLoadTop: stacks.load_top,
+    N.AdStackLoadTopAdj: stacks.load_top_adjoint,
+    N.AdStackAccAdjoint: stacks.accumulate,
+    N.AdStackDepth: stacks.depth,
+    N.AdStackGuard: stacks.guard,
+}

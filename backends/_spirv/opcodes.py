@@ -1,0 +1,72 @@
+"""The part of SPIR-V that we write: opcodes with the form of their operands, and enumerants (SPIR-V 1.5 unified).
+
+A form has a letter an operand: ``t`` result type, ``r`` result, ``i`` id, ``n`` number, ``s`` string, and the capital
+letters below for enumerants; the last letter repeats where operands are left.
+"""
+
+from __future__ import annotations
+
+MAGIC, VERSION, GENERATOR = 0x07230203, 0x00010500, 0
+
+OPS: dict[str, tuple[int, str]] = {
+    # module
+    "Source": (3, "nn"), "Name": (5, "is"), "String": (7, "rs"), "Line": (8, "inn"), "Extension": (10, "s"),
+    "ExtInstImport": (11, "rs"), "ExtInst": (12, "triGi"), "MemoryModel": (14, "nn"), "EntryPoint": (15, "nisi"),
+    "ExecutionMode": (16, "iMn"), "Capability": (17, "C"), "Decorate": (71, "iDn"), "MemberDecorate": (72, "inDn"),
+    "NoLine": (317, ""),
+    # types and constants
+    "TypeVoid": (19, "r"), "TypeBool": (20, "r"), "TypeInt": (21, "rn"), "TypeFloat": (22, "rn"),
+    "TypeVector": (23, "rin"), "TypeArray": (28, "ri"), "TypeStruct": (30, "ri"), "TypePointer": (32, "rSi"),
+    "TypeFunction": (33, "ri"), "ConstantTrue": (41, "tr"), "ConstantFalse": (42, "tr"), "Constant": (43, "trn"),
+    # functions and memory
+    "Function": (54, "trni"), "FunctionParameter": (55, "tr"), "FunctionEnd": (56, ""), "FunctionCall": (57, "tri"),
+    "Variable": (59, "trS"), "Load": (61, "trin"), "Store": (62, "iin"), "AccessChain": (65, "tri"),
+    "PtrAccessChain": (67, "tri"), "CompositeExtract": (81, "trin"),
+    # conversions
+    "ConvertFToU": (109, "tri"), "ConvertFToS": (110, "tri"), "ConvertSToF": (111, "tri"), "ConvertUToF": (112, "tri"),
+    "UConvert": (113, "tri"), "SConvert": (114, "tri"), "FConvert": (115, "tri"), "ConvertPtrToU": (117, "tri"),
+    "ConvertUToPtr": (120, "tri"), "Bitcast": (124, "tri"),
+    # arithmetic
+    "SNegate": (126, "tri"), "FNegate": (127, "tri"), "IAdd": (128, "tri"), "FAdd": (129, "tri"), "ISub": (130, "tri"),
+    "FSub": (131, "tri"), "IMul": (132, "tri"), "FMul": (133, "tri"), "UDiv": (134, "tri"), "SDiv": (135, "tri"),
+    "FDiv": (136, "tri"), "UMod": (137, "tri"),
+    # truth and comparison
+    "IsNan": (156, "tri"), "IsInf": (157, "tri"), "LogicalEqual": (164, "tri"), "LogicalNotEqual": (165, "tri"),
+    "LogicalOr": (166, "tri"), "LogicalAnd": (167, "tri"), "LogicalNot": (168, "tri"), "Select": (169, "tri"),
+    "IEqual": (170, "tri"), "INotEqual": (171, "tri"), "UGreaterThan": (172, "tri"), "SGreaterThan": (173, "tri"),
+    "UGreaterThanEqual": (174, "tri"), "SGreaterThanEqual": (175, "tri"), "ULessThan": (176, "tri"),
+    "SLessThan": (177, "tri"), "ULessThanEqual": (178, "tri"), "SLessThanEqual": (179, "tri"),
+    "FOrdEqual": (180, "tri"), "FUnordNotEqual": (183, "tri"), "FOrdLessThan": (184, "tri"),
+    "FOrdGreaterThan": (186, "tri"), "FOrdLessThanEqual": (188, "tri"), "FOrdGreaterThanEqual": (190, "tri"),
+    # bits
+    "ShiftRightLogical": (194, "tri"), "ShiftRightArithmetic": (195, "tri"), "ShiftLeftLogical": (196, "tri"),
+    "BitwiseOr": (197, "tri"), "BitwiseXor": (198, "tri"), "BitwiseAnd": (199, "tri"), "Not": (200, "tri"),
+    "BitFieldInsert": (201, "tri"), "BitCount": (205, "tri"),
+    # atomics: pointer, scope, semantics, value
+    "AtomicExchange": (229, "tri"), "AtomicCompareExchange": (230, "tri"), "AtomicIAdd": (234, "tri"),
+    "AtomicISub": (235, "tri"), "AtomicSMin": (236, "tri"), "AtomicUMin": (237, "tri"), "AtomicSMax": (238, "tri"),
+    "AtomicUMax": (239, "tri"), "AtomicAnd": (240, "tri"), "AtomicOr": (241, "tri"), "AtomicXor": (242, "tri"),
+    "AtomicFAddEXT": (6035, "tri"),
+    # control flow
+    "Phi": (245, "tri"), "LoopMerge": (246, "iin"), "SelectionMerge": (247, "in"), "Label": (248, "r"),
+    "Branch": (249, "i"), "BranchConditional": (250, "iii"), "Return": (253, ""), "ReturnValue": (254, "i"),
+}  # fmt: skip
+
+CAPABILITIES = {
+    "Shader": 1, "Float16": 9, "Float64": 10, "Int64": 11, "Int64Atomics": 12, "Int16": 22, "Int8": 39,
+    "StorageBuffer16BitAccess": 4433, "StorageBuffer8BitAccess": 4448, "DenormFlushToZero": 4465,
+    "SignedZeroInfNanPreserve": 4466, "RoundingModeRTE": 4467, "PhysicalStorageBufferAddresses": 5347,
+    "AtomicFloat32AddEXT": 6033, "AtomicFloat64AddEXT": 6034,
+}  # fmt: skip
+STORAGE = {"Input": 1, "Function": 7, "PushConstant": 9, "PhysicalStorageBuffer": 5349}
+DECORATIONS = {"Block": 2, "ArrayStride": 6, "BuiltIn": 11, "Offset": 35, "NoContraction": 42}
+MODES = {"LocalSize": 17, "DenormFlushToZero": 4460, "SignedZeroInfNanPreserve": 4461, "RoundingModeRTE": 4462}
+BUILTINS = {"NumWorkgroups": 24, "GlobalInvocationId": 28}
+GLSL = {
+    "Trunc": 3, "FAbs": 4, "Floor": 8, "Ceil": 9, "Sin": 13, "Cos": 14, "Tan": 15, "Asin": 16, "Acos": 17, "Tanh": 21,
+    "Atan2": 25, "Pow": 26, "Exp": 27, "Log": 28, "Sqrt": 31, "UMin": 38, "FindUMsb": 75, "NMin": 79, "NMax": 80,
+}  # fmt: skip
+ENUMERANTS = {"C": CAPABILITIES, "S": STORAGE, "D": DECORATIONS, "M": MODES, "G": GLSL}
+
+COMPUTE, PHYSICAL_64, GLSL450, ALIGNED = 5, 5348, 1, 2  # execution model, addressing, memory model, memory operand
+DEVICE_SCOPE, RELAXED = 1, 0

@@ -1,0 +1,47 @@
+"""What the emitter may count on beyond Vulkan 1.2 with 64-bit integers and buffer device addresses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A device's abilities. The defaults are what code is shown for where there is no device.
+
+    ``preserve``, ``nearest``, ``flush``: float widths for which the device can be told to keep NaN and infinity, to
+    round to nearest even, and to flush denormals.
+    """
+
+    f64: bool = True
+    f16: bool = True
+    i16: bool = True
+    i8: bool = True
+    storage16: bool = True
+    storage8: bool = True
+    atomic_i64: bool = True
+    atomic_f32_add: bool = True
+    atomic_f64_add: bool = False
+    preserve: tuple[int, ...] = (16, 32, 64)
+    nearest: tuple[int, ...] = ()
+    flush: tuple[int, ...] = ()
+
+
+GENERIC = Target()
+
+# capability of a module -> the field of Target that allows it, and what needs it, in words
+NEEDS: dict[str, tuple[str, str]] = {
+    "Float64": ("f64", "values of dtype f64"),
+    "Float16": ("f16", "values of dtype f16"),
+    "Int16": ("i16", "values of dtype i16 or u16"),
+    "Int8": ("i8", "values of dtype i8 or u8, and u1 in fields and ndarrays"),
+    "StorageBuffer16BitAccess": ("storage16", "16-bit elements of fields and ndarrays"),
+    "StorageBuffer8BitAccess": ("storage8", "8-bit and u1 elements of fields and ndarrays"),
+    "Int64Atomics": ("atomic_i64", "atomics on 64-bit elements"),
+}
+
+
+def missing(capabilities: list[str], target: Target) -> str:
+    """What a module needs and the device does not have, in words; "" where nothing is missing."""
+    lacking = [NEEDS[c] for c in capabilities if c in NEEDS and not getattr(target, NEEDS[c][0])]
+    return ", ".join(dict.fromkeys(words for _, words in lacking))

@@ -1,0 +1,245 @@
+"""Vulkan through the package `vulkan`: raw calls, structures by name, and the physical devices of this machine.
+
+Everything raises RuntimeError with Vulkan's own word for the failure; nothing here ends the process.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from quadrants_lab.backends._spirv.target import Target
+
+API_VERSION = (1 << 22) | (2 << 12)  # 1.2
+WHOLE = 2**64 - 1
+CPU, INTEGRATED, DISCRETE, VIRTUAL = 4, 1, 2, 3
+COMPUTE_QUEUE = 2
+_KINDS = {CPU: "cpu", INTEGRATED: "integrated", DISCRETE: "discrete", VIRTUAL: "virtual"}
+_FLOAT_EXTENSIONS = ("VK_EXT_shader_atomic_float",)
+
+
+@cache
+def package() -> Any:
+    """The package; OSError where the Vulkan loader is missing, ImportError where the package is."""
+    import vulkan
+
+    return vulkan
+
+
+def ffi() -> Any:
+    return package().ffi
+
+
+def lib() -> Any:
+    return package().lib
+
+
+def new(name: str, **fields: Any) -> Any:
+    """A structure, with its sType where it has one. Pointers in it must be kept alive by the caller."""
+    made = ffi().new(name + " *")
+    kind = _structure_type(name)
+    if kind is not None:
+        made.sType = kind
+    for key, value in fields.items():
+        setattr(made, key, value)
+    return made
+
+
+@cache
+def _structure_type(name: str) -> int | None:
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[a-zA-Z])(?=\d\d)|(?<=Float)(?=2)", "_", name[2:]).upper()
+    words = re.sub(r"VULKAN_(\d)(\d)", r"VULKAN_\1_\2", words).replace("FEATURES_EXT", "FEATURES_EXT")
+    words = re.sub(r"(FEATURES|PROPERTIES)2$", r"\1_2", words)
+    found = getattr(package(), "VK_STRUCTURE_TYPE_" + words, None)
+    return None if found is None else int(found)
+
+
+@cache
+def _results() -> dict[int, str]:
+    names = (n for n in dir(package()) if n.startswith(("VK_ERROR_", "VK_TIMEOUT", "VK_NOT_READY", "VK_INCOMPLETE")))
+    return {int(getattr(package(), n)): n for n in sorted(names, reverse=True)}
+
+
+OUT_OF_MEMORY = (-1, -2)
+DEVICE_LOST = -4
+
+
+def result_name(result: int) -> str:
+    return _results().get(result, f"VkResult {result}")
+
+
+def check(result: int, what: str) -> None:
+    """Raises MemoryError or RuntimeError where a call did not succeed; ``what`` says what was being done."""
+    if result == 0:
+        return
+    if result in OUT_OF_MEMORY:
+        raise MemoryError(f"Vulkan ran out of memory {what} ({result_name(result)})")
+    if result == DEVICE_LOST:
+        raise RuntimeError(f"Vulkan lost the device {what}; qd.init() starts it anew ({result_name(result)})")
+    raise RuntimeError(f"Vulkan failed {what} ({result_name(result)})")
+
+
+# --- physical devices -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Physical:
+    """A device that Vulkan lists. ``lacks``: what we cannot do without, in words; "" when it is usable.
+
+    ``handle`` is the VkPhysicalDevice; ``queue_family`` one that computes; ``identity`` names device and driver.
+    """
+
+    handle: Any
+    name: str
+    kind: int
+    lacks: str
+    target: Target
+    queue_family: int
+    extensions: frozenset[str]
+    features: frozenset[str]
+    identity: str
+
+    def __str__(self) -> str:
+        return f"{self.name} ({_KINDS.get(self.kind, 'other')})" + (f", lacks {self.lacks}" if self.lacks else "")
+
+
+@cache
+def instance() -> Any:
+    """The instance; it lives as long as the process."""
+    f, vk = ffi(), lib()
+    app = new("VkApplicationInfo", apiVersion=API_VERSION)
+    info = new("VkInstanceCreateInfo", pApplicationInfo=app)
+    portability = f.new("char[]", b"VK_KHR_portability_enumeration")
+    names = f.new("char *[]", [portability])
+    if "VK_KHR_portability_enumeration" in _instance_extensions():
+        info.flags, info.enabledExtensionCount, info.ppEnabledExtensionNames = 1, 1, names
+    made = f.new("VkInstance *")
+    check(vk.vkCreateInstance(info, f.NULL, made), "creating an instance")
+    return made[0]
+
+
+def _list(type: str, call: Any, *args: Any) -> list[Any]:
+    """What an enumerating call gives."""
+    f = ffi()
+    count = f.new("uint32_t *")
+    call(*args, count, f.NULL)
+    items = f.new(f"{type}[]", count[0])
+    call(*args, count, items)
+    return [items[n] for n in range(count[0])]
+
+
+def _instance_extensions() -> set[str]:
+    found = _list("VkExtensionProperties", lib().vkEnumerateInstanceExtensionProperties, ffi().NULL)
+    return {ffi().string(e.extensionName).decode() for e in found}
+
+
+@cache
+def physical_devices() -> tuple[Physical, ...]:
+    """All devices in Vulkan's order."""
+    return tuple(_describe(h) for h in _list("VkPhysicalDevice", lib().vkEnumeratePhysicalDevices, instance()))
+
+
+def _flags(struct: Any) -> set[str]:
+    """Names of the fields that are set."""
+    fields = ffi().typeof(struct).item.fields
+    return {n for n, t in fields if t.type.kind == "primitive" and n != "sType" and getattr(struct, n) == 1}
+
+
+def _describe(handle: Any) -> Physical:
+    f, vk = ffi(), lib()
+    found = _list("VkExtensionProperties", vk.vkEnumerateDeviceExtensionProperties, handle, f.NULL)
+    extensions = frozenset(f.string(e.extensionName).decode() for e in found)
+    properties = new("VkPhysicalDeviceProperties2")
+    more = new("VkPhysicalDeviceVulkan12Properties")
+    plain = f.new("VkPhysicalDeviceProperties *")
+    vk.vkGetPhysicalDeviceProperties(handle, plain)
+    name = f.string(plain.deviceName).decode()
+    families = _families(handle)
+    computes = [n for n, q in enumerate(families) if q.queueFlags & COMPUTE_QUEUE]
+    version = f"{plain.apiVersion >> 22}.{plain.apiVersion >> 12 & 0x3FF}"
+    if plain.apiVersion < API_VERSION or not computes:
+        lacks = f"Vulkan 1.2 (it has {version})" if computes else "a queue that computes"
+        return Physical(handle, name, plain.deviceType, lacks, Target(), 0, extensions, frozenset(), name)
+    properties.pNext = more
+    vk.vkGetPhysicalDeviceProperties2(handle, properties)
+    features = frozenset(_features(handle, extensions))
+    required = {"shaderInt64": "64-bit integers", "bufferDeviceAddress": "buffer device addresses"}
+    lacks = " and ".join(words for feature, words in required.items() if feature not in features)
+    driver = f.string(more.driverName).decode() + " " + f.string(more.driverInfo).decode()
+    identity = f"{name}, {driver}, {plain.vendorID:x}:{plain.deviceID:x}:{plain.driverVersion:x}"
+    target = _target(features, _flags(more), more)
+    return Physical(handle, name, plain.deviceType, lacks, target, computes[0], extensions, features, identity)
+
+
+def _families(handle: Any) -> list[Any]:
+    return _list("VkQueueFamilyProperties", lib().vkGetPhysicalDeviceQueueFamilyProperties, handle)
+
+
+def feature_chain(extensions: frozenset[str]) -> tuple[Any, list[Any]]:
+    """VkPhysicalDeviceFeatures2 with the structures behind it that we look at."""
+    names = ["VkPhysicalDeviceVulkan11Features", "VkPhysicalDeviceVulkan12Features"]
+    if extensions.issuperset(_FLOAT_EXTENSIONS):
+        names.append("VkPhysicalDeviceShaderAtomicFloatFeaturesEXT")
+    chain = [new(n) for n in names]
+    first = new("VkPhysicalDeviceFeatures2", pNext=chain[0])
+    for a, b in zip(chain, chain[1:], strict=False):
+        a.pNext = b
+    return first, chain
+
+
+def _features(handle: Any, extensions: frozenset[str]) -> set[str]:
+    first, chain = feature_chain(extensions)
+    lib().vkGetPhysicalDeviceFeatures2(handle, first)
+    plain = ffi().addressof(first, "features")
+    return _flags(plain).union(*(_flags(s) for s in chain))
+
+
+def _target(features: frozenset[str], controls: set[str], properties: Any) -> Target:
+    def widths(prefix: str) -> tuple[int, ...]:
+        return tuple(n for n in (16, 32, 64) if f"{prefix}Float{n}" in controls)
+
+    apart = properties.denormBehaviorIndependence == 1 and properties.roundingModeIndependence == 1
+    return Target(
+        f64="shaderFloat64" in features,
+        f16="shaderFloat16" in features,
+        i16="shaderInt16" in features,
+        i8="shaderInt8" in features,
+        storage16="storageBuffer16BitAccess" in features,
+        storage8="storageBuffer8BitAccess" in features,
+        atomic_i64="shaderBufferInt64Atomics" in features,
+        atomic_f32_add="shaderBufferFloat32AtomicAdd" in features,
+        atomic_f64_add="shaderBufferFloat64AtomicAdd" in features,
+        preserve=widths("shaderSignedZeroInfNanPreserve"),
+        nearest=widths("shaderRoundingModeRTE") if apart else (),
+        flush=widths("shaderDenormFlushToZero") if apart else (),
+    )
+
+
+# what of a device's features we turn on, where it has them
+WANTED = (
+    "shaderInt64", "shaderFloat64", "shaderInt16", "storageBuffer16BitAccess", "bufferDeviceAddress", "shaderFloat16",
+    "shaderInt8", "storageBuffer8BitAccess", "shaderBufferInt64Atomics", "shaderBufferFloat32AtomicAdd",
+    "shaderBufferFloat64AtomicAdd",
+)  # fmt: skip
+
+
+def choose() -> Physical:
+    """The device to use: QD_VISIBLE_DEVICE's number, else a discrete one before an integrated one before others."""
+    devices = physical_devices()
+    listing = "\n".join(f"  {n}: {d}" for n, d in enumerate(devices)) or "  none"
+    asked = os.environ.get("QD_VISIBLE_DEVICE", "").strip()
+    if asked:
+        if not asked.isdigit() or int(asked) >= len(devices):
+            raise RuntimeError(f"QD_VISIBLE_DEVICE is {asked!r}; Vulkan's devices are\n{listing}")
+        chosen = devices[int(asked)]
+        if chosen.lacks:
+            raise RuntimeError(f"QD_VISIBLE_DEVICE names {chosen}; Vulkan's devices are\n{listing}")
+        return chosen
+    order = {DISCRETE: 0, INTEGRATED: 1, VIRTUAL: 2, CPU: 3}
+    usable = sorted((d for d in devices if not d.lacks), key=lambda d: order.get(d.kind, 4))
+    if not usable:
+        raise RuntimeError(f"Vulkan has no device that kernels can run on:\n{listing}")
+    return usable[0]

@@ -1,0 +1,58 @@
+"""A Vulkan device of one session."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from quadrants_lab.backends._gpu.device import GpuDevice
+from quadrants_lab.backends.vulkan import api
+from quadrants_lab.backends.vulkan.logical import Logical
+from quadrants_lab.backends.vulkan.memory import Pool, VulkanMemory
+
+_THREADS = {api.CPU: 1 << 12}  # of other kinds: 1 << 17
+_HEAP_BUDGET = 1 << 30
+
+
+class Device(GpuDevice):
+    """``physical``: which device (None: `api.choose`). ``mapped``: whether arrays lie in memory that the host sees too
+    (None: as the device prefers). ``cache_folder``: where the driver's compiled pipelines are kept."""
+
+    def __init__(
+        self,
+        physical: api.Physical | None = None,
+        *,
+        mapped: bool | None = None,
+        threads: int = 0,
+        heap_budget: int = _HEAP_BUDGET,
+        cache_folder: Path | None = None,
+    ) -> None:
+        physical = physical or api.choose()
+        super().__init__(threads or _THREADS.get(physical.kind, 1 << 17), heap_budget)
+        if mapped is None:
+            mapped = physical.kind in (api.CPU, api.INTEGRATED)
+        self.physical = physical
+        self.logical = Logical(physical, mapped, cache_folder)
+        self.frames = Pool(self.logical, True)
+        self.arrays = self.frames if mapped else Pool(self.logical, False)
+
+    @property
+    def busy(self) -> bool:
+        return self.logical.pending
+
+    def finish(self) -> None:
+        self.logical.wait()
+
+    def allocate(self, shape: tuple[int, ...], dtype: Any) -> VulkanMemory:
+        """Zeroed memory of a C-contiguous array; MemoryError where there is not that much."""
+        nbytes = np.dtype(dtype).itemsize
+        for n in shape:
+            nbytes *= n
+        return VulkanMemory(self.logical, self.arrays.take(nbytes), shape, dtype)
+
+    def locate(self, array: np.ndarray[Any, Any]) -> int:
+        if not self.logical.mapped:
+            return 0
+        return self.arrays.locate(array.__array_interface__["data"][0], array.nbytes)

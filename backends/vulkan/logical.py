@@ -1,0 +1,245 @@
+"""The logical device: queue, fence, memory types, command buffers, copies, and the pipeline cache on disk."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+import threading
+import weakref
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from quadrants_lab.backends.vulkan import api
+from quadrants_lab.backends.vulkan.memory import (
+    DEVICE_LOCAL,
+    HOST_CACHED,
+    HOST_COHERENT,
+    HOST_VISIBLE,
+    Block,
+    Piece,
+)
+
+_SLICE = 20_000_000  # nanoseconds of waiting between two looks at signals
+_STAGE_BYTES = 1 << 24
+COMPUTE, TRANSFER, HOST, INDIRECT = 0x800, 0x1000, 0x4000, 0x2
+SHADER_READ, SHADER_WRITE, INDIRECT_READ, HOST_READ = 0x20, 0x40, 0x1, 0x2000
+TRANSFER_READ, TRANSFER_WRITE = 0x800, 0x1000
+_RESETTABLE = 2
+
+
+class Logical:
+    """``mapped``: arrays lie in memory that the host sees, for the device prefers that. ``handle`` is the VkDevice."""
+
+    def __init__(self, physical: api.Physical, mapped: bool, cache_folder: Path | None) -> None:
+        f, vk = api.ffi(), api.lib()
+        self.physical = physical
+        self.mapped = mapped
+        self.pending = False
+        self.lost = False
+        self._lock = threading.Lock()
+        self.handle = self._create()
+        queue = f.new("VkQueue *")
+        vk.vkGetDeviceQueue(self.handle, physical.queue_family, 0, queue)
+        self.queue = queue[0]
+        self._types = self._memory_types()
+        fence = f.new("VkFence *")
+        api.check(vk.vkCreateFence(self.handle, api.new("VkFenceCreateInfo"), f.NULL, fence), "making a fence")
+        self.fence, self._fences = fence[0], fence
+        pool_info = api.new("VkCommandPoolCreateInfo", flags=_RESETTABLE, queueFamilyIndex=physical.queue_family)
+        pool = f.new("VkCommandPool *")
+        api.check(vk.vkCreateCommandPool(self.handle, pool_info, f.NULL, pool), "making a command pool")
+        self.command_pool = pool[0]
+        self._cache_file = _cache_file(cache_folder, physical)
+        self.pipeline_cache = self._load_cache()
+        self._stage: Block | None = None
+        weakref.finalize(
+            self, _destroy, self.handle, self.fence, self.command_pool, self.pipeline_cache, self._cache_file
+        )
+
+    def _create(self) -> Any:
+        f, vk = api.ffi(), api.lib()
+        physical = self.physical
+        first, chain = api.feature_chain(physical.extensions)
+        for struct in (f.addressof(first, "features"), *chain):
+            names = {n for n, _ in f.typeof(struct).item.fields}
+            for feature in api.WANTED:
+                if feature in names and feature in physical.features:
+                    setattr(struct, feature, 1)
+        priority = f.new("float[]", [1.0])
+        queue = api.new(
+            "VkDeviceQueueCreateInfo", queueFamilyIndex=physical.queue_family, queueCount=1, pQueuePriorities=priority
+        )
+        wanted = ("VK_EXT_shader_atomic_float", "VK_KHR_portability_subset")
+        names = [f.new("char[]", n.encode()) for n in wanted if n in physical.extensions]
+        array = f.new("char *[]", names)
+        info = api.new(
+            "VkDeviceCreateInfo", pNext=first, queueCreateInfoCount=1, pQueueCreateInfos=queue,
+            enabledExtensionCount=len(names), ppEnabledExtensionNames=array,
+        )  # fmt: skip
+        made = f.new("VkDevice *")
+        api.check(vk.vkCreateDevice(physical.handle, info, f.NULL, made), f"starting {physical.name}")
+        return made[0]
+
+    def _memory_types(self) -> list[int]:
+        found = api.ffi().new("VkPhysicalDeviceMemoryProperties *")
+        api.lib().vkGetPhysicalDeviceMemoryProperties(self.physical.handle, found)
+        return [int(found.memoryTypes[n].propertyFlags) for n in range(found.memoryTypeCount)]
+
+    def memory_type(self, allowed: int, mapped: bool) -> int:
+        """The best type for memory that the host maps, or for memory that only the device sees."""
+        must = HOST_VISIBLE | HOST_COHERENT if mapped else 0
+        like = HOST_CACHED | DEVICE_LOCAL if mapped else DEVICE_LOCAL
+        usable = [n for n, f in enumerate(self._types) if allowed >> n & 1 and f & must == must]
+        if not usable:
+            raise RuntimeError(f"{self.physical.name} has no memory that the host can map")
+        return max(usable, key=lambda n: ((self._types[n] & like).bit_count(), -n))
+
+    # --- running ----------------------------------------------------------------------------------------------------
+
+    def command_buffer(self) -> Any:
+        f = api.ffi()
+        info = api.new("VkCommandBufferAllocateInfo", commandPool=self.command_pool, commandBufferCount=1)
+        made = f.new("VkCommandBuffer *")
+        api.check(api.lib().vkAllocateCommandBuffers(self.handle, info, made), "making a command buffer")
+        return made
+
+    def submit(self, submission: Any, what: str) -> None:
+        """Starts what was recorded, and waits for it. Ctrl-C ends the waiting and leaves ``pending`` set."""
+        self.pending = True
+        result = api.lib().vkQueueSubmit(self.queue, 1, submission, self.fence)
+        if result:
+            self.pending = False
+            self._check(result, what)
+        self.wait(what)
+
+    def wait(self, what: str = "waiting") -> None:
+        """Waits for what runs, if anything does."""
+        wait = api.lib().vkWaitForFences
+        while self.pending:
+            result = wait(self.handle, 1, self._fences, 1, _SLICE)
+            if result == 0:
+                api.lib().vkResetFences(self.handle, 1, self._fences)
+                self.pending = False
+            elif result != 2:  # VK_TIMEOUT
+                self.pending = False
+                self._check(result, what)
+
+    def _check(self, result: int, what: str) -> None:
+        self.lost = self.lost or result == api.DEVICE_LOST
+        api.check(result, what)
+
+    def idle(self) -> bool:
+        """Whether nothing runs, without waiting."""
+        if self.pending and api.lib().vkGetFenceStatus(self.handle, self.fence) != 0:
+            return False
+        return not self.lost
+
+    # --- copies -----------------------------------------------------------------------------------------------------
+
+    def fill(self, piece: Piece) -> None:
+        """Zeroes memory that the host does not see."""
+        size = -(-piece.nbytes // 4) * 4
+        self._once(lambda c: api.lib().vkCmdFillBuffer(c, piece.block.buffer, piece.offset, size, 0))
+
+    def upload(self, piece: Piece, data: np.ndarray[Any, Any]) -> None:
+        """Copies bytes into memory that the host does not see, through a mapped block."""
+        for at in range(0, piece.nbytes, _STAGE_BYTES):
+            part = data[at : at + _STAGE_BYTES]
+            stage = self._staging()
+            Piece(stage, 0, len(part)).array((len(part),), np.uint8)[...] = part
+            self._copy(stage, 0, piece.block, piece.offset + at, len(part))
+
+    def download(self, piece: Piece) -> np.ndarray[Any, Any]:
+        """The bytes of memory that the host does not see."""
+        out = np.empty(piece.nbytes, np.uint8)
+        for at in range(0, piece.nbytes, _STAGE_BYTES):
+            part = out[at : at + _STAGE_BYTES]
+            stage = self._staging()
+            self._copy(piece.block, piece.offset + at, stage, 0, len(part))
+            part[...] = Piece(stage, 0, len(part)).array((len(part),), np.uint8)
+        return out
+
+    def _staging(self) -> Block:
+        if self._stage is None:
+            self._stage = Block(self, _STAGE_BYTES, True)
+        return self._stage
+
+    def _copy(self, source: Block, at: int, target: Block, to: int, nbytes: int) -> None:
+        region = api.new("VkBufferCopy", srcOffset=at, dstOffset=to, size=nbytes)
+        self._once(lambda c: api.lib().vkCmdCopyBuffer(c, source.buffer, target.buffer, 1, region))
+
+    def _once(self, record: Any) -> None:
+        vk = api.lib()
+        with self._lock:
+            self.wait()
+            commands = self.command_buffer()
+            try:
+                vk.vkBeginCommandBuffer(commands[0], api.new("VkCommandBufferBeginInfo"))
+                record(commands[0])
+                barrier(commands[0], TRANSFER, TRANSFER_WRITE, HOST | COMPUTE, HOST_READ | SHADER_READ | SHADER_WRITE)
+                vk.vkEndCommandBuffer(commands[0])
+                self.submit(api.new("VkSubmitInfo", commandBufferCount=1, pCommandBuffers=commands), "copying")
+            finally:
+                if not self.pending:
+                    vk.vkFreeCommandBuffers(self.handle, self.command_pool, 1, commands)
+
+    # --- pipeline cache ---------------------------------------------------------------------------------------------
+
+    def _load_cache(self) -> Any:
+        f = api.ffi()
+        data = b""
+        if self._cache_file is not None:
+            with contextlib.suppress(OSError):
+                data = self._cache_file.read_bytes()
+        info = api.new("VkPipelineCacheCreateInfo")
+        kept = f.new("char[]", data) if data else f.NULL
+        info.initialDataSize, info.pInitialData = len(data), kept
+        made = f.new("VkPipelineCache *")
+        api.check(api.lib().vkCreatePipelineCache(self.handle, info, f.NULL, made), "making a pipeline cache")
+        return made[0]
+
+
+def barrier(commands: Any, before: int, wrote: int, after: int, reads: int) -> None:
+    """What was written ``before`` is seen ``after``."""
+    null = api.ffi().NULL
+    memory = api.new("VkMemoryBarrier", srcAccessMask=wrote, dstAccessMask=reads)
+    api.lib().vkCmdPipelineBarrier(commands, before, after, 0, 1, memory, 0, null, 0, null)
+
+
+def _cache_file(folder: Path | None, physical: api.Physical) -> Path | None:
+    if folder is None:
+        return None
+    return folder / f"vulkan-{hashlib.sha256(physical.identity.encode()).hexdigest()[:16]}.bin"
+
+
+def _destroy(handle: Any, fence: Any, pool: Any, cache: Any, cache_file: Path | None) -> None:
+    f, vk = api.ffi(), api.lib()
+    if vk.vkGetFenceStatus(handle, fence) not in (0, 1):  # lost
+        return
+    if cache_file is not None:
+        _save_cache(handle, cache, cache_file)
+    vk.vkDestroyPipelineCache(handle, cache, f.NULL)
+    vk.vkDestroyCommandPool(handle, pool, f.NULL)
+    vk.vkDestroyFence(handle, fence, f.NULL)
+    vk.vkDestroyDevice(handle, f.NULL)
+
+
+def _save_cache(handle: Any, cache: Any, path: Path) -> None:
+    """Writes the driver's cache beside the file and moves it there; without room or rights there is none."""
+    f, vk = api.ffi(), api.lib()
+    size = f.new("size_t *")
+    if vk.vkGetPipelineCacheData(handle, cache, size, f.NULL) or not size[0]:
+        return
+    data = f.new("char[]", size[0])
+    if vk.vkGetPipelineCacheData(handle, cache, size, data):
+        return
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fd, name = tempfile.mkstemp(dir=path.parent)
+        with os.fdopen(fd, "wb") as out:
+            out.write(bytes(f.buffer(data, size[0])))
+        os.replace(name, path)

@@ -1,0 +1,159 @@
+"""Device memory: blocks from the driver, small arrays side by side in shared blocks, mapped where that is free."""
+
+from __future__ import annotations
+
+import bisect
+import ctypes
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from quadrants_lab.backends.vulkan import api
+
+if TYPE_CHECKING:
+    from quadrants_lab.backends.vulkan.logical import Logical
+
+DEVICE_LOCAL, HOST_VISIBLE, HOST_COHERENT, HOST_CACHED = 1, 2, 4, 8
+_USAGE = 0x1 | 0x2 | 0x20 | 0x100 | 0x20000  # transfer from and to, storage, indirect, device address
+_DEVICE_ADDRESS = 0x2
+SHARED_BYTES = 1 << 20  # of a block that small pieces share
+SMALL = 1 << 16  # bytes of the largest piece in a shared block
+LEAST = 256
+
+
+class Block:
+    """A buffer with its own memory. ``host`` is where it is mapped, 0 where it is not."""
+
+    def __init__(self, logical: Logical, nbytes: int, mapped: bool) -> None:
+        f, vk, device = api.ffi(), api.lib(), logical.handle
+        self.logical = logical
+        self.nbytes = nbytes
+        info = api.new("VkBufferCreateInfo", size=nbytes, usage=_USAGE)
+        made = f.new("VkBuffer *")
+        api.check(vk.vkCreateBuffer(device, info, f.NULL, made), f"making a buffer of {nbytes} bytes")
+        self.buffer = made[0]
+        needs = f.new("VkMemoryRequirements *")
+        vk.vkGetBufferMemoryRequirements(device, self.buffer, needs)
+        flags = api.new("VkMemoryAllocateFlagsInfo", flags=_DEVICE_ADDRESS)
+        kind = logical.memory_type(needs.memoryTypeBits, mapped)
+        allocation = api.new("VkMemoryAllocateInfo", pNext=flags, allocationSize=needs.size, memoryTypeIndex=kind)
+        memory = f.new("VkDeviceMemory *")
+        result = vk.vkAllocateMemory(device, allocation, f.NULL, memory)
+        if result:
+            vk.vkDestroyBuffer(device, self.buffer, f.NULL)
+            api.check(result, f"allocating {nbytes} bytes")
+        self.memory = memory[0]
+        api.check(vk.vkBindBufferMemory(device, self.buffer, self.memory, 0), "binding memory")
+        self.host = 0
+        if mapped:
+            data = f.new("void **")
+            result = vk.vkMapMemory(device, self.memory, 0, api.WHOLE, 0, data)
+            api.check(result, f"mapping {nbytes} bytes")
+            self.host = int(f.cast("uintptr_t", data[0]))
+        asked = api.new("VkBufferDeviceAddressInfo", buffer=self.buffer)
+        self.address = int(vk.vkGetBufferDeviceAddress(device, asked))
+        weakref.finalize(self, _free, logical, self.buffer, self.memory)
+
+
+def _free(logical: Logical, buffer: Any, memory: Any) -> None:
+    if logical.idle():  # else a kernel that nobody waits for may still use it: it ends with the process
+        f, vk = api.ffi(), api.lib()
+        vk.vkDestroyBuffer(logical.handle, buffer, f.NULL)
+        vk.vkFreeMemory(logical.handle, memory, f.NULL)
+
+
+class Piece:
+    """A stretch of a block; it goes back when nothing refers to it, arrays over it included."""
+
+    def __init__(self, block: Block, offset: int, nbytes: int) -> None:
+        self.block = block
+        self.offset = offset
+        self.nbytes = nbytes
+        self.address = block.address + offset
+
+    def array(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
+        """A view of mapped memory that keeps the piece."""
+        owner = _Shared(self, shape, np.dtype(dtype))
+        made: np.ndarray[Any, Any] = np.asarray(owner)
+        return made
+
+
+class _Shared:
+    def __init__(self, piece: Piece, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self.piece = piece
+        self.__array_interface__ = {
+            "version": 3, "shape": shape, "typestr": dtype.str, "data": (piece.block.host + piece.offset, False),
+        }  # fmt: skip
+
+
+class Pool:
+    """Pieces of any size. Those up to SMALL come in powers of two from shared blocks."""
+
+    def __init__(self, logical: Logical, mapped: bool) -> None:
+        self.logical = logical
+        self.mapped = mapped
+        self._free: dict[int, list[tuple[Block, int]]] = {}
+        self._hosts: list[int] = []  # addresses of mapped blocks on the host, in order
+        self._blocks: dict[int, weakref.ref[Block]] = {}
+
+    def take(self, nbytes: int) -> Piece:
+        if nbytes > SMALL:
+            return Piece(self._block(-(-nbytes // LEAST) * LEAST), 0, nbytes)
+        size = max(LEAST, 1 << (max(nbytes, 1) - 1).bit_length())
+        free = self._free.setdefault(size, [])
+        if not free:
+            block = self._block(SHARED_BYTES)
+            free += [(block, at) for at in reversed(range(0, SHARED_BYTES, size))]
+        block, at = free.pop()
+        piece = Piece(block, at, nbytes)
+        weakref.finalize(piece, free.append, (block, at))
+        return piece
+
+    def _block(self, nbytes: int) -> Block:
+        block = Block(self.logical, nbytes, self.mapped)
+        if block.host:
+            bisect.insort(self._hosts, block.host)
+            self._blocks[block.host] = weakref.ref(block)
+        return block
+
+    def locate(self, host: int, nbytes: int) -> int:
+        """Device address of host memory that is mapped from here; 0 for other memory."""
+        n = bisect.bisect_right(self._hosts, host) - 1
+        if n < 0:
+            return 0
+        start = self._hosts[n]
+        block = self._blocks[start]()
+        if block is None:
+            del self._hosts[n], self._blocks[start]
+            return self.locate(host, nbytes)
+        inside = host + nbytes <= start + block.nbytes
+        return block.address + host - start if inside else 0
+
+
+class VulkanMemory:
+    """Memory of an array; see `quadrants_lab.backends.launch.Memory`."""
+
+    def __init__(self, logical: Logical, piece: Piece, shape: tuple[int, ...], dtype: Any) -> None:
+        self.logical = logical
+        self.piece = piece
+        self.shape = shape
+        self.dtype = np.dtype(dtype)
+        self.address = piece.address
+        self.array = piece.array(shape, dtype) if piece.block.host else None
+        if self.array is not None:
+            ctypes.memset(piece.block.host + piece.offset, 0, piece.nbytes)
+        elif piece.nbytes:
+            logical.fill(piece)
+
+    def read(self) -> np.ndarray[Any, Any]:
+        if self.array is not None:
+            return self.array.copy()
+        return self.logical.download(self.piece).view(self.dtype).reshape(self.shape)
+
+    def write(self, values: np.ndarray[Any, Any]) -> None:
+        if self.array is not None:
+            self.array[...] = values
+            return
+        whole = np.ascontiguousarray(np.broadcast_to(values, self.shape), self.dtype)
+        self.logical.upload(self.piece, whole.reshape(-1).view(np.uint8))
