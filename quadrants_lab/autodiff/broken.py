@@ -13,7 +13,7 @@ from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.walk import types_of, walk
 
 _DECISIONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "isnan", "isinf"})
-_ON_PURPOSE = frozenset({"stop_grad"})  # ends a derivative because the user says so
+_ON_PURPOSE = frozenset({"graft"})  # ends a derivative because it is asked to
 _WORDS = {"grad": ("gradient", "needs_grad"), "dual": ("tangent", "needs_dual")}
 Flows = dict[tuple[str, str], tuple[Span | None, Span | None]]
 
@@ -45,9 +45,9 @@ def _graph(kernel: N.Kernel) -> _Graph:
     g = _Graph()
     types = types_of(kernel.body)
     for s in walk(kernel.body):
-        if isinstance(s, N.Op) and s.prim not in _DECISIONS | _ON_PURPOSE:
+        if isinstance(s, N.Op) and s.prim not in _DECISIONS:
             open_ = flows(s)
-            for a in s.args:
+            for a in open_ if s.prim in _ON_PURPOSE else s.args:
                 cut = None if a in open_ and s.type.is_float and types[a].is_float else s
                 g.next.setdefault(a, []).append((s.id, cut))
         elif isinstance(s, N.Load):

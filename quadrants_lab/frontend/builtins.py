@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from quadrants_lab.frontend import arith, funcs, linalg, mathlib, matrix, numbers
+from quadrants_lab.frontend import arith, funcs, linalg, mathlib, matrix, numbers, stop_grad
 from quadrants_lab.frontend.context import Context, describe, dtype_of
 from quadrants_lab.frontend.place import Local, fetch, locate
 from quadrants_lab.frontend.printing import lower_print
@@ -451,7 +451,15 @@ _ROWS: tuple[Builtin, ...] = (
 )  # fmt: skip
 
 OPS: dict[str, Builtin] = {
-    row.name: row for row in (*(replace(r, elementwise=True) for r in _ELEMENTWISE), *_ROWS, *numbers.ROWS, *matrix.ROWS, *linalg.ROWS)
+    row.name: row
+    for row in (
+        *(replace(r, elementwise=True) for r in _ELEMENTWISE),
+        *_ROWS,
+        *numbers.ROWS,
+        *stop_grad.ROWS,
+        *matrix.ROWS,
+        *linalg.ROWS,
+    )
 }
 
 PYTHON: dict[Any, str] = {

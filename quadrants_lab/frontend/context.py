@@ -96,6 +96,7 @@ class Context:
         self.depth = 0  # of run-time conditions and loops
         self.serialize = False  # qd.loop_config(serialize=True) before the next loop
         self.sites = 0  # call sites of qd.random
+        self.stopped: set[str] = set()  # buffers after qd.stop_grad in this parallel loop, or outside of any
         self.inlining: list[FunctionSource] = []
 
     # --- dispatch ---------------------------------------------------------------------------------------------

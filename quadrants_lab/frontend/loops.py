@@ -16,6 +16,7 @@ from quadrants_lab.frontend.entries import entries
 from quadrants_lab.frontend.place import is_local
 from quadrants_lab.frontend.returns import resume
 from quadrants_lab.frontend.scan import assigned, breaks, returns
+from quadrants_lab.frontend.stop_grad import without_derivatives
 from quadrants_lab.frontend.values import (
     Grouped,
     Lit,
@@ -182,6 +183,7 @@ def _task(cx: Context, node: ast.For, space: Space, names: list[ast.Name], bound
     indices = tuple(cx.b.param(i32, "" if space.step is not None else n.id) for n in names)
     cx.top, loop = False, cx.frame.loop
     cx.frame.env, cx.frame.loop = env, Loop("task", ())
+    outside, cx.stopped = cx.stopped, set()
     with cx.b.block() as body:
         for p, n in zip(indices, names, strict=True):
             env[n.id] = Num(p.id, i32, _INDEX)
@@ -196,7 +198,9 @@ def _task(cx: Context, node: ast.For, space: Space, names: list[ast.Name], bound
     cx.end(cx.frame.env, before, node, "loop")
     cx.frame.env = before
     cx.at(node)
-    cx.b.add(N.Offload(cx.b.fresh(), space.kind, tuple(bounds), indices, tuple(body)))
+    code = without_derivatives(cx.b, tuple(body), cx.stopped)
+    cx.stopped = outside
+    cx.b.add(N.Offload(cx.b.fresh(), space.kind, tuple(bounds), indices, code))
     for name, value in shared.items():
         cx.at(node)
         cx.frame.env[name] = mapped(value, lambda temp: _read(cx, temp))

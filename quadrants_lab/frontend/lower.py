@@ -12,6 +12,7 @@ from quadrants_lab.frontend.diagnostics import count, error
 from quadrants_lab.frontend.funcs import parameters, returned_types
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.frontend.specs import Lowered, MatrixSpec, NdarraySpec, ScalarSpec, Spec, StructSpec
+from quadrants_lab.frontend.stop_grad import without_derivatives
 from quadrants_lab.frontend.values import ArgRef, Lit, Matrix, Mem, Struct, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
@@ -34,11 +35,12 @@ def lower(source: FunctionSource, specs: Sequence[Spec], options: CompileOptions
     frame.returns = returned_types(cx)
     cx.inlining.append(source)
     cx.stmts(source.node.body)
+    body = without_derivatives(cx.b, tuple(cx.b.stmts), cx.stopped)
     node = source.node
     if frame.returns is not None and not cx.returned:
         raise cx.fail("QL1803", node.returns, name=source.name)
     kernel = N.Kernel(
-        source.name, tuple(args), cx.buffers, tuple(cx.b.stmts), cx.b.next_id, span=source.span(node)
+        source.name, tuple(args), cx.buffers, body, cx.b.next_id, span=source.span(node)
     )  # fmt: skip
     several = node.returns is not None and type(node.returns).__name__ == "Tuple"
     types = frame.returns or ()

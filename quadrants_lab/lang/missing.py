@@ -35,7 +35,6 @@ NOT_YET: dict[str, tuple[str, ...]] = {
         "grouped", "is_logging_effective", "set_logging_level",
     ),
     "internals of Quadrants": ("compound_types", "enums", "ndarray_type", "primitive_types", "utils"),
-    "other parts of autodiff": ("stop_grad",),
 }  # fmt: skip
 
 _REASON = {name: part for part, names in NOT_YET.items() for name in names}

@@ -238,13 +238,17 @@ def test_validation_reports_what_the_tape_kept() -> None:
         for i in x:
             x[i] = y[i]
 
-    with pytest.warns(qd.QuadrantsWarning, match="QL2100") as caught:
-        tape = qd.ad.Tape(loss, validation=True)
+    tape = qd.ad.Tape(loss, validation=True)
+
+    def run():
         with tape:
             square()
             put()
             square()
             for_y(y, loss)
+
+    with pytest.warns(qd.QuadrantsWarning, match="QL2100") as caught:
+        run()
     assert "kept 4 values (32 bytes) of x: the gradient of square reads what put overwrote" in str(caught[0].message)
     assert [(k.name, k.reader, k.writer, k.elements) for k in tape.kept] == [("x", "square", "put", 4)]
     np.testing.assert_allclose(x.grad.to_numpy(), 4 * 0.5**3)
@@ -450,17 +454,20 @@ def test_a_field_without_grad_between_two_launches_is_named() -> None:
         for i in x:
             loss[None] += middle[i]
 
-    with pytest.warns(qd.QuadrantsWarning, match="the gradient stops at middle") as caught, qd.ad.Tape(loss):
-        first()
-        second()
+    def run():
+        with qd.ad.Tape(loss):
+            first()
+            second()
+
+    with pytest.warns(qd.QuadrantsWarning, match="the gradient stops at middle") as caught:
+        run()
     assert "middle[i] = x[i] * 2" in str(caught[0].message)
     assert "loss[None] += middle[i]" in str(caught[0].message)
 
 
 def test_a_loss_that_no_launch_writes() -> None:
     x, other, loss = field(3), field(), field(name="loss")
-    with pytest.warns(qd.QuadrantsWarning, match=r"QL2096.*no kernel launched under this Tape") as caught:
-        with qd.ad.Tape(loss):
-            total(x, other)
+    with pytest.warns(qd.QuadrantsWarning, match="no kernel launched under this Tape") as caught, qd.ad.Tape(loss):
+        total(x, other)
     assert caught[0].filename == __file__
     assert "it launched total" in str(caught[0].message)
