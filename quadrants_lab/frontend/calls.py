@@ -12,8 +12,10 @@ from quadrants_lab.frontend import funcs, matrix
 from quadrants_lab.frontend.builtins import OPS, PYTHON, construct
 from quadrants_lab.frontend.context import Context, describe
 from quadrants_lab.frontend.diagnostics import count
+from quadrants_lab.frontend.entries import entries
 from quadrants_lab.frontend.rows import Builtin
 from quadrants_lab.frontend.struct import instance
+from quadrants_lab.frontend.unroll import STRUCTURAL, unpacked
 from quadrants_lab.frontend.values import Bound, Lit, Matrix, Num, Obj, Value, name_of
 from quadrants_lab.ir.types import DType, from_numpy
 
@@ -66,9 +68,12 @@ def _arguments(cx: Context, node: ast.Call, raw: int, *given: Value) -> tuple[li
     """The values of the arguments; the first ``raw`` are left alone, the first may be ``given``."""
     args: list[Value] = [*given]
     for k, a in enumerate(node.args[len(given) :], len(given)):
-        if isinstance(a, ast.Starred):
+        if isinstance(a, ast.Starred) and k >= raw:
+            args += unpacked(cx, cx.expr(a.value), a.value)
+        elif isinstance(a, ast.Starred):
             raise cx.fail("QL1608", a)
-        args.append(Obj(None) if k < raw else cx.expr(a))
+        else:
+            args.append(Obj(None) if k < raw else cx.expr(a))
     keywords: Keywords = {}
     for kw in node.keywords:
         if kw.arg is None:
@@ -142,6 +147,10 @@ def _python(cx: Context, node: ast.Call, fn: Any, args: list[Value], keywords: K
     if not callable(fn):
         raise cx.fail("QL1604", node, text=text, what=f"it is {describe(Obj(fn, text))}")
     numbers = not keywords and all(isinstance(a, Lit) for a in args)
+    if cx.static and not keywords and isinstance(fn, type) and fn in STRUCTURAL:
+        parts = [entries(cx, a) for a in args]
+        if parts and all(p is not None for p in parts):
+            return STRUCTURAL[fn](*parts)
     if cx.static or (numbers and (getattr(fn, "__module__", "") == "math" or fn is round)):
         try:
             result = fn(*map(cx.python, args), **{k: cx.python(v) for k, v in keywords.items()})

@@ -20,6 +20,7 @@ from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.frontend.values import (
     ArgRef,
     Element,
+    Grouped,
     Lit,
     Matrix,
     Mem,
@@ -338,6 +339,8 @@ class Context:
         if isinstance(value, Range):
             ends = [value.begin, value.end] if value.step is None else [value.begin, value.end, value.step]
             return range(*map(self.python, ends))
+        if isinstance(value, Grouped):
+            return self.python(value.space)
         if isinstance(value, NdRange):
             return tuple(product(*(range(self.python(b), self.python(e)) for b, e in value.axes)))
         raise TypeError(describe(value))

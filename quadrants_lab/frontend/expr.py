@@ -8,6 +8,7 @@ from collections.abc import Callable
 from quadrants_lab.frontend import arith
 from quadrants_lab.frontend.context import Context
 from quadrants_lab.frontend.place import read
+from quadrants_lab.frontend.printing import text_parts
 from quadrants_lab.frontend.values import Lit, Obj, Value
 
 
@@ -24,7 +25,13 @@ def _list(cx: Context, node: ast.List) -> Value:
 
 
 def _format_string(cx: Context, node: ast.JoinedStr) -> Value:
-    raise cx.fail("QL1207", node)
+    """A text that is known at compile time."""
+    cx.static += 1
+    parts = text_parts(cx, node)
+    cx.static -= 1
+    if not all(isinstance(p, str) for p in parts):
+        raise cx.fail("QL1207", node)
+    return Obj("".join(map(str, parts)))
 
 
 EXPRS: dict[type, Callable[..., Value]] = {

@@ -5,17 +5,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 from quadrants_lab.frontend.arith import truth
 from quadrants_lab.frontend.assign import is_static_call
 from quadrants_lab.frontend.branch import leave
 from quadrants_lab.frontend.context import Context, Env, Loop, describe
 from quadrants_lab.frontend.diagnostics import count
-from quadrants_lab.frontend.entries import entries
 from quadrants_lab.frontend.place import is_local
 from quadrants_lab.frontend.returns import resume
 from quadrants_lab.frontend.scan import assigned, breaks, returns
+from quadrants_lab.frontend.unroll import unroll
 from quadrants_lab.frontend.stop_grad import without_derivatives
 from quadrants_lab.frontend.values import (
     Grouped,
@@ -24,7 +23,6 @@ from quadrants_lab.frontend.values import (
     Mem,
     NdRange,
     Num,
-    Obj,
     Range,
     StructMem,
     Temp,
@@ -32,7 +30,6 @@ from quadrants_lab.frontend.values import (
     leaf_names,
     leaves,
     mapped,
-    name_of,
 )
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import i32, i64, u64
@@ -56,7 +53,7 @@ def _for(cx: Context, node: ast.For) -> None:
         raise cx.fail("QL1202", node.orelse[0])
     serialize, cx.serialize = cx.serialize, False
     if is_static_call(cx, node.iter):
-        _unroll(cx, node, cx.expr(node.iter))
+        unroll(cx, node, cx.expr(node.iter))
         return
     with cx.b.block() as bounds:
         space = _space(cx, node)
@@ -414,64 +411,6 @@ def _results(cx: Context, before: Env, names: tuple[str, ...], node: ast.For | a
         cx.frame.env[name] = _parameters(cx, before[name], name, results)
     cx.at(node)
     return tuple(results)
-
-
-# --- unrolled loops ---------------------------------------------------------------------------------------------
-
-
-def _unroll(cx: Context, node: ast.For, value: Value) -> None:
-    """``for i in qd.static(...)``: the body once for each entry, with the loop variable a constant."""
-    items = _items(cx, value, node)
-    outer = cx.frame.loop
-    loop = Loop("static", (), cx.depth, outer=outer)
-    for item in items:
-        cx.frame.loop = loop
-        loop.left = ""
-        with cx.scope(node, "loop"):
-            _bind(cx, node.target, item)
-            cx.stmts(node.body)
-        if loop.left:
-            cx.exited = False
-        if loop.left == "break" or cx.exited:
-            break
-    cx.frame.loop = outer
-
-
-def _items(cx: Context, value: Value, node: ast.For) -> tuple[Value, ...]:
-    """What a loop variable takes on one after the other, at compile time."""
-    if isinstance(value, Grouped):
-        where = cx.python(value.space)
-        points = [p if isinstance(p, tuple) else (p,) for p in where]
-        return tuple(Matrix((len(p),), tuple(Lit(k) for k in p), _INDEX) for p in points)
-    found = None if isinstance(value, (Mem, StructMem)) else entries(cx, value)
-    if found is not None:
-        return found
-    try:
-        known: Any = value.value if isinstance(value, Obj) else cx.python(value)
-        return tuple(cx.wrap(v, f"{name_of(node.iter)}[{k}]", node.iter) for k, v in enumerate(known))
-    except TypeError:
-        at = " at compile time" if isinstance(value, (Mem, StructMem)) else ""
-        raise cx.fail("QL1701", node.iter, what=f"{describe(value)}{at}") from None
-
-
-def _bind(cx: Context, target: ast.expr, value: Value) -> None:
-    """A static loop variable, or several to which the entries of the value go."""
-    if isinstance(target, ast.Name):
-        if target.id in cx.frame.env and target.id != "_":
-            raise cx.fail("QL1304", target, name=target.id)
-        if isinstance(value, Lit):
-            value = Lit(value.value, target, "a static loop variable")
-        elif isinstance(value, Num):
-            value = Num(value.id, value.type, "a static loop variable")
-        cx.frame.env[target.id] = value
-        return
-    parts = entries(cx, value)
-    if not isinstance(target, (ast.Tuple, ast.List)) or parts is None or len(parts) != len(target.elts):
-        got = len(parts) if parts is not None else 1
-        want = len(target.elts) if isinstance(target, (ast.Tuple, ast.List)) else 1
-        raise cx.fail("QL1412", target, got=count(got, "value"), want=count(want, "name"))
-    for t, p in zip(target.elts, parts, strict=True):
-        _bind(cx, t, p)
 
 
 # --- break and continue -----------------------------------------------------------------------------------------

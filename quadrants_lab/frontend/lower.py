@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from quadrants_lab.frontend import assign, calls, expr, loops, stmt
+from quadrants_lab.frontend import assign, calls, expr, loops, stmt, unroll
 from quadrants_lab.frontend.builtins import OPS
 from quadrants_lab.frontend.context import Context, Frame
 from quadrants_lab.frontend.diagnostics import count, error
@@ -18,7 +18,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import DType
 
-EXPRS = {**expr.EXPRS, **calls.CALLS}
+EXPRS = {**expr.EXPRS, **calls.CALLS, **unroll.UNROLLED}
 STATEMENTS = {**stmt.STATEMENTS, **assign.STATEMENTS, **loops.STATEMENTS}
 
 

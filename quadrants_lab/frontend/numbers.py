@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ast
-import math
 
-from quadrants_lab.frontend.context import Context, describe, dtype_of
+from quadrants_lab.frontend.context import Context
 from quadrants_lab.frontend.place import Local, fetch, locate
 from quadrants_lab.frontend.rows import Builtin, Lower
 from quadrants_lab.frontend.update import check_own, in_memory, put
@@ -61,24 +60,6 @@ def _frexp(cx: Context, call: ast.Call, x: Value) -> Value:
     return small, Num(b.cast(exponent, i32), i32)
 
 
-def _randn(cx: Context, call: ast.Call, dt: Value | None) -> Value:
-    """Two uniform numbers to one of the normal distribution (Box and Muller, 1958)."""
-    t = cx.options.default_fp if dt is None else dtype_of(dt, cx.options)
-    if t is None:
-        raise cx.fail("QL1410", call, what=describe(dt) if dt is not None else "nothing")
-    if t not in (f32, f64):
-        raise cx.fail("QL1414", call, dtype=t)
-    cx.at(call)
-    b = cx.b
-    draws = []
-    for _ in range(2):
-        draws.append(b.add(N.Random(b.fresh(), t, cx.sites)))
-        cx.sites += 1
-    positive = b.op("sub", cx.const(1.0, t), draws[0])
-    length = b.op("sqrt", b.op("mul", cx.const(-2.0, t), b.op("log", positive)))
-    return Num(b.op("mul", length, b.op("cos", b.op("mul", cx.const(2 * math.pi, t), draws[1]))), t)
-
-
 def _compare_and_swap(cx: Context, call: ast.Call, x: Value, expected: Value, desired: Value) -> Value:
     """On an element of a field or array; on a local an ordinary choice. The old value."""
     node, *sources = (*call.args, *(k.value for k in call.keywords))
@@ -98,7 +79,8 @@ def _compare_and_swap(cx: Context, call: ast.Call, x: Value, expected: Value, de
         index = (*target.index, *target.at)
         buffer = target.mem.buffer.name
         return Num(cx.b.add(N.Atomic(cx.b.fresh(), t, "cas", buffer, index, new, expected=old)), t)
-    assert isinstance(place, Local) and isinstance(target, Num)
+    assert isinstance(place, Local)
+    assert isinstance(target, Num)
     check_own(cx, place.whole, node, place.name)
     swapped = cx.b.op("select", cx.b.op("eq", target.id, old), new, target.id)
     put(cx, place, Num(swapped, t), node, call, call)
@@ -109,7 +91,6 @@ ROWS: tuple[Builtin, ...] = (
     Builtin("zero", ("x",), _filled(0), "0 in the dtype of x.", elementwise=True),
     Builtin("one", ("x",), _filled(1), "1 in the dtype of x.", elementwise=True),
     Builtin("frexp", ("x",), _frexp, "(m, e) with x = m * 2**e and 0.5 <= |m| < 1; (x, 0) where there are none."),
-    Builtin("randn", ("dt=",), _randn, "A real number drawn from the normal distribution of mean 0 and variance 1."),
     Builtin("assume_in_range", ("val", "base", "low", "high"), _same, "val, which lies in [base + low, base + high)."),
     Builtin("atomic_cas", ("x", "expected", "desired"), _compare_and_swap,
             "Atomically x = desired where x is expected; returns the old value of x. Of integers.", 1),

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from string import Formatter
 
 from quadrants_lab.frontend.context import Context
-from quadrants_lab.frontend.values import Matrix, Num, Obj, Struct, Value
+from quadrants_lab.frontend.unroll import unpacked
+from quadrants_lab.frontend.values import Lit, Matrix, Num, Obj, Struct, Value
 from quadrants_lab.ir import nodes as N
 
 
@@ -33,14 +34,22 @@ def lower_print(cx: Context, call: ast.Call, *args: Value) -> Value:
         if value.value is not None:
             ends[k.arg] = value.value
     parts: list[Part] = []
-    for n, node in enumerate(call.args):
-        parts += [ends["sep"]] * (n > 0) + text_parts(cx, node)
+    pieces = [p for node in call.args for p in _arguments(cx, node)]
+    for n, piece in enumerate(pieces):
+        parts += [ends["sep"]] * (n > 0) + piece
     parts = _joined([*parts, ends["end"]])
     slots = [p.spec for p in parts if isinstance(p, Slot)]
     cx.at(call)
     shown = tuple(p.id if isinstance(p, Slot) else p for p in parts)
     cx.b.add(N.Print(cx.b.fresh(), shown, tuple(slots) if any(slots) else ()))
     return Obj(None)
+
+
+def _arguments(cx: Context, node: ast.expr) -> list[list[Part]]:
+    """What an argument prints, or each that ``*`` makes of it."""
+    if not isinstance(node, ast.Starred):
+        return [text_parts(cx, node)]
+    return [_shown(cx, v, node.value, "") for v in unpacked(cx, cx.expr(node.value), node.value)]
 
 
 def message(parts: Iterable[Part]) -> tuple[str, tuple[int, ...]]:
@@ -134,6 +143,8 @@ def _shown(cx: Context, value: Value, node: ast.expr, spec: str) -> list[Part]:
             inner += [", " * (k > 0) + f"{name}: ", *_shown(cx, member, node, spec)]
         return ["{", *inner, "}"]
     number = cx.number(value, node)
+    if cx.static and isinstance(number, Lit):
+        return [format(number.value, spec)]
     cx.at(node)
     shown = cx.num(number)
     _check(cx, shown, spec, node)

@@ -61,7 +61,7 @@ def leave_func(cx: Context, node: ast.Return, values: tuple[Value, ...]) -> None
     cx.at(node)
     old = cx.frame.env.get(RETURN)
     if isinstance(old, Struct):
-        members = {"": Num(cx.const(True, u1), u1)}
+        members: dict[str, Value] = {"": Num(cx.const(True, u1), u1)}
         for (name, member), value in zip(list(old.members.items())[1:], values, strict=True):
             want = leaves(member)
             members[name] = mapped(value, lambda leaf, want=want: cx.num(leaf, next(want).type))  # type: ignore[misc]

@@ -85,7 +85,7 @@ def template() -> Any:
 PYTHON_NAMES = ("range", "print", "len", "int", "float", "bool")
 qd = SimpleNamespace(
     **{n: FakeOp(n) for n, row in OPS.items() if n not in PYTHON_NAMES and not row.home}, **DTYPES, func=FakeFunc,
-    template=template, Vector=FakeOp("Vector"), Matrix=FakeOp("Matrix"),
+    template=template, field=FakeOp("field"), Vector=FakeOp("Vector"), Matrix=FakeOp("Matrix"),
     math=SimpleNamespace(**{n: FakeOp(n) for n, row in OPS.items() if row.home == "math"}),
 )  # fmt: skip
 

@@ -89,7 +89,12 @@ def no_arguments():
 
 @kernel()
 def starred_arguments():
-    z[0] = qd.max(*(1, 2))
+    z[0] = qd.max(*n[None])
+
+
+@kernel()
+def starred_target():
+    qd.atomic_add(*x.shape)
 
 
 @kernel()
@@ -243,8 +248,3 @@ def cas_of_value():
 @kernel()
 def frexp_of_integer():
     m, e = qd.frexp(a[0])
-
-
-@kernel()
-def randn_of_integer():
-    z[0] = qd.randn(qd.i32)

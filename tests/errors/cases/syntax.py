@@ -21,7 +21,17 @@ def lambda_():
 
 @kernel()
 def comprehension():
-    v = [i * 2 for i in range(3)]
+    v = [i * 2 for i in range(n[None])]
+
+
+@kernel()
+def comprehension_with_condition():
+    v = [i * 2 for i in range(3) if x[i] > 0.0]
+
+
+@kernel()
+def set_comprehension():
+    v = {i * 2 for i in range(3)}
 
 
 @kernel()
