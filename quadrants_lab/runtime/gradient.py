@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from quadrants_lab.adstack.evaluate import evaluate, reads
 from quadrants_lab.adstack.report import StackRow, report, stack_allocas
+from quadrants_lab.autodiff.access import warn
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.frontend.specs import NdarraySpec, flat_specs
 from quadrants_lab.ir import nodes as N
@@ -20,6 +21,7 @@ from quadrants_lab.runtime.budget import over_budget
 from quadrants_lab.runtime.compile import Compiled, accesses
 from quadrants_lab.runtime.memory import Memory
 from quadrants_lab.runtime.plan import Plan, entry_params, field_memories, make_frame, set_arguments
+from quadrants_lab.runtime.seeds import Seeds
 from quadrants_lab.runtime.signature import ArraySlot, ScalarSlot, memory_of
 
 if TYPE_CHECKING:
@@ -77,6 +79,7 @@ class GradientPlan(Plan):
             for n, m in combinations(arrays, 2)
             if {self.slots[n].name, self.slots[m].name} & written
         )
+        self.seeds = Seeds(self)
         draws = any(isinstance(s, N.Random) for s in walk(self.kernel.body))
         self.draws_of: Callable[[], int] | None = self.launch_number if draws else None
         forced = self.compiled.options.ad_stack_size
@@ -89,7 +92,7 @@ class GradientPlan(Plan):
             return self.settle
         if self.depths:
             self.reserve()
-        return self.settle_draws if draws else self.set_gradients if self.slots else None
+        return self.settle_draws if draws else self.set_gradients if self.slots or self.seeds else None
 
     def set_gradients(self, *args: Any) -> bool:
         """As in a forward launch; an array with a gradient does not match code that was compiled for one without."""
@@ -99,6 +102,8 @@ class GradientPlan(Plan):
         for n, m in self.must_differ:
             if same_memory(args[n], args[m]):
                 raise self.aliased(n, m)
+        if not self.owner.replays and self.seeds and not self.seeds.given(args):  # a Tape knows what it does
+            warn([self.seeds.doubt()])
         return not self.gradient_args or super().set_gradients(*args)
 
     def aliased(self, n: int, m: int) -> QuadrantsRuntimeError:

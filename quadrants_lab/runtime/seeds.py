@@ -1,0 +1,72 @@
+"""What a gradient starts from: where every gradient that it reads is zero, so is everything that it adds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
+
+from quadrants_lab.autodiff.access import Doubt
+from quadrants_lab.errors import Label, render
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.walk import walk
+from quadrants_lab.runtime.signature import ArraySlot, memory_of
+
+if TYPE_CHECKING:
+    from quadrants_lab.runtime.plan import Plan
+
+_CHUNK = 4096
+
+
+class Seeds:
+    """The gradients that a reverse kernel reads, the small ones first."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.kernel = plan.kernel
+        reads = {s.buffer for s in walk(plan.kernel.body) if isinstance(s, N.Load)}
+        self.of = {b.grad: b.name for b in plan.kernel.buffers.values() if b.kind != "temp" and b.grad in reads}
+        fields = [plan.fields[grad].array for grad in self.of if grad in plan.fields]
+        self.fields = sorted(fields, key=lambda a: a.size)
+        self.args = [
+            n
+            for n, slot in enumerate(plan.slots)
+            if isinstance(slot, ArraySlot) and plan.kernel.buffers[slot.name].grad in self.of
+        ]
+
+    def __bool__(self) -> bool:
+        return bool(self.of)
+
+    def given(self, args: Sequence[Any]) -> bool:
+        """Whether some element is not zero."""
+        for array in self.fields:
+            if array.item() if array.size == 1 else _any(array):
+                return True
+        for n in self.args:
+            memory = memory_of(getattr(args[n], "grad", None))
+            if memory is None or _any(memory.array):
+                return True
+        return False
+
+    def doubt(self) -> Doubt:
+        """The warning that nothing was given to start from."""
+        writes = [
+            s for s in walk(self.kernel.body) if isinstance(s, N.Load) and s.buffer in self.of and s.span is not None
+        ]
+        names = [f"{name}.grad" for name in self.of.values()]
+        verb = "is" if len(names) == 1 else "are"
+        span = writes[0].span if writes else self.kernel.span
+        text = render(
+            "QL0409",
+            f"the gradient of kernel {self.kernel.name} adds nothing: {', '.join(names)} {verb} 0 everywhere",
+            (Label(span, f"the derivative starts here, from {names[0]}"),),
+            f"set it first, for instance {names[0]}.fill(1), or launch the kernel under qd.ad.Tape(loss)",
+            kind="warning",
+        )
+        return Doubt(text, span)
+
+
+def _any(array: npt.NDArray[Any]) -> bool:
+    """Whether an element is not zero; looks no further than the first one."""
+    flat = array.reshape(-1)
+    return any(flat[k : k + _CHUNK].any() for k in range(0, flat.size, _CHUNK))
