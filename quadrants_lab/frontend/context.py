@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from quadrants_lab.errors import QuadrantsCompilationError
+from quadrants_lab.errors import Label, QuadrantsCompilationError, QuadrantsRuntimeError
 from quadrants_lab.frontend.diagnostics import error, warn
 from quadrants_lab.frontend.rows import Builtin
 from quadrants_lab.frontend.source import FunctionSource
@@ -212,6 +212,7 @@ class Context:
         if isinstance(value, ModuleType):
             return Obj(value, text)
         if getattr(value, "__qd_field__", False) is True:
+            self._check_placed(value, text, node)
             shape, offset = tuple(getattr(value, "element_shape", ())), tuple(getattr(value, "offset", None) or ())
             return Mem(self.field(value, text), text, shape, offset)
         if getattr(value, "__qd_struct_field__", False) is True:
@@ -228,15 +229,28 @@ class Context:
             return Struct(value.struct_type, inner, _CAPTURED)
         return Obj(value, text)
 
+    def _check_placed(self, field: Any, text: str, node: ast.AST | None) -> None:
+        """Fields, and gradients that were asked for, must have memory by now."""
+        dual = getattr(field, "dual", None)
+        for which, name in ((field, text), (field.grad, f"{text}.grad"), (dual, f"{text}.dual")):
+            if which is not None and not getattr(which, "placed", True):
+                raise QuadrantsRuntimeError(
+                    f"{name} has no memory: it was made without a shape and is not placed",
+                    code="QL2022",
+                    labels=(Label(None if node is None else self.span(node), "used here"),),
+                    help="qd.root.dense(qd.i, n).place(x), for gradients .place(x, x.grad) or qd.root.lazy_grad()",
+                )
+
     def field(self, obj: Any, text: str) -> N.Buffer:
         """The buffer of a field, and with it that of its gradient."""
         known = self.by_field.get(id(obj))
         if known is not None:
             return known
-        name, n = text, 1
+        first = name = N.buffer_name(text)
+        n = 1
         while name in self.buffers:
             n += 1
-            name = f"{text}.{n}"
+            name = f"{first}.{n}"
         shape = (*obj.shape, *getattr(obj, "element_shape", ()))
         buffer = N.Buffer(name, "field", obj.dtype, len(shape), shape)
         self.by_field[id(obj)] = self.buffers[name] = buffer

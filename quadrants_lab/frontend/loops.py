@@ -231,7 +231,7 @@ def _share(cx: Context, node: ast.For, env: Env) -> Env:
 
 def _temporary(cx: Context, name: str, value: Num) -> N.Buffer:
     """A launch temporary for a local, with its adjoint if it can have one."""
-    n = 0
+    n, name = 0, N.buffer_name(name)
     while f"{name}.tmp{n}" in cx.buffers:
         n += 1
     buffer = N.Buffer(f"{name}.tmp{n}", "temp", value.type, 0, ())

@@ -14,7 +14,7 @@ from quadrants_lab.frontend.funcs import return_values
 from quadrants_lab.frontend.printing import message, text_parts
 from quadrants_lab.frontend.returns import leave_func
 from quadrants_lab.frontend.struct import as_type
-from quadrants_lab.frontend.values import leaves
+from quadrants_lab.frontend.values import Num, leaves
 from quadrants_lab.ir import nodes as N
 
 
@@ -69,10 +69,10 @@ def _return(cx: Context, node: ast.Return) -> None:
     want = frame.returns or ()
     if len(values) != len(want):
         raise cx.fail("QL1804", node, got=count(len(values), "value"), want=len(want))
-    assert node.value is not None or not want
-    numbers = [
-        leaf for value, t in zip(values, want, strict=True) for leaf in leaves(as_type(cx, value, t, node.value or node))
-    ]
+    numbers: list[Num] = []
+    for value, declared in zip(values, want, strict=True):
+        assert node.value is not None
+        numbers += leaves(as_type(cx, value, declared, node.value))
     for k, number in enumerate(numbers):
         buffer = N.Buffer(f"ret{k}", "ret", number.type, 0, ())
         cx.buffers[buffer.name] = buffer

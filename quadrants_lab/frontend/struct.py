@@ -59,13 +59,16 @@ def as_type(cx: Context, value: Value, declared: Any, node: ast.expr) -> Value:
     return Struct(want, {name: as_type(cx, value.members[name], t, node) for name, t in want.members.items()})
 
 
+def _fits(shape: tuple[int, ...], want: tuple[int | None, ...]) -> bool:
+    return len(shape) == len(want) and all(n in (None, k) for n, k in zip(want, shape, strict=True))
+
+
 def _as_matrix(cx: Context, value: Value, want: Any, node: ast.expr) -> Matrix:
     shape = tuple(want.shape)
     found = matrix.shaped(cx, value, node)
     if not isinstance(found, Matrix) and None not in shape:
         found = Matrix(shape, (found,) * math.prod(shape))
-    fits = isinstance(found, Matrix) and len(found.shape) == len(shape)
-    if not isinstance(found, Matrix) or not fits or any(n not in (None, k) for n, k in zip(shape, found.shape, strict=True)):
+    if not isinstance(found, Matrix) or not _fits(found.shape, shape):
         raise cx.fail("QL1417", node, what=describe(found), target=describe(Matrix(shape, ())))
     cx.at(node)
     return found if want.dtype is None else matrix.cast(cx, found, want.dtype)

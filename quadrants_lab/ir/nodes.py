@@ -11,6 +11,7 @@ identity.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -20,6 +21,11 @@ from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.types import DType
 
 NO_ID = -1
+
+
+def buffer_name(text: str) -> str:
+    """What the program calls a buffer, as its name: without brackets (``v[0]`` is ``v.0``), which stand for an index."""
+    return re.sub(r"[\[\],:\s]+", ".", text).strip(".")
 
 
 @dataclass(slots=True)

@@ -225,9 +225,12 @@ class _Parser:
         return N.Kernel(m.group(1), args, buffers, body, next_id, mode, span)
 
     def arg(self) -> N.Arg:
-        name = self.take("word", "an argument name")
+        name = self.arg_name()
         self.expect(":")
         return N.Arg(name, self.type())
+
+    def arg_name(self) -> str:
+        return self.name() or self.take("word", "an argument name")
 
     def buffer_line(self) -> N.Buffer:
         self.scan()
@@ -457,7 +460,7 @@ _PLAIN: dict[str, Callable[[_Parser], N.Stmt]] = {
 
 _VALUES: dict[str, Callable[[_Parser, int, DType, str], N.Stmt]] = {
     "const": _Parser.const,
-    "arg": lambda p, i, t, n: N.ArgLoad(i, t, p.take("word", "an argument name"), name=n),
+    "arg": lambda p, i, t, n: N.ArgLoad(i, t, p.arg_name(), name=n),
     "shape": lambda p, i, t, n: N.ShapeOf(i, t, p.buffer(), int(p.take("number", "an axis")), name=n),
     "random": lambda p, i, t, n: N.Random(i, t, int(p.take("number", "a call site")), name=n),
     "load": lambda p, i, t, n: N.Load(i, t, *p.at(), name=n),

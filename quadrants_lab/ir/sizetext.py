@@ -36,7 +36,11 @@ def print_size(e: S.SizeExpr, outer: int = 0) -> str:
     raise TypeError(f"not a SizeExpr: {e!r}")
 
 
-_TOKEN = re.compile(r"\s*(\.\.|//|@[\w.]+?(?=\.shape\[|[\[\s])|\.shape|[A-Za-z_]\w*%\d+|%\d+|\$\d+|\w+|[-+*%(),:\[\]])")
+_TOKEN = re.compile(
+    r"""\s*(\.\.|//|@[\w.]+?(?=\.shape\[|[\[\s])|\.shape|(?<=arg\ )[^\W\d]\w*(?:\.\w+|\[\d+\])*
+    |[A-Za-z_][\w.]*(?:\[[\d,]+\][\w.]*)*%\d+|%\d+|\$\d+|\w+|[-+*%(),:\[\]])""",
+    re.VERBOSE,
+)
 
 
 def parse_size(text: str) -> S.SizeExpr:

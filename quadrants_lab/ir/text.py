@@ -16,7 +16,7 @@ from quadrants_lab.ir.sizetext import print_size
 def print_kernel(kernel: N.Kernel, spans: bool = False, links: bool = False) -> str:
     """The kernel as text; ``spans`` appends ``!line:col-line:col`` to each statement, ``links`` the ids ``#id`` of
     statements that define no value and adjoint-of ids ``~%id``."""
-    args = ", ".join(f"{a.name}: {a.type}" for a in kernel.args)
+    args = ", ".join(f"{arg_name(a.name)}: {a.type}" for a in kernel.args)
     span = f"  !{kernel.span}" if spans and kernel.span is not None else ""
     lines = [f"kernel {kernel.name}({args}) {kernel.mode} next %{kernel.next_id} {{{span}"]
     lines += [f"  {_buffer(b)}" for b in kernel.buffers.values()]
@@ -49,6 +49,11 @@ def _buffer(b: N.Buffer) -> str:
     grad = f" grad @{b.grad}" if b.grad else ""
     dual = f" dual @{b.dual}" if b.dual else ""
     return f"buffer @{b.name}: {b.kind} {b.dtype}[{dims}]{grad}{dual}"
+
+
+def arg_name(name: str) -> str:
+    """The name of an argument; that of a part of one (``m[0]``, ``s.a``) in quotes."""
+    return name if name.isidentifier() else f"'{name}'"
 
 
 def _ids(ids: tuple[int, ...]) -> str:
@@ -97,7 +102,7 @@ def _alloca(s: N.AdStackAlloca) -> str:
 _SIMPLE: dict[type, Callable[..., str]] = {
     N.Const: _const,
     N.Op: lambda s: f"{s.prim} {_ids(s.args)}",
-    N.ArgLoad: lambda s: f"arg {s.arg}",
+    N.ArgLoad: lambda s: f"arg {arg_name(s.arg)}",
     N.ShapeOf: lambda s: f"shape @{s.buffer} {s.axis}",
     N.Random: lambda s: f"random {s.site}",
     N.Load: lambda s: f"load {_at(s.buffer, s.index)}",

@@ -130,7 +130,7 @@ class _Offloader:
     def temp(self, i: int) -> N.Buffer:
         """The temporary that holds the value between tasks."""
         if i not in self.temps:
-            name = f"{self.names[i] or 'value'}.temp"
+            name = f"{N.buffer_name(self.names[i]) or 'value'}.temp"
             if name in self.buffers:
                 name = f"{name}{i}"
             t = self.b.types[i]

@@ -90,14 +90,10 @@ qd = SimpleNamespace(
 )  # fmt: skip
 
 
-def grown(self: Any, by: Any) -> Any:
-    return self.mass + by * self.pos.x
-
-
 def types() -> dict[str, Any]:
     """Types, and what is made of them, that every case may use."""
     vec3 = FakeMatrixType(f32, 3)
-    ball = FakeStructType({"pos": vec3, "mass": f32, "hits": i32}, grown=FakeFunc(grown))
+    ball = FakeStructType({"pos": vec3, "mass": f32, "hits": i32})
     balls = {"pos": FakeField(f32, 4, grad=True, element=(3,)), "mass": FakeField(f32, 4), "hits": FakeField(i32, 4)}
     return {
         "vec3": vec3, "Ball": ball, "balls": FakeStructField(ball, **balls), "gravity": FakeMatrix([0.0, -9.8, 0.0]),
