@@ -312,9 +312,45 @@ def _atomic(combine: Callable):
     return apply
 
 
+class Index(tuple):
+    """A vector of indices: of a grouped loop, or computed from one."""
+
+    def _with(self, other, fn: Callable):
+        others = other if isinstance(other, (tuple, list)) else [other] * len(self)
+        return Index(fn(a, b) for a, b in zip(self, others, strict=True))
+
+    def __add__(self, other):
+        return self._with(other, lambda a, b: a + b)
+
+    def __sub__(self, other):
+        return self._with(other, lambda a, b: a - b)
+
+    def __mul__(self, other):
+        return self._with(other, lambda a, b: a * b)
+
+    def __mod__(self, other):
+        return self._with(other, lambda a, b: a % b)
+
+    def __floordiv__(self, other):
+        return self._with(other, lambda a, b: a // b)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    x, y, z, w = (property(lambda self, k=k: self[k]) for k in range(4))
+
+
+def grouped(space):
+    return (Index(i if isinstance(i, tuple) else (i,)) for i in space)
+
+
 def ndrange(*axes):
-    ranges = [range(*a) if isinstance(a, tuple) else range(a) for a in axes]
+    ranges = [range(*a) if isinstance(a, (tuple, list)) else range(a) for a in axes]
     return iter(ranges[0]) if len(ranges) == 1 else itertools.product(*ranges)
+
+
+def frexp(x):
+    exponent = math.frexp(primal(x))[1]
+    return x * 2.0**-exponent, exponent
 
 
 _INTS = {f"{'i' if s else 'u'}{b}": to_int(b, s) for b in (8, 16, 32, 64) for s in (True, False)}
@@ -340,8 +376,14 @@ OPERATIONS = {
     "max": maximum,
     "select": lambda c, a, b: a if c else b,
     "cast": lambda x, dtype: dtype(x),
-    "static": lambda x: x,
+    "static": lambda *x: x[0] if len(x) == 1 else x,
     "ndrange": ndrange,
+    "grouped": grouped,
+    "Vector": Index,
+    "zero": lambda x: 0.0 if isinstance(x, (Var, float)) else 0,
+    "one": lambda x: 1.0 if isinstance(x, (Var, float)) else 1,
+    "frexp": frexp,
+    "assume_in_range": lambda x, base, low, high: x,
     "atomic_add": _atomic(lambda a, b: a + b),
     "atomic_sub": _atomic(lambda a, b: a - b),
     "atomic_mul": _atomic(lambda a, b: a * b),
@@ -441,7 +483,7 @@ def run_oracle(
     """Runs ``fn`` (a function, or source text whose last function it is) once over copies of ``fields``.
 
     Parameters of ``fn`` are taken by name from ``scalars`` and ``fields``; other names from ``fields`` and, if ``fn``
-    is a function, its globals that are plain numbers. ``seeds[name]`` is what is in ``name.grad`` beforehand; absent
+    is a function, its globals that are plain numbers or lists. ``seeds[name]`` is what is in ``name.grad``; absent
     means zeros. Raises `Budget` beyond ``limit`` scalar operations.
     """
     global _tape
@@ -452,7 +494,7 @@ def run_oracle(
     space = {**_BUILTINS, "_augment": _augment}
     for f in (fn, *funcs):
         if callable(f):
-            space.update({k: v for k, v in f.__globals__.items() if isinstance(v, (int, float))})
+            space.update({k: v for k, v in f.__globals__.items() if isinstance(v, (int, float, list))})
     space.update(cells, qd=SimpleNamespace(**OPERATIONS))
     for f in funcs:
         _load(f, space)

@@ -1,6 +1,6 @@
 """Programs of single features of the language: funcs that return early, grouped loops, compile-time evaluation."""
 
-# ruff: noqa: F821
+# ruff: noqa: E741, F821
 from programs import F, I, program
 
 # --- funcs that return from the middle
@@ -158,3 +158,130 @@ def returned_index_in_a_condition():
             j += 1
         for k in range(index_of_the_last(0.1)):
             y[j] += x[i] * x[k]
+
+
+# --- loops over vectors of indices
+
+
+@program({"x": F((3, 4)), "y": F((3, 4))})
+def grouped_field():
+    for I in qd.grouped(x):
+        y[I] += x[I] * (I.x + 2 * I[1]) + x[2 - I[0], 3 - I.y]
+
+
+@program({"x": F((5,)), "y": F((5,))})
+def grouped_field_of_one_axis():
+    for I in qd.grouped(x):
+        y[I] = qd.sin(x[I]) * x[4 - I.x]
+
+
+@program({"x": F((2, 3, 2, 2)), "y": F()})
+def grouped_field_of_four_axes():
+    for I in qd.grouped(x):
+        y[None] += x[I] * x[I.x, I.y, I.w, I.z] * (I[0] + 1)
+
+
+@program({"x": F((4, 5)), "y": F((4, 5)), "n": I((), 0, 2)}, cases=({"n": 0}, {"n": 1}, {"n": 2}))
+def stencil_by_offsets():
+    for P in qd.grouped(y):
+        total = x[P] * 0.0
+        for D in qd.grouped(qd.ndrange((-n[None], n[None] + 1), (-1, 2))):
+            Q = P + D
+            if 0 <= Q[0] and Q[0] < 4 and 0 <= Q.y and Q.y < 5:
+                total += qd.sin(x[Q]) * x[P]
+        y[P] += total * total
+
+
+@program({"x": F((4, 4)), "y": F()})
+def offsets_known_at_compile_time():
+    for P in qd.grouped(qd.ndrange((1, 3), (1, 3))):
+        for D in qd.static(qd.grouped(qd.ndrange((-1, 2), 2))):
+            y[None] += x[P + D] * x[P] * (D[0] + 2 * D[1])
+        for D in qd.static([(0, 1), (1, 0)]):
+            y[None] += x[P - D] * x[P + D]
+
+
+@program({"x": F((6, 3)), "y": F((6, 3))})
+def grouped_with_continue_and_locals():
+    for P in qd.grouped(x):
+        if (P.x + P.y) % 2 == 0:
+            continue
+        v = x[P]
+        for Q in qd.grouped(qd.ndrange(P.x, 3)):
+            if Q.y == 2:
+                break
+            v = v * x[Q] + 0.1
+        y[P % 3] += v * v
+
+
+@program({"x": F((2, 1, 2, 1, 3, 1, 2, 2)), "y": F()})
+def eight_axes():
+    for a, b, c, d, e, f, g, h in x:
+        y[None] += x[a, b, c, d, e, f, g, h] * x[a, 0, 1 - c, d, 2 - e, 0, g, h] * (e + 1)
+
+
+@program({"x": F((3, 4)), "y": F((3, 4)), "n": I((), 0, 4)}, cases=({"n": 0}, {"n": 4}))
+def boxes_in_every_form():
+    for i, j in qd.ndrange(x.shape[0], (1, 3)):
+        y[i, j] += x[i, j] * x[0, j]
+    for i, j in qd.ndrange(*x.shape):
+        y[i, j] += x[i, j] * x[i, j]
+    for i, j in qd.ndrange([1, 3], n[None]):
+        for k in qd.ndrange(j):
+            y[i, k] += x[i, j] * k
+    for i in qd.ndrange((0, n[None])):
+        y[0, i] *= 0.5
+
+
+# --- what is known at compile time
+
+WEIGHTS = [0.5, 0.25, 0.125]
+
+
+@program({"x": F((8,)), "z": F((8,)), "y": F((8,))})
+def static_loops_over_containers():
+    for i in x:
+        v = x[i]
+        for k in qd.static(range(3)):
+            v += WEIGHTS[k] * x[(i + k) % 8]
+        for k, w in qd.static(enumerate([0.5, 0.25])):
+            v = v * w + k
+        for a, b in qd.static(zip((1, 2), [0.5, -0.5])):
+            v += a * b * z[i]
+        for f in qd.static([x, z]):
+            v += f[i] * f[7 - i]
+        for k, f in qd.static(enumerate((z, x))):
+            v += f[k] * x[i]
+        for k in qd.static([2 * j + 1 for j in range(4) if j != 2]):
+            v = v * 0.9 + k * x[k]
+        if qd.static(len(WEIGHTS) == 3 and 2 in [1, 2]):
+            v = v * v
+        y[i] = v
+
+
+@program({"x": F((8,)), "y": F((8,))})
+def static_loops_over_pairs():
+    for i in x:
+        v = x[i]
+        for k, (a, b) in qd.static(enumerate([(1, 2.0), (3, 4.0)])):
+            v += k * a * b * x[i]
+        for k in qd.static(reversed(range(3))):
+            v = v * 0.5 + k * x[7 - i]
+        y[i] = v * v
+
+
+def weighted(a, b, c):
+    return a * b + c
+
+
+@program({"x": F((8,)), "y": F((8,))}, funcs=(weighted,))
+def unpacked_arguments():
+    for i in x:
+        y[i] = weighted(*(x[i], x[7 - i], 2.0)) + weighted(x[i], *(0.5, x[0])) * max(*[x[i], 0.1, x[3]])
+
+
+@program({"x": F((8,), -40.0, 40.0), "y": F((8,))})
+def mantissa_and_exponent():
+    for i in x:
+        m, e = qd.frexp(x[i])
+        y[i] = m * m + e * x[i] + qd.zero(m) + qd.one(e) + x[qd.assume_in_range(i, 0, 0, 8)]
