@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,11 +13,16 @@ from quadrants_lab.frontend.assign import is_static_call
 from quadrants_lab.frontend.branch import branch
 from quadrants_lab.frontend.context import Context, Frame, describe
 from quadrants_lab.frontend.diagnostics import count, error
+from quadrants_lab.frontend.place import Place
 from quadrants_lab.frontend.returns import early
 from quadrants_lab.frontend.scan import always_returns, returns
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.frontend.struct import as_type, type_of
+from quadrants_lab.frontend.update import write_back
 from quadrants_lab.frontend.values import Lit, Matrix, Num, Obj, Struct, Value, mapped, name_of
+
+
+_NOWHERE: Mapping[str, tuple[Place, ast.expr]] = {}
 
 
 def parameters(source: FunctionSource) -> list[ast.arg]:
@@ -37,15 +42,20 @@ def returned_types(cx: Context) -> tuple[Any, ...] | None:
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         node = _reparsed(node, node.value)
     parts = node.elts if isinstance(node, ast.Tuple) else [node]
-    types = [annotation(cx, p) for p in parts]
+    given = cx.frame.source.fn.__annotations__.get("return")
+    evaluated = given if isinstance(given, tuple) and len(given) == len(parts) else (given,) * len(parts)
+    types = [annotation(cx, p, t) for p, t in zip(parts, evaluated, strict=True)]
     for p, t in zip(parts, types, strict=True):
         if t is None:
             raise cx.fail("QL1410", p, what=f"'{name_of(p)}'")
     return tuple(types)
 
 
-def annotation(cx: Context, node: ast.expr | None) -> Any:
-    """The dtype or type that an annotation names, None if it names something else."""
+def annotation(cx: Context, node: ast.expr | None, evaluated: Any = None) -> Any:
+    """The dtype or type that an annotation names, None if it names something else. ``evaluated``: what Python made of
+    it, which may know locals around the function that its body does not mention."""
+    if evaluated is not None and not isinstance(evaluated, (str, tuple)):
+        return type_of(cx, evaluated)
     if not isinstance(node, (ast.Name, ast.Attribute, ast.Call)):
         return None
     cx.static += 1
@@ -64,12 +74,13 @@ def _reparsed(node: ast.Constant, text: str) -> ast.expr:
 
 def inline(
     cx: Context, node: ast.Call, source: FunctionSource, args: list[Value], keywords: dict[str, Value],
-    procedure: bool = False, hidden: bool = False,
+    procedure: bool = False, hidden: bool = False, references: Mapping[str, tuple[Place, ast.expr]] = _NOWHERE,
 ) -> Value:  # fmt: skip
     """The body of the func in the place of its call; numbers are passed by value, everything else as it is.
 
     ``procedure``: the call is a statement of the kernel, so the outermost loops of the func are parallel as the
-    kernel's own are; a func that is called for its value runs its loops in order.
+    kernel's own are; a func that is called for its value runs its loops in order. ``references``: parameters that are
+    taken by reference, each with its place and the expression that names it.
     """
     if source in cx.inlining:
         raise cx.fail("QL1603", node, name=source.name)
@@ -80,13 +91,26 @@ def inline(
     cx.top, cx.static, cx.serialize = procedure, 0, False
     cx.inlining.append(source)
     cx.frame.returns = None if hidden else returned_types(cx)
-    values = _run(cx, source.node.body) or ()
+    cx.frame.references = tuple(references)
+    given = [cx.frame.env[name] for name in references]
+    values = _run(cx, _ending(cx, source)) or ()
+    values, changed = values[: len(values) - len(given)], values[len(values) - len(given) :]
     values = _as_declared(cx, values)
     cx.inlining.pop()
     cx.frame, cx.top, cx.static, cx.serialize = outer, top, static, serialize
+    for (place, at), before, after in zip(references.values(), given, changed, strict=True):
+        write_back(cx, place, before, after, at, node)
     if len(values) == 1:
         return values[0]
     return tuple(values) if values else Obj(None, source.name)
+
+
+def _ending(cx: Context, source: FunctionSource) -> Sequence[ast.stmt]:
+    """The body of a func, with a return at its end where returns hand back what was taken by reference."""
+    body = source.node.body
+    if not cx.frame.references or always_returns(body):
+        return body
+    return [*body, ast.copy_location(ast.Return(None), body[-1])]
 
 
 def _bind(
@@ -126,7 +150,7 @@ def _passed(cx: Context, node: ast.Call, source: FunctionSource, param: ast.arg,
             return Lit(value.value, node, fixed) if isinstance(value, Lit) else replace(value, fixed=fixed)
         return value
     outer, cx.frame = cx.frame, Frame(source)
-    declared = annotation(cx, note)
+    declared = annotation(cx, note, source.fn.__annotations__.get(param.arg))
     cx.frame = outer
     if declared is not None:
         value = as_type(cx, value, declared, node)
@@ -143,7 +167,12 @@ def _passed(cx: Context, node: ast.Call, source: FunctionSource, param: ast.arg,
 
 
 def return_values(cx: Context, node: ast.Return) -> tuple[Value, ...]:
-    """What a return statement returns; a tuple is several values."""
+    """What a return statement returns, a tuple is several values; and what was taken by reference, as it is now."""
+    values = _values(cx, node)
+    return (*values, *(cx.frame.env[name] for name in cx.frame.references))
+
+
+def _values(cx: Context, node: ast.Return) -> tuple[Value, ...]:
     if node.value is None or (isinstance(node.value, ast.Constant) and node.value.value is None):
         return ()
     value = cx.expr(node.value)

@@ -66,6 +66,8 @@ class Elements(Dense):
         given = value.entries if isinstance(value, Matrix) else value
         try:
             array = np.asarray(given)
+            if array.dtype.kind == "f" and not self.dtype.is_float:
+                array = np.array(given, object)  # integers on both sides of 2**63 are none to numpy
         except ValueError:  # rows of several lengths
             array = np.empty((), object)
         if array.shape != self.element_shape:

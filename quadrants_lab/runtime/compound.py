@@ -35,10 +35,10 @@ class MatrixSlot:
             flat = flat if len(shape) == 1 else [v for row in flat for v in row]
         else:
             try:
-                array = np.asarray(value) if isinstance(value, (list, tuple, np.ndarray)) else np.empty(())
+                shape = np.shape(value) if isinstance(value, (list, tuple, np.ndarray)) else ()
             except ValueError:  # rows of several lengths
-                array = np.empty(())
-            shape, flat = array.shape, array.reshape(-1).tolist()
+                shape = ()
+            flat = np.array(value, object).reshape(-1).tolist() if shape else []  # each number stays what it is
         if shape != self.shape:
             what = f"has shape {shape}" if shape else f"is of type {type(value).__name__}"
             raise ArgumentError(

@@ -1,0 +1,185 @@
+"""Fields and ndarrays of vectors and matrices, from Python."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import quadrants_lab as qd
+from quadrants_lab.errors import QuadrantsIndexError
+
+DTYPES = [qd.u1, qd.i8, qd.i16, qd.i32, qd.i64, qd.u8, qd.u16, qd.u32, qd.u64, qd.f16, qd.f32, qd.f64]
+VECTORS = pytest.mark.parametrize("make", [qd.Vector.field, qd.Vector.ndarray], ids=["field", "ndarray"])
+MATRICES = pytest.mark.parametrize("make", [qd.Matrix.field, qd.Matrix.ndarray], ids=["field", "ndarray"])
+
+
+@pytest.fixture(autouse=True)
+def session() -> None:
+    qd.init(arch=qd.cpu, offline_cache=False)
+
+
+@VECTORS
+def test_elements_write_through(make) -> None:
+    x = make(3, qd.f32, shape=(2,))
+    x[0] = [1, 2, 3]
+    held = x[0]
+    held[1] = 5
+    held.z = 7
+    x[1] = x[0] + 1
+    x[1].xy = [8, 9]
+    x[1] += [0, 0, 0.5]
+    assert x.to_numpy().tolist() == [[1, 5, 7], [8, 9, 8.5]]
+    assert held.to_list() == [1, 5, 7]
+    assert type(held[0]) is float
+    x.fill(0)
+    assert held.to_list() == [0, 0, 0]  # it is the memory, not a copy
+    held.fill(2)
+    assert x[0].x == 2
+
+
+@MATRICES
+def test_matrices(make) -> None:
+    x = make(2, 3, qd.i32, shape=(2, 2))
+    x[1, 0] = [[1, 2, 3], [4, 5, 6]]
+    x[1, 0][0, 1] = 9
+    assert x[1, 0].to_list() == [[1, 9, 3], [4, 5, 6]]
+    assert (x.shape, x.element_shape, x.n, x.m) == ((2, 2), (2, 3), 2, 3)
+    x.fill(qd.Matrix([[1, 2, 3], [4, 5, 6]]))
+    assert (x.to_numpy() == [[1, 2, 3], [4, 5, 6]]).all()
+    with pytest.raises(QuadrantsIndexError):
+        x[0, 0][1]
+
+
+@VECTORS
+@pytest.mark.parametrize(
+    "value", [7, [1, 2], [1, 2, 3, 4], [[1, 2, 3]], "abc", [[1], [2, 3]], np.ones((3, 1))]
+)
+def test_the_wrong_element_shape_is_an_error(make, value) -> None:
+    x = make(3, qd.f32, shape=2)
+    with pytest.raises(qd.QuadrantsRuntimeTypeError, match=r"has shape \(3,\)"):
+        x[0] = value
+    assert (x.to_numpy() == 0).all()
+
+
+def test_fill_takes_a_number_or_an_element() -> None:
+    x = qd.Vector.field(2, qd.f32, shape=3)
+    x.fill(4)
+    assert (x.to_numpy() == 4).all()
+    x.fill([1, 2])
+    assert (x.to_numpy() == [1, 2]).all()
+    with pytest.raises(qd.QuadrantsRuntimeTypeError, match="QL2023"):
+        x.fill([1, 2, 3])
+
+
+def test_indices_are_checked() -> None:
+    x = qd.Vector.field(2, qd.f32, shape=3)
+    with pytest.raises(qd.QuadrantsAssertionError, match="outside"):
+        x[3]
+    with pytest.raises(qd.QuadrantsAssertionError, match="outside"):
+        x[0][2]
+    with pytest.raises(qd.QuadrantsAssertionError, match="outside"):
+        x[0][-1] = 1
+    with pytest.raises(QuadrantsIndexError, match="one index"):
+        x[0, 1]
+
+
+def test_reals_into_integers_are_errors() -> None:
+    x = qd.Vector.field(2, qd.i32, shape=1)
+    for write in (lambda: x.__setitem__(0, [1.5, 2]), lambda: x[0].__setitem__(0, 1.5)):
+        with pytest.raises(qd.QuadrantsRuntimeTypeError, match="cannot write"):
+            write()
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_every_dtype(dtype) -> None:
+    top = 1 if dtype is qd.u1 else 2.5 if dtype.is_float else int(np.iinfo(dtype.numpy).max)
+    for x in (qd.Vector.field(2, dtype, shape=2), qd.ndarray(qd.types.vector(2, dtype), 2)):
+        x[1] = [top, 0]
+        assert x[1].to_list() == [top, 0]
+        assert x[1][0] == top
+        assert x.to_numpy().dtype == dtype.numpy
+        x.from_numpy(x.to_numpy()[::-1].copy())
+        assert x[0][0] == top
+
+
+def test_numpy_both_ways() -> None:
+    x = qd.Matrix.field(2, 1, qd.f32, shape=3)
+    assert x.to_numpy().shape == (3, 2)
+    assert x.to_numpy(keep_dims=True).shape == (3, 2, 1)
+    assert x[0].shape == (2, 1)
+    x.from_numpy(np.arange(6).reshape(3, 2))
+    x.from_numpy(np.arange(6).reshape(3, 2, 1))
+    assert x[2][1, 0] == 5
+    v = qd.Vector.field(2, qd.f32, shape=3)
+    assert v.to_numpy(keep_dims=True).shape == (3, 2, 1)
+    assert v.to_numpy(dtype=qd.f64).dtype == np.float64
+    v.copy_from(x)
+    assert v[2].y == 5
+    with pytest.raises(ValueError, match="shape"):
+        v.from_numpy(np.zeros((3, 3)))
+    with pytest.raises(ValueError, match="shape"):
+        v.copy_from(qd.Vector.field(3, qd.f32, shape=3))
+
+
+def test_gradients_have_the_same_elements() -> None:
+    x = qd.Vector.field(3, qd.f64, shape=2, needs_grad=True, needs_dual=True)
+    assert x.grad.element_shape == x.dual.element_shape == (3,)
+    assert (x.has_grad(), x.has_dual(), x.grad.has_grad()) == (True, True, False)
+    x.grad[1] = [1, 2, 3]
+    qd.ad.clear_all_gradients()
+    assert (x.grad.to_numpy() == 0).all()
+    with pytest.raises(qd.QuadrantsRuntimeError, match="needs_grad"):
+        qd.Vector.field(3, qd.i32, shape=2, needs_grad=True)
+
+
+def test_types_make_fields() -> None:
+    vec3 = qd.types.vector(3, qd.f32)
+    made = [
+        vec3.field(shape=2),
+        vec3.ndarray(shape=2),
+        qd.field(vec3, 2),
+        qd.ndarray(vec3, 2, needs_grad=True),
+    ]
+    assert [x.element_shape for x in made] == [(3,)] * 4
+    assert [type(x) for x in made] == [qd.MatrixField, qd.VectorNdarray] * 2
+    assert type(qd.ndarray(qd.types.matrix(2, 2, qd.f32), ())) is qd.MatrixNdarray
+    for bad in (qd.types.vector(3), qd.types.struct(a=qd.f32)):
+        with pytest.raises(qd.QuadrantsRuntimeTypeError, match="element of a field"):
+            qd.field(bad, 2)
+
+
+def test_one_entry_of_every_element() -> None:
+    x = qd.Matrix.field(2, 2, qd.f32, shape=3)
+    x.from_numpy(np.arange(12).reshape(3, 2, 2))
+    entry = x.get_scalar_field(1, 0)
+    assert entry.to_numpy().tolist() == [2, 6, 10]
+    entry[0] = 7
+    assert x[0][1, 0] == 7
+    entry.fill(1)
+    assert x.to_numpy()[:, 1, 0].tolist() == [1, 1, 1]
+    assert (entry.shape, entry.dtype) == ((3,), qd.f32)
+    with pytest.raises(IndexError):
+        x.get_scalar_field(2, 0)
+
+
+def test_versions_grow_with_writes_to_elements() -> None:
+    x = qd.Vector.field(2, qd.f32, shape=2)
+    seen = [x.version]
+    for write in (
+        lambda: x.__setitem__(0, [1, 2]),
+        lambda: x[0].__setitem__(0, 3),
+        lambda: setattr(x[0], "y", 1),
+    ):
+        write()
+        seen.append(x.version)
+    assert seen == sorted(set(seen))
+
+
+def test_elements_of_an_ended_session_cannot_be_written() -> None:
+    x = qd.Vector.field(2, qd.f32, shape=2)
+    held = x[0]
+    qd.init(arch=qd.cpu, offline_cache=False)
+    with pytest.raises(qd.QuadrantsRuntimeError, match="ended it"):
+        held[0] = 1
+    with pytest.raises(qd.QuadrantsRuntimeError, match="ended it"):
+        x[0]

@@ -1,0 +1,170 @@
+"""Structs, struct types and fields of structs, from Python."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import quadrants_lab as qd
+from quadrants_lab.errors import QuadrantsError
+
+vec3 = qd.types.vector(3, qd.f32)
+Body = qd.types.struct(mass=qd.f32, pos=vec3, tag=qd.i32)
+
+
+@qd.dataclass
+class Particle:
+    pos: vec3
+    mass: qd.f32
+
+    @qd.func
+    def energy(self):
+        return 0.5 * self.mass * self.pos.dot(self.pos)
+
+    def doubled(self):
+        return 2 * self.mass
+
+
+@pytest.fixture(autouse=True)
+def session() -> None:
+    qd.init(arch=qd.cpu, offline_cache=False)
+
+
+def test_values() -> None:
+    b = Body(mass=1, pos=[1, 2, 3], tag=2.7)
+    assert b.to_dict() == {"mass": 1.0, "pos": [1.0, 2.0, 3.0], "tag": 2}
+    assert (b.mass, b["tag"], b.pos.y) == (1.0, 2, 2.0)
+    b.mass = 5
+    b.pos[1] = 9
+    b["tag"] = 4
+    assert str(b) == "{'mass': 5.0, 'pos': [1.0, 9.0, 3.0], 'tag': 4}"
+    assert b.keys == ["mass", "pos", "tag"]
+    assert Body().to_dict() == {"mass": 0.0, "pos": [0.0, 0.0, 0.0], "tag": 0}
+    assert Body(1, [1, 2, 3]).to_dict() == {"mass": 1.0, "pos": [1.0, 2.0, 3.0], "tag": 0}
+    for wrong in (lambda: Body(color=1), lambda: Body(1, 2, 3, 4), lambda: Body("x"), lambda: b.color):
+        with pytest.raises((QuadrantsError, AttributeError)):
+            wrong()
+    with pytest.raises(AttributeError):
+        b.color = 1
+
+
+def test_untyped() -> None:
+    s = qd.Struct(a=1, b={"c": 2.5}, v=[1, 2])
+    assert s.to_dict() == {"a": 1, "b": {"c": 2.5}, "v": [1, 2]}
+    assert s.b.c == 2.5
+    assert qd.Struct({"a": 1}, b=2).keys == ["a", "b"]
+
+
+def test_methods() -> None:
+    p = Particle(pos=[1, 2, 3], mass=2)
+    assert p.doubled() == 4
+    assert set(Particle.methods) == {"energy", "doubled"}
+    with pytest.raises(qd.QuadrantsRuntimeError, match="only from kernels"):
+        p.energy()
+
+
+def test_types() -> None:
+    assert Body == qd.types.struct(mass=qd.f32, pos=qd.types.vector(3, qd.f32), tag=qd.i32)
+    assert Body != qd.types.struct(mass=qd.f64, pos=vec3, tag=qd.i32)
+    assert qd.types.struct(a=int, b=float).members == {"a": qd.i32, "b": qd.f32}
+    for bad in (3, qd.types.ndarray(), "f32", None):
+        with pytest.raises(ValueError, match="cannot be a member"):
+            qd.types.struct(a=bad)
+    with pytest.raises(QuadrantsError, match="default"):
+
+        @qd.dataclass
+        class Wrong:
+            a: qd.f32 = 1
+
+
+def test_fields() -> None:
+    x = Body.field(shape=3)
+    x[1].mass = 4
+    x[1].pos = [1, 2, 3]
+    x[1].pos.y = 7
+    x[2] = Body(2, 3, 4)
+    x[0] = {"mass": 2, "pos": [1, 2, 3], "tag": 3}
+    got = x.to_numpy()
+    assert got["mass"].tolist() == [2, 4, 2]
+    assert got["pos"].tolist() == [[1, 2, 3], [1, 7, 3], [3, 3, 3]]
+    assert x[1].to_dict() == {"mass": 4.0, "pos": [1.0, 7.0, 3.0], "tag": 0}
+    assert (x.shape, x.keys, x.pos.element_shape) == ((3,), ["mass", "pos", "tag"], (3,))
+    y = Body.field(shape=3)
+    y.copy_from(x)
+    assert y.tag.to_numpy().tolist() == [3, 0, 4]
+    y.from_numpy({"mass": np.ones(3), "pos": np.ones((3, 3)), "tag": np.ones(3, int)})
+    assert y.get_member_field("tag")[2] == 1
+    y.fill(2)
+    assert y[0].to_dict() == {"mass": 2.0, "pos": [2.0, 2.0, 2.0], "tag": 2}
+    with pytest.raises(qd.QuadrantsAssertionError, match="outside"):
+        x[3]
+    with pytest.raises(qd.QuadrantsRuntimeTypeError):
+        x[0] = {"mass": 1}
+    with pytest.raises(AttributeError):
+        _ = x.color
+    with pytest.raises(KeyError):
+        y.from_numpy({"mass": np.ones(3)})
+    held = x[0]
+    x.mass[0] = 11
+    assert held.mass == 11
+
+
+def test_nested_fields() -> None:
+    outer = qd.types.struct(body=Body, k=qd.i32)
+    x = outer.field(shape=2)
+    x[0].body.mass = 4
+    x[1].body = Body(1, 2, 3)
+    assert x.body.mass.to_numpy().tolist() == [4, 1]
+    assert x[1].to_dict() == {"body": {"mass": 1.0, "pos": [2.0, 2.0, 2.0], "tag": 3}, "k": 0}
+    assert outer().struct_type.rebuild([1, 2, 3, 4, 5, 6]).body.pos.to_list() == [2, 3, 4]
+
+
+def test_struct_field_from_members() -> None:
+    x = qd.Struct.field({"a": qd.f32, "v": vec3}, methods={"more": lambda s: s.a + 1}, shape=2)
+    x[0].a = 1
+    assert x[0].more() == 2
+
+
+def test_gradients_by_member() -> None:
+    kind = qd.types.struct(a=qd.f64, v=qd.types.vector(2, qd.f64))
+    x = kind.field(shape=3, needs_grad=True)
+    loss = qd.field(qd.f64, (), needs_grad=True)
+    x.a.fill(2)
+    x.v.fill(3)
+
+    @qd.kernel
+    def k():
+        for i in x:
+            loss[None] += x[i].a * x[i].v[1]
+
+    with qd.ad.Tape(loss):
+        k()
+    assert x.grad.a.to_numpy().tolist() == x.a.grad.to_numpy().tolist() == [3, 3, 3]
+    assert x.grad[1].v.to_list() == [0, 2]
+    assert x.has_grad()
+    with pytest.raises(qd.QuadrantsRuntimeError, match="needs_grad"):
+        Body.field(shape=3, needs_grad=True)
+
+
+def test_placing() -> None:
+    kind = qd.types.struct(a=qd.f32, v=vec3)
+    x, y = kind.field(), kind.field()
+    qd.root.dense(qd.i, 3).place(x, x.grad)
+    qd.root.dense(qd.ij, (2, 2)).place(y, offset=(1, 1))
+    assert (x.shape, x.grad.shape, x.has_grad()) == ((3,), (3,), True)
+    assert (y.offset, y.grad) == ((1, 1), None)
+    y[1, 1].a = 2
+    assert y.a.to_numpy()[0, 0] == 2
+
+
+def test_members_through_templates() -> None:
+    x, y = Body.field(shape=2), Body.field(shape=3)
+
+    @qd.kernel
+    def k(s: qd.template(), value: qd.f32):
+        for i in s:
+            s[i].mass = value
+
+    for n, s in enumerate((x, y, x, y)):
+        k(s, n)
+    assert (x[1].mass, y[2].mass) == (2, 3)
