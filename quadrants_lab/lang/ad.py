@@ -111,7 +111,7 @@ class Tape:
 
     def _finish(self) -> None:
         if not self._launches.writes.wrote(self.loss):
-            warn_unwritten("Tape", self.loss, self._launches.writes.kernels, stacklevel=4)
+            warn_unwritten("Tape", self.loss, self._launches.writes, stacklevel=4)
         self.grad()
         self.kept = self._launches.report()
         if self.validation:

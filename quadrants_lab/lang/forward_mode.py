@@ -66,7 +66,7 @@ class FwdMode:
         if kind is None:
             for loss in self.losses:
                 if not self._writes.wrote(loss.dual):
-                    warn_unwritten("FwdMode", loss, self._writes.kernels)
+                    warn_unwritten("FwdMode", loss, self._writes, stacklevel=3)
 
 
 def clear_all_duals() -> None:
@@ -76,13 +76,17 @@ def clear_all_duals() -> None:
             owner.dual.fill(0)
 
 
-def warn_unwritten(what: str, loss: Dense, kernels: Sequence[str], stacklevel: int = 3) -> None:
-    """The warning for a loss that no launch wrote; located at the end of the user's with statement."""
-    launched = f"it launched {', '.join(dict.fromkeys(kernels))}" if kernels else "it launched no kernel"
+def warn_unwritten(what: str, loss: Dense, writes: Writes, stacklevel: int) -> None:
+    """The warning for a loss to which no launch brought a derivative; located at the user's with statement."""
+    launched = f"it launched {', '.join(dict.fromkeys(writes.kernels))}" if writes.kernels else "it launched no kernel"
+    if writes.wrote(loss):
+        problem, cure = "gives a tangent to its loss", "what it computes depends on no field with a dual"
+    else:
+        problem, cure = "writes to its loss", "write the loss in a kernel inside the with"
     text = render(
         "QL2096",
-        f"no kernel launched under this {what} writes to its loss {loss!r}: every derivative is 0",
-        help=f"{launched}; write the loss in a kernel inside the with",
+        f"no kernel launched under this {what} {problem} {loss!r}: every derivative is 0",
+        help=f"{launched}; {cure}",
         kind="warning",
     )
     warnings.warn(text, QuadrantsWarning, stacklevel=stacklevel)

@@ -26,8 +26,8 @@ from quadrants_lab.ir.walk import walk
 from quadrants_lab.passes import pipeline
 from quadrants_lab.passes.dce import dce
 from quadrants_lab.passes.grafts import drop_grafts
-from quadrants_lab.passes.pipelines import SIMPLIFY, front
 from quadrants_lab.passes.narrow_stacks import narrow_stacks
+from quadrants_lab.passes.pipelines import SIMPLIFY, front
 from quadrants_lab.passes.private import mark_private
 from quadrants_lab.runtime import cache as disk
 from quadrants_lab.runtime.observe import MODE

@@ -44,8 +44,8 @@ def _check(launches: Launches, loss: Differentiable, x: Differentiable) -> None:
         if not abs(best - gradient[n]) <= TOLERANCE * max(abs(best), abs(gradient[n]), 1e-4):
             index = ", ".join(map(str, np.unravel_index(n, shape))) or "None"
             raise QuadrantsAssertionError(
-                f"Grad check failed: the gradient of {x!r} at [{index}] is {gradient[n]:.9g}, "
-                f"by finite differences {best:.9g}",
+                f"Grad check failed: the gradient of {launches.names.get(id(x._memory), repr(x))}[{index}] is "
+                f"{gradient[n]:.9g}, by finite differences it is {best:.9g}",
                 code="QL2099",
                 help="a custom gradient, a value that a kernel rounds or decides by, or a kink at this very point",
             )

@@ -50,12 +50,10 @@ class Seeds:
 
     def doubt(self) -> Doubt:
         """The warning that nothing was given to start from."""
-        writes = [
-            s for s in walk(self.kernel.body) if isinstance(s, N.Load) and s.buffer in self.of and s.span is not None
-        ]
         names = [f"{name}.grad" for name in self.of.values()]
         verb = "is" if len(names) == 1 else "are"
-        span = writes[0].span if writes else self.kernel.span
+        reads = (s for s in walk(self.kernel.body) if isinstance(s, N.Load) and self.of.get(s.buffer) is not None)
+        span = next((s.span for s in reads if f"{self.of[s.buffer]}.grad" == names[0]), self.kernel.span)
         text = render(
             "QL0409",
             f"the gradient of kernel {self.kernel.name} adds nothing: {', '.join(names)} {verb} 0 everywhere",

@@ -158,6 +158,7 @@ class Launches:
         self.initial: dict[int, tuple[npt.NDArray[Any], npt.NDArray[Any]]] = {}  # arrays, and copies of them
         self.kept: dict[tuple[str, str, str], Kept] = {}
         self.used = 0  # bytes
+        self.names: dict[int, str] = {}  # of memory, as the first kernel calls it
         self.paused = 0
         self.open: dict[int, Span | None] = {}  # memory without a gradient that took a value which has one -> where
         self.warned: set[tuple[int, str]] = set()
@@ -184,6 +185,8 @@ class Launches:
         """The followed memory that this launch may write, and its data."""
         self._python_writes()
         memories = plan.memories(args)
+        for name, memory in memories.items():
+            self.names.setdefault(id(memory), name)
         if self.repeatable:
             arrays = [m.array for m in memories.values()] + [a for a in args if isinstance(a, np.ndarray)]
             for array in arrays:

@@ -301,7 +301,7 @@ def test_grad_check_names_field_index_and_both_values() -> None:
 
     with pytest.raises(qd.QuadrantsAssertionError, match="QL2099") as e, qd.ad.Tape(loss, grad_check=[x]):
         forward()
-    assert "at [1] is 5, by finite differences 4" in str(e.value)
+    assert "the gradient of x[1] is 5, by finite differences it is 4" in str(e.value)
     assert loss[None] == 14
 
 
