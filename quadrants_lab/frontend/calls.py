@@ -61,7 +61,9 @@ def _method(cx: Context, node: ast.Call, target: Bound, procedure: bool) -> Valu
         whole = ast.Call(node.func, [node.func.value, *node.args], node.keywords)
         return _operation(cx, ast.copy_location(whole, node), cx.operations[target.fn], target.self)
     args, keywords = _arguments(cx, node, 0)
-    return funcs.inline(cx, node, target.fn.source, [target.self, *args], keywords, procedure)
+    source = target.fn.source
+    own = {funcs.parameters(source)[0].arg: (target.place, node.func.value)}
+    return funcs.inline(cx, node, source, [target.self, *args], keywords, procedure, references=own)
 
 
 def _arguments(cx: Context, node: ast.Call, raw: int, *given: Value) -> tuple[list[Value], Keywords]:

@@ -68,6 +68,7 @@ class Frame:
     loop: Loop | None = None
     returns: tuple[Any, ...] | None = None  # dtypes and types of the signature
     returning: list[Any] | None = None  # the returns met so far, where they leave from the middle; see `returns`
+    references: tuple[str, ...] = ()  # parameters whose values go back to the caller
     hidden: bool = False  # its statements are shown at the call: the source is the library's, not the user's
 
 

@@ -13,7 +13,8 @@ from quadrants_lab.frontend.context import Context, Env, Loop, describe
 from quadrants_lab.frontend.diagnostics import count
 from quadrants_lab.frontend.place import is_local
 from quadrants_lab.frontend.returns import resume
-from quadrants_lab.frontend.scan import assigned, breaks, returns
+from quadrants_lab.frontend.methods import changed
+from quadrants_lab.frontend.scan import breaks, returns
 from quadrants_lab.frontend.unroll import unroll
 from quadrants_lab.frontend.stop_grad import without_derivatives
 from quadrants_lab.frontend.values import (
@@ -212,7 +213,7 @@ def _read(cx: Context, temp: Temp) -> Num:
 def _share(cx: Context, node: ast.For, env: Env) -> Env:
     """Puts the locals that the body assigns into temporaries, with the values that they have now."""
     shared: Env = {}
-    for name in assigned(cx.frame.source, node, node.body):
+    for name in changed(cx, node, node.body):
         value = env.get(name)
         if value is None or not is_local(value):
             continue
@@ -369,7 +370,7 @@ def _carry(
     names: list[str] = []
     params: list[N.Param] = []
     inits: list[int] = []
-    for name in assigned(cx.frame.source, node, list(body)):
+    for name in changed(cx, node, list(body)):
         value = before.get(name)
         if value is None or not is_local(value) or any(isinstance(leaf, Temp) for leaf in leaves(value)):
             continue
@@ -394,7 +395,9 @@ def _parameters(cx: Context, value: Value, name: str, params: list[N.Param]) -> 
 def _body(cx: Context, node: ast.For | ast.While, names: tuple[str, ...], run: Callable[[], None]) -> None:
     outer, cx.frame.loop = cx.frame.loop, Loop("serial", names)
     cx.depth += 1
+    before = {n: v for n, v in cx.frame.env.items() if n not in names}
     run()
+    assert all(cx.frame.env[n] is v for n, v in before.items()), "a local that the loop does not carry was assigned"
     cx.depth -= 1
     cx.at(node)
     if not cx.exited:

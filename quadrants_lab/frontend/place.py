@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -260,6 +260,9 @@ def _index(cx: Context, node: ast.expr, k: int, text: str, value: Value | None) 
 def _position(cx: Context, node: ast.Subscript, shape: tuple[int, ...]) -> Part | At:
     """The subscript of a matrix."""
     text = name_of(node.value)
+    sliced = _slices(cx, node, shape)
+    if sliced is not None:
+        return sliced
     parts: list[tuple[Value | None, ast.expr]] = []
     for p in indices(node):
         value = None if isinstance(p, ast.Slice) else cx.expr(p)
@@ -289,6 +292,27 @@ def _position(cx: Context, node: ast.Subscript, shape: tuple[int, ...]) -> Part 
     if len(known_all) == len(where):
         return Part((known_all[0] if len(shape) == 1 else known_all[0] * shape[1] + known_all[1],), ())
     return At(tuple(where))
+
+
+def _slices(cx: Context, node: ast.Subscript, shape: tuple[int, ...]) -> Part | None:
+    """A subscript with a slice in it, like ``m[0, :]``; everything in it is known at compile time."""
+    parts = indices(node)
+    if len(parts) != len(shape) or not any(isinstance(p, ast.Slice) for p in parts):
+        return None
+    axes: list[Sequence[int]] = []
+    for p, extent in zip(parts, shape, strict=True):
+        ends = [p.lower, p.upper, p.step] if isinstance(p, ast.Slice) else [p]
+        try:
+            known = [None if e is None else cx.python(cx.expr(e)) for e in ends]
+        except TypeError:
+            raise cx.fail("QL1508", p) from None
+        chosen: Sequence[int] = range(extent)
+        chosen = chosen[slice(*known)] if isinstance(p, ast.Slice) else [k for k in chosen if k == known[0]]
+        if not chosen:
+            raise cx.fail("QL1506", p, index=ast.unparse(p), count=extent)
+        axes.append(chosen)
+    positions = [k * shape[1] + j for k in axes[0] for j in axes[1]] if len(shape) == 2 else axes[0]
+    return Part(tuple(positions), tuple(len(a) for a, p in zip(axes, parts, strict=True) if isinstance(p, ast.Slice)))
 
 
 def _checked(cx: Context, index: Num, extent: int, text: str) -> Num:
@@ -350,7 +374,7 @@ def _of_struct(cx: Context, base: Place, value: Struct, node: ast.Attribute) -> 
         return _step(cx, base, name, node)
     method = getattr(value.type, "methods", {}).get(name)
     if method is not None:
-        return Bound(method, cx.loaded(value, node), name_of(node))
+        return Bound(method, cx.loaded(value, node), name_of(node), base)
     cure = f"it has {', '.join(value.members)}"
     hint = suggestion(name, list(value.members))
     raise cx.fail("QL1306", node, text=name_of(node.value), name=name, hint=hint, cure=cure)

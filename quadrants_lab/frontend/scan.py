@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from quadrants_lab.frontend.source import FunctionSource
 
@@ -19,6 +19,20 @@ def assigned(source: FunctionSource, owner: ast.AST, body: Sequence[ast.AST]) ->
             _visit(node, found, source.mentions_atomics)
         known = source.assigned[id(owner)] = tuple(found)
     return known
+
+
+def method_calls(body: Iterable[ast.AST]) -> set[tuple[str, str]]:
+    """The methods that are called in ``body``, each with the name that the expression in front of it begins with."""
+    found = set()
+    for node in body:
+        for n in ast.walk(node):
+            if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute):
+                root = n.func.value
+                while isinstance(root, (ast.Attribute, ast.Subscript)):
+                    root = root.value
+                if isinstance(root, ast.Name):
+                    found.add((root.id, n.func.attr))
+    return found
 
 
 def _visit(node: ast.AST, found: dict[str, None], atomics: bool) -> None:

@@ -166,6 +166,21 @@ def atomic(cx: Context, op: str, place: Place, value: Value, node: ast.expr, sou
     return refilled(target, old)  # type: ignore[no-any-return]
 
 
+def write_back(cx: Context, place: Place, before: Value, after: Value, node: ast.expr, stmt: ast.AST) -> None:
+    """What a func made of an argument that it took by reference: numbers that it changed go to their place. A value
+    that stands nowhere is let go."""
+    old, new = list(leaves(before)), list(leaves(after))
+    if all(a.id == b.id for a, b in zip(old, new, strict=True)):
+        return
+    if isinstance(place, Local):
+        put(cx, place, after, node, node, stmt)
+    elif isinstance(place, (Element, Matrix, Struct)) and all(isinstance(e, Element) for e in leaves(place)):
+        for (cell, number), was in zip(pairs(cx, place, after, node), old, strict=True):
+            if number.id != was.id:  # type: ignore[union-attr]  # a variable of the func: it holds no literals
+                cx.at(stmt)
+                cx.b.store(cell.mem.buffer, (*cell.index, *cell.at), cx.to(number, cell.mem.buffer.dtype))
+
+
 def reduce(cx: Context, op: str, place: Local, value: Value, node: ast.expr, source: ast.expr, stmt: ast.AST) -> None:
     """Accumulates into a local of the kernel that all iterations share."""
     if place.value is not None:

@@ -131,11 +131,13 @@ class Obj:
 
 @dataclass(slots=True, eq=False)
 class Bound:
-    """A method with the value that it is called on. ``fn``: the name of an operation, or a func."""
+    """A method with the value that it is called on, and, for a func, which may change it, the place where that stands.
+    ``fn``: the name of an operation, or a func."""
 
     fn: Any
     self: Value
     text: str
+    place: Any = None
 
 
 @dataclass(slots=True, eq=False)

@@ -119,3 +119,39 @@ def captured():
 def from_an_offset():
     for i in shifted:
         shifted[i] = shifted[-2] + i
+
+
+@qd.func
+def hit(self, by):
+    if by > 2.0:
+        self.hits += 1
+        return self.pos.x
+    self.mass -= by
+    return 0.0
+
+
+@qd.func
+def moved(self):
+    self.pos.x += 1.0
+
+
+Ball.methods.update(hit=hit, moved=moved)
+
+
+@kernel()
+def methods_change_their_struct():
+    for i in balls:
+        s = balls[i]
+        z[i] = s.hit(x[i]) + s.mass
+        s.moved()
+        balls[i].moved()
+        x[i] = s.pos.x
+
+
+@kernel()
+def methods_in_loops():
+    for i in balls:
+        s = balls[i]
+        for j in range(3):
+            s.moved()
+        x[i] = s.pos.x
