@@ -63,13 +63,13 @@ class Dense:
         "_length",
         "_low",
         "_memory",
+        "_offset",
+        "_shape",
         "dtype",
         "dual",
         "element_shape",
         "grad",
         "name",
-        "offset",
-        "shape",
     )
     kind: ClassVar[str]
 
@@ -87,10 +87,10 @@ class Dense:
         """Gives it memory, of zeros, in the current session."""
         memory = Memory(session.current(), self.dtype, shape + self.element_shape)
         self._item = memory.array.item if self.dtype.kind != "b" else self._truth
-        self.shape = shape
-        self.offset = offset
+        self._shape = shape
+        self._offset = offset
         # for the short way of one index
-        self._length = shape[0] if len(shape) == 1 and not self.offset and not self.element_shape else 0
+        self._length = shape[0] if len(shape) == 1 and not offset and not self.element_shape else 0
         self._memory = memory
         self.follow_gradients()
 
@@ -98,6 +98,18 @@ class Dense:
         """Lets what clears gradients and duals know of its own, where there is one."""
         if (self.grad is not None or self.dual is not None) and self._memory is not NOWHERE:
             self._memory.session.differentiable.add(self)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        if self._memory is NOWHERE:
+            raise self._unusable()
+        return self._shape
+
+    @property
+    def offset(self) -> tuple[int, ...]:
+        if self._memory is NOWHERE:
+            raise self._unusable()
+        return self._offset
 
     @property
     def placed(self) -> bool:
@@ -125,11 +137,6 @@ class Dense:
         """Whether there is a dual, with memory."""
         return self.dual is not None and self.dual.placed
 
-    def __getattr__(self, name: str) -> NoReturn:
-        if name in ("shape", "offset") and self._memory is NOWHERE:
-            raise self._unusable()
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
     def __getitem__(self, key: Any) -> Any:
         if not self._memory.session.alive:
             raise self._unusable()
@@ -146,7 +153,10 @@ class Dense:
         if key.__class__ is not int or not 0 <= key < self._length:
             key = self._index(key)
         memory.array[key] = value
-        memory.wrote(key)
+        if memory.logs:
+            memory.wrote(key)
+        else:
+            memory.version += 1
 
     def __iter__(self) -> NoReturn:
         raise QuadrantsRuntimeError(
@@ -238,7 +248,7 @@ class Dense:
 
     def _index(self, key: Any) -> tuple[int, ...]:
         """One checked Python integer an axis, counted from 0."""
-        shape = self.shape
+        shape = self._shape
         if key is None and not shape:
             return ()
         parts = key if type(key) is tuple else tuple(key) if isinstance(key, (list, np.ndarray)) else (key,)
@@ -251,8 +261,8 @@ class Dense:
             )
         if any(type(i) is not int for i in parts):
             parts = tuple(self._integer(i) for i in parts)
-        if self.offset:
-            parts = tuple(i - first for i, first in zip(parts, self.offset, strict=True))
+        if self._offset:
+            parts = tuple(i - first for i, first in zip(parts, self._offset, strict=True))
         for i, n in zip(parts, shape, strict=True):
             if not 0 <= i < n:
                 raise QuadrantsAssertionError(
@@ -275,6 +285,12 @@ class Dense:
                 code="QL2015",
                 help="slices are not supported: use to_numpy()" if isinstance(i, slice) else "",
             ) from None
+
+    def _entry(self, value: Any) -> Any:
+        """``value``, as it is where numpy need not convert it."""
+        if value.__class__ is self._low.__class__ and self._low <= value <= self._high:
+            return value
+        return self._element(value)
 
     def _element(self, value: Any) -> Any:
         """``value`` in the dtype."""
@@ -361,7 +377,6 @@ class Field(Dense):
         """Gives its memory back: it is not placed any more."""
         self._memory = NOWHERE
         self._length = 0
-        del self.shape, self.offset
 
 
 class Ndarray(Dense):

@@ -163,7 +163,7 @@ class _InPlace(Matrix):
 
     def __setitem__(self, index: Any, value: Any) -> None:
         memory, at = self._of._live(), self._place(index)
-        self.entries[at] = self._of._element(value)
+        self.entries[at] = self._of._entry(value)
         memory.wrote(self._at + at)
 
     def __getattr__(self, name: str) -> Any:
@@ -186,6 +186,12 @@ class _InPlace(Matrix):
         memory.wrote(self._at)
 
     def _place(self, index: Any) -> tuple[int, ...]:
+        if (
+            index.__class__ is int
+            and 0 <= index < self._of.element_shape[0]
+            and len(self._of.element_shape) == 1
+        ):
+            return (index,)  # the usual one
         index = self._checked(index)
         parts = index if isinstance(index, tuple) else (index,)
         parts = tuple(self._of._integer(i) for i in parts)
