@@ -12,8 +12,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from quadrants_lab.frontend import arith, funcs, linalg, mathlib, matrix, numbers, spaces
+from quadrants_lab.frontend import arith, funcs, linalg, mathlib, matrix, numbers, spaces, stop_grad
 from quadrants_lab.frontend.context import Context, describe, dtype_of
+from quadrants_lab.frontend.library import rows as library
 from quadrants_lab.frontend.place import Local, fetch, locate
 from quadrants_lab.frontend.printing import lower_print
 from quadrants_lab.frontend.rows import Builtin, Lower
@@ -382,8 +383,10 @@ OPS: dict[str, Builtin] = {
         *_ROWS,
         *spaces.ROWS,
         *numbers.ROWS,
+        *stop_grad.ROWS,
         *matrix.ROWS,
         *linalg.ROWS,
+        *library.ROWS,
     )
 }
 

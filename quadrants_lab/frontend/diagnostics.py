@@ -100,7 +100,8 @@ TABLE: dict[str, Row] = {
     "QL1420": Row(_T, "{what} is not a number", "used as a number here", "use its elements one by one"),
     # matrix algebra
     "QL1430": Row(_T, "'{op}' takes {want}, this is {what}", "of another shape", ""),
-    "QL1431": Row(_T, "'@' cannot multiply {left} by {right}", "as many columns on the left as rows on the right are needed",
+    "QL1431": Row(_T, "'@' cannot multiply {left} by {right}",
+                  "as many columns on the left as rows on the right are needed",
                   "of vectors: a.outer_product(b) for a matrix, a.dot(b) for a number"),
     "QL1432": Row(_T, "'{op}' is written for {want}, this is {what}", "", ""),
     # --- indices

@@ -288,6 +288,10 @@ def _identity(cx: Context, call: ast.Call, dt: Value, n: Value) -> Value:
     return _diagonal(size, Num(cx.const(1, t), t), Num(cx.const(0, t), t))
 
 
+def _eye(cx: Context, call: ast.Call, n: Value) -> Value:
+    return _identity(cx, call, Obj(float), n)
+
+
 def _diag(cx: Context, call: ast.Call, dim: Value, val: Value) -> Value:
     value = cx.number(val, _node(call, 1))
     if isinstance(value, Lit):
@@ -344,6 +348,7 @@ _CONSTRUCTORS: tuple[Builtin, ...] = (
 _FUNCTIONS: tuple[Builtin, ...] = (
     Builtin("dot", ("x", "y"), _dot, "The inner product of two vectors.", home="math"),
     Builtin("cross", ("x", "y"), _cross, "The cross product of two vectors.", home="math"),
+    Builtin("eye", ("n",), _eye, "The identity of n rows, of default_fp.", home="math"),
 )
 
 ROWS = (*(replace(row, home="Matrix") for row in (*_METHODS, *_CONSTRUCTORS)), *_FUNCTIONS)

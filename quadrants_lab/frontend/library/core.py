@@ -9,29 +9,36 @@ from typing import Any
 from quadrants_lab.frontend.mathlib import LibraryFunc, Operation
 
 op = Operation
-static: Any = Operation("static")
+static: Any = op("static")
+detached: Any = op("detached")  # the value, with no derivative
+graft: Any = op("graft")  # the value of the first, with the derivative of the second
+epsilon: Any = op("epsilon")  # of the dtype of its argument
 
 
 @dataclass(frozen=True, slots=True)
 class LibraryFunction:
-    """A public function: ``home`` is the module below ``qd`` where it is found, "" for ``qd`` itself. ``sizes``: how many
-    rows its first argument, a square matrix, may have; () where it takes anything."""
+    """A function as an operation of the language. ``home`` is the public module below ``qd`` where it is found, "" for
+    ``qd`` itself; ``sizes``: how many rows its first argument, a square matrix, may have (() where it takes anything);
+    ``optional``: the parameters that may be left out; ``method``: matrices have it as a method too."""
 
     func: LibraryFunc
     home: str
-    sizes: tuple[int, ...] = ()
-    optional: tuple[str, ...] = ()
+    sizes: tuple[int, ...]
+    optional: tuple[str, ...]
+    method: bool
 
 
 FUNCTIONS: list[LibraryFunction] = []
 
 
-def public(home: str = "math", sizes: tuple[int, ...] = (), optional: tuple[str, ...] = ()) -> Callable[..., Any]:
+def public(
+    home: str = "math", sizes: tuple[int, ...] = (), optional: tuple[str, ...] = (), method: bool = False
+) -> Callable[..., Any]:
     """Makes the function an operation of the language."""
 
     def add(fn: Callable[..., Any]) -> Any:
         func = LibraryFunc(fn)
-        FUNCTIONS.append(LibraryFunction(func, home, sizes, optional))
+        FUNCTIONS.append(LibraryFunction(func, home, sizes, optional, method))
         return func
 
     return add
@@ -40,3 +47,21 @@ def public(home: str = "math", sizes: tuple[int, ...] = (), optional: tuple[str,
 def helper(fn: Callable[..., Any]) -> Any:
     """A function that only the library calls."""
     return LibraryFunc(fn)
+
+
+@helper
+def real(x: Any, dt: Any) -> Any:
+    """x as the real dtype dt; where that is None as its own, or default_fp."""
+    if static(dt is None):
+        return x * 1.0
+    else:
+        return x.cast(dt)
+
+
+@helper
+def reciprocal(x: Any, small: Any) -> Any:
+    """1 / x; 0 where x is not beyond small."""
+    r = 0.0 * x
+    if x > small or -x > small:
+        r = 1.0 / x
+    return r

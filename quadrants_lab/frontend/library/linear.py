@@ -1,0 +1,152 @@
+"""Determinants, inverses and linear systems."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quadrants_lab.frontend.library.core import helper, op, public, real, static
+
+_abs: Any = op("abs")
+_matrix: Any = op("Matrix")
+
+
+@public(sizes=(1, 2, 3, 4), method=True)
+def determinant(m: Any) -> Any:
+    """The determinant of a matrix of up to 4 rows, by expansion into minors."""
+    if static(m.n == 1):
+        return m[0, 0]
+    elif static(m.n == 2):
+        return m[0, 0] * m[1, 1] - m[0, 1] * m[1, 0]
+    elif static(m.n == 3):
+        return (
+            m[0, 0] * (m[1, 1] * m[2, 2] - m[1, 2] * m[2, 1])
+            - m[0, 1] * (m[1, 0] * m[2, 2] - m[1, 2] * m[2, 0])
+            + m[0, 2] * (m[1, 0] * m[2, 1] - m[1, 1] * m[2, 0])
+        )
+    else:
+        s, c = _upper_minors(m), _lower_minors(m)
+        return s[0] * c[5] - s[1] * c[4] + s[2] * c[3] + s[3] * c[2] - s[4] * c[1] + s[5] * c[0]
+
+
+@public(sizes=(1, 2, 3, 4), method=True)
+def inverse(m: Any) -> Any:
+    """The inverse of a matrix of up to 4 rows: its adjugate over its determinant. Infinities or NaNs where the
+    determinant is 0.
+
+    4 rows by minors of pairs of rows (D. Eberly, The Laplace Expansion Theorem, 2008).
+    """
+    if static(m.n == 1):
+        return _matrix([[1.0 / m[0, 0]]])
+    elif static(m.n == 2):
+        return _matrix([[m[1, 1], -m[0, 1]], [-m[1, 0], m[0, 0]]]) * (1.0 / determinant(m))
+    elif static(m.n == 3):
+        return _adjugate3(m) * (1.0 / determinant(m))
+    else:
+        s, c = _upper_minors(m), _lower_minors(m)
+        det = s[0] * c[5] - s[1] * c[4] + s[2] * c[3] + s[3] * c[2] - s[4] * c[1] + s[5] * c[0]
+        return _adjugate4(m, s, c) * (1.0 / det)
+
+
+@helper
+def _adjugate3(m: Any) -> Any:
+    return _matrix(
+        [
+            [
+                m[1, 1] * m[2, 2] - m[1, 2] * m[2, 1],
+                m[0, 2] * m[2, 1] - m[0, 1] * m[2, 2],
+                m[0, 1] * m[1, 2] - m[0, 2] * m[1, 1],
+            ],
+            [
+                m[1, 2] * m[2, 0] - m[1, 0] * m[2, 2],
+                m[0, 0] * m[2, 2] - m[0, 2] * m[2, 0],
+                m[0, 2] * m[1, 0] - m[0, 0] * m[1, 2],
+            ],
+            [
+                m[1, 0] * m[2, 1] - m[1, 1] * m[2, 0],
+                m[0, 1] * m[2, 0] - m[0, 0] * m[2, 1],
+                m[0, 0] * m[1, 1] - m[0, 1] * m[1, 0],
+            ],
+        ]
+    )
+
+
+@helper
+def _adjugate4(m: Any, s: Any, c: Any) -> Any:
+    return _matrix(
+        [
+            [
+                m[1, 1] * c[5] - m[1, 2] * c[4] + m[1, 3] * c[3],
+                -m[0, 1] * c[5] + m[0, 2] * c[4] - m[0, 3] * c[3],
+                m[3, 1] * s[5] - m[3, 2] * s[4] + m[3, 3] * s[3],
+                -m[2, 1] * s[5] + m[2, 2] * s[4] - m[2, 3] * s[3],
+            ],
+            [
+                -m[1, 0] * c[5] + m[1, 2] * c[2] - m[1, 3] * c[1],
+                m[0, 0] * c[5] - m[0, 2] * c[2] + m[0, 3] * c[1],
+                -m[3, 0] * s[5] + m[3, 2] * s[2] - m[3, 3] * s[1],
+                m[2, 0] * s[5] - m[2, 2] * s[2] + m[2, 3] * s[1],
+            ],
+            [
+                m[1, 0] * c[4] - m[1, 1] * c[2] + m[1, 3] * c[0],
+                -m[0, 0] * c[4] + m[0, 1] * c[2] - m[0, 3] * c[0],
+                m[3, 0] * s[4] - m[3, 1] * s[2] + m[3, 3] * s[0],
+                -m[2, 0] * s[4] + m[2, 1] * s[2] - m[2, 3] * s[0],
+            ],
+            [
+                -m[1, 0] * c[3] + m[1, 1] * c[1] - m[1, 2] * c[0],
+                m[0, 0] * c[3] - m[0, 1] * c[1] + m[0, 2] * c[0],
+                -m[3, 0] * s[3] + m[3, 1] * s[1] - m[3, 2] * s[0],
+                m[2, 0] * s[3] - m[2, 1] * s[1] + m[2, 2] * s[0],
+            ],
+        ]
+    )
+
+
+@helper
+def _upper_minors(m: Any) -> Any:
+    """The minors of rows 0 and 1: of columns 01, 02, 03, 12, 13, 23."""
+    return (
+        m[0, 0] * m[1, 1] - m[1, 0] * m[0, 1],
+        m[0, 0] * m[1, 2] - m[1, 0] * m[0, 2],
+        m[0, 0] * m[1, 3] - m[1, 0] * m[0, 3],
+        m[0, 1] * m[1, 2] - m[1, 1] * m[0, 2],
+        m[0, 1] * m[1, 3] - m[1, 1] * m[0, 3],
+        m[0, 2] * m[1, 3] - m[1, 2] * m[0, 3],
+    )
+
+
+@helper
+def _lower_minors(m: Any) -> Any:
+    """The minors of rows 2 and 3: of columns 01, 02, 03, 12, 13, 23."""
+    return (
+        m[2, 0] * m[3, 1] - m[3, 0] * m[2, 1],
+        m[2, 0] * m[3, 2] - m[3, 0] * m[2, 2],
+        m[2, 0] * m[3, 3] - m[3, 0] * m[2, 3],
+        m[2, 1] * m[3, 2] - m[3, 1] * m[2, 2],
+        m[2, 1] * m[3, 3] - m[3, 1] * m[2, 3],
+        m[2, 2] * m[3, 3] - m[3, 2] * m[2, 3],
+    )
+
+
+@public("", sizes=(1, 2, 3, 4, 5, 6), optional=("dt",))
+def solve(A: Any, b: Any, dt: Any = None) -> Any:
+    """The vector x with A @ x = b, by Gaussian elimination with partial pivoting (Golub and Van Loan, Matrix
+    Computations, 3.4), for A of up to 6 rows. NaNs or infinities where A is singular; the derivative is taken through
+    the elimination, with the pivots that were chosen."""
+    a, x = real(A, dt), real(b, dt)
+    for k in static(range(a.n)):
+        for i in static(range(k + 1, a.n)):
+            if _abs(a[i, k]) > _abs(a[k, k]):
+                for j in static(range(k, a.n)):
+                    a[i, j], a[k, j] = a[k, j], a[i, j]
+                x[i], x[k] = x[k], x[i]
+        for i in static(range(k + 1, a.n)):
+            f = a[i, k] / a[k, k]
+            for j in static(range(k + 1, a.n)):
+                a[i, j] -= f * a[k, j]
+            x[i] -= f * x[k]
+    for k in static(range(a.n - 1, -1, -1)):
+        for j in static(range(k + 1, a.n)):
+            x[k] -= a[k, j] * x[j]
+        x[k] = x[k] / a[k, k]
+    return x

@@ -1,0 +1,79 @@
+"""The library's functions, and what only they call, as rows of the table of operations."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+import numpy as np
+
+from quadrants_lab.frontend import funcs
+from quadrants_lab.frontend.context import Context, describe
+from quadrants_lab.frontend.library import FUNCTIONS, LibraryFunction
+from quadrants_lab.frontend.linalg import operand, square
+from quadrants_lab.frontend.rows import Builtin, Lower
+from quadrants_lab.frontend.values import Lit, Matrix, Num, Value
+
+
+def _inlined(f: LibraryFunction) -> Lower:
+    """The function, shown where it is called."""
+
+    def lower(cx: Context, call: ast.Call, *args: Value | None) -> Value:
+        given = dict(zip(f.func.params, args, strict=True))
+        if f.sizes:
+            node = call.args[0] if call.args else call
+            first = given[f.func.params[0]]
+            assert first is not None
+            m = square(cx, f.func.name, first, node)
+            if m.shape[0] not in f.sizes:
+                want = f"square matrices of {f.sizes[0]} to {f.sizes[-1]} rows"
+                raise cx.fail("QL1432", node, op=f.func.name, want=want, what=describe(m))
+        keywords = {name: value for name, value in given.items() if value is not None}
+        return funcs.inline(cx, call, f.func.source, [], keywords, hidden=True)
+
+    return lower
+
+
+def _rows() -> Iterator[Builtin]:
+    for f in FUNCTIONS:
+        params = tuple(f"{p}=" if p in f.optional else p for p in f.func.params)
+        yield Builtin(f.func.name, params, _inlined(f), f.func.doc, home=f.home)
+        if f.method:
+            yield Builtin(f"Matrix.{f.func.name}", params, _inlined(f), f.func.doc, home="Matrix")
+
+
+# --- what only the library calls --------------------------------------------------------------------------------
+
+
+def _graft(cx: Context, call: ast.Call, value: Value, change: Value) -> Value:
+    a, b = cx.number(value, call), cx.number(change, call)
+    t = cx.type_of(a)
+    ids = cx.to(a, t), cx.to(b, t)
+    cx.at(call)
+    return Num(cx.b.op("graft", *ids), t)
+
+
+def _detached(cx: Context, call: ast.Call, x: Value) -> Value:
+    return _graft(cx, call, x, Lit(0.0))
+
+
+def _epsilon(cx: Context, call: ast.Call, x: Value) -> Value:
+    t = cx.type_of(cx.number(x, call))
+    cx.at(call)
+    return Num(cx.const(float(np.finfo(t.numpy).eps), t), t)
+
+
+def _zero_like(cx: Context, call: ast.Call, m: Value) -> Value:
+    a = operand(cx, "zero_like", m, call)
+    t = cx.type_of(a.elements[0])  # type: ignore[arg-type]  # it is read
+    cx.at(call)
+    return Matrix(a.shape, (Num(cx.const(0, t), t),) * len(a.elements))
+
+
+ROWS: tuple[Builtin, ...] = (
+    *_rows(),
+    Builtin("graft", ("value", "change"), _graft, "", home="library", elementwise=True),
+    Builtin("detached", ("x",), _detached, "", home="library", elementwise=True),
+    Builtin("epsilon", ("x",), _epsilon, "", home="library"),
+    Builtin("Matrix.zero_like", ("m",), _zero_like, "", home="library"),
+)
