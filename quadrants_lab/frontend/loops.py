@@ -395,7 +395,7 @@ def _parameters(cx: Context, value: Value, name: str, params: list[N.Param]) -> 
 def _body(cx: Context, node: ast.For | ast.While, names: tuple[str, ...], run: Callable[[], None]) -> None:
     outer, cx.frame.loop = cx.frame.loop, Loop("serial", names)
     cx.depth += 1
-    before = {n: v for n, v in cx.frame.env.items() if n not in names}
+    before = {n: v for n, v in cx.frame.env.items() if n not in names and n != "_"}
     run()
     assert all(cx.frame.env[n] is v for n, v in before.items()), "a local that the loop does not carry was assigned"
     cx.depth -= 1
