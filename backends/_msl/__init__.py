@@ -1,0 +1,1 @@
+"""Structured IR to source of the Metal Shading Language."""

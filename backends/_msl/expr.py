@@ -1,0 +1,135 @@
+"""Expressions as text that knows how tightly it binds and which type MSL gives it.
+
+Signed integers wrap, but overflow of a signed sum is undefined in MSL: such a sum is computed unsigned (``uint(a) + b``,
+``a + 1u``) and converted where it is assigned or where its sign matters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from quadrants_lab.ir.types import DType, f16, f32, u1
+
+NAMES: dict[str, str] = {
+    "u1": "bool", "i8": "char", "i16": "short", "i32": "int", "i64": "long", "u8": "uchar", "u16": "ushort",
+    "u32": "uint", "u64": "ulong", "f16": "half", "f32": "float",
+}  # fmt: skip
+UNSIGNED: dict[str, str] = {
+    "char": "uchar", "short": "ushort", "int": "uint", "long": "ulong", "uchar": "uchar", "ushort": "ushort",
+    "uint": "uint", "ulong": "ulong", "half": "ushort", "float": "uint",
+}  # fmt: skip
+
+# binding strengths
+PRIMARY, UNARY, MUL, ADD, SHIFT, LESS, EQUAL, AND, XOR, OR, BOTH, EITHER, CHOICE = range(13, 0, -1)
+_OPERATORS: dict[str, int] = {
+    "*": MUL, "/": MUL, "%": MUL, "+": ADD, "-": ADD, "<<": SHIFT, ">>": SHIFT, "<": LESS, "<=": LESS, ">": LESS,
+    ">=": LESS, "==": EQUAL, "!=": EQUAL, "&": AND, "^": XOR, "|": OR, "&&": BOTH, "||": EITHER,
+}  # fmt: skip
+_CHAINS = (MUL, ADD, BOTH, EITHER)  # written without parentheses on the left
+
+
+@dataclass(frozen=True, slots=True)
+class Expr:
+    """``type``: its type in MSL; ``known``: its value where it is a constant; ``reads``: variables in it that are
+    assigned more than once; ``memory``: reads global memory."""
+
+    text: str
+    level: int
+    type: str
+    known: Any = None
+    reads: frozenset[str] = frozenset()
+    memory: bool = False
+
+    def within(self, level: int) -> str:
+        """The text as an operand of something that binds so tightly."""
+        return self.text if self.level >= level else f"({self.text})"
+
+
+def name(t: DType) -> str:
+    """The dtype's type in MSL."""
+    return NAMES[t.name]
+
+
+def variable(text: str, t: str, assigned: bool = False) -> Expr:
+    """A variable; ``assigned``: more than once."""
+    return Expr(text, PRIMARY, t, reads=frozenset((text,)) if assigned else frozenset())
+
+
+def made(text: str, level: int, t: str, *parts: Expr) -> Expr:
+    """An expression made of others."""
+    reads: frozenset[str] = frozenset()
+    for p in parts:
+        reads |= p.reads
+    return Expr(text, level, t, None, reads, any(p.memory for p in parts))
+
+
+def call(function: str, t: str, *args: Expr) -> Expr:
+    return made(f"{function}({', '.join(a.text for a in args)})", PRIMARY, t, *args)
+
+
+def binary(op: str, t: str, a: Expr, b: Expr) -> Expr:
+    level = _OPERATORS[op]
+    if level in _CHAINS:
+        left, right = level, level + 1
+    else:
+        left = right = ADD if level in (LESS, EQUAL) else UNARY
+    return made(f"{a.within(left)} {op} {b.within(right)}", level, t, a, b)
+
+
+def prefix(op: str, t: str, a: Expr) -> Expr:
+    return made(f"{op}{a.within(PRIMARY)}", UNARY, t, a)
+
+
+def choose(cond: Expr, t: str, a: Expr, b: Expr) -> Expr:
+    text = f"{cond.within(EITHER)} ? {a.within(EITHER)} : {b.within(CHOICE)}"
+    return made(text, CHOICE, t, cond, a, b)
+
+
+def as_type(e: Expr, t: str) -> Expr:
+    """The expression with that type: converted where it has another."""
+    if e.type == t:
+        return e
+    if e.known is not None and UNSIGNED.get(e.type) == UNSIGNED.get(t):
+        return replace(e, text=f"{t}({e.text})", level=PRIMARY, type=t)
+    return call(t, t, e)
+
+
+def unsigned(e: Expr) -> Expr:
+    """An integer as an unsigned one of its width."""
+    t = UNSIGNED[e.type]
+    if e.known is not None and t in ("uint", "ulong"):
+        bits = 32 if t == "uint" else 64
+        return replace(e, text=f"{e.known & ((1 << bits) - 1)}{'u' if t == 'uint' else 'ul'}", level=PRIMARY, type=t)
+    return as_type(e, t)
+
+
+def literal(t: DType, value: Any) -> Expr:
+    """A constant of the dtype."""
+    spelled = name(t)
+    if t is u1:
+        return Expr("true" if value else "false", PRIMARY, spelled, bool(value))
+    if t.is_float:
+        text = _float(f32, value)
+        if t is f16:
+            return Expr(f"half({text})", PRIMARY, spelled, value)
+        return Expr(text, PRIMARY if text[0] != "-" else UNARY, spelled, value)
+    value = int(value)
+    if t.bits < 32:
+        return Expr(f"{spelled}({value})", PRIMARY, spelled, value)
+    suffix = {"int": "", "uint": "u", "long": "l", "ulong": "ul"}[spelled]
+    if t.kind == "i" and value == -(1 << (t.bits - 1)):  # its digits alone are no literal of the type
+        return Expr(f"{spelled}(1{UNSIGNED[spelled][0]}{suffix} << {t.bits - 1})", PRIMARY, spelled, value)
+    return Expr(f"{value}{suffix}", PRIMARY if value >= 0 else UNARY, spelled, value)
+
+
+def _float(t: DType, value: Any) -> str:
+    x = t.numpy(value)
+    if np.isnan(x):
+        return "NAN"
+    if np.isinf(x):
+        return "-INFINITY" if x < 0 else "INFINITY"
+    text = str(x)
+    return f"{text}f" if "." in text or "e" in text else f"{text}.0f"

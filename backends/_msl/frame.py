@@ -1,0 +1,118 @@
+"""The launch frame as a struct of MSL: the members that a kernel uses, each where `_gpu.layout` has it.
+
+Addresses are members of pointer type: the host writes what Metal calls a buffer's gpuAddress there.
+"""
+
+from __future__ import annotations
+
+from quadrants_lab.backends._gpu import layout as L
+from quadrants_lab.backends._msl.expr import name
+from quadrants_lab.backends._msl.names import Names
+from quadrants_lab.backends.layout import STACK_ADJOINTS_AT, STACK_AT, STACK_CAPACITY, STACK_LAST, STACK_WORDS, VALUES, WORD
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.types import DType, u1
+
+LOCK = L.STATUS + 4  # u32 in the unused half of the status word, 0 when a launch begins
+
+_HEAD: dict[int, tuple[str, int]] = {
+    L.STATUS: ("atomic_uint status", 4),
+    LOCK: ("atomic_uint lock", 4),
+    L.FAILED: ("atomic_uint failed", 4),
+    L.FAIL_WHAT: ("ulong fail_what", 8),
+    L.FAIL_COUNT: ("ulong fail_count", 8),
+    L.FAIL_VALUES: (f"ulong fail_values[{VALUES}]", VALUES * WORD),
+    L.SEED: ("ulong seed", 8),
+    L.LAUNCH: ("ulong launch", 8),
+    L.THREADS: ("uint stride", 4),
+    L.LANES: ("uint most_lanes", 4),
+    L.HEAP: ("device uchar* heap", 8),
+    L.PRINTS: ("device ulong* prints", 8),
+}
+_HEAD_NAMES = frozenset(text.split()[-1].partition("[")[0] for text, _ in _HEAD.values())
+assert (STACK_CAPACITY, STACK_LAST, STACK_AT, STACK_ADJOINTS_AT) == (0, 8, 16, 24)
+STACK = "struct Stack { ulong capacity, last, at, adjoints_at; };"
+
+
+def stored(b: N.Buffer) -> str:
+    """The type of an element in memory: a u1 takes a byte, in the frame 32 bits."""
+    if b.dtype is not u1:
+        return name(b.dtype)
+    return "uint" if b.kind in ("temp", "ret") else "uchar"
+
+
+class FrameStruct:
+    """The struct of one kernel. Asking for a member includes it; every member keeps its name for the whole module."""
+
+    def __init__(self, kernel: N.Kernel, layout: L.GpuLayout) -> None:
+        self.kernel = kernel
+        self.layout = layout
+        self.names = Names()
+        for n in _HEAD_NAMES:
+            self.names.of(n)
+        self._members: dict[int, tuple[str, int]] = {}  # offset -> declaration, bytes
+        self._stacks = False
+
+    def need(self, offset: int) -> None:
+        """Includes a member of the head."""
+        self._members[offset] = _HEAD[offset]
+
+    def _member(self, offset: int, type: str, key: str, count: int, nbytes: int) -> str:
+        n = self.names.of(key)
+        self._members[offset] = (f"{type} {n}" + (f"[{count}]" if count else ""), nbytes)
+        return f"f.{n}"
+
+    def head(self, offset: int) -> str:
+        self.need(offset)
+        return f"f.{_HEAD[offset][0].split()[-1].partition('[')[0]}"
+
+    def buffer(self, b: N.Buffer) -> str:
+        """The address of a field or ndarray; of what lives in the frame, the element itself."""
+        at, t = self.layout.frame.buffers[b.name], stored(b)
+        if b.kind in ("temp", "ret"):
+            return self._member(at, t, b.name, 0, 4 if b.dtype is u1 else b.dtype.nbytes)
+        return self._member(at, f"device {t}*", b.name, 0, WORD)
+
+    def shape(self, b: N.Buffer) -> str:
+        """The extents of an ndarray, an array of ulong."""
+        return self._member(self.layout.frame.extents[b.name], "ulong", b.name + ".shape", b.ndim, b.ndim * WORD)
+
+    def arg(self, arg: str, t: DType) -> str:
+        kept = "uint" if t is u1 else name(t)
+        return self._member(self.layout.frame.args[arg], kept, arg, 0, 4 if t is u1 else t.nbytes)
+
+    def bounds(self, number: int) -> str:
+        """Begin and extent of each axis of a task."""
+        k = self.layout.frame.bounds[number]
+        words = 2 * len(self.task(number).indices)
+        return self._member(k, "long", f"task {number} box", words, words * WORD)
+
+    def grid(self, number: int) -> str:
+        return self._member(self.layout.grid[number], "uint", f"task {number} groups", 3, 12)
+
+    def stacks(self, number: int, allocas: list[N.AdStackAlloca]) -> str:
+        """The stacks of a task, an array of Stack."""
+        self._stacks = True
+        at = self.layout.frame.stack_at[allocas[0].id]
+        size = STACK_WORDS * WORD
+        assert [self.layout.frame.stack_at[s.id] for s in allocas] == [at + size * n for n in range(len(allocas))]
+        return self._member(at, "Stack", f"task {number} stacks", len(allocas), size * len(allocas))
+
+    def task(self, number: int) -> N.Offload:
+        task = self.kernel.body[number]
+        assert isinstance(task, N.Offload)
+        return task
+
+    def lines(self) -> list[str]:
+        out = [STACK] if self._stacks else []
+        out.append("struct Frame {")
+        at = 0
+        for offset in sorted(self._members):
+            text, nbytes = self._members[offset]
+            gap = offset - at
+            if gap:
+                count, t = (gap // 4, "uint") if gap % 4 == 0 and at % 4 == 0 else (gap, "uchar")
+                out.append(f"  {t} unused{at}_[{count}];")
+            out.append(f"  {text};")
+            at = offset + nbytes
+        out.append("};")
+        return out

@@ -1,0 +1,146 @@
+"""Global memory: elements, loads, stores, atomics, and each thread's share of a reduction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from quadrants_lab.backends._msl import atomics
+from quadrants_lab.backends._msl import expr as X
+from quadrants_lab.backends._msl.expr import Expr
+from quadrants_lab.backends._msl.frame import stored
+from quadrants_lab.backends.reductions import identity
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.types import DType, u1
+
+if TYPE_CHECKING:
+    from quadrants_lab.backends._msl.body import Body
+
+
+# --- elements -----------------------------------------------------------------------------------------------------------
+
+
+def _offset(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> Expr:
+    """Row-major element offset. Indices are taken to be in range: what is not is an error that only checks can see."""
+    offset = None
+    for axis, i in enumerate(index):
+        e = b.values[i] if b.types[i].bits >= 32 else X.as_type(b.typed(i), "int")
+        if offset is None:
+            offset = e
+            continue
+        extent = (
+            Expr(str(buffer.shape[axis]), X.PRIMARY, "int") if buffer.shape is not None else b.extent(buffer, axis)
+        )
+        offset = X.binary("+", "long", X.binary("*", "long", offset, extent), e)
+    assert offset is not None
+    return offset
+
+
+def element(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> Expr:
+    """An element of the buffer, of the type that `stored` says."""
+    if buffer.kind in ("temp", "ret"):
+        return X.variable(b.frame.buffer(buffer), stored(buffer))
+    pointer = b.pointer(buffer)
+    if not index:
+        return Expr(f"*{pointer}", X.UNARY, stored(buffer))
+    offset = _offset(b, buffer, index)
+    return X.made(f"{pointer}[{offset.text}]", X.PRIMARY, stored(buffer), offset)
+
+
+def _loaded(t: DType, e: Expr) -> Expr:
+    """What a load from the element gives."""
+    if t is u1:
+        e = X.binary("!=", "bool", e, Expr("0", X.PRIMARY, "int"))
+    return Expr(e.text, e.level, e.type, None, e.reads, True)
+
+
+def load(b: Body, s: N.Load) -> None:
+    buffer = b.frame.kernel.buffers[s.buffer]
+    b.define(s, _loaded(s.type, element(b, buffer, s.index)))
+
+
+def store(b: Body, s: N.Store) -> None:
+    buffer = b.frame.kernel.buffers[s.buffer]
+    b.out.put(f"{element(b, buffer, s.index).text} = {b.values[s.value].text};")
+
+
+# --- atomics --------------------------------------------------------------------------------------------------------------
+
+
+def put_combined(b: Body, op: str, t: DType, target: Expr, value: Expr) -> None:
+    """``target op= value`` as a line, not atomic."""
+    if t.is_float and op in ("add", "sub", "mul"):
+        b.out.put(f"{target.text} {'+-*'[('add', 'sub', 'mul').index(op)]}= {value.text};")
+        return
+    old = X.binary("!=", "bool", target, Expr("0", X.PRIMARY, "int")) if t is u1 and target.type != "bool" else target
+    b.out.put(f"{target.text} = {atomics.combine(b, op, t, old, value).text};")
+
+
+def atomic(b: Body, s: N.Atomic) -> None:
+    t, value = s.type, b.typed(s.value)
+    partial = b.partials.get(s.buffer)
+    if partial is not None:
+        put_combined(b, s.op, t, X.variable(partial.variable, X.name(t)), value)
+        return
+    buffer = b.frame.kernel.buffers[s.buffer]
+    if (s.private or not b.parallel) and s.op != "cas":
+        target = element(b, buffer, s.index)
+        value = _unchanging(b, s, value)
+        if b.read(s.id):
+            b.define(s, _loaded(t, target), at_once=True)
+        put_combined(b, s.op, t, target, value)
+        return
+    expected = b.typed(s.expected) if s.op == "cas" else None
+    b.define(s, modify(b, s.op, buffer, s.index, value, expected), at_once=True)
+
+
+def _unchanging(b: Body, s: N.Atomic, value: Expr) -> Expr:
+    """A value that reads memory gets a variable where the old element stands between it and the write."""
+    return b.fix(value, f"value{s.id}", X.name(s.type)) if value.memory and b.read(s.id) else value
+
+
+def modify(
+    b: Body, op: str, buffer: N.Buffer, index: tuple[int, ...], value: Expr, expected: Expr | None = None
+) -> Expr:
+    """``buffer[index] op= value`` as one indivisible step; gives the old value."""
+    kept = stored(buffer)
+    in_frame = buffer.kind in ("temp", "ret")
+    function = atomics.helper(b, op, buffer.dtype, kept)
+    if kept in atomics.SHORT:  # the function takes the buffer, whose first element begins a word, and a place in it
+        base = "&" + element(b, buffer, ()).text if in_frame else b.pointer(buffer)
+        place = Expr("0", X.PRIMARY, "int") if in_frame or not index else _offset(b, buffer, index)
+        args = [Expr(base, X.UNARY, ""), place]
+    elif not index and not in_frame:
+        args = [Expr(b.pointer(buffer), X.PRIMARY, "")]
+    else:
+        e = element(b, buffer, index)
+        args = [Expr("&" + e.text, X.UNARY, "", None, e.reads, e.memory)]
+    if kept in atomics.LOCKED:
+        args.insert(0, Expr("f", X.PRIMARY, ""))
+    args += [expected] if expected is not None else []
+    return X.call(function, X.name(buffer.dtype), *args, value)
+
+
+# --- reductions -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Partial:
+    """A thread's own share of a reduction into a 0-d buffer: it starts at the operation's identity and goes to the
+    buffer once, when the thread has no more iterations."""
+
+    op: str
+    variable: str
+
+
+def open_partials(b: Body, found: dict[str, str]) -> None:
+    for n, (name, op) in enumerate(found.items()):
+        t = b.frame.kernel.buffers[name].dtype
+        b.partials[name] = Partial(op, f"p{n}")
+        b.start.append(f"{X.name(t)} p{n} = {X.literal(t, identity(op, t)).text};")
+
+
+def close_partials(b: Body) -> None:
+    for name, p in b.partials.items():
+        buffer = b.frame.kernel.buffers[name]
+        b.out.put(modify(b, p.op, buffer, (), X.variable(p.variable, X.name(buffer.dtype))).text + ";")

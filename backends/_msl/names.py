@@ -1,0 +1,59 @@
+"""Names of variables: as the user has them where MSL can.
+
+The emitter's own variables are a letter and a number (``s0``) or stand in `RESERVED`; values end in an underscore and
+a number; functions of ours begin with ``qd_``.
+"""
+
+from __future__ import annotations
+
+import re
+
+_KEYWORDS = """
+alignas alignof and and_eq asm atomic_bool atomic_float atomic_int atomic_uint atomic_ulong auto bfloat bitand bitor bool break
+buffer case catch char class compl const const_cast constant constexpr continue decltype default delete device do
+double dynamic_cast else enum explicit export extern false float for fragment friend goto half if imageblock inline
+int int16_t int32_t int64_t int8_t kernel long main metal mutable namespace new noexcept not not_eq nullptr
+operator or or_eq private protected ptrdiff_t public ray_data register reinterpret_cast restrict return sampler short
+signed size_t sizeof static static_assert static_cast struct switch template texture this thread thread_local
+threadgroup threadgroup_imageblock throw true try typedef typeid typename uchar uint uint16_t uint32_t uint64_t
+uint8_t ulong union unsigned ushort using vec vertex virtual visible void volatile wchar_t while xor xor_eq
+NAN INFINITY Frame Stack f it lane lanes stride total top acos as_type asin assert atan2 atomic_exchange_explicit
+atomic_fetch_add_explicit atomic_fetch_and_explicit atomic_fetch_max_explicit atomic_fetch_min_explicit
+atomic_fetch_or_explicit atomic_fetch_sub_explicit atomic_fetch_xor_explicit atomic_load_explicit atomic_store_explicit
+atomic_compare_exchange_weak_explicit atomic_thread_fence ceil clz cos exp fabs floor fmax fmin fmod isinf isnan log
+max min memory_order_relaxed popcount pow precise round sin sqrt tan tanh trunc mem_flags
+""".split()
+RESERVED = frozenset(_KEYWORDS)
+_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
+
+
+def plain(name: str) -> bool:
+    """Whether MSL takes the name as it is."""
+    return bool(_PLAIN.match(name)) and "__" not in name
+
+
+def of_value(name: str, id: int) -> str:
+    """The variable that holds a value."""
+    return f"{name}_{id}" if plain(name) and not name.startswith("qd_") else f"v{id}"
+
+
+class Names:
+    """One name a key; none that MSL or the emitter uses, none twice, and none that `of_value` gives."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, str] = {}
+        self._taken: set[str] = set()
+
+    def of(self, key: str) -> str:
+        name = self._known.get(key)
+        if name is None:
+            base = re.sub(r"[^A-Za-z0-9_]+", "_", key).strip("_")
+            base = re.sub(r"__+", "_", base) or "b"
+            if base[0].isdigit() or base in RESERVED or base.startswith("qd_") or re.search(r"(^|_)[a-z]?\d+\Z", base):
+                base = f"b_{base}_"
+            name, n = base, 2
+            while name in self._taken:
+                name, n = f"{base}_{n}_", n + 1
+            self._known[key] = name
+            self._taken.add(name)
+        return name

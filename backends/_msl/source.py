@@ -1,0 +1,63 @@
+"""Lines of source under construction, each with the statement that it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from quadrants_lab.ir.nodes import NO_ID
+from quadrants_lab.ir.source import Span
+
+
+class Source:
+    """``stmt`` and ``span`` are what the next lines come from. ``directives``: #line before lines whose source line
+    is known and another than the one before."""
+
+    def __init__(self, directives: bool = False) -> None:
+        self.lines: list[str] = []
+        self.ids: list[int] = []
+        self.depth = 0
+        self.stmt = NO_ID
+        self.span: Span | None = None
+        self.directives = directives
+        self._at: tuple[str, int] | None = None
+
+    def put(self, text: str) -> None:
+        """Appends a line."""
+        if self.directives and self.span is not None and self._at != (self.span.file, self.span.line):
+            self._at = (self.span.file, self.span.line)
+            file = self.span.file.replace("\\", "/").replace('"', "'")
+            self.lines.append(f'#line {self.span.line} "{file}"')
+            self.ids.append(NO_ID)
+        self.lines.append("  " * self.depth + text)
+        self.ids.append(self.stmt)
+        if self._at is not None:
+            self._at = (self._at[0], self._at[1] + 1)  # how the compiler counts on
+
+    @contextmanager
+    def nest(self) -> Iterator[None]:
+        """Lines made inside stand one step further in."""
+        self.depth += 1
+        yield
+        self.depth -= 1
+
+    @contextmanager
+    def apart(self) -> Iterator[Source]:
+        """Lines made inside are kept back in a source of their own, which is the value of the with."""
+        part = Source(self.directives)
+        part.lines, self.lines = self.lines, part.lines
+        part.ids, self.ids = self.ids, part.ids
+        at, self._at = self._at, None
+        try:
+            yield part
+        finally:
+            part.lines, self.lines = self.lines, part.lines
+            part.ids, self.ids = self.ids, part.ids
+            self._at = at
+
+    def add(self, part: Source) -> None:
+        """Appends the lines of another source."""
+        self.lines += part.lines
+        self.ids += part.ids
+        if part.lines:
+            self._at = None

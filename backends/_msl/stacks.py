@@ -1,0 +1,188 @@
+"""The adstack statements. Slots lie in the device's heap as [slot][thread]; ``top`` is one array of counters.
+
+A push is one line: over capacity it writes to the last slot and counts on; `guard` compares counters with capacities
+once, between forward slice and reverse. Flags take one bit a slot, 32 to a word.
+
+`BRANCHY` is for tests that compare sizes: pushes that branch on the capacity, and a counter variable a stack; an
+overflow there is only flagged.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from quadrants_lab.backends._gpu import layout as L
+from quadrants_lab.backends._msl import expr as X
+from quadrants_lab.backends._msl.expr import Expr
+from quadrants_lab.backends.launch import Status
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.types import DType, u1
+from quadrants_lab.ir.walk import walk
+
+if TYPE_CHECKING:
+    from quadrants_lab.backends._msl.body import Body
+
+BRANCHY: ContextVar[bool] = ContextVar("quadrants_lab_branchy_msl", default=False)
+
+
+@dataclass(slots=True)
+class Stack:
+    """``place``: its number among the task's. Names of variables: ``counter``; ``slots`` and ``adjoints``, this
+    thread's first ("" where there are none); ``last``, the number of the last slot; ``capacity`` (`BRANCHY` only)."""
+
+    place: int
+    dtype: DType
+    counter: str
+    slots: str = ""
+    adjoints: str = ""
+    last: str = ""
+    capacity: str = ""
+
+
+def open_stacks(b: Body, block: N.Block, lane: str) -> None:
+    """Makes what the task's stacks need; ``lane`` is the number of this thread."""
+    allocas = [s for s in walk(block) if isinstance(s, N.AdStackAlloca)]
+    if not allocas:
+        return
+    stored = [s for s in allocas if not s.count_only]
+    if stored and len(stored) < len(allocas):
+        raise ValueError("a task whose adstacks partly only count")
+    layout = b.frame.layout.frame
+    branchy = BRANCHY.get()
+    if stored:
+        b.once("stride", "uint", b.frame.head(L.THREADS))
+    for n, s in enumerate(allocas):
+        st = b.stacks[s.id] = Stack(n, s.type, f"c{n}" if branchy else f"top[{n}]")
+        if branchy:
+            b.start.append(f"uint c{n};")
+        if s.count_only:
+            continue
+        words = f"{b.frame.stacks(b.number, allocas)}[{n}]"
+        kept = "uint" if s.type is u1 else X.name(s.type)
+        heap = b.frame.head(L.HEAP)
+
+        def region(variable: str, at: str) -> str:
+            text = f"(device {kept}*)({heap} + {words}.{at}) + {lane}"
+            return b.once(variable, f"device {kept}*", text)
+
+        st.slots = region(f"s{n}", "at")
+        if s.id in layout.adjoint_stacks:
+            st.adjoints = region(f"a{n}", "adjoints_at")
+        if branchy:
+            st.capacity = b.once(f"k{n}", "uint", f"{words}.capacity")
+        st.last = b.once(f"m{n}", "uint", f"{words}.last")
+
+
+def alloca(b: Body, s: N.AdStackAlloca) -> None:
+    st = b.stacks[s.id]
+    if BRANCHY.get():
+        b.out.put(f"{st.counter} = 0;")
+    elif st.place == 0:
+        b.out.put(f"uint top[{len(b.stacks)}] = {{}};")
+
+
+def _slot(st: Stack, slots: str, index: str) -> str:
+    return f"{slots}[{index} * stride]"
+
+
+def _top(b: Body, st: Stack, index: str) -> str:
+    """The index of the top slot, within the stack whatever the counter says."""
+    return index if b.guarded or BRANCHY.get() else f"min({index}, {st.last})"
+
+
+def push(b: Body, s: N.AdStackPush) -> None:
+    st, value = b.stacks[s.stack], b.values[s.value]
+    if not st.slots:
+        b.out.put(f"++{st.counter};")
+    elif BRANCHY.get():
+        _branchy_push(b, st, value)
+    elif st.adjoints:
+        _keep(b, st, f"min({st.counter}, {st.last})", value)
+        b.out.put(f"{_slot(st, st.adjoints, f'min({st.counter}++, {st.last})')} = {X.literal(st.dtype, 0).text};")
+    else:
+        _keep(b, st, f"min({st.counter}++, {st.last})", value)
+
+
+def _keep(b: Body, st: Stack, index: str, value: Expr) -> None:
+    if st.dtype is u1:
+        b.out.put(f"{b.helper('qd_set_flag')}({st.slots}, stride, {index}, {value.text});")
+    else:
+        b.out.put(f"{_slot(st, st.slots, index)} = {value.text};")
+
+
+def _branchy_push(b: Body, st: Stack, value: Expr) -> None:
+    out = b.out
+    out.put(f"if ({st.counter} < {st.capacity}) {{")
+    with out.nest():
+        _keep(b, st, st.counter, value)
+        if st.adjoints:
+            out.put(f"{_slot(st, st.adjoints, st.counter)} = {X.literal(st.dtype, 0).text};")
+        out.put(f"{st.counter} += 1;")
+    out.put("} else {")
+    with out.nest():
+        status = b.frame.head(L.STATUS)
+        out.put(f"atomic_fetch_or_explicit(&{status}, {Status.OVERFLOW}u, memory_order_relaxed);")
+    out.put("}")
+
+
+def pop(b: Body, s: N.AdStackPop) -> None:
+    b.out.put(f"--{b.stacks[s.stack].counter};")
+
+
+def _read(b: Body, st: Stack, index: str) -> Expr:
+    if st.dtype is u1:
+        index = index[1:-1] if index[0] == "(" else index
+        return Expr(f"{b.helper('qd_flag')}({st.slots}, stride, {index})", X.PRIMARY, "bool")
+    return Expr(_slot(st, st.slots, index), X.PRIMARY, X.name(st.dtype))
+
+
+def _below(st: Stack) -> str:
+    return f"({st.counter} - 1)"
+
+
+def load_top(b: Body, s: N.AdStackLoadTop) -> None:
+    st = b.stacks[s.stack]
+    b.define(s, _read(b, st, _top(b, st, _below(st))), at_once=b.read(s.id))
+
+
+def load_and_pop(b: Body, s: N.AdStackLoadTop) -> None:
+    """A load of the top that a pop follows."""
+    st = b.stacks[s.stack]
+    if b.read(s.id):
+        b.define(s, _read(b, st, _top(b, st, f"--{st.counter}")), at_once=True)
+    else:
+        b.out.put(f"--{st.counter};")
+
+
+def load_top_adjoint(b: Body, s: N.AdStackLoadTopAdj) -> None:
+    st = b.stacks[s.stack]
+    e = Expr(_slot(st, st.adjoints, _top(b, st, _below(st))), X.PRIMARY, X.name(st.dtype))
+    b.define(s, e, at_once=b.read(s.id))
+
+
+def accumulate(b: Body, s: N.AdStackAccAdjoint) -> None:
+    st = b.stacks[s.stack]
+    b.out.put(f"{_slot(st, st.adjoints, _top(b, st, _below(st)))} += {b.values[s.value].text};")
+
+
+def depth(b: Body, s: N.AdStackDepth) -> None:
+    b.define(s, Expr(b.stacks[s.stack].counter, X.PRIMARY, "uint"), at_once=b.read(s.id))
+
+
+def guard(b: Body, s: N.AdStackGuard) -> None:
+    out = b.out
+    stored = [st for st in b.stacks.values() if st.slots]
+    outer, b.guarded = b.guarded, True
+    if not stored or BRANCHY.get():
+        b.block(s.body)
+    else:
+        allocas = [a for a in b.frame.layout.frame.stacks if a.id in b.stacks]
+        first = next(n for n, a in enumerate(b.frame.layout.frame.stacks) if a.id == allocas[0].id)
+        stacks = b.frame.stacks(b.number, allocas)
+        out.put(f"if ({b.helper('qd_fits')}<{len(stored)}>(f, top, {stacks}, {first}u)) {{")
+        with out.nest():
+            b.block(s.body)
+        out.put("}")
+    b.guarded = outer

@@ -1,0 +1,76 @@
+"""Metal: kernels become source of the Metal Shading Language, which the system compiles.
+
+On a Mac they run on its GPU. Everywhere else a simulation can run them: the same source, compiled as C++ and run one
+thread after the other, with the same frame, buffers, adstack heap and launches. It is for tests and for trying things
+out; its `Device.simulated` says so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from quadrants_lab.backends.metal.device import Device
+    from quadrants_lab.backends.metal.executable import Executable
+    from quadrants_lab.backends.stage import Stage
+    from quadrants_lab.ir.nodes import Kernel
+    from quadrants_lab.ir.options import CompileOptions
+
+
+def probe() -> str:
+    """Empty when kernels can run on a GPU here, else the sentence why not."""
+    from quadrants_lab.backends.metal import apple
+
+    return apple.probe()
+
+
+def probe_simulation() -> str:
+    """Empty when a simulation can run kernels here, else the sentence why not."""
+    from quadrants_lab.backends.metal import simulator
+
+    return simulator.probe()
+
+
+def open_device() -> Device:
+    """The system's GPU; where there is none, a simulation of one.
+
+    Raises QuadrantsRuntimeError where neither is possible.
+    """
+    from quadrants_lab.backends.metal import device
+
+    return device.open_device()
+
+
+def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], Stage]]:
+    """ "msl": the source."""
+    from quadrants_lab.backends.metal.executable import stage
+
+    return {"msl": lambda: stage(kernel, options)}
+
+
+def load(kernel: Kernel, options: CompileOptions, cached: bytes | None = None) -> Executable:
+    """The source of an offloaded kernel without exits, ready to launch; devices build it when they first need it.
+
+    ``cached``: the ``object`` of an earlier load of the same kernel, options and `target_key`.
+
+    Raises QuadrantsTypeError where the kernel needs f64.
+    """
+    from quadrants_lab.backends.metal.executable import Executable
+
+    return Executable(kernel, options, cached)
+
+
+@cache
+def target_key() -> str:
+    """What the source depends on besides kernel and options: our own sources."""
+    sources = hashlib.sha256()
+    here = Path(__file__).resolve().parent
+    folders = (here, here.parent / "_msl", here.parent / "_gpu", here.parent)
+    for path in sorted(p for folder in folders for p in folder.glob("*.py")):
+        sources.update(path.read_bytes())
+    return f"metal/{sources.hexdigest()}"

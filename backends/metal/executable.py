@@ -1,0 +1,156 @@
+"""A loaded kernel on Metal and its launch frames."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from quadrants_lab.backends._gpu.executable import GpuExecutable
+from quadrants_lab.backends._gpu.frame import GpuFrame
+from quadrants_lab.backends._msl.kernel import Module, module
+from quadrants_lab.backends.metal.device import Device, contents
+from quadrants_lab.backends.metal.system import SCOPE_BUFFERS, USAGE_READ_WRITE
+from quadrants_lab.backends.stage import Stage
+from quadrants_lab.errors import Label, QuadrantsRuntimeError
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.ir.source import Span
+from quadrants_lab.ir.walk import walk
+
+_COMPLAINT = re.compile(r"^[^\n]*?:(\d+):\d+: (?:fatal )?error: ", re.MULTILINE)
+_MOST_WORDS = 2000  # characters of the compiler's message
+
+
+def emit(kernel: N.Kernel, options: CompileOptions) -> Module:
+    """The source; under debug with #line, so that a debugger shows the user's lines."""
+    return module(kernel, options, directives=options.debug)
+
+
+def stage(kernel: N.Kernel, options: CompileOptions) -> Stage:
+    m = emit(kernel, options)
+    return Stage("msl", m.text, m.ids, m.instructions)
+
+
+class Executable(GpuExecutable):
+    """``source`` is MSL; ``object`` the same as bytes."""
+
+    def __init__(self, kernel: N.Kernel, options: CompileOptions, cached: bytes | None) -> None:
+        self.options = options
+        self.source = emit(kernel, options).text if cached is None else cached.decode()
+        super().__init__(kernel, self.source.encode())
+        self._pipelines: WeakKeyDictionary[Device, list[Any]] = WeakKeyDictionary()
+
+    def frame(self, device: Device) -> MetalFrame:
+        return MetalFrame(self, device)
+
+    def pipelines(self, device: Device) -> list[Any]:
+        """An MTLComputePipelineState for each program; built when a device first needs them.
+
+        Raises QuadrantsRuntimeError with the compiler's words where that fails.
+        """
+        known = self._pipelines.get(device)
+        if known is None:
+            with device.system.pool():
+                known = self._pipelines[device] = self._build(device)
+        return known
+
+    def _build(self, device: Device) -> list[Any]:
+        options = device.system.compile_options(self.options.fast_math)
+        library, error = device.metal.newLibraryWithSource_options_error_(self.source, options, None)
+        if library is None:
+            raise self._failed(device, error)
+        out = []
+        for program in self.programs:
+            function = library.newFunctionWithName_(program.name)
+            state, error = device.metal.newComputePipelineStateWithFunction_error_(function, None)
+            if state is None:
+                raise self._failed(device, error, program.task.span)
+            if state.maxTotalThreadsPerThreadgroup() < program.group:
+                words = f"{program.name} needs too many registers for a group of {program.group} threads"
+                raise self._failed(device, words, program.task.span)
+            out.append(state)
+        return out
+
+    def _failed(self, device: Device, error: Any, span: Span | None = None) -> QuadrantsRuntimeError:
+        words = error if isinstance(error, str) else str(error.localizedDescription()) if error is not None else ""
+        lines = self.source.count("\n") + 1
+        shown = words if len(words) <= _MOST_WORDS else words[:_MOST_WORDS] + " ..."
+        return QuadrantsRuntimeError(
+            f"kernel '{self.kernel.name}' does not build on metal ({device.name}): {len(self.object)} bytes, "
+            f"{lines} lines of MSL\n{shown}",
+            code="QL3002",
+            labels=(Label(span or self._place(words), "from this line"),),
+        )
+
+    def _place(self, words: str) -> Span | None:
+        """The source of the line that the compiler complains about, where that can be told."""
+        found = _COMPLAINT.search(words)
+        if found is None or self.options.debug:  # with #line the message itself names it
+            return None
+        ids = emit(self.kernel, self.options).ids
+        line = int(found.group(1)) - 1
+        id = ids[line] if 0 <= line < len(ids) else N.NO_ID
+        return next((s.span for s in walk(self.kernel.body) if s.id == id), None)
+
+
+class MetalFrame(GpuFrame):
+    """The frame's words lie in a buffer that host and GPU share."""
+
+    device: Device
+
+    def __init__(self, exe: Executable, device: Device) -> None:
+        self._pipelines = exe.pipelines(device)
+        self._buffer = device.make_buffer(exe.layout.size)
+        self._addresses: dict[str, int] = {}
+        super().__init__(exe, device, contents(self._buffer, exe.layout.size))
+
+    def set_buffer(self, name: str, address: int) -> None:
+        """Device address of the first element of a field or ndarray buffer."""
+        super().set_buffer(name, address)
+        self._addresses[name] = address
+
+    def run(self) -> None:
+        device, layout = self.device, self.exe.layout
+        with device.system.pool():
+            commands = device.queue.commandBuffer()
+            encoder = commands.computeCommandEncoder()
+            encoder.setBuffer_offset_atIndex_(self._buffer, 0, 0)
+            for buffer in self._resources():
+                encoder.useResource_usage_(buffer, USAGE_READ_WRITE)
+            for program, pipeline in zip(self.exe.programs, self._pipelines, strict=True):
+                threads = (program.group, 1, 1)
+                by_the_host = program.kind != "range" or program.inline
+                groups = 1 if program.kind == "bounds" else self.groups(program.number)
+                if by_the_host and not groups:
+                    continue
+                encoder.setComputePipelineState_(pipeline)
+                if by_the_host:
+                    encoder.dispatchThreadgroups_threadsPerThreadgroup_((groups, 1, 1), threads)
+                else:
+                    encoder.dispatchThreadgroupsWithIndirectBuffer_indirectBufferOffset_threadsPerThreadgroup_(
+                        self._buffer, layout.grid[program.number], threads
+                    )
+                encoder.memoryBarrierWithScope_(SCOPE_BUFFERS)
+            encoder.endEncoding()
+            commands.commit()
+            device.wait(commands, self.exe.kernel.name)
+
+    def _resources(self) -> list[Any]:
+        """The buffers that the kernel may reach through addresses in its frame: Metal must know them."""
+        device = self.device
+        used = dict(self._addresses)
+        if device.heap_address and self.exe.layout.frame.stacks:
+            used["the adstack heap"] = device.heap_address
+        if self.exe.layout.frame.prints:
+            used["the print block"] = device.print_block().address
+        out = []
+        for name, address in used.items():
+            buffer = device.buffer_at(address)
+            if buffer is None:
+                raise QuadrantsRuntimeError(
+                    f"'{name}' of kernel '{self.exe.kernel.name}' does not lie in memory of {device.name}", code="QL3004"
+                )
+            if not any(buffer is other for other in out):
+                out.append(buffer)
+        return out

@@ -1,0 +1,288 @@
+"""A simulated Metal: the calls of `system.py` over a C++ compiler. Kernels run when a command buffer is committed, on
+the calling thread, one thread of the grid after the other."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from quadrants_lab.backends.metal.system import COMPLETED
+
+_FLAGS = (
+    "-std=c++17", "-x", "c++", "-O1", "-shared", "-fPIC", "-w", "-fno-exceptions", "-fno-rtti", "-fno-strict-aliasing",
+    "-fsigned-char", "-ffp-contract=off", "-fno-math-errno",
+)  # fmt: skip
+_KERNEL = re.compile(r"^kernel void (\w+)\((.*)\) \{$", re.MULTILINE)
+_ALIGNMENT = 64
+_MOST_LIBRARIES = 400  # kept in the cache folder
+
+
+@cache
+def compiler() -> str:
+    """The C++ compiler's path, or ""."""
+    return next((path for name in ("g++", "clang++", "c++") if (path := shutil.which(name))), "")
+
+
+def probe() -> str:
+    """Empty when a simulation can run here, else the sentence why not."""
+    return "" if compiler() else "Simulating a Metal GPU needs a C++ compiler such as g++."
+
+
+# --- building -------------------------------------------------------------------------------------------------------
+
+
+def _key(source: str) -> str:
+    return hashlib.sha256(source.encode()).hexdigest()[:24]
+
+
+@cache
+def _folder() -> Path:
+    """Where built libraries are kept: the user's cache, or a folder of this process."""
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = home / "quadrants_lab" / "simulated-metal"
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if os.access(folder, os.W_OK) and folder.stat().st_uid == os.getuid():
+            return folder
+    except OSError:
+        pass
+    return Path(tempfile.mkdtemp(prefix="simulated-metal-"))
+
+
+@cache
+def _shim() -> Path:
+    return Path(__file__).resolve().parent / "shim.h"
+
+
+@cache
+def _version() -> str:
+    """What a built library depends on besides its sources."""
+    words = subprocess.run([compiler(), "--version"], capture_output=True, text=True).stdout
+    return _key(words + " ".join(_FLAGS) + _shim().read_text())
+
+
+_loaded: dict[str, ctypes.CDLL] = {}  # by the key of a source
+
+
+def build(sources: Sequence[str]) -> None:
+    """Compiles several sources at once, which is faster than each by itself.
+
+    Raises RuntimeError with the compiler's words.
+    """
+    new = {_key(s): s for s in sources if _key(s) not in _loaded}
+    if not new:
+        return
+    path = _folder() / f"{_key(_version() + ''.join(new))}.so"
+    if not path.exists():
+        _compile("\n".join(_unit(key, s) for key, s in new.items()), path)
+    library = ctypes.CDLL(str(path))
+    for key in new:
+        _loaded[key] = library
+
+
+def _symbol(key: str, name: str) -> str:
+    return f"qd_run_{key}_{name}"
+
+
+def _unit(key: str, source: str) -> str:
+    """A source as C++: in a namespace of its own, with functions that run its kernels. Lines keep their numbers."""
+    head, _, rest = source.partition("\n")
+    assert head == "#include <metal_stdlib>", head
+    runs = [
+        f"{'QD_RUN_MANY' if 'lane' in params else 'QD_RUN_ONCE'}({_symbol(key, name)}, {name})"
+        for name, params in _KERNEL.findall(source)
+    ]
+    includes = f'#include "{_shim()}"\n#line 1 "program_source"\n'
+    return "\n".join([f"{includes}namespace k{key} {{", rest, *runs, "}"])
+
+
+def _compile(text: str, path: Path) -> None:
+    handle, made = tempfile.mkstemp(suffix=".so", dir=path.parent)
+    os.close(handle)
+    command = [compiler(), *_FLAGS, "-o", made, "-", "-lm"]
+    done = subprocess.run(command, input=text, capture_output=True, text=True)
+    if done.returncode:
+        os.unlink(made)
+        raise RuntimeError(done.stderr.strip())
+    os.replace(made, path)
+    kept = sorted(path.parent.glob("*.so"), key=lambda p: p.stat().st_mtime)
+    for old in kept[:-_MOST_LIBRARIES]:
+        old.unlink(missing_ok=True)
+
+
+# --- the objects --------------------------------------------------------------------------------------------------------
+
+
+class Simulator:
+    """See `system.System`."""
+
+    simulated = True
+
+    def __init__(self, threads: int = 256) -> None:
+        self.threads = threads
+        self.device = _Device()
+
+    def compile_options(self, fast_math: bool) -> Any:
+        return None
+
+    def pool(self) -> AbstractContextManager[Any]:
+        return nullcontext()
+
+
+class _Error:
+    def __init__(self, words: str) -> None:
+        self._words = words
+
+    def localizedDescription(self) -> str:
+        return self._words
+
+
+class _Device:
+    def name(self) -> str:
+        return "simulated Metal GPU"
+
+    def maxBufferLength(self) -> int:
+        return 1 << 40
+
+    def recommendedMaxWorkingSetSize(self) -> int:
+        return 1 << 32
+
+    def newCommandQueue(self) -> _Queue:
+        return _Queue()
+
+    def newBufferWithLength_options_(self, nbytes: int, options: int) -> _Buffer | None:
+        try:
+            return _Buffer(nbytes)
+        except MemoryError:
+            return None
+
+    def newLibraryWithSource_options_error_(
+        self, source: str, options: Any, error: None
+    ) -> tuple[_Library | None, _Error | None]:
+        try:
+            build([source])
+        except RuntimeError as e:
+            return None, _Error(str(e))
+        return _Library(_key(source)), None
+
+    def newComputePipelineStateWithFunction_error_(
+        self, function: Any, error: None
+    ) -> tuple[_Pipeline | None, _Error | None]:
+        return _Pipeline(function), None
+
+
+class _Buffer:
+    def __init__(self, nbytes: int) -> None:
+        raw = np.zeros(nbytes + _ALIGNMENT, np.uint8)
+        start = -raw.ctypes.data % _ALIGNMENT
+        self._bytes = raw[start : start + nbytes]
+
+    def contents(self) -> _Buffer:
+        return self
+
+    def as_buffer(self, nbytes: int) -> memoryview:
+        return self._bytes.data[:nbytes]
+
+    def gpuAddress(self) -> int:
+        return self._bytes.ctypes.data
+
+
+class _Library:
+    def __init__(self, key: str) -> None:
+        self._key = key
+
+    def newFunctionWithName_(self, name: str) -> Any:
+        function = _loaded[self._key][_symbol(self._key, name)]
+        function.argtypes = (ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32)
+        function.restype = None
+        return function
+
+
+class _Pipeline:
+    def __init__(self, function: Any) -> None:
+        self.function = function
+
+    def maxTotalThreadsPerThreadgroup(self) -> int:
+        return 1024
+
+
+class _Queue:
+    def commandBuffer(self) -> _CommandBuffer:
+        return _CommandBuffer()
+
+
+class _CommandBuffer:
+    def __init__(self) -> None:
+        self.work: list[Callable[[], None]] = []
+        self._status = 0
+
+    def computeCommandEncoder(self) -> _Encoder:
+        return _Encoder(self.work)
+
+    def commit(self) -> None:
+        for step in self.work:
+            step()
+        self._status = COMPLETED
+
+    def status(self) -> int:
+        return self._status
+
+    def error(self) -> None:
+        return None
+
+    def waitUntilCompleted(self) -> None:
+        return None
+
+
+class _Encoder:
+    def __init__(self, work: list[Callable[[], None]]) -> None:
+        self._work = work
+        self._frame = 0
+        self._function: Any = None
+
+    def setBuffer_offset_atIndex_(self, buffer: _Buffer, offset: int, index: int) -> None:
+        assert index == 0
+        self._frame = buffer.gpuAddress() + offset
+
+    def useResource_usage_(self, buffer: _Buffer, usage: int) -> None:
+        return None
+
+    def setComputePipelineState_(self, pipeline: _Pipeline) -> None:
+        self._function = pipeline.function
+
+    def dispatchThreadgroups_threadsPerThreadgroup_(
+        self, groups: tuple[int, int, int], threads: tuple[int, int, int]
+    ) -> None:
+        function, frame = self._function, self._frame
+        self._work.append(lambda: function(frame, groups[0], threads[0]))
+
+    def dispatchThreadgroupsWithIndirectBuffer_indirectBufferOffset_threadsPerThreadgroup_(
+        self, buffer: _Buffer, offset: int, threads: tuple[int, int, int]
+    ) -> None:
+        function, frame = self._function, self._frame
+        at = buffer.gpuAddress() + offset
+
+        def run() -> None:
+            x, y, z = (ctypes.c_uint32 * 3).from_address(at)
+            assert (y, z) == (1, 1)
+            function(frame, x, threads[0])
+
+        self._work.append(run)
+
+    def memoryBarrierWithScope_(self, scope: int) -> None:
+        return None
+
+    def endEncoding(self) -> None:
+        return None

@@ -1,0 +1,84 @@
+"""Runs IR on the simulated Metal device without the layers above it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from quadrants_lab.backends import metal
+from quadrants_lab.backends.metal import simulator
+from quadrants_lab.backends.metal.device import Device
+from quadrants_lab.backends.metal.executable import Executable, MetalFrame
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.ir.parse import parse_kernel
+
+EXACT = CompileOptions(fast_math=False)
+FAST = CompileOptions()
+
+
+@cache
+def device(threads: int = 256) -> Device:
+    return Device(simulator.Simulator(threads))
+
+
+def load(source: str | N.Kernel, options: CompileOptions = EXACT, **changes: Any) -> Executable:
+    """Compiles IR text; ``changes`` is for `dataclasses.replace` on the options."""
+    kernel = parse_kernel(source) if isinstance(source, str) else source
+    return metal.load(kernel, replace(options, **changes))
+
+
+def build(executables: Iterable[Executable]) -> None:
+    """Compiles all of them at once, for the launches to come."""
+    simulator.build([e.source for e in executables])
+
+
+class Bound:
+    """A frame with everything set; the arrays' copies on the device go back to the arrays after a launch."""
+
+    def __init__(self, frame: MetalFrame, arrays: dict[str, np.ndarray[Any, Any]]) -> None:
+        self.frame = frame
+        self.arrays = arrays
+        self.memory = {name: frame.device.allocate(a.shape, a.dtype) for name, a in arrays.items()}
+        for name, m in self.memory.items():
+            frame.set_buffer(name, m.address)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.frame, name)
+
+    def launch(self) -> int:
+        for name, m in self.memory.items():
+            m.write(self.arrays[name])
+        status = self.frame.launch()
+        for name, m in self.memory.items():
+            self.arrays[name][...] = m.read()
+        return status
+
+
+def bind(
+    exe: Executable, arrays: dict[str, np.ndarray[Any, Any]], args: dict[str, Any] | None = None,
+    stacks: list[int] | None = None, threads: int = 256,
+) -> Bound:  # fmt: skip
+    frame = exe.frame(device(threads))
+    for name, array in arrays.items():
+        if exe.kernel.buffers[name].kind == "ndarray":
+            frame.set_extents(name, array.shape)
+    for name, value in (args or {}).items():
+        frame.set_arg(name, value)
+    if exe.layout.frame.stacks:
+        frame.set_stacks(stacks if stacks is not None else [1] * len(exe.layout.frame.stacks))
+    return Bound(frame, arrays)
+
+
+def run(
+    source: str | N.Kernel, arrays: dict[str, np.ndarray[Any, Any]], args: dict[str, Any] | None = None,
+    stacks: list[int] | None = None, options: CompileOptions = EXACT, threads: int = 256,
+) -> Bound:  # fmt: skip
+    """Compiles, binds and launches; the launch must end well."""
+    bound = bind(load(source, options), arrays, args, stacks, threads)
+    assert bound.launch() == 0
+    return bound
