@@ -28,6 +28,7 @@ from quadrants_lab.errors import (
 from quadrants_lab.lang import ad, math, types
 from quadrants_lab.lang.annotations import Template, template
 from quadrants_lab.lang.arch import amdgpu, arm64, cpu, cuda, gpu, metal, vulkan, x64, x86_64
+from quadrants_lab.lang.classes import data_oriented
 from quadrants_lab.lang.config import init, reset, sync
 from quadrants_lab.lang.dense import Field, Ndarray, ScalarField, ScalarNdarray
 from quadrants_lab.lang.dtypes import *  # noqa: F403  # exactly the dtypes
@@ -55,7 +56,7 @@ __all__ = [  # noqa: PLE0604  # the lists hold strings
     "MatrixField", "MatrixNdarray", "Ndarray", "QuadrantsAssertionError", "QuadrantsCompilationError",
     "QuadrantsNameError", "QuadrantsRuntimeError", "QuadrantsRuntimeTypeError", "QuadrantsSyntaxError",
     "QuadrantsTypeError", "QuadrantsWarning", "SNode", "ScalarField", "ScalarNdarray", "Struct", "StructField",
-    "Template", "Vector", "VectorNdarray", "ad", "amdgpu", "arm64", "axes", "cpu", "cuda", "dataclass", "field",
+    "Template", "Vector", "VectorNdarray", "ad", "amdgpu", "arm64", "axes", "cpu", "cuda", "data_oriented", "dataclass", "field",
     "func", "gpu", "init", "kernel", "math", "metal", "ndarray", "reset", "root", "sync", "template", "types",
     "vulkan", "x64", "x86_64", *_axes, *_dtypes, *_operations,
 ]  # fmt: skip

@@ -45,6 +45,9 @@ def call(cx: Context, node: ast.Call) -> Value:
         return construct(cx, node, fn, args[0])
     if isinstance(getattr(fn, "__qd_type__", None), str):
         return instance(cx, node, fn, args, keywords)
+    if (bound := getattr(fn, "__qd_bound__", None)) is not None:
+        fn, owner = bound
+        args = [Obj(owner, target.text.rpartition(".")[0]), *args]
     if getattr(fn, "__qd_func__", False) is True:
         return funcs.inline(cx, node, fn.source, args, keywords, procedure)
     return _python(cx, node, fn, args, keywords)

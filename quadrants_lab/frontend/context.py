@@ -90,6 +90,7 @@ class Context:
         self.buffers: dict[str, N.Buffer] = {}
         self.bindings: dict[str, Any] = {}
         self.by_field: dict[int, N.Buffer] = {}
+        self.reads: dict[tuple[int, str], tuple[Any, str]] = {}  # attributes of objects, see `captured`
         self.returned: tuple[DType, ...] = ()
         self.exited = False  # the rest of the block is never reached
         self.top = True  # at the statement level of the kernel
@@ -203,6 +204,17 @@ class Context:
         frame.globals[node.id] = wrapped = self.wrap(value, node.id, node)
         return wrapped
 
+    def captured(self, owner: Any, name: str, text: str, node: ast.AST) -> Value:
+        """An attribute of a Python object; AttributeError where it has none. What a launch must look at again is kept
+        in ``reads``: of data-oriented objects all but the numbers that are constants of the kernel."""
+        found = getattr(owner, name)
+        kind = getattr(owner, "__qd_data_oriented__", "")
+        if kind and not isinstance(owner, type) and (kind == "values" or not isinstance(found, (bool, int, float))):
+            bound = getattr(found, "__qd_bound__", None) is not None or callable(found)
+            if not bound:
+                self.reads[id(owner), name] = (owner, name)
+        return self.wrap(found, text, node)
+
     def wrap(self, value: Any, text: str, node: ast.AST | None = None) -> Value:
         """A Python object as a value of the front end."""
         if isinstance(value, np.generic):
@@ -212,7 +224,7 @@ class Context:
             return Lit(plain(value), node)
         if isinstance(value, ModuleType):
             return Obj(value, text)
-        if getattr(value, "__qd_field__", False) is True:
+        if getattr(value, "__qd_field__", False) is True or getattr(value, "__qd_ndarray__", False) is True:
             self._check_placed(value, text, node)
             shape, offset = tuple(getattr(value, "element_shape", ())), tuple(getattr(value, "offset", None) or ())
             return Mem(self.field(value, text), text, shape, offset)

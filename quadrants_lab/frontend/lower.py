@@ -45,9 +45,8 @@ def lower(source: FunctionSource, specs: Sequence[Spec], options: CompileOptions
     several = node.returns is not None and type(node.returns).__name__ == "Tuple"
     types = frame.returns or ()
     compound = not all(isinstance(t, DType) for t in types)
-    return Lowered(
-        kernel, cx.bindings, cx.returned, several, (types if several else types[0]) if compound else None
-    )
+    returns_as = (types if several else types[0]) if compound else None
+    return Lowered(kernel, cx.bindings, cx.returned, several, returns_as, tuple(cx.reads.values()))
 
 
 def _arguments(cx: Context, source: FunctionSource, specs: Sequence[Spec]) -> list[N.Arg]:

@@ -342,7 +342,7 @@ def _member(cx: Context, node: ast.Attribute) -> Place:
     if isinstance(value, Obj) and value.value is not None:
         text = f"{value.text}.{node.attr}"
         try:
-            return cx.wrap(getattr(value.value, node.attr), text, node)
+            return cx.captured(value.value, node.attr, text, node)
         except AttributeError as e:
             hint = suggestion(node.attr, dir(value.value))
             cure = str(e) if isinstance(e, NotImplementedError) else "check the name"

@@ -75,7 +75,8 @@ class Lowered:
     ``bindings``: field object of each "field" buffer, by buffer name. ``returns``: dtypes of the returned values; value
     k is left in the "ret" buffer ``ret<k>``. ``returns_tuple``: the kernel returns a tuple even of one value.
     ``returns_as``: where vectors, matrices or structs are returned, the type (a tuple of types for a tuple of values)
-    whose numbers, in order, ``returns`` are; else None.
+    whose numbers, in order, ``returns`` are; else None. ``reads``: attributes of Python objects, (object, name), whose
+    value the kernel was made for.
     """
 
     kernel: Kernel
@@ -83,3 +84,4 @@ class Lowered:
     returns: tuple[DType, ...]
     returns_tuple: bool = False
     returns_as: Any = None
+    reads: tuple[tuple[Any, str], ...] = ()

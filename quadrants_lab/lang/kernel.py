@@ -7,6 +7,7 @@ from typing import Any, NoReturn, overload
 
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsSyntaxError
 from quadrants_lab.frontend.source import FunctionSource, function_source
+from quadrants_lab.lang.classes import BoundFunc, BoundKernel, bind, is_method
 from quadrants_lab.lang.dense import ScalarField, ScalarNdarray
 from quadrants_lab.lang.elements import MatrixNdarray, VectorNdarray
 from quadrants_lab.lang.parameters import Parameter, positional, read_parameters
@@ -90,10 +91,11 @@ class CompoundGradient(Gradient):
 class Kernel(Launchable):
     """A compiled function. Call it to launch; `grad` launches its reverse-mode derivative."""
 
-    __slots__ = ("__dict__", "grad", "source")
+    __slots__ = ("__dict__", "grad", "method", "source")
 
     def __init__(self, fn: Callable[..., Any]) -> None:
         self.source = function_source(fn)
+        self.method = is_method(fn)
         parameters = read_parameters(fn, self.source)
         super().__init__(self.source, "forward", parameters)
         self.grad = Gradient(self.source, "reverse", parameters)
@@ -114,8 +116,10 @@ class Kernel(Launchable):
         """A row for each adstack of the gradient, with its depth in the last gradient launch."""
         return self.grad.sizes()
 
-    def __get__(self, instance: object, owner: type | None = None) -> Kernel:
-        return self
+    def __get__(self, instance: object, owner: type | None = None) -> Kernel | BoundKernel:
+        if instance is None or not self.method:
+            return self
+        return bind(self, instance, owner or type(instance))
 
     def __repr__(self) -> str:
         return f"<qd.kernel {self.name}({', '.join(p.name for p in self._parameters)})>"
@@ -148,11 +152,12 @@ def kernel(
 class Func:
     """A function that is inlined where kernels call it."""
 
-    __slots__ = ("__dict__", "source")
+    __slots__ = ("__dict__", "method", "source")
     __qd_func__ = True
 
     def __init__(self, fn: Callable[..., Any]) -> None:
         self.source = function_source(fn)
+        self.method = is_method(fn)
         self.__dict__.update(
             __name__=fn.__name__, __qualname__=fn.__qualname__, __doc__=fn.__doc__, __wrapped__=fn
         )
@@ -163,6 +168,9 @@ class Func:
             code="QL2063",
             help="wrap it in a kernel that returns its value",
         )
+
+    def __get__(self, instance: object, owner: type | None = None) -> Func | BoundFunc:
+        return self if instance is None or not self.method else BoundFunc(self, instance)
 
     def __repr__(self) -> str:
         return f"<qd.func {self.source.name}>"

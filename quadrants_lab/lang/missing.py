@@ -1,4 +1,4 @@
-"""Names that Quadrants has and quadrants_lab does not have yet: using one says so in a sentence."""
+"""Names that Quadrants has and quadrants_lab does not have: using one says so in a sentence."""
 
 from __future__ import annotations
 
@@ -10,20 +10,12 @@ NOT_YET: dict[str, tuple[str, ...]] = {
     "matrices and vectors": (
         "MatrixTensor", "VectorTensor", "linalg",
     ),
-    "classes": ("data_oriented",),
-    "sparse, dynamic and quantised layouts, which are outside": (
-        "BitpackedFields", "activate", "append", "deactivate", "deactivate_all_snodes", "get_addr", "is_active",
-        "length", "no_activate", "quant", "rescale_index",
-    ),
     "tensors": ("Format", "Tensor", "is_tensor", "tensor", "wrap"),
-    "streams and graphs": (
-        "Event", "GraphStatus", "Stream", "checkpoint", "create_event", "create_stream", "graph", "graph_do_while",
-        "graph_parallel", "graph_parallel_context", "stream_parallel",
+    "graphs": (
+        "GraphStatus", "checkpoint", "graph", "graph_do_while", "graph_parallel", "graph_parallel_context",
     ),
-    "meshes": ("Mesh", "MeshInstance", "mesh_local", "mesh_patch_idx"),
     "buffer views": ("BufferView", "BufferViewType", "buffer_view_type"),
     "sparse matrices": ("sparse_matrix_builder",),
-    "GPU intrinsics": ("block_local", "global_thread_idx", "simt", "clock_counter", "clock_freq_hz", "volatile_load"),
     "functions that are not inlined": ("real_func", "ref"),
     "running kernels as plain Python": ("pyfunc", "python"),
     "extensions and tools": (
@@ -36,15 +28,28 @@ NOT_YET: dict[str, tuple[str, ...]] = {
     "internals of Quadrants": ("compound_types", "enums", "ndarray_type", "primitive_types", "utils"),
 }  # fmt: skip
 
+OUTSIDE: dict[str, tuple[str, ...]] = {
+    "sparse, dynamic and quantised layouts": (
+        "BitpackedFields", "activate", "append", "deactivate", "deactivate_all_snodes", "get_addr", "is_active",
+        "length", "no_activate", "quant", "rescale_index",
+    ),
+    "meshes": ("Mesh", "MeshInstance", "mesh_local", "mesh_patch_idx"),
+    "streams": ("Event", "Stream", "create_event", "create_stream", "stream_parallel"),
+    "GPU intrinsics": ("block_local", "global_thread_idx", "simt", "clock_counter", "clock_freq_hz", "volatile_load"),
+}  # fmt: skip
+
+_BEYOND = {name: part for part, names in OUTSIDE.items() for name in names}
 _REASON = {name: part for part, names in NOT_YET.items() for name in names}
 
 
 class NotSupportedYet(AttributeError, NotImplementedError):
-    """A public name of Quadrants that quadrants_lab does not have yet."""
+    """A public name of Quadrants that quadrants_lab does not have: not yet, or because it is outside of it."""
 
 
 def missing_attribute(module: str, name: str, have: Mapping[str, Any]) -> NoReturn:
     """Raises what a module's ``__getattr__`` owes for a name that it does not have."""
+    if name in _BEYOND:
+        raise NotSupportedYet(f"{module}.{name} is not supported: {_BEYOND[name]} are outside of quadrants_lab")
     if name in _REASON:
         raise NotSupportedYet(f"{module}.{name} is not supported yet by quadrants_lab ({_REASON[name]})")
     if name.startswith("_"):  # a probe of inspect, copy or IPython, which asks many and wants no advice

@@ -14,6 +14,7 @@ from quadrants_lab.errors import Label, QuadrantsSyntaxError
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.ir.types import DType
 from quadrants_lab.lang import annotations as A
+from quadrants_lab.lang.classes import is_method
 from quadrants_lab.lang.dtypes import as_dtype
 from quadrants_lab.runtime.compound import AnySlot, StructSlot, typed_slot
 from quadrants_lab.runtime.dispatch import arity_error
@@ -101,7 +102,7 @@ _SHORTHANDS: dict[Any, Any] = {
 def read_parameters(fn: Callable[..., Any], source: FunctionSource) -> tuple[Parameter, ...]:
     """The parameters in order; an error at the one that has no annotation, or one that is not of the language."""
     nodes = {node.arg: node for node in ast.walk(source.node.args) if isinstance(node, ast.arg)}
-    made = []
+    made: list[Parameter] = []
     for p in inspect.signature(fn).parameters.values():
         label = (Label(source.span(nodes[p.name]), "this parameter"),)
         if p.kind is not p.POSITIONAL_OR_KEYWORD:
@@ -111,10 +112,11 @@ def read_parameters(fn: Callable[..., Any], source: FunctionSource) -> tuple[Par
                 labels=label,
                 help="name every parameter: the number of arguments is part of a kernel",
             )
+        if p.annotation is p.empty and not made and is_method(fn):
+            made.append(Parameter(p.name, A.Template(), p.empty))  # the object that it is a method of
+            continue
         if p.annotation is p.empty:
             hint = "annotate it, for example x: qd.f32, x: qd.types.ndarray(), x: qd.template()"
-            if p.name == "self":
-                hint = "methods cannot be kernels yet: pass fields as qd.template() arguments"
             raise QuadrantsSyntaxError(
                 f"kernel {source.name}: parameter '{p.name}' has no annotation",
                 code="QL2061",

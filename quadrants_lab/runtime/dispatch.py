@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.plan import Plan
 
 
+Reads = tuple[tuple[Any, str], ...]
+
+
 class Dispatcher:
     """One kernel in one mode ("forward", "reverse", "dual" or "checked") over all its specialisations.
 
@@ -35,8 +38,8 @@ class Dispatcher:
     """
 
     __slots__ = (
-        "__weakref__", "_session", "_table", "call", "field_class", "forward", "gradient", "last", "make_slots", "mode",
-        "name", "ndarray_classes", "parameters", "plans", "replays", "slots", "source", "variants",
+        "__weakref__", "_looks", "_session", "_table", "call", "field_class", "forward", "gradient", "last",
+        "make_slots", "mode", "name", "ndarray_classes", "parameters", "plans", "reads", "replays", "slots", "source", "variants",
     )  # fmt: skip
 
     def __init__(
@@ -56,6 +59,8 @@ class Dispatcher:
         self.parameters: Sequence[AnySlot] = ()
         self.slots: Sequence[Slot] = ()  # the leaves of the parameters
         self.plans: dict[Any, Plan] = {}
+        self.reads: dict[Any, Reads] = {}  # attributes of objects that a specialisation depends on, by key
+        self._looks: dict[Any, Reads] = {}  # the same by template arguments
         self.last: Plan | None = None
         self.gradient: Dispatcher | None = None  # of a forward kernel, that of its derivative
         self.forward: Dispatcher | None = None  # of a gradient, that of its kernel
@@ -69,6 +74,7 @@ class Dispatcher:
         """Drops the installed fast path; the next call resolves anew."""
         self.call = self.resolve
         self._table = {}
+        self._looks = {}
 
     def resolve(self, *args: Any) -> Any:
         """Checks the arguments, finds or makes the plan, installs the fast path, launches."""
@@ -93,6 +99,7 @@ class Dispatcher:
         if self._session is not now:
             self._session = now
             self.plans = {}
+            self.reads = {}
             self.last = None
             self.forget()
             self.parameters = tuple(self.make_slots())
@@ -134,7 +141,7 @@ class Dispatcher:
         """The plan for checked arguments, compiled if it is not there yet."""
         key, specs = specialise(self.slots, args)
         key = (key, S.compile_options(now), now.placements)
-        plan = self.plans.get(key)
+        plan = self.plans.get(self._with_state(key))
         if plan is None:
             from quadrants_lab.runtime.checked import CheckedPlan
             from quadrants_lab.runtime.compile import compile_kernel
@@ -148,14 +155,21 @@ class Dispatcher:
                 plan = GradientPlan(self, now, compiled, lambda: self._launch_number(key))
             else:
                 plan = (CheckedPlan if self.mode == "checked" else Plan)(self, now, compiled)
-            self.plans[key] = plan
+            known = self.reads.get(key, ())
+            self.reads[key] = (*known, *(r for r in compiled.lowered.reads if r not in known))
+            self.plans[self._with_state(key)] = plan
         return plan
+
+    def _with_state(self, key: Any) -> Any:
+        """The key together with what the attributes that matter are now."""
+        reads = self.reads.get(key)
+        return (key, state(reads)) if reads else key
 
     def _launch_number(self, key: Any) -> int:
         """Of a gradient: the launch whose random draws it repeats; 0 where there was none."""
         if self.replays or self.forward is None:
             return self.replays
-        plan = self.forward.plans.get(key)
+        plan = self.forward.plans.get(self.forward._with_state(key))
         return 0 if plan is None else plan.frame.launch_number
 
     def retry(self, plan: Plan) -> Callable[..., Any]:
@@ -171,10 +185,17 @@ class Dispatcher:
     def _install(self, now: S.Session, plan: Plan, args: Sequence[Any]) -> None:
         now.fast_paths.add(self)
         templates = [n for n, slot in enumerate(self.slots) if isinstance(slot, TemplateSlot)]
-        if not templates:
+        reads = plan.compiled.lowered.reads
+        if not templates and not reads:
             self.call = plan.fast
             return
-        self._table[tuple(template_key(args[n]) for n in templates)] = plan.fast
+        key = tuple(template_key(args[n]) for n in templates)
+        if reads or self._looks:
+            known = self._looks.get(key, ())
+            self._looks[key] = (*known, *(r for r in reads if r not in known))
+            self._table[key, state(self._looks[key])] = plan.fast
+        else:
+            self._table[key] = plan.fast
         self.call = self._by_template(templates)
 
     def _by_template(self, templates: Sequence[int]) -> Callable[..., Any]:
@@ -187,10 +208,15 @@ class Dispatcher:
             "key": template_key,
             "table": self._table,
             "resolve": self.resolve,
+            "full": self._full,
         }
-        exec(f"def call({given}): return table.get(({keys}), resolve)({given})", space)
+        which = f"full(({keys}))" if self._looks else f"({keys})"
+        exec(f"def call({given}): return table.get({which}, resolve)({given})", space)
         call: Callable[..., Any] = space["call"]
         return call
+
+    def _full(self, key: tuple[Any, ...]) -> Any:
+        return key, state(self._looks.get(key, ()))
 
     def _observed(self, plan: Plan, args: tuple[Any, ...]) -> Any:
         watchers = [(o, o.before(plan, args)) for o in OBSERVERS.get()]
@@ -219,6 +245,11 @@ class Dispatcher:
         value = plan.launch_slowly(args)
         assert value is not NotImplemented, f"kernel {self.name} refused checked arguments: {args!r}"
         return value
+
+
+def state(reads: Reads) -> tuple[Any, ...]:
+    """What attributes are now: by identity for objects, by value for numbers."""
+    return tuple([template_key(getattr(owner, name, None)) for owner, name in reads])
 
 
 def arity_error(name: str, names: Sequence[str], got: int) -> QuadrantsSyntaxError:

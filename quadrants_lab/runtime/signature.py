@@ -147,10 +147,28 @@ class TemplateSlot:
 Slot = ScalarSlot | ArraySlot | TemplateSlot
 
 
+class Same:
+    """Equal to what stands for the same object."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and other.value is self.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
 def template_key(value: Any) -> Any:
-    """Equal exactly where the same code results: by identity for fields, by type and value for numbers."""
+    """Equal exactly where the same code results: by identity for fields, ndarrays and data-oriented objects, by type
+    and value for numbers."""
     if getattr(value, "__qd_field__", False):
         return value
+    if getattr(value, "__qd_data_oriented__", "") or getattr(value, "__qd_ndarray__", False):
+        return Same(value)
     if isinstance(value, (float, np.floating)):
         return type(value), float(value).hex()
     if isinstance(value, (tuple, list)):

@@ -189,12 +189,13 @@ def test_signatures_are_read_when_the_kernel_is_defined() -> None:
         def many(*args: qd.f32):
             pass
 
-    with pytest.raises(SyntaxError, match="methods cannot be kernels yet"):
+    class A:
+        @qd.kernel
+        def method(self):
+            pass
 
-        class A:
-            @qd.kernel
-            def method(self):
-                pass
+    with pytest.raises(SyntaxError, match="write @qd.data_oriented above class A"):
+        A().method()
 
 
 def test_what_cannot_be_decorated() -> None:

@@ -1,0 +1,86 @@
+"""`@qd.data_oriented`: classes whose methods are kernels and funcs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from quadrants_lab.errors import QuadrantsSyntaxError
+
+if TYPE_CHECKING:
+    from quadrants_lab.lang.kernel import Launchable
+
+C = TypeVar("C", bound=type)
+
+
+@overload
+def data_oriented(cls: C, /) -> C: ...
+@overload
+def data_oriented(*, stable_members: bool = False, template_primitives: bool = True) -> Callable[[C], C]: ...
+def data_oriented(cls: Any = None, /, *, stable_members: bool = False, template_primitives: bool = True) -> Any:
+    """Lets kernels and funcs be methods of the class and of the classes below it; ``self`` is a compile-time argument.
+
+    Kernels see the attributes of ``self``: fields and ndarrays, other such objects, containers, constants. A kernel is
+    compiled anew where an attribute that it reads has become another field, ndarray or object. Numbers are constants
+    of the compiled kernel, so that changing one later has no effect on kernels that were compiled before; with
+    ``template_primitives=False`` it has, at the price of a compilation for each value. ``stable_members`` is accepted.
+    """
+
+    def mark(cls: C) -> C:
+        if not isinstance(cls, type):
+            raise QuadrantsSyntaxError(f"@qd.data_oriented decorates a class, not {cls!r}", code="QL2064")
+        cls.__qd_data_oriented__ = "constants" if template_primitives else "values"  # type: ignore[attr-defined]
+        return cls
+
+    return mark if cls is None else mark(cls)
+
+
+def is_method(fn: Callable[..., Any]) -> bool:
+    """Whether the function was defined in the body of a class."""
+    return fn.__qualname__.rpartition(".")[0].rpartition(".")[2] not in ("", "<locals>")
+
+
+class BoundKernel:
+    """A kernel, or the gradient of one, that is a method, together with its object."""
+
+    __slots__ = ("__self__", "kernel")
+
+    def __init__(self, kernel: Launchable, instance: Any) -> None:
+        self.kernel, self.__self__ = kernel, instance
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.kernel(self.__self__, *args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self.kernel, name)
+        return BoundKernel(value, self.__self__) if name == "grad" else value
+
+    def __repr__(self) -> str:
+        return f"<bound {self.kernel!r} of {self.__self__!r}>"
+
+
+def bind(kernel: Launchable, instance: Any, cls: type) -> BoundKernel:
+    """The kernel as a method of the object; an error where its class was not made for it."""
+    if not hasattr(cls, "__qd_data_oriented__"):
+        raise QuadrantsSyntaxError(
+            f"kernel {kernel.name} is a method of {cls.__name__}, which is not data-oriented",
+            code="QL2065",
+            help=f"write @qd.data_oriented above class {cls.__name__}",
+        )
+    return BoundKernel(kernel, instance)
+
+
+class BoundFunc:
+    """A func that is a method, together with its object; kernels call it."""
+
+    __slots__ = ("__qd_bound__",)
+
+    def __init__(self, func: Any, instance: Any) -> None:
+        self.__qd_bound__ = (func, instance)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        func, instance = self.__qd_bound__
+        return func(instance, *args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<bound {self.__qd_bound__[0]!r}>"
