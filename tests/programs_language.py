@@ -175,6 +175,14 @@ def grouped_field_of_one_axis():
         y[I] = qd.sin(x[I]) * x[4 - I.x]
 
 
+@program({"x": F(), "y": F()})
+def grouped_field_without_axes():
+    for I in qd.grouped(x):
+        y[I] += x[I] * x[None]
+        for J in qd.grouped(y):
+            y[J] += qd.sin(x[J])
+
+
 @program({"x": F((2, 3, 2, 2)), "y": F()})
 def grouped_field_of_four_axes():
     for I in qd.grouped(x):

@@ -41,12 +41,13 @@ _INDEX = "a loop variable"
 @dataclass(slots=True)
 class Space:
     """What a loop runs over: a box, the half-open ranges of its axes. Of one axis with a ``step``: every step-th.
-    ``grouped``: the loop variable is a vector of the indices."""
+    ``grouped``: the loop variable is a vector of the indices, of the first ``rank`` axes."""
 
     kind: str  # of the task that it would be
     axes: tuple[tuple[Num | Lit, Num | Lit], ...]
     step: Num | Lit | None = None
     grouped: bool = False
+    rank: int = 0
 
 
 def _for(cx: Context, node: ast.For) -> None:
@@ -72,7 +73,9 @@ def _for(cx: Context, node: ast.For) -> None:
 def _space(cx: Context, node: ast.For) -> Space:
     value = cx.expr(node.iter)
     if isinstance(value, Grouped):
-        return replace(_over(cx, value.space, node), grouped=True)
+        space = _over(cx, value.space, node)
+        once = ((Lit(0, node.iter), Lit(1, node.iter)),)  # without axes: one iteration, no index
+        return replace(space, axes=space.axes or once, grouped=True, rank=len(space.axes))
     return _over(cx, value, node)
 
 
@@ -135,8 +138,8 @@ def _iteration(cx: Context, node: ast.For, space: Space, names: list[ast.Name]) 
     """The body of the loop, of which the environment holds the indices."""
     if space.grouped:
         assert isinstance(node.target, ast.Name)
-        indices = [cx.frame.env[n.id] for n in names]
-        cx.frame.env[node.target.id] = Matrix((len(names),), tuple(i for i in indices if isinstance(i, Num)), _INDEX)
+        indices = [cx.frame.env[n.id] for n in names[: space.rank]]
+        cx.frame.env[node.target.id] = Matrix((len(indices),), tuple(i for i in indices if isinstance(i, Num)), _INDEX)
     cx.stmts(node.body)
 
 

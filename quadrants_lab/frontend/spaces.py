@@ -43,8 +43,6 @@ def _ndrange(cx: Context, call: ast.Call, *args: Value) -> Value:
 def _grouped(cx: Context, call: ast.Call, x: Value) -> Value:
     if not isinstance(x, (Mem, StructMem, NdRange, Range)):
         raise cx.fail("QL1701", call, what=f"{describe(x)} with a vector of indices")
-    if isinstance(x, Mem) and not x.ndim:
-        raise cx.fail("QL1701", call, what=f"{describe(x)} with a vector of indices")
     return Grouped(x)
 
 

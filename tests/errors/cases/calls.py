@@ -224,12 +224,6 @@ def grouped_number():
 
 
 @kernel()
-def grouped_without_axes():
-    for I in qd.grouped(n):
-        z[0] = 1
-
-
-@kernel()
 def grouped_by_two():
     for i, j in qd.grouped(g):
         z[0] = 1
