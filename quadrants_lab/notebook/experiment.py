@@ -101,13 +101,14 @@ def loss(name: str, namespace: dict[str, Any]) -> Dense:
         raise QuadrantsRuntimeError(
             f"--grad {name}: this is of type {type(found).__name__}, not a field", code="QL0702"
         )
-    if found.shape or not found.dtype.is_float:
+    if found.shape or found.element_shape or not found.dtype.is_float:
+        shape = found.shape + found.element_shape
         raise QuadrantsRuntimeError(
-            f"--grad {name}: a loss is one floating point number, {name} is {found.dtype} with shape {found.shape}",
+            f"--grad {name}: a loss is one floating point number, {name} is {found.dtype} with shape {shape}",
             code="QL0702",
             help="sum it into a field of shape () in a kernel, and name that",
         )
-    if found.grad is None:
+    if not found.has_grad():
         raise QuadrantsRuntimeError(
             f"--grad {name}: {name} has no gradient", code="QL0702", help="make it with needs_grad=True"
         )

@@ -104,7 +104,9 @@ class QuadrantsMagics(Magics):
         space = {k: v for k, v in self.shell.user_ns.items() if not k.startswith("_")}
         if kind == "loss":
             return sorted(
-                k for k, v in space.items() if isinstance(v, Dense) and v.grad is not None and not v.shape
+                k
+                for k, v in space.items()
+                if isinstance(v, Dense) and v.has_grad() and not (v.shape or v.element_shape)
             )
         return sorted(k for k, v in space.items() if isinstance(v, Kernel))
 

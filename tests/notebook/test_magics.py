@@ -369,5 +369,5 @@ def test_what_is_missing_is_said_without_frames(cell):
     for magic in ("%%qdkernel\n", ""):
         ran = cell(magic + "qd.simt")
         assert not ran.ok
-        assert "not supported yet" in ran.text
+        assert "GPU intrinsics are outside of quadrants_lab" in ran.text
         assert "missing.py" not in ran.text
