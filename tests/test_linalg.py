@@ -351,3 +351,134 @@ def eig_parts(a):
 def test_eig():
     a = np.concatenate([draw(2, 2, count=8), [[[0.0, -1.0], [1.0, 0.0]]], [[[1.0, 2.0], [0.5, 3.0]]]])
     check("a: " + EIG, eig_parts, [a], tol=1e-11, gtol=1e-5)
+
+
+# --- what is hard: singular, equal, tiny and huge
+
+
+def hard(n):
+    rng = np.random.default_rng(11)
+
+    def orthogonal():
+        return np.linalg.qr(rng.normal(size=(n, n)))[0]
+
+    special = [np.zeros((n, n)), np.eye(n), -np.eye(n), np.ones((n, n)), np.diag(np.arange(n) - 1.0), np.eye(n)[::-1]]
+    special += [np.outer(rng.normal(size=n), rng.normal(size=n)) for _ in range(20)]
+    special += [rng.normal(size=(n, n)) * 10.0 ** rng.integers(-15, 15) for _ in range(40)]
+    special += [np.eye(n) + 10.0**-k * rng.normal(size=(n, n)) for k in range(3, 9)]
+    special += [orthogonal() @ np.diag(10.0 ** rng.uniform(-9, 0, n)) @ orthogonal() for _ in range(80)]
+    return np.array(special)
+
+
+@pytest.mark.parametrize("fp", [qd.f64, qd.f32], ids=str)
+@pytest.mark.parametrize("n", [2, 3])
+def test_factors_to_machine_precision(n, fp):
+    a = hard(n).astype(fp.numpy).astype(np.float64)
+    size = np.abs(a).max(axis=(1, 2), keepdims=True) + 1e-300
+    eps = np.finfo(fp.numpy).eps
+    ones = [np.ones((n, n))] * 3
+
+    def turned(x):
+        return x.transpose(0, 2, 1)
+
+    def close(got, want):
+        assert np.abs(got - want).max() < 20 * eps
+
+    (u, s, v), grads = launch("a: qd.svd(a)", [a], [(n, n)] * 3, ones, fp)
+    close((u @ s @ turned(v)) / size, a / size)
+    close(turned(u) @ u, np.eye(n))
+    close(turned(v) @ v, np.eye(n))
+    close(np.linalg.det(v), 1)
+    sizes = np.abs(np.einsum("kii->ki", s))
+    assert (np.diff(sizes) <= 0).all()
+    close(sizes / size[:, 0], np.linalg.svd(a)[1] / size[:, 0])
+    if n == 3:
+        close(np.linalg.det(u), 1)
+    assert np.isfinite(grads[0]).all()
+
+    (r, p), grads = launch("a: qd.polar_decompose(a)", [a], [(n, n)] * 2, ones[:2], fp)
+    close((r @ p) / size, a / size)
+    close(turned(r) @ r, np.eye(n))
+    close(p / size, turned(p) / size)
+    assert np.isfinite(grads[0]).all()
+
+
+@pytest.mark.parametrize("fp", [qd.f64, qd.f32], ids=str)
+@pytest.mark.parametrize("n", [2, 3, 5])
+def test_eigenvectors_to_machine_precision(n, fp):
+    a = hard(n).astype(fp.numpy).astype(np.float64)
+    a = (a + a.transpose(0, 2, 1)).astype(fp.numpy).astype(np.float64)
+    size = np.abs(a).max(axis=(1, 2), keepdims=True) + 1e-300
+    eps = np.finfo(fp.numpy).eps
+    (w, q), grads = launch("a: qd.sym_eig(a)", [a], [(n,), (n, n)], [np.ones(n), np.ones((n, n))], fp)
+    assert np.abs((q * w[:, None, :]) @ q.transpose(0, 2, 1) / size - a / size).max() < 40 * eps
+    assert np.abs(q.transpose(0, 2, 1) @ q - np.eye(n)).max() < 20 * eps
+    assert np.abs((w - np.linalg.eigvalsh(a)) / size[:, 0]).max() < 30 * eps
+    assert (np.diff(w) >= 0).all()
+    assert np.isfinite(grads[0]).all()
+    (d,), grads = launch("a: qd.make_spd(a)", [a], [(n, n)], [np.ones((n, n))], fp)
+    assert (np.linalg.eigvalsh(d) / size[:, 0]).min() > -30 * eps
+    assert np.isfinite(grads[0]).all()
+
+
+def test_lengths_of_zeros_have_derivative_zero():
+    zero = np.zeros((1, 3))
+    kinks = [
+        ("a: a.norm()", ()), ("a: qd.math.length(a)", ()), ("a: qd.math.distance(a, a)", ()),
+        ("a: a.normalized()", (3,)), ("a: qd.math.csqrt(a.xy)", (2,)), ("a: qd.math.cpow(a.xy, 2.0)", (2,)),
+    ]  # fmt: skip
+    for text, shape in kinks:
+        values, grads = launch(text, [zero], [shape], [np.ones(shape)])
+        assert not np.any(values[0]), text
+        assert not np.any(grads[0]), text
+
+
+def test_refraction_decides_before_it_takes_the_root():
+    x, n = np.array([[0.8, -0.6, 0.0]]), np.array([[0.0, 1.0, 0.0]])
+    values, grads = launch("x, n: qd.math.refract(x, n, 1.7)", [x, n], [(3,)], [np.ones(3)])
+    assert not np.any(values[0])
+    assert not any(np.any(g) for g in grads)
+
+
+def test_eigenvectors_of_repeated_eigenvalues():
+    defective = [[[2.0, 1.0], [0.0, 2.0]], [[2.0, 0.0], [3.0, 2.0]]]
+    a = np.array([np.eye(2), *defective, [[1.0, 0.0], [0.0, 3.0]], np.zeros((2, 2))])
+    (w, x), grads = launch("a: qd.eig(a)", [a], [(2, 2), (4, 2)], [np.ones((2, 2)), np.zeros((4, 2))])
+    for k in range(len(a)):
+        for j in range(2):
+            vector = x[k, ::2, j]
+            assert np.linalg.norm(vector) == pytest.approx(1)
+            np.testing.assert_allclose(a[k] @ vector, w[k, j, 0] * vector, atol=1e-12)
+    assert np.isfinite(grads[0]).all()
+
+
+def test_singular_systems_and_inverses_are_not_numbers():
+    a = np.array([[[1.0, 2.0], [2.0, 4.0]]])
+    (inverse,), _ = launch("a: a.inverse()", [a], [(2, 2)])
+    (x,), _ = launch("a, b: qd.solve(a, b)", [a, np.array([[1.0, 3.0]])], [(2,)])
+    assert not np.isfinite(inverse).any()
+    assert not np.isfinite(x).any()
+
+
+def test_dtype_that_is_asked_for():
+    a = wide(3).astype(np.float32).astype(np.float64)
+    qd.init(arch=qd.cpu, default_fp=qd.f32)
+    x, out = qd.Matrix.field(3, 3, qd.f32, shape=4), qd.Matrix.field(3, 3, qd.f64, shape=4)
+    x.from_numpy(a.astype(np.float32))
+    body = "u, s, v = qd.svd(x[i], qd.f64)\n        out[i] = u @ s @ v.transpose()\n"
+    made = define(f"def kernel():\n    for i in x:\n        {body}")
+    made["kernel"].__globals__.update(x=x, out=out, qd=qd)
+    qd.kernel(made["kernel"])()
+    np.testing.assert_allclose(out.to_numpy(), a, rtol=1e-14, atol=1e-14)
+
+
+def test_normal_random_numbers():
+    qd.init(arch=qd.cpu, default_fp=qd.f64, random_seed=3)
+    out = qd.field(qd.f64, shape=100_000)
+    made = define("def kernel():\n    for i in out:\n        out[i] = qd.randn()\n")
+    made["kernel"].__globals__.update(out=out, qd=qd)
+    qd.kernel(made["kernel"])()
+    x = out.to_numpy()
+    moments = [np.mean(x**k) for k in (1, 2, 3, 4)]
+    np.testing.assert_allclose(moments, [0, 1, 0, 3], atol=0.1)
+    assert np.isfinite(x).all()

@@ -99,7 +99,7 @@ TABLE: dict[str, Row] = {
                   "write qd.Vector([a, b]) or qd.Matrix([[a, b], [c, d]])"),
     "QL1420": Row(_T, "{what} is not a number", "used as a number here", "use its elements one by one"),
     # matrix algebra
-    "QL1430": Row(_T, "'{op}' takes {want}, this is {what}", "of another shape", ""),
+    "QL1430": Row(_T, "'{op}' takes {want}, this is {what}", "given here", ""),
     "QL1431": Row(_T, "'@' cannot multiply {left} by {right}",
                   "as many columns on the left as rows on the right are needed",
                   "of vectors: a.outer_product(b) for a matrix, a.dot(b) for a number"),

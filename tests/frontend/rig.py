@@ -27,6 +27,15 @@ class FakeOp:
         self.__qd_op__ = name
 
 
+def fake_class(name: str) -> FakeOp:
+    """Vector or Matrix, with their static constructors."""
+    made = FakeOp(name)
+    for row in OPS:
+        if row.startswith("Matrix."):
+            setattr(made, row.removeprefix("Matrix."), FakeOp(row))
+    return made
+
+
 class FakeField:
     __qd_field__ = True
 
@@ -85,7 +94,7 @@ def template() -> Any:
 PYTHON_NAMES = ("range", "print", "len", "int", "float", "bool")
 qd = SimpleNamespace(
     **{n: FakeOp(n) for n, row in OPS.items() if n not in PYTHON_NAMES and not row.home}, **DTYPES, func=FakeFunc,
-    template=template, field=FakeOp("field"), Vector=FakeOp("Vector"), Matrix=FakeOp("Matrix"),
+    template=template, field=FakeOp("field"), Vector=fake_class("Vector"), Matrix=fake_class("Matrix"),
     math=SimpleNamespace(**{n: FakeOp(n) for n, row in OPS.items() if row.home == "math"}),
 )  # fmt: skip
 

@@ -18,13 +18,16 @@ epsilon: Any = op("epsilon")  # of the dtype of its argument
 @dataclass(frozen=True, slots=True)
 class LibraryFunction:
     """A function as an operation of the language. ``home`` is the public module below ``qd`` where it is found, "" for
-    ``qd`` itself; ``sizes``: how many rows its first argument, a square matrix, may have (() where it takes anything);
+    ``qd`` itself; ``sizes``: how many rows its first argument, a square matrix, may have (() where it is none);
+    ``vectors``: the parameters that are vectors, all of one length, which is ``length`` where that is not 0;
     ``optional``: the parameters that may be left out; ``method``: matrices have it as a method too."""
 
     func: LibraryFunc
     home: str
     sizes: tuple[int, ...]
     optional: tuple[str, ...]
+    vectors: tuple[str, ...]
+    length: int
     method: bool
 
 
@@ -32,13 +35,19 @@ FUNCTIONS: list[LibraryFunction] = []
 
 
 def public(
-    home: str = "math", sizes: tuple[int, ...] = (), optional: tuple[str, ...] = (), method: bool = False
+    home: str = "math",
+    *,
+    sizes: tuple[int, ...] = (),
+    optional: tuple[str, ...] = (),
+    vectors: tuple[str, ...] = (),
+    length: int = 0,
+    method: bool = False,
 ) -> Callable[..., Any]:
     """Makes the function an operation of the language."""
 
     def add(fn: Callable[..., Any]) -> Any:
         func = LibraryFunc(fn)
-        FUNCTIONS.append(LibraryFunction(func, home, sizes, optional, method))
+        FUNCTIONS.append(LibraryFunction(func, home, sizes, optional, vectors, length, method))
         return func
 
     return add

@@ -48,7 +48,7 @@ def rotation3d(ang_x: Any, ang_y: Any, ang_z: Any) -> Any:
     return rot_yaw_pitch_roll(ang_y, ang_x, ang_z)
 
 
-@public()
+@public(vectors=("axis",), length=3)
 def rot_by_axis(axis: Any, ang: Any) -> Any:
     """The rotation by ang radians about axis (of any length but 0), by Rodrigues' formula; a row vector times it turns
     counter-clockwise."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -28,10 +28,25 @@ def _inlined(f: LibraryFunction) -> Lower:
             if m.shape[0] not in f.sizes:
                 want = f"square matrices of {f.sizes[0]} to {f.sizes[-1]} rows"
                 raise cx.fail("QL1432", node, op=f.func.name, want=want, what=describe(m))
+        _check_vectors(cx, call, f, given)
         keywords = {name: value for name, value in given.items() if value is not None}
         return funcs.inline(cx, call, f.func.source, [], keywords, hidden=True)
 
     return lower
+
+
+def _check_vectors(cx: Context, call: ast.Call, f: LibraryFunction, given: Mapping[str, Value | None]) -> None:
+    """An error where an argument is not the vector that the function takes."""
+    want = f.length
+    for name in f.vectors:
+        k = f.func.params.index(name)
+        node = call.args[k] if k < len(call.args) else call
+        value = given[name]
+        assert value is not None
+        v = operand(cx, f.func.name, value, node, 1)
+        if want and v.shape != (want,):
+            raise cx.fail("QL1430", node, op=f.func.name, want=f"vectors of {want} elements", what=describe(v))
+        want = want or v.shape[0]
 
 
 def _rows() -> Iterator[Builtin]:

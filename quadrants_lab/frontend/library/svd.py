@@ -18,6 +18,7 @@ from quadrants_lab.frontend.library.core import (
 
 _abs: Any = op("abs")
 _max: Any = op("max")
+_min: Any = op("min")
 _sqrt: Any = op("sqrt")
 _vector: Any = op("Vector")
 _zero: Any = op("Matrix.zero_like")
@@ -165,9 +166,7 @@ def _left3(w: Any, tiny: Any) -> Any:
     else:
         s1 = 0.0
     u2 = u0.cross(u1)
-    s2 = u2.dot(w[:, 2])
-    if s1 == 0.0:
-        s2 = 0.0
+    s2 = _max(-s1, _min(s1, u2.dot(w[:, 2])))  # rounding must not put it before s1
     u = _zero(w)
     u[:, 0], u[:, 1], u[:, 2] = u0, u1, u2
     return u, _vector([s0, s1, s2])
