@@ -11,7 +11,7 @@ class Stage:
 
     ``ids`` holds, for each line of ``text``, the id of the IR statement that it came from, or -1.
     ``code_bytes`` is the size of the machine code (0 where the stage is none), ``instructions`` counts
-    instructions, without labels, directives, comments and declarations.
+    instructions, without labels, directives, comments and declarations, and ``phis`` those of them that merge values.
     """
 
     name: str
@@ -19,6 +19,7 @@ class Stage:
     ids: tuple[int, ...]
     instructions: int
     code_bytes: int = 0
+    phis: int = 0
 
     @property
     def bytes(self) -> int:

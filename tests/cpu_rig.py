@@ -24,6 +24,11 @@ def device(threads: int = 2) -> Device:
     return Device(threads)
 
 
+def fresh() -> Device:
+    """A device of one's own."""
+    return Device(2)
+
+
 def load(source: str | N.Kernel, options: CompileOptions = EXACT, **sizes: Any) -> Executable:
     """Compiles IR text; ``sizes`` is for `dataclasses.replace` on the options."""
     kernel = parse_kernel(source) if isinstance(source, str) else source
@@ -32,10 +37,10 @@ def load(source: str | N.Kernel, options: CompileOptions = EXACT, **sizes: Any) 
 
 def bind(
     exe: Executable, arrays: dict[str, np.ndarray[Any, Any]], args: dict[str, Any] | None = None,
-    stacks: list[int] | None = None, threads: int = 2,
+    stacks: list[int] | None = None, threads: int = 2, on: Device | None = None,
 ) -> Frame:  # fmt: skip
     """A frame with everything set."""
-    frame = exe.frame(device(threads))
+    frame = exe.frame(on or device(threads))
     for name, array in arrays.items():
         assert array.flags.c_contiguous
         frame.set_buffer(name, array.ctypes.data)

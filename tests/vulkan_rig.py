@@ -1,4 +1,4 @@
-"""Runs IR on Vulkan without the layers above it; every module that it loads passes spirv-val where that is installed."""
+"""Runs IR on Vulkan without the layers above it; where spirv-val is installed every module passes it."""
 
 from __future__ import annotations
 
@@ -33,10 +33,17 @@ def device(mapped: bool = True) -> Device:
     return Device(mapped=mapped)
 
 
+def fresh() -> Device:
+    """A device of one's own."""
+    return Device()
+
+
 def validate(code: bytes) -> None:
     """spirv-val finds nothing."""
     if shutil.which("spirv-val"):
-        done = subprocess.run(["spirv-val", "--target-env", "vulkan1.2", "-"], input=code, capture_output=True)
+        done = subprocess.run(
+            ["spirv-val", "--target-env", "vulkan1.2", "-"], input=code, capture_output=True
+        )
         assert done.returncode == 0, (done.stdout + done.stderr).decode()
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from quadrants_lab.backends._gpu import layout as L
+from quadrants_lab.backends._gpu.programs import GROUP
 from quadrants_lab.backends.launch import Memory
 
 PRINT_WORDS = 1 << 17
@@ -16,12 +17,16 @@ _MASK = (1 << 64) - 1
 
 
 class GpuDevice(ABC):
-    """``threads``: the most that a launch keeps in flight. ``heap_budget``: bytes of adstacks beyond which a launch
-    runs with fewer threads. ``seed`` and ``launches`` are what random draws depend on."""
+    """``threads``: the most that a launch keeps in flight; ``stack_threads``: the most that it needs where each has
+    adstacks. ``heap_budget``: bytes of adstacks beyond which a launch runs with fewer threads. ``loop_limit``: how many
+    times a thread may go round loops before the driver stops it (0: as often as it likes). ``seed`` and ``launches``
+    are what random draws depend on."""
 
-    def __init__(self, threads: int, heap_budget: int) -> None:
+    def __init__(self, threads: int, stack_threads: int, heap_budget: int, loop_limit: int = 0) -> None:
         self.threads = threads
+        self.stack_threads = min(stack_threads, threads)
         self.heap_budget = heap_budget
+        self.loop_limit = loop_limit
         self.heap_bytes = 0
         self.heap_address = 0
         self.seed = 0
@@ -32,6 +37,14 @@ class GpuDevice(ABC):
     @abstractmethod
     def allocate(self, shape: tuple[int, ...], dtype: Any) -> Memory:
         """Zeroed memory of a C-contiguous array; MemoryError where there is not that much."""
+
+    def lanes(self, iterations: int, depth: int) -> int:
+        """How many threads a task should have room for whose iterations fill stacks to ``depth``: a loop that pushes
+        goes round as often, forwards and backwards."""
+        wanted = min(iterations, self.stack_threads)
+        if self.loop_limit:
+            wanted = max(wanted, iterations * (2 * depth + 4) // self.loop_limit + 1)
+        return min(-(-wanted // GROUP) * GROUP, self.threads)
 
     @abstractmethod
     def locate(self, array: np.ndarray[Any, Any]) -> int:

@@ -23,8 +23,7 @@ def _matches_scalar(t: DType) -> Callable[[Any], bool]:
             return lambda x: False
         most = float(np.finfo(t.numpy).max)
         return lambda x: (
-            (type(x) is float
-            and (t.bits == 64 or not most < abs(x) < float("inf")))
+            (type(x) is float and (t.bits == 64 or not most < abs(x) < float("inf")))
             or (type(x) is int and abs(x) < most)
         )
     low, high = int(np.iinfo(t.numpy).min), int(np.iinfo(t.numpy).max)

@@ -191,24 +191,22 @@ class Scope:
         other = al * bh + (mid & low)
         return other.shl(half) | (first & low), ah * bh + mid.lshr(half) + other.lshr(half)
 
-    # --- control flow -----------------------------------------------------------------------------------------------
+    # --- control flow ------------------------------------------------------------------------------------------
 
     def choose(
         self, cond: X, types: Sequence[DType], then: Callable[[], list[X]], orelse: Callable[[], list[X]]
     ) -> list[X]:
         """One of two computations, whose results have the given dtypes."""
-        arms = []
+        arms: list[N.Block] = []
         for make in (then, orelse):
             with self.b.block() as block:
                 self.b.yield_(*(x.id for x in make()))
             arms.append(tuple(block))
         results = tuple(self.b.param(t) for t in types)
-        self.b.add(N.If(self.b.fresh(), cond.id, *arms, results))
+        self.b.add(N.If(self.b.fresh(), cond.id, arms[0], arms[1], results))
         return [X(self.b, r.id) for r in results]
 
-    def repeat_all(
-        self, first: list[X], again: Callable[..., X], step: Callable[..., list[X]]
-    ) -> list[X]:
+    def repeat_all(self, first: list[X], again: Callable[..., X], step: Callable[..., list[X]]) -> list[X]:
         """While ``again`` holds of the values, ``step`` makes the next ones."""
         b = self.b
         carried = tuple(b.param(x.type) for x in first)
@@ -223,5 +221,3 @@ class Scope:
 
     def repeat(self, first: X, again: Callable[[X], X], step: Callable[[X], X]) -> X:
         return self.repeat_all([first], again, lambda x: [step(x)])[0]
-
-

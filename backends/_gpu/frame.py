@@ -63,7 +63,7 @@ class GpuFrame(ABC):
     def run(self) -> None:
         """Runs the programs in order, over ``grid(number)`` groups each, and waits for them."""
 
-    # --- what is set ----------------------------------------------------------------------------------------------
+    # --- what is set -------------------------------------------------------------------------------------------
 
     def set_buffer(self, name: str, address: int) -> None:
         """Device address of the first element of a field or ndarray buffer."""
@@ -93,11 +93,11 @@ class GpuFrame(ABC):
         layout = self.exe.layout.frame
         by_id = {s.id: cap for s, cap in zip(layout.stacks, caps, strict=True)}
         tasks = [stacks_of(t) for t in self.exe.tasks]
-        wanted = 1
+        wanted, device = 1, self.device
         for task, stacks, total in zip(self.exe.tasks, tasks, self.exe.totals, strict=True):
             if stacks and task.kind != "serial":
-                wanted = max(wanted, self.device.threads if total is None else total)
-        wanted = min(-(-wanted // GROUP) * GROUP, self.device.threads)
+                depth = max(by_id[s.id] for s in stacks)
+                wanted = max(wanted, device.lanes(device.threads if total is None else total, depth))
         plan = heap_plan(tasks, by_id, layout.adjoint_stacks, wanted, self.device.heap_budget)
         for n, s in enumerate(layout.stacks):
             at = layout.stack_at[s.id]
@@ -128,7 +128,7 @@ class GpuFrame(ABC):
         """Launches from now on repeat the draws of that launch; 0 ends it."""
         self._replay = launch_number
 
-    # --- a launch -------------------------------------------------------------------------------------------------
+    # --- a launch ----------------------------------------------------------------------------------------------
 
     def launch(self) -> int:
         """Runs the kernel and returns the status."""
@@ -184,7 +184,7 @@ class GpuFrame(ABC):
             return shape[axis]
         return int(_WORD.unpack_from(self.view, self.exe.layout.frame.extents[buffer] + axis * WORD)[0])
 
-    # --- what came out --------------------------------------------------------------------------------------------
+    # --- what came out -----------------------------------------------------------------------------------------
 
     @property
     def status(self) -> int:

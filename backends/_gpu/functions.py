@@ -15,10 +15,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from itertools import pairwise
 from math import factorial
 from typing import Any
 
-from quadrants_lab.backends._gpu.expression import X, Scope
+from quadrants_lab.backends._gpu.expression import Scope, X
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, f32, f64, i32, u32, u64
 
@@ -44,7 +45,7 @@ def function(name: str, t: DType, wide: bool = True) -> Computation:
     return Computation(params, tuple(block), s.b.types[result.id])
 
 
-# --- numbers ------------------------------------------------------------------------------------------------------------
+# --- numbers --------------------------------------------------------------------------------------------------
 
 
 def _arctan_inverse(n: int, bits: int) -> int:
@@ -100,7 +101,7 @@ _TERMS_LOG = {f32: 5, f64: 11}
 _TERMS_ATAN = {f32: 4, f64: 9}
 
 
-# --- exponential and logarithm --------------------------------------------------------------------------------------------
+# --- exponential and logarithm --------------------------------------------------------------------------------
 
 
 def _exp_parts(s: Scope, x: X, tail: X | None = None) -> tuple[X, X]:
@@ -215,7 +216,7 @@ def pow(s: Scope, a: X, b: X) -> X:
     return ((b == 0.0) | (a == 1.0)).select(one, y)
 
 
-# --- circular functions -----------------------------------------------------------------------------------------------------
+# --- circular functions ---------------------------------------------------------------------------------------
 
 
 def _reduce_near(s: Scope, x: X) -> list[X]:
@@ -247,10 +248,13 @@ def _reduce_far(s: Scope, x: X) -> list[X]:
     while step:
         chosen = (index & step) != 0
         keep = 4 + step - 1
-        table = [chosen.select(table[n + step], w) if n + step < len(table) else w for n, w in enumerate(table[:keep])]
+        table = [
+            chosen.select(table[n + step], w) if n + step < len(table) else w
+            for n, w in enumerate(table[:keep])
+        ]
         step //= 2
     shift = (place & (width - 1)).cast(word)
-    words = [(a.shl(shift) | b.lshr(1).lshr(shift ^ (width - 1))) for a, b in zip(table, table[1:], strict=False)]
+    words = [(a.shl(shift) | b.lshr(1).lshr(shift ^ (width - 1))) for a, b in pairwise(table)]
     r2, carry = s.wide_product(significand, words[2])
     low, high = s.wide_product(significand, words[1])
     r1 = low + carry
@@ -260,9 +264,8 @@ def _reduce_far(s: Scope, x: X) -> list[X]:
     turns = fraction.cast(s.t) * 2.0**-width + rest.cast(s.t) * 2.0 ** (-2 * width)
     k = (r0.lshr(width - 2) + (fraction < 0).cast(word)).bitcast(s.int)
     negative = x < 0.0
-    half_pi, half_pi_low = parts(_pi() / 2, s.digits, s.digits)
-    r = turns * half_pi
-    return [negative.select(-r, r), turns * 0.0 + half_pi_low * 0.0, negative.select(-k, k)]
+    r = turns * float(_pi() / 2)
+    return [negative.select(-r, r), s.lit(0.0), negative.select(-k, k)]
 
 
 def _reduced(s: Scope, x: X) -> list[X]:
@@ -315,7 +318,9 @@ def atan2(s: Scope, y: X, x: X) -> X:
     both = n == float("inf")
     far = d == float("inf")
     n, d = far.select(both.select(s.lit(1.0), s.lit(0.0)), n), far.select(s.lit(1.0), d)
-    scale = (d > s.most / 4).select(s.lit(2.0**-8), (d < s.tiny * 2.0**s.digits).select(s.lit(2.0**s.digits), s.lit(1.0)))
+    scale = (d > s.most / 4).select(
+        s.lit(2.0**-8), (d < s.tiny * 2.0**s.digits).select(s.lit(2.0**s.digits), s.lit(1.0))
+    )
     n, d = n * scale, d * scale
     d = (d < s.tiny).select(s.lit(1.0), d)
     c = (n / d * 4.0 + 0.5).floor() * 0.25
@@ -342,7 +347,7 @@ def acos(s: Scope, x: X) -> X:
     return atan2(s, (1.0 - x).sqrt(), (x + 1.0).sqrt()) * 2.0
 
 
-# --- remainder, integers ----------------------------------------------------------------------------------------------------
+# --- remainder, integers --------------------------------------------------------------------------------------
 
 
 def raw_mod(s: Scope, a: X, b: X) -> X:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from quadrants_lab.backends.layout import VALUES, WORD, FrameLayout, frame_layout
 from quadrants_lab.ir import nodes as N
 
+CUT = 1 << 16  # a bit of STATUS beside launch.Status: the driver ended a loop before its time
+
 # the head
 STATUS = 0  # u32: bits of launch.Status, set by atomic or
 FAILED = 8  # u32: 0, or the Status bit of the failure that is recorded: who changes it from 0 writes the rest

@@ -4,8 +4,7 @@ A serial task is a program of one thread. A parallel task is a program whose thr
 iterations, row-major: thread t runs iterations t, t + n, t + 2n, ... where n is the number of threads. Bounds made
 of constants, arguments and shapes are computed by every thread for itself (and by the host, which starts no more
 threads than there are iterations); other bounds by a program of one thread before, which leaves begin and extent of
-each axis
-and the group count in the frame.
+each axis and the group count in the frame.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ class Module:
     def need(self, capability: str) -> None:
         self.capabilities[capability] = None
 
-    # --- types ------------------------------------------------------------------------------------------------------
+    # --- types -------------------------------------------------------------------------------------------------
 
     def _once(self, key: Any, make: Any) -> int:
         known = self._made.get(key)
@@ -119,7 +119,7 @@ class Module:
 
         return self._once(("memory", t.bits, t.is_float), make)
 
-    # --- constants and globals --------------------------------------------------------------------------------------
+    # --- constants and globals ---------------------------------------------------------------------------------
 
     def const(self, t: DType, value: Any) -> int:
         if t.kind == "b":
@@ -198,7 +198,7 @@ class Module:
         self.entries.append([function, *text_words(name)])
         self.modes.append([C.OPS["ExecutionMode"][0], function, C.MODES["LocalSize"], group, 1, 1])
 
-    # --- output -----------------------------------------------------------------------------------------------------
+    # --- output ------------------------------------------------------------------------------------------------
 
     def instructions(self) -> tuple[list[Instruction], list[int]]:
         """All instructions in order, and the statement that each comes from."""
@@ -246,6 +246,7 @@ class Function:
         self.out = self.body
         self.stmt = NO_ID  # the statement whose code is being emitted
         self.span: Span | None = None
+        self.cut = 0  # the variable of `note_cut`
         m = module
         module.name(self.id, name)
         start = self.start_part.instructions
@@ -294,7 +295,17 @@ class Function:
         finally:
             self.out = outer
 
-    # --- blocks -----------------------------------------------------------------------------------------------------
+    def note_cut(self, again: int) -> None:
+        """Remembers that a loop was left although ``again`` still held."""
+        m = self.module
+        if not self.cut:
+            self.cut = self.local(m.bool)
+            with self.at_start():
+                self.put("Store", self.cut, m.const(u1, False))
+        before = self.let("Load", m.bool, self.cut)
+        self.put("Store", self.cut, self.let("LogicalOr", m.bool, before, again))
+
+    # --- blocks ------------------------------------------------------------------------------------------------
 
     def label(self) -> int:
         return self.module.fresh()

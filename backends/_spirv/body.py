@@ -22,7 +22,9 @@ class Body:
     always are. ``exact``: no contraction.
     """
 
-    def __init__(self, fn: Function, frame: FrameReader | None, exact: bool, parallel: bool, asserts: bool) -> None:
+    def __init__(
+        self, fn: Function, frame: FrameReader | None, exact: bool, parallel: bool, asserts: bool
+    ) -> None:
         self.fn = fn
         self.m = fn.module
         self._frame = frame
@@ -32,7 +34,9 @@ class Body:
         self.values: dict[int, int] = {}
         self.types: dict[int, DType] = {}
         self.known: dict[int, Any] = {}
-        self.offsets: dict[tuple[Any, ...], int] = {}  # element offsets computed in this block or one around it
+        self.offsets: dict[
+            tuple[Any, ...], int
+        ] = {}  # element offsets computed in this block or one around it
         self.partials: dict[str, memory.Partial] = {}
         self.stacks: dict[int, stacks.Stack] = {}
         self.draws: dict[int, int] = {}  # call site -> variable: how often this iteration drew there
@@ -64,7 +68,9 @@ class Body:
         self.offsets = outer
         fn.stmt, fn.span = owner, span
         if type(last) is not N.Yield:
-            raise TypeError(f"a block ends in {type(last).__name__}; exits must be structured before emission")
+            raise TypeError(
+                f"a block ends in {type(last).__name__}; exits must be structured before emission"
+            )
         return tuple(self.values[i] for i in last.values)
 
 

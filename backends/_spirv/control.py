@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.types import DType
+from quadrants_lab.ir.types import DType, u1
 
 if TYPE_CHECKING:
     from quadrants_lab.backends._spirv.assembler import Function
@@ -35,15 +35,21 @@ def if_(b: Body, s: N.If) -> None:
 
 
 Carried = list[tuple[DType, int]]  # dtype and first value
+Values = tuple[int, ...]
 
 
 def loop(
     fn: Function,
     carried: Carried,
-    test: Callable[[tuple[int, ...]], int],
-    body: Callable[[tuple[int, ...]], tuple[int, ...]],
-) -> tuple[int, ...]:
-    """While ``test`` of the carried values holds, ``body`` makes the next ones. Returns the last ones."""
+    test: Callable[[Values], int],
+    body: Callable[[Values], Values],
+    unfinished: Callable[[Values], int] | None = None,
+) -> Values:
+    """While ``test`` of the carried values holds, ``body`` makes the next ones. Returns the last ones.
+
+    ``unfinished`` says of the last ones whether the driver ended the loop. It must not be the test itself, which Mesa
+    knows to be false behind the loop.
+    """
     header, into, more, after = fn.label(), fn.label(), fn.label(), fn.label()
     before = fn.block
     fn.jump(header)
@@ -63,20 +69,53 @@ def loop(
         phi += [value, more]
     fn.jump(header)
     fn.start(after)
+    if fn.module.target.cuts_loops and unfinished is not None:
+        fn.note_cut(unfinished(values))
     return values
 
 
 def while_(b: Body, s: N.While) -> None:
-    def bind(values: tuple[int, ...]) -> int:
-        for p, v in zip(s.carried, values, strict=True):
-            b.define(p.id, p.type, v)
-        (cond,) = b.block(s.cond)
-        return cond
-
     carried = [(p.type, b.values[i]) for p, i in zip(s.carried, s.inits, strict=True)]
-    last = loop(b.fn, carried, bind, lambda values: b.block(s.body))
+    if b.m.target.cuts_loops:
+        last = _watched_while(b, s, carried)
+    else:
+        last = loop(b.fn, carried, lambda values: _bind(b, s, values), lambda values: b.block(s.body))
     for r, v in zip(s.results, last, strict=True):
         b.define(r.id, r.type, v)
+
+
+def _bind(b: Body, s: N.While, values: Values) -> int:
+    """Emits the condition for these carried values."""
+    for p, v in zip(s.carried, values, strict=True):
+        b.define(p.id, p.type, v)
+    (cond,) = b.block(s.cond)
+    return cond
+
+
+def _watched_while(b: Body, s: N.While, carried: Carried) -> Values:
+    """The loop goes round once more after its condition failed, and carries that it did."""
+    fn = b.fn
+
+    def body(values: Values) -> Values:
+        cond = _bind(b, s, values[1:])
+        do, join, before = fn.label(), fn.label(), fn.block
+        fn.branch(cond, do, join, join)
+        fn.start(do)
+        nexts = b.block(s.body)
+        last = fn.block
+        fn.jump(join)
+        fn.start(join)
+        kept = zip(carried, nexts, values[1:], strict=True)
+        return (cond, *(fn.phi(b.m.type(t), (new, last), (old, before)) for (t, _), new, old in kept))
+
+    watched = [(u1, b.m.const(u1, True)), *carried]
+    return loop(fn, watched, lambda values: values[0], body, lambda values: values[0])[1:]
+
+
+def difference_is_negative(fn: Function, t: DType, a: int, b: int) -> int:
+    """a < b for integers that are less than half the range apart."""
+    less = fn.let("ISub", fn.module.type(t), a, b)
+    return fn.let("SLessThan", fn.module.bool, less, fn.module.const(t, 0))
 
 
 def for_(b: Body, s: N.For) -> None:
@@ -86,10 +125,10 @@ def for_(b: Body, s: N.For) -> None:
     one = b.m.const(t, 1)
     less = "SLessThan" if t.kind == "i" else "ULessThan"
 
-    def test(values: tuple[int, ...]) -> int:
-        return fn.let(less, b.m.bool, begin, values[0]) if s.reverse else fn.let(less, b.m.bool, values[0], end)
+    def sides(values: Values) -> tuple[int, int]:
+        return (begin, values[0]) if s.reverse else (values[0], end)
 
-    def body(values: tuple[int, ...]) -> tuple[int, ...]:
+    def body(values: Values) -> Values:
         index = fn.let("ISub", b.m.type(t), values[0], one) if s.reverse else values[0]
         b.define(s.index.id, t, index)
         for p, v in zip(s.carried, values[1:], strict=True):
@@ -99,6 +138,12 @@ def for_(b: Body, s: N.For) -> None:
 
     carried = [(t, end if s.reverse else begin)]
     carried += [(p.type, b.values[i]) for p, i in zip(s.carried, s.inits, strict=True)]
-    last = loop(fn, carried, test, body)
+    # an empty range ends where it begins, which may be far behind its end
+    some = fn.let(less, b.m.bool, begin, end) if b.m.target.cuts_loops else 0
+
+    def unfinished(values: Values) -> int:
+        return fn.let("LogicalAnd", b.m.bool, some, difference_is_negative(fn, t, *sides(values)))
+
+    last = loop(fn, carried, lambda values: fn.let(less, b.m.bool, *sides(values)), body, unfinished)
     for r, v in zip(s.results, last[1:], strict=True):
         b.define(r.id, r.type, v)

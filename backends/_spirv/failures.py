@@ -42,6 +42,17 @@ def overflow(b: Body, stack: int, depth: int) -> None:
     _record(b, Status.OVERFLOW, stack, depth, lambda: None)
 
 
+def report_cut(b: Body, cut: int) -> None:
+    """Says so where the driver ended a loop."""
+    fn = b.fn
+    bad, join = fn.label(), fn.label()
+    fn.branch(cut, bad, join, join)
+    fn.start(bad)
+    set_status(b, L.CUT)
+    fn.jump(join)
+    fn.start(join)
+
+
 def check(b: Body, s: N.Assert) -> None:
     """A failed assert ends the thread."""
     if s.kind == "assert" and not b.asserts:

@@ -40,7 +40,9 @@ class FrameReader:
             m = self.m
             block = m.push_block()
             pointer = m.pointer("PushConstant", m.type(u64))
-            return self.fn.let("Load", m.type(u64), self.fn.let("AccessChain", pointer, block, m.const(u32, 0)))
+            return self.fn.let(
+                "Load", m.type(u64), self.fn.let("AccessChain", pointer, block, m.const(u32, 0))
+            )
 
         return self.once("frame", make)
 

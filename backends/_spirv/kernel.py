@@ -5,7 +5,7 @@ from __future__ import annotations
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.programs import GROUP, Program, programs
 from quadrants_lab.backends._gpu.stacks import stacks_of
-from quadrants_lab.backends._spirv import control, functions, memory, random, stacks
+from quadrants_lab.backends._spirv import control, failures, functions, memory, random, stacks
 from quadrants_lab.backends._spirv import opcodes as C
 from quadrants_lab.backends._spirv.assembler import Function, Module
 from quadrants_lab.backends._spirv.body import Body
@@ -25,6 +25,11 @@ def module(kernel: N.Kernel, options: CompileOptions, target: Target, lines: boo
     layout = L.gpu_layout(kernel)
     for program in programs(kernel):
         _Entry(m, kernel, options, layout, program).emit()
+    if not m.entries:  # a module has one at least
+        fn = Function(m, m.void, (), "nothing")
+        m.entry(fn.id, "nothing", 1)
+        fn.put("Return")
+        fn.close()
     return m
 
 
@@ -56,6 +61,8 @@ class _Entry:
                 m.modes.append([C.OPS["ExecutionMode"][0], fn.id, C.MODES[mode], bits])
         end = self._stop_after_a_failure() if program.checked else 0
         getattr(self, "_" + program.kind)()
+        if fn.cut:
+            failures.report_cut(self.body, fn.let("Load", m.bool, fn.cut))
         if end:
             fn.jump(end)
             fn.start(end)
@@ -78,7 +85,7 @@ class _Entry:
         random.begin_iteration(self.body, block)
         self.body.block(block)
 
-    # --- the box of iterations --------------------------------------------------------------------------------------
+    # --- the box of iterations ---------------------------------------------------------------------------------
 
     def _box(self) -> tuple[list[int], list[int]]:
         """Begin and extent of each axis, as u64, from the task's bounds block."""
@@ -152,7 +159,10 @@ class _Entry:
             b.block(task.body)
             return (fn.let("IAdd", m.type(u64), values[0], step),)
 
-        control.loop(fn, [(u64, first)], test, one)
+        def unfinished(values: tuple[int, ...]) -> int:
+            return control.difference_is_negative(fn, u64, values[0], total)
+
+        control.loop(fn, [(u64, first)], test, one, unfinished)
         memory.close_partials(b)
 
     def _builtin(self, name: str) -> int:

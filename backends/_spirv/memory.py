@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from quadrants_lab.backends._spirv import control
 from quadrants_lab.backends._spirv import opcodes as C
@@ -17,7 +16,7 @@ from quadrants_lab.ir.types import DType, i32, i64, u1, u32, u64
 if TYPE_CHECKING:
     from quadrants_lab.backends._spirv.body import Body
 
-# --- pointers -----------------------------------------------------------------------------------------------------------
+# --- pointers --------------------------------------------------------------------------------------------------
 
 
 def element(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> int:
@@ -66,7 +65,7 @@ def resize(b: Body, id: int, t: DType) -> int:
     return known
 
 
-# --- loads and stores -----------------------------------------------------------------------------------------------------
+# --- loads and stores -----------------------------------------------------------------------------------------
 
 
 def read(b: Body, t: DType, in_memory: DType, pointer: int) -> int:
@@ -98,7 +97,7 @@ def store(b: Body, s: N.Store) -> None:
     write(b, buffer.dtype, stored(buffer), element(b, buffer, s.index), b.values[s.value])
 
 
-# --- atomics --------------------------------------------------------------------------------------------------------------
+# --- atomics --------------------------------------------------------------------------------------------------
 
 # instructions for (signed, unsigned) of 32 and 64 bits; what is not here is done by compare and exchange
 _NATIVE: dict[str, tuple[str, str]] = {
@@ -143,8 +142,6 @@ def modify(b: Body, op: str, t: DType, in_memory: DType, pointer: int, value: in
     """``*pointer op= value`` as one indivisible step; returns the old value."""
     fn, m = b.fn, b.m
     if t.is_int and t.bits >= 32 and op in _NATIVE:
-        if t.bits == 64:
-            m.need("Int64Atomics")
         return at_once(b, _NATIVE[op][t.kind == "u"], t, pointer, value)
     if t.is_float and t.bits >= 32:
         if op == "exchange":
@@ -158,6 +155,8 @@ def modify(b: Body, op: str, t: DType, in_memory: DType, pointer: int, value: in
 
 
 def at_once(b: Body, op: str, t: DType, pointer: int, value: int) -> int:
+    if t.is_int and t.bits == 64:
+        b.m.need("Int64Atomics")
     scope, relaxed = b.m.const(u32, C.DEVICE_SCOPE), b.m.const(u32, C.RELAXED)
     return b.fn.let(op, b.m.type(t), pointer, scope, relaxed, value)
 
@@ -198,7 +197,9 @@ def _exchange_loop(b: Body, op: str, t: DType, in_memory: DType, pointer: int, v
 
     def decode(bits: int) -> int:
         if shift:
-            bits = fn.let("UConvert", m.type(UNSIGNED[in_memory.bits]), fn.let("ShiftRightLogical", wide, bits, shift))
+            bits = fn.let(
+                "UConvert", m.type(UNSIGNED[in_memory.bits]), fn.let("ShiftRightLogical", wide, bits, shift)
+            )
         if t is u1:
             return _as_truth(b, bits, in_memory)
         return fn.let("Bitcast", m.type(t), bits) if t.is_float else bits
@@ -218,11 +219,11 @@ def _exchange_loop(b: Body, op: str, t: DType, in_memory: DType, pointer: int, v
         return now, fn.let("INotEqual", m.bool, now, seen)
 
     carried = [(word, first), (u1, m.const(u1, True))]
-    seen, _ = control.loop(fn, carried, lambda values: values[1], body)
+    seen, _ = control.loop(fn, carried, lambda values: values[1], body, lambda values: values[1])
     return decode(seen)
 
 
-# --- reductions -----------------------------------------------------------------------------------------------------------
+# --- reductions -----------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -248,5 +249,3 @@ def close_partials(b: Body) -> None:
         value = b.fn.let("Load", b.m.type(p.dtype), p.variable)
         buffer = b.frame.kernel.buffers[name]
         modify(b, p.op, p.dtype, stored(buffer), b.frame.buffer(name), value)
-
-

@@ -20,7 +20,7 @@ OPS: dict[str, tuple[int, str]] = {
     "TypeFunction": (33, "ri"), "ConstantTrue": (41, "tr"), "ConstantFalse": (42, "tr"), "Constant": (43, "trn"),
     # functions and memory
     "Function": (54, "trni"), "FunctionParameter": (55, "tr"), "FunctionEnd": (56, ""), "FunctionCall": (57, "tri"),
-    "Variable": (59, "trS"), "Load": (61, "trin"), "Store": (62, "iin"), "AccessChain": (65, "tri"),
+    "Variable": (59, "trS"), "Load": (61, "triAn"), "Store": (62, "iiAn"), "AccessChain": (65, "tri"),
     "PtrAccessChain": (67, "tri"), "CompositeExtract": (81, "trin"),
     # conversions
     "ConvertFToU": (109, "tri"), "ConvertFToS": (110, "tri"), "ConvertSToF": (111, "tri"), "ConvertUToF": (112, "tri"),
@@ -48,7 +48,7 @@ OPS: dict[str, tuple[int, str]] = {
     "AtomicUMax": (239, "tri"), "AtomicAnd": (240, "tri"), "AtomicOr": (241, "tri"), "AtomicXor": (242, "tri"),
     "AtomicFAddEXT": (6035, "tri"),
     # control flow
-    "Phi": (245, "tri"), "LoopMerge": (246, "iin"), "SelectionMerge": (247, "in"), "Label": (248, "r"),
+    "Phi": (245, "tri"), "LoopMerge": (246, "iiO"), "SelectionMerge": (247, "iO"), "Label": (248, "r"),
     "Branch": (249, "i"), "BranchConditional": (250, "iii"), "Return": (253, ""), "ReturnValue": (254, "i"),
 }  # fmt: skip
 
@@ -60,13 +60,25 @@ CAPABILITIES = {
 }  # fmt: skip
 STORAGE = {"Input": 1, "Function": 7, "PushConstant": 9, "PhysicalStorageBuffer": 5349}
 DECORATIONS = {"Block": 2, "ArrayStride": 6, "BuiltIn": 11, "Offset": 35, "NoContraction": 42}
-MODES = {"LocalSize": 17, "DenormFlushToZero": 4460, "SignedZeroInfNanPreserve": 4461, "RoundingModeRTE": 4462}
+MODES = {
+    "LocalSize": 17,
+    "DenormFlushToZero": 4460,
+    "SignedZeroInfNanPreserve": 4461,
+    "RoundingModeRTE": 4462,
+}
 BUILTINS = {"NumWorkgroups": 24, "GlobalInvocationId": 28}
 GLSL = {
     "Trunc": 3, "FAbs": 4, "Floor": 8, "Ceil": 9, "Sin": 13, "Cos": 14, "Tan": 15, "Asin": 16, "Acos": 17, "Tanh": 21,
     "Atan2": 25, "Pow": 26, "Exp": 27, "Log": 28, "Sqrt": 31, "UMin": 38, "FindUMsb": 75, "NMin": 79, "NMax": 80,
 }  # fmt: skip
-ENUMERANTS = {"C": CAPABILITIES, "S": STORAGE, "D": DECORATIONS, "M": MODES, "G": GLSL}
+ENUMERANTS = {
+    "C": CAPABILITIES, "S": STORAGE, "D": DECORATIONS, "M": MODES, "G": GLSL, "A": {"Aligned": 2}, "O": {"None": 0},
+}  # fmt: skip
 
-COMPUTE, PHYSICAL_64, GLSL450, ALIGNED = 5, 5348, 1, 2  # execution model, addressing, memory model, memory operand
+COMPUTE, PHYSICAL_64, GLSL450, ALIGNED = (
+    5,
+    5348,
+    1,
+    2,
+)  # execution model, addressing, memory model, memory operand
 DEVICE_SCOPE, RELAXED = 1, 0

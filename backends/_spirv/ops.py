@@ -133,10 +133,25 @@ def emit(fn: Function, prim: str, out: DType, types: tuple[DType, ...], args: tu
         return SEQUENCES[head](c, *([rest] if rest else []))
     if head == "glsl":
         return c.glsl(rest, *args)
+    if t is i64 and spelling in _ORDER and known != (None, None):
+        return _order_unsigned(c, spelling)
     return c.let(spelling, *args, t=out)
 
 
-# --- integers ---------------------------------------------------------------------------------------------------------
+_ORDER = ("SLessThan", "SLessThanEqual", "SGreaterThan", "SGreaterThanEqual")
+
+
+def _order_unsigned(c: Ctx, op: str) -> int:
+    """A signed comparison of 64 bits with a constant, as the unsigned one of both with their sign bits flipped: Mesa
+    22.3 takes the comparison of an extended i32 with a small constant to be always true or always false."""
+    flipped = [
+        c.const(k ^ (1 << 63)) if k is not None else c.let("BitwiseXor", a, c.const(1 << 63))
+        for a, k in zip(c.args, c.known, strict=True)
+    ]
+    return c.test("U" + op[1:], *flipped)
+
+
+# --- integers -------------------------------------------------------------------------------------------------
 
 
 def _divide(c: Ctx, op: str) -> int:
@@ -256,7 +271,7 @@ def _pow_i(c: Ctx) -> int:
 
 
 def _compare_truth(op: str) -> Callable[[Ctx], int]:
-    """False is less than true: a < b is (not a) and b, and so on; ``op`` joins, the operand to negate is ``x`` or ``y``."""
+    """False is less than true: a < b is (not a) and b, and so on. ``op``: what joins, and which operand is negated."""
 
     def sequence(c: Ctx) -> int:
         a, b = c.args
@@ -270,7 +285,7 @@ def _compare_truth(op: str) -> Callable[[Ctx], int]:
     return sequence
 
 
-# --- floats -----------------------------------------------------------------------------------------------------------
+# --- floats ---------------------------------------------------------------------------------------------------
 
 
 def _floor_quotient(c: Ctx) -> int:
@@ -306,7 +321,7 @@ def _function(c: Ctx) -> int:
     return c.let("FConvert", c.call(c.prim, f32, *args))
 
 
-# --- conversions ------------------------------------------------------------------------------------------------------
+# --- conversions ----------------------------------------------------------------------------------------------
 
 
 def _int_to_int(c: Ctx, value: int, source: DType, target: DType) -> int:
@@ -339,14 +354,18 @@ def _float_to_int(c: Ctx, value: int, source: DType, target: DType) -> int:
     """Toward zero, saturating; 0 for NaN. The instruction itself has no defined result out of range."""
     if source is f16:
         value, source = c.let("FConvert", value, t=f32), f32
-    low, high = (-(1 << (target.bits - 1)), 1 << (target.bits - 1)) if target.kind == "i" else (0, 1 << target.bits)
+    low, high = (
+        (-(1 << (target.bits - 1)), 1 << (target.bits - 1)) if target.kind == "i" else (0, 1 << target.bits)
+    )
     over = c.test("FOrdGreaterThanEqual", value, c.const(float(high), source))
     under = c.test("FOrdLessThanEqual", value, c.const(float(low), source))
     inside = c.test("FOrdLessThan", value, c.const(float(high), source))
     inside = c.test("LogicalAnd", inside, c.test("FOrdGreaterThan", value, c.const(float(low), source)))
     safe = c.select(inside, value, c.const(0.0, source), source)
     wide = target if target.bits >= 32 else i32
-    whole = _int_to_int(c, c.let("ConvertFToS" if wide.kind == "i" else "ConvertFToU", safe, t=wide), wide, target)
+    whole = _int_to_int(
+        c, c.let("ConvertFToS" if wide.kind == "i" else "ConvertFToU", safe, t=wide), wide, target
+    )
     whole = c.select(under, c.const(low, target), whole, target)
     return c.select(over, c.const(high - 1, target), whole, target)
 

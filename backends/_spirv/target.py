@@ -10,7 +10,8 @@ class Target:
     """A device's abilities. The defaults are what code is shown for where there is no device.
 
     ``preserve``, ``nearest``, ``flush``: float widths for which the device can be told to keep NaN and infinity, to
-    round to nearest even, and to flush denormals.
+    round to nearest even, and to flush denormals. ``cuts_loops``: the driver ends loops on its own after a while, so
+    that code has to look whether it did.
     """
 
     f64: bool = True
@@ -25,6 +26,7 @@ class Target:
     preserve: tuple[int, ...] = (16, 32, 64)
     nearest: tuple[int, ...] = ()
     flush: tuple[int, ...] = ()
+    cuts_loops: bool = False
 
 
 GENERIC = Target()

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 from quadrants_lab.backends._spirv.target import Target
@@ -17,6 +18,8 @@ API_VERSION = (1 << 22) | (2 << 12)  # 1.2
 WHOLE = 2**64 - 1
 CPU, INTEGRATED, DISCRETE, VIRTUAL = 4, 1, 2, 3
 COMPUTE_QUEUE = 2
+LLVMPIPE = 13  # VkDriverId; it ends a thread's loops when they have gone round this often in all
+LLVMPIPE_ROUNDS = 65535
 _KINDS = {CPU: "cpu", INTEGRATED: "integrated", DISCRETE: "discrete", VIRTUAL: "virtual"}
 _FLOAT_EXTENSIONS = ("VK_EXT_shader_atomic_float",)
 
@@ -59,7 +62,11 @@ def _structure_type(name: str) -> int | None:
 
 @cache
 def _results() -> dict[int, str]:
-    names = (n for n in dir(package()) if n.startswith(("VK_ERROR_", "VK_TIMEOUT", "VK_NOT_READY", "VK_INCOMPLETE")))
+    names = (
+        n
+        for n in dir(package())
+        if n.startswith(("VK_ERROR_", "VK_TIMEOUT", "VK_NOT_READY", "VK_INCOMPLETE"))
+    )
     return {int(getattr(package(), n)): n for n in sorted(names, reverse=True)}
 
 
@@ -82,7 +89,7 @@ def check(result: int, what: str) -> None:
     raise RuntimeError(f"Vulkan failed {what} ({result_name(result)})")
 
 
-# --- physical devices -----------------------------------------------------------------------------------------------------
+# --- physical devices -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +110,9 @@ class Physical:
     identity: str
 
     def __str__(self) -> str:
-        return f"{self.name} ({_KINDS.get(self.kind, 'other')})" + (f", lacks {self.lacks}" if self.lacks else "")
+        return f"{self.name} ({_KINDS.get(self.kind, 'other')})" + (
+            f", lacks {self.lacks}" if self.lacks else ""
+        )
 
 
 @cache
@@ -139,7 +148,9 @@ def _instance_extensions() -> set[str]:
 @cache
 def physical_devices() -> tuple[Physical, ...]:
     """All devices in Vulkan's order."""
-    return tuple(_describe(h) for h in _list("VkPhysicalDevice", lib().vkEnumeratePhysicalDevices, instance()))
+    return tuple(
+        _describe(h) for h in _list("VkPhysicalDevice", lib().vkEnumeratePhysicalDevices, instance())
+    )
 
 
 def _flags(struct: Any) -> set[str]:
@@ -170,8 +181,10 @@ def _describe(handle: Any) -> Physical:
     lacks = " and ".join(words for feature, words in required.items() if feature not in features)
     driver = f.string(more.driverName).decode() + " " + f.string(more.driverInfo).decode()
     identity = f"{name}, {driver}, {plain.vendorID:x}:{plain.deviceID:x}:{plain.driverVersion:x}"
-    target = _target(features, _flags(more), more)
-    return Physical(handle, name, plain.deviceType, lacks, target, computes[0], extensions, features, identity)
+    target = replace(_target(features, _flags(more), more), cuts_loops=more.driverID == LLVMPIPE)
+    return Physical(
+        handle, name, plain.deviceType, lacks, target, computes[0], extensions, features, identity
+    )
 
 
 def _families(handle: Any) -> list[Any]:
@@ -185,7 +198,7 @@ def feature_chain(extensions: frozenset[str]) -> tuple[Any, list[Any]]:
         names.append("VkPhysicalDeviceShaderAtomicFloatFeaturesEXT")
     chain = [new(n) for n in names]
     first = new("VkPhysicalDeviceFeatures2", pNext=chain[0])
-    for a, b in zip(chain, chain[1:], strict=False):
+    for a, b in pairwise(chain):
         a.pNext = b
     return first, chain
 

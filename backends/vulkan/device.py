@@ -12,7 +12,8 @@ from quadrants_lab.backends.vulkan import api
 from quadrants_lab.backends.vulkan.logical import Logical
 from quadrants_lab.backends.vulkan.memory import Pool, VulkanMemory
 
-_THREADS = {api.CPU: 1 << 12}  # of other kinds: 1 << 17
+_THREADS = {api.CPU: (1 << 18, 1 << 11)}  # in flight, and in flight with adstacks
+_OTHERS = (1 << 17, 1 << 17)
 _HEAP_BUDGET = 1 << 30
 
 
@@ -30,7 +31,9 @@ class Device(GpuDevice):
         cache_folder: Path | None = None,
     ) -> None:
         physical = physical or api.choose()
-        super().__init__(threads or _THREADS.get(physical.kind, 1 << 17), heap_budget)
+        most, stacked = _THREADS.get(physical.kind, _OTHERS)
+        limit = api.LLVMPIPE_ROUNDS if physical.target.cuts_loops else 0
+        super().__init__(threads or most, threads or stacked, heap_budget, limit)
         if mapped is None:
             mapped = physical.kind in (api.CPU, api.INTEGRATED)
         self.physical = physical

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.executable import GpuExecutable
 from quadrants_lab.backends._gpu.frame import GpuFrame
 from quadrants_lab.backends._spirv.kernel import module
@@ -67,12 +68,18 @@ class Pipelines:
         self.logical = logical
         self.handles: list[Any] = []
         self._words = f.new("char[]", code)
-        where = f"building kernel {exe.kernel.name}, {len(code)} bytes of SPIR-V, on {logical.physical.identity}"
-        info = api.new("VkShaderModuleCreateInfo", codeSize=len(code), pCode=f.cast("uint32_t *", self._words))
+        where = (
+            f"building kernel {exe.kernel.name}, {len(code)} bytes of SPIR-V, on {logical.physical.identity}"
+        )
+        info = api.new(
+            "VkShaderModuleCreateInfo", codeSize=len(code), pCode=f.cast("uint32_t *", self._words)
+        )
         shader = f.new("VkShaderModule *")
         api.check(vk.vkCreateShaderModule(device, info, f.NULL, shader), where)
         push = api.new("VkPushConstantRange", stageFlags=_COMPUTE_STAGE, offset=0, size=8)
-        layout_info = api.new("VkPipelineLayoutCreateInfo", pushConstantRangeCount=1, pPushConstantRanges=push)
+        layout_info = api.new(
+            "VkPipelineLayoutCreateInfo", pushConstantRangeCount=1, pPushConstantRanges=push
+        )
         layout = f.new("VkPipelineLayout *")
         api.check(vk.vkCreatePipelineLayout(device, layout_info, f.NULL, layout), where)
         self.layout = layout[0]
@@ -86,7 +93,9 @@ class Pipelines:
             infos[n].stage = stage[0]
             infos[n].stage.pName = name
         made = f.new("VkPipeline[]", count)
-        result = vk.vkCreateComputePipelines(device, logical.pipeline_cache, count, infos, f.NULL, made)
+        result = 0
+        if count:
+            result = vk.vkCreateComputePipelines(device, logical.pipeline_cache, count, infos, f.NULL, made)
         vk.vkDestroyShaderModule(device, shader[0], f.NULL)
         self.handles = [made[n] for n in range(count)]
         weakref.finalize(self, _destroy, logical, self.layout, [h for h in self.handles if h])
@@ -110,7 +119,7 @@ class Frame(GpuFrame):
         self._piece = device.frames.take(exe.layout.size)
         words = self._piece.array((exe.layout.size,), np.uint8)
         words[...] = 0
-        super().__init__(exe, device, memoryview(words))
+        super().__init__(exe, device, words.data)
         self._logical = device.logical
         self._pipelines = exe.pipelines(device.logical)
         self._what = f"running kernel {exe.kernel.name}"
@@ -142,6 +151,11 @@ class Frame(GpuFrame):
 
     def run(self) -> None:
         self._logical.submit(self._submission, self._what)
+        if self.status & L.CUT:
+            raise RuntimeError(
+                f"kernel {self.exe.kernel.name} went round its loops more than {api.LLVMPIPE_ROUNDS} times in one "
+                f"thread, where {self._logical.physical.name} stops it; what it wrote is incomplete"
+            )
 
 
 def _free_commands(logical: V.Logical, commands: Any) -> None:

@@ -47,9 +47,13 @@ class Logical:
         self.queue = queue[0]
         self._types = self._memory_types()
         fence = f.new("VkFence *")
-        api.check(vk.vkCreateFence(self.handle, api.new("VkFenceCreateInfo"), f.NULL, fence), "making a fence")
+        api.check(
+            vk.vkCreateFence(self.handle, api.new("VkFenceCreateInfo"), f.NULL, fence), "making a fence"
+        )
         self.fence, self._fences = fence[0], fence
-        pool_info = api.new("VkCommandPoolCreateInfo", flags=_RESETTABLE, queueFamilyIndex=physical.queue_family)
+        pool_info = api.new(
+            "VkCommandPoolCreateInfo", flags=_RESETTABLE, queueFamilyIndex=physical.queue_family
+        )
         pool = f.new("VkCommandPool *")
         api.check(vk.vkCreateCommandPool(self.handle, pool_info, f.NULL, pool), "making a command pool")
         self.command_pool = pool[0]
@@ -65,13 +69,16 @@ class Logical:
         physical = self.physical
         first, chain = api.feature_chain(physical.extensions)
         for struct in (f.addressof(first, "features"), *chain):
-            names = {n for n, _ in f.typeof(struct).item.fields}
+            fields = {n for n, _ in f.typeof(struct).item.fields}
             for feature in api.WANTED:
-                if feature in names and feature in physical.features:
+                if feature in fields and feature in physical.features:
                     setattr(struct, feature, 1)
         priority = f.new("float[]", [1.0])
         queue = api.new(
-            "VkDeviceQueueCreateInfo", queueFamilyIndex=physical.queue_family, queueCount=1, pQueuePriorities=priority
+            "VkDeviceQueueCreateInfo",
+            queueFamilyIndex=physical.queue_family,
+            queueCount=1,
+            pQueuePriorities=priority,
         )
         wanted = ("VK_EXT_shader_atomic_float", "VK_KHR_portability_subset")
         names = [f.new("char[]", n.encode()) for n in wanted if n in physical.extensions]
@@ -98,7 +105,7 @@ class Logical:
             raise RuntimeError(f"{self.physical.name} has no memory that the host can map")
         return max(usable, key=lambda n: ((self._types[n] & like).bit_count(), -n))
 
-    # --- running ----------------------------------------------------------------------------------------------------
+    # --- running -----------------------------------------------------------------------------------------------
 
     def command_buffer(self) -> Any:
         f = api.ffi()
@@ -138,7 +145,7 @@ class Logical:
             return False
         return not self.lost
 
-    # --- copies -----------------------------------------------------------------------------------------------------
+    # --- copies ------------------------------------------------------------------------------------------------
 
     def fill(self, piece: Piece) -> None:
         """Zeroes memory that the host does not see."""
@@ -180,14 +187,22 @@ class Logical:
             try:
                 vk.vkBeginCommandBuffer(commands[0], api.new("VkCommandBufferBeginInfo"))
                 record(commands[0])
-                barrier(commands[0], TRANSFER, TRANSFER_WRITE, HOST | COMPUTE, HOST_READ | SHADER_READ | SHADER_WRITE)
+                barrier(
+                    commands[0],
+                    TRANSFER,
+                    TRANSFER_WRITE,
+                    HOST | COMPUTE,
+                    HOST_READ | SHADER_READ | SHADER_WRITE,
+                )
                 vk.vkEndCommandBuffer(commands[0])
-                self.submit(api.new("VkSubmitInfo", commandBufferCount=1, pCommandBuffers=commands), "copying")
+                self.submit(
+                    api.new("VkSubmitInfo", commandBufferCount=1, pCommandBuffers=commands), "copying"
+                )
             finally:
                 if not self.pending:
                     vk.vkFreeCommandBuffers(self.handle, self.command_pool, 1, commands)
 
-    # --- pipeline cache ---------------------------------------------------------------------------------------------
+    # --- pipeline cache ----------------------------------------------------------------------------------------
 
     def _load_cache(self) -> Any:
         f = api.ffi()

@@ -37,7 +37,9 @@ class Block:
         vk.vkGetBufferMemoryRequirements(device, self.buffer, needs)
         flags = api.new("VkMemoryAllocateFlagsInfo", flags=_DEVICE_ADDRESS)
         kind = logical.memory_type(needs.memoryTypeBits, mapped)
-        allocation = api.new("VkMemoryAllocateInfo", pNext=flags, allocationSize=needs.size, memoryTypeIndex=kind)
+        allocation = api.new(
+            "VkMemoryAllocateInfo", pNext=flags, allocationSize=needs.size, memoryTypeIndex=kind
+        )
         memory = f.new("VkDeviceMemory *")
         result = vk.vkAllocateMemory(device, allocation, f.NULL, memory)
         if result:
@@ -148,8 +150,10 @@ class VulkanMemory:
 
     def read(self) -> np.ndarray[Any, Any]:
         if self.array is not None:
-            return self.array.copy()
-        return self.logical.download(self.piece).view(self.dtype).reshape(self.shape)
+            copy: np.ndarray[Any, Any] = self.array.copy()
+            return copy
+        values: np.ndarray[Any, Any] = self.logical.download(self.piece).view(self.dtype).reshape(self.shape)
+        return values
 
     def write(self, values: np.ndarray[Any, Any]) -> None:
         if self.array is not None:

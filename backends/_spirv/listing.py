@@ -1,0 +1,128 @@
+"""A module as text, one instruction a line, in the manner of spirv-dis; types and constants go by what they are."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from quadrants_lab.backends._spirv import opcodes as C
+from quadrants_lab.backends._spirv.assembler import Instruction, Module
+from quadrants_lab.ir.nodes import NO_ID
+
+_OPS = {number: (name, form) for name, (number, form) in C.OPS.items()}
+_NAMES = {letter: {n: name for name, n in table.items()} for letter, table in C.ENUMERANTS.items()}
+_SHORT = {"PhysicalStorageBuffer": "memory", "PushConstant": "push"}
+_NO_CODE = {"Label", "Line", "Function", "FunctionParameter", "FunctionEnd", "Variable"}
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """``lines`` with the statement that each comes from; ``instructions`` counts those that compute, ``phis`` is their
+    share of phis."""
+
+    lines: tuple[str, ...]
+    ids: tuple[int, ...]
+    instructions: int
+    phis: int
+
+
+def listing(module: Module) -> Listing:
+    instructions, ids = module.instructions()
+    names = _names(instructions)
+    lines: list[str] = []
+    out_ids: list[int] = []
+    count = phis = 0
+    inside = False
+    for ins, id in zip(instructions, ids, strict=True):
+        name = _OPS[ins[0]][0]
+        if name == "Function":
+            inside = True
+            lines.append("")
+            out_ids.append(NO_ID)
+        lines.append(_line(ins, names))
+        out_ids.append(id)
+        count += inside and name not in _NO_CODE
+        phis += name == "Phi"
+    return Listing(tuple(lines), tuple(out_ids), count, phis)
+
+
+def text_at(words: Instruction, at: int) -> tuple[str, int]:
+    """The string that begins at a word, and the place behind it."""
+    data = b""
+    while True:
+        data += struct.pack("<I", words[at])
+        at += 1
+        if b"\0" in data[-4:]:
+            return data.split(b"\0")[0].decode(), at
+
+
+def _names(instructions: list[Instruction]) -> dict[int, str]:
+    """What to call ids that have more than a number."""
+    names: dict[int, str] = {}
+    strings: dict[int, str] = {}
+    for ins in instructions:
+        name = _OPS[ins[0]][0]
+        if name == "Name":
+            names[ins[1]] = text_at(ins, 2)[0]
+        elif name == "String":
+            strings[ins[1]] = text_at(ins, 2)[0]
+        elif name in _SPELLED:
+            result = ins[2] if name.startswith("Constant") else ins[1]
+            names.setdefault(result, _SPELLED[name](ins, names))
+    return names
+
+
+def _pointer(ins: Instruction, names: dict[int, str]) -> str:
+    storage = _NAMES["S"][ins[2]]
+    return f"ptr_{_SHORT.get(storage, storage.lower())}_{names.get(ins[3], ins[3])}"
+
+
+def _constant(ins: Instruction, names: dict[int, str]) -> str:
+    t = names[ins[1]]
+    bits = sum(w << (32 * n) for n, w in enumerate(ins[3:]))
+    if t[0] == "f":
+        form = {"f16": "<e", "f32": "<f", "f64": "<d"}[t]
+        value = struct.unpack(form, bits.to_bytes(int(t[1:]) // 8, "little"))[0]
+        return f"{t}_{value!r}"
+    return f"{t}_{bits}"
+
+
+_SPELLED = {
+    "TypeVoid": lambda ins, names: "void",
+    "TypeBool": lambda ins, names: "bool",
+    "TypeInt": lambda ins, names: f"u{ins[2]}",
+    "TypeFloat": lambda ins, names: f"f{ins[2]}",
+    "TypeVector": lambda ins, names: f"{names[ins[2]]}x{ins[3]}",
+    "TypePointer": _pointer,
+    "ConstantTrue": lambda ins, names: "true",
+    "ConstantFalse": lambda ins, names: "false",
+    "Constant": _constant,
+}
+
+
+def _line(ins: Instruction, names: dict[int, str]) -> str:
+    """The instruction's operands by its form."""
+    op, form = _OPS[ins[0]]
+    result, operands = "", []
+    at, n = 1, 0
+    while at < len(ins):
+        letter = form[min(n, len(form) - 1)]
+        n += 1
+        word = ins[at]
+        if letter == "s":
+            text, at = text_at(ins, at)
+            operands.append(f'"{text}"')
+            continue
+        at += 1
+        if letter in "tir":
+            shown = f"%{names.get(word, word)}"
+            if letter == "r":
+                result = shown
+            else:
+                operands.append(shown)
+        elif letter == "n":
+            operands.append(str(word))
+        else:
+            operands.append(_NAMES[letter].get(word, str(word)))
+    left = f"{result} = " if result else ""
+    return f"{left:>18}Op{op} {' '.join(operands)}".rstrip()

@@ -1,0 +1,29 @@
+"""The stage of the Vulkan backend: SPIR-V as text, each line with its statement, with and without a device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from quadrants_lab.backends._spirv.kernel import module
+from quadrants_lab.backends._spirv.listing import listing
+from quadrants_lab.backends._spirv.target import GENERIC, Target
+from quadrants_lab.backends.stage import Stage
+from quadrants_lab.ir.nodes import Kernel
+from quadrants_lab.ir.options import CompileOptions
+
+
+def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], Stage]]:
+    def spirv() -> Stage:
+        target = _target()
+        made = listing(module(kernel, options, target, lines=True))
+        size = len(module(kernel, options, target).words())
+        return Stage("spirv", "\n".join(made.lines), made.ids, made.instructions, size, made.phis)
+
+    return {"spirv": spirv}
+
+
+def _target() -> Target:
+    """Of the device that kernels would run on, or a usual one's where there is none."""
+    from quadrants_lab.backends.vulkan import api, probe
+
+    return GENERIC if probe() else api.choose().target
