@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 
 import numpy as np
+from oracle_vectors import Vec, Window, copied, lifted, of_size, vector
 
 
 class Budget(Exception):
@@ -144,6 +145,18 @@ class Var:
         return _decide(self, 0.0, lambda a, b: a != b)
 
 
+def _but_not_of_vectors(method: Callable) -> Callable:
+    """What a scalar does with a vector is what the vector does with each of its elements."""
+    return lambda self, o: NotImplemented if type(o) is Vec else method(self, o)
+
+
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
+    for _method in (f"__{_name}__", f"__r{_name}__"):
+        setattr(Var, _method, _but_not_of_vectors(getattr(Var, _method)))
+for _method in ("__lt__", "__le__", "__gt__", "__ge__"):
+    setattr(Var, _method, _but_not_of_vectors(getattr(Var, _method)))
+
+
 def primal(x):
     return x.v if type(x) is Var else x
 
@@ -259,13 +272,16 @@ def to_int(bits: int, signed: bool = True):
 
 
 class Cells:
-    """A field or ndarray: row-major values, taped where they are floats."""
+    """A field or ndarray: row-major values, taped where they are floats; ``element`` is the shape of its elements,
+    which are the last axes of ``array``."""
 
     __qd_oracle__ = True
 
-    def __init__(self, name: str, array: np.ndarray, grad: bool) -> None:
+    def __init__(self, name: str, array: np.ndarray, grad: bool, element: tuple[int, ...] = ()) -> None:
         self.name = name
-        self.shape = array.shape
+        self.element = element
+        self.whole = array.shape
+        self.shape = array.shape[: array.ndim - len(element)]
         self.kind = array.dtype.kind
         self.grad_kept = grad
         flat = array.reshape(-1).tolist()
@@ -273,7 +289,7 @@ class Cells:
         self.initial = list(self.cells)
 
     def _at(self, index) -> int:
-        index = () if index is None else index if isinstance(index, tuple) else (index,)
+        index = () if index is None else tuple(index) if isinstance(index, (tuple, Vec)) else (index,)
         flat = 0
         assert len(index) == len(self.shape), f"{self.name} has {len(self.shape)} axes"
         for i, n in zip(index, self.shape, strict=True):
@@ -283,14 +299,24 @@ class Cells:
         return flat
 
     def __getitem__(self, index):
-        return self.cells[self._at(index)]
+        at = self._at(index)
+        if not self.element:
+            return self.cells[at]
+        size = math.prod(self.element)
+        return Vec(self.element, Window(_Writer(self), range(at * size, at * size + size)))
 
     def __setitem__(self, index, value) -> None:
+        if self.element:
+            self[index].fill(value)
+        else:
+            self.put(self._at(index), value)
+
+    def put(self, at: int, value) -> None:
         if self.kind != "f":
             value = bool(value) if self.kind == "b" else to_int(64)(value)
         elif type(value) is not Var or not self.grad_kept:
             value = Var(float(primal(value)))
-        self.cells[self._at(index)] = value
+        self.cells[at] = value
 
     def __iter__(self):
         if len(self.shape) == 1:
@@ -299,48 +325,40 @@ class Cells:
 
     def values(self) -> np.ndarray:
         flat = [primal(v) for v in self.cells]
-        return np.array(flat, {"f": np.float64, "b": np.bool_}.get(self.kind, np.int64)).reshape(self.shape)
+        return np.array(flat, {"f": np.float64, "b": np.bool_}.get(self.kind, np.int64)).reshape(self.whole)
+
+
+class _Writer:
+    """The cells of a field, each written as the field has it."""
+
+    def __init__(self, cells: Cells) -> None:
+        self.of = cells
+
+    def __getitem__(self, k):
+        return self.of.cells[k]
+
+    def __setitem__(self, k, value) -> None:
+        self.of.put(k, value)
 
 
 def _atomic(combine: Callable):
+    combine = lifted(combine)
+
     def apply(target, value):
         cells, index = target
-        old = cells[index]
-        cells[index] = combine(old, value)
+        if isinstance(index, str):
+            old = copied(getattr(cells, index))
+            setattr(cells, index, combine(old, value))
+        else:
+            old = copied(cells[index])
+            cells[index] = combine(old, value)
         return old
 
     return apply
 
 
-class Index(tuple):
-    """A vector of indices: of a grouped loop, or computed from one."""
-
-    def _with(self, other, fn: Callable):
-        others = other if isinstance(other, (tuple, list)) else [other] * len(self)
-        return Index(fn(a, b) for a, b in zip(self, others, strict=True))
-
-    def __add__(self, other):
-        return self._with(other, lambda a, b: a + b)
-
-    def __sub__(self, other):
-        return self._with(other, lambda a, b: a - b)
-
-    def __mul__(self, other):
-        return self._with(other, lambda a, b: a * b)
-
-    def __mod__(self, other):
-        return self._with(other, lambda a, b: a % b)
-
-    def __floordiv__(self, other):
-        return self._with(other, lambda a, b: a // b)
-
-    __radd__, __rmul__ = __add__, __mul__
-
-    x, y, z, w = (property(lambda self, k=k: self[k]) for k in range(4))
-
-
 def grouped(space):
-    return (Index(i if isinstance(i, tuple) else (i,)) for i in space)
+    return (vector(i if isinstance(i, tuple) else (i,)) for i in space)
 
 
 def ndrange(*axes):
@@ -379,7 +397,8 @@ OPERATIONS = {
     "static": lambda *x: x[0] if len(x) == 1 else x,
     "ndrange": ndrange,
     "grouped": grouped,
-    "Vector": Index,
+    "Vector": vector,
+    "Matrix": vector,
     "zero": lambda x: 0.0 if isinstance(x, (Var, float)) else 0,
     "one": lambda x: 1.0 if isinstance(x, (Var, float)) else 1,
     "frexp": frexp,
@@ -400,14 +419,20 @@ OPERATIONS = {
     **_INTS,
 }
 
+_ALONE = ("static", "ndrange", "grouped", "Vector", "Matrix", "zero", "one", "frexp", "loop_config")
+OPERATIONS = {k: v if k in _ALONE or k.startswith("atomic_") else lifted(v) for k, v in OPERATIONS.items()}
+OPERATIONS["math"] = SimpleNamespace(
+    **{f"vec{n}": of_size(n, to_float) for n in (2, 3, 4)}, **{f"ivec{n}": of_size(n, to_int(32)) for n in (2, 3, 4)}
+)
+
 _BUILTINS = {
-    "abs": absolute,
-    "min": minimum,
-    "max": maximum,
-    "pow": power,
-    "round": rounded,
-    "int": to_int(32),
-    "float": to_float,
+    "abs": lifted(absolute),
+    "min": lifted(minimum),
+    "max": lifted(maximum),
+    "pow": lifted(power),
+    "round": lifted(rounded),
+    "int": lifted(to_int(32)),
+    "float": lifted(to_float),
     "print": lambda *parts: None,
 }
 
@@ -422,6 +447,16 @@ class _Rewrite(ast.NodeTransformer):
         node.returns = None
         for a in node.args.args:
             a.annotation = None
+        node.body = [ast.parse(f"{a.arg} = _copied({a.arg})").body[0] for a in node.args.args] + node.body
+        return node
+
+    def visit_Assign(self, node):
+        self.generic_visit(node)
+        parts = node.value.elts if isinstance(node.value, ast.Tuple) else None
+        if parts is None:
+            node.value = _call_of("_copied", node.value)
+        else:
+            node.value.elts = [_call_of("_copied", p) for p in parts]
         return node
 
     def visit_Call(self, node):
@@ -430,6 +465,9 @@ class _Rewrite(ast.NodeTransformer):
         if named and isinstance(node.args[0], ast.Subscript):
             target = node.args[0]
             node.args[0] = ast.Tuple([target.value, target.slice], ast.Load())
+        elif named and isinstance(node.args[0], ast.Attribute):
+            target = node.args[0]
+            node.args[0] = ast.Tuple([target.value, ast.Constant(target.attr)], ast.Load())
         return node
 
     def visit_AugAssign(self, node):
@@ -440,6 +478,10 @@ class _Rewrite(ast.NodeTransformer):
         combine.body.op = node.op
         arguments = [node.target.value, node.target.slice, combine, node.value]
         return ast.Expr(ast.Call(ast.Name("_augment", ast.Load()), arguments, []))
+
+
+def _call_of(name: str, *arguments: ast.expr) -> ast.Call:
+    return ast.Call(ast.Name(name, ast.Load()), list(arguments), [])
 
 
 def _augment(cells: Cells, index, combine: Callable, value) -> None:
@@ -478,20 +520,23 @@ def run_oracle(
     *,
     funcs: Sequence[Callable | str] = (),
     scalars: Mapping[str, object] | None = None,
+    elements: Mapping[str, tuple[int, ...]] | None = None,
     limit: int = 2_000_000,
 ) -> Outcome:
     """Runs ``fn`` (a function, or source text whose last function it is) once over copies of ``fields``.
 
     Parameters of ``fn`` are taken by name from ``scalars`` and ``fields``; other names from ``fields`` and, if ``fn``
     is a function, its globals that are plain numbers or lists. ``seeds[name]`` is what is in ``name.grad``; absent
-    means zeros. Raises `Budget` beyond ``limit`` scalar operations.
+    means zeros. ``elements``: the shapes of the elements of fields of vectors and matrices. Raises `Budget` beyond
+    ``limit`` scalar operations.
     """
     global _tape
     _tape = tape = Tape(limit)
-    cells = {name: Cells(name, np.asarray(a), name in needs_grad) for name, a in fields.items()}
+    elements = elements or {}
+    cells = {n: Cells(n, np.asarray(a), n in needs_grad, elements.get(n, ())) for n, a in fields.items()}
     for name, c in cells.items():
         c.grad = cells.get(f"{name}.grad")
-    space = {**_BUILTINS, "_augment": _augment}
+    space = {**_BUILTINS, "_augment": _augment, "_copied": copied}
     for f in (fn, *funcs):
         if callable(f):
             space.update({k: v for k, v in f.__globals__.items() if isinstance(v, (int, float, list))})
@@ -527,7 +572,7 @@ def _sweep(tape: Tape, cells: Mapping[str, Cells], needs_grad, seeds, outcome: O
             absolute[o] += scale * abs(d)
     for name in needs_grad:
         c = cells[name]
-        outcome.grads[name] = np.array([adjoint[v.k] for v in c.initial]).reshape(c.shape)
-        outcome.scales[name] = np.array([absolute[v.k] for v in c.initial]).reshape(c.shape)
+        outcome.grads[name] = np.array([adjoint[v.k] for v in c.initial]).reshape(c.whole)
+        outcome.scales[name] = np.array([absolute[v.k] for v in c.initial]).reshape(c.whole)
         if not np.isfinite(outcome.scales[name]).all():
             outcome.finite = False

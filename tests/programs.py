@@ -15,16 +15,22 @@ import numpy as np
 
 @dataclass(frozen=True)
 class F:
-    """A float field of the session's default float type; ``arg``: it is an ndarray argument of that name instead."""
+    """A float field of the session's default float type; ``arg``: it is an ndarray argument of that name instead.
+    ``element``: the shape of its elements where they are vectors or matrices."""
 
     shape: tuple[int, ...] = ()
     low: float = -1.0
     high: float = 1.0
     grad: bool = True
     arg: bool = False
+    element: tuple[int, ...] = ()
+
+    @property
+    def whole(self) -> tuple[int, ...]:
+        return (*self.shape, *self.element)
 
     def draw(self, rng: np.random.Generator) -> np.ndarray:
-        return np.asarray(rng.uniform(self.low, self.high, self.shape))
+        return np.asarray(rng.uniform(self.low, self.high, self.whole))
 
 
 @dataclass(frozen=True)
@@ -36,6 +42,7 @@ class I:  # noqa: E742
     high: int = 6
     arg: bool = False
     grad = False
+    element = ()
 
     def draw(self, rng: np.random.Generator) -> np.ndarray:
         return np.asarray(rng.integers(self.low, self.high + 1, self.shape), np.int32)
@@ -78,7 +85,7 @@ class Program:
     def seeds(self, seed: int = 1) -> dict[str, np.ndarray]:
         """What is in ``.grad`` before the gradient runs: something everywhere, so that accumulation shows."""
         rng = np.random.default_rng(seed)
-        return {n: np.asarray(rng.uniform(0.5, 1.5, s.shape)) for n, s in self.fields.items() if s.grad}
+        return {n: np.asarray(rng.uniform(0.5, 1.5, s.whole)) for n, s in self.fields.items() if s.grad}
 
 
 PROGRAMS: dict[str, Program] = {}
@@ -1489,4 +1496,6 @@ def loop_after_the_loop_it_feeds():
         y[None] += v * (c + n[None])
 
 
+import programs_matrices  # noqa: E402, F401, I001
 import programs_language  # noqa: E402, F401  the table goes on there
+import programs_seeds  # noqa: E402, F401

@@ -36,7 +36,7 @@ class Job:
 
     ``floats`` and ``ints``: inputs by name. ``grads``: the floats with a gradient, ``seeds`` what is in it
     beforehand. ``arguments``: the names that are ndarray arguments rather than fields. ``scalars``: the scalar
-    arguments.
+    arguments. ``elements``: the shapes of the elements of fields of vectors and matrices.
     """
 
     fn: Callable
@@ -47,11 +47,13 @@ class Job:
     seeds: Arrays
     arguments: tuple[str, ...] = ()
     scalars: dict[str, Any] = field(default_factory=dict)
+    elements: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     def oracle(self, limit: int = 2_000_000) -> Outcome:
         given = {**self.floats, **self.ints}
         return run_oracle(
-            self.fn, given, self.grads, self.seeds, funcs=self.funcs, scalars=self.scalars, limit=limit
+            self.fn, given, self.grads, self.seeds, funcs=self.funcs, scalars=self.scalars, elements=self.elements,
+            limit=limit,
         )
 
     def arrays(self, fp: DType) -> Arrays:
@@ -72,6 +74,7 @@ def job_of(program: Program, case: dict) -> Job:
         program.seeds(),
         tuple(name for name, spec in program.fields.items() if spec.arg),
         program.arguments(case),
+        {name: spec.element for name, spec in program.fields.items() if spec.element},
     )
 
 
@@ -112,6 +115,7 @@ class FakeField:
     shape: tuple[int, ...]
     grad: FakeField | None = None
     name: str = ""
+    element_shape: tuple[int, ...] = ()
     __qd_field__ = True
 
 
@@ -167,11 +171,15 @@ def interpreted(job: Job, fp: DType = f64, gradient: bool = True, **options: Any
             continue
         dtype = fp if name in job.floats else i32
         has_grad = name in job.grads or f"{name}.grad" in job.floats
-        fields[name] = FakeField(dtype, a.shape, FakeField(dtype, a.shape) if has_grad else None, name)
+        element = job.elements.get(name, ())
+        shape = a.shape[: a.ndim - len(element)]
+        grad = FakeField(dtype, shape, element_shape=element) if has_grad else None
+        fields[name] = FakeField(dtype, shape, grad, name, element)
     specs: list[Any] = []
     for name in job.fn.__code__.co_varnames[: job.fn.__code__.co_argcount]:
         if name in fields:
-            specs.append(NdarraySpec(fields[name].dtype, len(fields[name].shape), fields[name].grad is not None))
+            f = fields[name]
+            specs.append(NdarraySpec(f.dtype, len(f.shape), f.grad is not None, f.element_shape))
         else:
             specs.append(ScalarSpec(i32 if isinstance(job.scalars[name], int) else fp))
     lowered = lower(function_source(bound(job, fields)), specs, opts)
@@ -202,6 +210,13 @@ def interpreted(job: Job, fp: DType = f64, gradient: bool = True, **options: Any
 # --- on a backend
 
 
+def _make(ndarray: bool, dtype: DType, shape: tuple[int, ...], element: tuple[int, ...], grad: bool) -> Any:
+    """A field or ndarray of numbers, vectors or matrices."""
+    home = (qd, qd.Vector, qd.Matrix)[len(element)]
+    make = home.ndarray if ndarray else home.field
+    return make(*element, dtype, shape, **({"needs_grad": True} if grad else {}))
+
+
 class Bench:
     """A session, and the fields and kernels made in it so far: a job that needs the same ones gets those."""
 
@@ -218,11 +233,11 @@ class Bench:
             if "." in name:
                 continue
             dtype = self.fp if name in job.floats else i32
-            make = qd.ndarray if name in job.arguments else qd.field
+            element = job.elements.get(name, ())
             grad = name in job.grads or f"{name}.grad" in job.floats
-            key = (name, make, a.shape, dtype.name, grad)
+            key = (name, name in job.arguments, a.shape, element, dtype.name, grad)
             if key not in self.made:
-                self.made[key] = make(dtype, a.shape, needs_grad=True) if grad else make(dtype, a.shape)
+                self.made[key] = _make(name in job.arguments, dtype, a.shape[: a.ndim - len(element)], element, grad)
             placed[name] = self.made[key]
             placed[name].from_numpy(np.asarray(a, dtype.numpy))
             if grad:

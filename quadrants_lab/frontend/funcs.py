@@ -11,6 +11,7 @@ from quadrants_lab.frontend import matrix
 from quadrants_lab.frontend.arith import truth
 from quadrants_lab.frontend.assign import is_static_call
 from quadrants_lab.frontend.branch import branch
+from quadrants_lab.frontend.byref import is_template
 from quadrants_lab.frontend.context import Context, Frame, describe
 from quadrants_lab.frontend.diagnostics import count, error
 from quadrants_lab.frontend.place import Place
@@ -20,7 +21,6 @@ from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.frontend.struct import as_type, type_of
 from quadrants_lab.frontend.update import write_back
 from quadrants_lab.frontend.values import Lit, Matrix, Num, Obj, Struct, Value, mapped, name_of
-
 
 _NOWHERE: Mapping[str, tuple[Place, ast.expr]] = {}
 
@@ -85,7 +85,7 @@ def inline(
     if source in cx.inlining:
         raise cx.fail("QL1603", node, name=source.name)
     hidden = hidden or cx.frame.hidden
-    env = _bind(cx, node, source, args, keywords)
+    env = _bind(cx, node, source, args, keywords, references)
     outer, top, static, serialize = cx.frame, cx.top, cx.static, cx.serialize
     cx.frame = Frame(source, env, call=cx.span(node), hidden=hidden)
     cx.top, cx.static, cx.serialize = procedure, 0, False
@@ -114,8 +114,9 @@ def _ending(cx: Context, source: FunctionSource) -> Sequence[ast.stmt]:
 
 
 def _bind(
-    cx: Context, node: ast.Call, source: FunctionSource, args: list[Value], keywords: dict[str, Value]
-) -> dict[str, Value]:
+    cx: Context, node: ast.Call, source: FunctionSource, args: list[Value], keywords: dict[str, Value],
+    references: Mapping[str, Any],
+) -> dict[str, Value]:  # fmt: skip
     params = parameters(source)
     names = [p.arg for p in params]
     given = dict(zip(names, args, strict=False))
@@ -137,20 +138,22 @@ def _bind(
             value = cx.wrap(optional[p.arg], p.arg)
         else:
             raise cx.fail("QL1602", node, text=source.name, what=f"'{p.arg}' is missing", params=", ".join(names))
-        env[p.arg] = _passed(cx, node, source, p, value)
+        env[p.arg] = _passed(cx, node, source, p, value, p.arg in references)
     return env
 
 
-def _passed(cx: Context, node: ast.Call, source: FunctionSource, param: ast.arg, value: Value) -> Value:
+def _passed(
+    cx: Context, node: ast.Call, source: FunctionSource, param: ast.arg, value: Value, reference: bool
+) -> Value:
     """An argument as the func sees it: cast to its annotation, by value unless it is a template."""
     note = param.annotation
-    if note is not None and name_of(note.func if isinstance(note, ast.Call) else note).endswith("template"):
+    if is_template(param) and not reference:
         if isinstance(value, (Num, Lit, Matrix, Struct)):
             fixed = "a template argument"
             return Lit(value.value, node, fixed) if isinstance(value, Lit) else replace(value, fixed=fixed)
         return value
     outer, cx.frame = cx.frame, Frame(source)
-    declared = annotation(cx, note, source.fn.__annotations__.get(param.arg))
+    declared = None if is_template(param) else annotation(cx, note, source.fn.__annotations__.get(param.arg))
     cx.frame = outer
     if declared is not None:
         value = as_type(cx, value, declared, node)

@@ -11,12 +11,12 @@ from quadrants_lab.frontend.assign import is_static_call
 from quadrants_lab.frontend.branch import leave
 from quadrants_lab.frontend.context import Context, Env, Loop, describe
 from quadrants_lab.frontend.diagnostics import count
+from quadrants_lab.frontend.methods import changed
 from quadrants_lab.frontend.place import is_local
 from quadrants_lab.frontend.returns import resume
-from quadrants_lab.frontend.methods import changed
 from quadrants_lab.frontend.scan import breaks, returns
-from quadrants_lab.frontend.unroll import unroll
 from quadrants_lab.frontend.stop_grad import without_derivatives
+from quadrants_lab.frontend.unroll import unroll
 from quadrants_lab.frontend.values import (
     Grouped,
     Lit,

@@ -9,7 +9,19 @@ from typing import Any
 from quadrants_lab.frontend.context import Context, Loop, describe
 from quadrants_lab.frontend.diagnostics import count
 from quadrants_lab.frontend.entries import entries
-from quadrants_lab.frontend.values import Grouped, Lit, Matrix, Mem, Num, Obj, Range, Shape, StructMem, Value, name_of
+from quadrants_lab.frontend.values import (
+    Grouped,
+    Lit,
+    Matrix,
+    Mem,
+    Num,
+    Obj,
+    Range,
+    Shape,
+    StructMem,
+    Value,
+    name_of,
+)
 
 _FIXED = "a static loop variable"
 

@@ -1,0 +1,293 @@
+"""Programs over vectors and matrices: as values, in fields and ndarrays, carried through loops, subscripted."""
+
+# ruff: noqa: E741, F821
+from __future__ import annotations
+
+from programs import F, I, program
+
+P = F((8,), element=(3,))
+M = F((6,), element=(2, 2))
+
+
+@program({"p": P, "q": P, "y": F((8,))})
+def elementwise_arithmetic():
+    for i in p:
+        a = p[i]
+        b = a * q[i] - 2.0 * a / (q[i] * q[i] + 1.0)
+        c = -b + [0.5, i, 1] + a**2
+        y[i] += c.x * c.y + b.z
+
+
+@program({"p": P, "q": P, "r": P})
+def elementwise_functions():
+    for i in p:
+        a = qd.sin(p[i]) + qd.exp(-q[i]) * qd.cos(p[i].zxy)
+        b = max(a, 0.1) + min(a, q[i], 0.5) + abs(p[i]) + qd.sqrt(a * a + 1.0)
+        r[i] = b + qd.select(a > b, a, b * b) + qd.atan2(a, b + 3.0)
+
+
+@program({"m": M, "p": F((6,), element=(2,)), "y": F()})
+def matrices_by_element():
+    for i in m:
+        a = m[i]
+        v = qd.Vector([a[0, 0] * p[i][0] + a[0, 1] * p[i][1], a[1, 0] * p[i][0] + a[1, 1] * p[i][1]])
+        a[1, 0] = v.x * 2.0
+        b = qd.Matrix([[v.y, a[1, 0]], [p[i].x, 1.0]])
+        c = a * b - b
+        y[None] += c[0, 0] * c[1, 1] - c[0, 1] * c[1, 0]
+
+
+@program({"p": P, "q": P, "y": F()})
+def one_component_of_memory():
+    for i in p:
+        p[i][1] = q[i].x * q[i][2]
+        p[i].z += qd.sin(q[i].y)
+        p[i].xy *= 2.0
+        p[i].zx += [p[i].y, 1.0]
+        y[None] += p[i][0] * q[i][1] + p[i][2]
+
+
+@program({"p": P, "q": P, "k": I((8,), 0, 2), "y": F()})
+def memory_at_a_run_time_component():
+    for i in p:
+        p[i][k[i]] += q[i][(k[i] + 2) % 3] * q[i].x
+        p[i][(k[i] + 1) % 3] *= 0.5
+        y[None] += q[i][k[i]] ** 2
+
+
+@program({"x": F((8,)), "p": P, "n": I()}, cases=({"n": 0}, {"n": 1}, {"n": 5}))
+def vector_carried_through_a_loop():
+    for i in x:
+        v = qd.Vector([x[i], 1.0, x[i] * x[i]])
+        for j in range(n[None]):
+            v = v * 0.5 + qd.sin(v.yzx) * x[i]
+            v[0] += 0.1 * v[2]
+        p[i] += v
+
+
+@program({"x": F((8,)), "y": F((8,)), "n": I()}, cases=({"n": 0}, {"n": 4}, {"n": 7}))
+def carried_vector_at_constant_subscripts():
+    for i in x:
+        v = qd.Vector([x[i], 0.3, 1.0, 0.2])
+        for j in range(n[None]):
+            v[1] = v[0] * v[3] + 0.1
+            v[0] = qd.cos(v[1]) * v[2]
+            if j % 2 == 0:
+                v[2] *= v[1]
+            v[3] += v[0] * v[2]
+        y[i] += v[0] * v[1] + v[2] * v[3]
+
+
+@program({"x": F((8,)), "y": F((8,)), "n": I(), "k": I((8,), 0, 3)}, cases=({"n": 0}, {"n": 3}, {"n": 6}))
+def carried_vector_at_run_time_subscripts():
+    for i in x:
+        v = qd.Vector([x[i], 0.3, 1.0, 0.2])
+        for j in range(n[None]):
+            a = (j + k[i]) % 4
+            v[a] = v[a] * v[(a + 1) % 4] + x[i]
+            v[k[i]] += qd.sin(v[j % 4])
+            v[j % 4] *= 0.9
+        y[i] += v[k[i]] * v[0] + v[3]
+
+
+@program({"x": F((8,)), "y": F((8,)), "k": I((8,), 0, 1)})
+def matrix_at_run_time_subscripts():
+    for i in x:
+        m = qd.Matrix([[x[i], 2.0], [0.5, x[i] * x[i]]])
+        for j in range(4):
+            m[k[i], j % 2] = m[j % 2, k[i]] * m[0, j // 2] + 0.1
+            m[1, k[i]] += qd.sin(m[k[i], 0])
+        y[i] += m[0, 0] * m[1, 1] - m[0, 1] * m[k[i], k[i]]
+
+
+@program({"x": F((8,)), "y": F((8,)), "n": I()}, cases=({"n": 1}, {"n": 6}))
+def local_array_written_then_read():
+    for i in x:
+        v = qd.Vector([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+        for j in range(n[None]):
+            v[j] = qd.sin(x[i] * (j + 1))
+            if j > 0:
+                v[j] += v[j - 1] * 0.5
+        t = 0.0
+        for j in range(n[None]):
+            t += v[j] * v[n[None] - 1 - j]
+        y[i] += t
+
+
+@program({"p": P, "n": I(), "y": F()}, cases=({"n": 2}, {"n": 5}))
+def vectors_chosen_by_branches():
+    for i in p:
+        v = p[i]
+        w = v if i % 2 == 0 else v.zyx * 2.0
+        for j in range(n[None]):
+            if v.x > 0.0:
+                v = v * 0.5 + w
+            elif j > 1:
+                v.y = w.x * v.z
+            else:
+                v += w * v.x
+                w[j % 3] = v.y
+        y[None] += v.x * w.y + v.y * w.z + v.z * w.x
+
+
+@program({"p": P, "n": I((8,), 0, 5), "y": F()})
+def vector_in_a_while_loop():
+    for i in p:
+        v = p[i]
+        k = 0
+        while True:
+            if k >= n[i]:
+                break
+            k += 1
+            if k == 3:
+                continue
+            v = qd.sin(v) + v.zxy * 0.3
+            if v.x > 1.1:
+                break
+        y[None] += v.x * v.y * v.z
+
+
+@program({"p": P, "x": F((8,)), "y": F()})
+def vectors_accumulated_by_a_parallel_loop():
+    t = qd.Vector([0.0, 0.0, 0.0])
+    for i in p:
+        t += p[i] * x[i]
+        t[1] -= x[i]
+        t[i % 3] += p[i].x * x[i]
+    for i in x:
+        y[None] += t.x * x[i] + t.y * t.z
+
+
+@program({"p": P, "s": F((), element=(3,)), "m": F((), element=(2, 2))})
+def atomics_on_vectors():
+    for i in p:
+        s[None] += p[i] * p[i]
+        qd.atomic_add(m[None], qd.Matrix([[p[i].x, p[i].y], [p[i].z, p[i].x * p[i].y]]))
+        qd.atomic_sub(s[None].xy, p[i].yz)
+        qd.atomic_add(m[None][i % 2, 1], p[i].z)
+
+
+@program({"p": P, "q": P, "r": P})
+def vectors_overwritten():
+    for i in p:
+        a = p[i]
+        q[i] = a * 2.0
+        q[i] = a * a
+        r[i] = q[i] * 3.0
+        q[i].y = 1.0
+        r[i].zx += q[i].xy + a.yz
+
+
+def moved(v, by):
+    v.x += by
+    v[1] *= v.x
+    return v
+
+
+def split(v):
+    return v.xy * 2.0, v.z * v.x
+
+
+def longest(a, b):
+    if a.x * a.x > b.x * b.x:
+        return a
+    return b.yxz * 2.0
+
+
+@program({"p": P, "q": P}, funcs=(moved, split, longest))
+def vectors_through_funcs():
+    for i in p:
+        a = p[i]
+        b = moved(a, 0.5)
+        c, d = split(b)
+        e = longest(a, b)
+        q[i] += a + moved(b, d) * e
+        q[i].xy += c
+
+
+def first_positive(v, n):
+    for j in range(n):
+        v = v.yzx * 0.9 + 0.05
+        if v.x > 0.2:
+            return v
+    return -v
+
+
+@program({"p": P, "q": P, "n": I()}, funcs=(first_positive,), cases=({"n": 0}, {"n": 4}))
+def vectors_returned_early():
+    for i in p:
+        q[i] += first_positive(p[i], n[None]) * p[i]
+
+
+@program({"p": P, "y": F()})
+def unrolled_over_elements():
+    for i in p:
+        v = p[i]
+        t = 0.0
+        for k in qd.static(range(3)):
+            v[k] = v[k] * v[(k + 1) % 3]
+            t += v[k] * (k + 1)
+        for a, b in qd.static(qd.ndrange(3, 2)):
+            t += v[a] * v[b]
+        y[None] += t
+
+
+@program({"g": F((3, 4), element=(2,)), "w": F((3, 4))})
+def grid_of_vectors():
+    for i, j in g:
+        if i > 0 and j < 3:
+            d = g[i, j] - g[i - 1, j + 1]
+            w[i, j] += d.x * d.x + d.y * d.y
+            w[i - 1, j] += d.x
+
+
+@program({"g": F((3, 4), element=(2,)), "w": F((3, 4))})
+def grouped_grid_of_vectors():
+    for A in qd.grouped(g):
+        v = g[A]
+        for J in qd.static(qd.grouped(qd.ndrange(2, 2))):
+            K = (A + J) % qd.Vector([3, 4])
+            w[K] += v.x * g[K].y
+
+
+@program({"x": F((8,)), "g": F((8,), element=(2,)), "v": F((8,), element=(2,)), "c": F((8,), element=(2, 2))})
+def particle_to_grid():
+    for i in x:
+        base = qd.cast(x[i] * 2.0 + 3.0, qd.i32)
+        fx = x[i] * 2.0 + 3.0 - float(base)
+        w = [0.5 * (1.5 - fx) ** 2, 0.75 - (fx - 1.0) ** 2, 0.5 * (fx - 0.5) ** 2]
+        for k in qd.static(range(3)):
+            d = qd.Vector([k - fx, 1.0])
+            a = qd.Vector([c[i][0, 0] * d.x + c[i][0, 1] * d.y, c[i][1, 0] * d.x + c[i][1, 1] * d.y])
+            g[base + k] += w[k] * (v[i] + a)
+
+
+@program({"x": F((8,)), "y": F((8,)), "n": I()}, cases=({"n": 0}, {"n": 3}))
+def lorenz_as_a_vector():
+    for i in x:
+        s = qd.Vector([x[i], 1.0, 0.5])
+        for t in range(n[None]):
+            d = qd.Vector([s.y - s.x, s.x * (2.0 - s.z) - s.y, s.x * s.y - s.z])
+            s += 0.1 * d
+        y[i] += s.x + s.y * s.z
+
+
+@program({"p": F((8,), arg=True, element=(3,)), "m": F((8,), arg=True, element=(2, 2)), "y": F()})
+def arrays_of_vectors(p: qd.types.ndarray(), m: qd.types.ndarray()):
+    for i in p:
+        p[i].x += m[i][1, 0] * m[i][0, 0]
+        y[None] += m[i][1, 1] * m[i][0, 1] + p.shape[0]
+        p[i] *= 2.0
+
+
+@program({"x": F((8,)), "y": F((8,)), "n": I()}, cases=({"n": 2}, {"n": 5}))
+def nested_loops_with_vectors():
+    for i in x:
+        v = qd.Vector([x[i], 0.1])
+        for j in range(n[None]):
+            w = v.yx * 0.5
+            for k in range(j):
+                w = w * v + qd.Vector([0.1, w.x])
+                v[k % 2] += w[(k + j) % 2] * 0.2
+            v = w + v * 0.3
+        y[i] += v.x * v.y

@@ -1,0 +1,341 @@
+"""Programs whose gradients went wrong in reference implementations, each under the name of what was wrong."""
+
+# ruff: noqa: E741, F821
+from programs import F, I, program
+
+ONE_64_FIVE = ({"n": 1}, {"n": 64}, {"n": 5}, {"n": 0})
+
+# --- bounds
+
+
+@program({"x": F((5,)), "n": I((), 0, 6), "y": F()}, cases=({"n": 0}, {"n": 1}, {"n": 6}))
+def inner_bound_is_the_enclosing_index():
+    for i in x:
+        v = x[i]
+        for j in range(n[None]):
+            for k in range(j):
+                v = qd.sin(v) + 0.1 * k
+            v = v * 0.9
+        y[None] += v
+
+
+@program({"x": F((5,)), "n": I((), 0, 5), "y": F()}, cases=({"n": 0}, {"n": 5}))
+def inner_bound_is_an_expression_of_the_enclosing_index():
+    for i in x:
+        v = x[i]
+        for j in range(n[None]):
+            for k in range(2 * j - 3, (j * j) // 2 + i):
+                v = qd.cos(v) * 0.8 + 0.05 * k
+        y[None] += v * v
+
+
+@program({"x": F((3,)), "n": I((), 0, 4), "y": F()}, cases=({"n": 0}, {"n": 4}))
+def three_loops_each_bounded_by_the_one_around_it():
+    for i in x:
+        v = x[i]
+        for j in range(n[None] + 1):
+            for k in range(j):
+                for l in range(k + 1):
+                    v = qd.sin(v) + x[i] * 0.1
+        y[None] += v
+
+
+@program({"x": F((6,)), "n": I((), 1, 3), "y": F()}, cases=({"n": 1}, {"n": 3}))
+def bound_is_carried_and_grows():
+    for i in x:
+        v = x[i]
+        m = 1
+        for t in range(n[None]):
+            for j in range(m):
+                v = qd.sin(v) + 0.2
+            m = m * 2 + t
+        y[None] += v
+
+
+@program({"x": F((6,), 0.2, 0.9), "y": F()})
+def bound_is_computed_from_the_carried_value():
+    for i in x:
+        v = x[i]
+        for t in range(4):
+            m = qd.cast(qd.floor(v * 4.0 + 0.013), qd.i32)
+            for j in range(m):
+                v = v * 0.9 + 0.02
+            v = v + 0.1
+        y[None] += v * v
+
+
+@program({"x": F((6,)), "n": I((), 0, 9), "y": F()}, cases=ONE_64_FIVE)
+def trip_counts_one_sixty_four_five():
+    for i in x:
+        v = x[i]
+        for j in range(n[None]):
+            v = qd.sin(v) + 0.1
+        y[None] += v
+
+
+@program({"x": F((4,)), "y": F()}, scalars={"m": 3, "k": 2}, cases=({"m": 0, "k": 1}, {"m": 5, "k": 3}))
+def bounds_are_scalar_arguments(m: int, k: int):
+    for i in x:
+        v = x[i]
+        for a in range(m):
+            for b in range(a, a + k):
+                v = qd.sin(v) + 0.1 * b
+            while v > 0.8:
+                v = v * 0.6
+        y[None] += v
+
+
+# --- loops and branches
+
+
+@program(
+    {"x": F((6,)), "n": I(), "gate": I((6,), 0, 1), "y": F()},
+    cases=({"n": 4}, {"n": 3, "gate": 0}, {"n": 3, "gate": 1}),
+)
+def guarded_loop_with_carried_values():
+    for i in x:
+        v = x[i]
+        w = 0.5
+        for t in range(3):
+            if gate[i] == 1 and v < 3.0:
+                for j in range(n[None]):
+                    v = qd.sin(v) * w + 0.2
+                    w = w + v * 0.1
+            else:
+                w = w * v
+            v = 0.5 * v + 0.3 * w
+        y[None] += v * w
+
+
+@program({"x": F((4, 5)), "n": I((), 0, 4), "y": F((4, 5)), "z": F()}, cases=({"n": 0}, {"n": 4}))
+def struct_for_with_branches_before_and_after():
+    for i, j in x:
+        v = x[i, j]
+        w = 1.0
+        if v > 0.1:
+            v = v * v
+            w = v + 1.0
+        elif i == j:
+            w = qd.sin(v)
+        for k in range(n[None]):
+            v = qd.sin(v) * w
+            if k % 2 == 1:
+                w = w - 0.1 * v
+        if w > 0.5:
+            y[i, j] = v * 2.0
+            z[None] += w * v
+        else:
+            y[i, j] = qd.exp(v)
+
+
+@program({"x": F((4,)), "p": F((3,)), "y": F((4, 3))})
+def nested_struct_for():
+    for i in x:
+        v = x[i]
+        for j in p:
+            v = qd.sin(v * p[j]) + 0.3
+            y[i, j] = v * v
+
+
+@program({"x": F((6,), 0.1, 1.0), "n": I((), 1, 6), "y": F()}, cases=({"n": 1}, {"n": 6}))
+def short_circuit_operands_change_in_the_body():
+    for i in x:
+        v = x[i]
+        k = 0
+        while (k < n[None] and v < 2.0) or (k < 2 and v > 0.0):
+            if v > 0.7 and not (k > 2 or v > 1.6):
+                v = v * 1.2
+            v = v * 1.3 + 0.1 * qd.sin(v)
+            k += 1
+        y[None] += v * v
+
+
+@program({"x": F((6,)), "n": I((), 0, 4), "y": F()}, cases=({"n": 0}, {"n": 4}))
+def sibling_loops_hand_values_on():
+    for i in x:
+        v = x[i]
+        for j in range(n[None]):
+            v = qd.sin(v) + 0.1
+        a = v * v
+        b = qd.exp(-a)
+        for j in range(3):
+            v = v * b + a
+            b = b * 0.9
+        c = a * b
+        for j in range(n[None]):
+            v = qd.cos(v) * c
+        y[None] += v
+
+
+@program({"x": F((6,), 0.0, 1.0), "n": I((), 0, 4), "y": F()}, cases=({"n": 0}, {"n": 3}))
+def sibling_loops_hand_bounds_on():
+    for i in x:
+        v = x[i]
+        c = 0
+        for j in range(n[None]):
+            v = qd.sin(v) + 0.3
+            if v > 0.75:
+                c += 2
+        d = c + i % 2
+        w = v
+        for j in range(d):
+            for k in range(c - j):
+                w = w * 0.7 + 0.2 * v * qd.sin(w)
+            v = 0.5 * v + 0.3 * w
+        for j in range(d - 1):
+            v = v * qd.cos(w)
+        y[None] += v * w
+
+
+# --- vectors carried by loops
+
+
+@program({"x": F((5,)), "n": I((), 0, 6), "y": F()}, cases=({"n": 0}, {"n": 1}, {"n": 6}))
+def carried_vector_subscripted_by_constants():
+    for i in x:
+        v = qd.Vector([x[i], 0.5, -0.2])
+        for j in range(n[None]):
+            v[0] = qd.sin(v[1]) + 0.1
+            v[2] = v[0] * v[2] + v[1]
+            v[1] = v[1] * 0.9 + v[0] * 0.1
+        y[None] += v[0] * v[1] + v[2]
+
+
+@program({"x": F((5,)), "at": I((8,), 0, 2), "n": I((), 0, 8), "y": F()}, cases=({"n": 0}, {"n": 1}, {"n": 8}))
+def carried_vector_subscripted_at_run_time():
+    for i in x:
+        v = qd.Vector([x[i], 0.5, -0.2])
+        for j in range(n[None]):
+            k = at[j]
+            v[k] = qd.sin(v[(k + 1) % 3] + v[j % 3]) + 0.1
+            v[(i + j) % 3] *= v[k]
+        y[None] += v[0] * v[1] + v[2] * v[i % 3]
+
+
+@program({"x": F((4,)), "n": I((), 0, 4), "y": F()}, cases=({"n": 0}, {"n": 4}))
+def carried_vector_in_nested_loops_with_exits():
+    for i in x:
+        v = qd.Vector([x[i], 0.3])
+        w = v * 2.0
+        for j in range(n[None]):
+            for k in range(j + 1):
+                if v[k % 2] > 1.5:
+                    break
+                v = v * w + 0.2
+                w[j % 2] = qd.sin(v[0] + v[1])
+            v[1] += w[0] * 0.5
+        y[None] += v[0] * w[1] + v[1]
+
+
+# --- values that are gone
+
+
+@program({"x": F((4,)), "a": F((6,)), "n": I((), 0, 6), "y": F()}, cases=({"n": 0}, {"n": 6}))
+def loads_hoisted_out_of_inner_loops():
+    for i in x:
+        v = 0.3
+        for j in range(n[None]):
+            for k in range(3):
+                v = qd.sin(v * x[i] + a[j])
+            v = v + x[i] * a[0]
+        y[None] += v
+
+
+@program({"x": F((4,)), "s": F((4, 3)), "n": I((), 0, 3), "y": F()}, cases=({"n": 0}, {"n": 3}))
+def loads_of_what_the_iteration_stored_before():
+    for i in x:
+        for j in range(n[None]):
+            s[i, j] = x[i] * (j + 1.0)
+        v = 0.1
+        for j in range(n[None]):
+            for k in range(2):
+                v = qd.sin(v + s[i, j]) * s[i, 0]
+        y[None] += v
+
+
+@program({"x": F((5,)), "n": I((), 0, 6), "y": F()}, cases=({"n": 0}, {"n": 6}))
+def tanh_overwrites_its_operand():
+    for i in x:
+        v = x[i]
+        for j in range(n[None]):
+            v = qd.tanh(v) + 0.3
+            v = qd.tanh(v)
+        y[None] += v * v
+
+
+@program({"x": F((5,)), "n": I((), 0, 6), "y": F()}, cases=({"n": 0}, {"n": 6}))
+def exp_overwrites_its_operand():
+    for i in x:
+        v = x[i]
+        for j in range(n[None]):
+            v = qd.exp(v)
+            v = 0.3 * v - 0.2
+        y[None] += v * v
+
+
+@program({"x": F((5,), 0.2, 0.9), "n": I((), 0, 4), "y": F()}, cases=({"n": 0}, {"n": 4}))
+def rsqrt_tan_pow_and_atan2_in_a_loop():
+    for i in x:
+        v = x[i]
+        w = 0.4
+        for j in range(n[None]):
+            v = qd.rsqrt(v + 1.0) * 0.9
+            w = qd.tan(v * 0.5) + w ** 1.5
+            v = v ** (w * 0.5 + 0.5)
+            w = qd.atan2(w, v + 0.2) * 0.6
+        y[None] += v * w
+
+
+@program({"x": F((5,)), "y": F((5,))}, cases=({"x": 0.5}, {"x": 0.25}), exact=True)
+def ties_of_min_and_max_in_a_loop():
+    for i in x:
+        v = x[i]
+        for j in range(3):
+            v = qd.max(v, 0.25) + qd.min(x[i], v) * 0.5
+            v = qd.min(v, v)
+        y[i] = qd.max(v, qd.min(x[i], 0.5))
+
+
+# --- several tasks
+
+
+@program({"x": F((8,), 0.1, 1.0), "n": I((), 0, 4), "y": F((8,)), "z": F()}, cases=({"n": 0}, {"n": 3}))
+def tasks_with_reductions_that_later_tasks_use():
+    total = 0.0
+    for i in x:
+        v = x[i]
+        for j in range(n[None]):
+            v = qd.sin(v) + 0.1
+        total += v
+    mean = total / 8.0
+    spread = 0.0
+    for i in x:
+        spread += (x[i] - mean) ** 2
+    for i in x:
+        y[i] = (x[i] - mean) / qd.sqrt(spread + 0.1)
+    for i in y:
+        z[None] += y[i] * x[i] * mean
+
+
+@program({"x": F((6,)), "count": I((6,), 0, 4), "y": F((6,)), "z": F()})
+def tasks_whose_loops_have_bounds_from_arrays():
+    for i in x:
+        v = x[i]
+        for j in range(count[i]):
+            v = qd.sin(v) * 1.1
+        y[i] = v
+    for i in x:
+        w = y[i]
+        for j in range(count[5 - i], count[5 - i] + i):
+            w = w * y[(i + j) % 6] + 0.1
+        z[None] += w
+
+
+@program({"x": F((6,)), "s": F(), "z": F()})
+def tasks_that_accumulate_into_one_sum():
+    for i in x:
+        s[None] += x[i] * x[i]
+    for i in x:
+        s[None] += qd.sin(x[i])
+    for i in x:
+        z[None] += s[None] * x[i]
