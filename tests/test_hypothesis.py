@@ -15,6 +15,7 @@ from oracle import Budget
 from reduce import reduce
 from running import Bench, Job, define, differences, f64, interpreted
 from strategies import FLOATS, Source, kernels
+from tangents import disagreement
 
 EXAMPLES = int(os.environ.get("QL_EXAMPLES", "60"))
 # hypothesis' own shrinking takes minutes on programs; `reduce` knows their syntax
@@ -57,6 +58,9 @@ def verdict(source: Source, bench: Bench) -> tuple[str, str]:
         wrong = differences(job, outcome, got, 1e-9, gradient=True)
         if wrong:
             return where, "\n".join(wrong)
+        apart = disagreement(run, outcome, got)
+        if apart:
+            return "interpreted tangents", apart
         for where, job, outcome in zip(("CPU", "CPU launched again"), jobs, outcomes, strict=True):
             got, _ = bench.run(job)
             wrong = differences(job, outcome, got, 1e-9, gradient=True)

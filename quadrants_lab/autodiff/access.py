@@ -126,8 +126,10 @@ def relation(read: Access, write: Access) -> str:
     if not indices <= own:
         return UNKNOWN
     moving = [(a, b) for a, b in pairs if a != b]
+    if not common and write.order < read.order:
+        return SAFE  # no loop brings the write back
     if not moving and not common:
-        return OVERLAP if write.order > read.order else SAFE
+        return OVERLAP
     if not moving:
         return OVERLAP if _repeats(read, common) or write.order > read.order else UNKNOWN
     if len(common) == 1 and len(moving) == 1 and isinstance(common[0], N.For):
