@@ -117,6 +117,11 @@ class Struct(metaclass=_Named):
         return dict(self._entries)
 
     @property
+    def entries(self) -> dict[str, Any]:
+        """The same, under Quadrants' name."""
+        return self.members
+
+    @property
     def keys(self) -> list[str]:
         return list(self._entries)
 
