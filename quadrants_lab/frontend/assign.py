@@ -12,6 +12,7 @@ from quadrants_lab.frontend.entries import entries
 from quadrants_lab.frontend.place import Local, fetch, locate
 from quadrants_lab.frontend.update import atomic, check_own, fitted, is_shared, named, put, reduce, store
 from quadrants_lab.frontend.values import (
+    Element,
     Lit,
     Matrix,
     Num,
@@ -76,6 +77,9 @@ def set_name(cx: Context, target: ast.Name, value: Value, node: ast.stmt, source
         else:
             raise cx.fail("QL1413", source, what=describe(value), name=name)
         return
+    if isinstance(old, Element):  # a parameter that stands for an element
+        store(cx, old, value, target, source, node)
+        return
     check_assignable(cx, target, old)
     new = fitted(cx, old, value, source, node, name)
     named(cx, new, leaf_names(new, name))
@@ -132,7 +136,7 @@ def annotated(cx: Context, node: ast.AnnAssign) -> None:
 
 def augmented(cx: Context, node: ast.AugAssign) -> None:
     """``target op= value``."""
-    if isinstance(node.target, ast.Name):
+    if isinstance(node.target, ast.Name) and not isinstance(cx.frame.env.get(node.target.id), Element):
         _augment_name(cx, node, node.target)
         return
     target = node.target

@@ -10,10 +10,12 @@ from typing import Any
 
 from quadrants_lab.frontend import funcs, matrix
 from quadrants_lab.frontend.builtins import OPS, PYTHON, construct
+from quadrants_lab.frontend.byref import References, refer, templates
 from quadrants_lab.frontend.context import Context, describe
 from quadrants_lab.frontend.diagnostics import count
 from quadrants_lab.frontend.entries import entries
 from quadrants_lab.frontend.rows import Builtin
+from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.frontend.struct import instance
 from quadrants_lab.frontend.unroll import STRUCTURAL, unpacked
 from quadrants_lab.frontend.values import Bound, Lit, Matrix, Num, Obj, Value, name_of
@@ -36,6 +38,10 @@ def call(cx: Context, node: ast.Call) -> Value:
         if row is None:
             raise cx.fail("QL1605", node, name=name)
         return _operation(cx, node, row)
+    func, owner = getattr(fn, "__qd_bound__", None) or (fn, None)
+    if getattr(func, "__qd_func__", False) is True:
+        first = () if owner is None else (Obj(owner, target.text.rpartition(".")[0]),)
+        return _func(cx, node, func.source, first, procedure, {})
     args, keywords = _arguments(cx, node, 0)
     if isinstance(fn, type) and (dtype := _numpy_dtype(fn)) is not None:
         fn = dtype
@@ -45,11 +51,6 @@ def call(cx: Context, node: ast.Call) -> Value:
         return construct(cx, node, fn, args[0])
     if isinstance(getattr(fn, "__qd_type__", None), str):
         return instance(cx, node, fn, args, keywords)
-    if (bound := getattr(fn, "__qd_bound__", None)) is not None:
-        fn, owner = bound
-        args = [Obj(owner, target.text.rpartition(".")[0]), *args]
-    if getattr(fn, "__qd_func__", False) is True:
-        return funcs.inline(cx, node, fn.source, args, keywords, procedure)
     return _python(cx, node, fn, args, keywords)
 
 
@@ -63,10 +64,36 @@ def _method(cx: Context, node: ast.Call, target: Bound, procedure: bool) -> Valu
     if isinstance(target.fn, str):
         whole = ast.Call(node.func, [node.func.value, *node.args], node.keywords)
         return _operation(cx, ast.copy_location(whole, node), cx.operations[target.fn], target.self)
-    args, keywords = _arguments(cx, node, 0)
     source = target.fn.source
-    own = {funcs.parameters(source)[0].arg: (target.place, node.func.value)}
-    return funcs.inline(cx, node, source, [target.self, *args], keywords, procedure, references=own)
+    own: References = {funcs.parameters(source)[0].arg: (target.place, node.func.value)}
+    return _func(cx, node, source, (target.self,), procedure, own)
+
+
+def _func(
+    cx: Context,
+    node: ast.Call,
+    source: FunctionSource,
+    first: tuple[Value, ...],
+    procedure: bool,
+    references: References,
+) -> Value:
+    """A call of a func, whose ``first`` arguments are given; template parameters take theirs by reference."""
+    by_name = templates(source)
+    names = {k: name for name, k in by_name.items()}
+    args = list(first)
+    for a in node.args:
+        if isinstance(a, ast.Starred):
+            args += unpacked(cx, cx.expr(a.value), a.value)
+        else:
+            name = names.get(len(args))
+            args.append(cx.expr(a) if name is None else refer(cx, a, name, references))
+    keywords: Keywords = {}
+    for kw in node.keywords:
+        if kw.arg is None:
+            raise cx.fail("QL1608", kw.value)
+        by_reference = kw.arg in by_name
+        keywords[kw.arg] = refer(cx, kw.value, kw.arg, references) if by_reference else cx.expr(kw.value)
+    return funcs.inline(cx, node, source, args, keywords, procedure, references=references)
 
 
 def _arguments(cx: Context, node: ast.Call, raw: int, *given: Value) -> tuple[list[Value], Keywords]:

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from quadrants_lab.frontend.byref import changed_by_calls
 from quadrants_lab.frontend.context import Context
 from quadrants_lab.frontend.scan import assigned, method_calls
 from quadrants_lab.frontend.values import Matrix, Struct, Value
@@ -17,6 +18,7 @@ def changed(cx: Context, owner: ast.AST, body: Sequence[ast.AST]) -> tuple[str, 
     """Names that ``body``, which belongs to ``owner``, may give a new value."""
     names = assigned(cx.frame.source, owner, body)
     env = cx.frame.env
+    names = tuple(dict.fromkeys((*names, *changed_by_calls(cx, owner, body))))
     if not any(isinstance(v, (Matrix, Struct)) for v in env.values()):
         return names
     more = {
