@@ -43,8 +43,10 @@ class Bound:
     def __init__(self, frame: MetalFrame, arrays: dict[str, np.ndarray[Any, Any]]) -> None:
         self.frame = frame
         self.arrays = arrays
-        self.memory = {name: frame.device.allocate(a.shape, a.dtype) for name, a in arrays.items()}
-        for name, m in self.memory.items():
+        own: dict[int, Any] = {}  # an array under two names is one memory
+        self.memory = {}
+        for name, a in arrays.items():
+            m = self.memory[name] = own.setdefault(id(a), frame.device.allocate(a.shape, a.dtype))
             frame.set_buffer(name, m.address)
 
     def __getattr__(self, name: str) -> Any:

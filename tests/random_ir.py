@@ -34,17 +34,21 @@ def special(r: random.Random, t: DType) -> bool | int | float:
     return v
 
 
-def arrays(seed: int) -> dict[str, np.ndarray]:
+def arrays(seed: int, wide: bool = True) -> dict[str, np.ndarray]:
     """Memory for a kernel of this module, full of special values."""
     r = random.Random(seed)
-    return {name: np.array([special(r, t) for _ in range(SIZE)], t.numpy) for t, name in BUFFERS.items()}
+    kept = [t for t in TYPES if wide or t is not f64]
+    return {BUFFERS[t]: np.array([special(r, t) for _ in range(SIZE)], t.numpy) for t in kept}
 
 
 class Maker:
     """``exact``: only operations whose result no pass may change in the last bit. ``wild``: indices may be anything.
-    ``draws``: random numbers too, which the interpreter does not run."""
+    ``draws``: random numbers too, which the interpreter does not run. ``wide``: f64 too."""
 
-    def __init__(self, seed: int, exact: bool = True, wild: bool = False, draws: bool = False) -> None:
+    def __init__(
+        self, seed: int, exact: bool = True, wild: bool = False, draws: bool = False, wide: bool = True
+    ) -> None:
+        self.types = TYPES if wide else tuple(t for t in TYPES if t is not f64)
         self.r = random.Random(seed)
         self.b = Builder(0)
         self.exact, self.wild, self.draws = exact, wild, draws
@@ -59,7 +63,7 @@ class Maker:
                     self.stmts(scope, self.r.randint(1, 6), 0, None)
                 else:
                     self.task(scope)
-        buffers = {n: N.Buffer(n, "field", t, 1, (SIZE,)) for t, n in BUFFERS.items()}
+        buffers = {n: N.Buffer(n, "field", t, 1, (SIZE,)) for t, n in BUFFERS.items() if t in self.types}
         return N.Kernel("random", (N.Arg("s", i32),), buffers, tuple(body), self.b.next_id)
 
     def task(self, scope: list[int]) -> None:
@@ -93,7 +97,7 @@ class Maker:
         p = PRIMS[self.r.choice(list(PRIMS))]
         while self.exact and p.name in INEXACT:
             p = PRIMS[self.r.choice(list(PRIMS))]
-        floats, ints = (f32, f64, f16), (i32, i64, u8, i8, u32)
+        floats, ints = tuple(t for t in (f32, f64, f16) if t in self.types), (i32, i64, u8, i8, u32)
         if p.rule in ("float", "test"):
             t = self.r.choice(floats)
         elif p.rule in ("int", "count"):
@@ -101,15 +105,16 @@ class Maker:
         elif p.rule == "num":
             t = self.r.choice((*floats, *ints))
         else:
-            t = self.r.choice(TYPES)
+            t = self.r.choice(self.types)
         b = self.b
         if p.rule == "select":
             return b.op("select", self.pick(scope, u1), self.pick(scope, t), self.pick(scope, t))
         if p.rule == "cast":
-            return b.op("cast", self.pick(scope, t), type=self.r.choice(TYPES))
+            return b.op("cast", self.pick(scope, t), type=self.r.choice(self.types))
         if p.rule == "bitcast":
             to = {16: (f16,), 32: (f32, i32, u32), 64: (f64, i64), 8: (i8, u8), 1: (u1,)}[t.bits]
-            return b.op("bitcast", self.pick(scope, t), type=self.r.choice(to))
+            known = tuple(u for u in to if u in self.types)
+            return b.op("bitcast", self.pick(scope, t), type=self.r.choice(known))
         return b.op(p.name, *(self.pick(scope, t) for _ in range(p.arity)))
 
     # --- statements -----------------------------------------------------------------------------------------
@@ -122,7 +127,7 @@ class Maker:
             if k < 0.55 or self.budget < 0:
                 scope.append(self.op(scope))
             elif k < 0.65:
-                t = self.r.choice(TYPES)
+                t = self.r.choice(self.types)
                 at = self.index(scope)
                 scope.append(self.b.add(N.Load(self.b.fresh(), t, BUFFERS[t], (at,))))
             elif k < 0.72:
@@ -140,7 +145,7 @@ class Maker:
 
     def write(self, scope: list[int]) -> None:
         b = self.b
-        t = self.r.choice(TYPES)
+        t = self.r.choice(self.types)
         at, value = self.index(scope), self.pick(scope, t)
         if self.r.random() < 0.5 or t in (u1, f16):
             b.add(N.Store(b.fresh(), BUFFERS[t], (at,), value))
@@ -170,7 +175,7 @@ class Maker:
 
     def if_(self, scope: list[int], depth: int, leave: Sequence[DType] | None, brk: bool) -> None:
         b = self.b
-        types = [self.r.choice(TYPES) for _ in range(self.r.randint(0, 3))]
+        types = [self.r.choice(self.types) for _ in range(self.r.randint(0, 3))]
         cond = self.pick(scope, u1)
         then, orelse = (self.arm(scope, depth, leave, brk, types) for _ in range(2))
         results = tuple(b.param(t) for t in types)
@@ -178,7 +183,7 @@ class Maker:
         scope += [p.id for p in results]
 
     def carry(self, scope: list[int]) -> tuple[list[DType], tuple[N.Param, ...], tuple[int, ...]]:
-        types = [self.r.choice(TYPES) for _ in range(self.r.randint(0, 3))]
+        types = [self.r.choice(self.types) for _ in range(self.r.randint(0, 3))]
         inits = tuple(self.pick(scope, t) for t in types)
         return types, tuple(self.b.param(t) for t in types), inits
 
@@ -224,5 +229,7 @@ class Maker:
         self.counter = outer
 
 
-def random_kernel(seed: int, exact: bool = True, wild: bool = False, draws: bool = False) -> N.Kernel:
-    return Maker(seed, exact, wild, draws).kernel()
+def random_kernel(
+    seed: int, exact: bool = True, wild: bool = False, draws: bool = False, wide: bool = True
+) -> N.Kernel:
+    return Maker(seed, exact, wild, draws, wide).kernel()

@@ -13,7 +13,7 @@ from typing import Any
 from quadrants_lab.backends._msl import control, failures, memory, names, ops, random, stacks
 from quadrants_lab.backends._msl import expr as X
 from quadrants_lab.backends._msl.expr import Expr
-from quadrants_lab.backends._msl.frame import FrameStruct
+from quadrants_lab.backends._msl.frame import FrameStruct, stored
 from quadrants_lab.backends._msl.helpers import Helper, Library
 from quadrants_lab.backends._msl.source import Source
 from quadrants_lab.ir import nodes as N
@@ -71,7 +71,7 @@ class Body:
     def pointer(self, b: N.Buffer) -> str:
         """The variable with the address of a field or ndarray."""
         address = self.frame.buffer(b)
-        return self.once(address[2:], f"device {memory.stored(b)}*", address)
+        return self.once(address[2:], f"device {stored(b)}*", address)
 
     def extent(self, b: N.Buffer, axis: int) -> Expr:
         """A variable with an extent of an ndarray, a long."""
@@ -141,9 +141,9 @@ class Body:
         self._waiting, self._pending = self._read_once_here(block), {}
         out = self.out
         owner, span = out.stmt, out.span
-        skip = NONE
+        popped = N.NO_ID
         for k, stmt in enumerate(block[:-1]):
-            if stmt is skip:
+            if stmt.id == popped:
                 continue
             out.stmt, out.span = stmt.id, stmt.span or span
             if self.writes(stmt):
@@ -154,7 +154,7 @@ class Body:
             after = block[k + 1]
             if isinstance(stmt, N.AdStackLoadTop) and isinstance(after, N.AdStackPop) and after.stack == stmt.stack:
                 stacks.load_and_pop(self, stmt)
-                skip = after
+                popped = after.id
             else:
                 handler(self, stmt)
         last = block[-1]
@@ -211,7 +211,6 @@ def _shape(b: Body, s: N.ShapeOf) -> None:
         b.set(s.id, s.type, X.as_type(b.extent(buffer, s.axis), X.name(s.type)))
 
 
-NONE = N.Yield(N.NO_ID, ())
 HANDLERS: dict[type, Callable[[Any, Any], None]] = {
     N.Const: _const,
     N.Op: _op,

@@ -1,7 +1,7 @@
 """Expressions as text that knows how tightly it binds and which type MSL gives it.
 
-Signed integers wrap, but overflow of a signed sum is undefined in MSL: such a sum is computed unsigned (``uint(a) + b``,
-``a + 1u``) and converted where it is assigned or where its sign matters.
+Signed integers wrap, but overflow of a signed sum is undefined in MSL: such a sum is computed unsigned
+(``uint(a) + b``, ``a + 1u``) and converted where it is assigned or where its sign matters.
 """
 
 from __future__ import annotations

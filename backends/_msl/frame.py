@@ -5,13 +5,14 @@ Addresses are members of pointer type: the host writes what Metal calls a buffer
 
 from __future__ import annotations
 
+from quadrants_lab.backends import layout as words
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._msl.expr import name
 from quadrants_lab.backends._msl.names import Names
-from quadrants_lab.backends.layout import STACK_ADJOINTS_AT, STACK_AT, STACK_CAPACITY, STACK_LAST, STACK_WORDS, VALUES, WORD
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, u1
 
+WORD, VALUES = words.WORD, words.VALUES
 LOCK = L.STATUS + 4  # u32 in the unused half of the status word, 0 when a launch begins
 
 _HEAD: dict[int, tuple[str, int]] = {
@@ -29,7 +30,7 @@ _HEAD: dict[int, tuple[str, int]] = {
     L.PRINTS: ("device ulong* prints", 8),
 }
 _HEAD_NAMES = frozenset(text.split()[-1].partition("[")[0] for text, _ in _HEAD.values())
-assert (STACK_CAPACITY, STACK_LAST, STACK_AT, STACK_ADJOINTS_AT) == (0, 8, 16, 24)
+assert (words.STACK_CAPACITY, words.STACK_LAST, words.STACK_AT, words.STACK_ADJOINTS_AT) == (0, 8, 16, 24)
 STACK = "struct Stack { ulong capacity, last, at, adjoints_at; };"
 
 
@@ -93,7 +94,7 @@ class FrameStruct:
         """The stacks of a task, an array of Stack."""
         self._stacks = True
         at = self.layout.frame.stack_at[allocas[0].id]
-        size = STACK_WORDS * WORD
+        size = words.STACK_WORDS * WORD
         assert [self.layout.frame.stack_at[s.id] for s in allocas] == [at + size * n for n in range(len(allocas))]
         return self._member(at, "Stack", f"task {number} stacks", len(allocas), size * len(allocas))
 

@@ -188,7 +188,8 @@ class _Entry:
         places = []
         for axis in reversed(range(len(extents))):
             place = f"it / {behind}" if behind else "it"
-            places.append(place if axis == 0 else f"{place} % {extents[axis].text if extents[axis].known != 0 else '1u'}")
+            extent = extents[axis].text if extents[axis].known != 0 else "1u"
+            places.append(f"{place} % {extent}" if axis else place)
             known = [e.known for e in extents[axis:]]
             if None not in known:
                 behind = f"{max(prod(known), 1)}{'u' if prod(known) < 1 << 32 else 'ul'}"

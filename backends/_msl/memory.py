@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from quadrants_lab.backends._msl.body import Body
 
 
-# --- elements -----------------------------------------------------------------------------------------------------------
+# --- elements -------------------------------------------------------------------------------------------------------
 
 
 def _offset(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> Expr:
@@ -64,7 +64,7 @@ def store(b: Body, s: N.Store) -> None:
     b.out.put(f"{element(b, buffer, s.index).text} = {b.values[s.value].text};")
 
 
-# --- atomics --------------------------------------------------------------------------------------------------------------
+# --- atomics --------------------------------------------------------------------------------------------------------
 
 
 def put_combined(b: Body, op: str, t: DType, target: Expr, value: Expr) -> None:
@@ -121,7 +121,7 @@ def modify(
     return X.call(function, X.name(buffer.dtype), *args, value)
 
 
-# --- reductions -----------------------------------------------------------------------------------------------------------
+# --- reductions -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import sys
 from contextlib import AbstractContextManager
 from functools import cache
 from importlib.util import find_spec
@@ -17,7 +16,7 @@ MATH_SAFE, MATH_RELAXED = 0, 1  # MTLMathMode
 @cache
 def probe() -> str:
     """Empty when kernels can run here, else the sentence why not."""
-    if sys.platform != "darwin":
+    if platform.system() != "Darwin":
         return "Metal is the GPU interface of macOS, and this is another system."
     if int(platform.mac_ver()[0].split(".")[0] or 0) < 13:
         return "The metal backend needs macOS 13 or later."
@@ -58,7 +57,7 @@ class Apple:
         return options
 
     def pool(self) -> AbstractContextManager[Any]:
-        import objc
+        import objc  # comes with pyobjc-framework-Metal
 
         made: AbstractContextManager[Any] = objc.autorelease_pool()
         return made

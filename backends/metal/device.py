@@ -27,16 +27,16 @@ class MetalMemory:
             count *= n
         self.nbytes = max(count * dtype.itemsize, 16)
         self.buffer = device.make_buffer(self.nbytes)
-        self.array: np.ndarray[Any, Any] = (
-            np.frombuffer(contents(self.buffer, self.nbytes), dtype, count).reshape(shape)
-        )
+        flat: np.ndarray[Any, Any] = np.frombuffer(contents(self.buffer, self.nbytes), dtype, count)
+        self.array: np.ndarray[Any, Any] = flat.reshape(shape)
         self.address = int(self.buffer.gpuAddress())
         self.host = int(self.array.__array_interface__["data"][0])
         self._device = device
 
     def read(self) -> np.ndarray[Any, Any]:
         self._device.finish()
-        return self.array.copy()
+        values: np.ndarray[Any, Any] = self.array.copy()
+        return values
 
     def write(self, values: np.ndarray[Any, Any]) -> None:
         self._device.finish()

@@ -144,12 +144,13 @@ class MetalFrame(GpuFrame):
             used["the adstack heap"] = device.heap_address
         if self.exe.layout.frame.prints:
             used["the print block"] = device.print_block().address
-        out = []
+        out: list[Any] = []
         for name, address in used.items():
             buffer = device.buffer_at(address)
             if buffer is None:
                 raise QuadrantsRuntimeError(
-                    f"'{name}' of kernel '{self.exe.kernel.name}' does not lie in memory of {device.name}", code="QL3004"
+                    f"'{name}' of kernel '{self.exe.kernel.name}' does not lie in memory of {device.name}",
+                    code="QL3004",
                 )
             if not any(buffer is other for other in out):
                 out.append(buffer)

@@ -1,4 +1,4 @@
-"""Random IR: the simulated Metal device against the interpreter, bit by bit where the language says what the bits are."""
+"""Random IR: the simulated Metal device against the interpreter, bit by bit where the language says what they are."""
 
 from __future__ import annotations
 
