@@ -56,8 +56,8 @@ __all__ = [  # noqa: PLE0604  # the lists hold strings
     "MatrixField", "MatrixNdarray", "Ndarray", "QuadrantsAssertionError", "QuadrantsCompilationError",
     "QuadrantsNameError", "QuadrantsRuntimeError", "QuadrantsRuntimeTypeError", "QuadrantsSyntaxError",
     "QuadrantsTypeError", "QuadrantsWarning", "SNode", "ScalarField", "ScalarNdarray", "Struct", "StructField",
-    "Template", "Vector", "VectorNdarray", "ad", "amdgpu", "arm64", "axes", "cpu", "cuda", "data_oriented", "dataclass", "field",
-    "func", "gpu", "init", "kernel", "math", "metal", "ndarray", "reset", "root", "sync", "template", "types",
+    "Template", "Vector", "VectorNdarray", "ad", "amdgpu", "arm64", "axes", "cpu", "cuda", "data_oriented", "dataclass",
+    "field", "func", "gpu", "init", "kernel", "math", "metal", "ndarray", "reset", "root", "sync", "template", "types",
     "vulkan", "x64", "x86_64", *_axes, *_dtypes, *_operations,
 ]  # fmt: skip
 

@@ -39,7 +39,8 @@ class Dispatcher:
 
     __slots__ = (
         "__weakref__", "_looks", "_session", "_table", "call", "field_class", "forward", "gradient", "last",
-        "make_slots", "mode", "name", "ndarray_classes", "parameters", "plans", "reads", "replays", "slots", "source", "variants",
+        "make_slots", "mode", "name", "ndarray_classes", "parameters", "plans", "reads", "replays", "slots", "source",
+        "variants",
     )  # fmt: skip
 
     def __init__(
