@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmarks.race import GROUPS, Row
-from benchmarks.stacks import StackRow
 
 BEGIN, END = "<!-- make bench writes from here -->", "<!-- to here -->"
 
@@ -16,16 +15,19 @@ def table(heads: list[str], rows: list[list[str]]) -> list[str]:
     return [f"| {' | '.join(heads)} |", f"|{rule}|", *(f"| {' | '.join(cells)} |" for cells in rows), ""]
 
 
-def text(rows: list[Row], cells: dict[int, list[str]], stacks: list[StackRow], machine: dict[str, str | int]) -> str:
-    """The measured part; ``cells`` are the shown columns of each row, by its place in ``rows``."""
+def text(
+    rows: list[Row], cells: dict[int, list[str]], stacks: list[list[str]], machine: dict[str, str | int]
+) -> str:
+    """The measured part; ``cells`` are the shown columns of each row, by its place in ``rows``; ``stacks`` a row a
+    gradient: its name, our bytes, our report, the peer's bytes, the ratio."""
     lines = [", ".join(f"{k} {v}" for k, v in machine.items()) + ".", ""]
     for group in GROUPS:
         members = [[r.name, *cells[n]] for n, r in enumerate(rows) if r.group == group]
         if members:
             lines += [f"### {group.capitalize()}", "", *table(["", "quadrants_lab", "quadrants", "ratio"], members)]
     if stacks:
-        body = [[f"{r.loop}, {r.dtype}", str(r.ours), str(r.peer)] for r in stacks]
-        lines += ["### Adstack bytes an iteration in flight", "", *table(["", "quadrants_lab", "quadrants"], body)]
+        heads = ["", "quadrants_lab", "its report", "quadrants", "ratio"]
+        lines += ["### Adstack bytes an iteration in flight", "", *table(heads, stacks)]
     return "\n".join(lines)
 
 

@@ -124,17 +124,16 @@ class ProcessFailed(Exception):
     """A worker that ended without its answer."""
 
 
-def ask_process(engine: Engine, mode: str, cache: str, logs: Path) -> dict[str, Any]:
+def ask_process(engine: Engine, mode: str, cache: str, logs: Path, *arguments: str) -> Any:
     """The answer of a process made for it alone; ProcessFailed when it ends without."""
     with (logs / f"bench-{engine.module}-{mode}.log").open("w") as log:
         done = subprocess.run(
-            engine.command(mode), cwd=ROOT, env=engine.environment(cache), text=True,
+            [*engine.command(mode), *arguments], cwd=ROOT, env=engine.environment(cache), text=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
         )  # fmt: skip
     if done.returncode:
         raise ProcessFailed(f"process ended with {done.returncode}, see {log.name}")
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer
+    return json.loads(done.stdout)
 
 
 def race_case(engines: list[Engine], key: str, repeats: int, seconds: float, logs: Path) -> Row:

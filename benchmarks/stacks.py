@@ -1,45 +1,60 @@
-"""Bytes of adstacks that one parallel iteration in flight takes: ours as the launch reported them, the peer's by the
-formula of its user guide (it reports none): two values of the dtype a slot, trip count + 2 slots a carried variable."""
+"""Bytes of adstacks that one parallel iteration in flight takes, measured on both engines alike: how much the process
+grows from a gradient of few trips to one of many, one thread and one iteration at a time."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-TRIPS = 64
-VARIABLES = {"linear": 1, "sin": 1, "8 carried": 8}
-SIZES = {"f32": 4, "f64": 8}
+TRIPS = 1_000_000
+FEW = 16
+STATUS = Path("/proc/self/status")
 
 
 @dataclass(frozen=True)
 class StackRow:
-    """``loop`` and ``dtype`` name the case; bytes an iteration."""
+    """Bytes an iteration at `TRIPS` trips; None with the reason in ``why`` where the engine has none. ``reported`` is
+    what our launch report says."""
 
-    loop: str
-    dtype: str
-    ours: int
-    peer: int
-
-
-def peer_bytes(loop: str, dtype: str) -> int:
-    return VARIABLES[loop] * (TRIPS + 2) * 2 * SIZES[dtype]
+    case: str
+    ours: int | None
+    reported: int | None
+    peer: int | None
+    why: str = ""
 
 
-def measure() -> dict[str, int]:
-    """Ours, by "loop, dtype"; in a worker of quadrants_lab."""
+def peak() -> int:
+    """Most memory that this process has had, in bytes."""
+    line = next(s for s in STATUS.read_text().splitlines() if s.startswith("VmPeak"))
+    return int(line.split()[1]) * 1024
+
+
+def measure(name: str) -> dict[str, int]:
+    """In a worker: bytes of the case's gradient, and those that a launch report gives."""
     from benchmarks import engine
-    from benchmarks.cases.loops import LOOPS
 
-    engine.init()
-    found = {}
-    for name, make in LOOPS.items():
-        for dtype in SIZES:
-            loop = make(16, TRIPS, getattr(engine.qd, dtype))
-            loop.kernel()
-            loop.kernel.grad()
-            found[f"{name}, {dtype}"] = sum(row.bytes_per_lane for row in loop.kernel.sizes())
+    engine.init(cpu_max_num_threads=1)
+    from benchmarks.cases.stacks import CASES, Space, trips
+
+    make, dtype = CASES[name]
+    space = Space(getattr(engine.qd, dtype))
+    kernel = make(space)
+    before = 0
+    for most in (FEW, TRIPS):
+        before = peak()
+        space.n[None] = trips(name, most)
+        kernel()
+        kernel.grad()
+        engine.qd.sync()
+    found = {"bytes": peak() - before}
+    if hasattr(kernel, "sizes"):
+        found["reported"] = sum(row.bytes_per_lane for row in kernel.sizes())
     return found
 
 
-def rows(measured: dict[str, int]) -> list[StackRow]:
-    pairs = [key.rsplit(", ", 1) for key in measured]
-    return [StackRow(a, b, measured[f"{a}, {b}"], peer_bytes(a, b)) for a, b in pairs]
+def answer(case: str) -> Any:
+    """What a worker answers: the names of the cases, or the bytes of one."""
+    from benchmarks.cases.stacks import CASES
+
+    return measure(case) if case else list(CASES)

@@ -1,7 +1,7 @@
 """The process of one engine: answers the runner on what was its standard output.
 
 ``python -m benchmarks.worker process`` measures what only a fresh process can (import, init, first compile of each
-kernel) and ends; ``... stacks`` answers with the bytes of adstacks. ``... serve`` reads one JSON request a line,
+kernel) and ends; ``... stacks [case]`` answers with the names of the cases, or the bytes of one's adstacks. ``... serve`` reads one JSON request a line,
 ``{"case": key, "seconds": s}``, and answers with one sample: seconds a run, over as many runs as fill ``s`` seconds.
 """
 
@@ -79,4 +79,5 @@ if __name__ == "__main__":
     else:
         from benchmarks import stacks
 
-        print(json.dumps({"process": process, "stacks": stacks.measure}[sys.argv[1]]()), file=ANSWERS)
+        answer = process() if sys.argv[1] == "process" else stacks.answer("".join(sys.argv[2:]))
+        print(json.dumps(answer), file=ANSWERS)

@@ -1,0 +1,220 @@
+"""Gradients that need adstacks, for measuring what those take: one parallel iteration, as many trips as are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from benchmarks.engine import qd
+
+
+class Space:
+    """The fields of a case: one iteration, ``n`` trips."""
+
+    def __init__(self, dtype: Any) -> None:
+        self.dtype = dtype
+        self.x = qd.field(dtype, shape=1, needs_grad=True)
+        self.y = qd.field(dtype, shape=(), needs_grad=True)
+        self.n = qd.field(qd.i32, shape=())
+        self.w = qd.field(dtype, shape=300, needs_grad=True)
+        self.x.fill(0.3)
+        self.w.fill(0.4)
+        self.y.grad[None] = 1.0
+
+
+def one(s: Space) -> Any:
+    x, y, n = s.x, s.y, s.n
+
+    @qd.kernel
+    def k():
+        for i in x:
+            v = x[i]
+            for _ in range(n[None]):
+                v = qd.sin(v) + 0.1
+            y[None] += v
+
+    return k
+
+
+def eight(s: Space) -> Any:
+    x, y, n = s.x, s.y, s.n
+
+    @qd.kernel
+    def k():
+        for i in x:
+            a = x[i]
+            b = a * 0.9
+            c = a * 0.8
+            d = a * 0.7
+            e = a * 0.6
+            f = a * 0.5
+            g = a * 0.4
+            h = a * 0.3
+            for _ in range(n[None]):
+                a = qd.sin(a) + 0.1 * b
+                b = qd.sin(b) + 0.1 * c
+                c = qd.sin(c) + 0.1 * d
+                d = qd.sin(d) + 0.1 * e
+                e = qd.sin(e) + 0.1 * f
+                f = qd.sin(f) + 0.1 * g
+                g = qd.sin(g) + 0.1 * h
+                h = qd.sin(h) + 0.1 * a
+            y[None] += a + b + c + d + e + f + g + h
+
+    return k
+
+
+def flags(s: Space) -> Any:
+    x, y, n = s.x, s.y, s.n
+
+    @qd.kernel
+    def k():
+        for i in x:
+            v = x[i]
+            for _ in range(n[None]):
+                if v > 0.5:
+                    v = v * 0.7
+                else:
+                    v = v * 1.2
+            y[None] += v
+
+    return k
+
+
+def counters(s: Space) -> Any:
+    x, y, n, w = s.x, s.y, s.n, s.w
+
+    @qd.kernel
+    def k():
+        for i in x:
+            v = x[i]
+            at = 0
+            for _ in range(n[None]):
+                v = 0.5 * v + w[at]
+                at = (at + 7) % 300
+            y[None] += v
+
+    return k
+
+
+def triangular(s: Space) -> Any:
+    x, y, n = s.x, s.y, s.n
+
+    @qd.kernel
+    def k():
+        for i in x:
+            v = x[i]
+            for j in range(n[None]):
+                for _ in range(j):
+                    v = qd.sin(v) + 0.1
+            y[None] += v
+
+    return k
+
+
+def gated(s: Space) -> Any:
+    x, y, n, w = s.x, s.y, s.n, s.w
+
+    @qd.kernel
+    def k():
+        for i in w:
+            if i % 20 == 0:
+                v = w[i] + x[0]
+                for _ in range(n[None]):
+                    v = qd.sin(v) + 0.1
+                y[None] += v
+
+    return k
+
+
+def particle(s: Space) -> Any:
+    x, y, n = s.x, s.y, s.n
+
+    @qd.kernel
+    def k():
+        for i in x:
+            p = qd.Vector([x[i], 0.2 * x[i]])
+            v = qd.Vector([0.1, x[i]])
+            F = qd.Matrix([[1.0, 0.0], [0.0, 1.0]])
+            for _ in range(n[None]):
+                J = F[0, 0] * F[1, 1] - F[0, 1] * F[1, 0]
+                stress = 0.1 * (F @ F.transpose()) + 0.2 * J * (J - 1.0) * qd.Matrix([[1.0, 0.0], [0.0, 1.0]])
+                v = 0.99 * v - 0.001 * (stress @ p)
+                C = 0.01 * v.outer_product(p)
+                F = F + 0.001 * (C @ F)
+                p = p + 0.001 * v
+            y[None] += p.dot(p) + F[0, 0]
+
+    return k
+
+
+def until(s: Space) -> Any:
+    x, y, n = s.x, s.y, s.n
+
+    @qd.kernel
+    def k():
+        for i in x:
+            v = x[i]
+            j = 0
+            while j < n[None]:
+                v = qd.sin(v) + 0.1
+                j += 1
+            y[None] += v
+
+    return k
+
+
+def nines(s: Space) -> Any:
+    x, y, n = s.x, s.y, s.n
+
+    @qd.kernel
+    def k():
+        for i in x:
+            m = qd.Matrix([[x[i], 0.1, 0.2], [0.3, x[i], 0.4], [0.5, 0.6, x[i]]])
+            for _ in range(n[None]):
+                m = qd.sin(m) + 0.1
+            y[None] += m.sum()
+
+    return k
+
+
+def deep(s: Space) -> Any:
+    x, y, n = s.x, s.y, s.n
+
+    @qd.kernel
+    def k():
+        for i in x:
+            v = x[i]
+            for _ in range(n[None]):
+                u = v
+                for _ in range(3):
+                    w = u
+                    for _ in range(2):
+                        w = qd.sin(w) + 0.1
+                    u = 0.5 * u + qd.cos(w)
+                v = 0.5 * v + 0.2 * u * u
+            y[None] += v
+
+    return k
+
+
+# name: (kernel, dtype)
+CASES: dict[str, tuple[Callable[[Space], Any], str]] = {
+    "1 carried, f32": (one, "f32"),
+    "8 carried, f32": (eight, "f32"),
+    "1 carried, f64": (one, "f64"),
+    "8 carried, f64": (eight, "f64"),
+    "flags": (flags, "f32"),
+    "integer counters": (counters, "f32"),
+    "triangular": (triangular, "f32"),
+    "gated at 5 %": (gated, "f32"),
+    "MPM step": (particle, "f32"),
+    "while loop": (until, "f32"),
+    "vectors of 9": (nines, "f32"),
+    "nested three deep": (deep, "f32"),
+}
+
+
+def trips(name: str, most: int) -> int:
+    """``n`` for about ``most`` trips of the outer loops together."""
+    return int((2 * most) ** 0.5) if name == "triangular" else most
