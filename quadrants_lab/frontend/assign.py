@@ -6,10 +6,11 @@ import ast
 from collections.abc import Callable
 
 from quadrants_lab.frontend.arith import operate
-from quadrants_lab.frontend.context import Context, describe, dtype_of
+from quadrants_lab.frontend.context import Context, describe
 from quadrants_lab.frontend.diagnostics import count
 from quadrants_lab.frontend.entries import entries
 from quadrants_lab.frontend.place import Local, fetch, locate
+from quadrants_lab.frontend.struct import annotation, as_type
 from quadrants_lab.frontend.update import atomic, check_own, fitted, is_shared, named, put, reduce, store
 from quadrants_lab.frontend.values import (
     Element,
@@ -120,15 +121,15 @@ def is_static_call(cx: Context, node: ast.expr) -> bool:
 
 
 def annotated(cx: Context, node: ast.AnnAssign) -> None:
-    """``a: qd.f32 = x``: the annotation is the dtype."""
-    dtype = dtype_of(cx.expr(node.annotation), cx.options)
-    if dtype is None:
+    """``a: qd.f32 = x``: the annotation is the dtype or type."""
+    declared = annotation(cx, node.annotation)
+    if declared is None:
         raise cx.fail("QL1410", node.annotation, what=f"'{name_of(node.annotation)}'")
     if node.value is None or not isinstance(node.target, ast.Name):
         raise cx.fail("QL1201", node, what="an annotation without a variable and a value", cure="assign a value")
-    value = cx.scalar(node.value)
+    value = as_type(cx, cx.expr(node.value), declared, node.value)
     cx.at(node)
-    set_name(cx, node.target, cx.num(value, dtype), node, node.value)
+    set_name(cx, node.target, value, node, node.value)
 
 
 # --- with an operator -------------------------------------------------------------------------------------------

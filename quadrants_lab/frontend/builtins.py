@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from quadrants_lab.frontend import arith, funcs, linalg, mathlib, matrix, numbers, spaces, stop_grad
+from quadrants_lab.frontend import arith, funcs, linalg, mathlib, matrix, numbers, spaces, stop_grad, struct
 from quadrants_lab.frontend.context import Context, describe, dtype_of
 from quadrants_lab.frontend.library import rows as library
 from quadrants_lab.frontend.place import Local, fetch, locate
@@ -385,6 +385,7 @@ OPS: dict[str, Builtin] = {
         *numbers.ROWS,
         *stop_grad.ROWS,
         *matrix.ROWS,
+        *struct.ROWS,
         *linalg.ROWS,
         *library.ROWS,
     )

@@ -18,7 +18,7 @@ from quadrants_lab.frontend.place import Place
 from quadrants_lab.frontend.returns import early
 from quadrants_lab.frontend.scan import always_returns, returns
 from quadrants_lab.frontend.source import FunctionSource
-from quadrants_lab.frontend.struct import as_type, type_of
+from quadrants_lab.frontend.struct import annotation, as_type
 from quadrants_lab.frontend.update import write_back
 from quadrants_lab.frontend.values import Lit, Matrix, Num, Obj, Struct, Value, mapped, name_of
 
@@ -49,19 +49,6 @@ def returned_types(cx: Context) -> tuple[Any, ...] | None:
         if t is None:
             raise cx.fail("QL1410", p, what=f"'{name_of(p)}'")
     return tuple(types)
-
-
-def annotation(cx: Context, node: ast.expr | None, evaluated: Any = None) -> Any:
-    """The dtype or type that an annotation names, None if it names something else. ``evaluated``: what Python made of
-    it, which may know locals around the function that its body does not mention."""
-    if evaluated is not None and not isinstance(evaluated, (str, tuple)):
-        return type_of(cx, evaluated)
-    if not isinstance(node, (ast.Name, ast.Attribute, ast.Call)):
-        return None
-    cx.static += 1
-    value = cx.expr(node)
-    cx.static -= 1
-    return type_of(cx, value.value) if isinstance(value, Obj) else None
 
 
 def _reparsed(node: ast.Constant, text: str) -> ast.expr:

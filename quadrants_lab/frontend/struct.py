@@ -10,6 +10,7 @@ from typing import Any
 from quadrants_lab.frontend import matrix
 from quadrants_lab.frontend.context import Context, describe, dtype_of
 from quadrants_lab.frontend.diagnostics import count
+from quadrants_lab.frontend.rows import Builtin
 from quadrants_lab.frontend.values import Lit, Matrix, Mem, Num, Obj, Struct, StructMem, Value
 from quadrants_lab.ir.types import DType
 
@@ -19,6 +20,19 @@ def type_of(cx: Context, declared: Any) -> Any:
     if isinstance(getattr(declared, "__qd_type__", None), str):
         return declared
     return dtype_of(Obj(declared), cx.options)
+
+
+def annotation(cx: Context, node: ast.expr | None, evaluated: Any = None) -> Any:
+    """The dtype or type that an annotation names, None if it names something else. ``evaluated``: what Python made of
+    it, which may know locals around the function that its body does not mention."""
+    if evaluated is not None and not isinstance(evaluated, (str, tuple)):
+        return type_of(cx, evaluated)
+    if not isinstance(node, (ast.Name, ast.Attribute, ast.Call)):
+        return None
+    cx.static += 1
+    value = cx.expr(node)
+    cx.static -= 1
+    return type_of(cx, value.value) if isinstance(value, Obj) else None
 
 
 def instance(cx: Context, call: ast.Call, declared: Any, args: Sequence[Value], keywords: dict[str, Value]) -> Value:
@@ -72,3 +86,22 @@ def _as_matrix(cx: Context, value: Value, want: Any, node: ast.expr) -> Matrix:
         raise cx.fail("QL1417", node, what=describe(found), target=describe(Matrix(shape, ())))
     cx.at(node)
     return found if want.dtype is None else matrix.cast(cx, found, want.dtype)
+
+
+def _struct(cx: Context, call: ast.Call, *args: Value) -> Value:
+    """``qd.Struct(a=1, b=[1.0, 2.0])``, or of a dict: the values fix the types of the members."""
+    given: dict[Any, ast.expr] = {k.arg: k.value for k in call.keywords}
+    for a in call.args:
+        if not isinstance(a, ast.Dict) or not all(isinstance(getattr(k, "value", None), str) for k in a.keys):
+            raise cx.fail("QL1602", call, text="qd.Struct", what="takes members by name", params="name=value, ...")
+        given.update({k.value: v for k, v in zip(a.keys, a.values, strict=True) if isinstance(k, ast.Constant)})
+    members: dict[str, Value] = {}
+    for name, node in given.items():
+        if name is None:
+            raise cx.fail("QL1608", node)
+        value = cx.expr(node)
+        members[name] = value if isinstance(value, Struct) else matrix.shaped(cx, value, node)
+    return Struct(None, members)
+
+
+ROWS = (Builtin("Struct", ("*",), _struct, "Named values.", 99, home="Struct"),)

@@ -16,7 +16,14 @@ from quadrants_lab.errors import QuadrantsError, QuadrantsWarning
 from quadrants_lab.frontend.builtins import OPS
 from quadrants_lab.frontend.lower import lower
 from quadrants_lab.frontend.source import function_source
-from quadrants_lab.frontend.specs import Lowered, MatrixSpec, NdarraySpec, ScalarSpec, TemplateSpec
+from quadrants_lab.frontend.specs import (
+    Lowered,
+    MatrixSpec,
+    NdarraySpec,
+    ScalarSpec,
+    StructSpec,
+    TemplateSpec,
+)
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import DTYPES, DType, f32, f64, i32, u1, u32
 from quadrants_lab.ir.verify import verify
@@ -95,6 +102,7 @@ PYTHON_NAMES = ("range", "print", "len", "int", "float", "bool")
 qd = SimpleNamespace(
     **{n: FakeOp(n) for n, row in OPS.items() if n not in PYTHON_NAMES and not row.home}, **DTYPES, func=FakeFunc,
     template=template, field=FakeOp("field"), Vector=fake_class("Vector"), Matrix=fake_class("Matrix"),
+    Struct=FakeOp("Struct"),
     math=SimpleNamespace(**{n: FakeOp(n) for n, row in OPS.items() if row.home == "math"}),
 )  # fmt: skip
 
@@ -106,7 +114,7 @@ def types() -> dict[str, Any]:
     balls = {"pos": FakeField(f32, 4, grad=True, element=(3,)), "mass": FakeField(f32, 4), "hits": FakeField(i32, 4)}
     return {
         "vec3": vec3, "Ball": ball, "balls": FakeStructField(ball, **balls), "gravity": FakeMatrix([0.0, -9.8, 0.0]),
-        "shifted": FakeField(f32, 5, offset=(-2,)), "f32": f32, "matrix": MatrixSpec,
+        "shifted": FakeField(f32, 5, offset=(-2,)), "f32": f32, "matrix": MatrixSpec, "struct": StructSpec,
     }  # fmt: skip
 
 

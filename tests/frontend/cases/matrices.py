@@ -155,3 +155,21 @@ def methods_in_loops():
         for j in range(3):
             s.moved()
         x[i] = s.pos.x
+
+
+@kernel(
+    struct(Ball, (("pos", array(f32, 1, True, (3,))), ("mass", scalar(f32)), ("hits", const(a)))),
+    array(f32, 2, False, (2, 2)),
+)
+def arrays_in_a_struct(s, w):
+    for i in s.pos:
+        s.pos[i].x += s.mass * s.hits[i]
+        w[i, 0][1, 1] = s.pos.shape[0] + w.shape[1]
+
+
+@kernel()
+def declared_and_unnamed():
+    v: vec3 = [1, x[0], 3]
+    s = qd.Struct(a=v, b=n[None])
+    s.b += 2
+    z[0] = s.a.y + s.b
