@@ -23,7 +23,8 @@ def test_forward_and_reverse_agree(program):
 @pytest.mark.parametrize("program", DIFFERENTIABLE)
 def test_values_are_what_they_are_without_tangents(program):
     job = job_of(program, program.cases[-1])
-    values, _ = tangents(interpreted(job, gradient=False), {name: np.ones(job.floats[name].shape) for name in job.grads})
+    way = {name: np.ones(job.floats[name].shape) for name in job.grads}
+    values, _ = tangents(interpreted(job, gradient=False), way)
     for name, want in job.oracle().values.items():
         if not name.endswith(".grad"):
             np.testing.assert_allclose(values[name], want, rtol=1e-11, atol=1e-12, err_msg=name)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import update_wrapper
+from contextlib import nullcontext
+from functools import update_wrapper, wraps
 from typing import Any
 
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsRuntimeTypeError
 from quadrants_lab.lang.kernel import Func, Launchable
-from quadrants_lab.runtime.observe import OBSERVERS
+from quadrants_lab.runtime.observe import MODE, OBSERVERS, constants, launching
 from quadrants_lab.runtime.tape import Launches
 
 
@@ -16,9 +17,8 @@ class Replaced:
     """A Python function whose kernels have no gradients of their own under a Tape: a function of the user's is called
     instead. ``grad`` is that function, and calls it outside of a Tape; None until `grad_for` gave one."""
 
-    def __init__(self, fn: Callable[..., Any], silent: bool = False) -> None:
+    def __init__(self, fn: Callable[..., Any]) -> None:
         self.fn = fn
-        self.silent = silent  # of `no_grad`: nothing is called
         self.grad: Callable[..., Any] | None = None
         update_wrapper(self, fn)
 
@@ -27,7 +27,7 @@ class Replaced:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         tapes = [o for o in OBSERVERS.get() if isinstance(o, Launches)]
-        if tapes and self.grad is None and not self.silent:
+        if tapes and self.grad is None:
             raise QuadrantsRuntimeError(
                 f"{self.fn.__qualname__} is called under a Tape and has no gradient",
                 code="QL2097",
@@ -36,17 +36,18 @@ class Replaced:
         for tape in tapes:
             tape.pause()
         try:
-            value = self.fn(*args, **kwargs)
+            # validation leaves alone what the user's gradient answers for
+            with launching("forward") if MODE.get() == "checked" else nullcontext():
+                value = self.fn(*args, **kwargs)
         finally:
             for tape in tapes:
                 tape.resume()
-        if not self.silent:
-            for tape in tapes:
-                tape.insert(self, args, kwargs)
+        for tape in tapes:
+            tape.insert(self, args, kwargs)
         return value
 
     def __repr__(self) -> str:
-        return f"<{'no_grad' if self.silent else 'grad_replaced'} {self.fn.__qualname__}>"
+        return f"<grad_replaced {self.fn.__qualname__}>"
 
 
 class Method:
@@ -75,7 +76,7 @@ def grad_replaced(func: Callable[..., Any]) -> Replaced:
 def grad_for(primal: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Makes a Python function the gradient of ``primal``, which is decorated with `grad_replaced`: a Tape calls it,
     when it ends, with the arguments that ``primal`` got. Memory is then as ``primal`` left it."""
-    if not isinstance(primal, Replaced) or primal.silent:
+    if not isinstance(primal, Replaced):
         kind = "a kernel" if isinstance(primal, Launchable) else f"{primal!r}"
         raise QuadrantsRuntimeError(
             f"grad_for takes a **python** function decorated with @qd.ad.grad_replaced, not {kind}",
@@ -94,9 +95,17 @@ def grad_for(primal: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return decorate
 
 
-def no_grad(func: Callable[..., Any]) -> Replaced:
-    """Makes a Python function whose kernels a Tape does not differentiate: what they compute counts as constant."""
-    return Replaced(_python(func, "no_grad"), silent=True)
+def no_grad(func: Callable[..., Any]) -> Callable[..., Any]:
+    """Makes a Python function whose kernels compute constants: under a Tape and in FwdMode no derivative flows through
+    them, and that of what they overwrite ends."""
+    fn = _python(func, "no_grad")
+
+    @wraps(fn)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with constants() if OBSERVERS.get() or MODE.get() != "forward" else nullcontext():
+            return fn(*args, **kwargs)
+
+    return call
 
 
 def _python(func: Any, what: str) -> Callable[..., Any]:

@@ -19,7 +19,9 @@ from quadrants_lab.autodiff.temporaries import drop_unread_temporaries
 from quadrants_lab.frontend.lower import lower
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.frontend.specs import Lowered, Spec
+from quadrants_lab.frontend.stop_grad import without_derivatives
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.text import print_kernel
 from quadrants_lab.ir.walk import walk
@@ -63,6 +65,7 @@ class Compiled:
     returns: tuple[str, ...]
     counter: Counter | None
     checked: Checked | None = None  # of CHECKED kernels
+    constant: bool = False  # what it computes has no derivative
 
     def field(self, buffer: str) -> Any:
         """The field behind a buffer; that of ``x.grad`` is the gradient of the one behind ``x``."""
@@ -83,7 +86,7 @@ class Compiled:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # they were given when it was compiled
-                made = lower(self.source, self.specs, self.options).kernel
+                made = lowered_kernel(self.source, self.specs, self.options, self.constant).kernel
                 if self.mode == CHECKED:
                     checked_ir(made, self.options)
                     return trace
@@ -170,10 +173,24 @@ def accesses(kernel: N.Kernel) -> tuple[frozenset[str], frozenset[str]]:
     return frozenset(reads), frozenset(writes)
 
 
-def compile_kernel(source: FunctionSource, specs: Sequence[Spec], mode: str, session: Session) -> Compiled:
+def lowered_kernel(
+    source: FunctionSource, specs: Sequence[Spec], options: CompileOptions, constant: bool
+) -> Lowered:
+    """What the front end makes; ``constant``: with no derivative flowing from anything that it loads."""
+    lowered = lower(source, specs, options)
+    if not constant:
+        return lowered
+    b = Builder(lowered.kernel.next_id)
+    body = without_derivatives(b, lowered.kernel.body, set(lowered.kernel.buffers))
+    return replace(lowered, kernel=replace(lowered.kernel, body=body, next_id=b.next_id))
+
+
+def compile_kernel(
+    source: FunctionSource, specs: Sequence[Spec], mode: str, session: Session, constant: bool = False
+) -> Compiled:
     """Compiles one specialisation for the session's device; errors leave nothing behind."""
     options = compile_options(session)
-    lowered = lower(source, specs, options)
+    lowered = lowered_kernel(source, specs, options, constant)
     options = reproducible(lowered.kernel, options)
     checked = checked_ir(lowered.kernel, options) if mode == CHECKED else None
     kernel = make_ir(lowered.kernel, mode, options) if checked is None else checked.kernel
@@ -194,6 +211,7 @@ def compile_kernel(source: FunctionSource, specs: Sequence[Spec], mode: str, ses
         returns,
         counter,
         checked,
+        constant,
     )
 
 

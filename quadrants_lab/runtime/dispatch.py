@@ -11,7 +11,7 @@ from quadrants_lab.errors import QuadrantsSyntaxError
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.runtime import session as S
 from quadrants_lab.runtime.compound import AnySlot, flatten, leaves, structured
-from quadrants_lab.runtime.observe import MODE, OBSERVERS, watching
+from quadrants_lab.runtime.observe import CONSTANT, MODE, OBSERVERS, watching
 from quadrants_lab.runtime.signature import (
     ArgumentError,
     ArraySlot,
@@ -38,7 +38,7 @@ class Dispatcher:
     """
 
     __slots__ = (
-        "__weakref__", "_looks", "_session", "_table", "call", "field_class", "forward", "gradient", "last",
+        "__weakref__", "_looks", "_session", "_table", "call", "constant", "field_class", "forward", "gradient", "last",
         "make_slots", "mode", "name", "ndarray_classes", "parameters", "plans", "reads", "replays", "slots", "source",
         "variants",
     )  # fmt: skip
@@ -66,7 +66,8 @@ class Dispatcher:
         self.gradient: Dispatcher | None = None  # of a forward kernel, that of its derivative
         self.forward: Dispatcher | None = None  # of a gradient, that of its kernel
         self.replays = 0  # of a gradient: the launch whose random draws it repeats; 0 for the last one
-        self.variants: dict[str, Dispatcher] = {}  # of a forward kernel, by mode
+        self.constant = False  # what is computed has no derivative
+        self.variants: dict[tuple[str, bool], Dispatcher] = {}  # of a forward kernel, by mode and constant
         self._session: S.Session | None = None
         self._table: dict[Any, Callable[..., Any]] = {}
         self.call: Callable[..., Any] = self.resolve
@@ -81,8 +82,9 @@ class Dispatcher:
         """Checks the arguments, finds or makes the plan, installs the fast path, launches."""
         now = S.current()
         with now.lock:
-            if self.mode == "forward" and MODE.get() != "forward":
-                return self.variant(MODE.get()).resolve(*args)
+            asked = MODE.get(), CONSTANT.get()
+            if self.mode == "forward" and not self.constant and asked != ("forward", False):
+                return self.variant(*asked).resolve(*args)
             self.enter(now)
             args = self.checked(args)
             plan = self.plan(now, args)
@@ -124,13 +126,22 @@ class Dispatcher:
             raise arity_error(self.name, [s.name for s in self.slots], len(args))
         return tuple(s.convert(a, self.name) for s, a in zip(self.slots, args, strict=True))
 
-    def variant(self, mode: str) -> Dispatcher:
-        """The same kernel in another mode that stands for "forward"."""
-        if mode not in self.variants:
-            made = Dispatcher(self.source, mode, self.make_slots, self.field_class, self.ndarray_classes)
+    def variant(self, mode: str, constant: bool) -> Dispatcher:
+        """The same kernel in another mode that stands for "forward"; ``constant``: what it computes, and its gradient,
+        have no derivative."""
+        if (mode, constant) not in self.variants:
+            made = self._like(mode, constant)
             made.gradient, made.forward = self.gradient, self
-            self.variants[mode] = made
-        return self.variants[mode]
+            if constant:
+                made.gradient = self._like("reverse", constant)
+                made.gradient.forward = made
+            self.variants[mode, constant] = made
+        return self.variants[mode, constant]
+
+    def _like(self, mode: str, constant: bool) -> Dispatcher:
+        made = Dispatcher(self.source, mode, self.make_slots, self.field_class, self.ndarray_classes)
+        made.constant = constant
+        return made
 
     def plan_for(self, now: S.Session, args: Sequence[Any]) -> Plan:
         """The plan for arguments as another mode of the kernel took them."""
@@ -151,7 +162,7 @@ class Dispatcher:
 
             given = iter(specs)
             whole = [structured(slot, given) for slot in self.parameters]
-            compiled = compile_kernel(self.source, whole, self.mode, now)
+            compiled = compile_kernel(self.source, whole, self.mode, now, self.constant)
             if self.mode == "reverse":
                 plan = GradientPlan(self, now, compiled, lambda: self._launch_number(key))
             else:

@@ -23,6 +23,7 @@ class Observer(Protocol):
 
 OBSERVERS: ContextVar[tuple[Observer, ...]] = ContextVar("quadrants_lab_observers", default=())
 MODE: ContextVar[str] = ContextVar("quadrants_lab_mode", default="forward")
+CONSTANT: ContextVar[bool] = ContextVar("quadrants_lab_constant", default=False)
 _watching = (
     0  # how many observers there are in any context: fast paths are installed only while there are none
 )
@@ -52,6 +53,17 @@ def launching(mode: str) -> Iterator[None]:
             yield
         finally:
             MODE.reset(token)
+
+
+@contextmanager
+def constants() -> Iterator[None]:
+    """What kernels called in this context until the with ends compute has no derivative."""
+    with _no_fast_paths():
+        token = CONSTANT.set(True)
+        try:
+            yield
+        finally:
+            CONSTANT.reset(token)
 
 
 @contextmanager

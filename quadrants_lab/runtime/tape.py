@@ -35,7 +35,7 @@ class HasMemory(Protocol):
 
 
 class CustomGradient(Protocol):
-    """A Python function; ``grad`` None: its kernels count as constant."""
+    """A Python function with a gradient of its own."""
 
     fn: Callable[..., Any]
 
@@ -178,7 +178,8 @@ class Launches:
     def insert(self, function: CustomGradient, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """The function was called, between `pause` and `resume`."""
         if not self.paused:
-            run = None if function.grad is None else partial(function.grad, *args, **kwargs)
+            assert function.grad is not None
+            run = partial(function.grad, *args, **kwargs)
             self.steps.append(Step(run, partial(function.fn, *args, **kwargs)))
 
     def before(self, plan: Plan, args: tuple[Any, ...]) -> list[tuple[Followed, npt.NDArray[Any]]]:
@@ -209,7 +210,8 @@ class Launches:
         if not failed and not self.paused:
             number = plan.frame.launch_number
             step.repeat = partial(_launch_again, plan, args, number)
-            self._open_ends(plan, memories)
+            if not plan.owner.constant:
+                self._open_ends(plan, memories)
             gradient = plan.owner.gradient
             if gradient is not None and plan.differentiable:
                 taken = self._follow_reads(gradient.plan_for(plan.session, args), args)

@@ -385,6 +385,76 @@ def test_no_grad_counts_as_constant() -> None:
     assert x.grad.to_numpy().tolist() == [4, 4, 4]
 
 
+def test_no_grad_ends_the_derivative_of_what_it_overwrites() -> None:
+    """y is the result of a launch until a constant takes its place; what is added to z leaves z's derivative alone."""
+    x, y, z, loss = field(3), field(3), field(3), field()
+    x.fill(2.0)
+
+    @qd.kernel
+    def reset():
+        for i in y:
+            y[i] = 0.5 * x[i]
+            z[i] += x[i]
+
+    hidden = qd.ad.no_grad(reset_by(reset))
+    with qd.ad.Tape(loss):
+        scale(x, y, 3.0)
+        scale(x, z, 3.0)
+        hidden()
+        for_y(y, loss)
+        for_y(z, loss)
+    assert x.grad.to_numpy().tolist() == [3, 3, 3]
+    assert loss[None] == 3 * (1 + 8)
+
+
+def reset_by(kernel):
+    def hidden():
+        kernel()
+
+    return hidden
+
+
+def test_no_grad_in_forward_mode() -> None:
+    x, y, z = (qd.field(qd.f64, 3, needs_dual=True) for _ in range(3))
+    x.fill(2.0)
+    y.dual.fill(7)
+    z.dual.fill(7)
+
+    @qd.kernel
+    def k():
+        for i in x:
+            y[i] = x[i]
+            z[i] += x[i]
+
+    with pytest.warns(qd.QuadrantsWarning, match="QL2096"), qd.ad.FwdMode(z, x, [1, 1, 1], clear_gradients=False):
+        qd.ad.no_grad(reset_by(k))()
+    assert y.dual.to_numpy().tolist() == [0, 0, 0]
+    assert z.dual.to_numpy().tolist() == [7, 7, 7]
+
+
+def test_validation_leaves_custom_gradients_alone() -> None:
+    b, target, loss = field(3), qd.field(qd.i32, 3), field()
+
+    @qd.kernel
+    def k():
+        for _ in range(1):
+            for i in range(3):
+                loss[None] += qd.sin(b[i])
+                b[target[i]] = 0.0
+
+    @qd.ad.grad_replaced
+    def forward():
+        k()
+
+    @qd.ad.grad_for(forward)
+    def backward():
+        b.grad.fill(1)
+
+    with qd.ad.Tape(loss, validation=True):
+        forward()
+    assert b.grad.to_numpy().tolist() == [1, 1, 1]
+
+
 def test_replaced_functions_nest() -> None:
     x, y, loss = field(3), field(3), field()
     x.fill(1.0)
