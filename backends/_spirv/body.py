@@ -62,7 +62,10 @@ class Body:
         outer, self.offsets = self.offsets, dict(self.offsets)
         owner, span = fn.stmt, fn.span
         for stmt in block[:-1]:
-            fn.stmt, fn.span = stmt.id, stmt.span or span
+            if (
+                self._frame is not None
+            ):  # a function of the library belongs to the statement that first called it
+                fn.stmt, fn.span = stmt.id, stmt.span or span
             HANDLERS[type(stmt)](self, stmt)
         last = block[-1]
         self.offsets = outer

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.types import DType, u1
+from quadrants_lab.ir.types import DType, i32
 
 if TYPE_CHECKING:
     from quadrants_lab.backends._spirv.assembler import Function
@@ -94,7 +94,7 @@ def _bind(b: Body, s: N.While, values: Values) -> int:
 
 def _watched_while(b: Body, s: N.While, carried: Carried) -> Values:
     """The loop goes round once more after its condition failed, and carries that it did."""
-    fn = b.fn
+    fn, m, zero = b.fn, b.m, b.m.const(i32, 0)
 
     def body(values: Values) -> Values:
         cond = _bind(b, s, values[1:])
@@ -106,10 +106,16 @@ def _watched_while(b: Body, s: N.While, carried: Carried) -> Values:
         fn.jump(join)
         fn.start(join)
         kept = zip(carried, nexts, values[1:], strict=True)
-        return (cond, *(fn.phi(b.m.type(t), (new, last), (old, before)) for (t, _), new, old in kept))
+        merged = [fn.phi(m.type(t), (new, last), (old, before)) for (t, _), new, old in kept]
+        return (fn.let("Select", m.type(i32), cond, m.const(i32, 1), zero), *merged)
 
-    watched = [(u1, b.m.const(u1, True)), *carried]
-    return loop(fn, watched, lambda values: values[0], body, lambda values: values[0])[1:]
+    def test(values: Values) -> int:
+        return fn.let("INotEqual", m.bool, values[0], zero)
+
+    def unfinished(values: Values) -> int:
+        return fn.let("SLessThan", m.bool, zero, values[0])
+
+    return loop(fn, [(i32, m.const(i32, 1)), *carried], test, body, unfinished)[1:]
 
 
 def difference_is_negative(fn: Function, t: DType, a: int, b: int) -> int:

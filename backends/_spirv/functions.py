@@ -31,7 +31,7 @@ class Library:
         m = caller.module
         made = function(name, t, not self.fast)
         fn = Function(m, m.type(made.result), tuple(m.type(p.type) for p in made.params), f"{name}_{t}")
-        fn.stmt = caller.stmt
+        fn.stmt, fn.span = caller.stmt, caller.span
         body = Body(fn, None, True, False, False)
         for p, id in zip(made.params, fn.params, strict=True):
             body.define(p.id, p.type, id)

@@ -67,7 +67,8 @@ def _results() -> dict[int, str]:
         for n in dir(package())
         if n.startswith(("VK_ERROR_", "VK_TIMEOUT", "VK_NOT_READY", "VK_INCOMPLETE"))
     )
-    return {int(getattr(package(), n)): n for n in sorted(names, reverse=True)}
+    values = {n: getattr(package(), n) for n in sorted(names, reverse=True)}
+    return {int(v): n for n, v in values.items() if v is not None}
 
 
 OUT_OF_MEMORY = (-1, -2)

@@ -1,0 +1,112 @@
+"""The elementary functions that GPU emitters share, computed by the table's evaluators, against numpy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from quadrants_lab.backends._gpu.functions import FUNCTIONS, Computation, function
+from quadrants_lab.ir import draws
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.prims import PRIMS
+from quadrants_lab.ir.types import DType, f32, f64, i64, u64
+
+NUMPY = {
+    "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan2": np.arctan2,
+    "tanh": np.tanh, "exp": np.exp, "log": np.log, "pow": np.power, "raw_mod": np.fmod,
+}  # fmt: skip
+ULPS = {f32: 4.0, f64: 4.0}
+
+
+def compute(made: Computation, *args: Any) -> Any:
+    env = {p.id: a for p, a in zip(made.params, args, strict=True)}
+
+    def block(stmts: N.Block) -> tuple[Any, ...]:
+        for s in stmts:
+            if isinstance(s, N.Const):
+                env[s.id] = s.type.numpy(s.value)
+            elif isinstance(s, N.Op):
+                env[s.id] = PRIMS[s.prim].evaluate(s.type, *(env[i] for i in s.args))
+            elif isinstance(s, N.If):
+                values = block(s.then if env[s.cond] else s.orelse)
+                env.update(zip((r.id for r in s.results), values, strict=True))
+            elif isinstance(s, N.While):
+                values = tuple(env[i] for i in s.inits)
+                while True:
+                    env.update(zip((p.id for p in s.carried), values, strict=True))
+                    if not block(s.cond)[0]:
+                        break
+                    values = block(s.body)
+                env.update(zip((r.id for r in s.results), values, strict=True))
+        return tuple(env[i] for i in stmts[-1].operands())
+
+    with np.errstate(all="ignore"):
+        return block(made.block)[0]
+
+
+def arguments(t: DType, name: str) -> list[Any]:
+    info = np.finfo(t.numpy)
+    edge = [
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        0.5,
+        3.0,
+        np.inf,
+        -np.inf,
+        np.nan,
+        info.max,
+        info.min,
+        info.tiny,
+        info.eps,
+        -2.5,
+    ]
+    rng = np.random.default_rng(7)
+    some = rng.normal(size=16) * 10.0 ** rng.integers(-3, 4, 16)
+    if name in ("asin", "acos"):
+        some = rng.uniform(-1, 1, 16)
+    with np.errstate(all="ignore"):
+        return list(np.concatenate([edge, some]).astype(t.numpy))
+
+
+@pytest.mark.parametrize("t", [f32, f64], ids=str)
+@pytest.mark.parametrize("name", NUMPY)
+def test_accuracy(name: str, t: DType) -> None:
+    made = function(name, t)
+    xs = arguments(t, name)
+    cases = [(a, b) for a in xs for b in xs[::2]] if FUNCTIONS[name][1] == 2 else [(a,) for a in xs]
+    tiny = np.finfo(t.numpy).tiny
+    for case in cases:
+        if name == "pow" and case[0] == -np.inf and case[1] == 0.5:
+            continue  # numpy takes the square root, which C does not
+        got = compute(made, *case)
+        with np.errstate(all="ignore"):
+            want = NUMPY[name](*(np.float64(x) for x in case)) if t is f32 else NUMPY[name](*case)
+            near = t.numpy(want)
+        if got == near or (np.isnan(got) and np.isnan(near)) or max(abs(got), abs(near)) <= tiny:
+            continue
+        assert abs(np.float64(got) - want) <= ULPS[t] * np.spacing(max(abs(near), tiny)), (case, got, want)
+
+
+def test_integers() -> None:
+    for t in (i64, u64):
+        power = function("pow", t)
+        for a in (0, 1, 2, 3, 7, 2**63 - 1, *((-1, -2, -(2**63)) if t is i64 else (2**64 - 1,))):
+            for b in (0, 1, 2, 5, 63, 64, *((-1, -2) if t is i64 else (2**64 - 1,))):
+                want = PRIMS["pow"].evaluate(t, t.numpy(a), t.numpy(b))
+                assert compute(power, t.numpy(a), t.numpy(b)) == want, (a, b)
+    for state, counter in ((0, 0), (1, 2**64 - 1), (2**63, 12345)):
+        assert compute(function("mix", u64), u64.numpy(state), u64.numpy(counter)) == draws.mix(
+            state ^ counter
+        )
+
+
+def test_far_reduction_agrees_with_near() -> None:
+    """Where both hold: the near form of `sin` against the one for arguments of any size."""
+    for t in (f32, f64):
+        near, far = function("sin", t, False), function("sin", t, True)
+        for x in (0.3, -7.25, 123.456, 399.0):
+            assert abs(compute(near, t.numpy(x)) - compute(far, t.numpy(x))) < 4 * np.finfo(t.numpy).eps

@@ -1,0 +1,385 @@
+"""Vulkan in this process: devices, memory, launching, Ctrl-C, what the driver does to loops, caches."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import vulkan_rig
+from conformance_tasks import AXPY, CHECKED, serial, stacked
+from vulkan_rig import EXACT, bind, device, fresh, load
+
+from quadrants_lab.backends import vulkan
+from quadrants_lab.backends.launch import ArrayParam, ConstParam, ScalarParam, Status
+from quadrants_lab.backends.vulkan import api
+from quadrants_lab.backends.vulkan.device import Device
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def ones(n: int) -> dict[str, np.ndarray[Any, Any]]:
+    return {"x": np.ones(n, np.float32), "y": np.zeros(n, np.float32)}
+
+
+# --- devices --------------------------------------------------------------------------------------------------
+
+
+def test_probe_and_listing() -> None:
+    assert vulkan.probe() == ""
+    assert vulkan.devices()
+    assert vulkan.target_key() == vulkan.target_key()
+
+
+def test_visible_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QD_VISIBLE_DEVICE", "0")
+    assert api.choose() is api.physical_devices()[0]
+    monkeypatch.setenv("QD_VISIBLE_DEVICE", "99")
+    with pytest.raises(RuntimeError, match="'99'; Vulkan's devices are\n  0: "):
+        api.choose()
+    assert "'99'" in vulkan.probe()
+
+
+def test_without_a_driver() -> None:
+    """The probe says a sentence; code can still be shown."""
+    code = (
+        "from quadrants_lab.backends import vulkan\n"
+        "from quadrants_lab.ir.parse import parse_kernel\n"
+        "from quadrants_lab.ir.options import CompileOptions\n"
+        "print(vulkan.probe())\n"
+        "k = parse_kernel('kernel k() forward {\\noffload serial bounds {\\nyield\\n} do () {\\nyield\\n}\\n}')\n"
+        "print(vulkan.stages(k, CompileOptions())['spirv']().instructions)\n"
+    )
+    env = {**os.environ, "VK_DRIVER_FILES": "/nonexistent.json", "VK_ICD_FILENAMES": "/nonexistent.json"}
+    done = subprocess.run([sys.executable, "-c", code], env=env, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "no device" in done.stdout
+    assert done.stdout.split()[-1] == "1"
+
+
+# --- memory ---------------------------------------------------------------------------------------------------
+
+
+def test_memory_that_the_host_does_not_see() -> None:
+    staged = device(mapped=False)
+    memory = staged.allocate((1000, 3), np.int16)
+    assert memory.array is None
+    assert not memory.read().any()
+    values = np.arange(3000, dtype=np.int16).reshape(1000, 3)
+    memory.write(values)
+    assert np.array_equal(memory.read(), values)
+    arrays = ones(5000)
+    assert bind(load(AXPY), arrays, {"a": 3.0}, on=staged).launch() == 0
+    assert (arrays["y"] == 3).all()
+    frame = load(AXPY).frame(staged)
+    fast = frame.entry([ScalarParam("a"), ArrayParam("x"), ArrayParam("y")])
+    assert fast(2.0, arrays["x"], arrays["y"]) is None
+    assert (arrays["y"] == 5).all()
+
+
+def test_arrays_keep_their_memory() -> None:
+    own = fresh()
+    array = own.allocate((4,), np.float64).array
+    assert array is not None
+    del own
+    array[:] = 7
+    other = fresh()
+    assert not other.allocate((4,), np.float64).read().any()
+    assert (array == 7).all()
+
+
+def test_small_arrays_share_blocks_and_are_reused() -> None:
+    own = fresh()
+    first = own.allocate((3,), np.float32)
+    again = [own.allocate((3,), np.float32).address for _ in range(5000)]
+    assert len(set(again)) < 10
+    assert first.address not in again
+    assert own.locate(np.zeros(3, np.float32)) == 0
+    assert first.array is not None
+    assert own.locate(first.array[1:]) == first.address + 4
+
+
+def test_buffers_above_the_storage_range() -> None:
+    n = (160 << 20) // 4
+    source = f"""kernel last() forward {{
+      buffer @x: field f32[{n}]
+      offload serial bounds {{
+        yield
+      }} do () {{
+        %1: i32 = const {n - 1}
+        %2: f32 = const 5.0
+        store @x[%1], %2
+        yield
+      }}
+    }}"""
+    memory = device().allocate((n,), np.float32)
+    frame = load(source).frame(device())
+    frame.set_buffer("x", memory.address)
+    assert frame.launch() == 0
+    assert memory.array is not None
+    assert memory.array[-1] == 5.0
+
+
+def test_out_of_memory_is_an_error() -> None:
+    with pytest.raises((MemoryError, RuntimeError), match="Vulkan"):
+        device().allocate((1 << 50,), np.float64)
+    assert bind(load(AXPY), ones(10), {"a": 1.0}).launch() == 0
+
+
+# --- launching ------------------------------------------------------------------------------------------------
+
+
+def test_fast_entry() -> None:
+    frame = load(AXPY).frame(device())
+    fast = frame.entry([ScalarParam("a"), ArrayParam("x"), ConstParam(), ArrayParam("y")])
+    x, y = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
+    assert fast(2.0, x, None, y) is None
+    assert fast(1, x, "anything", y) is None
+    assert np.array_equal(y, 3 * x)
+    frozen = y.copy()
+    frozen.flags.writeable = False
+    assert fast(1.0, frozen, None, y) is None
+    for bad in (
+        (1.0, x, None), (1.0, x, None, y, y), ("1", x, None, y), (10**400, x, None, y), (1.0, x.astype("f8"), None, y),
+        (1.0, x[::2], None, y), (1.0, x.reshape(2, 4), None, y), (1.0, list(x), None, y), (1.0, x, None, frozen),
+        (np.float32(1), x, None, y), (True, x, None, y), (1.0, x.astype(">f4"), None, y), (1.0, None, None, y),
+    ):  # fmt: skip
+        assert fast(*bad) is NotImplemented
+
+
+def test_fast_entry_reports_failures_and_returns() -> None:
+    exe = load(CHECKED, debug=True)
+    bound = bind(
+        exe,
+        {"x": np.full(1000, -1, np.int32), "y": np.zeros(1000, np.int32), "after": np.zeros((), np.int32)},
+    )
+    bound.memories["x"].write(np.full(1000, -1, np.int32))
+    assert bound.frame.entry([])() is Ellipsis
+    assert bound.frame.status == Status.ASSERT
+    source = serial("%1: u1 = arg a\nstore @r[], %1", "buffer @r: ret u1[]", "a: u1")
+    fast = load(source).frame(device()).entry([ScalarParam("a")], returns="r")
+    assert [fast(True), fast(False), fast(1)] == [True, False, NotImplemented]
+
+
+def test_heap_grows_by_doubling_and_is_shared() -> None:
+    own = fresh()
+    exe = load(stacked("f32", 10).replace("{OP}", "add %9, %9"))
+    frames = [exe.frame(own) for _ in range(2)]
+    sizes = []
+    for cap in (1, 100, 10_000, 100_000, 110_000, 10):
+        frames[cap % 2].set_stacks([cap])
+        sizes.append(own.heap_bytes)
+    assert sizes == sorted(sizes)
+    assert sizes[-1] == sizes[-2]
+
+
+def test_trip_counts_up_and_down() -> None:
+    n = 100
+    exe = load(stacked("f32", n).replace("{OP}", "add %9, %9"))
+    for trips in (1, 8, 5, 8):
+        y = np.zeros((n, 8), np.float32)
+        arrays = {"x": np.ones(n, np.float32), "count": np.full(n, trips, np.int32), "y": y}
+        assert bind(exe, arrays, stacks=[trips]).launch() == 0
+        assert (y[:, :trips] == 2.0 ** np.arange(trips)).all()
+
+
+def test_heap_budget_means_fewer_threads() -> None:
+    own = Device(heap_budget=1 << 16)
+    n = 3000
+    y = np.zeros((n, 8), np.float32)
+    arrays = {"x": np.ones(n, np.float32), "count": np.full(n, 8, np.int32), "y": y}
+    bound = bind(load(stacked("f32", n).replace("{OP}", "add %9, %9")), arrays, stacks=[64], on=own)
+    assert bound.launch() == 0
+    assert bound.frame.stack_bytes() == 256
+    assert bound.frame.stack_threads == 256
+    assert (y == 2.0 ** np.arange(8)).all()
+
+
+def test_bounds_that_a_task_writes() -> None:
+    source = """kernel grow() forward {
+      buffer @n: field i32[]
+      buffer @x: field i32[1000]
+      offload serial bounds {
+        yield
+      } do () {
+        %1: i32 = const 700
+        store @n[], %1
+        yield
+      }
+      offload range_for bounds {
+        %2: i32 = const 3
+        %3: i32 = load @n[]
+        yield %2, %3
+      } do (%4: i32) {
+        %5: i32 = atomic add @x[%4], %4
+        yield
+      }
+    }"""
+    arrays = {"n": np.array(5, np.int32), "x": np.zeros(1000, np.int32)}
+    assert bind(load(source), arrays).launch() == 0
+    want = np.arange(1000)
+    want[:3] = want[700:] = 0
+    assert np.array_equal(arrays["x"], want)
+
+
+def test_ten_thousand_launches_without_growth() -> None:
+    frame = bind(load(AXPY), ones(64), {"a": 0.5}).frame
+    for _ in range(1000):
+        frame.launch()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for _ in range(10_000):
+        frame.launch()
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1000
+
+
+def test_a_hundred_devices_one_after_the_other() -> None:
+    exe = load(AXPY)
+    for _ in range(100):
+        arrays = ones(100)
+        assert bind(exe, arrays, {"a": 2.0}, on=fresh()).launch() == 0
+        assert (arrays["y"] == 2).all()
+
+
+def test_two_devices_at_once() -> None:
+    exe = load(AXPY)
+    one, two = ones(100), ones(100)
+    first, second = bind(exe, one, {"a": 2.0}, on=fresh()), bind(exe, two, {"a": 3.0}, on=fresh())
+    assert first.launch() == second.launch() == first.launch() == 0
+    assert (one["y"] == 4).all()
+    assert (two["y"] == 3).all()
+
+
+def test_pipelines_are_kept_on_disk(tmp_path: Path) -> None:
+    own = Device(cache_folder=tmp_path)
+    assert bind(load(AXPY), ones(10), {"a": 1.0}, on=own).launch() == 0
+    del own
+    code = f"""
+from pathlib import Path
+from quadrants_lab.backends.vulkan.device import Device
+Device(cache_folder=Path({str(tmp_path)!r}))
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    (kept,) = tmp_path.glob("vulkan-*.bin")
+    assert kept.stat().st_size > 0
+
+
+# --- long kernels ---------------------------------------------------------------------------------------------
+
+NESTED = serial(
+    """%1: i64 = const 0
+    %2: i32 = const 0
+    %3: i32 = arg n
+    %4: i64 = const 1
+    for %5: i32 in %2..%3 carry (%6: i64 = %1) {
+      for %7: i32 in %2..%3 carry (%8: i64 = %6) {
+        %9: i64 = add %8, %4
+        yield %9
+      } -> (%10: i64)
+      yield %10
+    } -> (%11: i64)
+    store @r[], %11""",
+    "buffer @r: ret i64[]",
+    "n: i32",
+)
+
+
+@pytest.mark.parametrize("source", [NESTED, NESTED.replace("for %7", "for reversed %7")])
+def test_loops_that_the_driver_ends_are_an_error(source: str) -> None:
+    exe = load(source)
+    assert vulkan_rig.bind(exe, {}, {"n": 200}).launch() == 0
+    frame = bind(exe, {}, {"n": 1000})
+    if not device().physical.target.cuts_loops:
+        assert frame.launch() == 0
+        assert frame.ret("r") == 1_000_000
+        return
+    with pytest.raises(RuntimeError, match="kernel k went round its loops more than 65535 times"):
+        frame.launch()
+    frame.set_arg("n", 10)
+    assert frame.launch() == 0
+    assert frame.ret("r") == 100
+
+
+def test_a_while_that_the_driver_ends_is_an_error() -> None:
+    source = serial(
+        """%1: i32 = const 0
+        %2: i32 = arg n
+        %3: i32 = const 1
+        while carry (%4: i32 = %1) {
+          %5: u1 = lt %4, %2
+          yield %5
+        } do {
+          %6: i32 = add %4, %3
+          yield %6
+        } -> (%7: i32)
+        store @r[], %7""",
+        "buffer @r: ret i32[]",
+        "n: i32",
+    )
+    frame = bind(load(source), {}, {"n": 50_000})
+    assert frame.launch() == 0
+    assert frame.ret("r") == 50_000
+    frame.set_arg("n", 100_000)
+    if device().physical.target.cuts_loops:
+        with pytest.raises(RuntimeError, match="kernel k"):
+            frame.launch()
+    else:
+        assert frame.launch() == 0
+        assert frame.ret("r") == 100_000
+
+
+SLOW = """kernel slow() forward {
+  buffer @x: field f64[262144]
+  buffer @n: field i32[]
+  offload range_for bounds {
+    %1: i32 = const 0
+    %2: i32 = const 262144
+    yield %1, %2
+  } do (%3: i32) {
+    %4: i32 = const 0
+    %5: i32 = load @n[]
+    %6: f64 = load @x[%3]
+    for %7: i32 in %4..%5 carry (%8: f64 = %6) {
+      %9: f64 = tanh %8
+      yield %9
+    } -> (%10: f64)
+    store @x[%3], %10
+    yield
+  }
+}"""
+
+
+def test_ctrl_c_ends_the_waiting() -> None:
+    own = fresh()
+    arrays = {"x": np.ones(262144), "n": np.array(5000, np.int32)}
+    bound = bind(load(SLOW), arrays, on=own)
+    for name, array in arrays.items():
+        bound.memories[name].write(array)
+    timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+    begin = time.perf_counter()
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        bound.frame.launch()
+    waited = time.perf_counter() - begin
+    assert own.busy
+    bound.memories["n"].write(np.array(1, np.int32))
+    own.finish()
+    assert waited < max(1.0, (time.perf_counter() - begin) / 2)
+    bound.memories["x"].write(np.ones(262144))
+    assert bound.frame.launch() == 0
+    assert np.allclose(bound.memories["x"].read(), np.tanh(1.0))
+
+
+def test_a_shader_that_does_not_build_is_an_error() -> None:
+    """Words that the driver cannot read are a RuntimeError with kernel, backend and size."""
+    exe = vulkan.load(load(AXPY).kernel, EXACT, cached=b"\x03\x02\x23\x07" + bytes(16))
+    with pytest.raises(RuntimeError, match=r"axpy, 20 bytes of SPIR-V"):
+        exe.frame(device())

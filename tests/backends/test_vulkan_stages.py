@@ -1,0 +1,102 @@
+"""The stage of the Vulkan backend: text, sizes, the statement behind each line; and what pushes cost."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from dataclasses import replace
+
+import pytest
+from conformance_tasks import CHECKED, stacked
+from vulkan_rig import EXACT, FAST, validate
+
+from quadrants_lab.backends import vulkan
+from quadrants_lab.backends._spirv import opcodes, ops
+from quadrants_lab.backends._spirv.kernel import module
+from quadrants_lab.backends._spirv.stacks import BRANCHY
+from quadrants_lab.backends._spirv.target import GENERIC, missing
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.parse import parse_kernel
+from quadrants_lab.ir.prims import PRIMS
+from quadrants_lab.ir.source import Span
+from quadrants_lab.ir.walk import walk
+
+KERNEL = parse_kernel(stacked("f32", 64).replace("{OP}", "sin %9"))
+
+
+@pytest.mark.parametrize("options", [EXACT, FAST], ids=["exact", "fast"])
+def test_stage(options: object) -> None:
+    stage = vulkan.stages(KERNEL, options)["spirv"]()  # type: ignore[arg-type]
+    lines = stage.text.split("\n")
+    assert stage.name == "spirv"
+    assert len(lines) == len(stage.ids) == stage.lines
+    assert 20 < stage.instructions < stage.lines
+    assert 3 <= stage.phis < stage.instructions
+    assert stage.code_bytes % 4 == 0
+    known = {s.id for s in walk(KERNEL.body)}
+    assert {i for i in stage.ids if i >= 0} <= known
+    pushes = [s.id for s in walk(KERNEL.body) if isinstance(s, N.AdStackPush)]
+    of_push = [line for line, i in zip(lines, stage.ids, strict=True) if i in pushes]
+    assert any("OpStore" in line for line in of_push)
+    assert not any("OpBranch" in line for line in of_push)
+
+
+def test_lines_of_the_source() -> None:
+    span = Span("cell 3", 7, 4, 7, 9)
+    task = KERNEL.body[0]
+    assert isinstance(task, N.Offload)
+    body = tuple(replace(s, span=span) if isinstance(s, N.Load) else s for s in task.body)
+    kernel = replace(KERNEL, body=(replace(task, body=body),))
+    text = vulkan.stages(kernel, EXACT)["spirv"]().text
+    assert 'OpString "cell 3"' in text
+    assert re.search(r"OpLine %\d+ 7 5", text)
+    made = module(kernel, EXACT, GENERIC, lines=True)
+    validate(made.words())
+    assert len(made.words()) > len(module(kernel, EXACT, GENERIC).words())
+
+
+@pytest.mark.needs("spirv-val")
+def test_listing_agrees_with_spirv_dis() -> None:
+    """The same instructions in the same order."""
+    kernel = parse_kernel(CHECKED)
+    options = replace(EXACT, debug=True)
+    stage = vulkan.stages(kernel, options)["spirv"]()
+    code = module(kernel, options, vulkan.listings._target()).words()
+    dis = subprocess.run(
+        ["spirv-dis", "--no-color", "-"], input=code, capture_output=True, check=True
+    ).stdout.decode()
+    op = re.compile(r"Op[A-Z]\w+")
+    ours = [op.search(line)[0] for line in stage.text.splitlines() if line.strip()]  # type: ignore[index]
+    theirs = [op.search(line)[0] for line in dis.splitlines() if line and not line.startswith(";")]  # type: ignore[index]
+    assert [o for o in ours if o not in ("OpLine", "OpString")] == theirs
+
+
+def test_straight_pushes_are_smaller_than_branchy_ones() -> None:
+    def size() -> int:
+        made = module(KERNEL, EXACT, GENERIC)
+        validate(made.words())
+        ids = {s.id for s in walk(KERNEL.body) if isinstance(s, (N.AdStackPush, N.AdStackPop))}
+        instructions, owners = made.instructions()
+        return sum(len(i) for i, owner in zip(instructions, owners, strict=True) if owner in ids)
+
+    straight = size()
+    token = BRANCHY.set(True)
+    try:
+        branchy = size()
+    finally:
+        BRANCHY.reset(token)
+    assert straight < branchy
+
+
+def test_every_primitive_has_a_spelling() -> None:
+    assert ops.SPELLINGS.keys() == PRIMS.keys()
+    for row in ops.SPELLINGS.values():
+        for spelling in row:
+            head = spelling.split(" ")[0]
+            assert not head or head == "glsl" or head in ops.SEQUENCES or head in opcodes.OPS
+
+
+def test_missing_abilities_are_said_in_words() -> None:
+    made = module(parse_kernel(stacked("f64", 4).replace("{OP}", "add %9, %9")), EXACT, GENERIC)
+    assert missing(list(made.capabilities), GENERIC) == ""
+    assert missing(list(made.capabilities), replace(GENERIC, f64=False)) == "values of dtype f64"
