@@ -29,13 +29,13 @@ from quadrants_lab.lang import ad, math, types
 from quadrants_lab.lang.annotations import Template, template
 from quadrants_lab.lang.arch import amdgpu, arm64, cpu, cuda, gpu, metal, vulkan, x64, x86_64
 from quadrants_lab.lang.classes import data_oriented
-from quadrants_lab.lang.config import init, reset, sync
+from quadrants_lab.lang.config import init, is_logging_effective, reset, set_logging_level, sync
 from quadrants_lab.lang.dense import Field, Ndarray, ScalarField, ScalarNdarray
 from quadrants_lab.lang.dtypes import *  # noqa: F403  # exactly the dtypes
 from quadrants_lab.lang.dtypes import __all__ as _dtypes
 from quadrants_lab.lang.elements import MatrixField, MatrixNdarray, VectorNdarray
 from quadrants_lab.lang.fields import field, ndarray
-from quadrants_lab.lang.kernel import func, kernel
+from quadrants_lab.lang.kernel import func, kernel, pyfunc, real_func
 from quadrants_lab.lang.matrix import Matrix, Vector
 from quadrants_lab.lang.missing import missing_attribute
 from quadrants_lab.lang.ops import OPERATIONS as _operations
@@ -57,8 +57,9 @@ __all__ = [  # noqa: PLE0604  # the lists hold strings
     "QuadrantsNameError", "QuadrantsRuntimeError", "QuadrantsRuntimeTypeError", "QuadrantsSyntaxError",
     "QuadrantsTypeError", "QuadrantsWarning", "SNode", "ScalarField", "ScalarNdarray", "Struct", "StructField",
     "Template", "Vector", "VectorNdarray", "ad", "amdgpu", "arm64", "axes", "cpu", "cuda", "data_oriented", "dataclass",
-    "field", "func", "gpu", "init", "kernel", "math", "metal", "ndarray", "reset", "root", "sync", "template", "types",
-    "vulkan", "x64", "x86_64", *_axes, *_dtypes, *_operations,
+    "field", "func", "gpu", "init", "is_logging_effective", "kernel", "math", "metal", "ndarray", "pyfunc",
+    "real_func", "reset", "root", "set_logging_level", "sync", "template", "types", "vulkan", "x64", "x86_64",
+    *_axes, *_dtypes, *_operations,
 ]  # fmt: skip
 
 

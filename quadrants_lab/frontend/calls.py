@@ -174,16 +174,25 @@ def _known(cx: Context, value: Value, node: ast.expr) -> None:
 
 
 def _python(cx: Context, node: ast.Call, fn: Any, args: list[Value], keywords: Keywords) -> Value:
-    """A Python function: evaluated at compile time where it cannot matter when (inside qd.static, and ``math``)."""
+    """A Python function is called at compile time, with constants: silently where it cannot matter when (inside
+    qd.static, and ``math``), else with a warning."""
     text = name_of(node.func)
     if not callable(fn):
         raise cx.fail("QL1604", node, text=text, what=f"it is {describe(Obj(fn, text))}")
+    if getattr(fn, "__qd_kernel__", False) is True:
+        cure = "a kernel cannot launch a kernel: decorate what they share with @qd.func"
+        raise cx.fail("QL1601", node, text=text, what="this is a kernel", cure=cure)
+    if (getattr(fn, "__module__", None) or "").startswith("quadrants_lab."):
+        raise cx.fail("QL1605", node, name=text.removeprefix("qd."))
     numbers = not keywords and all(isinstance(a, Lit) for a in args)
+    known = all(_is_known(cx, a) for a in (*args, *keywords.values()))
     if cx.static and not keywords and isinstance(fn, type) and fn in STRUCTURAL:
         parts = [entries(cx, a) for a in args]
         if parts and all(p is not None for p in parts):
             return STRUCTURAL[fn](*parts)
-    if cx.static or (numbers and (getattr(fn, "__module__", "") == "math" or fn is round)):
+    if cx.static or known:
+        if not cx.static and not (numbers and (getattr(fn, "__module__", "") == "math" or fn is round)):
+            cx.warn("QL1904", node, text=text)
         try:
             result = fn(*map(cx.python, args), **{k: cx.python(v) for k, v in keywords.items()})
         except TypeError as e:
@@ -200,10 +209,16 @@ def _python(cx: Context, node: ast.Call, fn: Any, args: list[Value], keywords: K
         cure = "decorate it with @qd.func, or call it inside qd.static(...) with constants"
     else:
         cure = "call it inside qd.static(...) with constants, or from Python and pass the result in"
-    what = "outside of qd.static"
-    if any(not isinstance(a, (Lit, Obj, tuple)) for a in (*args, *keywords.values())):
-        what = "called with values that exist only at run time"
+    what = "called with values that exist only at run time"
     raise cx.fail("QL1601", node, text=text, what=what, cure=cure)
+
+
+def _is_known(cx: Context, value: Value) -> bool:
+    try:
+        cx.python(value)
+    except TypeError:
+        return False
+    return True
 
 
 CALLS: dict[type, Callable[..., Value]] = {ast.Call: call}

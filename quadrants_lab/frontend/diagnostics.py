@@ -158,6 +158,8 @@ TABLE: dict[str, Row] = {
     "QL1902": Row(_T, "a loop bound of dtype {dtype} is cast to i32", "this bound", "qd.cast(..., qd.i32) says so"),
     "QL1903": Row(_T, "{source} is stored in '{name}', which holds {target}: the value is {loss}", "stored here",
                   "write qd.cast(...) if this is meant"),
+    "QL1904": Row(_T, "'{text}' is a Python function: it runs once, when the kernel is compiled", "called here",
+                  "qd.static(...) around the call says that this is meant"),
 }  # fmt: skip
 
 

@@ -78,6 +78,16 @@ class BoundFunc:
     def __init__(self, func: Any, instance: Any) -> None:
         self.__qd_bound__ = (func, instance)
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, BoundFunc):
+            return NotImplemented
+        (func, instance), (func2, instance2) = self.__qd_bound__, other.__qd_bound__
+        return func is func2 and instance is instance2
+
+    def __hash__(self) -> int:
+        func, instance = self.__qd_bound__
+        return hash((func, id(instance)))
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         func, instance = self.__qd_bound__
         return func(instance, *args, **kwargs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import find_spec
@@ -201,6 +201,17 @@ def reset() -> None:
 def sync() -> None:
     """Waits until every launched kernel is done. On the CPU a launch returns when it is done."""
     session.current()
+
+
+def set_logging_level(level: str) -> None:
+    """Messages below ``level`` (trace, debug, info, warn, error, critical) are not shown from now on."""
+    now = session.current()
+    now.settings = replace(now.settings, log_level=_level("level", level))
+
+
+def is_logging_effective(level: str) -> bool:
+    """Whether messages of this level are shown."""
+    return LEVELS.index(_level("level", level)) >= LEVELS.index(session.current().settings.log_level)
 
 
 def _from_environment(name: str, given: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn, overload
+from typing import Any, overload
 
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsSyntaxError
 from quadrants_lab.frontend.source import FunctionSource, function_source
@@ -26,6 +26,7 @@ class Launchable:
     """
 
     __slots__ = ("__weakref__", "_dispatch", "_parameters", "name")
+    __qd_kernel__ = True
 
     def __init__(self, source: FunctionSource, mode: str, parameters: Sequence[Parameter]) -> None:
         def slots() -> list[AnySlot]:
@@ -162,7 +163,7 @@ class Func:
             __name__=fn.__name__, __qualname__=fn.__qualname__, __doc__=fn.__doc__, __wrapped__=fn
         )
 
-    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise QuadrantsRuntimeError(
             f"func {self.source.name} can be called only from kernels and funcs",
             code="QL2063",
@@ -176,9 +177,28 @@ class Func:
         return f"<qd.func {self.source.name}>"
 
 
+class PyFunc(Func):
+    """A func that Python can call too: it then runs as the Python that it is."""
+
+    __slots__ = ()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.__dict__["__wrapped__"](*args, **kwargs)
+
+
 def func(fn: Callable[..., Any]) -> Func:
     """Makes a function that kernels and other funcs can call."""
     return Func(_function(fn, "func"))
+
+
+def pyfunc(fn: Callable[..., Any]) -> PyFunc:
+    """Makes a function that kernels, funcs and Python can call."""
+    return PyFunc(_function(fn, "pyfunc"))
+
+
+def real_func(fn: Callable[..., Any]) -> Func:
+    """The same as `func`: every func is inlined where it is called."""
+    return Func(_function(fn, "real_func"))
 
 
 def _function(fn: Any, what: str) -> Callable[..., Any]:

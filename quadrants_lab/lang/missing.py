@@ -16,14 +16,11 @@ NOT_YET: dict[str, tuple[str, ...]] = {
     ),
     "buffer views": ("BufferView", "BufferViewType", "buffer_view_type"),
     "sparse matrices": ("sparse_matrix_builder",),
-    "functions that are not inlined": ("real_func", "ref"),
-    "running kernels as plain Python": ("pyfunc", "python"),
+    "arguments of real functions by reference": ("ref",),
+    "running kernels as plain Python": ("python",),
     "extensions and tools": (
         "Backend", "DeviceCapability", "algorithms", "cache_read_only", "dump_compile_config", "experimental",
         "extension", "interop", "is_extension_enabled", "perf_dispatch", "profiler", "pure", "sparse", "tools",
-    ),
-    "helpers": (
-        "grouped", "is_logging_effective", "set_logging_level",
     ),
     "internals of Quadrants": ("compound_types", "enums", "ndarray_type", "primitive_types", "utils"),
 }  # fmt: skip

@@ -239,3 +239,16 @@ def test_a_method_cannot_assign_attributes():
 
     with pytest.raises(qd.QuadrantsSyntaxError, match="attribute"):
         A().set()
+
+
+@qd.kernel
+def apply(f: qd.template(), x: qd.f64) -> qd.f64:
+    return f(x)
+
+
+def test_methods_as_arguments():
+    a, b = Spring(2, 2.0), Spring(2, 4.0)
+    assert [apply(s.law, 3.0) for s in (a, b, a)] == [9.0, 18.0, 9.0]
+    assert len(apply.dispatcher.plans) == 2
+    assert a.law == a.law
+    assert a.law != b.law

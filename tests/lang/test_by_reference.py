@@ -1,0 +1,191 @@
+"""Template parameters of funcs stand for what they are given: locals and elements can be assigned through them. Each
+kernel is compared with one that says the same without them, values and gradients."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import quadrants_lab as qd
+
+
+@pytest.fixture(autouse=True)
+def session():
+    qd.init(arch=qd.cpu, offline_cache=False, default_fp=qd.f64)
+    yield
+    qd.reset()
+
+
+@qd.func
+def swap(a: qd.template(), b: qd.template()):
+    c = a
+    a = b
+    b = c
+
+
+@qd.func
+def advance(v: qd.template(), by, n: qd.i32):
+    for j in range(n):
+        if v > 3.0:
+            return
+        v = v * by + qd.sin(v)
+    v += 1.0
+
+
+@qd.func
+def twice(v: qd.template(), by):
+    advance(v, by, 2)
+    advance(v, by * 0.5, 1)
+
+
+@qd.func
+def accumulate(target: qd.Template, value):
+    target += value * value
+
+
+@qd.func
+def grow(v: qd.template(), k: qd.template(), value):
+    v[k] = v[k] * value
+    v[0] += value
+    return v[0]
+
+
+@qd.kernel
+def locals_by_reference(x: qd.template(), y: qd.template(), n: qd.i32):
+    for i in x:
+        a, b = x[i], x[7 - i] * 2.0
+        swap(a, b)
+        for j in range(n):
+            if j % 2 == 0:
+                swap(a, b)
+            else:
+                twice(v=a, by=b)
+        y[i] += a * b
+
+
+@qd.kernel
+def locals_written_out(x: qd.template(), y: qd.template(), n: qd.i32):
+    for i in x:
+        b, a = x[i], x[7 - i] * 2.0
+        for j in range(n):
+            if j % 2 == 0:
+                c = a
+                a = b
+                b = c
+            else:
+                left = 0
+                for k in range(2):
+                    if left == 0 and a > 3.0:
+                        left = 1
+                    if left == 0:
+                        a = a * b + qd.sin(a)
+                if left == 0:
+                    a += 1.0
+                if a <= 3.0:
+                    a = a * (b * 0.5) + qd.sin(a)
+                    a += 1.0
+        y[i] += a * b
+
+
+@qd.kernel
+def elements_by_reference(x: qd.template(), y: qd.template(), n: qd.i32):
+    for i in x:
+        for j in range(n):
+            accumulate(y[j], x[i])
+    for i in range(4):
+        advance(y[i], 0.5, 2)
+
+
+@qd.kernel
+def elements_written_out(x: qd.template(), y: qd.template(), n: qd.i32):
+    for i in x:
+        for j in range(n):
+            y[j] += x[i] * x[i]
+    for i in range(4):
+        left = 0
+        for k in range(2):
+            if left == 0 and y[i] > 3.0:
+                left = 1
+            if left == 0:
+                y[i] = y[i] * 0.5 + qd.sin(y[i])
+        if left == 0:
+            y[i] += 1.0
+
+
+@qd.kernel
+def vectors_by_reference(x: qd.template(), y: qd.template(), n: qd.i32):
+    for i in x:
+        v = qd.Vector([x[i], x[i] * 2.0])
+        for j in range(n):
+            y[i] += grow(v, 1, x[j])
+        y[i] += v[1]
+
+
+@qd.kernel
+def vectors_written_out(x: qd.template(), y: qd.template(), n: qd.i32):
+    for i in x:
+        v, w = x[i], x[i] * 2.0
+        for j in range(n):
+            w = w * x[j]
+            v += x[j]
+            y[i] += v
+        y[i] += w
+
+
+PAIRS = [
+    (locals_by_reference, locals_written_out),
+    (elements_by_reference, elements_written_out),
+    (vectors_by_reference, vectors_written_out),
+]
+
+
+def run(kernel, n, gradient):
+    x, y = (qd.field(qd.f64, 8, needs_grad=True) for _ in range(2))
+    rng = np.random.default_rng(2)
+    x.from_numpy(rng.uniform(-1, 1, 8))
+    y.from_numpy(rng.uniform(-1, 1, 8))
+    kernel(x, y, n)
+    if not gradient:
+        return [y.to_numpy()]
+    y.grad.from_numpy(rng.uniform(0.5, 1.5, 8))
+    kernel.grad(x, y, n)
+    return [y.to_numpy(), x.grad.to_numpy(), y.grad.to_numpy()]
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda p: p[0].name)
+@pytest.mark.parametrize("n", [0, 1, 4])
+def test_the_same_as_written_out(pair, n):
+    gradient = pair[0] is not elements_by_reference  # it overwrites what its derivative reads
+    for a, b in zip(run(pair[0], n, gradient), run(pair[1], n, gradient), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
+def test_atomic_through_a_parameter():
+    y = qd.field(qd.i32, ())
+
+    @qd.func
+    def count(c: qd.template()):
+        c += 1
+
+    @qd.kernel
+    def many():
+        for i in range(100_000):
+            count(y[None])
+
+    many()
+    assert y[None] == 100_000
+
+
+def test_what_stands_nowhere_cannot_be_assigned():
+    @qd.kernel
+    def literal():
+        accumulate(1.0, 2.0)
+
+    @qd.kernel
+    def index():
+        for i in range(3):
+            accumulate(i, 2.0)
+
+    for kernel in (literal, index):
+        with pytest.raises(qd.QuadrantsSyntaxError, match="template argument and cannot be assigned"):
+            kernel()
