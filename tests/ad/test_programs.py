@@ -1,0 +1,105 @@
+"""The programs of the table under `qd.ad`: who is warned, and whole programs under a Tape."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from programs import PROGRAMS
+from running import interpreted, job_of
+
+import quadrants_lab as qd
+
+WARNED = {"field_without_grad_stops_the_gradient": "QL0407"}
+
+
+@pytest.mark.parametrize("program", [pytest.param(p, id=p.name) for p in PROGRAMS.values() if p.grad])
+def test_only_what_deserves_it_is_warned_about(program) -> None:
+    """u[t] to u[t + 1], sibling loops over one array, indices from fields that are only read: all silent."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        interpreted(job_of(program, program.cases[-1]))
+    texts = [str(w.message) for w in caught if "QL04" in str(w.message)]
+    assert len(texts) == (program.name in WARNED), texts
+    assert all(WARNED[program.name] in text for text in texts)
+
+
+@pytest.fixture
+def session():
+    qd.init(arch=qd.cpu, default_fp=qd.f64, offline_cache=False)
+    yield
+    qd.reset()
+
+
+@pytest.mark.parametrize("writer", ["kernel", "python"])
+def test_a_bound_that_is_rewritten_between_forward_and_gradient(session, writer) -> None:
+    x, n, loss = qd.field(qd.f64, 3, needs_grad=True), qd.field(qd.i32, ()), qd.field(qd.f64, (), needs_grad=True)
+    x.from_numpy(np.array([0.1, 0.5, 0.9]))
+
+    @qd.kernel
+    def steps():
+        for i in x:
+            v = x[i]
+            for _ in range(n[None]):
+                v = qd.sin(v) + 0.1
+            loss[None] += v
+
+    @qd.kernel
+    def shrink():
+        n[None] = 2
+
+    n[None] = 9
+    with qd.ad.Tape(loss):
+        steps()
+        if writer == "kernel":
+            shrink()
+        else:
+            n[None] = 2
+        steps()
+    assert n[None] == 2
+    want = np.zeros(3)
+    for count in (9, 2):
+        v, d = x.to_numpy(), np.ones(3)
+        for _ in range(count):
+            v, d = np.sin(v) + 0.1, d * np.cos(v)
+        want += d
+    np.testing.assert_allclose(x.grad.to_numpy(), want, rtol=1e-12)
+
+
+def test_in_place_time_stepping_of_a_wave(session) -> None:
+    """Leapfrog in place over 40 launches each: gradient of the final energy by the start, against differences."""
+    u, v, loss = (qd.field(qd.f64, s, needs_grad=True) for s in (16, 16, ()))
+    start = np.sin(np.arange(16) * 0.4)
+
+    @qd.kernel
+    def kick():
+        for i in u:
+            v[i] += 0.05 * (u[(i + 1) % 16] - 2 * u[i] + u[(i + 15) % 16] - u[i] * u[i] * u[i])
+
+    @qd.kernel
+    def drift():
+        for i in u:
+            u[i] += 0.05 * v[i]
+
+    @qd.kernel
+    def energy():
+        for i in u:
+            loss[None] += u[i] ** 4 + v[i] * v[i]
+
+    def run(values):
+        u.from_numpy(values)
+        v.fill(0)
+        loss.fill(0)
+        for _ in range(40):
+            kick()
+            drift()
+        energy()
+        return loss[None]
+
+    with qd.ad.Tape(loss):
+        run(start)
+    got = u.grad.to_numpy()
+    for i in (0, 5, 11):
+        way = np.eye(16)[i] * 1e-6
+        assert got[i] == pytest.approx((run(start + way) - run(start - way)) / 2e-6, rel=1e-6)
