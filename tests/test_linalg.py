@@ -216,8 +216,12 @@ CASES = {
     ),
     "rot_by_axis": ("a, t: qd.math.rot_by_axis(a, t)", rodrigues, [V3, S]),
     "rotation3d": (
-        "x, y, z: qd.math.rotation3d(x, y, z)", lambda x, y, z: (about(1, y) @ about(0, x) @ about(2, z)).T,
+        "x, y, z: qd.math.rotation3d(x, y, z)", lambda x, y, z: (about(1, z) @ about(0, x) @ about(2, y)).T,
         [S, S[::-1].copy(), POS],
+    ),
+    "rot_yaw_pitch_roll": (
+        "y, p, r: qd.math.rot_yaw_pitch_roll(y, p, r)",
+        lambda y, p, r: (about(1, y) @ about(0, p) @ about(2, r)).T, [S, S[::-1].copy(), POS],
     ),
     "translate": (
         "x, y, z: qd.math.translate(x, y, z)", lambda x, y, z: np.eye(4) + np.outer([x, y, z, 0], np.eye(4)[3]),

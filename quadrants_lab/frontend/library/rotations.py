@@ -27,8 +27,8 @@ def rotation2d(ang: Any) -> Any:
 
 @public()
 def rot_yaw_pitch_roll(yaw: Any, pitch: Any, roll: Any) -> Any:
-    """The rotation by Euler angles in radians: yaw about the y axis first, pitch about x second, roll about z third;
-    each turns against the sense of `rotation3d`, whose transpose of the linear part it is."""
+    """The rotation by Euler angles in radians: a row vector times it turns by yaw about the y axis, then by pitch about
+    x, then by roll about z, seen from axes that turn with it."""
     cy, sy = _cos(yaw), _sin(yaw)
     cx, sx = _cos(pitch), _sin(pitch)
     cz, sz = _cos(roll), _sin(roll)
@@ -44,8 +44,8 @@ def rot_yaw_pitch_roll(yaw: Any, pitch: Any, roll: Any) -> Any:
 
 @public()
 def rotation3d(ang_x: Any, ang_y: Any, ang_z: Any) -> Any:
-    """The rotation by Euler angles in radians, about the y axis first, x second, z third."""
-    return rot_yaw_pitch_roll(ang_y, ang_x, ang_z)
+    """rot_yaw_pitch_roll(ang_z, ang_x, ang_y)."""
+    return rot_yaw_pitch_roll(ang_z, ang_x, ang_y)
 
 
 @public(vectors=("axis",), length=3)
