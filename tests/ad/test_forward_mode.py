@@ -264,3 +264,34 @@ def test_atomics_without_a_derivative_are_errors() -> None:
                 qd.ad.FwdMode(y, x, seed=[1, 1, 1]),
             ):
                 kernel()
+
+
+@pytest.mark.parametrize("seed", [[1.0, 0, 1, 0, 0, 1], np.array([[1.0, 0], [1, 0], [0, 1]])], ids=["flat", "shaped"])
+def test_fields_of_vectors(seed) -> None:
+    x, y = qd.Vector.field(2, qd.f64, 3, needs_dual=True), dual_field(3)
+    x.from_numpy(np.arange(6.0).reshape(3, 2))
+
+    @qd.kernel
+    def k():
+        for i in x:
+            y[i] += x[i].norm_sqr()
+
+    with qd.ad.FwdMode(y, x, seed):
+        k()
+    assert y.dual.to_numpy().tolist() == [0, 4, 10]
+
+
+def test_placed_fields() -> None:
+    u, w = qd.field(qd.f64), qd.field(qd.f64)
+    qd.root.dense(qd.i, 4).place(u, w)
+    qd.root.lazy_dual()
+    u.fill(3)
+
+    @qd.kernel
+    def k():
+        for i in u:
+            w[i] = u[i] ** 2
+
+    with qd.ad.FwdMode(w, u, seed=[1, 2, 3, 4]):
+        k()
+    assert w.dual.to_numpy().tolist() == [6, 12, 18, 24]
