@@ -77,6 +77,8 @@ def operate(
     cx: Context, op: type, left: Value, right: Value, node: ast.AST, lnode: ast.expr, rnode: ast.expr
 ) -> Value:
     """``left op right`` of numbers, or of the elements of matrices; ``@`` is the product of matrices."""
+    if isinstance(left, (Num, Lit)) and isinstance(right, (Num, Lit)):
+        return binary(cx, op, left, right, node, lnode, rnode)
     if op is ast.MatMult and _MATMUL in cx.operations and (isinstance(left, Matrix) or isinstance(right, Matrix)):
         return cx.operations[_MATMUL].lower(cx, node, left, right)
 
@@ -92,7 +94,7 @@ _MATMUL = "Matrix.__matmul__"
 def binary(
     cx: Context, op: type, left: Number, right: Number, node: ast.AST, lnode: ast.expr, rnode: ast.expr
 ) -> Number:
-    """``left op right``; operands meet at their common dtype, ``/`` of integers at default_fp."""
+    """``left op right``; operands meet at their common dtype, of ``/`` after integers became default_fp."""
     row = BINARY.get(op)
     if row is None:
         raise cx.fail("QL1201", node, what="'@'", cure="write the sums out")
@@ -113,9 +115,9 @@ def binary(
     elif prim in ("and", "or", "xor") and lt is u1 and rt is u1:
         t = u1
     else:
+        if prim == "div":
+            lt, rt = (x if x.is_float else cx.options.default_fp for x in (lt, rt))
         t = promote(lt, rt)
-        if prim == "div" and not t.is_float:
-            t = cx.options.default_fp
     return emit(cx, prim, t, left, right, node=node)
 
 
@@ -131,21 +133,24 @@ _SMALL_POWERS = (2, 3, 4)
 
 
 def power(cx: Context, base: Number, exponent: Number, base_node: ast.expr, node: ast.AST) -> Num:
-    """``base ** exponent``; small constant exponents become products."""
+    """``base ** exponent``; of integers in the dtype of the base. Small constant exponents become products."""
     t = promote(cx.type_of(base), cx.type_of(exponent))
+    whole = None if t.is_float else promote(cx.type_of(base), cx.type_of(base))
     if isinstance(exponent, Lit):
         n = exponent.value
-        if n < 0 and not t.is_float:
+        if n < 0 and whole is not None:
             text = ast.unparse(base_node)
             raise cx.fail("QL1408", node, dtype=cx.type_of(base), text=text)
         if n in _SMALL_POWERS:
+            t = whole or t
             x = cx.to(base, t)
             cx.at(node)
             square = cx.b.op("mul", x, x)
             if n == 2:
                 return Num(square, t)
             return Num(cx.b.op("mul", square, x if n == 3 else square), t)
-    return emit(cx, "pow", t, base, exponent, node=node)
+    result = emit(cx, "pow", t, base, exponent, node=node)
+    return result if whole is None else cx.num(result, whole)  # the wider power wraps to the same bits
 
 
 def integer(cx: Context, op: str, value: Number, node: ast.expr) -> None:
@@ -156,7 +161,10 @@ def integer(cx: Context, op: str, value: Number, node: ast.expr) -> None:
 
 
 def unary(cx: Context, node: ast.UnaryOp) -> Value:
-    return matrix.each(cx, lambda v: _unary(cx, node, v), (node.operand,), node, cx.expr(node.operand))
+    value = cx.expr(node.operand)
+    if isinstance(value, (Num, Lit)):
+        return _unary(cx, node, value)
+    return matrix.each(cx, lambda v: _unary(cx, node, v), (node.operand,), node, value)
 
 
 def _unary(cx: Context, node: ast.UnaryOp, value: Number) -> Number:

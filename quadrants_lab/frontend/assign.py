@@ -90,7 +90,9 @@ def set_name(cx: Context, target: ast.Name, value: Value, node: ast.stmt, source
 def local(cx: Context, value: Value, name: str, source: ast.expr) -> Value:
     """A fresh variable of this value; the statements that have just computed it get its name."""
     if not isinstance(value, (Matrix, Struct)):
-        value = cx.number(value, source)
+        number = _own(cx.num(cx.number(value, source)))
+        named(cx, number, iter((name,)))
+        return number
     new: Value = mapped(value, lambda leaf: _own(cx.num(leaf)))
     named(cx, new, leaf_names(new, name))
     return new
@@ -167,7 +169,7 @@ def _augment_name(cx: Context, node: ast.AugAssign, target: ast.Name) -> None:
         cx.name(target)  # unknown names and names that ended are errors of their own
         raise cx.fail("QL1305", node, name=name)
     value = cx.expr(node.value)
-    if type(node.op) in _REDUCTIONS and any(isinstance(leaf, Temp) for leaf in leaves(old)):
+    if not isinstance(old, Num) and type(node.op) in _REDUCTIONS and any(isinstance(leaf, Temp) for leaf in leaves(old)):
         place = Local(name, old, (), old)
         reduce(cx, ATOMIC[type(node.op)], place, value, target, node.value, node)
         return

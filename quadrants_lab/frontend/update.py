@@ -61,6 +61,10 @@ def _same_binding(old: Value, new: Value) -> bool:
 
 def fitted(cx: Context, old: Value, new: Value, node: ast.expr, stmt: ast.AST, name: str) -> Value:
     """``new`` in the shape and dtypes of the local ``old``, which it replaces."""
+    if isinstance(old, Num) and isinstance(new, (Num, Lit)):
+        warn_loss(cx, "QL1901", new, old.type, name, node)
+        cx.at(stmt)
+        return Num(cx.to(new, old.type), old.type)
     numbers = []
     warned = False
     for leaf, number in pairs(cx, old, new, node):
@@ -108,7 +112,7 @@ def _replaced(
 
 def check_own(cx: Context, value: Value, node: ast.expr, name: str) -> None:
     """An error where the local is shared by the iterations of a parallel loop."""
-    if any(isinstance(leaf, Temp) for leaf in leaves(value)):
+    if not isinstance(value, Num) and any(isinstance(leaf, Temp) for leaf in leaves(value)):
         raise cx.fail("QL1704", node, name=name)
 
 
@@ -244,6 +248,11 @@ def loss_of(source: DType, target: DType) -> str:
 
 def named(cx: Context, value: Value, names: Iterator[str]) -> None:
     """Gives the statements that have just computed the numbers of a local their names."""
+    if isinstance(value, Num) and cx.b.stmts and not isinstance(cx.b.stmts[-1], N.If):
+        last = cx.b.stmts[-1]
+        if isinstance(last, N.Value) and last.id == value.id and not last.name:
+            last.name = next(names)
+        return
     wanted = {leaf.id: name for leaf, name in zip(leaves(value), names, strict=True) if isinstance(leaf, Num)}
     for last in reversed(cx.b.stmts[-3 * len(wanted) :] if len(wanted) > 1 else cx.b.stmts[-1:]):
         if isinstance(last, N.Value) and last.id in wanted and not last.name:
