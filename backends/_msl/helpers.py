@@ -104,6 +104,15 @@ ulong qd_mix(ulong x) {{
 ulong qd_draw(device Frame& f, ulong iteration, ulong site, uint occurrence) {
   return qd_mix(qd_mix(qd_mix(qd_mix(qd_mix(f.seed) ^ f.launch) ^ iteration) ^ site) ^ occurrence);
 }""", ("qd_mix",), (L.SEED, L.LAUNCH)),
+    # a stack's first slot of this thread
+    "qd_slots": Helper("""\
+template <typename T> device T* qd_slots(device Frame& f, device Stack& s, uint lane) {
+  return (device T*)(f.heap + s.at) + lane;
+}""", (), (L.HEAP,)),
+    "qd_adjoints": Helper("""\
+template <typename T> device T* qd_adjoints(device Frame& f, device Stack& s, uint lane) {
+  return (device T*)(f.heap + s.adjoints_at) + lane;
+}""", (), (L.HEAP,)),
     # flags, 32 to a word
     "qd_flag": Helper("""\
 bool qd_flag(device uint* slots, uint stride, uint k) {

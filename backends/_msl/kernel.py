@@ -177,8 +177,8 @@ class _Entry:
             return ("uint", f"{known}u") if known < 1 << 31 else ("ulong", f"{known}ul")
         if len(extents) == 1:
             return extents[0].type, extents[0].text
-        self.out.put(f"ulong total = {' * '.join(f'ulong({e.text})' for e in extents)};")
-        return "ulong", "total"
+        self.out.put(f"ulong t0 = {' * '.join(f'ulong({e.text})' for e in extents)};")
+        return "ulong", "t0"
 
     def _indices(self, begins: list[Expr], extents: list[Expr]) -> None:
         """Defines the task's indices for the iteration ``it``, row by row."""

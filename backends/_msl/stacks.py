@@ -3,8 +3,8 @@
 A push is one line: over capacity it writes to the last slot and counts on; `guard` compares counters with capacities
 once, between forward slice and reverse. Flags take one bit a slot, 32 to a word.
 
-`BRANCHY` is for tests that compare sizes: pushes that branch on the capacity, and a counter variable a stack; an
-overflow there is only flagged.
+`BRANCHY` is for tests that compare sizes: pushes that branch on the capacity, a counter variable a stack, and a line for
+each load and each pop; an overflow there is only flagged.
 """
 
 from __future__ import annotations
@@ -24,21 +24,24 @@ from quadrants_lab.ir.walk import walk
 if TYPE_CHECKING:
     from quadrants_lab.backends._msl.body import Body
 
+_IN_A_LINE = 8
 BRANCHY: ContextVar[bool] = ContextVar("quadrants_lab_branchy_msl", default=False)
 
 
 @dataclass(slots=True)
 class Stack:
-    """``place``: its number among the task's. Names of variables: ``counter``; ``slots`` and ``adjoints``, this
-    thread's first ("" where there are none); ``last``, the number of the last slot; ``capacity`` (`BRANCHY` only)."""
+    """``place``: its number among the task's. ``counter`` is an expression; ``slots`` and ``adjoints`` are variables
+    that point to this thread's first ("" where there are none). The number of the last slot is the variable ``m`` and
+    place, the capacity (`BRANCHY` only) ``k`` and place."""
 
     place: int
     dtype: DType
     counter: str
     slots: str = ""
     adjoints: str = ""
-    last: str = ""
-    capacity: str = ""
+
+    def clamp(self, index: str) -> str:
+        return f"min({index}, m{self.place})"
 
 
 def open_stacks(b: Body, block: N.Block, lane: str) -> None:
@@ -51,28 +54,30 @@ def open_stacks(b: Body, block: N.Block, lane: str) -> None:
         raise ValueError("a task whose adstacks partly only count")
     layout = b.frame.layout.frame
     branchy = BRANCHY.get()
-    if stored:
-        b.once("stride", "uint", b.frame.head(L.THREADS))
     for n, s in enumerate(allocas):
-        st = b.stacks[s.id] = Stack(n, s.type, f"c{n}" if branchy else f"top[{n}]")
-        if branchy:
-            b.start.append(f"uint c{n};")
-        if s.count_only:
-            continue
-        words = f"{b.frame.stacks(b.number, allocas)}[{n}]"
-        kept = "uint" if s.type is u1 else X.name(s.type)
-        heap = b.frame.head(L.HEAP)
-
-        def region(variable: str, at: str) -> str:
-            text = f"(device {kept}*)({heap} + {words}.{at}) + {lane}"
-            return b.once(variable, f"device {kept}*", text)
-
-        st.slots = region(f"s{n}", "at")
+        b.stacks[s.id] = Stack(n, s.type, f"c{n}" if branchy else f"top[{n}]")
+    if branchy:
+        _declare(b, [f"c{n}" for n in range(len(allocas))])
+    if not stored:
+        return
+    b.once("stride", "uint", b.frame.head(L.THREADS))
+    b.once("s", "device Stack*", b.frame.stacks(b.number, allocas))
+    slots = b.helper("qd_slots")
+    for n, s in enumerate(allocas):
+        st, kept = b.stacks[s.id], "uint" if s.type is u1 else X.name(s.type)
+        st.slots = b.once(f"s{n}", "auto", f"{slots}<{kept}>(f, s[{n}], {lane})")
         if s.id in layout.adjoint_stacks:
-            st.adjoints = region(f"a{n}", "adjoints_at")
-        if branchy:
-            st.capacity = b.once(f"k{n}", "uint", f"{words}.capacity")
-        st.last = b.once(f"m{n}", "uint", f"{words}.last")
+            st.adjoints = b.once(f"a{n}", "auto", f"{b.helper('qd_adjoints')}<{kept}>(f, s[{n}], {lane})")
+    if branchy:
+        _declare(b, [f"k{n} = s[{n}].capacity" for n in range(len(allocas))])
+    else:
+        _declare(b, [f"m{n} = s[{n}].last" for n in range(len(allocas))])
+
+
+def _declare(b: Body, variables: list[str]) -> None:
+    """Declares variables of type uint, several a line."""
+    for n in range(0, len(variables), _IN_A_LINE):
+        b.start.append(f"uint {', '.join(variables[n : n + _IN_A_LINE])};")
 
 
 def alloca(b: Body, s: N.AdStackAlloca) -> None:
@@ -89,7 +94,7 @@ def _slot(st: Stack, slots: str, index: str) -> str:
 
 def _top(b: Body, st: Stack, index: str) -> str:
     """The index of the top slot, within the stack whatever the counter says."""
-    return index if b.guarded or BRANCHY.get() else f"min({index}, {st.last})"
+    return index if b.guarded or BRANCHY.get() else st.clamp(index)
 
 
 def push(b: Body, s: N.AdStackPush) -> None:
@@ -99,10 +104,10 @@ def push(b: Body, s: N.AdStackPush) -> None:
     elif BRANCHY.get():
         _branchy_push(b, st, value)
     elif st.adjoints:
-        _keep(b, st, f"min({st.counter}, {st.last})", value)
-        b.out.put(f"{_slot(st, st.adjoints, f'min({st.counter}++, {st.last})')} = {X.literal(st.dtype, 0).text};")
+        _keep(b, st, st.clamp(st.counter), value)
+        b.out.put(f"{_slot(st, st.adjoints, st.clamp(st.counter + '++'))} = {X.literal(st.dtype, 0).text};")
     else:
-        _keep(b, st, f"min({st.counter}++, {st.last})", value)
+        _keep(b, st, st.clamp(st.counter + "++"), value)
 
 
 def _keep(b: Body, st: Stack, index: str, value: Expr) -> None:
@@ -114,7 +119,7 @@ def _keep(b: Body, st: Stack, index: str, value: Expr) -> None:
 
 def _branchy_push(b: Body, st: Stack, value: Expr) -> None:
     out = b.out
-    out.put(f"if ({st.counter} < {st.capacity}) {{")
+    out.put(f"if ({st.counter} < k{st.place}) {{")
     with out.nest():
         _keep(b, st, st.counter, value)
         if st.adjoints:
@@ -150,7 +155,10 @@ def load_top(b: Body, s: N.AdStackLoadTop) -> None:
 def load_and_pop(b: Body, s: N.AdStackLoadTop) -> None:
     """A load of the top that a pop follows."""
     st = b.stacks[s.stack]
-    if b.read(s.id):
+    if BRANCHY.get():
+        load_top(b, s)
+        b.out.put(f"{st.counter} -= 1;")
+    elif b.read(s.id):
         b.define(s, _read(b, st, _top(b, st, f"--{st.counter}")), at_once=True)
     else:
         b.out.put(f"--{st.counter};")

@@ -36,14 +36,18 @@ def probe_simulation() -> str:
     return simulator.probe()
 
 
-def open_device() -> Device:
-    """The system's GPU; where there is none, a simulation of one.
+STAGES = ("msl",)
+
+
+def open_device(threads: int = 0, cache_folder: Path | None = None) -> Device:
+    """The system's GPU; where there is none, a simulation of one. ``threads``: most in flight, 0 for what is good. The
+    system keeps its own cache.
 
     Raises QuadrantsRuntimeError where neither is possible.
     """
     from quadrants_lab.backends.metal import device
 
-    return device.open_device()
+    return device.open_device(threads)
 
 
 def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], Stage]]:

@@ -131,12 +131,12 @@ class Device(GpuDevice):
             )
 
 
-def open_device() -> Device:
+def open_device(threads: int = 0) -> Device:
     """The system's GPU; where there is none, a simulation of one."""
     absent = apple.probe()
     if not absent:
-        return Device(apple.Apple())
+        return Device(apple.Apple(), threads)
     no_simulation = simulator.probe()
     if no_simulation:
         raise QuadrantsRuntimeError(f"{absent} {no_simulation}", code="QL3000")
-    return Device(simulator.Simulator())
+    return Device(simulator.Simulator(), threads)
