@@ -13,6 +13,7 @@ from quadrants_lab.backends._gpu.programs import GROUP
 from quadrants_lab.backends.launch import Memory
 
 PRINT_WORDS = 1 << 17
+REDUCING = 1 << 12
 _MASK = (1 << 64) - 1
 
 
@@ -27,6 +28,9 @@ class GpuDevice(ABC):
         self.stack_threads = min(stack_threads, threads)
         self.heap_budget = heap_budget
         self.loop_limit = loop_limit
+        self.reducing_threads = min(
+            REDUCING, threads
+        )  # where each adds up its share: fewer are more accurate
         self.heap_bytes = 0
         self.heap_address = 0
         self.seed = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from quadrants_lab.backends._gpu.layout import gpu_layout
 from quadrants_lab.backends._gpu.programs import fixed_total, programs
 from quadrants_lab.backends._gpu.stacks import stacks_of
+from quadrants_lab.backends.reductions import reductions
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType
 from quadrants_lab.ir.walk import types_of, walk
@@ -12,7 +13,8 @@ from quadrants_lab.ir.walk import types_of, walk
 
 class GpuExecutable:
     """``object`` is what a cache keeps. ``totals``: a task, how many iterations it has in every launch, None where
-    that varies; ``stacked``: whether it keeps values on adstacks."""
+    that varies; ``stacked``: whether it keeps values on adstacks; ``reducing``: whether it reduces into a scalar;
+    ``looping``: whether its iterations hold loops."""
 
     def __init__(self, kernel: N.Kernel, obj: bytes) -> None:
         self.kernel = kernel
@@ -22,6 +24,8 @@ class GpuExecutable:
         self.tasks = [s for s in kernel.body if isinstance(s, N.Offload)]
         self.totals = [1 if t.kind == "serial" else fixed_total(kernel, t) for t in self.tasks]
         self.stacked = [any(not s.count_only for s in stacks_of(t)) for t in self.tasks]
+        self.reducing = [bool(reductions(kernel, t.body)) for t in self.tasks]
+        self.looping = [any(isinstance(s, (N.For, N.While)) for s in walk(t.body)) for t in self.tasks]
         self.written = frozenset(s.buffer for s in walk(kernel.body) if isinstance(s, (N.Store, N.Atomic)))
         self._types: dict[int, DType] | None = None
 

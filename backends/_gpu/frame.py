@@ -120,6 +120,11 @@ class GpuFrame(ABC):
         return self._stack_threads
 
     @property
+    def least_lanes(self) -> int:
+        """The fewest iterations that a launch keeps in flight."""
+        return GROUP
+
+    @property
     def launch_number(self) -> int:
         """Number of the last launch on its device: what its random draws depend on, besides the device's seed."""
         return int(_WORD.unpack_from(self.view, L.LAUNCH)[0])
@@ -162,7 +167,11 @@ class GpuFrame(ABC):
 
     def most_groups(self, number: int) -> int:
         """The most groups of a task that may be in flight."""
-        return (self._stack_threads if self.exe.stacked[number] else self.device.threads) // GROUP
+        exe, device = self.exe, self.device
+        if exe.stacked[number]:
+            return self._stack_threads // GROUP
+        few = exe.reducing[number] and not (exe.looping[number] and device.loop_limit)
+        return (device.reducing_threads if few else device.threads) // GROUP
 
     def groups(self, number: int) -> int:
         """Group count of a task as it stands in the frame."""

@@ -11,9 +11,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from quadrants_lab.backends.stage import Stage
+    from quadrants_lab.backends.vulkan.device import Device
     from quadrants_lab.backends.vulkan.executable import Executable
     from quadrants_lab.ir.nodes import Kernel
     from quadrants_lab.ir.options import CompileOptions
+
+STAGES = ("spirv",)
 
 
 def probe() -> str:
@@ -38,6 +41,14 @@ def devices() -> list[str]:
     from quadrants_lab.backends.vulkan import api
 
     return [str(d) for d in api.physical_devices()]
+
+
+def open_device(threads: int = 0, cache_folder: Path | None = None) -> Device:
+    """The device that QD_VISIBLE_DEVICE names, or the best one; its arrays lie where the host sees them. ``threads``:
+    most in flight, 0 for what the device likes. ``cache_folder``: where compiled pipelines are kept."""
+    from quadrants_lab.backends.vulkan.device import Device
+
+    return Device(mapped=True, threads=threads, cache_folder=cache_folder)
 
 
 def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], Stage]]:

@@ -12,7 +12,7 @@ from quadrants_lab.backends.vulkan import api
 from quadrants_lab.backends.vulkan.logical import Logical
 from quadrants_lab.backends.vulkan.memory import Pool, VulkanMemory
 
-_THREADS = {api.CPU: (1 << 18, 1 << 11)}  # in flight, and in flight with adstacks
+_THREADS = {api.CPU: (1 << 18, 1 << 9)}  # in flight, and in flight with adstacks
 _OTHERS = (1 << 17, 1 << 17)
 _HEAP_BUDGET = 1 << 30
 
