@@ -23,7 +23,6 @@ from quadrants_lab.frontend.values import (
     Temp,
     Value,
     leaf_names,
-    leaves,
     mapped,
     name_of,
 )
@@ -169,8 +168,8 @@ def _augment_name(cx: Context, node: ast.AugAssign, target: ast.Name) -> None:
         cx.name(target)  # unknown names and names that ended are errors of their own
         raise cx.fail("QL1305", node, name=name)
     value = cx.expr(node.value)
-    if not isinstance(old, Num) and type(node.op) in _REDUCTIONS and any(isinstance(leaf, Temp) for leaf in leaves(old)):
-        place = Local(name, old, (), old)
+    place = Local(name, old, (), old)
+    if not isinstance(old, Num) and type(node.op) in _REDUCTIONS and is_shared(cx, place):
         reduce(cx, ATOMIC[type(node.op)], place, value, target, node.value, node)
         return
     check_assignable(cx, target, old)
