@@ -11,6 +11,14 @@ import pytest
 from running import define
 
 import quadrants_lab as qd
+from quadrants_lab.frontend.lower import lower
+from quadrants_lab.frontend.source import function_source
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.ir.types import f64
+from quadrants_lab.ir.walk import walk
+from quadrants_lab.runtime.compile import make_ir
+from quadrants_lab.runtime.interpreter import interpret
 
 RNG = np.random.default_rng(7)
 
@@ -28,6 +36,46 @@ def element(shape, fp, count, grad=False):
     return qd.Matrix.field(*shape, fp, shape=count, needs_grad=grad)
 
 
+def text_of(fn, count, inputs, outs):
+    """The module of a func and a kernel that puts its results for each x0[i], x1[i], ... into y0[i], y1[i], ..."""
+    parameters, _, expression = fn.partition(": ")
+    names = ", ".join(f"r{k}" for k in range(outs))
+    body = expression.strip().replace("\n", "\n    ") if "\n" in expression else f"{names} = {expression}"
+    text = f"def f({parameters}):\n    {body}\n    return {names}\n\n\ndef kernel():\n    for i in range({count}):\n"
+    text += f"        {names} = f({', '.join(f'x{k}[i]' for k in range(inputs))})\n"
+    return text + "".join(f"        y{k}[i] = r{k}\n" for k in range(outs))
+
+
+class Fake:
+    """All that the front end wants to know of a field."""
+
+    __qd_field__ = True
+    offset, dual = (), None
+
+    def __init__(self, array, element, grad=True):
+        self.dtype, self.shape, self.element_shape = f64, array.shape[: array.ndim - len(element)], element
+        self.grad = Fake(array, element, False) if grad else None
+
+
+def interpreted(fn, inputs, outs, weights):
+    """What `launch` gives, by the interpreter, in float64; every pass is verified."""
+    count = len(inputs[0])
+    arrays = {f"x{k}": a.astype(np.float64) for k, a in enumerate(inputs)}
+    arrays |= {f"y{k}": np.zeros((count, *s)) for k, s in enumerate(outs)}
+    made = define(text_of(fn, count, len(inputs), len(outs)))
+    space = made["kernel"].__globals__
+    space.update({n: Fake(a, a.shape[1:]) for n, a in arrays.items()}, qd=qd, f=qd.func(made["f"]))
+    options = CompileOptions(default_fp=f64, verify=True)
+    lowered = lower(function_source(made["kernel"]), [], options).kernel
+    interpret(make_ir(lowered, "forward", options), {}, arrays)
+    grads = {f"x{k}.grad": np.zeros_like(a) for k, a in enumerate(inputs)}
+    seeds = {f"y{k}.grad": np.array(np.broadcast_to(w, (count, *w.shape))) for k, w in enumerate(weights)}
+    reverse = make_ir(lowered, "reverse", options)
+    assert not any(isinstance(s, N.AdStackAlloca) for s in walk(reverse.body)), "iterations need no stacks"
+    interpret(reverse, {}, {**{n: a.copy() for n, a in arrays.items()}, **grads, **seeds})
+    return [arrays[f"y{k}"] for k in range(len(outs))], list(grads.values())
+
+
 def launch(fn, inputs, outs, weights=None, fp=qd.f64):
     """Results of ``fn`` ("parameters: expression", or statements that make r0, r1, ...) on every row of ``inputs``
     and, with ``weights``, the gradients of their weighted sum."""
@@ -37,14 +85,7 @@ def launch(fn, inputs, outs, weights=None, fp=qd.f64):
     ys = [element(s, fp, count, True) for s in outs]
     for x, a in zip(xs, inputs, strict=True):
         x.from_numpy(a.astype(fp.numpy))
-    parameters, _, expression = fn.partition(": ")
-    names = [f"r{k}" for k in range(len(ys))]
-    body = expression.strip().replace("\n", "\n    ") if "\n" in expression else f"{', '.join(names)} = {expression}"
-    text = f"def f({parameters}):\n    {body}\n    return {', '.join(names)}\n\n\ndef kernel():\n"
-    text += f"    for i in range({count}):\n"
-    text += f"        {', '.join(names)} = f({', '.join(f'x{k}[i]' for k in range(len(xs)))})\n"
-    text += "".join(f"        y{k}[i] = r{k}\n" for k in range(len(ys)))
-    made = define(text)
+    made = define(text_of(fn, count, len(xs), len(ys)))
     space = made["kernel"].__globals__
     space.update({f"x{k}": x for k, x in enumerate(xs)}, **{f"y{k}": y for k, y in enumerate(ys)}, qd=qd)
     space["f"] = qd.func(made["f"])
@@ -77,20 +118,21 @@ def differences(meaning, row, weights):
     return out
 
 
-def check(fn, meaning, inputs, tol32=3e-5, tol=1e-12, gradient=True, gtol=1e-6):
+def check(fn, meaning, inputs, tol32=3e-5, tol=1e-12, gtol=1e-6):
     want = [meaning(*row) for row in zip(*inputs, strict=True)]
     outs = [np.shape(p) for p in (want[0] if isinstance(want[0], tuple) else (want[0],))]
     weights = [RNG.uniform(0.5, 1.5, s) * RNG.choice([-1, 1], s) for s in outs]
-    values, grads = launch(fn, inputs, outs, weights if gradient else None)
+    values, grads = launch(fn, inputs, outs, weights)
     for k, w in enumerate(want):
         got = np.concatenate([v[k].reshape(-1) for v in values])
         np.testing.assert_allclose(got, flat(w), rtol=tol, atol=tol, err_msg=f"row {k}")
-        if gradient:
-            row = [a[k] for a in inputs]
-            for g, d in zip(grads, differences(meaning, row, weights), strict=True):
-                scale = max(1.0, np.abs(d).max())
-                got, room = g[k].reshape(d.shape), gtol * scale
-                np.testing.assert_allclose(got, d, rtol=0, atol=room, err_msg=f"gradient of row {k}")
+        row = [a[k] for a in inputs]
+        for g, d in zip(grads, differences(meaning, row, weights), strict=True):
+            got, room = g[k].reshape(d.shape), gtol * max(1.0, np.abs(d).max())
+            np.testing.assert_allclose(got, d, rtol=0, atol=room, err_msg=f"gradient of row {k}")
+    slow, slow_grads = interpreted(fn, [a[:2] for a in inputs], outs, weights)
+    for got, want_ in zip([*slow, *slow_grads], [*values, *grads], strict=True):
+        np.testing.assert_allclose(got, want_[:2].reshape(got.shape), rtol=1e-9, atol=1e-9, err_msg="interpreted")
     single, _ = launch(fn, inputs, outs, fp=qd.f32)
     for k, w in enumerate(want):
         got = np.concatenate([v[k].reshape(-1) for v in single])
@@ -486,3 +528,49 @@ def test_normal_random_numbers():
     moments = [np.mean(x**k) for k in (1, 2, 3, 4)]
     np.testing.assert_allclose(moments, [0, 1, 0, 3], atol=0.1)
     assert np.isfinite(x).all()
+
+
+STEPS = """
+for _ in range(3):
+    u, s, v = qd.svd(a)
+    a = u @ (s * 0.5 + s * s * 0.25) @ v.transpose() + a.transpose() * 0.125
+r0 = a
+"""
+
+
+def stepped(a):
+    for _ in range(3):
+        u, s, v = numpy_svd(a)
+        a = u @ np.diag(s * 0.5 + s * s * 0.25) @ v.T + a.T * 0.125
+    return a
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_gradients_through_factors_in_a_loop(n):
+    inputs, weights = [wide(n)], [RNG.uniform(-1, 1, (n, n))]
+    (got,), (grad,) = launch("b: a = b" + STEPS, inputs, [(n, n)], weights)
+    for k, a in enumerate(inputs[0]):
+        np.testing.assert_allclose(got[k], stepped(a), rtol=1e-11, atol=1e-11)
+        want = differences(stepped, [a], weights)[0]
+        np.testing.assert_allclose(grad[k], want, atol=1e-5 * max(1, np.abs(want).max()))
+
+
+def test_forward_mode_through_factors():
+    qd.init(arch=qd.cpu, default_fp=qd.f64)
+    a, way = wide(3, 1)[0], RNG.uniform(-1, 1, (3, 3))
+    x = qd.field(qd.f64, shape=(3, 3), needs_dual=True)
+    y = qd.field(qd.f64, shape=(), needs_dual=True)
+    x.from_numpy(a)
+    rows = ", ".join(f"[{', '.join(f'x[{i}, {j}]' for j in range(3))}]" for i in range(3))
+    body = f"        r, p = qd.polar_decompose(qd.Matrix([{rows}]))\n        y[None] = r[0, 1] + p[1, 2]\n"
+    made = define("def kernel():\n    for _ in range(1):\n" + body)
+    made["kernel"].__globals__.update(x=x, y=y, qd=qd)
+    kernel = qd.kernel(made["kernel"])
+    with qd.ad.FwdMode(loss=y, param=x, seed=way.reshape(-1).tolist()):
+        kernel()
+
+    def value(step):
+        r, p = polar(a + step * way)
+        return r[0, 1] + p[1, 2]
+
+    assert y.dual[None] == pytest.approx((value(1e-6) - value(-1e-6)) / 2e-6, rel=1e-6)

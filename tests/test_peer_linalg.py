@@ -8,7 +8,7 @@ import subprocess
 import numpy as np
 import pytest
 from conftest import peer_python
-from test_linalg import CASES, V2, V3, launch, polar, spd, wide
+from test_linalg import CASES, V2, V3, launch, polar, spd, text_of, wide
 
 MORE = {
     "polar2": ("a: qd.polar_decompose(a)", polar, [wide(2)]),
@@ -59,12 +59,7 @@ def jobs():
     for name, (fn, meaning, inputs) in {**CASES, **MORE}.items():
         first = meaning(*(a[0] for a in inputs))
         outs = [list(np.shape(p)) for p in (first if isinstance(first, tuple) else (first,))]
-        parameters, _, expression = fn.partition(": ")
-        names = ", ".join(f"r{k}" for k in range(len(outs)))
-        given = ", ".join(f"x{k}[i]" for k in range(len(inputs)))
-        text = f"def f({parameters}):\n    return {expression}\n\n\ndef kernel():\n"
-        text += f"    for i in range({len(inputs[0])}):\n"
-        text += f"        {names} = f({given})\n" + "".join(f"        y{k}[i] = r{k}\n" for k in range(len(outs)))
+        text = text_of(fn, len(inputs[0]), len(inputs), len(outs))
         yield name, {"text": text, "inputs": [a.tolist() for a in inputs], "outs": outs}, (fn, inputs, outs)
 
 
