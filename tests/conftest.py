@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -83,3 +83,13 @@ def golden(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
         assert text == path.read_text()
 
     return check
+
+
+@pytest.fixture
+def peer() -> Iterator[object]:
+    """A process of the peer that answers one program after another (`peer.Peer`)."""
+    from peer import Peer
+
+    process = Peer()
+    yield process
+    process.end()

@@ -6,20 +6,14 @@ mathematics (test_gradients), never by the peer.
 
 from __future__ import annotations
 
-import ast
-import inspect
 import itertools
-import json
-import selectors
-import subprocess
-import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from conftest import ROOT, peer_python
+from peer import Peer, request
 from programs import PROGRAMS, Program
 from running import Bench, f64, job_of
 
@@ -43,75 +37,6 @@ REFUSED = {
     "tasks_under_a_branch_and_in_a_loop": "struct_for cannot be nested inside a kernel",
 }
 PARTS = 8  # processes of the peer, one after the other in each process of the suite
-SECONDS = 30  # for one program, after which the peer is taken to hang
-
-
-def module_text(program: Program) -> str:
-    """The program as a module: the numbers that it captures, its funcs and the kernel."""
-    functions = (*program.funcs, program.fn)
-    names = {name for fn in functions for name in fn.__code__.co_names}
-    numbers = {k: v for k, v in program.fn.__globals__.items() if k in names and isinstance(v, (int, float, list))}
-    lines = [f"{name} = {value!r}\n" for name, value in numbers.items()]
-    lines += [f"\n\n@qd.func\n{_definition(fn)}" for fn in program.funcs]
-    return "".join([*lines, f"\n\n@qd.kernel\n{_definition(program.fn)}"])
-
-
-def _definition(fn: Callable) -> str:
-    """The function's source without its decorators."""
-    text = textwrap.dedent(inspect.getsource(fn))
-    return "".join(text.splitlines(keepends=True)[ast.parse(text).body[0].lineno - 1 :])
-
-
-def request(program: Program) -> dict[str, Any]:
-    drawn = program.inputs({})
-    fields = {
-        name: {"dtype": "f64" if drawn[name].dtype.kind == "f" else "i32", "shape": spec.shape}
-        | {"grad": spec.grad or f"{name}.grad" in drawn, "arg": spec.arg}
-        for name, spec in program.fields.items()
-        if "." not in name
-    }
-    cases = [
-        {"values": {n: a.tolist() for n, a in program.inputs(c).items()}, "given": program.arguments(c)}
-        for c in program.cases
-    ]
-    parameters = list(inspect.signature(program.fn).parameters)
-    text = module_text(program)
-    return {"text": text, "kernel": program.name, "parameters": parameters, "fields": fields, "cases": cases}
-
-
-class Peer:
-    """A process that answers one program after another; a new one after a crash or a hang."""
-
-    def __init__(self) -> None:
-        self.process: subprocess.Popen | None = None
-
-    def ask(self, job: dict[str, Any]) -> dict[str, Any]:
-        if self.process is None:
-            self.process = subprocess.Popen(
-                [peer_python(), str(ROOT / "tests" / "peer_forward.py")], text=True, bufsize=1,
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-            )  # fmt: skip
-        self.process.stdin.write(json.dumps(job) + "\n")
-        with selectors.DefaultSelector() as ready:
-            ready.register(self.process.stdout, selectors.EVENT_READ)
-            line = self.process.stdout.readline() if ready.select(SECONDS) else "hangs"
-        if line.startswith("{"):
-            return json.loads(line)
-        self.end()
-        return {"refused": line or "the process ended"}
-
-    def end(self) -> None:
-        if self.process is not None:
-            self.process.kill()
-            self.process.communicate()
-            self.process = None
-
-
-@pytest.fixture
-def peer() -> Iterator[Peer]:
-    peer = Peer()
-    yield peer
-    peer.end()
 
 
 def disagreements(program: Program, theirs: list[dict[str, Any]]) -> Iterator[str]:

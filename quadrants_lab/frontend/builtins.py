@@ -38,13 +38,9 @@ def _arg(cx: Context, call: ast.Call, k: int, value: Value) -> Number:
     return cx.number(value, call.args[k] if k < len(call.args) else call)
 
 
-def _real(cx: Context, call: ast.Call, op: str, *values: Value) -> tuple[list[Number], DType]:
-    """The arguments as numbers, and the real dtype at which they meet; integers of the running kernel are refused."""
+def _real(cx: Context, call: ast.Call, *values: Value) -> tuple[list[Number], DType]:
+    """The arguments as numbers, and the real dtype at which they meet: default_fp where all are integers."""
     numbers = [_arg(cx, call, k, v) for k, v in enumerate(values)]
-    for k, n in enumerate(numbers):
-        if isinstance(n, Num) and not n.type.is_float:
-            node = call.args[k] if k < len(call.args) else call
-            raise cx.fail("QL1403", node, op=op, dtype=n.type, text=ast.unparse(node))
     t = _common(cx, numbers)
     return numbers, t if t.is_float else cx.options.default_fp
 
@@ -63,7 +59,7 @@ def _float(prim: str) -> Lower:
     """A primitive on real numbers."""
 
     def lower(cx: Context, call: ast.Call, *args: Value) -> Value:
-        numbers, t = _real(cx, call, prim, *args)
+        numbers, t = _real(cx, call, *args)
         return arith.emit(cx, prim, t, *numbers, node=call)
 
     return lower
@@ -73,7 +69,10 @@ def _rounding(prim: str) -> Lower:
     """floor, ceil and round: real, or of the integer dtype that is asked for."""
 
     def lower(cx: Context, call: ast.Call, x: Value, dtype: Value | None) -> Value:
-        (number,), t = _real(cx, call, prim, x)
+        (number,), t = _real(cx, call, x)
+        if isinstance(number, Num) and not number.type.is_float:
+            node = call.args[0] if call.args else call
+            raise cx.fail("QL1403", node, op=prim, dtype=number.type, text=ast.unparse(node))
         result = arith.emit(cx, prim, t, number, node=call)
         return result if dtype is None else cx.num(result, _dtype(cx, call, dtype))
 

@@ -20,12 +20,6 @@ def literal_too_large_for_cast():
 
 
 @kernel()
-def sine_of_integer():
-    k = n[None]
-    z[0] = qd.sin(k)
-
-
-@kernel()
 def floor_of_integer():
     z[0] = qd.floor(n[None])
 

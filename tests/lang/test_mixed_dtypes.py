@@ -1,0 +1,108 @@
+"""Operations on integers that give reals, and on operands of two dtypes: which dtype they are computed in."""
+
+from __future__ import annotations
+
+import linecache
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from peer import Peer
+
+import quadrants_lab as qd
+
+f32, f64 = np.float32, np.float64
+THIRD = {fp: float(fp(7) / fp(3)) for fp in (f32, f64)}
+
+# (default_fp, expression of p and q, dtype and value of p, of q, the result as f64)
+ROWS: list[tuple[str, str, Any, Any, float]] = [
+    ("f64", "p / q", ("i32", 7), ("i32", 3), THIRD[f64]),
+    ("f32", "p / q", ("i32", 7), ("i64", 3), THIRD[f32]),
+    ("f64", "p / q", ("i32", 7), ("f32", 3), THIRD[f64]),
+    ("f64", "q / p", ("u8", 3), ("f32", 7), THIRD[f64]),
+    ("f32", "p / q", ("i64", 7), ("f64", 3), THIRD[f64]),
+    ("f64", "p / 3", ("f32", 7), ("i32", 0), THIRD[f64]),
+    ("f64", "p / 3.0", ("f32", 7), ("i32", 0), THIRD[f64]),
+    ("f32", "p / 3", ("f32", 7), ("i32", 0), THIRD[f32]),
+    ("f64", "qd.Vector([p, q]).x / 3", ("f32", 7), ("i32", 0), THIRD[f64]),
+    ("f64", "(qd.Vector([p, p]) / q).y", ("i32", 7), ("f32", 3), THIRD[f64]),
+    ("f64", "p ** q", ("u8", 7), ("i32", 3), 343 % 256),
+    ("f64", "p ** 3", ("u8", 7), ("i32", 0), 343 % 256),
+    ("f64", "p ** 5", ("u8", 7), ("i32", 0), 7**5 % 256),
+    ("f64", "p ** q", ("i32", 3), ("i64", 40), 3**40 % 2**32),
+    ("f64", "p ** q", ("i64", 3), ("i32", 30), 3**30),
+    ("f64", "p ** q", ("i64", 3), ("u8", 30), 3**30),
+    ("f64", "2 ** q", ("i32", 0), ("i64", 40), 0),
+    ("f64", "qd.pow(p, q)", ("i32", 3), ("u32", 4), 81),
+    ("f64", "p ** q", ("u1", 1), ("i32", 3), 1),
+    ("f64", "p ** q", ("i32", 7), ("f32", 0.5), f64(np.sqrt(f32(7)))),
+    ("f64", "p ** 0.5", ("i32", 7), ("i32", 0), math.sqrt(7)),
+    ("f32", "qd.pow(p, 0.5)", ("i64", 7), ("i32", 0), f32(math.sqrt(7))),
+    *(
+        (fp, f"qd.{op}(p)", (dtype, value), ("i32", 0), getattr(np, op)(float(value)))
+        for op, value in (("exp", 7), ("log", 7), ("sqrt", 7), ("sin", 7), ("cos", 7), ("tan", 7), ("tanh", 1))
+        for fp, dtype in (("f64", "i32"), ("f32", "i64"), ("f64", "u8"))
+    ),
+    ("f64", "qd.exp(p)", ("u1", 1), ("i32", 0), math.e),
+    ("f64", "qd.exp(qd.Vector([p, q])).y", ("i32", 0), ("i32", 2), math.exp(2)),
+    ("f64", "qd.rsqrt(p)", ("i32", 7), ("i32", 0), 1 / math.sqrt(7)),
+    ("f64", "qd.asin(p)", ("i32", 1), ("i32", 0), math.pi / 2),
+    ("f64", "qd.acos(p)", ("i32", -1), ("i32", 0), math.pi),
+    ("f64", "qd.atan2(p, q)", ("i32", 7), ("i32", 3), math.atan2(7, 3)),
+    ("f64", "qd.atan2(p, q)", ("i32", 7), ("f64", 3), math.atan2(7, 3)),
+    ("f64", "qd.atan2(p, q)", ("i32", 7), ("f32", 3), f64(np.arctan2(f32(7), f32(3)))),
+    ("f64", "qd.math.log2(p)", ("i32", 7), ("i32", 0), math.log2(7)),
+]
+IDS = [f"{fp}-{e}-{p[0]}-{q[0]}" for fp, e, p, q, _ in ROWS]
+
+# what the peer makes of the operations of integers that it has no dtype for
+REFUSED = {f"qd.{op}(p)": f"'{op}' takes real inputs only" for op in ("sin", "cos", "tan", "tanh", "asin", "acos")}
+REFUSED["qd.rsqrt(p)"] = "the process ended"
+LOOSE = {"qd.atan2(p, q)": 1e-6}  # the peer's has the precision of f32 unless an operand is f64
+
+
+def text(expression: str) -> str:
+    return f"def k():\n    p = a[None]\n    q = b[None]\n    y[None] = {expression}\n"
+
+
+@pytest.mark.parametrize("fp, expression, p, q, want", ROWS, ids=IDS)
+def test_value(fp: str, expression: str, p: Any, q: Any, want: float) -> None:
+    qd.init(arch=qd.cpu, default_fp=getattr(qd, fp), offline_cache=False)
+    a, b, y = qd.field(getattr(qd, p[0]), ()), qd.field(getattr(qd, q[0]), ()), qd.field(qd.f64, ())
+    a[None], b[None] = p[1], q[1]
+    name = f"<{expression} {p} {q} {fp}>"
+    linecache.cache[name] = (1, None, text(expression).splitlines(True), name)
+    space: dict[str, Any] = {"qd": qd, "a": a, "b": b, "y": y}
+    exec(compile(text(expression), name, "exec"), space)
+    qd.kernel(space["k"])()
+    real = 2e-7 if fp == "f32" and expression != "p / q" else 1e-14
+    assert y[None] == pytest.approx(want, rel=real if isinstance(want, float) else 0)
+
+
+@pytest.mark.peer
+def test_values_are_the_peers(peer: Peer) -> None:
+    wrong = []
+    for fp in ("f64", "f32"):
+        for _, expression, p, q, want in (row for row in ROWS if row[0] == fp):
+            fields = {"a": p[0], "b": q[0], "y": "f64"}
+            answer = peer.ask(
+                {
+                    "text": "@qd.kernel\n" + text(expression),
+                    "kernel": "k",
+                    "fp": fp,
+                    "parameters": [],
+                    "fields": {n: {"dtype": t, "shape": [], "grad": False, "arg": False} for n, t in fields.items()},
+                    "cases": [{"values": {"a": p[1], "b": q[1], "y": 0.0}, "given": {}}],
+                }
+            )
+            refused = answer.get("refused", "")
+            if refused or expression in REFUSED:
+                if not refused or REFUSED.get(expression, "not listed") not in refused:
+                    wrong.append(f"{expression} of {p}, {q}: the peer says {refused!r}")
+                continue
+            y = answer["cases"][0]["values"]["y"]
+            tol = LOOSE.get(expression, 2e-7 if fp == "f32" else 1e-14)
+            if abs(y - want) > tol * max(1.0, abs(want)):
+                wrong.append(f"{expression} of {p}, {q} is {want}, the peer's is {y}")
+    assert not wrong, "\n".join(wrong)
