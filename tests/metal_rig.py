@@ -1,4 +1,7 @@
-"""Runs IR on the simulated Metal device without the layers above it. Metal has no f64: tests that need it are skipped."""
+"""Runs IR on the simulated Metal device without the layers above it.
+
+Metal has no f64: tests that need it are skipped.
+"""
 
 from __future__ import annotations
 

@@ -26,8 +26,8 @@ def _assign(b: Body, params: tuple[N.Param, ...], variables: list[str], values: 
         for n, (p, v, e) in enumerate(left):
             if n and changed in e.reads:
                 t = X.name(p.type)
-                b.out.put(f"{t} next{p.id} = {e.text};")
-                left[n] = (p, v, X.variable(f"next{p.id}", t))
+                b.out.put(f"{t} next{p.id}_ = {e.text};")
+                left[n] = (p, v, X.variable(f"next{p.id}_", t))
 
 
 def if_(b: Body, s: N.If) -> None:
@@ -97,10 +97,10 @@ def for_(b: Body, s: N.For) -> None:
     begin, end = b.typed(s.begin), b.typed(s.end)
     variables = _carry(b, s.carried, s.inits)
     if s.reverse:
-        begin = b.fix(begin, f"begin{s.id}", t)
+        begin = b.fix(begin, f"begin{s.id}_", t)
         out.put(f"for ({t} {j} = {end.text}; {j} > {begin.within(X.ADD)};) {{")
     else:
-        end = b.fix(end, f"end{s.id}", t)
+        end = b.fix(end, f"end{s.id}_", t)
         out.put(f"for ({t} {j} = {begin.text}; {j} < {end.within(X.ADD)}; ++{j}) {{")
     b.set(s.index.id, s.index.type, X.variable(j, t))
     with out.nest():

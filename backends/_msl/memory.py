@@ -96,7 +96,7 @@ def atomic(b: Body, s: N.Atomic) -> None:
 
 def _unchanging(b: Body, s: N.Atomic, value: Expr) -> Expr:
     """A value that reads memory gets a variable where the old element stands between it and the write."""
-    return b.fix(value, f"value{s.id}", X.name(s.type)) if value.memory and b.read(s.id) else value
+    return b.fix(value, f"value{s.id}_", X.name(s.type)) if value.memory and b.read(s.id) else value
 
 
 def modify(

@@ -3,8 +3,8 @@
 A push is one line: over capacity it writes to the last slot and counts on; `guard` compares counters with capacities
 once, between forward slice and reverse. Flags take one bit a slot, 32 to a word.
 
-`BRANCHY` is for tests that compare sizes: pushes that branch on the capacity, a counter variable a stack, and a line for
-each load and each pop; an overflow there is only flagged.
+`BRANCHY` is for tests that compare sizes: pushes that branch on the capacity, a counter variable a stack, and a line
+for each load and each pop; an overflow there is only flagged.
 """
 
 from __future__ import annotations

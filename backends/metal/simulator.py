@@ -26,7 +26,7 @@ _FLAGS = (
 )  # fmt: skip
 _KERNEL = re.compile(r"^kernel void (\w+)\((.*)\) \{$", re.MULTILINE)
 _ALIGNMENT = 64
-_MOST_LIBRARIES = 400  # kept in the cache folder
+_MOST_LIBRARIES = 2000  # kept in the cache folder; half of them go when there are more
 
 
 @cache
@@ -85,9 +85,14 @@ def build(sources: Sequence[str]) -> None:
     if not new:
         return
     path = _folder() / f"{_key(_version() + ''.join(new))}.so"
+    text = "\n".join(_unit(key, s) for key, s in new.items())
     if not path.exists():
-        _compile("\n".join(_unit(key, s) for key, s in new.items()), path)
-    library = ctypes.CDLL(str(path))
+        _compile(text, path)
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError:  # another process has just made room
+        _compile(text, path)
+        library = ctypes.CDLL(str(path))
     for key in new:
         _loaded[key] = library
 
@@ -109,7 +114,8 @@ def _unit(key: str, source: str) -> str:
 
 
 def _compile(text: str, path: Path) -> None:
-    handle, made = tempfile.mkstemp(suffix=".so", dir=path.parent)
+    """Writes the library to ``path`` and deletes the oldest ones where there are many."""
+    handle, made = tempfile.mkstemp(suffix=".part", dir=path.parent)
     os.close(handle)
     command = [compiler(), *_FLAGS, "-o", made, "-", "-lm"]
     done = subprocess.run(command, input=text, capture_output=True, text=True)
@@ -117,9 +123,18 @@ def _compile(text: str, path: Path) -> None:
         os.unlink(made)
         raise RuntimeError(done.stderr.strip())
     os.replace(made, path)
-    kept = sorted(path.parent.glob("*.so"), key=lambda p: p.stat().st_mtime)
-    for old in kept[:-_MOST_LIBRARIES]:
-        old.unlink(missing_ok=True)
+    kept = list(path.parent.glob("*.so"))
+    if len(kept) > _MOST_LIBRARIES:
+        for old in sorted(kept, key=_age)[: -_MOST_LIBRARIES // 2]:
+            old.unlink(missing_ok=True)
+
+
+def _age(path: Path) -> float:
+    """When the file was made; 0 for one that is gone."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 # --- the objects ----------------------------------------------------------------------------------------------------
