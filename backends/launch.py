@@ -24,6 +24,7 @@ What holds on every backend:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -122,6 +123,11 @@ class Frame(Protocol):
 
     def set_extents(self, name: str, shape: tuple[int, ...]) -> None: ...
 
+    def borrow(self, name: str, array: np.ndarray[Any, Any]) -> Callable[[], None] | None:
+        """Binds an array, the host's or one of `Memory.array`, to an ndarray buffer for the next launch. Returns None
+        or what must be called after the launch, so that the array has what the kernel wrote."""
+        ...
+
     def set_arg(self, name: str, value: Any) -> None: ...
 
     def set_stacks(self, caps: list[int]) -> None:
@@ -129,6 +135,11 @@ class Frame(Protocol):
 
     def stack_bytes(self) -> int:
         """Bytes of adstacks a lane in flight."""
+        ...
+
+    @property
+    def least_lanes(self) -> int:
+        """The fewest iterations that a launch keeps in flight."""
         ...
 
     @property

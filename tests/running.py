@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import linecache
+import os
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pytest
 from oracle import Outcome, run_oracle
 from programs import Program
 
@@ -23,6 +25,7 @@ from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import DType, f32, f64, i32
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.passes.pipeline import RECORDER, Trace
+from quadrants_lab.runtime.backend import backend
 from quadrants_lab.runtime.compile import FORWARD, REVERSE, counting_ir, make_ir
 from quadrants_lab.runtime.gradient import Live
 from quadrants_lab.runtime.interpreter import Result, interpret
@@ -220,9 +223,10 @@ def _make(ndarray: bool, dtype: DType, shape: tuple[int, ...], element: tuple[in
 class Bench:
     """A session, and the fields and kernels made in it so far: a job that needs the same ones gets those."""
 
-    def __init__(self, fp: DType = f64, **options: Any) -> None:
+    def __init__(self, fp: DType = f64, arch: str = "cpu", **options: Any) -> None:
         self.fp = fp
-        qd.init(arch=qd.cpu, default_fp=fp, default_ip=i32, offline_cache=False, **options)
+        how = {"default_fp": fp, "default_ip": i32, "offline_cache": False, "simulate": True}
+        qd.init(arch=getattr(qd, arch), enable_fallback=False, **how, **options)
         self.made: dict[tuple, Any] = {}
         self.kernels: dict[Callable, Any] = {}
 
@@ -264,6 +268,24 @@ class Bench:
         return out, returned
 
 
+def _way(arch: str, fp: DType) -> Any:
+    """A backend and a dtype as a test's parameter; skipped where the backend cannot run and need not."""
+    module = backend(arch)
+    why_not = module.probe()
+    if why_not and hasattr(module, "probe_simulation"):
+        why_not = module.probe_simulation()
+    marks = [pytest.mark.skip(reason=why_not)] if why_not and not os.environ.get("QL_REQUIRE_ALL") else []
+    return pytest.param(arch, fp, id=f"{arch}-{fp}", marks=marks)
+
+
+# every backend, with the dtypes that it has
+WAYS = [
+    _way(arch, fp)
+    for arch, fps in (("cpu", (f64, f32)), ("vulkan", (f64, f32)), ("metal", (f32,)))
+    for fp in fps
+]
+
+
 # --- compared
 
 
@@ -286,4 +308,4 @@ def differences(job: Job, outcome: Outcome, got: Arrays, tol: float, gradient: b
     return wrong
 
 
-__all__ = ["Bench", "Job", "define", "differences", "f32", "f64", "interpreted", "job_of"]
+__all__ = ["WAYS", "Bench", "Job", "define", "differences", "f32", "f64", "interpreted", "job_of"]

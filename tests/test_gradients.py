@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from programs import PROGRAMS
-from running import Bench, differences, f32, f64, interpreted, job_of
+from running import WAYS, Bench, differences, f64, interpreted, job_of
 
 DIFFERENTIABLE = [pytest.param(p, id=p.name) for p in PROGRAMS.values() if p.grad]
 SMOOTH = [
@@ -29,9 +29,9 @@ def test_interpreted_after_every_pass(program):
 
 
 @pytest.mark.parametrize("program", DIFFERENTIABLE)
-@pytest.mark.parametrize("fp", [f64, f32], ids=str)
-def test_cpu(program, fp):
-    bench = Bench(fp)
+@pytest.mark.parametrize(("arch", "fp"), WAYS)
+def test_backend(program, arch, fp):
+    bench = Bench(fp, arch)
     for case in program.cases:
         job = job_of(program, case)
         got, _ = bench.run(job)

@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from quadrants_lab.backends.cpu.device import Device
     from quadrants_lab.backends.cpu.executable import Executable
     from quadrants_lab.backends.stage import Stage
     from quadrants_lab.ir.nodes import Kernel
     from quadrants_lab.ir.options import CompileOptions
+
+STAGES = ("llvm", "llvm-opt", "asm")
 
 
 def probe() -> str:
@@ -27,6 +30,12 @@ def probe() -> str:
     if machine not in ("x86_64", "aarch64", "arm64"):
         return f"The cpu backend runs on x86_64 and arm64, not on {machine}."
     return ""
+
+def open_device(threads: int = 0, cache_folder: Path | None = None) -> Device:
+    """This process's processors. ``threads``: most threads of a launch, 0 for all; nothing is cached here."""
+    from quadrants_lab.backends.cpu.device import Device
+
+    return Device(threads)
 
 
 def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], Stage]]:

@@ -43,6 +43,8 @@ from __future__ import annotations
 import struct
 from typing import Any
 
+import numpy as np
+
 from quadrants_lab.backends._llvm.stacks import slot_bytes
 from quadrants_lab.backends.cpu import fast, jit, tasks
 from quadrants_lab.backends.cpu import layout as L
@@ -129,6 +131,11 @@ class Frame:
         for axis, n in enumerate(shape):
             _WORD.pack_into(self._view, at + axis * L.WORD, n)
 
+    def borrow(self, name: str, array: np.ndarray[Any, Any]) -> None:
+        """Binds an array to an ndarray buffer for the next launch: here it is used where it lies."""
+        self.set_buffer(name, array.ctypes.data)
+        self.set_extents(name, array.shape)
+
     def set_arg(self, name: str, value: Any) -> None:
         """A scalar argument; ``value`` must fit its dtype (`struct.error` where an integer does not)."""
         t, at = self._args[name]
@@ -159,6 +166,11 @@ class Frame:
     def stack_bytes(self) -> int:
         """Bytes of adstacks a worker; all workers together take this times the device's threads."""
         return self._block.word(L.SLAB_BYTES)
+
+    @property
+    def least_lanes(self) -> int:
+        """The fewest iterations that a launch keeps in flight: here one a thread."""
+        return self.device.threads
 
     @property
     def launch_number(self) -> int:

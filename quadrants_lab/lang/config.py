@@ -112,6 +112,7 @@ OPTIONS: dict[str, Option] = {
     ),
     "ad_stack_experimental_enabled": Option(_flag, True),
     "enable_fallback": Option(_flag, True),
+    "simulate": Option(_flag, False),
     "require_version": Option(_any, None),
 }
 # Knobs of Quadrants' own pipeline, drivers and logs: taken, so that programs written for it run, without effect.
@@ -135,7 +136,8 @@ def init(arch: Any = None, default_fp: Any = None, default_ip: Any = None, **opt
     """Starts the default session and ends the one before, with its fields.
 
     ``arch``: qd.cpu (the default), another arch, its name, or a list of which the first usable one is taken; where
-    none is, a warning and the CPU (an error with ``enable_fallback=False``). ``default_fp``, ``default_ip``: dtypes of
+    none is, a warning and the CPU (an error with ``enable_fallback=False``); with ``simulate``, an arch whose device is
+    absent runs on a simulation, where there is one (Metal). ``default_fp``, ``default_ip``: dtypes of
     literals and of untyped arithmetic. ``debug``: asserts, bounds, integer division and adstack pushes are checked;
     ``check_out_of_bound``: bounds alone. ``fast_math``: contraction, reassociation, approximate functions.
     ``cpu_max_num_threads``: 0 for all. ``ad_stack_size``: forces that many slots a stack; 0 sizes each by analysis.
@@ -166,12 +168,13 @@ def init(arch: Any = None, default_fp: Any = None, default_ip: Any = None, **opt
             QuadrantsWarning,
             stacklevel=2,
         )
-    chosen = _usable(_from_environment("arch", arch), values["enable_fallback"])
+    chosen = _usable(_from_environment("arch", arch), values["enable_fallback"], values["simulate"])
     cache_path = (
         Path(values["offline_cache_file_path"]).expanduser() if values["offline_cache_file_path"] else None
     )
     settings = Settings(
         arch=chosen.name,
+        backend=chosen.backend,
         compile=CompileOptions(
             default_ip=values["default_ip"],
             default_fp=values["default_fp"],
@@ -181,7 +184,7 @@ def init(arch: Any = None, default_fp: Any = None, default_ip: Any = None, **opt
             ad_stack_size=values["ad_stack_size"],
             verify=values["debug"],
         ),
-        threads=values["cpu_max_num_threads"],
+        threads=values["cpu_max_num_threads"] if chosen.backend == "cpu" else 0,
         random_seed=values["random_seed"],
         cache_path=(cache_path or default_path()) if values["offline_cache"] else None,
         cache_bytes=values["offline_cache_max_size_of_files"],
@@ -229,14 +232,14 @@ def _from_environment(name: str, given: Any) -> Any:
     return said
 
 
-def _usable(asked: Any, fallback: bool) -> A.Arch:
+def _usable(asked: Any, fallback: bool, simulate: bool) -> A.Arch:
     """The first arch of those asked for that can run here."""
     if asked is None:
         return A.cpu
     wanted = [_arch(a) for a in (asked if isinstance(asked, (list, tuple)) else [asked])]
     reasons = []
     for candidate in wanted:
-        why_not = _why_not(candidate)
+        why_not = _why_not(candidate, simulate)
         if not why_not:
             return candidate
         reasons.append(f"{candidate.name}: {why_not}")
@@ -258,11 +261,15 @@ def _arch(asked: Any) -> A.Arch:
     raise QuadrantsRuntimeTypeError(f"qd.init: {asked!r} is not an arch", code="QL2030", help=hint)
 
 
-def _why_not(arch: A.Arch) -> str:
-    """Why kernels cannot run on this arch here; "" where they can."""
+def _why_not(arch: A.Arch, simulate: bool) -> str:
+    """Why kernels cannot run on this arch here, or, if that will do, on a simulation of it; "" where they can."""
     if arch.backend == "cpu":
         return "" if arch is A.cpu else f"this machine's processor is {A.cpu.name}"
     name = f"quadrants_lab.backends.{arch.backend}"
     if find_spec(name) is None:
         return "this backend does not exist yet"
-    return str(import_module(name).probe())
+    module = import_module(name)
+    why_not = str(module.probe())
+    if why_not and simulate and hasattr(module, "probe_simulation"):
+        return str(module.probe_simulation())
+    return why_not

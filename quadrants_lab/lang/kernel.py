@@ -59,8 +59,9 @@ class Launchable:
         without "after"). An unknown stage is a KeyError that lists them."""
         return ir_text(self._dispatch, stage)
 
-    def code(self, stage: str = "asm") -> str:
-        """The backend's output at ``stage``: "llvm", "llvm-opt" or "asm"."""
+    def code(self, stage: str = "") -> str:
+        """A backend's output at ``stage``, for instance "llvm", "asm", "spirv" or "msl"; the device need not be there.
+        Without one, the last stage of the session's backend. An unknown stage is a KeyError that lists them."""
         return code_text(self._dispatch, stage)
 
     @property

@@ -85,9 +85,7 @@ def source_lines(source: FunctionSource) -> list[Line]:
 
 
 def _stages(plan: Plan) -> Any:
-    from quadrants_lab.backends import cpu
-
-    return cpu.stages(plan.kernel, plan.compiled.options)
+    return plan.session.backend.stages(plan.kernel, plan.compiled.options)
 
 
 # --- passes -------------------------------------------------------------------------------------------------------

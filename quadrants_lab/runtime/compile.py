@@ -36,7 +36,7 @@ from quadrants_lab.runtime.observe import MODE
 from quadrants_lab.runtime.session import Session, compile_options
 
 if TYPE_CHECKING:
-    from quadrants_lab.backends.cpu.executable import Executable
+    from quadrants_lab.backends.launch import Executable
 
 # values and tangents; values with every doubtful access checked element by element
 FORWARD, REVERSE, DUAL, CHECKED = "forward", "reverse", "dual", "checked"
@@ -238,15 +238,13 @@ def load_cached(kernel: N.Kernel, options: CompileOptions, session: Session) -> 
     The key is the hash of the IR as it goes to the backend, without spans, and of everything else that the code
     depends on; so a change of any pass is a change of key.
     """
-    from quadrants_lab.backends import cpu
-
-    settings = session.settings
+    settings, backend = session.settings, session.backend
     if settings.cache_path is None:
-        return cpu.load(kernel, options, None)
-    name = disk.key(print_kernel(kernel), repr(options), cpu.target_key())
+        return backend.load(kernel, options, None)
+    name = disk.key(print_kernel(kernel), repr(options), backend.target_key())
     store = disk.DiskCache(settings.cache_path, settings.cache_bytes)
     cached = store.get(name)
-    executable = cpu.load(kernel, options, cached)
+    executable = backend.load(kernel, options, cached)
     if cached is None:
         store.put(name, executable.object)
     return executable

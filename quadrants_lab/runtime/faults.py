@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from quadrants_lab.backends.cpu.executable import AssertFailed, Overflow, Status
+from quadrants_lab.backends.launch import AssertFailed, Overflow, Status
 from quadrants_lab.errors import Label, QuadrantsAssertionError, QuadrantsError, QuadrantsRuntimeError
 from quadrants_lab.ir.show import fill
 

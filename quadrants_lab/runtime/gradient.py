@@ -209,7 +209,7 @@ class GradientPlan(Plan):
         """Hands the depths to the device, which grows its heap; an error where they pass the session's budget."""
         budget = self.session.settings.ad_stack_budget
         if budget:
-            lanes = self.session.device.threads
+            lanes = self.frame.least_lanes
             error = over_budget(self.kernel, self.report(), stack_allocas(self.kernel), lanes, budget)
             if error is not None:
                 raise error

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, overload
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir.text import print_kernel
 from quadrants_lab.runtime import session as S
+from quadrants_lab.runtime.backend import all_stages, backend
 from quadrants_lab.runtime.dispatch import Dispatcher
 from quadrants_lab.runtime.signature import ScalarSlot
 
@@ -89,13 +90,13 @@ def ir_text(dispatcher: Dispatcher, stage: str = "") -> str:
 
 
 def code_text(dispatcher: Dispatcher, stage: str) -> str:
-    from quadrants_lab.backends import cpu
-
+    """The stage of the session's backend, or of another one: code needs no device."""
     compiled = compiled_plan(dispatcher).compiled
-    stages = cpu.stages(compiled.kernel, compiled.options)
-    if stage not in stages:
-        raise KeyError(f"no stage {stage!r}: there are {', '.join(stages)}")
-    return stages[stage]().text
+    makers = all_stages() | dict.fromkeys(S.current().backend.STAGES, S.current().settings.backend)
+    stage = stage or S.current().backend.STAGES[-1]
+    if stage not in makers:
+        raise KeyError(f"no stage {stage!r}: there are {', '.join(makers)}")
+    return backend(makers[stage]).stages(compiled.kernel, compiled.options)[stage]().text
 
 
 def sizes(dispatcher: Dispatcher) -> Sizes:

@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from quadrants_lab.autodiff.broken import Flows, value_flows
-from quadrants_lab.backends.cpu.executable import Status
-from quadrants_lab.backends.cpu.fast import ArrayParam, Param, ScalarParam
+from quadrants_lab.backends.launch import ArrayParam, Param, ScalarParam, Status
 from quadrants_lab.frontend.specs import flat_specs
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import f16
@@ -31,7 +30,7 @@ from quadrants_lab.runtime.signature import ArraySlot, ScalarSlot, Slot, Templat
 
 if TYPE_CHECKING:
     from quadrants_lab.adstack.report import StackRow
-    from quadrants_lab.backends.cpu.executable import Frame
+    from quadrants_lab.backends.launch import Frame
     from quadrants_lab.runtime.dispatch import Dispatcher
 
 
@@ -99,8 +98,10 @@ class Plan:
             memories = self.memories(args)
             for name in self.writes & memories.keys():
                 memories[name].version += 1
-            set_arguments(self.frame, self.slots, args)
+            after = set_arguments(self.frame, self.slots, args)
             self.frame.launch()
+            for give_back in after:
+                give_back()
             return self.finish()
 
     def finish(self) -> Any:
@@ -194,16 +195,18 @@ def make_frame(executable: Any, kernel: N.Kernel, fields: dict[str, Memory], ses
     return frame
 
 
-def set_arguments(frame: Frame, slots: Sequence[Slot], args: Sequence[Any]) -> None:
-    """Scalars, and addresses and shapes of arrays."""
+def set_arguments(frame: Frame, slots: Sequence[Slot], args: Sequence[Any]) -> list[Callable[[], None]]:
+    """Scalars, arrays and their shapes; what is returned must be called after the launch."""
+    after: list[Callable[[], None]] = []
     for slot, arg in zip(slots, args, strict=True):
         if isinstance(slot, ScalarSlot):
             frame.set_arg(slot.name, slot.dtype.numpy(arg).item())
         elif isinstance(slot, ArraySlot):
             memory = memory_of(arg)
-            array = arg if memory is None else memory.array
-            frame.set_buffer(slot.name, array.ctypes.data)
-            frame.set_extents(slot.name, array.shape)
+            give_back = frame.borrow(slot.name, arg if memory is None else memory.array)
+            if give_back is not None:
+                after.append(give_back)
+    return after
 
 
 def entry_params(slots: Sequence[Slot]) -> list[Param]:

@@ -11,18 +11,20 @@ from weakref import WeakSet
 
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.runtime.backend import Backend, backend
 
 if TYPE_CHECKING:
-    from quadrants_lab.backends.cpu.device import Device
+    from quadrants_lab.backends.launch import Device
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What `qd.init` settles for a session. ``threads``: most threads of a launch, 0 for all that the process may
+    """What `qd.init` settles for a session. ``backend``: the folder in backends/ that serves ``arch``. ``threads``: most threads of a launch, 0 for all that the process may
     use. ``cache_path`` None: nothing is kept on disk; ``cache_bytes``: most bytes that stay there. ``ad_stack_budget``:
     most bytes of adstacks of a launch, 0 for as many as there are."""
 
     arch: str = "x64"
+    backend: str = "cpu"
     compile: CompileOptions = field(default_factory=CompileOptions)
     threads: int = 0
     random_seed: int = 0
@@ -52,13 +54,15 @@ class Session:
 
     @property
     def device(self) -> Device:
-        """The CPU device; made at the first kernel, because it loads the code generator."""
+        """Made when it is first needed, because it loads the code generator or a driver."""
         if self._device is None:
-            from quadrants_lab.backends.cpu.device import Device
-
-            self._device = Device(threads=self.settings.threads)
+            self._device = self.backend.open_device(self.settings.threads, self.settings.cache_path)
             self._device.set_seed(self.settings.random_seed)
         return self._device
+
+    @property
+    def backend(self) -> Backend:
+        return backend(self.settings.backend)
 
     def forget_fast_paths(self) -> None:
         for path in list(self.fast_paths):
