@@ -58,8 +58,8 @@ CAPABILITIES = {
     "SignedZeroInfNanPreserve": 4466, "RoundingModeRTE": 4467, "PhysicalStorageBufferAddresses": 5347,
     "AtomicFloat32AddEXT": 6033, "AtomicFloat64AddEXT": 6034,
 }  # fmt: skip
-STORAGE = {"Input": 1, "Function": 7, "PushConstant": 9, "PhysicalStorageBuffer": 5349}
-DECORATIONS = {"Block": 2, "ArrayStride": 6, "BuiltIn": 11, "Offset": 35, "NoContraction": 42}
+STORAGE = {"Input": 1, "Function": 7, "Private": 6, "PushConstant": 9, "PhysicalStorageBuffer": 5349}
+DECORATIONS = {"Block": 2, "ArrayStride": 6, "BuiltIn": 11, "Aliased": 20, "Offset": 35, "NoContraction": 42}
 MODES = {
     "LocalSize": 17,
     "DenormFlushToZero": 4460,

@@ -1,13 +1,15 @@
 """The adstack statements. Slots lie in the device's heap as [slot][thread], counters in one array variable.
 
 Pushes are straight-line: over capacity they write to the last slot and count on; `guard` compares counters with
-capacities once, between forward slice and reverse. Flags take one bit a slot, 32 to a word.
+capacities once, between forward slice and reverse. Flags take one bit a slot, 32 to a word. Push, pop and load are a
+function of the module each, a dtype, which drivers inline: a call is a fifth of what it stands for.
 
-`BRANCHY` is for tests that compare sizes: pushes that branch on the capacity, and a counter variable a stack.
+`BRANCHY` is for tests that compare sizes: pushes in line that branch on the capacity, and a counter variable a stack.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,6 +18,7 @@ from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.stacks import element_bytes
 from quadrants_lab.backends._spirv import failures, memory
 from quadrants_lab.backends._spirv import opcodes as C
+from quadrants_lab.backends._spirv.assembler import Function
 from quadrants_lab.backends.launch import Status
 from quadrants_lab.backends.layout import STACK_ADJOINTS_AT, STACK_AT, STACK_CAPACITY, STACK_LAST
 from quadrants_lab.ir import nodes as N
@@ -30,12 +33,13 @@ BRANCHY: ContextVar[bool] = ContextVar("quadrants_lab_branchy_pushes", default=F
 
 @dataclass(slots=True)
 class Stack:
-    """``number``: its place among the kernel's AdStackAllocas. ``counter`` points to a u32. ``base`` and ``adjoints``
-    point to this thread's first slot (0 where there is none); ``capacity`` and ``last`` are u32."""
+    """``number``: its place among the ``count`` AdStackAllocas of the kernel. ``counter`` points to a u32. ``base`` and
+    ``adjoints`` point to this thread's first slot (0 where there is none); ``capacity`` and ``last`` are u32."""
 
     number: int
     dtype: DType
     counter: int
+    count: int
     base: int = 0
     adjoints: int = 0
     capacity: int = 0
@@ -54,16 +58,12 @@ def open_stacks(b: Body, block: N.Block, thread: int) -> None:
     if not allocas:
         return
     layout = b.frame.layout.frame
-    counters = 0 if BRANCHY.get() else fn.local(m.array(m.type(u32), len(allocas)))
     with fn.at_start():
-        for n, s in enumerate(allocas):
-            if counters:
-                pointer = m.pointer("Function", m.type(u32))
-                counter = fn.let("AccessChain", pointer, counters, m.const(u32, n))
-            else:
-                counter = fn.local(m.type(u32))
+        for s in allocas:
             number = next(k for k, a in enumerate(layout.stacks) if a.id == s.id)
-            st = b.stacks[s.id] = Stack(number, s.type, counter)
+            place = m.const(u32, number)
+            counter = fn.local(m.type(u32)) if BRANCHY.get() else _counter(fn, len(layout.stacks), place)
+            st = b.stacks[s.id] = Stack(number, s.type, counter, len(layout.stacks))
             if s.count_only:
                 continue
             at = layout.stack_at[s.id]
@@ -71,6 +71,13 @@ def open_stacks(b: Body, block: N.Block, thread: int) -> None:
             if s.id in layout.adjoint_stacks:
                 st.adjoints = _region(b, st, at + STACK_ADJOINTS_AT, thread)
             st.capacity, st.last = b.frame.word(at + STACK_CAPACITY, u32), b.frame.word(at + STACK_LAST, u32)
+
+
+def _counter(fn: Function, count: int, number: int) -> int:
+    """Pointer to one of the kernel's counters, all in one array."""
+    m = fn.module
+    array = m.variable("counters", "Private", m.array(m.type(u32), count))
+    return fn.let("AccessChain", m.pointer("Private", m.type(u32)), array, number)
 
 
 def _region(b: Body, st: Stack, at: int, thread: int) -> int:
@@ -91,53 +98,100 @@ def _count(b: Body, st: Stack) -> int:
     return b.fn.let("Load", b.m.type(u32), st.counter)
 
 
-def _clamp(b: Body, st: Stack, index: int) -> int:
-    return b.fn.glsl("UMin", b.m.type(u32), index, st.last)
+Maker = Callable[..., int]  # emits a function's body and returns its result, 0 for none
 
 
-def _top(b: Body, st: Stack) -> int:
-    """Index of the top slot, within the stack whatever the counter says."""
-    index = b.fn.let("ISub", b.m.type(u32), _count(b, st), b.m.const(u32, 1))
-    return index if b.guarded else _clamp(b, st, index)
+# --- push, pop and load: one function each, a dtype -------------------------------------------------------------
 
 
-def _slot(b: Body, st: Stack, base: int, index: int) -> int:
+def _called(b: Body, st: Stack, what: str, more: list[tuple[int, int]], result: int, make: Maker) -> int:
+    """Calls the function ``what`` of the stack's dtype on its number, its first slot, the number of threads, and
+    ``more`` (type, value); ``make`` emits its body, given the parameters, and returns the result."""
+    m = b.m
+    args = [(m.type(u32), m.const(u32, st.number)), (m.memory_pointer(st.kept), st.base)]
+    args += [(m.type(u32), b.frame.word(L.THREADS, u32)), *more]
+    key = (what, st.dtype)
+    if key not in m.helpers:
+        fn = Function(m, result, tuple(t for t, _ in args), f"{what}_{st.dtype}")
+        m.decorate(fn.params[1], "Aliased")
+        fn.stmt, fn.span = b.fn.stmt, b.fn.span
+        number, base, threads, *rest = fn.params
+        value = make(fn, Slots(st.kept, _counter(fn, st.count, number), base, threads), *rest)
+        if value:
+            fn.put("ReturnValue", value)
+        else:
+            fn.put("Return")
+        m.helpers[key] = fn.close()
+    return b.fn.let("FunctionCall", result, m.helpers[key], *(v for _, v in args))
+
+
+@dataclass(slots=True)
+class Slots:
+    """A stack as the code that touches it sees it: dtype of an element, counter, this thread's first slot, stride."""
+
+    kept: DType
+    counter: int
+    base: int
+    threads: int
+
+
+def _pointer(fn: Function, s: Slots, index: int, base: int = 0) -> int:
     """Pointer to the element of this thread with that index."""
-    place = b.fn.let("IMul", b.m.type(u32), index, b.frame.word(L.THREADS, u32))
-    return b.fn.let("PtrAccessChain", b.m.memory_pointer(st.kept), base, place)
+    m = fn.module
+    place = fn.let("IMul", m.type(u32), index, s.threads)
+    return fn.let("PtrAccessChain", m.memory_pointer(s.kept), base or s.base, place)
 
 
-def _flag(b: Body, st: Stack, index: int) -> tuple[int, int]:
+def _flag(fn: Function, s: Slots, index: int) -> tuple[int, int]:
     """Pointer to the word that holds a flag, and the flag's place in it."""
-    fn, t = b.fn, b.m.type(u32)
-    word = fn.let("ShiftRightLogical", t, index, b.m.const(u32, 5))
-    return _slot(b, st, st.base, word), fn.let("BitwiseAnd", t, index, b.m.const(u32, 31))
+    m = fn.module
+    word = fn.let("ShiftRightLogical", m.type(u32), index, m.const(u32, 5))
+    return _pointer(fn, s, word), fn.let("BitwiseAnd", m.type(u32), index, m.const(u32, 31))
+
+
+def _keep(fn: Function, s: Slots, flags: bool, index: int, value: int) -> None:
+    m = fn.module
+    if not flags:
+        fn.put("Store", _pointer(fn, s, index), value, C.ALIGNED, s.kept.nbytes)
+        return
+    t, one = m.type(u32), m.const(u32, 1)
+    pointer, bit = _flag(fn, s, index)
+    old = fn.let("Load", t, pointer, C.ALIGNED, 4)
+    new = fn.let("Select", t, value, one, m.const(u32, 0))
+    fn.put("Store", pointer, fn.let("BitFieldInsert", t, old, new, bit, one), C.ALIGNED, 4)
+
+
+def _increment(fn: Function, counter: int) -> int:
+    """Returns the count before."""
+    m = fn.module
+    n = fn.let("Load", m.type(u32), counter)
+    fn.put("Store", counter, fn.let("IAdd", m.type(u32), n, m.const(u32, 1)))
+    return n
 
 
 def push(b: Body, s: N.AdStackPush) -> None:
-    st, fn, t = b.stacks[s.stack], b.fn, b.m.type(u32)
-    n = _count(b, st)
-    if BRANCHY.get() and st.base:
-        _branchy_push(b, st, n, b.values[s.value])
+    st, m, value = b.stacks[s.stack], b.m, b.values[s.value]
+    if not st.base:
+        _increment(b.fn, st.counter)
         return
-    fn.put("Store", st.counter, fn.let("IAdd", t, n, b.m.const(u32, 1)))
-    if st.base:
-        _keep(b, st, _clamp(b, st, n), b.values[s.value])
-
-
-def _keep(b: Body, st: Stack, index: int, value: int) -> None:
-    fn, t = b.fn, b.m.type(u32)
-    if st.dtype is u1:
-        pointer, bit = _flag(b, st, index)
-        one = b.m.const(u32, 1)
-        old = fn.let("Load", t, pointer, C.ALIGNED, 4)
-        new = fn.let("Select", t, value, one, b.m.const(u32, 0))
-        fn.put("Store", pointer, fn.let("BitFieldInsert", t, old, new, bit, one), C.ALIGNED, 4)
+    flags = st.dtype is u1
+    if BRANCHY.get():
+        _branchy_push(b, st, _count(b, st), value)
         return
-    memory.write(b, st.dtype, st.kept, _slot(b, st, st.base, index), value)
+
+    def make(fn: Function, slots: Slots, last: int, value: int) -> int:
+        n = _increment(fn, slots.counter)
+        _keep(fn, slots, flags, fn.glsl("UMin", m.type(u32), n, last), value)
+        return 0
+
+    _called(b, st, "push", [(m.type(u32), st.last), (m.type(st.dtype), value)], m.void, make)
     if st.adjoints:
-        zero = b.m.const(st.dtype, 0)
-        memory.write(b, st.dtype, st.kept, _slot(b, st, st.adjoints, index), zero)
+        pointer = _pointer(b.fn, _slots(b, st), _top(b, st), st.adjoints)
+        memory.write(b, st.dtype, st.kept, pointer, m.const(st.dtype, 0))
+
+
+def _slots(b: Body, st: Stack) -> Slots:
+    return Slots(st.kept, st.counter, st.base, b.frame.word(L.THREADS, u32))
 
 
 def _branchy_push(b: Body, st: Stack, n: int, value: int) -> None:
@@ -145,7 +199,7 @@ def _branchy_push(b: Body, st: Stack, n: int, value: int) -> None:
     fits, over, join = fn.label(), fn.label(), fn.label()
     fn.branch(fn.let("ULessThan", b.m.bool, n, st.capacity), fits, over, join)
     fn.start(fits)
-    _keep(b, st, n, value)
+    _keep(fn, _slots(b, st), st.dtype is u1, n, value)
     fn.put("Store", st.counter, fn.let("IAdd", b.m.type(u32), n, b.m.const(u32, 1)))
     fn.jump(join)
     fn.start(over)
@@ -155,30 +209,72 @@ def _branchy_push(b: Body, st: Stack, n: int, value: int) -> None:
 
 
 def pop(b: Body, s: N.AdStackPop) -> None:
-    st = b.stacks[s.stack]
-    b.fn.put("Store", st.counter, b.fn.let("ISub", b.m.type(u32), _count(b, st), b.m.const(u32, 1)))
+    st, m = b.stacks[s.stack], b.m
+    if BRANCHY.get():
+        b.fn.put("Store", st.counter, b.fn.let("ISub", m.type(u32), _count(b, st), m.const(u32, 1)))
+        return
+    key = ("pop", None)
+    if key not in m.helpers:
+        fn = Function(m, m.void, (m.type(u32),), "pop")
+        fn.stmt, fn.span = b.fn.stmt, b.fn.span
+        counter = _counter(fn, st.count, fn.params[0])
+        fn.put(
+            "Store",
+            counter,
+            fn.let("ISub", m.type(u32), fn.let("Load", m.type(u32), counter), m.const(u32, 1)),
+        )
+        fn.put("Return")
+        m.helpers[key] = fn.close()
+    b.fn.let("FunctionCall", m.void, m.helpers[key], m.const(u32, st.number))
+
+
+def _below(fn: Function, counter: int, last: int) -> int:
+    """Index of the top slot; within the stack whatever the counter says, where ``last`` is given."""
+    m = fn.module
+    index = fn.let("ISub", m.type(u32), fn.let("Load", m.type(u32), counter), m.const(u32, 1))
+    return fn.glsl("UMin", m.type(u32), index, last) if last else index
+
+
+def _top(b: Body, st: Stack) -> int:
+    return _below(b.fn, st.counter, 0 if b.guarded else st.last)
 
 
 def load_top(b: Body, s: N.AdStackLoadTop) -> None:
-    st, fn, t = b.stacks[s.stack], b.fn, b.m.type(u32)
-    index = _top(b, st)
-    if st.dtype is u1:
-        pointer, bit = _flag(b, st, index)
+    st, m = b.stacks[s.stack], b.m
+    flags = st.dtype is u1
+
+    def make(fn: Function, slots: Slots, last: int = 0) -> int:
+        index = _below(fn, slots.counter, last)
+        if not flags:
+            return fn.let(
+                "Load", m.type(slots.kept), _pointer(fn, slots, index), C.ALIGNED, slots.kept.nbytes
+            )
+        pointer, bit = _flag(fn, slots, index)
+        t = m.type(u32)
         shifted = fn.let("ShiftRightLogical", t, fn.let("Load", t, pointer, C.ALIGNED, 4), bit)
-        low = fn.let("BitwiseAnd", t, shifted, b.m.const(u32, 1))
-        b.define(s.id, s.type, fn.let("INotEqual", b.m.bool, low, b.m.const(u32, 0)))
+        low = fn.let("BitwiseAnd", t, shifted, m.const(u32, 1))
+        return fn.let("INotEqual", m.bool, low, m.const(u32, 0))
+
+    last = [] if b.guarded else [(m.type(u32), st.last)]
+    if BRANCHY.get():
+        b.define(s.id, s.type, make(b.fn, _slots(b, st), *(v for _, v in last)))
         return
-    b.define(s.id, s.type, memory.read(b, st.dtype, st.kept, _slot(b, st, st.base, index)))
+    name = "top" if b.guarded else "top_clamped"
+    b.define(s.id, s.type, _called(b, st, name, last, m.type(st.dtype), make))
 
 
 def load_top_adjoint(b: Body, s: N.AdStackLoadTopAdj) -> None:
     st = b.stacks[s.stack]
-    b.define(s.id, s.type, memory.read(b, st.dtype, st.kept, _slot(b, st, st.adjoints, _top(b, st))))
+    b.define(
+        s.id,
+        s.type,
+        memory.read(b, st.dtype, st.kept, _pointer(b.fn, _slots(b, st), _top(b, st), st.adjoints)),
+    )
 
 
 def accumulate(b: Body, s: N.AdStackAccAdjoint) -> None:
     st = b.stacks[s.stack]
-    pointer = _slot(b, st, st.adjoints, _top(b, st))
+    pointer = _pointer(b.fn, _slots(b, st), _top(b, st), st.adjoints)
     old = memory.read(b, st.dtype, st.kept, pointer)
     memory.write(b, st.dtype, st.kept, pointer, memory.combine(b, "add", st.dtype, old, b.values[s.value]))
 
