@@ -102,7 +102,8 @@ class GradientPlan(Plan):
         for n, m in self.must_differ:
             if same_memory(args[n], args[m]):
                 raise self.aliased(n, m)
-        if not self.owner.replays and self.seeds and not self.seeds.given(args):  # a Tape knows what it does
+        if self.seeds.looks and not self.owner.replays and not self.seeds.given(args):  # a Tape knows what it does
+            self.seeds.looks = 0
             warn([self.seeds.doubt()])
         return not self.gradient_args or super().set_gradients(*args)
 

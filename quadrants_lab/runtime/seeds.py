@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.plan import Plan
 
 _CHUNK = 4096
+_LOOKS = 8
 
 
 class Seeds:
-    """The gradients that a reverse kernel reads, the small ones first."""
+    """The gradients that a reverse kernel reads, the small ones first. ``looks``: how many more launches are to look;
+    where arrays have to be searched it goes down with each."""
 
     def __init__(self, plan: Plan) -> None:
         self.kernel = plan.kernel
@@ -33,6 +35,7 @@ class Seeds:
             for n, slot in enumerate(plan.slots)
             if isinstance(slot, ArraySlot) and plan.kernel.buffers[slot.name].grad in self.of
         ]
+        self.looks = _LOOKS if self.of else 0
 
     def __bool__(self) -> bool:
         return bool(self.of)
@@ -40,8 +43,11 @@ class Seeds:
     def given(self, args: Sequence[Any]) -> bool:
         """Whether some element is not zero."""
         for array in self.fields:
-            if array.item() if array.size == 1 else _any(array):
+            if array.size == 1 and array.item():
                 return True
+        self.looks -= 1
+        if any(_any(array) for array in self.fields):
+            return True
         for n in self.args:
             memory = memory_of(getattr(args[n], "grad", None))
             if memory is None or _any(memory.array):
