@@ -1,52 +1,86 @@
-"""The Lorenz system: how fast do two neighbouring initial states part?
+"""The Lorenz system: how fast do two neighbouring initial states part, and what do its parameters change?
 
-    x' = s (y - x),   y' = x (r - z) - y,   z' = x y - b z,        s = 10, r = 28, b = 8/3
+    x' = s (y - x),   y' = x (r - z) - y,   z' = x y - b z,        classically s = 10, r = 28, b = 8/3
 
-integrated by the midpoint rule for a number of steps that is read from memory, so only known at launch. Three values
-are carried and multiplied with each other: three stacks, each exactly as deep as the number of steps. The gradient of
-the last ``x`` by the first state is one row of the product of all step Jacobians, which is how the test computes it;
-its norm grows like exp(0.9 t), with the system's largest Lyapunov exponent.
+integrated by the midpoint rule for a number of steps that is read from memory, so only known at launch. The
+state is a vector that is carried and multiplied with itself: stacks, each exactly as deep as the number of
+steps. The derivatives of the last ``x`` by the first state and by (s, r, b) come from one gradient; those of
+the whole last state by one direction from one run under `qd.ad.FwdMode`, which needs no stack. The first is a
+row of the Jacobian, the second a column, and the test computes both as products of step Jacobians. They grow
+like exp(0.9 t), with the system's largest Lyapunov exponent.
 
-Shapes: ``start`` (n, 3), ``last`` (n,) the final x of each trajectory; any float dtype.
+Shapes: ``start`` and ``last`` (n,) of 3-vectors, ``rates`` (n,) of (s, r, b), ``steps`` () i32; any float
+dtype.
 """
 
 import numpy as np
 
 import quadrants_lab as qd
 
-S, R, B = 10.0, 28.0, 8.0 / 3.0
+RATES = (10.0, 28.0, 8.0 / 3.0)
+
+
+@qd.func
+def slope(p, rate):
+    """p' of the state ``p``."""
+    return qd.Vector([rate[0] * (p.y - p.x), p.x * (rate[1] - p.z) - p.y, p.x * p.y - rate[2] * p.z])
 
 
 @qd.kernel
 def trajectory(
-    start: qd.types.ndarray(ndim=2), steps: qd.types.ndarray(ndim=0), last: qd.types.ndarray(ndim=1), dt: qd.f64
+    start: qd.template(), rates: qd.template(), steps: qd.template(), last: qd.template(), dt: qd.f64
 ):
-    """last[i] = x of trajectory i after steps[None] steps."""
-    for i in range(start.shape[0]):
-        x = start[i, 0]
-        y = start[i, 1]
-        z = start[i, 2]
+    """last[i] = the state of trajectory i after steps[None] steps."""
+    for i in start:
+        p = start[i]
         for _ in range(steps[None]):
-            mx = x + 0.5 * dt * S * (y - x)
-            my = y + 0.5 * dt * (x * (R - z) - y)
-            mz = z + 0.5 * dt * (x * y - B * z)
-            x += dt * S * (my - mx)
-            y += dt * (mx * (R - mz) - my)
-            z += dt * (mx * my - B * mz)
-        last[i] = x
+            middle = p + 0.5 * dt * slope(p, rates[i])
+            p += dt * slope(middle, rates[i])
+        last[i] = p
 
 
-def gradient(states: np.ndarray, steps: int, dt: float = 0.005) -> tuple[np.ndarray, np.ndarray]:
-    """Final x (n,) and its derivative by the initial states (n, 3), in float64."""
-    start = qd.ndarray(qd.f64, shape=states.shape, needs_grad=True)
-    count = qd.ndarray(qd.i32, shape=())
-    last = qd.ndarray(qd.f64, shape=(len(states),), needs_grad=True)
-    start.from_numpy(states.astype(np.float64))
-    count[None] = steps
-    trajectory(start, count, last, dt)
-    last.grad.fill(1.0)
-    trajectory.grad(start, count, last, dt)
-    return last.to_numpy(), start.grad.to_numpy()
+class Trajectories:
+    """The fields of ``n`` trajectories, in float64, with room for derivatives of both modes."""
+
+    def __init__(self, states: np.ndarray, steps: int) -> None:
+        n = len(states)
+        self.start, self.rates, self.last = (
+            qd.Vector.field(3, qd.f64, shape=n, needs_grad=True, needs_dual=True) for _ in range(3)
+        )
+        self.steps = qd.field(qd.i32, shape=())
+        self.start.from_numpy(states.astype(np.float64))
+        self.rates.from_numpy(np.tile(np.array(RATES), (n, 1)))
+        self.steps[None] = steps
+
+
+def gradient(states: np.ndarray, steps: int, dt: float = 0.005) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Final x (n,) and its derivatives by the initial states (n, 3) and by (s, r, b) (n, 3), by reverse mode."""
+    t = Trajectories(states, steps)
+    trajectory(t.start, t.rates, t.steps, t.last, dt)
+    t.last.grad.fill(0.0)
+    for i in range(len(states)):
+        t.last.grad[i] = [1.0, 0.0, 0.0]
+    trajectory.grad(t.start, t.rates, t.steps, t.last, dt)
+    return t.last.to_numpy()[:, 0], t.start.grad.to_numpy(), t.rates.grad.to_numpy()
+
+
+def tangents(states: np.ndarray, steps: int, dt: float = 0.005) -> tuple[np.ndarray, np.ndarray]:
+    """Derivatives of the final states by the initial ones and by (s, r, b), both (n, 3, 3), by forward mode.
+
+    [i, j, k] is that of component j by component k; a run of all trajectories gives one k.
+    """
+    t = Trajectories(states, steps)
+    found = []
+    for param in (t.start, t.rates):
+        columns = []
+        for k in range(3):
+            seed = np.zeros((len(states), 3))
+            seed[:, k] = 1.0
+            with qd.ad.FwdMode(loss=t.last, param=param, seed=seed.ravel().tolist()):
+                trajectory(t.start, t.rates, t.steps, t.last, dt)
+                columns.append(t.last.dual.to_numpy())
+        found.append(np.stack(columns, -1))
+    return found[0], found[1]
 
 
 def main(n: int = 4, horizons: tuple[int, ...] = (0, 200, 1000, 3000)) -> list[float]:
@@ -57,4 +91,4 @@ def main(n: int = 4, horizons: tuple[int, ...] = (0, 200, 1000, 3000)) -> list[f
 
 
 if __name__ == "__main__":
-    print(main())
+    print("d x(T) / d start:", ", ".join(f"{norm:.3g}" for norm in main()))

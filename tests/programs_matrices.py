@@ -1,6 +1,6 @@
 """Programs over vectors and matrices: as values, in fields and ndarrays, carried through loops, subscripted."""
 
-# ruff: noqa: E741, F821
+# ruff: noqa: F821
 from __future__ import annotations
 
 from programs import F, I, program
@@ -291,3 +291,17 @@ def nested_loops_with_vectors():
                 v[k % 2] += w[(k + j) % 2] * 0.2
             v = w + v * 0.3
         y[i] += v.x * v.y
+
+
+def quadratic_weights(x):
+    base = int(x.x * 4.0)
+    at = x * 4.0 - base
+    return base, [0.5 * (1.5 - at) ** 2, 0.75 - (at - 1.0) ** 2, 0.5 * (at - 0.5) ** 2]
+
+
+@program({"p": P, "y": F((16,))}, funcs=(quadratic_weights,))
+def func_that_returns_a_list_of_vectors():
+    for i in p:
+        base, w = quadratic_weights(p[i])
+        for k in qd.static(range(3)):
+            y[base + k + 8] += w[k].x * w[2 - k].y

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import ROOT, peer_python
+from peer_kernels import peer_values
 
 import quadrants_lab as qd
-from quadrants_lab.kernels import chain, heat, kepler, lorenz, nbody, recurrent
+from quadrants_lab.kernels import chain, heat, kepler, nbody, recurrent
 
 RNG = np.random.default_rng(2024)
 
@@ -121,45 +120,6 @@ def test_chain_reaches_its_goals() -> None:
     assert losses[-1] < 0.05 * losses[0]
 
 
-def midpoint(state: np.ndarray, dt: float) -> tuple[np.ndarray, np.ndarray]:
-    """One midpoint step of the Lorenz system and its Jacobian."""
-    s, r, b = (float(np.float32(v)) for v in (lorenz.S, lorenz.R, lorenz.B))  # a literal has default_fp
-
-    def rate(v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        x, y, z = v
-        return (
-            np.array([s * (y - x), x * (r - z) - y, x * y - b * z]),
-            np.array([[-s, s, 0.0], [r - z, -1.0, -x], [y, x, -b]]),
-        )
-
-    f, jf = rate(state)
-    g, jg = rate(state + 0.5 * dt * f)
-    return state + dt * g, np.eye(3) + dt * jg @ (np.eye(3) + 0.5 * dt * jf)
-
-
-@pytest.mark.parametrize("steps", [0, 1, 100, 1000])
-def test_lorenz_gradient_is_the_product_of_jacobians(steps: int) -> None:
-    dt = 0.005
-    states = np.array([1.0, 1.0, 20.0]) + RNG.normal(size=(5, 3))
-    last, slope = lorenz.gradient(states, steps, dt)
-    for i, state in enumerate(states):
-        jacobian = np.eye(3)
-        for _ in range(steps):
-            state, j = midpoint(state, dt)
-            jacobian = j @ jacobian
-        # Rounding grows with the trajectory's own sensitivity.
-        tol = 1e-12 * max(1.0, np.abs(jacobian).max())
-        close(last[i], state[0], tol)
-        close(slope[i], jacobian[0], tol)
-
-
-def test_lorenz_sensitivity_grows() -> None:
-    norms = lorenz.main()
-    assert norms[0] == 1.0
-    assert norms == sorted(norms)
-    assert norms[-1] > 1e4
-
-
 def test_kepler_gradient_is_that_of_the_implicit_function() -> None:
     n = 40
     mean, ecc = RNG.uniform(0.0, 2.0 * np.pi, n), RNG.uniform(0.0, 0.9, n)
@@ -176,31 +136,13 @@ FORWARD = {
     recurrent: "Batch(np.linspace(-1, 1, 12).reshape(3, 4), np.array([0, 2, 4]), np.ones(3))"
     ".gradient(np.array([0.9, -0.6, 0.2]))[0]",
     chain: "gradient(np.linspace(-1, 1, 12).reshape(3, 4), np.array([0, 2, 4]), np.ones((3, 2)))[0]",
-    lorenz: "gradient(np.array([[1.0, 1.0, 20.0], [2.0, 1.0, 19.0]]), 50)[0].tolist()",
 }
 
 
 @pytest.mark.peer
-def test_forward_values_are_the_peers(tmp_path: object) -> None:
+def test_forward_values_are_the_peers(tmp_path: Path) -> None:
     """What the programs mean, in one process of the peer; gradients are settled by mathematics above."""
-    code = (
-        "import json, sys, types, linecache, numpy as np, quadrants\n"
-        "quadrants.init(arch=quadrants.cpu, ad_stack_experimental_enabled=True, log_level=quadrants.ERROR)\n"
-        "sys.modules['quadrants_lab'] = quadrants\n"
-        "out = {}\n"
-        "for name, expression in json.loads(sys.argv[1]).items():\n"
-        f"    path = {str(ROOT)!r} + '/kernels/' + name + '.py'\n"
-        "    space = {'__name__': name, '__file__': path}\n"
-        "    exec(compile(open(path).read(), path, 'exec'), space)\n"
-        "    out[name] = eval(expression, space)\n"
-        "print('RESULT', json.dumps(out))\n"
-    )
-    named = {m.__name__.rsplit(".", 1)[1]: e for m, e in FORWARD.items()}
-    done = subprocess.run(
-        [peer_python(), "-c", code, json.dumps(named)],
-        text=True, capture_output=True, stdin=subprocess.DEVNULL, cwd=str(tmp_path),
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    theirs = json.loads(done.stdout.split("RESULT", 1)[1])
+    named = {m.__name__.rsplit(".", 1)[1]: expression for m, expression in FORWARD.items()}
+    theirs = peer_values({name: f"found = {expression}" for name, expression in named.items()}, tmp_path)
     for module, expression in FORWARD.items():
         close(eval(expression, vars(module)), theirs[module.__name__.rsplit(".", 1)[1]], 1e-6)

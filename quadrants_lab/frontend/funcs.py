@@ -158,25 +158,31 @@ def _passed(
 
 def return_values(cx: Context, node: ast.Return) -> tuple[Value, ...]:
     """What a return statement returns, a tuple is several values; and what was taken by reference, as it is now."""
-    values = _values(cx, node)
+    only = returns(cx.frame.source.node.body) is node
+    values = _values(cx, node, only)
     return (*values, *(cx.frame.env[name] for name in cx.frame.references))
 
 
-def _values(cx: Context, node: ast.Return) -> tuple[Value, ...]:
+def _values(cx: Context, node: ast.Return, only: bool) -> tuple[Value, ...]:
+    """``only``: no other return can be meant, so that lists of vectors stay lists and need not be merged."""
     if node.value is None or (isinstance(node.value, ast.Constant) and node.value.value is None):
         return ()
     value = cx.expr(node.value)
     if isinstance(node.value, ast.List):
-        value = matrix.as_matrix(cx, value, node.value) or value
+        return (_returned(cx, value, node.value, only and cx.frame.returns is None),)
     if isinstance(value, tuple):
         parts = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value] * len(value)
-        return tuple(_returned(cx, v, n) for v, n in zip(value, parts, strict=True))
+        return tuple(_returned(cx, v, n, only) for v, n in zip(value, parts, strict=True))
     if isinstance(value, Obj):
         raise cx.fail("QL1406", node.value, what=describe(value))
-    return (_returned(cx, value, node.value),)
+    return (_returned(cx, value, node.value, only),)
 
 
-def _returned(cx: Context, value: Value, node: ast.expr) -> Value:
+def _returned(cx: Context, value: Value, node: ast.expr, only: bool) -> Value:
+    if isinstance(value, tuple):
+        if only and any(isinstance(v, Matrix) for v in value):
+            return tuple(_returned(cx, v, node, only) for v in value)
+        value = matrix.as_matrix(cx, value, node) or value
     return value if isinstance(value, (Matrix, Struct)) else cx.number(value, node)
 
 
