@@ -135,6 +135,44 @@ def test_heap_grows_by_doubling_and_is_shared() -> None:
     assert frames[0].stack_bytes() == 40
 
 
+def test_names_that_msl_or_the_emitter_has_taken() -> None:
+    """Every buffer and argument gets a variable of its own, and none hides a function."""
+    used = ["f", "it", "top", "end12", "float", "s0", "half", "lane", "floor", "x.grad", "x_grad", "v7", "j_9"]
+    buffers = "\n".join(f"buffer @{n}: field f32[4]" for n in used)
+    adds = "".join(
+        f"%{50 + 3 * k}: f32 = load @{n}[%4]\n%{51 + 3 * k}: f32 = floor %{50 + 3 * k}\n"
+        f"%{100 + k}: f32 = add %{99 + k}, %{51 + 3 * k}\n"
+        for k, n in enumerate(used)
+    )
+    source = f"""kernel names(device: f32, record: i32) forward {{
+      {buffers}
+      buffer @y: field f32[4]
+      offload range_for bounds {{
+        %1: i32 = const 0
+        %2: i32 = const 4
+        yield %1, %2
+      }} do (%4: i32 'kernel') {{
+        %99: f32 'while' = arg device
+        %5: i32 = arg record
+        {adds}
+        %13: i32 = load @y_count[]
+        for %9: i32 'end' in %13..%5 carry (%7: f32 'top' = %{99 + len(used)}, %8: f32 'next' = %99) {{
+          %10: f32 = add %7, %8
+          yield %8, %10
+        }} -> (%11: f32, %12: f32)
+        store @y[%4], %11
+        yield
+      }}
+    }}""".replace("buffer @y:", "buffer @y_count: field i32[]\n      buffer @y:")
+    arrays = {n: np.full(4, k + 0.5, np.float32) for k, n in enumerate(used)}
+    arrays |= {"y": np.zeros(4, np.float32), "y_count": np.zeros((), np.int32)}
+    metal_rig.run(source, arrays, {"device": 0.25, "record": 5})
+    a, b = 0.25 + sum(range(len(used))), 0.25
+    for _ in range(5):
+        a, b = b, a + b
+    assert (arrays["y"] == np.float32(a)).all()
+
+
 def test_a_serial_task_has_stacks_too() -> None:
     source = serial(
         """adstack_alloca $1: u1 primal %2 reason "test"
