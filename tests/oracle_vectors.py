@@ -107,6 +107,11 @@ class Vec:
         ]
         return Vec((rows, columns) if len(other.shape) > 1 else (rows,), cells)
 
+    def determinant(self):
+        (a, b), (c, d) = (self.items[0], self.items[1]), (self.items[2], self.items[3])
+        assert self.shape == (2, 2)
+        return a * d - b * c
+
     def transpose(self):
         n, m = self.shape
         return Vec((m, n), [self.items[i * m + j] for j in range(m) for i in range(n)])

@@ -1,25 +1,30 @@
 """Random kernels as source text: well-typed, tame in value, legal to differentiate, and otherwise as wild as may be.
 
 Every float expression stays small by construction, every index stays in bounds, every loop ends. A kernel reads
-the input fields, writes the fields of its own task (``s0`` and ``p0`` by plain stores at the task's index, ``r0``
-and ``q0`` by atomics anywhere), ``y`` and the counters ``o``, and may read what an earlier task wrote.
+the input fields, writes the fields of its own task (``s0``, ``p0`` and the vectors ``U0`` by plain stores at the task's
+index, ``r0``, ``q0`` and the vectors ``W0`` by atomics anywhere), ``y`` and the counters ``o``, and may read what an
+earlier task wrote.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from hypothesis import strategies as st
+from strategies_vectors import IN_FUNC, SIZES, Vectors
 
 SIZE = 4  # extent of every axis
 TASKS = 3
-IN_FUNC = -1  # the "task" of code in a func, which does not know where it will stand
 
-# name -> shape of the float fields, all with a gradient
-FLOATS = {"x": (SIZE,), "z": (SIZE,), "A": (SIZE, SIZE), "c": (), "y": ()}
+# shapes of the elements of the fields of vectors and matrices
+ELEMENTS: dict[str, tuple[int, ...]] = {"P": (3,), "B": (2, 2)}
+# name -> shape of the float fields, all with a gradient; the element's axes last
+FLOATS = {"x": (SIZE,), "z": (SIZE,), "A": (SIZE, SIZE), "c": (), "y": (), "P": (SIZE, 3), "B": (SIZE, 2, 2)}
 for _t in range(TASKS):
     FLOATS |= {f"s{_t}": (SIZE,), f"r{_t}": (SIZE,), f"q{_t}": (SIZE, SIZE), f"p{_t}": (SIZE, SIZE)}
+    FLOATS |= {f"U{_t}": (SIZE, 3), f"W{_t}": (SIZE, 3)}
+    ELEMENTS |= {f"U{_t}": (3,), f"W{_t}": (3,)}
 
 
 @dataclass
@@ -46,35 +51,42 @@ class Source:
 @dataclass
 class Scope:
     """What the code at one place may use. ``floats``: readable; ``own``: assignable here; ``ints``: values 0..9;
-    ``steps``: assignable integers; ``indices``: names with values 0..SIZE-1."""
+    ``steps``: assignable integers; ``indices``: of the task, with values 0..SIZE-1; ``here``: the task's own index as
+    it is written between brackets."""
 
     floats: list[str] = field(default_factory=list)
     own: list[str] = field(default_factory=list)
     ints: list[str] = field(default_factory=list)
     steps: list[str] = field(default_factory=list)
-    indices: list[str] = field(default_factory=list)  # of the task
+    indices: list[str] = field(default_factory=list)
     fields: list[str] = field(default_factory=list)  # 1-d float fields that may be read
+    vectors: list[str] = field(default_factory=list)
+    matrices: list[str] = field(default_factory=list)
+    own_vectors: list[str] = field(default_factory=list)  # vectors and matrices that are assignable here
+    vector_fields: list[str] = field(default_factory=list)  # of shape (SIZE,) and elements of 3, readable
+    here: str = ""
     task: int | None = None
     depth: int = 0
     loop: bool = False  # in a serial loop, where break and continue are meant
 
     def inner(self, **changes) -> Scope:
-        copy = Scope(*(list(v) for v in (self.floats, self.own, self.ints, self.steps, self.indices, self.fields)))
-        copy.task, copy.depth, copy.loop = self.task, self.depth + 1, self.loop
-        for name, value in changes.items():
-            setattr(copy, name, value)
-        return copy
+        lists = {name: list(v) for name, v in vars(self).items() if isinstance(v, list)}
+        return replace(self, depth=self.depth + 1, **{**lists, **changes})
 
 
-class _Writer:
+class _Writer(Vectors):
     def __init__(self, draw) -> None:
         self.draw = draw
         self.names = 0
-        self.funcs: dict[str, int] = {}  # name -> number of float parameters
+        # name -> (what its parameters are, what it returns): 1 for a number, else the size of a vector
+        self.funcs: dict[str, tuple[tuple[int, ...], int]] = {}
         self.budget = 28  # statements
 
     def pick(self, *choices):
         return self.draw(st.sampled_from(choices))
+
+    def draw_below(self, n: int) -> int:
+        return self.draw(st.integers(0, n - 1))
 
     def chance(self, percent: int) -> bool:
         return self.draw(st.integers(0, 99)) >= 100 - percent  # shrinks towards no
@@ -105,6 +117,9 @@ class _Writer:
             return f"{self.pick(*s.fields)}[{self.index(s)}]"
         if how == 8:
             return f"A[{self.index(s)}, {self.index(s)}]" if s.fields and self.chance(60) else "c[None]"
+        if s.vectors and self.chance(60):
+            v = self.pick(*s.vectors)
+            return f"{v}[{self.component(s, int(v[1]))}]"
         return self.constant()
 
     def value(self, s: Scope, depth: int = 2) -> str:
@@ -112,7 +127,9 @@ class _Writer:
         if depth == 0 or self.chance(20):
             return self.leaf(s)
         a = self.value(s, depth - 1)
-        how = self.draw(st.integers(0, 21))
+        how = self.draw(st.integers(0, 23))
+        if how > 21:
+            return self.number_of_a_vector(s)
         if how < 11:
             b = self.value(s, depth - 1)
             two = (
@@ -142,10 +159,8 @@ class _Writer:
         )
         if how < 20:
             return one[how - 11]
-        if how == 20 and self.funcs:
-            name = self.pick(*self.funcs)
-            rest = "".join(f", {self.value(s, depth - 1)}" for _ in range(self.funcs[name] - 1))
-            return f"{name}({a}{rest})"
+        if how == 20 and (scalar := [f for f, (_, result) in self.funcs.items() if result == 1]):
+            return self.call(s, self.pick(*scalar), depth)
         if s.ints:
             return f"{self.pick(*s.ints)} * 0.1"
         return a
@@ -170,7 +185,7 @@ class _Writer:
             choices += [f"m[{k}]", k, f"{k} + 1", f"n[None] - {k}", f"m[at[{k}]]", f"({k} * 2 + 1) // 2"]
         if s.ints:
             k = self.pick(*s.ints)
-            choices += [f"{k} % 4", f"min({k}, 3)", f"({k} + n[None]) % 4", f"m[{k} % {SIZE}]"]
+            choices += [f"{k} % 4", f"min({k}, 3)", f"({k} + n[None]) % 4", f"m[{k} % {SIZE}]", f"m[at[{k} % {SIZE}]]"]
         return self.pick(*choices)
 
     # --- statements
@@ -185,7 +200,9 @@ class _Writer:
         return out or [f"{pad}pass"]
 
     def statement(self, s: Scope, pad: str) -> list[str]:
-        how = self.draw(st.integers(0, 19))
+        how = self.draw(st.integers(0, 23))
+        if how > 19:
+            return self.vector_statement(s, pad)
         if how < 6 or (how > 13 and s.depth > 3):
             return self.assign(s, pad)
         if how < 8:
@@ -219,7 +236,13 @@ class _Writer:
     def step(self, s: Scope, pad: str) -> list[str]:
         if s.steps and self.chance(70):
             k = self.pick(*s.steps)
-            forms = (f"{k} = ({k} + {self.bound(s)}) % 5", f"{k} = ({k} * 3 + 1) % 7", f"{k} = max({k} - 1, 0)")
+            forms = (
+                f"{k} = ({k} + {self.bound(s)}) % 5",
+                f"{k} = ({k} * 3 + 1) % 7",
+                f"{k} = max({k} - 1, 0)",
+                f"{k} = at[{k} % {SIZE}]",
+                f"{k} = min(int(abs({self.leaf(s)}) * 2.7), 4)",
+            )
             return [f"{pad}{self.pick(*forms)}"]
         name = self.fresh("k")
         line = f"{pad}{name} = max({self.bound(s)}, 0)" if self.chance(50) else f"{pad}{name} = {self.pick(0, 1, 2)}"
@@ -233,6 +256,8 @@ class _Writer:
         t, value = s.task, self.value(s)
         if t == IN_FUNC:
             return [f"{pad}y[None] += {value}"]
+        if self.chance(20):
+            return self.vector_write(s, pad)
         if s.ints and self.chance(15):
             return [f"{pad}o[{self.index(s)}] += {self.pick(*s.ints)}"]
         forms = [
@@ -242,10 +267,10 @@ class _Writer:
             f"qd.atomic_sub(r{t}[{self.index(s)}], {value})",
             f"qd.atomic_add(q{t}[{self.index(s)}, {self.index(s)}], {value})",
         ]
-        if s.indices == ["i"]:
-            forms += [f"s{t}[i] = {value}", f"s{t}[i] += {value}", f"s{t}[i] = {value}"]
-        if s.indices[:2] == ["i", "j"]:
-            forms += [f"p{t}[i, j] = {value}", f"p{t}[i, j] -= {value}"]
+        if len(s.indices) == 1 and s.here:
+            forms += [f"s{t}[{s.here}] = {value}", f"s{t}[{s.here}] += {value}", f"s{t}[{s.here}] = {value}"]
+        if len(s.indices) == 2 and s.here:
+            forms += [f"p{t}[{s.here}] = {value}", f"p{t}[{s.here}] -= {value}"]
         return [pad + self.pick(*forms)]
 
     def branch(self, s: Scope, pad: str) -> list[str]:
@@ -260,6 +285,8 @@ class _Writer:
         if self.chance(10):
             count = self.pick(2, 3)
             return [f"{pad}for {(j := self.fresh('u'))} in qd.static(range({count})):", *self.static_body(s, j, pad)]
+        if self.chance(12):
+            return self.box(s, pad)
         j = self.fresh("j")
         low = f"{self.pick('1', 'n[None] - 2', self.bound(s))}, " if self.chance(25) else ""
         head = f"{pad}for {j} in range({low}{self.bound(s)}):"
@@ -267,6 +294,25 @@ class _Writer:
         if not low.startswith("n"):  # else it might be negative
             inner.ints = [*inner.ints, j]
         return [head, *self.block(inner, pad + "    ")]
+
+    def box(self, s: Scope, pad: str) -> list[str]:
+        """A loop over two axes at once, unrolled or not, by a vector of indices or by two of them."""
+        inner = s.inner(loop=True)
+        if self.chance(30):
+            name, inner.loop = self.fresh("J"), False
+            head = f"for {name} in qd.static(qd.grouped(qd.ndrange(2, {self.pick(1, 2)})))"
+        elif self.chance(50):
+            name = self.fresh("J")
+            head = f"for {name} in qd.grouped(qd.ndrange({self.pick('2', '(1, 3)')}, {self.bound(s)}))"
+        else:
+            name, other = self.fresh("j"), self.fresh("j")
+            inner.ints = [*inner.ints, name, other]
+            return [
+                f"{pad}for {name}, {other} in qd.ndrange({self.bound(s)}, {self.pick(1, 2)}):",
+                *self.block(inner, pad + "    ", 3),
+            ]
+        inner.ints = [*inner.ints, f"{name}.x", f"{name}[1]"]
+        return [f"{pad}{head}:", *self.block(inner, pad + "    ", 2)]
 
     def static_body(self, s: Scope, j: str, pad: str) -> list[str]:
         inner = s.inner(loop=False)
@@ -291,39 +337,62 @@ class _Writer:
 
     def func(self) -> list[str]:
         name = f"f{len(self.funcs)}"
-        arity = self.pick(1, 2)
-        params = [f"a{i}" for i in range(arity)]
-        result = "res"
-        s = Scope(floats=[*params, result], own=[result], fields=["x"] if self.chance(30) else [])
+        kinds = tuple(self.pick(1, 1, *SIZES) for _ in range(self.pick(1, 2)))
+        params = [f"a{i}" if k == 1 else f"V{k}_a{i}" for i, k in enumerate(kinds)]
+        floats, vectors = ([p for p in params if (p[0] == "a") == scalar] for scalar in (True, False))
+        size = self.pick(1, 1, *SIZES)
+        result = "res" if size == 1 else f"V{size}_res"
+        given = Scope(floats=floats, vectors=vectors)
+        s = given.inner(fields=["x"] if self.chance(30) else [])
         s.task = IN_FUNC if self.chance(30) else None
+        if size == 1:
+            s.floats, s.own = [*floats, result], [result]
+        else:
+            s.vectors, s.own_vectors = [*vectors, result], [result]
+
+        def made(scope: Scope, depth: int = 2) -> str:
+            return self.value(scope, depth) if size == 1 else self.vector(scope, size, depth)
+
+        first = f"    {result} = {made(given)}"
         self.budget, kept = 5, self.budget
         body = self.block(s, "    ", 3)
         self.budget = kept
-        lines = [f"def {name}({', '.join(params)}):", f"    {result} = {self.value(Scope(floats=params))}", *body]
+        lines = [f"def {name}({', '.join(params)}):", first, *body]
         if self.chance(25):
-            lines += [f"    if {self.condition(s)}:", f"        return {self.value(s, 1)}"]
-        lines += [f"    return {self.pick(result, f'{result} + 0.2 * ({self.value(s, 1)})', self.value(s, 1))}", ""]
-        self.funcs[name] = arity
+            lines += [f"    if {self.condition(s)}:", f"        return {made(s, 1)}"]
+        lines += [f"    return {self.pick(result, f'{result} + 0.2 * ({made(s, 1)})', made(s, 1))}", ""]
+        self.funcs[name] = kinds, size
         return lines
 
     def task(self, t: int, shared: Scope) -> list[str]:
         """One outermost loop; ``shared`` holds the kernel's own locals, which it reads."""
-        s = shared.inner(own=[], steps=[], task=t)
-        how = self.draw(st.integers(0, 5))
-        if how < 4:
-            head = ("for i in x:", f"for i in range({SIZE}):", "for i in range(n[None]):", "for i in z:")[how]
-            s.indices, s.ints = ["i"], [*s.ints, "i"]
-        else:
-            head = ("for i, j in A:", f"for i, j in qd.ndrange({SIZE}, n[None]):")[how - 4]
-            s.indices, s.ints = ["i", "j"], [*s.ints, "i", "j"]
+        s = shared.inner(own=[], own_vectors=[], steps=[], task=t)
+        head, s.here, s.indices = self.pick(
+            ("for i in x:", "i", ["i"]),
+            (f"for i in range({SIZE}):", "i", ["i"]),
+            ("for i in range(n[None]):", "i", ["i"]),
+            ("for i in P:", "i", ["i"]),
+            ("for i, j in A:", "i, j", ["i", "j"]),
+            (f"for i, j in qd.ndrange({SIZE}, n[None]):", "i, j", ["i", "j"]),
+            ("for I in qd.grouped(x):", "I", ["I.x"]),
+            ("for I in qd.grouped(A):", "I", ["I[0]", "I.y"]),
+        )
+        s.ints = [*s.ints, *s.indices]
         s.floats = [*s.floats, "v"]
         s.own = ["v"]
-        start = self.pick("x[i]", "z[i] * 0.9", "A[i, i]", "0.3")
-        lines = [f"    {head}", f"        v = {start}", *self.block(s, "        ", 6)]
+        k = s.indices[0]
+        start = self.pick(f"x[{k}]", f"z[{k}] * 0.9", f"A[{k}, {k}]", "0.3")
+        lines = [f"    {head}", f"        v = {start}"]
+        if self.chance(40):
+            n = self.pick(*SIZES)
+            name = self.fresh(f"V{n}_")
+            lines.append(f"        {name} = {self.vector(s, n, 1)}")
+            s.vectors, s.own_vectors = [*s.vectors, name], [name]
+        lines += self.block(s, "        ", 6)
         if self.chance(80):
-            self_index = "i" if s.indices == ["i"] else None
-            target = f"s{t}[i]" if self_index and self.chance(30) else "y[None]"
-            lines.append(f"        {target} += {self.pick('v', 'qd.sin(v)', self.value(s, 1))}")
+            target = f"s{t}[{s.here}]" if len(s.indices) == 1 and self.chance(30) else "y[None]"
+            last = s.own_vectors and f"{s.own_vectors[0]}{'.sum()' if s.own_vectors[0][0] == 'V' else '[0, 1]'}"
+            lines.append(f"        {target} += {self.pick(last or 'v', 'v', 'qd.sin(v)', self.value(s, 1))}")
         return lines
 
     def kernel(self) -> str:
@@ -331,7 +400,7 @@ class _Writer:
         for _ in range(self.draw(st.integers(0, 2))):
             lines += self.func()
         lines.append("def k():")
-        shared = Scope(fields=["x", "z"])
+        shared = Scope(fields=["x", "z"], vector_fields=["P"])
         if self.chance(25):
             lines.append(f"    g = {self.value(shared)}")
             shared.floats.append("g")
@@ -340,21 +409,36 @@ class _Writer:
                 lines += [f"    {w} = 0", f"    while {w} < {self.bound(shared)}:", f"        {w} += 1"]
                 lines.append(f"        g = {self.value(shared)}")
         if self.chance(15):
+            lines.append(f"    V3_g = {self.vector(shared, 3)}")
+            shared.vectors.append("V3_g")
+        if self.chance(15):
             lines.append("    h = n[None] + 1")
             shared.ints.append("h")
         for t in range(self.draw(st.integers(1, TASKS))):
             if self.chance(15):
-                e = self.fresh("e")
-                loop = shared.inner(indices=["i"], ints=[*shared.ints, "i"], task=None)
-                lines += [f"    {e} = {self.constant()}", "    for i in x:", f"        {e} += {self.value(loop)}"]
-                shared.floats.append(e)
-                lines.append(f"    y[None] += 0.1 * {e} * {e}")
+                lines += self.reduction(shared)
             self.budget = max(self.budget, 6)
             lines += self.task(t, shared)
             shared.fields += [f"s{t}", f"r{t}"]
+            shared.vector_fields += [f"U{t}", f"W{t}"]
         if not any("y[None]" in line for line in lines):  # a kernel without a field that has a gradient is an error
             lines.append("    y[None] += 0.1 * c[None]")
         return "\n".join(lines) + "\n"
+
+    def reduction(self, shared: Scope) -> list[str]:
+        """A sum over a parallel loop in a local of the kernel: of numbers, or of vectors."""
+        loop = shared.inner(indices=["i"], ints=[*shared.ints, "i"], task=None)
+        if self.chance(30):
+            e = self.fresh("V3_")
+            line = f"        {e} += {self.vector(loop, 3, 1)}"
+            shared.vectors.append(e)
+            return [
+                f"    {e} = qd.Vector([0.2, 0.5, -0.3])", "    for i in x:", line, f"    y[None] += 0.1 * {e}.dot({e})"
+            ]  # fmt: skip
+        e = self.fresh("e")
+        lines = [f"    {e} = {self.constant()}", "    for i in x:", f"        {e} += {self.value(loop)}"]
+        shared.floats.append(e)
+        return [*lines, f"    y[None] += 0.1 * {e} * {e}"]
 
 
 @st.composite

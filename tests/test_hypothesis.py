@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from oracle import Budget
 from reduce import reduce
 from running import Bench, Job, define, differences, f64, interpreted
-from strategies import FLOATS, Source, kernels
+from strategies import ELEMENTS, FLOATS, Source, kernels
 from tangents import disagreement
 
 EXAMPLES = int(os.environ.get("QL_EXAMPLES", "60"))
@@ -28,7 +28,7 @@ def jobs_for(source: Source) -> list[Job]:
     funcs = tuple(defined[name] for name in source.funcs if name in defined)
     floats, seeds = source.floats(), source.floats(seed=1)
     ints = [source.integers(launch) for launch in range(len(source.ints))]
-    return [Job(defined["k"], funcs, floats, i, tuple(FLOATS), seeds) for i in ints]
+    return [Job(defined["k"], funcs, floats, i, tuple(FLOATS), seeds, elements=ELEMENTS) for i in ints]
 
 
 def verdict(source: Source, bench: Bench) -> tuple[str, str]:
