@@ -51,7 +51,8 @@ class HostMemory:
         self.address: int = self.array.ctypes.data
 
     def read(self) -> np.ndarray[Any, Any]:
-        return self.array.copy()
+        copy: np.ndarray[Any, Any] = self.array.copy()
+        return copy
 
     def write(self, values: np.ndarray[Any, Any]) -> None:
         self.array[...] = values

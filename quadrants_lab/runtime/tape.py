@@ -356,18 +356,20 @@ class Launches:
     # --- chains that end on the way ------------------------------------------------------------------------------
 
     def _open_ends(self, plan: Plan, memories: dict[str, Memory]) -> None:
-        """Warns where a value with a derivative came through memory without a gradient."""
+        """Warns where a value with a derivative came, from an earlier launch, through memory without a gradient."""
         kernel = plan.compiled.lowered.kernel
-        for (source, target), (read, write) in plan.value_flows.items():
+        opened: dict[int, Span | None] = {}
+        for (source, target), (read, write) in sorted(plan.value_flows.items()):
             if source not in memories or target not in memories:
                 continue
-            m, to = memories[source], memories[target]
+            m, to = memories[source].serial, memories[target].serial
             has_grad, goes_on = bool(kernel.buffers[source].grad), bool(kernel.buffers[target].grad)
-            if not goes_on and (has_grad or id(m) in self.open):
-                self.open.setdefault(id(to), write)
-            elif goes_on and not has_grad and id(m) in self.open and (id(m), target) not in self.warned:
-                self.warned.add((id(m), target))
-                warn([missing(source, read, self.open[id(m)])])
+            if not goes_on and (has_grad or m in self.open):
+                opened.setdefault(to, write)
+            elif goes_on and not has_grad and m in self.open and (m, target) not in self.warned:
+                self.warned.add((m, target))
+                warn([missing(source, read, self.open[m])])
+        self.open = opened | self.open
 
 
 def span_of(plan: Plan, buffer: str, kinds: tuple[type[N.Stmt], ...]) -> Span | None:
