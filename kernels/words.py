@@ -111,7 +111,7 @@ class Speller:
         return "".join(self.alphabet[a] for a in row.to_numpy()[0]).split(".")[0]
 
 
-def main(rounds: int = 150, rate: float = 0.02) -> tuple[list[float], list[str]]:
+def main(rounds: int = 300, rate: float = 0.015) -> tuple[list[float], list[str]]:
     """Learns five words: the loss before each round, and what it makes of their first letters at the end."""
     qd.init(arch=qd.cpu)
     words = ["banana", "cocoa", "noodle", "tomato", "radish"]

@@ -168,12 +168,12 @@ def _differ_always(a: Affine | None, b: Affine | None) -> bool:
 
 
 def _same_box(read: Access, write: Access) -> bool:
-    """Two tasks that each visit every element by their indices, over the same constant bounds."""
+    """Two tasks that each visit every element by their indices (of a vector or matrix one component), over the same
+    constant bounds."""
     def plain(a: Access) -> list[int] | None:
-        if a.loops or len(a.at) != len(a.task.indices):
-            return None
         want = [({f"%{p.id}": 1}, 0) for p in a.task.indices]
-        if list(a.at) != want:
+        component = a.at[len(want) :]
+        if a.loops or list(a.at[: len(want)]) != want or any(c is None or c[0] for c in component):
             return None
         consts = {s.id: s.value for s in a.task.bounds if isinstance(s, N.Const)}
         end = a.task.bounds[-1]

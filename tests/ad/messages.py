@@ -194,6 +194,20 @@ def a_value_that_the_kernel_overwrites():
         k()
 
 
+def a_vector_that_a_later_loop_overwrites():
+    x, y = qd.Vector.field(2, qd.f64, shape=3, needs_grad=True), field()
+
+    @qd.kernel
+    def k():
+        for i in x:
+            y[None] += qd.sin(x[i].x)
+        for i in x:
+            x[i] += 1.0
+
+    with qd.ad.Tape(y):
+        k()
+
+
 def a_value_that_may_be_overwritten():
     x, target, y = field(3), qd.field(qd.i32, 3), field()
 
