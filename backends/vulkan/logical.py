@@ -38,7 +38,7 @@ class Logical:
         f, vk = api.ffi(), api.lib()
         self.physical = physical
         self.mapped = mapped
-        self.pending = False
+        self._running = [False]  # shared with what ends the device
         self.lost = False
         self._lock = threading.Lock()
         self.handle = self._create()
@@ -61,7 +61,14 @@ class Logical:
         self.pipeline_cache = self._load_cache()
         self._stage: Block | None = None
         weakref.finalize(
-            self, _destroy, self.handle, self.fence, self.command_pool, self.pipeline_cache, self._cache_file
+            self,
+            _destroy,
+            self._running,
+            self.handle,
+            self.fence,
+            self.command_pool,
+            self.pipeline_cache,
+            self._cache_file,
         )
 
     def _create(self) -> Any:
@@ -104,6 +111,15 @@ class Logical:
         if not usable:
             raise RuntimeError(f"{self.physical.name} has no memory that the host can map")
         return max(usable, key=lambda n: ((self._types[n] & like).bit_count(), -n))
+
+    @property
+    def pending(self) -> bool:
+        """Whether something was submitted that nobody waited for to its end."""
+        return self._running[0]
+
+    @pending.setter
+    def pending(self, value: bool) -> None:
+        self._running[0] = value
 
     # --- running -----------------------------------------------------------------------------------------------
 
@@ -231,9 +247,14 @@ def _cache_file(folder: Path | None, physical: api.Physical) -> Path | None:
     return folder / f"vulkan-{hashlib.sha256(physical.identity.encode()).hexdigest()[:16]}.bin"
 
 
-def _destroy(handle: Any, fence: Any, pool: Any, cache: Any, cache_file: Path | None) -> None:
+def _destroy(
+    running: list[bool], handle: Any, fence: Any, pool: Any, cache: Any, cache_file: Path | None
+) -> None:
     f, vk = api.ffi(), api.lib()
-    if vk.vkGetFenceStatus(handle, fence) not in (0, 1):  # lost
+    status = vk.vkGetFenceStatus(handle, fence)
+    if status not in (0, 1) or (
+        running[0] and status != 0
+    ):  # lost, or still at work: it ends with the process
         return
     if cache_file is not None:
         _save_cache(handle, cache, cache_file)
