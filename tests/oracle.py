@@ -21,7 +21,8 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 
 import numpy as np
-from oracle_vectors import Vec, Window, copied, lifted, of_size, vector
+from oracle_structs import Records, copied, matrix_type, record_class, struct, struct_type, vector_type
+from oracle_vectors import Vec, Window, lifted, of_size, vector
 
 
 class Budget(Exception):
@@ -425,6 +426,9 @@ OPERATIONS["math"] = SimpleNamespace(
     **{f"vec{n}": of_size(n, to_float) for n in (2, 3, 4)}, **{f"ivec{n}": of_size(n, to_int(32)) for n in (2, 3, 4)}
 )
 
+OPERATIONS["types"] = SimpleNamespace(struct=struct_type, vector=vector_type, matrix=matrix_type)
+OPERATIONS |= {"dataclass": record_class, "Struct": struct, "func": lambda fn: fn}
+
 _BUILTINS = {
     "abs": lifted(absolute),
     "min": lifted(minimum),
@@ -447,7 +451,8 @@ class _Rewrite(ast.NodeTransformer):
         node.returns = None
         for a in node.args.args:
             a.annotation = None
-        node.body = [ast.parse(f"{a.arg} = _copied({a.arg})").body[0] for a in node.args.args] + node.body
+        own = [a.arg for a in node.args.args if a.arg != "self"]  # a method changes the struct that it is called on
+        node.body = [ast.parse(f"{a} = _copied({a})").body[0] for a in own] + node.body
         return node
 
     def visit_Assign(self, node):
@@ -521,14 +526,17 @@ def run_oracle(
     funcs: Sequence[Callable | str] = (),
     scalars: Mapping[str, object] | None = None,
     elements: Mapping[str, tuple[int, ...]] | None = None,
+    definitions: str = "",
+    structs: Mapping[str, str] | None = None,
     limit: int = 2_000_000,
 ) -> Outcome:
     """Runs ``fn`` (a function, or source text whose last function it is) once over copies of ``fields``.
 
     Parameters of ``fn`` are taken by name from ``scalars`` and ``fields``; other names from ``fields`` and, if ``fn``
     is a function, its globals that are plain numbers or lists. ``seeds[name]`` is what is in ``name.grad``; absent
-    means zeros. ``elements``: the shapes of the elements of fields of vectors and matrices. Raises `Budget` beyond
-    ``limit`` scalar operations.
+    means zeros. ``elements``: the shapes of the elements of fields of vectors and matrices. "b.r" names member r of a
+    field b of structs, of the type ``structs["b"]`` if that is given; ``definitions``: statements that define types.
+    Raises `Budget` beyond ``limit`` scalar operations.
     """
     global _tape
     _tape = tape = Tape(limit)
@@ -540,17 +548,33 @@ def run_oracle(
     for f in (fn, *funcs):
         if callable(f):
             space.update({k: v for k, v in f.__globals__.items() if isinstance(v, (int, float, list))})
-    space.update(cells, qd=SimpleNamespace(**OPERATIONS))
+    space.update(qd=SimpleNamespace(**OPERATIONS), real=to_float)
+    if definitions:
+        exec(compile(ast.fix_missing_locations(_Rewrite().visit(ast.parse(definitions))), "<types>", "exec", dont_inherit=True), space)
+    views = _grouped(cells, {name: space[kind].methods for name, kind in (structs or {}).items()})
+    space.update(views)
     for f in funcs:
         _load(f, space)
     main = _load(fn, space)
-    given = {**cells, **(scalars or {})}
+    given = {**views, **(scalars or {})}
     with np.errstate(all="ignore"):
         returned = main(*(given[p] for p in inspect.signature(main).parameters))
         outcome = Outcome({name: c.values() for name, c in cells.items()}, returned=primal(returned))
         outcome.margin, outcome.largest, outcome.finite = tape.margin, tape.largest, tape.finite
         _sweep(tape, cells, needs_grad, seeds or {}, outcome)
     return outcome
+
+
+def _grouped(cells: dict[str, Cells], methods: dict[str, dict]) -> dict[str, Cells | Records]:
+    """The fields by name, members of structs together."""
+    out: dict = {}
+    for name, c in cells.items():
+        *path, last = name.removesuffix(".grad").split(".")
+        if path and not name.endswith(".grad"):
+            out.setdefault(path[0], Records({}, methods.get(path[0]))).members[last] = c
+        else:
+            out[name] = c
+    return out
 
 
 def _sweep(tape: Tape, cells: Mapping[str, Cells], needs_grad, seeds, outcome: Outcome) -> None:

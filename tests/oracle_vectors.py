@@ -65,6 +65,11 @@ class Vec:
     def __setitem__(self, index, value) -> None:
         self.items[self.position(index)] = value
 
+    @staticmethod
+    def of(value):
+        """A list of numbers as a vector; anything else as it is."""
+        return boxed(value) if isinstance(value, (list, tuple)) else value
+
     def part(self, name: str) -> list[int] | None:
         for letters in LETTERS:
             if len(self.shape) == 1 and set(name) <= set(letters[: self.shape[0]]):
@@ -175,9 +180,15 @@ def vector(values, dt=None) -> Vec:
 
 def of_size(n: int, dtype: Callable) -> Callable:
     """``qd.math.vec3`` and the like."""
+    return of_shape((n,), dtype)
+
+
+def of_shape(shape: tuple[int, ...], dtype: Callable) -> Callable:
+    """A type of vectors or matrices: called with elements, vectors of them, or one number for all."""
+    size = math.prod(shape)
 
     def make(*args) -> Vec:
         flat = [x for a in args for x in (boxed(a).items if isinstance(a, (Vec, list, tuple)) else [a])]
-        return Vec((n,), [dtype(x) for x in (flat * n if len(flat) == 1 else flat)])
+        return Vec(shape, [dtype(x) for x in (flat * size if len(flat) == 1 else flat)])
 
     return make

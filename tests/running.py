@@ -39,7 +39,8 @@ class Job:
 
     ``floats`` and ``ints``: inputs by name. ``grads``: the floats with a gradient, ``seeds`` what is in it
     beforehand. ``arguments``: the names that are ndarray arguments rather than fields. ``scalars``: the scalar
-    arguments. ``elements``: the shapes of the elements of fields of vectors and matrices.
+    arguments. ``elements``: the shapes of the elements of fields of vectors and matrices. ``definitions``, ``structs``:
+    see `programs.Program`.
     """
 
     fn: Callable
@@ -51,12 +52,14 @@ class Job:
     arguments: tuple[str, ...] = ()
     scalars: dict[str, Any] = field(default_factory=dict)
     elements: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    definitions: str = ""
+    structs: dict[str, str] = field(default_factory=dict)
 
     def oracle(self, limit: int = 2_000_000) -> Outcome:
         given = {**self.floats, **self.ints}
         return run_oracle(
             self.fn, given, self.grads, self.seeds, funcs=self.funcs, scalars=self.scalars, elements=self.elements,
-            limit=limit,
+            definitions=self.definitions, structs=self.structs, limit=limit,
         )
 
     def arrays(self, fp: DType) -> Arrays:
@@ -78,6 +81,8 @@ def job_of(program: Program, case: dict) -> Job:
         tuple(name for name, spec in program.fields.items() if spec.arg),
         program.arguments(case),
         {name: spec.element for name, spec in program.fields.items() if spec.element},
+        program.definitions,
+        program.structs,
     )
 
 
@@ -86,11 +91,16 @@ _numbers = itertools.count()
 
 def define(text: str) -> dict[str, Callable]:
     """The functions that ``text`` defines; `inspect` finds their source."""
+    return {k: v for k, v in _executed(text).items() if isinstance(v, types.FunctionType)}
+
+
+def _executed(text: str, real: DType = f64) -> dict[str, Any]:
+    """What ``text`` defines over ``qd`` and ``real``, the float dtype."""
     name = f"<kernel {next(_numbers)}>"
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
-    space: dict[str, Any] = {}
-    exec(compile(text, name, "exec"), space)
-    return {k: v for k, v in space.items() if isinstance(v, types.FunctionType)}
+    space: dict[str, Any] = {"qd": qd, "real": real}
+    exec(compile(text, name, "exec", dont_inherit=True), space)
+    return space
 
 
 def bound(job: Job, fields: dict[str, Any]) -> Callable:
@@ -120,6 +130,30 @@ class FakeField:
     name: str = ""
     element_shape: tuple[int, ...] = ()
     __qd_field__ = True
+
+
+@dataclass
+class FakeStruct:
+    """All that the front end wants to know of a field of structs."""
+
+    struct_type: Any
+    members: dict[str, FakeField] = field(default_factory=dict)
+    __qd_struct_field__ = True
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return next(iter(self.members.values())).shape
+
+
+def _outer(name: str) -> tuple[str, str]:
+    """A field's name, and that of its member: ("b", "r") of "b.r", ("x", "") of "x"."""
+    first, _, member = name.partition(".")
+    return first, member
+
+
+def _is_grad(name: str) -> bool:
+    """A gradient that a job gives beforehand or a kernel writes itself, by name."""
+    return name.endswith(".grad")
 
 
 @dataclass
@@ -169,8 +203,9 @@ def interpreted(job: Job, fp: DType = f64, gradient: bool = True, **options: Any
     """Front end and passes over ``job``, verified at every step."""
     opts = CompileOptions(default_fp=fp, verify=True, **options)
     fields: dict[str, Any] = {}
+    space = _executed(job.definitions, fp)
     for name, a in {**job.floats, **job.ints}.items():
-        if "." in name:
+        if _is_grad(name):
             continue
         dtype = fp if name in job.floats else i32
         has_grad = name in job.grads or f"{name}.grad" in job.floats
@@ -185,7 +220,14 @@ def interpreted(job: Job, fp: DType = f64, gradient: bool = True, **options: Any
             specs.append(NdarraySpec(f.dtype, len(f.shape), f.grad is not None, f.element_shape))
         else:
             specs.append(ScalarSpec(i32 if isinstance(job.scalars[name], int) else fp))
-    lowered = lower(function_source(bound(job, fields)), specs, opts)
+    views: dict[str, Any] = {}
+    for name, f in fields.items():
+        first, member = _outer(name)
+        if member:
+            views.setdefault(first, FakeStruct(space.get(job.structs.get(first, "")))).members[member] = f
+        else:
+            views[name] = f
+    lowered = lower(function_source(bound(job, {**space, **views})), specs, opts)
 
     def stages(mode: str) -> list[Stage]:
         trace = Trace()
@@ -228,19 +270,24 @@ class Bench:
         how = {"default_fp": fp, "default_ip": i32, "offline_cache": False, "simulate": True}
         qd.init(arch=getattr(qd, arch), enable_fallback=False, **how, **options)
         self.made: dict[tuple, Any] = {}
+        self.defined: dict[str, dict[str, Any]] = {"": {}}
         self.kernels: dict[Callable, Any] = {}
 
     def place(self, job: Job) -> dict[str, Any]:
         """The job's fields and ndarrays by name, filled."""
         placed = {}
+        structs = self._structs(job)
         for name, a in {**job.floats, **job.ints}.items():
-            if "." in name:
+            if _is_grad(name):
                 continue
             dtype = self.fp if name in job.floats else i32
             element = job.elements.get(name, ())
             grad = name in job.grads or f"{name}.grad" in job.floats
             key = (name, name in job.arguments, a.shape, element, dtype.name, grad)
-            if key not in self.made:
+            first, member = _outer(name)
+            if member:
+                self.made[key] = structs[first].get_member_field(member)
+            elif key not in self.made:
                 self.made[key] = _make(name in job.arguments, dtype, a.shape[: a.ndim - len(element)], element, grad)
             placed[name] = self.made[key]
             placed[name].from_numpy(np.asarray(a, dtype.numpy))
@@ -249,12 +296,37 @@ class Bench:
                 placed[name].grad.from_numpy(np.asarray(seed, dtype.numpy))
         return placed
 
+    def _structs(self, job: Job) -> dict[str, Any]:
+        """The job's fields of structs by name; made anew for every kernel."""
+        if job.definitions not in self.defined:
+            self.defined[job.definitions] = _executed(job.definitions, self.fp)
+        members: dict[str, dict[str, Any]] = {}
+        for name, a in {**job.floats, **job.ints}.items():
+            first, member = _outer(name)
+            if member and not _is_grad(name):
+                element = job.elements.get(name, ())
+                dtype = self.fp if name in job.floats else i32
+                kind = (dtype, qd.types.vector, qd.types.matrix)[len(element)]
+                spec = kind(*element, dtype) if element else dtype
+                members.setdefault(first, {})[member] = (spec, a.shape[: a.ndim - len(element)])
+        out = {}
+        for first, specs in members.items():
+            key = (job.fn, first)
+            if key not in self.made:
+                shape = next(iter(specs.values()))[1]
+                types_ = {name: spec for name, (spec, _) in specs.items()}
+                kind = self.defined[job.definitions].get(job.structs.get(first, "")) or qd.types.struct(**types_)
+                self.made[key] = kind.field(shape=shape, needs_grad=any(n.startswith(f"{first}.") for n in job.grads))
+            out[first] = self.made[key]
+        return out
+
     def run(self, job: Job, gradient: bool = True) -> tuple[Arrays, Any]:
         """Buffers after the launch and, if asked for, its gradient; and what the kernel returned."""
         placed = self.place(job)
         fields = {name: f for name, f in placed.items() if name not in job.arguments}
         if job.fn not in self.kernels:
-            self.kernels[job.fn] = qd.kernel(bound(job, fields))
+            space = {**self.defined[job.definitions], **fields, **self._structs(job)}
+            self.kernels[job.fn] = qd.kernel(bound(job, space))
         kernel = self.kernels[job.fn]
         names = job.fn.__code__.co_varnames[: job.fn.__code__.co_argcount]
         args = [placed[n] if n in placed else job.scalars[n] for n in names]
