@@ -23,6 +23,7 @@ class Body(ABC):
     """
 
     lanes = 1
+    polls = True  # whether long loops look at a cancel flag
 
     def __init__(
         self, fn: Function, kernel: N.Kernel, options: CompileOptions, parallel: bool, scopes: memory.Scopes

@@ -83,7 +83,7 @@ def for_(b: Body, s: N.For) -> None:
     fn.branch(fn.let(f"icmp {signed}lt {t} {begin}, {end}"), enter, done)
     skipped = fn.block
     fn.start(enter)
-    if leaf and not short:
+    if b.polls and leaf and not short:
         last, last_block = _strips(b, s, begin, end, inits, done)
     else:
         last, last_block = _plain_loop(b, s, begin, end, inits, poll=not short or not leaf, done=done)

@@ -73,6 +73,8 @@ def emit(fn: Function, prim: str, out: Ty, types: tuple[Ty, ...], args: tuple[st
     """
     row = PRIMS[prim]
     t = types[1] if row.rule == "select" else types[0]
+    if fn.module.own and t.dtype.is_float and prim in fn.module.own:
+        return fn.module.own[prim](Ctx(fn, prim, out, types, args, known, flags))
     spelling = row.llvm[_COLUMN[t.dtype.kind]]
     if spelling[0] == "@":
         return SEQUENCES[spelling](Ctx(fn, prim, out, types, args, known, flags))

@@ -1,4 +1,4 @@
-"""The adstack statements. A stack is a counter and a stretch of the worker's slab; pushes are straight-line code.
+"""The adstack statements. A stack is a counter and a stretch of memory; pushes are straight-line code.
 
 A push over capacity writes to the last slot and counts on; `guard` compares counters with capacities once, between
 forward slice and reverse. Truth values take one bit a slot, 32 to a word.
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Stack:
-    """``number``: its place among the kernel's AdStackAllocas. ``counter`` is the address of an i64; ``base`` and
-    ``adjoints`` of its slots ("" where there are none); ``capacity`` and ``last`` (max(capacity, 1) - 1) are i64s."""
+    """``number``: its place among the kernel's AdStackAllocas. ``counter`` is the address of an integer of type
+    ``index``; ``base`` and ``adjoints`` of its slots ("" where there are none); ``capacity`` and ``last``
+    (max(capacity, 1) - 1) are of that type too, as is ``stride``: how many elements on the next one is ("": one)."""
 
     number: int
     dtype: DType
@@ -32,6 +33,8 @@ class Stack:
     last: str
     tag: str  # its alias scope
     adjoints_tag: str
+    index: str = "i64"
+    stride: str = ""
 
 
 def slot_bytes(t: DType, slots: int) -> int:
@@ -41,39 +44,47 @@ def slot_bytes(t: DType, slots: int) -> int:
 
 
 def alloca(b: Body, s: N.AdStackAlloca) -> None:
-    b.fn.put(f"store i64 0, ptr {b.stacks[s.id].counter}")
+    st = b.stacks[s.id]
+    b.fn.put(f"store {st.index} 0, ptr {st.counter}")
 
 
 def _count(b: Body, st: Stack) -> str:
-    return b.fn.let(f"load i64, ptr {st.counter}")
+    return b.fn.let(f"load {st.index}, ptr {st.counter}")
 
 
 def _clamp(b: Body, st: Stack, index: str) -> str:
-    return b.fn.call("i64", "llvm.umin.i64", ("i64", index), ("i64", st.last))
+    return b.fn.call(st.index, f"llvm.umin.{st.index}", (st.index, index), (st.index, st.last))
 
 
 def _top(b: Body, st: Stack) -> str:
     """Index of the top slot, within the stack whatever the counter says."""
-    index = b.fn.let(f"sub i64 {_count(b, st)}, 1")
+    index = b.fn.let(f"sub {st.index} {_count(b, st)}, 1")
     return index if b.guarded else _clamp(b, st, index)
 
 
 def _slot(b: Body, st: Stack, base: str, index: str) -> str:
-    return b.fn.let(f"getelementptr inbounds {memory_type(st.dtype)}, ptr {base}, i64 {index}")
+    return b.fn.let(f"getelementptr inbounds {memory_type(st.dtype)}, ptr {base}, i64 {_place(b, st, index)}")
+
+
+def _place(b: Body, st: Stack, index: str) -> str:
+    """Number of an element, an i64; a device that strides keeps it below 2**31."""
+    if st.stride:
+        index = b.fn.let(f"mul nuw nsw {st.index} {index}, {st.stride}")
+    return index if st.index == "i64" else b.fn.let(f"zext nneg {st.index} {index} to i64")
 
 
 def _word(b: Body, st: Stack, index: str) -> tuple[str, str]:
     """Address of the word that holds a truth value, and the bit's place in it (i32)."""
-    word = b.fn.let(f"lshr i64 {index}, 5")
-    low = b.fn.let(f"trunc i64 {index} to i32")
+    word = b.fn.let(f"lshr {st.index} {index}, 5")
+    low = b.fn.let(f"trunc i64 {index} to i32") if st.index == "i64" else index
     bit = b.fn.let(f"and i32 {low}, 31")
-    return b.fn.let(f"getelementptr inbounds i32, ptr {st.base}, i64 {word}"), bit
+    return b.fn.let(f"getelementptr inbounds i32, ptr {st.base}, i64 {_place(b, st, word)}"), bit
 
 
 def push(b: Body, s: N.AdStackPush) -> None:
     st, fn = b.stacks[s.stack], b.fn
     n = _count(b, st)
-    fn.put(f"store i64 {fn.let(f'add nuw i64 {n}, 1')}, ptr {st.counter}")
+    fn.put(f"store {st.index} {fn.let(f'add nuw {st.index} {n}, 1')}, ptr {st.counter}")
     if not st.base:
         return
     index, value = _clamp(b, st, n), b.values[s.value]
@@ -95,7 +106,7 @@ def push(b: Body, s: N.AdStackPush) -> None:
 def pop(b: Body, s: N.AdStackPop) -> None:
     st = b.stacks[s.stack]
     n = _count(b, st)
-    b.fn.put(f"store i64 {b.fn.let(f'sub i64 {n}, 1')}, ptr {st.counter}")
+    b.fn.put(f"store {st.index} {b.fn.let(f'sub {st.index} {n}, 1')}, ptr {st.counter}")
 
 
 def load_top(b: Body, s: N.AdStackLoadTop) -> None:
@@ -125,14 +136,19 @@ def accumulate(b: Body, s: N.AdStackAccAdjoint) -> None:
 
 
 def depth(b: Body, s: N.AdStackDepth) -> None:
-    b.define(s.id, s.type, _count(b, b.stacks[s.stack]))
+    st = b.stacks[s.stack]
+    n = _count(b, st)
+    bits = int(st.index[1:])
+    if s.type.bits != bits:
+        n = b.fn.let(f"{'zext' if s.type.bits > bits else 'trunc'} {st.index} {n} to {ty(s.type).text}")
+    b.define(s.id, s.type, n)
 
 
 def guard(b: Body, s: N.AdStackGuard) -> None:
     fn = b.fn
     stored = [st for st in b.stacks.values() if st.base]
     depths = [_count(b, st) for st in stored]
-    over = [fn.let(f"icmp ugt i64 {n}, {st.capacity}") for n, st in zip(depths, stored, strict=True)]
+    over = [fn.let(f"icmp ugt {st.index} {n}, {st.capacity}") for n, st in zip(depths, stored, strict=True)]
     if over:
         any_over = over[0]
         for o in over[1:]:
@@ -143,7 +159,9 @@ def guard(b: Body, s: N.AdStackGuard) -> None:
         which, how_deep = str(stored[0].number), depths[0]
         for o, n, st in zip(over[1:], depths[1:], stored[1:], strict=True):
             which = fn.let(f"select i1 {o}, i64 {st.number}, i64 {which}")
-            how_deep = fn.let(f"select i1 {o}, i64 {n}, i64 {how_deep}")
+            how_deep = fn.let(f"select i1 {o}, {st.index} {n}, {st.index} {how_deep}")
+        if stored[0].index != "i64":
+            how_deep = fn.let(f"zext {stored[0].index} {how_deep} to i64")
         b.overflow(which, how_deep)
         fn.jump(join)
         fn.start(good)

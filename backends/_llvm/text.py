@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -138,6 +139,7 @@ class Module:
         self.helpers: dict[str, str] = {}
         self.defined: set[str] = set()
         self.metadata: list[str] = []
+        self.own: dict[str, Callable[[Any], str]] = {}  # what the target spells its own way on floats: see `ops`
 
     def declare(self, name: str, result: str, args: tuple[str, ...], attrs: str = "") -> None:
         if name not in self.declared and name not in self.defined:
