@@ -33,8 +33,8 @@ OURS = Engine("quadrants_lab", sys.executable)
 PEER = Engine("quadrants", os.environ.get("QL_PEER_PYTHON", str(ROOT / ".venv-peer" / "bin" / "python")))
 
 LOOPS = ("linear", "sin", "8 carried")
-LOOP_ROWS = tuple(f"{loop}, {way}" for loop in LOOPS for way in ("forward", "gradient"))
-PROCESS_ROWS = ("import", "init", "first kernel of the process", "import, init and first kernel", *LOOP_ROWS)
+COMPILES = tuple(f"{what}, {way}" for what in (*LOOPS, "sample mpm") for way in ("forward", "gradient"))
+PROCESS_ROWS = ("import", "init", "first kernel of the process", "import, init and first kernel", *COMPILES)
 STACKS = "adstack bytes an iteration in flight"
 
 

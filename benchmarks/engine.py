@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
+import sys
 import time
+from pathlib import Path
 from typing import Any
 
 _start = time.perf_counter()
 qd: Any = importlib.import_module(os.environ["QL_ENGINE"])
 IMPORT_SECONDS = time.perf_counter() - _start
+
+
+def sample(name: str) -> Any:
+    """The module of kernels/ of this name, whose `quadrants_lab` is this process's engine."""
+    sys.modules.setdefault("quadrants_lab", qd)
+    path = Path(__file__).resolve().parent.parent / "kernels" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def init(**options: Any) -> None:

@@ -48,6 +48,12 @@ def process() -> dict[str, float]:
     for name, loop in loops.items():
         rows[f"{name}, forward"] = seconds(loop.kernel)
         rows[f"{name}, gradient"] = seconds(loop.kernel.grad)
+    mpm = engine.sample("mpm")
+    jelly = mpm.Jelly(*mpm.block(8, 0.2, 0.4), cells=24, dt=0.004)
+    jelly.material[None] = [10.0, 20.0]
+    throw = mpm.np.ones(2, mpm.np.float32)
+    rows["sample mpm, forward"] = seconds(lambda: jelly.run(1))
+    rows["sample mpm, gradient"] = seconds(lambda: jelly.gradient(throw, 1))
     return rows
 
 
