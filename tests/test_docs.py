@@ -1,7 +1,8 @@
-"""The documents tell the truth where a machine can check it: paths, make targets, and the README's program."""
+"""The documents tell the truth where a machine can check it: paths, make targets, every program and what it shows."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -10,9 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from document import cells, shown_again
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")], key=str)
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")], key=str)
+PROGRAMS = [p for p in DOCUMENTS if cells(p.read_text())]
 FOLDERS = ("quadrants_lab", "backends", "widgets", "kernels", "tests", "notebooks", "benchmarks", "docs", "scripts")
 MADE = ("out/",)
 
@@ -56,3 +59,19 @@ def test_readme_program_runs_and_its_gradient_is_right(tmp_path: Path) -> None:
     assert abs(total - 16 * v) < 1e-5 * 16 * v
     assert abs(first - slope) < 1e-5
     assert abs(last - slope) < 1e-5
+
+
+@pytest.mark.parametrize("page", PROGRAMS, ids=lambda p: str(p.relative_to(ROOT)))
+def test_cells_show_what_the_page_says(page: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "QD_OFFLINE_CACHE": "0"}
+    command = [sys.executable, str(ROOT / "tests" / "document.py"), str(page)]
+    done = subprocess.run(
+        command, text=True, capture_output=True, stdin=subprocess.DEVNULL, cwd=tmp_path, env=env
+    )
+    assert done.returncode == 0, done.stderr
+    text = page.read_text()
+    right = shown_again(text, json.loads(done.stdout))
+    if request.config.getoption("--update-golden"):
+        page.write_text(right)
+        text = right
+    assert text == right

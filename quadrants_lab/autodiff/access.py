@@ -64,8 +64,7 @@ def check_data_access(forward: N.Kernel, reverse: N.Kernel, ignore: set[str] | N
         if isinstance(read.stmt, N.Atomic) and v in compared:
             for write in writes[read.stmt.buffer]:
                 if write.number > read.number:
-                    raise QuadrantsCompilationError(*_message(read, write), code="QL0404",
-                                                    labels=_labels(read, write), help=_HELP)
+                    raise _overwritten(read, write)
             continue
         if isinstance(read.stmt, N.Atomic):
             raise QuadrantsCompilationError(
@@ -80,8 +79,7 @@ def check_data_access(forward: N.Kernel, reverse: N.Kernel, ignore: set[str] | N
         for write in writes.get(read.stmt.buffer, ()):
             verdict = relation(read, write)
             if verdict == OVERLAP:
-                raise QuadrantsCompilationError(*_message(read, write), code="QL0404", labels=_labels(read, write),
-                                                help=_HELP)
+                raise _overwritten(read, write)
             if verdict == UNKNOWN:
                 unknown.append(write)
         if unknown:
@@ -102,8 +100,13 @@ def warn(doubts: list[Doubt]) -> None:
 _HELP = "keep every value in an element of its own, for instance along an axis of time: u[t + 1, i] from u[t, i]"
 
 
-def _message(read: Access, write: Access) -> tuple[str]:
-    return (f"the gradient needs the value of {read.stmt.buffer} that the kernel overwrites",)
+def _overwritten(read: Access, write: Access) -> QuadrantsCompilationError:
+    return QuadrantsCompilationError(
+        f"the gradient needs the value of {read.stmt.buffer} that the kernel overwrites",
+        code="QL0404",
+        labels=_labels(read, write),
+        help=_HELP,
+    )
 
 
 def _labels(read: Access, write: Access) -> tuple[Label, ...]:

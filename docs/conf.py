@@ -1,0 +1,20 @@
+"""How Sphinx builds these pages: `make docs`."""
+
+import sys
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
+
+import quadrants_lab  # noqa: E402  # after the path
+
+project = "quadrants_lab"
+author = "the authors of quadrants_lab"
+version = release = quadrants_lab.__version__
+extensions = ["myst_parser", "tables"]
+exclude_patterns = ["README.md"]
+myst_enable_extensions = ["colon_fence", "dollarmath"]
+myst_heading_anchors = 3
+html_theme = "furo"
+html_title = "quadrants_lab"
+html_copy_source = False
+pygments_style = "tango"

@@ -1,0 +1,170 @@
+"""Parts of the pages that are made from the tables of the compiler: operations, and the codes of errors and warnings."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from docutils import nodes
+from docutils.parsers.rst import directives
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+from quadrants_lab.frontend.builtins import OPS
+from quadrants_lab.frontend.diagnostics import TABLE
+from quadrants_lab.frontend.library import FUNCTIONS
+from quadrants_lab.frontend.rows import Builtin
+
+ROOT = Path(__file__).resolve().parent.parent
+_PYTHON = ("print", "len", "range", "int", "float", "bool", "random", "randn")
+_ALGEBRA = {f.func.name for f in FUNCTIONS if f.home == ""} - {"randn"}
+_WARNINGS = ("QL19",)
+_PLACES = {
+    "QL04": "Derivatives",
+    "QL07": "The notebook",
+    "QL11": "The source of a kernel",
+    "QL12": "Syntax",
+    "QL13": "Names",
+    "QL14": "Types",
+    "QL15": "Indices",
+    "QL16": "Calls",
+    "QL17": "Loops",
+    "QL18": "Results",
+    "QL19": "Warnings about what is probably not meant",
+    "QL20": "Sessions, fields, calls and launches",
+    "QL21": "Tapes",
+    "QL30": "GPUs",
+}
+
+
+class Operations(SphinxDirective):
+    """A table of the operations of one home (qd, qd.math, Matrix) and of one kind (``elementwise``, ``algebra``,
+    ``atomic``, ``rest``)."""
+
+    option_spec = {
+        "home": directives.unchanged_required,
+        "elementwise": directives.flag,
+        "algebra": directives.flag,
+        "atomic": directives.flag,
+        "rest": directives.flag,
+    }
+
+    def run(self) -> list[nodes.Node]:
+        home = {"qd": "", "qd.math": "math", "Matrix": "Matrix"}[self.options["home"]]
+        kinds = {k for k in self.options if k != "home"}
+        rows = [r for r in OPS.values() if r.home == home and r.doc and (not kinds or kind(r) in kinds)]
+        lines = ["| call | meaning |", "|---|---|"]
+        lines += [f"| `{call(r)}` | {paragraph(r.doc)} |" for r in rows if r.name not in _PYTHON]
+        return self.parse_text_to_nodes("\n".join(lines) + "\n")
+
+
+def kind(row: Builtin) -> str:
+    """Which of the kinds of `Operations` it is."""
+    if row.name.startswith("atomic_"):
+        return "atomic"
+    if row.name in _ALGEBRA:
+        return "algebra"
+    return "elementwise" if row.elementwise else "rest"
+
+
+def call(row: Builtin) -> str:
+    """How it is called: a method on ``m``, a constructor by its class."""
+    home, _, name = row.name.rpartition(".")
+    params = [p.replace("=", "=...") for p in row.params]
+    if params == ["*"]:
+        params = ["..."]
+    if home and params and params[0] in ("self", "m", "A", "x"):
+        if name == "__matmul__":
+            return "m @ other"
+        return f"m.{name}({', '.join(params[1:])})"
+    prefix = f"qd.{home}." if home else "qd.math." if row.home == "math" else "qd."
+    return f"{prefix}{name}({', '.join(params)})"
+
+
+def paragraph(doc: str) -> str:
+    """The first paragraph, as a cell of a table."""
+    return " ".join(doc.split("\n\n")[0].split()).replace("|", "\\|")
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    code: str
+    kind: str
+    text: str
+    help: str
+
+
+class Codes(SphinxDirective):
+    """Every error and warning, in sections by the first digits of its code."""
+
+    def run(self) -> list[nodes.Node]:
+        out: list[str] = []
+        section = ""
+        said = set(messages())
+        told = {m.code for m in said if m.text != "…"}
+        for m in sorted((m for m in said if m.text != "…" or m.code not in told), key=lambda m: (m.code, m.text)):
+            if m.code[:4] != section:
+                section = m.code[:4]
+                out += ["", f"## {section}: {_PLACES[section]}", "", "| code | kind | message | what to do |",
+                        "|---|---|---|---|"]
+            out.append(f"| `{m.code}` | {m.kind} | {_cell(m.text)} | {_cell(m.help)} |")
+        return self.parse_text_to_nodes("\n".join(out) + "\n", allow_section_headings=True)
+
+
+def messages() -> Iterator[Message]:
+    """Those of the front end's table, and those that the other modules write where they raise them."""
+    for code, row in TABLE.items():
+        kind = "warning" if code.startswith(_WARNINGS) else row.error.__name__.removeprefix("Quadrants")
+        yield Message(code, kind, _holes(row.message), _holes(row.help))
+    for folder in ("quadrants_lab", "backends"):
+        for file in sorted((ROOT / folder).rglob("*.py")):
+            for node in ast.walk(ast.parse(file.read_text())):
+                if isinstance(node, ast.Call):
+                    yield from _raised(node)
+
+
+def _raised(node: ast.Call) -> Iterator[Message]:
+    given = {k.arg: k.value for k in node.keywords}
+    function = ast.unparse(node.func).rpartition(".")[2]
+    code = node.args[0] if function == "render" and node.args else given.get("code")
+    text = node.args[1 if function == "render" else 0] if len(node.args) > (function == "render") else None
+    if not isinstance(code, ast.Constant) or not str(code.value).startswith("QL") or text is None:
+        return
+    kind = _text(given["kind"]) if "kind" in given else function.removeprefix("Quadrants")
+    help = given.get("help") or (node.args[3] if function == "render" and len(node.args) > 3 else None)
+    yield Message(code.value, kind, _text(text), _text(help) if help else "")
+
+
+def _text(node: ast.expr) -> str:
+    """What a text says, with … where it depends."""
+    match node:
+        case ast.Constant(value=str(value)):
+            return value
+        case ast.JoinedStr(values=parts):
+            return "".join(_text(p) for p in parts)
+        case ast.IfExp(body=body, orelse=orelse):
+            return " / ".join(filter(None, (_text(body), _text(orelse))))
+        case ast.BinOp(op=ast.Add(), left=left, right=right):
+            return _text(left) + _text(right)
+    return "…"
+
+
+def _holes(text: str) -> str:
+    out, depth = "", 0
+    for c in text:
+        depth += c == "{"
+        out += c if not depth else "…" if c == "}" and depth == 1 else ""
+        depth -= c == "}"
+    return out
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|").replace("*", "\\*").replace("_", "\\_").replace("<", "\\<")
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.add_directive("operations", Operations)
+    app.add_directive("codes", Codes)
+    return {"parallel_read_safe": True}
