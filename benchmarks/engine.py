@@ -28,7 +28,8 @@ def sample(name: str) -> Any:
 
 
 def init(**options: Any) -> None:
-    """A fresh runtime on the CPU, ``options`` beside what every case has. Adstacks have to be asked for in the peer; ours accepts the option too."""
+    """A fresh runtime on the CPU, ``options`` beside what every case has. Adstacks have to be asked for in the peer;
+    ours accepts the option too."""
     qd.init(
         arch=qd.cpu,
         log_level=qd.ERROR,

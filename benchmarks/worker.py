@@ -1,8 +1,9 @@
 """The process of one engine: answers the runner on what was its standard output.
 
 ``python -m benchmarks.worker process`` measures what only a fresh process can (import, init, first compile of each
-kernel) and ends; ``... stacks [case]`` answers with the names of the cases, or the bytes of one's adstacks. ``... serve`` reads one JSON request a line,
-``{"case": key, "seconds": s}``, and answers with one sample: seconds a run, over as many runs as fill ``s`` seconds.
+kernel) and ends; ``... stacks [case]`` answers with the names of the cases, or the bytes of one's adstacks.
+``... serve`` reads one JSON request a line, ``{"case": key, "seconds": s}``, and answers with one sample: seconds a
+run, over as many runs as fill ``s`` seconds.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Gradients that need adstacks, for measuring what those take: one parallel iteration, as many trips as are asked for."""
+"""Gradients that need adstacks, for measuring what those take: one parallel iteration, as many trips as asked for."""
 
 from __future__ import annotations
 

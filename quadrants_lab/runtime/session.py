@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What `qd.init` settles for a session. ``backend``: the folder in backends/ that serves ``arch``. ``threads``: most threads of a launch, 0 for all that the process may
-    use. ``cache_path`` None: nothing is kept on disk; ``cache_bytes``: most bytes that stay there. ``ad_stack_budget``:
-    most bytes of adstacks of a launch, 0 for as many as there are."""
+    """What `qd.init` settles for a session. ``backend``: the folder in backends/ that serves ``arch``. ``threads``: most
+    threads of a launch, 0 for all that the process may use. ``cache_path`` None: nothing is kept on disk;
+    ``cache_bytes``: most bytes that stay there. ``ad_stack_budget``: most bytes of adstacks of a launch, 0 for as many
+    as there are."""
 
     arch: str = "x64"
     backend: str = "cpu"

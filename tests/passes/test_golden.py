@@ -31,8 +31,8 @@ from quadrants_lab.passes.structure_exits import structure_exits
 PASSES = {
     fn.__name__: (fn,)
     for fn in (
-        check_bounds, check_division, counting_kernel, cse, dce, determine_ad_stack_size, drop_unread_temporaries, fold, forward,
-        hoist, mark_private, narrow_stacks, offload, reverse, simplify, structure_exits,
+        check_bounds, check_division, counting_kernel, cse, dce, determine_ad_stack_size, drop_unread_temporaries, fold,
+        forward, hoist, mark_private, narrow_stacks, offload, reverse, simplify, structure_exits,
     )
 } | {"front": FRONT}
 RUN, EXPECT = "// run:", "// expect:"
