@@ -350,6 +350,40 @@ def a_gradient_for_a_kernel():
     qd.ad.grad_for(k)
 
 
+def a_trip_count_that_the_kernel_itself_writes():
+    x, y, count = field(3), field(), qd.field(qd.i32, 3, name="count")
+
+    @qd.kernel
+    def k():
+        for i in x:
+            v = x[i]
+            for _ in range(count[i]):
+                v = qd.sin(v)
+            y[None] += v
+            count[i] += 1
+
+    k.grad()
+
+
+def a_trip_count_written_between_launch_and_gradient():
+    x, y, n = field(3), field(), qd.field(qd.i32, (), name="n")
+
+    @qd.kernel
+    def k():
+        for i in x:
+            v = x[i]
+            trips = n[None] // 2
+            for _ in range(trips):
+                v = 0.5 * v
+            y[None] += v
+
+    n[None] = 6
+    y.grad[None] = 1
+    k()
+    n[None] = 8
+    k.grad()
+
+
 def one_array_twice():
     @qd.kernel
     def k(x: qd.types.ndarray(), y: qd.types.ndarray()):

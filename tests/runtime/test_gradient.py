@@ -113,6 +113,50 @@ def test_sizes_follow_scalars(kind) -> None:
         np.testing.assert_allclose(x.grad.to_numpy(), sines(x.to_numpy(), count)[1], atol=1e-12)
 
 
+def test_a_bound_written_after_the_launch_is_warned_about_once() -> None:
+    x, y = make()
+    n = qd.field(qd.i32, (), name="n")
+    n[None] = 3
+    by_field.grad(x, n, y)  # without a launch there is nothing to compare with
+    by_field(x, n, y)
+    by_field.grad(x, n, y)
+    n[None] = 4
+    with pytest.warns(qd.QuadrantsWarning, match="QL0410.*n was written in between"):
+        by_field.grad(x, n, y)
+    by_field.grad(x, n, y)
+    by_field(x, n, y)
+    by_field.grad(x, n, y)
+    x.fill(0.5)  # no bound
+    by_field.grad(x, n, y)
+
+
+def test_an_array_of_bounds_written_after_the_launch_is_warned_about() -> None:
+    _, y = make()
+    x = qd.ndarray(qd.f64, 2, needs_grad=True)
+    a, b = qd.ndarray(qd.i32, 2), qd.ndarray(qd.i32, 2)
+    by_array(x, a, y)
+    by_array.grad(x, b, y)  # another array: asked for
+    by_array(x, np.ones(2, np.int32), y)
+    by_array.grad(x, np.zeros(2, np.int32), y)
+    by_array(x, a, y)
+    a[1] = 3
+    with pytest.warns(qd.QuadrantsWarning, match="counts was written in between"):
+        by_array.grad(x, a, y)
+
+
+def test_a_tape_gives_each_gradient_the_bounds_of_its_launch() -> None:
+    x, y = make()
+    n = qd.field(qd.i32, ())
+    with qd.ad.Tape(y):
+        for count in (2, 5, 0):
+            n[None] = count
+            by_field(x, n, y)
+        n[None] = 9
+    want = sum(sines(x.to_numpy(), count)[1] for count in (2, 5, 0))
+    np.testing.assert_allclose(x.grad.to_numpy(), want, rtol=1e-12)
+    assert n[None] == 9
+
+
 def test_foreign_arrays_are_read_before_every_launch() -> None:
     _, y = make()
     x = qd.ndarray(qd.f64, 3, needs_grad=True)

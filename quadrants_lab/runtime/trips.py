@@ -1,0 +1,81 @@
+"""A trip count that is no longer what it was when the kernel was launched: its gradient is that of another program.
+
+A launch leaves the versions of the memory that its trip counts are read from (`Plan.launched`, one tuple); a gradient
+outside of a Tape compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from quadrants_lab.autodiff.access import Doubt
+from quadrants_lab.autodiff.trips import TripCount, trip_counts
+from quadrants_lab.errors import Label, render
+from quadrants_lab.runtime.signature import ArraySlot, memory_of
+
+if TYPE_CHECKING:
+    from quadrants_lab.runtime.plan import Plan
+
+# of a field its version, of an array its memory's serial and version; None: not ours, not followed
+Versions = tuple[int | tuple[int, int] | None, ...]
+
+
+class Trips:
+    """The trip counts of a plan that are read from fields (``fields``: their memory, by place in ``counts``) and from
+    array arguments (``args``: their positions). ``places``: for each in ``counts``, the argument's position or -1."""
+
+    def __init__(self, plan: Plan) -> None:
+        at = {slot.name: n for n, slot in enumerate(plan.slots) if isinstance(slot, ArraySlot)}
+        found = trip_counts(plan.kernel) if plan.owner.gradient is not None and plan.differentiable else []
+        self.counts: list[TripCount] = [c for c in found if c.buffer in plan.fields or c.buffer in at]
+        self.fields = {n: plan.fields[c.buffer] for n, c in enumerate(self.counts) if c.buffer in plan.fields}
+        self.places = [at.get(c.buffer, -1) for c in self.counts]
+        self.args = {n for n in self.places if n >= 0}
+        self.only_fields = () if self.args else tuple(self.fields.values())
+
+    def __bool__(self) -> bool:
+        return bool(self.counts)
+
+    def versions(self, args: Sequence[Any]) -> Versions:
+        """Of the memories of a launch with ``args``, as the launch itself writes them down."""
+        if self.only_fields:
+            return tuple([memory.version for memory in self.only_fields])
+        found: list[int | tuple[int, int] | None] = []
+        for n, at in enumerate(self.places):
+            memory = memory_of(args[at]) if at >= 0 else None
+            argument = None if memory is None else (memory.serial, memory.version)
+            found.append(self.fields[n].version if at < 0 else argument)
+        return tuple(found)
+
+    def changed(self, launched: Versions, args: Sequence[Any]) -> list[TripCount]:
+        """What was written since the launch that left ``launched``. Another array than then is another program, which
+        the caller asked for."""
+        return [
+            count
+            for count, then, this in zip(self.counts, launched, self.versions(args), strict=True)
+            if then != this and _same_memory(then, this)
+        ]
+
+
+def _same_memory(then: int | tuple[int, int] | None, this: int | tuple[int, int] | None) -> bool:
+    return isinstance(this, int) or (this is not None and isinstance(then, tuple) and then[0] == this[0])
+
+
+def other_trips(kernel: str, changed: Sequence[TripCount]) -> Doubt:
+    """The warning."""
+    names = ", ".join(c.buffer for c in changed)
+    verb = "was" if len(changed) == 1 else "were"
+    labels = []
+    for c in changed:
+        labels.append(Label(c.read, f"how often a loop runs is read from {c.buffer} here"))
+        if c.loop is not None and c.read is not None and c.loop.line != c.read.line:
+            labels.append(Label(c.loop, f"this loop follows {c.buffer}"))
+    text = render(
+        "QL0410",
+        f"the gradient of kernel {kernel} runs other trips than its launch did: {names} {verb} written in between",
+        tuple(labels),
+        f"launch {kernel} again first, or under qd.ad.Tape(loss), where a gradient finds what its launch read",
+        kind="warning",
+    )
+    return Doubt(text, changed[0].read)
