@@ -117,7 +117,7 @@ def main(cells: int = 4, steps: int = 150, rounds: int = 20, rate: float = 0.05)
     for _ in range(rounds):
         loss, slope = body.gradient(sway, steps)
         ways.append(-loss - begin)
-        sway = np.clip(sway - np.float32(rate) * slope / np.linalg.norm(slope), -0.2, 0.2)
+        sway = np.clip(sway - np.float32(rate) * slope / (np.linalg.norm(slope) + 1e-9), -0.2, 0.2)
     return ways
 
 
