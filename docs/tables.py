@@ -16,6 +16,7 @@ from quadrants_lab.frontend.builtins import OPS
 from quadrants_lab.frontend.diagnostics import TABLE
 from quadrants_lab.frontend.library import FUNCTIONS
 from quadrants_lab.frontend.rows import Builtin
+from quadrants_lab.ir.prims import PRIMS, Prim
 
 ROOT = Path(__file__).resolve().parent.parent
 _PYTHON = ("print", "len", "range", "int", "float", "bool", "random", "randn")
@@ -86,6 +87,46 @@ def call(row: Builtin) -> str:
 def paragraph(doc: str) -> str:
     """The first paragraph, as a cell of a table."""
     return " ".join(doc.split("\n\n")[0].split()).replace("|", "\\|")
+
+
+class Derivatives(SphinxDirective):
+    """The primitives that have a derivative, with the share of each operand."""
+
+    def run(self) -> list[nodes.Node]:
+        lines = ["| operation | share of a | share of b |", "|---|---|---|"]
+        for p in PRIMS.values():
+            if (p.name in _SPELLING or p.rule == "float") and p.name != "graft":
+                shares = [_share(e) for e in p.adjoint] + [""] * (2 - p.arity)
+                lines.append(f"| `{_SPELLING.get(p.name) or call_of(p)}` | {' | '.join(shares)} |")
+        return self.parse_text_to_nodes("\n".join(lines) + "\n")
+
+
+_SPELLING = {
+    "add": "a + b", "sub": "a - b", "mul": "a * b", "div": "a / b", "neg": "-a", "pow": "a ** b", "mod": "a % b",
+    "floordiv": "a // b", "raw_div": "qd.raw_div(a, b)", "raw_mod": "qd.raw_mod(a, b)", "abs": "abs(a)",
+    "min": "min(a, b)", "max": "max(a, b)", "trunc": "int(a)",
+}  # fmt: skip
+
+
+def call_of(prim: Prim) -> str:
+    return f"qd.{prim.name}({', '.join('ab'[: prim.arity])})"
+
+
+def _share(adjoint: str | None) -> str:
+    """``select(c, x, y)`` is written as Python writes it."""
+    return "none" if adjoint is None else f"`{ast.unparse(_Conditional().visit(ast.parse(adjoint)))}`"
+
+
+class _Conditional(ast.NodeTransformer):
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Name) and node.func.id == "select":
+            test, body, orelse = node.args
+            return ast.IfExp(test, body, orelse)
+        return node
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        return ast.Constant(0) if node.id == "zero" else node
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,5 +207,6 @@ def _cell(text: str) -> str:
 
 def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("operations", Operations)
+    app.add_directive("derivatives", Derivatives)
     app.add_directive("codes", Codes)
     return {"parallel_read_safe": True}
