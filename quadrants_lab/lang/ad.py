@@ -16,7 +16,8 @@ from quadrants_lab.errors import (
 )
 from quadrants_lab.ir.types import f64
 from quadrants_lab.lang.custom_gradients import Replaced, grad_for, grad_replaced, no_grad
-from quadrants_lab.lang.dense import Dense
+from quadrants_lab.lang.dense import Dense, Ndarray
+from quadrants_lab.lang.exchange import as_dense
 from quadrants_lab.lang.forward_mode import FwdMode, warn_unwritten
 from quadrants_lab.lang.missing import missing_attribute
 from quadrants_lab.runtime import session
@@ -30,10 +31,10 @@ __all__ = ["FwdMode", "Tape", "clear_all_gradients", "grad_for", "grad_replaced"
 class Tape:
     """``with qd.ad.Tape(loss): ...`` runs the gradients of the kernels launched inside, last first, when it ends.
 
-    ``loss`` is a 0-d field or ndarray with a gradient. At the start it is set to 0 and, with ``clear_gradients``, so
-    are all gradients of the session; at the end ``loss.grad`` is set to 1. Each gradient sees memory as its launch
-    left it, also where later launches wrote to it; afterwards memory is as the last launch left it. After an exception
-    inside the with no gradient runs.
+    ``loss`` is a 0-d field, or an ndarray or torch tensor of one element, with a gradient. At the start it is set to 0
+    and, with ``clear_gradients``, so are all gradients of the session (a torch tensor's are torch's to clear); at the
+    end ``loss.grad`` is set to 1. Each gradient sees memory as its launch left it, also where later launches wrote to
+    it; afterwards memory is as the last launch left it. After an exception inside the with no gradient runs.
 
     ``validation``: within a launch, each access that the compiler cannot decide is checked element by element: an
     element that is overwritten after it was read and that the gradient needs is a QuadrantsAssertionError which names
@@ -49,17 +50,19 @@ class Tape:
         validation: bool = False,
         grad_check: Sequence[Any] | None = None,
     ) -> None:
+        self._given = loss  # a tensor lives as long as its Tape
+        loss = as_dense(loss, "loss", "a Tape")
         if not isinstance(loss, Dense):
             raise QuadrantsRuntimeTypeError(
                 f"the loss of a Tape must be a 0-d field or ndarray, not {loss!r}", code="QL2090"
             )
-        if loss.shape or loss.element_shape:
+        if loss.element_shape or (set(loss.shape) - {1} if isinstance(loss, Ndarray) else loss.shape):
             raise QuadrantsRuntimeError(f"the loss of a Tape must be 0-d, it is {loss!r}", code="QL2090")
         if not loss.has_grad():
             raise QuadrantsRuntimeError(
                 f"the loss of a Tape must have a gradient, it is {loss!r}",
                 code="QL2090",
-                help="make it with needs_grad=True",
+                help="make it with needs_grad=True; a tensor, with requires_grad=True",
             )
         self.loss = loss
         self.clear_gradients = clear_gradients

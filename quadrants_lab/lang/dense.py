@@ -16,6 +16,7 @@ from quadrants_lab.errors import (
 )
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import DTYPES, DType
+from quadrants_lab.lang.exchange import from_torch, shared, to_numpy, to_torch
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.memory import Memory
 
@@ -85,14 +86,17 @@ class Dense:
 
     def allocate(self, shape: tuple[int, ...], offset: tuple[int, ...] = ()) -> None:
         """Gives it memory, of zeros, in the current session."""
-        memory = Memory(session.current(), self.dtype, shape + self.element_shape)
+        self._lie(Memory(session.current(), self.dtype, shape + self.element_shape), shape, offset)
+        self.follow_gradients()
+
+    def _lie(self, memory: Memory, shape: tuple[int, ...], offset: tuple[int, ...] = ()) -> None:
+        """Takes this memory."""
         self._item = memory.array.item if self.dtype.kind != "b" else self._truth
         self._shape = shape
         self._offset = offset
         # for the short way of one index
         self._length = shape[0] if len(shape) == 1 and not offset and not self.element_shape else 0
         self._memory = memory
-        self.follow_gradients()
 
     def follow_gradients(self) -> None:
         """Lets what clears gradients and duals know of its own, where there is one."""
@@ -177,10 +181,29 @@ class Dense:
         memory.array[...] = self._element(value)
         memory.wrote(...)
 
-    def to_numpy(self, dtype: Any = None) -> npt.NDArray[Any]:
-        """A copy of the data, as ``dtype`` where one is given."""
-        array = self._live().array
-        return array.copy() if dtype is None else array.astype(numpy_dtype(dtype))
+    def to_numpy(self, dtype: Any = None, *, copy: bool | None = True) -> npt.NDArray[Any]:
+        """The data, as ``dtype`` where one is given: a copy of it, or with ``copy=False`` the memory itself (ValueError
+        where that cannot be), or with ``copy=None`` the memory where that can be. An array over the memory stays
+        usable after `qd.reset`, but is then nobody else's."""
+        return to_numpy(self._live(), numpy_dtype(dtype), copy)
+
+    def to_torch(self, device: Any = None, *, copy: bool | None = True) -> Any:
+        """The same as a torch tensor, on ``device`` where one is given."""
+        return to_torch(self.to_numpy(copy=copy), device, copy)
+
+    def from_torch(self, arr: Any) -> None:
+        """Copies a torch tensor of the same shape, on any device, into the memory; values are cast to the dtype."""
+        self.from_numpy(from_torch(arr))
+
+    def to_dlpack(self, versioned: bool = False) -> Any:
+        """A DLPack capsule over the memory; ``versioned``: of DLPack 1."""
+        return self.__dlpack__(max_version=(1, 0) if versioned else None)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return shared(self._live()).__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return shared(self._live()).__dlpack_device__()
 
     def from_numpy(self, arr: npt.NDArray[Any]) -> None:
         """Copies ``arr``, of the same shape, into the memory; values are cast to the dtype."""
@@ -385,6 +408,10 @@ class Ndarray(Dense):
     __slots__ = ()
     __qd_ndarray__ = True
     kind = "ndarray"
+
+    def lie_over(self, memory: Memory, shape: tuple[int, ...]) -> None:
+        """Lays it over memory of someone else."""
+        self._lie(memory, shape)
 
 
 class ScalarField(Field):

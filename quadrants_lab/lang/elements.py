@@ -10,6 +10,7 @@ import numpy.typing as npt
 from quadrants_lab.errors import QuadrantsAssertionError, QuadrantsIndexError, QuadrantsRuntimeTypeError
 from quadrants_lab.frontend.swizzle import swizzle
 from quadrants_lab.lang.dense import Dense, Field, Ndarray, numpy_dtype
+from quadrants_lab.lang.exchange import to_numpy, to_torch
 from quadrants_lab.lang.matrix import Matrix, Vector
 
 
@@ -46,17 +47,6 @@ class Elements(Dense):
         memory.array[...] = self._element(value) if np.ndim(value) == 0 else self._whole(value)
         memory.wrote(...)
 
-    def to_numpy(  # type: ignore[override]  # the order of the arguments is Quadrants'
-        self, keep_dims: bool = False, dtype: Any = None
-    ) -> npt.NDArray[Any]:
-        """A copy of the data, of shape ``shape + element_shape``, as ``dtype`` where one is given. The last axis of
-        matrices of one column is left out; with ``keep_dims`` it stays, and vectors have one of extent 1 too."""
-        array = self._live().array
-        array = array.copy() if dtype is None else array.astype(numpy_dtype(dtype))
-        if keep_dims:
-            return array.reshape(*self.shape, self.n, self.m)
-        return array.reshape(*self.shape, self.n) if self.m == 1 else array
-
     def _shapes(self) -> tuple[tuple[int, ...], ...]:
         full = (*self.shape, self.n, self.m)
         return (full, full[:-1]) if self.m == 1 else (full,)
@@ -87,6 +77,22 @@ class MatrixField(Elements, Field):
     """A field of vectors or matrices; made by `qd.Vector.field`, `qd.Matrix.field`, or `qd.field` of such a type."""
 
     __slots__ = ()
+
+    def to_numpy(  # type: ignore[override]  # the order of the arguments is Quadrants'
+        self, keep_dims: bool = False, dtype: Any = None, *, copy: bool | None = True
+    ) -> npt.NDArray[Any]:
+        """The data, of shape ``shape + element_shape``; ``dtype`` and ``copy`` as those of scalars. The last axis of
+        matrices of one column is left out; with ``keep_dims`` it stays, and vectors have one of extent 1 too."""
+        array = to_numpy(self._live(), numpy_dtype(dtype), copy)
+        if keep_dims:
+            return array.reshape(*self.shape, self.n, self.m)
+        return array.reshape(*self.shape, self.n) if self.m == 1 else array
+
+    def to_torch(
+        self, device: Any = None, keep_dims: bool = False, *, copy: bool | None = True
+    ) -> Any:
+        """The same as a torch tensor, on ``device`` where one is given."""
+        return to_torch(self.to_numpy(keep_dims, copy=copy), device, copy)
 
     def get_scalar_field(self, *indices: int) -> Entry:
         """One entry of every element: ``i`` of vectors, ``i, j`` of matrices. For Python; kernels write x[k][i]."""

@@ -109,9 +109,18 @@ class StructField:
         for name, member in self.members.items():
             member.fill(given[name] if isinstance(given, Mapping) else given)
 
-    def to_numpy(self) -> dict[str, Any]:
-        """A copy of the data of each member, by name."""
-        return {name: member.to_numpy() for name, member in self.members.items()}
+    def to_numpy(self, *, copy: bool | None = True) -> dict[str, Any]:
+        """The data of each member, by name; ``copy`` as that of fields."""
+        return {name: member.to_numpy(copy=copy) for name, member in self.members.items()}
+
+    def to_torch(self, device: Any = None, *, copy: bool | None = True) -> dict[str, Any]:
+        """The data of each member as a torch tensor, by name."""
+        return {name: member.to_torch(device, copy=copy) for name, member in self.members.items()}
+
+    def from_torch(self, tensors: Mapping[str, Any]) -> None:
+        """Copies what `to_torch` returned; KeyError where a member is missing."""
+        for name, member in self.members.items():
+            member.from_torch(tensors[name])
 
     def from_numpy(self, arrays: Mapping[str, Any]) -> None:
         """Copies what `to_numpy` returned; KeyError where a member is missing."""

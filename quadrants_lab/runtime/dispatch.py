@@ -11,12 +11,14 @@ from quadrants_lab.errors import QuadrantsSyntaxError
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.runtime import session as S
 from quadrants_lab.runtime.compound import AnySlot, flatten, leaves, structured
+from quadrants_lab.runtime.foreign import adopt, is_foreign
 from quadrants_lab.runtime.observe import CONSTANT, MODE, OBSERVERS, watching
 from quadrants_lab.runtime.signature import (
     ArgumentError,
     ArraySlot,
     Slot,
     TemplateSlot,
+    memory_of,
     specialise,
     template_key,
 )
@@ -39,8 +41,8 @@ class Dispatcher:
 
     __slots__ = (
         "__weakref__", "_looks", "_session", "_table", "call", "constant", "field_class", "forward", "gradient", "last",
-        "make_slots", "mode", "name", "ndarray_classes", "parameters", "plans", "reads", "replays", "slots", "source",
-        "variants",
+        "make_slots", "mode", "name", "ndarray_classes", "parameters", "plain", "plans", "reads", "replays", "slots",
+        "source", "variants",
     )  # fmt: skip
 
     def __init__(
@@ -57,6 +59,7 @@ class Dispatcher:
         self.make_slots = make_slots
         self.field_class = field_class
         self.ndarray_classes = ndarray_classes  # of numbers, vectors, matrices
+        self.plain = frozenset({int, float, bool, np.ndarray, *ndarray_classes})  # what plans take as it is
         self.parameters: Sequence[AnySlot] = ()
         self.slots: Sequence[Slot] = ()  # the leaves of the parameters
         self.plans: dict[Any, Plan] = {}
@@ -94,8 +97,19 @@ class Dispatcher:
                 return self._observed(plan, args)
             if not watching():
                 self._install(now, plan, args)
+            return self.launch(plan, args)
+
+    def launch(self, plan: Plan, args: Sequence[Any]) -> Any:
+        """Launches checked arguments."""
+        foreign = any(memory is not None and memory.foreign for memory in map(memory_of, args))
+        if foreign:
+            plan.ready_foreign(args)
+        try:
             value = plan.call(*args)
             return self._refused(plan, args) if value is NotImplemented else value
+        finally:
+            if foreign:
+                plan.done_foreign(args)
 
     def enter(self, now: S.Session) -> None:
         """Forgets what belonged to another session; annotations like int mean what that session's options say."""
@@ -124,7 +138,20 @@ class Dispatcher:
         """The arguments converted to what the plans take, or the error that says what is wrong with one."""
         if len(args) != len(self.slots):
             raise arity_error(self.name, [s.name for s in self.slots], len(args))
-        return tuple(s.convert(a, self.name) for s, a in zip(self.slots, args, strict=True))
+        ours, _ = self.adopted(args, S.current())
+        return tuple(s.convert(a, self.name) for s, a in zip(self.slots, ours, strict=True))
+
+    def adopted(self, args: Sequence[Any], now: S.Session) -> tuple[list[Any], bool]:
+        """The arguments with arrays of other libraries as ndarrays or numpy arrays over their memory, and whether there
+        is one."""
+        ours, foreign = list(args), False
+        for n, arg in enumerate(args):
+            if arg.__class__ not in self.plain:
+                slot = self.slots[n]
+                if isinstance(slot, ArraySlot) and is_foreign(arg):
+                    ours[n] = adopt(arg, slot, self.name, now, self.ndarray_classes)
+                    foreign = True
+        return ours, foreign
 
     def variant(self, mode: str, constant: bool) -> Dispatcher:
         """The same kernel in another mode that stands for "forward"; ``constant``: what it computes, and its gradient,
@@ -185,11 +212,18 @@ class Dispatcher:
         return 0 if plan is None else plan.frame.launch_number
 
     def retry(self, plan: Plan) -> Callable[..., Any]:
-        """For a call that the plan's closure did not take: once more with numpy's numbers as Python's, else from the
-        start."""
+        """For a call that the plan's closure did not take: once more with numpy's numbers as Python's and other
+        libraries' arrays as ours, else from the start."""
 
         def call(*args: Any) -> Any:
-            value = plan.call(*[a.item() if isinstance(a, np.generic) else a for a in args])
+            with plan.session.lock:
+                ours, foreign = self.adopted(args, plan.session)
+                if foreign:
+                    plan.ready_foreign(ours)
+                    value = plan.call(*ours)
+                    plan.done_foreign(ours)
+                else:
+                    value = plan.call(*[a.item() if isinstance(a, np.generic) else a for a in args])
             return self.resolve(*args) if value is NotImplemented else value
 
         return call
@@ -234,9 +268,7 @@ class Dispatcher:
         watchers = [(o, o.before(plan, args)) for o in OBSERVERS.get()]
         failed = True
         try:
-            value = plan.call(*args)
-            if value is NotImplemented:
-                value = self._refused(plan, args)
+            value = self.launch(plan, args)
             failed = False
             return value
         finally:

@@ -147,8 +147,8 @@ class GradientPlan(Plan):
         """Sets gradients of array arguments and, where anything changed, the depths."""
         if not self.set_gradients(*args):
             return False
-        stamp: list[Any] | None = [memory.version for memory in self.follows_fields]
-        assert stamp is not None
+        stamp: list[Any] = [memory.version for memory in self.follows_fields]
+        known = not any(memory.foreign for memory in self.follows_fields)
         if self.draws_of is not None:
             number = self.draws_of()
             self.frame.replay(number)
@@ -165,15 +165,15 @@ class GradientPlan(Plan):
                 return False
             stamp.append(arg.shape)
             if by_data:
-                if memory is None:
-                    stamp = None
-                    break
+                if memory is None or memory.foreign:
+                    known = False
+                    continue
                 stamp += (memory.serial, memory.version)
-        if stamp is None or stamp != self.stamp:
+        if not known or stamp != self.stamp:
             self.stamp = None  # an interrupt before the depths are settled must not leave one behind
             if not self.resize(args):
                 return False
-            self.stamp = stamp
+            self.stamp = stamp if known else None
         return True
 
     def resize(self, args: Sequence[Any]) -> bool:
@@ -247,6 +247,7 @@ def same_memory(a: Any, b: Any) -> bool:
     """Whether two array arguments overlap."""
     if a is b:
         return True
+    a, b = (x if (memory := memory_of(x)) is None else memory.array for x in (a, b))
     return isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and np.may_share_memory(a, b)
 
 

@@ -24,6 +24,7 @@ from quadrants_lab.runtime import session as S
 from quadrants_lab.runtime.compile import Compiled, accesses
 from quadrants_lab.runtime.compound import rebuilt
 from quadrants_lab.runtime.faults import failure
+from quadrants_lab.runtime.foreign import Tensor, need_gradient
 from quadrants_lab.runtime.memory import Memory
 from quadrants_lab.runtime.session import Session
 from quadrants_lab.runtime.signature import ArraySlot, ScalarSlot, Slot, TemplateSlot, memory_of
@@ -56,8 +57,10 @@ class Plan:
             for n, slot in enumerate(self.slots)
             if isinstance(slot, ArraySlot) and self.kernel.buffers[slot.name].grad in self.kernel.buffers
         )
+        self.written_args = [n for n, slot in enumerate(self.slots) if slot.name in self.writes]
         self.frame = make_frame(compiled.executable, self.kernel, self.fields, session)
         self.entry = self.frame.entry(entry_params(self.slots), returns=self.single_return())
+        self.give_back: list[Callable[[], None]] = []  # after a launch: borrowed gradients to their owners
         self.prepare = self.preparation()
         self.call = closure(self, self.prepare, refuse)
         self.fast = closure(self, self.prepare, owner.retry(self))
@@ -83,11 +86,32 @@ class Plan:
                 return False
             if memory.array.ndim != self.kernel.buffers[grad].ndim:
                 return False
-            self.frame.set_buffer(grad, memory.address)
-            self.frame.set_extents(grad, memory.array.shape)
+            if memory.foreign:
+                give_back = self.frame.borrow(grad, memory.array)
+                if give_back is not None:
+                    self.give_back.append(give_back)
+            else:
+                self.frame.set_buffer(grad, memory.address)
+                self.frame.set_extents(grad, memory.array.shape)
             if grad in self.writes:
                 memory.version += 1
         return True
+
+    def ready_foreign(self, args: Sequence[Any]) -> None:
+        """To be called before a launch some of whose arguments are the memory of other libraries."""
+        for n, _ in self.gradient_args:
+            if getattr(args[n], "_memory", None) is not None and args[n]._memory.foreign:
+                need_gradient(args[n], self.slots[n].name, self.kernel.name)
+
+    def done_foreign(self, args: Sequence[Any]) -> None:
+        """To be called after such a launch."""
+        for give_back in self.give_back:
+            give_back()
+        self.give_back.clear()
+        for n in self.written_args:
+            memory = memory_of(args[n])
+            if memory is not None and isinstance(memory.foreign, Tensor):
+                memory.foreign.written()
 
     def launch_slowly(self, args: Sequence[Any]) -> Any:
         """Launches checked arguments through the frame's setters: for what the entry does not take, which are scalars
@@ -237,6 +261,11 @@ def closure(plan: Plan, prepare: Callable[..., bool] | None, miss: Callable[...,
         space |= {"owner": plan.owner, "plan": plan}
         lines.append("        owner.last = plan")  # several plans may be installed at a time
     if prepare is not None:
+        space["plain"] = plan.owner.plain
+        slots = zip(plan.slots, names, strict=True)
+        strange = [f"{name}.__class__ not in plain" for slot, name in slots if isinstance(slot, ArraySlot)]
+        if strange:  # what they have as .grad is for `adopt` to look at
+            lines.append(f"        if {' or '.join(strange)}: return miss({given})")
         lines.append(f"        if not prepare({given}): return miss({given})")
     for slot, name, element in zip(plan.slots, names, elements, strict=True):
         if isinstance(slot, ArraySlot):

@@ -18,8 +18,8 @@ def stamp_of(arity: int, fields: Sequence[Memory], args: Sequence[tuple[int, boo
     space: dict[str, Any] = {f"f{n}": memory for n, memory in enumerate(fields)}
     parts = [f"f{n}.version" for n in range(len(fields))]
     lines = [f"def stamp({', '.join(names)}):"]
-    if any(memory.foreign for memory in fields):
-        lines.append("    return None")
+    if fields:  # others can get hold of their memory at any time
+        lines.append(f"    if {' or '.join(f'f{n}.foreign' for n in range(len(fields)))}: return None")
     for n, is_scalar, by_data in args:
         if is_scalar:
             lines.append(f"    if a{n}.__class__ is not int and a{n}.__class__ is not float: return None")

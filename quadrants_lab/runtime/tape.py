@@ -214,7 +214,9 @@ class Launches:
                 self._open_ends(plan, memories)
             gradient = plan.owner.gradient
             if gradient is not None and plan.differentiable:
-                taken = self._follow_reads(gradient.plan_for(plan.session, args), args)
+                reverse = gradient.plan_for(plan.session, args)
+                reverse.ready_foreign(args)
+                taken = self._follow_reads(reverse, args)
                 step.gradient = partial(_launch_gradient, gradient, taken, number)
                 self._follow_results(plan, args, memories)
         elif self.paused:
@@ -329,7 +331,7 @@ class Launches:
         """Notes what was written between launches."""
         for followed in self.followed.values():
             memory = followed.memory
-            if memory.version == followed.version:
+            if memory.version == followed.version and (not memory.foreign or followed.shadow is None):
                 continue
             if followed.shadow is None:
                 raise QuadrantsRuntimeError(
@@ -341,7 +343,10 @@ class Launches:
             told = memory.version - followed.version == len(followed.places)
             places = list(followed.places)
             step = Step()
+            silent = memory.version == followed.version  # another library may have written to its memory
             where = self._log(step, followed, followed.shadow, "Python", None)
+            if silent and not where.size:
+                continue
             if not self.paused:
                 values = memory.array.reshape(-1)[where]
                 step.repeat = partial(_write, memory.array, where, values)
@@ -349,7 +354,7 @@ class Launches:
                     marks = np.zeros(memory.array.shape, np.bool_)
                     for place in places:
                         marks[place] = True
-                    constant = np.flatnonzero(marks) if told else where
+                    constant = np.flatnonzero(marks) if told and not silent else where
                     step.gradient = partial(_write, followed.grad.array, constant, 0, followed.grad)
             self.steps.append(step)
 
@@ -391,8 +396,7 @@ def _launch_gradient(gradient: Dispatcher, args: tuple[Any, ...], number: int) -
 def _launch_again(plan: Plan, args: tuple[Any, ...], number: int) -> None:
     plan.frame.replay(number)
     try:
-        if plan.call(*args) is NotImplemented:
-            plan.launch_slowly(args)
+        plan.owner.launch(plan, args)
     finally:
         plan.frame.replay(0)
 

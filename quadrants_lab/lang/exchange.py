@@ -1,0 +1,81 @@
+"""Fields and ndarrays to and from other libraries: numpy, torch, DLPack, with or without a copy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from quadrants_lab.errors import QuadrantsRuntimeTypeError
+from quadrants_lab.runtime import session
+from quadrants_lab.runtime.foreign import adopt, need_gradient, torch_tensor
+from quadrants_lab.runtime.memory import Memory
+from quadrants_lab.runtime.signature import ArraySlot
+
+
+def shared(memory: Memory) -> npt.NDArray[Any]:
+    """The memory as a numpy array that others may write to; ValueError where it is a GPU's."""
+    if memory.session.settings.backend != "cpu":
+        raise ValueError(
+            f"no zero-copy: the memory belongs to a session on {memory.session.settings.backend}; copy=True copies"
+        )
+    memory.foreign = memory.foreign or True
+    return memory.array
+
+
+def to_numpy(memory: Memory, dtype: Any, copy: bool | None) -> npt.NDArray[Any]:
+    """The data as a numpy array, as ``dtype`` where one is given.
+
+    ``copy`` True: an array of its own. False: the memory itself, or ValueError. None: that where it is possible."""
+    array = memory.array
+    same = dtype is None or np.dtype(dtype) == array.dtype
+    if copy is False and not same:
+        raise ValueError(f"copy=False cannot convert {array.dtype} to {np.dtype(dtype)}")
+    if copy is False or (copy is None and same and memory.session.settings.backend == "cpu"):
+        return shared(memory)
+    return array.copy() if same else array.astype(dtype)
+
+
+def to_torch(array: npt.NDArray[Any], device: Any, copy: bool | None) -> Any:
+    """``array``, as `to_numpy` made it, as a torch tensor over the same memory, or a copy of it on another device."""
+    try:
+        import torch
+    except ImportError:
+        raise ImportError("to_torch needs torch: python -m pip install torch; to_numpy() needs nothing") from None
+    tensor = torch.from_numpy(array)
+    if device is None or torch.device(device).type == "cpu":
+        return tensor
+    if copy is False:
+        raise ValueError(f"copy=False: the memory is the CPU's, it cannot be on device {device}")
+    return tensor.to(device)
+
+
+def from_torch(tensor: Any) -> npt.NDArray[Any]:
+    """The data of a tensor, on any device and however strided, as a numpy array."""
+    if not isinstance(tensor, torch_tensor()):
+        raise QuadrantsRuntimeTypeError(
+            f"from_torch takes a torch tensor, not {type(tensor).__name__}",
+            code="QL2012",
+            help="from_numpy() takes numpy arrays",
+        )
+    try:
+        array: npt.NDArray[Any] = tensor.detach().cpu().numpy()
+    except TypeError as e:  # bfloat16 and complex numbers
+        raise QuadrantsRuntimeTypeError(f"from_torch: {e}", code="QL2042", help="pass x.float()") from None
+    return array
+
+
+def as_dense(value: Any, name: str, where: str) -> Any:
+    """A torch tensor as an ndarray over its memory, its gradient made; anything else as it is."""
+    if not isinstance(value, torch_tensor()):
+        return value
+    made = adopt(value, ArraySlot(name, None, None, None), where, session.current(), (_scalar_ndarray(),))
+    need_gradient(made, name, where)
+    return made
+
+
+def _scalar_ndarray() -> Any:
+    from quadrants_lab.lang.dense import ScalarNdarray
+
+    return ScalarNdarray

@@ -1,0 +1,437 @@
+"""torch tensors as kernel arguments, their gradients, and fields and ndarrays to and from torch."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import quadrants_lab as qd
+
+torch = pytest.importorskip("torch")
+
+
+@qd.kernel
+def add_squares(x: qd.types.ndarray(), y: qd.types.ndarray()):
+    for i in range(x.shape[0]):
+        y[i] += x[i] * x[i]
+
+
+@qd.kernel
+def total(x: qd.types.ndarray(), loss: qd.types.ndarray()):
+    for i in range(x.shape[0]):
+        loss[0] += x[i] * x[i]
+
+
+@qd.kernel
+def double(x: qd.types.ndarray()):
+    for i in range(x.shape[0]):
+        x[i] = x[i] * 2
+
+
+@pytest.fixture(autouse=True)
+def session():
+    qd.init(arch=qd.cpu)
+
+
+@pytest.mark.parametrize("dtype", "float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64".split())
+@pytest.mark.filterwarnings("ignore::quadrants_lab.QuadrantsWarning")
+def test_kernels_use_the_memory_of_tensors(dtype):
+    x = torch.full((4,), 3, dtype=getattr(torch, dtype))
+    double(x)
+    assert x.tolist() == [6] * 4
+    double(x[1:3])
+    assert x.tolist() == [6, 12, 12, 6]
+
+
+def test_bool_tensors():
+    @qd.kernel
+    def flip(x: qd.types.ndarray(dtype=qd.u1, ndim=1)):
+        for i in range(x.shape[0]):
+            x[i] = not x[i]
+
+    x = torch.tensor([True, False, True])
+    flip(x)
+    assert x.tolist() == [False, True, False]
+
+
+def refusals() -> dict[str, Any]:
+    x = torch.ones(4, 4)
+    return {
+        "QL2043.*strides.*contiguous": x[:, 0],
+        "QL2043.*strides .0,.": torch.ones(1).expand(4),
+        "QL2043.*contiguous": x.T,
+        "QL2043.*to_dense": x.to_sparse(),
+        "QL2042.*x.float": torch.ones(4, dtype=torch.bfloat16),
+        "QL2042.*complex": torch.ones(4, dtype=torch.complex64),
+        "QL2052.*meta": torch.ones(4, device="meta"),
+        "QL2052.*resolve_neg": torch.ones(4)._neg_view(),
+    }
+
+
+@pytest.mark.parametrize("said", refusals())
+def test_tensors_that_kernels_cannot_use(said):
+    with pytest.raises(ValueError, match=f"(?s){said}"):
+        double(refusals()[said])
+    with pytest.raises(RuntimeError):  # as Quadrants' class has it
+        double(refusals()[said])
+
+
+def test_dtype_and_axes_are_checked():
+    @qd.kernel
+    def k(x: qd.types.ndarray(dtype=qd.f32, ndim=1)):
+        x[0] = 1
+
+    with pytest.raises(ValueError, match="f32.*f64"):
+        k(torch.zeros(3, dtype=torch.float64))
+    with pytest.raises(ValueError, match="1 axis"):
+        k(torch.zeros(3, 3))
+    x = torch.zeros(3)
+    k(x)
+    for bad in (torch.zeros(3, dtype=torch.float64), torch.zeros(3, 3)):  # on the warm way too
+        with pytest.raises(ValueError):
+            k(bad)
+
+
+def test_elements_are_the_last_axes():
+    @qd.kernel
+    def k(x: qd.types.ndarray(dtype=qd.math.vec3, ndim=1)):
+        for i in range(x.shape[0]):
+            x[i] = qd.math.vec3(i, 1, 2)
+
+    x = torch.zeros(2, 3)
+    k(x)
+    assert x.tolist() == [[0, 1, 2], [1, 1, 2]]
+    with pytest.raises(ValueError, match="QL2047"):
+        k(torch.zeros(2, 4))
+
+
+def test_empty_and_zero_dimensional_tensors():
+    @qd.kernel
+    def k(x: qd.types.ndarray(ndim=0)):
+        x[None] += 1
+
+    x = torch.zeros(())
+    k(x)
+    k(x)
+    assert x.item() == 2
+    double(torch.zeros(0))
+
+
+def test_a_tensor_keeps_its_identity_and_not_its_memory():
+    x = torch.ones(3)
+    double(x)
+    x.set_(torch.full((2,), 5.0))
+    double(x)
+    assert x.tolist() == [10, 10]
+    x.data = torch.ones(2, dtype=torch.float64)
+    double(x)
+    assert x.tolist() == [2, 2]
+    qd.init(arch=qd.cpu)
+    double(x)
+    assert x.tolist() == [4, 4]
+
+
+def test_tensors_numpy_arrays_and_ndarrays_in_turn():
+    for _ in range(3):
+        x, y, z = torch.ones(3), np.ones(3, np.float32), qd.ndarray(qd.f32, 3)
+        double(x), double(y), z.fill(1), double(z)
+        assert x.tolist() == y.tolist() == z.to_numpy().tolist() == [2, 2, 2]
+
+
+def test_nothing_is_kept_of_a_tensor_that_is_gone():
+    from quadrants_lab.runtime import foreign
+
+    before = len(foreign._KNOWN)
+    for _ in range(20):
+        double(torch.ones(3))
+    assert len(foreign._KNOWN) <= before + 1
+
+
+# --- gradients -------------------------------------------------------------------------------------------------
+
+
+def test_gradients_add_to_grad():
+    x, y = torch.tensor([1.0, 2, 3], requires_grad=True), torch.zeros(3, requires_grad=True)
+    add_squares(x, y)
+    assert (x.grad, y.grad) == (None, None)  # until they are needed
+    y.grad = torch.ones(3)
+    add_squares.grad(x, y)
+    assert x.grad.tolist() == [2, 4, 6]
+    add_squares.grad(x, y)
+    assert x.grad.tolist() == [4, 8, 12]
+    x.grad = None
+    add_squares.grad(x, y)
+    assert x.grad.tolist() == [2, 4, 6]
+    x.grad = torch.full((3,), 10.0)
+    y.grad[0] = 0
+    add_squares.grad(x, y)
+    assert x.grad.tolist() == [10, 14, 16]
+
+
+def test_a_tensor_that_requires_no_grad_has_none():
+    x, y = torch.ones(3), torch.zeros(3, requires_grad=True)
+    y.grad = torch.ones(3)
+    add_squares.grad(x, y)
+    assert x.grad is None
+    x.requires_grad_()
+    add_squares.grad(x, y)
+    assert x.grad.tolist() == [2, 2, 2]
+    x.requires_grad_(False)
+    x.grad.zero_()
+    add_squares.grad(x, y)
+    assert x.grad.tolist() == [0, 0, 0]
+
+
+def test_grad_that_is_not_contiguous():
+    x, y = torch.ones(3, requires_grad=True), torch.zeros(3, requires_grad=True)
+    y.grad = torch.ones(1).expand(3)
+    with pytest.raises(ValueError, match=r"QL2043.*\.grad"):
+        add_squares.grad(x, y)
+
+
+def test_the_gradient_of_a_computed_tensor_ends_there_with_a_warning():
+    x, y = torch.ones(3, requires_grad=True), torch.zeros(3, requires_grad=True)
+    z = x * 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        add_squares(z, y)
+    y.grad = torch.ones(3)
+    with pytest.warns(qd.QuadrantsWarning, match="QL2054"):
+        add_squares.grad(z, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert z.grad.tolist() == [4, 4, 4]
+
+
+def test_kernels_read_and_write_grad_by_name():
+    @qd.kernel
+    def k(x: qd.types.ndarray(needs_grad=True)):
+        for i in range(x.shape[0]):
+            x.grad[i] = x[i] + 1
+
+    x = torch.ones(3, requires_grad=True)
+    k(x)
+    assert x.grad.tolist() == [2, 2, 2]
+    with pytest.raises(ValueError, match="QL2041"):
+        k(torch.ones(3))
+
+
+@pytest.mark.filterwarnings("ignore:.*QL0409")
+def test_autograd_functions():
+    class Squares(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            y = torch.zeros_like(x)
+            ctx.save_for_backward(x)
+            add_squares(x, y)
+            return y
+
+        @staticmethod
+        def backward(ctx, gy):
+            x = ctx.saved_tensors[0].detach().requires_grad_()
+            y = torch.zeros_like(x).requires_grad_()
+            y.grad = gy.contiguous()
+            add_squares.grad(x, y)
+            return x.grad
+
+    x = torch.tensor([1.0, 2, 3], dtype=torch.float64, requires_grad=True)
+    (Squares.apply(x * 2).sum() * 3).backward()
+    assert x.grad.tolist() == [24, 48, 72]
+    assert torch.autograd.gradcheck(Squares.apply, x)
+
+
+def test_torch_sees_that_a_kernel_wrote():
+    x = torch.ones(3, requires_grad=True)
+    y = x * 1
+    loss = (y * y).sum()
+    double(y.detach())
+    with pytest.raises(RuntimeError, match="inplace"):
+        loss.backward()
+
+
+# --- tapes -----------------------------------------------------------------------------------------------------
+
+
+def test_tapes_take_tensors():
+    x, loss = torch.tensor([1.0, 2, 3], requires_grad=True), torch.full((1,), 5.0, requires_grad=True)
+    with qd.ad.Tape(loss):
+        total(x, loss)
+    assert (loss.item(), loss.grad.item()) == (14, 1)
+    assert x.grad.tolist() == [2, 4, 6]
+    with qd.ad.Tape(loss):  # torch's gradients are torch's to clear
+        total(x, loss)
+    assert x.grad.tolist() == [4, 8, 12]
+
+
+def test_a_chain_of_launches_through_tensors():
+    x, loss = torch.tensor([0.5, 0.25], dtype=torch.float64, requires_grad=True), qd.field(qd.f64, (), needs_grad=True)
+
+    @qd.kernel
+    def to_loss(h: qd.types.ndarray()):
+        for i in range(h.shape[0]):
+            loss[None] += h[i] * h[i]
+
+    def run():
+        h = torch.zeros(2, dtype=torch.float64, requires_grad=True)
+        add_squares(x, h)
+        to_loss(h)
+
+    with qd.ad.Tape(loss):
+        run()  # h is gone when the tape ends
+    assert x.grad.tolist() == pytest.approx([4 * 0.5**3, 4 * 0.25**3])
+
+
+def test_what_a_tape_needs_of_a_tensor_is_kept():
+    @qd.kernel
+    def square(a: qd.types.ndarray(), b: qd.types.ndarray()):
+        for i in range(a.shape[0]):
+            b[i] = a[i] * a[i]
+
+    x, h, loss = (torch.tensor([v], requires_grad=True) for v in (1.5, 0.0, 0.0))
+    with qd.ad.Tape(loss):
+        square(x, h)
+        square(h, x)
+        total(x, loss)
+    assert x.item() == pytest.approx(1.5**4)
+    assert x.grad.item() == pytest.approx(8 * 1.5**7)
+
+
+def test_what_torch_writes_under_a_tape():
+    x, y = torch.tensor([2.0, 3.0], requires_grad=True), torch.zeros(2, requires_grad=True)
+    loss = torch.zeros(1, requires_grad=True)
+    with qd.ad.Tape(loss):
+        add_squares(x, y)
+        with torch.no_grad():
+            x.mul_(10)  # after it was read
+            y[0] = 7  # a constant from here on
+        total(y, loss)
+    assert loss.item() == 49 + 81
+    assert x.grad.tolist() == [0, 2 * 9 * 2 * 3]
+    assert x.tolist() == [20, 30]
+
+
+def test_losses_that_no_tape_takes():
+    with pytest.raises(RuntimeError, match="requires_grad"):
+        qd.ad.Tape(torch.zeros(1))
+    with pytest.raises(RuntimeError, match="0-d"):
+        qd.ad.Tape(torch.zeros(2, requires_grad=True))
+
+
+def test_a_chain_that_a_tensor_breaks_is_named():
+    x, h, loss = torch.ones(2, requires_grad=True), torch.zeros(2), torch.zeros(1, requires_grad=True)
+
+    def run():
+        with qd.ad.Tape(loss):
+            add_squares(x, h)
+            total(h, loss)
+
+    with pytest.warns(qd.QuadrantsWarning, match="gradient"):
+        run()
+
+
+def test_loop_bounds_in_tensors_are_read_at_every_launch():
+    @qd.kernel
+    def power(n: qd.types.ndarray(), x: qd.types.ndarray(), y: qd.types.ndarray()):
+        for i in range(x.shape[0]):
+            v = x[i]
+            for _ in range(n[i]):
+                v = v * v
+            y[i] = v
+
+    n, x = torch.tensor([1, 2], dtype=torch.int32), torch.full((2,), 1.5, dtype=torch.float64, requires_grad=True)
+    y = torch.zeros(2, dtype=torch.float64, requires_grad=True)
+    for k in (0, 1, 3):
+        n[0] = k
+        x.grad, y.grad = None, torch.ones(2, dtype=torch.float64)
+        power(n, x, y)
+        power.grad(n, x, y)
+        assert x.grad.tolist() == pytest.approx([2**k * 1.5 ** (2**k - 1), 4 * 1.5**3])
+
+
+# --- to and from -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", ["field", "ndarray"])
+def test_scalars_to_and_from_torch(make):
+    x = getattr(qd, make)(qd.f32, (2, 3))
+    x.from_torch(torch.arange(6, dtype=torch.float64, requires_grad=True).reshape(3, 2).T)
+    assert x.to_numpy().tolist() == [[0, 2, 4], [1, 3, 5]]
+    copy = x.to_torch(device="cpu")
+    assert (copy.dtype, copy.tolist()) == (torch.float32, x.to_numpy().tolist())
+    copy += 1
+    assert x[0, 0] == 0
+    with pytest.raises(ValueError, match="shape"):
+        x.from_torch(torch.zeros(3, 2))
+    with pytest.raises(TypeError, match="from_numpy"):
+        x.from_torch(np.zeros((2, 3)))
+    with pytest.raises(TypeError, match="x.float"):
+        x.from_torch(torch.zeros(2, 3, dtype=torch.bfloat16))
+
+
+@pytest.mark.parametrize(
+    ("x", "shape", "kept"),
+    [
+        (lambda: qd.Vector.field(3, qd.f32, 2), (2, 3), (2, 3, 1)),
+        (lambda: qd.Matrix.field(3, 1, qd.f32, 2), (2, 3), (2, 3, 1)),
+        (lambda: qd.Matrix.field(1, 3, qd.f32, 2), (2, 1, 3), (2, 1, 3)),
+        (lambda: qd.Vector.ndarray(3, qd.f32, 2), (2, 3), None),
+        (lambda: qd.Matrix.ndarray(3, 1, qd.f32, 2), (2, 3, 1), None),
+    ],
+)
+def test_elements_to_and_from_torch(x, shape, kept):
+    made = x()
+    assert made.to_torch().shape == made.to_numpy().shape == shape
+    if kept:
+        assert made.to_torch(keep_dims=True).shape == made.to_numpy(keep_dims=True).shape == kept
+    made.from_torch(torch.ones(shape) * 2)
+    assert made.to_torch().sum() == 12
+
+
+def test_structs_to_and_from_torch():
+    s = qd.types.struct(a=qd.f32, v=qd.math.vec3).field(shape=2)
+    s.from_torch({"a": torch.ones(2), "v": torch.ones(2, 3) * 2})
+    out = s.to_torch()
+    assert (out["a"].tolist(), out["v"].shape) == ([1, 1], (2, 3))
+
+
+@pytest.mark.parametrize("make", ["field", "ndarray"])
+def test_views_without_a_copy(make):
+    x = getattr(qd, make)(qd.i32, 4)
+    views = [
+        x.to_torch(copy=False),
+        x.to_torch(copy=None),
+        torch.from_dlpack(x),
+        torch.utils.dlpack.from_dlpack(x.to_dlpack()),
+        torch.from_numpy(x.to_numpy(copy=False)),
+        torch.from_numpy(np.from_dlpack(x)),
+    ]
+    for n, view in enumerate(views):
+        view[1] = n + 1
+        assert x[1] == n + 1
+    x[2] = 9
+    assert all(view[2] == 9 for view in views)
+    qd.init(arch=qd.cpu)
+    assert views[0][2] == 9
+    with pytest.raises(ValueError, match="meta"):
+        qd.field(qd.f32, 3).to_torch("meta", copy=False)
+
+
+def test_gradients_follow_what_a_view_writes():
+    n, x, y = qd.field(qd.i32, ()), qd.field(qd.f64, (), needs_grad=True), qd.field(qd.f64, (), needs_grad=True)
+    view = n.to_torch(copy=False)
+
+    @qd.kernel
+    def power():
+        for _ in range(1):
+            v = x[None]
+            for _ in range(n[None]):
+                v = v * v
+            y[None] = v
+
+    for k in (1, 3, 5):
+        view.fill_(k)
+        x[None], x.grad[None], y.grad[None] = 1.1, 0, 1
+        power()
+        power.grad()
+        assert x.grad[None] == pytest.approx(2**k * 1.1 ** (2**k - 1))
