@@ -4,12 +4,13 @@ PEER := .venv-peer/bin/python
 JOBS ?= auto
 ARGS ?=
 
-.PHONY: help demo test lab lint bench nightly setup clean
+.PHONY: help demo test lab lint docs bench nightly setup clean
 help:
 	@echo "make demo     run the first notebook without a browser, check its gradients, write the inspector as HTML"
 	@echo "make test     the test suite            (JOBS=2, ARGS='-k name')"
 	@echo "make lab      JupyterLab on notebooks/"
 	@echo "make lint     ruff, mypy --strict"
+	@echo "make docs     the documentation as HTML in out/docs; a warning is an error"
 	@echo "make bench    race the pip package quadrants on the same kernels   (ARGS='--quick --only launch')"
 	@echo "make nightly  the long tests: more random kernels, slow cases"
 
@@ -33,6 +34,11 @@ lint:
 	@scripts/setup.sh test
 	@$(PY) -m ruff check .
 	@$(PY) -m mypy
+
+docs:
+	@scripts/setup.sh test
+	@$(PY) -m sphinx -q -E -W --keep-going -d out/doctrees docs out/docs
+	@echo "docs: out/docs/index.html"
 
 bench: $(PEER)
 	@scripts/setup.sh demo

@@ -1,4 +1,4 @@
-"""Parts of the pages that are made from the tables of the compiler: operations, and the codes of errors and warnings."""
+"""Parts of the pages that are made from tables of the compiler: operations, derivatives, codes of errors and warnings."""
 
 from __future__ import annotations
 
@@ -161,34 +161,48 @@ def messages() -> Iterator[Message]:
         yield Message(code, kind, _holes(row.message), _holes(row.help))
     for folder in ("quadrants_lab", "backends"):
         for file in sorted((ROOT / folder).rglob("*.py")):
-            for node in ast.walk(ast.parse(file.read_text())):
+            module = ast.parse(file.read_text())
+            texts = dict(_constants(module))
+            for node in ast.walk(module):
                 if isinstance(node, ast.Call):
-                    yield from _raised(node)
+                    yield from _raised(node, texts)
 
 
-def _raised(node: ast.Call) -> Iterator[Message]:
+def _raised(node: ast.Call, texts: dict[str, str]) -> Iterator[Message]:
     given = {k.arg: k.value for k in node.keywords}
     function = ast.unparse(node.func).rpartition(".")[2]
     code = node.args[0] if function == "render" and node.args else given.get("code")
     text = node.args[1 if function == "render" else 0] if len(node.args) > (function == "render") else None
     if not isinstance(code, ast.Constant) or not str(code.value).startswith("QL") or text is None:
         return
-    kind = _text(given["kind"]) if "kind" in given else function.removeprefix("Quadrants")
+    kind = _text(given["kind"], texts) if "kind" in given else function.removeprefix("Quadrants")
     help = given.get("help") or (node.args[3] if function == "render" and len(node.args) > 3 else None)
-    yield Message(code.value, kind, _text(text), _text(help) if help else "")
+    yield Message(code.value, kind, _text(text, texts), _text(help, texts) if help else "")
 
 
-def _text(node: ast.expr) -> str:
+def _constants(module: ast.Module) -> Iterator[tuple[str, str]]:
+    """The module's texts by name."""
+    for s in module.body:
+        match s:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=str(value))):
+                yield name, value
+
+
+def _text(node: ast.expr, texts: dict[str, str]) -> str:
     """What a text says, with … where it depends."""
     match node:
         case ast.Constant(value=str(value)):
             return value
         case ast.JoinedStr(values=parts):
-            return "".join(_text(p) for p in parts)
+            return "".join(_text(p, texts) for p in parts)
+        case ast.FormattedValue(value=value):
+            return _text(value, texts)
+        case ast.Name(id=name):
+            return texts.get(name, "…")
         case ast.IfExp(body=body, orelse=orelse):
-            return " / ".join(filter(None, (_text(body), _text(orelse))))
+            return " / ".join(filter(None, (_text(body, texts), _text(orelse, texts))))
         case ast.BinOp(op=ast.Add(), left=left, right=right):
-            return _text(left) + _text(right)
+            return _text(left, texts) + _text(right, texts)
     return "…"
 
 
