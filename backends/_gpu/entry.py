@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from quadrants_lab.backends._gpu.frame import GpuFrame
 
 
-def _matches_scalar(t: DType) -> Callable[[Any], bool]:
+def matches_scalar(t: DType) -> Callable[[Any], bool]:
     """Whether a Python value is of the dtype without loss that the caller would have to decide about."""
     if t.kind == "b":
         return lambda x: type(x) is bool
@@ -37,7 +37,7 @@ def make_entry(frame: GpuFrame, params: list[Param], returns: str) -> Callable[.
     arrays: list[tuple[int, str, Any, int, bool]] = []
     for n, p in enumerate(params):
         if isinstance(p, ScalarParam):
-            scalars.append((n, p.arg, _matches_scalar(types[p.arg])))
+            scalars.append((n, p.arg, matches_scalar(types[p.arg])))
         elif isinstance(p, ArrayParam):
             b = frame.exe.kernel.buffers[p.buffer]
             arrays.append((n, b.name, np.dtype(b.dtype.numpy), b.ndim, b.name in frame.exe.written))

@@ -10,6 +10,7 @@ import struct
 from collections.abc import Callable
 from functools import lru_cache
 
+from quadrants_lab.backends._llvm.listings import with_locations, without_locations
 from quadrants_lab.backends.cpu import jit, tasks
 from quadrants_lab.backends.stage import Stage
 from quadrants_lab.ir.nodes import NO_ID, Kernel
@@ -48,69 +49,7 @@ def _count_llvm(lines: list[str]) -> int:
     return sum(1 for line in lines if line.startswith("  ") and not line.lstrip().startswith((";", "]")))
 
 
-# --- debug locations --------------------------------------------------------------------------------------------
-
-FIRST = 100_000  # numbers of metadata that the emitter does not reach
-_DEFINE = re.compile(r"^define .*\{$")
-
-
-def with_locations(lines: list[str], ids: list[int]) -> str:
-    """The text with a location on each instruction that belongs to a statement."""
-    out: list[str] = []
-    numbers: dict[tuple[int, int], int] = {}
-    scope = -1
-    scopes: list[str] = []
-    for line, id in zip(lines, ids, strict=True):
-        if _DEFINE.match(line) and "@qd.pow" not in line:
-            scope = FIRST + 10 + len(scopes)
-            scopes.append(re.search(r"@([\w.]+)\(", line).group(1))  # type: ignore[union-attr]  # a define has one
-            line = f"{line[:-1]}!dbg !{scope} {{"
-        elif line.startswith("define"):
-            scope = -1
-        elif line.startswith("  ") and scope >= 0:
-            key = (scope, max(id, 0))
-            number = numbers.setdefault(key, 2 * FIRST + len(numbers))
-            line += f", !dbg !{number}"
-        out.append(line)
-    unit, file, flag, kind, none = (f"!{FIRST + n}" for n in range(5))
-    about = "isOptimized: true, runtimeVersion: 0, emissionKind: LineTablesOnly"
-    out += [
-        f"!llvm.dbg.cu = !{{{unit}}}",
-        f"!llvm.module.flags = !{{{flag}}}",
-        f"{unit} = distinct !DICompileUnit(language: DW_LANG_C, file: {file}, {about})",
-        f'{file} = !DIFile(filename: "kernel", directory: "")',
-        f'{flag} = !{{i32 2, !"Debug Info Version", i32 3}}',
-        f"{kind} = !DISubroutineType(types: {none})",
-        f"{none} = !{{null}}",
-    ]
-    for n, name in enumerate(scopes):
-        out.append(
-            f'!{FIRST + 10 + n} = distinct !DISubprogram(name: "{name}", scope: {file}, file: {file}, line: 0, '
-            f"type: {kind}, unit: {unit}, spFlags: DISPFlagDefinition | DISPFlagOptimized)"
-        )
-    out += [f"!{n} = !DILocation(line: {id}, scope: !{s})" for (s, id), n in numbers.items()]
-    return "\n".join(out)
-
-
-_USE = re.compile(r",? !dbg !(\d+)")
-_LOCATION = re.compile(r"^!(\d+) = !DILocation\(line: (\d+),")
-
-
-def without_locations(text: str) -> tuple[list[str], list[int]]:
-    """The text as it would be without locations, and the statement id of each line."""
-    where = {m[1]: int(m[2]) for m in (_LOCATION.match(line) for line in text.splitlines()) if m}
-    lines: list[str] = []
-    ids: list[int] = []
-    for line in text.splitlines():
-        if line.startswith(("!", "; ModuleID", "source_filename")):
-            continue
-        use = _USE.search(line)
-        lines.append(_USE.sub("", line))
-        ids.append((where.get(use[1], 0) or NO_ID) if use and not line.startswith("define") else NO_ID)
-    while lines and not lines[-1]:
-        lines.pop(), ids.pop()
-    return lines, ids
-
+# --- assembly ---------------------------------------------------------------------------------------------------
 
 _LOC = re.compile(r"^\s*\.loc\s+\d+\s+(\d+)")
 _NOISE = re.compile(r"^\s*(\.(cfi|file|loc|section|p2align|type|size|text|globl|ident|addrsig|set)|#|;|$)")

@@ -1,0 +1,206 @@
+"""A program's code: the frame, of which the parameter %frame is a copy that only is read, and %state, which programs
+share and write: status, failure, "temp" and "ret" buffers, boxes of iterations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from quadrants_lab.backends._gpu import layout as L
+from quadrants_lab.backends._gpu.stacks import element_bytes
+from quadrants_lab.backends._llvm import memory, random
+from quadrants_lab.backends._llvm.body import Body
+from quadrants_lab.backends._llvm.stacks import Stack
+from quadrants_lab.backends._llvm.text import Function, ty
+from quadrants_lab.backends._simt.state import State
+from quadrants_lab.backends._simt.target import Target
+from quadrants_lab.backends.launch import Status
+from quadrants_lab.backends.layout import STACK_ADJOINTS_AT, STACK_AT, STACK_CAPACITY, STACK_LAST, VALUES, WORD
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.ir.walk import walk
+
+
+class SimtBody(Body):
+    """``iteration`` is the number of the parallel iteration within its task, an i64; ``thread`` and ``threads`` i32."""
+
+    polls = False
+
+    def __init__(
+        self, fn: Function, kernel: N.Kernel, options: CompileOptions, state: State, parallel: bool,
+        scopes: memory.Scopes, target: Target,
+    ) -> None:  # fmt: skip
+        super().__init__(fn, kernel, options, parallel, scopes)
+        self.state = state
+        self.layout = state.layout
+        self.target = target
+        self.iteration = "0"
+        self.thread = "0"
+        self.stride = ""
+        self.exit = "leave"
+        self._once: dict[object, str] = {}
+
+    # --- what comes from the frame, read once, in the entry block -----------------------------------------------
+
+    def word(self, offset: int, type: str = "i64") -> str:
+        """A value of the frame."""
+        return self.once((offset, type), lambda: self.fn.let(f"load {type}, ptr {self.at(offset)}"))
+
+    def once(self, key: object, make: Callable[[], str]) -> str:
+        if key not in self._once:
+            self._once[key] = make()
+        return self._once[key]
+
+    def at(self, offset: int) -> str:
+        return self.fn.let(f"getelementptr inbounds i8, ptr %frame, i64 {offset}")
+
+    def state_at(self, offset: int) -> str:
+        """Address of a word of the frame that programs write."""
+        return self.fn.let(f"getelementptr inbounds i8, ptr %state, i64 {self.state.at(offset)}")
+
+    def address_at(self, offset: int) -> str:
+        """A pointer to device memory that the frame holds."""
+        space = self.target.global_space
+
+        def make() -> str:
+            if not space:
+                return self.fn.let(f"load ptr, ptr {self.at(offset)}")
+            address = self.word(offset)
+            there = self.fn.let(f"inttoptr i64 {address} to ptr addrspace({space})")
+            return self.fn.let(f"addrspacecast ptr addrspace({space}) {there} to ptr")
+
+        return self.once((offset, "address"), make)
+
+    def open(self, *blocks: N.Block) -> None:
+        """Reads what the blocks need from the frame."""
+        for block in blocks:
+            random.open_sites(self, block)
+            for s in walk(block):
+                if isinstance(s, (N.Load, N.Store, N.Atomic)):
+                    self.pointer(s.buffer)
+                    if self.kernel.buffers[s.buffer].shape is None:
+                        for axis in range(1, len(s.index)):
+                            self.extent(s.buffer, axis)
+                elif isinstance(s, N.ShapeOf) and self.kernel.buffers[s.buffer].shape is None:
+                    self.extent(s.buffer, s.axis)
+                elif isinstance(s, N.ArgLoad):
+                    self.once(s.arg, lambda s=s: memory.read(self, s.type, self.at(self.layout.frame.args[s.arg])))
+                elif isinstance(s, N.AdStackAlloca):
+                    self._open_stack(s)
+                elif isinstance(s, N.Print):
+                    self.address_at(L.PRINTS)
+                elif isinstance(s, N.Random):
+                    self.random_key()
+
+    def _open_stack(self, s: N.AdStackAlloca) -> None:
+        at = self.layout.frame.stack_at[s.id]
+        number = next(n for n, a in enumerate(self.layout.frame.stacks) if a.id == s.id)
+        counter = self.fn.let("alloca i32")
+        if s.count_only:
+            self.stacks[s.id] = Stack(number, s.type, counter, "", "", "", "", "", "", "i32")
+            return
+        self.stride = self.word(L.THREADS, "i32")
+        base = self._region(at + STACK_AT, element_bytes(s.type))
+        adjoints = ""
+        if s.id in self.layout.frame.adjoint_stacks:
+            adjoints = self._region(at + STACK_ADJOINTS_AT, element_bytes(s.type))
+        capacity, last = self.word(at + STACK_CAPACITY, "i32"), self.word(at + STACK_LAST, "i32")
+        tags = self.scopes.tag(f"${s.id}"), self.scopes.tag(f"${s.id}.adjoints")
+        self.stacks[s.id] = Stack(
+            number, s.type, counter, base, adjoints, capacity, last, *tags, index="i32", stride=self.stride
+        )
+
+    def _region(self, at: int, nbytes: int) -> str:
+        """Address of this thread's first slot."""
+        heap = self.address_at(L.HEAP)
+        start = self.fn.let(f"getelementptr inbounds i8, ptr {heap}, i64 {self.word(at)}")
+        thread = self.fn.let(f"zext i32 {self.thread} to i64")
+        return self.fn.let(f"getelementptr inbounds [{nbytes} x i8], ptr {start}, i64 {thread}")
+
+    # --- what Body asks for -------------------------------------------------------------------------------------
+
+    def pointer(self, buffer: str) -> str:
+        at = self.layout.frame.buffers[buffer]
+        if self.kernel.buffers[buffer].kind in ("temp", "ret"):
+            return self.once((buffer, "state"), lambda: self.state_at(at))
+        return self.address_at(at)
+
+    def extent(self, buffer: str, axis: int) -> str:
+        return self.word(self.layout.frame.extents[buffer] + axis * WORD)
+
+    def arg(self, name: str) -> str:
+        return self._once[name]
+
+    def poll(self) -> None:
+        """Nothing ends a launch on a GPU."""
+
+    def random_key(self) -> tuple[str, str, str]:
+        return self.word(L.SEED), self.word(L.LAUNCH), self.iteration
+
+    # --- what a thread leaves behind for the host ---------------------------------------------------------------
+
+    def set_status(self, bit: int) -> None:
+        self.fn.let(f"atomicrmw or ptr {self.state_at(L.STATUS)}, i32 {bit} monotonic")
+
+    def _record(self, bit: int, what: str, values: Callable[[], str]) -> None:
+        """Sets the status; the first thread to fail also says what failed: ``values`` writes what it has to say and
+        returns the count."""
+        fn = self.fn
+        self.set_status(bit)
+        first, join = fn.label("first"), fn.label("join")
+        pair = fn.let(f"cmpxchg ptr {self.state_at(L.FAILED)}, i32 0, i32 {bit} monotonic monotonic")
+        fn.branch(fn.let(f"extractvalue {{ i32, i1 }} {pair}, 1"), first, join)
+        fn.start(first)
+        fn.put(f"store i64 {what}, ptr {self.state_at(L.FAIL_WHAT)}")
+        count = values()
+        fn.put(f"store i64 {count}, ptr {self.state_at(L.FAIL_COUNT)}")
+        fn.jump(join)
+        fn.start(join)
+
+    def fail(self, stmt: N.Assert) -> None:
+        number = next(n for n, a in enumerate(self.layout.frame.asserts) if a is stmt)
+        kept = stmt.args[:VALUES]
+
+        def values() -> str:
+            for n, i in enumerate(kept):
+                self.fn.put(f"store i64 {self.raw(i)}, ptr {self.state_at(L.FAIL_VALUES + n * WORD)}")
+            return str(len(kept))
+
+        self._record(Status.ASSERT, str(number), values)
+        self.fn.jump(self.exit)
+
+    def overflow(self, stack: str, depth: str) -> None:
+        self._record(Status.OVERFLOW, stack, lambda: depth)
+
+    def print(self, stmt: N.Print) -> None:
+        """Takes room for a record in the print block and writes it."""
+        fn = self.fn
+        self.set_status(Status.PRINTED)
+        number = next(n for n, p in enumerate(self.layout.frame.prints) if p is stmt)
+        words = [str(number), *(self.raw(i) for i in stmt.operands())]
+        block = self.address_at(L.PRINTS)
+
+        def head(at: int) -> str:
+            return fn.let(f"getelementptr inbounds i8, ptr {block}, i64 {at}")
+
+        at = fn.let(f"atomicrmw add ptr {head(L.PRINT_USED)}, i32 {len(words)} monotonic")
+        room = fn.let(f"load i32, ptr {head(L.PRINT_ROOM)}")
+        fits, lost, join = fn.label("fits"), fn.label("lost"), fn.label("join")
+        end = fn.let(f"add i32 {at}, {len(words)}")
+        fn.branch(fn.let(f"icmp ule i32 {end}, {room}"), fits, lost)
+        fn.start(fits)
+        place = fn.let(f"zext i32 {at} to i64")
+        for n, word in enumerate(words):
+            entry = fn.let(f"add i64 {place}, {L.PRINT_DATA // WORD + n}")
+            fn.put(f"store i64 {word}, ptr {fn.let(f'getelementptr inbounds i64, ptr {block}, i64 {entry}')}")
+        fn.jump(join)
+        fn.start(lost)
+        fn.let(f"atomicrmw add ptr {head(L.PRINT_LOST)}, i32 1 monotonic")
+        fn.jump(join)
+        fn.start(join)
+
+    def raw(self, id: int) -> str:
+        """A value's bits in the low part of an i64."""
+        fn, t, value = self.fn, self.types[id], self.values[id]
+        if t.is_float:
+            value = fn.let(f"bitcast {ty(t).text} {value} to i{t.bits}")
+        return value if t.bits == 64 else fn.let(f"zext i{t.bits} {value} to i64")

@@ -1,0 +1,81 @@
+"""Reductions: threads of a warp add up what they have by shuffling, warps of a group through shared memory; one thread
+a group hands the rest to the buffer."""
+
+from __future__ import annotations
+
+from quadrants_lab.backends._llvm import memory
+from quadrants_lab.backends._llvm.text import constant, ty
+from quadrants_lab.backends._simt.body import SimtBody
+from quadrants_lab.backends.reductions import identity
+from quadrants_lab.ir.types import DType
+
+
+def close_partials(b: SimtBody, group: int) -> None:
+    """Hands the partials over; all threads of the group come here."""
+    fn, target = b.fn, b.target
+    wide = {n: p for n, p in b.partials.items() if p.dtype.bits in (32, 64) and target.warp > 1}
+    for name, p in b.partials.items():
+        if name not in wide:
+            memory.modify(b, p.op, p.dtype, b.pointer(name), memory.read(b, p.dtype, p.ptr))
+    if not wide:
+        return
+    place = target.place(fn)
+    values = {n: _over_group(b, p.op, p.dtype, memory.read(b, p.dtype, p.ptr), place, group) for n, p in wide.items()}
+    give, done = fn.label("give"), fn.label("given")
+    fn.branch(fn.let(f"icmp eq i32 {place}, 0"), give, done)
+    fn.start(give)
+    for name, p in wide.items():
+        memory.modify(b, p.op, p.dtype, b.pointer(name), values[name])
+    fn.jump(done)
+    fn.start(done)
+
+
+def _over_group(b: SimtBody, op: str, t: DType, value: str, place: str, group: int) -> str:
+    """What the group has together; right in its first thread."""
+    fn, target = b.fn, b.target
+    value = _over_warp(b, op, t, value, target.warp)
+    warps = group // target.warp
+    if warps == 1:
+        return value
+    text, shared = ty(t).text, target.shared(fn.module)
+    lane = fn.let(f"and i32 {place}, {target.warp - 1}")
+    warp = fn.let(f"lshr i32 {place}, {target.warp.bit_length() - 1}")
+    put, wait = fn.label("put"), fn.label("wait")
+    fn.branch(fn.let(f"icmp eq i32 {lane}, 0"), put, wait)
+    fn.start(put)
+    here = fn.let(f"getelementptr inbounds i64, ptr addrspace(3) {shared}, i32 {warp}")
+    fn.put(f"store {text} {value}, ptr addrspace(3) {here}")
+    fn.jump(wait)
+    fn.start(wait)
+    target.barrier(fn)
+    mine = fn.let(f"icmp ult i32 {place}, {warps}")
+    of = fn.let(f"select i1 {mine}, i32 {place}, i32 0")
+    there = fn.let(f"getelementptr inbounds i64, ptr addrspace(3) {shared}, i32 {of}")
+    found = fn.let(f"load {text}, ptr addrspace(3) {there}")
+    target.barrier(fn)
+    nothing = constant(ty(t), identity(op, t))
+    found = fn.let(f"select i1 {mine}, {text} {found}, {text} {nothing}")
+    return _over_warp(b, op, t, found, warps)
+
+
+def _over_warp(b: SimtBody, op: str, t: DType, value: str, lanes: int) -> str:
+    distance = lanes // 2
+    while distance:
+        value = memory.combine(b, op, t, value, _further(b, t, value, distance), b.fast)
+        distance //= 2
+    return value
+
+
+def _further(b: SimtBody, t: DType, value: str, distance: int) -> str:
+    """The value of the thread that is ``distance`` further in this warp."""
+    fn, bits, text = b.fn, t.bits, ty(t).text
+    if t.is_float:
+        value = fn.let(f"bitcast {text} {value} to i{bits}")
+    if bits == 32:
+        value = b.target.shuffle_down(fn, value, distance)
+    else:
+        words = [fn.let(f"trunc i64 {value} to i32"), ""]
+        words[1] = fn.let(f"trunc i64 {fn.let(f'lshr i64 {value}, 32')} to i32")
+        low, high = (fn.let(f"zext i32 {b.target.shuffle_down(fn, w, distance)} to i64") for w in words)
+        value = fn.let(f"or i64 {low}, {fn.let(f'shl i64 {high}, 32')}")
+    return fn.let(f"bitcast i{bits} {value} to {text}") if t.is_float else value

@@ -1,0 +1,63 @@
+"""What differs between the GPUs that LLVM compiles for: how a program begins, who a thread is, how threads of a group
+hand values to each other, and what the math library calls its functions."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+from quadrants_lab.backends._gpu.programs import Program
+from quadrants_lab.backends._llvm.ops import Ctx
+from quadrants_lab.backends._llvm.text import Function, Module
+
+LEAST_GROUP = 32
+
+
+class Target(ABC):
+    """``name`` says for which chip. ``triple`` and ``layout`` are LLVM's. ``warp``: how many threads of a group run in
+    step and can `shuffle`, 1 where none can. ``global_space``: LLVM's number of the address space of device memory."""
+
+    name: str
+    triple: str
+    layout: str
+    warp: int
+    global_space: int
+
+    def __init__(self) -> None:
+        self.own: dict[str, Callable[[Ctx], str]] = {}  # primitives on floats: see `_llvm.text.Module.own`
+
+    @abstractmethod
+    def group(self, program: Program, stacked: bool) -> int:
+        """Threads of a group of the program."""
+
+    @abstractmethod
+    def head(self, program: Program, group: int, frame_bytes: int) -> str:
+        """The define line of a program: parameters %state (a pointer) and %frame (a pointer to what only is read)."""
+
+    @abstractmethod
+    def thread(self, fn: Function) -> str:
+        """Number of this thread among all, an i32."""
+
+    @abstractmethod
+    def threads(self, fn: Function) -> str:
+        """How many threads there are, an i32."""
+
+    @abstractmethod
+    def place(self, fn: Function) -> str:
+        """Number of this thread in its group, an i32."""
+
+    @abstractmethod
+    def shuffle_down(self, fn: Function, word: str, distance: int) -> str:
+        """The i32 ``word`` of the thread that is ``distance`` further in this warp."""
+
+    @abstractmethod
+    def barrier(self, fn: Function) -> None:
+        """Waits for all threads of the group, and for what they wrote to its shared memory."""
+
+    @abstractmethod
+    def shared(self, mod: Module) -> str:
+        """A pointer (of address space 3) to a word of 64 bits for each warp of a group."""
+
+    def finish(self, mod: Module, kernel: Any) -> None:
+        """Adds what the module's text needs at its end."""

@@ -1,0 +1,94 @@
+"""CUDA: kernels become PTX, which NVIDIA's driver makes machine code of.
+
+PTX is made on any machine, with LLVM and, for elementary functions, with NVIDIA's library of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from quadrants_lab.backends.cuda import toolkit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from quadrants_lab.backends.cuda.device import Device
+    from quadrants_lab.backends.cuda.executable import Executable
+    from quadrants_lab.backends.stage import Stage
+    from quadrants_lab.ir.nodes import Kernel
+    from quadrants_lab.ir.options import CompileOptions
+
+STAGES = ("llvm", "ptx")
+if toolkit.tool("ptxas") and toolkit.tool("nvdisasm"):
+    STAGES = (*STAGES, "sass")  # type: ignore[assignment]  # three where the tools are
+
+
+def probe() -> str:
+    """Empty when kernels can run here, else the sentence why not."""
+    if find_spec("llvmlite") is None:
+        return "The cuda backend needs the package llvmlite: pip install llvmlite."
+    from quadrants_lab.backends.cuda import driver
+
+    return driver.probe() or toolkit.missing_libdevice()
+
+
+def open_device(threads: int = 0, cache_folder: Path | None = None) -> Device:
+    """The device that QD_VISIBLE_DEVICE names by its number, or the first. ``threads``: most in flight, 0 for what the
+    device has room for. The driver keeps its own cache of machine code.
+
+    Raises QuadrantsRuntimeError where there is no device.
+    """
+    from quadrants_lab.backends.cuda.device import Device
+    from quadrants_lab.errors import QuadrantsRuntimeError
+
+    why_not = probe()
+    if why_not:
+        raise QuadrantsRuntimeError(why_not, code="QL3010")
+    return Device(threads)
+
+
+def chip() -> int:
+    """The chip whose code is shown: the device's, or the default one."""
+    from quadrants_lab.backends.cuda import driver, nvptx
+
+    if driver.probe():
+        return nvptx.DEFAULT_CHIP
+    return nvptx.chip_for(driver.current().capability)
+
+
+def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], Stage]]:
+    """ "llvm": as emitted; "ptx": optimised; "sass", where ptxas and nvdisasm are found: the machine code, with what
+    it needs of registers and memory."""
+    from quadrants_lab.backends.cuda.listings import stages as make
+
+    return make(kernel, options, chip())
+
+
+def load(kernel: Kernel, options: CompileOptions, cached: bytes | None = None) -> Executable:
+    """PTX of an offloaded kernel without exits, ready to launch; the driver builds it when a device first needs it.
+
+    ``cached``: the ``object`` of an earlier load of the same kernel, options and `target_key`.
+    """
+    from quadrants_lab.backends.cuda.executable import load as make
+
+    return make(kernel, options, cached)
+
+
+@cache
+def target_key() -> str:
+    """What code depends on besides kernel and options: the chip, LLVM, the math library, and our own sources."""
+    import llvmlite.binding as llvm
+
+    sources = hashlib.sha256()
+    here = Path(__file__).resolve().parent.parent
+    for folder in (here, here / "_gpu", here / "_llvm", here / "_simt", here / "cuda"):
+        for path in sorted(folder.glob("*.py")):
+            sources.update(path.read_bytes())
+    library = toolkit.libdevice()
+    if library is not None:
+        sources.update(library.read_bytes())
+    return f"cuda/sm_{chip()}/llvm{llvm.llvm_version_info}/{sources.hexdigest()}"

@@ -1,0 +1,195 @@
+"""CUDA's stages as text: LLVM IR, PTX, and SASS where NVIDIA's tools are found; each line with its statement."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from quadrants_lab.backends._llvm.listings import with_locations
+from quadrants_lab.backends._simt.kernel import module
+from quadrants_lab.backends.cuda import nvptx, toolkit
+from quadrants_lab.backends.stage import Stage
+from quadrants_lab.errors import QuadrantsRuntimeError
+from quadrants_lab.ir.nodes import NO_ID, Kernel
+from quadrants_lab.ir.options import CompileOptions
+
+
+def ptx_of(kernel: Kernel, options: CompileOptions, chip: int) -> str:
+    """PTX for a chip (a key of `nvptx.PTX_VERSIONS`)."""
+    made = module(kernel, options, nvptx.Nvptx(chip))
+    lines, _ = made.lines()
+    return nvptx.ptx(nvptx.optimised("\n".join(lines), chip, nvptx.library_calls(made)), chip)
+
+
+def stages(kernel: Kernel, options: CompileOptions, chip: int) -> dict[str, Callable[[], Stage]]:
+    @lru_cache(maxsize=1)
+    def emitted() -> tuple[list[str], list[int], list[str]]:
+        made = module(kernel, options, nvptx.Nvptx(chip))
+        return *made.lines(), nvptx.library_calls(made)
+
+    @lru_cache(maxsize=1)
+    def assembly() -> str:
+        lines, ids, calls = emitted()
+        text = with_locations(lines, ids, emission="DebugDirectivesOnly")
+        return nvptx.ptx(nvptx.optimised(text, chip, calls), chip)
+
+    def llvm() -> Stage:
+        lines, ids, _ = emitted()
+        count = sum(1 for line in lines if line.startswith("  "))
+        return Stage("llvm", "\n".join(lines), tuple(ids), count)
+
+    def ptx() -> Stage:
+        lines, ids = from_ptx(assembly())
+        count = sum(1 for line in lines if line.startswith("\t") and not line.startswith("\t."))
+        return Stage("ptx", "\n".join(lines), tuple(ids), count)
+
+    def sass() -> Stage:
+        made = assembled(assembly(), chip, lines=True)
+        lines, ids = from_sass(disassembled(made.code, lines=True))
+        count = sum(1 for line in lines if line.startswith("        /*"))
+        return Stage("sass", "\n".join([*made.words(), *lines]), (*[NO_ID] * len(made.words()), *ids), count,
+                     code_bytes=16 * count)  # fmt: skip
+
+    made = {"llvm": llvm, "ptx": ptx}
+    return {**made, "sass": sass} if has_assembler() else made
+
+
+def has_assembler() -> bool:
+    return bool(toolkit.tool("ptxas") and toolkit.tool("nvdisasm"))
+
+
+# --- ptxas ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What a program needs: registers of a thread; bytes of a thread's local memory, of them spilled; bytes of a
+    group's shared memory."""
+
+    name: str
+    registers: int
+    local: int
+    spilled: int
+    shared: int
+
+
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    """``code`` is a cubin."""
+
+    code: bytes
+    programs: tuple[Resources, ...]
+
+    def words(self) -> list[str]:
+        """A comment line a program."""
+        return [
+            f"// {p.name}: {p.registers} registers, {p.local} bytes local, {p.spilled} spilled, {p.shared} bytes shared"
+            for p in self.programs
+        ]
+
+
+_PROGRAM = re.compile(r"Compiling entry function '(\w+)'")
+_FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+_USED = re.compile(r"Used (\d+) registers")
+_SHARED = re.compile(r"(\d+) bytes smem")
+
+
+def assembled(text: str, chip: int, lines: bool = False) -> Assembled:
+    """PTX through ptxas.
+
+    Raises QuadrantsRuntimeError with its words where it refuses the PTX, or is not there.
+    """
+    ptxas = toolkit.tool("ptxas")
+    if not ptxas:
+        raise QuadrantsRuntimeError("ptxas was not found: pip install nvidia-cuda-nvcc", code="QL3011")
+    with tempfile.TemporaryDirectory() as folder:
+        source, out = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
+        source.write_text(text)
+        options = ["-v", f"-arch=sm_{chip}", *(["-lineinfo"] if lines else [])]
+        done = subprocess.run(
+            [ptxas, *options, "-o", str(out), str(source)], capture_output=True, text=True, stdin=subprocess.DEVNULL
+        )
+        if done.returncode:
+            raise QuadrantsRuntimeError(f"ptxas refuses the PTX: {done.stderr.strip()[:2000]}", code="QL3012")
+        return Assembled(out.read_bytes(), tuple(_resources(done.stderr)))
+
+
+def _resources(words: str) -> list[Resources]:
+    out = []
+    for part in re.split(r"(?=Compiling entry function)", words)[1:]:
+        name, frame, used, shared = (r.search(part) for r in (_PROGRAM, _FRAME, _USED, _SHARED))
+        assert name and used
+        local, stores, loads = (int(frame[n]) for n in (1, 2, 3)) if frame else (0, 0, 0)
+        out.append(Resources(name[1], int(used[1]), local, max(stores, loads), int(shared[1]) if shared else 0))
+    return out
+
+
+def disassembled(code: bytes, lines: bool = False) -> str:
+    """A cubin through nvdisasm."""
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(code)
+        file.flush()
+        options = ["-c", *(["-g"] if lines else [])]
+        done = subprocess.run(
+            [toolkit.tool("nvdisasm"), *options, file.name], capture_output=True, text=True, stdin=subprocess.DEVNULL
+        )
+    return done.stdout if not done.returncode else done.stderr
+
+
+# --- lines ------------------------------------------------------------------------------------------------------
+
+_LOC = re.compile(r"^\s*\.loc\s+\d+\s+(\d+)")
+_NOISE = re.compile(r"^\s*(\.file|\.section|\.loc|//|\}?\s*$|\.b8|\.b32|\.b64|\$L__tmp\d+:|\$L__func\w+:)|^\s*\{\s*//")
+
+
+def from_ptx(text: str) -> tuple[list[str], list[int]]:
+    """Without file names and locations; the statement id of each line."""
+    lines: list[str] = []
+    ids: list[int] = []
+    now = NO_ID
+    for line in text.splitlines():
+        loc = _LOC.match(line)
+        if loc:
+            now = int(loc[1]) or NO_ID
+        if line.strip() == "}":
+            now = NO_ID
+        elif _NOISE.match(line):
+            continue
+        instruction = line.startswith("\t") and not line.startswith("\t.")
+        lines.append(re.sub(r"\s+// .*$", "", line))
+        ids.append(now if instruction else NO_ID)
+    return lines, ids
+
+
+_LINE = re.compile(r'^\s*//## File ".*", line (\d+)')
+_CODE = re.compile(r"^\s+/\*[0-9a-f]{4,}\*/")
+
+
+def from_sass(text: str) -> tuple[list[str], list[int]]:
+    """Labels and instructions, and the statement id of each line."""
+    lines: list[str] = []
+    ids: list[int] = []
+    now = NO_ID
+    for line in text.splitlines():
+        found = _LINE.match(line)
+        if found:
+            now = int(found[1]) or NO_ID
+        elif _CODE.match(line):
+            lines.append(line.rstrip())
+            ids.append(now)
+        elif line.startswith((".text.", ".L_")):
+            lines.append(line.rstrip())
+            ids.append(NO_ID)
+    return lines, ids
+
+
+def sizes(kernel: Kernel, options: CompileOptions, chip: int) -> dict[str, Any]:
+    """Bytes of PTX, and of each program its `Resources`."""
+    text = ptx_of(kernel, options, chip)
+    return {"ptx": len(text), "programs": assembled(text, chip).programs if toolkit.tool("ptxas") else ()}

@@ -1,0 +1,188 @@
+"""NVIDIA's GPUs as a target of `_simt`, and LLVM for them: optimisation, the math library, PTX."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from quadrants_lab.backends._gpu.programs import Program
+from quadrants_lab.backends._llvm.ops import Ctx
+from quadrants_lab.backends._llvm.text import Function, Module, ty
+from quadrants_lab.backends._simt.target import Target
+from quadrants_lab.backends.cuda import toolkit
+from quadrants_lab.backends.cuda.shape import group_of, passed_by_value
+from quadrants_lab.errors import QuadrantsRuntimeError
+from quadrants_lab.ir.prims import PRIMS
+from quadrants_lab.ir.types import f16, f32, f64
+
+TRIPLE = "nvptx64-nvidia-cuda"
+DEFAULT_CHIP = 90
+
+# compute capability -> the oldest PTX that has it; code for one runs on all later ones
+PTX_VERSIONS = {75: 70, 80: 70, 86: 71, 89: 78, 90: 78, 100: 86, 120: 87}
+_lock = threading.RLock()
+
+
+def chip_for(capability: int) -> int:
+    """The newest chip whose code a device of this compute capability (75 for 7.5) runs.
+
+    Raises QuadrantsRuntimeError where there is none.
+    """
+    known = [c for c in PTX_VERSIONS if c <= capability]
+    if not known:
+        raise QuadrantsRuntimeError(
+            f"compute capability {capability / 10} is too old: the cuda backend needs 7.5 or newer", code="QL3010"
+        )
+    return max(known)
+
+
+@cache
+def machine(chip: int) -> Any:
+    """LLVM's target machine."""
+    with _lock:
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
+        target = llvm.Target.from_triple(TRIPLE)
+        return target.create_target_machine(cpu=f"sm_{chip}", features=f"+ptx{PTX_VERSIONS[chip]}", opt=3)
+
+
+class Nvptx(Target):
+    """``chip``: a key of `PTX_VERSIONS`."""
+
+    warp = 32
+    global_space = 1
+    triple = TRIPLE
+
+    def __init__(self, chip: int) -> None:
+        super().__init__()
+        self.chip = chip
+        self.name = f"sm_{chip}"
+        self.layout = str(machine(chip).target_data)
+        self.own = OWN
+
+    def group(self, program: Program, stacked: bool) -> int:
+        return group_of(program, stacked)
+
+    def head(self, program: Program, group: int, frame_bytes: int) -> str:
+        frame = f"ptr byval([{frame_bytes} x i8]) align 8 %frame" if passed_by_value(frame_bytes) else "ptr %frame"
+        return f'define ptx_kernel void @{program.name}(ptr %state, {frame}) "nvvm.maxntid"="{group}" #1'
+
+    def _register(self, fn: Function, name: str) -> str:
+        return fn.call("i32", f"llvm.nvvm.read.ptx.sreg.{name}")
+
+    def thread(self, fn: Function) -> str:
+        first = fn.let(f"mul nuw i32 {self._register(fn, 'ctaid.x')}, {self._register(fn, 'ntid.x')}")
+        return fn.let(f"add nuw i32 {first}, {self._register(fn, 'tid.x')}")
+
+    def threads(self, fn: Function) -> str:
+        return fn.let(f"mul nuw i32 {self._register(fn, 'nctaid.x')}, {self._register(fn, 'ntid.x')}")
+
+    def place(self, fn: Function) -> str:
+        return self._register(fn, "tid.x")
+
+    def shuffle_down(self, fn: Function, word: str, distance: int) -> str:
+        args = (("i32", "-1"), ("i32", word), ("i32", str(distance)), ("i32", "31"))
+        return fn.call("i32", "llvm.nvvm.shfl.sync.down.i32", *args)
+
+    def barrier(self, fn: Function) -> None:
+        fn.call("void", "llvm.nvvm.barrier.cta.sync.aligned.all", ("i32", "0"))
+
+    def shared(self, mod: Module) -> str:
+        mod.helper("qd.shared", "@qd.shared = internal addrspace(3) global [32 x i64] poison, align 8")
+        return "@qd.shared"
+
+    def finish(self, mod: Module, kernel: Any) -> None:
+        denormals = '"denormal-fp-math-f32"="preserve-sign,preserve-sign"'
+        mod.metadata = [
+            *mod.metadata,
+            f"attributes #1 = {{ nounwind {denormals} }}",
+            "!llvm.module.flags = !{!900000}",
+            '!900000 = !{i32 4, !"nvvm-reflect-ftz", i32 1}',
+        ]
+
+
+# --- the math library -------------------------------------------------------------------------------------------
+
+
+def _nv(name: str) -> Callable[[Ctx], str]:
+    """A call of libdevice's function, in f32 where the dtype is f16."""
+
+    def sequence(c: Ctx) -> str:
+        t = c.t if c.t.dtype is f64 else ty(f32)
+        args = [c.convert("fpext", a, c.t, t) if c.t.dtype is f16 else a for a in c.args]
+        r = c.fn.call(t.text, f"__nv_{name}{'' if t.dtype is f64 else 'f'}", *((t.text, a) for a in args), attrs="#0")
+        return c.convert("fptrunc", r, t, c.t) if c.t.dtype is f16 else r
+
+    return sequence
+
+
+OWN: dict[str, Callable[[Ctx], str]] = {p.name: _nv(p.name) for p in PRIMS.values() if p.llvm[0] == "@math"}
+OWN["raw_mod"] = _nv("fmod")
+
+
+@cache
+def _library() -> bytes:
+    path = toolkit.libdevice()
+    if path is None:
+        raise QuadrantsRuntimeError(toolkit.missing_libdevice(), code="QL3011")
+    return path.read_bytes()
+
+
+@cache
+def _function(name: str, chip: int) -> bytes:
+    """Bitcode of one function of the library and what it calls."""
+    part = llvm.parse_bitcode(_library())
+    part.triple = TRIPLE
+    part.data_layout = str(machine(chip).target_data)
+    found = False
+    for fn in part.functions:
+        if not fn.is_declaration:
+            fn.linkage = "external" if fn.name == name else "internal"
+            found = found or fn.name == name
+    if not found:
+        raise QuadrantsRuntimeError(f"{toolkit.libdevice()} has no function {name}", code="QL3011")
+    _run(part, chip, lambda passes: passes.add_global_dead_code_eliminate_pass())
+    return bytes(part.as_bitcode())
+
+
+def _run(module: Any, chip: int, add: Callable[[Any], None]) -> None:
+    builder = llvm.create_pass_builder(machine(chip), llvm.create_pipeline_tuning_options(speed_level=2))
+    passes = llvm.create_new_module_pass_manager()
+    add(passes)
+    passes.run(module, builder)
+
+
+# --- LLVM -------------------------------------------------------------------------------------------------------
+
+
+def optimised(text: str, chip: int, calls: list[str]) -> Any:
+    """LLVM's module, with the functions ``calls`` of the math library inside, inlined and optimised."""
+    with _lock:
+        machine(chip)
+        module = llvm.parse_assembly(text)
+        for name in calls:
+            module.link_in(llvm.parse_bitcode(_function(name, chip)))
+        for fn in module.functions:
+            if not fn.is_declaration and fn.name in calls:
+                fn.linkage = "internal"
+        options = llvm.create_pipeline_tuning_options(speed_level=3)
+        options.loop_vectorization = False
+        options.loop_interleaving = False
+        options.slp_vectorization = False
+        builder = llvm.create_pass_builder(machine(chip), options)
+        builder.getModulePassManager().run(module, builder)
+        return module
+
+
+def library_calls(module: Module) -> list[str]:
+    """The functions of the math library that the module calls."""
+    return sorted(name for name in module.declared if name.startswith("__nv_"))
+
+
+def ptx(module: Any, chip: int) -> str:
+    with _lock:
+        return str(machine(chip).emit_assembly(module))

@@ -1,0 +1,75 @@
+"""Where things of NVIDIA's lie: the math library, the assembler, the disassembler. None of them is needed to import
+this package; what is missing is said in a sentence."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+_LIBDEVICE = "libdevice.10.bc"
+_PACKAGES = ("nvidia", "triton", "cupy", "numba_cuda", "torch", "jaxlib")  # those that carry parts of a toolkit
+
+
+def _toolkits() -> Iterator[Path]:
+    """Folders that look like a CUDA toolkit, the one asked for first."""
+    for name in ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT"):
+        if os.environ.get(name):
+            yield Path(os.environ[name])
+    nvcc = shutil.which("nvcc") or shutil.which("ptxas")
+    if nvcc:
+        yield Path(nvcc).resolve().parent.parent
+    yield Path("/usr/local/cuda")
+    yield from sorted(Path("/usr/local").glob("cuda-*"), reverse=True)
+    yield from (Path("/opt/cuda"), Path("/usr/lib/cuda"), Path("/usr/lib/nvidia-cuda-toolkit"))
+
+
+def _package_folders() -> Iterator[Path]:
+    for name in _PACKAGES:
+        spec = find_spec(name) if name not in sys.modules else sys.modules[name].__spec__
+        if spec is not None and spec.submodule_search_locations:
+            yield from (Path(p) for p in spec.submodule_search_locations)
+
+
+def _packaged(*patterns: str) -> Iterator[Path]:
+    for folder in _package_folders():
+        for pattern in patterns:
+            yield from sorted(folder.glob(pattern))
+
+
+@cache
+def libdevice() -> Path | None:
+    """The bitcode of NVIDIA's math library, or None."""
+    for root in _toolkits():
+        path = root / "nvvm" / "libdevice" / _LIBDEVICE
+        if path.exists():
+            return path
+    inside = ("*/nvvm/libdevice", "nvvm/libdevice", "backends/nvidia/lib", "cuda_nvcc/nvvm/libdevice", "cuda/nvvm/libdevice")
+    return next((p for p in _packaged(*(f"{d}/{_LIBDEVICE}" for d in inside)) if p.exists()), None)
+
+
+def missing_libdevice() -> str:
+    """"" or what to do about it."""
+    if libdevice() is not None:
+        return ""
+    return (
+        f"NVIDIA's math library, {_LIBDEVICE}, was not found: pip install nvidia-nvvm, or set CUDA_HOME to a CUDA toolkit."
+    )
+
+
+@cache
+def tool(name: str) -> str:
+    """Path of one of the toolkit's programs (ptxas, nvdisasm), "" where it is not found."""
+    for root in _toolkits():
+        path = root / "bin" / name
+        if path.exists():
+            return str(path)
+    found = shutil.which(name)
+    if found:
+        return found
+    inside = ("*/bin", "bin", "backends/nvidia/bin", "cuda_nvcc/bin")
+    return next((str(p) for p in _packaged(*(f"{d}/{name}" for d in inside)) if os.access(p, os.X_OK)), "")
