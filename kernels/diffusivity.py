@@ -110,7 +110,7 @@ class Rod:
         self.now.from_numpy(start[0])
 
 
-def main(n: int = 10, steps: int = 60, rounds: int = 120, rate: float = 0.005) -> tuple[list[float], float]:
+def main(n: int = 10, steps: int = 40, rounds: int = 100, rate: float = 0.008) -> tuple[list[float], float]:
     """Descends with momentum from an even guess: the misfit before each round, and the last error of k."""
     qd.init(arch=qd.cpu)
     x = np.linspace(0.0, 1.0, n)

@@ -114,7 +114,7 @@ class Stars:
         return float(self.loss[None]), self.w.grad.to_numpy()
 
 
-def main(steps: int = 100, rounds: int = 40, rate: float = 0.004) -> tuple[list[float], float]:
+def main(steps: int = 60, rounds: int = 30, rate: float = 0.004) -> tuple[list[float], float]:
     """From a guess that is 5 % off: the misfit before each round, and how far w is from the known one at the end."""
     qd.init(arch=qd.cpu, default_fp=qd.f64)
     stars, w, losses = Stars(np.ones(3)), 0.95 * VELOCITY, []

@@ -62,7 +62,6 @@ class Jelly:
             self.v[p] = self.throw[None]
             self.C[p] = qd.Matrix.zero(float, 2, 2)
             self.F[p] = qd.Matrix.identity(float, 2)
-        self.center[None] = [0.0, 0.0]
 
     @qd.kernel
     def deform(self):
@@ -132,6 +131,7 @@ class Jelly:
         self.loss[None] = (self.center[None] - self.target[None]).norm_sqr()
 
     def run(self, steps: int) -> None:
+        self.center[None] = [0.0, 0.0]
         self.begin()
         for _ in range(steps):
             self.deform()
