@@ -26,6 +26,7 @@ class StackRow:
     size: str
     bytes_per_lane: int
     reason: str
+    cure: str
 
 
 def stack_allocas(kernel: N.Kernel) -> list[N.AdStackAlloca]:
@@ -44,10 +45,25 @@ def report(kernel: N.Kernel, depths: Sequence[int], forced: bool = False) -> lis
             StackRow(
                 s.id, s.name or f"%{s.primal}", s.span.line if s.span else 0, s.type.name, depth,
                 "forced by ad_stack_size" if forced else how_found(s.size), print_size(s.size),
-                stack_bytes(s.type, depth), s.reason,
+                stack_bytes(s.type, depth), s.reason, cure(s.reason),
             )
         )
     return rows
+
+
+_AT_HAND = "computed from loop indices, arguments and memory that the kernel does not write, it needs no stack"
+_CURES = {
+    "index": _AT_HAND,
+    "condition": _AT_HAND,
+    "bound": _AT_HAND,
+    "trip count": "a for over a range that is known before the launch in place of this while needs no stack of trips",
+}
+_LINEAR = "used in sums alone, and in products whose other factor has no derivative, it needs no stack"
+
+
+def cure(reason: str) -> str:
+    """What would remove a stack that is there for this reason."""
+    return next((text for start, text in _CURES.items() if reason.startswith(start)), _LINEAR)
 
 
 def stack_bytes(dtype: DType, slots: int) -> int:

@@ -24,7 +24,7 @@ def over_budget(
         Label(
             stacks[n].span,
             f"{rows[n].name}: {rows[n].bytes_per_lane} bytes an iteration in flight, "
-            f"{rows[n].depth} x {rows[n].dtype}; kept because it is an {rows[n].reason}; {_cure(rows[n])}",
+            f"{rows[n].depth} x {rows[n].dtype}; kept because it is an {rows[n].reason}; {rows[n].cure}",
         )
         for n in order
     )
@@ -38,11 +38,3 @@ def over_budget(
         help="fewer trips between gradients (split the loop over several kernels under a Tape), a narrower dtype, "
         "fewer threads, or a larger ad_stack_budget_bytes in qd.init()",
     )
-
-
-def _cure(row: StackRow) -> str:
-    if row.reason.startswith("index"):
-        return "an index that is computed from the loop's own needs no stack"
-    if row.reason.startswith(("condition", "trip count", "bound")):
-        return "a condition that depends on loop indices and unchanged fields alone needs no stack"
-    return "a use that is linear in it needs no stack"

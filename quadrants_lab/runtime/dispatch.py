@@ -191,7 +191,7 @@ class Dispatcher:
             whole = [structured(slot, given) for slot in self.parameters]
             compiled = compile_kernel(self.source, whole, self.mode, now, self.constant)
             if self.mode == "reverse":
-                plan = GradientPlan(self, now, compiled, lambda: self._launch_number(key))
+                plan = GradientPlan(self, now, compiled, lambda: self._forward_plan(key))
             else:
                 plan = (CheckedPlan if self.mode == "checked" else Plan)(self, now, compiled)
             known = self.reads.get(key, ())
@@ -204,12 +204,9 @@ class Dispatcher:
         reads = self.reads.get(key)
         return (key, state(reads)) if reads else key
 
-    def _launch_number(self, key: Any) -> int:
-        """Of a gradient: the launch whose random draws it repeats; 0 where there was none."""
-        if self.replays or self.forward is None:
-            return self.replays
-        plan = self.forward.plans.get(self.forward._with_state(key))
-        return 0 if plan is None else plan.frame.launch_number
+    def _forward_plan(self, key: Any) -> Plan | None:
+        """Of a gradient: the plan of the kernel itself for the same arguments, where there is one."""
+        return None if self.forward is None else self.forward.plans.get(self.forward._with_state(key))
 
     def retry(self, plan: Plan) -> Callable[..., Any]:
         """For a call that the plan's closure did not take: once more with numpy's numbers as Python's and other

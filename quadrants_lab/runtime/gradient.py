@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,8 @@ from quadrants_lab.runtime.memory import Memory
 from quadrants_lab.runtime.plan import Plan, entry_params, field_memories, make_frame, set_arguments
 from quadrants_lab.runtime.seeds import Seeds
 from quadrants_lab.runtime.signature import ArraySlot, ScalarSlot, memory_of
+from quadrants_lab.runtime.stamp import stamp_of
+from quadrants_lab.runtime.trips import other_trips
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.dispatch import Dispatcher
@@ -54,17 +57,19 @@ class GradientPlan(Plan):
     """
 
     def __init__(
-        self, owner: Dispatcher, session: Session, compiled: Compiled, launch_number: Callable[[], int]
+        self, owner: Dispatcher, session: Session, compiled: Compiled, forward: Callable[[], Plan | None]
     ) -> None:
-        self.launch_number = launch_number
+        self.find_forward = forward
+        self.forward: Plan | None = None  # once it is known and stays
         super().__init__(owner, session, compiled)
 
     def preparation(self) -> Callable[..., bool] | None:
         """Sets depths that never change, or says how to settle the others before each launch."""
         self.sizes: list[SE.SizeExpr] = [s.size for s in stack_allocas(self.kernel) if s.size is not None]
         self.depths: list[int] = []
+        self.looked_at: tuple[dict[str, Any], dict[str, ref[npt.NDArray[Any]]]] = {}, {}
         self.counted: dict[int, int] = {}
-        self.stamp: list[Any] | None = None
+        self.stamp: tuple[Any, ...] | None = None
         self.checked = False  # whether the arguments at hand are known to match
         self.without_gradient = tuple(
             n
@@ -94,6 +99,29 @@ class GradientPlan(Plan):
             self.reserve()
         return self.settle_draws if draws else self.set_gradients if self.slots or self.seeds else None
 
+    def forward_plan(self) -> Plan | None:
+        """The plan of the kernel whose gradient this is; None where it was not launched."""
+        if self.forward is not None:
+            return self.forward
+        plan = self.find_forward()
+        if plan is not None and not plan.compiled.lowered.reads:
+            self.forward = plan
+        return plan
+
+    def launch_number(self) -> int:
+        """The launch whose random draws are repeated; 0 where there was none."""
+        if self.owner.replays:
+            return self.owner.replays
+        plan = self.forward_plan()
+        return 0 if plan is None else plan.frame.launch_number
+
+    def compare_trips(self, forward: Plan, args: Sequence[Any]) -> None:
+        """Warns, once, where a trip count was written since the kernel was launched."""
+        changed = forward.trips.changed(forward.launched, args)
+        if changed:
+            forward.launched = ()
+            warn([other_trips(self.kernel.name, changed)])
+
     def set_gradients(self, *args: Any) -> bool:
         """As in a forward launch; an array with a gradient does not match code that was compiled for one without."""
         for n in self.without_gradient:
@@ -102,9 +130,13 @@ class GradientPlan(Plan):
         for n, m in self.must_differ:
             if same_memory(args[n], args[m]):
                 raise self.aliased(n, m)
-        if self.seeds.looks and not self.owner.replays and not self.seeds.given(args):  # a Tape knows what it does
-            self.seeds.looks = 0
-            warn([self.seeds.doubt()])
+        if not self.owner.replays:  # a Tape knows what it does
+            forward = self.forward or self.forward_plan()
+            if forward is not None and forward.launched and forward.launched != forward.trips.versions(args):
+                self.compare_trips(forward, args)
+            if self.seeds.looks and not self.seeds.given(args):
+                self.seeds.looks = 0
+                warn([self.seeds.doubt()])
         return not self.gradient_args or super().set_gradients(*args)
 
     def aliased(self, n: int, m: int) -> QuadrantsRuntimeError:
@@ -142,39 +174,31 @@ class GradientPlan(Plan):
             for n, slot in enumerate(self.slots)
             if slot.name in args | shapes | data
         )
+        self.stamp_of = stamp_of(len(self.slots), self.follows_fields, self.follows_args)
 
     def settle(self, *args: Any) -> bool:
         """Sets gradients of array arguments and, where anything changed, the depths."""
         if not self.set_gradients(*args):
             return False
-        stamp: list[Any] = [memory.version for memory in self.follows_fields]
-        known = not any(memory.foreign for memory in self.follows_fields)
+        stamp = self.stamp_of(*args)
         if self.draws_of is not None:
             number = self.draws_of()
             self.frame.replay(number)
-            stamp.append(number)
-        for n, is_scalar, by_data in self.follows_args:
-            arg = args[n]
-            if is_scalar:
-                if not isinstance(arg, (int, float)):
-                    return False
-                stamp.append(arg)
-                continue
-            memory = memory_of(arg)
-            if memory is None and not isinstance(arg, np.ndarray):
-                return False
-            stamp.append(arg.shape)
-            if by_data:
-                if memory is None or memory.foreign:
-                    known = False
-                    continue
-                stamp += (memory.serial, memory.version)
-        if not known or stamp != self.stamp:
+            stamp = None if stamp is None else (*stamp, number)
+        if stamp is None or stamp != self.stamp:
             self.stamp = None  # an interrupt before the depths are settled must not leave one behind
-            if not self.resize(args):
+            if not self.known(args) or not self.resize(args):
                 return False
-            self.stamp = stamp if known else None
+            self.stamp = stamp
         return True
+
+    def known(self, args: Sequence[Any]) -> bool:
+        """Whether what the depths depend on is of the kinds that `resize` reads."""
+        return all(
+            isinstance(args[n], (int, float)) if is_scalar else memory_of(args[n]) is not None
+            or isinstance(args[n], np.ndarray)
+            for n, is_scalar, _ in self.follows_args
+        )
 
     def resize(self, args: Sequence[Any]) -> bool:
         """Evaluates every size, the counting slice first where there is one; False where the arguments do not match."""
@@ -203,8 +227,15 @@ class GradientPlan(Plan):
             self.counted = {stack: self.counting_frame.ret(name) for stack, name in counter.depths.items()}
         live = Live(self.scalars(args), arrays)
         self.depths = [evaluate(size, live, self.counted) for size in self.sizes]
+        self.looked_at = live.scalars, {name: ref(array) for name, array in arrays.items()}
         self.reserve()
         return True
+
+    def seen(self) -> Live:
+        """The data that the depths were last settled for, as far as it still is there."""
+        scalars, arrays = self.looked_at
+        alive = {name: array for name, r in arrays.items() if (array := r()) is not None}
+        return Live(scalars, {name: memory.array for name, memory in self.fields.items()} | alive)
 
     def reserve(self) -> None:
         """Hands the depths to the device, which grows its heap; an error where they pass the session's budget."""

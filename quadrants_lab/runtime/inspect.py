@@ -21,12 +21,15 @@ FRONT_END = "front end"
 
 
 class Sizes(Sequence["StackRow"]):
-    """The launch report of a gradient: a row an adstack; ``notes`` say why other values have none. Printing it shows a
-    table."""
+    """The launch report of a gradient: a row an adstack; ``notes`` say why other values have none. ``bytes``: what one
+    iteration in flight keeps; ``bytes_before``: what it would keep without recomputation and narrowing (None: not
+    known). Printing it shows a table."""
 
-    def __init__(self, rows: Sequence[StackRow], notes: Sequence[Note]) -> None:
+    def __init__(self, rows: Sequence[StackRow], notes: Sequence[Note], bytes_before: int | None) -> None:
         self.rows = tuple(rows)
         self.notes = tuple(notes)
+        self.bytes = sum(row.bytes_per_lane for row in rows)
+        self.bytes_before = bytes_before
 
     @overload
     def __getitem__(self, index: int) -> StackRow: ...
@@ -40,6 +43,12 @@ class Sizes(Sequence["StackRow"]):
 
     def __str__(self) -> str:
         lines = _table(self.rows) if self.rows else ["no adstacks"]
+        for text in dict.fromkeys(row.cure for row in self.rows):
+            names = ", ".join(dict.fromkeys(row.name for row in self.rows if row.cure == text))
+            lines.append(f"to do without {names}: {text}")
+        if self.bytes_before:
+            before = f"{self.bytes_before} if everything that the reverse needs were kept as it is"
+            lines.append(f"bytes an iteration in flight: {self.bytes}; {before}")
         lines += [f"no stack for '{n.name}' (line {n.line}): {n.why}" for n in self.notes]
         return "\n".join(lines)
 
@@ -104,6 +113,7 @@ def sizes(dispatcher: Dispatcher) -> Sizes:
     from quadrants_lab.autodiff.explain import explain
     from quadrants_lab.runtime.compile import forward_ir
     from quadrants_lab.runtime.gradient import GradientPlan
+    from quadrants_lab.runtime.reduction import bytes_before
 
     plan = dispatcher.last
     if not isinstance(plan, GradientPlan) or plan.session is not S.current():
@@ -114,4 +124,4 @@ def sizes(dispatcher: Dispatcher) -> Sizes:
         )
     compiled = plan.compiled
     notes = explain(forward_ir(compiled.lowered.kernel, compiled.options))
-    return Sizes(plan.report(), [n for n in notes if not n.stacked])
+    return Sizes(plan.report(), [n for n in notes if not n.stacked], bytes_before(plan, plan.seen()))

@@ -28,6 +28,7 @@ from quadrants_lab.runtime.foreign import Tensor, need_gradient
 from quadrants_lab.runtime.memory import Memory
 from quadrants_lab.runtime.session import Session
 from quadrants_lab.runtime.signature import ArraySlot, ScalarSlot, Slot, TemplateSlot, memory_of
+from quadrants_lab.runtime.trips import Trips, Versions
 
 if TYPE_CHECKING:
     from quadrants_lab.adstack.report import StackRow
@@ -61,6 +62,8 @@ class Plan:
         self.frame = make_frame(compiled.executable, self.kernel, self.fields, session)
         self.entry = self.frame.entry(entry_params(self.slots), returns=self.single_return())
         self.give_back: list[Callable[[], None]] = []  # after a launch: borrowed gradients to their owners
+        self.trips = Trips(self)
+        self.launched: Versions = ()  # versions of what decided the trip counts of the last launch
         self.prepare = self.preparation()
         self.call = closure(self, self.prepare, refuse)
         self.fast = closure(self, self.prepare, owner.retry(self))
@@ -122,6 +125,8 @@ class Plan:
             memories = self.memories(args)
             for name in self.writes & memories.keys():
                 memories[name].version += 1
+            if self.trips:
+                self.launched = self.trips.versions(args)
             after = set_arguments(self.frame, self.slots, args)
             self.frame.launch()
             for give_back in after:
@@ -267,12 +272,16 @@ def closure(plan: Plan, prepare: Callable[..., bool] | None, miss: Callable[...,
         if strange:  # what they have as .grad is for `adopt` to look at
             lines.append(f"        if {' or '.join(strange)}: return miss({given})")
         lines.append(f"        if not prepare({given}): return miss({given})")
-    for slot, name, element in zip(plan.slots, names, elements, strict=True):
+    followed = plan.trips.args
+    for n, (slot, name, element) in enumerate(zip(plan.slots, names, elements, strict=True)):
         if isinstance(slot, ArraySlot):
             ours = f"ndarray{len(element)}"
             space[ours] = plan.owner.ndarray_classes[len(element)]
             lines += [f"        {name}_ = {name}", f"        if {name}.__class__ is {ours}:"]
             lines.append(f"            {name}_ = {name}._memory")
+            if n in followed:
+                lines.insert(-2, f"        {name}_v = None")
+                lines.append(f"            {name}_v = {name}_.serial, {name}_.version")
             if slot.name in plan.writes:
                 lines.append(f"            {name}_.version += 1")
             lines.append(f"            {name}_ = {name}_.array")
@@ -286,6 +295,10 @@ def closure(plan: Plan, prepare: Callable[..., bool] | None, miss: Callable[...,
     for n, written in enumerate(sorted(plan.writes & plan.fields.keys())):
         space[f"f{n}"] = plan.fields[written]
         lines.append(f"        f{n}.version += 1")
+    if plan.trips:
+        space |= {"plan": plan} | {f"t{n}": memory for n, memory in plan.trips.fields.items()}
+        seen = [f"a{at}_v" if at in followed else f"t{n}.version" for n, at in enumerate(plan.trips.places)]
+        lines.append(f"        plan.launched = {', '.join(seen)},")
     lines.append(f"        r = entry({', '.join(passed)})")
     if plan.single_return():
         lines.append("        if r is not NotImplemented and r is not Ellipsis: return r")

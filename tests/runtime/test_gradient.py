@@ -113,6 +113,34 @@ def test_sizes_follow_scalars(kind) -> None:
         np.testing.assert_allclose(x.grad.to_numpy(), sines(x.to_numpy(), count)[1], atol=1e-12)
 
 
+def test_the_report_says_what_would_be_kept_without_care_and_what_would_spare_it() -> None:
+    x, y = make()
+    n = qd.field(qd.i32, ())
+
+    @qd.kernel
+    def wandering():
+        for i in x:
+            v, k = x[i], 0
+            for _ in range(n[None]):
+                if v > 0.2:
+                    v = qd.sin(v) * qd.cos(v)
+                k = (k + 3) % 4
+                v = v * x[k]
+            y[None] += v
+
+    n[None] = 10
+    wandering.grad()
+    sizes = wandering.sizes()
+    assert sizes.bytes == 10 * 8 * 2 + 10 == sum(row.bytes_per_lane for row in sizes)
+    # v at the top and before the product, sine, cosine, the flag; k as i32
+    assert sizes.bytes_before == 10 * (4 * 8 + 1 + 8 + 4)
+    assert f"{sizes.bytes}; {sizes.bytes_before} if everything" in str(sizes)
+    cures = {row.name: row.cure for row in sizes}
+    assert "loop indices" in cures["k"]
+    assert "sums" in cures["v"]
+    assert f"to do without k: {cures['k']}" in str(sizes)
+
+
 def test_a_bound_written_after_the_launch_is_warned_about_once() -> None:
     x, y = make()
     n = qd.field(qd.i32, (), name="n")

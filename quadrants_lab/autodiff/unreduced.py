@@ -1,0 +1,52 @@
+"""What the reverse would keep if nothing were recomputed or narrowed: the "before" of the launch report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from quadrants_lab.autodiff.activity import active_values
+from quadrants_lab.autodiff.prepare import count_whiles, rewrite_inductions
+from quadrants_lab.autodiff.record import demands, reversed_statements
+from quadrants_lab.autodiff.scopes import Scopes, scopes_of
+from quadrants_lab.autodiff.slice import forward_slice
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.walk import types_of
+
+_ANYWHERE = (N.Const, N.ArgLoad, N.ShapeOf)
+
+
+@dataclass(slots=True)
+class Unreduced:
+    """``kernel``: the forward slices with a stack for each value in a loop that the reverse needs; there is no reverse
+    code. ``home``: the block that defines each value, as (owner, number of the block)."""
+
+    kernel: N.Kernel
+    home: dict[int, tuple[int, int]]
+
+
+def unreduced(forward: N.Kernel) -> Unreduced:
+    """For an offloaded forward kernel. Loop indices, constants and arguments are at hand in any case."""
+    prepared = rewrite_inductions(count_whiles(forward))
+    active = active_values(prepared)
+    with_grad = {b.name for b in prepared.buffers.values() if b.grad}
+    b = Builder(prepared.next_id, types_of(prepared.body))
+    tasks: list[N.Stmt] = []
+    home: dict[int, tuple[int, int]] = {}
+    for task in prepared.body:
+        assert isinstance(task, N.Offload)
+        scopes = scopes_of(task)
+        home.update((v, scope.key) for v, scope in scopes.of.items())
+        rev = reversed_statements(task.body, active, with_grad)
+        needed = dict.fromkeys(d.value for d in demands(task.body, rev, active))
+        kept = [v for v in needed if scopes.of[v].loops and not _at_hand(scopes, v)]
+        allocas = [N.AdStackAlloca(b.fresh(), scopes.types[v], name=scopes.names[v], primal=v) for v in kept]
+        ahead = forward_slice(task, {a.primal: a.id for a in allocas}, b)
+        tasks.append(replace(task, body=(*allocas, *ahead, N.Yield(b.fresh(), ()))))
+    return Unreduced(replace(prepared, body=tuple(tasks), next_id=b.next_id), home)
+
+
+def _at_hand(scopes: Scopes, v: int) -> bool:
+    stmt = scopes.defs[v]
+    index = isinstance(stmt, N.For) and v == stmt.index.id
+    return index or isinstance(stmt, _ANYWHERE) or (isinstance(stmt, N.While) and v == stmt.carried[-1].id)

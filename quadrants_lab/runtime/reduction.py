@@ -1,0 +1,38 @@
+"""How many bytes a gradient would keep if it kept every value that its reverse needs: beside what it does keep."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quadrants_lab.adstack.algebra import subexpressions
+from quadrants_lab.adstack.evaluate import Live, evaluate
+from quadrants_lab.adstack.report import stack_allocas
+from quadrants_lab.adstack.size import determine_ad_stack_size
+from quadrants_lab.autodiff.unreduced import unreduced
+from quadrants_lab.ir import sizeexpr as S
+from quadrants_lab.runtime.compile import forward_ir
+
+if TYPE_CHECKING:
+    from quadrants_lab.runtime.gradient import GradientPlan
+
+
+def bytes_before(plan: GradientPlan, live: Live) -> int | None:
+    """Bytes for one iteration in flight at the launch that ``live`` is of, without recomputation, without bits and
+    without narrow integers; None where the trips of a loop were not counted because nothing in it is kept."""
+    compiled = plan.compiled
+    naive = unreduced(forward_ir(compiled.lowered.kernel, compiled.options))
+    allocas = stack_allocas(plan.kernel)
+    known = {naive.home.get(s.primal): depth for s, depth in zip(allocas, plan.depths, strict=True)}
+    total = 0
+    for s in stack_allocas(determine_ad_stack_size(naive.kernel)):
+        assert s.size is not None
+        depth = known.get(naive.home[s.primal])
+        if depth is None or plan.compiled.options.ad_stack_size:
+            if any(isinstance(part, S.SizeCounted) for part in subexpressions(s.size)):
+                return None
+            try:
+                depth = evaluate(s.size, live)
+            except KeyError:  # of an argument that the launch did not look at
+                return None
+        total += depth * s.type.nbytes
+    return total
