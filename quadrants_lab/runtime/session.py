@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What `qd.init` settles for a session. ``backend``: the folder in backends/ that serves ``arch``. ``threads``: most
+    """What `qd.init` settles for a session. ``backend``: the folder in backends/ of the ``arch``. ``threads``: most
     threads of a launch, 0 for all that the process may use. ``cache_path`` None: nothing is kept on disk;
     ``cache_bytes``: most bytes that stay there. ``ad_stack_budget``: most bytes of adstacks of a launch, 0 for as many
     as there are."""
