@@ -68,16 +68,19 @@ def rod_misfit(k: np.ndarray, measured: np.ndarray) -> complex:
     return total
 
 
-@pytest.mark.usefixtures("everywhere")
-@pytest.mark.parametrize("rows", [1, 15])
-@pytest.mark.parametrize("way", ["remembered", "in_place"])
-def test_diffusivity(way: str, rows: int) -> None:
+def check_diffusivity(way: str, rows: int) -> None:
     measured, k = RNG.normal(size=(rows, 7)), RNG.uniform(0.1, 0.4, 6)
     rod = diffusivity.Rod(measured)
     for _ in range(2):
         loss, slope = getattr(rod, way)(k)
         close(loss, rod_misfit(k, measured))
         close(slope, complex_step.gradient(lambda k: rod_misfit(k, measured), k))
+
+
+@pytest.mark.usefixtures("everywhere")
+@pytest.mark.parametrize("way", ["remembered", "in_place"])
+def test_diffusivity(way: str) -> None:
+    check_diffusivity(way, 15)
 
 
 def test_diffusivity_is_recovered() -> None:
@@ -105,14 +108,17 @@ def stars_misfit(z: np.ndarray, n: int, steps: int, dt: float) -> complex:
     return ((p - np.roll(p0, -1, 0)) ** 2).sum() + ((v - np.roll(v0, -1, 0)) ** 2).sum()
 
 
-@pytest.mark.usefixtures("everywhere")
-@pytest.mark.parametrize(("n", "steps"), [(1, 3), (4, 12)])
-def test_stars(n: int, steps: int) -> None:
+def check_stars(n: int, steps: int) -> None:
     z = flat(RNG.normal(size=(n, 2)), RNG.normal(size=(n, 2)), RNG.uniform(0.5, 1.0, n))
     p0, v0, m = split(z, (n, 2), (n, 2), (n,))
     loss, *slopes = eight.Stars(m).gradient(p0, v0, steps, 0.02)
     close(loss, stars_misfit(z, n, steps, 0.02))
     close(flat(*slopes), complex_step.gradient(lambda z: stars_misfit(z, n, steps, 0.02), z))
+
+
+@pytest.mark.usefixtures("everywhere")
+def test_stars() -> None:
+    check_stars(4, 12)
 
 
 def test_figure_eight_is_found() -> None:
@@ -317,9 +323,7 @@ def crawled(z: np.ndarray, shapes: list[tuple[int, ...]], ends: np.ndarray, step
     return -x[:, 0].mean()
 
 
-@pytest.mark.usefixtures("everywhere")
-@pytest.mark.parametrize(("cells", "steps"), [(1, 0), (2, 60)])
-def test_crawler(cells: int, steps: int) -> None:
+def check_crawler(cells: int, steps: int) -> None:
     places, springs = crawler.ladder(cells)
     body = crawler.Crawler(places.astype(np.float64), springs)
     sway = 0.1 * RNG.normal(size=(len(springs), 2))
@@ -329,6 +333,11 @@ def test_crawler(cells: int, steps: int) -> None:
     close(loss, crawled(z, shapes, springs, steps))
     right = complex_step.gradient(lambda z: crawled(z, shapes, springs, steps), z)
     close(flat(body.start.grad.to_numpy(), body.rest.grad.to_numpy(), by_sway), right, 1e-11)
+
+
+@pytest.mark.usefixtures("everywhere")
+def test_crawler() -> None:
+    check_crawler(2, 60)
 
 
 def test_crawler_crawls() -> None:
@@ -384,15 +393,14 @@ def thrown(
     return ((x.mean(0) - target) ** 2).sum()
 
 
-@pytest.mark.usefixtures("everywhere")
-@pytest.mark.parametrize(("steps", "throw"), [(0, (1, 1)), (40, (-3.0, -4.0))])
-def test_jelly(steps: int, throw: tuple[float, float]) -> None:
+def check_jelly(steps: int) -> None:
+    throw = np.array([-3.0, -4.0])
     places, volume = mpm.block(3, 0.3, 0.5)
     places = places + 0.01 * RNG.normal(size=places.shape)
     jelly = mpm.Jelly(places, volume, 12, 0.004)
     jelly.material[None], jelly.target[None] = [10.0, 20.0], [0.7, 0.4]
-    loss, by_throw = jelly.gradient(np.array(throw, np.float64), steps)
-    z = flat(places, np.array(throw), np.array([10.0, 20.0]))
+    loss, by_throw = jelly.gradient(throw, steps)
+    z = flat(places, throw, np.array([10.0, 20.0]))
 
     def right(z: np.ndarray) -> complex:
         return thrown(z, len(places), volume, 12, 0.004, np.array([0.7, 0.4]), steps)
@@ -403,9 +411,26 @@ def test_jelly(steps: int, throw: tuple[float, float]) -> None:
     assert steps < 2 or np.abs(slope).min() > 1e-6  # it has met floor and wall, everything matters
 
 
+@pytest.mark.usefixtures("everywhere")
+def test_jelly() -> None:
+    check_jelly(40)
+
+
 def test_jelly_is_thrown_at_its_target() -> None:
     missed = mpm.main()
     assert missed[-1] < 1e-3 < 0.1 < missed[0]
+
+
+# --- nothing or hardly anything to do
+
+
+def test_one_row_one_star_and_no_steps() -> None:
+    check_diffusivity("remembered", 1)
+    check_diffusivity("in_place", 1)
+    check_stars(1, 3)
+    check_crawler(1, 0)
+    check_jelly(0)
+    check_jelly(1)
 
 
 # --- forward, beside the peer
