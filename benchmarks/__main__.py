@@ -16,7 +16,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import document, stacks
+from benchmarks import document, relaunch, stacks
 from benchmarks.race import (
     GROUPS,
     PROCESS_GROUPS,
@@ -36,6 +36,7 @@ LOOPS = ("linear", "sin", "8 carried")
 COMPILES = tuple(f"{what}, {way}" for what in (*LOOPS, "sample mpm") for way in ("forward", "gradient"))
 PROCESS_ROWS = ("import", "init", "first kernel of the process", "import, init and first kernel", *COMPILES)
 STACKS = "adstack bytes an iteration in flight"
+RELAUNCH = "relaunch of a gradient"
 
 
 def case_keys() -> list[str]:
@@ -112,6 +113,20 @@ def stack_cells(r: stacks.StackRow) -> list[str]:
     return [*(r.why if b is None else f"{b:,}" for b in (r.ours, r.reported, r.peer)), ratio]
 
 
+def measure_relaunch(logs: Path, console: Console) -> list[list[str]]:
+    """Ours alone, against the limits that it is held to: (what, measured, at most)."""
+    with tempfile.TemporaryDirectory() as cache:
+        found = ask_process(OURS, "relaunch", cache, logs)
+    rows = [[x.name, f"{found[x.name]:.2f} {x.unit}".strip(), f"{x.most:g} {x.unit}".strip()] for x in relaunch.LIMITS]
+    table = Table(title=RELAUNCH, title_justify="left")
+    for head in ("", "quadrants_lab", "at most"):
+        table.add_column(head, justify="right" if head else "left")
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+    return rows
+
+
 def machine() -> dict[str, str | int]:
     """What the numbers were measured on."""
     model = platform.processor() or platform.machine()
@@ -153,16 +168,18 @@ def main() -> int:
     if rows:
         show(rows, console)
     stack_rows = race_stacks(args.out, console) if wanted(STACKS, "") else []
+    relaunches = measure_relaunch(args.out, console) if wanted(RELAUNCH, "") else []
     report = {
         "machine": machine(),
         "rows": [{**asdict(r), "ratio": ratio(r)} for r in rows],
         "stacks": [asdict(r) for r in stack_rows],
+        "relaunch": relaunches,
     }
     (args.out / "bench.json").write_text(json.dumps(report, indent=1) + "\n")
     if args.write:
         shown = {n: cells(row) for n, row in enumerate(rows)}
         bytes_ = [[r.case, *stack_cells(r)] for r in stack_rows]
-        document.write(ROOT / "docs" / "benchmarks.md", document.text(rows, shown, bytes_, machine()))
+        document.write(ROOT / "docs" / "benchmarks.md", document.text(rows, shown, bytes_, relaunches, machine()))
     console.print(f"{machine()}\nsamples: {args.out / 'bench.json'}", soft_wrap=True)
     return 1 if any(OURS.module in r.errors for r in rows) else 0
 

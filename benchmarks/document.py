@@ -16,10 +16,15 @@ def table(heads: list[str], rows: list[list[str]]) -> list[str]:
 
 
 def text(
-    rows: list[Row], cells: dict[int, list[str]], stacks: list[list[str]], machine: dict[str, str | int]
+    rows: list[Row],
+    cells: dict[int, list[str]],
+    stacks: list[list[str]],
+    relaunches: list[list[str]],
+    machine: dict[str, str | int],
 ) -> str:
     """The measured part; ``cells`` are the shown columns of each row, by its place in ``rows``; ``stacks`` a row a
-    gradient: its name, our bytes, our report, the peer's bytes, the ratio."""
+    gradient: its name, our bytes, our report, the peer's bytes, the ratio; ``relaunches`` what was measured, its
+    value and its limit."""
     lines = [", ".join(f"{k} {v}" for k, v in machine.items()) + ".", ""]
     for group in GROUPS:
         members = [[r.name, *cells[n]] for n, r in enumerate(rows) if r.group == group]
@@ -28,6 +33,8 @@ def text(
     if stacks:
         heads = ["", "quadrants_lab", "its report", "quadrants", "ratio"]
         lines += ["### Adstack bytes an iteration in flight", "", *table(heads, stacks)]
+    if relaunches:
+        lines += ["### Relaunch of a gradient", "", *table(["", "quadrants_lab", "at most"], relaunches)]
     return "\n".join(lines)
 
 

@@ -1,7 +1,8 @@
 """The process of one engine: answers the runner on what was its standard output.
 
 ``python -m benchmarks.worker process`` measures what only a fresh process can (import, init, first compile of each
-kernel) and ends; ``... stacks [case]`` answers with the names of the cases, or the bytes of one's adstacks.
+kernel) and ends; ``... stacks [case]`` answers with the names of the cases, or the bytes of one's adstacks;
+``... relaunch`` with what launching a gradient again costs.
 ``... serve`` reads one JSON request a line, ``{"case": key, "seconds": s}``, and answers with one sample: seconds a
 run, over as many runs as fill ``s`` seconds.
 """
@@ -84,7 +85,8 @@ if __name__ == "__main__":
     if sys.argv[1] == "serve":
         serve()
     else:
-        from benchmarks import stacks
+        from benchmarks import relaunch, stacks
 
-        answer = process() if sys.argv[1] == "process" else stacks.answer("".join(sys.argv[2:]))
-        print(json.dumps(answer), file=ANSWERS)
+        case = "".join(sys.argv[2:])
+        modes = {"process": process, "stacks": lambda: stacks.answer(case), "relaunch": relaunch.measure}
+        print(json.dumps(modes[sys.argv[1]]()), file=ANSWERS)

@@ -1,0 +1,100 @@
+"""What a gradient launch costs more when the trip counts that its adstacks are sized from stay, or change."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+ROUNDS, RUNS = 40, 50
+BOUNDS = 1 << 22  # elements of the array of trip counts
+
+
+@dataclass(frozen=True)
+class Limit:
+    """``unit`` "us" for seconds shown as microseconds, "" for a plain ratio; ``most`` in that unit."""
+
+    name: str
+    most: float
+    unit: str
+
+
+UNCHANGED, SCALAR, ARRAY = (
+    Limit("gradient with unchanged bounds, minus its forward launch", 1.0, "us"),
+    Limit("changed scalar bound, minus the same gradient unchanged", 20.0, "us"),
+    Limit("settling the depths of a changed array of bounds, over one read of the array", 1.5, ""),
+)
+LIMITS = (UNCHANGED, SCALAR, ARRAY)
+
+
+def fastest(*runs: Callable[[], Any], times: int = RUNS) -> list[float]:
+    """Seconds a call of each, the least over rounds in which they take turns."""
+    best = [float("inf")] * len(runs)
+    for _ in range(ROUNDS):
+        for n, run in enumerate(runs):
+            start = time.perf_counter()
+            for _ in range(times):
+                run()
+            best[n] = min(best[n], (time.perf_counter() - start) / times)
+    return best
+
+
+def measure() -> dict[str, float]:
+    """In a worker: row name -> value in the row's unit."""
+    from benchmarks import engine
+    from benchmarks.cases.stacks import Space, one
+
+    engine.init(cpu_max_num_threads=1)
+    qd = engine.qd
+    s = Space(qd.f32)
+    k = one(s)
+    s.n[None] = 2
+    k()
+    k.grad()
+    forward, gradient = fastest(k, k.grad)
+
+    def write(value: int) -> None:
+        s.n[None] = value
+
+    trips = [2, 3]
+
+    def changed() -> None:
+        trips.reverse()
+        write(trips[0])
+        k.grad()
+
+    def unchanged() -> None:
+        trips.reverse()
+        s.x[0] = 0.3  # a write of the same cost, to what is no bound
+        k.grad()
+
+    before, after = fastest(unchanged, changed)
+    micro = {UNCHANGED.name: (gradient - forward) * 1e6, SCALAR.name: (after - before) * 1e6}
+    return {**micro, ARRAY.name: array_ratio(qd)}
+
+
+def array_ratio(qd: Any) -> float:
+    """The preparation of the launch alone: the gradient itself takes many times as long."""
+    counts = qd.ndarray(qd.i32, shape=(BOUNDS,))
+    counts.fill(1)
+    x, y = qd.field(qd.f32, shape=(BOUNDS,), needs_grad=True), qd.field(qd.f32, shape=(), needs_grad=True)
+    y.grad[None] = 1.0
+
+    @qd.kernel
+    def k(m: qd.types.ndarray(dtype=qd.i32, ndim=1)):
+        for i in x:
+            v = x[i]
+            for _ in range(m[i]):
+                v = qd.sin(v)
+            y[None] += v
+
+    k.grad(counts)
+    plan = k.grad.dispatcher.last
+
+    def changed() -> None:
+        counts[0] = 1
+        plan.settle(counts)
+
+    settled, read = fastest(changed, counts.to_numpy().max, times=1)
+    return settled / read
