@@ -33,7 +33,14 @@ def probe() -> str:
         return "The cuda backend needs the package llvmlite: pip install llvmlite."
     from quadrants_lab.backends.cuda import driver
 
-    return driver.probe() or toolkit.missing_libdevice()
+    return driver.probe()
+
+
+def probe_simulation() -> str:
+    """Empty where something stands in for a device (`driver.register`), else the sentence why not."""
+    from quadrants_lab.backends.cuda import driver
+
+    return "" if driver.stand_in() is not None else "Nothing stands in for a CUDA device here."
 
 
 def open_device(threads: int = 0, cache_folder: Path | None = None) -> Device:
@@ -46,7 +53,7 @@ def open_device(threads: int = 0, cache_folder: Path | None = None) -> Device:
     from quadrants_lab.errors import QuadrantsRuntimeError
 
     why_not = probe()
-    if why_not:
+    if why_not and probe_simulation():
         raise QuadrantsRuntimeError(why_not, code="QL3010")
     return Device(threads)
 
@@ -83,6 +90,8 @@ def target_key() -> str:
     """What code depends on besides kernel and options: the chip, LLVM, the math library, and our own sources."""
     import llvmlite.binding as llvm
 
+    from quadrants_lab.backends.cuda import driver
+
     sources = hashlib.sha256()
     here = Path(__file__).resolve().parent.parent
     for folder in (here, here / "_gpu", here / "_llvm", here / "_simt", here / "cuda"):
@@ -91,4 +100,4 @@ def target_key() -> str:
     library = toolkit.libdevice()
     if library is not None:
         sources.update(library.read_bytes())
-    return f"cuda/sm_{chip()}/llvm{llvm.llvm_version_info}/{sources.hexdigest()}"
+    return f"cuda/{driver.current().code_name}/llvm{llvm.llvm_version_info}/{sources.hexdigest()}"

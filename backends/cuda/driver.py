@@ -1,6 +1,6 @@
 """NVIDIA's driver: the few of its calls that are needed, through ctypes, and what they say when they fail.
 
-`current()` is the driver of this process. Tests put another in its place (`replace`): it has the same methods.
+`current()` is the driver of this process. Tests register a stand-in for machines without a device.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import time
 from functools import cache
 from typing import Any
 
+from quadrants_lab.backends.cuda import toolkit
+from quadrants_lab.backends.cuda.shape import passed_by_value
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
@@ -255,6 +257,13 @@ class Driver:
         if result:
             self.check(result, what)
 
+    @property
+    def code_name(self) -> str:
+        """What `build` makes code for."""
+        from quadrants_lab.backends.cuda.nvptx import chip_for
+
+        return f"sm_{chip_for(self.capability)}"
+
     def build(self, kernel: N.Kernel, options: CompileOptions) -> bytes:
         """What `load` takes: PTX for this device."""
         from quadrants_lab.backends.cuda.nvptx import chip_for
@@ -281,9 +290,9 @@ class Driver:
     def function(self, module: Any, name: str, block: int) -> Function:
         return Function(self, module, name, block)
 
-    def call(self, function: Function, blocks: int, state: int, frame: int, by_value: bool) -> Any:
+    def call(self, function: Function, blocks: int, state: int, frame: int, frame_bytes: int) -> Any:
         """A prepared launch: `Launch`."""
-        return Launch(self, function, blocks, state, frame, by_value)
+        return Launch(self, function, blocks, state, frame, passed_by_value(frame_bytes))
 
 
 class Launch:
@@ -309,34 +318,47 @@ class Launch:
 
 
 _current: Any = None
+_stand_in: Any = None
 _lock = threading.Lock()
 
 
 def current() -> Any:
-    """The driver, opened on first use."""
+    """The driver, opened on first use; where there is no device, what stands in for it.
+
+    Raises OSError or QuadrantsRuntimeError where there is neither.
+    """
     global _current
     with _lock:
         if _current is None:
-            _current = Driver()
+            try:
+                _current = Driver()
+            except (OSError, QuadrantsRuntimeError):
+                if _stand_in is None:
+                    raise
+                return _stand_in
         return _current
 
 
-def replace(driver: Any) -> None:
-    """Puts another in the driver's place, for tests; None: the real one, when it is needed again."""
-    global _current
-    _current = driver
+def register(stand_in: Any) -> None:
+    """Puts something in the place of a driver that is not there: it has the methods and attributes of `Driver`."""
+    global _stand_in
+    _stand_in = stand_in
+
+
+def stand_in() -> Any:
+    return _stand_in
 
 
 def probe() -> str:
-    """Why there is no device, "" where there is one."""
-    if _current is not None:
-        return ""
+    """Why kernels cannot run on a device here, "" where they can."""
+    global _current
     try:
         _library()
     except OSError:
         return "The cuda backend needs NVIDIA's driver (libcuda.so.1), which is not here."
-    try:
-        current()
-    except (QuadrantsRuntimeError, MemoryError) as e:
-        return f"The cuda backend found no device: {e}"
-    return ""
+    with _lock:
+        try:
+            _current = _current or Driver()
+        except (OSError, QuadrantsRuntimeError, MemoryError) as e:
+            return f"The cuda backend found no device: {e}"
+    return toolkit.missing_libdevice()

@@ -163,7 +163,7 @@ class Frame(GpuFrame):
                     groups = min(groups, -(-self._total(program.number) // function.block))
             if groups:
                 frame = self._host if self._by_value else self._copy
-                self._launches.append(driver.call(function, groups, self._state, frame, self._by_value))
+                self._launches.append(driver.call(function, groups, self._state, frame, self._bytes))
         self._grid_is_old = False
 
     def _most_groups(self, program: Program, function: Any) -> int:

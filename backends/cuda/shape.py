@@ -6,7 +6,7 @@ from quadrants_lab.backends._gpu.programs import Program
 
 GROUP = 128  # threads of a group
 STACKED_GROUP = 64  # where each has adstacks; as many as `_gpu.programs.GROUP`, of which they have room
-SINGLE_GROUP = 32  # where one thread works
+SINGLE_GROUP = 1  # where one thread works
 BY_VALUE = 4000  # bytes of a frame that goes along with a launch, as a parameter; a longer one is copied to the device
 WAVES = 4  # groups of a task that are started for each that runs at a time
 

@@ -1,0 +1,14 @@
+"""The primitives on CUDA."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import cuda_rig
+from conformance_prims import *  # noqa: F403
+
+
+@pytest.fixture
+def rig() -> Any:
+    return cuda_rig

@@ -1,0 +1,59 @@
+"""Random IR: CUDA against the interpreter, bit by bit where the language says what the bits are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import random_ir
+from hypothesis import given
+from hypothesis import strategies as st
+from cuda_rig import EXACT, bind, load
+
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.prims import PRIMS
+from quadrants_lab.passes.pipeline import run
+from quadrants_lab.passes.pipelines import front
+from quadrants_lab.runtime.interpreter import interpret
+
+# what libraries and numpy round differently, and what shows the sign of a NaN or of a zero
+LOOSE = {p.name for p in PRIMS.values() if "@math" in p.llvm} | {"bitcast", "min", "max", "raw_mod"}
+
+
+def one_after_the_other(kernel: N.Kernel) -> N.Kernel:
+    """The kernel with a serial loop for each parallel task: what races would have no one outcome."""
+    tasks, id = [], kernel.next_id
+    for task in kernel.body:
+        assert isinstance(task, N.Offload)
+        if task.kind != "serial":
+            begin, end = task.bounds[-1].operands()
+            loop = N.For(id, task.indices[0], begin, end, (), (), task.body, ())
+            body = (*task.bounds[:-1], loop, N.Yield(id + 1, ()))
+            task = N.Offload(task.id, "serial", (N.Yield(id + 2, ()),), (), body)
+            id += 3
+        tasks.append(task)
+    return replace(kernel, body=tuple(tasks), next_id=id)
+
+
+def differing(seed: int) -> dict[str, Any]:
+    kernel = one_after_the_other(run(random_ir.random_kernel(seed), front(EXACT)))
+    want, got = random_ir.arrays(seed), random_ir.arrays(seed)
+    interpret(kernel, {"s": 3}, want)
+    assert bind(load(kernel), got, {"s": 3}).launch() == 0
+    return {
+        name: (want[name], got[name])
+        for name in want
+        if not np.array_equal(want[name], got[name], equal_nan=want[name].dtype.kind == "f")
+    }
+
+
+@pytest.fixture(autouse=True)
+def exact_primitives(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(random_ir, "PRIMS", {name: p for name, p in PRIMS.items() if name not in LOOSE})
+
+
+@given(st.integers(0, 2**32))
+def test_random_kernels(seed: int) -> None:
+    assert not differing(seed)

@@ -1,0 +1,194 @@
+"""Stands in for NVIDIA's driver where there is no device: the LLVM IR that `_simt` emits, for this machine's processor,
+run one thread after the other.
+
+Launches are late on purpose: they run when somebody waits, so that whoever looks at memory without waiting sees old
+values. Memory of the "device" is this process's, and nobody else knows its addresses. What differs from a real device:
+there is one thread a warp, and functions are the C library's.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from types import SimpleNamespace
+from typing import Any
+
+from quadrants_lab.backends._gpu.programs import Program, programs
+from quadrants_lab.backends._llvm.text import Function, Module
+from quadrants_lab.backends._simt.kernel import module
+from quadrants_lab.backends._simt.target import Target
+from quadrants_lab.backends.cpu import jit
+from quadrants_lab.backends.cuda import driver
+from quadrants_lab.backends.cuda.shape import group_of, passed_by_value
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.options import CompileOptions
+
+_RUN = """\
+define void @run.{name}(ptr %state, ptr %frame, i32 %threads) {{
+entry:
+  store i32 %threads, ptr @qd.threads
+  br label %loop
+loop:
+  %t = phi i32 [0, %entry], [%next, %loop]
+  store i32 %t, ptr @qd.thread
+  call void @{name}(ptr %state, ptr %frame)
+  %next = add i32 %t, 1
+  %more = icmp ult i32 %next, %threads
+  br i1 %more, label %loop, label %done
+done:
+  ret void
+}}"""
+
+
+class Host(Target):
+    """This machine's processor as a target: one thread a warp."""
+
+    name = "host"
+    warp = 1
+    global_space = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.triple, self.layout = jit.triple_and_layout()
+
+    def group(self, program: Program, stacked: bool) -> int:
+        return group_of(program, stacked)
+
+    def head(self, program: Program, group: int, frame_bytes: int) -> str:
+        return f"define internal void @{program.name}(ptr %state, ptr %frame) noinline"
+
+    def thread(self, fn: Function) -> str:
+        return fn.let("load i32, ptr @qd.thread")
+
+    def threads(self, fn: Function) -> str:
+        return fn.let("load i32, ptr @qd.threads")
+
+    def place(self, fn: Function) -> str:
+        raise NotImplementedError
+
+    def shuffle_down(self, fn: Function, word: str, distance: int) -> str:
+        raise NotImplementedError
+
+    def barrier(self, fn: Function) -> None:
+        raise NotImplementedError
+
+    def shared(self, mod: Module) -> str:
+        raise NotImplementedError
+
+    def finish(self, mod: Module, kernel: N.Kernel) -> None:
+        mod.helper("qd.numbers", "@qd.thread = internal global i32 0\n@qd.threads = internal global i32 0")
+        for p in programs(kernel):
+            mod.helper(f"run.{p.name}", _RUN.format(name=p.name))
+
+
+class StandIn:
+    """See `quadrants_lab.backends.cuda.driver.Driver`. ``launches`` counts; ``waits`` too."""
+
+    name = "a stand-in for a CUDA device"
+    code_name = "host"
+    capability = 90
+    version = 13000
+    multiprocessors = 2
+    threads_at_once = 1024
+    stream = SimpleNamespace(value=1)
+
+    def __init__(self, total_bytes: int = 1 << 30) -> None:
+        self.total_bytes = total_bytes
+        self.used = 0
+        self.launches = self.waits = 0
+        self._memory: dict[int, Any] = {}
+        self._pending: list[Any] = []
+
+    def enter(self) -> None:
+        pass
+
+    def check(self, result: int, what: str) -> None:
+        assert not result, what
+
+    # --- memory
+
+    def free_bytes(self) -> int:
+        return self.total_bytes - self.used
+
+    def allocate(self, nbytes: int) -> int:
+        if nbytes > self.free_bytes():
+            raise MemoryError(f"allocating {nbytes} bytes: out of memory")
+        block = ctypes.create_string_buffer(b"\xcd" * min(nbytes, 1 << 16), nbytes + 256)
+        address = -(-ctypes.addressof(block) // 256) * 256
+        self._memory[address] = (block, nbytes)
+        self.used += nbytes
+        return address
+
+    def free(self, address: int) -> None:
+        self.wait("freeing")
+        self.used -= self._memory.pop(address)[1]
+
+    pinned = allocate
+    free_pinned = free
+
+    def clear(self, address: int, nbytes: int) -> None:
+        self._pending.append(lambda: ctypes.memset(address, 0, nbytes))
+
+    def fill(self, address: int, pattern: bytes, count: int) -> None:
+        self._pending.append(lambda: ctypes.memmove(address, pattern * count, len(pattern) * count))
+
+    def upload(self, address: int, host: int, nbytes: int) -> None:
+        self.wait("upload")
+        ctypes.memmove(address, host, nbytes)
+
+    def download(self, host: int, address: int, nbytes: int) -> None:
+        self.wait("download")
+        ctypes.memmove(host, address, nbytes)
+
+    def start_download(self, pinned: int, address: int, nbytes: int) -> None:
+        assert pinned in self._memory
+        self._pending.append(lambda: ctypes.memmove(pinned, address, nbytes))
+
+    # --- what runs
+
+    def running(self) -> bool:
+        return bool(self._pending)
+
+    def wait(self, what: str) -> None:
+        self.waits += 1
+        pending, self._pending = self._pending, []
+        for run in pending:
+            run()
+
+    def build(self, kernel: N.Kernel, options: CompileOptions) -> bytes:
+        return "\n".join(module(kernel, options, Host()).lines()[0]).encode()
+
+    def load(self, code: bytes, what: str) -> Any:
+        text = code.decode()
+        parsed = jit.parse(text)
+        parsed.verify()
+        names = tuple(f.name for f in parsed.functions if f.name.startswith("run."))
+        jit.optimise(parsed, False)
+        return jit.link(jit.object_code(parsed), names, {})
+
+    def unload(self, module: Any) -> None:
+        pass
+
+    def function(self, module: Any, name: str, block: int) -> Any:
+        run = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint)(module.address[f"run.{name}"])
+        return SimpleNamespace(
+            run=run, name=name, block=block, registers=32, local_bytes=0, blocks_at_once=1024 // block, keep=module
+        )
+
+    def call(self, function: Any, blocks: int, state: int, frame: int, nbytes: int) -> Any:
+        def launch() -> int:
+            self.launches += 1
+            if passed_by_value(nbytes):
+                content = ctypes.create_string_buffer(ctypes.string_at(frame, nbytes))
+                run = lambda: function.run(state, ctypes.addressof(content), blocks * function.block)  # noqa: E731
+            else:
+                run = lambda: function.run(state, frame, blocks * function.block)  # noqa: E731
+            self._pending.append(run)
+            return 0
+
+        return SimpleNamespace(run=launch, args=())
+
+
+def install() -> None:
+    """For machines without a device; harmless on others."""
+    if driver.stand_in() is None:
+        driver.register(StandIn())
