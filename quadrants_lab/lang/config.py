@@ -110,6 +110,12 @@ OPTIONS: dict[str, Option] = {
         0,
         "default_ad_stack_size is accepted and ignored: adstacks are sized by analysis before each launch",
     ),
+    "ad_stack_sparse_threshold_bytes": Option(
+        _count,
+        0,
+        "ad_stack_sparse_threshold_bytes is accepted and ignored: adstacks belong to the iterations in flight, so what a "
+        "condition keeps out of a loop never has any",
+    ),
     "ad_stack_experimental_enabled": Option(_flag, True),
     "enable_fallback": Option(_flag, True),
     "simulate": Option(_flag, False),
@@ -117,8 +123,8 @@ OPTIONS: dict[str, Option] = {
 }
 # Knobs of Quadrants' own pipeline, drivers and logs: taken, so that programs written for it run, without effect.
 WITHOUT_EFFECT = {
-    "ad_stack_sparse_threshold_bytes", "advanced_optimization", "cache_loop_invariant_global_vars",
-    "cfg_optimization", "cuda_stack_limit", "debug_dump_path", "default_cpu_block_dim",
+    "advanced_optimization", "cache_loop_invariant_global_vars", "cfg_optimization",
+    "cuda_stack_limit", "debug_dump_path", "default_cpu_block_dim",
     "default_gpu_block_dim", "default_up", "demote_dense_struct_fors", "detect_read_only",
     "device_memory_GB", "device_memory_fraction", "external_metal_command_queue",
     "external_metal_command_queue_is_torch_queue", "flatten_if", "force_scalarize_matrix",

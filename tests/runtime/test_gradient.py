@@ -288,6 +288,33 @@ def test_a_forced_size_that_is_too_small_is_an_error_that_names_everything() -> 
     np.testing.assert_allclose(x.grad.to_numpy(), sines(x.to_numpy(), 3)[1], atol=1e-12)
 
 
+def test_under_debug_an_overflow_names_the_push() -> None:
+    """Each of two stacks of one variable is pushed in one place; the message shows that of the one that overflowed."""
+    start(ad_stack_size=4, debug=True)
+    x, y = make()
+    n = qd.field(qd.i32, ())
+
+    @qd.kernel
+    def two():
+        for i in x:
+            v = x[i]
+            for _ in range(n[None]):
+                v = qd.sin(v)
+                if v > 0.01:
+                    v = qd.exp(v) - 1.0
+                v = v * v
+            y[None] += v
+
+    n[None] = 4
+    two.grad()
+    pushed = {row.line for row in two.sizes()}
+    assert len(pushed) > 1
+    n[None] = 5
+    with pytest.raises(qd.QuadrantsAssertionError, match="holds 4, 5 were needed") as e:
+        two.grad()
+    assert any(f"line {line}" in str(e.value) for line in pushed)
+
+
 def test_sizes_before_the_first_gradient() -> None:
     @qd.kernel
     def fresh():
