@@ -1,4 +1,4 @@
-"""Parts of the pages that are made from tables of the compiler: operations, derivatives, codes of errors and warnings."""
+"""Parts of the pages that are made from the tables of the compiler: operations, derivatives, codes of messages."""
 
 from __future__ import annotations
 
