@@ -5,31 +5,36 @@ from __future__ import annotations
 import argparse
 import runpy
 import sys
-from importlib import import_module
+from contextlib import nullcontext
 from pathlib import Path
 
 
 def backends() -> int:
-    """Prints each backend and whether it can be used here; 1 where none can."""
-    import quadrants_lab.backends as package
+    """Prints each backend with its devices, or why it has none here; 1 where none has."""
+    from quadrants_lab.notebook.backends import Backends
 
-    usable = 0
-    for folder in sorted(Path(next(iter(package.__path__))).iterdir()):
-        if folder.name.startswith("_") or not (folder / "__init__.py").exists():
-            continue
-        why_not = import_module(f"quadrants_lab.backends.{folder.name}").probe()
-        usable += not why_not
-        print(f"{folder.name:8} {why_not or 'available'}")
-    return 0 if usable else 1
+    found = Backends()
+    print(found)
+    return 0 if any(not b.why_not for b in found.rows) else 1
 
 
-def inspect(file: str, kernel: str | None, stage: str, code: str | None) -> int:
-    """Runs ``file`` and prints what its kernels, and those gradients that it launched, were compiled to."""
+def inspect(file: str, kernel: str | None, stage: str, code: str | None, arches: list[str]) -> int:
+    """Runs ``file`` and prints what its kernels, and those gradients that it launched, were compiled to, and how their
+    last launches on other backends compare."""
     from quadrants_lab.errors import QuadrantsError
     from quadrants_lab.lang.kernel import Kernel, Launchable
+    from quadrants_lab.notebook.compare import compare, tables
+    from quadrants_lab.runtime.backend import names
+    from quadrants_lab.runtime.records import recording
 
+    for name in arches:
+        if name not in names():
+            print(f"no backend {name!r}: there are {', '.join(names())}", file=sys.stderr)
+            return 1
     sys.path.insert(0, str(Path(file).resolve().parent))
-    found = [v for v in runpy.run_path(file, run_name="__main__").values() if isinstance(v, Kernel)]
+    with recording() if arches else nullcontext() as recorder:
+        ran = runpy.run_path(file, run_name="__main__")
+    found = [v for v in ran.values() if isinstance(v, Kernel)]
     kernels = [k for k in dict.fromkeys(found) if kernel in (None, k.name)]
     if not kernels:
         what = f"no kernel {kernel!r}" if kernel else "no kernel"
@@ -48,6 +53,10 @@ def inspect(file: str, kernel: str | None, stage: str, code: str | None) -> int:
             except (QuadrantsError, KeyError) as e:
                 print(e.args[0], file=sys.stderr)
                 return 1
+    if recorder is not None:
+        wanted = {k.name for k in kernels}
+        records = [r for r in recorder.records() if r.kernel in wanted]
+        print(tables(records, compare(records, arches)), end="")
     return 0
 
 
@@ -63,11 +72,14 @@ def main(argv: list[str] | None = None) -> int:
     show.add_argument(
         "--stage", default="", help="IR at this stage: 'front end' or the name of a pass; default: last"
     )
-    show.add_argument("--code", help="the backend's code instead of IR: llvm, llvm-opt or asm")
+    show.add_argument("--code", help="the backend's code instead of IR: llvm, llvm-opt, asm, msl, spirv")
+    show.add_argument(
+        "--arch", default="", help="backends, with commas: repeat the last launches on each, and compare"
+    )
     given = parser.parse_args(argv)
     if given.command == "backends":
         return backends()
-    return inspect(given.file, given.kernel, given.stage, given.code)
+    return inspect(given.file, given.kernel, given.stage, given.code, [a for a in given.arch.split(",") if a])
 
 
 if __name__ == "__main__":

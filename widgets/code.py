@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from quadrants_lab.widgets.html import choices, empty, esc, listing, slot
+from quadrants_lab.widgets.html import choices, empty, esc, listing, slot, table
 from quadrants_lab.widgets.model import KernelView, StageView
+
+MEASURES = ("lines", "instructions", "phis", "bytes of text", "bytes of code")
 
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
-    """``""``: everything; ``mode``: its stages; ``mode/n``: the code of its stage n."""
+    """``""``: everything; ``mode``: its stages; ``mode/n``: the code of its stage n; ``mode/sizes``: of all."""
     if not view.code:
         return empty("no code was made yet: launch the kernel")
+    if len(rest) == 2 and rest[0] in view.code and rest[1] == "sizes":
+        return sizes(view.code[rest[0]])
     if len(rest) == 2 and rest[0] in view.code and rest[1].isdigit():
         stages = view.code[rest[0]]
         return (
@@ -27,14 +31,44 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
 
 
 def _mode(prefix: str, stages: Sequence[StageView]) -> str:
-    items = [(s.name, f"{prefix}/{n}") for n, s in enumerate(stages)]
+    items = [*((title, f"{prefix}/{n}") for n, title in enumerate(titles(stages))), ("all sizes", f"{prefix}/sizes")]
     return f'<div class="bar">{choices("Which stage", items, "stage")}</div>{slot("stage", stage_html(stages[0]))}'
+
+
+def titles(stages: Sequence[StageView]) -> list[str]:
+    """The names of the stages; one that an earlier backend has too says its own."""
+    names = [s.name for s in stages]
+    return [s.name if s.name not in names[:n] else f"{s.name} ({s.backend})" for n, s in enumerate(stages)]
 
 
 def stage_html(stage: StageView) -> str:
     code = stage.make()
-    return measures(code.measures) + listing(code.lines, stage.language, stage.name, numbers="count")
+    if code.problem:
+        return measures(stage) + problem(code.problem)
+    return measures(stage) + listing(code.lines, stage.language, stage.name, numbers="count")
 
 
-def measures(items: Sequence[tuple[str, int]]) -> str:
-    return '<p class="ms">' + " · ".join(f"<b>{n:,}</b> {esc(name)}" for name, n in items) + "</p>"
+def measures(stage: StageView) -> str:
+    """The backend and what was counted of its code."""
+    parts = [f"<b>{n:,}</b> {esc(name)}" for name, n in stage.make().measures]
+    return f'<p class="ms">{" · ".join([esc(stage.backend), *parts])}</p>'
+
+
+def problem(text: str) -> str:
+    """A message of several lines."""
+    return f'<pre class="pre">{esc(text)}</pre>'
+
+
+def sizes(stages: Sequence[StageView]) -> str:
+    """The measures of all stages beside each other."""
+    rows = [(f"<b>{esc(s.name)}</b>", esc(s.backend), *cells(s)) for s in stages]
+    return table(("stage", "backend", *MEASURES), rows, right=range(2, 2 + len(MEASURES)))
+
+
+def cells(stage: StageView) -> list[str]:
+    """The stage's measures in the order of `MEASURES`; of code that cannot be made, the first line of the reason."""
+    made = stage.make()
+    if made.problem:
+        return [made.problem.splitlines()[0], *[""] * (len(MEASURES) - 1)]
+    known = dict(made.measures)
+    return [f"{known[m]:,}" if m in known else "–" for m in MEASURES]

@@ -1,4 +1,4 @@
-"""Syntax colours as HTML, line by line: Pygments for Python, LLVM IR and assembly, a regex for our own IR."""
+"""Syntax colours as HTML, line by line: Pygments where it has a lexer, regexes for our own IR and for SPIR-V."""
 
 from __future__ import annotations
 
@@ -31,11 +31,16 @@ _IR = re.compile(
     r"""|(?P<hn>-?\b\d[\w.]*(?:[eE][-+]?\d+)?)"""
 )
 
+_SPIRV = re.compile(
+    r"""(?P<hs>"[^"]*")|(?P<hv>%[\w.-]+)|(?P<hk>\bOp\w+)|(?P<hc>;.*)|(?P<hn>(?<= )-?\d[\w.]*\b)|(?P<ht>\b[A-Z]\w+)"""
+)
+_OURS = {"ir": _IR, "spirv": _SPIRV}
+
 
 def highlight(lines: Sequence[str], language: str) -> list[str]:
     """HTML for each line; spans carry one of the classes hk ht hs hn hf hv hc. No language: escaped text."""
-    if language == "ir":
-        return [_ir(line) for line in lines]
+    if language in _OURS:
+        return [_by_regex(line, _OURS[language]) for line in lines]
     if not language:
         return [html.escape(line) for line in lines]
     out: list[list[str]] = [[]]
@@ -58,9 +63,9 @@ def _tokens(tokens: Iterable[tuple[object, str]]) -> Iterator[tuple[str, str]]:
         yield next((name for kind, name in _CLASSES if token in kind), ""), text
 
 
-def _ir(line: str) -> str:
+def _by_regex(line: str, rule: re.Pattern[str]) -> str:
     out, at = [], 0
-    for m in _IR.finditer(line):
+    for m in rule.finditer(line):
         out.append(html.escape(line[at : m.start()]))
         out.append(f'<span class="{m.lastgroup}">{html.escape(m.group())}</span>')
         at = m.end()

@@ -85,7 +85,7 @@ class SizeView:
 
 @dataclass(slots=True)
 class StackView:
-    """A row of the launch report; ``bytes`` is what one iteration in flight takes."""
+    """A row of the launch report; ``bytes`` is what one iteration in flight takes, ``cure`` what would spare them."""
 
     stack: int
     name: str
@@ -97,6 +97,7 @@ class StackView:
     reason: str
     size: SizeView | None = None
     primal: int = -1
+    cure: str = ""
 
 
 @dataclass(slots=True)
@@ -111,10 +112,12 @@ class FreeView:
 
 @dataclass(slots=True)
 class CodeView:
-    """A stage's text, its lines and its measures, e.g. ``[("bytes", 1234), ("instructions", 120)]``."""
+    """A stage's text, its lines and its measures, e.g. ``[("bytes", 1234), ("instructions", 120)]``; ``problem`` says
+    why the backend makes none."""
 
     lines: list[Line]
     measures: list[tuple[str, int]]
+    problem: str = ""
 
 
 @dataclass(slots=True)
@@ -124,11 +127,13 @@ class StageView:
     name: str
     language: str
     make: Callable[[], CodeView]
+    backend: str = ""
 
 
 @dataclass(slots=True)
 class ArrayView:
-    """Values of a buffer after a launch: ``preview`` is short text, ``low``/``high`` its extremes."""
+    """Values of a buffer after a launch: ``preview`` is short text, ``low``/``high`` its extremes; ``difference``: how
+    far they are from those on the home backend."""
 
     name: str
     kind: str
@@ -138,17 +143,38 @@ class ArrayView:
     low: str = ""
     high: str = ""
     note: str = ""
+    difference: str = ""
+
+
+@dataclass(slots=True)
+class BackendRun:
+    """A launch on one backend. ``lane_bytes``: adstacks an iteration in flight; ``heap_bytes``: all of them;
+    ``greatest``: the greatest difference from the home backend and where it is, "" for that itself. ``note``: what the
+    numbers stand for; ``problem``: why it did not run."""
+
+    name: str
+    seconds: float = 0.0
+    lane_bytes: int = 0
+    heap_bytes: int = 0
+    arrays: list[ArrayView] = field(default_factory=list)
+    greatest: str = ""
+    note: str = ""
+    problem: str = ""
 
 
 @dataclass(slots=True)
 class LaunchView:
-    """One launch: ``mode`` is "forward" or "gradient"; seconds are wall time of the call."""
+    """One launch: ``mode`` is "forward" or "gradient"; seconds are wall time of the call; ``place``: on which backend.
+    ``compared``: the same launch on several backends, first that on which it was made; empty where none was asked for.
+    """
 
     mode: str
     seconds: float
     arguments: list[tuple[str, str]] = field(default_factory=list)
     arrays: list[ArrayView] = field(default_factory=list)
     sizes: list[tuple[str, str]] = field(default_factory=list)
+    place: str = ""
+    compared: list[BackendRun] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -175,6 +201,7 @@ class KernelView:
     graphs: list[TaskGraphs] = field(default_factory=list)
     stacks: list[StackView] = field(default_factory=list)
     free: list[FreeView] = field(default_factory=list)
+    bytes_before: int | None = None  # what its stacks would take if everything were kept as it is
     code: dict[str, list[StageView]] = field(default_factory=dict)
     launches: list[LaunchView] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)

@@ -1,11 +1,15 @@
-"""The Run pane: what each launch took, what it was given and what came out."""
+"""The Run pane: what each launch took, what it was given and what came out, on one backend or on several."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from quadrants_lab.widgets.html import empty, esc, seconds, table
-from quadrants_lab.widgets.model import ArrayView, KernelView, LaunchView
+from quadrants_lab.widgets.code import problem
+from quadrants_lab.widgets.html import empty, esc, seconds, size, table
+from quadrants_lab.widgets.model import ArrayView, BackendRun, KernelView, LaunchView
+
+STACK_BYTES = ("stacks of an iteration", "stack heap")
 
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
@@ -17,30 +21,75 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
 def launch(view: LaunchView) -> str:
     """One launch: its time, the scalars that it read, and its arrays."""
     given = "".join(f'<span class="chip"><code>{esc(k)}</code> = {esc(v)}</span>' for k, v in view.arguments)
-    head = f'<h4>{esc(view.mode)} <span class="muted">{seconds(view.seconds)}</span></h4>'
+    where = f" on {esc(view.place)}" if view.place else ""
+    head = f'<h4>{esc(view.mode)} <span class="muted">{seconds(view.seconds)}{where}</span></h4>'
     chips = f'<p class="chips">{given}</p>' if given else ""
     facts = "".join(f'<span class="chip">{esc(k)} <b>{esc(v)}</b></span>' for k, v in view.sizes)
     return (
         head
         + chips
-        + (arrays(view.arrays) if view.arrays else "")
+        + (backends(view.compared) if view.compared else "")
+        + (arrays(view.arrays, view.compared[1:]) if view.arrays else "")
         + (f'<p class="chips">{facts}</p>' if facts else "")
     )
 
 
-def arrays(views: Sequence[ArrayView]) -> str:
-    rows = [
-        (
-            f"<code>{esc(a.name)}</code>",
-            f"<code>{esc(a.dtype)}{list(a.shape) if a.shape else ''}</code>",
-            esc(a.low),
-            esc(a.high),
-            f"<code>{esc(a.preview)}</code>"
-            + (f' <span class="muted">{esc(a.note)}</span>' if a.note else ""),
-        )
-        for a in views
+def backends(runs: Sequence[BackendRun]) -> str:
+    """The launch on each backend: seconds, stacks, the greatest difference; and what kept one from running."""
+    stacks = any(r.lane_bytes for r in runs)
+    head = ("backend", "time", *(STACK_BYTES if stacks else ()), "greatest difference")
+    rows = []
+    for r in runs:
+        held = (size(r.lane_bytes), size(r.heap_bytes)) if r.lane_bytes else ("", "")
+        rows.append((f"<b>{esc(r.name)}</b>", seconds(r.seconds), *(held if stacks else ()), esc(outcome(r))))
+    notes = [f'<p class="foot">{esc(r.name)}: {esc(r.note)}</p>' for r in runs if r.note]
+    notes += [problem(r.problem) for r in runs if "\n" in r.problem]
+    return table(head, rows, right=range(1, len(head) - 1)) + "".join(notes)
+
+
+def outcome(run: BackendRun) -> str:
+    """How far the run is from the first one; or why there is none, in one line."""
+    if run.problem:
+        return f"did not run: {summary(run.problem)}"
+    return run.greatest or "the others are compared with this"
+
+
+def summary(problem: str) -> str:
+    """The first line."""
+    return problem.split("\n", 1)[0]
+
+
+def rows_of(views: Sequence[ArrayView], others: Sequence[BackendRun]) -> list[ArrayView]:
+    """Each array followed by the same array on the other backends, under the backend's name and without a type."""
+    out: list[ArrayView] = []
+    for a in views:
+        out.append(a)
+        for run in others:
+            same = next((b for b in run.arrays if b.name == a.name), None)
+            if same is not None:
+                out.append(replace(same, name=run.name, dtype="", shape=()))
+    return out
+
+
+def arrays(views: Sequence[ArrayView], others: Sequence[BackendRun] = ()) -> str:
+    """A row an array and, below it, one a further backend."""
+    compared = any(r.arrays for r in others)
+    columns: list[tuple[str, Callable[[ArrayView], str]]] = [
+        ("array", lambda a: f"<code>{esc(a.name)}</code>" if a.dtype else f'<span class="sub">{esc(a.name)}</span>'),
+        ("type", lambda a: f"<code>{esc(a.dtype)}{list(a.shape) if a.shape else ''}</code>"),
+        ("least", lambda a: esc(a.low)),
+        ("greatest", lambda a: esc(a.high)),
+        ("values", lambda a: f"<code>{esc(a.preview)}</code>" + _muted(a.note)),
+        ("difference", lambda a: esc(a.difference)),
     ]
-    head: tuple[str, ...] = ("array", "type", "least", "greatest", "values")
     if not any(a.low or a.high for a in views):  # single numbers have no extremes
-        return table((*head[:2], head[4]), [(*r[:2], r[4]) for r in rows])
-    return table(head, rows, right=(2, 3))
+        columns = [c for c in columns if c[0] not in ("least", "greatest")]
+    if not compared:
+        columns = columns[:-1]
+    head = [title for title, _ in columns]
+    right = [n for n, title in enumerate(head) if title in ("least", "greatest")]
+    return table(head, [[make(a) for _, make in columns] for a in rows_of(views, others)], right=right)
+
+
+def _muted(text: str) -> str:
+    return f' <span class="muted">{esc(text)}</span>' if text else ""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from quadrants_lab.widgets.graphs import figure
 from quadrants_lab.widgets.html import empty, esc, size, table
 from quadrants_lab.widgets.model import KernelView, Line
+from quadrants_lab.widgets.run import STACK_BYTES
 
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
@@ -14,6 +15,7 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
     if not tasks and not view.stacks and not view.free:
         return empty("there is no gradient yet: call .grad() or give --grad LOSS")
     parts = [f"<h4>Stacks of the last gradient launch</h4>{report(view)}"]
+    parts.append(backends(view))
     if view.free:
         parts.append(f"<h4>Values without a stack</h4>{free(view)}")
     drawn = [t for t in tasks if t.scc is not None]
@@ -41,18 +43,26 @@ def report(view: KernelView) -> str:
             "–" if s.depth is None else f"{s.depth:,}",
             size(s.bytes),
             esc(s.how),
-            esc(s.reason),
+            f'{esc(s.reason)}<div class="muted">{esc(s.cure)}</div>' if s.cure else esc(s.reason),
         )
         for s in view.stacks
     ]
     total = sum(s.bytes or 0 for s in view.stacks)
     links = [Line("", s.line, s.primal if s.primal >= 0 else s.stack) for s in view.stacks]
-    foot = (
-        f'<p class="foot">{len(view.stacks)} stacks, {size(total)} for each iteration in flight</p>'
-        if len(view.stacks) > 1
-        else ""
-    )
-    return table(head, rows, right=(1, 3, 4), links=links) + foot
+    count = f"{len(view.stacks)} stack{'s' * (len(view.stacks) != 1)}, {size(total)} for each iteration in flight"
+    before = ""
+    if view.bytes_before:
+        before = f"; {size(view.bytes_before)} if everything that the reverse needs were kept as it is"
+    return table(head, rows, right=(1, 3, 4), links=links) + f'<p class="foot">{count}{before}</p>'
+
+
+def backends(view: KernelView) -> str:
+    """What the stacks take on each backend of a comparison, or nothing where there is none."""
+    runs = [r for launch in view.launches for r in launch.compared if r.lane_bytes]
+    if not runs:
+        return ""
+    rows = [(f"<b>{esc(r.name)}</b>", size(r.lane_bytes), size(r.heap_bytes)) for r in runs]
+    return table(("backend", *STACK_BYTES), rows, right=(1, 2))
 
 
 def free(view: KernelView) -> str:

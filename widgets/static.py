@@ -7,19 +7,18 @@ read on white and on dark grey, because the page's theme is out of reach.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from quadrants_lab.widgets import run, sizes, stacks
-from quadrants_lab.widgets.code import measures
+from quadrants_lab.widgets import code, run, sizes, stacks
 from quadrants_lab.widgets.diff import hunks
 from quadrants_lab.widgets.graph import image
 from quadrants_lab.widgets.highlight import highlight
 from quadrants_lab.widgets.html import empty, esc, seconds
-from quadrants_lab.widgets.model import CellView, KernelView, PassView, kernel_lines
+from quadrants_lab.widgets.model import CellView, KernelView, Line, PassView, kernel_lines
 from quadrants_lab.widgets.passes import changed, delta
 from quadrants_lab.widgets.source import margin
 
-MOST_CODE_LINES = 150
+MOST_CODE_LINES, MOST_OTHER_LINES = 150, 60  # of a stage of the home backend, of another
 _GREY = "#85888e"
 _MONO = "font-family:ui-monospace,Menlo,Consolas,monospace;font-size:12px"
 
@@ -30,6 +29,7 @@ STYLE = {
     "hint": f"color:{_GREY}", "val": "color:#4a8fe0;font-weight:bold", "badge": f"color:{_GREY};font-size:11px",
     "badge push": "color:#c27a2b;font-size:11px", "num": "text-align:right", "kids": "margin-left:20px",
     "leaf": "margin-left:14px", "tree": _MONO, "chip": "margin-right:12px",
+    "sub": "margin-left:14px", "pre": f"{_MONO};white-space:pre-wrap",
 }  # fmt: skip
 
 _CLASS = re.compile(r' class="([^"]*)"')
@@ -121,7 +121,7 @@ def _unified(view: KernelView, step: PassView, context: int = 2) -> str:
 
 
 def _stacks(view: KernelView) -> str:
-    parts = [stacks.report(view)]
+    parts = [stacks.report(view), stacks.backends(view)]
     if view.free:
         parts.append(f"<p>Values without a stack</p>{stacks.free(view)}")
     parts += [f"<p>{esc(t.title)}</p>{image(t.scc)}" for t in view.graphs if t.scc is not None]
@@ -131,14 +131,23 @@ def _stacks(view: KernelView) -> str:
 def _code(view: KernelView) -> str:
     parts = []
     for mode, stages in view.code.items():
-        for stage in stages:
-            made = stage.make()
-            lines = [esc(x.text) for x in made.lines[:MOST_CODE_LINES]]
-            if len(made.lines) > MOST_CODE_LINES:
-                lines.append(f'<span class="muted">… {len(made.lines) - MOST_CODE_LINES} more lines</span>')
-            head = f"{esc(mode)}, {esc(stage.name)}"
-            parts.append(_fold(head, measures(made.measures) + _pre("\n".join(lines))))
+        parts.append(f"<p>{esc(mode)}</p>{code.sizes(stages)}")
+        for title, stage in zip(code.titles(stages), stages, strict=True):
+            most = MOST_CODE_LINES if stage.backend == stages[0].backend else MOST_OTHER_LINES
+            body = _pre(esc(stage.make().problem) or "\n".join(_cut(stage.make().lines, most)))
+            parts.append(_fold(f"{esc(mode)}, {esc(title)}", code.measures(stage) + body))
     return "".join(parts)
+
+
+def _cut(lines: Sequence[Line], most: int) -> list[str]:
+    """At most so many lines, from where the statements begin when not all fit."""
+    if len(lines) <= most:
+        return [esc(x.text) for x in lines]
+    begin = max(next((n for n, x in enumerate(lines) if x.stmt >= 0), 0) - 3, 0)
+    shown = [esc(x.text) for x in lines[begin : begin + most]]
+    end = len(lines) - begin - len(shown)
+    head = [f'<span class="muted">… {begin} lines before</span>'] if begin else []
+    return [*head, *shown, *([f'<span class="muted">… {end} more lines</span>'] if end else [])]
 
 
 _PANES: tuple[tuple[str, Callable[[KernelView], str]], ...] = (

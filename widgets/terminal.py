@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.syntax import Syntax
@@ -9,9 +11,11 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
+from quadrants_lab.widgets import code
 from quadrants_lab.widgets.html import seconds, size
-from quadrants_lab.widgets.model import CellView, KernelView, PassView, SizeView
+from quadrants_lab.widgets.model import BackendRun, CellView, KernelView, PassView, SizeView, StageView
 from quadrants_lab.widgets.passes import changed
+from quadrants_lab.widgets.run import STACK_BYTES, outcome, rows_of, summary
 
 
 def cell(view: CellView) -> RenderableType:
@@ -34,7 +38,9 @@ def kernel(view: KernelView) -> RenderableType:
     for f in view.free:
         parts.append(Text.assemble((f.name, "bold"), f" (line {f.line}) needs no stack: {f.why}"))
     parts += [tree(s.size, f"depth of {s.name}") for s in view.stacks if s.size is not None]
+    parts += [codes(f"code of {name}", stages) for name, stages in view.code.items()]
     parts += [runs(view)] if view.launches else []
+    parts += [backends(x.compared, f"{x.mode} on several backends") for x in view.launches if x.compared]
     parts += [Text(n, style="italic") for n in view.notes]
     return Panel(Group(*parts), title=view.name, title_align="left")
 
@@ -61,6 +67,10 @@ def stacks(view: KernelView) -> Table:
     for s in view.stacks:
         depth = "–" if s.depth is None else f"{s.depth:,}"
         table.add_row(s.name, str(s.line), s.dtype, depth, size(s.bytes), s.how, s.reason)
+    total = size(sum(s.bytes or 0 for s in view.stacks))
+    before = f"; {size(view.bytes_before)} if everything were kept as it is" if view.bytes_before else ""
+    table.caption = f"{total} for each iteration in flight{before}"
+    table.caption_justify = "left"
     return table
 
 
@@ -87,13 +97,40 @@ def runs(view: KernelView) -> Table:
         "array",
         "type",
         "values",
+        "difference",
         title="run",
         title_justify="left",
         box=None,
         pad_edge=False,
     )
     for launch in view.launches:
-        table.add_row(launch.mode, seconds(launch.seconds), "", "", "")
-        for a in launch.arrays:
-            table.add_row("", "", a.name, f"{a.dtype}{list(a.shape) if a.shape else ''}", a.preview)
+        table.add_row(launch.mode, seconds(launch.seconds), "", "", launch.place and f"on {launch.place}", "")
+        for a in rows_of(launch.arrays, launch.compared[1:]):
+            table.add_row("", "", a.name, f"{a.dtype}{list(a.shape) if a.shape else ''}", a.preview, a.difference)
     return table
+
+
+def codes(title: str, stages: Sequence[StageView]) -> Table:
+    """The sizes of all stages."""
+    table = Table("stage", "backend", title=title, title_justify="left", box=None, pad_edge=False)
+    for name in code.MEASURES:
+        table.add_column(name, justify="right")
+    for s in stages:
+        problem = s.make().problem
+        table.add_row(s.name, s.backend, *(() if problem else code.cells(s)))
+        if problem:
+            table.add_row("", Text(summary(problem), style="italic"))
+    return table
+
+
+def backends(runs: Sequence[BackendRun], title: str) -> RenderableType:
+    """A launch on several backends."""
+    table = Table("backend", "time", *STACK_BYTES, "greatest difference", title=title,
+                  title_justify="left", box=None, pad_edge=False)  # fmt: skip
+    after: list[Text] = []
+    for r in runs:
+        stacks = (size(r.lane_bytes), size(r.heap_bytes)) if r.lane_bytes else ("", "")
+        table.add_row(r.name, seconds(r.seconds), *stacks, Text(outcome(r)))
+        after += [Text(f"{r.name}: {r.note}", style="italic")] if r.note else []
+        after += [Text(r.problem)] if "\n" in r.problem else []
+    return Group(table, *after)

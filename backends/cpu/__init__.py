@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import platform
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,6 +31,14 @@ def probe() -> str:
     if machine not in ("x86_64", "aarch64", "arm64"):
         return f"The cpu backend runs on x86_64 and arm64, not on {machine}."
     return ""
+
+
+def devices() -> list[str]:
+    """The processors that this process may use, as one device."""
+    from quadrants_lab.backends.cpu.device import processors
+
+    return [f"{platform.machine()}, {processors()} threads"]
+
 
 def open_device(threads: int = 0, cache_folder: Path | None = None) -> Device:
     """This process's processors. ``threads``: most threads of a launch, 0 for all; nothing is cached here."""

@@ -39,6 +39,13 @@ def probe_simulation() -> str:
 STAGES = ("msl",)
 
 
+def devices() -> list[str]:
+    """The system's default GPU, where Metal can be used."""
+    from quadrants_lab.backends.metal import apple
+
+    return [] if apple.probe() else [str(apple.Apple().device.name())]
+
+
 def open_device(threads: int = 0, cache_folder: Path | None = None) -> Device:
     """The system's GPU; where there is none, a simulation of one. ``threads``: most in flight, 0 for what is good. The
     system keeps its own cache.

@@ -1,51 +1,44 @@
-"""Which backends there are, and whether each can run here."""
+"""Which backends there are, their devices, and whether each can run here."""
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from typing import Any
 
-import quadrants_lab.backends as folder
+from quadrants_lab.runtime.backend import Available, available, names
+
+SIMULATION = "a simulation runs its kernels here, one thread after the other: its times say nothing of a GPU"
 
 
-def names() -> list[str]:
-    """The backends' folders, by name; those that begin with an underscore are shared emitters."""
-    return sorted(
-        m.name for m in pkgutil.iter_modules(folder.__path__) if m.ispkg and not m.name.startswith("_")
-    )
-
-
-def probes() -> list[tuple[str, str]]:
-    """(name, "" or the sentence why it cannot run) of each."""
-    return [(name, str(_module(name).probe())) for name in names()]
-
-
-def _module(name: str) -> Any:
-    return importlib.import_module(f"quadrants_lab.backends.{name}")
+def lines(row: Available) -> list[str]:
+    """What is to be said of a backend: a line a device; where it has none, why, and whether a simulation stands in."""
+    if not row.why_not:
+        return list(row.devices) or ["usable"]
+    return [row.why_not, *([SIMULATION] if row.simulated else [])]
 
 
 class Backends:
-    """The table as an object that displays itself."""
+    """The table as an object that displays itself; the default backend first."""
 
-    def __init__(self, rows: list[tuple[str, str]]) -> None:
-        self.rows = rows
+    def __init__(self) -> None:
+        self.rows = [available(name) for name in names()]
 
     def __rich__(self) -> Any:
         from rich.table import Table
 
-        table = Table("backend", "here", box=None)
-        for name, why in self.rows:
-            table.add_row(name, why or "[green]usable[/green]")
+        table = Table("backend", "devices", box=None)
+        for row in self.rows:
+            style = "" if not row.why_not else "dim"
+            table.add_row(f"[bold]{row.name}[/bold]", "\n".join(lines(row)), style=style)
         return table
 
     def __repr__(self) -> str:
-        return "\n".join(f"{name:<8} {why or 'usable'}" for name, why in self.rows)
+        return "\n".join(
+            f"{row.name if not n else '':<8} {text}" for row in self.rows for n, text in enumerate(lines(row))
+        )
 
     def _repr_html_(self) -> str:
         from quadrants_lab.widgets.html import esc, table
         from quadrants_lab.widgets.static import inlined
 
-        return inlined(
-            table(("backend", "here"), [(f"<b>{esc(n)}</b>", esc(why or "usable")) for n, why in self.rows])
-        )
+        rows = [(f"<b>{esc(row.name)}</b>", "<br>".join(map(esc, lines(row)))) for row in self.rows]
+        return inlined(table(("backend", "devices"), rows))

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any
 from weakref import WeakKeyDictionary
-
-import numpy as np
-import numpy.typing as npt
 
 from quadrants_lab.adstack.evaluate import values_of_parts
 from quadrants_lab.adstack.size import determine_ad_stack_size
@@ -17,25 +13,28 @@ from quadrants_lab.autodiff.explain import explain
 from quadrants_lab.autodiff.reverse import reverse
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.ir import sizeexpr as S
-from quadrants_lab.ir.types import DType
 from quadrants_lab.lang.kernel import Kernel
+from quadrants_lab.notebook.compare import MODES, NOT_KEPT, Compared, place
+from quadrants_lab.notebook.values import array_view, number, results
 from quadrants_lab.notebook.views import Values, pass_views, stack_views, stage_views, task_graphs
 from quadrants_lab.passes import pipeline, pipelines
+from quadrants_lab.runtime.backend import backend, names
 from quadrants_lab.runtime.dispatch import Dispatcher
 from quadrants_lab.runtime.gradient import GradientPlan, Live
 from quadrants_lab.runtime.plan import Plan
 from quadrants_lab.runtime.records import LaunchRecord, Recorder
+from quadrants_lab.runtime.reduction import bytes_before
 from quadrants_lab.widgets.model import (
-    ArrayView,
+    BackendRun,
     CellView,
     FreeView,
     KernelView,
     LaunchView,
     Line,
     PassView,
+    StageView,
 )
 
-_NAMES = {"forward": "forward", "reverse": "gradient"}
 FRONT_END = "The front end: the Python function as IR, loops and branches as they stand in the source."
 
 
@@ -43,8 +42,9 @@ RECORDED: WeakKeyDictionary[Dispatcher, KernelView] = WeakKeyDictionary()
 """The last recorded view of each kernel that is alive, by its forward dispatcher: texts and IR, no data."""
 
 
-def cell_view(title: str, recorder: Recorder) -> CellView:
-    """One view of all kernels that were launched, in the order of their first recorded launch."""
+def cell_view(title: str, recorder: Recorder, compared: Compared | None = None) -> CellView:
+    """One view of all kernels that were launched, in the order of their first recorded launch; ``compared``: their
+    runs on several backends."""
     records = recorder.records()
     forward_of = {r.plan.owner.gradient: r.plan.owner for r in records if r.plan.owner.gradient}
     by_kernel: dict[Dispatcher, dict[str, LaunchRecord]] = {}
@@ -53,21 +53,24 @@ def cell_view(title: str, recorder: Recorder) -> CellView:
         by_kernel.setdefault(forward_of.get(owner, owner), {})[record.mode] = record
     view = CellView(title, [])
     for owner, of_kernel in by_kernel.items():
-        view.kernels.append(kernel_view({m: r.plan for m, r in of_kernel.items()}, of_kernel))
+        plans = {m: r.plan for m, r in of_kernel.items()}
+        view.kernels.append(kernel_view(plans, of_kernel, compared or {}))
         RECORDED[owner] = view.kernels[-1]
     return view
 
 
-def kernel_view(plans: Mapping[str, Plan], records: Mapping[str, LaunchRecord]) -> KernelView:
+def kernel_view(
+    plans: Mapping[str, Plan], records: Mapping[str, LaunchRecord], compared: Compared
+) -> KernelView:
     """The view of one kernel: ``plans`` and ``records`` by mode ("forward", "reverse"), at least one plan."""
     source = next(iter(plans.values())).compiled.source
     file = source.file
     view = KernelView(source.name, file, source_lines(source))
     for mode, plan in plans.items():
         _add_traces(view, mode, plan)
-        view.code[_NAMES[mode]] = stage_views(_stages(plan), plan.kernel, file)
+        view.code[MODES[mode]] = _stages(plan, file)
         if mode in records:
-            view.launches.append(launch_view(records[mode]))
+            view.launches.append(launch_view(records[mode], compared.get(records[mode].number, [])))
     gradient = plans.get("reverse")
     if isinstance(gradient, GradientPlan):
         _add_stacks(view, gradient, records.get("reverse"))
@@ -84,8 +87,14 @@ def source_lines(source: FunctionSource) -> list[Line]:
     return [Line(lines[n - 1], n) for n in range(first, last + 1)]
 
 
-def _stages(plan: Plan) -> Any:
-    return plan.session.backend.stages(plan.kernel, plan.compiled.options)
+def _stages(plan: Plan, file: str) -> list[StageView]:
+    """Of every backend, its own first: code needs no device."""
+    own = plan.session.settings.backend
+    return [
+        stage
+        for name in sorted(names(), key=lambda name: name != own)
+        for stage in stage_views(name, backend(name).stages(plan.kernel, plan.compiled.options), plan.kernel, file)
+    ]
 
 
 # --- passes -------------------------------------------------------------------------------------------------------
@@ -128,6 +137,9 @@ def _add_stacks(view: KernelView, plan: GradientPlan, record: LaunchRecord | Non
     values = _values(plan, record)
     rows = record.report if record is not None else plan.report() if plan.depths else ()
     view.stacks = stack_views(kernel, rows, file, values)
+    if rows:
+        live = plan.seen() if record is None or record.inputs is None else _live(plan, record)
+        view.bytes_before = bytes_before(plan, live)
     view.graphs = task_graphs(kernel, file, values)
 
 
@@ -135,7 +147,7 @@ def _values(plan: GradientPlan, record: LaunchRecord | None) -> Values:
     """Values of size expressions at the launch of the record; none where its data was not kept."""
     if record is None or record.inputs is None:
         return lambda e: {}
-    live, counted = Live(plan.scalars(record.args), record.inputs), dict(plan.counted)
+    live, counted = _live(plan, record), dict(plan.counted)
 
     def values(e: S.SizeExpr) -> Mapping[int, int]:
         try:
@@ -146,54 +158,31 @@ def _values(plan: GradientPlan, record: LaunchRecord | None) -> Values:
     return values
 
 
+def _live(plan: GradientPlan, record: LaunchRecord) -> Live:
+    assert record.inputs is not None
+    return Live(plan.scalars(record.args), record.inputs)
+
+
 # --- launches -----------------------------------------------------------------------------------------------------
 
 
-def launch_view(record: LaunchRecord) -> LaunchView:
+def launch_view(record: LaunchRecord, compared: Sequence[BackendRun] = ()) -> LaunchView:
     """What went in and what came out: the results first, then what was only read."""
     plan = record.plan
     given = [(name, str(value)) for name, value in plan.scalars(record.args).items()]
     buffers = plan.kernel.buffers
-    arrays: list[ArrayView] = []
-    for title, held in (("", record.outputs), ("read", record.inputs)):
-        for name, array in (held or {}).items():
-            if title and record.outputs is not None and name in record.outputs:
-                continue
-            if title and array.ndim == 0:
-                given.append((name, number(array[()])))
-                continue
-            arrays.append(array_view(name, buffers[name].kind, buffers[name].dtype, array, title))
-    mode = _NAMES[record.mode] + (" (failed)" if record.failed else "")
-    return LaunchView(mode, record.seconds, given, arrays, _notes(record))
-
-
-def _notes(record: LaunchRecord) -> list[tuple[str, str]]:
-    if record.inputs is None or record.outputs is None:
-        return [("data", "not kept: it takes more than the memory set aside for records")]
-    return []
-
-
-def array_view(name: str, kind: str, dtype: DType, array: npt.NDArray[Any], note: str = "") -> ArrayView:
-    low = high = ""
-    if array.size > 1:
-        finite = array[np.isfinite(array)] if dtype.is_float else array
-        bad = array.size - finite.size
-        if finite.size:
-            low, high = number(finite.min()), number(finite.max())
-        if bad:
-            note = f"{note} {bad} of {array.size} not finite".strip()
-    return ArrayView(name, kind, dtype.name, array.shape, preview(array), low, high, note)
-
-
-def preview(array: npt.NDArray[Any], most: int = 6) -> str:
-    """The first elements in memory order."""
-    flat = array.reshape(-1)
-    text = "  ".join(number(v) for v in flat[:most])
-    return text + (f"  … {flat.size - most} more" if flat.size > most else "")
-
-
-def number(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, (float, np.floating)) else str(value)
+    arrays = results(record)
+    for name, array in (record.inputs or {}).items():
+        if record.outputs is not None and name in record.outputs:
+            continue
+        if array.ndim == 0:
+            given.append((name, number(array[()])))
+            continue
+        arrays.append(array_view(name, buffers[name].kind, buffers[name].dtype, array, "read"))
+    mode = MODES[record.mode] + (" (failed)" if record.failed else "")
+    lost = record.inputs is None or record.outputs is None
+    notes = [("data", NOT_KEPT)] if lost else []
+    return LaunchView(mode, record.seconds, given, arrays, notes, place(record), list(compared))
 
 
 def last_view(kernel: Kernel) -> KernelView | None:
@@ -202,4 +191,4 @@ def last_view(kernel: Kernel) -> KernelView | None:
         return RECORDED[kernel.dispatcher]
     last = {"forward": kernel.dispatcher.last, "reverse": kernel.grad.dispatcher.last}
     plans = {mode: plan for mode, plan in last.items() if plan is not None}
-    return kernel_view(plans, {}) if plans else None
+    return kernel_view(plans, {}, {}) if plans else None

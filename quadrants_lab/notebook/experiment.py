@@ -17,6 +17,7 @@ from quadrants_lab.lang.dense import Dense
 from quadrants_lab.notebook.cell import Cell, run_body, run_last
 from quadrants_lab.notebook.options import CellOptions
 from quadrants_lab.runtime import session
+from quadrants_lab.runtime.backend import available
 from quadrants_lab.runtime.observe import watch
 from quadrants_lab.runtime.plan import Plan
 from quadrants_lab.runtime.records import LaunchRecord, Recorder, recording
@@ -37,11 +38,12 @@ def checked(on: bool) -> Iterator[None]:
 
 
 def ensure_session(options: CellOptions) -> None:
-    """A session for the cell: the one there is, or a new one on the arch that was asked for."""
+    """A session for the cell: the one there is, or a new one on the first arch of those asked for that can run here."""
     try:
         session.current()
     except QuadrantsRuntimeError:
-        init(arch=options.arch[0] if options.arch else None)
+        usable = [name for name in options.arch if available(name).runs]
+        init(arch=usable[0] if usable else None, simulate=True)
 
 
 def run(cell: Cell, options: CellOptions, namespace: dict[str, Any]) -> tuple[Any, Recorder]:

@@ -22,11 +22,7 @@ class Inspection:
 
     def text(self, width: int = 110, color: bool = False) -> str:
         """What a terminal shows, as text; with ANSI colours on demand."""
-        from rich.console import Console
-
-        out = io.StringIO()
-        Console(file=out, width=width, force_terminal=color, no_color=not color).print(self.__rich__())
-        return out.getvalue()
+        return as_text(self.__rich__(), width, color)
 
     def __repr__(self) -> str:
         return self.text()
@@ -51,6 +47,15 @@ class Inspection:
         if (widget := live_widget(self.view, uid)) is not None:
             display(widget)
         display(HTML(static_html(self.view, uid)))
+
+
+def as_text(shown: Any, width: int = 110, color: bool = False) -> str:
+    """What a terminal shows of something rich."""
+    from rich.console import Console
+
+    out = io.StringIO()
+    Console(file=out, width=width, force_terminal=color, no_color=not color).print(shown)
+    return out.getvalue()
 
 
 def in_notebook(shell: Any) -> bool:

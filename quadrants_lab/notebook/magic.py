@@ -13,12 +13,15 @@ from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.lang.dense import Dense
 from quadrants_lab.lang.kernel import Kernel
 from quadrants_lab.lang.missing import NotSupportedYet
-from quadrants_lab.notebook import backends, errors, experiment, show
+from quadrants_lab.notebook import errors, experiment, show
+from quadrants_lab.notebook.backends import Backends
 from quadrants_lab.notebook.cell import Cell, compile_cell
 from quadrants_lab.notebook.collect import cell_view
+from quadrants_lab.notebook.compare import Compared, compare, home, place, tables
 from quadrants_lab.notebook.complete import matcher
 from quadrants_lab.notebook.inspection import Inspection
 from quadrants_lab.notebook.options import parse, usage
+from quadrants_lab.runtime.backend import available, names
 from quadrants_lab.runtime.records import Recorder
 from quadrants_lab.widgets.html import seconds
 
@@ -35,7 +38,7 @@ class QuadrantsMagics(Magics):
         if text is None:
             print(usage())
             return
-        options = parse(line, backends.names())
+        options = parse(line, names())
         try:
             cell = compile_cell(
                 text,
@@ -50,15 +53,20 @@ class QuadrantsMagics(Magics):
             self.shell.displayhook(value)
         if options.time:
             print(_timing_table(recorder))
-        if not options.quiet:
-            self._inspect(cell, recorder)
+        compared = compare(recorder.records(), options.arch)
+        for sentence in _places(recorder, options.arch):
+            print(sentence)
+        if options.quiet:
+            print(tables(recorder.records(), compared), end="")
+        else:
+            self._inspect(cell, recorder, compared)
 
-    def _inspect(self, cell: Cell, recorder: Recorder) -> None:
+    def _inspect(self, cell: Cell, recorder: Recorder, compared: Compared) -> None:
         if not recorder.records():
             print(_nothing_to_inspect(self._kernels_of(cell)))
             return
         try:
-            Inspection(cell_view(cell.file, recorder)).display(self.shell)
+            Inspection(cell_view(cell.file, recorder, compared)).display(self.shell)
         except Exception as e:  # the cell itself is done: a broken view must not undo that
             warnings.warn(f"the inspector cannot be shown: {type(e).__name__}: {e}", stacklevel=2)
 
@@ -94,13 +102,13 @@ class QuadrantsMagics(Magics):
 
     @line_magic
     def qdbackends(self, line: str) -> None:
-        """`%qdbackends`: which backends there are, and why one cannot run here."""
-        self.shell.displayhook(backends.Backends(backends.probes()))
+        """`%qdbackends`: the backends, their devices, and why one cannot run here."""
+        self.shell.displayhook(Backends())
 
     def names(self, kind: str) -> Sequence[str]:
         """What completes: backends, fields that can be a loss, kernels."""
         if kind == "arch":
-            return backends.names()
+            return names()
         space = {k: v for k, v in self.shell.user_ns.items() if not k.startswith("_")}
         if kind == "loss":
             return sorted(
@@ -117,6 +125,20 @@ def _nothing_to_inspect(defined: Sequence[str]) -> str:
         return f"{head}; a kernel is a function under @qd.kernel"
     names = " and ".join(defined)
     return f"{head}; it defines {names}: call {'it' if len(defined) == 1 else 'them'} in the cell"
+
+
+def _places(recorder: Recorder, arches: Sequence[str]) -> list[str]:
+    """What must be said of where a cell with --arch ran: on a simulation, or not on the first backend named."""
+    said = []
+    for record in recorder.records():
+        if available(home(record)).simulated:
+            said.append(f"the cell ran on {place(record)}")
+        elif arches and home(record) != arches[0] and available(arches[0]).runs:
+            said.append(
+                f"the cell ran on {home(record)}, the backend of its session, and was repeated on {arches[0]}; "
+                f"qd.init(arch=qd.{arches[0]}) makes a session there"
+            )
+    return list(dict.fromkeys(said))
 
 
 def _timing_table(recorder: Recorder) -> str:

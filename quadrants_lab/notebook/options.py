@@ -21,7 +21,9 @@ class Option:
 
 
 OPTIONS = (
-    Option("--arch", "arch", "backend to compile for and run on (default: the session's)"),
+    Option(
+        "--arch", "arch", "backends, with commas: a session starts on the first; launches are repeated on the others"
+    ),
     Option(
         "--grad", "loss", "differentiate this field (0-d, floating, with a grad) by all launches of the cell"
     ),
@@ -67,7 +69,7 @@ def parse(line: str, arches: Sequence[str]) -> CellOptions:
     given = parser.parse_args(words)
     if given.help:
         raise UsageError(usage())
-    arch = tuple(a.strip() for a in given.arch.split(",") if a.strip())
+    arch = tuple(dict.fromkeys(a.strip() for a in given.arch.split(",") if a.strip()))
     for a in arch:
         if a not in arches:
             raise UsageError(f"--arch {a}: no such backend here; there is {', '.join(arches)}")

@@ -11,6 +11,7 @@ from quadrants_lab.adstack.cfg import Cfg, CfgNode, build_cfg
 from quadrants_lab.adstack.report import StackRow
 from quadrants_lab.adstack.scc import Dag, condense
 from quadrants_lab.backends.stage import Stage
+from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir import sizeexpr as S
 from quadrants_lab.ir.sizetext import print_size
@@ -32,7 +33,7 @@ from quadrants_lab.widgets.model import (
     span_line,
 )
 
-LANGUAGES = {"llvm": "llvm", "llvm-opt": "llvm", "asm": "gas"}
+LANGUAGES = {"llvm": "llvm", "llvm-opt": "llvm", "asm": "gas", "spirv": "spirv", "msl": "cpp", "ptx": "ptx"}
 Values = Callable[[S.SizeExpr], Mapping[int, int]]  # values of an expression's parts, by position
 
 
@@ -229,6 +230,7 @@ def stack_views(kernel: N.Kernel, rows: Sequence[StackRow], file: str, values: V
                 row.reason,
                 tree,
                 alloca.primal,
+                row.cure,
             )
         )
     return out
@@ -237,10 +239,14 @@ def stack_views(kernel: N.Kernel, rows: Sequence[StackRow], file: str, values: V
 # --- code ---------------------------------------------------------------------------------------------------------
 
 
-def stage_views(stages: Mapping[str, Callable[[], Stage]], kernel: N.Kernel, file: str) -> list[StageView]:
+def stage_views(
+    backend: str, stages: Mapping[str, Callable[[], Stage]], kernel: N.Kernel, file: str
+) -> list[StageView]:
     """A backend's stages; each is made once, when somebody looks."""
     lines = {s.id: span_line(s.span, file) for s in walk(kernel.body)}
-    return [StageView(name, LANGUAGES.get(name, ""), _once(make, lines)) for name, make in stages.items()]
+    return [
+        StageView(name, LANGUAGES.get(name, ""), _once(make, lines), backend) for name, make in stages.items()
+    ]
 
 
 def _once(make: Callable[[], Stage], lines: Mapping[int, int]) -> Callable[[], CodeView]:
@@ -248,7 +254,10 @@ def _once(make: Callable[[], Stage], lines: Mapping[int, int]) -> Callable[[], C
 
     def code() -> CodeView:
         if not made:
-            made.append(code_view(make(), lines))
+            try:
+                made.append(code_view(make(), lines))
+            except QuadrantsError as e:  # what this backend cannot express
+                made.append(CodeView([], [], str(e)))
         return made[0]
 
     return code
@@ -257,7 +266,7 @@ def _once(make: Callable[[], Stage], lines: Mapping[int, int]) -> Callable[[], C
 def code_view(stage: Stage, lines: Mapping[int, int]) -> CodeView:
     text = stage.text.splitlines()
     ids = (*stage.ids, *(-1 for _ in text))  # a stage that knows nothing of statements has no ids
-    measures = [("lines", stage.lines), ("instructions", stage.instructions), ("bytes of text", stage.bytes)]
-    if stage.code_bytes:
-        measures.append(("bytes of code", stage.code_bytes))
+    measures = [("lines", stage.lines), ("instructions", stage.instructions), ("phis", stage.phis)]
+    measures += [("bytes of text", stage.bytes), ("bytes of code", stage.code_bytes)]
+    measures = [(name, n) for name, n in measures if n or name not in ("phis", "bytes of code")]
     return CodeView([Line(t, lines.get(i, 0), i) for t, i in zip(text, ids, strict=False)], measures)

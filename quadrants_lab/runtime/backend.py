@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -24,6 +25,10 @@ class Backend(Protocol):
     STAGES: tuple[str, ...]
 
     def probe(self) -> str: ...
+
+    def devices(self) -> list[str]:
+        """The devices in words; not to be called where `probe` says that there is none."""
+        ...
 
     def open_device(self, threads: int = 0, cache_folder: Path | None = None) -> Device:
         """A device of this backend. ``threads``: most threads of a launch, 0 for as many as are good."""
@@ -49,6 +54,34 @@ def backend(name: str) -> Backend:
     return cast(Backend, module)
 
 
+@dataclass(frozen=True, slots=True)
+class Available:
+    """What there is of a backend here. ``devices``: in words. ``why_not``: why it has none, "" where it has.
+    ``simulated``: kernels can run without one, on a simulation."""
+
+    name: str
+    devices: tuple[str, ...]
+    why_not: str
+    simulated: bool
+
+    @property
+    def runs(self) -> bool:
+        return not self.why_not or self.simulated
+
+
+def available(name: str) -> Available:
+    module: Any = backend(name)
+    why_not = str(module.probe())
+    if not why_not:
+        return Available(name, tuple(module.devices()), "", False)
+    simulation = getattr(module, "probe_simulation", None)
+    return Available(name, (), why_not, simulation is not None and not simulation())
+
+
 def all_stages() -> dict[str, str]:
-    """Stage name -> the backend that makes it."""
-    return {stage: name for name in names() for stage in backend(name).STAGES}
+    """Stage name -> the backend that makes it; of several the first."""
+    made: dict[str, str] = {}
+    for name in names():
+        for stage in backend(name).STAGES:
+            made.setdefault(stage, name)
+    return made

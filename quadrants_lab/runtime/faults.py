@@ -9,38 +9,38 @@ from quadrants_lab.errors import Label, QuadrantsAssertionError, QuadrantsError,
 from quadrants_lab.ir.show import fill
 
 if TYPE_CHECKING:
-    from quadrants_lab.runtime.plan import Plan
+    from quadrants_lab.backends.launch import Frame
 
 
-def failure(plan: Plan, status: int) -> QuadrantsError:
-    """The exception for the last launch of the plan, which ended with ``status``."""
-    what = plan.frame.failure()
+def failure(frame: Frame, name: str, forced: int) -> QuadrantsError:
+    """The exception for the last launch of the frame, of kernel ``name``, which failed; ``forced``: the ad_stack_size
+    that it was compiled with."""
+    what, status = frame.failure(), frame.status
     if isinstance(what, AssertFailed):
-        return _assertion(plan, what)
+        return _assertion(name, what)
     if isinstance(what, Overflow):
-        return _overflow(plan, what)
+        return _overflow(name, forced, what)
     if status & Status.CANCELLED:
-        return QuadrantsRuntimeError(f"the launch of kernel {plan.kernel.name} was cancelled", code="QL2071")
-    return QuadrantsRuntimeError(f"kernel {plan.kernel.name} failed (status {status})", code="QL2072")
+        return QuadrantsRuntimeError(f"the launch of kernel {name} was cancelled", code="QL2071")
+    return QuadrantsRuntimeError(f"kernel {name} failed (status {status})", code="QL2072")
 
 
-def _assertion(plan: Plan, failed: AssertFailed) -> QuadrantsError:
+def _assertion(kernel: str, failed: AssertFailed) -> QuadrantsError:
     """The message of the assert, with its values filled in."""
     stmt = failed.stmt
     message = fill(stmt.message, failed.values)  # the device keeps the first few values only
     head = {"assert": "assertion failed", "bounds": "out of bounds", "division": "integer division by zero"}
-    start = f"{head.get(stmt.kind, stmt.kind)} in kernel {plan.kernel.name}"
+    start = f"{head.get(stmt.kind, stmt.kind)} in kernel {kernel}"
     if message and stmt.kind == "assert":
         start += f": {message}"
     elif message:
-        start = f"{message} (kernel {plan.kernel.name})"
+        start = f"{message} (kernel {kernel})"
     return QuadrantsAssertionError(start, code="QL2070", labels=(Label(stmt.span, "this did not hold"),))
 
 
-def _overflow(plan: Plan, overflow: Overflow) -> QuadrantsError:
+def _overflow(kernel: str, forced: int, overflow: Overflow) -> QuadrantsError:
     """Only a forced size, or bounds that changed while the kernel ran, can lead here."""
     stack = overflow.stack
-    forced = plan.compiled.options.ad_stack_size
     if forced:
         cause = f"ad_stack_size={forced} forces every stack to {forced} slots"
         cure = f"leave ad_stack_size out of qd.init(), or give at least {overflow.depth}"
@@ -49,7 +49,7 @@ def _overflow(plan: Plan, overflow: Overflow) -> QuadrantsError:
         cure = "do not write to it from another thread while the gradient runs"
     name = stack.name or f"%{stack.primal}"
     return QuadrantsAssertionError(
-        f"adstack overflow in the gradient of kernel {plan.kernel.name}: the stack of '{name}' holds "
+        f"adstack overflow in the gradient of kernel {kernel}: the stack of '{name}' holds "
         f"{overflow.capacity}, {overflow.depth} were needed; .grad is partial",
         code="QL2073",
         labels=(Label(stack.span, "kept on this stack"),),

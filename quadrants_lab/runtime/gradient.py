@@ -156,6 +156,7 @@ class GradientPlan(Plan):
     def _follow(self) -> None:
         """What the depths depend on: fields by memory; arguments as (position, is a scalar, by its data)."""
         args, shapes, data = _dependencies(self.sizes)
+        self.data_read = frozenset(data)
         counter = self.compiled.counter
         if counter is not None:
             read, _ = accesses(counter.kernel)
@@ -202,18 +203,15 @@ class GradientPlan(Plan):
 
     def resize(self, args: Sequence[Any]) -> bool:
         """Evaluates every size, the counting slice first where there is one; False where the arguments do not match."""
-        arrays = self.arrays(args)
-        for name, array in arrays.items():
+        operands = self.operands(args)
+        for name, operand in operands.items():
             buffer = self.kernel.buffers[name]
-            if not isinstance(array, np.ndarray) or (array.ndim, array.dtype) != (
-                buffer.ndim,
-                buffer.dtype.numpy,
-            ):
+            if not hasattr(operand, "ndim") or (operand.ndim, operand.dtype) != (buffer.ndim, buffer.dtype.numpy):
                 return False
         counter = self.compiled.counter
         if counter is not None:
             passed = [
-                arg if memory_of(arg) is None else arrays[slot.name]
+                arg if memory_of(arg) is None else operands[slot.name]
                 for slot, arg in zip(self.slots, args, strict=True)
                 if isinstance(slot, (ScalarSlot, ArraySlot))
             ]
@@ -225,17 +223,28 @@ class GradientPlan(Plan):
                 set_arguments(self.counting_frame, self.slots, args)
                 self.counting_frame.launch()
             self.counted = {stack: self.counting_frame.ret(name) for stack, name in counter.depths.items()}
+        data = {name: m.values() for name, m in self.memories(args).items() if name in self.data_read}
+        arrays = operands | data
         live = Live(self.scalars(args), arrays)
         self.depths = [evaluate(size, live, self.counted) for size in self.sizes]
         self.looked_at = live.scalars, {name: ref(array) for name, array in arrays.items()}
         self.reserve()
         return True
 
+    def operands(self, args: Sequence[Any]) -> dict[str, Any]:
+        """What a launch with ``args`` takes for each field and ndarray buffer."""
+        found = {name: memory.operand for name, memory in self.memories(args).items()}
+        for slot, arg in zip(self.slots, args, strict=True):
+            if isinstance(slot, ArraySlot):
+                found.setdefault(slot.name, arg)
+        return found
+
     def seen(self) -> Live:
         """The data that the depths were last settled for, as far as it still is there."""
         scalars, arrays = self.looked_at
         alive = {name: array for name, r in arrays.items() if (array := r()) is not None}
-        return Live(scalars, {name: memory.array for name, memory in self.fields.items()} | alive)
+        fields = {n: m.values() if n in self.data_read else m.operand for n, m in self.fields.items()}
+        return Live(scalars, fields | alive)
 
     def reserve(self) -> None:
         """Hands the depths to the device, which grows its heap; an error where they pass the session's budget."""
@@ -262,6 +271,9 @@ class GradientPlan(Plan):
         counted = accesses(counter.kernel)[0] if counter is not None else frozenset()
         return super().primal_reads | counted | _dependencies(self.sizes)[2]
 
+    def drawn(self) -> int:
+        return self.launch_number()
+
     def report(self) -> list[StackRow]:
         """A row a stack, with the depths of the last launch."""
         return report(self.kernel, self.depths, forced=bool(self.compiled.options.ad_stack_size))
@@ -278,7 +290,7 @@ def same_memory(a: Any, b: Any) -> bool:
     """Whether two array arguments overlap."""
     if a is b:
         return True
-    a, b = (x if (memory := memory_of(x)) is None else memory.array for x in (a, b))
+    a, b = (x if (memory := memory_of(x)) is None else memory.operand for x in (a, b))
     return isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and np.may_share_memory(a, b)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -69,10 +69,11 @@ def constants() -> Iterator[None]:
 @contextmanager
 def _no_fast_paths() -> Iterator[None]:
     global _watching
-    now = session.current()
-    with now.lock:
+    now = session.default()  # a later one installs none while somebody watches
+    with now.lock if now is not None else nullcontext():
         _watching += 1
-        now.forget_fast_paths()
+        if now is not None:
+            now.forget_fast_paths()
     try:
         yield
     finally:

@@ -87,15 +87,15 @@ class Plan:
             memory = memory_of(getattr(args[n], "grad", None))
             if memory is None or memory.dtype is not self.kernel.buffers[grad].dtype:
                 return False
-            if memory.array.ndim != self.kernel.buffers[grad].ndim:
+            if memory.operand.ndim != self.kernel.buffers[grad].ndim:
                 return False
             if memory.foreign:
-                give_back = self.frame.borrow(grad, memory.array)
+                give_back = self.frame.borrow(grad, memory.operand)
                 if give_back is not None:
                     self.give_back.append(give_back)
             else:
                 self.frame.set_buffer(grad, memory.address)
-                self.frame.set_extents(grad, memory.array.shape)
+                self.frame.set_extents(grad, memory.operand.shape)
             if grad in self.writes:
                 memory.version += 1
         return True
@@ -139,7 +139,7 @@ class Plan:
         if status & Status.PRINTED:
             sys.stdout.write("".join(self.frame.take_prints()))
         if status & ~Status.PRINTED:
-            raise failure(self, status)
+            raise failure(self.frame, self.kernel.name, self.compiled.options.ad_stack_size)
         return self.returned()
 
     def returned(self) -> Any:
@@ -165,8 +165,8 @@ class Plan:
         return {name: found[name] for name in self.kernel.buffers if name in found}
 
     def arrays(self, args: Sequence[Any]) -> dict[str, npt.NDArray[Any]]:
-        """The data behind each field and ndarray buffer in a launch with ``args``."""
-        found = {name: memory.array for name, memory in self.memories(args).items()}
+        """The data behind each field and ndarray buffer in a launch with ``args``; for reading."""
+        found = {name: memory.values() for name, memory in self.memories(args).items()}
         for slot, arg in zip(self.slots, args, strict=True):
             if isinstance(slot, ArraySlot):
                 found.setdefault(slot.name, arg)
@@ -197,6 +197,10 @@ class Plan:
     def report(self) -> list[StackRow]:
         """A row an adstack; a forward kernel has none."""
         return []
+
+    def drawn(self) -> int:
+        """The number of the launch whose random draws the last launch made."""
+        return self.frame.launch_number
 
     def scalars(self, args: Sequence[Any]) -> dict[str, Any]:
         """The value of each scalar argument."""
@@ -232,7 +236,7 @@ def set_arguments(frame: Frame, slots: Sequence[Slot], args: Sequence[Any]) -> l
             frame.set_arg(slot.name, slot.dtype.numpy(arg).item())
         elif isinstance(slot, ArraySlot):
             memory = memory_of(arg)
-            give_back = frame.borrow(slot.name, arg if memory is None else memory.array)
+            give_back = frame.borrow(slot.name, arg if memory is None else memory.operand)
             if give_back is not None:
                 after.append(give_back)
     return after
@@ -284,11 +288,10 @@ def closure(plan: Plan, prepare: Callable[..., bool] | None, miss: Callable[...,
                 lines.append(f"            {name}_v = {name}_.serial, {name}_.version")
             if slot.name in plan.writes:
                 lines.append(f"            {name}_.version += 1")
-            lines.append(f"            {name}_ = {name}_.array")
+            lines.append(f"            {name}_ = {name}_.operand")
             if element:  # the entry knows of no shapes
-                lines.append(f"        if {name}_.__class__ is not array: return miss({given})")
-                lines.append(f"        if {name}_.shape[-{len(element)}:] != {element}: return miss({given})")
-                space["array"] = np.ndarray
+                lines.append(f"        if getattr({name}_, 'shape', ())[-{len(element)}:] != {element}:")
+                lines.append(f"            return miss({given})")
             passed.append(f"{name}_")
         elif isinstance(slot, ScalarSlot):
             passed.append(name)

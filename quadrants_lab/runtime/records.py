@@ -33,14 +33,19 @@ Arrays = dict[str, npt.NDArray[Any]]
 class LaunchRecord:
     """One launch. ``inputs``: copies of the buffers that it reads, as they were before, by buffer name; ``outputs``:
     of those that it writes, as they were after it. Both are None where they did not fit into the recording's memory.
-    ``report``: a row an adstack, for a gradient. ``number`` counts all launches of the recording, from 0."""
+    ``shapes``: of all its arrays. ``returned``: the values of its "ret" buffers. ``report``: a row an adstack, for a
+    gradient. ``draws``: the number of the launch whose random draws it made. ``number`` counts all launches of the
+    recording, from 0."""
 
     plan: Plan
     args: tuple[Any, ...]
     number: int
     inputs: Arrays | None
+    shapes: dict[str, tuple[int, ...]]
     outputs: Arrays | None = None
+    returned: dict[str, Any] = field(default_factory=dict)
     report: tuple[StackRow, ...] = ()
+    draws: int = 0
     seconds: float = 0.0
     failed: bool = False
 
@@ -79,8 +84,9 @@ class Recorder:
         old = self.last.pop(plan.owner, None)
         if old is not None:
             self.earlier.append(LaunchNote(old.kernel, old.mode, old.number, old.seconds, old.failed))
-        inputs = self._copies(plan, args, plan.reads | plan.writes)
-        record = LaunchRecord(plan, _frozen(args), self.launches, inputs)
+        inputs = self._copies(plan, args, plan.reads | plan.writes | plan.primal_reads)
+        shapes = {name: a.shape for name, a in plan.arrays(args).items()}
+        record = LaunchRecord(plan, _frozen(args), self.launches, inputs, shapes)
         self.launches += 1
         self.last[plan.owner] = record
         return record, perf_counter()
@@ -90,7 +96,9 @@ class Recorder:
         record.seconds = perf_counter() - start
         record.failed = failed
         record.outputs = self._copies(plan, args, plan.writes)
+        record.returned = {} if failed else {name: plan.frame.ret(name) for name in plan.compiled.returns}
         record.report = tuple(plan.report())
+        record.draws = plan.drawn()
 
     def records(self) -> list[LaunchRecord]:
         """The records that are held, in the order of the launches."""

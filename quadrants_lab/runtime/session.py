@@ -103,6 +103,11 @@ def stop() -> None:
         _default = None
 
 
+def default() -> Session | None:
+    """The default session, None where there is none."""
+    return _default
+
+
 def current() -> Session:
     """The default session; an error that says what to do where there is none."""
     if _default is None:

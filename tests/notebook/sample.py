@@ -107,7 +107,7 @@ def kernel_view() -> KernelView:
     back_steps = [Step("reverse", forward, back, 1.4e-3), Step("simplify", back, back, 2e-4),
                   Step("determine ad stack size", back, sized, 8e-4)]  # fmt: skip
     docs = {"reverse": "The adjoint of each task, in opposite order.", "lower": "Python to IR."}
-    stages = stage_views({"asm": lambda: stage}, forward, "cell")
+    stages = stage_views("cpu", {"asm": lambda: stage}, forward, "cell")
     notes = [x for x in explain(forward) if not x.stacked]
     return KernelView(
         name="k",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import quadrants_lab as qd
 from quadrants_lab.__main__ import main
+from quadrants_lab.runtime.backend import names
 
 PROGRAM = """
 import quadrants_lab as qd
@@ -46,7 +49,10 @@ def program(tmp_path):
 
 def test_backends(capsys) -> None:
     assert main(["backends"]) == 0
-    assert "cpu      available" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert re.search(r"^cpu      \S+, \d+ threads?$", out, re.MULTILINE)
+    for name in names():
+        assert re.search(rf"^{name} +\S", out, re.MULTILINE)
 
 
 def test_inspect_prints_ir_and_sizes(program, capsys) -> None:
@@ -63,6 +69,22 @@ def test_inspect_one_stage_of_one_kernel(program, capsys) -> None:
     out = capsys.readouterr().out
     assert "define" in out
     assert "waves" not in out
+
+
+def test_inspect_compares_backends(program, capsys) -> None:
+    assert main(["inspect", program, "--kernel", "waves", "--code", "msl", "--arch", "cpu,metal"]) == 0
+    out = capsys.readouterr().out
+    assert "metal_stdlib" in out
+    assert "define" not in out
+    for title in ("waves, forward", "waves, gradient"):
+        assert title in out
+    assert len(re.findall(r"^metal, simulated .* (?:equal|in )", out, re.MULTILINE)) == 2
+    assert re.search(r"times\s+say\s+nothing\s+of\s+a\s+GPU", out)
+
+
+def test_inspect_knows_the_backends(program, capsys) -> None:
+    assert main(["inspect", program, "--arch", "cpu,abacus"]) == 1
+    assert "no backend 'abacus': there are cpu" in capsys.readouterr().err
 
 
 def test_inspect_says_what_is_there(program, capsys) -> None:

@@ -1,0 +1,126 @@
+"""Recorded launches on further backends: what each makes of the same kernel and data, beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from quadrants_lab.errors import QuadrantsError
+from quadrants_lab.notebook.backends import SIMULATION
+from quadrants_lab.notebook.values import everything, number, results
+from quadrants_lab.runtime.backend import Available, available
+from quadrants_lab.runtime.records import LaunchRecord
+from quadrants_lab.runtime.replay import Replay, replay, shadow
+from quadrants_lab.widgets.model import BackendRun
+
+Compared = dict[int, list[BackendRun]]  # by the number of the record
+MODES = {"forward": "forward", "reverse": "gradient"}
+NOT_KEPT = "its data was not kept: it takes more than the memory set aside for records"
+
+
+def home(record: LaunchRecord) -> str:
+    """The backend on which the launch was made."""
+    return record.plan.session.settings.backend
+
+
+def label(row: Available) -> str:
+    return f"{row.name}, simulated" if row.simulated else row.name
+
+
+def place(record: LaunchRecord) -> str:
+    """Where the launch was made, in words."""
+    row = available(home(record))
+    return label(row) + (f": {SIMULATION}" if row.simulated else "")
+
+
+def compare(records: Sequence[LaunchRecord], arches: Sequence[str]) -> Compared:
+    """For each record a run on every backend of ``arches``: first that of its home, with which the others are compared.
+    Nothing where no further backend is asked for."""
+    rows = {name: available(name) for name in dict.fromkeys((*arches, *map(home, records)))}
+    compared: Compared = {}
+    for record in records:
+        further = [name for name in dict.fromkeys(arches) if name != home(record)]
+        if further:
+            compared[record.number] = runs(record, [rows[name] for name in (home(record), *further)])
+    return compared
+
+
+def tables(records: Sequence[LaunchRecord], compared: Compared) -> str:
+    """A table for each record that was compared."""
+    from quadrants_lab.notebook.inspection import as_text
+    from quadrants_lab.widgets.terminal import backends
+
+    titles = {r.number: f"{r.kernel}, {MODES[r.mode]}" for r in records}
+    return "\n".join(as_text(backends(runs, titles[number])) for number, runs in compared.items())
+
+
+def runs(record: LaunchRecord, rows: Sequence[Available]) -> list[BackendRun]:
+    """The launch on each backend; where it is not possible, the reason."""
+    if record.failed:
+        return [BackendRun(label(r), problem="nothing to compare: the launch failed") for r in rows]
+    if record.inputs is None or record.outputs is None:
+        return [BackendRun(label(r), problem=NOT_KEPT) for r in rows]
+    return [_run(record, row) for row in rows]
+
+
+def _run(record: LaunchRecord, row: Available) -> BackendRun:
+    run = BackendRun(label(row))
+    if not row.runs:
+        run.problem = row.why_not
+        return run
+    session = shadow(record.plan.session, row.name)
+    try:
+        made = replay(record, session)
+    except (QuadrantsError, MemoryError) as e:
+        run.problem = str(e)
+        return run
+    finally:
+        session.end()
+    run.note = SIMULATION if row.simulated else ""
+    run.seconds, run.lane_bytes, run.heap_bytes = made.seconds, made.lane_bytes, made.heap_bytes
+    if row.name == home(record):  # what the record holds is what the cell saw
+        run.arrays = results(record)
+    else:
+        _differences(run, record, made)
+    return run
+
+
+def _differences(run: BackendRun, record: LaunchRecord, made: Replay) -> None:
+    """Fills in the values of the run and how far they are from those of the record."""
+    own = results(record, made.outputs, made.returned)
+    theirs = everything(record.outputs or {}, record.returned)
+    greatest = 0.0
+    for view, (name, array) in zip(own, everything(made.outputs, made.returned).items(), strict=True):
+        much, at = difference(theirs[name], array)
+        view.difference = _said(much, at, theirs[name])
+        if much > greatest:
+            greatest, run.greatest = much, f"{much:.2g} in {view.name}{_index(at)}"
+    run.arrays = own
+    run.greatest = run.greatest or "equal"
+
+
+def difference(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> tuple[float, tuple[int, ...]]:
+    """The greatest absolute difference of two arrays of one shape, and where it is. Values that are NaN in both are
+    equal; NaN beside a number differs infinitely."""
+    if not a.size:
+        return 0.0, ()
+    same = (a == b) | ((a != a) & (b != b))
+    with np.errstate(invalid="ignore", over="ignore"):
+        apart = np.abs(a.astype(np.float64) - b.astype(np.float64))
+    apart = np.where(same, 0.0, np.where(np.isnan(apart), np.inf, apart))
+    at = np.unravel_index(int(np.argmax(apart)), a.shape)
+    return float(apart[at]), tuple(int(i) for i in at)
+
+
+def _said(much: float, at: tuple[int, ...], home: npt.NDArray[Any]) -> str:
+    if not much:
+        return "equal"
+    where = f" at {_index(at)}" if at else ""
+    return f"{much:.2g}{where} of {number(home[at])}"
+
+
+def _index(at: tuple[int, ...]) -> str:
+    return f"[{', '.join(map(str, at))}]" if at else ""

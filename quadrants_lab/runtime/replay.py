@@ -1,0 +1,134 @@
+"""A recorded launch once more, on a device of its own: what another backend makes of the same kernel and data.
+
+    session = shadow(record.plan.session, "vulkan")
+    replay(record, session).outputs["x.grad"]
+
+Code is made from the IR that the recorded launch ran; nothing of the session that is recorded is touched.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from quadrants_lab.adstack.evaluate import evaluate
+from quadrants_lab.adstack.report import stack_allocas
+from quadrants_lab.backends.launch import Status
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.runtime.compile import load_cached
+from quadrants_lab.runtime.faults import failure
+from quadrants_lab.runtime.gradient import GradientPlan, Live
+from quadrants_lab.runtime.memory import Memory
+from quadrants_lab.runtime.plan import make_frame
+from quadrants_lab.runtime.session import Session
+
+if TYPE_CHECKING:
+    from quadrants_lab.backends.launch import Executable, Frame
+    from quadrants_lab.runtime.records import Arrays, LaunchRecord
+
+MOST_SECONDS, MOST_LAUNCHES = 0.2, 5  # of the launches that are made for their time
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What a replay left behind. ``outputs`` and ``returned``: as in the record. ``seconds``: of the fastest of a few
+    launches, for drivers finish their work at the first; of the only one where that is long. ``lane_bytes``: adstacks
+    of an iteration in flight; ``heap_bytes``: the device's whole adstack heap."""
+
+    outputs: Arrays
+    returned: dict[str, Any]
+    seconds: float
+    lane_bytes: int
+    heap_bytes: int
+
+
+def shadow(home: Session, backend: str) -> Session:
+    """A session on ``backend`` with the options of ``home``, beside it."""
+    same = backend == home.settings.backend
+    arch, threads = (home.settings.arch, home.settings.threads) if same else (backend, 0)
+    return Session(replace(home.settings, arch=arch, backend=backend, threads=threads))
+
+
+def replay(record: LaunchRecord, session: Session) -> Replay:
+    """Launches the record's kernel on the session's device, on copies of its data; stacks are sized there anew.
+
+    The record must hold its inputs. Raises the error of a kernel that the backend cannot compile or that fails there,
+    MemoryError where the device has too little.
+    """
+    plan, kernel = record.plan, record.plan.kernel
+    assert record.inputs is not None
+    with session.lock:
+        executable = load_cached(kernel, plan.compiled.options, session)
+        memories = {
+            name: Memory(session, kernel.buffers[name].dtype, shape) for name, shape in record.shapes.items()
+        }
+        frame = _frame(record, executable, kernel, session, memories)
+        _fill(memories, record.inputs)
+        if isinstance(plan, GradientPlan):
+            frame.set_stacks(_depths(record, plan, session, memories))
+        took = [_launch(record, frame)]
+        while sum(took) < MOST_SECONDS and len(took) < MOST_LAUNCHES:
+            _fill(memories, record.inputs)
+            took.append(_launch(record, frame))
+        return Replay(
+            {name: memories[name].array.copy() for name in sorted(plan.writes & memories.keys())},
+            {name: frame.ret(name) for name in plan.compiled.returns},
+            min(took),
+            frame.stack_bytes(),
+            session.device.heap_bytes,
+        )
+
+
+def _frame(
+    record: LaunchRecord, executable: Executable, kernel: N.Kernel, session: Session, memories: dict[str, Memory]
+) -> Frame:
+    """A frame of one of the record's kernels with its arguments set."""
+    used = {name: memory for name, memory in memories.items() if name in kernel.buffers}
+    frame = make_frame(executable, kernel, used, session)
+    for name, memory in used.items():
+        if kernel.buffers[name].kind == "ndarray":
+            frame.set_extents(name, memory.array.shape)
+    dtypes = {a.name: a.type for a in kernel.args}
+    for name, value in record.plan.scalars(record.args).items():
+        if name in dtypes:
+            frame.set_arg(name, dtypes[name].numpy(value).item())
+    frame.replay(record.draws)
+    return frame
+
+
+def _fill(memories: dict[str, Memory], inputs: Arrays) -> None:
+    for name, array in inputs.items():
+        np.copyto(memories[name].array, array)
+
+
+def _depths(
+    record: LaunchRecord, plan: GradientPlan, session: Session, memories: dict[str, Memory]
+) -> list[int]:
+    """The depths of the stacks, from the data on this device."""
+    forced, counter = plan.compiled.options.ad_stack_size, plan.compiled.counter
+    if forced:
+        return [forced] * len(plan.sizes)
+    counted: dict[int, int] = {}
+    if counter is not None:
+        executable = load_cached(counter.kernel, plan.compiled.options, session)
+        frame = _frame(record, executable, counter.kernel, session, memories)
+        frame.set_stacks([0] * len(stack_allocas(counter.kernel)))
+        _launch(record, frame)
+        counted = {stack: frame.ret(name) for stack, name in counter.depths.items()}
+    live = Live(plan.scalars(record.args), {name: memory.array for name, memory in memories.items()})
+    return [evaluate(size, live, counted) for size in plan.sizes]
+
+
+def _launch(record: LaunchRecord, frame: Frame) -> float:
+    """Seconds of a launch; what it prints was printed before and is dropped."""
+    start = perf_counter()
+    status = frame.launch()
+    seconds = perf_counter() - start
+    if status & Status.PRINTED:
+        frame.take_prints()
+    if status & ~Status.PRINTED:
+        raise failure(frame, record.kernel, record.plan.compiled.options.ad_stack_size)
+    return seconds
