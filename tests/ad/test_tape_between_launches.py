@@ -1,0 +1,222 @@
+"""What users do between launches under a Tape: writes from Python, data changed in place, buffers used in turn.
+
+Gradients are held to central differences of the whole run in float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import quadrants_lab as qd
+
+RNG = np.random.default_rng(5)
+
+
+@pytest.fixture(autouse=True)
+def runtime() -> None:
+    qd.init(arch=qd.cpu, default_fp=qd.f64)
+
+
+def field(*shape: int) -> Any:
+    return qd.field(float, shape=shape, needs_grad=True)
+
+
+def drawn(x: Any) -> Any:
+    x.from_numpy(RNG.normal(size=x.to_numpy().shape))
+    return x
+
+
+def check(loss: Any, run: Callable[[], None], *params: Any) -> None:
+    """d loss / d params after ``run`` under a Tape; ``run`` may overwrite the params."""
+    start = [p.to_numpy() for p in params]
+
+    def value(k: int, moved: np.ndarray) -> float:
+        for p, s in zip(params, start, strict=True):
+            p.from_numpy(s)
+        params[k].from_numpy(np.asarray(moved))
+        loss[None] = 0.0
+        run()
+        return float(loss[None])
+
+    with qd.ad.Tape(loss):
+        run()
+    slopes = [p.grad.to_numpy() for p in params]
+    for k, slope in enumerate(slopes):
+        right = np.zeros_like(slope)
+        for i in np.ndindex(*slope.shape):
+            step = np.zeros_like(slope)
+            step[i] = 1e-6
+            right[i] = (value(k, start[k] + step) - value(k, start[k] - step)) / 2e-6
+        assert np.abs(right).max() > 1e-3
+        np.testing.assert_allclose(slope, right, atol=1e-7 * max(1.0, np.abs(right).max()))
+
+
+def test_fields_written_from_python() -> None:
+    x, loss = drawn(field(4)), field()
+    w, k = qd.field(float, shape=()), qd.field(qd.i32, shape=())
+
+    @qd.kernel
+    def step():
+        for i in x:
+            loss[None] += qd.sin(x[i] * w[None]) * x[(i + k[None]) % 4]
+
+    def run() -> None:
+        for t in range(3):
+            w[None], k[None] = 0.5 + t, t
+            step()
+
+    check(loss, run, x)
+
+
+@pytest.mark.parametrize("kind", ["field", "ndarray", "numpy"])
+def test_a_batch_that_is_filled_again(kind: str) -> None:
+    x, loss, data = drawn(field(4)), field(), RNG.normal(size=(3, 4))
+    batch = {"field": qd.field(float, shape=4), "ndarray": qd.ndarray(qd.f64, shape=4), "numpy": np.zeros(4)}[
+        kind
+    ]
+
+    @qd.kernel
+    def from_field(b: qd.template()):
+        for i in x:
+            loss[None] += qd.exp(x[i] * b[i])
+
+    @qd.kernel
+    def from_array(b: qd.types.ndarray()):
+        for i in x:
+            loss[None] += qd.exp(x[i] * b[i])
+
+    def run() -> None:
+        for row in data:
+            if kind == "numpy":
+                batch[:] = row
+            else:
+                batch.from_numpy(row)
+            (from_field if kind == "field" else from_array)(batch)
+
+    check(loss, run, x)
+
+
+def test_trip_counts_that_change() -> None:
+    x, loss, count = drawn(field(4)), field(), qd.ndarray(qd.i32, shape=4)
+
+    @qd.kernel
+    def step(n: qd.types.ndarray()):
+        for i in x:
+            p = 1.0
+            for _ in range(n[i]):
+                p *= qd.sin(x[i]) + p
+            loss[None] += p
+
+    def run() -> None:
+        for t in range(3):
+            for i in range(4):
+                count[i] = (i + t) % 3
+            step(count)
+
+    check(loss, run, x)
+
+
+def test_a_field_with_gradient_that_is_filled() -> None:
+    """The fill ends what flows back through the field."""
+    x, y, loss = drawn(field(4)), field(4), field()
+
+    @qd.kernel
+    def step():
+        for i in x:
+            y[i] = y[i] + x[i] ** 2
+
+    @qd.kernel
+    def total():
+        for i in y:
+            loss[None] += y[i] ** 3
+
+    def run() -> None:
+        for _ in range(3):
+            y.fill(0.0)
+            step()
+            total()
+
+    check(loss, run, x)
+
+
+def test_one_field_as_both_arguments() -> None:
+    x, loss = drawn(field(4)), field()
+
+    @qd.kernel
+    def step(a: qd.template(), b: qd.template()):
+        for i in a:
+            b[i] += 0.1 * a[i]
+
+    @qd.kernel
+    def total(a: qd.template()):
+        for i in a:
+            loss[None] += a[i] ** 3
+
+    def run() -> None:
+        step(x, x)
+        step(x, x)
+        total(x)
+
+    check(loss, run, x)
+
+
+def test_two_buffers_in_turn() -> None:
+    u, other, k, loss = drawn(field(4, 4)), field(4, 4), drawn(field()), field()
+
+    @qd.kernel
+    def flow(a: qd.template(), b: qd.template()):
+        for i, j in a:
+            s = 0.0
+            for d in qd.static([(1, 0), (-1, 0), (0, 1), (0, -1)]):
+                p, q = i + d[0], j + d[1]
+                if 0 <= p < 4 and 0 <= q < 4:
+                    s += a[p, q] ** 3 - a[i, j] ** 3
+            b[i, j] = a[i, j] + 0.02 * k[None] * s
+
+    @qd.kernel
+    def total(a: qd.template()):
+        for i, j in a:
+            loss[None] += a[i, j] ** 2 * (i + 1)
+
+    def run() -> None:
+        for _ in range(3):
+            flow(u, other)
+            flow(other, u)
+        total(u)
+
+    check(loss, run, u, k)
+
+
+def test_members_of_structs_in_place() -> None:
+    body = qd.types.struct(x=qd.types.vector(2, float), v=qd.types.vector(2, float), m=float)
+    p, loss = body.field(shape=3, needs_grad=True), field()
+
+    @qd.kernel
+    def kick():
+        for i in p:
+            for j in range(3):
+                if i != j:
+                    d = p[j].x - p[i].x
+                    p[i].v += 0.1 * p[j].m * d / (d.norm_sqr() + 0.1)
+
+    @qd.kernel
+    def drift():
+        for i in p:
+            p[i].x += 0.1 * p[i].v
+
+    @qd.kernel
+    def total():
+        for i in p:
+            loss[None] += p[i].x.norm_sqr() * p[i].m
+
+    def run() -> None:
+        for _ in range(3):
+            kick()
+            drift()
+        total()
+
+    check(loss, run, drawn(p.x), drawn(p.v), drawn(p.m))
