@@ -83,13 +83,16 @@ class SimtBody(Body):
                 elif isinstance(s, N.ShapeOf) and self.kernel.buffers[s.buffer].shape is None:
                     self.extent(s.buffer, s.axis)
                 elif isinstance(s, N.ArgLoad):
-                    self.once(s.arg, lambda s=s: memory.read(self, s.type, self.at(self.layout.frame.args[s.arg])))
+                    self._open_arg(s)
                 elif isinstance(s, N.AdStackAlloca):
                     self._open_stack(s)
                 elif isinstance(s, N.Print):
                     self.address_at(L.PRINTS)
                 elif isinstance(s, N.Random):
                     self.random_key()
+
+    def _open_arg(self, s: N.ArgLoad) -> None:
+        self.once(s.arg, lambda: memory.read(self, s.type, self.at(self.layout.frame.args[s.arg])))
 
     def _open_stack(self, s: N.AdStackAlloca) -> None:
         at = self.layout.frame.stack_at[s.id]

@@ -130,9 +130,9 @@ class Driver:
             raise QuadrantsRuntimeError(f"CUDA has {count} devices; there is none with number {ordinal}", code="QL3010")
         device = C.c_int()
         self.check(self.cuDeviceGet(C.byref(device), ordinal), "choosing a device")
-        name = C.create_string_buffer(256)
-        self.check(self.cuDeviceGetName(name, 256, device), "asking for the device's name")
-        self.name = name.value.decode()
+        label = C.create_string_buffer(256)
+        self.check(self.cuDeviceGetName(label, 256, device), "asking for the device's name")
+        self.name = label.value.decode()
         total = _z()
         self.check(self.cuDeviceTotalMem_v2(C.byref(total), device), "asking for the device's memory")
         self.total_bytes = total.value
@@ -169,11 +169,11 @@ class Driver:
         words = [C.c_char_p(), C.c_char_p()]
         for call, word in zip((self.cuGetErrorName, self.cuGetErrorString), words, strict=True):
             call(result, C.byref(word))
-        name, text = (w.value.decode() if w.value else "" for w in words)
+        title, text = (w.value.decode() if w.value else "" for w in words)
         if result == OUT_OF_MEMORY:
-            raise MemoryError(f"{what}: {text} ({name})")
+            raise MemoryError(f"{what}: {text} ({title})")
         error = DriverError(
-            f"{what} on {getattr(self, 'name', 'CUDA')}: {text or result} ({name})",
+            f"{what} on {getattr(self, 'name', 'CUDA')}: {text or result} ({title})",
             code="QL3012",
             help="the process cannot use the device any more: restart it; qd.init(debug=True) checks indices"
             if result in _LOST

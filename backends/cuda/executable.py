@@ -86,7 +86,7 @@ class Frame(GpuFrame):
         driver.enter()
         self._functions = exe.functions(driver)
         self._words = np.zeros(exe.layout.size // 8 + 1, np.uint64)
-        super().__init__(exe, device, memoryview(self._words).cast("B"))
+        super().__init__(exe, device, self._words.data.cast("B"))
         self._host = int(self._words.ctypes.data)
         self._bytes = exe.layout.size
         self._by_value = passed_by_value(exe.layout.size)
@@ -146,7 +146,7 @@ class Frame(GpuFrame):
         status = self.status
         if status:
             self._clean = False
-        return status
+        return int(status)
 
     def run(self) -> None:
         """`launch` does it all."""
@@ -168,10 +168,10 @@ class Frame(GpuFrame):
 
     def _most_groups(self, program: Program, function: Any) -> int:
         if self.exe.stacked[program.number]:
-            return max(1, self._stack_threads // function.block)
+            return max(1, self._stack_threads // int(function.block))
         chosen = self.device.chosen_threads
         if chosen:
-            return max(1, chosen // function.block)
+            return max(1, chosen // int(function.block))
         return int(function.blocks_at_once) * (1 if self.exe.reducing[program.number] else WAVES)
 
     # --- arrays -------------------------------------------------------------------------------------------------

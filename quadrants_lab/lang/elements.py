@@ -44,7 +44,7 @@ class Elements(Dense):
     def fill(self, value: Any) -> None:
         """Writes ``value``, an element or a number for all of its entries, to every element."""
         memory = self._live()
-        memory.array[...] = self._element(value) if np.ndim(value) == 0 else self._whole(value)
+        memory.assign(self._element(value) if np.ndim(value) == 0 else self._whole(value))
         memory.wrote(...)
 
     def _shapes(self) -> tuple[tuple[int, ...], ...]:
@@ -146,7 +146,7 @@ class Entry:
 
     def to_numpy(self, dtype: Any = None) -> npt.NDArray[Any]:
         """A copy of the data, as ``dtype`` where one is given."""
-        array: npt.NDArray[Any] = self.field._live().array[self._everywhere()]
+        array: npt.NDArray[Any] = self.field._live().values()[self._everywhere()]
         return array.astype(array.dtype if dtype is None else numpy_dtype(dtype))
 
     def _everywhere(self) -> tuple[Any, ...]:
@@ -163,13 +163,18 @@ class _InPlace(Matrix):
     _of: Elements
     _at: tuple[int, ...]
 
+    @property
+    def entries(self) -> npt.NDArray[Any]:  # type: ignore[override]  # read anew, for a launch may have changed it
+        entries: npt.NDArray[Any] = self._of._live().values()[self._at]
+        return entries
+
     def __getitem__(self, index: Any) -> Any:
         entry = self.entries[self._place(index)]
         return entry.item() if self._of.dtype.kind != "b" else int(entry)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         memory, at = self._of._live(), self._place(index)
-        self.entries[at] = self._of._entry(value)
+        memory.array[self._at + at] = self._of._entry(value)
         memory.wrote(self._at + at)
 
     def __getattr__(self, name: str) -> Any:
@@ -188,7 +193,7 @@ class _InPlace(Matrix):
     def fill(self, val: Any) -> None:
         """Every entry becomes ``val``."""
         memory = self._of._live()
-        self.entries[...] = self._of._element(val)
+        memory.array[self._at] = self._of._element(val)
         memory.wrote(self._at)
 
     def _place(self, index: Any) -> tuple[int, ...]:
@@ -214,8 +219,8 @@ class _VectorInPlace(_InPlace, Vector):
 
 def view(of: Elements, at: tuple[int, ...]) -> Matrix:
     """The element of ``of`` with that index, counted from 0."""
-    entries = of._live().array[at]
-    cls = _VectorInPlace if entries.ndim == 1 else _InPlace
+    of._live()
+    cls = _VectorInPlace if len(of.element_shape) == 1 else _InPlace
     made: _InPlace = object.__new__(cls)
-    made.__dict__.update(__qd_matrix__=True, entries=entries, dtype=of.dtype, _of=of, _at=at)
+    made.__dict__.update(__qd_matrix__=True, dtype=of.dtype, _of=of, _at=at)
     return made

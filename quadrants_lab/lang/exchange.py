@@ -28,13 +28,13 @@ def to_numpy(memory: Memory, dtype: Any, copy: bool | None) -> npt.NDArray[Any]:
     """The data as a numpy array, as ``dtype`` where one is given.
 
     ``copy`` True: an array of its own. False: the memory itself, or ValueError. None: that where it is possible."""
-    array = memory.array
-    same = dtype is None or np.dtype(dtype) == array.dtype
+    own = np.dtype(memory.dtype.numpy)
+    same = dtype is None or np.dtype(dtype) == own
     if copy is False and not same:
-        raise ValueError(f"copy=False cannot convert {array.dtype} to {np.dtype(dtype)}")
+        raise ValueError(f"copy=False cannot convert {own} to {np.dtype(dtype)}")
     if copy is False or (copy is None and same and memory.session.settings.backend == "cpu"):
         return shared(memory)
-    return array.copy() if same else array.astype(dtype)
+    return memory.copy() if same else memory.values().astype(dtype)
 
 
 def to_torch(array: npt.NDArray[Any], device: Any, copy: bool | None) -> Any:

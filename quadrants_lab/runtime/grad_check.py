@@ -36,8 +36,8 @@ def check_gradients(launches: Launches, loss: Differentiable, fields: Sequence[D
 
 
 def _check(launches: Launches, loss: Differentiable, x: Differentiable) -> None:
-    gradient = x.grad._memory.array.reshape(-1).copy()
-    shape = x._memory.array.shape
+    gradient = x.grad._memory.copy().reshape(-1)
+    shape = x._memory.operand.shape
     for n in np.unique(np.linspace(0, gradient.size - 1, MOST, dtype=np.intp)):
         slopes = [_slope(launches, loss, x, int(n), width) for width in WIDTHS]
         best = min(slopes, key=lambda slope: abs(slope - gradient[n]))
@@ -57,30 +57,36 @@ def _slope(launches: Launches, loss: Differentiable, x: Differentiable, n: int, 
     step = width * max(1.0, abs(start))
     ends = []
     for end in (start + step, start - step):
-        for array, values in launches.initial.values():
-            array[...] = values
+        for touched, values in launches.initial.values():
+            writable(touched)[...] = values
         x._memory.array.reshape(-1)[n] = end
         launches.repeat()
-        ends.append(float(loss._memory.array[()]))
+        ends.append(float(loss._memory.values()[()]))
     return (ends[0] - ends[1]) / float(2 * step)
 
 
 def _initial(launches: Launches, x: Differentiable) -> npt.NDArray[Any]:
     """The field before the first step; as it is where no step touched it."""
-    array: npt.NDArray[Any] = x._memory.array
-    return launches.initial.get(id(array), (array, array))[1]
+    memory = x._memory
+    return launches.initial[id(memory)][1] if id(memory) in launches.initial else memory.values()
+
+
+def writable(touched: Any) -> npt.NDArray[Any]:
+    """A numpy array, or the one of a memory."""
+    array: npt.NDArray[Any] = touched if isinstance(touched, np.ndarray) else touched.array
+    return array
 
 
 @contextmanager
 def _saved(launches: Launches, loss: Differentiable, fields: Sequence[Differentiable]) -> Iterator[None]:
     """Restores every array that the steps touch, and counts it as written."""
-    arrays = {id(a): a for a, _ in launches.initial.values()}
-    arrays |= {id(m.array): m.array for x in (loss, *fields) for m in (x._memory, x.grad._memory)}
-    saved = [(a, a.copy()) for a in arrays.values()]
+    all_of_it = {id(touched): touched for touched, _ in launches.initial.values()}
+    all_of_it |= {id(m): m for x in (loss, *fields) for m in (x._memory, x.grad._memory)}
+    saved = [(touched, touched.copy()) for touched in all_of_it.values()]
     try:
         yield
     finally:
-        for array, values in saved:
-            array[...] = values
+        for touched, values in saved:
+            writable(touched)[...] = values
         for followed in launches.followed.values():
             followed.memory.version += 1

@@ -1,11 +1,13 @@
-"""Dense memory of fields and ndarrays: numpy arrays, which lie where the session's device sees them too, that count
-their writes."""
+"""Dense memory of fields and ndarrays, which counts its writes: numpy arrays that lie where the session's device sees
+them too, or, where device and host do not see each other's memory, memory of the device and a copy on the host."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import count
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from quadrants_lab.backends.cpu.memory import zeros
@@ -17,12 +19,21 @@ class Memory:
     """The array of one field or ndarray. ``version`` grows with every write through Python or a kernel, so whoever
     derived something from the data can tell whether it still holds. ``address`` never changes. ``serial`` is this
     memory's alone: unlike an id or an address, nothing made after it is freed gets it again. ``on_device``: what keeps
-    memory of a device other than the CPU. ``foreign``: whether others may write to it without telling, so that
-    ``version`` says nothing; for memory of a torch tensor, what is known of the tensor."""
+    memory of a device other than the CPU. ``operand`` is what a launch takes: the array, or memory of the device.
+    ``foreign``: whether others may write to it without telling, so that ``version`` says nothing; for memory of a torch
+    tensor, what is known of the tensor.
 
-    __slots__ = ("address", "array", "dtype", "foreign", "logs", "on_device", "serial", "session", "version")
+    ``array`` is for reading and writing, and must be asked for anew after each launch; `values` is for reading only,
+    which may be cheaper.
+    """
+
+    __slots__ = (
+        "_ahead", "_copy", "_taken", "address", "array", "dtype", "foreign", "logs", "on_device", "operand", "serial",
+        "session", "version",
+    )  # fmt: skip
     _serials = count()
     array: npt.NDArray[Any]
+    operand: Any
     address: int
     on_device: Any
     foreign: Any
@@ -30,12 +41,16 @@ class Memory:
     def __init__(self, session: Session, dtype: DType, shape: tuple[int, ...]) -> None:
         self._begin(session, dtype)
         if session.settings.backend == "cpu":  # without its device, which loads the code generator
-            self.array = zeros(shape, dtype.numpy)
+            self.array = self.operand = zeros(shape, dtype.numpy)
             self.address = self.array.ctypes.data
+            return
+        self.on_device = session.device.allocate(shape, dtype.numpy)
+        self.address = self.on_device.address
+        if self.on_device.array is not None:
+            self.array = self.operand = self.on_device.array
         else:
-            self.on_device = session.device.allocate(shape, dtype.numpy)
-            self.array = self.on_device.array
-            self.address = self.on_device.address
+            self.operand = self.on_device
+            self.__class__ = Mirrored
 
     @classmethod
     def over(cls, session: Session, array: npt.NDArray[Any], foreign: Any) -> Memory:
@@ -45,7 +60,7 @@ class Memory:
         assert dtype is not None
         assert array.flags.c_contiguous
         made._begin(session, dtype)
-        made.array = array
+        made.array = made.operand = array
         made.address = array.ctypes.data
         made.foreign = foreign
         return made
@@ -58,9 +73,86 @@ class Memory:
         self.version = 0
         self.logs: tuple[list[Any], ...] = ()  # of who wants to know where Python writes
         self.serial = next(Memory._serials)
+        self._copy: npt.NDArray[Any] | None = None
+        self._taken = -1
+        self._ahead = False
 
     def wrote(self, where: Any) -> None:
         """To be called by Python's writes: ``where`` is the index into the array, ... for all of it."""
         self.version += 1
         for log in self.logs:
             log.append(where)
+
+    def values(self) -> npt.NDArray[Any]:
+        """What is in it; not to be written to."""
+        return self.array
+
+    def copy(self) -> npt.NDArray[Any]:
+        out: npt.NDArray[Any] = self.array.copy()
+        return out
+
+    def assign(self, values: Any) -> None:
+        """Writes all of it; ``values`` are cast. `wrote` is still to be called."""
+        self.array[...] = values
+
+    def reader(self) -> Callable[[Any], Any]:
+        """What gives one element, a Python number, by its index."""
+        return self.array.item
+
+
+class Mirrored(Memory):
+    """Memory of a device that the host does not see, and the host's copy of it, made when it is first needed.
+
+    The copy is right if it was taken at this ``version`` (`_taken`), or if the host is `_ahead`: it may have been
+    written to and goes to the device before the next launch, which asks for it by `send`.
+    """
+
+    __slots__ = ()
+
+    @property
+    def array(self) -> npt.NDArray[Any]:  # type: ignore[override]  # a plain attribute is faster where one will do
+        copy = self.values()
+        if not self._ahead:
+            self._ahead = True
+            self.on_device.device.ahead.append(self)
+        return copy
+
+    def values(self) -> npt.NDArray[Any]:
+        if self._copy is None:
+            self._copy = np.empty(self.on_device.shape, self.on_device.dtype)
+        if not self._ahead and self._taken != self.version:
+            self.on_device.read_into(self._copy)
+            self._taken = self.version
+        return self._copy
+
+    def copy(self) -> npt.NDArray[Any]:
+        right = self._ahead or self._taken == self.version
+        out: npt.NDArray[Any] = self.values().copy() if right else self.on_device.read()
+        return out
+
+    def assign(self, values: Any) -> None:
+        self.on_device.write(values)
+        self._ahead = False
+        self._taken = -1
+
+    def reader(self) -> Callable[[Any], Any]:
+        if self.on_device.nbytes <= _SMALL:
+            return lambda index: self.values().item(index)
+
+        def item(index: Any) -> Any:
+            """From the copy where it is right, else that one element."""
+            right = self._ahead or self._taken == self.version
+            return self.values().item(index) if right else self.on_device.item(index)
+
+        return item
+
+    def send(self) -> None:
+        """Hands the device what the host may have written."""
+        if self._ahead:
+            assert self._copy is not None
+            self.on_device.write(self._copy)
+            self._ahead = False
+            self._taken = -1
+
+
+_SMALL = 4096  # bytes that are as fast to copy as one element

@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from quadrants_lab.adstack.evaluate import evaluate
 from quadrants_lab.adstack.report import stack_allocas
 from quadrants_lab.backends.launch import Status
@@ -73,8 +71,10 @@ def replay(record: LaunchRecord, session: Session) -> Replay:
         while sum(took) < MOST_SECONDS and len(took) < MOST_LAUNCHES:
             _fill(memories, record.inputs)
             took.append(_launch(record, frame))
+        for name in plan.writes & memories.keys():
+            memories[name].wrote(...)
         return Replay(
-            {name: memories[name].array.copy() for name in sorted(plan.writes & memories.keys())},
+            {name: memories[name].copy() for name in sorted(plan.writes & memories.keys())},
             {name: frame.ret(name) for name in plan.compiled.returns},
             min(took),
             frame.stack_bytes(),
@@ -88,9 +88,9 @@ def _frame(
     """A frame of one of the record's kernels with its arguments set."""
     used = {name: memory for name, memory in memories.items() if name in kernel.buffers}
     frame = make_frame(executable, kernel, used, session)
-    for name, memory in used.items():
+    for name in used:
         if kernel.buffers[name].kind == "ndarray":
-            frame.set_extents(name, memory.array.shape)
+            frame.set_extents(name, record.shapes[name])
     dtypes = {a.name: a.type for a in kernel.args}
     for name, value in record.plan.scalars(record.args).items():
         if name in dtypes:
@@ -101,7 +101,7 @@ def _frame(
 
 def _fill(memories: dict[str, Memory], inputs: Arrays) -> None:
     for name, array in inputs.items():
-        np.copyto(memories[name].array, array)
+        memories[name].assign(array)
 
 
 def _depths(
@@ -118,7 +118,7 @@ def _depths(
         frame.set_stacks([0] * len(stack_allocas(counter.kernel)))
         _launch(record, frame)
         counted = {stack: frame.ret(name) for stack, name in counter.depths.items()}
-    live = Live(plan.scalars(record.args), {name: memory.array for name, memory in memories.items()})
+    live = Live(plan.scalars(record.args), {name: memory.values() for name, memory in memories.items()})
     return [evaluate(size, live, counted) for size in plan.sizes]
 
 

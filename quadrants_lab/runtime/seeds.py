@@ -28,8 +28,8 @@ class Seeds:
         self.kernel = plan.kernel
         reads = {s.buffer for s in walk(plan.kernel.body) if isinstance(s, N.Load)}
         self.of = {b.grad: b.name for b in plan.kernel.buffers.values() if b.kind != "temp" and b.grad in reads}
-        fields = [plan.fields[grad].array for grad in self.of if grad in plan.fields]
-        self.fields = sorted(fields, key=lambda a: a.size)
+        fields = [plan.fields[grad] for grad in self.of if grad in plan.fields]
+        self.fields = sorted(fields, key=lambda memory: memory.operand.size)
         self.args = [
             n
             for n, slot in enumerate(plan.slots)
@@ -42,15 +42,15 @@ class Seeds:
 
     def given(self, args: Sequence[Any]) -> bool:
         """Whether some element is not zero."""
-        for array in self.fields:
-            if array.size == 1 and array.item():
+        for held in self.fields:
+            if held.operand.size == 1 and held.values().item():
                 return True
         self.looks -= 1
-        if any(_any(array) for array in self.fields):
+        if any(_any(memory.values()) for memory in self.fields):
             return True
         for n in self.args:
             memory = memory_of(getattr(args[n], "grad", None))
-            if memory is None or _any(memory.array):
+            if memory is None or _any(memory.values()):
                 return True
         return False
 

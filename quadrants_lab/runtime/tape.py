@@ -155,7 +155,7 @@ class Launches:
             f.memory.logs = tuple(log for log in f.memory.logs if log is not f.places)
         self.steps: list[Step] = []
         self.followed = {}
-        self.initial: dict[int, tuple[npt.NDArray[Any], npt.NDArray[Any]]] = {}  # arrays, and copies of them
+        self.initial: dict[int, tuple[Any, npt.NDArray[Any]]] = {}  # memory and arrays, and copies of them
         self.kept: dict[tuple[str, str, str], Kept] = {}
         self.used = 0  # bytes
         self.names: dict[int, str] = {}  # of memory, as the first kernel calls it
@@ -189,12 +189,13 @@ class Launches:
         for name, memory in memories.items():
             self.names.setdefault(id(memory), name)
         if self.repeatable:
-            arrays = [m.array for m in memories.values()] + [a for a in args if isinstance(a, np.ndarray)]
-            for array in arrays:
-                self.initial.setdefault(id(array), (array, array.copy()))
+            touched: list[Any] = [*memories.values(), *(a for a in args if isinstance(a, np.ndarray))]
+            for one in touched:
+                if id(one) not in self.initial:
+                    self.initial[id(one)] = one, one.copy()
         written = {id(m) for name, m in memories.items() if name in plan.writes}
         return [
-            (f, f.memory.array.copy() if f.shadow is None else f.shadow)
+            (f, f.memory.copy() if f.shadow is None else f.shadow)
             for key, f in self.followed.items()
             if key in written
         ]
@@ -278,8 +279,8 @@ class Launches:
         found = self.followed.get(id(memory))
         if found is None:
             shadow = None
-            if self.used + memory.array.nbytes <= KEEP_BYTES:
-                shadow = memory.array.copy()
+            if self.used + memory.operand.nbytes <= KEEP_BYTES:
+                shadow = memory.copy()
                 self.used += shadow.nbytes
             found = self.followed[id(memory)] = Followed(memory, name, memory.version, shadow)
             memory.logs = (*memory.logs, found.places)
@@ -292,7 +293,7 @@ class Launches:
     ) -> npt.NDArray[np.intp]:
         """Notes what changed since ``old``; returns the elements."""
         bits = np.dtype(f"u{old.dtype.itemsize}")
-        before, after = old.reshape(-1), followed.memory.array.reshape(-1)
+        before, after = old.reshape(-1), followed.memory.values().reshape(-1)
         where = np.flatnonzero(before.view(bits) != after.view(bits))
         if where.size:
             if followed.reader:
@@ -348,14 +349,14 @@ class Launches:
             if silent and not where.size:
                 continue
             if not self.paused:
-                values = memory.array.reshape(-1)[where]
-                step.repeat = partial(_write, memory.array, where, values)
+                values = memory.values().reshape(-1)[where]
+                step.repeat = partial(_write, memory, where, values)
                 if followed.grad is not None:
-                    marks = np.zeros(memory.array.shape, np.bool_)
+                    marks = np.zeros(memory.operand.shape, np.bool_)
                     for place in places:
                         marks[place] = True
                     constant = np.flatnonzero(marks) if told and not silent else where
-                    step.gradient = partial(_write, followed.grad.array, constant, 0, followed.grad)
+                    step.gradient = partial(_write, followed.grad, constant, 0, True)
             self.steps.append(step)
 
     # --- chains that end on the way ------------------------------------------------------------------------------
@@ -401,9 +402,9 @@ def _launch_again(plan: Plan, args: tuple[Any, ...], number: int) -> None:
         plan.frame.replay(0)
 
 
-def _write(array: npt.NDArray[Any], where: npt.NDArray[np.intp], values: Any, memory: Memory | None = None) -> None:
-    array.reshape(-1)[where] = values
-    if memory is not None:
+def _write(memory: Memory, where: npt.NDArray[np.intp], values: Any, counts: bool = False) -> None:
+    memory.array.reshape(-1)[where] = values
+    if counts:
         memory.version += 1
 
 
