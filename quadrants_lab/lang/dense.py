@@ -91,7 +91,7 @@ class Dense:
 
     def _lie(self, memory: Memory, shape: tuple[int, ...], offset: tuple[int, ...] = ()) -> None:
         """Takes this memory."""
-        self._item = memory.array.item if self.dtype.kind != "b" else self._truth
+        self._item = memory.reader() if self.dtype.kind != "b" else self._truth
         self._shape = shape
         self._offset = offset
         # for the short way of one index
@@ -178,7 +178,7 @@ class Dense:
     def fill(self, value: Any) -> None:
         """Writes ``value`` to every element."""
         memory = self._live()
-        memory.array[...] = self._element(value)
+        memory.assign(self._element(value))
         memory.wrote(...)
 
     def to_numpy(self, dtype: Any = None, *, copy: bool | None = True) -> npt.NDArray[Any]:
@@ -214,12 +214,11 @@ class Dense:
                 code="QL2012",
                 help="np.asarray(...) makes one",
             )
+        shape = memory.operand.shape
         if arr.shape not in self._shapes():
-            raise ValueError(
-                f"{self!r} has shape {memory.array.shape}, the numpy array has shape {arr.shape}"
-            )
+            raise ValueError(f"{self!r} has shape {shape}, the numpy array has shape {arr.shape}")
         with np.errstate(invalid="ignore", over="ignore"):
-            memory.array[...] = arr.reshape(memory.array.shape)
+            memory.assign(arr.reshape(shape))
         memory.wrote(...)
 
     def copy_from(self, other: Dense) -> None:
@@ -228,7 +227,7 @@ class Dense:
             raise QuadrantsRuntimeTypeError(
                 f"copy_from takes a field or an ndarray, not {type(other).__name__}", code="QL2012"
             )
-        self.from_numpy(other._live().array)
+        self.from_numpy(other._live().values())
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         array = self._live().array
@@ -246,7 +245,7 @@ class Dense:
 
     def _truth(self, key: Any) -> int:
         """Truth values are read as 0 and 1."""
-        return int(self._memory.array[key])
+        return int(self._memory.values()[key])
 
     def _live(self) -> Memory:
         memory = self._memory
