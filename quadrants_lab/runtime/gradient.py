@@ -67,6 +67,7 @@ class GradientPlan(Plan):
         """Sets depths that never change, or says how to settle the others before each launch."""
         self.sizes: list[SE.SizeExpr] = [s.size for s in stack_allocas(self.kernel) if s.size is not None]
         self.depths: list[int] = []
+        self.data_read: frozenset[str] = frozenset()  # buffers whose data the depths depend on
         self.looked_at: tuple[dict[str, Any], dict[str, ref[npt.NDArray[Any]]]] = {}, {}
         self.counted: dict[int, int] = {}
         self.stamp: tuple[Any, ...] | None = None
