@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import linecache
-import os
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 from oracle import Outcome, run_oracle
 from programs import Program
+from sessions import skips
 
 import quadrants_lab as qd
 from quadrants_lab.adstack.evaluate import evaluate
@@ -25,7 +25,6 @@ from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import DType, f32, f64, i32
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.passes.pipeline import RECORDER, Trace
-from quadrants_lab.runtime.backend import backend
 from quadrants_lab.runtime.compile import FORWARD, REVERSE, counting_ir, make_ir
 from quadrants_lab.runtime.gradient import Live
 from quadrants_lab.runtime.interpreter import Result, interpret
@@ -255,11 +254,14 @@ def interpreted(job: Job, fp: DType = f64, gradient: bool = True, **options: Any
 # --- on a backend
 
 
-def _make(ndarray: bool, dtype: DType, shape: tuple[int, ...], element: tuple[int, ...], grad: bool) -> Any:
+def _make(
+    ndarray: bool, dtype: DType, shape: tuple[int, ...], element: tuple[int, ...], grad: bool, dual: bool = False
+) -> Any:
     """A field or ndarray of numbers, vectors or matrices."""
     home = (qd, qd.Vector, qd.Matrix)[len(element)]
     make = home.ndarray if ndarray else home.field
-    return make(*element, dtype, shape, **({"needs_grad": True} if grad else {}))
+    more = {"needs_grad": True} if grad else {}
+    return make(*element, dtype, shape, **more, **({"needs_dual": True} if dual and grad else {}))
 
 
 class Bench:
@@ -271,10 +273,10 @@ class Bench:
         qd.init(arch=getattr(qd, arch), enable_fallback=False, **how, **options)
         self.made: dict[tuple, Any] = {}
         self.defined: dict[str, dict[str, Any]] = {"": {}}
-        self.kernels: dict[Callable, Any] = {}
+        self.kernels: dict[tuple[Callable, bool], Any] = {}
 
-    def place(self, job: Job) -> dict[str, Any]:
-        """The job's fields and ndarrays by name, filled."""
+    def place(self, job: Job, needs_dual: bool = False) -> dict[str, Any]:
+        """The job's fields and ndarrays by name, filled; ``needs_dual``: with tangents, where they have gradients."""
         placed = {}
         structs = self._structs(job)
         for name, a in {**job.floats, **job.ints}.items():
@@ -283,12 +285,13 @@ class Bench:
             dtype = self.fp if name in job.floats else i32
             element = job.elements.get(name, ())
             grad = name in job.grads or f"{name}.grad" in job.floats
-            key = (name, name in job.arguments, a.shape, element, dtype.name, grad)
+            key = (name, name in job.arguments, a.shape, element, dtype.name, grad, needs_dual)
             first, member = _outer(name)
             if member:
                 self.made[key] = structs[first].get_member_field(member)
             elif key not in self.made:
-                self.made[key] = _make(name in job.arguments, dtype, a.shape[: a.ndim - len(element)], element, grad)
+                shape = a.shape[: a.ndim - len(element)]
+                self.made[key] = _make(name in job.arguments, dtype, shape, element, grad, needs_dual)
             placed[name] = self.made[key]
             placed[name].from_numpy(np.asarray(a, dtype.numpy))
             if grad:
@@ -320,16 +323,20 @@ class Bench:
             out[first] = self.made[key]
         return out
 
+    def kernel(self, job: Job, needs_dual: bool = False) -> tuple[Any, list[Any], dict[str, Any]]:
+        """The job's kernel, its arguments and its fields and ndarrays by name, filled."""
+        placed = self.place(job, needs_dual)
+        fields = {name: f for name, f in placed.items() if name not in job.arguments}
+        key = (job.fn, needs_dual)
+        if key not in self.kernels:
+            space = {**self.defined[job.definitions], **fields, **self._structs(job)}
+            self.kernels[key] = qd.kernel(bound(job, space))
+        names = job.fn.__code__.co_varnames[: job.fn.__code__.co_argcount]
+        return self.kernels[key], [placed[n] if n in placed else job.scalars[n] for n in names], placed
+
     def run(self, job: Job, gradient: bool = True) -> tuple[Arrays, Any]:
         """Buffers after the launch and, if asked for, its gradient; and what the kernel returned."""
-        placed = self.place(job)
-        fields = {name: f for name, f in placed.items() if name not in job.arguments}
-        if job.fn not in self.kernels:
-            space = {**self.defined[job.definitions], **fields, **self._structs(job)}
-            self.kernels[job.fn] = qd.kernel(bound(job, space))
-        kernel = self.kernels[job.fn]
-        names = job.fn.__code__.co_varnames[: job.fn.__code__.co_argcount]
-        args = [placed[n] if n in placed else job.scalars[n] for n in names]
+        kernel, args, placed = self.kernel(job)
         returned = kernel(*args)
         if gradient:
             kernel.grad(*args)
@@ -341,19 +348,14 @@ class Bench:
 
 
 def _way(arch: str, fp: DType) -> Any:
-    """A backend and a dtype as a test's parameter; skipped where the backend cannot run and need not."""
-    module = backend(arch)
-    why_not = module.probe()
-    if why_not and hasattr(module, "probe_simulation"):
-        why_not = module.probe_simulation()
-    marks = [pytest.mark.skip(reason=why_not)] if why_not and not os.environ.get("QL_REQUIRE_ALL") else []
-    return pytest.param(arch, fp, id=f"{arch}-{fp}", marks=marks)
+    """A backend and a dtype as a test's parameter."""
+    return pytest.param(arch, fp, id=f"{arch}-{fp}", marks=skips(arch))
 
 
 # every backend, with the dtypes that it has
 WAYS = [
     _way(arch, fp)
-    for arch, fps in (("cpu", (f64, f32)), ("vulkan", (f64, f32)), ("metal", (f32,)))
+    for arch, fps in (("cpu", (f64, f32)), ("cuda", (f64, f32)), ("vulkan", (f64, f32)), ("metal", (f32,)))
     for fp in fps
 ]
 

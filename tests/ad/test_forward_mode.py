@@ -6,13 +6,14 @@ import warnings
 
 import numpy as np
 import pytest
+from sessions import WITH_F64
 
 import quadrants_lab as qd
 
 
-@pytest.fixture(autouse=True)
-def session():
-    qd.init(arch=qd.cpu, default_fp=qd.f64, offline_cache=False)
+@pytest.fixture(autouse=True, params=WITH_F64)
+def session(request):
+    qd.init(**request.param, default_fp=qd.f64)
     yield
     qd.reset()
 

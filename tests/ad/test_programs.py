@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from programs import PROGRAMS
 from running import interpreted, job_of
+from sessions import WITH_F64
 
 import quadrants_lab as qd
 
@@ -25,9 +26,9 @@ def test_only_what_deserves_it_is_warned_about(program) -> None:
     assert all(WARNED[program.name] in text for text in texts)
 
 
-@pytest.fixture
-def session():
-    qd.init(arch=qd.cpu, default_fp=qd.f64, offline_cache=False)
+@pytest.fixture(params=WITH_F64)
+def session(request):
+    qd.init(**request.param, default_fp=qd.f64)
     yield
     qd.reset()
 

@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from sessions import EVERYWHERE, NEEDS_F64
 
 import quadrants_lab as qd
 from quadrants_lab.errors import QuadrantsSyntaxError
@@ -27,9 +28,9 @@ class State:
     v: vec3
 
 
-@pytest.fixture(autouse=True)
-def session() -> None:
-    qd.init(arch=qd.cpu, offline_cache=False)
+@pytest.fixture(autouse=True, params=EVERYWHERE)
+def session(request) -> None:
+    qd.init(**request.param)
 
 
 def test_vectors() -> None:
@@ -57,6 +58,7 @@ def test_integer_vectors_take_no_reals() -> None:
         k([1.5, 2])
 
 
+@NEEDS_F64
 def test_matrices() -> None:
     @qd.kernel
     def k(m: qd.types.matrix(2, 3, qd.f64)) -> qd.f64:
@@ -141,6 +143,7 @@ def test_members_need_annotations_of_the_language() -> None:
         k(Wrong([]))
 
 
+@NEEDS_F64
 def test_gradients_through_arguments() -> None:
     @qd.kernel
     def k(
@@ -184,6 +187,7 @@ def test_arrays_of_vectors() -> None:
             k(given)
 
 
+@NEEDS_F64
 def test_open_annotations_take_any_elements() -> None:
     @qd.kernel
     def k(a: qd.types.ndarray(ndim=1)):
@@ -216,6 +220,7 @@ def test_scalars_refuse_arrays_of_vectors() -> None:
         k(qd.Vector.ndarray(3, qd.f32, 4))
 
 
+@NEEDS_F64
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_every_dtype(dtype) -> None:
     @qd.kernel

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sessions import WITH_F64
 
 import quadrants_lab as qd
 
 
-@pytest.fixture(autouse=True)
-def session():
-    qd.init(arch=qd.cpu, offline_cache=False, default_fp=qd.f64)
+@pytest.fixture(autouse=True, params=WITH_F64)
+def session(request):
+    qd.init(**request.param, default_fp=qd.f64)
     yield
     qd.reset()
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sessions import WITH_F64
 
 import quadrants_lab as qd
 
 
-@pytest.fixture(autouse=True)
-def session():
-    qd.init(arch=qd.cpu, offline_cache=False, default_fp=qd.f64)
+@pytest.fixture(autouse=True, params=WITH_F64)
+def session(request):
+    qd.init(**request.param, default_fp=qd.f64)
     yield
     qd.reset()
 
@@ -216,10 +217,13 @@ class Equal:
 
 
 def test_objects_are_told_apart_by_identity():
-    with pytest.raises(qd.QuadrantsSyntaxError, match="Equal, which is not data-oriented"):
-        Equal(1).get()
-    qd.data_oriented(Equal)
-    a, b = Equal(1), Equal(2)
+    class Same(Equal):
+        pass
+
+    with pytest.raises(qd.QuadrantsSyntaxError, match="Same, which is not data-oriented"):
+        Same(1).get()
+    qd.data_oriented(Same)
+    a, b = Same(1), Same(2)
     assert (a.get(), b.get(), a[3]) == (1, 2, 4)
     assert "bound" in repr(a.get)
     with pytest.raises(qd.QuadrantsSyntaxError, match="decorates a class"):

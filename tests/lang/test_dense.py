@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sessions import EVERYWHERE
 
 import quadrants_lab as qd
 from quadrants_lab.errors import QuadrantsError, QuadrantsIndexError
@@ -11,9 +12,9 @@ from quadrants_lab.errors import QuadrantsError, QuadrantsIndexError
 MAKERS = pytest.mark.parametrize("make", [qd.field, qd.ndarray])
 
 
-@pytest.fixture(autouse=True)
-def session():
-    qd.init(arch=qd.cpu, offline_cache=False)
+@pytest.fixture(autouse=True, params=EVERYWHERE)
+def session(request):
+    qd.init(**request.param)
     yield
     qd.reset()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sessions import EVERYWHERE
 
 import quadrants_lab as qd
 from quadrants_lab.errors import QuadrantsIndexError
@@ -13,9 +14,9 @@ VECTORS = pytest.mark.parametrize("make", [qd.Vector.field, qd.Vector.ndarray], 
 MATRICES = pytest.mark.parametrize("make", [qd.Matrix.field, qd.Matrix.ndarray], ids=["field", "ndarray"])
 
 
-@pytest.fixture(autouse=True)
-def session() -> None:
-    qd.init(arch=qd.cpu, offline_cache=False)
+@pytest.fixture(autouse=True, params=EVERYWHERE)
+def session(request) -> None:
+    qd.init(**request.param)
 
 
 @VECTORS

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 
 import pytest
+from sessions import EVERYWHERE
 
 import quadrants_lab as qd
 
 
-@pytest.fixture(autouse=True)
-def session():
-    qd.init(arch=qd.cpu, offline_cache=False)
+@pytest.fixture(autouse=True, params=EVERYWHERE)
+def session(request):
+    qd.init(**request.param)
     yield
     qd.reset()
 

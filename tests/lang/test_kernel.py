@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sessions import EVERYWHERE
 
 import quadrants_lab as qd
 from quadrants_lab.runtime.signature import ArgumentError
@@ -11,9 +12,9 @@ from quadrants_lab.runtime.signature import ArgumentError
 Array = qd.types.ndarray(dtype=qd.f32, ndim=1)
 
 
-@pytest.fixture(autouse=True)
-def session():
-    qd.init(arch=qd.cpu, offline_cache=False)
+@pytest.fixture(autouse=True, params=EVERYWHERE)
+def session(request):
+    qd.init(**request.param)
     yield
     qd.reset()
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sessions import EVERYWHERE, NEEDS_F64
 
 import quadrants_lab as qd
 from quadrants_lab.errors import QuadrantsSyntaxError
 
 
-@pytest.fixture(autouse=True)
-def session() -> None:
-    qd.init(arch=qd.cpu, offline_cache=False)
+@pytest.fixture(autouse=True, params=EVERYWHERE)
+def session(request) -> None:
+    qd.init(**request.param)
 
 
 @pytest.mark.parametrize(
@@ -92,6 +93,7 @@ def test_gradients_are_placed_beside_or_lazily() -> None:
     assert c.grad[0] == 0
 
 
+@NEEDS_F64
 def test_a_gradient_that_comes_late_is_seen_by_compiled_kernels() -> None:
     x, loss = qd.field(qd.f64), qd.field(qd.f64)
     qd.root.dense(qd.i, 3).place(x)

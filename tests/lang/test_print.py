@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sessions import EVERYWHERE
 
 import quadrants_lab as qd
 from quadrants_lab.frontend.lower import lower
@@ -18,9 +19,9 @@ from quadrants_lab.runtime.interpreter import interpret
 WIDTH = 7
 
 
-@pytest.fixture(autouse=True)
-def session():
-    qd.init(arch=qd.cpu, offline_cache=False, debug=True)
+@pytest.fixture(autouse=True, params=EVERYWHERE)
+def session(request):
+    qd.init(**request.param, debug=True)
     yield
     qd.reset()
 

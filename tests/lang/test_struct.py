@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sessions import EVERYWHERE, NEEDS_F64
 
 import quadrants_lab as qd
 from quadrants_lab.errors import QuadrantsError
@@ -25,9 +26,9 @@ class Particle:
         return 2 * self.mass
 
 
-@pytest.fixture(autouse=True)
-def session() -> None:
-    qd.init(arch=qd.cpu, offline_cache=False)
+@pytest.fixture(autouse=True, params=EVERYWHERE)
+def session(request) -> None:
+    qd.init(**request.param)
 
 
 def test_values() -> None:
@@ -125,6 +126,7 @@ def test_struct_field_from_members() -> None:
     assert x[0].more() == 2
 
 
+@NEEDS_F64
 def test_gradients_by_member() -> None:
     kind = qd.types.struct(a=qd.f64, v=qd.types.vector(2, qd.f64))
     x = kind.field(shape=3, needs_grad=True)

@@ -9,13 +9,14 @@ import time
 
 import numpy as np
 import pytest
+from sessions import CPU_ALONE, EVERYWHERE
 
 import quadrants_lab as qd
 
 
-@pytest.fixture(autouse=True)
-def session():
-    qd.init(arch=qd.cpu, offline_cache=False)
+@pytest.fixture(autouse=True, params=EVERYWHERE)
+def session(request):
+    qd.init(**request.param)
     yield
     qd.reset()
 
@@ -86,6 +87,7 @@ def test_prints_go_to_sys_stdout(capsys) -> None:
     assert capsys.readouterr().out == "a is 3\na is 4\n"
 
 
+@CPU_ALONE
 @pytest.mark.skipif(not hasattr(signal, "SIGINT") or os.name != "posix", reason="POSIX signals")
 def test_an_interrupt_stops_a_launch_and_leaves_things_usable() -> None:
     x = qd.field(qd.f32, 64)
@@ -117,6 +119,7 @@ def test_launches_from_several_threads() -> None:
     assert total[None] == 2000
 
 
+@CPU_ALONE
 def test_a_reset_in_another_thread_waits_for_the_launch() -> None:
     x = qd.field(qd.f32, 64)
     spin(x, 1)

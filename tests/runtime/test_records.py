@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sessions import EVERYWHERE
 
 import quadrants_lab as qd
 from quadrants_lab.runtime.records import recording
 
 
-@pytest.fixture(autouse=True)
-def session():
-    qd.init(arch=qd.cpu, offline_cache=False)
+@pytest.fixture(autouse=True, params=EVERYWHERE)
+def session(request):
+    qd.init(**request.param)
     yield
     qd.reset()
 

@@ -1,0 +1,42 @@
+"""Every backend as what `qd.init` takes: parameters of a fixture that starts a session."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import cuda_stand_in
+import pytest
+
+from quadrants_lab.runtime.backend import backend
+
+cuda_stand_in.install()
+
+_HOW: dict[str, Any] = {"simulate": True, "enable_fallback": False, "offline_cache": False}
+
+
+def why_not(arch: str) -> str:
+    """Why tests on a backend are skipped here; "" where they are not, as in CI never."""
+    module: Any = backend(arch)
+    reason: str = module.probe()
+    if reason and hasattr(module, "probe_simulation"):
+        reason = module.probe_simulation()
+    return "" if os.environ.get("QL_REQUIRE_ALL") else reason
+
+
+def skips(arch: str) -> list[Any]:
+    """Marks of a parameter that needs a backend."""
+    reason = why_not(arch)
+    return [pytest.mark.skip(reason=reason)] if reason else []
+
+
+def sessions(*archs: str) -> list[Any]:
+    """A parameter a backend: options of `qd.init`."""
+    return [pytest.param({**_HOW, "arch": arch}, id=arch, marks=skips(arch)) for arch in archs]
+
+
+EVERYWHERE = sessions("cpu", "cuda", "vulkan", "metal")
+WITH_F64 = sessions("cpu", "cuda", "vulkan")
+# for single tests under a fixture `session` with one of these
+NEEDS_F64 = pytest.mark.parametrize("session", WITH_F64, indirect=True)
+CPU_ALONE = pytest.mark.parametrize("session", sessions("cpu"), indirect=True)
