@@ -4,7 +4,7 @@ PEER := .venv-peer/bin/python
 JOBS ?= auto
 ARGS ?=
 
-.PHONY: help demo test lab lint docs bench nightly setup clean
+.PHONY: help demo test lab lint docs bench peer-gradients nightly setup clean
 help:
 	@echo "make demo     run the first notebook without a browser, check its gradients, write the inspector as HTML"
 	@echo "make test     the test suite            (JOBS=2, ARGS='-k name')"
@@ -12,6 +12,7 @@ help:
 	@echo "make lint     ruff, mypy --strict"
 	@echo "make docs     the documentation as HTML in out/docs; a warning is an error"
 	@echo "make bench    race the pip package quadrants on the same kernels   (ARGS='--quick --only launch')"
+	@echo "make peer-gradients  every program's gradient beside the pip package's, into docs/peer_gradients.md"
 	@echo "make nightly  the long tests: more random kernels, slow cases"
 
 setup:
@@ -43,6 +44,10 @@ docs:
 bench: $(PEER)
 	@scripts/setup.sh demo
 	@$(PY) -m benchmarks $(ARGS)
+
+peer-gradients: $(PEER)
+	@scripts/setup.sh test
+	@$(PY) tests/peer_gradients.py
 
 nightly:
 	@scripts/setup.sh test

@@ -550,7 +550,8 @@ def run_oracle(
             space.update({k: v for k, v in f.__globals__.items() if isinstance(v, (int, float, list))})
     space.update(qd=SimpleNamespace(**OPERATIONS), real=to_float)
     if definitions:
-        exec(compile(ast.fix_missing_locations(_Rewrite().visit(ast.parse(definitions))), "<types>", "exec", dont_inherit=True), space)
+        tree = ast.fix_missing_locations(_Rewrite().visit(ast.parse(definitions)))
+        exec(compile(tree, "<types>", "exec", dont_inherit=True), space)
     views = _grouped(cells, {name: space[kind].methods for name, kind in (structs or {}).items()})
     space.update(views)
     for f in funcs:

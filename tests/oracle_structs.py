@@ -1,4 +1,4 @@
-"""The oracle's structs: named members, copied by assignments; in memory they are a view of the fields of their members."""
+"""The oracle's structs: named members, copied by assignments; in memory a view of the fields of their members."""
 
 from __future__ import annotations
 

@@ -33,21 +33,25 @@ def _definition(fn: Callable) -> str:
     return "".join(text.splitlines(keepends=True)[ast.parse(text).body[0].lineno - 1 :])
 
 
-def request(program: Program) -> dict[str, Any]:
+def request(program: Program, gradient: bool = False) -> dict[str, Any]:
+    """What `peer_run` is asked for: every case of the program, and its gradient from the program's seeds."""
     drawn = program.inputs({})
     fields = {
         name: {"dtype": "f64" if drawn[name].dtype.kind == "f" else "i32", "shape": spec.shape}
-        | {"grad": spec.grad or f"{name}.grad" in drawn, "arg": spec.arg}
+        | {"element": spec.element, "grad": spec.grad or f"{name}.grad" in drawn, "arg": spec.arg}
         for name, spec in program.fields.items()
-        if "." not in name
+        if not name.endswith(".grad")
     }
+    seeds = {f"{name}.grad": seed for name, seed in program.seeds().items()} if gradient else {}
     cases = [
-        {"values": {n: a.tolist() for n, a in program.inputs(c).items()}, "given": program.arguments(c)}
+        {"values": {n: a.tolist() for n, a in {**program.inputs(c), **seeds}.items()}, "given": program.arguments(c)}
         for c in program.cases
     ]
     parameters = list(inspect.signature(program.fn).parameters)
-    text = module_text(program)
-    return {"text": text, "kernel": program.name, "parameters": parameters, "fields": fields, "cases": cases}
+    return {
+        "text": module_text(program), "kernel": program.name, "parameters": parameters, "fields": fields,
+        "cases": cases, "definitions": program.definitions, "structs": program.structs, "gradient": gradient,
+    }  # fmt: skip
 
 
 class Peer:
@@ -59,7 +63,7 @@ class Peer:
     def ask(self, job: dict[str, Any]) -> dict[str, Any]:
         if self.process is None:
             self.process = subprocess.Popen(
-                [peer_python(), str(ROOT / "tests" / "peer_forward.py")], text=True, bufsize=1,
+                [peer_python(), str(ROOT / "tests" / "peer_run.py")], text=True, bufsize=1,
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
             )  # fmt: skip
         self.process.stdin.write(json.dumps(job) + "\n")

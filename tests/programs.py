@@ -53,8 +53,8 @@ class Program:
     """``fields``: by name. ``funcs``: functions of the language that it calls. ``cases``: what replaces drawn inputs,
     one launch each. ``grad``: its gradient is defined. ``exact``: decisions may lie on their boundary on purpose.
     ``scalars``: scalar arguments by name. ``tol32``: relative tolerance in f32. ``large``: too long to interpret
-    after every pass. A field "b.r" is member r of the field b of structs; ``definitions``: statements over ``qd`` and
-    ``real``, the float dtype, that define types, ``structs``: which of those the fields have (else what their members make)."""
+    after every pass. A field "b.r" is member r of the field b of structs. ``definitions``: statements over ``qd`` and
+    ``real``, the float dtype, that define types; ``structs``: which of those a field has."""
 
     fn: Callable
     fields: dict[str, F | I]
@@ -1503,3 +1503,4 @@ import programs_matrices  # noqa: E402, F401, I001
 import programs_language  # noqa: E402, F401  the table goes on there
 import programs_seeds  # noqa: E402, F401
 import programs_structs  # noqa: E402, F401
+import programs_lifted  # noqa: E402, F401

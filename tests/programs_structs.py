@@ -189,9 +189,9 @@ def structs_chosen():
 
 @program({"g.m": F((3, 4), 0.2, 1.0), "g.v": F((3, 4), element=(2,)), "y": F((3, 4))})
 def grid_of_structs():
-    for I in qd.grouped(g):
-        if g[I].m > 0.3:
-            y[I] += g[I].v.x / g[I].m
+    for J in qd.grouped(g):
+        if g[J].m > 0.3:
+            y[J] += g[J].v.x / g[J].m
     for i, j in g:
         if i > 0:
             y[i, j] += g[i, j].v.y * g[i - 1, j].m

@@ -19,6 +19,7 @@ from running import Bench, f64, job_of
 
 import quadrants_lab as qd
 
+NESTED = "Nested struct-fors are not supported"
 EARLY = "Return inside non-static if/for is not supported"
 
 # program -> words of the peer's refusal
@@ -31,6 +32,11 @@ REFUSED = {
     "returns_where_neither_arm_always_does": EARLY,
     "returns_in_funcs_that_call_funcs": EARLY,
     "return_without_a_value": EARLY,
+    "vectors_through_funcs": EARLY,
+    "vectors_returned_early": EARLY,
+    "structs_returned_early": EARLY,
+    "grouped_field_without_axes": NESTED,
+    "nested_struct_for": NESTED,
     "returned_index_in_a_condition": "Range should have 1 or 2 arguments",
     "static_loops_over_pairs": "'Tuple' object has no attribute 'id'",
     "mantissa_and_exponent": "the process ended",
