@@ -2,8 +2,8 @@
 
     python tests/document.py page.md        # prints, as JSON, what each cell shows
 
-What a cell shows is what it prints, its warnings, and the exception that ends it. On the page that stands in an
-```output block right below the cell; a cell without one shows nothing.
+What a cell shows is what it prints, its warnings, and the error of the language that ends it; any other exception ends
+the run. On the page that stands in an ```output block right below the cell; a cell without one shows nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import json
 import linecache
 import re
 import sys
-import traceback
 import warnings
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -54,8 +53,9 @@ def _run(code: str, name: str, space: dict[str, Any]) -> str:
         try:
             exec(compile(code, name, "exec", dont_inherit=True), space)
         except Exception as e:
-            print("".join(traceback.format_exception_only(e)) if isinstance(e, SyntaxError) and not hasattr(e, "code")
-                  else f"{type(e).__name__}: {e}")
+            if not type(e).__module__.startswith("quadrants_lab."):
+                raise
+            print(f"{type(e).__name__}: {e}")
     text = out.getvalue()
     return text if text.endswith("\n") or not text else text + "\n"
 
