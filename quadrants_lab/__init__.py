@@ -44,6 +44,7 @@ from quadrants_lab.lang.placing import FieldsBuilder, SNode, axes, root
 from quadrants_lab.lang.shapes import Layout
 from quadrants_lab.lang.struct import Struct, dataclass
 from quadrants_lab.lang.struct_field import StructField
+from quadrants_lab.lang.tensor import Backend, MatrixTensor, Tensor, VectorTensor, tensor, wrap
 
 __version__ = "0.1.0"
 
@@ -52,14 +53,15 @@ TRACE, DEBUG, INFO, WARN, ERROR, CRITICAL = "trace", "debug", "info", "warn", "e
 globals().update(_operations, **_axes)
 
 __all__ = [  # noqa: PLE0604  # the lists hold strings
-    "CRITICAL", "DEBUG", "ERROR", "INFO", "TRACE", "WARN", "Field", "FieldsBuilder", "Layout", "Matrix",
-    "MatrixField", "MatrixNdarray", "Ndarray", "QuadrantsAssertionError", "QuadrantsCompilationError",
-    "QuadrantsNameError", "QuadrantsRuntimeError", "QuadrantsRuntimeTypeError", "QuadrantsSyntaxError",
-    "QuadrantsTypeError", "QuadrantsWarning", "SNode", "ScalarField", "ScalarNdarray", "Struct", "StructField",
-    "Template", "Vector", "VectorNdarray", "ad", "amdgpu", "arm64", "axes", "cpu", "cuda", "data_oriented", "dataclass",
-    "field", "func", "gpu", "init", "is_logging_effective", "kernel", "math", "metal", "ndarray", "pyfunc",
-    "real_func", "reset", "root", "set_logging_level", "sync", "template", "types", "vulkan", "x64", "x86_64",
-    *_axes, *_dtypes, *_operations,
+    "CRITICAL", "DEBUG", "ERROR", "INFO", "TRACE", "WARN", "Backend", "Field", "FieldsBuilder", "Layout", "Matrix",
+    "MatrixField", "MatrixNdarray", "MatrixTensor", "Ndarray", "QuadrantsAssertionError",
+    "QuadrantsCompilationError", "QuadrantsNameError", "QuadrantsRuntimeError", "QuadrantsRuntimeTypeError",
+    "QuadrantsSyntaxError", "QuadrantsTypeError", "QuadrantsWarning", "SNode", "ScalarField", "ScalarNdarray",
+    "Struct", "StructField", "Template", "Tensor", "Vector", "VectorNdarray", "VectorTensor", "ad", "amdgpu",
+    "arm64", "axes", "cpu", "cuda", "data_oriented", "dataclass", "field", "func", "gpu", "init",
+    "is_logging_effective", "kernel", "math", "metal", "ndarray", "pyfunc", "real_func", "reset", "root",
+    "set_logging_level", "sync", "template", "tensor", "types", "vulkan", "wrap", "x64", "x86_64", *_axes,
+    *_dtypes, *_operations,
 ]  # fmt: skip
 
 

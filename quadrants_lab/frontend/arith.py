@@ -11,7 +11,7 @@ from quadrants_lab.frontend import matrix
 from quadrants_lab.frontend.branch import choose
 from quadrants_lab.frontend.context import Context
 from quadrants_lab.frontend.scan import harmless
-from quadrants_lab.frontend.values import Lit, Matrix, Num, Value, name_of
+from quadrants_lab.frontend.values import Lit, Matrix, Num, Obj, Value, name_of
 from quadrants_lab.ir.types import DType, promote, u1
 
 Number = Num | Lit
@@ -253,7 +253,10 @@ def _static_compare(cx: Context, node: ast.Compare) -> Lit:
     try:
         known = [cx.python(v) for v in values]
     except TypeError:
-        known = []
+        # an array argument is no Python object, but surely not None
+        none = any(isinstance(v, Obj) and v.value is None for v in values)
+        identity = all(isinstance(o, (ast.Is, ast.IsNot)) for o in node.ops)
+        known = [v.value if isinstance(v, Obj) else v for v in values] if none and identity else []
     if not known or not cx.static:
         symbol, cure = next(_STATIC_ONLY[type(o)][:2] for o in node.ops if type(o) in _STATIC_ONLY)
         raise cx.fail("QL1205", node, op=symbol, cure=cure)

@@ -20,6 +20,13 @@ def template() -> Template:
     return Template()
 
 
+class TensorType:
+    """An argument annotated with `qd.Tensor`: a field, an array or None."""
+
+    def __repr__(self) -> str:
+        return "qd.Tensor"
+
+
 @dataclass(frozen=True, slots=True)
 class NdarrayType:
     """A numpy array or a `qd.ndarray`; where ``dtype`` or ``ndim`` is None, that of the array passed is taken.

@@ -70,6 +70,7 @@ class Dense:
         "dual",
         "element_shape",
         "grad",
+        "layout",
         "name",
     )
     kind: ClassVar[str]
@@ -83,6 +84,18 @@ class Dense:
         self.name = name
         self.grad: Any = None
         self.dual: Any = None
+        self.layout: tuple[int, ...] | None = None  # as `qd.tensor` was told; memory is row-major
+
+    def _unwrap(self) -> Dense:
+        """What a tensor is made of: here the tensor itself."""
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles shape, dtype, offset, layout and data; unpickled it is of the session of then, without a gradient."""
+        return restore, (
+            type(self), self.dtype.name, self.element_shape, self.shape, self.offset, self.layout, self.name,
+            self._live().copy(),
+        )  # fmt: skip
 
     def allocate(self, shape: tuple[int, ...], offset: tuple[int, ...] = ()) -> None:
         """Gives it memory, of zeros, in the current session."""
@@ -335,6 +348,24 @@ class Dense:
 
 def _subscript(key: Any) -> str:
     return ", ".join(map(str, key)) if type(key) is tuple else str(key)
+
+
+def restore(
+    cls: type[Dense],
+    dtype: str,
+    element_shape: tuple[int, ...],
+    shape: tuple[int, ...],
+    offset: tuple[int, ...],
+    layout: tuple[int, ...] | None,
+    name: str,
+    data: npt.NDArray[Any],
+) -> Dense:
+    """The inverse of `Dense.__reduce__`."""
+    made = cls(DTYPES[dtype], element_shape, name)
+    made.allocate(shape, offset)
+    made.layout = layout
+    made._memory.assign(data)
+    return made
 
 
 def numpy_dtype(dtype: Any) -> Any:

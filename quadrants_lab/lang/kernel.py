@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, overload
 
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsSyntaxError
-from quadrants_lab.frontend.source import FunctionSource, function_source
+from quadrants_lab.frontend.source import function_source
 from quadrants_lab.lang.classes import BoundFunc, BoundKernel, bind, is_method
-from quadrants_lab.lang.dense import ScalarField, ScalarNdarray
-from quadrants_lab.lang.elements import MatrixNdarray, VectorNdarray
-from quadrants_lab.lang.parameters import Parameter, positional, read_parameters
-from quadrants_lab.runtime.compound import AnySlot
+from quadrants_lab.lang.pairs import Pairs
+from quadrants_lab.lang.parameters import positional, read_parameters
 from quadrants_lab.runtime.dispatch import Dispatcher
 from quadrants_lab.runtime.inspect import Sizes, code_text, ir_text, sizes
-
-NDARRAYS = (ScalarNdarray, VectorNdarray, MatrixNdarray)
 
 
 class Launchable:
@@ -25,16 +21,15 @@ class Launchable:
     need no call.
     """
 
-    __slots__ = ("__weakref__", "_dispatch", "_parameters", "name")
+    __slots__ = ("__weakref__", "_dispatch", "_pairs", "_parameters", "_side", "name")
     __qd_kernel__ = True
 
-    def __init__(self, source: FunctionSource, mode: str, parameters: Sequence[Parameter]) -> None:
-        def slots() -> list[AnySlot]:
-            return [p.slot() for p in parameters]
-
-        self.name = source.name
-        self._parameters = parameters
-        self._dispatch = Dispatcher(source, mode, slots, ScalarField, NDARRAYS)
+    def __init__(self, pairs: Pairs, side: int) -> None:
+        self.name = pairs.source.name
+        self._parameters = pairs.parameters
+        self._pairs = pairs
+        self._side = side  # in a pair
+        self._dispatch = pairs.default[side]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if kwargs:
@@ -52,6 +47,14 @@ class Launchable:
         if kwargs or len(args) != len(self._parameters):
             args = positional(self.name, self._parameters, args, kwargs)
         flat = self._dispatch.flat(args)
+        return self._dispatch.call(*flat)
+
+    def _call_tensors(self, *args: Any, **kwargs: Any) -> Any:
+        """A call where some parameters may be fields or arrays."""
+        if kwargs or len(args) != len(self._parameters):
+            args = positional(self.name, self._parameters, args, kwargs)
+        flat = self._pairs.default[0].flat(args)
+        self._dispatch = self._pairs.given(flat)[self._side]
         return self._dispatch.call(*flat)
 
     def ir(self, stage: str = "") -> str:
@@ -90,6 +93,13 @@ class CompoundGradient(Gradient):
     __call__ = Launchable._call_compound
 
 
+class TensorGradient(Gradient):
+    """The gradient of a `TensorKernel`."""
+
+    __slots__ = ()
+    __call__ = Launchable._call_tensors
+
+
 class Kernel(Launchable):
     """A compiled function. Call it to launch; `grad` launches its reverse-mode derivative."""
 
@@ -99,13 +109,13 @@ class Kernel(Launchable):
         self.source = function_source(fn)
         self.method = is_method(fn)
         parameters = read_parameters(fn, self.source)
-        super().__init__(self.source, "forward", parameters)
-        self.grad = Gradient(self.source, "reverse", parameters)
-        if any(p.compound for p in parameters):  # other kernels need not ask at every call
-            self.__class__ = CompoundKernel
-            self.grad.__class__ = CompoundGradient
-        self._dispatch.gradient = self.grad.dispatcher
-        self.grad.dispatcher.forward = self._dispatch
+        pairs = Pairs(self.source, parameters)
+        super().__init__(pairs, 0)
+        self.grad = Gradient(pairs, 1)
+        if any(p.tensors for p in parameters):  # other kernels need not ask at every call
+            self.__class__, self.grad.__class__ = TensorKernel, TensorGradient
+        elif any(p.compound for p in parameters):
+            self.__class__, self.grad.__class__ = CompoundKernel, CompoundGradient
         self.__dict__.update(
             __name__=self.name,
             __qualname__=fn.__qualname__,
@@ -132,6 +142,13 @@ class CompoundKernel(Kernel):
 
     __slots__ = ()
     __call__ = Launchable._call_compound
+
+
+class TensorKernel(Kernel):
+    """A kernel of which some parameters may be fields or arrays."""
+
+    __slots__ = ()
+    __call__ = Launchable._call_tensors
 
 
 @overload

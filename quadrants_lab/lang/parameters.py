@@ -16,7 +16,8 @@ from quadrants_lab.ir.types import DType
 from quadrants_lab.lang import annotations as A
 from quadrants_lab.lang.classes import is_method
 from quadrants_lab.lang.dtypes import as_dtype
-from quadrants_lab.runtime.compound import AnySlot, StructSlot, typed_slot
+from quadrants_lab.lang.tensor import Tensor
+from quadrants_lab.runtime.compound import AnySlot, StructSlot, TensorSlot, typed_slot
 from quadrants_lab.runtime.dispatch import arity_error
 from quadrants_lab.runtime.signature import ArraySlot, ScalarSlot, TemplateSlot
 
@@ -34,6 +35,11 @@ class Parameter:
         """Whether it is more than one argument to what is below the call."""
         return is_compound(self.annotation)
 
+    @property
+    def tensors(self) -> bool:
+        """Whether it may be a field or an array, or has members that may."""
+        return has_tensors(self.annotation)
+
     def slot(self) -> AnySlot:
         """Checks and converts the argument; in a session, because int and float mean its default dtypes."""
         a = self.annotation
@@ -45,6 +51,8 @@ class Parameter:
             shape = () if element is None else tuple(element.shape)
             dtype = None if dtype is None else as_dtype(dtype)
             return ArraySlot(self.name, dtype, a.ndim, a.needs_grad, shape)
+        if isinstance(a, A.TensorType):
+            return TensorSlot(self.name)
         if isinstance(a, type) and is_dataclass(a):
             return StructSlot(self.name, a, members_of(a, self.name), True)
         if getattr(a, "__qd_type__", ""):
@@ -59,8 +67,25 @@ def is_compound(annotation: Any) -> bool:
     return bool(getattr(annotation, "__qd_type__", ""))
 
 
+def has_tensors(annotation: Any) -> bool:
+    """Whether it is `qd.Tensor`, or a Python dataclass with such a member."""
+    if isinstance(annotation, type) and is_dataclass(annotation):
+        with suppress(QuadrantsSyntaxError):  # a call will say so
+            return any(has_tensors(member) for _, member in member_annotations(annotation))
+        return False
+    return isinstance(annotation, A.TensorType)
+
+
 def members_of(cls: type, name: str) -> tuple[tuple[str, AnySlot], ...]:
     """The slots of the members of a Python dataclass."""
+    return tuple(
+        (member, Parameter(f"{name}.{member}", annotation, inspect.Parameter.empty).slot())
+        for member, annotation in member_annotations(cls)
+    )
+
+
+def member_annotations(cls: type) -> list[tuple[str, Any]]:
+    """The members of a Python dataclass; an error at the one whose annotation is not of the language."""
     found = []
     for field in fields(cls):
         given = field.type
@@ -78,16 +103,17 @@ def members_of(cls: type, name: str) -> tuple[tuple[str, AnySlot], ...]:
                 code="QL2062",
                 help="every member of a dataclass that a kernel takes is annotated as a parameter would be",
             )
-        slot = Parameter(f"{name}.{field.name}", annotation, inspect.Parameter.empty).slot()
-        found.append((field.name, slot))
-    return tuple(found)
+        found.append((field.name, annotation))
+    return found
 
 
 def language_annotation(given: Any) -> Any:
     """What a parameter is annotated with, shorthands written out; None where it is nothing of the language."""
     with suppress(TypeError):  # not hashable: none of ours
         given = _SHORTHANDS.get(given, given)
-    known = isinstance(given, (A.Template, A.NdarrayType, DType)) or given in (int, float, bool)
+    if isinstance(given, type) and issubclass(given, Tensor):
+        return A.TensorType()
+    known = isinstance(given, (A.Template, A.NdarrayType, A.TensorType, DType)) or given in (int, float, bool)
     return given if known or is_compound(given) else None
 
 

@@ -7,7 +7,7 @@ scalars, arrays and templates. Only the front end is told what they belong to.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from quadrants_lab.frontend.specs import MatrixSpec, Spec, StructSpec
 from quadrants_lab.ir.types import DType
-from quadrants_lab.runtime.signature import ArgumentError, ArraySlot, ScalarSlot, Slot, TemplateSlot
+from quadrants_lab.runtime.signature import ArgumentError, ArraySlot, ScalarSlot, TemplateSlot
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class MatrixSlot:
     dtype: DType
     shape: tuple[int, ...]
 
-    def leaves(self) -> list[Slot]:
+    def leaves(self) -> list[Any]:
         return [ScalarSlot(f"{self.name}[{k}]", self.dtype) for k in range(prod(self.shape))]
 
     def flatten(self, value: Any, where: str) -> list[Any]:
@@ -62,7 +62,7 @@ class StructSlot:
     members: tuple[tuple[str, AnySlot], ...]
     python: bool
 
-    def leaves(self) -> list[Slot]:
+    def leaves(self) -> list[Any]:
         return [leaf for _, slot in self.members for leaf in leaves(slot)]
 
     def flatten(self, value: Any, where: str) -> list[Any]:
@@ -88,7 +88,23 @@ class StructSlot:
         return StructSpec(self.type, tuple((name, structured(slot, leaves)) for name, slot in self.members))
 
 
-AnySlot = ScalarSlot | ArraySlot | TemplateSlot | MatrixSlot | StructSlot
+@dataclass(frozen=True, slots=True)
+class TensorSlot:
+    """A field, an array or None: `settled` makes it the slot of what is given."""
+
+    name: str
+
+
+AnySlot = ScalarSlot | ArraySlot | TemplateSlot | MatrixSlot | StructSlot | TensorSlot
+
+
+def settled(slot: AnySlot, arrays: Iterator[bool]) -> AnySlot:
+    """The slot with every tensor in it settled: ``arrays`` says of each whether it is an array."""
+    if isinstance(slot, TensorSlot):
+        return ArraySlot(slot.name, None, None, None) if next(arrays) else TemplateSlot(slot.name)
+    if isinstance(slot, StructSlot):
+        return replace(slot, members=tuple((name, settled(s, arrays)) for name, s in slot.members))
+    return slot
 
 
 def typed_slot(name: str, type: Any) -> AnySlot:
@@ -101,7 +117,7 @@ def typed_slot(name: str, type: Any) -> AnySlot:
     return StructSlot(name, type, members, False)
 
 
-def leaves(slot: AnySlot) -> list[Slot]:
+def leaves(slot: AnySlot) -> list[Any]:
     """The slots that a call below the flattening has for ``slot``."""
     return slot.leaves() if isinstance(slot, (MatrixSlot, StructSlot)) else [slot]
 

@@ -34,7 +34,7 @@ def torch_tensor() -> Any:
 
 def is_foreign(value: Any) -> bool:
     """Whether `adopt` takes it: neither ours nor numpy's, but memory."""
-    if isinstance(value, np.ndarray) or hasattr(value, "_memory"):
+    if isinstance(value, (np.ndarray, np.generic)) or hasattr(value, "_memory"):
         return False
     kind = type(value)
     return hasattr(kind, "__dlpack__") or hasattr(value, "__array_interface__")

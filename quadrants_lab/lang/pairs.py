@@ -1,0 +1,59 @@
+"""A kernel with `qd.Tensor` parameters is compiled apart for fields and for arrays: a pair of dispatchers for each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from quadrants_lab.frontend.source import FunctionSource
+from quadrants_lab.lang.dense import ScalarField, ScalarNdarray
+from quadrants_lab.lang.elements import MatrixNdarray, VectorNdarray
+from quadrants_lab.lang.parameters import Parameter
+from quadrants_lab.runtime.compound import AnySlot, TensorSlot, leaves, settled
+from quadrants_lab.runtime.dispatch import Dispatcher
+from quadrants_lab.runtime.foreign import is_foreign
+
+NDARRAYS = (ScalarNdarray, VectorNdarray, MatrixNdarray)
+Kinds = tuple[bool, ...]  # whether it is an array, for each tensor
+
+
+class Pairs:
+    """The dispatchers of a kernel and of its gradient. ``default`` takes the arguments of kernels without tensors, and
+    flattens those of any."""
+
+    def __init__(self, source: FunctionSource, parameters: Sequence[Parameter]) -> None:
+        self.source = source
+        self.parameters = parameters
+        self.made: dict[Kinds, tuple[Dispatcher, Dispatcher]] = {}
+        self.default = self.of(())
+        self._tensors: list[int] | None = None
+
+    def of(self, kinds: Kinds) -> tuple[Dispatcher, Dispatcher]:
+        pair = self.made.get(kinds)
+        if pair is None:
+
+            def slots() -> list[AnySlot]:
+                left = iter(kinds)
+                made = [p.slot() for p in self.parameters]
+                return [settled(slot, left) for slot in made] if kinds else made
+
+            forward, reverse = (
+                Dispatcher(self.source, mode, slots, ScalarField, NDARRAYS) for mode in ("forward", "reverse")
+            )
+            forward.gradient, reverse.forward = reverse, forward
+            pair = self.made[kinds] = forward, reverse
+        return pair
+
+    def given(self, flat: Sequence[Any]) -> tuple[Dispatcher, Dispatcher]:
+        """The pair for these arguments, flattened."""
+        if self._tensors is None:
+            all_leaves = [leaf for p in self.parameters for leaf in leaves(p.slot())]
+            self._tensors = [n for n, leaf in enumerate(all_leaves) if isinstance(leaf, TensorSlot)]
+        return self.of(tuple([is_array(flat[n]) for n in self._tensors]))
+
+
+def is_array(value: Any) -> bool:
+    """Whether it is what `qd.types.ndarray` takes, rather than a field or None."""
+    return isinstance(value, np.ndarray) or getattr(value, "__qd_ndarray__", False) or is_foreign(value)

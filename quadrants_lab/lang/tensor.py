@@ -1,0 +1,148 @@
+"""`qd.tensor` and `qd.Tensor`: one name for fields and ndarrays.
+
+A tensor is a field or an ndarray, not something around one: `isinstance` is all that `Tensor` adds. So it costs nothing
+and goes wherever the other goes.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any, ClassVar
+
+from quadrants_lab.errors import QuadrantsTypeError
+from quadrants_lab.lang.dense import Dense
+from quadrants_lab.lang.fields import (
+    field,
+    matrix_field,
+    matrix_ndarray,
+    ndarray,
+    vector_field,
+    vector_ndarray,
+)
+from quadrants_lab.lang.matrix import Matrix, Vector
+from quadrants_lab.lang.shapes import Shape, check_shape
+
+
+class Backend(IntEnum):
+    """What a tensor is: a field, which kernels are compiled for one by one, or an ndarray."""
+
+    FIELD = 0
+    NDARRAY = 1
+
+
+_MAKERS: dict[int, dict[Backend, Any]] = {
+    0: {Backend.FIELD: field, Backend.NDARRAY: ndarray},
+    1: {Backend.FIELD: vector_field, Backend.NDARRAY: vector_ndarray},
+    2: {Backend.FIELD: matrix_field, Backend.NDARRAY: matrix_ndarray},
+}
+_OPTIONS = {
+    Backend.FIELD: {"needs_grad", "needs_dual", "name", "offset"},
+    Backend.NDARRAY: {"needs_grad"},
+}
+
+
+class _Kind(type):
+    """isinstance() by the number of axes of an element; None: any."""
+
+    axes: ClassVar[int | None]
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, Dense) and cls.axes in (None, len(value.element_shape))
+
+    def __call__(cls, *args: Any) -> Any:
+        return cls._of(*args)
+
+    def _of(cls, impl: Any) -> Any:
+        if isinstance(impl, Dense) and cls.__instancecheck__(impl):
+            return impl
+        raise TypeError(f"{cls.__name__}(impl) takes a field or ndarray, not a {type(impl).__name__}")
+
+
+class Tensor(metaclass=_Kind):
+    """Any field or ndarray. A kernel's parameter with this annotation takes those, numpy and torch arrays, and None."""
+
+    axes: ClassVar[int | None] = None
+
+
+class VectorTensor(Tensor):
+    """Any field or ndarray of vectors."""
+
+    axes = 1
+
+
+class MatrixTensor(Tensor):
+    """Any field or ndarray of matrices."""
+
+    axes = 2
+
+
+def wrap(impl: Any) -> Any:
+    """The tensor that a field or ndarray is: itself. TypeError for anything else."""
+    return Tensor._of(impl)
+
+
+def tensor(
+    dtype: Any,
+    shape: Shape,
+    *,
+    backend: Backend = Backend.NDARRAY,
+    layout: tuple[int, ...] | None = None,
+    **options: Any,
+) -> Any:
+    """A `field` or, by default, an `ndarray` of zeros; ``options`` are those of what it is.
+
+    ``layout``, a permutation of the axes (ValueError otherwise), is taken and remembered; memory is row-major in any
+    case, so it does not change what a program means."""
+    return _tensor((dtype,), shape, backend, layout, options)
+
+
+def vector_tensor(
+    n: int,
+    dtype: Any,
+    shape: Shape,
+    *,
+    backend: Backend = Backend.NDARRAY,
+    layout: tuple[int, ...] | None = None,
+    **options: Any,
+) -> Any:
+    """``qd.Vector.tensor(n, dtype, shape)``: a `tensor` of vectors of n elements."""
+    return _tensor((n, dtype), shape, backend, layout, options)
+
+
+def matrix_tensor(
+    n: int,
+    m: int,
+    dtype: Any,
+    shape: Shape,
+    *,
+    backend: Backend = Backend.NDARRAY,
+    layout: tuple[int, ...] | None = None,
+    **options: Any,
+) -> Any:
+    """``qd.Matrix.tensor(n, m, dtype, shape)``: a `tensor` of matrices of n rows and m columns."""
+    return _tensor((n, m, dtype), shape, backend, layout, options)
+
+
+def _tensor(
+    element: tuple[Any, ...], shape: Shape, backend: Any, layout: tuple[int, ...] | None, options: dict[str, Any]
+) -> Any:
+    if not isinstance(backend, Backend):
+        raise ValueError(f"backend={backend!r} is not a qd.Backend: it is qd.Backend.FIELD or qd.Backend.NDARRAY")
+    for name in options:
+        if name not in _OPTIONS[backend]:
+            hint = "say layout=(1, 0) for order='ji'" if name == "order" else ""
+            raise QuadrantsTypeError(
+                f"a tensor that is a {backend.name.lower()} takes no {name}=", code="QL2033", help=hint
+            )
+    axes = len(check_shape("tensor", shape))
+    if layout is not None and sorted(layout) != list(range(axes)):
+        raise ValueError(f"layout={layout} is not a permutation of the {axes} axes of the tensor")
+    made = _MAKERS[len(element) - 1][backend](*element, shape, **options)
+    if layout is not None and tuple(layout) != tuple(range(axes)):
+        for x in (made, made.grad, made.dual):
+            if x is not None:
+                x.layout = tuple(layout)
+    return made
+
+
+Vector.tensor, Matrix.tensor = staticmethod(vector_tensor), staticmethod(matrix_tensor)

@@ -1,0 +1,199 @@
+"""`qd.tensor` and `qd.Tensor`: fields and ndarrays under one name."""
+
+import copy
+import dataclasses
+import pickle
+
+import numpy as np
+import pytest
+
+import quadrants_lab as qd
+
+BOTH = pytest.mark.parametrize("backend", list(qd.Backend))
+
+
+@pytest.fixture(autouse=True)
+def session():
+    qd.init(arch=qd.cpu)
+
+
+@qd.kernel
+def number(x: qd.Tensor):
+    for i in range(x.shape[0]):
+        x[i] = i
+
+
+@qd.kernel
+def squares(x: qd.Tensor, y: qd.Tensor, scale: qd.f32):
+    for i in range(x.shape[0]):
+        y[i] += scale * x[i] * x[i]
+
+
+@BOTH
+def test_made_as_asked(backend):
+    x = qd.tensor(qd.f32, (4, 5), backend=backend, needs_grad=True)
+    assert isinstance(x, qd.Tensor)
+    assert isinstance(x, qd.Field if backend == qd.Backend.FIELD else qd.Ndarray)
+    assert (x.shape, x.dtype, x.layout) == ((4, 5), qd.f32, None)
+    assert isinstance(x.grad, qd.Tensor)
+    assert x._unwrap() is qd.wrap(x) is x
+    v = qd.Vector.tensor(3, qd.f32, 4, backend=backend)
+    assert isinstance(v, qd.VectorTensor)
+    assert not isinstance(v, qd.MatrixTensor)
+    assert v.to_numpy().shape == (4, 3)
+    m = qd.Matrix.tensor(2, 3, qd.f32, (4,), backend=backend, needs_grad=True)
+    assert isinstance(m, qd.MatrixTensor)
+    assert m.grad.to_numpy().shape == (4, 2, 3)
+    assert qd.tensor(qd.math.vec3, 2, backend=backend).element_shape == (3,)
+
+
+def test_the_default_is_an_ndarray():
+    assert isinstance(qd.tensor(qd.i32, 3), qd.Ndarray)
+
+
+@BOTH
+def test_layouts_change_nothing(backend):
+    x = qd.tensor(qd.f32, (2, 3), layout=(1, 0), backend=backend)
+    data = np.arange(6, dtype=np.float32).reshape(2, 3)
+    x.from_numpy(data)
+    assert x.layout == (1, 0)
+    assert x[1, 2] == 5
+    assert (x.to_numpy() == data).all()
+    assert qd.tensor(qd.f32, (2, 3), layout=(0, 1), backend=backend).layout is None
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "said"),
+    [
+        ({"layout": (0,)}, ValueError, "permutation"),
+        ({"layout": (0, 0)}, ValueError, "permutation"),
+        ({"order": "ji"}, TypeError, "layout="),
+        ({"backend": 7}, ValueError, "qd.Backend"),
+        ({"name": "x"}, TypeError, "ndarray"),
+    ],
+)
+def test_what_tensor_refuses(options, error, said):
+    with pytest.raises(error, match=said):
+        qd.tensor(qd.f32, (2, 3), **options)
+
+
+def test_what_is_no_tensor():
+    for make in (qd.Tensor, qd.wrap):
+        with pytest.raises(TypeError, match="int"):
+            make(3)
+    assert not isinstance(np.zeros(3), qd.Tensor)
+
+
+def test_an_annotation_for_both():
+    for _ in range(2):
+        for x in (qd.field(qd.f32, 3), qd.ndarray(qd.i32, 4), np.zeros(5, np.float64), qd.field(qd.i32, 2)):
+            number(x)
+            assert np.asarray(x).tolist() == list(range(x.shape[0]))
+
+
+@BOTH
+def test_gradients(backend):
+    x, y = (qd.tensor(qd.f32, 3, needs_grad=True, backend=backend) for _ in "xy")
+    z = qd.ndarray(qd.f32, 3, needs_grad=True)
+    number(x)
+    squares(x, z, 2)
+    squares(x, y, scale=2)
+    y.grad.fill(1)
+    squares.grad(x, y, 2)
+    assert x.grad.to_numpy().tolist() == [0, 4, 8]
+    loss = qd.field(qd.f32, (), needs_grad=True)
+
+    @qd.kernel
+    def total(x: qd.Tensor):
+        for i in range(x.shape[0]):
+            loss[None] += x[i]
+
+    with qd.ad.Tape(loss):
+        squares(x, z, 3)
+        total(z)
+    assert x.grad.to_numpy().tolist() == [0, 6, 12]
+
+
+@BOTH
+def test_kernels_write_grad_by_name(backend):
+    @qd.kernel
+    def k(x: qd.Tensor):
+        for i in range(4):
+            x.grad[i] = i * 100.0
+
+    x = qd.tensor(qd.f32, shape=(4,), needs_grad=True, backend=backend)
+    k(x)
+    assert x.grad.to_numpy().tolist() == [0, 100, 200, 300]
+
+
+def test_none_is_known_at_compile_time():
+    @qd.kernel
+    def k(x: qd.Tensor, y: qd.types.ndarray()):
+        for i in range(y.shape[0]):
+            if qd.static(x is not None):
+                y[i] += x[i]
+            y[i] += 1
+
+    y = np.zeros(2, np.float32)
+    k(None, y)
+    k(np.full(2, 5, np.float32), y)
+    k(None, y)
+    assert y.tolist() == [8, 8]
+
+
+def test_members_of_dataclasses():
+    @dataclasses.dataclass
+    class State:
+        a: qd.Tensor
+        b: qd.Tensor
+        n: qd.i32
+
+    @qd.kernel
+    def add(s: State):
+        for i in range(s.n):
+            s.a[i] += s.b[i]
+
+    for kinds in [(0, 0), (0, 1), (1, 0), (1, 1), (0, 0)]:
+        a, b = (qd.tensor(qd.f32, 3, backend=qd.Backend(kind)) for kind in kinds)
+        b.fill(2)
+        add(State(a, b, 2))
+        assert a.to_numpy().tolist() == [2, 2, 0]
+
+
+def test_a_kernel_that_is_a_method():
+    @qd.data_oriented
+    class Holder:
+        def __init__(self):
+            self.scale = qd.field(qd.f32, ())
+            self.scale[None] = 3
+
+        @qd.kernel
+        def run(self, x: qd.Tensor):
+            for i in range(x.shape[0]):
+                x[i] = self.scale[None]
+
+    x, y = qd.field(qd.f32, 2), qd.ndarray(qd.f32, 2)
+    holder = Holder()
+    holder.run(x)
+    holder.run(y)
+    assert x.to_numpy().tolist() == y.to_numpy().tolist() == [3, 3]
+
+
+@BOTH
+@pytest.mark.parametrize("element", [(), (3,), (2, 3)])
+def test_pickle(backend, element):
+    made = [qd.tensor, qd.Vector.tensor, qd.Matrix.tensor][len(element)]
+    x = made(*element, qd.f32, (2, 3), backend=backend, layout=(1, 0), needs_grad=True)
+    x.from_numpy(np.random.default_rng(0).random((2, 3, *element), np.float32))
+    for y in (pickle.loads(pickle.dumps(x)), copy.deepcopy(x)):
+        assert (type(y), y.dtype, y.shape, y.layout) == (type(x), qd.f32, (2, 3), (1, 0))
+        assert (x.to_numpy() == y.to_numpy()).all()
+        y.fill(0)
+        assert x.to_numpy().all()
+
+
+def test_copies_go_across():
+    a, b = qd.tensor(qd.f32, 3, backend=qd.Backend.FIELD), qd.tensor(qd.f32, 3)
+    b.fill(2)
+    a.copy_from(b)
+    assert a.to_numpy().tolist() == [2, 2, 2]
