@@ -162,3 +162,13 @@ def recurrence_with_shared_weights():
                 s += w[i, j] * v
             v = qd.tanh(s)
         y[None] += v
+
+
+@program({"x": F((3,), 0.5, 2.0), "n": I((), 0, 9), "y": F()}, cases=({"n": 0}, {"n": 9}))
+def lorenz_steps_of_a_vector():
+    for i in range(1):
+        s = qd.Vector([1.0, 0.5, 1.0])
+        for t in range(n[None]):
+            d = qd.Vector([x[0] * (s[1] - s[0]), s[0] * (x[1] - s[2]) - s[1], s[0] * s[1] - x[2] * s[2]])
+            s += 0.05 * d
+        y[None] += s[0] * s[2]

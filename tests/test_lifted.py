@@ -36,6 +36,7 @@ THEIRS = {
     "trip_counts_that_change_between_launches": STALE,
     "bound_from_an_element_of_an_image": "refused: Virtual memory allocation",
     "lorenz_steps": STALE,
+    "lorenz_steps_of_a_vector": STALE,
     "recurrence_with_shared_weights": STALE,
 }
 FORWARD = [p for p in LIFTED.values() if "x" in p.fields and p.fields["y"].shape == ()]
@@ -97,6 +98,7 @@ FORWARD_THEIRS = {
     "break_in_a_loop": "Not supported",
     "continue_in_a_loop": "Not supported",
     "struct_for_in_a_struct_for": "Nested struct-fors are not supported",
+    "lorenz_steps_of_a_vector": "Assertion failure",
 }
 
 

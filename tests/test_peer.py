@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from generated import GENERATED
 from peer import Peer, request
 from programs import PROGRAMS, Program
 from running import Bench, f64, job_of
@@ -42,11 +43,24 @@ REFUSED = {
     "mantissa_and_exponent": "the process ended",
     "tasks_under_a_branch_and_in_a_loop": "struct_for cannot be nested inside a kernel",
 }
+# what may be refused of the generated ones, which are not listed one by one
+REFUSALS = (EARLY,)
+# program -> why the peer's values are not those of the program
+WRONG = {
+    "vectors_accumulated_by_a_parallel_loop": "an element at a run-time index of a vector that iterations share",
+}
+ALL = {**PROGRAMS, **GENERATED}
 PARTS = 8  # processes of the peer, one after the other in each process of the suite
 
 
+def tolerance(program: Program) -> float:
+    """The peer's atan2 has the precision of f32."""
+    named = {name for fn in (program.fn, *program.funcs) for name in fn.__code__.co_names}
+    return 1e-6 if "atan2" in named else 1e-11
+
+
 def disagreements(program: Program, theirs: list[dict[str, Any]]) -> Iterator[str]:
-    bench = Bench(f64)
+    bench, tol = Bench(f64), tolerance(program)
     for case, their in zip(program.cases, theirs, strict=True):
         ours, returned = bench.run(job_of(program, case), gradient=False)
         pairs = [(name, ours[name], values) for name, values in their["values"].items()]
@@ -55,7 +69,7 @@ def disagreements(program: Program, theirs: list[dict[str, Any]]) -> Iterator[st
                 continue
             b = np.asarray(b)
             scale = np.maximum(1.0, np.abs(b)) if b.dtype.kind == "f" else 0
-            if not (np.abs(a - b) <= 1e-11 * scale).all():
+            if not (np.abs(a - b) <= tol * scale).all():
                 yield f"{program.name} {case}: {name} is {a}, the peer's is {b}"
 
 
@@ -63,20 +77,25 @@ def disagreements(program: Program, theirs: list[dict[str, Any]]) -> Iterator[st
 @pytest.mark.parametrize("part", range(PARTS))
 def test_values_are_the_peers(part: int, peer: Peer) -> None:
     wrong = []
-    for program in list(PROGRAMS.values())[part::PARTS]:
+    for program in list(ALL.values())[part::PARTS]:
         answer = peer.ask(request(program))
         refused = answer.get("refused", "")
         if refused or program.name in REFUSED:
-            if not refused or REFUSED.get(program.name, "not listed") not in refused:
+            known = REFUSALS if program.name in GENERATED else (REFUSED.get(program.name, "not listed"),)
+            if not any(words in refused for words in known):
                 wrong.append(f"{program.name}: the peer says {refused!r}")
             continue
-        wrong += disagreements(program, answer["cases"])
+        found = list(disagreements(program, answer["cases"]))
+        if program.name not in WRONG:
+            wrong += found
+        elif not found:
+            wrong.append(f"{program.name}: the peer agrees by now")
     assert not wrong, "\n".join(wrong)
 
 
 def test_few_programs_are_left_out() -> None:
-    assert {*REFUSED} <= {*PROGRAMS}
-    assert len(PROGRAMS) - len(REFUSED) >= 120
+    assert {*REFUSED, *WRONG} <= {*PROGRAMS}
+    assert len(PROGRAMS) - len(REFUSED) - len(WRONG) >= 190
 
 
 # --- operations at the edges of their dtypes
