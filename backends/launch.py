@@ -16,7 +16,9 @@ What holds on every backend:
 - Everything that was set stays set until it is set again. A frame keeps addresses, not objects: whoever sets an address
   keeps its memory alive. Addresses are the device's (`Memory.address`).
 - "temp" and "ret" buffers live in the frame and are zero at the start of each launch.
-- `launch` runs all tasks in order and returns when they are done; Ctrl-C on the main thread ends the waiting.
+- `launch` runs all tasks in order. It returns when they are done, or, where nothing comes back, earlier: then later
+  launches, `Memory.read` and `Memory.write` come after it all the same, and `Device.finish` waits. Ctrl-C on the main
+  thread ends the waiting.
 - Launches on one device must be serialised by the caller (they share the device's adstack heap).
 - Status.PRINTED: `take_prints()` returns the printed texts. Status.ASSERT or Status.OVERFLOW: `failure()` says what
   failed. After a failed assert the tasks that follow do not run; after an overflow they do.
@@ -85,7 +87,8 @@ class Memory(Protocol):
     """Device memory of an array. ``address`` is what `Frame.set_buffer` takes.
 
     ``array`` is a numpy view of the memory itself where the host can see it, else None; `read` and `write` copy and
-    work everywhere. Freed with the object.
+    work everywhere. Freed with the object. Memory without an ``array`` is a launch's operand itself (`runtime.memory`
+    says what it has besides).
     """
 
     @property
@@ -104,6 +107,9 @@ class Device(Protocol):
 
     @property
     def heap_bytes(self) -> int: ...
+
+    def finish(self) -> None:
+        """Waits until every launch is done."""
 
     def set_seed(self, seed: int) -> None:
         """Seed of the random draws of launches to come; any 64-bit integer."""

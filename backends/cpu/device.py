@@ -102,6 +102,9 @@ class Device:
         if hasattr(self, "_block"):
             self.runtime.free.append(self._block)
 
+    def finish(self) -> None:
+        """Launches return when they are done."""
+
     def set_seed(self, seed: int) -> None:
         """Seed of the random draws of launches to come; any 64-bit integer."""
         self._block.set_word(L.SEED, seed)

@@ -209,7 +209,7 @@ def reset() -> None:
 
 def sync() -> None:
     """Waits until every launched kernel is done. On the CPU a launch returns when it is done."""
-    session.current()
+    session.current().finish()
 
 
 def set_logging_level(level: str) -> None:

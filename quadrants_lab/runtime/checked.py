@@ -36,8 +36,7 @@ class CheckedPlan(Plan):
         arrays = self.arrays(args)
         self.marks = {name: np.zeros(arrays[of].shape, np.int64) for name, of in self.compiled.checked.marks.items()}
         for name, marks in self.marks.items():
-            self.frame.set_buffer(name, marks.ctypes.data)
-            self.frame.set_extents(name, marks.shape)
+            self.frame.borrow(name, marks)
         return True
 
     def _judged(self, launch: Callable[..., Any]) -> Callable[..., Any]:

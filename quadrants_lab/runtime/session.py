@@ -65,6 +65,12 @@ class Session:
     def backend(self) -> Backend:
         return backend(self.settings.backend)
 
+    def finish(self) -> None:
+        """Waits until every launch is done."""
+        with self.lock:
+            if self._device is not None:
+                self._device.finish()
+
     def forget_fast_paths(self) -> None:
         for path in list(self.fast_paths):
             path.forget()
