@@ -1,0 +1,251 @@
+"""The host's side of CUDA against a stand-in for the driver: launches that nobody waits for, memory that the host does
+not see, frames that are too long for a parameter, memory that runs out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import cuda_rig
+import numpy as np
+import pytest
+from conformance_tasks import AXPY, reduction
+from cuda_stand_in import StandIn
+
+import quadrants_lab as qd
+from quadrants_lab.backends.cuda import driver, shape
+from quadrants_lab.backends.launch import ArrayParam, ScalarParam
+
+pytestmark = pytest.mark.skipif(not driver.probe(), reason="a device is here; the stand-in is for machines without")
+
+
+@pytest.fixture
+def stand_in() -> Iterator[StandIn]:
+    before = driver.stand_in()
+    made = StandIn()
+    driver.register(made)
+    yield made
+    qd.reset()
+    driver.register(before)
+
+
+@pytest.fixture
+def session(stand_in: StandIn) -> StandIn:
+    qd.init(arch=qd.cuda, simulate=True, enable_fallback=False, offline_cache=False)
+    return stand_in
+
+
+def axpy(stand_in: StandIn, n: int = 1000) -> SimpleNamespace:
+    device = cuda_rig.fresh()
+    frame = cuda_rig.load(AXPY).frame(device)
+    x, y = (device.allocate((n,), np.float32) for _ in range(2))
+    x.write(np.arange(n, dtype=np.float32))
+    y.write(np.float32(1))
+    return SimpleNamespace(device=device, frame=frame, x=x, y=y, entry=frame.entry(
+        [ScalarParam("a"), ArrayParam("x"), ArrayParam("y")]
+    ))  # fmt: skip
+
+
+def test_launches_are_not_waited_for(stand_in: StandIn) -> None:
+    k = axpy(stand_in)
+    waits = stand_in.waits
+    for _ in range(5):
+        assert k.entry(2.0, k.x, k.y) is None
+    assert stand_in.waits == waits
+    assert k.device.busy
+    assert np.array_equal(k.y.read(), 1 + 10 * np.arange(1000, dtype=np.float32))
+    k.device.finish()
+    assert not k.device.busy
+
+
+def test_a_launch_keeps_its_arguments(stand_in: StandIn) -> None:
+    """What is set for the next launch does not reach those before, which may not have begun."""
+    k = axpy(stand_in)
+    k.entry(1.0, k.x, k.y)
+    k.entry(10.0, k.x, k.y)
+    assert np.array_equal(k.y.read(), 1 + 11 * np.arange(1000, dtype=np.float32))
+
+
+def test_entry_refuses_what_does_not_match(stand_in: StandIn) -> None:
+    k = axpy(stand_in)
+    launches = stand_in.launches
+    wrong = k.device.allocate((1000,), np.float64)
+    host = np.zeros(1000, np.float32)
+    for args in ((1, k.x), ("1", k.x, k.y), (1e300, k.x, k.y), (1.0, wrong, k.y), (1.0, [1.0], k.y), (1.0, k.x, host[::2])):
+        assert k.entry(*args) is NotImplemented
+    assert stand_in.launches == launches
+    assert k.entry(3.0, k.x, host) is None  # the host's arrays are copied there and back
+    assert np.array_equal(host, 3 * np.arange(1000, dtype=np.float32))
+
+
+def test_group_counts_follow_the_shapes(stand_in: StandIn) -> None:
+    k = axpy(stand_in)
+    k.entry(1.0, k.x, k.y)
+    launches = stand_in.launches
+    none = k.device.allocate((0,), np.float32)
+    k.entry(1.0, none, none)
+    assert stand_in.launches == launches
+    for n in (1, 128, 129, 100_000):
+        x, y = (k.device.allocate((n,), np.float32) for _ in range(2))
+        x.write(np.float32(2))
+        k.entry(4.0, x, y)
+        assert (y.read() == 8).all()
+
+
+def test_frames_longer_than_a_parameter(stand_in: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shape, "BY_VALUE", 8)
+    k = axpy(stand_in)
+    for a in (1.0, 10.0):
+        k.entry(a, k.x, k.y)
+    assert np.array_equal(k.y.read(), 1 + 11 * np.arange(1000, dtype=np.float32))
+
+
+def test_out_of_memory_is_an_error_and_the_device_lives_on(stand_in: StandIn) -> None:
+    device = cuda_rig.fresh()
+    before = stand_in.used
+    with pytest.raises(MemoryError, match="allocating"):
+        device.allocate((1 << 30,), np.float64)
+    assert stand_in.used == before
+    y = np.zeros((), np.float32)
+    cuda_rig.run(reduction("add", "f32", 1000), {"x": np.ones(1000, np.float32), "y": y}, on=device)
+    assert y == 1000
+
+
+def test_memory_goes_back(stand_in: StandIn) -> None:
+    device = cuda_rig.fresh()
+    before = stand_in.used
+    for _ in range(3):
+        m = device.allocate((1000,), np.int64)
+        del m
+    assert stand_in.used == before
+
+
+# --- fields and ndarrays over memory that the host does not see ---------------------------------------------------
+
+
+def test_fields_follow_kernels_and_python(session: StandIn) -> None:
+    x = qd.field(qd.f32, shape=(3000,))
+    total = qd.field(qd.f32, shape=())
+
+    @qd.kernel
+    def double() -> None:
+        for i in x:
+            x[i] *= 2.0
+            total[None] += x[i]
+
+    x.fill(1.0)
+    x[7] = 5.0
+    assert x[7] == 5.0
+    double()
+    assert x[7] == 10.0 and x[8] == 2.0
+    assert total[None] == 2 * 2999 + 10
+    x[8] = 100.0
+    x[9] += 1.0
+    double()
+    assert x.to_numpy()[6:10].tolist() == [4.0, 20.0, 200.0, 6.0]
+    x.from_numpy(np.full(3000, 3.0))
+    double()
+    assert (x.to_numpy() == 6.0).all()
+
+
+def test_kernels_run_without_copies_in_between(session: StandIn) -> None:
+    x = qd.field(qd.f32, shape=(3000,))
+    a = qd.ndarray(qd.f32, shape=(3000,))
+
+    @qd.kernel
+    def step(a: qd.types.ndarray(), by: qd.f32) -> None:
+        for i in x:
+            x[i] += by
+            a[i] = x[i]
+
+    step(a, 1.0)
+    waits = session.waits
+    for _ in range(10):
+        step(a, 1.0)
+    assert session.waits == waits
+    qd.sync()
+    assert session.waits == waits + 1
+    assert a[2999] == 11.0
+
+
+def test_vectors_are_read_anew(session: StandIn) -> None:
+    v = qd.Vector.field(2, qd.f32, shape=(4,))
+
+    @qd.kernel
+    def grow() -> None:
+        for i in v:
+            v[i] += 1.0
+
+    first = v[1]
+    first[0] = 3.0
+    grow()
+    assert (first[0], first[1]) == (4.0, 1.0)
+    first[1] = 7.0
+    grow()
+    assert v[1][1] == 8.0 and v[0][0] == 2.0
+
+
+def test_truth_values_and_integers(session: StandIn) -> None:
+    flag = qd.field(qd.u1, shape=(5,))
+    count = qd.field(qd.i32, shape=())
+
+    @qd.kernel
+    def turn() -> qd.i32:
+        for i in flag:
+            if flag[i]:
+                count[None] += 1
+            flag[i] = not flag[i]
+        return count[None]
+
+    flag[3] = True
+    assert turn() == 1
+    assert [flag[i] for i in range(5)] == [1, 1, 1, 0, 1]
+    assert turn() == 5
+
+
+def test_gradients_with_bounds_on_the_device(session: StandIn) -> None:
+    """The depths of stacks follow data that a kernel wrote."""
+    n = qd.field(qd.i32, shape=())
+    x = qd.field(qd.f64, shape=(10,), needs_grad=True)
+    loss = qd.field(qd.f64, shape=(), needs_grad=True)
+
+    @qd.kernel
+    def bound(k: qd.i32) -> None:
+        n[None] = k
+
+    @qd.kernel
+    def powers() -> None:
+        for i in x:
+            v = 1.0
+            for _ in range(n[None]):
+                v = v * x[i]
+            loss[None] += v
+
+    x.fill(2.0)
+    for k in (3, 1, 40, 5):
+        bound(k)
+        x.grad.fill(0.0)
+        loss[None] = 0.0
+        with qd.ad.Tape(loss):
+            powers()
+        assert loss[None] == 10 * 2.0**k
+        assert np.allclose(x.grad.to_numpy(), k * 2.0 ** (k - 1))
+
+
+def test_prints_and_asserts_come_back(session: StandIn, capsys: Any) -> None:
+    qd.init(arch=qd.cuda, simulate=True, enable_fallback=False, offline_cache=False, debug=True)
+    x = qd.field(qd.i32, shape=(3,))
+
+    @qd.kernel
+    def check(limit: qd.i32) -> None:
+        for i in x:
+            if i == 1:
+                print("seen", i)
+            assert i < limit, "too far"
+
+    check(3)
+    assert capsys.readouterr().out == "seen 1\n"
+    with pytest.raises(AssertionError, match="too far"):
+        check(2)
+    check(5)
