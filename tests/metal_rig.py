@@ -5,6 +5,7 @@ Metal has no f64: tests that need it are skipped.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -42,6 +43,11 @@ def load(source: str | N.Kernel, options: CompileOptions = EXACT, **changes: Any
     if any(t is f64 for t in types_of(kernel.body).values()):
         pytest.skip("Metal has no f64")
     return metal.load(kernel, replace(options, **changes))
+
+
+def build(executables: Iterable[Executable]) -> None:
+    """Compiles all of them at once, for the launches to come."""
+    simulator.build([e.source for e in executables])
 
 
 class Bound:

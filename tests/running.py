@@ -347,14 +347,14 @@ class Bench:
         return out, returned
 
 
-def _way(arch: str, fp: DType) -> Any:
+def way(arch: str, fp: DType) -> Any:
     """A backend and a dtype as a test's parameter."""
     return pytest.param(arch, fp, id=f"{arch}-{fp}", marks=skips(arch))
 
 
 # every backend, with the dtypes that it has
 WAYS = [
-    _way(arch, fp)
+    way(arch, fp)
     for arch, fps in (("cpu", (f64, f32)), ("cuda", (f64, f32)), ("vulkan", (f64, f32)), ("metal", (f32,)))
     for fp in fps
 ]
@@ -382,4 +382,4 @@ def differences(job: Job, outcome: Outcome, got: Arrays, tol: float, gradient: b
     return wrong
 
 
-__all__ = ["WAYS", "Bench", "Job", "define", "differences", "f32", "f64", "interpreted", "job_of"]
+__all__ = ["WAYS", "Bench", "Job", "define", "differences", "f32", "f64", "interpreted", "job_of", "way"]

@@ -1,4 +1,4 @@
-"""Random kernels: values and gradients of interpreted IR and of the CPU against the oracle.
+"""Random kernels: values and gradients of interpreted IR and of a backend against the oracle.
 
 QL_EXAMPLES sets how many `make test` tries. A failure is shown as the smallest kernel that fails in the same way.
 """
@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from oracle import Budget
 from reduce import reduce
-from running import Bench, Job, define, differences, f64, interpreted
+from running import Bench, Job, define, differences, f64, interpreted, way
 from strategies import ELEMENTS, FLOATS, Source, kernels
 from tangents import disagreement
 
@@ -61,7 +61,7 @@ def verdict(source: Source, bench: Bench) -> tuple[str, str]:
         apart = disagreement(run, outcome, got)
         if apart:
             return "interpreted tangents", apart
-        for where, job, outcome in zip(("CPU", "CPU launched again"), jobs, outcomes, strict=True):
+        for where, job, outcome in zip(("launched", "launched again"), jobs, outcomes, strict=True):
             got, _ = bench.run(job)
             wrong = differences(job, outcome, got, 1e-9, gradient=True)
             if wrong:
@@ -90,10 +90,10 @@ def check(source: Source) -> None:
 BENCHES: list[Bench] = []
 
 
-def bench() -> Bench:
+def bench(arch: str = "cpu") -> Bench:
     """One session for all examples of a test."""
     if not BENCHES:
-        BENCHES.append(Bench(f64))
+        BENCHES.append(Bench(f64, arch))
     return BENCHES[0]
 
 
@@ -113,8 +113,10 @@ def test_random_kernels(source):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("arch", "fp"), [way("cpu", f64), way("vulkan", f64)])
 @pytest.mark.filterwarnings("ignore")
 @settings(max_examples=2000, **COMMON)
-@given(kernels())
-def test_many_random_kernels(source):
+@given(source=kernels())
+def test_many_random_kernels(arch, fp, source):
+    bench(arch)
     check(source)

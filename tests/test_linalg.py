@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from running import define
+from running import define, way
 
 import quadrants_lab as qd
 from quadrants_lab.frontend.lower import lower
@@ -76,10 +76,10 @@ def interpreted(fn, inputs, outs, weights):
     return [arrays[f"y{k}"] for k in range(len(outs))], list(grads.values())
 
 
-def launch(fn, inputs, outs, weights=None, fp=qd.f64):
+def launch(fn, inputs, outs, weights=None, fp=qd.f64, arch="cpu"):
     """Results of ``fn`` ("parameters: expression", or statements that make r0, r1, ...) on every row of ``inputs``
     and, with ``weights``, the gradients of their weighted sum."""
-    qd.init(arch=qd.cpu, default_fp=fp, offline_cache=False)
+    qd.init(arch=arch, simulate=True, enable_fallback=False, default_fp=fp, offline_cache=False)
     count = len(inputs[0])
     xs = [element(a.shape[1:], fp, count, True) for a in inputs]
     ys = [element(s, fp, count, True) for s in outs]
@@ -286,6 +286,20 @@ CASES = {
 def test_values_and_gradients(name):
     fn, meaning, inputs = CASES[name]
     check(fn, meaning, inputs)
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("arch", "fp"), [way("vulkan", f64), way("metal", qd.f32)])
+def test_backend(name, arch, fp):
+    fn, meaning, inputs = CASES[name]
+    one = meaning(*(a[0] for a in inputs))
+    outs = [np.shape(p) for p in (one if isinstance(one, tuple) else (one,))]
+    weights = [np.ones(s) for s in outs]
+    want, slopes = launch(fn, inputs, outs, weights, fp)
+    got, gradients = launch(fn, inputs, outs, weights, fp, arch)
+    tol = 1e-12 if fp is qd.f64 else 1e-4
+    for a, b in zip([*got, *gradients], [*want, *slopes], strict=True):
+        np.testing.assert_allclose(a, b, rtol=tol, atol=tol * max(1.0, np.abs(b).max()))
 
 
 # --- factorisations: what the factors have to satisfy, and gradients of what does not depend on their signs

@@ -113,10 +113,12 @@ _NATIVE: dict[str, tuple[str, str]] = {
 _ON_TRUTH = {"mul": "and", "min": "and", "max": "or"}
 
 
-def combine(b: Body, op: str, t: DType, old: int, value: int) -> int:
+def combine(b: Body, op: str, t: DType, old: int, value: int, expected: int = 0) -> int:
     """The new element of ``buffer op= value``."""
     if op == "exchange":
         return value
+    if op == "cas":
+        return b.fn.let("Select", b.m.type(t), b.operate("eq", u1, t, old, expected), value, old)
     return b.operate(_ON_TRUTH.get(op, op) if t is u1 else op, t, t, old, value)
 
 
@@ -130,19 +132,26 @@ def atomic(b: Body, s: N.Atomic) -> None:
         return
     buffer = b.frame.kernel.buffers[s.buffer]
     pointer, kept = element(b, buffer, s.index), stored(buffer)
+    expected = b.values[s.expected] if s.op == "cas" else 0
     if s.private or not b.parallel:
         old = read(b, t, kept, pointer)
-        write(b, t, kept, pointer, combine(b, s.op, t, old, value))
+        write(b, t, kept, pointer, combine(b, s.op, t, old, value, expected))
     else:
-        old = modify(b, s.op, t, kept, pointer, value)
+        old = modify(b, s.op, t, kept, pointer, value, expected)
     b.define(s.id, t, old)
 
 
-def modify(b: Body, op: str, t: DType, in_memory: DType, pointer: int, value: int) -> int:
+def modify(
+    b: Body, op: str, t: DType, in_memory: DType, pointer: int, value: int, expected: int = 0
+) -> int:
     """``*pointer op= value`` as one indivisible step; returns the old value."""
     fn, m = b.fn, b.m
     if t.is_int and t.bits >= 32 and op in _NATIVE:
         return at_once(b, _NATIVE[op][t.kind == "u"], t, pointer, value)
+    if t.is_int and t.bits >= 32 and op == "cas":
+        if t.bits == 64:
+            b.m.need("Int64Atomics")
+        return compare_exchange(b, t, pointer, value, expected)
     if t.is_float and t.bits >= 32:
         if op == "exchange":
             bits = UNSIGNED[t.bits]
@@ -151,7 +160,7 @@ def modify(b: Body, op: str, t: DType, in_memory: DType, pointer: int, value: in
         if op in ("add", "sub") and m.float_add(t.bits):
             value = fn.let("FNegate", m.type(t), value) if op == "sub" else value
             return at_once(b, "AtomicFAddEXT", t, pointer, value)
-    return _exchange_loop(b, op, t, in_memory, pointer, value)
+    return _exchange_loop(b, op, t, in_memory, pointer, value, expected)
 
 
 def at_once(b: Body, op: str, t: DType, pointer: int, value: int) -> int:
@@ -176,7 +185,9 @@ def _reinterpret(b: Body, pointer: int, t: DType) -> int:
     return b.fn.let("ConvertUToPtr", b.m.memory_pointer(t), address)
 
 
-def _exchange_loop(b: Body, op: str, t: DType, in_memory: DType, pointer: int, value: int) -> int:
+def _exchange_loop(
+    b: Body, op: str, t: DType, in_memory: DType, pointer: int, value: int, expected: int
+) -> int:
     """By compare and exchange on the 32- or 64-bit word that holds the element."""
     fn, m = b.fn, b.m
     word = u64 if in_memory.bits == 64 else u32
@@ -215,7 +226,8 @@ def _exchange_loop(b: Body, op: str, t: DType, in_memory: DType, pointer: int, v
 
     def body(values: tuple[int, ...]) -> tuple[int, ...]:
         seen = values[0]
-        now = compare_exchange(b, word, pointer, encode(combine(b, op, t, decode(seen), value), seen), seen)
+        new = encode(combine(b, op, t, decode(seen), value, expected), seen)
+        now = compare_exchange(b, word, pointer, new, seen)
         return now, fn.let("INotEqual", m.bool, now, seen)
 
     carried = [(word, first), (u1, m.const(u1, True))]

@@ -93,34 +93,6 @@ def test_draws_of_every_dtype() -> None:
             assert np.array_equal(arrays[t.name], want), t
 
 
-@pytest.mark.parametrize("t", ["i32", "u8", "i64", "u16"])
-def test_compare_and_swap(t: str) -> None:
-    """Whoever comes first finds 0, all others what that one left."""
-    source = f"""kernel swap() forward {{
-      buffer @y: field {t}[3]
-      buffer @old: field {t}[90]
-      offload range_for bounds {{
-        %1: i32 = const 0
-        %2: i32 = const 90
-        yield %1, %2
-      }} do (%3: i32) {{
-        %4: i32 = const 3
-        %5: i32 = mod %3, %4
-        %6: {t} = cast %3
-        %7: {t} = const 0
-        %8: {t} = atomic cas @y[%5], %6 expected %7
-        store @old[%3], %8
-        yield
-      }}
-    }}"""
-    dtype = {"i": f"int{t[1:]}", "u": f"uint{t[1:]}"}[t[0]]
-    y, old = np.zeros(3, dtype), np.zeros(90, dtype)
-    metal_rig.run(source, {"y": y, "old": old})
-    for k in (1, 2):
-        assert y[k] % 3 == k
-        assert sorted(old[k::3]) == [0, *[y[k]] * 29]
-
-
 def test_heap_grows_by_doubling_and_is_shared() -> None:
     own = metal_rig.fresh()
     exe = metal_rig.load(stacked("f32", 10).replace("{OP}", "add %9, %9"))
