@@ -28,7 +28,7 @@ def data_oriented(cls: Any = None, /, *, stable_members: bool = False, template_
 
     def mark(cls: C) -> C:
         if not isinstance(cls, type):
-            raise QuadrantsSyntaxError(f"@qd.data_oriented decorates a class, not {cls!r}", code="QL2064")
+            raise QuadrantsSyntaxError(f"@qd.data_oriented decorates a class, not {cls!r}", code="QL2115")
         cls.__qd_data_oriented__ = "constants" if template_primitives else "values"  # type: ignore[attr-defined]
         return cls
 
@@ -64,7 +64,7 @@ def bind(kernel: Launchable, instance: Any, cls: type) -> BoundKernel:
     if not hasattr(cls, "__qd_data_oriented__"):
         raise QuadrantsSyntaxError(
             f"kernel {kernel.name} is a method of {cls.__name__}, which is not data-oriented",
-            code="QL2065",
+            code="QL2116",
             help=f"write @qd.data_oriented above class {cls.__name__}",
         )
     return BoundKernel(kernel, instance)

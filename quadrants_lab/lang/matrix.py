@@ -38,7 +38,7 @@ def _op(name: str) -> Callable[[Callable[..., Any]], Any]:
 
 
 def _matrix_mismatch(what: str, *shapes: tuple[int, ...]) -> QuadrantsTypeError:
-    return QuadrantsTypeError(f"{what}, got {' and '.join(map(str, shapes))}", code="QL2062")
+    return QuadrantsTypeError(f"{what}, got {' and '.join(map(str, shapes))}", code="QL2110")
 
 
 class Matrix(NDArrayOperatorsMixin, metaclass=_Named):
@@ -63,7 +63,7 @@ class Matrix(NDArrayOperatorsMixin, metaclass=_Named):
             arr = arr.entries
         elif not isinstance(arr, (list, tuple, np.ndarray)):
             raise QuadrantsTypeError(
-                f"{arr!r} is no sequence of numbers", code="QL2063", help="for example qd.Vector([1, 2, 3])"
+                f"{arr!r} is no sequence of numbers", code="QL2111", help="for example qd.Vector([1, 2, 3])"
             )
         else:
             arr = [a.entries if isinstance(a, Matrix) else a for a in arr]
@@ -73,10 +73,10 @@ class Matrix(NDArrayOperatorsMixin, metaclass=_Named):
             values = np.array(None)
         if values.ndim not in (1, 2) or (values.size and values.dtype.kind not in "biuf"):
             raise QuadrantsTypeError(
-                "the rows of a matrix are sequences of numbers, all of one length", code="QL2063"
+                "the rows of a matrix are sequences of numbers, all of one length", code="QL2111"
             )
         dtype = None if dt is None else as_dtype(dt)
-        return _made(values if dtype is None else cast_array(values, dtype), dtype)
+        return made(values if dtype is None else cast_array(values, dtype), dtype)
 
     # --- what it is
 
@@ -133,13 +133,13 @@ class Matrix(NDArrayOperatorsMixin, metaclass=_Named):
             got = len(index) if isinstance(index, tuple) else 1
             raise QuadrantsIndexError(
                 f"an element of a {'matrix' if self.ndim == 2 else 'vector'} has {self.ndim} indices, {got} given",
-                code="QL2064", help="write m[i, j]" if self.ndim == 2 else "write v[i]",
+                code="QL2112", help="write m[i, j]" if self.ndim == 2 else "write v[i]",
             )  # fmt: skip
         return index
 
     def __getitem__(self, index: Any) -> Any:
         value = self.entries[self._checked(index)]
-        return _made(value, self.dtype) if isinstance(value, np.ndarray) else value
+        return made(value, self.dtype) if isinstance(value, np.ndarray) else value
 
     def __setitem__(self, index: Any, value: Any) -> None:
         self.entries[self._checked(index)] = np.asarray(value)
@@ -150,20 +150,20 @@ class Matrix(NDArrayOperatorsMixin, metaclass=_Named):
             return None
         if max(at) >= self.n:
             have = ", ".join(letters(name, self.n))
-            raise QuadrantsSyntaxError(f"a vector of {self.n} has no '.{name}', only {have}", code="QL2065")
+            raise QuadrantsSyntaxError(f"a vector of {self.n} has no '.{name}', only {have}", code="QL2113")
         return at
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or (at := self._swizzled(name)) is None:
             raise AttributeError(f"'{type(self).__name__}' object has no attribute {name!r}")
-        return self.entries[at[0]] if len(at) == 1 else _made(self.entries[list(at)], self.dtype)
+        return self.entries[at[0]] if len(at) == 1 else made(self.entries[list(at)], self.dtype)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name.startswith("_") or name in ("entries", "dtype") or (at := self._swizzled(name)) is None:
             object.__setattr__(self, name, value)
             return
         if len(set(at)) != len(at):
-            raise QuadrantsSyntaxError(f"'.{name}' names an element twice and cannot be assigned", code="QL2065")
+            raise QuadrantsSyntaxError(f"'.{name}' names an element twice and cannot be assigned", code="QL2113")
         self.entries[at[0] if len(at) == 1 else list(at)] = np.asarray(value)
 
     def fill(self, val: Any) -> None:
@@ -185,12 +185,12 @@ class Matrix(NDArrayOperatorsMixin, metaclass=_Named):
         plain = [a.entries if isinstance(a, Matrix) else np.asarray(a) if np.ndim(a) else a for a in inputs]
         with np.errstate(all="ignore"):
             values = ufunc(*plain)
-        return _made(values, _dtype_of(values, inputs))
+        return made(values, _dtype_of(values, inputs))
 
     def cast(self, dtype: Any) -> Matrix:
         """The elements as ``dtype``; real to integer truncates."""
         dtype = as_dtype(dtype)
-        return _made(cast_array(self.entries, dtype), dtype)
+        return made(cast_array(self.entries, dtype), dtype)
 
     # --- reductions
 
@@ -263,7 +263,7 @@ class Matrix(NDArrayOperatorsMixin, metaclass=_Named):
             return a[0] * b[1] - a[1] * b[0]
         if self.shape != (3,):
             raise _matrix_mismatch("cross takes vectors of 2 or 3 elements", self.shape)
-        return _made(a[[1, 2, 0]] * b[[2, 0, 1]] - a[[2, 0, 1]] * b[[1, 2, 0]], _dtype_of(a, (self, other)))
+        return made(a[[1, 2, 0]] * b[[2, 0, 1]] - a[[2, 0, 1]] * b[[1, 2, 0]], _dtype_of(a, (self, other)))
 
     def outer_product(self, other: Any) -> Matrix:
         """The matrix of all products of an element of this vector (its row) and one of the other (its column)."""
@@ -271,14 +271,14 @@ class Matrix(NDArrayOperatorsMixin, metaclass=_Named):
         self._vector("outer_product")
         other._vector("outer_product")
         values = np.multiply.outer(self.entries, other.entries)
-        return _made(values, _dtype_of(values, (self, other)))
+        return made(values, _dtype_of(values, (self, other)))
 
     # --- square matrices
 
     def transpose(self) -> Matrix:
         if self.ndim != 2:
             raise _matrix_mismatch("transpose takes a matrix (of vectors: a.outer_product(b))", self.shape)
-        return _made(self.entries.T.copy(), self.dtype)
+        return made(self.entries.T.copy(), self.dtype)
 
     def trace(self) -> Any:
         """The sum of the diagonal."""
@@ -296,7 +296,7 @@ class Matrix(NDArrayOperatorsMixin, metaclass=_Named):
             values = np.linalg.inv(self.entries)
         except np.linalg.LinAlgError:
             values = np.full(self.shape, np.nan)
-        return _made(values, self.dtype if self.dtype is not None and self.dtype.is_float else None)
+        return made(values, self.dtype if self.dtype is not None and self.dtype.is_float else None)
 
     # --- constructors
 
@@ -314,7 +314,7 @@ class Matrix(NDArrayOperatorsMixin, metaclass=_Named):
     def unit(n: int, i: int, dt: Any = None) -> Matrix:
         """n zeros, with a one at ``i``."""
         if not 0 <= i < n:
-            raise QuadrantsTypeError(f"a vector of {n} elements has no element {i}", code="QL2062")
+            raise QuadrantsTypeError(f"a vector of {n} elements has no element {i}", code="QL2110")
         return Vector([int(k == i) for k in range(n)], int if dt is None else dt)
 
     @_op("Matrix.identity")
@@ -343,14 +343,14 @@ class Vector(Matrix):
     """A vector: ``qd.Vector([1, 2, 3], qd.f32)``. See `Matrix`."""
 
 
-def _made(values: Array, dtype: DType | None) -> Matrix:
+def made(values: Array, dtype: DType | None) -> Matrix:
     """The value over this very memory."""
     cls = Vector if values.ndim == 1 else Matrix
-    made = object.__new__(cls)
-    object.__setattr__(made, "__qd_matrix__", True)
-    object.__setattr__(made, "entries", values)
-    object.__setattr__(made, "dtype", dtype)
-    return made
+    value = object.__new__(cls)
+    object.__setattr__(value, "__qd_matrix__", True)
+    object.__setattr__(value, "entries", values)
+    object.__setattr__(value, "dtype", dtype)
+    return value
 
 
 def _dtype_of(values: Array, inputs: Sequence[Any]) -> DType | None:
@@ -383,4 +383,4 @@ def _product(left: Any, right: Any) -> Any:
     if not a.ndim or not b.ndim or a.shape[-1] != b.shape[0]:
         raise _matrix_mismatch("'@' needs as many columns on its left as rows on its right", a.shape, b.shape)
     values = a @ b
-    return _made(values, _dtype_of(values, (left, right))) if values.ndim else values
+    return made(values, _dtype_of(values, (left, right))) if values.ndim else values

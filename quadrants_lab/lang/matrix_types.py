@@ -11,7 +11,7 @@ import numpy as np
 from quadrants_lab.errors import QuadrantsSyntaxError, QuadrantsTypeError
 from quadrants_lab.ir.types import DType
 from quadrants_lab.lang.dtypes import as_dtype
-from quadrants_lab.lang.matrix import Matrix, Vector
+from quadrants_lab.lang.matrix import Matrix, Vector, made
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,20 +46,21 @@ class MatrixType:
 
     def __call__(self, *args: Any) -> Matrix:
         if not args:
-            raise QuadrantsSyntaxError(f"{self!r} needs the values of its elements", code="QL2066")
+            raise QuadrantsSyntaxError(f"{self!r} needs the values of its elements", code="QL2114")
         dtype = self._of_values()
         if len(args) == 1 and np.ndim(args[0]) == 0:
             return Matrix(np.full(self._sizes(), args[0]), dtype)
         flat = [x for a in args for x in _flat(a)]
         if len(flat) != int(np.prod(self._sizes())):
             raise QuadrantsTypeError(
-                f"{self!r} has {np.prod(self._sizes())} elements, {len(flat)} given", code="QL2066"
+                f"{self!r} has {np.prod(self._sizes())} elements, {len(flat)} given", code="QL2114"
             )
         return Matrix(np.array(flat).reshape(self._sizes()), dtype)
 
     def rebuild(self, flat: Sequence[Any]) -> Matrix:
-        """The value with these elements, row by row."""
-        return Matrix(np.array(flat).reshape(self._sizes()), self._of_values())
+        """The value with these elements, row by row; numbers of the dtype, as kernels return them."""
+        dtype = self._of_values()
+        return made(np.array(flat, dtype.numpy).reshape(self._sizes()), dtype)
 
     def field(self, **options: Any) -> Any:
         """A field of such elements: `qd.Matrix.field`."""
@@ -75,7 +76,7 @@ class MatrixType:
     def _sizes(self) -> tuple[int, ...]:
         sizes = tuple(n for n in self.shape if n is not None)
         if len(sizes) != len(self.shape):
-            raise QuadrantsTypeError(f"{self!r} leaves the number of its elements open", code="QL2066")
+            raise QuadrantsTypeError(f"{self!r} leaves the number of its elements open", code="QL2114")
         return sizes
 
     def __repr__(self) -> str:
@@ -121,8 +122,9 @@ def matrix(n: int | None = None, m: int | None = None, dtype: Any = None) -> Mat
     return MatrixType(n, m, _checked(dtype))
 
 
-def vector(n: int | None = None, dtype: Any = None) -> VectorType:
-    """The type of vectors of n elements of ``dtype``."""
+def vector(n: int | None = None, dtype: Any = None, *, unpacked: bool = False) -> VectorType:
+    """The type of vectors of n elements of ``dtype``. ``unpacked`` is accepted: elements are values of their own here in
+    any case."""
     return VectorType(n, 1, _checked(dtype))
 
 
