@@ -3,6 +3,9 @@
 A push is one line: over capacity it writes to the last slot and counts on; `guard` compares counters with capacities
 once, between forward slice and reverse. Flags take one bit a slot, 32 to a word.
 
+A task of many stacks keeps pointers and limits in arrays, which are filled in a line: nothing is longer for a stack
+more than its pushes and pops.
+
 `BRANCHY` is for tests that compare sizes: pushes that branch on the capacity, a counter variable a stack, and a line
 for each load and each pop; an overflow there is only flagged.
 """
@@ -30,18 +33,18 @@ BRANCHY: ContextVar[bool] = ContextVar("quadrants_lab_branchy_msl", default=Fals
 
 @dataclass(slots=True)
 class Stack:
-    """``place``: its number among the task's. ``counter`` is an expression; ``slots`` and ``adjoints`` are variables
-    that point to this thread's first ("" where there are none). The number of the last slot is the variable ``m`` and
-    place, the capacity (`BRANCHY` only) ``k`` and place."""
+    """``place``: its number among the task's. All others are expressions: ``slots`` and ``adjoints`` point to this
+    thread's first ("" where there are none), ``limit`` is the number of the last slot (the capacity if `BRANCHY`)."""
 
     place: int
     dtype: DType
     counter: str
     slots: str = ""
     adjoints: str = ""
+    limit: str = ""
 
     def clamp(self, index: str) -> str:
-        return f"min({index}, m{self.place})"
+        return f"min({index}, {self.limit})"
 
 
 def open_stacks(b: Body, block: N.Block, lane: str) -> None:
@@ -63,15 +66,43 @@ def open_stacks(b: Body, block: N.Block, lane: str) -> None:
     b.once("stride", "uint", b.frame.head(L.THREADS))
     b.once("s", "device Stack*", b.frame.stacks(b.number, allocas))
     slots = b.helper("qd_slots")
-    for n, s in enumerate(allocas):
-        st, kept = b.stacks[s.id], "uint" if s.type is u1 else X.name(s.type)
-        st.slots = b.once(f"s{n}", "auto", f"{slots}<{kept}>(f, s[{n}], {lane})")
-        if s.id in layout.adjoint_stacks:
-            st.adjoints = b.once(f"a{n}", "auto", f"{b.helper('qd_adjoints')}<{kept}>(f, s[{n}], {lane})")
-    if branchy:
-        _declare(b, [f"k{n} = s[{n}].capacity" for n in range(len(allocas))])
+    kept = ["uint" if a.type is u1 else X.name(a.type) for a in allocas]
+    for first, count in _runs(kept):
+        made = f"{slots}<{kept[first]}>(f, s[{{}}], {lane})"
+        if count > _IN_A_LINE:
+            b.start.append(f"device {kept[first]}* s{first}[{count}];")
+            b.start.append(f"for (uint k = 0; k < {count}; ++k) s{first}[k] = {made.format(_sum('k', first))};")
+        for n in range(first, first + count):
+            st = b.stacks[allocas[n].id]
+            st.slots = f"s{first}[{n - first}]" if count > _IN_A_LINE else b.once(f"s{n}", "auto", made.format(n))
+    for n, a in enumerate(allocas):
+        if a.id in layout.adjoint_stacks:
+            made = f"{b.helper('qd_adjoints')}<{kept[n]}>(f, s[{n}], {lane})"
+            b.stacks[a.id].adjoints = b.once(f"a{n}", "auto", made)
+    limit, member = ("k", "capacity") if branchy else ("m", "last")
+    array = len(allocas) > _IN_A_LINE
+    for n, a in enumerate(allocas):
+        b.stacks[a.id].limit = f"{limit}[{n}]" if array else f"{limit}{n}"
+    if array:
+        b.start.append(f"uint {limit}[{len(allocas)}];")
+        b.start.append(f"for (uint n = 0; n < {len(allocas)}; ++n) {limit}[n] = s[n].{member};")
     else:
-        _declare(b, [f"m{n} = s[{n}].last" for n in range(len(allocas))])
+        _declare(b, [f"{limit}{n} = s[{n}].{member}" for n in range(len(allocas))])
+
+
+def _runs(kinds: list[str]) -> list[tuple[int, int]]:
+    """Where equal ones begin that stand side by side, and how many they are."""
+    out: list[tuple[int, int]] = []
+    for n, kind in enumerate(kinds):
+        if n and kind == kinds[n - 1]:
+            out[-1] = (out[-1][0], out[-1][1] + 1)
+        else:
+            out.append((n, 1))
+    return out
+
+
+def _sum(index: str, more: int) -> str:
+    return f"{index} + {more}" if more else index
 
 
 def _declare(b: Body, variables: list[str]) -> None:
@@ -119,7 +150,7 @@ def _keep(b: Body, st: Stack, index: str, value: Expr) -> None:
 
 def _branchy_push(b: Body, st: Stack, value: Expr) -> None:
     out = b.out
-    out.put(f"if ({st.counter} < k{st.place}) {{")
+    out.put(f"if ({st.counter} < {st.limit}) {{")
     with out.nest():
         _keep(b, st, st.counter, value)
         if st.adjoints:
@@ -182,7 +213,9 @@ def depth(b: Body, s: N.AdStackDepth) -> None:
 def guard(b: Body, s: N.AdStackGuard) -> None:
     out = b.out
     stored = [st for st in b.stacks.values() if st.slots]
-    outer, b.guarded = b.guarded, True
+    # a segment of a checkpointed loop pushes in the reverse, and is only checked by the guard behind it
+    pushes = any(isinstance(inner, N.AdStackPush) for inner in walk(s.body))
+    outer, b.guarded = b.guarded, not pushes
     if not stored or BRANCHY.get():
         b.block(s.body)
     else:
