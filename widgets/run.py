@@ -9,6 +9,7 @@ from quadrants_lab.widgets.code import problem
 from quadrants_lab.widgets.html import empty, esc, seconds, size, table
 from quadrants_lab.widgets.model import ArrayView, BackendRun, KernelView, LaunchView
 
+FASTEST = "fastest launch"
 STACK_BYTES = ("stacks of an iteration", "stack heap")
 
 
@@ -37,7 +38,7 @@ def launch(view: LaunchView) -> str:
 def backends(runs: Sequence[BackendRun]) -> str:
     """The launch on each backend: seconds, stacks, the greatest difference; and what kept one from running."""
     stacks = any(r.lane_bytes for r in runs)
-    head = ("backend", "time", *(STACK_BYTES if stacks else ()), "greatest difference")
+    head = ("backend", FASTEST, *(STACK_BYTES if stacks else ()), "greatest difference")
     rows = []
     for r in runs:
         held = (size(r.lane_bytes), size(r.heap_bytes)) if r.lane_bytes else ("", "")

@@ -15,7 +15,7 @@ from quadrants_lab.widgets import code
 from quadrants_lab.widgets.html import seconds, size
 from quadrants_lab.widgets.model import BackendRun, CellView, KernelView, PassView, SizeView, StageView
 from quadrants_lab.widgets.passes import changed
-from quadrants_lab.widgets.run import STACK_BYTES, outcome, rows_of, summary
+from quadrants_lab.widgets.run import FASTEST, STACK_BYTES, outcome, rows_of, summary
 
 
 def cell(view: CellView) -> RenderableType:
@@ -125,7 +125,7 @@ def codes(title: str, stages: Sequence[StageView]) -> Table:
 
 def backends(runs: Sequence[BackendRun], title: str) -> RenderableType:
     """A launch on several backends."""
-    table = Table("backend", "time", *STACK_BYTES, "greatest difference", title=title,
+    table = Table("backend", FASTEST, *STACK_BYTES, "greatest difference", title=title,
                   title_justify="left", box=None, pad_edge=False)  # fmt: skip
     after: list[Text] = []
     for r in runs:

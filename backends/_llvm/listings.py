@@ -66,3 +66,8 @@ def without_locations(text: str) -> tuple[list[str], list[int]]:
     while lines and not lines[-1]:
         lines.pop(), ids.pop()
     return lines, ids
+
+
+def phis(lines: list[str]) -> int:
+    """How many values are merged where control flow meets."""
+    return sum(1 for line in lines if " = phi " in line)

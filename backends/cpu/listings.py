@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable
 from functools import lru_cache
 
-from quadrants_lab.backends._llvm.listings import with_locations, without_locations
+from quadrants_lab.backends._llvm.listings import phis, with_locations, without_locations
 from quadrants_lab.backends.cpu import jit, tasks
 from quadrants_lab.backends.stage import Stage
 from quadrants_lab.ir.nodes import NO_ID, Kernel
@@ -30,11 +30,11 @@ def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], St
 
     def llvm() -> Stage:
         lines, ids = emitted()
-        return Stage("llvm", "\n".join(lines), tuple(ids), _count_llvm(lines))
+        return Stage("llvm", "\n".join(lines), tuple(ids), _count_llvm(lines), phis=phis(lines))
 
     def llvm_opt() -> Stage:
         lines, ids = without_locations(str(optimised()))
-        return Stage("llvm-opt", "\n".join(lines), tuple(ids), _count_llvm(lines))
+        return Stage("llvm-opt", "\n".join(lines), tuple(ids), _count_llvm(lines), phis=phis(lines))
 
     def asm() -> Stage:
         module = optimised()

@@ -8,8 +8,6 @@ from statistics import median
 from time import perf_counter
 from typing import Any
 
-import numpy as np
-
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.lang.ad import clear_all_gradients
 from quadrants_lab.lang.config import init
@@ -148,7 +146,7 @@ def _time(record: LaunchRecord) -> tuple[str, str, float, int]:
         for slot, arg in zip(plan.slots, record.args, strict=True)
     ]
     held = plan.memories(args)
-    before = {name: held[name].array.copy() for name in plan.writes & held.keys()}
+    before = {name: held[name].copy() for name in plan.writes & held.keys()}
     took: list[float] = []
     start = perf_counter()
     while len(took) < MOST_TIMED and (not took or perf_counter() - start < TIMED_SECONDS):
@@ -156,6 +154,6 @@ def _time(record: LaunchRecord) -> tuple[str, str, float, int]:
         plan.call(*args)
         took.append(perf_counter() - at)
     for name, array in before.items():
-        np.copyto(held[name].array, array)
+        held[name].assign(array)
         held[name].version += 1
     return record.kernel, record.mode, median(took), len(took)

@@ -54,7 +54,8 @@ def as_text(shown: Any, width: int = 110, color: bool = False) -> str:
     from rich.console import Console
 
     out = io.StringIO()
-    Console(file=out, width=width, force_terminal=color, no_color=not color).print(shown)
+    console = Console(file=out, width=width, force_terminal=color, no_color=not color, force_jupyter=False)
+    console.print(shown)
     return out.getvalue()
 
 

@@ -10,10 +10,19 @@ from quadrants_lab.adstack.size import determine_ad_stack_size
 from quadrants_lab.autodiff.explain import explain
 from quadrants_lab.autodiff.reverse import reverse
 from quadrants_lab.backends.stage import Stage
+from quadrants_lab.errors import QuadrantsTypeError
 from quadrants_lab.ir.parse import parse_kernel
 from quadrants_lab.notebook.views import pass_views, stack_views, stage_views, task_graphs
 from quadrants_lab.passes.pipeline import Step
-from quadrants_lab.widgets.model import ArrayView, CellView, FreeView, KernelView, LaunchView, Line
+from quadrants_lab.widgets.model import (
+    ArrayView,
+    BackendRun,
+    CellView,
+    FreeView,
+    KernelView,
+    LaunchView,
+    Line,
+)
 
 SOURCE = """\
 %%qdkernel --grad y
@@ -78,6 +87,30 @@ k_task0:
 """
 
 
+MSL = """\
+kernel void task0(device Frame& f [[buffer(0)]]) {
+  v_8 = precise::sin(v_8);
+}
+"""
+
+
+def no_msl() -> Stage:
+    raise QuadrantsTypeError("variable 'v' of kernel 'k' is f64, which this test does not have", code="QL3001")
+
+
+def compared(value: str, lane: int = 0) -> list[BackendRun]:
+    """Home, one that agrees but for a bit, one that does not run."""
+
+    def array(difference: str = "") -> list[ArrayView]:
+        return [ArrayView("y", "field", "f32", (), value, difference=difference)]
+
+    return [
+        BackendRun("cpu", 1.2e-5, lane, 16 * lane, array()),
+        BackendRun("metal, simulated", 2e-4, lane, 64 * lane, array("3e-08 of 0.43"), "3e-08 in y", "a simulation"),
+        BackendRun("vulkan", problem="no device: this is a test"),
+    ]
+
+
 class Live:
     """n is 50."""
 
@@ -108,6 +141,9 @@ def kernel_view() -> KernelView:
                   Step("determine ad stack size", back, sized, 8e-4)]  # fmt: skip
     docs = {"reverse": "The adjoint of each task, in opposite order.", "lower": "Python to IR."}
     stages = stage_views("cpu", {"asm": lambda: stage}, forward, "cell")
+    msl = Stage("msl", MSL, (-1, 9, -1), 2, 0, 1)
+    stages += stage_views("metal", {"msl": lambda: msl}, forward, "cell")
+    gradient = stages[:1] + stage_views("metal", {"msl": no_msl}, forward, "cell")
     notes = [x for x in explain(forward) if not x.stacked]
     return KernelView(
         name="k",
@@ -117,13 +153,14 @@ def kernel_view() -> KernelView:
         graphs=task_graphs(sized, "cell", values),
         stacks=stack_views(sized, report(sized, depths), "cell", values),
         free=[FreeView(x.name, x.line, x.why) for x in notes],
-        code={"forward": stages, "gradient": stages},
+        code={"forward": stages, "gradient": gradient},
         launches=[
             LaunchView("forward", 1.2e-5, [("n", "50")],
-                       [ArrayView("y", "field", "f32", (), "0.4301", "0.43", "0.43")]),
+                       [ArrayView("y", "field", "f32", (), "0.4301", "0.43", "0.43")],
+                       place="cpu", compared=compared("0.4301")),
             LaunchView("gradient", 3.1e-5, [("n", "50")],
                        [ArrayView("x.grad", "field", "f32", (16,), "0.0012 0.0011 0.0009 …", "0.0003", "0.0012")],
-                       [("adstack heap", "3.1 KB")]),
+                       [("adstack heap", "3.1 KB")], "cpu", compared("0.4301", 200)),
         ],
     )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""The first notebook in JupyterLab: every cell runs, every pane opens, in both themes."""
+"""The notebooks in JupyterLab: every cell runs, every pane opens, every stage of the code, in both themes."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ NOTEBOOK = ROOT / "notebooks" / "01_a_kernel_and_its_gradient.ipynb"
 pytestmark = [pytest.mark.browser, pytest.mark.needs("chromium")]
 
 
+SECOND = NOTEBOOK.with_name("02_backends.ipynb")
+
+
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_the_first_notebook_in_both_themes(dark: bool):
     theme = "dark" if dark else "light"
@@ -33,5 +36,38 @@ def test_the_first_notebook_in_both_themes(dark: bool):
             inspectors[2].screenshot(path=OUT / f"{theme}_{pane}.png")
             assert panel.inner_text().strip()
             assert "this pane failed" not in panel.inner_text()
+        assert page.outside == []
+        assert page.errors == []
+
+
+STAGES = {"llvm": "cpu", "asm": "cpu", "ptx": "cuda", "msl": "metal", "spirv": "vulkan"}
+
+
+@pytest.mark.needs("vulkan")
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_the_code_of_every_backend_in_both_themes(dark: bool):
+    theme = "dark" if dark else "light"
+    with lab(SECOND.parent, OUT, dark, height=1300) as page:
+        page.open(SECOND.name)
+        page.run_all()
+        (inspector,) = page.inspectors()
+        panel = page.show(inspector, "Code")
+        panel.get_by_role("radio", name="gradient").click()
+        page.filled(inspector)
+        for stage, backend in STAGES.items():
+            panel.get_by_role("radio", name=stage, exact=True).click()
+            panel.locator(f'.ms:text-matches("^{backend} ")').wait_for()
+            assert panel.locator(".code .ln").count() > 20, stage
+            assert panel.locator("[data-span-line]").count() > 10, stage
+            inspector.screenshot(path=OUT / f"{theme}_stage_{stage}.png")
+        panel.get_by_role("radio", name="all sizes").click()
+        panel.locator("table").wait_for()
+        assert set(STAGES.values()) <= set(panel.locator("td:nth-child(2)").all_inner_texts())
+        inspector.screenshot(path=OUT / f"{theme}_sizes.png")
+        for pane in ("Run", "Stacks"):
+            panel = page.show(inspector, pane)
+            for name in ("cpu", "vulkan", "metal"):
+                assert panel.locator("td", has_text=name).count(), (pane, name)
+            inspector.screenshot(path=OUT / f"{theme}_backends_{pane}.png")
         assert page.outside == []
         assert page.errors == []

@@ -10,6 +10,7 @@ import pytest
 from notebook.sample import TEXT, cell_view
 
 from quadrants_lab.ir.parse import parse_kernel
+from quadrants_lab.notebook.inspection import as_text
 from quadrants_lab.widgets.diff import counts, diff_html
 from quadrants_lab.widgets.export import answers, page
 from quadrants_lab.widgets.graph import svg
@@ -17,6 +18,7 @@ from quadrants_lab.widgets.highlight import highlight
 from quadrants_lab.widgets.model import GraphView, Line, kernel_lines
 from quadrants_lab.widgets.panes import PANES, render
 from quadrants_lab.widgets.static import static_html
+from quadrants_lab.widgets.terminal import cell
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +49,14 @@ def text_of(markup: str) -> str:
         ("stacks", ["for line 9: max(n[None], 0) trips = 50", "pushes v +1"]),
         ("sizes", ["max(n[None], 0) = 50", "n[None] = 50"]),
         ("code", ["7 instructions", "42 bytes of code", "sinf@PLT"]),
-        ("run", ["forward 12 µs", "n = 50", "0.4301"]),
+        ("code/forward/1", ["metal · 3 lines", "2 instructions", "1 phis", "precise::sin"]),
+        ("code/forward/sizes", ["asm", "msl", "phis", "bytes of code"]),
+        ("code/gradient/1", ["variable 'v' of kernel 'k' is f64"]),
+        ("code/gradient/sizes", ["error[QL3001]: variable 'v'"]),
+        ("run", ["forward 12 µs on cpu", "n = 50", "0.4301"]),
+        ("run", ["metal, simulated", "200 µs", "3e-08 in y", "3e-08 of 0.43", "metal, simulated: a simulation"]),
+        ("run", ["did not run: no device: this is a test", "12.5 KB"]),
+        ("stacks", ["stack heap", "metal, simulated", "12.5 KB"]),
     ],
 )
 def test_panes_say_what_the_trace_holds(view, pane, says):
@@ -60,7 +69,7 @@ def test_every_offered_request_is_answered(view):
     found = answers(view)
     assert {f"0/{p.id}" for p in PANES} <= set(found)
     assert "0/passes/gradient/2" in found
-    assert "0/code/gradient/0" in found
+    assert {"0/code/gradient/0", "0/code/forward/1", "0/code/gradient/sizes"} <= set(found)
     assert not any("nothing is known" in x or "there is no such" in x for x in found.values())
 
 
@@ -114,9 +123,15 @@ def test_static_copy_needs_neither_scripts_nor_classes(view):
     markup = static_html(view, "u1")
     assert not re.search(r'<(script|style|svg|button|input)| class="| onclick', markup)
     assert "data:image/svg+xml;base64," in markup
-    for part in ("depth 50", "adstack_push", "sinf@PLT", "0.4301"):
+    for part in ("depth 50", "adstack_push", "sinf@PLT", "0.4301", "precise::sin", "3e-08 in y", "is a test", "f64"):
         assert part in text_of(markup)
     assert len(markup) < 60_000
+
+
+def test_a_terminal_shows_the_same(view):
+    text = as_text(cell(view))
+    for part in ("msl", "3e-08 in y", "did not run: no device", "error[QL3001]", "12.5 KB"):
+        assert part in text
 
 
 def test_the_page_asks_the_network_for_nothing(view):
@@ -125,7 +140,7 @@ def test_the_page_asks_the_network_for_nothing(view):
     assert "http" not in whole.replace("http://www.w3.org/2000/svg", "")
 
 
-@pytest.mark.parametrize("language", ["ir", "python", "llvm", "gas", ""])
+@pytest.mark.parametrize("language", ["ir", "python", "llvm", "gas", "spirv", "cpp", "ptx", ""])
 def test_highlighting_keeps_lines_and_text(language):
     lines = ["%1: f32 = const 1.5", "", "  a < b & 'c'", '"""open', 'still"""']
     marked = highlight(lines, language)
