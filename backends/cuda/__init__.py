@@ -36,6 +36,14 @@ def probe() -> str:
     return driver.probe()
 
 
+def devices() -> list[str]:
+    """The device that kernels run on, with its memory and compute capability."""
+    from quadrants_lab.backends.cuda import driver
+
+    d = driver.current()
+    return [f"{d.name}, {d.total_bytes / 2**30:.0f} GiB, compute capability {d.capability // 10}.{d.capability % 10}"]
+
+
 def probe_simulation() -> str:
     """Empty where something stands in for a device (`driver.register`), else the sentence why not."""
     from quadrants_lab.backends.cuda import driver
