@@ -98,6 +98,7 @@ class Context:
         self.static = 0  # inside qd.static(...)
         self.depth = 0  # of run-time conditions and loops
         self.serialize = False  # qd.loop_config(serialize=True) before the next loop
+        self.checkpoint = False  # qd.loop_config(checkpoint=True) before the next loop
         self.sites = 0  # call sites of qd.random
         self.stopped: set[str] = set()  # buffers after qd.stop_grad in this parallel loop, or outside of any
         self.inlining: list[FunctionSource] = []
@@ -228,6 +229,10 @@ class Context:
             self._check_placed(value, text, node)
             shape, offset = tuple(getattr(value, "element_shape", ())), tuple(getattr(value, "offset", None) or ())
             return Mem(self.field(value, text), text, shape, offset)
+        if getattr(value, "__qd_entry__", False) is True:
+            self._check_placed(value.field, text, node)
+            of = value.field
+            return Mem(self.field(of, text), text, of.element_shape, of.offset, value.at)
         if getattr(value, "__qd_struct_field__", False) is True:
             members: Any = {n: self.wrap(m, f"{text}.{n}", node) for n, m in value.members.items()}
             return StructMem(value.struct_type, members, text)

@@ -191,7 +191,8 @@ def _subscripted(cx: Context, node: ast.Subscript) -> Place:
     base = locate(cx, node.value)
     value = fetch(cx, base, node.value)
     if isinstance(value, Mem):
-        return Element(value, element_index(cx, node, value))
+        index = element_index(cx, node, value)
+        return Element(value, index, tuple(cx.const(k, i32) for k in value.entry))
     if isinstance(value, StructMem):
         return _record(value, element_index(cx, node, value.first))
     if isinstance(value, Matrix) or (isinstance(value, Element) and value.shape):
@@ -411,7 +412,8 @@ def _of_mem(cx: Context, base: Mem, node: ast.Attribute) -> Value:
     read = _MEMBERS.get(node.attr)
     if read is not None:
         return read(cx, base, node)
-    if base.element_shape and (known := matrix.attribute(node.attr, base.element_shape, node)) is not None:
+    shape = () if base.entry else base.element_shape
+    if shape and (known := matrix.attribute(node.attr, shape, node)) is not None:
         return known
     hint = suggestion(node.attr, list(_MEMBERS))
     cure = f"a kernel sees {', '.join(f'{base.text}.{m}' for m in _MEMBERS)} and the elements"
@@ -427,7 +429,7 @@ def _shape(cx: Context, base: Mem, node: ast.Attribute) -> Value:
 def _grad(cx: Context, base: Mem, node: ast.Attribute) -> Value:
     if not base.buffer.grad:
         raise cx.fail("QL1507", node, text=base.text)
-    return Mem(cx.buffers[base.buffer.grad], f"{base.text}.grad", base.element_shape, base.offset)
+    return Mem(cx.buffers[base.buffer.grad], f"{base.text}.grad", base.element_shape, base.offset, base.entry)
 
 
 _MEMBERS: dict[str, Callable[[Context, Mem, ast.Attribute], Value]] = {

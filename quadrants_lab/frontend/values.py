@@ -63,12 +63,14 @@ class Struct:
 @dataclass(slots=True, eq=False)
 class Mem:
     """A field or ndarray; ``text`` is how the program calls it. The last ``len(element_shape)`` axes of the buffer are
-    those of one element; ``offset`` is the first index of each of the others (() for zeros)."""
+    those of one element; ``offset`` is the first index of each of the others (() for zeros); ``entry``: only that entry
+    of each element is meant."""
 
     buffer: Buffer
     text: str
     element_shape: tuple[int, ...] = ()
     offset: tuple[int, ...] = ()
+    entry: tuple[int, ...] = ()
 
     @property
     def ndim(self) -> int:

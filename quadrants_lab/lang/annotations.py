@@ -36,15 +36,23 @@ class NdarrayType:
     dtype: Any = None
     ndim: int | None = None
     needs_grad: bool | None = None
+    element_shape: tuple[int | None, ...] | None = None
 
     def __repr__(self) -> str:
         return f"qd.types.ndarray(dtype={self.dtype}, ndim={self.ndim})"
 
 
 def ndarray(
-    dtype: Any = None, ndim: int | None = None, *, needs_grad: bool | None = None, boundary: str = "unsafe"
+    dtype: Any = None,
+    ndim: int | None = None,
+    element_dim: int | None = None,
+    element_shape: tuple[int | None, ...] | None = None,
+    needs_grad: bool | None = None,
+    boundary: str = "unsafe",
 ) -> NdarrayType:
-    """The annotation of an array argument. ``needs_grad`` True or False asks for (or refuses) a gradient."""
+    """The annotation of an array argument. ``element_shape``, () for numbers, (n,) for vectors, (n, m) for matrices, or
+    ``element_dim``, how many axes that has, says of what; so does a vector or matrix type as ``dtype``. ``needs_grad``
+    True or False asks for (or refuses) a gradient."""
     element = getattr(dtype, "__qd_type__", "") == "matrix"
     if not element and dtype is not None and not isinstance(dtype, DType) and dtype not in (int, float, bool):
         raise QuadrantsSyntaxError(
@@ -60,7 +68,15 @@ def ndarray(
             code="QL2021",
             help="indices are checked in sessions with debug=True or check_out_of_bound=True",
         )
-    return NdarrayType(dtype, ndim, needs_grad)
+    if element_shape is None and element_dim is not None:
+        element_shape = (None,) * element_dim
+    if element_shape is not None and (element or len(element_shape) > 2):
+        raise QuadrantsSyntaxError(
+            f"elements of shape {element_shape} and of dtype {dtype!r} are not what an array has",
+            code="QL2020",
+            help="give a dtype and an element_shape, or a vector or matrix type",
+        )
+    return NdarrayType(dtype, ndim, needs_grad, element_shape)
 
 
 class NDArray:

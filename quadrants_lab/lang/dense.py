@@ -439,6 +439,11 @@ class Ndarray(Dense):
     __qd_ndarray__ = True
     kind = "ndarray"
 
+    @property
+    def element_type(self) -> Any:
+        """The dtype, or the vector or matrix type of the elements."""
+        return self.dtype
+
     def lie_over(self, memory: Memory, shape: tuple[int, ...]) -> None:
         """Lays it over memory of someone else."""
         self._lie(memory, shape)

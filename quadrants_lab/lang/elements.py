@@ -12,6 +12,7 @@ from quadrants_lab.frontend.swizzle import swizzle
 from quadrants_lab.lang.dense import Dense, Field, Ndarray, numpy_dtype
 from quadrants_lab.lang.exchange import to_numpy, to_torch
 from quadrants_lab.lang.matrix import Matrix, Vector
+from quadrants_lab.lang.matrix_types import MatrixType, matrix, vector
 
 
 class Elements(Dense):
@@ -95,7 +96,7 @@ class MatrixField(Elements, Field):
         return to_torch(self.to_numpy(keep_dims, copy=copy), device, copy)
 
     def get_scalar_field(self, *indices: int) -> Entry:
-        """One entry of every element: ``i`` of vectors, ``i, j`` of matrices. For Python; kernels write x[k][i]."""
+        """One entry of every element (``i`` of vectors, ``i, j`` of matrices), which kernels take for a field of numbers."""
         shape = self.element_shape
         if len(indices) == 2 and len(shape) == 1 and indices[1] == 0:
             indices = indices[:1]
@@ -109,25 +110,44 @@ class VectorNdarray(Elements, Ndarray):
 
     __slots__ = ()
 
+    @property
+    def element_type(self) -> MatrixType:
+        return vector(self.n, self.dtype)
+
 
 class MatrixNdarray(Elements, Ndarray):
     """An ndarray of matrices."""
 
     __slots__ = ()
 
+    @property
+    def element_type(self) -> MatrixType:
+        return matrix(self.n, self.m, self.dtype)
+
 
 class Entry:
-    """One entry of every element of a field, over the field's memory."""
+    """One entry of every element of a field, over the field's memory. Kernels take it for a field of numbers."""
 
     __slots__ = ("at", "field")
+    __qd_entry__ = True
 
     def __init__(self, field: MatrixField, at: tuple[int, ...]) -> None:
         self.field = field
         self.at = at
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Entry) and other.field is self.field and other.at == self.at
+
+    def __hash__(self) -> int:
+        return hash((id(self.field), self.at))
+
     @property
     def shape(self) -> tuple[int, ...]:
         return self.field.shape
+
+    @property
+    def grad(self) -> Entry | None:
+        return None if self.field.grad is None else Entry(self.field.grad, self.at)
 
     @property
     def dtype(self) -> Any:

@@ -123,8 +123,8 @@ def matrix(n: int | None = None, m: int | None = None, dtype: Any = None) -> Mat
 
 
 def vector(n: int | None = None, dtype: Any = None, *, unpacked: bool = False) -> VectorType:
-    """The type of vectors of n elements of ``dtype``. ``unpacked`` is accepted: elements are values of their own here in
-    any case."""
+    """The type of vectors of n elements of ``dtype``. ``unpacked`` is accepted: elements are values of their own here
+    anyway."""
     return VectorType(n, 1, _checked(dtype))
 
 

@@ -48,7 +48,7 @@ class Parameter:
         if isinstance(a, A.NdarrayType):
             element = a.dtype if getattr(a.dtype, "__qd_type__", "") else None
             dtype = a.dtype if element is None else element.dtype
-            shape = () if element is None else tuple(element.shape)
+            shape = (a.element_shape or ()) if element is None else tuple(element.shape)
             dtype = None if dtype is None else as_dtype(dtype)
             return ArraySlot(self.name, dtype, a.ndim, a.needs_grad, shape)
         if isinstance(a, A.TensorType):

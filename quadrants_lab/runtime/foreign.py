@@ -24,6 +24,7 @@ from quadrants_lab.runtime.signature import ArgumentError, ArraySlot
 if TYPE_CHECKING:
     from quadrants_lab.runtime.session import Session
 
+_HOST = {1, 3, 11, 13}  # DLPack's numbers of devices whose memory the CPU sees
 NOT_TORCH: Any = ()  # isinstance() of it is False
 
 
@@ -192,8 +193,11 @@ def tensor_array(tensor: Any, what: str) -> npt.NDArray[Any]:
 
 def _shared(value: Any, what: str) -> npt.NDArray[Any]:
     """The memory of anything else as a numpy array, which its owner may have made read-only."""
-    take: Callable[[Any], npt.NDArray[Any]] = np.from_dlpack if hasattr(type(value), "__dlpack__") else np.asarray
+    exports = hasattr(type(value), "__dlpack__")
+    take: Callable[[Any], npt.NDArray[Any]] = np.from_dlpack if exports else np.asarray
     try:
+        if exports and value.__dlpack_device__()[0] not in _HOST:
+            raise BufferError(f"it is on device {value.__dlpack_device__()}, as DLPack counts them")
         return take(value)
     except Exception as e:  # whatever the other library raises
         raise ArgumentError(
