@@ -179,9 +179,9 @@ class StandIn:
             self.launches += 1
             if passed_by_value(nbytes):
                 content = ctypes.create_string_buffer(ctypes.string_at(frame, nbytes))
-                run = lambda: function.run(state, ctypes.addressof(content), blocks * function.block)  # noqa: E731
+                run = lambda: function.run(state, ctypes.addressof(content), blocks * function.block)
             else:
-                run = lambda: function.run(state, frame, blocks * function.block)  # noqa: E731
+                run = lambda: function.run(state, frame, blocks * function.block)
             self._pending.append(run)
             return 0
 

@@ -14,7 +14,14 @@ from quadrants_lab.backends._llvm.text import Function, ty
 from quadrants_lab.backends._simt.state import State
 from quadrants_lab.backends._simt.target import Target
 from quadrants_lab.backends.launch import Status
-from quadrants_lab.backends.layout import STACK_ADJOINTS_AT, STACK_AT, STACK_CAPACITY, STACK_LAST, VALUES, WORD
+from quadrants_lab.backends.layout import (
+    STACK_ADJOINTS_AT,
+    STACK_AT,
+    STACK_CAPACITY,
+    STACK_LAST,
+    VALUES,
+    WORD,
+)
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.walk import walk

@@ -8,7 +8,7 @@ from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.programs import Program, programs
 from quadrants_lab.backends._gpu.stacks import stacks_of
 from quadrants_lab.backends._llvm import memory, random
-from quadrants_lab.backends._llvm.ranges import Range
+from quadrants_lab.backends._llvm.ranges import Range, full
 from quadrants_lab.backends._llvm.text import Module, ty
 from quadrants_lab.backends._simt.body import SimtBody
 from quadrants_lab.backends._simt.reduce import close_partials
@@ -141,7 +141,7 @@ class _Entry:
                 fn.let(f"load i64, ptr {body.state_at(at + n * WORD)}") for n in range(2 * len(task.indices))
             ]
             begins, extents = words[::2], words[1::2]
-            known = [body.range_of(p.id) if p.id in body.types else _any(p) for p in task.indices]
+            known = [full(p.type) for p in task.indices]
         memory.open_partials(body, reductions(self.kernel, task.body))
         self._iterate(threads, begins, extents, known)
 
@@ -197,7 +197,3 @@ class _Entry:
                     start = fn.let(f"trunc i64 {begin} to {index}")
                 place = fn.let(f"add {index} {place}, {start}")
             body.define(p.id, p.type, place, r)
-
-
-def _any(p: N.Param) -> Range:
-    return (-(1 << (p.type.bits - 1)), (1 << (p.type.bits - 1)) - 1) if p.type.kind == "i" else (0, (1 << p.type.bits) - 1)

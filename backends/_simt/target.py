@@ -59,5 +59,6 @@ class Target(ABC):
     def shared(self, mod: Module) -> str:
         """A pointer (of address space 3) to a word of 64 bits for each warp of a group."""
 
+    @abstractmethod
     def finish(self, mod: Module, kernel: Any) -> None:
         """Adds what the module's text needs at its end."""

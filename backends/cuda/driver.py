@@ -266,8 +266,8 @@ class Driver:
 
     def build(self, kernel: N.Kernel, options: CompileOptions) -> bytes:
         """What `load` takes: PTX for this device."""
-        from quadrants_lab.backends.cuda.nvptx import chip_for
         from quadrants_lab.backends.cuda.listings import ptx_of
+        from quadrants_lab.backends.cuda.nvptx import chip_for
 
         return ptx_of(kernel, options, chip_for(self.capability)).encode()
 

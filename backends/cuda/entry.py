@@ -1,4 +1,4 @@
-"""The fast entry of a CUDA frame: Python source made for the kernel's parameters, so that a launch walks over nothing."""
+"""The fast entry of a CUDA frame: Python made for the kernel's parameters, so that a launch walks over nothing."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """A kernel loaded on CUDA and its launch frames.
 
 The frame's words go along with each launch, as a parameter (a frame that is longer than CUDA allows is copied first).
-What programs write lies in memory of its own (`_simt.state`) and comes back only where a kernel returns something or can
-fail; other launches return at once, and whoever looks at memory waits.
+What programs write lies in memory of its own (`_simt.state`) and comes back only where a kernel returns something or
+can fail; other launches return at once, and whoever looks at memory waits.
 """
 
 from __future__ import annotations

@@ -124,7 +124,8 @@ def _resources(words: str) -> list[Resources]:
     out = []
     for part in re.split(r"(?=Compiling entry function)", words)[1:]:
         name, frame, used, shared = (r.search(part) for r in (_PROGRAM, _FRAME, _USED, _SHARED))
-        assert name and used
+        assert name
+        assert used
         local, stores, loads = (int(frame[n]) for n in (1, 2, 3)) if frame else (0, 0, 0)
         out.append(Resources(name[1], int(used[1]), local, max(stores, loads), int(shared[1]) if shared else 0))
     return out

@@ -48,7 +48,7 @@ def libdevice() -> Path | None:
         path = root / "nvvm" / "libdevice" / _LIBDEVICE
         if path.exists():
             return path
-    inside = ("*/nvvm/libdevice", "nvvm/libdevice", "backends/nvidia/lib", "cuda_nvcc/nvvm/libdevice", "cuda/nvvm/libdevice")
+    inside = ("*/nvvm/libdevice", "nvvm/libdevice", "backends/nvidia/lib", "cuda_nvcc/nvvm/libdevice")
     return next((p for p in _packaged(*(f"{d}/{_LIBDEVICE}" for d in inside)) if p.exists()), None)
 
 
@@ -57,7 +57,8 @@ def missing_libdevice() -> str:
     if libdevice() is not None:
         return ""
     return (
-        f"NVIDIA's math library, {_LIBDEVICE}, was not found: pip install nvidia-nvvm, or set CUDA_HOME to a CUDA toolkit."
+        f"NVIDIA's math library, {_LIBDEVICE}, was not found: pip install nvidia-nvvm, or let CUDA_HOME be a CUDA "
+        "toolkit."
     )
 
 

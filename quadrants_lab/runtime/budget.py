@@ -19,6 +19,29 @@ def over_budget(
     total = lanes * sum(row.bytes_per_lane for row in rows)
     if total <= budget:
         return None
+    return _error(QuadrantsRuntimeError, kernel, rows, stacks, lanes, f"ad_stack_budget_bytes allows {budget}")
+
+
+class NoRoomForStacks(QuadrantsRuntimeError, MemoryError):
+    """The device has not so much memory for adstacks."""
+
+
+def no_room(
+    kernel: N.Kernel, rows: Sequence[StackRow], stacks: Sequence[N.AdStackAlloca], lanes: int, why: str
+) -> QuadrantsRuntimeError:
+    """The error where the device has no room for them; ``why`` in its words."""
+    return _error(NoRoomForStacks, kernel, rows, stacks, lanes, why)
+
+
+def _error(
+    cls: type[QuadrantsRuntimeError],
+    kernel: N.Kernel,
+    rows: Sequence[StackRow],
+    stacks: Sequence[N.AdStackAlloca],
+    lanes: int,
+    why: str,
+) -> QuadrantsRuntimeError:
+    total = lanes * sum(row.bytes_per_lane for row in rows)
     order = sorted(range(len(rows)), key=lambda n: -rows[n].bytes_per_lane)[:_SHOWN]
     labels = tuple(
         Label(
@@ -30,9 +53,9 @@ def over_budget(
     )
     rest = len(rows) - len(order)
     more = f"; {rest} smaller stacks are not listed" if rest else ""
-    return QuadrantsRuntimeError(
+    return cls(
         f"the gradient of kernel {kernel.name} needs {total} bytes of adstacks for {lanes} iterations in flight"
-        f"{more}; ad_stack_budget_bytes allows {budget}; nothing was launched",
+        f"{more}; {why}; nothing was launched",
         code="QL2076",
         labels=labels,
         help="fewer trips between gradients (split the loop over several kernels under a Tape), a narrower dtype, "

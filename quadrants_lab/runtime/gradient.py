@@ -18,7 +18,7 @@ from quadrants_lab.frontend.specs import NdarraySpec, flat_specs
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir import sizeexpr as SE
 from quadrants_lab.ir.walk import walk
-from quadrants_lab.runtime.budget import over_budget
+from quadrants_lab.runtime.budget import no_room, over_budget
 from quadrants_lab.runtime.compile import Compiled, accesses
 from quadrants_lab.runtime.memory import Memory
 from quadrants_lab.runtime.plan import Plan, entry_params, field_memories, make_frame, set_arguments
@@ -255,7 +255,11 @@ class GradientPlan(Plan):
             error = over_budget(self.kernel, self.report(), stack_allocas(self.kernel), lanes, budget)
             if error is not None:
                 raise error
-        self.frame.set_stacks(self.depths)
+        try:
+            self.frame.set_stacks(self.depths)
+        except MemoryError as e:
+            lanes = self.frame.least_lanes
+            raise no_room(self.kernel, self.report(), stack_allocas(self.kernel), lanes, str(e)) from None
 
     def launch_slowly(self, args: Sequence[Any]) -> Any:
         with self.session.lock:

@@ -1,5 +1,5 @@
-"""PTX of every kernel of the conformance suites, for the oldest and for a recent chip; ptxas, where it is found, accepts
-it. The kernels run too: on the device, or on what stands in for one."""
+"""PTX of every kernel of the conformance suites, for the oldest and for a recent chip; ptxas, where it is found,
+accepts it. The kernels run too: on the device, or on what stands in for one."""
 
 from __future__ import annotations
 

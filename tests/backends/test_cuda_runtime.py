@@ -72,7 +72,8 @@ def test_entry_refuses_what_does_not_match(stand_in: StandIn) -> None:
     launches = stand_in.launches
     wrong = k.device.allocate((1000,), np.float64)
     host = np.zeros(1000, np.float32)
-    for args in ((1, k.x), ("1", k.x, k.y), (1e300, k.x, k.y), (1.0, wrong, k.y), (1.0, [1.0], k.y), (1.0, k.x, host[::2])):
+    strange = (wrong, [1.0], host[::2])
+    for args in ((1, k.x), ("1", k.x, k.y), (1e300, k.x, k.y), *((1.0, a, k.y) for a in strange)):
         assert k.entry(*args) is NotImplemented
     assert stand_in.launches == launches
     assert k.entry(3.0, k.x, host) is None  # the host's arrays are copied there and back
@@ -138,7 +139,8 @@ def test_fields_follow_kernels_and_python(session: StandIn) -> None:
     x[7] = 5.0
     assert x[7] == 5.0
     double()
-    assert x[7] == 10.0 and x[8] == 2.0
+    assert x[7] == 10.0
+    assert x[8] == 2.0
     assert total[None] == 2 * 2999 + 10
     x[8] = 100.0
     x[9] += 1.0
@@ -183,7 +185,8 @@ def test_vectors_are_read_anew(session: StandIn) -> None:
     assert (first[0], first[1]) == (4.0, 1.0)
     first[1] = 7.0
     grow()
-    assert v[1][1] == 8.0 and v[0][0] == 2.0
+    assert v[1][1] == 8.0
+    assert v[0][0] == 2.0
 
 
 def test_truth_values_and_integers(session: StandIn) -> None:
