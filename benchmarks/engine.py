@@ -27,11 +27,11 @@ def sample(name: str) -> Any:
     return module
 
 
-def init(**options: Any) -> None:
-    """A fresh runtime on the CPU, ``options`` beside what every case has. Adstacks have to be asked for in the peer;
+def init(arch: str = "cpu", **options: Any) -> None:
+    """A fresh runtime on ``arch``, ``options`` beside what every case has. Adstacks have to be asked for in the peer;
     ours accepts the option too."""
     qd.init(
-        arch=qd.cpu,
+        arch=getattr(qd, arch),
         log_level=qd.ERROR,
         ad_stack_experimental_enabled=True,
         offline_cache=True,

@@ -15,7 +15,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 PROCESS_GROUPS = ("start", "cold compile", "compile from disk cache")
-GROUPS = (*PROCESS_GROUPS, "launch", "throughput", "reverse")
+GROUPS = (*PROCESS_GROUPS, "launch", "throughput", "reverse", "vulkan")
 
 
 @dataclass(frozen=True)

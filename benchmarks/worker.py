@@ -69,8 +69,9 @@ def serve() -> None:
         request = json.loads(line)
         try:
             if timed is None:
-                engine.init()
-                timed = all_cases()[request["case"]].setup()
+                case = all_cases()[request["case"]]
+                engine.init(case.arch)
+                timed = case.setup()
                 timed.run()
                 while (took := seconds(timed.run, times) * times) < request["seconds"]:
                     times = max(2 * times, int(0.8 * times * request["seconds"] / max(took, 1e-7)))

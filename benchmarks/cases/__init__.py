@@ -17,15 +17,17 @@ class Timed:
 
 @dataclass(frozen=True)
 class Case:
-    """``setup`` runs once after a fresh ``init``."""
+    """``setup`` runs once after a fresh ``init`` on ``arch``."""
 
     group: str
     name: str
     setup: Callable[[], Timed]
+    arch: str = "cpu"
 
 
 def all_cases() -> dict[str, Case]:
     """Every case by "group/name"; imports the engine of this process (QL_ENGINE)."""
-    from benchmarks.cases import launch, reverse, throughput
+    from benchmarks.cases import launch, reverse, throughput, vulkan
 
-    return {f"{c.group}/{c.name}": c for c in (*launch.CASES, *throughput.CASES, *reverse.CASES)}
+    cases = (*launch.CASES, *throughput.CASES, *reverse.CASES, *vulkan.CASES)
+    return {f"{c.group}/{c.name}": c for c in cases}
