@@ -96,7 +96,7 @@ class MatrixField(Elements, Field):
         return to_torch(self.to_numpy(keep_dims, copy=copy), device, copy)
 
     def get_scalar_field(self, *indices: int) -> Entry:
-        """One entry of every element (``i`` of vectors, ``i, j`` of matrices), which kernels take for a field of numbers."""
+        """One entry (``i`` of vectors, ``i, j`` of matrices) of every element, for kernels a field of numbers."""
         shape = self.element_shape
         if len(indices) == 2 and len(shape) == 1 and indices[1] == 0:
             indices = indices[:1]

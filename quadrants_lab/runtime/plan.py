@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import numpy.typing as npt
 
 from quadrants_lab.autodiff.broken import Flows, value_flows
@@ -100,6 +99,12 @@ class Plan:
                 memory.version += 1
         return True
 
+    def hand_back(self) -> None:
+        """Gives their owners what a launch wrote to gradients that it had borrowed."""
+        for give_back in self.give_back:
+            give_back()
+        self.give_back.clear()
+
     def ready_foreign(self, args: Sequence[Any]) -> None:
         """To be called before a launch some of whose arguments are the memory of other libraries."""
         for n, _ in self.gradient_args:
@@ -108,9 +113,6 @@ class Plan:
 
     def done_foreign(self, args: Sequence[Any]) -> None:
         """To be called after such a launch."""
-        for give_back in self.give_back:
-            give_back()
-        self.give_back.clear()
         for n in self.written_args:
             memory = memory_of(args[n])
             if memory is not None and isinstance(memory.foreign, Tensor):
@@ -131,6 +133,7 @@ class Plan:
             self.frame.launch()
             for give_back in after:
                 give_back()
+            self.hand_back()
             return self.finish()
 
     def finish(self) -> Any:
@@ -303,6 +306,9 @@ def closure(plan: Plan, prepare: Callable[..., bool] | None, miss: Callable[...,
         seen = [f"a{at}_v" if at in followed else f"t{n}.version" for n, at in enumerate(plan.trips.places)]
         lines.append(f"        plan.launched = {', '.join(seen)},")
     lines.append(f"        r = entry({', '.join(passed)})")
+    if prepare is not None and plan.gradient_args:
+        space |= {"borrowed": plan.give_back, "hand_back": plan.hand_back}
+        lines.append("        if borrowed: hand_back()")
     if plan.single_return():
         lines.append("        if r is not NotImplemented and r is not Ellipsis: return r")
     else:

@@ -6,15 +6,16 @@ import pickle
 
 import numpy as np
 import pytest
+from sessions import EVERYWHERE, NEEDS_F64
 
 import quadrants_lab as qd
 
 BOTH = pytest.mark.parametrize("backend", list(qd.Backend))
 
 
-@pytest.fixture(autouse=True)
-def session():
-    qd.init(arch=qd.cpu)
+@pytest.fixture(autouse=True, params=EVERYWHERE)
+def session(request):
+    qd.init(**request.param)
 
 
 @qd.kernel
@@ -84,6 +85,7 @@ def test_what_is_no_tensor():
     assert not isinstance(np.zeros(3), qd.Tensor)
 
 
+@NEEDS_F64
 def test_an_annotation_for_both():
     for _ in range(2):
         for x in (qd.field(qd.f32, 3), qd.ndarray(qd.i32, 4), np.zeros(5, np.float64), qd.field(qd.i32, 2)):

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sessions import CPU_ALONE, EVERYWHERE, NEEDS_F64
 
 import quadrants_lab as qd
 
@@ -29,11 +30,12 @@ def double(x: qd.types.ndarray()):
         x[i] = x[i] * 2
 
 
-@pytest.fixture(autouse=True)
-def session():
-    qd.init(arch=qd.cpu)
+@pytest.fixture(autouse=True, params=EVERYWHERE)
+def session(request):
+    qd.init(**request.param)
 
 
+@NEEDS_F64
 @pytest.mark.parametrize("dtype", "float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64".split())
 @pytest.mark.filterwarnings("ignore::quadrants_lab.QuadrantsWarning")
 def test_kernels_use_the_memory_of_tensors(dtype):
@@ -118,6 +120,7 @@ def test_empty_and_zero_dimensional_tensors():
     double(torch.zeros(0))
 
 
+@NEEDS_F64
 def test_a_tensor_keeps_its_identity_and_not_its_memory():
     x = torch.ones(3)
     double(x)
@@ -218,6 +221,7 @@ def test_kernels_read_and_write_grad_by_name():
 
 
 @pytest.mark.filterwarnings("ignore:.*QL0409")
+@NEEDS_F64
 def test_autograd_functions():
     class Squares(torch.autograd.Function):
         @staticmethod
@@ -264,6 +268,7 @@ def test_tapes_take_tensors():
     assert x.grad.tolist() == [4, 8, 12]
 
 
+@NEEDS_F64
 def test_a_chain_of_launches_through_tensors():
     x, loss = torch.tensor([0.5, 0.25], dtype=torch.float64, requires_grad=True), qd.field(qd.f64, (), needs_grad=True)
 
@@ -330,6 +335,7 @@ def test_a_chain_that_a_tensor_breaks_is_named():
         run()
 
 
+@NEEDS_F64
 def test_loop_bounds_in_tensors_are_read_at_every_launch():
     @qd.kernel
     def power(n: qd.types.ndarray(), x: qd.types.ndarray(), y: qd.types.ndarray()):
@@ -395,6 +401,7 @@ def test_structs_to_and_from_torch():
     assert (out["a"].tolist(), out["v"].shape) == ([1, 1], (2, 3))
 
 
+@CPU_ALONE
 @pytest.mark.parametrize("make", ["field", "ndarray"])
 def test_views_without_a_copy(make):
     x = getattr(qd, make)(qd.i32, 4)
@@ -417,6 +424,7 @@ def test_views_without_a_copy(make):
         qd.field(qd.f32, 3).to_torch("meta", copy=False)
 
 
+@CPU_ALONE
 def test_gradients_follow_what_a_view_writes():
     n, x, y = qd.field(qd.i32, ()), qd.field(qd.f64, (), needs_grad=True), qd.field(qd.f64, (), needs_grad=True)
     view = n.to_torch(copy=False)
