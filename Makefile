@@ -4,10 +4,11 @@ PEER := .venv-peer/bin/python
 JOBS ?= auto
 ARGS ?=
 
-.PHONY: help demo test lab lint docs bench peer-gradients nightly setup clean
+.PHONY: help demo test test-gpu lab lint docs bench peer-gradients nightly setup clean
 help:
 	@echo "make demo     run the first notebook without a browser, check its gradients, write the inspector as HTML"
 	@echo "make test     the test suite            (JOBS=2, ARGS='-k name')"
+	@echo "make test-gpu tests that need an NVIDIA GPU, without network or installation; out/gpu_report.md"
 	@echo "make lab      JupyterLab on notebooks/"
 	@echo "make lint     ruff, mypy --strict"
 	@echo "make docs     the documentation as HTML in out/docs; a warning is an error"
@@ -26,6 +27,10 @@ demo:
 test:
 	@scripts/setup.sh test
 	@$(PY) -m pytest -q -n $(JOBS) $(ARGS)
+
+# Runs under any interpreter that has numpy, llvmlite, pytest and hypothesis.
+test-gpu:
+	@$${PYTHON:-python3} scripts/test_gpu.py $(ARGS)
 
 lab:
 	@scripts/setup.sh demo
