@@ -60,15 +60,18 @@ def problem(text: str) -> str:
 
 
 def sizes(stages: Sequence[StageView]) -> str:
-    """The measures of all stages beside each other."""
+    """The measures of all stages beside each other, and why there are none of one."""
     rows = [(f"<b>{esc(s.name)}</b>", esc(s.backend), *cells(s)) for s in stages]
-    return table(("stage", "backend", *MEASURES), rows, right=range(2, 2 + len(MEASURES)))
+    notes = "".join(f'<p class="foot">{esc(text)}</p>' for text in problems(stages))
+    return table(("stage", "backend", *MEASURES), rows, right=range(2, 2 + len(MEASURES))) + notes
+
+
+def problems(stages: Sequence[StageView]) -> list[str]:
+    """For each stage that cannot be made the reason, in one line."""
+    return [f"{s.name}: {made.problem.splitlines()[0]}" for s in stages if (made := s.make()).problem]
 
 
 def cells(stage: StageView) -> list[str]:
-    """The stage's measures in the order of `MEASURES`; of code that cannot be made, the first line of the reason."""
-    made = stage.make()
-    if made.problem:
-        return [made.problem.splitlines()[0], *[""] * (len(MEASURES) - 1)]
-    known = dict(made.measures)
+    """The stage's measures in the order of `MEASURES`."""
+    known = dict(stage.make().measures)
     return [f"{known[m]:,}" if m in known else "–" for m in MEASURES]

@@ -15,7 +15,7 @@ from quadrants_lab.widgets import code
 from quadrants_lab.widgets.html import seconds, size
 from quadrants_lab.widgets.model import BackendRun, CellView, KernelView, PassView, SizeView, StageView
 from quadrants_lab.widgets.passes import changed
-from quadrants_lab.widgets.run import FASTEST, STACK_BYTES, outcome, rows_of, summary
+from quadrants_lab.widgets.run import FASTEST, STACK_BYTES, outcome, rows_of
 
 
 def cell(view: CellView) -> RenderableType:
@@ -110,17 +110,14 @@ def runs(view: KernelView) -> Table:
     return table
 
 
-def codes(title: str, stages: Sequence[StageView]) -> Table:
+def codes(title: str, stages: Sequence[StageView]) -> RenderableType:
     """The sizes of all stages."""
     table = Table("stage", "backend", title=title, title_justify="left", box=None, pad_edge=False)
     for name in code.MEASURES:
         table.add_column(name, justify="right")
     for s in stages:
-        problem = s.make().problem
-        table.add_row(s.name, s.backend, *(() if problem else code.cells(s)))
-        if problem:
-            table.add_row("", Text(summary(problem), style="italic"))
-    return table
+        table.add_row(s.name, s.backend, *code.cells(s))
+    return Group(table, *(Text(text, style="italic") for text in code.problems(stages)))
 
 
 def backends(runs: Sequence[BackendRun], title: str) -> RenderableType:
