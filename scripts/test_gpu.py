@@ -11,6 +11,7 @@ import argparse
 import os
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -408,25 +409,39 @@ PARTS: dict[str, Callable[[], None]] = {
 # --- all of it ----------------------------------------------------------------------------------------------------
 
 
-def run_all(out: Path, only: list[str], workers: int) -> int:
+def run_part(command: list[str], limit: int, environment: dict[str, str]) -> tuple[str, str]:
+    """How it ended, in words, and what it printed; after ``limit`` seconds it and its children are ended."""
+    try:
+        process = subprocess.Popen(
+            command, cwd=ROOT, env=environment, text=True, errors="replace", start_new_session=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+    except OSError as e:
+        return f"not run: {e}", ""
+    try:
+        text, _ = process.communicate(timeout=limit)
+        return "passed" if process.returncode == 0 else f"FAILED ({process.returncode})", text
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        text, _ = process.communicate()
+        return f"FAILED (more than {limit} s)", text
+
+
+def run_all(out: Path, only: list[str], workers: int, minutes: float) -> int:
     out.mkdir(parents=True, exist_ok=True)
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
     rows, texts, failed = [], [], 0
+    deadline = perf_counter() + 60 * minutes
     log = (out / "gpu_log.txt").open("w")
     for name, (command, limit) in parts(workers).items():
         if only and name not in only:
             continue
         begin = perf_counter()
-        try:
-            done = subprocess.run(
-                command, cwd=ROOT, env=environment, timeout=limit, text=True, errors="replace",
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-            )  # fmt: skip
-            words, text = "passed" if done.returncode == 0 else f"FAILED ({done.returncode})", done.stdout
-        except subprocess.TimeoutExpired as e:
-            words, text = f"FAILED (more than {limit} s)", str(e.stdout or "")
-        except OSError as e:
-            words, text = f"not run: {e}", ""
+        left = int(deadline - begin)
+        if left < 5:
+            words, text = "not run: no time left", ""
+        else:
+            words, text = run_part(command, min(limit, left), environment)
         took = perf_counter() - begin
         failed += words.startswith("FAILED")
         last = next((line for line in reversed(text.splitlines()) if line.strip()), "")
@@ -451,11 +466,12 @@ def main() -> int:
     p.add_argument("--part", choices=PARTS, help="runs this part alone, in this process")
     p.add_argument("--only", nargs="*", default=[], help="names of parts")
     p.add_argument("--workers", type=int, default=min(8, max(1, (os.cpu_count() or 2) // 2)))
+    p.add_argument("--minutes", type=float, default=8, help="what has not begun by then is left out")
     args = p.parse_args()
     if args.part:
         PARTS[args.part]()
         return 0
-    return run_all(args.out, args.only, args.workers)
+    return run_all(args.out, args.only, args.workers, args.minutes)
 
 
 if __name__ == "__main__":
