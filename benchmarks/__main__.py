@@ -16,7 +16,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import document, relaunch, stacks
+from benchmarks import code, document, relaunch, stacks
 from benchmarks.race import (
     GROUPS,
     PROCESS_GROUPS,
@@ -36,6 +36,7 @@ LOOPS = ("linear", "sin", "8 carried")
 COMPILES = tuple(f"{what}, {way}" for what in (*LOOPS, "sample mpm") for way in ("forward", "gradient"))
 PROCESS_ROWS = ("import", "init", "first kernel of the process", "import, init and first kernel", *COMPILES)
 STACKS = "adstack bytes an iteration in flight"
+CODE = "code of reverse kernels"
 RELAUNCH = "relaunch of a gradient"
 
 
@@ -127,6 +128,21 @@ def measure_relaunch(logs: Path, console: Console) -> list[list[str]]:
     return rows
 
 
+def measure_code(logs: Path, console: Console) -> list[code.CodeRow]:
+    """Of our emitters alone: the peer has no documented way to hand out its shaders."""
+    rows: list[code.CodeRow] = []
+    with tempfile.TemporaryDirectory() as cache:
+        for case in ask_process(OURS, "code", cache, logs):
+            rows += map(code.row, ask_process(OURS, "code", cache, logs, case))
+    table = Table(title=f"{CODE}; ratios = branchy / straight", title_justify="left")
+    for head in ("gradient", "language", *code.HEADS):
+        table.add_column(head, justify="left" if head in ("gradient", "language") else "right")
+    for r in rows:
+        table.add_row(r.case, r.language, *code.cells(r))
+    console.print(table)
+    return rows
+
+
 def machine() -> dict[str, str | int]:
     """What the numbers were measured on."""
     model = platform.processor() or platform.machine()
@@ -169,17 +185,21 @@ def main() -> int:
         show(rows, console)
     stack_rows = race_stacks(args.out, console) if wanted(STACKS, "") else []
     relaunches = measure_relaunch(args.out, console) if wanted(RELAUNCH, "") else []
+    code_rows = measure_code(args.out, console) if wanted(CODE, "") else []
     report = {
         "machine": machine(),
         "rows": [{**asdict(r), "ratio": ratio(r)} for r in rows],
         "stacks": [asdict(r) for r in stack_rows],
+        "code": [asdict(r) for r in code_rows],
         "relaunch": relaunches,
     }
     (args.out / "bench.json").write_text(json.dumps(report, indent=1) + "\n")
     if args.write:
         shown = {n: cells(row) for n, row in enumerate(rows)}
         bytes_ = [[r.case, *stack_cells(r)] for r in stack_rows]
-        document.write(ROOT / "docs" / "benchmarks.md", document.text(rows, shown, bytes_, relaunches, machine()))
+        codes = [[f"{r.case}, {r.language}", *code.cells(r)] for r in code_rows]
+        measured = document.text(rows, shown, bytes_, relaunches, codes, machine())
+        document.write(ROOT / "docs" / "benchmarks.md", measured)
     console.print(f"{machine()}\nsamples: {args.out / 'bench.json'}", soft_wrap=True)
     return 1 if any(OURS.module in r.errors for r in rows) else 0
 

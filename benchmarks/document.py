@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from benchmarks.code import HEADS
 from benchmarks.race import GROUPS, Row
 
 BEGIN, END = "<!-- make bench writes from here -->", "<!-- to here -->"
@@ -20,10 +21,12 @@ def text(
     cells: dict[int, list[str]],
     stacks: list[list[str]],
     relaunches: list[list[str]],
+    codes: list[list[str]],
     machine: dict[str, str | int],
 ) -> str:
     """The measured part; ``cells`` are the shown columns of each row, by its place in ``rows``; ``stacks`` a row a
-    gradient: its name, our bytes, our report, the peer's bytes, the ratio; ``relaunches`` what was measured, its
+    gradient: its name, our bytes, our report, the peer's bytes, the ratio; ``codes`` a row a kernel
+    and language; ``relaunches`` what was measured, its
     value and its limit."""
     lines = [", ".join(f"{k} {v}" for k, v in machine.items()) + ".", ""]
     for group in GROUPS:
@@ -35,6 +38,9 @@ def text(
         lines += ["### Adstack bytes an iteration in flight", "", *table(heads, stacks)]
     if relaunches:
         lines += ["### Relaunch of a gradient", "", *table(["", "quadrants_lab", "at most"], relaunches)]
+    if codes:
+        lines += ["### Code of reverse kernels, straight-line pushes against branchy ones", ""]
+        lines += table(["", *HEADS], codes)
     return "\n".join(lines)
 
 

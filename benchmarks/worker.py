@@ -86,8 +86,13 @@ if __name__ == "__main__":
     if sys.argv[1] == "serve":
         serve()
     else:
-        from benchmarks import relaunch, stacks
+        from benchmarks import code, relaunch, stacks
 
         case = "".join(sys.argv[2:])
-        modes = {"process": process, "stacks": lambda: stacks.answer(case), "relaunch": relaunch.measure}
+        modes = {
+            "process": process,
+            "stacks": lambda: stacks.answer(case),
+            "code": lambda: code.answer(case),
+            "relaunch": relaunch.measure,
+        }
         print(json.dumps(modes[sys.argv[1]]()), file=ANSWERS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from benchmarks.engine import qd
@@ -198,6 +199,21 @@ def deep(s: Space) -> Any:
     return k
 
 
+def many(s: Space, count: int) -> Any:
+    """So many values that are carried and kept."""
+    x, y, n = s.x, s.y, s.n
+
+    @qd.kernel
+    def k():
+        for i in x:
+            v = qd.Vector([x[i] * (0.5 + 0.001 * j) for j in range(count)])
+            for _ in range(n[None]):
+                v = qd.sin(v) + 0.1
+            y[None] += v.sum()
+
+    return k
+
+
 # name: (kernel, dtype)
 CASES: dict[str, tuple[Callable[[Space], Any], str]] = {
     "1 carried, f32": (one, "f32"),
@@ -212,6 +228,12 @@ CASES: dict[str, tuple[Callable[[Space], Any], str]] = {
     "while loop": (until, "f32"),
     "vectors of 9": (nines, "f32"),
     "nested three deep": (deep, "f32"),
+}
+# gradients whose code is measured, in f32
+GRADIENTS: dict[str, Callable[[Space], Any]] = {
+    **{name.removesuffix(", f32"): make for name, (make, dtype) in CASES.items() if dtype == "f32"},
+    "100 carried": partial(many, count=100),
+    "200 carried": partial(many, count=200),
 }
 
 
