@@ -10,7 +10,6 @@ import inspect
 import re
 import sys
 import warnings
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,17 +45,18 @@ def row(program: Program, peer: Peer) -> Row | None:
     """What to say of the program; None where the peer's gradients are the oracle's."""
     kind, words = _launched(program, peer)
     if kind not in ("", "refused") and len(program.cases) > 1:  # is it the program, or that it was launched before?
-        alone = [_launched(replace(program, cases=(case,)), peer) for case in program.cases]
-        kind, words = next((found for found in alone if found[0]), ("relaunched", words))
+        alone = _launched(program, peer, apart=True)
+        kind, words = alone if alone[0] else ("relaunched", words)
     if not kind:
         return None
     file = Path(inspect.getfile(program.fn)).resolve().relative_to(ROOT).as_posix()
     return Row(program.name, file, kind, words, _ours(program))
 
 
-def _launched(program: Program, peer: Peer) -> tuple[str, str]:
-    """Kind and words for all cases of the program, launched one after the other; ("", "") where they are right."""
-    answer = peer.ask(request(program, gradient=True))
+def _launched(program: Program, peer: Peer, apart: bool = False) -> tuple[str, str]:
+    """Kind and words for all cases of the program, launched one after the other, or ``apart``: each with fields and a
+    kernel of its own. ("", "") where they are right."""
+    answer = peer.ask({**request(program, gradient=True), "apart": apart})
     if refused := answer.get("refused", ""):
         return "crashed" if refused in ("the process ended", "hangs") else "refused", _short(refused)
     by_case = [_worst(program, c, a) for c, a in zip(program.cases, answer["cases"], strict=True)]

@@ -5,7 +5,8 @@
 ``fields``: name -> {dtype, shape, element, grad, arg}, where "b.r" is member r of a field of structs, of the type
 ``structs["b"]`` if there is one; ``cases``: what a launch finds in the fields (``values``; "x.grad" is a name too) and
 its scalar arguments (``given``); ``parameters``, the kernel's; ``gradient``: launch the gradient too, with adstacks;
-``tangent``: {field: direction}, launch in forward mode for the derivative of y.
+``apart``: every case with fields and a kernel of its own; ``tangent``: {field: direction}, launch in forward mode
+for the derivative of y.
 Out: {"cases": [{"values", "returned", "tangent"}]} or {"refused": words}.
 """
 
@@ -105,8 +106,10 @@ def main() -> None:
                 how = {"ad_stack_experimental_enabled": True} if job.get("gradient") else {}
                 fp = getattr(qd, wanted[0])
                 qd.init(arch=qd.cpu, default_fp=fp, log_level=qd.ERROR, offline_cache=False, **how)
+            path = Path(folder) / f"program_{number}.py"
+            parts = [[case] for case in job["cases"]] if job.get("apart") else [job["cases"]]
             try:
-                reply: dict[str, Any] = {"cases": answer(job, Path(folder) / f"program_{number}.py")}
+                reply: dict[str, Any] = {"cases": [a for cases in parts for a in answer({**job, "cases": cases}, path)]}
             except Exception as error:
                 reply = {"refused": f"{type(error).__name__}: {error}"}
             print(json.dumps(reply), file=ANSWERS, flush=True)

@@ -10,7 +10,7 @@ import os
 import traceback
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, given, reject, settings
 from oracle import Budget
 from reduce import reduce
 from running import Bench, Job, define, differences, f64, interpreted, way
@@ -20,6 +20,9 @@ from tangents import disagreement
 EXAMPLES = int(os.environ.get("QL_EXAMPLES", "60"))
 # hypothesis' own shrinking takes minutes on programs; `reduce` knows their syntax
 PHASES = [Phase.explicit, Phase.reuse, Phase.generate]
+
+
+UNDECIDED = ("undecided", "")
 
 
 def jobs_for(source: Source) -> list[Job]:
@@ -33,15 +36,15 @@ def jobs_for(source: Source) -> list[Job]:
 
 def verdict(source: Source, bench: Bench) -> tuple[str, str]:
     """How the source fails, in a word that stays the same while it is made smaller, and in detail; ("", "") where
-    everything agrees or the oracle cannot tell."""
+    everything agrees, `UNDECIDED` where the oracle cannot tell."""
     bench.kernels.clear()
     jobs = jobs_for(source)
     try:
         outcomes = [job.oracle(limit=30_000) for job in jobs]
     except Budget:
-        return "", ""
+        return UNDECIDED
     if not all(o.finite and o.margin > 1e-8 and o.largest < 1e4 for o in outcomes):
-        return "", ""
+        return UNDECIDED
     job, outcome = jobs[0], outcomes[0]
     where = "front end"
     try:
@@ -74,6 +77,8 @@ def verdict(source: Source, bench: Bench) -> tuple[str, str]:
 
 def check(source: Source) -> None:
     how, _ = verdict(source, bench())
+    if how == "undecided":
+        reject()  # it does not count as an example
     if not how:
         return
 
@@ -102,7 +107,7 @@ def one_session():
     BENCHES.clear()
 
 
-COMMON = {"deadline": None, "phases": PHASES, "suppress_health_check": list(HealthCheck)}
+COMMON = {"deadline": None, "print_blob": True, "phases": PHASES, "suppress_health_check": list(HealthCheck)}
 
 
 @pytest.mark.filterwarnings("ignore")

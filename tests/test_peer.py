@@ -38,6 +38,7 @@ REFUSED = {
     "structs_returned_early": EARLY,
     "grouped_field_without_axes": NESTED,
     "nested_struct_for": NESTED,
+    "struct_for_in_a_struct_for": NESTED,
     "returned_index_in_a_condition": "Range should have 1 or 2 arguments",
     "static_loops_over_pairs": "'Tuple' object has no attribute 'id'",
     "mantissa_and_exponent": "the process ended",
