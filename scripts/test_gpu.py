@@ -429,7 +429,8 @@ def run_part(command: list[str], limit: int, environment: dict[str, str]) -> tup
 
 def run_all(out: Path, only: list[str], workers: int, minutes: float) -> int:
     out.mkdir(parents=True, exist_ok=True)
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+    paths = f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    environment = {**os.environ, "PYTHONPATH": paths, "QL_NO_STAND_IN": "1"}
     rows, texts, failed = [], [], 0
     deadline = perf_counter() + 60 * minutes
     log = (out / "gpu_log.txt").open("w")

@@ -9,6 +9,7 @@ there is one thread a warp, and functions are the C library's.
 from __future__ import annotations
 
 import ctypes
+import os
 from types import SimpleNamespace
 from typing import Any
 
@@ -189,6 +190,6 @@ class StandIn:
 
 
 def install() -> None:
-    """For machines without a device; harmless on others."""
-    if driver.stand_in() is None:
+    """For machines without a device; harmless on others. QL_NO_STAND_IN=1: not here, a device is to be tested."""
+    if driver.stand_in() is None and not os.environ.get("QL_NO_STAND_IN"):
         driver.register(StandIn())

@@ -7,7 +7,8 @@ from math import prod
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.programs import Program, programs
 from quadrants_lab.backends._gpu.stacks import stacks_of
-from quadrants_lab.backends._llvm import memory, random
+from quadrants_lab.backends._llvm import cost, memory, random
+from quadrants_lab.backends._llvm.body import HANDLERS
 from quadrants_lab.backends._llvm.ranges import Range, full
 from quadrants_lab.backends._llvm.text import Module, ty
 from quadrants_lab.backends._simt.body import SimtBody
@@ -20,7 +21,17 @@ from quadrants_lab.backends.reductions import reductions
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 
-_SMALL = 1 << 31  # iterations that 32 bits count, with room for one more round of all threads
+_SMALL = 1 << 30  # iterations that 32 bits count, with room for a few more rounds of all threads
+TOGETHER = 4  # iterations of a small body that a thread runs in step
+_CHEAP = 60  # cycles of a small body
+_PLAIN = (N.Const, N.Op, N.ArgLoad, N.ShapeOf, N.Load, N.Store, N.Atomic)
+
+
+def together(block: N.Block) -> bool:
+    """Whether iterations run in step: they are short and straight, and wait for memory."""
+    plain = all(isinstance(s, _PLAIN) for s in block[:-1])
+    loads = sum(isinstance(s, (N.Load, N.Atomic)) for s in block)
+    return plain and 0 < loads <= 8 and cost.estimate(block)[0] <= _CHEAP
 
 
 def module(kernel: N.Kernel, options: CompileOptions, target: Target) -> Module:
@@ -163,6 +174,8 @@ class _Entry:
         first, step = body.thread, threads
         if t == "i64":
             first, step = (fn.let(f"zext i32 {x} to i64") for x in (first, step))
+        if together(task.body):
+            first = self._several(first, step, total, t, begins, extents, known)
         loop, before = fn.label("iteration"), fn.block
         fn.branch(fn.let(f"icmp ult {t} {first}, {total}"), loop, "leave")
         fn.start(loop)
@@ -174,6 +187,42 @@ class _Entry:
         after = fn.let(f"add nuw {t} {number}, {step}")
         fn.patch(at, f"{number} = phi {t} [{first}, %{before}], [{after}, %{fn.block}]")
         fn.branch(fn.let(f"icmp ult {t} {after}, {total}"), loop, "leave")
+
+    def _several(
+        self, first: str, step: str, total: str, t: str, begins: list[str], extents: list[str], known: list[Range]
+    ) -> str:
+        """A loop that runs `TOGETHER` of this thread's iterations in step, each statement for one after the other, so
+        that their loads are under way at the same time. Returns the first iteration that is left."""
+        fn, body = self.fn, self.body
+        ahead = fn.let(f"mul nuw {t} {step}, {TOGETHER - 1}")
+        stride = fn.let(f"add nuw {t} {ahead}, {step}")
+        loop, rest, before = fn.label("several"), fn.label("rest"), fn.block
+        last = fn.let(f"add nuw {t} {first}, {ahead}")
+        fn.branch(fn.let(f"icmp ult {t} {last}, {total}"), loop, rest)
+        fn.start(loop)
+        number, at = fn.hole()
+        outer = body.values, body.ranges, body.offsets
+        copies = []
+        here = number
+        for _ in range(TOGETHER):
+            body.values, body.ranges, body.offsets = dict(outer[0]), dict(outer[1]), dict(outer[2])
+            self._indices(here, t, begins, extents, known)
+            copies.append((body.values, body.ranges, body.offsets))
+            here = fn.let(f"add nuw {t} {here}, {step}")
+        owner = fn.stmt
+        for stmt in self.program.task.body[:-1]:
+            fn.stmt = stmt.id
+            for body.values, body.ranges, body.offsets in copies:
+                HANDLERS[type(stmt)](body, stmt)
+        fn.stmt = owner
+        body.values, body.ranges, body.offsets = outer
+        after = fn.let(f"add nuw {t} {number}, {stride}")
+        end = fn.let(f"add nuw {t} {after}, {ahead}")
+        fn.patch(at, f"{number} = phi {t} [{first}, %{before}], [{after}, %{fn.block}]")
+        more, last_block = fn.let(f"icmp ult {t} {end}, {total}"), fn.block
+        fn.branch(more, loop, rest)
+        fn.start(rest)
+        return fn.phi(t, (first, before), (after, last_block))
 
     def _indices(self, number: str, t: str, begins: list[str], extents: list[str], known: list[Range]) -> None:
         """Defines the task's indices for the iteration with that number, row by row."""
