@@ -1,0 +1,121 @@
+"""CUDA's stages: the PTX of three kernels as it should read, sizes, statements behind lines, and what is said where
+something is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import llvmlite.binding as llvm
+import pytest
+from conformance_tasks import AXPY, CHECKED, reduction, stacked
+from cuda_rig import EXACT, FAST
+
+from quadrants_lab.backends import cuda
+from quadrants_lab.backends._simt.kernel import together
+from quadrants_lab.backends.cuda import listings, nvptx, toolkit
+from quadrants_lab.errors import QuadrantsRuntimeError
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.parse import parse_kernel
+from quadrants_lab.ir.walk import walk
+
+HERE = Path(__file__).resolve().parent
+SAMPLES = {
+    "axpy": AXPY,
+    "reduce": reduction("add", "f32", 30001),
+    "stacked": stacked("f32", 64).replace("{OP}", "mul %9, %9"),
+}
+needs_assembler = pytest.mark.skipif(not listings.has_assembler(), reason="ptxas or nvdisasm is not here")
+needs_library = pytest.mark.skipif(bool(toolkit.missing_libdevice()), reason="libdevice is not here")
+
+
+@pytest.mark.skipif(llvm.llvm_version_info[0] != 22, reason="another LLVM words its PTX differently")
+@pytest.mark.parametrize("name", SAMPLES)
+def test_ptx_reads_as_it_should(name: str, golden: Callable[[Path, str], None]) -> None:
+    golden(HERE / f"{name}.ptx", listings.ptx_of(parse_kernel(SAMPLES[name]), FAST, 90))
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.parametrize("options", [EXACT, FAST], ids=["exact", "fast"])
+def test_stages(name: str, options: object) -> None:
+    kernel = parse_kernel(SAMPLES[name])
+    known = {s.id for s in walk(kernel.body)}
+    made = cuda.stages(kernel, options)  # type: ignore[arg-type]
+    assert tuple(made) == cuda.STAGES
+    for stage, make in made.items():
+        shown = make()
+        assert shown.name == stage
+        assert shown.text.count("\n") + 1 == len(shown.ids)
+        assert 10 < shown.instructions < shown.lines
+        assert {i for i in shown.ids if i >= 0} <= known
+        stores = {s.id for s in walk(kernel.body) if isinstance(s, N.Store)}
+        assert not stores or stores & set(shown.ids), stage
+
+
+@needs_assembler
+def test_sass_says_what_a_program_needs() -> None:
+    shown = cuda.stages(parse_kernel(AXPY), FAST)["sass"]()
+    assert "registers" in shown.text.split("\n")[0]
+    assert shown.code_bytes > 100
+    assert shown.code_bytes % 16 == 0
+
+
+@pytest.mark.skipif(not toolkit.tool("ptxas"), reason="ptxas is not here")
+@pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.parametrize("chip", nvptx.PTX_VERSIONS)
+def test_every_chip(name: str, chip: int) -> None:
+    """Few registers, and none of them spilled."""
+    text = listings.ptx_of(parse_kernel(SAMPLES[name]), FAST, chip)
+    (program,) = listings.assembled(text, chip).programs
+    assert program.name == "task0"
+    assert program.registers <= 64
+    assert program.spilled == 0
+
+
+def test_chips() -> None:
+    assert [nvptx.chip_for(c) for c in (75, 86, 87, 90, 103, 121)] == [75, 86, 86, 90, 100, 120]
+    with pytest.raises(QuadrantsRuntimeError, match="too old"):
+        nvptx.chip_for(70)
+
+
+def test_exact_code_contracts_nothing() -> None:
+    kernel = parse_kernel(AXPY)
+    assert "fma" in listings.ptx_of(kernel, FAST, 90)
+    exact = listings.ptx_of(kernel, EXACT, 90)
+    assert "fma" not in exact
+    assert "mul.rn.ftz.f32" in exact  # without .rn, ptxas contracts too
+
+
+@needs_library
+def test_functions_of_the_library_are_inlined() -> None:
+    kernel = parse_kernel(stacked("f64", 64).replace("{OP}", "sin %9"))
+    text = listings.ptx_of(kernel, EXACT, 90)
+    assert "__nv_sin" not in text
+    assert "fma.rn.f64" in text
+
+
+def test_without_the_library_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(toolkit, "libdevice", lambda: None)
+    nvptx._library.cache_clear()
+    nvptx._function.cache_clear()
+    assert "pip install nvidia-nvvm" in toolkit.missing_libdevice()
+    with pytest.raises(QuadrantsRuntimeError, match=r"libdevice\.10\.bc, was not found"):
+        listings.ptx_of(parse_kernel(stacked("f32", 64).replace("{OP}", "sin %9")), FAST, 90)
+    listings.ptx_of(parse_kernel(AXPY), FAST, 90)  # which needs no function
+
+
+def test_which_iterations_run_in_step() -> None:
+    def body(source: str) -> N.Block:
+        task = parse_kernel(source).body[-1]
+        assert isinstance(task, N.Offload)
+        return task.body
+
+    assert together(body(AXPY))
+    assert together(body(SAMPLES["reduce"]))
+    assert not together(body(SAMPLES["stacked"]))
+
+
+def test_asserts_leave_through_the_end() -> None:
+    """A thread that fails must not miss a barrier."""
+    text = cuda.stages(parse_kernel(CHECKED), EXACT)["llvm"]().text
+    assert text.count("ret void") == text.count("define ptx_kernel")
