@@ -100,8 +100,10 @@ class Code:
 
 @cache
 def _linker() -> Any:
+    """JITLink lays an object's sections side by side; the older linker may put them too far apart for their references,
+    as in a process in which CUDA has taken address space, and then ends the process."""
     target_machine()
-    return llvm.create_lljit_compiler(_machine(), use_jit_link=False)
+    return llvm.create_lljit_compiler(_machine(), use_jit_link=True)
 
 
 def link(obj: bytes, exports: tuple[str, ...], imports: dict[str, int]) -> Code:
