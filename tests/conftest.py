@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -69,6 +70,31 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip("the peer (pip package quadrants) is not installed")
     if item.get_closest_marker("slow") and not os.environ.get("QL_NIGHTLY"):
         pytest.skip("slow: runs in `make nightly`")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def valid_modules() -> Iterator[None]:
+    """Every SPIR-V module that a test loads passes spirv-val, where that is installed."""
+    if not SYSTEM["spirv-val"]():
+        yield
+        return
+    from quadrants_lab.backends.vulkan import executable
+
+    emit, seen = executable.emit, set()
+
+    def checked(kernel: Any, options: Any, target: Any) -> bytes:
+        code = emit(kernel, options, target)
+        if code not in seen:
+            command = ["spirv-val", "--target-env", "vulkan1.2", "-"]
+            done = subprocess.run(command, input=code, capture_output=True)
+            if done.returncode:
+                pytest.fail(f"kernel {kernel.name}: {(done.stdout + done.stderr).decode()}", pytrace=False)
+            seen.add(code)
+        return code
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(executable, "emit", checked)
+        yield
 
 
 @pytest.fixture

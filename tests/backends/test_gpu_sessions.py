@@ -1,0 +1,159 @@
+"""Sessions on the GPU backends: sizes that change, many launches, many sessions, failures under debug."""
+
+from __future__ import annotations
+
+import gc
+import resource
+from typing import Any
+
+import numpy as np
+import pytest
+from sessions import sessions
+
+import quadrants_lab as qd
+
+GPUS = sessions("vulkan", "metal")
+
+
+@pytest.fixture(params=GPUS)
+def where(request: pytest.FixtureRequest) -> Any:
+    yield request.param
+    qd.reset()
+
+
+def sines(size: int = 8) -> Any:
+    """A kernel whose gradient keeps a value a trip, and its fields."""
+    x = qd.field(qd.f32, size, needs_grad=True)
+    y = qd.field(qd.f32, (), needs_grad=True)
+    n = qd.field(qd.i32, ())
+
+    @qd.kernel
+    def k():
+        for i in x:
+            v = x[i]
+            for _ in range(n[None]):
+                v = qd.sin(v) + 0.1
+            y[None] += v
+
+    return k, x, y, n
+
+
+def slopes(x: np.ndarray, trips: int) -> np.ndarray:
+    v, d = x.astype(np.float64), np.ones(x.shape)
+    for _ in range(trips):
+        v, d = np.sin(v) + 0.1, d * np.cos(v)
+    return d
+
+
+def test_trip_counts_up_and_down(where: Any) -> None:
+    qd.init(**where)
+    k, x, y, n = sines()
+    start = np.linspace(0.1, 0.9, 8, dtype=np.float32)
+    x.from_numpy(start)
+    for trips in (1, 64, 5, 64):
+        n[None], y.grad[None] = trips, 1.0
+        x.grad.fill(0)
+        k()
+        k.grad()
+        np.testing.assert_allclose(x.grad.to_numpy(), slopes(start, trips), rtol=1e-4)
+        assert [row.depth for row in k.grad.sizes()] == [trips]
+
+
+def test_ten_thousand_launches_without_growth(where: Any) -> None:
+    qd.init(**where)
+    k, _, y, n = sines()
+    n[None], y.grad[None] = 3, 1.0
+
+    def most(rounds: int) -> int:
+        for _ in range(rounds):
+            k()
+            k.grad()
+        gc.collect()
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    before = most(500)
+    assert most(5000) - before < 2000, "KiB"
+
+
+def test_a_hundred_sessions_one_after_the_other(where: Any) -> None:
+    most = []
+    for session in range(100):
+        qd.init(**where)
+        k, x, y, n = sines()
+        n[None], y.grad[None] = 2, 1.0
+        k.grad()
+        np.testing.assert_allclose(x.grad.to_numpy(), slopes(np.zeros(8), 2), rtol=1e-5)
+        qd.reset()
+        gc.collect()
+        if session in (40, 99):
+            most.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+    assert most[1] - most[0] < 20_000, "KiB"
+
+
+def test_two_devices_at_once() -> None:
+    """Memory and launches of a Vulkan and a Metal device in turn; each kernel sees its own fields."""
+    import metal_rig
+    import vulkan_rig
+
+    source = """kernel twice() forward {
+      buffer @x: field f32[64]
+      offload range_for bounds {
+        %1: i32 = const 0
+        %2: i32 = const 64
+        yield %1, %2
+      } do (%3: i32) {
+        %4: f32 = load @x[%3]
+        %5: f32 = add %4, %4
+        store @x[%3], %5
+        yield
+      }
+    }"""
+    arrays = [{"x": np.full(64, v, np.float32)} for v in (1, 10, 100)]
+    bounds = [vulkan_rig.bind(vulkan_rig.load(source), a, on=vulkan_rig.fresh()) for a in arrays[:2]]
+    bounds.append(metal_rig.bind(metal_rig.load(source), arrays[2], on=metal_rig.fresh()))
+    for _ in range(3):
+        assert [b.launch() for b in bounds] == [0, 0, 0]
+    assert [set(a["x"].tolist()) for a in arrays] == [{8}, {80}, {800}]
+
+
+def test_what_fails_under_debug_says_where(where: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    qd.init(**where, debug=True)
+    x = qd.field(qd.f32, 4, name="x")
+
+    @qd.kernel
+    def outside(i: qd.i32):
+        x[i] = 1.0
+
+    @qd.kernel
+    def checked(a: qd.i32, b: qd.f32):
+        assert a < 3, f"a is {a:04d} and b {b:.2f}"
+
+    @qd.kernel
+    def say(a: qd.i32, b: qd.f32):
+        print(f"a is {a:>5} and b {b:.3e}")
+
+    for _ in range(2):  # what failed leaves the session usable
+        with pytest.raises(qd.QuadrantsAssertionError, match=r"x.*7") as error:
+            outside(7)
+        assert "line" in str(error.value)
+        outside(3)
+        with pytest.raises(qd.QuadrantsAssertionError, match=r"a is 0005 and b 0\.25"):
+            checked(5, 0.25)
+        checked(2, 0.25)
+    say(42, 1234.5)
+    assert x.to_numpy().tolist() == [0, 0, 0, 1]
+    assert capsys.readouterr().out == "a is    42 and b 1.234e+03\n"
+
+
+def test_a_forced_size_that_is_too_small_is_an_error(where: Any) -> None:
+    qd.init(**where, ad_stack_size=4)
+    k, x, y, n = sines()
+    n[None], y.grad[None] = 5, 1.0
+    k()
+    with pytest.raises(qd.QuadrantsRuntimeError, match=r"stack|slots"):
+        k.grad()
+    n[None] = 4
+    x.grad.fill(0)
+    k()
+    k.grad()
+    np.testing.assert_allclose(x.grad.to_numpy(), slopes(np.zeros(8), 4), rtol=1e-5)
