@@ -13,6 +13,7 @@ from quadrants_lab.backends._llvm import memory
 from quadrants_lab.backends._llvm.text import constant, memory_type, ty
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType
+from quadrants_lab.ir.walk import walk
 
 if TYPE_CHECKING:
     from quadrants_lab.backends._llvm.body import Body
@@ -165,7 +166,9 @@ def guard(b: Body, s: N.AdStackGuard) -> None:
         b.overflow(which, how_deep)
         fn.jump(join)
         fn.start(good)
-    outer, b.guarded = b.guarded, True
+    # a segment of a checkpointed loop pushes in the reverse, and is only checked by the guard behind it
+    pushes = any(isinstance(inner, N.AdStackPush) for inner in walk(s.body))
+    outer, b.guarded = b.guarded, not pushes
     b.block(s.body)
     b.guarded = outer
     if over:

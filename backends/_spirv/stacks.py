@@ -303,7 +303,9 @@ def guard(b: Body, s: N.AdStackGuard) -> None:
         failures.overflow(b, which, deep)
         fn.jump(join)
         fn.start(good)
-    outer, b.guarded = b.guarded, True
+    # a segment of a checkpointed loop pushes in the reverse, and is only checked by the guard behind it
+    pushes = any(isinstance(inner, N.AdStackPush) for inner in walk(s.body))
+    outer, b.guarded = b.guarded, not pushes
     b.block(s.body)
     b.guarded = outer
     if join:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from quadrants_lab.ir import sizeexpr as S
+from quadrants_lab.ir.prims import ceil_sqrt
 
 INT64_MAX = (1 << 63) - 1
-ZERO, ONE = S.SizeConst(0), S.SizeConst(1)
+ZERO, ONE, TWO = S.SizeConst(0), S.SizeConst(1), S.SizeConst(2)
 
 
 def saturate(x: int) -> int:
@@ -28,6 +29,8 @@ def fold(op: str, a: int, b: int) -> int:
             return a % b if b else 0
         case "min":
             return min(a, b)
+        case "root":
+            return ceil_sqrt(a)
     assert op == "max", op
     return max(a, b)
 
@@ -48,6 +51,8 @@ def binary(op: str, a: S.SizeExpr, b: S.SizeExpr) -> S.SizeExpr:
         return a
     if op == "max" and b == ZERO and never_negative(a):
         return a
+    if op == "min" and a == S.SizeOp("root", b, TWO) and never_negative(b):
+        return a
     if op == "add" and isinstance(b, S.SizeConst) and isinstance(a, S.SizeOp) and a.op == "add" \
             and isinstance(a.b, S.SizeConst):
         return binary("add", a.a, S.SizeConst(saturate(a.b.value + b.value)))
@@ -67,7 +72,7 @@ def never_negative(e: S.SizeExpr) -> bool:
     match e:
         case S.SizeConst(value):
             return value >= 0
-        case S.SizeShape() | S.SizeCounted():
+        case S.SizeShape() | S.SizeCounted() | S.SizeOp("root"):
             return True
         case S.SizeOp("max", a, b):
             return never_negative(a) or never_negative(b)
@@ -93,6 +98,54 @@ def over_range(op: str, var: S.SizeVar, begin: S.SizeExpr, end: S.SizeExpr, body
     if not reads_variable(body, var):
         return body if op == "max" else binary("mul", trips(begin, end), body)
     return S.SizeRange(op, var, begin, end, body)
+
+
+def greatest_over(
+    var: S.SizeVar, begin: S.SizeExpr | None, end: S.SizeExpr | None, body: S.SizeExpr
+) -> S.SizeExpr | None:
+    """The maximum of ``body`` over the range, 0 where it is empty (where a bound is not known maybe more); None where a
+    bound is needed and not known."""
+    if begin is None or end is None:
+        return None if reads_variable(body, var) else body
+    if not falls(body, var):
+        return over_range("max", var, begin, end, body)
+    first = substituted(body, var, begin) if reads_variable(body, var) else body
+    match end:
+        case S.SizeOp("floordiv", _, S.SizeOp("root") as size) if size in subexpressions(first):
+            return first  # segments: there are none where their size, and so what is pushed in one, is 0
+    return binary("mul", first, binary("min", trips(begin, end), ONE))
+
+
+def falls(e: S.SizeExpr, var: S.SizeVar, sign: int = 1) -> bool:
+    """Whether the value surely never grows (``sign`` -1: never falls) as the variable grows."""
+    if not reads_variable(e, var):
+        return True
+    match e:
+        case S.SizeVar():
+            return sign < 0
+        case S.SizeOp("add" | "min" | "max", a, b):
+            return falls(a, var, sign) and falls(b, var, sign)
+        case S.SizeOp("sub", a, b):
+            return falls(a, var, sign) and falls(b, var, -sign)
+        case S.SizeOp("root", a, _):
+            return falls(a, var, sign)
+        case S.SizeOp("mul", a, b):
+            if reads_variable(b, var):
+                a, b = b, a
+            return falls(a, var, sign) and not reads_variable(b, var) and never_negative(b)
+    return False
+
+
+def substituted(e: S.SizeExpr, var: S.SizeVar, value: S.SizeExpr) -> S.SizeExpr:
+    """``e`` with ``value`` in place of the variable; not for variables that a range in ``e`` binds."""
+    if e == var:
+        return value
+    match e:
+        case S.SizeOp(op, a, b):
+            return binary(op, substituted(a, var, value), substituted(b, var, value))
+        case S.SizeLoad(buffer, index):
+            return S.SizeLoad(buffer, tuple(substituted(i, var, value) for i in index))
+    return e
 
 
 def reads_variable(e: S.SizeExpr, var: S.SizeVar) -> bool:

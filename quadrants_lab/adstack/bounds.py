@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from quadrants_lab.adstack.algebra import binary
+from quadrants_lab.adstack.algebra import TWO, binary
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir import sizeexpr as S
 from quadrants_lab.ir.walk import walk
@@ -52,6 +52,9 @@ class Symbols:
             case N.Op(prim="neg", args=(inner,), type=t) if t.is_int:
                 e = self.size(inner)
                 return None if e is None else binary("sub", S.SizeConst(0), e)
+            case N.Op(prim="root", args=(inner,)):
+                e = self.size(inner)
+                return None if e is None else binary("root", e, TWO)
             case N.Op(prim=prim, args=args, type=t) if prim in _OPS and t.is_int:
                 a, b = self.size(args[0]), self.size(args[1])
                 return None if a is None or b is None else binary(prim, a, b)

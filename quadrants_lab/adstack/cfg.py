@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.walk import map_blocks
 
 
 @dataclass(slots=True)
@@ -15,6 +16,10 @@ class CfgNode:
     label: str
     stmts: list[N.Stmt] = field(default_factory=list)
     loop: N.For | N.While | None = None
+
+    def pops(self, stack: int) -> bool:
+        """Whether the block pops the stack."""
+        return any(isinstance(s, N.AdStackPop) and s.stack == stack for s in self.stmts)
 
     def pushes(self, stack: int) -> int:
         """How many pushes to the stack the block holds."""
@@ -38,13 +43,24 @@ class Cfg:
         return [b for a, b, _ in self.edges if a == node]
 
 
-def build_cfg(task: N.Offload) -> Cfg:
-    """The graph of the task's body; the reverse code under an AdStackGuard is not part of it."""
+def build_cfg(task: N.Offload, whole: bool = False) -> Cfg:
+    """The graph of the task's body; the reverse code under an AdStackGuard is part of it only where it is ``whole``."""
     cfg = Cfg()
-    last = _block(cfg, task.body, cfg.node("entry"))
+    last = _block(cfg, _opened(task.body) if whole else task.body, cfg.node("entry"))
     end = cfg.node("exit")
     cfg.edges.append((last.id, end.id, "next"))
     return cfg
+
+
+def _opened(block: N.Block) -> N.Block:
+    """The block with the reverse code in place of each AdStackGuard."""
+    out: list[N.Stmt] = []
+    for stmt in block:
+        if isinstance(stmt, N.AdStackGuard):
+            out += _opened(stmt.body)
+        else:
+            out.append(map_blocks(stmt, _opened))
+    return tuple(out)
 
 
 def _block(cfg: Cfg, block: N.Block, at: CfgNode) -> CfgNode:

@@ -56,6 +56,7 @@ _CURES = {
     "index": _AT_HAND,
     "condition": _AT_HAND,
     "bound": _AT_HAND,
+    "start": "without checkpoint=True it is not there, and the stacks in the loop have a slot a trip",
     "trip count": "a for over a range that is known before the launch in place of this while needs no stack of trips",
 }
 _LINEAR = "used in sums alone, and in products whose other factor has no derivative, it needs no stack"

@@ -2,20 +2,30 @@
 
 A dynamic program over the condensation of the task's control flow graph: along a path depths add, where paths meet
 the greater one stays, a counted loop multiplies by its trips (or sums over its range, where the trips of an inner
-loop vary with it), a loop that is not counted leaves the stack to the counting slice.
+loop vary with it), a loop that is not counted leaves the stack to the counting slice. A loop of the reverse that pushes
+and pops a stack runs a segment of a checkpointed loop in each iteration: it takes the greatest of them.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from quadrants_lab.adstack.algebra import ZERO, add, maximum, over_range, reads_variable, subexpressions
+from quadrants_lab.adstack.algebra import (
+    ZERO,
+    add,
+    greatest_over,
+    maximum,
+    over_range,
+    reads_variable,
+    subexpressions,
+)
 from quadrants_lab.adstack.bounds import Symbols
 from quadrants_lab.adstack.cfg import Cfg, build_cfg
 from quadrants_lab.adstack.scc import Component, Dag, condense
+from quadrants_lab.errors import Label, QuadrantsCompilationError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir import sizeexpr as S
-from quadrants_lab.ir.walk import map_offloads
+from quadrants_lab.ir.walk import map_offloads, walk
 
 
 def determine_ad_stack_size(kernel: N.Kernel) -> N.Kernel:
@@ -30,11 +40,36 @@ def _size_task(kernel: N.Kernel, task: N.Offload) -> N.Offload:
     cfg = build_cfg(task)
     dag = condense(cfg)
     symbols = Symbols(task, kernel.buffers)
-    body = tuple(
-        replace(s, size=_depth(task, cfg, dag, symbols, s.id)) if isinstance(s, N.AdStackAlloca) else s
-        for s in task.body
+    inside = _pushed_in_reverse(task)
+    whole = build_cfg(task, whole=True) if inside else cfg
+    whole_dag = condense(whole) if inside else dag
+
+    def sized(s: N.AdStackAlloca) -> N.AdStackAlloca:
+        if s.id not in inside:
+            return replace(s, size=_depth(task, cfg, dag, symbols, s.id))
+        size = _depth(task, whole, whole_dag, symbols, s.id)
+        if isinstance(size, S.SizeCounted):
+            raise _not_known(s)
+        return replace(s, size=size)
+
+    return replace(task, body=tuple(sized(s) if isinstance(s, N.AdStackAlloca) else s for s in task.body))
+
+
+def _pushed_in_reverse(task: N.Offload) -> set[int]:
+    """Stacks of checkpointed loops: they are pushed by the reverse, which runs segments again."""
+    guards = tuple(s for s in task.body if isinstance(s, N.AdStackGuard))
+    return {s.stack for s in walk(guards) if isinstance(s, N.AdStackPush)}
+
+
+def _not_known(s: N.AdStackAlloca) -> QuadrantsCompilationError:
+    name = s.name or f"%{s.primal}"
+    return QuadrantsCompilationError(
+        f"how often '{name}' is kept within a segment of a checkpointed loop is not known before the launch",
+        code="QL0411",
+        labels=(Label(s.span, f"kept because it is an {s.reason}"),),
+        help="leave checkpoint=True out, or give every loop in the checkpointed one bounds made of arguments, loop "
+        "indices and fields that the kernel does not write, without break",
     )
-    return replace(task, body=body)
 
 
 def _depth(task: N.Offload, cfg: Cfg, dag: Dag, symbols: Symbols, stack: int) -> S.SizeExpr:
@@ -83,6 +118,8 @@ def _component(cfg: Cfg, component: Component, symbols: Symbols, stack: int) -> 
     if not isinstance(loop, N.For):
         return None
     begin, end = symbols.size(loop.begin), symbols.size(loop.end)
+    if any(cfg.nodes[n].pops(stack) for n in component.nodes):  # it leaves the stack as it was
+        return greatest_over(symbols.vars[loop.index.id], begin, end, body)
     if begin is None or end is None:
         return None
     return over_range("sum", symbols.vars[loop.index.id], begin, end, body)

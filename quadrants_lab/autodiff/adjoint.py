@@ -7,25 +7,36 @@ they reach a buffer.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from quadrants_lab.autodiff import rules
 from quadrants_lab.autodiff.extremes import EXTREMES, won
 from quadrants_lab.autodiff.record import Plan
 from quadrants_lab.autodiff.refusals import no_derivative, old_value
 from quadrants_lab.autodiff.scopes import Scopes
+from quadrants_lab.autodiff.segments import Segment, first_and_length, index_at, lengths, pruned
+from quadrants_lab.autodiff.slice import Slicer
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import i32
-from quadrants_lab.ir.walk import free_values
+from quadrants_lab.ir.walk import free_values, rename
 
 Adjoints = dict[int, int]  # forward value -> its adjoint so far, in the block at hand
 
 
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """What the loop backwards carries: adjoints of the forward loop's carried values, by their places, and of active
+    values from outside."""
+
+    carried: list[int]
+    outer: list[int]
+
+
 class AdjointBuilder:
-    """``stacks``: stashed value -> AdStackAlloca id; ``env``: forward value -> what the reverse calls it, extended
-    as restored and recomputed values come into scope."""
+    """``slicer``: what made the forward slice, its stacks by stashed value; ``env``: forward value -> what the reverse
+    calls it, extended as restored and recomputed values come into scope."""
 
     def __init__(
         self,
@@ -34,7 +45,7 @@ class AdjointBuilder:
         plan: Plan,
         active: set[int],
         buffers: dict[str, N.Buffer],
-        stacks: Mapping[int, int],
+        slicer: Slicer,
         env: dict[int, int],
     ) -> None:
         self.b = b
@@ -42,7 +53,8 @@ class AdjointBuilder:
         self.plan = plan
         self.active = active
         self.buffers = buffers
-        self.stacks = stacks
+        self.slicer = slicer
+        self.stacks = slicer.stacks
         self.env = env
 
     def task(self, task: N.Offload) -> N.Block:
@@ -199,12 +211,10 @@ class AdjointBuilder:
         b = self.b
         if isinstance(stmt, N.For):
             begin, end = self._primal(stmt.begin), self._primal(stmt.end)
-            own_index, index = stmt.index.id, b.param(stmt.index.type, stmt.index.name)
-            arm = 0
+            index = b.param(stmt.index.type, stmt.index.name)
         else:
             begin, end = b.const(0, i32), self._primal(stmt.results[-1].id)
-            own_index, index = stmt.carried[-1].id, b.param(i32, stmt.carried[-1].name)
-            arm = 1
+            index = b.param(i32, stmt.carried[-1].name)
         carried = [
             k for k, (c, r) in enumerate(zip(stmt.carried, stmt.results, strict=True))
             if c.id in self.active or r.id in self.active
@@ -218,6 +228,25 @@ class AdjointBuilder:
             inits.append(self._zero(last) if g is None else g)
         inits += [adj[v] if v in adj else self._zero(v) for v in outer]
 
+        adjoints = Carried(carried, outer)
+        if isinstance(stmt, N.For) and stmt.id in self.plan.segments:
+            ends = self._segments(stmt, begin, end, adjoints, inits)
+        else:
+            ends = self._backwards(stmt, index, begin, end, adjoints, inits, index.id)
+        for v, r in zip(outer, ends[len(carried) :], strict=True):
+            adj[v] = r
+        for k, r in zip(carried, ends, strict=False):
+            if stmt.inits[k] in self.active:
+                self._add(adj, stmt.inits[k], r)
+
+    def _backwards(
+        self, stmt: N.For | N.While, index: N.Param, begin: int, end: int, adjoints: Carried, inits: list[int],
+        own: int, before: Callable[[], None] = lambda: None,
+    ) -> list[int]:  # fmt: skip
+        """The loop backwards: a For over ``index``. ``own``: what the loop's own index or counter is in it, computed by
+        ``before``. Returns the last adjoints of what is carried and of values from outside."""
+        b, carried, outer = self.b, adjoints.carried, adjoints.outer
+        own_index, arm = (stmt.index.id, 0) if isinstance(stmt, N.For) else (stmt.carried[-1].id, 1)
         params = tuple(b.param(self.scopes.types[stmt.carried[k].id]) for k in carried)
         sums = tuple(b.param(self.scopes.types[v]) for v in outer)
         incoming: list[int | None] = [None] * len(stmt.carried)
@@ -225,7 +254,8 @@ class AdjointBuilder:
             incoming[k] = p.id
         local: Adjoints = {v: p.id for v, p in zip(outer, sums, strict=True)}
         with b.block() as made:
-            self.env[own_index] = index.id
+            before()
+            self.env[own_index] = own
             self._restore((stmt.id, arm))
             b.span, b.adjoint_of = stmt.span, stmt.id
             self._yielded(stmt.body, incoming, local)
@@ -235,12 +265,64 @@ class AdjointBuilder:
             values = [self._zero(stmt.carried[k].id) if g is None else g for g, k in zip(nexts, carried, strict=True)]
             b.yield_(*values, *(local[v] for v in outer))
         results = tuple(b.param(p.type) for p in (*params, *sums))
+        upwards = own == index.id and isinstance(stmt, N.For) and stmt.reverse  # it came down
         loop = N.For(
-            b.fresh(), index, begin, end, (*params, *sums), tuple(inits), tuple(made), results, reverse=True
-        )
+            b.fresh(), index, begin, end, (*params, *sums), tuple(inits), tuple(made), results,
+            reverse=not upwards,
+        )  # fmt: skip
         b.add(loop)
-        for v, r in zip(outer, results[len(carried) :], strict=True):
-            adj[v] = r.id
-        for k, r in zip(carried, results, strict=False):
-            if stmt.inits[k] in self.active:
-                self._add(adj, stmt.inits[k], r.id)
+        return [r.id for r in results]
+
+    def _segments(
+        self, loop: N.For, begin: int, end: int, adjoints: Carried, inits: list[int]
+    ) -> list[int]:
+        """A checkpointed loop backwards, segment by segment (`autodiff.segments`)."""
+        b, t = self.b, loop.index.type
+        segment = self.plan.segments[loop.id]
+        n = lengths(b, loop, begin, end)
+        zero = b.const(0, t)
+        number = b.param(t, "segment")
+        params = tuple(b.param(b.types[v]) for v in inits)
+        results = tuple(b.param(b.types[v]) for v in inits)
+        with b.block() as made:
+            starts: list[int] = []
+            for v, stack in self.slicer.starts[loop.id]:
+                top = N.AdStackLoadTop(b.fresh(), self.scopes.types[v], stack, name=self.scopes.names[v])
+                starts.append(b.add(top))
+                b.add(N.AdStackPop(b.fresh(), stack))
+            first, length = first_and_length(b, n, number.id)
+            b.adjoint_of = N.NO_ID
+            self._again(segment, (begin, end, first), zero, length, starts)
+            b.span, b.adjoint_of = loop.span, loop.id
+            at, own = b.param(t), b.fresh()
+            ends = self._backwards(
+                loop, at, zero, length, adjoints, [p.id for p in params], own,
+                lambda: index_at(b, loop, begin, end, first, at.id, own),
+            )  # fmt: skip
+            b.yield_(*ends)
+        b.span, b.adjoint_of = loop.span, loop.id
+        b.add(N.For(b.fresh(), number, zero, n.segments, params, tuple(inits), tuple(made), results, reverse=True))
+        return [r.id for r in results]
+
+    def _again(self, segment: Segment, at: tuple[int, int, int], zero: int, length: int, starts: list[int]) -> None:
+        """The forward slice of one segment, with its pushes, from the values ``starts``; then the check that they fit.
+        ``at``: begin and end of the loop, number of the segment's first iteration."""
+        b, loop = self.b, segment.loop
+        count = b.param(loop.index.type)
+        carried = tuple(p for p in loop.carried if p.id in segment.starts)
+        end = loop.body[-1]
+        assert isinstance(end, N.Yield)
+        nexts = tuple(v for p, v in zip(loop.carried, end.values, strict=True) if p.id in segment.starts)
+        kept = replace(loop, carried=carried, body=(*pruned(loop.body[:-1], segment.live), replace(end, values=nexts)))
+        with b.block() as inner:
+            index_at(b, loop, *at, count.id, loop.index.id)
+        ids = {v: self._primal(v) for v in segment.outside}
+        body = (*inner, *self.slicer.block(kept.body, kept, loop.id))
+        results = tuple(N.Param(b.fresh(), p.type, p.name) for p in carried)
+        again = N.For(loop.id, count, zero, length, carried, tuple(starts), body, results, span=loop.span)
+        (copy,) = rename((again,), b.fresh, ids)
+        b.types.update({new: b.types[old] for old, new in ids.items() if old in b.types})
+        b.add(copy)
+        with b.block() as nothing:
+            b.yield_()
+        b.add(N.AdStackGuard(b.fresh(), tuple(nothing)))

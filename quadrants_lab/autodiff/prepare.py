@@ -104,4 +104,6 @@ def _formulas(b: Builder, loop: N.For | N.While) -> N.For | N.While:
 def _iteration(b: Builder, loop: N.For | N.While) -> int:
     if isinstance(loop, N.While):
         return loop.carried[-1].id
+    if loop.reverse:
+        return b.op("sub", b.op("sub", loop.end, b.const(1, loop.index.type)), loop.index.id)
     return b.op("sub", loop.index.id, loop.begin)

@@ -15,6 +15,7 @@ from quadrants_lab.autodiff.extremes import EXTREMES
 from quadrants_lab.autodiff.mincut import min_vertex_cut
 from quadrants_lab.autodiff.rules import OPERANDS, needs
 from quadrants_lab.autodiff.scopes import Scope, Scopes
+from quadrants_lab.autodiff.segments import Segment, segments_of
 from quadrants_lab.ir import nodes as N
 
 _LOOP_WEIGHT = 64  # a value inside one more loop is kept that many times more often, we guess
@@ -33,12 +34,14 @@ class Demand:
 class Plan:
     """What `record` decided. ``reversed``: ids of the structured statements that have an adjoint;
     ``stash``: values pushed; ``export``: values in ifs outside all loops, handed out as results of the ifs;
-    ``recompute``: values computed again; ``demand``: the first demand of each stashed or exported value."""
+    ``recompute``: values computed again; ``segments``: the checkpointed loops in which values are stashed, by id, inner
+    ones first; ``demand``: the first demand of each stashed or exported value."""
 
     reversed: set[int]
     stash: list[int] = field(default_factory=list)
     export: list[int] = field(default_factory=list)
     recompute: set[int] = field(default_factory=set)
+    segments: dict[int, Segment] = field(default_factory=dict)
     demand: dict[int, Demand] = field(default_factory=dict)
 
 
@@ -99,6 +102,13 @@ def record(
     for d in needed:
         plan.demand.setdefault(d.value, d)
 
+    segments = segments_of(task.body, scopes, plan.reversed, [d.value for d in needed])
+    for s in segments.values():
+        outside = [Demand(v, "value that the checkpointed loop runs again from", s.loop) for v in s.outside]
+        needed += outside
+        for d in outside:
+            plan.demand.setdefault(d.value, d)
+
     def at_hand(v: int) -> bool:
         stmt = scopes.defs[v]
         if isinstance(stmt, (N.Const, N.ArgLoad, N.ShapeOf)) or scopes.of[v].parent is None:
@@ -146,7 +156,19 @@ def record(
                 plan.demand.setdefault(a, plan.demand[v])
     for v in sorted(kept, key=order.__getitem__):
         (plan.export if in_ifs_only(scopes.of[v]) else plan.stash).append(v)
+    around = {loop for v in plan.stash for loop in _loops(scopes.of[v])}
+    plan.segments = {loop: s for loop, s in segments.items() if loop in around}
     return plan
+
+
+def _loops(scope: Scope | None) -> list[int]:
+    """Ids of the statements around the scope."""
+    found: list[int] = []
+    while scope is not None:
+        if scope.owner is not None:
+            found.append(scope.owner.id)
+        scope = scope.parent
+    return found
 
 
 def in_ifs_only(scope: Scope) -> bool:

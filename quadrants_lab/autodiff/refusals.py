@@ -1,4 +1,4 @@
-"""Atomics that have no derivative: the errors, the same in both modes."""
+"""What has no derivative: the errors, the same in both modes where both have them."""
 
 from __future__ import annotations
 
@@ -21,4 +21,22 @@ def old_value(atomic: N.Atomic) -> QuadrantsCompilationError:
         code="QL0402",
         labels=(Label(atomic.span, "depends on the order of the threads"),),
         help="read the field in a loop of its own before the atomic operation",
+    )
+
+
+def old_value_again(atomic: N.Atomic, loop: N.For) -> QuadrantsCompilationError:
+    return QuadrantsCompilationError(
+        f"a checkpointed loop needs the old value that an atomic in it returned from {atomic.buffer}",
+        code="QL0412",
+        labels=(Label(atomic.span, "returned once only"), Label(loop.span, "run again, segment by segment")),
+        help="leave checkpoint=True out, or compute the value without an atomic",
+    )
+
+
+def drawn_again(draw: N.Random, loop: N.For) -> QuadrantsCompilationError:
+    return QuadrantsCompilationError(
+        "a checkpointed loop may not draw random numbers",
+        code="QL0413",
+        labels=(Label(draw.span, "drawn here"), Label(loop.span, "run again, segment by segment")),
+        help="leave checkpoint=True out, or draw into a field in a loop of its own",
     )

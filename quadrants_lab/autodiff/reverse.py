@@ -10,7 +10,8 @@ from quadrants_lab.autodiff.extremes import extreme_atomics, settle
 from quadrants_lab.autodiff.prepare import count_whiles, rewrite_inductions
 from quadrants_lab.autodiff.record import Demand, Plan, record
 from quadrants_lab.autodiff.scopes import Scopes, scopes_of
-from quadrants_lab.autodiff.slice import export_from_ifs, forward_slice
+from quadrants_lab.autodiff.segments import Segment, home
+from quadrants_lab.autodiff.slice import Slicer, export_from_ifs
 from quadrants_lab.autodiff.temporaries import temporaries
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
@@ -75,15 +76,27 @@ def _reverse_task(
         return None
     allocas = [_alloca(b, scopes, v, plan.demand[v]) for v in plan.stash]
     stacks = {a.primal: a.id for a in allocas}
-    ahead = forward_slice(task, stacks, b)
+    homes = {v: home(scopes.of[v], plan.segments) for v in plan.stash}
+    starts = {s.loop.id: [(v, _start(b, scopes, s, v)) for v in s.starts] for s in plan.segments.values()}
+    slicer = Slicer(b, stacks, {loop: [(v, a.id) for v, a in kept] for loop, kept in starts.items()}, homes)
+    allocas += [a for kept in starts.values() for _, a in kept]
+    ahead = slicer.block(task.body[:-1], None, N.NO_ID)
     ahead, env = export_from_ifs(ahead, plan.export, scopes, b)
-    builder = AdjointBuilder(b, scopes, plan, active, kernel.buffers, stacks, env)
+    builder = AdjointBuilder(b, scopes, plan, active, kernel.buffers, slicer, env)
     code = builder.task(task)
     if allocas:
         end = N.Yield(b.fresh(), ())
         code = (N.AdStackGuard(b.fresh(), (*code, end), span=task.span),)
     body = (*allocas, *ahead, *code, N.Yield(b.fresh(), (), span=task.span))
     return replace(task, id=b.fresh(), bounds=task.bounds, body=body, adjoint_of=task.id)
+
+
+def _start(b: Builder, scopes: Scopes, s: Segment, v: int) -> N.AdStackAlloca:
+    line = f" at line {s.loop.span.line}" if s.loop.span else ""
+    reason = f"start of each segment of the checkpointed loop{line}"
+    return N.AdStackAlloca(
+        b.fresh(), scopes.types[v], name=scopes.names[v], primal=v, reason=reason, span=s.loop.span
+    )
 
 
 def _alloca(b: Builder, scopes: Scopes, v: int, demand: Demand) -> N.AdStackAlloca:

@@ -2,41 +2,88 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from quadrants_lab.autodiff.scopes import Scopes
+from quadrants_lab.autodiff.segments import first_and_length, index_at, lengths
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 
 _EFFECTS = (N.Store, N.Assert, N.Print)
+Starts = Mapping[int, Sequence[tuple[int, int]]]  # segmented loop -> (carried value, its stack)
 
 
-def forward_slice(task: N.Offload, stacks: Mapping[int, int], b: Builder) -> N.Block:
-    """The task's body under the same ids, memory effects left out, ``AdStackPush stacks[v], v`` after the
-    definition of every stashed value v. No terminator. What nobody reads is left to dead-code elimination."""
+class Slicer:
+    """Forward slices with pushes. ``stacks``: stashed value -> stack; ``starts``: the segmented loops; ``home``: of
+    stashed values, the innermost segmented loop around them, the only place that pushes them (NO_ID: the task)."""
 
-    def pushes(ids: list[int], span_of: N.Stmt) -> list[N.Stmt]:
-        return [N.AdStackPush(b.fresh(), stacks[v], v, span=span_of.span) for v in ids if v in stacks]
+    def __init__(self, b: Builder, stacks: Mapping[int, int], starts: Starts, home: Mapping[int, int]) -> None:
+        self.b = b
+        self.stacks = stacks
+        self.starts = starts
+        self.home = home
 
-    def block(stmts: N.Block, owner: N.Stmt | None) -> N.Block:
+    def block(self, stmts: N.Block, owner: N.Stmt | None, place: int | None) -> N.Block:
+        """The block under the same ids, memory effects left out, ``AdStackPush stacks[v], v`` after the definition of
+        every stashed value v whose home is ``place`` (None: without pushes)."""
         out: list[N.Stmt] = []
         if owner is not None:
-            out += pushes([p.id for p in owner.params()], owner)
+            out += self._pushes([p.id for p in owner.params()], owner, place)
         for stmt in stmts:
             if isinstance(stmt, _EFFECTS):
                 continue
             if isinstance(stmt, N.Atomic):  # its old value is gone; `check_data_access` refuses whoever needs it
                 stmt = N.Load(stmt.id, stmt.type, stmt.buffer, stmt.index, span=stmt.span)
-            if isinstance(stmt, N.While):
-                stmt = replace(stmt, body=block(stmt.body, stmt), cond=block(stmt.cond, None))
+            if isinstance(stmt, N.For) and stmt.id in self.starts and place is not None:
+                out += self._segmented(stmt)
+            elif isinstance(stmt, N.While):
+                body = self.block(stmt.body, stmt, place)
+                out.append(replace(stmt, body=body, cond=self.block(stmt.cond, None, place)))
             elif stmt.blocks():
-                stmt = stmt.with_blocks(tuple(block(s, stmt) for s in stmt.blocks()))
-            out.append(stmt)
-            out += pushes([i for i, _ in stmt.defs()], stmt)
+                out.append(stmt.with_blocks(tuple(self.block(s, stmt, place) for s in stmt.blocks())))
+            else:
+                out.append(stmt)
+            out += self._pushes([i for i, _ in stmt.defs()], stmt, place)
         return tuple(out)
 
-    return block(task.body[:-1], None)
+    def _pushes(self, ids: Sequence[int], span_of: N.Stmt, place: int | None) -> list[N.Stmt]:
+        return [
+            N.AdStackPush(self.b.fresh(), self.stacks[v], v, span=span_of.span)
+            for v in ids
+            if v in self.stacks and self.home.get(v, N.NO_ID) == place
+        ]
+
+    def _segmented(self, loop: N.For) -> list[N.Stmt]:
+        """The loop as a loop over segments, each of which starts by keeping what is carried into it."""
+        b = self.b
+        b.span = loop.span
+        t = loop.index.type
+        with b.block() as made:
+            n = lengths(b, loop, loop.begin, loop.end)
+            zero = b.const(0, t)
+            segment, at = b.param(t, "segment"), b.param(t)
+            carried = tuple(b.param(p.type, p.name) for p in loop.carried)
+            results = tuple(b.param(p.type, p.name) for p in loop.carried)
+            names = dict(zip((p.id for p in loop.carried), carried, strict=True))
+            with b.block() as body:
+                for v, stack in self.starts[loop.id]:
+                    b.add(N.AdStackPush(b.fresh(), stack, names[v].id))
+                first, length = first_and_length(b, n, segment.id)
+                with b.block() as inner:
+                    index_at(b, loop, loop.begin, loop.end, first, at.id, loop.index.id)
+                code = (*inner, *self.block(loop.body, None, None))
+                inits = tuple(p.id for p in carried)
+                b.add(N.For(b.fresh(), at, zero, length, loop.carried, inits, code, results))
+                b.yield_(*(p.id for p in results))
+            b.add(N.For(loop.id, segment, zero, n.segments, carried, loop.inits, tuple(body), loop.results))
+        return made
+
+
+def forward_slice(task: N.Offload, stacks: Mapping[int, int], b: Builder) -> N.Block:
+    """The slice of the task's body, with all pushes where the values are defined and without a terminator. What nobody
+    reads is left to dead-code elimination."""
+    return Slicer(b, stacks, {}, {}).block(task.body[:-1], None, N.NO_ID)
 
 
 def export_from_ifs(body: N.Block, values: list[int], scopes: Scopes, b: Builder) -> tuple[N.Block, dict[int, int]]:

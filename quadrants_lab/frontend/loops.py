@@ -54,6 +54,9 @@ def _for(cx: Context, node: ast.For) -> None:
     if node.orelse:
         raise cx.fail("QL1202", node.orelse[0])
     serialize, cx.serialize = cx.serialize, False
+    checkpoint, cx.checkpoint = cx.checkpoint, False
+    if checkpoint and (is_static_call(cx, node.iter) or (cx.top and not serialize)):
+        raise cx.fail("QL1209", node.iter, what="unrolled" if is_static_call(cx, node.iter) else "parallel")
     if is_static_call(cx, node.iter):
         unroll(cx, node, cx.expr(node.iter))
         return
@@ -64,6 +67,7 @@ def _for(cx: Context, node: ast.For) -> None:
         _task(cx, node, space, names, bounds)
     else:
         cx.b.stmts += bounds
+        cx.checkpoint = checkpoint
         _serial(cx, node, space, names)
 
 
@@ -336,17 +340,22 @@ def _counted(
     reverse: bool = False,
 ) -> None:
     """A For whose body is lowered by ``run``; it carries the locals that the body assigns."""
+    checkpoint, cx.checkpoint = cx.checkpoint, False
     before, names, carried, inits = _carry(cx, node, node.body)
     index = cx.b.param(i32, name)
     with cx.b.block() as body:
         _body(cx, node, names, lambda: run(index))
     results = _results(cx, before, names, node)
-    cx.b.add(N.For(cx.b.fresh(), index, begin, end, carried, inits, tuple(body), results, reverse=reverse))
+    loop = N.For(cx.b.fresh(), index, begin, end, carried, inits, tuple(body), results, reverse=reverse)
+    loop.checkpoint = checkpoint
+    cx.b.add(loop)
 
 
 def _while(cx: Context, node: ast.While) -> None:
     if node.orelse:
         raise cx.fail("QL1202", node.orelse[0])
+    if cx.checkpoint:
+        raise cx.fail("QL1209", node.test, what="a while")
     top, cx.top = cx.top, False
     before, names, carried, inits = _carry(cx, node, [*node.body, node.test])
     with cx.b.block() as test:

@@ -51,13 +51,15 @@ _CONFIG: dict[str, tuple[type, ...]] = {
     "block_dim": (int,),
     "serialize": (bool, int),
     "parallelize": (int,),
+    "checkpoint": (bool,),
     "bit_vectorize": (bool,),
     "name": (str,),
 }
 
 
 def _loop_config(cx: Context, call: ast.Call, *args: Value) -> Value:
-    """``parallelize=1`` is ``serialize=True``; everything else is a hint that changes nothing here."""
+    """``parallelize=1`` is ``serialize=True``; ``checkpoint``: see `autodiff.segments`; everything else is a hint that
+    changes nothing here."""
     if args:
         raise cx.fail("QL1602", call, text="qd.loop_config", what="takes keywords only", params=", ".join(_CONFIG))
     given: dict[str, Any] = {}
@@ -75,6 +77,8 @@ def _loop_config(cx: Context, call: ast.Call, *args: Value) -> Value:
             raise cx.fail("QL1602", k.value, text="qd.loop_config", what=what, params=names)
     if given.get("bit_vectorize"):
         raise cx.fail("QL1201", call, what="bit_vectorize=True, of quantised arrays,", cure="leave it out")
+    if given.get("checkpoint"):
+        cx.checkpoint = True
     if given.get("serialize") or given.get("parallelize") == 1:
         cx.serialize = True
     return Obj(None)
@@ -84,6 +88,8 @@ ROWS: tuple[Builtin, ...] = (
     Builtin("ndrange", ("*args",), _ndrange, "The box of its arguments: sizes, or (begin, end) pairs."),
     Builtin("grouped", ("x",), _grouped, "The indices of x, a field, an array or an ndrange, as one vector."),
     Builtin("loop_config", ("*",), _loop_config,
-            "About the next loop: serialize=True (or parallelize=1) runs it in order; the others are hints.", 99),
+            "About the next loop: serialize=True (or parallelize=1) runs it in order; checkpoint=True, before a serial one: its "
+            "gradient keeps about 2 sqrt(trips) values in place of each one a trip and runs it once more; the others are "
+            "hints.", 99),
     Builtin("range", ("*args",), _range, ""),
 )  # fmt: skip

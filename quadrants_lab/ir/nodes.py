@@ -290,7 +290,8 @@ class AdStackDepth(Value):
 @dataclass(slots=True)
 class AdStackGuard(Stmt):
     """Between forward slice and reverse: a lane over capacity on any stack of the task sets the overflow flag and
-    skips ``body``, the reverse."""
+    skips ``body``, the reverse. An empty one in there stands behind each segment of a checkpointed loop, which pushes in
+    the reverse: it sets the flag."""
 
     body: Block
 
@@ -360,7 +361,8 @@ class For(Stmt):
     """A serial counted loop: index = begin, begin+1, ..., end-1 (or the other way round when ``reverse``).
 
     ``carried`` start as ``inits``; the body's Yield gives their next values; ``results`` are their last ones. No
-    iteration when end <= begin.
+    iteration when end <= begin. ``checkpoint``: the user's wish that reverse mode keeps the values of a segment of
+    about sqrt(trips) iterations at a time and runs each segment once more; it changes no value.
     """
 
     index: Param
@@ -371,6 +373,7 @@ class For(Stmt):
     body: Block
     results: tuple[Param, ...]
     reverse: bool = field(default=False, kw_only=True)
+    checkpoint: bool = field(default=False, kw_only=True)
 
     def operands(self) -> tuple[int, ...]:
         return (self.begin, self.end, *self.inits)

@@ -397,14 +397,14 @@ class _Parser:
         return stmt
 
     def for_(self) -> N.Stmt:
-        reverse = self.found("reversed")
+        reverse, checkpoint = self.found("reversed"), self.found("checkpoint")
         index = self.param()
         self.expect("in")
         begin = self.id()
         self.expect("..")
         end = self.id()
         carried, inits = self.carry()
-        stmt = N.For(_UNNAMED, index, begin, end, carried, inits, (), (), reverse=reverse)
+        stmt = N.For(_UNNAMED, index, begin, end, carried, inits, (), (), reverse=reverse, checkpoint=checkpoint)
         stmt.body = self.open(stmt)
         stmt.results = self.close()
         return stmt

@@ -56,7 +56,8 @@ class SizeVar(SizeExpr):
 
 @dataclass(frozen=True, slots=True)
 class SizeOp(SizeExpr):
-    """``op``: add, sub, mul, floordiv, mod, min, max; two operands, saturating 64-bit."""
+    """``op``: add, sub, mul, floordiv, mod, min, max; two operands, saturating 64-bit. root(a, 2): the square root of
+    ``a``, rounded up, 0 where ``a`` is negative."""
 
     op: str
     a: SizeExpr

@@ -132,7 +132,7 @@ def _head(s: N.Stmt) -> tuple[tuple[str, ...], str]:
     if isinstance(s, N.If):
         return (f"if %{s.cond} {{", "} else {"), _results(s.results)
     if isinstance(s, N.For):
-        way = "reversed " if s.reverse else ""
+        way = ("reversed " if s.reverse else "") + ("checkpoint " if s.checkpoint else "")
         head = f"for {way}{_param(s.index)} in %{s.begin}..%{s.end}{_carry(s.carried, s.inits)} {{"
         return (head,), _results(s.results)
     if isinstance(s, N.While):

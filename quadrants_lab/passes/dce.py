@@ -37,6 +37,7 @@ class _Dce:
         self.needs: dict[int, tuple[int, ...]] = {}
         self.live: set[int] = {_OUTSIDE}
         self.work: list[int] = []
+        self.guarded = False
 
     def effect(self, s: N.Stmt) -> bool:
         if not isinstance(s, EFFECTS):
@@ -80,7 +81,11 @@ class _Dce:
                     self.collect(b, s.id, s.id)
             elif isinstance(s, N.AdStackGuard):
                 needs[s.id] = (owner,)
+                if self.guarded:  # the check behind a segment of a checkpointed loop
+                    self.work.append(s.id)
+                outer, self.guarded = self.guarded, True
                 self.collect(s.body, s.id, target)
+                self.guarded = outer
             elif isinstance(s, (N.Break, N.Continue)) and owner != target:
                 needs[target] = (*needs[target], owner)
 

@@ -31,6 +31,7 @@ from quadrants_lab.passes.grafts import drop_grafts
 from quadrants_lab.passes.narrow_stacks import narrow_stacks
 from quadrants_lab.passes.pipelines import SIMPLIFY, front
 from quadrants_lab.passes.private import mark_private
+from quadrants_lab.passes.roots import lower_roots
 from quadrants_lab.runtime import cache as disk
 from quadrants_lab.runtime.observe import MODE
 from quadrants_lab.runtime.session import Session, compile_options
@@ -116,6 +117,7 @@ def make_ir(kernel: N.Kernel, mode: str, options: CompileOptions) -> N.Kernel:
     gradient = pipeline.run(kernel, _GRADIENT, options.verify)
     doubts = check_data_access(kernel, gradient) + broken_paths(kernel)
     gradient = pipeline.run(gradient, (mark_private, narrow_stacks, determine_ad_stack_size), options.verify)
+    gradient = pipeline.run(gradient, (lower_roots,), options.verify)
     # what a launch in CHECKED mode has checked is no doubt any more
     warn([d for d in doubts if MODE.get() != CHECKED or not d.writes])
     return drop_unused_gradients(gradient)

@@ -26,13 +26,14 @@ def bytes_before(plan: GradientPlan, live: Live) -> int | None:
     total = 0
     for s in stack_allocas(determine_ad_stack_size(naive.kernel)):
         assert s.size is not None
-        depth = known.get(naive.home[s.primal])
-        if depth is None or plan.compiled.options.ad_stack_size:
-            if any(isinstance(part, S.SizeCounted) for part in subexpressions(s.size)):
-                return None
+        if any(isinstance(part, S.SizeCounted) for part in subexpressions(s.size)):
+            depth = known.get(naive.home[s.primal])
+        else:
             try:
                 depth = evaluate(s.size, live)
             except KeyError:  # of an argument that the launch did not look at
                 return None
+        if depth is None:
+            return None
         total += depth * s.type.nbytes
     return total

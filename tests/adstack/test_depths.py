@@ -104,4 +104,4 @@ def test_depths_are_those_reached(nest):
         else:
             assert all(depth[s] <= caps[s] for s in caps), text
         bench.run(now)  # an overflow would be an error
-        assert sorted(row.depth for row in bench.kernels[fn].sizes()) == sorted(caps.values()), text
+        assert sorted(row.depth for row in bench.kernels[fn, False].sizes()) == sorted(caps.values()), text

@@ -133,3 +133,27 @@ def wide_bounds(m, r):
 def static_loop_over_field():
     for i in qd.static(x):
         z[i] = 1
+
+
+@kernel()
+def checkpointed_parallel_loop():
+    qd.loop_config(checkpoint=True)
+    for i in range(3):
+        z[i] = 1
+
+
+@kernel()
+def checkpointed_while():
+    for i in range(3):
+        k = 0
+        qd.loop_config(checkpoint=True)
+        while k < i:
+            k += 1
+
+
+@kernel()
+def checkpointed_static_loop():
+    for i in range(3):
+        qd.loop_config(checkpoint=True)
+        for j in qd.static(range(2)):
+            z[i] = j

@@ -1,0 +1,51 @@
+"""`lower_roots`: square roots of integers as loops over the bits of the result."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.types import i32
+from quadrants_lab.ir.walk import map_blocks, types_of, walk
+
+_BITS = 16  # of the root of an i32
+
+
+def lower_roots(kernel: N.Kernel) -> N.Kernel:
+    """Guarantees that there is no ``root``. Run when the sizes of stacks are known: they can hold roots, but not loops."""
+    if not any(isinstance(s, N.Op) and s.prim == "root" for s in walk(kernel.body)):
+        return kernel
+    b = Builder(kernel.next_id, types_of(kernel.body))
+
+    def block(stmts: N.Block) -> N.Block:
+        out: list[N.Stmt] = []
+        for s in stmts:
+            if isinstance(s, N.Op) and s.prim == "root":
+                with b.block() as made:
+                    _root(b, s)
+                out += made
+            else:
+                out.append(map_blocks(s, block))
+        same = len(out) == len(stmts) and all(x is y for x, y in zip(stmts, out, strict=True))
+        return stmts if same else tuple(out)
+
+    body = block(kernel.body)
+    return replace(kernel, body=body, next_id=b.next_id)
+
+
+def _root(b: Builder, s: N.Op) -> None:
+    """The greatest r with r * r <= a - 1, bit by bit from above, plus one; r and r * r fit into an i32."""
+    b.span, b.adjoint_of = s.span, s.adjoint_of
+    zero, one = b.const(0, i32), b.const(1, i32)
+    below = b.op("sub", b.op("max", s.args[0], one), one)
+    bit, root, result = b.param(i32), b.param(i32), b.param(i32)
+    with b.block() as body:
+        more = b.op("or", root.id, b.op("shl", one, bit.id))
+        # more * more > below, without overflow
+        fits = b.op("le", more, b.op("floordiv", below, more))
+        b.yield_(b.op("select", fits, more, root.id))
+    bits = b.const(_BITS, i32)
+    b.add(N.For(b.fresh(), bit, zero, bits, (root,), (zero,), tuple(body), (result,), reverse=True))
+    grown = b.op("add", result.id, one)
+    b.add(N.Op(s.id, i32, "select", (b.op("gt", s.args[0], zero), grown, zero), name=s.name))

@@ -1,0 +1,240 @@
+"""Checkpointed loops: the same gradients with stacks of about sqrt(trips), whatever stands in the loop."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from adstack.test_depths import BOUNDS, HEAD, LAUNCHES, RANGES, TAIL, job, reached
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from running import Bench, differences, f64, interpreted
+
+import quadrants_lab as qd
+
+MARK = "qd.loop_config(checkpoint=True)"
+
+
+@st.composite
+def nests(draw) -> tuple[str, bool]:
+    """(kernel with checkpointed loops, whether no push lies under a condition that depends on data)."""
+    lines: list[str] = []
+    exact = True
+    names = iter("jklpqrtuw")
+
+    def block(indent: int, around: list[str], level: int) -> None:
+        nonlocal exact
+        pad = "    " * indent
+        for _ in range(draw(st.integers(1, 2))):
+            kind = draw(st.integers(0, 9)) if level < 3 else 9
+            j = next(names, None) if kind <= 5 else None
+            if j is not None:
+                bounds = [draw(st.sampled_from(BOUNDS)).format(j=draw(st.sampled_from(around))) for _ in "be"]
+                if draw(st.booleans()):
+                    lines.append(f"{pad}{MARK}")
+                lines.append(f"{pad}for {j} in {draw(st.sampled_from(RANGES)).format(b=bounds[0], e=bounds[1])}:")
+                block(indent + 1, [*around, j], level + 1)
+            elif kind == 6:
+                exact = False
+                lines.append(f"{pad}if v > 0.3:")
+                block(indent + 1, around, level + 1)
+                if draw(st.booleans()):
+                    lines.append(f"{pad}else:")
+                    block(indent + 1, around, level + 1)
+            elif kind == 7:
+                lines.append(f"{pad}c = (c * 3 + 1) % 4\n{pad}v = v * x[c]")
+            else:
+                lines.append(f"{pad}v = qd.sin(v) + 0.3 * {draw(st.sampled_from(['z[i]', 'w', '1.0']))}")
+        lines.append(f"{pad}w = 0.5 * w + 0.1 * v")
+        lines.append(f"{pad}v = v * z[i] + 0.2 * v * w")
+
+    block(2, ["i"], 0)
+    return HEAD + "        w = z[i]\n        c = i\n" + "\n".join(lines) + "\n" + TAIL, exact
+
+
+@pytest.mark.filterwarnings("ignore")
+@settings(max_examples=30, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+@given(nests())
+def test_gradients_and_depths_of_nests(nest):
+    text, exact = nest
+    bench = Bench(f64)
+    run = interpreted(job(text, LAUNCHES[0]))
+    fn = run.job.fn
+    for launch in LAUNCHES:
+        now = job(text, launch)
+        now.fn = fn
+        run.job = now
+        depth, caps = reached(run)
+        assert (depth == caps) if exact else all(depth[s] <= caps[s] for s in caps), text
+        want = now.oracle()
+        for got in (run.run_reverse(run.reverse[-1].kernel)[0], bench.run(now)[0]):
+            assert not differences(now, want, got, 1e-9, True), text
+        assert sorted(row.depth for row in bench.kernels[fn, False].sizes()) == sorted(caps.values()), text
+
+
+@pytest.fixture
+def session():
+    qd.init(arch=qd.cpu, default_fp=qd.f64, offline_cache=False)
+    yield
+    qd.reset()
+
+
+def fields(n=3):
+    x, y, trips = qd.field(qd.f64, n, needs_grad=True), qd.field(qd.f64, (), needs_grad=True), qd.field(qd.i32, ())
+    x.from_numpy(np.linspace(0.2, 0.9, n))
+    y.grad[None] = 1
+    return x, y, trips
+
+
+def gradient(kernel, x) -> np.ndarray:
+    x.grad.fill(0)
+    kernel.grad()
+    return x.grad.to_numpy()
+
+
+@pytest.mark.usefixtures("session")
+def test_bytes_are_twice_the_square_root_of_the_trips() -> None:
+    x, y, trips = fields()
+
+    @qd.kernel
+    def plain():
+        for i in x:
+            v = x[i]
+            for _ in range(trips[None]):
+                v = qd.sin(v) + 0.1 * x[i]
+            y[None] += v
+
+    @qd.kernel
+    def kept():
+        for i in x:
+            v = x[i]
+            qd.loop_config(checkpoint=True)
+            for _ in range(trips[None]):
+                v = qd.sin(v) + 0.1 * x[i]
+            y[None] += v
+
+    for n in (0, 1, 2, 3, 4, 10, 1000, 10_000, 123_456):
+        trips[None] = n
+        np.testing.assert_allclose(gradient(kept, x), gradient(plain, x), rtol=1e-12)
+        size = math.isqrt(n - 1) + 1 if n else 0
+        segment, starts = kept.sizes()
+        assert (segment.depth, starts.depth) == (size, -(-n // size) if n else 0)
+        assert kept.sizes().bytes <= 8 * (2 * math.sqrt(n) + 1)
+        assert kept.sizes().bytes_before in (8 * n, None)
+    assert "start of each segment of the checkpointed loop" in str(kept.sizes())
+
+
+@pytest.mark.usefixtures("session")
+def test_nested_checkpoints_and_values_kept_around_them() -> None:
+    x, y, trips = fields()
+    trips[None] = 30
+
+    def make(outer: bool, inner: bool):
+        @qd.kernel
+        def k():
+            for i in x:
+                v, w = x[i], 0.3
+                qd.loop_config(checkpoint=outer)
+                for j in range(trips[None]):
+                    u = qd.exp(-v) + w
+                    qd.loop_config(checkpoint=inner)
+                    for m in range(j, trips[None]):
+                        if w > 0.2:
+                            w = qd.sin(w * u) + 0.01 * m
+                        else:
+                            w = w * u + 0.1
+                    v = v * w + 0.1 * u * x[j % 3]
+                y[None] += v * w
+
+        return k
+
+    ways = {(o, i): make(o, i) for o in (False, True) for i in (False, True)}
+    want = gradient(ways[False, False], x)
+    bytes_ = {}
+    for way, k in ways.items():
+        np.testing.assert_allclose(gradient(k, x), want, rtol=1e-12)
+        bytes_[way] = k.sizes().bytes
+    assert bytes_[True, True] < bytes_[True, False] < bytes_[False, False]
+    assert bytes_[False, True] < bytes_[False, False]
+
+
+@pytest.mark.usefixtures("session")
+def test_a_serial_loop_at_the_top() -> None:
+    x, y, trips = fields()
+    trips[None] = 50
+
+    @qd.kernel
+    def k():
+        v = x[0]
+        qd.loop_config(serialize=True, checkpoint=True)
+        for _ in range(trips[None]):
+            v = v - 0.1 * v * v
+        y[None] += v
+
+    got = gradient(k, x)
+    v, d = 0.2, 1.0
+    for _ in range(50):
+        v, d = v - 0.1 * v * v, d * (1 - 0.2 * v)
+    assert got.tolist() == pytest.approx([d, 0, 0])
+    assert [row.depth for row in k.sizes()] == [8, 7]
+
+
+@pytest.mark.usefixtures("session")
+@pytest.mark.parametrize("step", [-1, -2, 2])
+def test_loops_downwards_and_with_steps(step) -> None:
+    x, y, _ = fields(8)
+    begin, end = (7, -1) if step < 0 else (0, 8)
+
+    def make(mark: bool):
+        @qd.kernel
+        def k():
+            for i in x:
+                v = x[i]
+                qd.loop_config(checkpoint=mark)
+                for j in range(begin, end, step):
+                    v = qd.sin(v) * x[j] + 0.2 * j
+                y[None] += v
+
+        return k
+
+    def value(a):
+        total = 0.0
+        for i in range(8):
+            v = a[i]
+            for j in range(begin, end, step):
+                v = np.sin(v) * a[j] + 0.2 * j
+            total += v
+        return total
+
+    a = x.to_numpy()
+    want = [(value(a + 1e-6 * e) - value(a - 1e-6 * e)) / 2e-6 for e in np.eye(8)]
+    for mark in (False, True):
+        np.testing.assert_allclose(gradient(make(mark), x), want, atol=1e-8)
+
+
+@pytest.mark.usefixtures("session")
+def test_a_forced_size_that_is_too_small_for_a_segment_is_an_error() -> None:
+    qd.init(arch=qd.cpu, default_fp=qd.f64, offline_cache=False, ad_stack_size=5)
+    x, y, trips = fields()
+
+    @qd.kernel
+    def k():
+        for i in x:
+            v = x[i]
+            qd.loop_config(checkpoint=True)
+            for _ in range(trips[None]):
+                v = qd.sin(v)
+            y[None] += v
+
+    trips[None] = 25
+    k.grad()
+    trips[None] = 30
+    with pytest.raises(qd.QuadrantsAssertionError, match="holds 5, 6 were needed"):
+        k.grad()
+    trips[None] = 16
+    want = np.cos(x.to_numpy())
+    v = np.sin(x.to_numpy())
+    for _ in range(15):
+        want, v = want * np.cos(v), np.sin(v)
+    np.testing.assert_allclose(gradient(k, x), want, rtol=1e-12)
