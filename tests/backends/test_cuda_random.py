@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 import random_ir
+from cuda_rig import EXACT, bind, load
 from hypothesis import given
 from hypothesis import strategies as st
-from cuda_rig import EXACT, bind, load
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS

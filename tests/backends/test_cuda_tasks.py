@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 import cuda_rig
+import pytest
 from conformance_tasks import *  # noqa: F403
 
 
