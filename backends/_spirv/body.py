@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.backends._spirv import control, failures, memory, ops, random, stacks
@@ -61,12 +62,17 @@ class Body:
         fn = self.fn
         outer, self.offsets = self.offsets, dict(self.offsets)
         owner, span = fn.stmt, fn.span
-        for stmt in block[:-1]:
+        rest = pairwise(block)
+        for stmt, following in rest:
             if (
                 self._frame is not None
             ):  # a function of the library belongs to the statement that first called it
                 fn.stmt, fn.span = stmt.id, stmt.span or span
-            HANDLERS[type(stmt)](self, stmt)
+            if stacks.pops_what_it_loads(stmt, following):
+                next(rest)
+                stacks.load_top(self, stmt, pop=True)
+            else:
+                HANDLERS[type(stmt)](self, stmt)
         last = block[-1]
         self.offsets = outer
         fn.stmt, fn.span = owner, span

@@ -2,17 +2,19 @@
 
 Pushes are straight-line: over capacity they write to the last slot and count on; `guard` compares counters with
 capacities once, between forward slice and reverse. Flags take one bit a slot, 32 to a word. Push, pop and load are a
-function of the module each, a dtype, which drivers inline: a call is a fifth of what it stands for.
+function of the module each, a dtype, which drivers inline: a call is a fifth of what it stands for. A dtype that is
+pushed in one place alone has them in line.
 
 `BRANCHY` is for tests that compare sizes: pushes in line that branch on the capacity, and a counter variable a stack.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.stacks import element_bytes
@@ -34,7 +36,8 @@ BRANCHY: ContextVar[bool] = ContextVar("quadrants_lab_branchy_pushes", default=F
 @dataclass(slots=True)
 class Stack:
     """``number``: its place among the ``count`` AdStackAllocas of the kernel. ``counter`` points to a u32. ``base`` and
-    ``adjoints`` point to this thread's first slot (0 where there is none); ``capacity`` and ``last`` are u32."""
+    ``adjoints`` point to this thread's first slot (0 where there is none); ``capacity`` and ``last`` are u32.
+    ``alone``: no other push of the kernel is of this dtype."""
 
     number: int
     dtype: DType
@@ -44,6 +47,7 @@ class Stack:
     adjoints: int = 0
     capacity: int = 0
     last: int = 0
+    alone: bool = False
 
     @property
     def kept(self) -> DType:
@@ -58,12 +62,15 @@ def open_stacks(b: Body, block: N.Block, thread: int) -> None:
     if not allocas:
         return
     layout = b.frame.layout.frame
+    dtypes = {a.id: a.type for a in layout.stacks}
+    pushes = Counter(dtypes[s.stack] for s in walk(b.frame.kernel.body) if isinstance(s, N.AdStackPush))
     with fn.at_start():
         for s in allocas:
             number = next(k for k, a in enumerate(layout.stacks) if a.id == s.id)
             place = m.const(u32, number)
             counter = fn.local(m.type(u32)) if BRANCHY.get() else _counter(fn, len(layout.stacks), place)
             st = b.stacks[s.id] = Stack(number, s.type, counter, len(layout.stacks))
+            st.alone = pushes[s.type] == 1
             if s.count_only:
                 continue
             at = layout.stack_at[s.id]
@@ -108,6 +115,8 @@ def _called(b: Body, st: Stack, what: str, more: list[tuple[int, int]], result: 
     """Calls the function ``what`` of the stack's dtype on its number, its first slot, the number of threads, and
     ``more`` (type, value); ``make`` emits its body, given the parameters, and returns the result."""
     m = b.m
+    if st.alone:
+        return make(b.fn, _slots(b, st), *(v for _, v in more))
     args = [(m.type(u32), m.const(u32, st.number)), (m.memory_pointer(st.kept), st.base)]
     args += [(m.type(u32), b.frame.word(L.THREADS, u32)), *more]
     key = (what, st.dtype)
@@ -169,6 +178,14 @@ def _increment(fn: Function, counter: int) -> int:
     return n
 
 
+def _decrement(fn: Function, counter: int) -> int:
+    """Returns the count after."""
+    m = fn.module
+    n = fn.let("ISub", m.type(u32), fn.let("Load", m.type(u32), counter), m.const(u32, 1))
+    fn.put("Store", counter, n)
+    return n
+
+
 def push(b: Body, s: N.AdStackPush) -> None:
     st, m, value = b.stacks[s.stack], b.m, b.values[s.value]
     if not st.base:
@@ -210,28 +227,27 @@ def _branchy_push(b: Body, st: Stack, n: int, value: int) -> None:
 
 def pop(b: Body, s: N.AdStackPop) -> None:
     st, m = b.stacks[s.stack], b.m
-    if BRANCHY.get():
-        b.fn.put("Store", st.counter, b.fn.let("ISub", m.type(u32), _count(b, st), m.const(u32, 1)))
+    if BRANCHY.get() or st.alone:
+        _decrement(b.fn, st.counter)
         return
     key = ("pop", None)
     if key not in m.helpers:
         fn = Function(m, m.void, (m.type(u32),), "pop")
         fn.stmt, fn.span = b.fn.stmt, b.fn.span
-        counter = _counter(fn, st.count, fn.params[0])
-        fn.put(
-            "Store",
-            counter,
-            fn.let("ISub", m.type(u32), fn.let("Load", m.type(u32), counter), m.const(u32, 1)),
-        )
+        _decrement(fn, _counter(fn, st.count, fn.params[0]))
         fn.put("Return")
         m.helpers[key] = fn.close()
     b.fn.let("FunctionCall", m.void, m.helpers[key], m.const(u32, st.number))
 
 
-def _below(fn: Function, counter: int, last: int) -> int:
-    """Index of the top slot; within the stack whatever the counter says, where ``last`` is given."""
+def _below(fn: Function, counter: int, last: int, pop: bool = False) -> int:
+    """Index of the top slot, which may go with it; within the stack whatever the counter says, where ``last`` is
+    given."""
     m = fn.module
-    index = fn.let("ISub", m.type(u32), fn.let("Load", m.type(u32), counter), m.const(u32, 1))
+    if pop:
+        index = _decrement(fn, counter)
+    else:
+        index = fn.let("ISub", m.type(u32), fn.let("Load", m.type(u32), counter), m.const(u32, 1))
     return fn.glsl("UMin", m.type(u32), index, last) if last else index
 
 
@@ -239,12 +255,13 @@ def _top(b: Body, st: Stack) -> int:
     return _below(b.fn, st.counter, 0 if b.guarded else st.last)
 
 
-def load_top(b: Body, s: N.AdStackLoadTop) -> None:
+def load_top(b: Body, s: N.AdStackLoadTop, pop: bool = False) -> None:
+    """``pop``: the slot goes, too."""
     st, m = b.stacks[s.stack], b.m
     flags = st.dtype is u1
 
     def make(fn: Function, slots: Slots, last: int = 0) -> int:
-        index = _below(fn, slots.counter, last)
+        index = _below(fn, slots.counter, last, pop)
         if not flags:
             return fn.let(
                 "Load", m.type(slots.kept), _pointer(fn, slots, index), C.ALIGNED, slots.kept.nbytes
@@ -259,8 +276,14 @@ def load_top(b: Body, s: N.AdStackLoadTop) -> None:
     if BRANCHY.get():
         b.define(s.id, s.type, make(b.fn, _slots(b, st), *(v for _, v in last)))
         return
-    name = "top" if b.guarded else "top_clamped"
+    name = ("pop_" if pop else "") + ("top" if b.guarded else "top_clamped")
     b.define(s.id, s.type, _called(b, st, name, last, m.type(st.dtype), make))
+
+
+def pops_what_it_loads(s: N.Stmt, following: N.Stmt) -> TypeGuard[N.AdStackLoadTop]:
+    """Whether two statements are one step; not if `BRANCHY`, where each is by itself."""
+    both = isinstance(s, N.AdStackLoadTop) and isinstance(following, N.AdStackPop) and following.stack == s.stack
+    return both and not BRANCHY.get()
 
 
 def load_top_adjoint(b: Body, s: N.AdStackLoadTopAdj) -> None:
