@@ -14,6 +14,10 @@ say() { printf '%s\n' "setup: $*"; }
 have() { command -v "$1" >/dev/null 2>&1; }
 probe_dot() { have dot; }
 probe_spirv() { have spirv-val; }
+probe_layers() {
+    ls /usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json \
+        /opt/homebrew/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json 2>/dev/null | grep -q .
+}
 probe_chromium() {
     have chromium || have chromium-browser || have google-chrome ||
         [ -x "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome" ] ||
@@ -30,6 +34,7 @@ probe_vulkan() {
 packages='dot|demo test|graphviz|graphviz|graphs are laid out by the slower built-in layout
 spirv|test|spirv-tools|spirv-tools|SPIR-V is made but not validated
 vulkan|test|mesa-vulkan-drivers libvulkan1|molten-vk vulkan-loader|kernels do not run on Vulkan, its code is still shown
+layers|test|vulkan-validationlayers|vulkan-validationlayers|what is asked of Vulkan is not checked by its validation layers
 chromium|test|chromium fonts-dejavu-core|--cask chromium|the notebook is not driven in a real browser'
 
 apt_usable() { have apt-get && [ "$(id -u)" = 0 ] && [ -z "${QL_NO_APT:-}" ]; }
