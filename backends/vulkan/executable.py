@@ -10,6 +10,7 @@ import numpy as np
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.executable import GpuExecutable
 from quadrants_lab.backends._gpu.frame import GpuFrame
+from quadrants_lab.backends._gpu.programs import Program
 from quadrants_lab.backends._spirv.kernel import module
 from quadrants_lab.backends._spirv.target import Target, missing
 from quadrants_lab.backends.vulkan import api
@@ -68,20 +69,27 @@ class Pipelines:
         self.logical = logical
         self.handles: list[Any] = []
         self._words = f.new("char[]", code)
-        where = (
-            f"building kernel {exe.kernel.name}, {len(code)} bytes of SPIR-V, on {logical.physical.identity}"
-        )
+
+        def where(failed: list[Program]) -> str:
+            size = f"{len(code)} bytes, {_lines(code)} lines of SPIR-V"
+            names = f" (program {', '.join(p.name for p in failed)})" if failed else ""
+            span = next((p.task.span for p in failed if p.task.span), exe.kernel.span)
+            line = f", from {span.file}, line {span.line}" if span else ""
+            return f"building kernel {exe.kernel.name}{names}: {size}, on {logical.physical.identity}{line}"
+
         info = api.new(
             "VkShaderModuleCreateInfo", codeSize=len(code), pCode=f.cast("uint32_t *", self._words)
         )
         shader = f.new("VkShaderModule *")
-        api.check(vk.vkCreateShaderModule(device, info, f.NULL, shader), where)
+        result = vk.vkCreateShaderModule(device, info, f.NULL, shader)
+        if result:
+            api.check(result, where([]))
         push = api.new("VkPushConstantRange", stageFlags=_COMPUTE_STAGE, offset=0, size=8)
         layout_info = api.new(
             "VkPipelineLayoutCreateInfo", pushConstantRangeCount=1, pPushConstantRanges=push
         )
         layout = f.new("VkPipelineLayout *")
-        api.check(vk.vkCreatePipelineLayout(device, layout_info, f.NULL, layout), where)
+        api.check(vk.vkCreatePipelineLayout(device, layout_info, f.NULL, layout), "making a pipeline layout")
         self.layout = layout[0]
         count = len(exe.programs)
         infos = f.new("VkComputePipelineCreateInfo[]", count)
@@ -100,8 +108,18 @@ class Pipelines:
         self.handles = [made[n] for n in range(count)]
         weakref.finalize(self, _destroy, logical, self.layout, [h for h in self.handles if h])
         if result:
-            failed = [p.name for p, h in zip(exe.programs, self.handles, strict=True) if not h]
-            api.check(result, f"{where} (program {', '.join(failed) or '?'})")
+            failed = [p for p, h in zip(exe.programs, self.handles, strict=True) if not h]
+            api.check(result, where(failed))
+
+
+def _lines(code: bytes) -> int:
+    """How many instructions a module has, a line each in its listing."""
+    words = memoryview(code).cast("I")
+    at, count = 5, 0
+    while at < len(words):
+        at += max(words[at] >> 16, 1)
+        count += 1
+    return count
 
 
 def _destroy(logical: V.Logical, layout: Any, pipelines: list[Any]) -> None:
