@@ -94,12 +94,22 @@ def _ours(program: Program) -> str:
     return "ours"
 
 
+# what refusals of many lines are about, in their own words
+TOPICS = (
+    "Mixed usage of for-loops and statements without looping",
+    "is unresolved after Bellman-Ford + structural pre-pass",
+    "could not be resolved: the structural pre-pass detected a stash data-flow cycle",
+    "Return inside non-static if/for is not supported",
+    "Cross-iteration read-after-write",
+)
+
+
 def _short(refusal: str) -> str:
     """The peer's words on one line of a table."""
-    lines = [line.strip() for line in refusal.splitlines() if line.strip() and set(line.strip()) - set("^~ ")]
-    text = lines[-1] if len(lines) < 2 or ":" in lines[-1] else f"{lines[0].split(':')[0]}: {lines[-1]}"
-    text = re.sub(r"\$\d+|0x[0-9a-f]+", "…", re.sub(r"\[\w+\.cpp:\S+\]\s*", "", text)).replace("|", "\\|")
-    return text[:160]
+    found = next((words for words in TOPICS if words in refusal), "")
+    first = refusal.strip().splitlines()[0] if refusal.strip() else ""
+    plain = re.sub(r"\[\w+\.(?:cpp|h):\S+\]\s*", "", found or first)
+    return re.sub(r"\$\d+|0x[0-9a-f]+", "…", plain).replace("|", "\\|")[:160]
 
 
 SAYS = {

@@ -122,11 +122,11 @@ def func_with_an_if_in_a_loop():
         y[None] += leaky(v, 0.5)
 
 
-@program({"x": F((6,)), "n": I(), "y": F()}, cases=({"n": 0}, {"n": 1}, {"n": 20}, {"n": 512}, {"n": 5}))
+@program({"x": F((6,)), "n": I((1,)), "y": F()}, cases=({"n": 0}, {"n": 1}, {"n": 20}, {"n": 512}, {"n": 5}))
 def trip_counts_that_change_between_launches():
     for i in x:
         v = x[i]
-        for j in range(n[None]):
+        for j in range(n[0]):
             v = v * 0.95 + 0.01 * v * v
         y[None] += v
 

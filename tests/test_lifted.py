@@ -19,6 +19,7 @@ LIFTED = {name: p for name, p in PROGRAMS.items() if p.fn.__module__ == programs
 UNSIZED = "refused: is unresolved after Bellman-Ford"
 # a stack that is too small leaves what was in memory, or ends the process
 STALE = "wrong relaunched crashed"
+RIGHT = ""  # by now; or it is the other mode that goes wrong
 
 # what the peer makes of the gradient: kinds of row in docs/peer_gradients.md, and words of its refusal
 THEIRS = {
@@ -31,13 +32,13 @@ THEIRS = {
     "struct_for_in_a_struct_for": "refused: Nested struct-fors are not supported",
     "operand_that_the_loop_does_not_change": STALE,
     "next_time_level_from_this_one": "refused: Cross-iteration read-after-write",
-    "time_levels_in_one_launch": STALE,
-    "func_with_an_if_in_a_loop": STALE,
+    "time_levels_in_one_launch": RIGHT,
+    "func_with_an_if_in_a_loop": RIGHT,
     "trip_counts_that_change_between_launches": STALE,
     "bound_from_an_element_of_an_image": "refused: Virtual memory allocation",
-    "lorenz_steps": STALE,
-    "lorenz_steps_of_a_vector": STALE,
-    "recurrence_with_shared_weights": STALE,
+    "lorenz_steps": RIGHT,
+    "lorenz_steps_of_a_vector": RIGHT,
+    "recurrence_with_shared_weights": RIGHT,
 }
 FORWARD = [p for p in LIFTED.values() if "x" in p.fields and p.fields["y"].shape == ()]
 
@@ -86,7 +87,9 @@ def test_each_is_listed() -> None:
 def test_gradient_of_the_peer(name: str, peer: Peer) -> None:
     kinds, _, words = THEIRS[name].partition(": ")
     found = row(LIFTED[name], peer)
-    assert found is not None, "the peer's gradient is right"
+    if not kinds or found is None:
+        assert found is None and not kinds, found or "the peer's gradient is right"
+        return
     assert found.kind in kinds.split(), found
     assert words in found.words
     assert found.right == "ours"
