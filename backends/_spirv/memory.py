@@ -11,7 +11,7 @@ from quadrants_lab.backends._spirv.assembler import UNSIGNED
 from quadrants_lab.backends._spirv.frame import stored
 from quadrants_lab.backends.reductions import identity
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.types import DType, i32, i64, u1, u32, u64
+from quadrants_lab.ir.types import DType, f32, f64, i32, i64, u1, u32, u64
 
 if TYPE_CHECKING:
     from quadrants_lab.backends._spirv.body import Body
@@ -260,4 +260,26 @@ def close_partials(b: Body) -> None:
     for name, p in b.partials.items():
         value = b.fn.let("Load", b.m.type(p.dtype), p.variable)
         buffer = b.frame.kernel.buffers[name]
-        modify(b, p.op, p.dtype, stored(buffer), b.frame.buffer(name), value)
+        if p.op == "add" and p.dtype in _ADDED_TOGETHER and b.m.target.subgroups:
+            _add_together(b, p.dtype, buffer, value)
+        else:
+            modify(b, p.op, p.dtype, stored(buffer), b.frame.buffer(name), value)
+
+
+_ADDED_TOGETHER = (f32, f64, i32, u32)
+
+
+def _add_together(b: Body, t: DType, buffer: N.Buffer, value: int) -> None:
+    """The threads of a subgroup add up their shares, and one of them adds the sum to the buffer. Those that are not
+    at this place together form groups of their own: the result does not depend on it."""
+    fn, m = b.fn, b.m
+    m.need("GroupNonUniform")
+    m.need("GroupNonUniformArithmetic")
+    scope, op = m.const(u32, C.SUBGROUP_SCOPE), "GroupNonUniformFAdd" if t.is_float else "GroupNonUniformIAdd"
+    total = fn.let(op, m.type(t), scope, C.REDUCE, value)
+    first, join = fn.label(), fn.label()
+    fn.branch(fn.let("GroupNonUniformElect", m.bool, scope), first, join, join)
+    fn.start(first)
+    modify(b, "add", t, stored(buffer), b.frame.buffer(buffer.name), total)
+    fn.jump(join)
+    fn.start(join)

@@ -11,7 +11,7 @@ class Target:
 
     ``preserve``, ``nearest``, ``flush``: float widths for which the device can be told to keep NaN and infinity, to
     round to nearest even, and to flush denormals. ``cuts_loops``: the driver ends loops on its own after a while, so
-    that code has to look whether it did.
+    that code has to look whether it did. ``subgroups``: threads that run together can add up their values.
     """
 
     f64: bool = True
@@ -27,6 +27,7 @@ class Target:
     nearest: tuple[int, ...] = ()
     flush: tuple[int, ...] = ()
     cuts_loops: bool = False
+    subgroups: bool = False
 
 
 GENERIC = Target()

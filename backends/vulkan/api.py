@@ -18,6 +18,8 @@ API_VERSION = (1 << 22) | (2 << 12)  # 1.2
 WHOLE = 2**64 - 1
 CPU, INTEGRATED, DISCRETE, VIRTUAL = 4, 1, 2, 3
 COMPUTE_QUEUE = 2
+COMPUTE_STAGE = 32
+ADDING = 1 | 4  # what subgroups can do: elect one of their threads, and arithmetic
 LLVMPIPE = 13  # VkDriverId; it ends a thread's loops when they have gone round this often in all
 LLVMPIPE_ROUNDS = 65535
 _KINDS = {CPU: "cpu", INTEGRATED: "integrated", DISCRETE: "discrete", VIRTUAL: "virtual"}
@@ -166,6 +168,7 @@ def _describe(handle: Any) -> Physical:
     extensions = frozenset(f.string(e.extensionName).decode() for e in found)
     properties = new("VkPhysicalDeviceProperties2")
     more = new("VkPhysicalDeviceVulkan12Properties")
+    groups = new("VkPhysicalDeviceVulkan11Properties", pNext=more)
     plain = f.new("VkPhysicalDeviceProperties *")
     vk.vkGetPhysicalDeviceProperties(handle, plain)
     name = f.string(plain.deviceName).decode()
@@ -175,14 +178,17 @@ def _describe(handle: Any) -> Physical:
     if plain.apiVersion < API_VERSION or not computes:
         lacks = f"Vulkan 1.2 (it has {version})" if computes else "a queue that computes"
         return Physical(handle, name, plain.deviceType, lacks, Target(), 0, extensions, frozenset(), name)
-    properties.pNext = more
+    properties.pNext = groups
     vk.vkGetPhysicalDeviceProperties2(handle, properties)
     features = frozenset(_features(handle, extensions))
     required = {"shaderInt64": "64-bit integers", "bufferDeviceAddress": "buffer device addresses"}
     lacks = " and ".join(words for feature, words in required.items() if feature not in features)
     driver = f.string(more.driverName).decode() + " " + f.string(more.driverInfo).decode()
     identity = f"{name}, {driver}, {plain.vendorID:x}:{plain.deviceID:x}:{plain.driverVersion:x}"
-    target = replace(_target(features, _flags(more), more), cuts_loops=more.driverID == LLVMPIPE)
+    together = groups.subgroupSupportedStages & COMPUTE_STAGE and groups.subgroupSupportedOperations & ADDING == ADDING
+    target = replace(
+        _target(features, _flags(more), more), cuts_loops=more.driverID == LLVMPIPE, subgroups=bool(together)
+    )
     return Physical(
         handle, name, plain.deviceType, lacks, target, computes[0], extensions, features, identity
     )
