@@ -51,12 +51,13 @@ def report(kernel: N.Kernel, depths: Sequence[int], forced: bool = False) -> lis
     return rows
 
 
+START = "start of each segment"  # begins the reason of what a checkpointed loop keeps
 _AT_HAND = "computed from loop indices, arguments and memory that the kernel does not write, it needs no stack"
 _CURES = {
     "index": _AT_HAND,
     "condition": _AT_HAND,
     "bound": _AT_HAND,
-    "start": "without checkpoint=True it is not there, and the stacks in the loop have a slot a trip",
+    START: "without checkpoint=True it is not there, and the stacks in the loop have a slot a trip",
     "trip count": "a for over a range that is known before the launch in place of this while needs no stack of trips",
 }
 _LINEAR = "used in sums alone, and in products whose other factor has no derivative, it needs no stack"

@@ -58,6 +58,7 @@ def _error(
         f"{more}; {why}; nothing was launched",
         code="QL2076",
         labels=labels,
-        help="fewer trips between gradients (split the loop over several kernels under a Tape), a narrower dtype, "
-        "fewer threads, or a larger ad_stack_budget_bytes in qd.init()",
+        help="qd.loop_config(checkpoint=True) before the long serial loop, fewer trips between gradients (split it "
+        "over several kernels under a Tape), a narrower dtype, fewer threads, or a larger ad_stack_budget_bytes in "
+        "qd.init()",
     )

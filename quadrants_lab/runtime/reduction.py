@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from quadrants_lab.adstack.algebra import subexpressions
 from quadrants_lab.adstack.evaluate import Live, evaluate
-from quadrants_lab.adstack.report import stack_allocas
+from quadrants_lab.adstack.report import START, stack_allocas
 from quadrants_lab.adstack.size import determine_ad_stack_size
 from quadrants_lab.autodiff.unreduced import unreduced
 from quadrants_lab.ir import sizeexpr as S
@@ -23,17 +23,18 @@ def bytes_before(plan: GradientPlan, live: Live) -> int | None:
     naive = unreduced(forward_ir(compiled.lowered.kernel, compiled.options))
     allocas = stack_allocas(plan.kernel)
     known = {naive.home.get(s.primal): depth for s, depth in zip(allocas, plan.depths, strict=True)}
+    if compiled.options.ad_stack_size or any(s.reason.startswith(START) for s in allocas):
+        known = {}  # forced depths, and those of segments, are not what the loops run
     total = 0
     for s in stack_allocas(determine_ad_stack_size(naive.kernel)):
         assert s.size is not None
-        if any(isinstance(part, S.SizeCounted) for part in subexpressions(s.size)):
-            depth = known.get(naive.home[s.primal])
-        else:
+        depth = known.get(naive.home[s.primal])
+        if depth is None:
+            if any(isinstance(part, S.SizeCounted) for part in subexpressions(s.size)):
+                return None
             try:
                 depth = evaluate(s.size, live)
-            except KeyError:  # of an argument that the launch did not look at
+            except KeyError:  # of an argument that the launch did not look at, or that is gone
                 return None
-        if depth is None:
-            return None
         total += depth * s.type.nbytes
     return total
