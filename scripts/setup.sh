@@ -28,7 +28,7 @@ probe_vulkan() {
         [ -e /opt/homebrew/lib/libvulkan.dylib ] || [ -e /usr/local/lib/libvulkan.dylib ]
     else
         (PATH=$PATH:/sbin:/usr/sbin; ldconfig -p 2>/dev/null | grep -q libvulkan.so.1) &&
-            ls /usr/share/vulkan/icd.d/*.json /etc/vulkan/icd.d/*.json >/dev/null 2>&1
+            ls /usr/share/vulkan/icd.d/*.json /etc/vulkan/icd.d/*.json 2>/dev/null | grep -q .
     fi
 }
 packages='dot|demo test|graphviz|graphviz|graphs are laid out by the slower built-in layout

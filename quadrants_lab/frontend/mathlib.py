@@ -116,7 +116,7 @@ def fns(mask: Any, base: Any, offset: Any) -> Any:
     negative; 0: the bit at base itself); 0xFFFFFFFF where there is none."""
     i = int(base)
     left = max(abs(int(offset)), 1)
-    while 0 <= i and i < 32:
+    while i >= 0 and i < 32:
         if ((mask >> i) & 1) != 0:
             left -= 1
             if left == 0:
