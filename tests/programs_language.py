@@ -1,6 +1,6 @@
 """Programs of single features of the language: funcs that return early, grouped loops, compile-time evaluation."""
 
-# ruff: noqa: E741, F821
+# ruff: noqa: B905, E741, F402, F821
 from programs import F, I, program
 
 # --- funcs that return from the middle

@@ -341,7 +341,7 @@ _ELEMENTWISE: tuple[Builtin, ...] = (
     Builtin("atan2", ("x1", "x2"), _float("atan2"), "Angle of the point (x2, x1), in (-pi, pi]."),
     Builtin("floor", ("x", "dtype="), _rounding("floor"), "Greatest integer not above x, real unless dtype is given."),
     Builtin("ceil", ("x", "dtype="), _rounding("ceil"), "Least integer not below x, real unless dtype is given."),
-    Builtin("round", ("x", "dtype="), _rounding("round"), "Nearest integer, ties away from zero, real unless dtype is given."),
+    Builtin("round", ("x", "dtype="), _rounding("round"), "Nearest integer, ties away from 0; real without dtype."),
     Builtin("abs", ("x",), _numeric("abs", abs), "Absolute value."),
     Builtin("min", ("*args",), _extremum("min", min), "Least of its arguments, at their common dtype."),
     Builtin("max", ("*args",), _extremum("max", max), "Greatest of its arguments, at their common dtype."),

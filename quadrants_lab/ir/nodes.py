@@ -24,7 +24,8 @@ NO_ID = -1
 
 
 def buffer_name(text: str) -> str:
-    """What the program calls a buffer, as its name: without brackets (``v[0]`` is ``v.0``), which stand for an index."""
+    """What the program calls a buffer, as its name: without brackets, which stand for an index (``v[0]`` is ``v.0``)
+    and separators."""
     return re.sub(r"[\[\],:\s]+", ".", text).strip(".")
 
 
@@ -290,8 +291,8 @@ class AdStackDepth(Value):
 @dataclass(slots=True)
 class AdStackGuard(Stmt):
     """Between forward slice and reverse: a lane over capacity on any stack of the task sets the overflow flag and
-    skips ``body``, the reverse. An empty one in there stands behind each segment of a checkpointed loop, which pushes in
-    the reverse: it sets the flag."""
+    skips ``body``, the reverse. An empty one in there stands behind each segment of a checkpointed loop, which pushes
+    in the reverse: it sets the flag."""
 
     body: Block
 

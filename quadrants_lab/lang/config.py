@@ -113,8 +113,8 @@ OPTIONS: dict[str, Option] = {
     "ad_stack_sparse_threshold_bytes": Option(
         _count,
         0,
-        "ad_stack_sparse_threshold_bytes is accepted and ignored: adstacks belong to the iterations in flight, so what a "
-        "condition keeps out of a loop never has any",
+        "ad_stack_sparse_threshold_bytes is accepted and ignored: adstacks belong to the iterations in flight, so what "
+        "a condition keeps out of a loop never has any",
     ),
     "ad_stack_experimental_enabled": Option(_flag, True),
     "enable_fallback": Option(_flag, True),

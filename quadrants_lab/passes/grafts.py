@@ -10,8 +10,8 @@ from quadrants_lab.passes.dce import dce
 
 
 def drop_grafts(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that there is no ``graft``: each is replaced by its first operand, and what only the second was computed
-    for is gone. Run where no derivative is taken any more."""
+    """Guarantees that there is no ``graft``: each is replaced by its first operand, and what only the second was
+    computed for is gone. Run where no derivative is taken any more."""
     ids: dict[int, int] = {}
     for s in walk(kernel.body):
         if isinstance(s, N.Op) and s.prim == "graft":

@@ -13,7 +13,7 @@ _BITS = 16  # of the root of an i32
 
 
 def lower_roots(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that there is no ``root``. Run when the sizes of stacks are known: they can hold roots, but not loops."""
+    """Guarantees that there is no ``root``. Run when the sizes of stacks are known: they can hold roots, not loops."""
     if not any(isinstance(s, N.Op) and s.prim == "root" for s in walk(kernel.body)):
         return kernel
     b = Builder(kernel.next_id, types_of(kernel.body))
