@@ -88,7 +88,7 @@ ROWS: tuple[Builtin, ...] = (
     Builtin("ndrange", ("*args",), _ndrange, "The box of its arguments: sizes, or (begin, end) pairs."),
     Builtin("grouped", ("x",), _grouped, "The indices of x, a field, an array or an ndrange, as one vector."),
     Builtin("loop_config", ("*",), _loop_config,
-            "About the next loop: serialize=True (or parallelize=1) runs it in order; checkpoint=True, of a serial one: "
+            "About the next loop: serialize=True (or parallelize=1) runs it in order; checkpoint=True, of a serial: "
             "its gradient keeps 2 sqrt(trips) values in place of one a trip, and runs it once more; the others are "
             "hints.", 99),
     Builtin("range", ("*args",), _range, ""),
