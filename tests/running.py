@@ -25,6 +25,7 @@ from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import DType, f32, f64, i32
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.passes.pipeline import RECORDER, Trace
+from quadrants_lab.runtime.backend import backend
 from quadrants_lab.runtime.compile import FORWARD, REVERSE, counting_ir, make_ir
 from quadrants_lab.runtime.gradient import Live
 from quadrants_lab.runtime.interpreter import Result, interpret
@@ -348,8 +349,10 @@ class Bench:
 
 
 def way(arch: str, fp: DType) -> Any:
-    """A backend and a dtype as a test's parameter."""
-    return pytest.param(arch, fp, id=f"{arch}-{fp}", marks=skips(arch))
+    """A backend and a dtype as a test's parameter. By night only: f64 on Vulkan, whose operations have tests of their
+    own, and CUDA where a stand-in has to do."""
+    by_night = (arch, fp) == ("vulkan", f64) or (arch == "cuda" and backend(arch).probe())
+    return pytest.param(arch, fp, id=f"{arch}-{fp}", marks=[*skips(arch), *([pytest.mark.slow] if by_night else [])])
 
 
 # every backend, with the dtypes that it has
