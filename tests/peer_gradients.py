@@ -143,10 +143,15 @@ def text(rows: list[Row], version: str) -> str:
     return "\n".join(lines)
 
 
+def written() -> str:
+    """The part of the document that `main` writes."""
+    return DOCUMENT.read_text().split(BEGIN)[1].split(END)[0]
+
+
 def committed() -> dict[str, str]:
     """Program -> kind, as the document has it."""
     found, kind = {}, ""
-    for line in DOCUMENT.read_text().split(BEGIN)[1].splitlines():
+    for line in written().splitlines():
         if line.startswith("## "):
             kind = next(k for k, words in SAYS.items() if line.endswith(words))
         elif kind and (m := re.match(r"\| (\w+) \| `", line)):

@@ -49,6 +49,7 @@ REFUSALS = (EARLY,)
 # program -> why the peer's values are not those of the program
 WRONG = {
     "vectors_accumulated_by_a_parallel_loop": "an element at a run-time index of a vector that iterations share",
+    "kernel_274": "after a loop, V -= V.yzx reads elements that it has just written",
 }
 ALL = {**PROGRAMS, **GENERATED}
 PARTS = 8  # processes of the peer, one after the other in each process of the suite
@@ -95,7 +96,7 @@ def test_values_are_the_peers(part: int, peer: Peer) -> None:
 
 
 def test_few_programs_are_left_out() -> None:
-    assert {*REFUSED, *WRONG} <= {*PROGRAMS}
+    assert {*REFUSED, *WRONG} <= {*ALL}
     assert len(PROGRAMS) - len(REFUSED) - len(WRONG) >= 190
 
 
