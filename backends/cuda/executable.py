@@ -1,212 +1,23 @@
-"""A kernel loaded on CUDA and its launch frames.
-
-The frame's words go along with each launch, as a parameter (a frame that is longer than CUDA allows is copied first).
-What programs write lies in memory of its own (`_simt.state`) and comes back only where a kernel returns something or
-can fail; other launches return at once, and whoever looks at memory waits.
-"""
+"""A kernel loaded on CUDA."""
 
 from __future__ import annotations
 
-import ctypes
-import struct
-import weakref
-from typing import TYPE_CHECKING, Any
+from typing import ClassVar
 
-import numpy as np
-
-from quadrants_lab.backends._gpu import layout as L
-from quadrants_lab.backends._gpu.executable import GpuExecutable
-from quadrants_lab.backends._gpu.frame import GpuFrame
-from quadrants_lab.backends._gpu.programs import Program
-from quadrants_lab.backends._simt.state import State
-from quadrants_lab.backends.cuda import driver as D
-from quadrants_lab.backends.cuda.device import CudaMemory, Device
-from quadrants_lab.backends.cuda.entry import make_entry
-from quadrants_lab.backends.cuda.shape import WAVES, group_of, passed_by_value
-from quadrants_lab.backends.launch import Param
+from quadrants_lab.backends._simt.executable import Shape, SimtExecutable
+from quadrants_lab.backends._simt.executable import SimtFrame as Frame
+from quadrants_lab.backends.cuda import driver, shape
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-_DRAWS = struct.Struct("=QQ")
-_WORD = struct.Struct("=Q")
+__all__ = ["Executable", "Frame", "load"]
 
 
-class Executable(GpuExecutable):
-    """``object``: PTX. ``asked``: whether a launch has to be waited for, because it returns something or can fail."""
+class Executable(SimtExecutable):
+    """``object``: PTX."""
 
-    def __init__(self, kernel: N.Kernel, options: CompileOptions, obj: bytes) -> None:
-        super().__init__(kernel, obj)
-        self.options = options
-        self.state = State(kernel)
-        frame = self.layout.frame
-        rets = any(b.kind == "ret" for b in kernel.buffers.values())
-        asserts = any(s.kind != "assert" or options.asserts or options.debug for s in frame.asserts)
-        self.asked = bool(rets or asserts or any(self.stacked) or frame.prints)
-        bounds = [s for p in self.programs if p.inline for s in p.task.bounds]
-        self.sizing_args = {s.arg for s in bounds if isinstance(s, N.ArgLoad)}  # group counts depend on them
-        self._loaded: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
-
-    def frame(self, device: Device) -> Frame:
-        return Frame(self, device)
-
-    def functions(self, driver: Any) -> list[Any]:
-        """A loaded function for each program; built when they are first needed.
-
-        Raises QuadrantsRuntimeError with the assembler's words where that fails.
-        """
-        known = self._loaded.get(driver)
-        if known is None:
-            driver.enter()
-            module = driver.load(self.object, f"kernel '{self.kernel.name}'")
-            weakref.finalize(self, driver.unload, module)
-            known = [driver.function(module, p.name, self.group(p)) for p in self.programs]
-            self._loaded[driver] = known
-        return known
-
-    def group(self, program: Program) -> int:
-        """Threads of a group of the program."""
-        return group_of(program, self.stacked[program.number])
+    shape: ClassVar[Shape] = shape
 
 
 def load(kernel: N.Kernel, options: CompileOptions, cached: bytes | None) -> Executable:
-    return Executable(kernel, options, cached if cached is not None else D.current().build(kernel, options))
-
-
-class Frame(GpuFrame):
-    """The frame's words are host memory; ``view`` is what they are, with what came back from the device in it."""
-
-    device: Device
-    exe: Executable
-
-    def __init__(self, exe: Executable, device: Device) -> None:
-        driver = self._driver = device.driver
-        driver.enter()
-        self._functions = exe.functions(driver)
-        self._words = np.zeros(exe.layout.size // 8 + 1, np.uint64)
-        super().__init__(exe, device, self._words.data.cast("B"))
-        self._host = int(self._words.ctypes.data)
-        self._bytes = exe.layout.size
-        self._by_value = passed_by_value(exe.layout.size)
-        self._state = driver.allocate(exe.state.size)
-        weakref.finalize(self, driver.free, self._state)
-        driver.clear(self._state, exe.state.size)
-        self._copy = self._state
-        if not self._by_value:
-            self._copy = driver.allocate(exe.layout.size)
-            weakref.finalize(self, driver.free, self._copy)
-        self._clean = True  # nothing in the state has to be cleared
-        self._zeroes = exe.layout.frame.zero_bytes > 0
-        self._back = memoryview(b"")
-        if exe.asked:
-            pinned = driver.pinned(exe.state.zeroed)
-            weakref.finalize(self, driver.free_pinned, pinned)
-            self._back_at = pinned
-            self._back = memoryview((ctypes.c_char * exe.state.zeroed).from_address(pinned)).cast("B")
-        self._launches: list[Any] = []
-        self._stacks = bool(exe.layout.frame.stacks)
-
-    # --- a launch -----------------------------------------------------------------------------------------------
-
-    def launch(self) -> int:
-        """Starts the kernel; waits for it only where something comes back. Returns the status."""
-        device, driver = self.device, self._driver
-        driver.enter()
-        if self._grid_is_old:
-            self._set_grid()
-        if device.ahead:
-            device.send()
-        device.launches += 1
-        _DRAWS.pack_into(self.view, L.SEED, device.seed, self._replay or device.launches)
-        if self._stacks:
-            _WORD.pack_into(self.view, L.HEAP, device.heap_address)
-        if not self._clean:
-            driver.clear(self._state, self.exe.state.zeroed)
-        if not self._by_value:
-            driver.upload(self._copy, self._host, self._bytes)
-        self._clean = not self._zeroes
-        device.running = True
-        for launch in self._launches:
-            result = launch.run(*launch.args)
-            if result:
-                driver.check(result, f"launching kernel {self.exe.kernel.name}")
-        return self._fetch() if self.exe.asked else 0
-
-    def _fetch(self) -> int:
-        """Waits for the launch and takes what came back into the view."""
-        device, exe = self.device, self.exe
-        self._driver.start_download(self._back_at, self._state, exe.state.zeroed)
-        self._driver.wait(f"running kernel {exe.kernel.name}")
-        device.running = False
-        head = exe.state.head
-        self.view[:head] = self._back[:head]
-        self.view[self._zero] = self._back[head:]
-        status = self.status
-        if status:
-            self._clean = False
-        return int(status)
-
-    def run(self) -> None:
-        """`launch` does it all."""
-
-    def _set_grid(self) -> None:
-        """Prepares the launches: group counts from the tasks' bounds and from what runs at a time."""
-        exe, driver = self.exe, self._driver
-        self._launches = []
-        for program, function in zip(exe.programs, self._functions, strict=True):
-            groups = 1
-            if program.kind == "range":
-                groups = self._most_groups(program, function)
-                if program.inline:
-                    groups = min(groups, -(-self._total(program.number) // function.block))
-            if groups:
-                frame = self._host if self._by_value else self._copy
-                self._launches.append(driver.call(function, groups, self._state, frame, self._bytes))
-        self._grid_is_old = False
-
-    def _most_groups(self, program: Program, function: Any) -> int:
-        if self.exe.stacked[program.number]:
-            return max(1, self._stack_threads // int(function.block))
-        chosen = self.device.chosen_threads
-        if chosen:
-            return max(1, chosen // int(function.block))
-        return int(function.blocks_at_once) * (1 if self.exe.reducing[program.number] else WAVES)
-
-    # --- arrays -------------------------------------------------------------------------------------------------
-
-    def borrow(self, name: str, array: Any) -> Callable[[], None] | None:
-        """Binds an array, the host's or one in memory of the device, to an ndarray buffer for the next launch."""
-        if isinstance(array, CudaMemory):
-            self.set_extents(name, array.shape)
-            self.set_buffer(name, array.address)
-            return None
-        return super().borrow(name, array)
-
-    def set_extents(self, name: str, shape: tuple[int, ...]) -> None:
-        at = self.exe.layout.frame.extents[name]
-        for n in shape:
-            if _WORD.unpack_from(self.view, at)[0] != n:
-                _WORD.pack_into(self.view, at, n)
-                self._grid_is_old = True
-            at += 8
-
-    def setter(self, name: str) -> Callable[[Any], None]:
-        """What sets a scalar argument."""
-        form, at = self._args[name]
-        pack, view = form.pack_into, self.view
-        if name in self.exe.sizing_args:
-            return lambda value: self.set_arg(name, value)
-        return lambda value: pack(view, at, value)
-
-    def set_arg(self, name: str, value: Any) -> None:
-        """A scalar argument; ``value`` must fit its dtype (`struct.error` where an integer does not)."""
-        form, at = self._args[name]
-        if name in self.exe.sizing_args and form.unpack_from(self.view, at)[0] != value:
-            self._grid_is_old = True
-        form.pack_into(self.view, at, value)
-
-    def entry(self, params: list[Param], returns: str = "") -> Any:
-        """See `quadrants_lab.backends.launch.Frame`."""
-        return make_entry(self, params, returns)
+    return Executable(kernel, options, cached if cached is not None else driver.current().build(kernel, options))

@@ -1,4 +1,4 @@
-"""The fast entry of a CUDA frame: Python made for the kernel's parameters, so that a launch walks over nothing."""
+"""The fast entry of a frame: Python made for the kernel's parameters, so that a launch walks over nothing."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quadrants_lab.backends._gpu.entry import matches_scalar
-from quadrants_lab.backends.cuda.device import CudaMemory
 from quadrants_lab.backends.launch import ArrayParam, Param, ScalarParam
 
 if TYPE_CHECKING:
-    from quadrants_lab.backends.cuda.executable import Frame
+    from quadrants_lab.backends._simt.executable import SimtFrame
 
 
-def make_entry(frame: Frame, params: list[Param], returns: str) -> Callable[..., Any]:
+def make_entry(frame: SimtFrame, params: list[Param], returns: str) -> Callable[..., Any]:
     """The callable; see `quadrants_lab.backends.launch.Frame.entry`."""
     types = {a.name: a.type for a in frame.exe.kernel.args}
     space: dict[str, Any] = {
-        "memory": CudaMemory, "array": np.ndarray, "borrow": frame.borrow, "launch": frame.launch, "ret": frame.ret,
+        "memory": frame.device.memory, "array": np.ndarray, "borrow": frame.borrow, "launch": frame.launch,
+        "ret": frame.ret,
     }  # fmt: skip
     names = [f"a{n}" for n in range(len(params))]
     checks: list[str] = []

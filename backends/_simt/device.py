@@ -1,0 +1,140 @@
+"""A device of one session behind a driver (`_simt.driver`), and memory on it."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import numpy as np
+
+from quadrants_lab.backends._gpu.device import GpuDevice
+
+_HEAP_SHARE = 4  # adstacks may take that part of the device's memory before fewer threads run at a time
+
+
+class SimtMemory:
+    """Memory of an array on the device, which the host does not see: `read` and `write` copy.
+
+    It has the attributes of an array that others look at: ``shape``, ``dtype``, ``ndim``, ``nbytes``.
+    """
+
+    array = None
+
+    def __init__(self, device: SimtDevice, shape: tuple[int, ...], dtype: Any) -> None:
+        self.device = device
+        self.shape = shape
+        self.ndim = len(shape)
+        self.dtype = np.dtype(dtype)
+        self.size = 1
+        for n in shape:
+            self.size *= n
+        self.nbytes = self.size * self.dtype.itemsize
+        driver = device.driver
+        driver.enter()
+        self.address = driver.allocate(-(-self.nbytes // 8) * 8)  # atomics on bytes touch the whole word
+        weakref.finalize(self, driver.free, self.address)
+        if self.nbytes:
+            driver.clear(self.address, self.nbytes)
+            device.running = True
+
+    def read(self) -> np.ndarray[Any, Any]:
+        """A copy, after all launches so far."""
+        out: np.ndarray[Any, Any] = np.empty(self.shape, self.dtype)
+        self.read_into(out)
+        return out
+
+    def read_into(self, out: np.ndarray[Any, Any]) -> None:
+        """``out``: C-contiguous, of this shape and dtype."""
+        if self.nbytes:
+            self._fetch(out.ctypes.data, 0, self.nbytes)
+
+    def item(self, key: Any) -> Any:
+        """One element, as a Python number; ``key``: a non-negative index an axis."""
+        out: np.ndarray[Any, Any] = np.empty((), self.dtype)
+        self._fetch(out.ctypes.data, self._place(key) * self.dtype.itemsize, self.dtype.itemsize)
+        return out.item()
+
+    def set_item(self, key: Any, value: Any) -> None:
+        """Writes one element."""
+        there = np.asarray(value, self.dtype)
+        self._send(there.ctypes.data, self._place(key) * self.dtype.itemsize, self.dtype.itemsize)
+
+    def _place(self, key: Any) -> int:
+        parts = key if isinstance(key, tuple) else (key,)
+        at = 0
+        for n, i in zip(self.shape, parts, strict=True):
+            at = at * n + i
+        return at
+
+    def _fetch(self, host: int, offset: int, nbytes: int) -> None:
+        driver = self.device.driver
+        self.device.finish()  # here Ctrl-C ends the waiting
+        driver.enter()
+        driver.download(host, self.address + offset, nbytes)
+
+    def _send(self, host: int, offset: int, nbytes: int) -> None:
+        driver = self.device.driver
+        driver.enter()
+        driver.upload(self.address + offset, host, nbytes)
+
+    def write(self, values: np.ndarray[Any, Any]) -> None:
+        """Takes whatever has this shape, or can be broadcast to it; casts."""
+        if not self.nbytes:
+            return
+        if np.ndim(values) == 0 and self._filled(np.asarray(values).astype(self.dtype)):
+            return
+        whole = np.ascontiguousarray(np.broadcast_to(values, self.shape), self.dtype)
+        self._send(whole.ctypes.data, 0, self.nbytes)
+
+    def _filled(self, value: np.ndarray[Any, Any]) -> bool:
+        """Whether the device could do it by itself."""
+        pattern = value.tobytes()
+        size = len(pattern)
+        if size == 8 and pattern[:4] == pattern[4:]:
+            pattern, size = pattern[:4], 4
+        if size == 8:
+            return False
+        self.device.driver.enter()
+        self.device.driver.fill(self.address, pattern, self.nbytes // size)
+        self.device.running = True
+        return True
+
+
+class SimtDevice(GpuDevice):
+    """``memory``: the class of arrays on it. ``ahead``: what the host changed in copies of its own and the device has not seen; each has a method ``send``,
+    which the next launch calls. ``running``: something may not be done yet."""
+
+    memory: type[SimtMemory] = SimtMemory
+
+    def __init__(self, driver: Any, threads: int = 0) -> None:
+        self.driver = driver
+        self.name = driver.name
+        most = threads or driver.threads_at_once
+        super().__init__(most, most, driver.total_bytes // _HEAP_SHARE)
+        self.chosen_threads = threads
+        self.running = False
+        self.ahead: list[Any] = []
+
+    def allocate(self, shape: tuple[int, ...], dtype: Any) -> SimtMemory:
+        """Zeroed memory of a C-contiguous array; MemoryError where there is not that much."""
+        return self.memory(self, shape, dtype)
+
+    def locate(self, array: np.ndarray[Any, Any]) -> int:
+        return 0
+
+    @property
+    def busy(self) -> bool:
+        return self.running
+
+    def finish(self) -> None:
+        """Waits until nothing runs here."""
+        if self.running:
+            self.driver.enter()
+            self.driver.wait("running kernels")
+            self.running = False
+
+    def send(self) -> None:
+        """Hands the device what the host changed."""
+        ahead, self.ahead = self.ahead, []
+        for memory in ahead:
+            memory.send()
