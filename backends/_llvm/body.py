@@ -103,21 +103,32 @@ class Body(ABC):
         t = ty(type, self.lanes)
         return ops.emit(self.fn, prim, t, (t, t), (a, b), (None, None), self.fast if flags is None else flags)
 
-    def block(self, block: N.Block) -> tuple[str, ...]:
-        """Emits a block; returns the values that its Yield hands on."""
+    def block(self, block: N.Block, takers: tuple[N.Param, ...] | None = None) -> tuple[str, ...]:
+        """Emits a block; returns the values that its Yield hands on, as the ``takers`` take them."""
         outer, self.offsets = self.offsets, dict(self.offsets)
         owner = self.fn.stmt
         for stmt in block[:-1]:
             self.fn.stmt = stmt.id
-            HANDLERS[type(stmt)](self, stmt)
+            self.statement(stmt)
         last = block[-1]
-        self.offsets = outer
-        self.fn.stmt = owner
         if not isinstance(last, N.Yield) or type(last) is not N.Yield:
             raise TypeError(
                 f"a block ends in {type(last).__name__}; exits must be structured before emission"
             )
-        return tuple(self.values[i] for i in last.values)
+        values = tuple(self.values[i] for i in last.values) if takers is None else self.given(takers, last.values)
+        self.offsets = outer
+        self.fn.stmt = owner
+        return values
+
+    def statement(self, stmt: N.Stmt) -> None:
+        HANDLERS[type(stmt)](self, stmt)
+
+    def given(self, takers: tuple[N.Param, ...], ids: tuple[int, ...]) -> tuple[str, ...]:
+        """Values as these parameters and results take them."""
+        return tuple(self.values[i] for i in ids)
+
+    def type_of_param(self, p: N.Param) -> Ty:
+        return ty(p.type, self.lanes)
 
     def yielded_ranges(self, block: N.Block) -> tuple[Range | None, ...]:
         return tuple(self.ranges.get(i) for i in block[-1].operands())

@@ -34,13 +34,13 @@ def if_(b: Body, s: N.If) -> None:
     ways: list[tuple[tuple[str, ...], str, tuple[Range | None, ...]]] = []
     for label, block in ((then, s.then), (orelse, s.orelse)):
         fn.start(label)
-        values = b.block(block)
+        values = b.block(block, s.results)
         ways.append((values, fn.block, b.yielded_ranges(block)))
         fn.jump(join)
     fn.start(join)
     (v0, from0, r0), (v1, from1, r1) = ways
     for k, result in enumerate(s.results):
-        value = fn.phi(ty(result.type, b.lanes).text, (v0[k], from0), (v1[k], from1))
+        value = fn.phi(b.type_of_param(result).text, (v0[k], from0), (v1[k], from1))
         known = (r0[k], r1[k])
         merged = ranges.union(known[0], known[1]) if known[0] is not None and known[1] is not None else None
         b.define(result.id, result.type, value, merged)
@@ -49,16 +49,17 @@ def if_(b: Body, s: N.If) -> None:
 def while_(b: Body, s: N.While) -> None:
     fn = b.fn
     head, body, done = fn.label("while"), fn.label("do"), fn.label("done")
+    inits = b.given(s.carried, s.inits)
     before = fn.block
     fn.jump(head)
     fn.start(head)
-    phis = _open_phis(b, s.carried)
+    phis = open_phis(b, s.carried)
     (cond,) = b.block(s.cond)
     fn.branch(cond, body, done)
     fn.start(body)
-    nexts = b.block(s.body)
+    nexts = b.block(s.body, s.carried)
     b.poll()
-    _close_phis(b, s.carried, phis, tuple(b.values[i] for i in s.inits), before, nexts, fn.block)
+    close_phis(b, s.carried, phis, inits, before, nexts, fn.block)
     fn.jump(head)
     fn.start(done)
     for result, param in zip(s.results, s.carried, strict=True):
@@ -77,7 +78,7 @@ def for_(b: Body, s: N.For) -> None:
     signed = "s" if s.index.type.kind == "i" else "u"
     short = high[1] - low[0] <= STRIP
     leaf = not any(isinstance(x, (N.For, N.While)) for x in walk(s.body))
-    inits = tuple(b.values[i] for i in s.inits)
+    inits = b.given(s.carried, s.inits)
 
     enter, done = fn.label("enter"), fn.label("done")
     fn.branch(fn.let(f"icmp {signed}lt {t} {begin}, {end}"), enter, done)
@@ -89,7 +90,7 @@ def for_(b: Body, s: N.For) -> None:
         last, last_block = _plain_loop(b, s, begin, end, inits, poll=not short or not leaf, done=done)
     fn.start(done)
     for k, result in enumerate(s.results):
-        value = fn.phi(ty(result.type, b.lanes).text, (inits[k], skipped), (last[k], last_block))
+        value = fn.phi(b.type_of_param(result).text, (inits[k], skipped), (last[k], last_block))
         b.define(result.id, result.type, value)
 
 
@@ -106,8 +107,8 @@ def _plain_loop(
     fn.start(loop)
     index, at = fn.hole()
     b.define(s.index.id, s.index.type, index)
-    phis = _open_phis(b, s.carried)
-    nexts = b.block(s.body)
+    phis = open_phis(b, s.carried)
+    nexts = b.block(s.body, s.carried)
     if poll:
         b.poll()
     if s.reverse:
@@ -117,7 +118,7 @@ def _plain_loop(
         step = fn.let(f"add {wraps} {t} {index}, 1")
         more = fn.let(f"icmp {signed}lt {t} {step}, {end}")
     fn.patch(at, f"{index} = phi {t} [{start}, %{before}], [{step}, %{fn.block}]")
-    _close_phis(b, s.carried, phis, inits, before, nexts, fn.block)
+    close_phis(b, s.carried, phis, inits, before, nexts, fn.block)
     last = fn.block
     fn.branch(more, loop, done)
     return nexts, last
@@ -143,7 +144,7 @@ def _strips(
     low, high = (edge, at) if s.reverse else (at, edge)
     last, last_block = _plain_loop(b, s, low, high, tuple(v for v, _ in outer), poll=False, done=latch)
     fn.start(latch)
-    finals = [fn.phi(ty(p.type, b.lanes).text, (v, last_block)) for p, v in zip(s.carried, last, strict=True)]
+    finals = [fn.phi(b.type_of_param(p).text, (v, last_block)) for p, v in zip(s.carried, last, strict=True)]
     b.poll()
     more = fn.let(
         f"icmp {signed}gt {t} {edge}, {begin}" if s.reverse else f"icmp {signed}lt {t} {edge}, {end}"
@@ -151,13 +152,13 @@ def _strips(
     start = end if s.reverse else begin
     fn.patch(at_line, f"{at} = phi {t} [{start}, %{before}], [{edge}, %{fn.block}]")
     for (name, line), init, final, p in zip(outer, inits, finals, s.carried, strict=True):
-        fn.patch(line, f"{name} = phi {ty(p.type, b.lanes).text} [{init}, %{before}], [{final}, %{fn.block}]")
+        fn.patch(line, f"{name} = phi {b.type_of_param(p).text} [{init}, %{before}], [{final}, %{fn.block}]")
     last_block = fn.block
     fn.branch(more, strip, done)
     return tuple(finals), last_block
 
 
-def _open_phis(b: Body, params: tuple[N.Param, ...]) -> list[int]:
+def open_phis(b: Body, params: tuple[N.Param, ...]) -> list[int]:
     lines = []
     for p in params:
         name, line = b.fn.hole()
@@ -166,10 +167,10 @@ def _open_phis(b: Body, params: tuple[N.Param, ...]) -> list[int]:
     return lines
 
 
-def _close_phis(
+def close_phis(
     b: Body, params: tuple[N.Param, ...], lines: list[int], inits: tuple[str, ...], before: str,
     nexts: tuple[str, ...], latch: str,
 ) -> None:  # fmt: skip
     for p, line, init, value in zip(params, lines, inits, nexts, strict=True):
         name = b.values[p.id]
-        b.fn.patch(line, f"{name} = phi {ty(p.type, b.lanes).text} [{init}, %{before}], [{value}, %{latch}]")
+        b.fn.patch(line, f"{name} = phi {b.type_of_param(p).text} [{init}, %{before}], [{value}, %{latch}]")
