@@ -11,7 +11,7 @@ from quadrants_lab.backends._llvm import ranges
 from quadrants_lab.backends._llvm.ranges import Range
 from quadrants_lab.backends._llvm.text import Function, Ty, constant, ty
 from quadrants_lab.ir.prims import PRIMS
-from quadrants_lab.ir.types import DType, f32, f64, i32, i64, u1, u8, u16, u32, u64
+from quadrants_lab.ir.types import DType, f16, f32, f64, i32, i64, u1, u8, u16, u32, u64
 
 FAST = "reassoc contract arcp afn "
 _COLUMN = {"f": 0, "i": 1, "b": 2, "u": 2}
@@ -73,6 +73,8 @@ def emit(fn: Function, prim: str, out: Ty, types: tuple[Ty, ...], args: tuple[st
     """
     row = PRIMS[prim]
     t = types[1] if row.rule == "select" else types[0]
+    if t.dtype is f16:
+        flags = ""  # f32 computes it, rounded after each operation: a fused one would take f64
     if fn.module.own and t.dtype.is_float and prim in fn.module.own:
         return fn.module.own[prim](Ctx(fn, prim, out, types, args, known, flags))
     spelling = row.llvm[_COLUMN[t.dtype.kind]]

@@ -41,9 +41,17 @@ def chip_for(capability: int) -> int:
 
 
 @cache
+def _compute_halves_in_f32() -> None:
+    """Instructions on f16 flush denormals together with those on f32, where f16 has to keep them; results of f32,
+    rounded, are the same otherwise. An option of the whole process, which LLVM takes once."""
+    llvm.set_option("", "-nvptx-no-f16-math")
+
+
+@cache
 def machine(chip: int) -> Any:
     """LLVM's target machine."""
     with _lock:
+        _compute_halves_in_f32()
         llvm.initialize_all_targets()
         llvm.initialize_all_asmprinters()
         target = llvm.Target.from_triple(TRIPLE)
