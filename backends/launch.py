@@ -26,7 +26,7 @@ What holds on every backend:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -136,16 +136,26 @@ class Frame(Protocol):
 
     def set_arg(self, name: str, value: Any) -> None: ...
 
-    def set_stacks(self, caps: list[int]) -> None:
-        """Grows the device's heap as needed; MemoryError where it cannot."""
+    def set_stacks(self, caps: list[int], budget: int = 0, passing: Mapping[int, int] | None = None) -> None:
+        """Capacities in slots; grows the device's heap as needed, MemoryError where it cannot. ``budget``: bytes that
+        the heap is not to pass (0: as the device sees fit), unless `least_heap` needs them. ``passing``: by the number
+        of a task, how many of its iterations push at all."""
+
+    def heap_bytes(self, caps: list[int]) -> int:
+        """What a launch with these capacities takes of the heap, where no budget and no gate makes it less."""
+        ...
+
+    def least_heap(self, caps: list[int]) -> tuple[int, int]:
+        """The fewest iterations in flight that such a launch gets by with, and the bytes that they take."""
+        ...
 
     def stack_bytes(self) -> int:
         """Bytes of adstacks a lane in flight."""
         ...
 
     @property
-    def least_lanes(self) -> int:
-        """The fewest iterations that a launch keeps in flight."""
+    def stack_threads(self) -> int:
+        """How many lanes have room on the heap: all together take `stack_bytes` times as many bytes."""
         ...
 
     @property

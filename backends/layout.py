@@ -27,6 +27,7 @@ class FrameLayout:
     args: dict[str, int] = field(default_factory=dict)
     stacks: list[N.AdStackAlloca] = field(default_factory=list)
     stack_at: dict[int, int] = field(default_factory=dict)
+    task_of: dict[int, int] = field(default_factory=dict)  # a stack's id -> the number of its task
     adjoint_stacks: set[int] = field(default_factory=set)  # ids of stacks that need adjoint slots
     asserts: list[N.Assert] = field(default_factory=list)
     prints: list[N.Print] = field(default_factory=list)
@@ -53,7 +54,7 @@ def frame_layout(kernel: N.Kernel, head: int) -> FrameLayout:
             out.extents[b.name] = take(b.ndim)
     for a in kernel.args:
         out.args[a.name] = take(1)
-    for task in kernel.body:
+    for number, task in enumerate(kernel.body):
         if not isinstance(task, N.Offload):
             raise TypeError(f"kernel {kernel.name} is not offloaded: {type(task).__name__} at top level")
         out.bounds.append(take(2 * len(task.indices)))
@@ -61,6 +62,7 @@ def frame_layout(kernel: N.Kernel, head: int) -> FrameLayout:
             if isinstance(s, N.AdStackAlloca):
                 out.stacks.append(s)
                 out.stack_at[s.id] = take(STACK_WORDS)
+                out.task_of[s.id] = number
             elif isinstance(s, (N.AdStackLoadTopAdj, N.AdStackAccAdjoint)):
                 out.adjoint_stacks.add(s.stack)
             elif isinstance(s, N.Assert):
@@ -74,3 +76,8 @@ def frame_layout(kernel: N.Kernel, head: int) -> FrameLayout:
     out.zero_bytes = at - out.zero_at
     out.size = at
     return out
+
+
+def grown_heap(needed: int, had: int, most: int) -> int:
+    """Bytes of an adstack heap that is too small: amortised doubling, as far as ``most`` (0: no limit) permits."""
+    return max(needed, min(2 * had, most) if most else 2 * had)

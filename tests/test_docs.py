@@ -63,43 +63,6 @@ def test_readme_program_runs_and_its_gradient_is_right(tmp_path: Path) -> None:
     assert abs(last - slope) < 1e-5
 
 
-def test_formula_of_adstack_memory_on_the_cpu() -> None:
-    """What docs/autodiff/memory.md says that a launch takes, to the byte."""
-    qd.init(arch=qd.cpu, cpu_max_num_threads=2, offline_cache=False)
-    x = qd.field(qd.f64, shape=5, needs_grad=True)
-    y = qd.field(qd.f32, shape=5, needs_grad=True)
-    z = qd.field(qd.f32, shape=5, needs_grad=True)
-
-    @qd.kernel
-    def many(n: qd.i32):
-        for i in x:
-            a = x[i]
-            b = y[i]
-            for _ in range(n):
-                if a > b:
-                    a = a * a
-                for _ in range(3):
-                    b = qd.sin(b)
-            z[i] = b + qd.cast(a, qd.f32)
-        for i in x:
-            c = x[i]
-            for _ in range(2 * n):
-                c = qd.sin(c)
-            z[i] += qd.cast(c, qd.f32)
-
-    for n in (0, 1, 7, 100):
-        many(n)
-        z.grad.fill(1.0)
-        many.grad(n)
-        rows = many.sizes()
-        assert {r.dtype for r in rows} == {"u1", "f32", "f64"}
-        slot = {"u1": 4, "f32": 4, "f64": 8}
-        for r in rows:
-            assert r.bytes_per_lane == (-(-r.depth // 32) * 4 if r.dtype == "u1" else r.depth * slot[r.dtype])
-        slab = sum(64 * -(-max(r.bytes_per_lane, slot[r.dtype]) // 64) for r in rows)
-        assert many.grad.dispatcher.last.frame.stack_bytes() == slab
-
-
 @pytest.mark.parametrize("page", PROGRAMS, ids=lambda p: str(p.relative_to(ROOT)))
 def test_cells_show_what_the_page_says(page: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     if "import torch" in page.read_text():

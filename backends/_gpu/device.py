@@ -11,6 +11,7 @@ import numpy as np
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.programs import GROUP
 from quadrants_lab.backends.launch import Memory
+from quadrants_lab.backends.layout import grown_heap
 
 PRINT_WORDS = 1 << 17
 REDUCING = 1 << 12
@@ -42,12 +43,11 @@ class GpuDevice(ABC):
     def allocate(self, shape: tuple[int, ...], dtype: Any) -> Memory:
         """Zeroed memory of a C-contiguous array; MemoryError where there is not that much."""
 
-    def lanes(self, iterations: int, depth: int) -> int:
-        """How many threads a task should have room for whose iterations fill stacks to ``depth``: a loop that pushes
-        goes round as often, forwards and backwards."""
-        wanted = min(iterations, self.stack_threads)
-        if self.loop_limit:
-            wanted = max(wanted, iterations * (2 * depth + 4) // self.loop_limit + 1)
+    def fewest(self, iterations: int, depth: int) -> int:
+        """With how many threads a task gets by whose iterations fill stacks to ``depth``: a loop that pushes goes round
+        as often, forwards and backwards."""
+        rounds = iterations * (2 * depth + 4)
+        wanted = rounds // self.loop_limit + 1 if self.loop_limit else 1
         return min(-(-wanted // GROUP) * GROUP, self.threads)
 
     @abstractmethod
@@ -68,15 +68,16 @@ class GpuDevice(ABC):
         self.seed = seed & _MASK
         self.launches = 0
 
-    def need_heap(self, nbytes: int) -> None:
-        """Grows the heap to at least ``nbytes``. Not while a launch runs on this device.
+    def need_heap(self, nbytes: int, most: int = 0) -> None:
+        """Grows the heap to at least ``nbytes``, by doubling, but not beyond ``most`` (0: no limit) for that alone. Not
+        while a launch runs on this device.
 
         Raises MemoryError where there is not that much memory.
         """
         if nbytes <= self.heap_bytes:
             return
         self.finish()
-        grown = max(nbytes, 2 * self.heap_bytes, 1 << 16)
+        grown = grown_heap(nbytes, self.heap_bytes, most)
         self._heap = None  # nothing in it outlives a launch
         self.heap_bytes = self.heap_address = 0
         self._heap = self.allocate((-(-grown // 4),), np.uint32)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy as np
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.entry import make_entry
 from quadrants_lab.backends._gpu.programs import GROUP, inline_total
-from quadrants_lab.backends._gpu.stacks import heap_plan, stacks_of
+from quadrants_lab.backends._gpu.stacks import HeapPlan, heap_plan, stacks_of
 from quadrants_lab.backends.launch import AssertFailed, Memory, Overflow, Param, Status
 from quadrants_lab.backends.layout import STACK_ADJOINTS_AT, STACK_AT, STACK_CAPACITY, STACK_LAST, WORD
 from quadrants_lab.backends.prints import format_prints, raw_value
@@ -50,7 +50,7 @@ class GpuFrame(ABC):
         self._zeros = bytes(layout.zero_bytes)
         self._head_zeros = bytes(L.FAIL_VALUES)
         self._replay = 0
-        self._caps: tuple[int, ...] | None = None
+        self._stacks_key: tuple[Any, ...] | None = None
         self._borrowed: dict[str, tuple[tuple[int, ...], Memory]] = {}  # device copies of the host's arrays
         self._heap_bytes = self._lane_bytes = 0
         self._stack_threads = device.threads
@@ -82,33 +82,49 @@ class GpuFrame(ABC):
         form.pack_into(self.view, at, value)
         self._grid_is_old = True
 
-    def set_stacks(self, caps: list[int]) -> None:
-        """Capacities in slots; grows the device's heap as needed (MemoryError where it cannot)."""
-        key = tuple(caps)
-        if key != self._caps:
-            self._plan_stacks(key)
-        self.device.need_heap(self._heap_bytes)
+    def set_stacks(self, caps: list[int], budget: int = 0, passing: Mapping[int, int] | None = None) -> None:
+        """Capacities in slots; grows the device's heap as needed (MemoryError where it cannot). ``budget``: bytes that
+        it is not to pass (0: the device's own). ``passing``: by the number of a task, how many of its iterations push
+        at all: more threads would only wait for them."""
+        key = tuple(caps), budget, tuple((passing or {}).items())
+        if key != self._stacks_key:
+            self._set_plan(caps, self._heap_plan(caps, budget, passing or {}))
+            self._stacks_key = key
+        self.device.need_heap(self._heap_bytes, budget)
 
-    def _plan_stacks(self, caps: tuple[int, ...]) -> None:
-        layout = self.exe.layout.frame
+    def heap_bytes(self, caps: list[int]) -> int:
+        """What a launch with these capacities takes of the heap, where no budget and no gate makes it less."""
+        return self._heap_plan(caps, 0, {}).heap_bytes
+
+    def least_heap(self, caps: list[int]) -> tuple[int, int]:
+        """The fewest iterations in flight that such a launch gets by with, and the bytes that they take."""
+        plan = self._heap_plan(caps, 1, {})
+        return plan.threads, plan.heap_bytes
+
+    def _heap_plan(self, caps: Sequence[int], budget: int, passing: Mapping[int, int]) -> HeapPlan:
+        layout, device = self.exe.layout.frame, self.device
         by_id = {s.id: cap for s, cap in zip(layout.stacks, caps, strict=True)}
         tasks = [stacks_of(t) for t in self.exe.tasks]
-        wanted, device = 1, self.device
-        for task, stacks, total in zip(self.exe.tasks, tasks, self.exe.totals, strict=True):
+        wanted, fewest = 1, GROUP
+        for n, (task, stacks, total) in enumerate(zip(self.exe.tasks, tasks, self.exe.totals, strict=True)):
             if stacks and task.kind != "serial":
-                depth = max(by_id[s.id] for s in stacks)
-                wanted = max(wanted, device.lanes(device.threads if total is None else total, depth))
-        plan = heap_plan(tasks, by_id, layout.adjoint_stacks, wanted, self.device.heap_budget)
-        for n, s in enumerate(layout.stacks):
+                iterations = device.threads if total is None else total
+                wanted = max(wanted, min(iterations, device.stack_threads, passing.get(n, iterations)))
+                fewest = max(fewest, device.fewest(iterations, max(by_id[s.id] for s in stacks)))
+        limit = device.heap_budget
+        return heap_plan(tasks, by_id, layout.adjoint_stacks, fewest, wanted, limit, budget or limit)
+
+    def _set_plan(self, caps: Sequence[int], plan: HeapPlan) -> None:
+        layout = self.exe.layout.frame
+        for n, (s, cap) in enumerate(zip(layout.stacks, caps, strict=True)):
             at = layout.stack_at[s.id]
-            _WORD.pack_into(self.view, at + STACK_CAPACITY, by_id[s.id])
-            _WORD.pack_into(self.view, at + STACK_LAST, max(by_id[s.id], 1) - 1)
+            _WORD.pack_into(self.view, at + STACK_CAPACITY, cap)
+            _WORD.pack_into(self.view, at + STACK_LAST, max(cap, 1) - 1)
             _WORD.pack_into(self.view, at + STACK_AT, plan.at[n])
             _WORD.pack_into(self.view, at + STACK_ADJOINTS_AT, plan.adjoints_at[n])
         _WORD.pack_into(self.view, L.THREADS, plan.threads)
         self._stack_threads = plan.threads
         self._heap_bytes, self._lane_bytes = plan.heap_bytes, plan.lane_bytes
-        self._caps = caps
         self._grid_is_old = True
 
     def stack_bytes(self) -> int:
@@ -118,11 +134,6 @@ class GpuFrame(ABC):
     @property
     def stack_threads(self) -> int:
         return self._stack_threads
-
-    @property
-    def least_lanes(self) -> int:
-        """The fewest iterations that a launch keeps in flight."""
-        return GROUP
 
     @property
     def launch_number(self) -> int:

@@ -37,20 +37,28 @@ def element_bytes(t: DType) -> int:
 
 
 def heap_plan(
-    tasks: list[list[N.AdStackAlloca]], caps: dict[int, int], adjoints: set[int], wanted: int, budget: int
+    tasks: list[list[N.AdStackAlloca]],
+    caps: dict[int, int],
+    adjoints: set[int],
+    fewest: int,
+    wanted: int,
+    limit: int,
+    budget: int,
 ) -> HeapPlan:
-    """Room for up to ``wanted`` threads within ``budget`` bytes, but for one group at least.
+    """Room for ``wanted`` threads within ``budget`` bytes, but for ``fewest`` within ``limit``; for one group at least.
 
     ``tasks``: the stacks of each task in order; ``caps``: slots by stack id; ``adjoints``: ids of stacks that keep
     adjoints too.
     """
-    lane_bytes, most = 1, 1
+    lane_bytes, most = 0, 1
     for stacks in tasks:
         stored = [s for s in stacks if not s.count_only]
         sizes = {s.id: elements(s.type, caps[s.id]) * element_bytes(s.type) for s in stored}
         lane_bytes = max(lane_bytes, sum(n * (2 if i in adjoints else 1) for i, n in sizes.items()))
         most = max([most, *(elements(s.type, caps[s.id]) for s in stored)])
-    room = min(wanted, budget // lane_bytes, MOST_ELEMENTS // most)
+    lane = max(lane_bytes, 1)
+    wanted = min(-(-wanted // GROUP) * GROUP, budget // lane)
+    room = min(max(wanted, fewest), limit // lane, MOST_ELEMENTS // most)
     threads = max(1, room // GROUP) * GROUP
     if most * threads > MOST_ELEMENTS:
         raise MemoryError(f"an adstack of {most} slots is more than a GPU program can index")

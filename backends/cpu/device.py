@@ -15,6 +15,7 @@ from typing import Any
 from quadrants_lab.backends.cpu import jit
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.backends.cpu.memory import Block, HostMemory
+from quadrants_lab.backends.layout import grown_heap
 
 MOST_THREADS = 1024
 
@@ -118,14 +119,15 @@ class Device:
         """Stops the launch in flight; does nothing when there is none."""
         self._block.or_word32(L.CANCEL, 1)
 
-    def need_heap(self, nbytes: int) -> None:
-        """Grows the heap to at least ``nbytes``. Not while a launch runs on this device.
+    def need_heap(self, nbytes: int, most: int = 0) -> None:
+        """Grows the heap to at least ``nbytes``, by doubling, but not beyond ``most`` (0: no limit) for that alone. Not
+        while a launch runs on this device.
 
         Raises MemoryError where there is not that much memory.
         """
         if nbytes <= self.heap_bytes:
             return
-        grown = max(nbytes, 2 * self.heap_bytes, 1 << 16)
+        grown = grown_heap(nbytes, self.heap_bytes, most)
         self._heap = None  # nothing in it outlives a launch
         self._block.set_word(L.HEAP, 0)
         self.heap_bytes = 0

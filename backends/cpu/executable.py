@@ -41,6 +41,7 @@ which `frame.status` then holds. A call costs about 0.1 us and what the kernel t
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,7 @@ from quadrants_lab.ir.walk import types_of, walk
 
 __all__ = ["AssertFailed", "Executable", "Frame", "Overflow", "Status", "compile_object", "load"]
 _WORD = struct.Struct("=q")
+LINE = 64  # bytes of a cache line, at which stacks begin
 
 
 class Executable:
@@ -141,35 +143,51 @@ class Frame:
         t, at = self._args[name]
         struct.pack_into(_FORMATS[t.name], self._view, at, value)
 
-    def set_stacks(self, caps: list[int]) -> None:
-        """Capacities in slots; grows the device's heap as needed (MemoryError where it cannot)."""
+    def set_stacks(self, caps: list[int], budget: int = 0, passing: Mapping[int, int] | None = None) -> None:
+        """Capacities in slots; grows the device's heap as needed (MemoryError where it cannot). A worker has one
+        iteration in flight, whatever ``passing`` says."""
         key = tuple(caps)
-        if key == self._caps:
-            self.device.need_heap(self._block.word(L.SLAB_BYTES) * self.device.threads)
-            return
-        layout = self.exe.layout
-        at = 0
+        if key != self._caps:
+            slab, places = self._slab(caps)
+            for stack, cap, (at, adjoints_at) in zip(self.exe.layout.stacks, caps, places, strict=True):
+                where = self.exe.layout.stack_at[stack.id]
+                self._block.set_word(where + L.STACK_CAPACITY, cap)
+                self._block.set_word(where + L.STACK_LAST, max(cap, 1) - 1)
+                self._block.set_word(where + L.STACK_AT, at)
+                self._block.set_word(where + L.STACK_ADJOINTS_AT, adjoints_at)
+            self._block.set_word(L.SLAB_BYTES, slab)
+            self._caps = key
+        self.device.need_heap(self.stack_bytes() * self.device.threads, budget)
+
+    def _slab(self, caps: Sequence[int]) -> tuple[int, list[tuple[int, int]]]:
+        """Bytes of a worker's slab, which its tasks use one after the other; where in it the slots and the adjoint
+        slots of each stack begin."""
+        layout, size, at = self.exe.layout, 0, 0
+        places: list[tuple[int, int]] = []
+        task = -1
         for stack, cap in zip(layout.stacks, caps, strict=True):
-            where = layout.stack_at[stack.id]
-            size = 0 if stack.count_only else -(-slot_bytes(stack.type, cap) // 64) * 64
-            self._block.set_word(where + L.STACK_CAPACITY, cap)
-            self._block.set_word(where + L.STACK_LAST, max(cap, 1) - 1)
-            self._block.set_word(where + L.STACK_AT, at)
-            at += size
-            if stack.id in layout.adjoint_stacks:
-                self._block.set_word(where + L.STACK_ADJOINTS_AT, at)
-                at += size
-        self.device.need_heap(at * self.device.threads)
-        self._block.set_word(L.SLAB_BYTES, at)
-        self._caps = key
+            if layout.task_of[stack.id] != task:
+                task, at = layout.task_of[stack.id], 0
+            nbytes = 0 if stack.count_only else -(-slot_bytes(stack.type, cap) // LINE) * LINE
+            places.append((at, at + nbytes))
+            at += nbytes * (2 if stack.id in layout.adjoint_stacks else 1)
+            size = max(size, at)
+        return size, places
+
+    def heap_bytes(self, caps: list[int]) -> int:
+        """What a launch with these capacities takes of the heap."""
+        return self._slab(caps)[0] * self.device.threads
+
+    def least_heap(self, caps: list[int]) -> tuple[int, int]:
+        """The fewest iterations in flight that such a launch gets by with, and the bytes that they take."""
+        return self.device.threads, self.heap_bytes(caps)
 
     def stack_bytes(self) -> int:
         """Bytes of adstacks a worker; all workers together take this times the device's threads."""
         return self._block.word(L.SLAB_BYTES)
 
     @property
-    def least_lanes(self) -> int:
-        """The fewest iterations that a launch keeps in flight: here one a thread."""
+    def stack_threads(self) -> int:
         return self.device.threads
 
     @property

@@ -10,32 +10,35 @@ from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import i64
 from quadrants_lab.ir.walk import map_blocks, types_of, walk
 
+DEPTH = "depth"  # and the id of a stack: the "ret" buffer that gets its depth
+
 
 def counting_kernel(kernel: N.Kernel) -> N.Kernel | None:
     """For a sized reverse kernel: the kernel (mode "count") that leaves the greatest depth of each stack that needs
-    counting in an i64 "ret" buffer named ``depth<stack id>``; None where no stack does. Run dead-code elimination on
-    it: values that were pushed are replaced by zeros, so only what steers control flow survives."""
+    counting in an i64 "ret" buffer named `DEPTH` and the stack's id; None where no stack does. Run dead-code
+    elimination on it: values that were pushed are replaced by zeros, so only what steers control flow survives."""
     counted = counted_stacks(kernel)
     if not counted:
         return None
     b = Builder(kernel.next_id, types_of(kernel.body))
     buffers = dict(kernel.buffers)
     for stack in sorted(counted):
-        buffers[f"depth{stack}"] = N.Buffer(f"depth{stack}", "ret", i64, 0, ())
+        buffers[f"{DEPTH}{stack}"] = N.Buffer(f"{DEPTH}{stack}", "ret", i64, 0, ())
     tasks: list[N.Stmt] = []
     for task in kernel.body:
         assert isinstance(task, N.Offload)
         stacks = [s.id for s in task.body if isinstance(s, N.AdStackAlloca) and s.id in counted]
         if stacks:
             tasks.append(_count_task(b, task, stacks, buffers))
-        elif any(isinstance(s, (N.Store, N.Atomic)) and _is_primal_temp(buffers, s.buffer) for s in walk((task,))):
-            tasks.append(task)  # recomputes launch temporaries
+        elif computes_temporaries(buffers, task):
+            tasks.append(task)
     return replace(kernel, name=kernel.name, buffers=buffers, body=tuple(tasks), next_id=b.next_id, mode="count")
 
 
-def _is_primal_temp(buffers: dict[str, N.Buffer], name: str) -> bool:
-    grads = {b.grad for b in buffers.values()}
-    return buffers[name].kind == "temp" and name not in grads
+def computes_temporaries(buffers: dict[str, N.Buffer], task: N.Offload) -> bool:
+    """Whether the task of a reverse kernel recomputes launch temporaries of the forward one."""
+    temps = {b.name for b in buffers.values() if b.kind == "temp"} - {b.grad for b in buffers.values()}
+    return any(isinstance(s, (N.Store, N.Atomic)) and s.buffer in temps for s in walk((task,)))
 
 
 def _count_task(b: Builder, task: N.Offload, stacks: list[int], buffers: dict[str, N.Buffer]) -> N.Offload:
@@ -60,6 +63,6 @@ def _count_task(b: Builder, task: N.Offload, stacks: list[int], buffers: dict[st
     with b.block() as tail:
         for stack in stacks:
             depth = b.add(N.AdStackDepth(b.fresh(), i64, stack))
-            b.atomic("max", buffers[f"depth{stack}"], (), depth)
+            b.atomic("max", buffers[f"{DEPTH}{stack}"], (), depth)
     body = block(task.body)
     return replace(task, body=(*body[:-1], *tail, body[-1]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from quadrants_lab.adstack.report import StackRow
 from quadrants_lab.errors import Label, QuadrantsRuntimeError
@@ -11,37 +12,34 @@ from quadrants_lab.ir import nodes as N
 _SHOWN = 8  # stacks that the error lists
 
 
-def over_budget(
-    kernel: N.Kernel, rows: Sequence[StackRow], stacks: Sequence[N.AdStackAlloca], lanes: int, budget: int
-) -> QuadrantsRuntimeError | None:
-    """The error where ``rows`` (in the order of ``stacks``), ``lanes`` iterations in flight, take more bytes than
-    ``budget``; None where they fit."""
-    total = lanes * sum(row.bytes_per_lane for row in rows)
-    if total <= budget:
-        return None
-    return _error(QuadrantsRuntimeError, kernel, rows, stacks, lanes, f"ad_stack_budget_bytes allows {budget}")
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a launch takes at the least: ``total`` bytes for ``lanes`` iterations in flight. ``rows`` in the order of
+    ``stacks``."""
+
+    kernel: N.Kernel
+    rows: Sequence[StackRow]
+    stacks: Sequence[N.AdStackAlloca]
+    lanes: int
+    total: int
+
+
+def over_budget(needs: Needs, budget: int) -> QuadrantsRuntimeError:
+    """The error where that is more than ``budget`` bytes."""
+    return _error(QuadrantsRuntimeError, needs, f"ad_stack_budget_bytes allows {budget}")
 
 
 class NoRoomForStacks(QuadrantsRuntimeError, MemoryError):
     """The device has not so much memory for adstacks."""
 
 
-def no_room(
-    kernel: N.Kernel, rows: Sequence[StackRow], stacks: Sequence[N.AdStackAlloca], lanes: int, why: str
-) -> QuadrantsRuntimeError:
+def no_room(needs: Needs, why: str) -> QuadrantsRuntimeError:
     """The error where the device has no room for them; ``why`` in its words."""
-    return _error(NoRoomForStacks, kernel, rows, stacks, lanes, why)
+    return _error(NoRoomForStacks, needs, why)
 
 
-def _error(
-    cls: type[QuadrantsRuntimeError],
-    kernel: N.Kernel,
-    rows: Sequence[StackRow],
-    stacks: Sequence[N.AdStackAlloca],
-    lanes: int,
-    why: str,
-) -> QuadrantsRuntimeError:
-    total = lanes * sum(row.bytes_per_lane for row in rows)
+def _error(cls: type[QuadrantsRuntimeError], needs: Needs, why: str) -> QuadrantsRuntimeError:
+    rows, stacks = needs.rows, needs.stacks
     order = sorted(range(len(rows)), key=lambda n: -rows[n].bytes_per_lane)[:_SHOWN]
     labels = tuple(
         Label(
@@ -54,8 +52,8 @@ def _error(
     rest = len(rows) - len(order)
     more = f"; {rest} smaller stacks are not listed" if rest else ""
     return cls(
-        f"the gradient of kernel {kernel.name} needs {total} bytes of adstacks for {lanes} iterations in flight"
-        f"{more}; {why}; nothing was launched",
+        f"the gradient of kernel {needs.kernel.name} needs {needs.total} bytes of adstacks for {needs.lanes} "
+        f"iterations in flight{more}; {why}; nothing was launched",
         code="QL2076",
         labels=labels,
         help="qd.loop_config(checkpoint=True) before the long serial loop, fewer trips between gradients (split it "

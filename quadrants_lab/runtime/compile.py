@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from quadrants_lab.adstack.counting import counting_kernel
+from quadrants_lab.adstack.counting import DEPTH, counting_kernel
+from quadrants_lab.adstack.gates import PASSING, gate_kernel, is_cheap
 from quadrants_lab.adstack.size import determine_ad_stack_size
 from quadrants_lab.autodiff.access import Doubt, check_data_access, warn
 from quadrants_lab.autodiff.broken import broken_paths
@@ -45,11 +46,12 @@ FORWARD, REVERSE, DUAL, CHECKED = "forward", "reverse", "dual", "checked"
 
 @dataclass(slots=True)
 class Counter:
-    """The counting slice, loaded; ``depths``: stack id -> the "ret" buffer that gets its depth."""
+    """A kernel that counts, loaded; ``results``: number of what is counted -> the "ret" buffer that gets the count. Of
+    the counting slice these are stack ids and depths."""
 
     kernel: N.Kernel
     executable: Executable
-    depths: dict[int, str]
+    results: dict[int, str]
 
 
 @dataclass(slots=True)
@@ -197,10 +199,7 @@ def compile_kernel(
     checked = checked_ir(lowered.kernel, options) if mode == CHECKED else None
     kernel = make_ir(lowered.kernel, mode, options) if checked is None else checked.kernel
     counting = counting_ir(kernel, options) if mode == REVERSE else None
-    counter = None
-    if counting is not None:
-        stacks = {int(name[len("depth") :]): name for name, b in counting.buffers.items() if _is_depth(b)}
-        counter = Counter(counting, load_cached(counting, options, session), stacks)
+    counter = None if counting is None else _counter(counting, DEPTH, options, session)
     returns = tuple(f"ret{k}" for k in range(len(lowered.returns))) if mode != REVERSE else ()
     return Compiled(
         mode,
@@ -230,8 +229,20 @@ def reproducible(kernel: N.Kernel, options: CompileOptions) -> CompileOptions:
     return options
 
 
-def _is_depth(b: N.Buffer) -> bool:
-    return b.kind == "ret" and b.name.startswith("depth")
+def gate_counter(compiled: Compiled, session: Session) -> Counter | None:
+    """What counts the iterations of each task that push at all, by the number of the task; None where all do, or where
+    that is not settled quickly."""
+    gates = gate_kernel(compiled.kernel)
+    if gates is None:
+        return None
+    gates = drop_unused_gradients(pipeline.run(gates, SIMPLIFY, compiled.options.verify))
+    return _counter(gates, PASSING, compiled.options, session) if is_cheap(gates) else None
+
+
+def _counter(kernel: N.Kernel, prefix: str, options: CompileOptions, session: Session) -> Counter:
+    counted = [b.name for b in kernel.buffers.values() if b.kind == "ret" and b.name.startswith(prefix)]
+    results = {int(name.removeprefix(prefix)): name for name in counted}
+    return Counter(kernel, load_cached(kernel, options, session), results)
 
 
 def load_cached(kernel: N.Kernel, options: CompileOptions, session: Session) -> Executable:

@@ -18,10 +18,11 @@ from quadrants_lab.frontend.specs import NdarraySpec, flat_specs
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir import sizeexpr as SE
 from quadrants_lab.ir.walk import walk
-from quadrants_lab.runtime.budget import no_room, over_budget
-from quadrants_lab.runtime.compile import Compiled, accesses
+from quadrants_lab.runtime.ahead import Ahead, Gates
+from quadrants_lab.runtime.budget import Needs, no_room, over_budget
+from quadrants_lab.runtime.compile import Compiled
 from quadrants_lab.runtime.memory import Memory
-from quadrants_lab.runtime.plan import Plan, entry_params, field_memories, make_frame, set_arguments
+from quadrants_lab.runtime.plan import Plan
 from quadrants_lab.runtime.seeds import Seeds
 from quadrants_lab.runtime.signature import ArraySlot, ScalarSlot, memory_of
 from quadrants_lab.runtime.stamp import stamp_of
@@ -70,6 +71,11 @@ class GradientPlan(Plan):
         self.data_read: frozenset[str] = frozenset()  # buffers whose data the depths depend on
         self.looked_at: tuple[dict[str, Any], dict[str, ref[npt.NDArray[Any]]]] = {}, {}
         self.counted: dict[int, int] = {}
+        counter = self.compiled.counter
+        self.counting = None if counter is None else Ahead(self, counter)
+        self.gates = Gates(self, self.session.settings.ad_stack_threshold)
+        self.counts_gates = False
+        self.passing: dict[int, int] = {}  # by task, how many iterations push, as far as that was counted
         self.stamp: tuple[Any, ...] | None = None
         self.checked = False  # whether the arguments at hand are known to match
         self.without_gradient = tuple(
@@ -90,12 +96,12 @@ class GradientPlan(Plan):
         self.draws_of: Callable[[], int] | None = self.launch_number if draws else None
         forced = self.compiled.options.ad_stack_size
         if forced:
-            self.depths = [forced] * len(self.sizes)
-        elif all(isinstance(s, SE.SizeConst) for s in self.sizes):
-            self.depths = [s.value for s in self.sizes if isinstance(s, SE.SizeConst)]
-        else:
+            self.sizes = [SE.SizeConst(forced)] * len(self.sizes)
+        fixed = [s.value for s in self.sizes if isinstance(s, SE.SizeConst)]
+        if len(fixed) < len(self.sizes) or (fixed and self.gates.wanted(fixed)):
             self._follow()
             return self.settle
+        self.depths = fixed
         if self.depths:
             self.reserve()
         return self.settle_draws if draws else self.set_gradients if self.slots or self.seeds else None
@@ -158,16 +164,10 @@ class GradientPlan(Plan):
         """What the depths depend on: fields by memory; arguments as (position, is a scalar, by its data)."""
         args, shapes, data = _dependencies(self.sizes)
         self.data_read = frozenset(data)
-        counter = self.compiled.counter
-        if counter is not None:
-            read, _ = accesses(counter.kernel)
-            fields = field_memories(self.compiled, counter.kernel, self.session)
-            self.counting_frame = make_frame(counter.executable, counter.kernel, fields, self.session)
-            self.counting_entry = self.counting_frame.entry(entry_params(self.slots), returns="")
-            self.counting_frame.set_stacks([0] * len(stack_allocas(counter.kernel)))
-            args |= {a.name for a in counter.kernel.args}
-            data |= {b for b in read if counter.kernel.buffers[b].kind in ("field", "ndarray")}
-            shapes |= {b.name for b in counter.kernel.buffers.values() if b.kind == "ndarray"}
+        for ahead in self.ahead():
+            args |= ahead.args
+            data |= ahead.data
+            shapes |= ahead.shapes
         self.follows_fields: tuple[Memory, ...] = tuple(
             self.fields[b] for b in sorted(data) if b in self.fields
         )
@@ -209,28 +209,32 @@ class GradientPlan(Plan):
             buffer = self.kernel.buffers[name]
             if not hasattr(operand, "ndim") or (operand.ndim, operand.dtype) != (buffer.ndim, buffer.dtype.numpy):
                 return False
-        counter = self.compiled.counter
-        if counter is not None:
-            passed = [
-                arg if memory_of(arg) is None else operands[slot.name]
-                for slot, arg in zip(self.slots, args, strict=True)
-                if isinstance(slot, (ScalarSlot, ArraySlot))
-            ]
-            if self.draws_of is not None:
-                self.counting_frame.replay(self.draws_of())
-            if self.counting_entry(*passed) is NotImplemented:
-                if not self.checked:
-                    return False
-                set_arguments(self.counting_frame, self.slots, args)
-                self.counting_frame.launch()
-            self.counted = {stack: self.counting_frame.ret(name) for stack, name in counter.depths.items()}
+        if self.counting is not None:
+            counted = self.counting.counts(args, operands)
+            if counted is None:
+                return False
+            self.counted = counted
         data = {name: m.values() for name, m in self.memories(args).items() if name in self.data_read}
         arrays = operands | data
         live = Live(self.scalars(args), arrays)
         self.depths = [evaluate(size, live, self.counted) for size in self.sizes]
         self.looked_at = live.scalars, {name: ref(array) for name, array in arrays.items()}
+        self.passing = {}
+        if self.gates.wanted(self.depths):
+            if not self.counts_gates:
+                self.counts_gates = True
+                self._follow()
+            passing = self.gates.passing(self.depths, args, operands)
+            if passing is None:
+                return False
+            self.passing = passing
         self.reserve()
         return True
+
+    def ahead(self) -> list[Ahead]:
+        """What is launched before a gradient."""
+        found = [self.counting, self.gates.ahead if self.counts_gates else None]
+        return [a for a in found if a is not None]
 
     def operands(self, args: Sequence[Any]) -> dict[str, Any]:
         """What a launch with ``args`` takes for each field and ndarray buffer."""
@@ -250,16 +254,21 @@ class GradientPlan(Plan):
     def reserve(self) -> None:
         """Hands the depths to the device, which grows its heap; an error where they pass the session's budget."""
         budget = self.session.settings.ad_stack_budget
-        if budget:
-            lanes = self.frame.least_lanes
-            error = over_budget(self.kernel, self.report(), stack_allocas(self.kernel), lanes, budget)
-            if error is not None:
-                raise error
         try:
-            self.frame.set_stacks(self.depths)
+            if budget and self.frame.least_heap(self.depths)[1] > budget:
+                raise over_budget(self.needs(), budget)
+            self.frame.set_stacks(self.depths, budget, self.passing)
         except MemoryError as e:
-            lanes = self.frame.least_lanes
-            raise no_room(self.kernel, self.report(), stack_allocas(self.kernel), lanes, str(e)) from None
+            raise no_room(self.needs(), str(e)) from None
+
+    def needs(self) -> Needs:
+        """For errors: what a launch with these depths takes at the least."""
+        rows = self.report()
+        try:
+            lanes, total = self.frame.least_heap(self.depths)
+        except MemoryError:  # more than can be addressed
+            lanes, total = 1, sum(row.bytes_per_lane for row in rows)
+        return Needs(self.kernel, rows, stack_allocas(self.kernel), lanes, total)
 
     def launch_slowly(self, args: Sequence[Any]) -> Any:
         with self.session.lock:
@@ -272,8 +281,7 @@ class GradientPlan(Plan):
     @property
     def primal_reads(self) -> frozenset[str]:
         """The buffers that the gradient, its sizes and its counting slice read, without gradients."""
-        counter = self.compiled.counter
-        counted = accesses(counter.kernel)[0] if counter is not None else frozenset()
+        counted = frozenset().union(*(a.data for a in self.ahead()))
         return super().primal_reads | counted | _dependencies(self.sizes)[2]
 
     def drawn(self) -> int:

@@ -23,13 +23,18 @@ FRONT_END = "front end"
 class Sizes(Sequence["StackRow"]):
     """The launch report of a gradient: a row an adstack; ``notes`` say why other values have none. ``bytes``: what one
     iteration in flight keeps; ``bytes_before``: what it would keep without recomputation and narrowing (None: not
-    known). Printing it shows a table."""
+    known); ``launch_bytes``: what the launch took of the heap, for ``lanes`` iterations in flight. Printing it shows a
+    table."""
 
-    def __init__(self, rows: Sequence[StackRow], notes: Sequence[Note], bytes_before: int | None) -> None:
+    def __init__(
+        self, rows: Sequence[StackRow], notes: Sequence[Note], bytes_before: int | None, launch_bytes: int, lanes: int
+    ) -> None:
         self.rows = tuple(rows)
         self.notes = tuple(notes)
         self.bytes = sum(row.bytes_per_lane for row in rows)
         self.bytes_before = bytes_before
+        self.launch_bytes = launch_bytes
+        self.lanes = lanes
 
     @overload
     def __getitem__(self, index: int) -> StackRow: ...
@@ -49,6 +54,9 @@ class Sizes(Sequence["StackRow"]):
         if self.bytes_before:
             before = f"{self.bytes_before} if everything that the reverse needs were kept as it is"
             lines.append(f"bytes an iteration in flight: {self.bytes}; {before}")
+        if self.rows:
+            room = "with each stack rounded up to what the device needs"
+            lines.append(f"bytes of the launch: {self.launch_bytes}, for {self.lanes} iterations in flight, {room}")
         lines += [f"no stack for '{n.name}' (line {n.line}): {n.why}" for n in self.notes]
         return "\n".join(lines)
 
@@ -124,4 +132,7 @@ def sizes(dispatcher: Dispatcher) -> Sizes:
         )
     compiled = plan.compiled
     notes = explain(forward_ir(compiled.lowered.kernel, compiled.options))
-    return Sizes(plan.report(), [n for n in notes if not n.stacked], bytes_before(plan, plan.seen()))
+    frame = plan.frame
+    lanes, launch = frame.stack_threads, frame.stack_threads * frame.stack_bytes()
+    unstacked = [n for n in notes if not n.stacked]
+    return Sizes(plan.report(), unstacked, bytes_before(plan, plan.seen()), launch, lanes)

@@ -117,7 +117,7 @@ def _depths(
         frame = _frame(record, executable, counter.kernel, session, memories)
         frame.set_stacks([0] * len(stack_allocas(counter.kernel)))
         _launch(record, frame)
-        counted = {stack: frame.ret(name) for stack, name in counter.depths.items()}
+        counted = {stack: frame.ret(name) for stack, name in counter.results.items()}
     live = Live(plan.scalars(record.args), {name: memory.values() for name, memory in memories.items()})
     return [evaluate(size, live, counted) for size in plan.sizes]
 

@@ -22,7 +22,7 @@ class Settings:
     """What `qd.init` settles for a session. ``backend``: the folder in backends/ of the ``arch``. ``threads``: most
     threads of a launch, 0 for all that the process may use. ``cache_path`` None: nothing is kept on disk;
     ``cache_bytes``: most bytes that stay there. ``ad_stack_budget``: most bytes of adstacks of a launch, 0 for as many
-    as there are."""
+    as there are. ``ad_stack_threshold``: bytes of adstacks beyond which a launch counts the iterations that push."""
 
     arch: str = "x64"
     backend: str = "cpu"
@@ -32,6 +32,7 @@ class Settings:
     cache_path: Path | None = None
     cache_bytes: int = 100 << 20
     ad_stack_budget: int = 0
+    ad_stack_threshold: int = 100 << 20
     log_level: str = "warn"
 
 

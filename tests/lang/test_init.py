@@ -74,9 +74,11 @@ def test_a_bad_value_is_an_error(given) -> None:
         qd.init(**given)
 
 
-def test_ad_stack_sparse_threshold_bytes_is_noted() -> None:
-    with pytest.warns(qd.QuadrantsWarning, match="ad_stack_sparse_threshold_bytes is accepted and ignored"):
-        qd.init(arch=qd.cpu, ad_stack_sparse_threshold_bytes=1 << 20)
+def test_ad_stack_sparse_threshold_bytes() -> None:
+    qd.init(arch=qd.cpu)
+    assert session.current().settings.ad_stack_threshold == 100 << 20
+    qd.init(arch=qd.cpu, ad_stack_sparse_threshold_bytes=1 << 20)
+    assert session.current().settings.ad_stack_threshold == 1 << 20
 
 
 def test_default_ad_stack_size_warns_once_and_is_ignored() -> None:

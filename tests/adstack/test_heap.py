@@ -1,0 +1,156 @@
+"""Bytes of the adstack heap on each backend: the documented formula, gates that few iterations pass, the budget."""
+
+from __future__ import annotations
+
+import linecache
+
+import numpy as np
+import pytest
+from sessions import skips
+
+import quadrants_lab as qd
+from quadrants_lab.runtime import session
+
+ARCHES = [pytest.param(a, marks=skips(a)) for a in ("cpu", "cuda", "vulkan", "metal")]
+SLOT = {"u1": 4, "f32": 4, "u8": 1}
+
+
+def start(arch: str, **options) -> None:
+    qd.init(arch=getattr(qd, arch), enable_fallback=False, simulate=True, offline_cache=False, **options)
+
+
+@pytest.fixture(autouse=True)
+def _end():
+    yield
+    qd.reset()
+
+
+def made(text: str, n: int = 64):
+    x, y = qd.field(qd.f32, n, needs_grad=True), qd.field(qd.f32, n, needs_grad=True)
+    g = qd.field(qd.i32, n)
+    x.from_numpy(np.linspace(0.1, 0.9, n, dtype=np.float32))
+    y.grad.fill(1)
+    name = f"<heap {hash(text)}>"
+    linecache.cache[name] = len(text), None, text.splitlines(keepends=True), name
+    space = {"qd": qd, "x": x, "y": y, "g": g}
+    exec(compile(text, name, "exec", dont_inherit=True), space)
+    return space["k"], x, g
+
+
+def frame_of(kernel):
+    return kernel.grad.dispatcher.last.frame
+
+
+TWO_TASKS = """
+@qd.kernel
+def k(n: qd.i32):
+    for i in x:
+        v = x[i]
+        c = i % 7
+        for j in range(n):
+            if v > 0.5:
+                v = v * v
+            c = (c * 5 + j) % 60
+            v = v * (1.0 + 0.1 * x[c])
+        y[i] += v
+    for i in x:
+        v = x[i]
+        for _ in range(2 * n):
+            v = qd.sin(v)
+        y[i] += v
+"""
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_the_heap_is_what_the_formula_says(arch) -> None:
+    for n in (0, 1, 33, 200):
+        start(arch, cpu_max_num_threads=3)
+        k, _, _ = made(TWO_TASKS)
+        k.grad(n)
+        rows = k.sizes()
+        tasks = [[], []]
+        for r in rows:
+            tasks[r.line > 12].append(max(r.bytes_per_lane, SLOT[r.dtype]))
+        assert len(tasks[0]) >= 3
+        assert len(tasks[1]) == 1
+        line = 64 if arch == "cpu" else 1
+        lane = max(sum(-(-b // line) * line for b in t) for t in tasks)
+        frame = frame_of(k)
+        assert frame.stack_bytes() == lane
+        assert frame.stack_threads == 3 if arch == "cpu" else frame.stack_threads % 64 == 0
+        assert session.current().device.heap_bytes == lane * frame.stack_threads
+        assert rows.launch_bytes == lane * frame.stack_threads
+        assert f"bytes of the launch: {lane * frame.stack_threads}, for {frame.stack_threads} " in str(rows)
+
+
+GATED = """
+@qd.kernel
+def k(n: qd.i32):
+    for i in x:
+        if g[i] > 0 and x[i] > 0.2:
+            v = x[i]
+            for _ in range({trips}):
+                v = qd.sin(v)
+            if x[i] > 0.3:
+                y[i] += v * x[i]
+"""
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+@pytest.mark.parametrize("trips", ["n", "37"])
+def test_a_gate_sizes_the_heap_for_those_that_pass(arch, trips) -> None:
+    start(arch, ad_stack_sparse_threshold_bytes=0)
+    size = 4096
+    k, x, g = made(GATED.format(trips=trips), size)
+    a = x.to_numpy().astype(np.float64)
+    for count in (0, 1, 70, size, 65):
+        g.from_numpy((np.arange(size) >= size - count).astype(np.int32))
+        x.grad.fill(0)
+        k.grad(37)
+        v, d = a, np.ones(size)
+        for _ in range(37):
+            v, d = np.sin(v), d * np.cos(v)
+        want = np.where((np.arange(size) >= size - count) & (a > 0.3), d * a + v, 0)
+        np.testing.assert_allclose(x.grad.to_numpy(), want, rtol=2e-5, atol=1e-6)
+        if arch == "cpu":
+            continue
+        passing = np.count_nonzero((np.arange(size) >= size - count) & (a > 0.2))
+        frame = frame_of(k)
+        full = frame.heap_bytes([37])
+        most = max(64, -(-passing // 64) * 64)
+        assert frame.stack_threads <= max(most, 64) or frame.device.loop_limit
+        assert k.sizes().launch_bytes == min(full, frame.stack_threads * 37 * 4)
+        if count <= 70 and not frame.device.loop_limit:
+            assert k.sizes().launch_bytes == most * 37 * 4 < full
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_below_the_threshold_nothing_is_counted(arch) -> None:
+    start(arch)
+    k, _, g = made(GATED.format(trips="n"), 4096)
+    g.fill(0)
+    k.grad(37)
+    assert k.grad.dispatcher.last.passing == {}
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_a_budget_is_kept_to_the_byte(arch) -> None:
+    start(arch, cpu_max_num_threads=2)
+    k, x, g = made(GATED.format(trips="n"), 4096)
+    g.fill(1)
+    k.grad(1000)
+    want, (lanes, least) = x.grad.to_numpy(), frame_of(k).least_heap([1000])
+    assert least == lanes * (4032 if arch == "cpu" else 4000)
+    start(arch, cpu_max_num_threads=2, ad_stack_budget_bytes=least)
+    k, x, g = made(GATED.format(trips="n"), 4096)
+    g.fill(1)
+    for n in (700, 1000):  # the heap would double
+        x.grad.fill(0)
+        k.grad(n)
+        assert session.current().device.heap_bytes <= least
+    np.testing.assert_allclose(x.grad.to_numpy(), want, rtol=1e-5)
+    with pytest.raises(qd.QuadrantsRuntimeError, match=rf"needs \d+ bytes of adstacks .* allows {least}"):
+        k.grad(1009)  # a cache line more
+    x.grad.fill(0)
+    k.grad(1000)
+    np.testing.assert_allclose(x.grad.to_numpy(), want, rtol=1e-5)
