@@ -94,7 +94,7 @@ def parts(x: Fraction, *bits: int) -> list[float]:
 # bits of a float's significand, and the parts of pi/2 and ln 2 that sums of products with small integers are exact in
 _HALF_PI = {f32: (16, 16, 24), f64: (33, 33, 53)}
 _LN2 = {f32: (15, 24), f64: (40, 53)}
-_NEAR = {f32: 400.0, f64: 1.0e6}  # where reduction in parts is accurate
+NEAR = {f32: 400.0, f64: 1.0e6}  # where reduction in parts is accurate
 _TERMS_EXP = {f32: 8, f64: 14}
 _TERMS_SIN = {f32: 5, f64: 9}
 _TERMS_LOG = {f32: 5, f64: 11}
@@ -272,7 +272,7 @@ def _reduced(s: Scope, x: X) -> list[X]:
     if not s.wide:
         return _reduce_near(s, x)
     types = [s.t, s.t, s.int]
-    return s.choose(x.abs() < _NEAR[s.t], types, lambda: _reduce_near(s, x), lambda: _reduce_far(s, x))
+    return s.choose(x.abs() < NEAR[s.t], types, lambda: _reduce_near(s, x), lambda: _reduce_far(s, x))
 
 
 def _sin_cos(s: Scope, x: X) -> tuple[X, X, X]:
@@ -295,12 +295,38 @@ def _quarter(s: Scope, sine: X, cosine: X, k: X) -> X:
     return ((k & 2) == 0).select(y, -y)
 
 
+def _fast_circle(s: Scope, x: X, quarters: int) -> X:
+    """sin(x + quarters * pi/2) within 2 units. A sum with 1.5 * 2**23 is rounded to an integer, whose low bits it ends
+    with; both series are 1 or r, times 1 + r**2 times a polynomial, so that their coefficients are chosen first."""
+    whole = 1.5 * 2.0 ** (s.digits - 1)
+    shifted = x * float(2 / _pi()) + whole
+    k = shifted - whole
+    r = x
+    for part in parts(_pi() / 2, *_HALF_PI[s.t]):
+        r = r - k * part
+    z = r * r
+    turn = shifted.bitcast(s.int) + quarters
+    odd = (turn & 1) != 0
+    first = odd.select(s.lit(1.0), r)
+    p = s.lit(0.0)
+    for m in range(_TERMS_SIN[s.t] - 1, 0, -1):
+        cosine, sine = (float(Fraction((-1) ** m, factorial(2 * m + n))) for n in (0, 1))
+        c = odd.select(s.lit(cosine), s.lit(sine))
+        p = c if m == _TERMS_SIN[s.t] - 1 else p * z + c
+    y = first + first * z * p
+    return (y.bitcast(s.int) ^ (turn & 2).shl(s.t.bits - 2)).bitcast(s.t)
+
+
 def sin(s: Scope, x: X) -> X:
+    if s.t is f32 and not s.wide:
+        return _fast_circle(s, x, 0)
     y = _quarter(s, *_sin_cos(s, x))
     return (x.abs() < s.tiny).select(x, y)
 
 
 def cos(s: Scope, x: X) -> X:
+    if s.t is f32 and not s.wide:
+        return _fast_circle(s, x, 1)
     sine, cosine, k = _sin_cos(s, x)
     return _quarter(s, sine, cosine, k + 1)
 
