@@ -1,0 +1,177 @@
+"""Where a task's code on the CPU finds what it works on: its frame, its worker's share of the heap."""
+
+from __future__ import annotations
+
+from quadrants_lab.backends._llvm import memory, random
+from quadrants_lab.backends._llvm.body import Body
+from quadrants_lab.backends._llvm.stacks import Stack
+from quadrants_lab.backends._llvm.text import Function, ty
+from quadrants_lab.backends.cpu import layout as L
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.ir.walk import walk
+
+
+class CpuBody(Body):
+    """A task's code. The frame is the parameter %frame; ``device`` and ``worker`` are values."""
+
+    def __init__(
+        self, fn: Function, kernel: N.Kernel, options: CompileOptions, frame: L.FrameLayout, parallel: bool,
+        scopes: memory.Scopes,
+    ) -> None:  # fmt: skip
+        super().__init__(fn, kernel, options, parallel, scopes)
+        self.frame = frame
+        self.device = "%device"
+        self.pointers: dict[str, str] = {}
+        self.extents: dict[tuple[str, int], str] = {}
+        self.args: dict[str, str] = {}
+        self.worker = "0"
+        self.indices: tuple[N.Param, ...] = ()  # of a parallel task, and where its bounds are
+        self.bounds_at = 0
+        self.scratch = ""  # room for the values that an assert or a print hands over
+        self.assert_number = {id(s): n for n, s in enumerate(frame.asserts)}
+        self.print_number = {id(s): n for n, s in enumerate(frame.prints)}
+
+    # --- the prologue: everything that comes from the frame, read once ------------------------------------------
+
+    def word(self, offset: int, type: str = "i64") -> str:
+        return self.fn.let(f"load {type}, ptr {self.at(offset)}")
+
+    def at(self, offset: int) -> str:
+        return self.fn.let(f"getelementptr inbounds i8, ptr %frame, i64 {offset}")
+
+    def open(self, *blocks: N.Block) -> None:
+        """Reads what the blocks need from the frame."""
+        words = 0
+        for block in blocks:
+            random.open_sites(self, block)
+            for s in walk(block):
+                if isinstance(s, (N.Assert, N.Print)):
+                    words = max(words, len(s.operands()))
+                if isinstance(s, (N.Load, N.Store, N.Atomic)):
+                    self._open_buffer(s.buffer, len(s.index))
+                elif isinstance(s, N.ShapeOf) and self.kernel.buffers[s.buffer].shape is None:
+                    self._open_extent(s.buffer, s.axis)
+                elif isinstance(s, N.ArgLoad) and s.arg not in self.args:
+                    self.args[s.arg] = memory.read(self, s.type, self.at(self.frame.args[s.arg]))
+                elif isinstance(s, N.AdStackAlloca):
+                    self._open_stack(s)
+        if words:
+            self.scratch = self.fn.let(f"alloca [{words} x i64]")
+
+    def _open_buffer(self, name: str, rank: int) -> None:
+        if name not in self.pointers:
+            held = self.kernel.buffers[name].kind in ("temp", "ret")
+            offset = self.frame.buffers[name]
+            self.pointers[name] = self.at(offset) if held else self.word(offset, "ptr")
+        if self.kernel.buffers[name].shape is None:
+            for axis in range(1, rank):
+                self._open_extent(name, axis)
+
+    def _open_extent(self, name: str, axis: int) -> None:
+        if (name, axis) not in self.extents:
+            self.extents[name, axis] = self.word(self.frame.extents[name] + axis * L.WORD)
+
+    def _open_stack(self, s: N.AdStackAlloca) -> None:
+        at = self.frame.stack_at[s.id]
+        number = next(n for n, a in enumerate(self.frame.stacks) if a.id == s.id)
+        counter = self.fn.let("alloca i64")
+        if s.count_only:
+            self.stacks[s.id] = Stack(number, s.type, counter, "", "", "", "", "", "")
+            return
+        slab = self._slab()
+        base = self.fn.let(f"getelementptr inbounds i8, ptr {slab}, i64 {self.word(at + L.STACK_AT)}")
+        adjoints = ""
+        if s.id in self.frame.adjoint_stacks:
+            adjoints = self.fn.let(
+                f"getelementptr inbounds i8, ptr {slab}, i64 {self.word(at + L.STACK_ADJOINTS_AT)}"
+            )
+        capacity, last = self.word(at + L.STACK_CAPACITY), self.word(at + L.STACK_LAST)
+        tags = self.scopes.tag(f"${s.id}"), self.scopes.tag(f"${s.id}.adjoints")
+        self.stacks[s.id] = Stack(number, s.type, counter, base, adjoints, capacity, last, *tags)
+
+    def _slab(self) -> str:
+        if "slab" not in self.pointers:
+            heap = self.fn.let(f"getelementptr inbounds i8, ptr {self.device}, i64 {L.HEAP}")
+            base = self.fn.let(f"load ptr, ptr {heap}")
+            offset = self.fn.let(f"mul i64 {self.worker}, {self.word(L.SLAB_BYTES)}")
+            self.pointers["slab"] = self.fn.let(f"getelementptr inbounds i8, ptr {base}, i64 {offset}")
+        return self.pointers["slab"]
+
+    # --- what Body asks for -------------------------------------------------------------------------------------
+
+    def pointer(self, buffer: str) -> str:
+        return self.pointers[buffer]
+
+    def extent(self, buffer: str, axis: int) -> str:
+        return self.extents[buffer, axis]
+
+    def arg(self, name: str) -> str:
+        return self.args[name]
+
+    def poll(self) -> None:
+        fn = self.fn
+        flag = fn.let(f"load volatile i32, ptr {self.device}")
+        look, on = fn.label("look"), fn.label("on")
+        fn.branch(fn.let(f"icmp eq i32 {flag}, 0"), on, look)
+        fn.start(look)
+        stop = fn.call("i1", "qd_poll", ("ptr", "%frame"), ("i64", self.worker))
+        fn.branch(stop, self.exit, on)
+        fn.start(on)
+
+    def fail(self, stmt: N.Assert) -> None:
+        number = self.assert_number[id(stmt)]
+        values = self._raw_values(stmt.args[: L.VALUES])
+        count = min(len(stmt.args), L.VALUES)
+        self.fn.call(
+            "void", "qd_assert", ("ptr", "%frame"), ("i64", str(number)), ("i64", str(count)), ("ptr", values)
+        )
+        self.fn.jump(self.exit)
+
+    def print(self, stmt: N.Print) -> None:
+        number = self.print_number[id(stmt)]
+        ids = stmt.operands()
+        values = self._raw_values(ids)
+        self.fn.call(
+            "void",
+            "qd_print",
+            ("ptr", "%frame"),
+            ("i64", str(number)),
+            ("i64", str(len(ids))),
+            ("ptr", values),
+        )
+
+    def overflow(self, stack: str, depth: str) -> None:
+        self.fn.call("void", "qd_overflow", ("ptr", "%frame"), ("i64", stack), ("i64", depth))
+
+    def random_key(self) -> tuple[str, str, str]:
+        seed = self.fn.let(f"getelementptr inbounds i8, ptr {self.device}, i64 {L.SEED}")
+        return self.fn.let(f"load i64, ptr {seed}"), self.word(L.LAUNCH), self.iteration()
+
+    def iteration(self) -> str:
+        """Number of the parallel iteration within its task, row by row."""
+        number = "0"
+        for n, p in enumerate(self.indices):
+            at = self.bounds_at + 2 * n * L.WORD
+            place = self.fn.let(f"sub i64 {memory.widen(self, p.id)}, {self.word(at)}")
+            if n:
+                number = self.fn.let(f"mul i64 {number}, {self.word(at + L.WORD)}")
+                number = self.fn.let(f"add i64 {number}, {place}")
+            else:
+                number = place
+        return number
+
+    def _raw_values(self, ids: tuple[int, ...]) -> str:
+        """Address of the values as 64-bit words: integers extended, floats as f64."""
+        if not ids:
+            return "null"
+        for n, i in enumerate(ids):
+            t, value = self.types[i], self.values[i]
+            at = self.fn.let(f"getelementptr inbounds i64, ptr {self.scratch}, i64 {n}")
+            if t.is_float and t.bits < 64:
+                value = self.fn.let(f"fpext {ty(t).text} {value} to double")
+            elif t.bits < 64:
+                op = "sext" if t.kind == "i" else "zext"
+                value = self.fn.let(f"{op} {ty(t).text} {value} to i64")
+            self.fn.put(f"store {'double' if t.is_float else 'i64'} {value}, ptr {at}")
+        return self.scratch
