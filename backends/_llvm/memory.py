@@ -152,7 +152,7 @@ def atomic(b: Body, s: N.Atomic) -> None:
     ptr, tag = address(b, buffer, s.index), b.tag(buffer)
     if s.op == "cas":
         types = f"{memory_type(t)} {b.values[s.expected]}, {memory_type(t)} {value}"
-        pair = b.fn.let(f"cmpxchg ptr {ptr}, {types} acq_rel acquire{tag}")
+        pair = b.fn.atomic(f"cmpxchg ptr {ptr}, {types}", "acq_rel acquire", tag)
         old = b.fn.let(f"extractvalue {{ {memory_type(t)}, i1 }} {pair}, 0")
     elif s.private or not b.parallel:
         old = read(b, t, ptr, tag)
@@ -167,7 +167,7 @@ def modify(b: Body, op: str, t: DType, ptr: str, value: str, tag: str = "") -> s
     rmw = _RMW[op][_KIND[t.kind]]
     if not rmw:
         return _exchange_loop(b, op, t, ptr, value)
-    old = b.fn.let(f"atomicrmw {rmw} ptr {ptr}, {memory_type(t)} {_stored(b, t, value)} monotonic{tag}")
+    old = b.fn.atomic(f"atomicrmw {rmw} ptr {ptr}, {memory_type(t)} {_stored(b, t, value)}", tag=tag)
     return b.fn.let(f"icmp ne i8 {old}, 0") if t.kind == "b" else old
 
 
@@ -186,7 +186,7 @@ def _exchange_loop(b: Body, op: str, t: DType, ptr: str, value: str) -> str:
     new = _stored(b, t, combine(b, op, t, old, value))
     if as_value:
         new = fn.let(f"bitcast {element} {new} to {word}")
-    pair = fn.let(f"cmpxchg ptr {ptr}, {word} {seen}, {word} {new} monotonic monotonic")
+    pair = fn.atomic(f"cmpxchg ptr {ptr}, {word} {seen}, {word} {new}", "monotonic monotonic")
     now = fn.let(f"extractvalue {{ {word}, i1 }} {pair}, 0")
     same = fn.let(f"extractvalue {{ {word}, i1 }} {pair}, 1")
     fn.patch(at, f"{seen} = phi {word} [{first}, %{before}], [{now}, %{fn.block}]")
@@ -212,7 +212,7 @@ def open_partials(b: Body, found: dict[str, str]) -> None:
     """Makes the partials; in the entry block."""
     for name, op in found.items():
         t = b.kernel.buffers[name].dtype
-        ptr = b.fn.let(f"alloca {memory_type(t)}")
+        ptr = b.fn.alloca(memory_type(t))
         b.partials[name] = Partial(op, t, ptr)
         write(b, t, ptr, constant(ty(t), identity(op, t)))
 

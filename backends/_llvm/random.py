@@ -38,7 +38,7 @@ def open_sites(b: Body, block: N.Block) -> None:
     """Makes the counters of the block's call sites; in the entry block."""
     for s in walk(block):
         if isinstance(s, N.Random) and s.site not in b.draws:
-            b.draws[s.site] = b.fn.let("alloca i64")
+            b.draws[s.site] = b.fn.alloca("i64")
 
 
 def begin_iteration(b: Body) -> None:

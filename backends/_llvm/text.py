@@ -113,6 +113,19 @@ class Function:
     def phi(self, type: str, *ways: tuple[str, str]) -> str:
         return self.let(f"phi {type} " + ", ".join(f"[{v}, %{b}]" for v, b in ways))
 
+    def alloca(self, type: str) -> str:
+        """Address of a local variable, as an ordinary pointer; in the entry block."""
+        space = self.module.private_space
+        if not space:
+            return self.let(f"alloca {type}")
+        own = self.let(f"alloca {type}, addrspace({space})")
+        return self.let(f"addrspacecast ptr addrspace({space}) {own} to ptr")
+
+    def atomic(self, text: str, order: str = "monotonic", tag: str = "") -> str:
+        """Appends an atomic instruction, as wide in its effect as a launch is; returns the name of its result."""
+        notes = self.module.atomic_notes if text.startswith("atomicrmw") else ""
+        return self.let(f"{text} {self.module.atomic_scope}{order}{tag}{notes}")
+
     def call(self, result: str, name: str, *args: tuple[str, str], flags: str = "", attrs: str = "") -> str:
         """Calls a function of the module or one from outside, which it declares; ``args`` are (type, value)."""
         self.module.declare(name, result, tuple(t for t, _ in args), attrs)
@@ -139,6 +152,9 @@ class Module:
         self.helpers: dict[str, str] = {}
         self.defined: set[str] = set()
         self.metadata: list[str] = []
+        self.private_space = 0  # LLVM's number of the address space of local variables
+        self.atomic_scope = ""  # how far atomics are seen, with its blank; "": everywhere
+        self.atomic_notes = ""  # metadata of each atomicrmw
         self.own: dict[str, Callable[[Any], str]] = {}  # what the target spells its own way on floats: see `ops`
 
     def declare(self, name: str, result: str, args: tuple[str, ...], attrs: str = "") -> None:

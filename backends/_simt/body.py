@@ -104,7 +104,7 @@ class SimtBody(Body):
     def _open_stack(self, s: N.AdStackAlloca) -> None:
         at = self.layout.frame.stack_at[s.id]
         number = next(n for n, a in enumerate(self.layout.frame.stacks) if a.id == s.id)
-        counter = self.fn.let("alloca i32")
+        counter = self.fn.alloca("i32")
         if s.count_only:
             self.stacks[s.id] = Stack(number, s.type, counter, "", "", "", "", "", "", "i32")
             return
@@ -149,7 +149,7 @@ class SimtBody(Body):
     # --- what a thread leaves behind for the host ---------------------------------------------------------------
 
     def set_status(self, bit: int) -> None:
-        self.fn.let(f"atomicrmw or ptr {self.state_at(L.STATUS)}, i32 {bit} monotonic")
+        self.fn.atomic(f"atomicrmw or ptr {self.state_at(L.STATUS)}, i32 {bit}")
 
     def _record(self, bit: int, what: str, values: Callable[[], str]) -> None:
         """Sets the status; the first thread to fail also says what failed: ``values`` writes what it has to say and
@@ -157,7 +157,7 @@ class SimtBody(Body):
         fn = self.fn
         self.set_status(bit)
         first, join = fn.label("first"), fn.label("join")
-        pair = fn.let(f"cmpxchg ptr {self.state_at(L.FAILED)}, i32 0, i32 {bit} monotonic monotonic")
+        pair = fn.atomic(f"cmpxchg ptr {self.state_at(L.FAILED)}, i32 0, i32 {bit}", "monotonic monotonic")
         fn.branch(fn.let(f"extractvalue {{ i32, i1 }} {pair}, 1"), first, join)
         fn.start(first)
         fn.put(f"store i64 {what}, ptr {self.state_at(L.FAIL_WHAT)}")
@@ -192,7 +192,7 @@ class SimtBody(Body):
         def head(at: int) -> str:
             return fn.let(f"getelementptr inbounds i8, ptr {block}, i64 {at}")
 
-        at = fn.let(f"atomicrmw add ptr {head(L.PRINT_USED)}, i32 {len(words)} monotonic")
+        at = fn.atomic(f"atomicrmw add ptr {head(L.PRINT_USED)}, i32 {len(words)}")
         room = fn.let(f"load i32, ptr {head(L.PRINT_ROOM)}")
         fits, lost, join = fn.label("fits"), fn.label("lost"), fn.label("join")
         end = fn.let(f"add i32 {at}, {len(words)}")
@@ -204,7 +204,7 @@ class SimtBody(Body):
             fn.put(f"store i64 {word}, ptr {fn.let(f'getelementptr inbounds i64, ptr {block}, i64 {entry}')}")
         fn.jump(join)
         fn.start(lost)
-        fn.let(f"atomicrmw add ptr {head(L.PRINT_LOST)}, i32 1 monotonic")
+        fn.atomic(f"atomicrmw add ptr {head(L.PRINT_LOST)}, i32 1")
         fn.jump(join)
         fn.start(join)
 

@@ -101,8 +101,8 @@ class SimtMemory:
 
 
 class SimtDevice(GpuDevice):
-    """``memory``: the class of arrays on it. ``ahead``: what the host changed in copies of its own and the device has not seen; each has a method ``send``,
-    which the next launch calls. ``running``: something may not be done yet."""
+    """``memory``: the class of arrays on it. ``ahead``: what the host changed in copies of its own and the device has
+    not seen; each has a method ``send``, which the next launch calls. ``running``: something may not be done yet."""
 
     memory: type[SimtMemory] = SimtMemory
 

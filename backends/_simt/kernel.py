@@ -38,6 +38,8 @@ def module(kernel: N.Kernel, options: CompileOptions, target: Target) -> Module:
     """The module of an offloaded kernel without exits."""
     mod = Module(target.triple, target.layout)
     mod.own = target.own
+    mod.private_space = target.private_space
+    mod.atomic_scope, mod.atomic_notes = target.atomic_scope, target.atomic_notes
     state = State(kernel)
     names = [memory.scope_of(b) for b in kernel.buffers.values()]
     frame = state.layout.frame
@@ -68,6 +70,8 @@ class _Entry:
         self.target = target
         head = target.head(program, group_of(target, program), state.layout.size)
         self.fn = mod.function(program.name, head)
+        for line in target.prologue:
+            self.fn.put(line)
         self.fn.stmt = program.task.id
         self.body = SimtBody(self.fn, kernel, options, state, program.kind == "range", scopes, target)
 

@@ -16,13 +16,19 @@ LEAST_GROUP = 32
 
 class Target(ABC):
     """``name`` says for which chip. ``triple`` and ``layout`` are LLVM's. ``warp``: how many threads of a group run in
-    step and can `shuffle`, 1 where none can. ``global_space``: LLVM's number of the address space of device memory."""
+    step and can `shuffle`, 1 where none can. ``global_space``: LLVM's number of the address space of device memory.
+    ``private_space``, ``atomic_scope``, ``atomic_notes``: see `_llvm.text.Module`. ``prologue``: what a program begins
+    with, where its parameters are not %state and %frame yet."""
 
     name: str
     triple: str
     layout: str
     warp: int
     global_space: int
+    private_space = 0
+    atomic_scope = ""
+    atomic_notes = ""
+    prologue: tuple[str, ...] = ()
 
     def __init__(self) -> None:
         self.own: dict[str, Callable[[Ctx], str]] = {}  # primitives on floats: see `_llvm.text.Module.own`

@@ -33,7 +33,10 @@ from quadrants_lab.widgets.model import (
     span_line,
 )
 
-LANGUAGES = {"llvm": "llvm", "llvm-opt": "llvm", "asm": "gas", "spirv": "spirv", "msl": "cpp", "ptx": "ptx"}
+LANGUAGES = {
+    "llvm": "llvm", "llvm-opt": "llvm", "asm": "gas", "spirv": "spirv", "msl": "cpp", "ptx": "ptx", "isa": "gas",
+    "hsaco": "gas",
+}  # fmt: skip
 Values = Callable[[S.SizeExpr], Mapping[int, int]]  # values of an expression's parts, by position
 
 

@@ -1,0 +1,32 @@
+"""AMD's chips: for which of them code is made, and which one is shown where there is no device."""
+
+from __future__ import annotations
+
+import os
+
+from quadrants_lab.errors import QuadrantsRuntimeError
+
+# chip -> threads of a wave, which run in step. Tests look at the code of the first three.
+WAVES = {
+    "gfx90a": 64, "gfx942": 64, "gfx1100": 32,
+    "gfx906": 64, "gfx908": 64, "gfx950": 64, "gfx1030": 32, "gfx1101": 32, "gfx1102": 32, "gfx1200": 32, "gfx1201": 32,
+}  # fmt: skip
+DEFAULT = "gfx942"
+
+
+def known(chip: str) -> str:
+    """The chip; "gfx90a" also for a device's whole name, "gfx90a:sramecc+:xnack-".
+
+    Raises QuadrantsRuntimeError where no code can be made for it.
+    """
+    base = chip.partition(":")[0]
+    if base not in WAVES:
+        raise QuadrantsRuntimeError(f"the amdgpu backend makes no code for {chip!r}, but for {', '.join(WAVES)}",
+                                    code="QL3010")  # fmt: skip
+    return base
+
+
+def asked() -> str:
+    """The chip that QL_AMDGPU_CHIP names, "" where it names none."""
+    name = os.environ.get("QL_AMDGPU_CHIP")
+    return known(name) if name else ""

@@ -1,0 +1,11 @@
+"""An AMD device of one session."""
+
+from __future__ import annotations
+
+from quadrants_lab.backends._simt.device import SimtDevice
+from quadrants_lab.backends.amdgpu import hip
+
+
+class Device(SimtDevice):
+    def __init__(self, threads: int = 0) -> None:
+        super().__init__(hip.current(), threads)

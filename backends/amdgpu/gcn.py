@@ -1,0 +1,146 @@
+"""AMD's GPUs as a target of `_simt`, and LLVM for them: optimisation, assembly, object code."""
+
+from __future__ import annotations
+
+import threading
+from functools import cache
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from quadrants_lab.backends._gpu.programs import Program
+from quadrants_lab.backends._llvm.text import Function, Module
+from quadrants_lab.backends._simt import functions
+from quadrants_lab.backends._simt.kernel import module
+from quadrants_lab.backends._simt.target import Target
+from quadrants_lab.backends.amdgpu.chips import WAVES
+from quadrants_lab.backends.amdgpu.shape import group_of, passed_by_value
+from quadrants_lab.ir.nodes import Kernel
+from quadrants_lab.ir.options import CompileOptions
+
+TRIPLE = "amdgcn-amd-amdhsa"
+OBJECT_VERSION = 5
+_ROW = 16  # lanes among which a shuffle needs no address
+_GRID_SIZE_AT = 12  # of the dispatch packet: threads along x, u32
+_NOTE = 900_000  # first number of our metadata
+# our atomics are on memory of the device's own, and need not keep denormals
+_NATIVE = ("amdgpu.no.fine.grained.memory", "amdgpu.no.remote.memory", "amdgpu.ignore.denormal.mode")
+_lock = threading.RLock()
+
+
+@cache
+def machine(chip: str) -> Any:
+    """LLVM's target machine."""
+    with _lock:
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
+        return llvm.Target.from_triple(TRIPLE).create_target_machine(cpu=chip, opt=3, reloc="pic")
+
+
+class Gcn(Target):
+    """``chip``: a key of `chips.WAVES`."""
+
+    global_space = 1
+    private_space = 5
+    atomic_scope = 'syncscope("agent") '
+    atomic_notes = "".join(f", !{name} !{_NOTE}" for name in _NATIVE)
+    prologue = (
+        "%state = addrspacecast ptr addrspace(1) %written to ptr",
+        "%frame = addrspacecast ptr addrspace(4) %words to ptr",
+    )
+    triple = TRIPLE
+
+    def __init__(self, chip: str) -> None:
+        super().__init__()
+        self.name = chip
+        self.warp = WAVES[chip]
+        self.layout = str(machine(chip).target_data)
+        self.own = functions.OWN
+
+    def group(self, program: Program, stacked: bool) -> int:
+        return group_of(program, stacked)
+
+    def head(self, program: Program, group: int, frame_bytes: int) -> str:
+        how = f" byref([{frame_bytes} x i8]) align 8" if passed_by_value(frame_bytes) else ""
+        return (
+            f"define amdgpu_kernel void @{program.name}(ptr addrspace(1) %written, ptr addrspace(4){how} %words) "
+            f'"amdgpu-flat-work-group-size"="{group},{group}" "uniform-work-group-size"="true" #1'
+        )
+
+    def thread(self, fn: Function) -> str:
+        group = fn.call("i32", "llvm.amdgcn.workgroup.id.x")
+        size = fn.lines[0].split('"amdgpu-flat-work-group-size"="')[1].split(",")[0]
+        return fn.let(f"add nuw i32 {fn.let(f'mul nuw i32 {group}, {size}')}, {self.place(fn)}")
+
+    def threads(self, fn: Function) -> str:
+        packet = fn.call("ptr addrspace(4)", "llvm.amdgcn.dispatch.ptr")
+        at = fn.let(f"getelementptr inbounds i8, ptr addrspace(4) {packet}, i64 {_GRID_SIZE_AT}")
+        return fn.let(f"load i32, ptr addrspace(4) {at}, !invariant.load !{_NOTE}")
+
+    def place(self, fn: Function) -> str:
+        return fn.call("i32", "llvm.amdgcn.workitem.id.x")
+
+    def shuffle_down(self, fn: Function, word: str, distance: int) -> str:
+        if distance < _ROW:  # lanes beyond the row's end give 0, which nobody looks at
+            control = 0x100 + distance  # row_shl
+            how = (("i32", str(control)), ("i32", "15"), ("i32", "15"), ("i1", "true"))
+            return fn.call("i32", "llvm.amdgcn.update.dpp.i32", ("i32", "0"), ("i32", word), *how)
+        lane = fn.call("i32", "llvm.amdgcn.mbcnt.lo", ("i32", "-1"), ("i32", "0"))
+        if self.warp == 64:
+            lane = fn.call("i32", "llvm.amdgcn.mbcnt.hi", ("i32", "-1"), ("i32", lane))
+        address = fn.let(f"shl i32 {fn.let(f'add i32 {lane}, {distance}')}, 2")
+        return fn.call("i32", "llvm.amdgcn.ds.bpermute", ("i32", address), ("i32", word))
+
+    def barrier(self, fn: Function) -> None:
+        fn.put('fence syncscope("workgroup") release')
+        fn.call("void", "llvm.amdgcn.s.barrier")
+        fn.put('fence syncscope("workgroup") acquire')
+
+    def shared(self, mod: Module) -> str:
+        mod.helper("qd.shared", "@qd.shared = internal addrspace(3) global [32 x i64] poison, align 8")
+        return "@qd.shared"
+
+    def finish(self, mod: Module, kernel: Any) -> None:
+        mod.helpers = {name: text.replace(") {\n", ") #1 {\n", 1) for name, text in mod.helpers.items()}
+        mod.metadata = [
+            *mod.metadata,
+            'attributes #1 = { nounwind "denormal-fp-math-f32"="preserve-sign,preserve-sign" }',
+            f"!{_NOTE} = !{{}}",
+            f"!llvm.module.flags = !{{!{_NOTE + 1}}}",
+            f'!{_NOTE + 1} = !{{i32 1, !"amdhsa_code_object_version", i32 {100 * OBJECT_VERSION}}}',
+        ]
+
+
+def emitted(kernel: Kernel, options: CompileOptions, chip: str) -> Module:
+    return module(kernel, options, Gcn(chip))
+
+
+# --- LLVM -------------------------------------------------------------------------------------------------------
+
+
+def optimised(text: str, chip: str) -> Any:
+    """LLVM's module, optimised."""
+    with _lock:
+        machine(chip)
+        made = llvm.parse_assembly(text)
+        options = llvm.create_pipeline_tuning_options(speed_level=3)
+        options.loop_vectorization = False
+        options.loop_interleaving = False
+        options.slp_vectorization = False
+        builder = llvm.create_pass_builder(machine(chip), options)
+        builder.getModulePassManager().run(made, builder)
+        return made
+
+
+# emission changes a module and cannot be done twice: each works on a copy
+
+
+def assembly(made: Any, chip: str) -> str:
+    with _lock:
+        return str(machine(chip).emit_assembly(made.clone()))
+
+
+def object_code(made: Any, chip: str) -> bytes:
+    """A relocatable ELF object."""
+    with _lock:
+        return bytes(machine(chip).emit_object(made.clone()))

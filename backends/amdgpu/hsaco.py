@@ -1,0 +1,171 @@
+"""Code objects (HSACO), the ELF files that AMD's runtime loads: linking, reading, disassembly.
+
+What a file says of itself is described in LLVM's "User Guide for AMDGPU Backend", under code object metadata.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from quadrants_lab.backends.amdgpu import toolkit
+from quadrants_lab.errors import QuadrantsRuntimeError
+
+MACHINE = 224  # EM_AMDGPU
+_METADATA_NOTE = 32
+_SYMBOL_TABLE, _NOTE = 2, 7
+_FUNCTION = 2  # a symbol's kind
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What a program needs: registers of a thread (``vgprs``, ``agprs``) and of a wave (``sgprs``), of them so many
+    spilled; bytes of a thread's scratch memory, of a group's LDS, of arguments; threads of a wave; ``code``: bytes of
+    its instructions."""
+
+    name: str
+    vgprs: int
+    agprs: int
+    sgprs: int
+    spilled: int
+    scratch: int
+    lds: int
+    arguments: int
+    wave: int
+    code: int
+
+    def words(self) -> str:
+        """A line."""
+        accumulators = f" and {self.agprs} AGPRs" if self.agprs else ""
+        registers = f"{self.vgprs} VGPRs{accumulators}, {self.sgprs} SGPRs, {self.spilled} spilled"
+        memory = f"{self.scratch} bytes scratch, {self.lds} bytes LDS, {self.arguments} bytes of arguments"
+        return f"{self.name}: {self.code} bytes, {registers}, {memory}, waves of {self.wave}"
+
+
+class CodeObject:
+    """A code object, or the relocatable object that it is linked from. ``chip_flags``: the ELF header's flags;
+    ``metadata``: what its note says; ``programs``."""
+
+    def __init__(self, data: bytes) -> None:
+        if data[:6] != b"\x7fELF\x02\x01":
+            raise ValueError("no 64-bit little-endian ELF file")
+        self.data = data
+        self.kind, self.machine = struct.unpack_from("<HH", data, 16)
+        (self.chip_flags,) = struct.unpack_from("<I", data, 48)
+        (at,) = struct.unpack_from("<Q", data, 40)
+        size, count = struct.unpack_from("<HH", data, 58)
+        # of each section: name, type, flags, address, offset, size, link, info, alignment, entry size
+        self._sections = [struct.unpack_from("<IIQQQQIIQQ", data, at + n * size) for n in range(count)]
+        self.metadata: dict[str, Any] = self._metadata()
+        code = self._function_sizes()
+        self.programs = tuple(_resources(k, code) for k in self.metadata["amdhsa.kernels"])
+
+    def _metadata(self) -> dict[str, Any]:
+        for section in self._sections:
+            if section[1] != _NOTE:
+                continue
+            at, end = section[4], section[4] + section[5]
+            while at < end:
+                name, size, kind = struct.unpack_from("<III", self.data, at)
+                content = at + 12 + -(-name // 4) * 4
+                if kind == _METADATA_NOTE and self.data[at + 12 :].startswith(b"AMDGPU\0"):
+                    made: dict[str, Any] = _unpacked(self.data[content : content + size], 0)[0]
+                    return made
+                at = content + -(-size // 4) * 4
+        raise ValueError("no metadata of AMD's")
+
+    def _function_sizes(self) -> dict[str, int]:
+        out = {}
+        for section in self._sections:
+            if section[1] == _SYMBOL_TABLE:
+                names = self._sections[section[6]][4]
+                for n in range(section[5] // 24):
+                    name, info, _, _, _, size = struct.unpack_from("<IBBHQQ", self.data, section[4] + 24 * n)
+                    if info & 15 == _FUNCTION:
+                        start = names + name
+                        out[self.data[start : self.data.index(b"\0", start)].decode()] = size
+        return out
+
+
+def _resources(kernel: dict[str, Any], code: dict[str, int]) -> Resources:
+    return Resources(
+        kernel[".name"], kernel[".vgpr_count"], kernel.get(".agpr_count", 0), kernel[".sgpr_count"],
+        kernel[".vgpr_spill_count"] + kernel[".sgpr_spill_count"], kernel[".private_segment_fixed_size"],
+        kernel[".group_segment_fixed_size"], kernel[".kernarg_segment_size"], kernel[".wavefront_size"],
+        code.get(kernel[".name"], 0),
+    )  # fmt: skip
+
+
+# --- MessagePack --------------------------------------------------------------------------------------------------
+
+_NUMBERS = {0xCC: ">B", 0xCD: ">H", 0xCE: ">I", 0xCF: ">Q", 0xD0: ">b", 0xD1: ">h", 0xD2: ">i", 0xD3: ">q"}
+_LENGTHS = {0xD9: ">B", 0xDA: ">H", 0xDB: ">I", 0xDC: ">H", 0xDD: ">I", 0xDE: ">H", 0xDF: ">I"}
+_SIMPLE = {0xC0: None, 0xC2: False, 0xC3: True}
+
+
+def _unpacked(data: bytes, at: int) -> tuple[Any, int]:
+    """The value that begins at an offset, and where it ends; integers, text, truth values, arrays and maps."""
+    head = data[at]
+    at += 1
+    if head < 0x80 or head >= 0xE0:
+        return (head if head < 0x80 else head - 256), at
+    if head in _SIMPLE:
+        return _SIMPLE[head], at
+    if head in _NUMBERS:
+        form = _NUMBERS[head]
+        return struct.unpack_from(form, data, at)[0], at + struct.calcsize(form)
+    if head >= 0xC0:
+        form = _LENGTHS[head]
+        n, at = struct.unpack_from(form, data, at)[0], at + struct.calcsize(form)
+    else:
+        n = head & (31 if head >= 0xA0 else 15)
+    if 0xA0 <= head < 0xC0 or head in (0xD9, 0xDA, 0xDB):
+        return data[at : at + n].decode(), at + n
+    values = []
+    is_map = head < 0x90 or head in (0xDE, 0xDF)
+    for _ in range(2 * n if is_map else n):
+        value, at = _unpacked(data, at)
+        values.append(value)
+    return (dict(zip(values[::2], values[1::2], strict=True)) if is_map else values), at
+
+
+# --- LLVM's tools -------------------------------------------------------------------------------------------------
+
+
+def linked(obj: bytes) -> bytes:
+    """The code object of a relocatable object.
+
+    Raises QuadrantsRuntimeError where there is no linker, or with its words where it refuses.
+    """
+    lld = toolkit.tool("ld.lld")
+    if not lld:
+        raise QuadrantsRuntimeError(toolkit.missing_linker(), code="QL3011")
+    with tempfile.TemporaryDirectory() as folder:
+        source, out = Path(folder) / "kernel.o", Path(folder) / "kernel.hsaco"
+        source.write_bytes(obj)
+        done = _ran(lld, "-shared", "-o", str(out), str(source))
+        if done.returncode:
+            raise QuadrantsRuntimeError(f"{lld} refuses the object: {done.stderr.strip()[:2000]}", code="QL3012")
+        return out.read_bytes()
+
+
+def disassembled(code: bytes, chip: str, lines: bool = False) -> str:
+    """The instructions as llvm-objdump words them; "" where there is none that knows the chip. ``lines``: with places
+    in the source."""
+    objdump = toolkit.tool("llvm-objdump")
+    if not objdump:
+        return ""
+    with tempfile.NamedTemporaryFile(suffix=".hsaco") as file:
+        file.write(code)
+        file.flush()
+        done = _ran(objdump, "-d", f"--mcpu={chip}", *(["-l"] if lines else []), file.name)
+    return done.stdout if not done.returncode and re.search(r"^\ts_endpgm", done.stdout, re.MULTILINE) else ""
+
+
+def _ran(*command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)

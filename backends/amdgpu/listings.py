@@ -1,0 +1,149 @@
+"""AMDGPU's stages as text: LLVM IR, ISA, and the code object where LLVM's linker is found; each line with its
+statement."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from quadrants_lab.backends._llvm.listings import phis, with_locations, without_locations
+from quadrants_lab.backends.amdgpu import gcn, hsaco
+from quadrants_lab.backends.stage import Stage
+from quadrants_lab.ir.nodes import NO_ID, Kernel
+from quadrants_lab.ir.options import CompileOptions
+
+
+def object_of(kernel: Kernel, options: CompileOptions, chip: str) -> bytes:
+    """A relocatable object for a chip (a key of `chips.WAVES`)."""
+    text = "\n".join(gcn.emitted(kernel, options, chip).lines()[0])
+    return gcn.object_code(gcn.optimised(text, chip), chip)
+
+
+def code_of(kernel: Kernel, options: CompileOptions, chip: str) -> bytes:
+    """A code object; QuadrantsRuntimeError where it cannot be linked."""
+    return hsaco.linked(object_of(kernel, options, chip))
+
+
+def stages(kernel: Kernel, options: CompileOptions, chip: str) -> dict[str, Callable[[], Stage]]:
+    @lru_cache(maxsize=1)
+    def emitted() -> tuple[list[str], list[int]]:
+        return gcn.emitted(kernel, options, chip).lines()
+
+    @lru_cache(maxsize=2)
+    def optimised(emission: str) -> Any:
+        return gcn.optimised(with_locations(*emitted(), emission=emission), chip)
+
+    @lru_cache(maxsize=1)
+    def plain() -> bytes:
+        return gcn.object_code(gcn.optimised("\n".join(emitted()[0]), chip), chip)
+
+    def llvm() -> Stage:
+        lines, ids = emitted()
+        return Stage("llvm", "\n".join(lines), tuple(ids), _count_llvm(lines), phis=phis(lines))
+
+    def llvm_opt() -> Stage:
+        lines, ids = without_locations(str(optimised("DebugDirectivesOnly")))
+        return Stage("llvm-opt", "\n".join(lines), tuple(ids), _count_llvm(lines), phis=phis(lines))
+
+    def isa() -> Stage:
+        lines, ids = from_assembly(gcn.assembly(optimised("DebugDirectivesOnly"), chip))
+        count = sum(1 for line in lines if _INSTRUCTION.match(line))
+        return _headed("isa", ";", hsaco.CodeObject(plain()).programs, lines, ids, count)
+
+    def code() -> Stage:
+        made = hsaco.linked(plain())
+        about = hsaco.CodeObject(made)
+        located = hsaco.linked(gcn.object_code(optimised("LineTablesOnly"), chip))
+        lines, ids = from_disassembly(hsaco.disassembled(located, chip, lines=True))
+        count = sum(1 for line in lines if _INSTRUCTION.match(line))
+        if not lines:  # without a disassembler, what the code object says of itself
+            lines = outline(about.metadata)
+            ids = [NO_ID] * len(lines)
+            count = isa().instructions
+        lines, ids = [f"// {len(made)} bytes for {chip}", *lines], [NO_ID, *ids]
+        return _headed("hsaco", "//", about.programs, lines, ids, count)
+
+    return {"llvm": llvm, "llvm-opt": llvm_opt, "isa": isa, "hsaco": code}
+
+
+def _headed(
+    name: str, comment: str, programs: tuple[hsaco.Resources, ...], lines: list[str], ids: list[int], count: int
+) -> Stage:
+    """A stage that begins with what its programs need."""
+    head = [f"{comment} {p.words()}" for p in programs]
+    return Stage(name, "\n".join([*head, *lines]), (*[NO_ID] * len(head), *ids), count,
+                 code_bytes=sum(p.code for p in programs))  # fmt: skip
+
+
+def _count_llvm(lines: list[str]) -> int:
+    return sum(1 for line in lines if line.startswith("  ") and not line.lstrip().startswith((";", "]")))
+
+
+def outline(value: Any, depth: int = 0) -> list[str]:
+    """Nested maps and lists as indented lines."""
+    pairs = list(value.items()) if isinstance(value, dict) else [("-", v) for v in value]
+    out = []
+    for key, v in pairs:
+        nested = isinstance(v, (dict, list))
+        out.append("  " * depth + (f"{key}:" if nested else f"{key}: {v}"))
+        if nested:
+            out += outline(v, depth + 1)
+    return out
+
+
+# --- lines ------------------------------------------------------------------------------------------------------
+
+_INSTRUCTION = re.compile(r"^\t[a-z]\w+")
+_LOC = re.compile(r"^\s*\.loc\s+\d+\s+(\d+)")
+_LABEL = re.compile(r"^(\.LBB\w+|[A-Za-z]\w*):")
+
+
+def from_assembly(text: str) -> tuple[list[str], list[int]]:
+    """Labels and instructions, and the statement id of each line."""
+    lines: list[str] = []
+    ids: list[int] = []
+    now = NO_ID
+    for line in text.splitlines():
+        loc = _LOC.match(line)
+        if loc:
+            now = int(loc[1]) or NO_ID
+        elif _INSTRUCTION.match(line):
+            lines.append(re.sub(r"\s+;.*$", "", line))
+            ids.append(now)
+        elif _LABEL.match(line):
+            lines.append(re.sub(r"\s+;.*$", "", line))
+            ids.append(NO_ID)
+    return lines, ids
+
+
+_AT = re.compile(r"^; \S*:(\d+)")
+_SYMBOL = re.compile(r"^[0-9a-f]+ <([\w.$]+)>:")
+_PADDING = re.compile(r"^\ts_(nop 0|code_end)\b")
+
+
+def from_disassembly(text: str) -> tuple[list[str], list[int]]:
+    """Labels and instructions with their addresses and words, and the statement id of each line."""
+    lines: list[str] = []
+    ids: list[int] = []
+    now = NO_ID
+    ended = False  # behind the last instruction of a program come padding and zeros
+    for line in text.splitlines():
+        at, symbol = _AT.match(line), _SYMBOL.match(line)
+        if at:
+            now = int(at[1]) or NO_ID
+        elif symbol:
+            lines.append(f"{symbol[1]}:")
+            ids.append(NO_ID)
+            ended = False
+        elif _INSTRUCTION.match(line) and not (ended and _PADDING.match(line)):
+            lines.append(line.rstrip())
+            ids.append(now)
+            ended = ended or line.startswith("\ts_endpgm")
+    return lines, ids
+
+
+def sizes(kernel: Kernel, options: CompileOptions, chip: str) -> tuple[hsaco.Resources, ...]:
+    """What each program needs."""
+    return hsaco.CodeObject(object_of(kernel, options, chip)).programs
