@@ -13,10 +13,9 @@ from quadrants_lab.backends._gpu.programs import Program
 from quadrants_lab.backends._llvm.ops import Ctx
 from quadrants_lab.backends._llvm.text import Function, Module, ty
 from quadrants_lab.backends._simt.target import Target
-from quadrants_lab.backends.cuda import toolkit
+from quadrants_lab.backends.cuda import libdevice
 from quadrants_lab.backends.cuda.shape import group_of, passed_by_value
 from quadrants_lab.errors import QuadrantsRuntimeError
-from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import f16, f32, f64
 
 TRIPLE = "nvptx64-nvidia-cuda"
@@ -122,67 +121,38 @@ def _nv(name: str) -> Callable[[Ctx], str]:
     def sequence(c: Ctx) -> str:
         t = c.t if c.t.dtype is f64 else ty(f32)
         args = [c.convert("fpext", a, c.t, t) if c.t.dtype is f16 else a for a in c.args]
-        r = c.fn.call(t.text, f"__nv_{name}{'' if t.dtype is f64 else 'f'}", *((t.text, a) for a in args), attrs="#0")
+        r = c.fn.call(t.text, f"{name}{'' if t.dtype is f64 else 'f'}", *((t.text, a) for a in args), attrs="#0")
         return c.convert("fptrunc", r, t, c.t) if c.t.dtype is f16 else r
 
     return sequence
 
 
-OWN: dict[str, Callable[[Ctx], str]] = {p.name: _nv(p.name) for p in PRIMS.values() if p.llvm[0] == "@math"}
-OWN["raw_mod"] = _nv("fmod")
-
-
-@cache
-def _library() -> bytes:
-    path = toolkit.libdevice()
-    if path is None:
-        raise QuadrantsRuntimeError(toolkit.missing_libdevice(), code="QL3011")
-    return path.read_bytes()
-
-
-@cache
-def _function(name: str, chip: int) -> bytes:
-    """Bitcode of one function of the library and what it calls."""
-    part = llvm.parse_bitcode(_library())
-    part.triple = TRIPLE
-    part.data_layout = str(machine(chip).target_data)
-    found = False
-    for fn in part.functions:
-        if not fn.is_declaration:
-            fn.linkage = "external" if fn.name == name else "internal"
-            found = found or fn.name == name
-    if not found:
-        raise QuadrantsRuntimeError(f"{toolkit.libdevice()} has no function {name}", code="QL3011")
-    _run(part, chip, lambda passes: passes.add_global_dead_code_eliminate_pass())
-    return bytes(part.as_bitcode())
-
-
-def _run(module: Any, chip: int, add: Callable[[Any], None]) -> None:
-    builder = llvm.create_pass_builder(machine(chip), llvm.create_pipeline_tuning_options(speed_level=2))
-    passes = llvm.create_new_module_pass_manager()
-    add(passes)
-    passes.run(module, builder)
+OWN: dict[str, Callable[[Ctx], str]] = {prim: _nv(name) for prim, name in libdevice.NAMES.items()}
 
 
 # --- LLVM -------------------------------------------------------------------------------------------------------
+
+# NVIDIA's assembler does most of it over again: what it gets has to be short, for it and for LLVM's own sake
+PASSES = ("sroa", "simplify_cfg", "instruction_combine", "simplify_cfg")
 
 
 def optimised(text: str, chip: int, calls: list[str]) -> Any:
     """LLVM's module, with the functions ``calls`` of the math library inside, inlined and optimised."""
     with _lock:
-        machine(chip)
+        target = machine(chip)
         module = llvm.parse_assembly(text)
         for name in calls:
-            module.link_in(llvm.parse_bitcode(_function(name, chip)))
+            module.link_in(llvm.parse_bitcode(libdevice.function(name, target)))
         for fn in module.functions:
             if not fn.is_declaration and fn.name in calls:
                 fn.linkage = "internal"
-        options = llvm.create_pipeline_tuning_options(speed_level=3)
-        options.loop_vectorization = False
-        options.loop_interleaving = False
-        options.slp_vectorization = False
-        builder = llvm.create_pass_builder(machine(chip), options)
-        builder.getModulePassManager().run(module, builder)
+                fn.add_function_attribute("alwaysinline")
+        passes = llvm.create_new_module_pass_manager()
+        passes.add_always_inliner_pass()
+        passes.add_global_dead_code_eliminate_pass()
+        for name in PASSES:
+            getattr(passes, f"add_{name}_pass")()
+        passes.run(module, llvm.create_pass_builder(target, llvm.create_pipeline_tuning_options()))
         return module
 
 

@@ -13,7 +13,7 @@ from cuda_rig import EXACT, FAST
 
 from quadrants_lab.backends import cuda
 from quadrants_lab.backends._simt.kernel import together
-from quadrants_lab.backends.cuda import listings, nvptx, toolkit
+from quadrants_lab.backends.cuda import libdevice, listings, nvptx, toolkit
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.parse import parse_kernel
@@ -96,8 +96,8 @@ def test_functions_of_the_library_are_inlined() -> None:
 
 def test_without_the_library_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(toolkit, "libdevice", lambda: None)
-    nvptx._library.cache_clear()
-    nvptx._function.cache_clear()
+    for kept in (libdevice._whole, libdevice._common, libdevice._function, libdevice._version):
+        kept.cache_clear()
     assert "pip install nvidia-nvvm" in toolkit.missing_libdevice()
     with pytest.raises(QuadrantsRuntimeError, match=r"libdevice\.10\.bc, was not found"):
         listings.ptx_of(parse_kernel(stacked("f32", 64).replace("{OP}", "sin %9")), FAST, 90)

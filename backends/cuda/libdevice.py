@@ -1,0 +1,132 @@
+"""NVIDIA's math library, cut to the functions that a kernel calls.
+
+Reading all of it takes longer than compiling a kernel, so what was cut out of it is kept in the user's cache folder:
+first everything that primitives can call, then each function by itself, optimised.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from quadrants_lab.backends.cuda import toolkit
+from quadrants_lab.errors import QuadrantsRuntimeError
+from quadrants_lab.ir.prims import PRIMS
+
+# spelling of a primitive -> that of its f64 function; the f32 one has an f at its end
+NAMES = {p.name: f"__nv_{p.name}" for p in PRIMS.values() if p.llvm[0] == "@math"} | {"raw_mod": "__nv_fmod"}
+
+# asks for what flushes f32 denormals, as the kernels do
+_FLUSH = """\
+target datalayout = "{layout}"
+target triple = "{triple}"
+!llvm.module.flags = !{{!0}}
+!0 = !{{i32 4, !"nvvm-reflect-ftz", i32 1}}
+"""
+
+
+def function(name: str, machine: Any) -> bytes:
+    """Bitcode of one function of the library, and of what it calls, optimised for the target machine.
+
+    Raises QuadrantsRuntimeError where there is no library, or no such function in it.
+    """
+    return _function(name, machine)
+
+
+@cache
+def _function(name: str, machine: Any) -> bytes:
+    def make() -> bytes:
+        part = llvm.parse_assembly(_FLUSH.format(layout=machine.target_data, triple=machine.triple))
+        part.link_in(_cut(_common(machine), [name], machine))
+        options = llvm.create_pipeline_tuning_options(speed_level=3)
+        options.loop_unrolling = False
+        builder = llvm.create_pass_builder(machine, options)
+        builder.getModulePassManager().run(part, builder)
+        return bytes(part.as_bitcode())
+
+    return _kept(f"{name}-{_version()}", make)
+
+
+def prepare(machine: Any) -> None:
+    """Cuts out what primitives can call, where that has not been done on this computer."""
+    _common(machine)
+
+
+@cache
+def _common(machine: Any) -> bytes:
+    def make() -> bytes:
+        names = [n + suffix for n in NAMES.values() for suffix in ("", "f")]
+        return bytes(_cut(_whole(), names, machine).as_bitcode())
+
+    return _kept(f"all-{_version()}", make)
+
+
+@cache
+def _whole() -> bytes:
+    path = toolkit.libdevice()
+    if path is None:
+        raise QuadrantsRuntimeError(toolkit.missing_libdevice(), code="QL3011")
+    return path.read_bytes()
+
+
+def _cut(library: bytes, names: Collection[str], machine: Any) -> Any:
+    """The module of these functions and what they call."""
+    part = llvm.parse_bitcode(library)
+    part.triple, part.data_layout = machine.triple, str(machine.target_data)
+    missing = set(names)
+    for fn in part.functions:
+        if not fn.is_declaration:
+            wanted = fn.name in missing
+            fn.linkage = "external" if wanted else "internal"
+            if wanted:
+                missing.discard(fn.name)
+    if missing:
+        raise QuadrantsRuntimeError(
+            f"{toolkit.libdevice()} has no function {', '.join(sorted(missing))}", code="QL3011"
+        )
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_global_dead_code_eliminate_pass()
+    passes.run(part, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options()))
+    return part
+
+
+# --- what is kept -----------------------------------------------------------------------------------------------
+
+
+@cache
+def _version() -> str:
+    """What a cut depends on: the library, LLVM, and how it is cut."""
+    digest = hashlib.sha256(Path(__file__).read_bytes())
+    digest.update(_whole())
+    digest.update(repr(llvm.llvm_version_info).encode())
+    return digest.hexdigest()[:24]
+
+
+def _folder() -> Path:
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return home / "quadrants_lab" / "libdevice"
+
+
+def _kept(name: str, make: Callable[[], bytes]) -> bytes:
+    """What ``make`` returned in this or an earlier process. A file begins with the hash of the rest."""
+    path = _folder() / f"{name}.bc"
+    with suppress(OSError):
+        raw = path.read_bytes()
+        if hashlib.sha256(raw[32:]).digest() == raw[:32]:
+            return raw[32:]
+    made = make()
+    with suppress(OSError):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # code is made of what lies here
+        handle, temporary = tempfile.mkstemp(dir=path.parent)
+        with os.fdopen(handle, "wb") as out:
+            out.write(hashlib.sha256(made).digest() + made)
+        os.replace(temporary, path)
+    return made
