@@ -27,7 +27,7 @@ from quadrants_lab.runtime.foreign import Tensor, need_gradient
 from quadrants_lab.runtime.memory import Memory
 from quadrants_lab.runtime.session import Session
 from quadrants_lab.runtime.signature import ArraySlot, ScalarSlot, Slot, TemplateSlot, memory_of
-from quadrants_lab.runtime.trips import Trips, Versions
+from quadrants_lab.runtime.trips import Trips, Versions, field_version, memory_version, seen
 
 if TYPE_CHECKING:
     from quadrants_lab.adstack.report import StackRow
@@ -287,8 +287,8 @@ def closure(plan: Plan, prepare: Callable[..., bool] | None, miss: Callable[...,
             lines += [f"        {name}_ = {name}", f"        if {name}.__class__ is {ours}:"]
             lines.append(f"            {name}_ = {name}._memory")
             if n in followed:
-                lines.insert(-2, f"        {name}_v = None")
-                lines.append(f"            {name}_v = {name}_.serial, {name}_.version")
+                lines.insert(-2, f"        {name}_v = seen({name}) if {name}.__class__ is not {ours} else None")
+                lines.append(f"            {name}_v = memory_version({name}_)")
             if slot.name in plan.writes:
                 lines.append(f"            {name}_.version += 1")
             lines.append(f"            {name}_ = {name}_.operand")
@@ -302,9 +302,11 @@ def closure(plan: Plan, prepare: Callable[..., bool] | None, miss: Callable[...,
         space[f"f{n}"] = plan.fields[written]
         lines.append(f"        f{n}.version += 1")
     if plan.trips:
-        space |= {"plan": plan} | {f"t{n}": memory for n, memory in plan.trips.fields.items()}
-        seen = [f"a{at}_v" if at in followed else f"t{n}.version" for n, at in enumerate(plan.trips.places)]
-        lines.append(f"        plan.launched = {', '.join(seen)},")
+        space |= {"plan": plan, "field_version": field_version, "memory_version": memory_version, "seen": seen}
+        space |= {f"t{n}": memory for n, memory in plan.trips.fields.items()}
+        own = [f"(t{n}.version if not t{n}.foreign else field_version(t{n}))" for n in range(len(plan.trips.places))]
+        found = [f"a{at}_v" if at in followed else own[n] for n, at in enumerate(plan.trips.places)]
+        lines.append(f"        plan.launched = {', '.join(found)},")
     lines.append(f"        r = entry({', '.join(passed)})")
     if prepare is not None and plan.gradient_args:
         space |= {"borrowed": plan.give_back, "hand_back": plan.hand_back}

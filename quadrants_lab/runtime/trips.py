@@ -1,13 +1,19 @@
 """A trip count that is no longer what it was when the kernel was launched: its gradient is that of another program.
 
 A launch leaves the versions of the memory that its trip counts are read from (`Plan.launched`, one tuple); a gradient
-outside of a Tape compares.
+outside of a Tape compares. Memory that others can write to has a checksum beside it: its version says nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from weakref import ref
+from zlib import crc32
+
+import numpy as np
+import numpy.typing as npt
 
 from quadrants_lab.autodiff.access import Doubt
 from quadrants_lab.autodiff.trips import TripCount, trip_counts
@@ -15,10 +21,29 @@ from quadrants_lab.errors import Label, render
 from quadrants_lab.runtime.signature import ArraySlot, memory_of
 
 if TYPE_CHECKING:
+    from quadrants_lab.runtime.memory import Memory
     from quadrants_lab.runtime.plan import Plan
 
-# of a field its version, of an array its memory's serial and version; None: not ours, not followed
-Versions = tuple[int | tuple[int, int] | None, ...]
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was in an array of numpy; two compare equal if it was. ``owner``: the array whose memory it is, and where in
+    it the array began (0: there)."""
+
+    checksum: int
+    owner: tuple[ref[npt.NDArray[Any]], int]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Seen) and self.checksum == other.checksum and self.same_memory(other)
+
+    def same_memory(self, other: Seen) -> bool:
+        (mine, at), (its, there) = self.owner, other.owner
+        return at == there and mine() is its() and mine() is not None
+
+
+# of a field its version, of an array its memory's serial and version, with a checksum where others may write to it
+Version = int | tuple[int, ...] | Seen | None
+Versions = tuple[Version, ...]
 
 
 class Trips:
@@ -40,12 +65,14 @@ class Trips:
     def versions(self, args: Sequence[Any]) -> Versions:
         """Of the memories of a launch with ``args``, as the launch itself writes them down."""
         if self.only_fields:
-            return tuple([memory.version for memory in self.only_fields])
-        found: list[int | tuple[int, int] | None] = []
+            return tuple([field_version(memory) for memory in self.only_fields])
+        found: list[Version] = []
         for n, at in enumerate(self.places):
             memory = memory_of(args[at]) if at >= 0 else None
-            argument = None if memory is None else (memory.serial, memory.version)
-            found.append(self.fields[n].version if at < 0 else argument)
+            if at < 0:
+                found.append(field_version(self.fields[n]))
+            else:
+                found.append(seen(args[at]) if memory is None else memory_version(memory))
         return tuple(found)
 
     def changed(self, launched: Versions, args: Sequence[Any]) -> list[TripCount]:
@@ -58,8 +85,27 @@ class Trips:
         ]
 
 
-def _same_memory(then: int | tuple[int, int] | None, this: int | tuple[int, int] | None) -> bool:
-    return isinstance(this, int) or (this is not None and isinstance(then, tuple) and then[0] == this[0])
+def _same_memory(then: Version, this: Version) -> bool:
+    if isinstance(this, tuple):
+        return isinstance(then, tuple) and then[0] == this[0]
+    return isinstance(this, int) or (isinstance(this, Seen) and isinstance(then, Seen) and this.same_memory(then))
+
+
+def field_version(memory: Memory) -> int | tuple[int, ...]:
+    return memory_version(memory) if memory.foreign else memory.version
+
+
+def memory_version(memory: Memory) -> tuple[int, ...]:
+    own = memory.serial, memory.version
+    return (*own, crc32(memory.values())) if memory.foreign else own
+
+
+def seen(array: Any) -> Seen | None:
+    """Of an array of numpy; None of what no kernel takes."""
+    if not isinstance(array, np.ndarray) or not array.flags.c_contiguous:
+        return None
+    owner = array.base if isinstance(array.base, np.ndarray) else array
+    return Seen(crc32(array), (ref(owner), 0 if owner is array else array.ctypes.data))
 
 
 def other_trips(kernel: str, changed: Sequence[TripCount]) -> Doubt:

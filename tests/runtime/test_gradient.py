@@ -172,6 +172,53 @@ def test_an_array_of_bounds_written_after_the_launch_is_warned_about() -> None:
         by_array.grad(x, a, y)
 
 
+def test_bounds_in_an_array_of_numpy_written_after_the_launch_are_warned_about() -> None:
+    _, y = make()
+    x = qd.ndarray(qd.f64, 2, needs_grad=True)
+    whole = np.array([1, 2, 3, 4], np.int32)
+    for counts in (np.array([1, 2], np.int32), whole[2:]):
+        by_array(x, counts, y)
+        by_array.grad(x, counts, y)
+        by_array(x, counts, y)
+        counts[:] = counts[::-1].copy()  # the same elements elsewhere
+        with pytest.warns(qd.QuadrantsWarning, match="QL0410.*counts was written in between"):
+            by_array.grad(x, counts, y)
+        by_array.grad(x, counts, y)
+        by_array(x, counts, y)
+        counts[0], counts[0] = 9, counts[0]
+        by_array.grad(x, counts, y)
+    by_array(x, whole[:2], y)
+    by_array.grad(x, whole[:2], y)
+    by_array.grad(x, whole[1:3], y)  # others: asked for
+    whole[0] = 7
+    with pytest.raises(TypeError, match="C-contiguous"):
+        by_array(x, whole[::2], y)
+
+
+def test_bounds_that_others_wrote_after_the_launch_are_warned_about() -> None:
+    torch = pytest.importorskip("torch")
+    _, y = make()
+    x = qd.ndarray(qd.f64, 2, needs_grad=True)
+    counts = torch.tensor([1, 2], dtype=torch.int32)
+    for _ in range(2):
+        by_array(x, counts, y)
+        by_array.grad(x, counts, y)
+        by_array(x, counts, y)
+        counts[1] += 3
+        with pytest.warns(qd.QuadrantsWarning, match="counts was written in between"):
+            by_array.grad(x, counts, y)
+    n = qd.field(qd.i32, ())
+    x, y = make()
+    by_field(x, n, y)
+    shared = torch.from_dlpack(n)
+    for _ in range(2):
+        by_field(x, n, y)
+        by_field.grad(x, n, y)
+        shared += 1
+        with pytest.warns(qd.QuadrantsWarning, match="n was written in between"):
+            by_field.grad(x, n, y)
+
+
 def test_a_tape_gives_each_gradient_the_bounds_of_its_launch() -> None:
     x, y = make()
     n = qd.field(qd.i32, ())
