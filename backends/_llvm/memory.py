@@ -120,7 +120,7 @@ def store(b: Body, s: N.Store) -> None:
 # atomicrmw's spelling for (float, signed, unsigned, u1); "" is done by compare and exchange
 _RMW: dict[str, tuple[str, str, str, str]] = {
     "add": ("fadd", "add", "add", ""),
-    "sub": ("fsub", "sub", "sub", ""),
+    "sub": ("fadd", "sub", "sub", ""),  # of floats: of the negated value, for no device subtracts them
     "mul": ("", "", "", "and"),
     "min": ("fmin", "min", "umin", "and"),
     "max": ("fmax", "max", "umax", "or"),
@@ -167,6 +167,8 @@ def modify(b: Body, op: str, t: DType, ptr: str, value: str, tag: str = "") -> s
     rmw = _RMW[op][_KIND[t.kind]]
     if not rmw:
         return _exchange_loop(b, op, t, ptr, value)
+    if op == "sub" and t.is_float:
+        value = b.fn.let(f"fneg {ty(t).text} {value}")
     old = b.fn.atomic(f"atomicrmw {rmw} ptr {ptr}, {memory_type(t)} {_stored(b, t, value)}", tag=tag)
     return b.fn.let(f"icmp ne i8 {old}, 0") if t.kind == "b" else old
 
