@@ -18,8 +18,7 @@ from quadrants_lab.backends._llvm.text import Function, Module
 from quadrants_lab.backends._simt.kernel import module
 from quadrants_lab.backends._simt.target import Target
 from quadrants_lab.backends.cpu import jit
-from quadrants_lab.backends.cuda import driver
-from quadrants_lab.backends.cuda.shape import group_of, passed_by_value
+from quadrants_lab.backends.cuda import driver, shape
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 
@@ -47,12 +46,14 @@ class Host(Target):
     warp = 1
     global_space = 0
 
-    def __init__(self) -> None:
+    def __init__(self, shape: Any) -> None:
         super().__init__()
+        self.shape = shape
         self.triple, self.layout = jit.triple_and_layout()
 
     def group(self, program: Program, stacked: bool) -> int:
-        return group_of(program, stacked)
+        group: int = self.shape.group_of(program, stacked)
+        return group
 
     def head(self, program: Program, group: int, frame_bytes: int) -> str:
         return f"define internal void @{program.name}(ptr %state, ptr %frame) noinline"
@@ -84,6 +85,7 @@ class Host(Target):
 class StandIn:
     """See `quadrants_lab.backends.cuda.driver.Driver`. ``launches`` counts; ``waits`` too."""
 
+    shape: Any = shape
     name = "a stand-in for a CUDA device"
     code_name = "host"
     capability = 90
@@ -156,7 +158,10 @@ class StandIn:
             run()
 
     def build(self, kernel: N.Kernel, options: CompileOptions) -> bytes:
-        return "\n".join(module(kernel, options, Host()).lines()[0]).encode()
+        return "\n".join(module(kernel, options, self.target()).lines()[0]).encode()
+
+    def target(self) -> Target:
+        return Host(self.shape)
 
     def load(self, code: bytes, what: str) -> Any:
         text = code.decode()
@@ -178,7 +183,7 @@ class StandIn:
     def call(self, function: Any, blocks: int, state: int, frame: int, nbytes: int) -> Any:
         def launch() -> int:
             self.launches += 1
-            if passed_by_value(nbytes):
+            if self.shape.passed_by_value(nbytes):
                 content = ctypes.create_string_buffer(ctypes.string_at(frame, nbytes))
                 run = lambda: function.run(state, ctypes.addressof(content), blocks * function.block)
             else:

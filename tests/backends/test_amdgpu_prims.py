@@ -1,0 +1,14 @@
+"""The primitives on AMDGPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import amdgpu_rig
+import pytest
+from conformance_prims import *  # noqa: F403
+
+
+@pytest.fixture
+def rig() -> Any:
+    return amdgpu_rig
