@@ -358,8 +358,8 @@ def way(arch: str, fp: DType) -> Any:
 # every backend, with the dtypes that it has
 WAYS = [
     way(arch, fp)
-    for arch, fps in (("cpu", (f64, f32)), ("cuda", (f64, f32)), ("vulkan", (f64, f32)), ("metal", (f32,)))
-    for fp in fps
+    for arch in ("cpu", "cuda", "vulkan", "metal", "amdgpu")
+    for fp in ((f32,) if arch == "metal" else (f64, f32))
 ]
 
 
