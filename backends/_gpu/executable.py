@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from quadrants_lab.backends._gpu.layout import gpu_layout
 from quadrants_lab.backends._gpu.programs import fixed_total, programs
-from quadrants_lab.backends._gpu.stacks import stacks_of
+from quadrants_lab.backends._gpu.stacks import in_heap_order, stacks_of
+from quadrants_lab.backends._gpu.steps import in_step
 from quadrants_lab.backends.reductions import reductions
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType
@@ -12,9 +13,10 @@ from quadrants_lab.ir.walk import types_of, walk
 
 
 class GpuExecutable:
-    """``object`` is what a cache keeps. ``totals``: a task, how many iterations it has in every launch, None where
-    that varies; ``stacked``: whether it keeps values on adstacks; ``reducing``: whether it reduces into a scalar;
-    ``looping``: whether its iterations hold loops."""
+    """``object`` is what a cache keeps. ``groups``: ids of adstacks in step; ``stacks``: those of each task in heap
+    order. ``totals``: a task, how many iterations it has in every launch, None where that varies; ``stacked``: whether
+    it keeps values on adstacks; ``reducing``: whether it reduces into a scalar; ``looping``: whether its iterations
+    hold loops."""
 
     def __init__(self, kernel: N.Kernel, obj: bytes) -> None:
         self.kernel = kernel
@@ -23,6 +25,9 @@ class GpuExecutable:
         self.programs = programs(kernel)
         self.tasks = [s for s in kernel.body if isinstance(s, N.Offload)]
         self.totals = [1 if t.kind == "serial" else fixed_total(kernel, t) for t in self.tasks]
+        steps = [in_step(t.body) for t in self.tasks]
+        self.groups = [tuple(a.id for a in group) for found in steps for group in found.groups]
+        self.stacks = [in_heap_order(t, found) for t, found in zip(self.tasks, steps, strict=True)]
         self.stacked = [any(not s.count_only for s in stacks_of(t)) for t in self.tasks]
         self.reducing = [bool(reductions(kernel, t.body)) for t in self.tasks]
         self.looping = [any(isinstance(s, (N.For, N.While)) for s in walk(t.body)) for t in self.tasks]

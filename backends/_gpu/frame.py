@@ -116,12 +116,12 @@ class GpuFrame(ABC):
 
     def _set_plan(self, caps: Sequence[int], plan: HeapPlan) -> None:
         layout = self.exe.layout.frame
-        for n, (s, cap) in enumerate(zip(layout.stacks, caps, strict=True)):
+        for s, cap in zip(layout.stacks, caps, strict=True):
             at = layout.stack_at[s.id]
             _WORD.pack_into(self.view, at + STACK_CAPACITY, cap)
             _WORD.pack_into(self.view, at + STACK_LAST, max(cap, 1) - 1)
-            _WORD.pack_into(self.view, at + STACK_AT, plan.at[n])
-            _WORD.pack_into(self.view, at + STACK_ADJOINTS_AT, plan.adjoints_at[n])
+            _WORD.pack_into(self.view, at + STACK_AT, plan.at[s.id])
+            _WORD.pack_into(self.view, at + STACK_ADJOINTS_AT, plan.adjoints_at[s.id])
         _WORD.pack_into(self.view, L.THREADS, plan.threads)
         self._stack_threads = plan.threads
         self._heap_bytes, self._lane_bytes = plan.heap_bytes, plan.lane_bytes

@@ -3,7 +3,7 @@
 `function(name, dtype, wide)` is a computation without memory: parameters, and a block that yields the result. It runs
 wherever IR runs: in every emitter, and in the interpreter, where its accuracy is tested. Largest errors measured, in
 units of the last place, f32 and f64: sin, cos 1; tan, asin, acos, tanh 3; atan2, exp, log 2; pow 3 and 12. ``wide``:
-sin, cos and tan hold for arguments of any size; else up to 400 (f32) and 10**6 (f64), beyond which they lose digits.
+sin, cos and tan hold for arguments of any size; else up to 400 (f32, sin and cos within 2 units) and 10**6 (f64).
 Denormals count as zero. fmod is exact.
 
 Sources: argument reduction in parts after Cody and Waite (1980) and for large arguments after Payne and Hanek (1983);

@@ -1,6 +1,7 @@
 """Where a GPU's adstacks lie in the heap: [slot][thread], so that neighbouring threads touch neighbouring addresses.
 
-Flags pack 32 to a word. Stacks of different tasks share the heap, for none outlives its task.
+Flags pack 32 to a word. Up to four stacks in step (`steps.chunks`), which lie side by side, may share a region:
+[slot][thread][stack]. Stacks of different tasks share the heap, for none outlives its task.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from quadrants_lab.backends._gpu.programs import GROUP
+from quadrants_lab.backends._gpu.steps import Steps
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType
 from quadrants_lab.ir.walk import walk
@@ -17,12 +19,12 @@ MOST_ELEMENTS = (1 << 31) - 1  # of one stack, all threads together: programs in
 
 @dataclass(frozen=True, slots=True)
 class HeapPlan:
-    """``threads``: how many have room. ``at``, ``adjoints_at``: a stack, in bytes from the heap's start.
+    """``threads``: how many have room. ``at``, ``adjoints_at``: by a stack's id, in bytes from the heap's start.
     ``lane_bytes``: the most that one thread needs in one task."""
 
     threads: int
-    at: tuple[int, ...]
-    adjoints_at: tuple[int, ...]
+    at: dict[int, int]
+    adjoints_at: dict[int, int]
     lane_bytes: int
     heap_bytes: int
 
@@ -47,7 +49,7 @@ def heap_plan(
 ) -> HeapPlan:
     """Room for ``wanted`` threads within ``budget`` bytes, but for ``fewest`` within ``limit``; for one group at least.
 
-    ``tasks``: the stacks of each task in order; ``caps``: slots by stack id; ``adjoints``: ids of stacks that keep
+    ``tasks``: the stacks of each task in heap order; ``caps``: slots by stack id; ``adjoints``: ids of stacks that keep
     adjoints too.
     """
     lane_bytes, most = 0, 1
@@ -62,20 +64,27 @@ def heap_plan(
     threads = max(1, room // GROUP) * GROUP
     if most * threads > MOST_ELEMENTS:
         raise MemoryError(f"an adstack of {most} slots is more than a GPU program can index")
-    at: list[int] = []
-    adjoints_at: list[int] = []
+    at: dict[int, int] = {}
+    adjoints_at: dict[int, int] = {}
     total = 0
     for stacks in tasks:
         here = 0
         for s in stacks:
             size = 0 if s.count_only else elements(s.type, caps[s.id]) * element_bytes(s.type) * threads
-            at.append(here)
+            at[s.id] = here
             here += size
-            adjoints_at.append(here)
+            adjoints_at[s.id] = here
             here += size if s.id in adjoints else 0
         total = max(total, here)
-    return HeapPlan(threads, tuple(at), tuple(adjoints_at), lane_bytes, total)
+    return HeapPlan(threads, at, adjoints_at, lane_bytes, total)
 
 
 def stacks_of(task: N.Offload) -> list[N.AdStackAlloca]:
     return [s for s in walk((task,)) if isinstance(s, N.AdStackAlloca)]
+
+
+def in_heap_order(task: N.Offload, steps: Steps) -> list[N.AdStackAlloca]:
+    """The task's stacks, those of a group side by side."""
+    grouped = [a for group in steps.groups for a in group]
+    ids = {a.id for a in grouped}
+    return [*grouped, *(a for a in stacks_of(task) if a.id not in ids)]

@@ -107,17 +107,21 @@ class Module:
     def pointer(self, storage: str, to: int) -> int:
         return self._type("TypePointer", C.STORAGE[storage], to)
 
-    def memory_pointer(self, t: DType) -> int:
-        """Type of a pointer into device memory, to elements of ``t`` side by side."""
+    def wide(self, t: DType, width: int) -> int:
+        """The type of ``width`` values of the dtype."""
+        return self.type(t) if width == 1 else self.vector(self.type(t), width)
+
+    def memory_pointer(self, t: DType, width: int = 1) -> int:
+        """Type of a pointer into device memory, to elements of ``width`` values side by side."""
         if t.bits < 32:
             self.need(f"StorageBuffer{t.bits}BitAccess")
 
         def make() -> int:
-            id = self.pointer("PhysicalStorageBuffer", self.type(t))
-            self.decorate(id, "ArrayStride", t.nbytes)
+            id = self.pointer("PhysicalStorageBuffer", self.wide(t, width))
+            self.decorate(id, "ArrayStride", t.nbytes * width)
             return id
 
-        return self._once(("memory", t.bits, t.is_float), make)
+        return self._once(("memory", t.bits, t.is_float, width), make)
 
     # --- constants and globals ---------------------------------------------------------------------------------
 

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from quadrants_lab.backends._gpu.steps import Steps
 from quadrants_lab.backends._spirv import control, failures, memory, ops, random, stacks
+from quadrants_lab.backends._spirv.groups import Groups
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType
 
@@ -40,6 +42,7 @@ class Body:
         ] = {}  # element offsets computed in this block or one around it
         self.partials: dict[str, memory.Partial] = {}
         self.stacks: dict[int, stacks.Stack] = {}
+        self.groups = Groups(Steps((), {}))
         self.draws: dict[int, int] = {}  # call site -> variable: how often this iteration drew there
         self.iteration = 0  # number of the parallel iteration within its task, a u64
         self.guarded = False  # inside an AdStackGuard, where depths are known to fit
@@ -68,7 +71,7 @@ class Body:
                 self._frame is not None
             ):  # a function of the library belongs to the statement that first called it
                 fn.stmt, fn.span = stmt.id, stmt.span or span
-            if stacks.pops_what_it_loads(stmt, following):
+            if stacks.pops_what_it_loads(stmt, following, self):
                 next(rest)
                 stacks.load_top(self, stmt, pop=True)
             else:

@@ -46,8 +46,8 @@ class FrameReader:
 
         return self.once("frame", make)
 
-    def pointer_to(self, t: DType, address: int) -> int:
-        return self.fn.let("ConvertUToPtr", self.m.memory_pointer(t), address)
+    def pointer_to(self, t: DType, address: int, width: int = 1) -> int:
+        return self.fn.let("ConvertUToPtr", self.m.memory_pointer(t, width), address)
 
     def at(self, offset: int, t: DType) -> int:
         """Pointer to the word at ``offset``, as dtype ``t``."""

@@ -21,7 +21,7 @@ OPS: dict[str, tuple[int, str]] = {
     # functions and memory
     "Function": (54, "trni"), "FunctionParameter": (55, "tr"), "FunctionEnd": (56, ""), "FunctionCall": (57, "tri"),
     "Variable": (59, "trS"), "Load": (61, "triAn"), "Store": (62, "iiAn"), "AccessChain": (65, "tri"),
-    "PtrAccessChain": (67, "tri"), "CompositeExtract": (81, "trin"),
+    "PtrAccessChain": (67, "tri"), "CompositeConstruct": (80, "tri"), "CompositeExtract": (81, "trin"),
     # conversions
     "ConvertFToU": (109, "tri"), "ConvertFToS": (110, "tri"), "ConvertSToF": (111, "tri"), "ConvertUToF": (112, "tri"),
     "UConvert": (113, "tri"), "SConvert": (114, "tri"), "FConvert": (115, "tri"), "ConvertPtrToU": (117, "tri"),

@@ -1,11 +1,13 @@
-"""The adstack statements. Slots lie in the device's heap as [slot][thread], counters in one array variable.
+"""The adstack statements. Slots lie in the device's heap (`heap`), counters in one array variable.
 
 Pushes are straight-line: over capacity they write to the last slot and count on; `guard` compares counters with
-capacities once, between forward slice and reverse. Flags take one bit a slot, 32 to a word. Push, pop and load are a
-function of the module each, a dtype, which drivers inline: a call is a fifth of what it stands for. A dtype that is
-pushed in one place alone has them in line.
+capacities once, between forward slice and reverse. Flags take one bit a slot, 32 to a word. Stacks that are pushed in
+step are the matter of `groups`; what is said here is of the others. Push, pop and load are a function of the module
+each, a dtype, which drivers inline: a call is a fifth of what it stands for. A dtype that is pushed in one place alone
+has them in line.
 
-`BRANCHY` is for tests that compare sizes: pushes in line that branch on the capacity, and a counter variable a stack.
+`BRANCHY` is for tests that compare sizes: no groups, pushes in line that branch on the capacity, and a counter
+variable a stack.
 """
 
 from __future__ import annotations
@@ -16,15 +18,15 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeGuard
 
-from quadrants_lab.backends._gpu import layout as L
-from quadrants_lab.backends._gpu.stacks import element_bytes
-from quadrants_lab.backends._spirv import failures, memory
+from quadrants_lab.backends._gpu.steps import Steps, in_step
+from quadrants_lab.backends._spirv import failures, heap, memory
 from quadrants_lab.backends._spirv import opcodes as C
 from quadrants_lab.backends._spirv.assembler import Function
+from quadrants_lab.backends._spirv.groups import Group, Groups
 from quadrants_lab.backends.launch import Status
 from quadrants_lab.backends.layout import STACK_ADJOINTS_AT, STACK_AT, STACK_CAPACITY, STACK_LAST
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.types import DType, u1, u32, u64
+from quadrants_lab.ir.types import DType, u1, u32
 from quadrants_lab.ir.walk import walk
 
 if TYPE_CHECKING:
@@ -63,21 +65,34 @@ def open_stacks(b: Body, block: N.Block, thread: int) -> None:
         return
     layout = b.frame.layout.frame
     dtypes = {a.id: a.type for a in layout.stacks}
-    pushes = Counter(dtypes[s.stack] for s in walk(b.frame.kernel.body) if isinstance(s, N.AdStackPush))
+    groups = b.groups = Groups(Steps((), {}) if BRANCHY.get() else in_step(block))
+    grouped = {a.id: members[0].id for members in groups.steps.groups for a in members}
+    pushes = Counter(
+        dtypes[s.stack] for s in walk(b.frame.kernel.body) if isinstance(s, N.AdStackPush) and s.stack not in grouped
+    )
+    numbers = {a.id: k for k, a in enumerate(layout.stacks)}
+    counters: dict[int, int] = {}
     with fn.at_start():
         for s in allocas:
-            number = next(k for k, a in enumerate(layout.stacks) if a.id == s.id)
+            if grouped.get(s.id, s.id) != s.id:
+                continue
+            number = numbers[s.id]
             place = m.const(u32, number)
             counter = fn.local(m.type(u32)) if BRANCHY.get() else _counter(fn, len(layout.stacks), place)
+            counters[s.id] = counter
+            if s.id in grouped:
+                continue
             st = b.stacks[s.id] = Stack(number, s.type, counter, len(layout.stacks))
             st.alone = pushes[s.type] == 1
             if s.count_only:
                 continue
             at = layout.stack_at[s.id]
-            st.base = _region(b, st, at + STACK_AT, thread)
-            if s.id in layout.adjoint_stacks:
-                st.adjoints = _region(b, st, at + STACK_ADJOINTS_AT, thread)
             st.capacity, st.last = b.frame.word(at + STACK_CAPACITY, u32), b.frame.word(at + STACK_LAST, u32)
+            slots = heap.slots_of(b, st.last, s.type is u1)
+            st.base = heap.first_slot(b, st.kept, 1, at + STACK_AT, slots, thread)
+            if s.id in layout.adjoint_stacks:
+                st.adjoints = heap.first_slot(b, st.kept, 1, at + STACK_ADJOINTS_AT, slots, thread)
+        groups.open(b, numbers, counters, thread)
 
 
 def _counter(fn: Function, count: int, number: int) -> int:
@@ -87,21 +102,15 @@ def _counter(fn: Function, count: int, number: int) -> int:
     return fn.let("AccessChain", m.pointer("Private", m.type(u32)), array, number)
 
 
-def _region(b: Body, st: Stack, at: int, thread: int) -> int:
-    """Pointer to this thread's first slot."""
-    fn, m = b.fn, b.m
-    wide = m.type(u64)
-    start = fn.let("IAdd", wide, b.frame.word(L.HEAP), b.frame.word(at))
-    mine = fn.let("IMul", m.type(u32), thread, m.const(u32, element_bytes(st.dtype)))
-    start = fn.let("IAdd", wide, start, fn.let("UConvert", wide, mine))
-    return b.frame.pointer_to(st.kept, start)
-
-
 def alloca(b: Body, s: N.AdStackAlloca) -> None:
-    b.fn.put("Store", b.stacks[s.id].counter, b.m.const(u32, 0))
+    group = b.groups.of.get(s.id)
+    if group is None:
+        b.fn.put("Store", b.stacks[s.id].counter, b.m.const(u32, 0))
+    elif s.id == group.first:
+        b.fn.put("Store", group.counter, b.m.const(u32, 0))
 
 
-def _count(b: Body, st: Stack) -> int:
+def _count(b: Body, st: Stack | Group) -> int:
     return b.fn.let("Load", b.m.type(u32), st.counter)
 
 
@@ -112,20 +121,19 @@ Maker = Callable[..., int]  # emits a function's body and returns its result, 0 
 
 
 def _called(b: Body, st: Stack, what: str, more: list[tuple[int, int]], result: int, make: Maker) -> int:
-    """Calls the function ``what`` of the stack's dtype on its number, its first slot, the number of threads, and
-    ``more`` (type, value); ``make`` emits its body, given the parameters, and returns the result."""
+    """Calls the function ``what`` of the stack's dtype on its number, its first slot, and ``more`` (type, value);
+    ``make`` emits its body, given the parameters, and returns the result."""
     m = b.m
     if st.alone:
         return make(b.fn, _slots(b, st), *(v for _, v in more))
-    args = [(m.type(u32), m.const(u32, st.number)), (m.memory_pointer(st.kept), st.base)]
-    args += [(m.type(u32), b.frame.word(L.THREADS, u32)), *more]
+    args = [(m.type(u32), m.const(u32, st.number)), (m.memory_pointer(st.kept), st.base), *more]
     key = (what, st.dtype)
     if key not in m.helpers:
         fn = Function(m, result, tuple(t for t, _ in args), f"{what}_{st.dtype}")
         m.decorate(fn.params[1], "Aliased")
         fn.stmt, fn.span = b.fn.stmt, b.fn.span
-        number, base, threads, *rest = fn.params
-        value = make(fn, Slots(st.kept, _counter(fn, st.count, number), base, threads), *rest)
+        number, base, *rest = fn.params
+        value = make(fn, Slots(st.kept, _counter(fn, st.count, number), base), *rest)
         if value:
             fn.put("ReturnValue", value)
         else:
@@ -136,18 +144,17 @@ def _called(b: Body, st: Stack, what: str, more: list[tuple[int, int]], result: 
 
 @dataclass(slots=True)
 class Slots:
-    """A stack as the code that touches it sees it: dtype of an element, counter, this thread's first slot, stride."""
+    """A stack as the code that touches it sees it: dtype of an element, counter, this thread's first slot."""
 
     kept: DType
     counter: int
     base: int
-    threads: int
 
 
 def _pointer(fn: Function, s: Slots, index: int, base: int = 0) -> int:
     """Pointer to the element of this thread with that index."""
     m = fn.module
-    place = fn.let("IMul", m.type(u32), index, s.threads)
+    place = heap.element(fn, index)
     return fn.let("PtrAccessChain", m.memory_pointer(s.kept), base or s.base, place)
 
 
@@ -187,6 +194,9 @@ def _decrement(fn: Function, counter: int) -> int:
 
 
 def push(b: Body, s: N.AdStackPush) -> None:
+    if s.stack in b.groups.of:
+        b.groups.push(b, s)
+        return
     st, m, value = b.stacks[s.stack], b.m, b.values[s.value]
     if not st.base:
         _increment(b.fn, st.counter)
@@ -208,7 +218,7 @@ def push(b: Body, s: N.AdStackPush) -> None:
 
 
 def _slots(b: Body, st: Stack) -> Slots:
-    return Slots(st.kept, st.counter, st.base, b.frame.word(L.THREADS, u32))
+    return Slots(st.kept, st.counter, st.base)
 
 
 def _branchy_push(b: Body, st: Stack, n: int, value: int) -> None:
@@ -226,6 +236,9 @@ def _branchy_push(b: Body, st: Stack, n: int, value: int) -> None:
 
 
 def pop(b: Body, s: N.AdStackPop) -> None:
+    if s.stack in b.groups.of:
+        b.groups.pop(b, s)
+        return
     st, m = b.stacks[s.stack], b.m
     if BRANCHY.get() or st.alone:
         _decrement(b.fn, st.counter)
@@ -257,6 +270,9 @@ def _top(b: Body, st: Stack) -> int:
 
 def load_top(b: Body, s: N.AdStackLoadTop, pop: bool = False) -> None:
     """``pop``: the slot goes, too."""
+    if s.stack in b.groups.of:
+        b.groups.load(b, s)
+        return
     st, m = b.stacks[s.stack], b.m
     flags = st.dtype is u1
 
@@ -280,10 +296,11 @@ def load_top(b: Body, s: N.AdStackLoadTop, pop: bool = False) -> None:
     b.define(s.id, s.type, _called(b, st, name, last, m.type(st.dtype), make))
 
 
-def pops_what_it_loads(s: N.Stmt, following: N.Stmt) -> TypeGuard[N.AdStackLoadTop]:
-    """Whether two statements are one step; not if `BRANCHY`, where each is by itself."""
-    both = isinstance(s, N.AdStackLoadTop) and isinstance(following, N.AdStackPop) and following.stack == s.stack
-    return both and not BRANCHY.get()
+def pops_what_it_loads(s: N.Stmt, following: N.Stmt, b: Body) -> TypeGuard[N.AdStackLoadTop]:
+    """Whether two statements are one step; not if `BRANCHY`, where each is by itself, nor in a group."""
+    if not isinstance(s, N.AdStackLoadTop) or BRANCHY.get() or s.stack in b.groups.of:
+        return False
+    return isinstance(following, N.AdStackPop) and following.stack == s.stack
 
 
 def load_top_adjoint(b: Body, s: N.AdStackLoadTopAdj) -> None:
@@ -308,7 +325,7 @@ def depth(b: Body, s: N.AdStackDepth) -> None:
 
 def guard(b: Body, s: N.AdStackGuard) -> None:
     fn, m = b.fn, b.m
-    stored = [st for st in b.stacks.values() if st.base]
+    stored: list[Stack | Group] = [*b.groups.all, *(st for st in b.stacks.values() if st.base)]
     join = 0
     if stored:
         depths = [_count(b, st) for st in stored]

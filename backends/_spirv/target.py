@@ -11,7 +11,9 @@ class Target:
 
     ``preserve``, ``nearest``, ``flush``: float widths for which the device can be told to keep NaN and infinity, to
     round to nearest even, and to flush denormals. ``cuts_loops``: the driver ends loops on its own after a while, so
-    that code has to look whether it did. ``subgroups``: threads that run together can add up their values.
+    that code has to look whether it did. ``subgroups``: threads that run together can add up their values. ``block``:
+    how many threads have the slots of their adstacks side by side, a power of two up to 64. ``pairs``: two values of 32
+    bits move faster as one of 64.
     """
 
     f64: bool = True
@@ -28,6 +30,8 @@ class Target:
     flush: tuple[int, ...] = ()
     cuts_loops: bool = False
     subgroups: bool = False
+    block: int = 32
+    pairs: bool = False
 
 
 GENERIC = Target()

@@ -22,6 +22,7 @@ COMPUTE_STAGE = 32
 ADDING = 1 | 4  # what subgroups can do: elect one of their threads, and arithmetic
 LLVMPIPE = 13  # VkDriverId; it ends a thread's loops when they have gone round this often in all
 LLVMPIPE_ROUNDS = 65535
+MOST_IN_BLOCK = 64
 _KINDS = {CPU: "cpu", INTEGRATED: "integrated", DISCRETE: "discrete", VIRTUAL: "virtual"}
 _FLOAT_EXTENSIONS = ("VK_EXT_shader_atomic_float",)
 
@@ -186,9 +187,11 @@ def _describe(handle: Any) -> Physical:
     driver = f.string(more.driverName).decode() + " " + f.string(more.driverInfo).decode()
     identity = f"{name}, {driver}, {plain.vendorID:x}:{plain.deviceID:x}:{plain.driverVersion:x}"
     together = groups.subgroupSupportedStages & COMPUTE_STAGE and groups.subgroupSupportedOperations & ADDING == ADDING
+    llvmpipe = more.driverID == LLVMPIPE
     target = replace(
-        _target(features, _flags(more), more), cuts_loops=more.driverID == LLVMPIPE, subgroups=bool(together)
-    )
+        _target(features, _flags(more), more), cuts_loops=llvmpipe, pairs=llvmpipe, subgroups=bool(together),
+        block=min(max(groups.subgroupSize, 1), MOST_IN_BLOCK),
+    )  # fmt: skip
     return Physical(
         handle, name, plain.deviceType, lacks, target, computes[0], extensions, features, identity
     )

@@ -1,0 +1,118 @@
+"""Adstacks that are pushed and popped in step, and so always hold equally many slots: one counter does for all.
+
+A task's blocks fall into segments, ended by every statement whose own blocks touch the group. In a segment each stack
+of a group is pushed once, or read and then popped once, or only read.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.types import DType, u1
+from quadrants_lab.ir.walk import walk
+
+_KINDS: dict[type, str] = {N.AdStackPush: "p", N.AdStackPop: "o", N.AdStackLoadTop: "l"}
+_APART = (N.AdStackLoadTopAdj, N.AdStackAccAdjoint, N.AdStackDepth)
+_SHAPES = re.compile(r"p|l*o|l*")
+WIDEST = 16  # bytes that one access moves
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Segment:
+    """``kind``: "p" where the group is pushed, "o" where it is popped, "l" where it is only read."""
+
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """``groups``: allocas of two stacks or more, those of a dtype side by side; ``segments``: by the id of a statement
+    that pushes, pops or reads a stack of a group."""
+
+    groups: tuple[tuple[N.AdStackAlloca, ...], ...]
+    segments: dict[int, Segment]
+
+
+Place = tuple[int, int]  # number of a block, and of the segment in it
+
+
+def in_step(block: N.Block) -> Steps:
+    """The groups of a task's body."""
+    statements = list(walk(block))
+    apart = {s.stack for s in statements if isinstance(s, _APART)}
+    allocas = {
+        s.id: s
+        for s in statements
+        if isinstance(s, N.AdStackAlloca) and not s.count_only and s.type is not u1 and s.id not in apart
+    }
+    rough = _alike(_touches(block, set(allocas), False))
+    groups: list[tuple[N.AdStackAlloca, ...]] = []
+    segments: dict[int, Segment] = {}
+    for candidates in rough:
+        found = _touches(block, set(candidates), True)
+        shaped = {i: t for i, t in found.items() if all(_SHAPES.fullmatch(s) for s in _sequences(t).values())}
+        for members in _alike(shaped):
+            kinds: dict[Place, Segment] = {}
+            for i in members:
+                for place, sequence in _sequences(shaped[i]).items():
+                    if place not in kinds or kinds[place].kind == "l":
+                        kinds[place] = Segment(sequence[-1])
+            groups.append(tuple(sorted((allocas[i] for i in members), key=lambda a: (a.type.name, a.id))))
+            segments.update({id: kinds[place] for i in members for place, _, id in shaped[i]})
+    return Steps(tuple(groups), segments)
+
+
+Touches = list[tuple[Place, str, int]]  # where, kind, and the statement's id
+
+
+def _touches(block: N.Block, stacks: set[int], parted: bool) -> dict[int, Touches]:
+    """What touches each of the stacks, in program order. ``parted``: with the numbers of segments."""
+    out: dict[int, Touches] = {i: [] for i in stacks}
+    blocks = 0
+
+    def visit(block: N.Block) -> bool:
+        nonlocal blocks
+        number, segment, touched = blocks, 0, False
+        blocks += 1
+        for s in block:
+            if isinstance(s, (N.AdStackPush, N.AdStackPop, N.AdStackLoadTop)) and s.stack in stacks:
+                out[s.stack].append(((number, segment), _KINDS[type(s)], s.id))
+                touched = True
+            inside = [visit(b) for b in s.blocks()]
+            touched = touched or any(inside)
+            if parted and (any(inside) or isinstance(s, N.AdStackGuard)):
+                segment += 1
+        return touched
+
+    visit(block)
+    return out
+
+
+def _alike(found: dict[int, Touches]) -> list[list[int]]:
+    """Stacks that are pushed and popped at the same places, where they are two or more."""
+    by_places: dict[tuple[tuple[Place, str], ...], list[int]] = {}
+    for i, touches in found.items():
+        by_places.setdefault(tuple((place, kind) for place, kind, _ in touches if kind != "l"), []).append(i)
+    return [sorted(ids) for places, ids in by_places.items() if places and len(ids) > 1]
+
+
+def _sequences(touches: Touches) -> dict[Place, str]:
+    out: dict[Place, str] = {}
+    for place, kind, _ in touches:
+        out[place] = out.get(place, "") + kind
+    return out
+
+
+def chunks(group: tuple[N.AdStackAlloca, ...]) -> list[tuple[N.AdStackAlloca, ...]]:
+    """The stacks whose slots one access moves together: up to four, of one dtype."""
+    out: list[tuple[N.AdStackAlloca, ...]] = []
+    at = 0
+    while at < len(group):
+        t: DType = group[at].type
+        same = next((n for n in range(at, len(group)) if group[n].type is not t), len(group)) - at
+        width = max(w for w in (1, 2, 4) if w <= same and (w == 1 or w * t.nbytes <= WIDEST))
+        out.append(group[at : at + width])
+        at += width
+    return out

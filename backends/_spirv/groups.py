@@ -1,0 +1,154 @@
+"""Adstacks in step (`_gpu.steps`): one counter and one index for all of a group, up to four slots in one access.
+
+The counter moves where a segment first touches the group. A chunk's slots are written when the last of its values is
+there, and read when the first one is wanted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from quadrants_lab.backends._gpu.steps import Segment, Steps, chunks
+from quadrants_lab.backends._spirv import heap
+from quadrants_lab.backends._spirv import opcodes as C
+from quadrants_lab.backends.layout import STACK_AT, STACK_CAPACITY, STACK_LAST
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.types import DType, u32, u64
+
+if TYPE_CHECKING:
+    from quadrants_lab.backends._spirv.body import Body
+
+
+@dataclass(slots=True, eq=False)
+class Chunk:
+    """Stacks, by id, whose slots of one index are one element. ``kept``: what an element is in memory, so many values
+    of a dtype; ``base`` points to this thread's first."""
+
+    stacks: tuple[int, ...]
+    dtype: DType
+    kept: tuple[DType, int]
+    base: int
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """``first``: id of its first stack, whose ``number`` and counter all have; ``limit``: number of the last slot.
+    ``chunk_of``: a stack's chunk and its place there."""
+
+    first: int
+    number: int
+    counter: int
+    capacity: int
+    limit: int
+    chunk_of: dict[int, tuple[Chunk, int]]
+
+
+@dataclass(slots=True)
+class Open:
+    """What of a segment has been emitted: the elements' index; values to be stored, by stack; chunks read."""
+
+    index: int
+    values: dict[int, int] = field(default_factory=dict)
+    read: dict[int, int] = field(default_factory=dict)
+
+
+class Groups:
+    """The groups of one task; ``of`` has them by the id of a stack."""
+
+    def __init__(self, steps: Steps) -> None:
+        self.steps = steps
+        self.of: dict[int, Group] = {}
+        self.all: list[Group] = []
+        self._open: dict[Segment, Open] = {}
+
+    def open(self, b: Body, numbers: dict[int, int], counters: dict[int, int], thread: int) -> None:
+        """Makes what the groups need; to be called at the function's start. By id of a stack: its number, and a
+        pointer to its counter."""
+        for members in self.steps.groups:
+            first = members[0].id
+            at = b.frame.layout.frame.stack_at[first]
+            capacity, limit = b.frame.word(at + STACK_CAPACITY, u32), b.frame.word(at + STACK_LAST, u32)
+            group = Group(first, numbers[first], counters[first], capacity, limit, {})
+            for chunk in _chunks(b, members, limit, thread):
+                group.chunk_of.update({id: (chunk, place) for place, id in enumerate(chunk.stacks)})
+            self.all.append(group)
+            self.of.update(dict.fromkeys((a.id for a in members), group))
+
+    def push(self, b: Body, s: N.AdStackPush) -> None:
+        group = self.of[s.stack]
+        here = self._segment(b, group, s)
+        chunk, _ = group.chunk_of[s.stack]
+        here.values[s.stack] = b.values[s.value]
+        if all(i in here.values for i in chunk.stacks):
+            _store(b, chunk, here.index, [here.values[i] for i in chunk.stacks])
+
+    def load(self, b: Body, s: N.AdStackLoadTop) -> None:
+        group = self.of[s.stack]
+        here = self._segment(b, group, s)
+        chunk, place = group.chunk_of[s.stack]
+        whole = here.read.get(chunk.stacks[0])
+        if whole is None:
+            whole = here.read[chunk.stacks[0]] = _load(b, chunk, here.index)
+        if len(chunk.stacks) > 1:
+            whole = b.fn.let("CompositeExtract", b.m.type(chunk.dtype), whole, place)
+        b.define(s.id, s.type, whole)
+
+    def pop(self, b: Body, s: N.AdStackPop) -> None:
+        self._segment(b, self.of[s.stack], s)
+
+    def _segment(self, b: Body, group: Group, s: N.Stmt) -> Open:
+        """What is known of the segment; when it begins, the counter moves."""
+        segment = self.steps.segments[s.id]
+        here = self._open.get(segment)
+        if here is None:
+            here = self._open[segment] = Open(self._index(b, group, segment.kind))
+        return here
+
+    def _index(self, b: Body, group: Group, kind: str) -> int:
+        fn, t, one = b.fn, b.m.type(u32), b.m.const(u32, 1)
+        n = fn.let("Load", t, group.counter)
+        if kind == "p":
+            fn.put("Store", group.counter, fn.let("IAdd", t, n, one))
+        else:
+            n = fn.let("ISub", t, n, one)
+        if kind == "o":
+            fn.put("Store", group.counter, n)
+        if kind == "p" or not b.guarded:
+            n = fn.glsl("UMin", t, n, group.limit)
+        return heap.element(fn, n)
+
+
+def _chunks(b: Body, members: tuple[N.AdStackAlloca, ...], limit: int, thread: int) -> list[Chunk]:
+    """The chunks of a group. A chunk begins where the stacks before it end, all of them as long."""
+    out: list[Chunk] = []
+    slots = heap.slots_of(b, limit)
+    for stacks in chunks(members):
+        t, width = stacks[0].type, len(stacks)
+        whole = t.nbytes * width
+        kept = (u64, whole // 8) if b.m.target.pairs and t.bits < 64 and whole % 8 == 0 else (t, width)
+        before = out[-1] if out else None
+        if before is not None and before.kept == kept:
+            base = heap.next_region(b, *kept, before.base, slots)
+        else:
+            at = b.frame.layout.frame.stack_at[stacks[0].id]
+            base = heap.first_slot(b, *kept, at + STACK_AT, slots, thread)
+        out.append(Chunk(tuple(a.id for a in stacks), t, kept, base))
+    return out
+
+
+def _store(b: Body, chunk: Chunk, index: int, values: list[int]) -> None:
+    fn, m = b.fn, b.m
+    whole = fn.let("CompositeConstruct", m.wide(chunk.dtype, len(values)), *values) if len(values) > 1 else values[0]
+    if chunk.kept[0] is not chunk.dtype:
+        whole = fn.let("Bitcast", m.wide(*chunk.kept), whole)
+    pointer = fn.let("PtrAccessChain", m.memory_pointer(*chunk.kept), chunk.base, index)
+    fn.put("Store", pointer, whole, C.ALIGNED, chunk.dtype.nbytes * len(chunk.stacks))
+
+
+def _load(b: Body, chunk: Chunk, index: int) -> int:
+    fn, m = b.fn, b.m
+    pointer = fn.let("PtrAccessChain", m.memory_pointer(*chunk.kept), chunk.base, index)
+    aligned = chunk.dtype.nbytes * len(chunk.stacks)
+    whole = fn.let("Load", m.wide(*chunk.kept), pointer, C.ALIGNED, aligned)
+    return whole if chunk.kept[0] is chunk.dtype else fn.let("Bitcast", m.wide(chunk.dtype, len(chunk.stacks)), whole)
