@@ -92,7 +92,8 @@ class StandIn:
     version = 13000
     multiprocessors = 2
     threads_at_once = 1024
-    stream = SimpleNamespace(value=1)
+    stream = SimpleNamespace(value=5)
+    ordinal = 0
 
     def __init__(self, total_bytes: int = 1 << 30) -> None:
         self.total_bytes = total_bytes
@@ -100,6 +101,7 @@ class StandIn:
         self.launches = self.waits = 0
         self._memory: dict[int, Any] = {}
         self._pending: list[Any] = []
+        self._streams: dict[int, list[Any]] = {}  # what other libraries have put into theirs
 
     def enter(self) -> None:
         pass
@@ -145,6 +147,31 @@ class StandIn:
     def start_download(self, pinned: int, address: int, nbytes: int) -> None:
         assert pinned in self._memory
         self._pending.append(lambda: ctypes.memmove(pinned, address, nbytes))
+
+    # --- other libraries
+
+    def home(self, address: int) -> int:
+        inside = any(start <= address < start + max(n, 1) for start, (_, n) in self._memory.items())
+        return 0 if inside else -1
+
+    def put(self, stream: int, work: Any) -> None:
+        """What another library does in its stream, late as launches are."""
+        self._streams.setdefault(stream, []).append(work)
+
+    def drain(self, stream: int) -> None:
+        """Waits for another library's stream."""
+        self._streams.setdefault(stream, [])
+        _run_all(self._streams[stream])
+
+    def follow(self, stream: int) -> None:
+        if stream > 1:
+            before = self._streams.pop(stream, [])
+            self._pending.append(lambda: _run_all(before))
+            self.put(stream, lambda: _run_all(before))
+
+    def lead(self, stream: int) -> None:
+        if stream > 1:
+            self.put(stream, lambda: self.wait("another stream"))
 
     # --- what runs
 
@@ -192,6 +219,12 @@ class StandIn:
             return 0
 
         return SimpleNamespace(run=launch, args=())
+
+
+def _run_all(works: list[Any]) -> None:
+    """Each of them once."""
+    while works:
+        works.pop(0)()
 
 
 def install() -> None:

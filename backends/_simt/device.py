@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -20,15 +21,10 @@ class SimtMemory:
 
     array = None
 
+    read_only = False
+
     def __init__(self, device: SimtDevice, shape: tuple[int, ...], dtype: Any) -> None:
-        self.device = device
-        self.shape = shape
-        self.ndim = len(shape)
-        self.dtype = np.dtype(dtype)
-        self.size = 1
-        for n in shape:
-            self.size *= n
-        self.nbytes = self.size * self.dtype.itemsize
+        self._describe(device, shape, dtype)
         driver = device.driver
         driver.enter()
         self.address = driver.allocate(-(-self.nbytes // 8) * 8)  # atomics on bytes touch the whole word
@@ -36,6 +32,25 @@ class SimtMemory:
         if self.nbytes:
             driver.clear(self.address, self.nbytes)
             device.running = True
+
+    @classmethod
+    def over(cls, device: SimtDevice, address: int, shape: tuple[int, ...], dtype: Any, keep: Any) -> SimtMemory:
+        """Memory that is another's, which ``keep`` keeps alive."""
+        made = cls.__new__(cls)
+        made._describe(device, shape, dtype)
+        made.address = address
+        made.keep = keep
+        return made
+
+    def _describe(self, device: SimtDevice, shape: tuple[int, ...], dtype: Any) -> None:
+        self.device = device
+        self.shape = shape
+        self.ndim = len(shape)
+        self.dtype = np.dtype(dtype)
+        self.size = prod(shape)
+        self.nbytes = self.size * self.dtype.itemsize
+        self.keep: Any = None
+        self.stream: int | None = None  # of the owner, where that is another
 
     def read(self) -> np.ndarray[Any, Any]:
         """A copy, after all launches so far."""

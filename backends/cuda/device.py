@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from quadrants_lab.backends._simt.device import SimtDevice, SimtMemory
@@ -24,3 +25,31 @@ class Device(SimtDevice):
 
     def __init__(self, threads: int = 0) -> None:
         super().__init__(D.current(), threads)
+
+    # --- memory of other libraries ------------------------------------------------------------------------------
+
+    @property
+    def stream_number(self) -> int:
+        """The stream of all launches, as other libraries are told it."""
+        return int(self.driver.stream.value)
+
+    def lend(self, address: int, shape: tuple[int, ...], dtype: Any, keep: Any) -> CudaMemory:
+        """Memory of another library, C-contiguous. ValueError where it is on another device, or on none."""
+        self.driver.enter()
+        if prod(shape):
+            home = self.driver.home(address)
+            if home != self.driver.ordinal:
+                where = "no GPU" if home < 0 else f"GPU {home}"
+                raise ValueError(f"its memory is on {where}, the session is on GPU {self.driver.ordinal}")
+        return CudaMemory.over(self, address, shape, dtype, keep)  # type: ignore[return-value]  # of this class
+
+    def follow(self, stream: int) -> None:
+        """Lets what is launched from now on wait for what is in another library's stream."""
+        self.driver.enter()
+        self.driver.follow(stream)
+        self.running = True
+
+    def lead(self, stream: int) -> None:
+        """Lets another library's stream wait for what was launched."""
+        self.driver.enter()
+        self.driver.lead(stream)

@@ -26,6 +26,9 @@ _LOST = (700, 702, 709, 710, 714, 715, 716, 717, 718, 719)  # after these errors
 # attributes of a device
 _MULTIPROCESSORS, _MAJOR, _MINOR, _THREADS_OF_MULTIPROCESSOR = 16, 75, 76, 39
 _REGISTERS, _LOCAL_BYTES, _MAX_THREADS = 4, 3, 0  # of a function
+_DEVICE_OF_POINTER = 9  # an attribute of a pointer
+_NO_TIMING = 2  # a flag of an event
+_DEFAULT_STREAM = 1  # as others number it, beside 0; 2 is the default stream of a thread
 _JIT_ERRORS, _JIT_ERROR_BYTES = 5, 6
 _LONGEST_PAUSE = 5e-4  # seconds between two looks at what runs
 _SPIN = 2e-4  # seconds of looking without a pause
@@ -56,6 +59,10 @@ _CALLS: dict[str, tuple[Any, ...]] = {
     "cuStreamDestroy_v2": (_p,),
     "cuStreamQuery": (_p,),
     "cuStreamSynchronize": (_p,),
+    "cuStreamWaitEvent": (_p, _p, _u),
+    "cuEventCreate": (_p, _u),
+    "cuEventRecord": (_p, _p),
+    "cuPointerGetAttribute": (_p, C.c_int, C.c_uint64),
     "cuModuleLoadDataEx": (_p, _p, _u, _p, _p),
     "cuModuleUnload": (_p,),
     "cuModuleGetFunction": (_p, _p, C.c_char_p),
@@ -128,6 +135,7 @@ class Driver:
         ordinal = int(asked) if asked.isdigit() else 0
         if ordinal >= count:
             raise QuadrantsRuntimeError(f"CUDA has {count} devices; there is none with number {ordinal}", code="QL3010")
+        self.ordinal = ordinal
         device = C.c_int()
         self.check(self.cuDeviceGet(C.byref(device), ordinal), "choosing a device")
         label = C.create_string_buffer(256)
@@ -146,6 +154,8 @@ class Driver:
         self.lost = ""
         self.stream = _p()  # waits for the default stream of other libraries, and they for it
         self.check(self.cuStreamCreate(C.byref(self.stream), 0), "making a stream")
+        self._event = _p()
+        self.check(self.cuEventCreate(C.byref(self._event), _NO_TIMING), "making an event")
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(name)  # the driver's calls are set in __init__
@@ -238,6 +248,25 @@ class Driver:
     def start_download(self, pinned: int, address: int, nbytes: int) -> None:
         """The same to `pinned` memory, done only when `wait` has returned."""
         self.check(self.cuMemcpyDtoHAsync_v2(pinned, address, nbytes, self.stream), f"copying {nbytes} bytes")
+
+    # --- other libraries ----------------------------------------------------------------------------------------
+
+    def home(self, address: int) -> int:
+        """Number of the device that memory is on; -1 for memory that is on none."""
+        n = C.c_int()
+        return -1 if self.cuPointerGetAttribute(C.byref(n), _DEVICE_OF_POINTER, address) else n.value
+
+    def follow(self, stream: int) -> None:
+        """Our stream waits for what is in another one. The default stream needs no telling."""
+        if stream > _DEFAULT_STREAM:
+            self.check(self.cuEventRecord(self._event, stream), "marking a stream")
+            self.check(self.cuStreamWaitEvent(self.stream, self._event, 0), "waiting for a stream")
+
+    def lead(self, stream: int) -> None:
+        """Another stream waits for what is in ours."""
+        if stream > _DEFAULT_STREAM:
+            self.check(self.cuEventRecord(self._event, self.stream), "marking a stream")
+            self.check(self.cuStreamWaitEvent(stream, self._event, 0), "waiting for a stream")
 
     # --- what runs ----------------------------------------------------------------------------------------------
 

@@ -18,7 +18,8 @@ import numpy.typing as npt
 
 from quadrants_lab.errors import QuadrantsWarning
 from quadrants_lab.ir import types as T
-from quadrants_lab.runtime.memory import Memory
+from quadrants_lab.runtime import lent
+from quadrants_lab.runtime.memory import Lent, Memory
 from quadrants_lab.runtime.signature import ArgumentError, ArraySlot
 
 if TYPE_CHECKING:
@@ -38,7 +39,9 @@ def is_foreign(value: Any) -> bool:
     if isinstance(value, (np.ndarray, np.generic)) or hasattr(value, "_memory"):
         return False
     kind = type(value)
-    return hasattr(kind, "__dlpack__") or hasattr(value, "__array_interface__")
+    if hasattr(kind, "__dlpack__") or hasattr(kind, "__cuda_array_interface__"):
+        return True
+    return hasattr(value, "__array_interface__")
 
 
 class Tensor:
@@ -88,10 +91,14 @@ def adopt(value: Any, slot: ArraySlot, where: str, now: Session, classes: Sequen
     axes = len(slot.element)
     known = _KNOWN.get((id(value), axes))
     if known is None or not known.holds(value, now):
+        what = f"argument {slot.name!r} of {where}"
         if not isinstance(value, torch_tensor()):
-            return _shared(value, f"argument {slot.name!r} of {where}")
-        array = tensor_array(value, f"argument {slot.name!r} of {where}")
-        known = _adopted(value, array, now, classes[axes], axes)
+            if lent.exports(value):
+                return _ndarray_over(lent.of_array(value, now, what), classes[axes], axes)
+            return _shared(value, what)
+        known = _adopted(value, now, what, classes[axes], axes)
+    elif isinstance(known.ndarray._memory, Lent):
+        lent.follow(known.ndarray._memory, lent.stream_of(value))
     if value.requires_grad or known.ndarray.grad is not None:
         _refresh_gradient(known, value, now)
     return known.ndarray
@@ -105,8 +112,9 @@ def need_gradient(ndarray: Any, name: str, where: str) -> None:
         return
     tensor = known.of()
     if tensor is None:  # its gradient only passes through
-        grad = np.zeros_like(memory.array)
-        ndarray.grad.lie_over(Memory.over(memory.session, grad, True), ndarray.shape)
+        passing = Memory(memory.session, memory.dtype, memory.operand.shape)
+        passing.foreign = True
+        ndarray.grad.lie_over(passing, ndarray.shape)
         return
     torch: Any = sys.modules["torch"]
     if not tensor.is_leaf and not tensor.retains_grad:
@@ -121,12 +129,20 @@ def need_gradient(ndarray: Any, name: str, where: str) -> None:
     _lay_gradient(known, tensor, memory.session)
 
 
-def _adopted(tensor: Any, array: npt.NDArray[Any], now: Session, cls: Any, axes: int) -> Tensor:
-    element = array.shape[array.ndim - axes :]
-    ndarray = cls(T.from_numpy(array.dtype), element)
-    known = _KNOWN[id(tensor), axes] = Tensor(tensor, axes, ndarray, now)
-    ndarray.lie_over(Memory.over(now, array, known), array.shape[: array.ndim - axes])
+def _adopted(tensor: Any, now: Session, what: str, cls: Any, axes: int) -> Tensor:
+    memory = tensor_memory(tensor, now, what)
+    ndarray = _ndarray_over(memory, cls, axes)
+    known = memory.foreign = _KNOWN[id(tensor), axes] = Tensor(tensor, axes, ndarray, now)
     return known
+
+
+def _ndarray_over(memory: Memory, cls: Any, axes: int) -> Any:
+    """An ndarray whose elements are the last ``axes``."""
+    shape = memory.operand.shape
+    outer = len(shape) - axes
+    ndarray = cls(memory.dtype, shape[outer:])
+    ndarray.lie_over(memory, shape[:outer])
+    return ndarray
 
 
 def _refresh_gradient(known: Tensor, tensor: Any, now: Session) -> None:
@@ -149,18 +165,19 @@ def _lay_gradient(known: Tensor, tensor: Any, now: Session) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of torch, about tensors that are no leaves
         grad = tensor.grad
-    array = tensor_array(grad, "the .grad of a tensor")
+    memory = tensor_memory(grad, now, "the .grad of a tensor")
     ndarray = known.ndarray
     if ndarray.grad is None or ndarray.grad.placed:
         ndarray.grad = type(ndarray)(ndarray.dtype, ndarray.element_shape)
-    ndarray.grad.lie_over(Memory.over(now, array, True), ndarray.shape)
+    ndarray.grad.lie_over(memory, ndarray.shape)
     known.grad = grad
 
 
-def tensor_array(tensor: Any, what: str) -> npt.NDArray[Any]:
-    """The memory of a torch tensor as a numpy array; ArgumentError where kernels cannot use it as it is."""
+def tensor_memory(tensor: Any, now: Session, what: str) -> Memory:
+    """The memory of a torch tensor; ArgumentError where kernels cannot use it as it is."""
     torch: Any = sys.modules["torch"]
-    if not tensor.is_cpu:
+    on_device = tensor.is_cuda and lent.lends(now)
+    if not tensor.is_cpu and not on_device:
         raise ArgumentError(
             f"{what} is a tensor on device {tensor.device}, kernels of this session read the CPU's memory",
             code="QL2052",
@@ -180,15 +197,17 @@ def tensor_array(tensor: Any, what: str) -> npt.NDArray[Any]:
             code="QL2043",
             help="pass x.contiguous(); writes to it then reach only the copy",
         )
+    if on_device and not (tensor.is_neg() or tensor.is_conj()):
+        return lent.of_tensor(tensor, now, True, what)
     try:
         array: npt.NDArray[Any] = tensor.detach().numpy()
     except (TypeError, RuntimeError) as e:
         raise ArgumentError(
             f"{what} is a tensor that numpy cannot see: {e}",
             code="QL2042" if isinstance(e, TypeError) else "QL2052",
-            help="pass a plain tensor on the CPU, for instance x.clone() or x.resolve_neg()",
+            help="pass a plain tensor, for instance x.clone() or x.resolve_neg()",
         ) from None
-    return array
+    return Memory.over(now, array, True)
 
 
 def _shared(value: Any, what: str) -> npt.NDArray[Any]:

@@ -304,7 +304,12 @@ def same_memory(a: Any, b: Any) -> bool:
     if a is b:
         return True
     a, b = (x if (memory := memory_of(x)) is None else memory.operand for x in (a, b))
-    return isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and np.may_share_memory(a, b)
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return np.may_share_memory(a, b)
+    begins = [getattr(x, "address", None) for x in (a, b)]
+    if None in begins:
+        return False  # what one is of is the host's
+    return bool(begins[0] < begins[1] + b.nbytes and begins[1] < begins[0] + a.nbytes)
 
 
 def _dependencies(sizes: Sequence[SE.SizeExpr]) -> tuple[set[str], set[str], set[str]]:

@@ -99,6 +99,9 @@ class Memory:
         """What gives one element, a Python number, by its index."""
         return self.array.item
 
+    def settle(self) -> None:
+        """To be called after writes to ``array`` that others may look for before the next launch."""
+
 
 class Mirrored(Memory):
     """Memory of a device that the host does not see, and the host's copy of it, made when it is first needed.
@@ -153,6 +156,39 @@ class Mirrored(Memory):
             self.on_device.write(self._copy)
             self._ahead = False
             self._taken = -1
+
+
+class Lent(Mirrored):
+    """Memory of another library on the session's device. The host's copy of it is never known to be right; `settle`
+    hands on what was written to it."""
+
+    __slots__ = ()
+
+    @classmethod
+    def at(cls, session: Session, on_device: Any, foreign: Any) -> Lent:
+        """Over memory of the device, which says that it is lent (`on_device.stream`)."""
+        made = cls.__new__(cls)
+        dtype = from_numpy(on_device.dtype)
+        assert dtype is not None
+        made._begin(session, dtype)
+        made.on_device = made.operand = on_device
+        made.address = on_device.address
+        made.foreign = foreign
+        return made
+
+    def values(self) -> npt.NDArray[Any]:
+        self._taken = -1
+        return super().values()
+
+    def copy(self) -> npt.NDArray[Any]:
+        out: npt.NDArray[Any] = self.values().copy()
+        return out
+
+    def reader(self) -> Callable[[Any], Any]:
+        return lambda index: self.values().item(index)
+
+    def settle(self) -> None:
+        self.send()
 
 
 _SMALL = 4096  # bytes that are as fast to copy as one element

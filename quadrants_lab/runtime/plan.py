@@ -24,6 +24,7 @@ from quadrants_lab.runtime.compile import Compiled, accesses
 from quadrants_lab.runtime.compound import rebuilt
 from quadrants_lab.runtime.faults import failure
 from quadrants_lab.runtime.foreign import Tensor, need_gradient
+from quadrants_lab.runtime.lent import lead, must_be_writable
 from quadrants_lab.runtime.memory import Memory
 from quadrants_lab.runtime.session import Session
 from quadrants_lab.runtime.signature import ArraySlot, ScalarSlot, Slot, TemplateSlot, memory_of
@@ -110,6 +111,8 @@ class Plan:
         for n, _ in self.gradient_args:
             if getattr(args[n], "_memory", None) is not None and args[n]._memory.foreign:
                 need_gradient(args[n], self.slots[n].name, self.kernel.name)
+        for n in self.written_args:
+            must_be_writable(memory_of(args[n]), self.slots[n].name, self.kernel.name)
 
     def done_foreign(self, args: Sequence[Any]) -> None:
         """To be called after such a launch."""
@@ -117,6 +120,9 @@ class Plan:
             memory = memory_of(args[n])
             if memory is not None and isinstance(memory.foreign, Tensor):
                 memory.foreign.written()
+        for memory in map(memory_of, args):
+            if memory is not None:
+                lead(memory)
 
     def launch_slowly(self, args: Sequence[Any]) -> Any:
         """Launches checked arguments through the frame's setters: for what the entry does not take, which are scalars

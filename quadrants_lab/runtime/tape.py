@@ -56,6 +56,7 @@ class Change:
         now = flat[self.where]
         flat[self.where] = self.values
         self.values = now
+        self.memory.settle()
         self.memory.version += 1
 
 
@@ -390,6 +391,8 @@ def _launch_gradient(gradient: Dispatcher, args: tuple[Any, ...], number: int) -
     gradient.replays = number
     try:
         gradient.call(*args)
+        if gradient.last is not None:
+            gradient.last.done_foreign(args)
     finally:
         gradient.replays = 0
 
@@ -404,6 +407,7 @@ def _launch_again(plan: Plan, args: tuple[Any, ...], number: int) -> None:
 
 def _write(memory: Memory, where: npt.NDArray[np.intp], values: Any, counts: bool = False) -> None:
     memory.array.reshape(-1)[where] = values
+    memory.settle()
     if counts:
         memory.version += 1
 
