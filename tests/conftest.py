@@ -35,9 +35,16 @@ def _vulkan_icd() -> bool:
     return any(Path(d).glob("*.json") for d in ("/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d") if Path(d).is_dir())
 
 
+def _linker_for_amd() -> bool:
+    from quadrants_lab.backends.amdgpu import toolkit
+
+    return not toolkit.missing_linker()
+
+
 SYSTEM: dict[str, Callable[[], bool]] = {
     "dot": _any_program("dot"),
     "spirv-val": _any_program("spirv-val"),
+    "ld.lld": _linker_for_amd,
     "chromium": _any_program("chromium", "chromium-browser", "google-chrome"),
     "vulkan": _vulkan_icd,
 }

@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from quadrants_lab.backends.amdgpu import toolkit
 from quadrants_lab.errors import QuadrantsRuntimeError
@@ -20,19 +20,22 @@ MACHINE = 224  # EM_AMDGPU
 _METADATA_NOTE = 32
 _SYMBOL_TABLE, _NOTE = 2, 7
 _FUNCTION = 2  # a symbol's kind
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_SYMBOL = struct.Struct("<IBBHQQ")
 
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What a program needs: registers of a thread (``vgprs``, ``agprs``) and of a wave (``sgprs``), of them so many
-    spilled; bytes of a thread's scratch memory, of a group's LDS, of arguments; threads of a wave; ``code``: bytes of
-    its instructions."""
+    """What a program needs: registers of a thread (``vgprs``, ``agprs``) and of a wave (``sgprs``); how many of them
+    are spilled, to scratch memory those of a thread and to lanes of a VGPR those of a wave; bytes of a thread's scratch
+    memory, of a group's LDS, of arguments; threads of a wave; ``code``: bytes of its instructions."""
 
     name: str
     vgprs: int
     agprs: int
     sgprs: int
     spilled: int
+    sgprs_spilled: int
     scratch: int
     lds: int
     arguments: int
@@ -42,9 +45,35 @@ class Resources:
     def words(self) -> str:
         """A line."""
         accumulators = f" and {self.agprs} AGPRs" if self.agprs else ""
-        registers = f"{self.vgprs} VGPRs{accumulators}, {self.sgprs} SGPRs, {self.spilled} spilled"
+        registers = f"{self.vgprs} VGPRs{accumulators} ({self.spilled} spilled)"
+        registers += f", {self.sgprs} SGPRs ({self.sgprs_spilled} spilled)"
         memory = f"{self.scratch} bytes scratch, {self.lds} bytes LDS, {self.arguments} bytes of arguments"
         return f"{self.name}: {self.code} bytes, {registers}, {memory}, waves of {self.wave}"
+
+
+class Symbol(NamedTuple):
+    """``section``: its number, 0 where the symbol is not defined; ``at``: its address."""
+
+    name: str
+    kind: int
+    section: int
+    at: int
+    size: int
+
+
+class Section(NamedTuple):
+    """A row of the section table."""
+
+    name: int
+    kind: int
+    flags: int
+    address: int
+    offset: int
+    size: int
+    link: int
+    info: int
+    alignment: int
+    entry: int
 
 
 class CodeObject:
@@ -59,17 +88,16 @@ class CodeObject:
         (self.chip_flags,) = struct.unpack_from("<I", data, 48)
         (at,) = struct.unpack_from("<Q", data, 40)
         size, count = struct.unpack_from("<HH", data, 58)
-        # of each section: name, type, flags, address, offset, size, link, info, alignment, entry size
-        self._sections = [struct.unpack_from("<IIQQQQIIQQ", data, at + n * size) for n in range(count)]
+        self.sections = [Section(*_SECTION.unpack_from(data, at + n * size)) for n in range(count)]
         self.metadata: dict[str, Any] = self._metadata()
-        code = self._function_sizes()
+        code = {s.name: s.size for s in self.symbols() if s.kind == _FUNCTION}
         self.programs = tuple(_resources(k, code) for k in self.metadata["amdhsa.kernels"])
 
     def _metadata(self) -> dict[str, Any]:
-        for section in self._sections:
-            if section[1] != _NOTE:
+        for section in self.sections:
+            if section.kind != _NOTE:
                 continue
-            at, end = section[4], section[4] + section[5]
+            at, end = section.offset, section.offset + section.size
             while at < end:
                 name, size, kind = struct.unpack_from("<III", self.data, at)
                 content = at + 12 + -(-name // 4) * 4
@@ -79,23 +107,24 @@ class CodeObject:
                 at = content + -(-size // 4) * 4
         raise ValueError("no metadata of AMD's")
 
-    def _function_sizes(self) -> dict[str, int]:
-        out = {}
-        for section in self._sections:
-            if section[1] == _SYMBOL_TABLE:
-                names = self._sections[section[6]][4]
-                for n in range(section[5] // 24):
-                    name, info, _, _, _, size = struct.unpack_from("<IBBHQQ", self.data, section[4] + 24 * n)
-                    if info & 15 == _FUNCTION:
-                        start = names + name
-                        out[self.data[start : self.data.index(b"\0", start)].decode()] = size
+    def symbols(self) -> list[Symbol]:
+        """Those of the symbol table."""
+        out = []
+        for section in self.sections:
+            if section.kind == _SYMBOL_TABLE:
+                names = self.sections[section.link].offset
+                for at in range(section.offset, section.offset + section.size, _SYMBOL.size):
+                    name, info, _, where, place, size = _SYMBOL.unpack_from(self.data, at)
+                    start = names + name
+                    text = self.data[start : self.data.index(b"\0", start)].decode()
+                    out.append(Symbol(text, info & 15, where, place, size))
         return out
 
 
 def _resources(kernel: dict[str, Any], code: dict[str, int]) -> Resources:
     return Resources(
         kernel[".name"], kernel[".vgpr_count"], kernel.get(".agpr_count", 0), kernel[".sgpr_count"],
-        kernel[".vgpr_spill_count"] + kernel[".sgpr_spill_count"], kernel[".private_segment_fixed_size"],
+        kernel[".vgpr_spill_count"], kernel[".sgpr_spill_count"], kernel[".private_segment_fixed_size"],
         kernel[".group_segment_fixed_size"], kernel[".kernarg_segment_size"], kernel[".wavefront_size"],
         code.get(kernel[".name"], 0),
     )  # fmt: skip
@@ -142,7 +171,7 @@ def linked(obj: bytes) -> bytes:
 
     Raises QuadrantsRuntimeError where there is no linker, or with its words where it refuses.
     """
-    lld = toolkit.tool("ld.lld")
+    lld = toolkit.linker()
     if not lld:
         raise QuadrantsRuntimeError(toolkit.missing_linker(), code="QL3011")
     with tempfile.TemporaryDirectory() as folder:
@@ -157,7 +186,7 @@ def linked(obj: bytes) -> bytes:
 def disassembled(code: bytes, chip: str, lines: bool = False) -> str:
     """The instructions as llvm-objdump words them; "" where there is none that knows the chip. ``lines``: with places
     in the source."""
-    objdump = toolkit.tool("llvm-objdump")
+    objdump = toolkit.disassembler()
     if not objdump:
         return ""
     with tempfile.NamedTemporaryFile(suffix=".hsaco") as file:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -13,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 _RUNTIMES = ("libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5")
+_OLDEST_LINKER = 16  # LLVM's version; those before do not know code object version 5
 _PACKAGES = ("torch", "_rocm_sdk_core")  # those that carry parts of ROCm
 
 
@@ -29,29 +31,50 @@ def _installations() -> Iterator[Path]:
             yield from (Path(p) for p in spec.submodule_search_locations)
 
 
-@cache
-def tool(name: str) -> str:
-    """Path of one of LLVM's programs (ld.lld, llvm-objdump): ROCm's own, else the newest; "" where there is none."""
+def _candidates(name: str) -> Iterator[str]:
+    """Paths of one of LLVM's programs (ld.lld, llvm-objdump): ROCm's own, then the newest."""
     for root in _installations():
         for folder in ("llvm/bin", "lib/llvm/bin"):
             if os.access(root / folder / name, os.X_OK):
-                return str(root / folder / name)
+                yield str(root / folder / name)
     numbered: list[tuple[int, str]] = []
     for place in os.environ.get("PATH", "").split(os.pathsep):
-        for path in Path(place or ".").glob(f"{name}-[0-9]*"):
-            version = re.fullmatch(r"[\d.]+", path.name[len(name) + 1 :])
-            if version and os.access(path, os.X_OK):
-                numbered.append((int(version[0].split(".")[0]), str(path)))
-    return max(numbered)[1] if numbered else shutil.which(name) or ""
+        for path in Path(place or ".").glob(f"{name}-*"):
+            version = path.name[len(name) + 1 :]
+            if version.isdigit() and os.access(path, os.X_OK):
+                numbered.append((int(version), str(path)))
+    yield from (path for _, path in sorted(numbered, reverse=True))
+    found = shutil.which(name)
+    if found:
+        yield found
+
+
+@cache
+def linker() -> str:
+    """Path of a linker that knows our code objects, "" where there is none."""
+    return next((path for path in _candidates("ld.lld") if _version(path) >= _OLDEST_LINKER), "")
+
+
+def _version(path: str) -> int:
+    """Major version of one of LLVM's programs."""
+    done = subprocess.run([path, "--version"], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    found = re.search(r"(?:LLD|version) (\d+)", done.stdout)
+    return int(found[1]) if found else 0
+
+
+@cache
+def disassembler() -> str:
+    """Path of llvm-objdump, "" where there is none. An old one does not know all chips."""
+    return next(_candidates("llvm-objdump"), "")
 
 
 def missing_linker() -> str:
     """"" or what to do about it."""
-    if tool("ld.lld"):
+    if linker():
         return ""
     return (
-        "LLVM's linker, ld.lld, makes code objects and was not found: apt install lld-19, or let ROCM_PATH be the "
-        "folder of a ROCm."
+        f"LLVM's linker, ld.lld {_OLDEST_LINKER} or newer, makes code objects and was not found: apt install lld-19, "
+        "or let ROCM_PATH be the folder of a ROCm."
     )
 
 

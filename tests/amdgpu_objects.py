@@ -1,0 +1,66 @@
+"""What must hold of every code object, and of the relocatable object that it is linked from."""
+
+from __future__ import annotations
+
+from quadrants_lab.backends._gpu.programs import programs
+from quadrants_lab.backends._simt.state import State
+from quadrants_lab.backends.amdgpu import hsaco, toolkit
+from quadrants_lab.backends.amdgpu.chips import WAVES
+from quadrants_lab.backends.amdgpu.executable import Executable
+from quadrants_lab.backends.amdgpu.shape import passed_by_value
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.options import CompileOptions
+
+# e_flags as LLVM's "User Guide for AMDGPU Backend" has them: the processor; whatever XNACK and SRAMECC are
+_FLAGS = {"gfx90a": 0x53F, "gfx942": 0x54C, "gfx1100": 0x041}
+_RELOCATABLE, _SHARED = 1, 3
+_UNDEFINED = 0
+MOST_REGISTERS = {64: 512, 32: 256}  # of a thread, by the threads of a wave
+
+
+def check(obj: bytes, kernel: N.Kernel, chip: str) -> hsaco.CodeObject:
+    """A relocatable object of the kernel; links it where a linker is found. Returns what was read."""
+    read = hsaco.CodeObject(obj)
+    assert read.kind == _RELOCATABLE
+    _agrees(read, kernel, chip)
+    if not toolkit.missing_linker():
+        made = hsaco.CodeObject(hsaco.linked(obj))
+        assert made.kind == _SHARED
+        _agrees(made, kernel, chip)
+        assert made.programs == read.programs
+    return read
+
+
+def _agrees(read: hsaco.CodeObject, kernel: N.Kernel, chip: str) -> None:
+    exe = Executable(kernel, CompileOptions(), b"")
+    frame = State(kernel).layout.size
+    words = frame if passed_by_value(frame) else 8
+    assert read.machine == hsaco.MACHINE
+    assert read.chip_flags == _FLAGS[chip]
+    assert read.metadata["amdhsa.target"] == f"amdgcn-amd-amdhsa--{chip}"
+    assert read.metadata["amdhsa.version"] == [1, 2]  # of code object version 5
+    assert [p.name for p in read.programs] == [p.name for p in programs(kernel)]
+    for program, made, about in zip(
+        exe.programs, read.programs, read.metadata["amdhsa.kernels"], strict=True
+    ):
+        assert [(a[".offset"], a[".size"]) for a in about[".args"]] == [(0, 8), (8, words)]  # and none that are hidden
+        assert made.arguments == 8 + words
+        assert about[".max_flat_workgroup_size"] == exe.group(program)
+        assert about[".symbol"] == f"{program.name}.kd"
+        assert not about[".uses_dynamic_stack"]
+        assert made.wave == WAVES[chip]
+        assert made.vgprs <= MOST_REGISTERS[made.wave]
+        assert made.code > 0
+    assert undefined(read) == []
+
+
+def undefined(read: hsaco.CodeObject) -> list[str]:
+    """Names of functions that the object calls and does not have."""
+    return [s.name for s in read.symbols() if s.name and s.section == _UNDEFINED]
+
+
+def instructions(read: hsaco.CodeObject, program: str) -> bytes:
+    """The machine code of a program."""
+    symbol = next(s for s in read.symbols() if s.name == program)
+    section = read.sections[symbol.section]
+    return read.data[section.offset + symbol.at - section.address :][: symbol.size]
