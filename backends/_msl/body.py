@@ -10,10 +10,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from quadrants_lab.backends._gpu.steps import Steps
 from quadrants_lab.backends._msl import control, failures, memory, names, ops, random, stacks
 from quadrants_lab.backends._msl import expr as X
 from quadrants_lab.backends._msl.expr import Expr
 from quadrants_lab.backends._msl.frame import FrameStruct, stored
+from quadrants_lab.backends._msl.groups import Groups
 from quadrants_lab.backends._msl.helpers import Helper, Library
 from quadrants_lab.backends._msl.source import Source
 from quadrants_lab.ir import nodes as N
@@ -45,7 +47,10 @@ class Body:
         self.values: dict[int, Expr] = {}
         self.types: dict[int, DType] = {}
         self.partials: dict[str, memory.Partial] = {}
-        self.stacks: dict[int, stacks.Stack] = {}
+        self.stacks: dict[int, stacks.Stack] = {}  # those in no group
+        self.groups = Groups(Steps((), {}))
+        self.counted: list[int] = []  # numbers of the task's stacks that have a counter
+        self.first_stack = next((s.id for s in walk(block) if isinstance(s, N.AdStackAlloca)), N.NO_ID)
         self.draws: dict[int, str] = {}  # call site -> variable: how often this iteration drew there
         self.iteration = "0"  # number of the parallel iteration within its task
         self.guarded = False  # inside an AdStackGuard, where depths are known to fit
@@ -152,7 +157,7 @@ class Body:
                 self._pending.pop(i, None)
             handler = HANDLERS[type(stmt)]
             after = block[k + 1]
-            if isinstance(stmt, N.AdStackLoadTop) and isinstance(after, N.AdStackPop) and after.stack == stmt.stack:
+            if stacks.pops_what_it_loads(stmt, after, self):
                 stacks.load_and_pop(self, stmt)
                 popped = after.id
             else:

@@ -12,6 +12,8 @@ from quadrants_lab.ir import nodes as N
 if TYPE_CHECKING:
     from quadrants_lab.backends._msl.body import Body
 
+_LINE = 100  # characters, about, of several variables' declaration
+
 
 def _assign(b: Body, params: tuple[N.Param, ...], variables: list[str], values: tuple[Expr, ...]) -> None:
     """All at once: a value that reads a variable which another one changes is computed before."""
@@ -59,8 +61,16 @@ def if_(b: Body, s: N.If) -> None:
 def _carry(b: Body, carried: tuple[N.Param, ...], inits: tuple[int, ...]) -> list[str]:
     """Declares the carried variables, which the loop's blocks may read."""
     variables = [names.of_value(p.name, p.id) for p in carried]
+    line = ""
+    before = ""
     for p, v, i in zip(carried, variables, inits, strict=True):
-        b.out.put(f"{X.name(p.type)} {v} = {b.values[i].text};")
+        t, text = X.name(p.type), f"{v} = {b.values[i].text}"
+        if line and (t != before or len(line) + len(text) > _LINE):
+            b.out.put(line + ";")
+            line = ""
+        line, before = f"{line}, {text}" if line else f"{t} {text}", t
+    if line:
+        b.out.put(line + ";")
     for p, v in zip(carried, variables, strict=True):
         b.set(p.id, p.type, X.variable(v, X.name(p.type), assigned=True))
     return variables

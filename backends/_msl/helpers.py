@@ -136,17 +136,18 @@ bool qd_fail(device Frame& f, uint bit, ulong what, ulong count) {{
 }}""", (), (L.STATUS, L.FAILED, L.FAIL_WHAT, L.FAIL_COUNT)),
     # the only comparison of depths with capacities
     "qd_fits": Helper(f"""\
-template <uint N> bool qd_fits(device Frame& f, thread uint* top, device Stack* stacks, uint first) {{
-  uint over = N, depth = 0;
+template <uint... S> bool qd_fits(device Frame& f, thread uint* top, device Stack* stacks, uint first) {{
+  const uint which[] = {{S...}};
+  uint over = ~0u, depth = 0;
   #pragma unroll
-  for (uint k = 0; k < N; ++k) {{
-    if (top[k] > stacks[k].capacity) {{
-      over = k;
+  for (uint k = 0; k < sizeof...(S); ++k) {{
+    if (top[k] > stacks[which[k]].capacity) {{
+      over = which[k];
       depth = top[k];
     }}
   }}
-  if (over != N) qd_fail(f, {Status.OVERFLOW}u, first + over, depth);
-  return over == N;
+  if (over != ~0u) qd_fail(f, {Status.OVERFLOW}u, first + over, depth);
+  return over == ~0u;
 }}""", ("qd_fail",)),
     # room for a record in the print block, or null
     "qd_record": Helper(f"""\

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from quadrants_lab.backends._msl import expr as X
+
 _KEYWORDS = """
 alignas alignof and and_eq asm atomic_bool atomic_float atomic_int atomic_uint atomic_ulong auto bfloat bitand
 bitor bool break buffer case catch char class compl const const_cast constant constexpr continue decltype
@@ -24,7 +26,8 @@ atomic_fetch_sub_explicit atomic_fetch_xor_explicit atomic_load_explicit atomic_
 atomic_compare_exchange_weak_explicit atomic_thread_fence ceil clz cos exp fabs floor fmax fmin fmod isinf
 isnan log max min memory_order_relaxed popcount pow precise round sin sqrt tan tanh trunc mem_flags
 """
-RESERVED = frozenset(_KEYWORDS.split())
+_VECTORS = (f"{t}{n}" for t in X.NAMES.values() for n in (2, 3, 4))
+RESERVED = frozenset((*_KEYWORDS.split(), *_VECTORS))
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
 
 

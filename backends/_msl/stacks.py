@@ -1,24 +1,27 @@
 """The adstack statements. Slots lie in the device's heap as [slot][thread]; ``top`` is one array of counters.
 
 A push is one line: over capacity it writes to the last slot and counts on; `guard` compares counters with capacities
-once, between forward slice and reverse. Flags take one bit a slot, 32 to a word.
+once, between forward slice and reverse. Flags take one bit a slot, 32 to a word. Stacks that are pushed in step are the
+matter of `groups`; what is said here is of the others.
 
 A task of many stacks keeps pointers and limits in arrays, which are filled in a line: nothing is longer for a stack
 more than its pushes and pops.
 
-`BRANCHY` is for tests that compare sizes: pushes that branch on the capacity, a counter variable a stack, and a line
-for each load and each pop; an overflow there is only flagged.
+`BRANCHY` is for tests that compare sizes: no groups, pushes that branch on the capacity, a counter variable a stack,
+and a line for each load and each pop; an overflow there is only flagged.
 """
 
 from __future__ import annotations
 
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from quadrants_lab.backends._gpu import layout as L
+from quadrants_lab.backends._gpu.steps import Steps, in_step
 from quadrants_lab.backends._msl import expr as X
 from quadrants_lab.backends._msl.expr import Expr
+from quadrants_lab.backends._msl.groups import Group, Groups
 from quadrants_lab.backends.launch import Status
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, u1
@@ -55,46 +58,67 @@ def open_stacks(b: Body, block: N.Block, lane: str) -> None:
     stored = [s for s in allocas if not s.count_only]
     if stored and len(stored) < len(allocas):
         raise ValueError("a task whose adstacks partly only count")
-    layout = b.frame.layout.frame
     branchy = BRANCHY.get()
-    for n, s in enumerate(allocas):
-        b.stacks[s.id] = Stack(n, s.type, f"c{n}" if branchy else f"top[{n}]")
+    groups = b.groups = Groups(Steps((), {}) if branchy else in_step(block))
+    places = {s.id: n for n, s in enumerate(allocas)}
+    followers = {a.id for members in groups.steps.groups for a in members[1:]}
+    counted = [s for s in allocas if s.id not in followers]
+    b.counted = [places[s.id] for s in counted]
+    counters = {s.id: f"c{n}" if branchy else f"top[{n}]" for n, s in enumerate(counted)}
     if branchy:
-        _declare(b, [f"c{n}" for n in range(len(allocas))])
-    if not stored:
-        return
+        _declare(b, list(counters.values()))
+    limits = _limits(b, counted, places, allocas) if stored else dict.fromkeys(counters, "")
+    for members in groups.steps.groups:
+        first = members[0].id
+        groups.open(b, members, Group(counters[first], limits[first]), places, lane)
+    alone = [s for s in counted if s.id not in groups.of]
+    for s in alone:
+        b.stacks[s.id] = Stack(places[s.id], s.type, counters[s.id], limit=limits[s.id])
+    if stored:
+        _open_alone(b, alone, lane)
+
+
+def _limits(
+    b: Body, counted: list[N.AdStackAlloca], places: dict[int, int], allocas: list[N.AdStackAlloca]
+) -> dict[int, str]:
+    """The variables with the number of the last slot (the capacity if `BRANCHY`), by the id of a stack."""
     b.once("stride", "uint", b.frame.head(L.THREADS))
     b.once("s", "device Stack*", b.frame.stacks(b.number, allocas))
-    slots = b.helper("qd_slots")
-    kept = ["uint" if a.type is u1 else X.name(a.type) for a in allocas]
-    for first, count in _runs(kept):
+    name, member = ("k", "capacity") if BRANCHY.get() else ("m", "last")
+    if len(counted) == len(allocas) > _IN_A_LINE:
+        b.start.append(f"uint {name}[{len(allocas)}];")
+        b.start.append(f"for (uint n = 0; n < {len(allocas)}; ++n) {name}[n] = s[n].{member};")
+        return {a.id: f"{name}[{n}]" for n, a in enumerate(allocas)}
+    _declare(b, [f"{name}{places[a.id]} = s[{places[a.id]}].{member}" for a in counted])
+    return {a.id: f"{name}{places[a.id]}" for a in counted}
+
+
+def _open_alone(b: Body, alone: list[N.AdStackAlloca], lane: str) -> None:
+    """The slots of stacks that are in no group."""
+    slots = b.helper("qd_slots") if alone else ""
+    kept = ["uint" if a.type is u1 else X.name(a.type) for a in alone]
+    places = [b.stacks[a.id].place for a in alone]
+    for first, count in _runs(list(zip(kept, places, strict=True))):
+        at = places[first]
         made = f"{slots}<{kept[first]}>(f, s[{{}}], {lane})"
         if count > _IN_A_LINE:
-            b.start.append(f"device {kept[first]}* s{first}[{count}];")
-            b.start.append(f"for (uint k = 0; k < {count}; ++k) s{first}[k] = {made.format(_sum('k', first))};")
-        for n in range(first, first + count):
-            st = b.stacks[allocas[n].id]
-            st.slots = f"s{first}[{n - first}]" if count > _IN_A_LINE else b.once(f"s{n}", "auto", made.format(n))
-    for n, a in enumerate(allocas):
-        if a.id in layout.adjoint_stacks:
-            made = f"{b.helper('qd_adjoints')}<{kept[n]}>(f, s[{n}], {lane})"
-            b.stacks[a.id].adjoints = b.once(f"a{n}", "auto", made)
-    limit, member = ("k", "capacity") if branchy else ("m", "last")
-    array = len(allocas) > _IN_A_LINE
-    for n, a in enumerate(allocas):
-        b.stacks[a.id].limit = f"{limit}[{n}]" if array else f"{limit}{n}"
-    if array:
-        b.start.append(f"uint {limit}[{len(allocas)}];")
-        b.start.append(f"for (uint n = 0; n < {len(allocas)}; ++n) {limit}[n] = s[n].{member};")
-    else:
-        _declare(b, [f"{limit}{n} = s[{n}].{member}" for n in range(len(allocas))])
+            b.start.append(f"device {kept[first]}* s{at}[{count}];")
+            b.start.append(f"for (uint k = 0; k < {count}; ++k) s{at}[k] = {made.format(_sum('k', at))};")
+        for n in range(count):
+            st = b.stacks[alone[first + n].id]
+            st.slots = f"s{at}[{n}]" if count > _IN_A_LINE else b.once(f"s{at + n}", "auto", made.format(at + n))
+    adjoints = b.frame.layout.frame.adjoint_stacks
+    for a, t in zip(alone, kept, strict=True):
+        if a.id in adjoints:
+            n = b.stacks[a.id].place
+            b.stacks[a.id].adjoints = b.once(f"a{n}", "auto", f"{b.helper('qd_adjoints')}<{t}>(f, s[{n}], {lane})")
 
 
-def _runs(kinds: list[str]) -> list[tuple[int, int]]:
-    """Where equal ones begin that stand side by side, and how many they are."""
+def _runs(kinds: list[tuple[str, int]]) -> list[tuple[int, int]]:
+    """Where equal ones begin whose places follow each other, and how many they are."""
     out: list[tuple[int, int]] = []
-    for n, kind in enumerate(kinds):
-        if n and kind == kinds[n - 1]:
+    for n, (kind, place) in enumerate(kinds):
+        if n and kinds[n - 1] == (kind, place - 1):
             out[-1] = (out[-1][0], out[-1][1] + 1)
         else:
             out.append((n, 1))
@@ -112,11 +136,10 @@ def _declare(b: Body, variables: list[str]) -> None:
 
 
 def alloca(b: Body, s: N.AdStackAlloca) -> None:
-    st = b.stacks[s.id]
     if BRANCHY.get():
-        b.out.put(f"{st.counter} = 0;")
-    elif st.place == 0:
-        b.out.put(f"uint top[{len(b.stacks)}] = {{}};")
+        b.out.put(f"{b.stacks[s.id].counter} = 0;")
+    elif s.id == b.first_stack:
+        b.out.put(f"uint top[{len(b.counted)}] = {{}};")
 
 
 def _slot(st: Stack, slots: str, index: str) -> str:
@@ -129,6 +152,9 @@ def _top(b: Body, st: Stack, index: str) -> str:
 
 
 def push(b: Body, s: N.AdStackPush) -> None:
+    if s.stack in b.groups.of:
+        b.groups.push(b, s)
+        return
     st, value = b.stacks[s.stack], b.values[s.value]
     if not st.slots:
         b.out.put(f"++{st.counter};")
@@ -164,6 +190,9 @@ def _branchy_push(b: Body, st: Stack, value: Expr) -> None:
 
 
 def pop(b: Body, s: N.AdStackPop) -> None:
+    if s.stack in b.groups.of:
+        b.groups.pop(b, s)
+        return
     b.out.put(f"--{b.stacks[s.stack].counter};")
 
 
@@ -179,8 +208,18 @@ def _below(st: Stack) -> str:
 
 
 def load_top(b: Body, s: N.AdStackLoadTop) -> None:
+    if s.stack in b.groups.of:
+        b.groups.load(b, s)
+        return
     st = b.stacks[s.stack]
     b.define(s, _read(b, st, _top(b, st, _below(st))), at_once=b.read(s.id))
+
+
+def pops_what_it_loads(s: N.Stmt, following: N.Stmt, b: Body) -> TypeGuard[N.AdStackLoadTop]:
+    """Whether two statements are one step; in a group each is by itself."""
+    if not isinstance(s, N.AdStackLoadTop) or s.stack in b.groups.of:
+        return False
+    return isinstance(following, N.AdStackPop) and following.stack == s.stack
 
 
 def load_and_pop(b: Body, s: N.AdStackLoadTop) -> None:
@@ -212,17 +251,16 @@ def depth(b: Body, s: N.AdStackDepth) -> None:
 
 def guard(b: Body, s: N.AdStackGuard) -> None:
     out = b.out
-    stored = [st for st in b.stacks.values() if st.slots]
+    stored = bool(b.groups.of) or any(st.slots for st in b.stacks.values())
     # a segment of a checkpointed loop pushes in the reverse, and is only checked by the guard behind it
     pushes = any(isinstance(inner, N.AdStackPush) for inner in walk(s.body))
     outer, b.guarded = b.guarded, not pushes
     if not stored or BRANCHY.get():
         b.block(s.body)
     else:
-        allocas = [a for a in b.frame.layout.frame.stacks if a.id in b.stacks]
-        first = next(n for n, a in enumerate(b.frame.layout.frame.stacks) if a.id == allocas[0].id)
-        stacks = b.frame.stacks(b.number, allocas)
-        out.put(f"if ({b.helper('qd_fits')}<{len(stored)}>(f, top, {stacks}, {first}u)) {{")
+        first = next(n for n, a in enumerate(b.frame.layout.frame.stacks) if a.id == b.first_stack)
+        which = ", ".join(map(str, b.counted))
+        out.put(f"if ({b.helper('qd_fits')}<{which}>(f, top, s, {first}u)) {{")
         with out.nest():
             b.block(s.body)
         out.put("}")

@@ -70,6 +70,21 @@ inline bool operator>=(half a, half b) { return float(a) >= float(b); }
 inline bool operator==(half a, half b) { return float(a) == float(b); }
 inline bool operator!=(half a, half b) { return float(a) != float(b); }
 
+// --- vectors
+
+template <typename T> struct alignas(2 * sizeof(T)) vec2 {
+  T x, y;
+  vec2(T x, T y) : x(x), y(y) {}
+};
+template <typename T> struct alignas(4 * sizeof(T)) vec4 {
+  T x, y, z, w;
+  vec4(T x, T y, T z, T w) : x(x), y(y), z(z), w(w) {}
+};
+#define VECTORS(T) typedef vec2<T> T##2; typedef vec4<T> T##4;
+VECTORS(char) VECTORS(short) VECTORS(int) VECTORS(long) VECTORS(uchar) VECTORS(ushort) VECTORS(uint) VECTORS(ulong)
+VECTORS(half) VECTORS(float)
+#undef VECTORS
+
 // --- functions
 
 inline float floor(float x) { return __builtin_floorf(x); }
