@@ -248,7 +248,7 @@ def interpreted(job: Job, fp: DType = f64, gradient: bool = True, **options: Any
     for buffer in lowered.kernel.buffers.values():
         if buffer.grad:
             names[buffer.grad] = f"{names[buffer.name]}.grad"
-    counting = counting_ir(reverse[-1].kernel, opts) if reverse else None
+    counting = counting_ir(reverse[-1].kernel, lowered.kernel, opts) if reverse else None
     return Interpreted(job, fp, stages(FORWARD), reverse, counting, names)
 
 

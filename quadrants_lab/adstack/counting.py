@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 from quadrants_lab.adstack.size import counted_stacks
 from quadrants_lab.ir import nodes as N
@@ -13,26 +14,29 @@ from quadrants_lab.ir.walk import map_blocks, types_of, walk
 DEPTH = "depth"  # and the id of a stack: the "ret" buffer that gets its depth
 
 
-def counting_kernel(kernel: N.Kernel) -> N.Kernel | None:
+def counting_kernel(kernel: N.Kernel, slices: N.Kernel | None = None) -> N.Kernel | None:
     """For a sized reverse kernel: the kernel (mode "count") that leaves the greatest depth of each stack that needs
-    counting in an i64 "ret" buffer named `DEPTH` and the stack's id; None where no stack does. Run dead-code
-    elimination on it: values that were pushed are replaced by zeros, so only what steers control flow survives."""
+    counting in an i64 "ret" buffer named `DEPTH` and the stack's id; None where no stack does. ``slices``: what is
+    counted in place of the kernel's own forward slices; there a stack that a segment fills, up to the empty guard
+    behind it, is as deep as the segment makes it. Run dead-code elimination on it: values that were pushed are replaced
+    by zeros, so only what steers control flow survives."""
     counted = counted_stacks(kernel)
     if not counted:
         return None
-    b = Builder(kernel.next_id, types_of(kernel.body))
-    buffers = dict(kernel.buffers)
+    source = slices or kernel
+    b = Builder(source.next_id, types_of(source.body))
+    buffers = dict(source.buffers)
     for stack in sorted(counted):
         buffers[f"{DEPTH}{stack}"] = N.Buffer(f"{DEPTH}{stack}", "ret", i64, 0, ())
     tasks: list[N.Stmt] = []
-    for task in kernel.body:
+    for task in source.body:
         assert isinstance(task, N.Offload)
-        stacks = [s.id for s in task.body if isinstance(s, N.AdStackAlloca) and s.id in counted]
+        stacks = {s.id for s in task.body if isinstance(s, N.AdStackAlloca)} & counted
         if stacks:
-            tasks.append(_count_task(b, task, stacks, buffers))
+            tasks.append(_Counter(b, stacks, buffers).task(task))
         elif computes_temporaries(buffers, task):
             tasks.append(task)
-    return replace(kernel, name=kernel.name, buffers=buffers, body=tuple(tasks), next_id=b.next_id, mode="count")
+    return replace(source, buffers=buffers, body=tuple(tasks), next_id=b.next_id, mode="count")
 
 
 def computes_temporaries(buffers: dict[str, N.Buffer], task: N.Offload) -> bool:
@@ -41,28 +45,82 @@ def computes_temporaries(buffers: dict[str, N.Buffer], task: N.Offload) -> bool:
     return any(isinstance(s, (N.Store, N.Atomic)) and s.buffer in temps for s in walk((task,)))
 
 
-def _count_task(b: Builder, task: N.Offload, stacks: list[int], buffers: dict[str, N.Buffer]) -> N.Offload:
-    def block(stmts: N.Block) -> N.Block:
+class _Counter:
+    """Counts the ``stacks`` of one task."""
+
+    def __init__(self, b: Builder, stacks: set[int], buffers: dict[str, N.Buffer]) -> None:
+        self.b = b
+        self.stacks = stacks
+        self.buffers = buffers
+
+    def task(self, task: N.Offload) -> N.Offload:
+        body = self.block(task.body)
+        of_segments = {v for segment in _segments(task.body) for v in _pushed(segment.body)}
+        with self.b.block() as tail:
+            for stack in sorted(self.stacks - of_segments):
+                self.report(stack, self.depth(stack))
+        return replace(task, body=(*body[:-1], *tail, body[-1]))
+
+    def depth(self, stack: int) -> int:
+        return self.b.add(N.AdStackDepth(self.b.fresh(), i64, stack))
+
+    def report(self, stack: int, depth: int) -> None:
+        self.b.atomic("max", self.buffers[f"{DEPTH}{stack}"], (), depth)
+
+    def block(self, stmts: N.Block) -> N.Block:
+        segments = {s.id for s in _own_segments(stmts)}
         out: list[N.Stmt] = []
         for s in stmts:
-            if isinstance(s, N.AdStackGuard) or (isinstance(s, (N.AdStackAlloca, N.AdStackPush)) and skip(s)):
+            if isinstance(s, N.AdStackGuard) or (isinstance(s, (N.AdStackAlloca, N.AdStackPush)) and self.skips(s)):
                 continue
             if isinstance(s, N.AdStackAlloca):
                 s = replace(s, count_only=True)
             elif isinstance(s, N.AdStackPush):
-                with b.block() as made:
-                    zero = b.const(0, b.types[s.value])
+                with self.b.block() as made:
+                    zero = self.b.const(0, self.b.types[s.value])
                 out += made
                 s = replace(s, value=zero)
-            out.append(map_blocks(s, block))
+            if isinstance(s, N.For) and s.id in segments:
+                out += self.segment(s)
+            else:
+                out.append(map_blocks(s, self.block))
         return tuple(out)
 
-    def skip(s: N.AdStackAlloca | N.AdStackPush) -> bool:
-        return (s.id if isinstance(s, N.AdStackAlloca) else s.stack) not in stacks
+    def segment(self, loop: N.For) -> list[N.Stmt]:
+        """The run of a segment, and what it adds to the stacks that it fills."""
+        stacks = sorted(self.stacks & _pushed(loop.body))
+        with self.b.block() as made:
+            before = [self.depth(stack) for stack in stacks]
+            self.b.stmts.append(map_blocks(loop, self.block))
+            for stack, had in zip(stacks, before, strict=True):
+                self.report(stack, self.b.op("sub", self.depth(stack), had))
+        return made
 
-    with b.block() as tail:
-        for stack in stacks:
-            depth = b.add(N.AdStackDepth(b.fresh(), i64, stack))
-            b.atomic("max", buffers[f"{DEPTH}{stack}"], (), depth)
-    body = block(task.body)
-    return replace(task, body=(*body[:-1], *tail, body[-1]))
+    def skips(self, s: N.AdStackAlloca | N.AdStackPush) -> bool:
+        return (s.id if isinstance(s, N.AdStackAlloca) else s.stack) not in self.stacks
+
+
+def _own_segments(block: N.Block) -> list[N.For]:
+    """The loops of the block that run a segment: an empty guard stands behind each."""
+    return [
+        a for a, b in pairwise(block) if isinstance(a, N.For) and isinstance(b, N.AdStackGuard) and len(b.body) == 1
+    ]
+
+
+def _segments(block: N.Block) -> list[N.For]:
+    """Those of all blocks within it."""
+    found = _own_segments(block)
+    for s in walk(block):
+        for inner in s.blocks():
+            found += _own_segments(inner)
+    return found
+
+
+def _pushed(block: N.Block) -> set[int]:
+    """The stacks that the block pushes, outside of segments in it."""
+    inner = {s.id for s in _own_segments(block)}
+    found = {s.stack for s in block if isinstance(s, N.AdStackPush)}
+    for s in block:
+        if s.id not in inner:
+            found = found.union(*(_pushed(b) for b in s.blocks()))
+    return found

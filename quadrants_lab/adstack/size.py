@@ -22,7 +22,6 @@ from quadrants_lab.adstack.algebra import (
 from quadrants_lab.adstack.bounds import Symbols
 from quadrants_lab.adstack.cfg import Cfg, build_cfg
 from quadrants_lab.adstack.scc import Component, Dag, condense
-from quadrants_lab.errors import Label, QuadrantsCompilationError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir import sizeexpr as S
 from quadrants_lab.ir.walk import map_offloads, walk
@@ -40,36 +39,22 @@ def _size_task(kernel: N.Kernel, task: N.Offload) -> N.Offload:
     cfg = build_cfg(task)
     dag = condense(cfg)
     symbols = Symbols(task, kernel.buffers)
-    inside = _pushed_in_reverse(task)
+    inside = pushed_in_reverse(task)
     whole = build_cfg(task, whole=True) if inside else cfg
     whole_dag = condense(whole) if inside else dag
 
     def sized(s: N.AdStackAlloca) -> N.AdStackAlloca:
         if s.id not in inside:
             return replace(s, size=_depth(task, cfg, dag, symbols, s.id))
-        size = _depth(task, whole, whole_dag, symbols, s.id)
-        if isinstance(size, S.SizeCounted):
-            raise _not_known(s)
-        return replace(s, size=size)
+        return replace(s, size=_depth(task, whole, whole_dag, symbols, s.id))
 
     return replace(task, body=tuple(sized(s) if isinstance(s, N.AdStackAlloca) else s for s in task.body))
 
 
-def _pushed_in_reverse(task: N.Offload) -> set[int]:
+def pushed_in_reverse(task: N.Stmt) -> set[int]:
     """Stacks of checkpointed loops: they are pushed by the reverse, which runs segments again."""
-    guards = tuple(s for s in task.body if isinstance(s, N.AdStackGuard))
+    guards = tuple(s for s in walk((task,)) if isinstance(s, N.AdStackGuard))
     return {s.stack for s in walk(guards) if isinstance(s, N.AdStackPush)}
-
-
-def _not_known(s: N.AdStackAlloca) -> QuadrantsCompilationError:
-    name = s.name or f"%{s.primal}"
-    return QuadrantsCompilationError(
-        f"how often '{name}' is kept within a segment of a checkpointed loop is not known before the launch",
-        code="QL0411",
-        labels=(Label(s.span, f"kept because it is an {s.reason}"),),
-        help="leave checkpoint=True out, or give every loop in the checkpointed one bounds made of arguments, loop "
-        "indices and fields that the kernel does not write, without break",
-    )
 
 
 def _depth(task: N.Offload, cfg: Cfg, dag: Dag, symbols: Symbols, stack: int) -> S.SizeExpr:

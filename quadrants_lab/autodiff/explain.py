@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from quadrants_lab.autodiff.activity import active_values
-from quadrants_lab.autodiff.prepare import count_whiles, rewrite_inductions
+from quadrants_lab.autodiff.prepare import prepared
 from quadrants_lab.autodiff.record import Plan
 from quadrants_lab.autodiff.reverse import plan_task
 from quadrants_lab.ir import nodes as N
@@ -25,7 +25,7 @@ class Note:
 
 def explain(forward: N.Kernel) -> list[Note]:
     """One note for each value that an offloaded forward kernel carries around a loop which is reversed."""
-    kernel = rewrite_inductions(count_whiles(forward))
+    kernel = prepared(forward)
     active = active_values(kernel)
     notes: list[Note] = []
     for task in kernel.body:

@@ -42,11 +42,12 @@ def extreme_atomics(task: N.Offload, with_derivative: set[str]) -> list[N.Atomic
 
 def settle(
     b: Builder, task: N.Offload, buffers: dict[str, N.Buffer], extremes: list[N.Atomic], of: Mapping[str, str]
-) -> N.Stmt:
+) -> N.Offload:
     """The task that zeroes the derivative, in the buffer ``of[buffer]``, of each element whose final value an iteration
     put there."""
     again = replay(task, {s.id: clear(b, s, buffers, buffers[of[s.buffer]]) for s in extremes})
     (made,) = rename((again,), b.fresh, {})
+    assert isinstance(made, N.Offload)
     return made
 
 

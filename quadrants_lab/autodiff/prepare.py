@@ -1,13 +1,20 @@
-"""Puts loops into the form that reverse mode wants: whiles counted, induction variables written as formulas."""
+"""Puts loops into the form that reverse mode wants: whiles counted, those with a checkpoint as loops over their trips,
+induction variables written as formulas."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from quadrants_lab.autodiff.refusals import drawn_again, old_value_again
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import i32
-from quadrants_lab.ir.walk import map_blocks, substitute, types_of, walk
+from quadrants_lab.ir.walk import map_blocks, rename, substitute, types_of, uses, walk
+
+
+def prepared(kernel: N.Kernel) -> N.Kernel:
+    """The kernel as reverse mode takes it, with what the passes below guarantee."""
+    return rewrite_inductions(measure_whiles(count_whiles(kernel)))
 
 
 def count_whiles(kernel: N.Kernel) -> N.Kernel:
@@ -47,6 +54,61 @@ def _counted(b: Builder, loop: N.While) -> N.While:
         body=(*loop.body[:-1], *tail),
         results=(*loop.results, result),
     )
+
+
+def measure_whiles(kernel: N.Kernel) -> N.Kernel:
+    """Guarantees that no While has a checkpoint: one becomes a While that has no effect but to count its iterations,
+    and a For with a checkpoint over as many. Run after `count_whiles`. Raises QuadrantsCompilationError where a loop
+    draws random numbers, or needs what an atomic in it returned."""
+    if not any(isinstance(s, N.While) and s.checkpoint for s in walk(kernel.body)):
+        return kernel
+    b = Builder(kernel.next_id)
+
+    def block(stmts: N.Block) -> N.Block:
+        out: list[N.Stmt] = []
+        for stmt in stmts:
+            stmt = map_blocks(stmt, block)
+            if isinstance(stmt, N.While) and stmt.checkpoint:
+                with b.block() as made:
+                    b.span = stmt.span
+                    _measured(b, stmt)
+                out += made
+            else:
+                out.append(stmt)
+        return tuple(out)
+
+    body = block(kernel.body)
+    return replace(kernel, body=body, next_id=b.next_id)
+
+
+def _measured(b: Builder, loop: N.While) -> None:
+    used = uses(loop.blocks()[0]) | uses(loop.blocks()[1])
+    for s in walk((*loop.cond, *loop.body)):
+        if isinstance(s, N.Random):
+            raise drawn_again(s, loop)
+        if isinstance(s, N.Atomic) and s.id in used:
+            raise old_value_again(s, loop)
+    (first,) = rename((_without_effects(replace(loop, checkpoint=False)),), b.fresh, {})
+    assert isinstance(first, N.While)
+    b.add(first)
+    zero = b.const(0, i32)
+    count, end = loop.carried[-1], loop.body[-1]
+    assert isinstance(end, N.Yield)
+    body = (*loop.body[:-1], replace(end, values=end.values[:-1]))
+    carried, inits, results = loop.carried[:-1], loop.inits[:-1], loop.results[:-1]
+    trips = first.results[-1].id
+    b.add(N.For(loop.id, count, zero, trips, carried, inits, body, results, checkpoint=True, span=loop.span))
+
+
+def _without_effects(s: N.Stmt) -> N.Stmt:
+    """The statement without effects inside; what it loads names the load that it repeats."""
+
+    def block(stmts: N.Block) -> N.Block:
+        kept = (i for i in stmts if not isinstance(i, (N.Store, N.Atomic, N.Assert, N.Print)))
+        return tuple(_without_effects(i) for i in kept)
+
+    s = map_blocks(s, block)
+    return replace(s, adjoint_of=s.id) if isinstance(s, N.Load) else s
 
 
 def rewrite_inductions(kernel: N.Kernel) -> N.Kernel:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from quadrants_lab.autodiff.activity import active_values
 from quadrants_lab.autodiff.adjoint import AdjointBuilder
 from quadrants_lab.autodiff.extremes import extreme_atomics, settle
-from quadrants_lab.autodiff.prepare import count_whiles, rewrite_inductions
+from quadrants_lab.autodiff.prepare import prepared
 from quadrants_lab.autodiff.record import Demand, Plan, record
 from quadrants_lab.autodiff.scopes import Scopes, scopes_of
 from quadrants_lab.autodiff.segments import Segment, home
@@ -26,29 +27,52 @@ def reverse(kernel: N.Kernel) -> N.Kernel:
     in opposite order. Each adjoint holds the stacks, the forward slice with its pushes, and, guarded where it has
     stacks, the reverse code. Values keep their ids in the forward slice; reverse code names what it is the adjoint of.
     """
-    with_grad = {b.name for b in kernel.buffers.values() if b.grad}
     if not has_gradients(kernel):
         raise QuadrantsRuntimeError(
             f"kernel {kernel.name} reads and writes nothing that has a gradient",
             code="QL0400",
             help="make the fields to differentiate with needs_grad=True",
         )
-    prepared = rewrite_inductions(count_whiles(kernel))
-    active = active_values(prepared)
-    written = written_buffers(prepared)
-    b = Builder(prepared.next_id, types_of(prepared.body))
-    tasks: list[N.Stmt] = []
-    for task in reversed(prepared.body):
+    made = _adjoints(kernel)
+    tasks = tuple(t for t, _ in made.tasks)
+    prologue = temporaries(made.kernel, tasks, made.b)
+    return replace(made.kernel, body=(*prologue, *tasks), next_id=made.b.next_id, mode="reverse")
+
+
+def forward_slices(kernel: N.Kernel) -> N.Kernel:
+    """For the counting slice of a kernel with checkpointed loops: the tasks of `reverse` without reverse code. All that
+    is pushed is pushed on the way forwards, on stacks of the same ids; an empty AdStackGuard stands behind each run of
+    a segment."""
+    made = _adjoints(kernel)
+    tasks = tuple(count() for _, count in made.tasks if count is not None)
+    prologue = temporaries(made.kernel, tasks, made.b)
+    return replace(made.kernel, body=(*prologue, *tasks), next_id=made.b.next_id, mode="count")
+
+
+@dataclass(slots=True)
+class _Adjoints:
+    """``kernel``: the prepared one; ``tasks``: those of the reverse, and what makes the slice of each that counts."""
+
+    kernel: N.Kernel
+    b: Builder
+    tasks: list[tuple[N.Offload, Callable[[], N.Offload] | None]]
+
+
+def _adjoints(kernel: N.Kernel) -> _Adjoints:
+    kernel = prepared(kernel)
+    with_grad = {b.name for b in kernel.buffers.values() if b.grad}
+    active = active_values(kernel)
+    made = _Adjoints(kernel, Builder(kernel.next_id, types_of(kernel.body)), [])
+    for task in reversed(kernel.body):
         assert isinstance(task, N.Offload)
-        adjoint = _reverse_task(b, prepared, task, active, with_grad, written)
+        adjoint = _reverse_task(made.b, kernel, task, active)
         if adjoint is not None:
-            tasks.append(adjoint)
+            made.tasks.append(adjoint)
             extremes = extreme_atomics(task, with_grad)
             if extremes:
-                adjoints = {name: buffer.grad for name, buffer in prepared.buffers.items()}
-                tasks.append(settle(b, task, prepared.buffers, extremes, adjoints))
-    prologue = temporaries(prepared, tuple(tasks), b)
-    return replace(prepared, body=(*prologue, *tasks), next_id=b.next_id, mode="reverse")
+                adjoints = {name: buffer.grad for name, buffer in kernel.buffers.items()}
+                made.tasks.append((settle(made.b, task, kernel.buffers, extremes, adjoints), None))
+    return made
 
 
 def has_gradients(kernel: N.Kernel) -> bool:
@@ -69,8 +93,8 @@ def plan_task(kernel: N.Kernel, task: N.Offload, active: set[int]) -> tuple[Scop
 
 
 def _reverse_task(
-    b: Builder, kernel: N.Kernel, task: N.Offload, active: set[int], with_grad: set[str], written: set[str]
-) -> N.Offload | None:
+    b: Builder, kernel: N.Kernel, task: N.Offload, active: set[int]
+) -> tuple[N.Offload, Callable[[], N.Offload]] | None:
     scopes, plan = plan_task(kernel, task, active)
     if not plan.reversed:
         return None
@@ -78,7 +102,8 @@ def _reverse_task(
     stacks = {a.primal: a.id for a in allocas}
     homes = {v: home(scopes.of[v], plan.segments) for v in plan.stash}
     starts = {s.loop.id: [(v, _start(b, scopes, s, v)) for v in s.starts] for s in plan.segments.values()}
-    slicer = Slicer(b, stacks, {loop: [(v, a.id) for v, a in kept] for loop, kept in starts.items()}, homes)
+    ids = {loop: [(v, a.id) for v, a in kept] for loop, kept in starts.items()}
+    slicer = Slicer(b, stacks, ids, homes)
     allocas += [a for kept in starts.values() for _, a in kept]
     ahead = slicer.block(task.body[:-1], None, N.NO_ID)
     ahead, env = export_from_ifs(ahead, plan.export, scopes, b)
@@ -88,7 +113,12 @@ def _reverse_task(
         end = N.Yield(b.fresh(), ())
         code = (N.AdStackGuard(b.fresh(), (*code, end), span=task.span),)
     body = (*allocas, *ahead, *code, N.Yield(b.fresh(), (), span=task.span))
-    return replace(task, id=b.fresh(), bounds=task.bounds, body=body, adjoint_of=task.id)
+
+    def counting() -> N.Offload:
+        ahead = Slicer(b, stacks, ids, homes, counts=True).block(task.body[:-1], None, N.NO_ID)
+        return replace(task, body=(*allocas, *ahead, N.Yield(b.fresh(), ())), adjoint_of=task.id)
+
+    return replace(task, id=b.fresh(), bounds=task.bounds, body=body, adjoint_of=task.id), counting
 
 
 def _start(b: Builder, scopes: Scopes, s: Segment, v: int) -> N.AdStackAlloca:

@@ -16,13 +16,17 @@ Starts = Mapping[int, Sequence[tuple[int, int]]]  # segmented loop -> (carried v
 
 class Slicer:
     """Forward slices with pushes. ``stacks``: stashed value -> stack; ``starts``: the segmented loops; ``home``: of
-    stashed values, the innermost segmented loop around them, the only place that pushes them (NO_ID: the task)."""
+    stashed values, the innermost segmented loop around them, the only place that pushes them (NO_ID: the task).
+    ``counts``: for counting, the slice of the task pushes everything, with an empty guard behind each segment."""
 
-    def __init__(self, b: Builder, stacks: Mapping[int, int], starts: Starts, home: Mapping[int, int]) -> None:
+    def __init__(
+        self, b: Builder, stacks: Mapping[int, int], starts: Starts, home: Mapping[int, int], counts: bool = False
+    ) -> None:
         self.b = b
         self.stacks = stacks
         self.starts = starts
         self.home = home
+        self.counts = counts
 
     def block(self, stmts: N.Block, owner: N.Stmt | None, place: int | None) -> N.Block:
         """The block under the same ids, memory effects left out, ``AdStackPush stacks[v], v`` after the definition of
@@ -36,7 +40,7 @@ class Slicer:
             if isinstance(stmt, N.Atomic):  # its old value is gone; `check_data_access` refuses whoever needs it
                 stmt = N.Load(stmt.id, stmt.type, stmt.buffer, stmt.index, span=stmt.span)
             if isinstance(stmt, N.For) and stmt.id in self.starts and place is not None:
-                out += self._segmented(stmt)
+                out += self._segmented(stmt, place)
             elif isinstance(stmt, N.While):
                 body = self.block(stmt.body, stmt, place)
                 out.append(replace(stmt, body=body, cond=self.block(stmt.cond, None, place)))
@@ -51,10 +55,10 @@ class Slicer:
         return [
             N.AdStackPush(self.b.fresh(), self.stacks[v], v, span=span_of.span)
             for v in ids
-            if v in self.stacks and self.home.get(v, N.NO_ID) == place
+            if v in self.stacks and (self.counts or self.home.get(v, N.NO_ID) == place)
         ]
 
-    def _segmented(self, loop: N.For) -> list[N.Stmt]:
+    def _segmented(self, loop: N.For, place: int) -> list[N.Stmt]:
         """The loop as a loop over segments, each of which starts by keeping what is carried into it."""
         b = self.b
         b.span = loop.span
@@ -72,9 +76,14 @@ class Slicer:
                 first, length = first_and_length(b, n, segment.id)
                 with b.block() as inner:
                     index_at(b, loop, loop.begin, loop.end, first, at.id, loop.index.id)
-                code = (*inner, *self.block(loop.body, None, None))
+                again = self.block(loop.body, loop, place) if self.counts else self.block(loop.body, None, None)
+                code = (*inner, *again)
                 inits = tuple(p.id for p in carried)
                 b.add(N.For(b.fresh(), at, zero, length, loop.carried, inits, code, results))
+                if self.counts:
+                    with b.block() as nothing:
+                        b.yield_()
+                    b.add(N.AdStackGuard(b.fresh(), tuple(nothing)))
                 b.yield_(*(p.id for p in results))
             b.add(N.For(loop.id, segment, zero, n.segments, carried, loop.inits, tuple(body), loop.results))
         return made

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from quadrants_lab.autodiff.activity import active_values
-from quadrants_lab.autodiff.prepare import count_whiles, rewrite_inductions
+from quadrants_lab.autodiff.prepare import prepared
 from quadrants_lab.autodiff.record import demands, reversed_statements
 from quadrants_lab.autodiff.scopes import Scopes, scopes_of
 from quadrants_lab.autodiff.slice import forward_slice
@@ -27,13 +27,13 @@ class Unreduced:
 
 def unreduced(forward: N.Kernel) -> Unreduced:
     """For an offloaded forward kernel. Loop indices, constants and arguments are at hand in any case."""
-    prepared = rewrite_inductions(count_whiles(forward))
-    active = active_values(prepared)
-    with_grad = {b.name for b in prepared.buffers.values() if b.grad}
-    b = Builder(prepared.next_id, types_of(prepared.body))
+    kernel = prepared(forward)
+    active = active_values(kernel)
+    with_grad = {b.name for b in kernel.buffers.values() if b.grad}
+    b = Builder(kernel.next_id, types_of(kernel.body))
     tasks: list[N.Stmt] = []
     home: dict[int, tuple[int, int]] = {}
-    for task in prepared.body:
+    for task in kernel.body:
         assert isinstance(task, N.Offload)
         scopes = scopes_of(task)
         home.update((v, scope.key) for v, scope in scopes.of.items())
@@ -43,7 +43,7 @@ def unreduced(forward: N.Kernel) -> Unreduced:
         allocas = [N.AdStackAlloca(b.fresh(), scopes.types[v], name=scopes.names[v], primal=v) for v in kept]
         ahead = forward_slice(task, {a.primal: a.id for a in allocas}, b)
         tasks.append(replace(task, body=(*allocas, *ahead, N.Yield(b.fresh(), ()))))
-    return Unreduced(replace(prepared, body=tuple(tasks), next_id=b.next_id), home)
+    return Unreduced(replace(kernel, body=tuple(tasks), next_id=b.next_id), home)
 
 
 def _at_hand(scopes: Scopes, v: int) -> bool:

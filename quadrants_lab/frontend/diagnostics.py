@@ -55,7 +55,7 @@ TABLE: dict[str, Row] = {
                   "use it directly in print(...) or as the message of an assert"),
     "QL1208": Row(_S, "the condition of a while loop changes the local '{name}'", "an atomic on a local stands here",
                   "write `while True:` and `if not ...: break`"),
-    "QL1209": Row(_S, "checkpoint=True is about a serial loop over a range, this one is {what}",
+    "QL1209": Row(_S, "checkpoint=True is about a serial loop, this one is {what}",
                   "this loop", "leave it out; or run the loop in order with serialize=True, checkpoint=True"),
     # --- names
     "QL1301": Row(_N, "name '{name}' is not defined", "neither a local, nor a global, nor captured{hint}",

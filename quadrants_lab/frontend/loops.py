@@ -354,8 +354,7 @@ def _counted(
 def _while(cx: Context, node: ast.While) -> None:
     if node.orelse:
         raise cx.fail("QL1202", node.orelse[0])
-    if cx.checkpoint:
-        raise cx.fail("QL1209", node.test, what="a while")
+    checkpoint, cx.checkpoint = cx.checkpoint, False
     top, cx.top = cx.top, False
     before, names, carried, inits = _carry(cx, node, [*node.body, node.test])
     with cx.b.block() as test:
@@ -368,7 +367,8 @@ def _while(cx: Context, node: ast.While) -> None:
     with cx.b.block() as body:
         _body(cx, node, names, lambda: cx.stmts(node.body))
     results = _results(cx, before, names, node)
-    cx.b.add(N.While(cx.b.fresh(), carried, inits, tuple(test), tuple(body), results))
+    loop = N.While(cx.b.fresh(), carried, inits, tuple(test), tuple(body), results, checkpoint=checkpoint)
+    cx.b.add(loop)
     cx.top = top
     resume(cx, node)
 

@@ -400,7 +400,7 @@ class While(Stmt):
     """``cond`` computes one u1 from the carried values and yields it; ``body`` yields their next values.
 
     Values of ``cond`` are not visible in ``body``. ``results`` are the carried values when cond was false (or at a
-    Break).
+    Break). ``checkpoint``: as of a For.
     """
 
     carried: tuple[Param, ...]
@@ -408,6 +408,7 @@ class While(Stmt):
     cond: Block
     body: Block
     results: tuple[Param, ...]
+    checkpoint: bool = field(default=False, kw_only=True)
 
     def operands(self) -> tuple[int, ...]:
         return self.inits

@@ -410,8 +410,9 @@ class _Parser:
         return stmt
 
     def while_(self) -> N.Stmt:
+        checkpoint = self.found("checkpoint")
         carried, inits = self.carry()
-        stmt = N.While(_UNNAMED, carried, inits, (), (), ())
+        stmt = N.While(_UNNAMED, carried, inits, (), (), (), checkpoint=checkpoint)
         stmt.cond = self.open(stmt)
         self.expect("}", "do")
         stmt.body = self.next_block()

@@ -136,7 +136,8 @@ def _head(s: N.Stmt) -> tuple[tuple[str, ...], str]:
         head = f"for {way}{_param(s.index)} in %{s.begin}..%{s.end}{_carry(s.carried, s.inits)} {{"
         return (head,), _results(s.results)
     if isinstance(s, N.While):
-        return (f"while{_carry(s.carried, s.inits)} {{", "} do {"), _results(s.results)
+        way = " checkpoint" if s.checkpoint else ""
+        return (f"while{way}{_carry(s.carried, s.inits)} {{", "} do {"), _results(s.results)
     if isinstance(s, N.AdStackGuard):
         return ("adstack_guard {",), ""
     assert isinstance(s, N.Offload)

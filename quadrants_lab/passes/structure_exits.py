@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from quadrants_lab.errors import Label, QuadrantsCompilationError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.source import Span
@@ -90,8 +89,6 @@ class _Structurer:
         carried = [p.type for p in s.carried]
         if not any(isinstance(e, N.Break) for e in leaves(s.body)):
             return [replace(s, body=self.body(s.body, carried, False))]
-        if s.checkpoint:
-            raise _no_trips(s)
         b.span = s.span
         t = s.index.type
         with b.block() as before:
@@ -119,6 +116,7 @@ class _Structurer:
             tuple(cond),
             (*inner, *body[:-1], end),
             results,
+            checkpoint=s.checkpoint,
             span=s.span,
             adjoint_of=s.adjoint_of,
         )
@@ -242,16 +240,6 @@ class _Structurer:
         with b.block() as stays:
             self.rest(rest, out)
         self.close(_if(b, left[0].id, span), tuple(gone), tuple(stays), out)
-
-
-def _no_trips(loop: N.For) -> QuadrantsCompilationError:
-    at = next(e.span for e in leaves(loop.body) if isinstance(e, N.Break))
-    return QuadrantsCompilationError(
-        "a checkpointed loop may not be left by break: how long its segments are must be known before it runs",
-        code="QL0414",
-        labels=(Label(at, "left here"), Label(loop.span, "this loop has checkpoint=True")),
-        help="leave checkpoint=True out, or go on without effect: test a flag in the body",
-    )
 
 
 def _if(b: Builder, cond: int, span: Span | None) -> N.If:

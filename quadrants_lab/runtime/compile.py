@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.adstack.counting import DEPTH, counting_kernel
 from quadrants_lab.adstack.gates import PASSING, gate_kernel, is_cheap
-from quadrants_lab.adstack.size import determine_ad_stack_size
+from quadrants_lab.adstack.size import counted_stacks, determine_ad_stack_size, pushed_in_reverse
 from quadrants_lab.autodiff.access import Doubt, check_data_access, warn
 from quadrants_lab.autodiff.broken import broken_paths
 from quadrants_lab.autodiff.elements import Checked, check_elements
 from quadrants_lab.autodiff.extremes import EXTREMES
 from quadrants_lab.autodiff.forward import check_replays, forward
-from quadrants_lab.autodiff.reverse import has_gradients, reverse
+from quadrants_lab.autodiff.reverse import forward_slices, has_gradients, reverse
 from quadrants_lab.autodiff.temporaries import drop_unread_temporaries
 from quadrants_lab.frontend.lower import lower
 from quadrants_lab.frontend.source import FunctionSource
@@ -95,7 +95,7 @@ class Compiled:
                     return trace
                 kernel = make_ir(made, self.mode, self.options)
                 if self.counter is not None:
-                    counting_ir(kernel, self.options)
+                    counting_ir(kernel, made, self.options)
         finally:
             pipeline.RECORDER.reset(token)
         return trace
@@ -140,12 +140,15 @@ def checked_ir(kernel: N.Kernel, options: CompileOptions) -> Checked:
     return replace(checked, kernel=ready)
 
 
-def counting_ir(kernel: N.Kernel, options: CompileOptions) -> N.Kernel | None:
-    """The counting slice of a sized reverse kernel, or None."""
-    counting = counting_kernel(kernel)
+def counting_ir(kernel: N.Kernel, made: N.Kernel, options: CompileOptions) -> N.Kernel | None:
+    """The counting slice of a sized reverse kernel, or None; ``made`` is what the front end made."""
+    segmented = {stack for task in kernel.body for stack in pushed_in_reverse(task)}
+    slices = forward_slices(forward_ir(made, options)) if segmented & counted_stacks(kernel) else None
+    counting = counting_kernel(kernel, slices)
     if counting is None:
         return None
-    return drop_unused_gradients(pipeline.run(counting, SIMPLIFY, options.verify))
+    passes = SIMPLIFY if slices is None else (drop_grafts, dce, *SIMPLIFY, lower_roots)
+    return drop_unused_gradients(pipeline.run(counting, passes, options.verify))
 
 
 def drop_unused_gradients(kernel: N.Kernel) -> N.Kernel:
@@ -198,7 +201,7 @@ def compile_kernel(
     options = reproducible(lowered.kernel, options)
     checked = checked_ir(lowered.kernel, options) if mode == CHECKED else None
     kernel = make_ir(lowered.kernel, mode, options) if checked is None else checked.kernel
-    counting = counting_ir(kernel, options) if mode == REVERSE else None
+    counting = counting_ir(kernel, lowered.kernel, options) if mode == REVERSE else None
     counter = None if counting is None else _counter(counting, DEPTH, options, session)
     returns = tuple(f"ret{k}" for k in range(len(lowered.returns))) if mode != REVERSE else ()
     return Compiled(

@@ -54,9 +54,6 @@ class Sizes(Sequence["StackRow"]):
         if self.bytes_before:
             before = f"{self.bytes_before} if everything that the reverse needs were kept as it is"
             lines.append(f"bytes an iteration in flight: {self.bytes}; {before}")
-        if self.rows:
-            room = "with each stack rounded up to what the device needs"
-            lines.append(f"bytes of the launch: {self.launch_bytes}, for {self.lanes} iterations in flight, {room}")
         lines += [f"no stack for '{n.name}' (line {n.line}): {n.why}" for n in self.notes]
         return "\n".join(lines)
 

@@ -97,7 +97,7 @@ def field_version(memory: Memory) -> int | tuple[int, ...]:
 
 def memory_version(memory: Memory) -> tuple[int, ...]:
     own = memory.serial, memory.version
-    return (*own, crc32(memory.values())) if memory.foreign else own
+    return (*own, crc32(memory.values().data)) if memory.foreign else own
 
 
 def seen(array: Any) -> Seen | None:
@@ -105,7 +105,7 @@ def seen(array: Any) -> Seen | None:
     if not isinstance(array, np.ndarray) or not array.flags.c_contiguous:
         return None
     owner = array.base if isinstance(array.base, np.ndarray) else array
-    return Seen(crc32(array), (ref(owner), 0 if owner is array else array.ctypes.data))
+    return Seen(crc32(array.data), (ref(owner), 0 if owner is array else array.ctypes.data))
 
 
 def other_trips(kernel: str, changed: Sequence[TripCount]) -> Doubt:

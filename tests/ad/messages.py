@@ -384,17 +384,17 @@ def a_trip_count_written_between_launch_and_gradient():
     k.grad()
 
 
-def a_while_in_a_checkpointed_loop():
-    x, y, n = field(3), field(), qd.field(qd.i32, ())
+def a_checkpointed_while_that_needs_what_an_atomic_returned():
+    x, y, n = field(3), field(), qd.field(qd.i32, (), name="n")
 
     @qd.kernel
     def k():
         for i in x:
             v = x[i]
             qd.loop_config(checkpoint=True)
-            for _ in range(n[None]):
-                while v < 0.5:
-                    v = v * v + 0.4
+            while v > 0.1:
+                at = qd.atomic_add(n[None], 1)
+                v = 0.5 * qd.sin(v) * x[at % 3]
             y[None] += v
 
     k.grad()
@@ -431,7 +431,7 @@ def a_checkpointed_loop_with_random_numbers():
     k.grad()
 
 
-def a_checkpointed_loop_with_a_break():
+def a_checkpointed_loop_with_a_break_and_random_numbers():
     x, y = field(3), field()
 
     @qd.kernel
@@ -440,7 +440,7 @@ def a_checkpointed_loop_with_a_break():
             v = x[i]
             qd.loop_config(checkpoint=True)
             for _ in range(10):
-                v = qd.sin(v)
+                v = qd.sin(v) * qd.random()
                 if v < 0.2:
                     break
             y[None] += v

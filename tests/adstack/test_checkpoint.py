@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import linecache
 import math
 
 import numpy as np
@@ -10,6 +12,7 @@ from adstack.test_depths import BOUNDS, HEAD, LAUNCHES, RANGES, TAIL, job, reach
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from running import Bench, differences, f64, interpreted
+from sessions import skips
 
 import quadrants_lab as qd
 
@@ -21,20 +24,31 @@ def nests(draw) -> tuple[str, bool]:
     """(kernel with checkpointed loops, whether no push lies under a condition that depends on data)."""
     lines: list[str] = []
     exact = True
-    names = iter("jklpqrtu")
+    names = iter("jklpqrtubdefgho")
 
     def block(indent: int, around: list[str], level: int) -> None:
         nonlocal exact
         pad = "    " * indent
         for _ in range(draw(st.integers(1, 2))):
-            kind = draw(st.integers(0, 9)) if level < 3 else 9
-            j = next(names, None) if kind <= 5 else None
-            if j is not None:
+            kind = draw(st.integers(0, 11)) if level < 3 else 9
+            j = next(names, None) if kind <= 5 or kind >= 10 else None
+            if kind >= 10:
+                if j is None:
+                    continue
+                lines.append(f"{pad}{j} = 0")
+                if draw(st.booleans()):
+                    lines.append(f"{pad}{MARK}")
+                bound = draw(st.sampled_from(BOUNDS)).format(j=draw(st.sampled_from(around)))
+                lines.append(f"{pad}while {j} < {bound} and v < 2.0:\n{pad}    {j} += 1")
+                block(indent + 1, [*around, j], level + 1)
+            elif j is not None:
                 bounds = [draw(st.sampled_from(BOUNDS)).format(j=draw(st.sampled_from(around))) for _ in "be"]
                 if draw(st.booleans()):
                     lines.append(f"{pad}{MARK}")
                 lines.append(f"{pad}for {j} in {draw(st.sampled_from(RANGES)).format(b=bounds[0], e=bounds[1])}:")
                 block(indent + 1, [*around, j], level + 1)
+                if draw(st.integers(0, 3)) == 0:
+                    lines.append(f"{pad}    if v > 0.9:\n{pad}        break")
             elif kind == 6:
                 exact = False
                 lines.append(f"{pad}if v > 0.3:")
@@ -238,3 +252,95 @@ def test_a_forced_size_that_is_too_small_for_a_segment_is_an_error() -> None:
     for _ in range(15):
         want, v = want * np.cos(v), np.sin(v)
     np.testing.assert_allclose(gradient(k, x), want, rtol=1e-12)
+
+
+ANY_LOOP = """
+@qd.kernel
+def k():
+    for i in x:
+        v, w = x[i], 0.3
+        {0}
+        for j in range(trips[None]):
+            t = v * w
+            {1}
+            while t > 0.1:
+                v = v * 0.7 + 0.2 * t * t
+                t = t * 0.6
+            {2}
+            for m in range(100):
+                w = qd.sin(w * v) + 0.1
+                if w * m > v * j:
+                    break
+            if v > 5.0:
+                break
+        y[None] += v * w
+"""
+
+
+def any_loop(way, x, y, trips):
+    text = ANY_LOOP.format(*(MARK if mark else "pass" for mark in way))
+    linecache.cache[f"<any {way}>"] = len(text), None, text.splitlines(keepends=True), f"<any {way}>"
+    space = {"qd": qd, "x": x, "y": y, "trips": trips}
+    exec(compile(text, f"<any {way}>", "exec", dont_inherit=True), space)
+    return space["k"]
+
+
+@pytest.mark.usefixtures("session")
+def test_loops_whose_trips_only_running_them_tells() -> None:
+    x, y, trips = fields()
+    ways = {way: any_loop(way, x, y, trips) for way in itertools.product((False, True), repeat=3)}
+    for n in (0, 1, 9, 60, 4):
+        trips[None] = n
+        want = gradient(ways[False, False, False], x)
+        used = {}
+        for way, k in ways.items():
+            np.testing.assert_allclose(gradient(k, x), want, rtol=1e-11)
+            used[way] = k.sizes().bytes
+        if n == 60:
+            assert used[True, True, True] < used[False, True, True] < used[False, False, False]
+            assert used[True, False, False] < used[False, False, False] / 2
+
+
+@pytest.mark.usefixtures("session")
+def test_a_while_takes_the_square_root_of_its_trips() -> None:
+    x, y, trips = fields(1)
+    trips[None] = 1
+
+    @qd.kernel
+    def k(least: qd.f64):
+        for i in x:
+            v = x[i]
+            qd.loop_config(checkpoint=True)
+            while v > least:
+                v = v - 0.1 * v * v
+            y[None] += v
+
+    for least, n in ((0.19, 3), (0.01, 952), (0.5, 0)):
+        x.grad.fill(0)
+        k.grad(least)
+        v, d, count = 0.2, 1.0, 0
+        while v > least:
+            v, d, count = v - 0.1 * v * v, d * (1 - 0.2 * v), count + 1
+        size = math.isqrt(count - 1) + 1 if count else 0
+        assert abs(count - n) < 10
+        assert x.grad[0] == pytest.approx(d, rel=1e-12)
+        assert [r.depth for r in k.sizes()] == [size, -(-count // size) if count else 0]
+
+
+@pytest.mark.parametrize("arch", [pytest.param(a, marks=skips(a)) for a in ("vulkan", "metal", "cuda")])
+def test_counted_segments_on_gpus(arch) -> None:
+    found = {}
+    for where in ("cpu", arch):
+        qd.init(arch=getattr(qd, where), offline_cache=False, enable_fallback=False, simulate=True)
+        x, y = qd.field(qd.f32, 4, needs_grad=True), qd.field(qd.f32, (), needs_grad=True)
+        trips = qd.field(qd.i32, ())
+        x.from_numpy(np.linspace(0.2, 0.9, 4, dtype=np.float32))
+        y.grad[None] = 1
+        k = any_loop((True, True, True), x, y, trips)
+        for n in (3, 12, 0):
+            trips[None] = n
+            found[where, n] = gradient(k, x), [r.depth for r in k.sizes()]
+    qd.reset()
+    for n in (3, 12, 0):
+        np.testing.assert_allclose(found[arch, n][0], found["cpu", n][0], rtol=1e-4)
+        assert found[arch, n][1] == found["cpu", n][1]

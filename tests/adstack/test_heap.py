@@ -77,10 +77,10 @@ def test_the_heap_is_what_the_formula_says(arch) -> None:
         lane = max(sum(-(-b // line) * line for b in t) for t in tasks)
         frame = frame_of(k)
         assert frame.stack_bytes() == lane
-        assert frame.stack_threads == 3 if arch == "cpu" else frame.stack_threads % 64 == 0
+        assert frame.stack_threads % 3 == 0 if arch == "cpu" else frame.stack_threads % 64 == 0
         assert session.current().device.heap_bytes == lane * frame.stack_threads
         assert rows.launch_bytes == lane * frame.stack_threads
-        assert f"bytes of the launch: {lane * frame.stack_threads}, for {frame.stack_threads} " in str(rows)
+        assert rows.lanes == frame.stack_threads
 
 
 GATED = """

@@ -143,15 +143,6 @@ def checkpointed_parallel_loop():
 
 
 @kernel()
-def checkpointed_while():
-    for i in range(3):
-        k = 0
-        qd.loop_config(checkpoint=True)
-        while k < i:
-            k += 1
-
-
-@kernel()
 def checkpointed_static_loop():
     for i in range(3):
         qd.loop_config(checkpoint=True)
