@@ -166,6 +166,10 @@ class Frame(Protocol):
     def replay(self, launch_number: int) -> None:
         """Launches from now on repeat the draws of that launch; 0 ends it."""
 
+    def as_graph(self) -> None:
+        """Lets all that a launch starts on the device start as one graph, where there are such. An error where the
+        kernel returns something there; from now on arrays of the host are refused there."""
+
     def launch(self) -> int: ...
 
     def ret(self, name: str) -> Any: ...

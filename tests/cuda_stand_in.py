@@ -98,7 +98,7 @@ class StandIn:
     def __init__(self, total_bytes: int = 1 << 30) -> None:
         self.total_bytes = total_bytes
         self.used = 0
-        self.launches = self.waits = 0
+        self.launches = self.waits = self.graphs = self.updates = self.graph_launches = 0
         self._memory: dict[int, Any] = {}
         self._pending: list[Any] = []
         self._streams: dict[int, list[Any]] = {}  # what other libraries have put into theirs
@@ -151,7 +151,7 @@ class StandIn:
     # --- other libraries
 
     def home(self, address: int) -> int:
-        inside = any(start <= address < start + max(n, 1) for start, (_, n) in self._memory.items())
+        inside = any(start <= address < start + max(n, 1) for start, (_, n) in list(self._memory.items()))
         return 0 if inside else -1
 
     def put(self, stream: int, work: Any) -> None:
@@ -218,7 +218,45 @@ class StandIn:
             self._pending.append(run)
             return 0
 
-        return SimpleNamespace(run=launch, args=())
+        def held() -> Any:
+            """The launch with the frame as it is now."""
+            content = ctypes.create_string_buffer(ctypes.string_at(frame, nbytes))
+            at = ctypes.addressof(content) if self.shape.passed_by_value(nbytes) else frame
+            keep = content
+
+            def again() -> None:
+                assert keep
+                function.run(state, at, blocks * function.block)
+
+            return again
+
+        return SimpleNamespace(run=launch, args=(), held=held)
+
+    def graph(self, launches: Any, clear: Any, back: Any) -> Any:
+        return StandInGraph(self, launches, clear, back)
+
+
+class StandInGraph:
+    """See `quadrants_lab.backends.cuda.graph.Graph`."""
+
+    def __init__(self, device: StandIn, launches: Any, clear: Any, back: Any) -> None:
+        self.device, self.launches, self.clear, self.back = device, list(launches), clear, back
+        device.graphs += 1
+        self.update()
+
+    def update(self) -> None:
+        self.held = [launch.held() for launch in self.launches]
+        self.device.updates += 1
+
+    def launch(self) -> None:
+        device = self.device
+        device.graph_launches += 1
+        if self.clear:
+            device.clear(*self.clear)
+        device.launches += len(self.held)
+        device._pending += self.held
+        if self.back:
+            device.start_download(*self.back)
 
 
 def _run_all(works: list[Any]) -> None:

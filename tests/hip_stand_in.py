@@ -20,6 +20,7 @@ class StandIn(Cuda):
     name = "a stand-in for an AMD device"
     chip = chips.DEFAULT
     version = 70000000
+    graph = None  # type: ignore[assignment]  # the driver starts programs one by one
 
     def target(self) -> Target:
         made = Host(self.shape)

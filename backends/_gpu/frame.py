@@ -144,6 +144,9 @@ class GpuFrame(ABC):
         """Launches from now on repeat the draws of that launch; 0 ends it."""
         self._replay = launch_number
 
+    def as_graph(self) -> None:
+        """Where a launch is one submission."""
+
     # --- a launch ----------------------------------------------------------------------------------------------
 
     def launch(self) -> int:

@@ -20,10 +20,13 @@ from quadrants_lab.backends._gpu.frame import GpuFrame
 from quadrants_lab.backends._gpu.programs import Program
 from quadrants_lab.backends._simt.device import SimtDevice, SimtMemory
 from quadrants_lab.backends._simt.entry import make_entry
+from quadrants_lab.backends._simt.repeats import Repeats
 from quadrants_lab.backends._simt.state import State
 from quadrants_lab.backends.launch import Param
+from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.ir.walk import walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,6 +63,7 @@ class SimtExecutable(GpuExecutable):
         asserts = any(s.kind != "assert" or options.asserts or options.debug for s in frame.asserts)
         self.asked = bool(rets or asserts or any(self.stacked) or frame.prints)
         bounds = [s for p in self.programs if p.inline for s in p.task.bounds]
+        self.draws = any(isinstance(s, N.Random) for s in walk(kernel.body))
         self.sizing_args = {s.arg for s in bounds if isinstance(s, N.ArgLoad)}  # group counts depend on them
         self._loaded: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
 
@@ -117,6 +121,9 @@ class SimtFrame(GpuFrame):
             self._back = memoryview((ctypes.c_char * exe.state.zeroed).from_address(pinned)).cast("B")
         self._launches: list[Any] = []
         self._stacks = bool(exe.layout.frame.stacks)
+        self._inputs = self.view[L.SEED : exe.layout.frame.zero_at]  # all that programs read of it
+        self._repeats = Repeats(self) if getattr(driver, "graph", None) else None
+        self._number = 0
 
     # --- a launch -----------------------------------------------------------------------------------------------
 
@@ -129,25 +136,59 @@ class SimtFrame(GpuFrame):
         if device.ahead:
             device.send()
         device.launches += 1
-        _DRAWS.pack_into(self.view, L.SEED, device.seed, self._replay or device.launches)
+        self._number = self._replay or device.launches
+        if self.exe.draws:
+            _DRAWS.pack_into(self.view, L.SEED, device.seed, self._number)
         if self._stacks:
             _WORD.pack_into(self.view, L.HEAP, device.heap_address)
-        if not self._clean:
-            driver.clear(self._state, self.exe.state.zeroed)
         if not self._by_value:
             driver.upload(self._copy, self._host, self._bytes)
+        graph = self._repeats and self._repeats.graph(self._inputs.tobytes())
+        if not self._clean and not (graph and self._zeroes):
+            driver.clear(self._state, self.exe.state.zeroed)
         self._clean = not self._zeroes
         device.running = True
+        if graph:
+            graph.launch()
+        else:
+            self._start()
+        return self._fetch() if self.exe.asked else 0
+
+    def _start(self) -> None:
+        """Starts the programs one by one."""
         for launch in self._launches:
             result = launch.run(*launch.args)
             if result:
-                driver.check(result, f"launching kernel {self.exe.kernel.name}")
-        return self._fetch() if self.exe.asked else 0
+                self._driver.check(result, f"launching kernel {self.exe.kernel.name}")
+        if self.exe.asked:
+            self._driver.start_download(self._back_at, self._state, self.exe.state.zeroed)
+
+    def make_graph(self) -> Any:
+        """All that a launch enqueues, as one."""
+        zeroed = self.exe.state.zeroed
+        clear = (self._state, zeroed) if self._zeroes else None
+        back = (self._back_at, self._state, zeroed) if self.exe.asked else None
+        return self._driver.graph(self._launches, clear, back)
+
+    def as_graph(self) -> None:
+        """See `quadrants_lab.backends.launch.Frame`."""
+        if self._repeats is None:
+            return
+        if any(b.kind == "ret" for b in self.exe.kernel.buffers.values()):
+            raise QuadrantsRuntimeError(
+                f"kernel {self.exe.kernel.name} has graph=True and returns a value, which a graph does not",
+                code="QL3020",
+                help="leave the value in a field, or take graph=True away",
+            )
+        self._repeats.always = True
+
+    @property
+    def launch_number(self) -> int:
+        return self._number
 
     def _fetch(self) -> int:
         """Waits for the launch and takes what came back into the view."""
         device, exe = self.device, self.exe
-        self._driver.start_download(self._back_at, self._state, exe.state.zeroed)
         self._driver.wait(f"running kernel {exe.kernel.name}")
         device.running = False
         head = exe.state.head
@@ -165,6 +206,8 @@ class SimtFrame(GpuFrame):
         """Prepares the launches: group counts from the tasks' bounds and from what runs at a time."""
         exe, driver = self.exe, self._driver
         self._launches = []
+        if self._repeats:
+            self._repeats.drop()
         for program, function in zip(exe.programs, self._functions, strict=True):
             groups = 1
             if program.kind == "range":
@@ -192,6 +235,12 @@ class SimtFrame(GpuFrame):
             self.set_extents(name, array.shape)
             self.set_buffer(name, array.address)
             return None
+        if self._repeats and self._repeats.always:
+            raise QuadrantsRuntimeError(
+                f"kernel {self.exe.kernel.name} has graph=True, and its argument {name!r} is an array of the host",
+                code="QL3021",
+                help="pass a qd.ndarray, or an array of another library on the GPU",
+            )
         return super().borrow(name, array)
 
     def set_extents(self, name: str, shape: tuple[int, ...]) -> None:

@@ -199,6 +199,9 @@ class Frame:
         """Launches from now on repeat the draws of that launch; 0 ends it."""
         self._block.set_word(L.REPLAY, launch_number)
 
+    def as_graph(self) -> None:
+        """Here a launch is one call."""
+
     def launch(self) -> int:
         """Runs the kernel; see the module's docstring."""
         return int(self._launch(self.address))

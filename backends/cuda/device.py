@@ -7,6 +7,7 @@ from typing import Any
 
 from quadrants_lab.backends._simt.device import SimtDevice, SimtMemory
 from quadrants_lab.backends.cuda import driver as D
+from quadrants_lab.backends.cuda import warmup
 
 
 class CudaMemory(SimtMemory):
@@ -25,6 +26,8 @@ class Device(SimtDevice):
 
     def __init__(self, threads: int = 0) -> None:
         super().__init__(D.current(), threads)
+        if isinstance(self.driver, D.Driver):
+            warmup.start(self.driver)
 
     # --- memory of other libraries ------------------------------------------------------------------------------
 

@@ -14,6 +14,8 @@ from functools import cache
 from typing import Any
 
 from quadrants_lab.backends.cuda import toolkit
+from quadrants_lab.backends.cuda.graph import CALLS as GRAPH_CALLS
+from quadrants_lab.backends.cuda.graph import Graph
 from quadrants_lab.backends.cuda.shape import passed_by_value
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
@@ -123,7 +125,7 @@ class Driver:
 
     def __init__(self) -> None:
         library = _library()
-        for name, types in _CALLS.items():
+        for name, types in (_CALLS | GRAPH_CALLS).items():
             call = getattr(library, name)
             call.argtypes = types
             setattr(self, name, call)
@@ -147,9 +149,9 @@ class Driver:
         self.multiprocessors = self._attribute(device, _MULTIPROCESSORS)
         self.threads_at_once = self.multiprocessors * self._attribute(device, _THREADS_OF_MULTIPROCESSOR)
         self.capability = 10 * self._attribute(device, _MAJOR) + self._attribute(device, _MINOR)
-        self._context = _p()
-        self.check(self.cuDevicePrimaryCtxRetain(C.byref(self._context), device), "opening the device")
-        self._threads: set[int] = set()
+        self.context = _p()
+        self.check(self.cuDevicePrimaryCtxRetain(C.byref(self.context), device), "opening the device")
+        self._here = threading.local()
         self.enter()
         self.lost = ""
         self.stream = _p()  # waits for the default stream of other libraries, and they for it
@@ -196,10 +198,9 @@ class Driver:
 
     def enter(self) -> None:
         """Makes the device current in this thread."""
-        me = threading.get_ident()
-        if me not in self._threads:
-            self.check(self.cuCtxSetCurrent(self._context), "entering the device")
-            self._threads.add(me)
+        if not hasattr(self._here, "entered"):
+            self.check(self.cuCtxSetCurrent(self.context), "entering the device")
+            self._here.entered = True
 
     def free_bytes(self) -> int:
         free, total = _z(), _z()
@@ -319,6 +320,13 @@ class Driver:
     def function(self, module: Any, name: str, block: int) -> Function:
         return Function(self, module, name, block)
 
+    def graph(
+        self, launches: list[Launch], clear: tuple[int, int] | None, back: tuple[int, int, int] | None
+    ) -> Graph:
+        """Prepared launches as one, in order. ``clear``: address and bytes of device memory, zeroed before them;
+        ``back``: where in pinned memory, from where and how many bytes are copied after them."""
+        return Graph(self, launches, clear, back)
+
     def call(self, function: Function, blocks: int, state: int, frame: int, frame_bytes: int) -> Any:
         """A prepared launch: `Launch`."""
         return Launch(self, function, blocks, state, frame, passed_by_value(frame_bytes))
@@ -331,15 +339,16 @@ class Launch:
     on the device.
     """
 
-    __slots__ = ("_keep", "args", "run")
+    __slots__ = ("_keep", "args", "blocks", "function", "params", "run")
 
     def __init__(self, driver: Driver, function: Function, blocks: int, state: int, frame: int, by_value: bool) -> None:
         self.run = driver.launch_call
         first = C.c_uint64(state)
         second = C.c_uint64(frame)
         at = frame if by_value else C.addressof(second)
-        params = (_p * 2)(C.addressof(first), at)
-        self._keep = (first, second, params)
+        params = self.params = (_p * 2)(C.addressof(first), at)
+        self.function, self.blocks = function, blocks
+        self._keep = (first, second)
         one, none = _u(1), _p()
         self.args = (
             function.handle, _u(blocks), one, one, _u(function.block), one, one, _u(0), driver.stream, params, none,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+import threading
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from functools import cache
@@ -24,6 +25,8 @@ from quadrants_lab.ir.prims import PRIMS
 # spelling of a primitive -> that of its f64 function; the f32 one has an f at its end
 NAMES = {p.name: f"__nv_{p.name}" for p in PRIMS.values() if p.llvm[0] == "@math"} | {"raw_mod": "__nv_fmod"}
 
+_lock = threading.RLock()
+
 # asks for what flushes f32 denormals, as the kernels do
 _FLUSH = """\
 target datalayout = "{layout}"
@@ -38,7 +41,8 @@ def function(name: str, machine: Any) -> bytes:
 
     Raises QuadrantsRuntimeError where there is no library, or no such function in it.
     """
-    return _function(name, machine)
+    with _lock:
+        return _function(name, machine)
 
 
 @cache
@@ -57,7 +61,8 @@ def _function(name: str, machine: Any) -> bytes:
 
 def prepare(machine: Any) -> None:
     """Cuts out what primitives can call, where that has not been done on this computer."""
-    _common(machine)
+    with _lock:
+        _common(machine)
 
 
 @cache

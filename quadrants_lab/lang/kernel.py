@@ -105,11 +105,11 @@ class Kernel(Launchable):
 
     __slots__ = ("__dict__", "grad", "method", "source")
 
-    def __init__(self, fn: Callable[..., Any]) -> None:
+    def __init__(self, fn: Callable[..., Any], graph: bool = False) -> None:
         self.source = function_source(fn)
         self.method = is_method(fn)
         parameters = read_parameters(fn, self.source)
-        pairs = Pairs(self.source, parameters)
+        pairs = Pairs(self.source, parameters, graph)
         super().__init__(pairs, 0)
         self.grad = Gradient(pairs, 1)
         if any(p.tensors for p in parameters):  # other kernels need not ask at every call
@@ -155,17 +155,28 @@ class TensorKernel(Kernel):
 def kernel(fn: Callable[..., Any], /) -> Kernel: ...
 @overload
 def kernel(
-    *, pure: bool | None = None, fastcache: bool = False
+    *, pure: bool | None = None, fastcache: bool = False, graph: bool = False
 ) -> Callable[[Callable[..., Any]], Kernel]: ...
 def kernel(
-    fn: Callable[..., Any] | None = None, /, *, pure: bool | None = None, fastcache: bool = False
+    fn: Callable[..., Any] | None = None,
+    /,
+    *,
+    pure: bool | None = None,
+    fastcache: bool = False,
+    graph: bool = False,
 ) -> Any:
     """Makes a kernel of a function. Its outermost loops run in parallel, one after the other.
 
     Every parameter is annotated: a dtype, int or float for a number, `qd.types.ndarray` for an array, `qd.template`
     for what is known at compile time. ``pure`` and ``fastcache`` are accepted: the disk cache needs no such promise.
+    ``graph``: on CUDA the loops of a launch, and of its gradient, start together, as a CUDA graph from the first launch
+    on; such a kernel returns nothing and takes arrays on the GPU. Elsewhere it changes nothing.
     """
-    return Kernel if fn is None else Kernel(_function(fn, "kernel"))
+
+    def made(fn: Callable[..., Any]) -> Kernel:
+        return Kernel(_function(fn, "kernel"), graph)
+
+    return made if fn is None else made(fn)
 
 
 class Func:

@@ -21,10 +21,11 @@ Kinds = tuple[bool, ...]  # whether it is an array, for each tensor
 
 class Pairs:
     """The dispatchers of a kernel and of its gradient. ``default`` takes the arguments of kernels without tensors, and
-    flattens those of any."""
+    flattens those of any. ``graph``: as `qd.kernel` takes it."""
 
-    def __init__(self, source: FunctionSource, parameters: Sequence[Parameter]) -> None:
+    def __init__(self, source: FunctionSource, parameters: Sequence[Parameter], graph: bool = False) -> None:
         self.source = source
+        self.graph = graph
         self.parameters = parameters
         self.made: dict[Kinds, tuple[Dispatcher, Dispatcher]] = {}
         self.default = self.of(())
@@ -43,6 +44,7 @@ class Pairs:
                 Dispatcher(self.source, mode, slots, ScalarField, NDARRAYS) for mode in ("forward", "reverse")
             )
             forward.gradient, reverse.forward = reverse, forward
+            forward.graph = reverse.graph = self.graph
             pair = self.made[kinds] = forward, reverse
         return pair
 

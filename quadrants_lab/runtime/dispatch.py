@@ -40,9 +40,9 @@ class Dispatcher:
     """
 
     __slots__ = (
-        "__weakref__", "_looks", "_session", "_table", "call", "constant", "field_class", "forward", "gradient", "last",
-        "make_slots", "mode", "name", "ndarray_classes", "parameters", "plain", "plans", "reads", "replays", "slots",
-        "source", "variants",
+        "__weakref__", "_looks", "_session", "_table", "call", "constant", "field_class", "forward", "gradient",
+        "graph", "last", "make_slots", "mode", "name", "ndarray_classes", "parameters", "plain", "plans", "reads",
+        "replays", "slots", "source", "variants",
     )  # fmt: skip
 
     def __init__(
@@ -70,6 +70,7 @@ class Dispatcher:
         self.forward: Dispatcher | None = None  # of a gradient, that of its kernel
         self.replays = 0  # of a gradient: the launch whose random draws it repeats; 0 for the last one
         self.constant = False  # what is computed has no derivative
+        self.graph = False  # launches are to start as one graph, where the device has such
         self.variants: dict[tuple[str, bool], Dispatcher] = {}  # of a forward kernel, by mode and constant
         self._session: S.Session | None = None
         self._table: dict[Any, Callable[..., Any]] = {}
@@ -167,7 +168,7 @@ class Dispatcher:
 
     def _like(self, mode: str, constant: bool) -> Dispatcher:
         made = Dispatcher(self.source, mode, self.make_slots, self.field_class, self.ndarray_classes)
-        made.constant = constant
+        made.constant, made.graph = constant, self.graph
         return made
 
     def plan_for(self, now: S.Session, args: Sequence[Any]) -> Plan:

@@ -60,6 +60,8 @@ class Plan:
         )
         self.written_args = [n for n, slot in enumerate(self.slots) if slot.name in self.writes]
         self.frame = make_frame(compiled.executable, self.kernel, self.fields, session)
+        if owner.graph:
+            self.frame.as_graph()
         self.entry = self.frame.entry(entry_params(self.slots), returns=self.single_return())
         self.give_back: list[Callable[[], None]] = []  # after a launch: borrowed gradients to their owners
         self.trips = Trips(self)

@@ -1,0 +1,43 @@
+"""What the first kernel of a process would wait for, done while the user's program goes on: NVIDIA's compiler is
+loaded, LLVM's code generator is made, and the math library is cut."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from functools import cache
+from typing import Any
+
+from quadrants_lab.errors import QuadrantsRuntimeError
+
+_EMPTY = """\
+.version {version}
+.target sm_{chip}
+.address_size 64
+.visible .entry nothing() {{ ret; }}
+"""
+
+
+@cache
+def start(driver: Any) -> None:
+    """Begins it, once for a driver. What fails here fails again, with its words, where it is needed."""
+    for work in (_load_compiler, _make_generator):
+        threading.Thread(target=work, args=(driver,), name="quadrants_lab warm-up").start()
+
+
+def _load_compiler(driver: Any) -> None:
+    from quadrants_lab.backends.cuda.nvptx import PTX_VERSIONS, chip_for
+
+    with suppress(QuadrantsRuntimeError, MemoryError):
+        chip = chip_for(driver.capability)
+        version = f"{PTX_VERSIONS[chip] // 10}.{PTX_VERSIONS[chip] % 10}"
+        driver.enter()
+        driver.unload(driver.load(_EMPTY.format(version=version, chip=chip).encode(), "nothing"))
+
+
+def _make_generator(driver: Any) -> None:
+    from quadrants_lab.backends.cuda import libdevice
+    from quadrants_lab.backends.cuda.nvptx import chip_for, machine
+
+    with suppress(QuadrantsRuntimeError):
+        libdevice.prepare(machine(chip_for(driver.capability)))

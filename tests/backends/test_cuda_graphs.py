@@ -1,0 +1,199 @@
+"""Launches as graphs: those that repeat themselves, and those of kernels that ask for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sessions import sessions
+
+import quadrants_lab as qd
+from quadrants_lab.backends._simt.repeats import AFTER
+from quadrants_lab.backends.cuda import driver
+from quadrants_lab.runtime.backend import names
+
+
+@pytest.fixture(autouse=True, params=sessions("cuda"))
+def session(request):
+    qd.init(**request.param)
+
+
+def repeats(kernel: Any) -> Any:
+    return kernel.dispatcher.last.frame._repeats
+
+
+def test_launches_that_repeat_become_a_graph():
+    x = qd.field(qd.i32, shape=10)
+
+    @qd.kernel
+    def add(by: qd.i32):
+        for i in x:
+            x[i] += by
+        for i in x:
+            x[i] += 1
+
+    for _ in range(AFTER + 5):
+        add(1)
+    assert repeats(add).made == 1
+    assert x[9] == 2 * (AFTER + 5)
+    x.fill(0)
+    for by in range(5):
+        add(by)
+    assert x[9] == 15
+    for _ in range(AFTER + 5):
+        add(3)
+    add(1)
+    assert x[9] == 15 + 4 * (AFTER + 5) + 2
+    assert repeats(add).made == 1
+
+
+def test_draws_differ_from_launch_to_launch():
+    x = qd.field(qd.f32, shape=())
+
+    @qd.kernel(graph=True)
+    def draw():
+        x[None] = qd.random()
+
+    seen = set()
+    for _ in range(AFTER + 5):
+        draw()
+        seen.add(x[None])
+    assert len(seen) == AFTER + 5
+
+
+def test_what_comes_back():
+    x = qd.field(qd.f32, shape=4)
+    x.fill(1.5)
+
+    @qd.kernel
+    def total() -> qd.f32:
+        s = 0.0
+        for i in x:
+            s += x[i]
+        return s
+
+    assert {total() for _ in range(AFTER + 5)} == {6.0}
+    x[0] = 0.0
+    assert total() == 4.5
+    assert repeats(total).made == 1
+
+
+def test_a_failure_in_a_graph():
+    qd.init(arch=qd.cuda, simulate=True, enable_fallback=False, offline_cache=False, debug=True)
+    x = qd.field(qd.i32, shape=4)
+
+    @qd.kernel(graph=True)
+    def divide():
+        for i in x:
+            assert x[i] >= 0, "negative"
+
+    divide()
+    x[2] = -1
+    with pytest.raises(AssertionError, match="negative"):
+        divide()
+    x[2] = 0
+    for _ in range(3):
+        divide()
+
+
+def test_a_kernel_that_asks_for_it_is_a_graph_from_the_first_launch_on():
+    @qd.kernel(graph=True)
+    def step(x: qd.types.ndarray(), y: qd.types.ndarray(), by: qd.f32):
+        for i in range(x.shape[0]):
+            x[i] = x[i] + by
+        for i in range(y.shape[0]):
+            y[i] = y[i] + 2.0
+
+    x, y, z = (qd.ndarray(qd.f32, shape=(n,)) for n in (10, 10, 10))
+    step(x, y, 1.0)
+    step(x, y, 3.0)
+    step(z, y, 0.5)
+    assert (x[9], y[9], z[9]) == (4.0, 6.0, 0.5)
+    assert repeats(step).made == 1
+    step(qd.ndarray(qd.f32, shape=(100_000,)), y, 1.0)  # more groups: another graph
+    assert repeats(step).made == 2
+
+
+def test_with_stacks_their_capacity_is_the_graphs():
+    """A change of a depth captures anew."""
+    x, y = (qd.field(qd.f32, shape=20, needs_grad=True) for _ in range(2))
+    n = qd.field(qd.i32, shape=())
+
+    @qd.kernel(graph=True)
+    def power():
+        for i in x:
+            v = x[i]
+            for _ in range(n[None]):
+                v = v * x[i]
+            y[i] = v
+
+    x.fill(1.0)
+    for trips in (3, 3, 1, 200, 5):
+        n[None] = trips
+        y.grad.fill(1.0)
+        x.grad.fill(0)
+        power()
+        power.grad()
+        assert x.grad.to_numpy().tolist() == [trips + 1.0] * 20, trips
+    assert repeats(power.grad).always
+    made = repeats(power.grad).made
+    power.grad()
+    power.grad()
+    assert repeats(power.grad).made == made
+
+
+def test_what_is_refused():
+    @qd.kernel(graph=True)
+    def returns() -> qd.f32:
+        return 1.0
+
+    with pytest.raises(RuntimeError, match=r"(?s)QL3020.*graph=True.*return"):
+        returns()
+
+    @qd.kernel(graph=True)
+    def add(x: qd.types.ndarray()):
+        for i in range(x.shape[0]):
+            x[i] += 1
+
+    with pytest.raises(RuntimeError, match=r"(?s)QL3021.*'x'.*qd.ndarray"):
+        add(np.zeros(3, np.float32))
+
+
+def test_out_of_memory_of_a_graph_leaves_nothing_behind():
+    device = driver.current()
+    if not hasattr(device, "graphs"):
+        pytest.skip("there is a device")
+    before = device.used
+    for _ in range(3):
+        qd.init(arch=qd.cuda, simulate=True, enable_fallback=False, offline_cache=False)
+        x = qd.field(qd.i32, shape=10)
+
+        @qd.kernel(graph=True)
+        def add(x: qd.template()):
+            for i in x:
+                x[i] += 1
+
+        add(x)
+        assert x[3] == 1
+    qd.reset()
+    assert device.used <= before + (1 << 20)
+
+
+@pytest.mark.parametrize("arch", [n for n in names() if n != "cuda"])
+def test_elsewhere_it_simply_runs(arch):
+    for options in sessions(arch):
+        for mark in options.marks:
+            if mark.name == "skip":
+                pytest.skip(mark.kwargs["reason"])
+        qd.init(**options.values[0])
+        x = qd.field(qd.i32, shape=4)
+
+        @qd.kernel(graph=True)
+        def add(x: qd.template(), y: qd.types.ndarray()) -> qd.i32:
+            for i in x:
+                x[i] += y[i]
+            return 3
+
+        assert add(x, np.arange(4, dtype=np.int32)) == 3
+        assert x[3] == 3
