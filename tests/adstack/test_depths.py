@@ -7,15 +7,26 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from running import Bench, Interpreted, Job, define, f64, interpreted
+from running import WAYS, Bench, Interpreted, Job, define, f64, interpreted
 
-HEAD = "def k(a: qd.types.ndarray(dtype=qd.i32, ndim=1), s: qd.i32):\n    for i in x:\n        v = x[i]\n"
+from quadrants_lab.ir.types import DType
+
+HEAD = (
+    "def k(a: qd.types.ndarray(dtype=qd.i32, ndim=1), b: qd.types.ndarray(dtype=qd.i32, ndim=2), s: qd.i32):\n"
+    "    for i in x:\n        v = x[i]\n        c = i + 1\n"
+)
 TAIL = "        y[None] += v\n"
 BOUNDS = (
-    "3", "n[None]", "s", "m[i]", "a.shape[0]", "a[{j} % 4]", "lim[i, {j} % 4]", "{j}", "{j} + 1", "n[None] - {j}",
-    "max(n[None], m[i])", "min(s, 4)", "n[None] // 2", "m[m[i] % 4]", "i", "s - i", "a[i] * 2", "lim[i, i] + n[None]",
+    "0", "3", "n[None]", "s", "m[2]", "m[i]", "lim[1, 2]", "lim[i, {j} % 4]", "lim[i, i] + n[None]", "m[m[i] % 4]",
+    "a.shape[0]", "b.shape[1]", "a[3]", "a[{j} % 4]", "a[i] * 2", "b[i, {j} % 3]", "b[i, 2] + b[2, i % 3]",
+    "a[m[i] % 4]", "b[m[i] % 4, a[{j} % 4] % 3]", "{j}", "{j} + 1", "-{j}", "i", "s - i", "n[None] - {j}",
+    "{j} - m[i]", "4 - {j} // 2", "n[None] // 2", "m[i] // ({j} + 1)", "s // n[None]", "(s + 7) % 3", "min(s, 4)",
+    "max(n[None], m[i])", "max({j}, a[i]) - 1", "min(m[i], a[{j} % 4])", "max(min({j}, 3), b[1, 1])",
+    "qd.cast(v * 4.0, qd.i32)", "c", "c - {j}", "a[c % 4]", "m[qd.cast(qd.abs(v) * 3.0, qd.i32) % 4]",
 )  # fmt: skip
-RANGES = ("range({b})", "range({b}, {e})", "range({b}, {e}, 2)", "range({e}, {b}, -1)", "range(-1, {b})")
+RANGES = (
+    "range({b})", "range({b}, {e})", "range({b}, {e}, 2)", "range({e}, {b}, -1)", "range({e}, {b}, -3)", "range(-1, {b})",
+)  # fmt: skip
 LAUNCHES = tuple(
     {"n": n, "m": m, "a": a, "lim": lim, "s": s}
     for n, m, a, lim, s in (
@@ -63,6 +74,8 @@ def nests(draw) -> tuple[str, bool]:
                 if draw(st.booleans()):
                     lines.append(f"{pad}else:")
                     block(indent + 1, around, level + 1)
+            elif kind == 8:
+                lines.append(f"{pad}c = (c * 3 + {draw(st.sampled_from(around))}) % 4")
             else:
                 lines.append(f"{pad}v = qd.sin(v) + 0.3")
         lines.append(f"{pad}v = v * z[i] + 0.2 * v * v")
@@ -76,7 +89,8 @@ def job(text: str, launch: dict) -> Job:
     seeds = {"x": np.zeros(4), "z": np.zeros(4), "y": np.array(1.0)}
     ints = {name: np.asarray(launch[name], np.int32) for name in ("n", "m", "a")}
     ints["lim"] = np.arange(16, dtype=np.int32).reshape(4, 4) % 3 + launch["lim"]
-    return Job(define(text)["k"], (), floats, ints, ("x", "z", "y"), seeds, ("a",), {"s": launch["s"]})
+    ints["b"] = np.arange(12, dtype=np.int32).reshape(4, 3) * 5 % 4 + launch["lim"] - 1
+    return Job(define(text)["k"], (), floats, ints, ("x", "z", "y"), seeds, ("a", "b"), {"s": launch["s"]})
 
 
 def reached(run: Interpreted) -> tuple[dict[int, int], dict[int, int]]:
@@ -86,13 +100,26 @@ def reached(run: Interpreted) -> tuple[dict[int, int], dict[int, int]]:
     return {stack: result.depth.get(stack, 0) for stack in caps}, caps
 
 
+EXAMPLES = {"cpu": 40, "vulkan": 12, "cuda": 12, "metal": 4}
+
+
 @pytest.mark.filterwarnings("ignore")
-@settings(max_examples=40, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
-@given(nests())
-def test_depths_are_those_reached(nest):
-    text, exact = nest
-    run = interpreted(job(text, LAUNCHES[0]))
-    bench = Bench(f64)
+@pytest.mark.parametrize(("arch", "fp"), WAYS)
+def test_depths_are_those_reached(arch, fp) -> None:
+    @settings(
+        max_examples=EXAMPLES[arch], deadline=None, derandomize=True, database=None,
+        suppress_health_check=list(HealthCheck),
+    )  # fmt: skip
+    @given(nests())
+    def check(nest: tuple[str, bool]) -> None:
+        compare(*nest, arch, fp)
+
+    check()
+
+
+def compare(text: str, exact: bool, arch: str, fp: DType) -> None:
+    run = interpreted(job(text, LAUNCHES[0]), fp)
+    bench = Bench(fp, arch)
     fn = run.job.fn
     for launch in LAUNCHES:
         now = job(text, launch)
@@ -103,5 +130,8 @@ def test_depths_are_those_reached(nest):
             assert depth == caps, text
         else:
             assert all(depth[s] <= caps[s] for s in caps), text
-        bench.run(now)  # an overflow would be an error
+        got, _ = bench.run(now)  # an overflow would be an error
         assert sorted(row.depth for row in bench.kernels[fn, False].sizes()) == sorted(caps.values()), text
+        want = run.run_reverse(run.reverse[-1].kernel)[0]
+        for name in ("x.grad", "z.grad"):
+            np.testing.assert_allclose(got[name], want[name], rtol=1e-9 if fp is f64 else 1e-3, atol=1e-5, err_msg=text)
