@@ -149,6 +149,8 @@ class Frame:
         key = tuple(caps)
         if key != self._caps:
             slab, places = self._slab(caps)
+            if slab >> 62:  # no word holds it, let alone a heap
+                raise MemoryError(f"{slab} bytes a thread are more than can be addressed")
             for stack, cap, (at, adjoints_at) in zip(self.exe.layout.stacks, caps, places, strict=True):
                 where = self.exe.layout.stack_at[stack.id]
                 self._block.set_word(where + L.STACK_CAPACITY, cap)

@@ -25,7 +25,8 @@ BOUNDS = (
     "qd.cast(v * 4.0, qd.i32)", "c", "c - {j}", "a[c % 4]", "m[qd.cast(qd.abs(v) * 3.0, qd.i32) % 4]",
 )  # fmt: skip
 RANGES = (
-    "range({b})", "range({b}, {e})", "range({b}, {e}, 2)", "range({e}, {b}, -1)", "range({e}, {b}, -3)", "range(-1, {b})",
+    "range({b})", "range({b}, {e})", "range({b}, {e}, 2)", "range({e}, {b}, -1)", "range({e}, {b}, -3)",
+    "range(-1, {b})",
 )  # fmt: skip
 LAUNCHES = tuple(
     {"n": n, "m": m, "a": a, "lim": lim, "s": s}
