@@ -71,8 +71,8 @@ def target_key() -> str:
 
     sources = hashlib.sha256()
     here = Path(__file__).resolve().parent
-    for path in sorted(
-        [*here.glob("*.py"), *(here.parent / "_llvm").glob("*.py"), *here.parent.glob("*.py")]
-    ):
+    emitters = here.parent
+    folders = (here, here / "lanes", emitters / "_llvm", emitters / "_gpu", emitters)
+    for path in sorted(p for folder in folders for p in folder.glob("*.py")):
         sources.update(path.read_bytes())
     return f"{jit.target_key()}/{sources.hexdigest()}"

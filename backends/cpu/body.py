@@ -20,6 +20,7 @@ class CpuBody(Body):
         scopes: memory.Scopes,
     ) -> None:  # fmt: skip
         super().__init__(fn, kernel, options, parallel, scopes)
+        self.options = options
         self.frame = frame
         self.device = "%device"
         self.pointers: dict[str, str] = {}

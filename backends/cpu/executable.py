@@ -61,14 +61,19 @@ from quadrants_lab.ir.walk import types_of, walk
 __all__ = ["AssertFailed", "Executable", "Frame", "Overflow", "Status", "compile_object", "load"]
 _WORD = struct.Struct("=q")
 LINE = 64  # bytes of a cache line, at which stacks begin
+_MOST_IN_LANES = 1 << 26  # bytes of adstacks up to which workers run as many iterations side by side as they have lanes
 
 
 class Executable:
     """A kernel's machine code. ``object`` is what a cache keeps; ``layout`` says where a frame keeps what."""
 
-    def __init__(self, kernel: N.Kernel, layout: L.FrameLayout, obj: bytes, code: jit.Code) -> None:
+    def __init__(
+        self, kernel: N.Kernel, layout: L.FrameLayout, widths: list[int], obj: bytes, code: jit.Code
+    ) -> None:
         self.kernel = kernel
         self.layout = layout
+        tasks_with_stacks = set(layout.task_of.values())
+        self.lanes = max([1, *(n for task, n in enumerate(widths) if task in tasks_with_stacks)])
         self.object = obj
         self._code = code
         self.entry = code.address[tasks.ENTRY_NAME]
@@ -87,15 +92,20 @@ class Executable:
 
 def load(kernel: N.Kernel, options: CompileOptions, cached: bytes | None = None) -> Executable:
     layout = L.frame_layout(kernel)
-    obj = cached if cached is not None else compile_object(kernel, options)
-    return Executable(kernel, layout, obj, jit.link(obj, (tasks.ENTRY_NAME,), jit.kernel_imports()))
+    widths = tasks.widths_of(kernel, options) if cached is None or layout.stacks else []
+    obj = cached if cached is not None else _object(kernel, options, widths)
+    return Executable(kernel, layout, widths, obj, jit.link(obj, (tasks.ENTRY_NAME,), jit.kernel_imports()))
 
 
 def compile_object(kernel: N.Kernel, options: CompileOptions) -> bytes:
     """Object code: emission, optimisation, code generation."""
-    lines, _ = tasks.module(kernel, options, *jit.triple_and_layout()).lines()
+    return _object(kernel, options, tasks.widths_of(kernel, options))
+
+
+def _object(kernel: N.Kernel, options: CompileOptions, widths: list[int]) -> bytes:
+    lines, _ = tasks.module(kernel, options, widths, *jit.triple_and_layout()).lines()
     module = jit.parse("\n".join(lines))
-    jit.optimise(module, tasks.vectorisable(kernel))
+    jit.optimise(module, tasks.vectorisable(kernel, widths))
     return jit.object_code(module)
 
 
@@ -112,6 +122,7 @@ class Frame:
         b.set_word(L.DEVICE, device.address)
         b.set_word(L.ENTRY, exe.entry)
         b.set_word(L.RELEASE_GIL, int(exe.releases_gil))
+        b.set_word(L.LANES, exe.lanes)
         b.set_word(L.ZERO_AT, layout.zero_at)
         b.set_word(L.ZERO_BYTES, layout.zero_bytes)
         self._view = b.view
@@ -144,9 +155,10 @@ class Frame:
         struct.pack_into(_FORMATS[t.name], self._view, at, value)
 
     def set_stacks(self, caps: list[int], budget: int = 0, passing: Mapping[int, int] | None = None) -> None:
-        """Capacities in slots; grows the device's heap as needed (MemoryError where it cannot). A worker has one
-        iteration in flight, whatever ``passing`` says."""
-        key = tuple(caps)
+        """Capacities in slots; grows the device's heap as needed (MemoryError where it cannot). A worker has as many
+        iterations in flight as the code has lanes, or a half, a quarter, ... of them where the heap would pass
+        ``budget`` or `_MOST_IN_LANES`, but one at least; ``passing`` changes nothing."""
+        key = (budget, *caps)
         if key != self._caps:
             slab, places = self._slab(caps)
             if slab >> 62:  # no word holds it, let alone a heap
@@ -157,9 +169,19 @@ class Frame:
                 self._block.set_word(where + L.STACK_LAST, max(cap, 1) - 1)
                 self._block.set_word(where + L.STACK_AT, at)
                 self._block.set_word(where + L.STACK_ADJOINTS_AT, adjoints_at)
-            self._block.set_word(L.SLAB_BYTES, slab)
+            lanes = self._lanes(slab, budget)
+            self._block.set_word(L.LANES, lanes)
+            self._block.set_word(L.SLAB_BYTES, slab * lanes)
             self._caps = key
-        self.device.need_heap(self.stack_bytes() * self.device.threads, budget)
+        self.device.need_heap(self._block.word(L.SLAB_BYTES) * self.device.threads, budget)
+
+    def _lanes(self, lane: int, budget: int) -> int:
+        """Iterations that a worker has room for, a lane taking so many bytes."""
+        most = min(budget or _MOST_IN_LANES, _MOST_IN_LANES)
+        lanes = self.exe.lanes
+        while lanes > 1 and lane * lanes * self.device.threads > most:
+            lanes //= 2
+        return lanes
 
     def _slab(self, caps: Sequence[int]) -> tuple[int, list[tuple[int, int]]]:
         """Bytes of a worker's slab, which its tasks use one after the other; where in it the slots and the adjoint
@@ -178,19 +200,19 @@ class Frame:
 
     def heap_bytes(self, caps: list[int]) -> int:
         """What a launch with these capacities takes of the heap."""
-        return self._slab(caps)[0] * self.device.threads
+        slab = self._slab(caps)[0]
+        return slab * self._lanes(slab, 0) * self.device.threads
 
     def least_heap(self, caps: list[int]) -> tuple[int, int]:
         """The fewest iterations in flight that such a launch gets by with, and the bytes that they take."""
-        return self.device.threads, self.heap_bytes(caps)
+        return self.device.threads, self._slab(caps)[0] * self.device.threads
 
     def stack_bytes(self) -> int:
-        """Bytes of adstacks a worker; all workers together take this times the device's threads."""
-        return self._block.word(L.SLAB_BYTES)
+        return self._block.word(L.SLAB_BYTES) // self._block.word(L.LANES)
 
     @property
     def stack_threads(self) -> int:
-        return self.device.threads
+        return self.device.threads * self._block.word(L.LANES)
 
     @property
     def launch_number(self) -> int:

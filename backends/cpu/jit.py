@@ -47,6 +47,13 @@ def triple_and_layout() -> tuple[str, str]:
     return str(llvm.get_process_triple()), str(target_machine().target_data)
 
 
+@cache
+def vector_bytes() -> int:
+    """Width of the vectors that tasks run in lanes of; 0 where there are none that gather and mask."""
+    features = cpu_features().split(",")
+    return 64 if {"+avx512f", "+avx512dq", "+avx512vl"} <= set(features) else 32 if "+avx2" in features else 0
+
+
 def target_key() -> str:
     """What object code depends on besides the kernel and its options; part of a disk cache's key."""
     return (

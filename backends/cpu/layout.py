@@ -31,7 +31,8 @@ FAIL_WHAT = 56  # number of the assert or of the stack
 FAIL_COUNT = 64  # how many values, or the depth that the stack would have needed
 FAIL_VALUES = 72
 SLAB_BYTES = FAIL_VALUES + VALUES * WORD  # of the adstack heap, a worker
-LAUNCH = SLAB_BYTES + 8  # number of the launch on its device, for random draws
+LANES = SLAB_BYTES + 8  # most iterations that a worker's slab has room for
+LAUNCH = LANES + 8  # number of the launch on its device, for random draws
 REPLAY = LAUNCH + 8  # 0, or the number of the launch whose draws this one repeats
 HEAD_BYTES = REPLAY + 8
 

@@ -18,14 +18,16 @@ from quadrants_lab.ir.options import CompileOptions
 
 
 def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], Stage]]:
+    widths = tasks.widths_of(kernel, options)
+
     @lru_cache(maxsize=1)
     def emitted() -> tuple[list[str], list[int]]:
-        return tasks.module(kernel, options, *jit.triple_and_layout()).lines()
+        return tasks.module(kernel, options, widths, *jit.triple_and_layout()).lines()
 
     @lru_cache(maxsize=1)
     def optimised() -> object:
         module = jit.parse(with_locations(*emitted()))
-        jit.optimise(module, tasks.vectorisable(kernel))
+        jit.optimise(module, tasks.vectorisable(kernel, widths))
         return module
 
     def llvm() -> Stage:

@@ -5,8 +5,12 @@ from __future__ import annotations
 from quadrants_lab.backends._llvm import cost, memory, random
 from quadrants_lab.backends._llvm.ranges import Range
 from quadrants_lab.backends._llvm.text import Function, Module, ty
+from quadrants_lab.backends.cpu import jit
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.backends.cpu.body import CpuBody
+from quadrants_lab.backends.cpu.lanes import task as in_lanes
+from quadrants_lab.backends.cpu.lanes.choose import lanes_of
+from quadrants_lab.backends.cpu.rows import rows
 from quadrants_lab.backends.reductions import reductions
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
@@ -18,8 +22,10 @@ ENTRY_NAME = "entry"
 STOP_STATUS = 6  # Status.ASSERT | Status.CANCELLED
 
 
-def module(kernel: N.Kernel, options: CompileOptions, triple: str, data_layout: str) -> Module:
-    """The module; its one external function is ``entry(ptr frame)``.
+def module(
+    kernel: N.Kernel, options: CompileOptions, widths: list[int], triple: str, data_layout: str
+) -> Module:
+    """The module; its one external function is ``entry(ptr frame)``. ``widths``: lanes of each task, see `widths_of`.
 
     The entry is glue that runs once a launch: ``optnone`` spends no time on it.
     """
@@ -35,8 +41,13 @@ def module(kernel: N.Kernel, options: CompileOptions, triple: str, data_layout: 
             fn.put(f"call void @task{number}(ptr %frame, ptr {device})")
         else:
             total, known = maker.bounds(fn, task, number)
-            maker.range(task, number, known)
             grain, timed = _grain(task)
+            if widths[number]:
+                maker.lanes(task, number, known, widths[number])
+                total = in_lanes.groups(fn, task, total, widths[number])
+                grain = max(1, grain // widths[number])
+            else:
+                maker.range(task, number, known)
             fn.call(
                 "void", "qd_parallel", ("ptr", "%frame"), ("ptr", f"@task{number}"), ("i64", total),
                 ("i64", str(grain)), ("i64", str(timed)),
@@ -115,72 +126,29 @@ class _Maker:
             total = extent if axis == 0 else fn.let(f"mul i64 {total}, {extent}")
         return total, tuple(known)
 
+    def chunk(self, number: int) -> Function:
+        head = f"define internal void @task{number}(ptr %frame, i64 %begin, i64 %end, i64 %worker) noinline"
+        return self.mod.function(f"task{number}", head)
+
+    def lanes(self, task: N.Offload, number: int, known: tuple[Range, ...], width: int) -> None:
+        """The chunk function of a task that runs in lanes: groups %begin to %end."""
+        fn = self.chunk(number)
+        in_lanes.emit(fn, self.kernel, self.options, self.frame, self.scopes, task, number, known, width)
+
     def range(self, task: N.Offload, number: int, known: tuple[Range, ...]) -> None:
         """The chunk function: iterations %begin to %end of the box in row-major order, on worker %worker."""
-        fn = self.mod.function(
-            f"task{number}",
-            f"define internal void @task{number}(ptr %frame, i64 %begin, i64 %end, i64 %worker) noinline",
-        )
+        fn = self.chunk(number)
         body = self.body(fn, parallel=True)
         body.worker = "%worker"
         body.indices, body.bounds_at = task.indices, self.frame.bounds[number]
         body.device = fn.let("load ptr, ptr %frame")
         body.open(task.body)
         memory.open_partials(body, reductions(self.kernel, task.body))
-        _iterate(body, task, number, known)
+        rows(body, task, number, known, "%begin", "%end", _row)
         fn.start("leave")
         memory.close_partials(body)
         fn.put("ret void")
         fn.close()
-
-
-def _iterate(body: CpuBody, task: N.Offload, number: int, known: tuple[Range, ...]) -> None:
-    """Rows of the box, and in each the run of its last index; no division but for the first iteration."""
-    fn, k = body.fn, len(task.indices)
-    at = body.frame.bounds[number]
-    begins = [body.word(at + 2 * n * L.WORD) for n in range(k)]
-    extents = [body.word(at + (2 * n + 1) * L.WORD) if k > 1 else "" for n in range(k)]
-    for p, r in zip(task.indices, known, strict=True):
-        body.types[p.id] = p.type
-        body.ranges[p.id] = r
-    if k == 1:
-        _row(
-            body, task, fn.let(f"add i64 {begins[0]}, %begin"), fn.let(f"add i64 {begins[0]}, %end"), "leave"
-        )
-        return
-    rest, first = "%begin", [""] * k
-    for n in reversed(range(1, k)):
-        first[n] = fn.let(f"urem i64 {rest}, {extents[n]}")
-        rest = fn.let(f"udiv i64 {rest}, {extents[n]}")
-    first[0] = rest
-    before, row, after = fn.block, "row", "row_end"
-    fn.jump(row)
-    fn.start(row)
-    done, done_line = fn.hole()
-    places = [fn.hole() for _ in range(k)]
-    for n in range(k - 1):
-        p = task.indices[n]
-        wide = fn.let(f"add i64 {begins[n]}, {places[n][0]}")
-        value = wide if p.type.bits == 64 else fn.let(f"trunc i64 {wide} to {ty(p.type).text}")
-        body.define(p.id, p.type, value)
-    left = fn.let(f"sub i64 %end, {done}")
-    of_row = fn.let(f"sub i64 {extents[-1]}, {places[-1][0]}")
-    n_row = fn.call("i64", "llvm.umin.i64", ("i64", left), ("i64", of_row))
-    start = fn.let(f"add i64 {begins[-1]}, {places[-1][0]}")
-    _row(body, task, start, fn.let(f"add i64 {start}, {n_row}"), after)
-    fn.start(after)
-    new_done = fn.let(f"add i64 {done}, {n_row}")
-    carry, nexts = "true", [""] * k
-    nexts[-1] = "0"
-    for n in reversed(range(k - 1)):
-        step = fn.let(f"add i64 {places[n][0]}, {fn.let(f'zext i1 {carry} to i64')}")
-        full = fn.let(f"icmp eq i64 {step}, {extents[n]}")
-        nexts[n] = fn.let(f"select i1 {full}, i64 0, i64 {step}")
-        carry = full
-    fn.patch(done_line, f"{done} = phi i64 [%begin, %{before}], [{new_done}, %{after}]")
-    for (name, line), start, step in zip(places, first, nexts, strict=True):
-        fn.patch(line, f"{name} = phi i64 [{start}, %{before}], [{step}, %{after}]")
-    fn.branch(fn.let(f"icmp ult i64 {new_done}, %end"), row, "leave")
 
 
 def _row(body: CpuBody, task: N.Offload, begin: str, end: str, done: str) -> None:
@@ -202,10 +170,20 @@ def _row(body: CpuBody, task: N.Offload, begin: str, end: str, done: str) -> Non
     fn.branch(fn.let(f"icmp {'slt' if p.type.kind == 'i' else 'ult'} {t} {step}, {end}"), loop, done)
 
 
-def vectorisable(kernel: N.Kernel) -> bool:
+def widths_of(kernel: N.Kernel, options: CompileOptions) -> list[int]:
+    """Lanes of each task, 0 where its iterations run by themselves."""
+    size = jit.vector_bytes()
+    return [lanes_of(kernel, t, options, size) for t in kernel.body if isinstance(t, N.Offload)]
+
+
+def vectorisable(kernel: N.Kernel, widths: list[int]) -> bool:
     """Whether an innermost loop is one that LLVM's vectoriser may gain from: it reads or writes memory in step with
     its index, or reduces, and holds nothing that forbids vectors. What it cannot vectorise costs compile time only."""
-    return any(_vectorisable(t.body, t.kind != "serial") for t in kernel.body if isinstance(t, N.Offload))
+    tasks = [t for t in kernel.body if isinstance(t, N.Offload)]
+    return any(
+        not lanes and _vectorisable(t.body, t.kind != "serial")
+        for t, lanes in zip(tasks, widths, strict=True)
+    )
 
 
 _NOT_IN_VECTORS = (

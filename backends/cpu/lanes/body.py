@@ -1,0 +1,190 @@
+"""Statements over lanes. A value that all lanes share is a scalar, as in any other body; one that differs is a vector,
+or, where neighbouring lanes hold neighbouring integers, the scalar of the first lane until the vector is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from quadrants_lab.backends._llvm import control as scalar_control
+from quadrants_lab.backends._llvm import memory as scalar_memory
+from quadrants_lab.backends._llvm import ops, ranges
+from quadrants_lab.backends._llvm.body import HANDLERS
+from quadrants_lab.backends._llvm.text import Function, Ty, constant, ty
+from quadrants_lab.backends.cpu import layout as L
+from quadrants_lab.backends.cpu.body import CpuBody
+from quadrants_lab.backends.cpu.lanes import control, functions, memory, stacks
+from quadrants_lab.backends.cpu.lanes.divergence import Divergence
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.ir.types import DType, u1
+
+_DIVIDES = ("floordiv", "mod", "raw_div", "raw_mod")
+
+
+class LaneBody(CpuBody):
+    """``width``: lanes. ``mask``: those that take part, a vector of u1; at least one does wherever code runs.
+    ``stride``: how far apart a lane's slots of an adstack are, in slots, an i64. Lane n is iteration ``first + n``."""
+
+    def __init__(
+        self, fn: Function, kernel: N.Kernel, options: CompileOptions, frame: L.FrameLayout,
+        scopes: scalar_memory.Scopes, found: Divergence, width: int,
+    ) -> None:  # fmt: skip
+        super().__init__(fn, kernel, options, frame, True, scopes)
+        self.width = width
+        self.varying = found.varying
+        self.split = found.split
+        self.mask = ""
+        self.stride = str(width)
+        self.exit = "leave"
+        self.linear: dict[
+            int, str
+        ] = {}  # value in the first lane, of integers that count up from lane to lane
+        self.kept: dict[int, stacks.LaneStack] = {}
+        self.scratch_at = self.scratch_values = ""  # room for an address and a value a lane
+
+    # --- values -------------------------------------------------------------------------------------------------
+
+    @property
+    def truth(self) -> str:
+        """The type of a mask."""
+        return ty(u1, self.width).text
+
+    def shared(self, *ids: int) -> bool:
+        """Whether all lanes hold the same values."""
+        return self.varying.isdisjoint(ids)
+
+    def vector(self, id: int) -> str:
+        """A value in every lane."""
+        t = self.types[id]
+        if id in self.linear:
+            return self.once(("vector", id), lambda: self._count_up(self.linear[id], t))
+        return self.values[id] if id in self.varying else self.splat(self.values[id], t)
+
+    def _count_up(self, first: str, t: DType) -> str:
+        return self.fn.let(f"add {ty(t, self.width).text} {self.splat(first, t)}, {self.numbers(t)}")
+
+    def splat(self, value: str, t: DType) -> str:
+        """A scalar in every lane."""
+        if value[0] != "%":
+            return f"splat ({ty(t).text} {value})"
+        return self.once(("splat", value), lambda: self._spread(value, ty(t).text))
+
+    def spread_pointer(self, pointer: str) -> str:
+        return self.once(("splat", pointer), lambda: self._spread(pointer, "ptr"))
+
+    def _spread(self, value: str, t: str) -> str:
+        w = self.width
+        one = self.fn.let(f"insertelement <{w} x {t}> poison, {t} {value}, i64 0")
+        return self.fn.let(
+            f"shufflevector <{w} x {t}> {one}, <{w} x {t}> poison, <{w} x i32> zeroinitializer"
+        )
+
+    def numbers(self, t: DType) -> str:
+        """0, 1, 2, ..."""
+        return "<" + ", ".join(f"{ty(t).text} {n}" for n in range(self.width)) + ">"
+
+    def once(self, key: tuple[Any, ...], make: Callable[[], str]) -> str:
+        """What was made already in this block or one around it, or is made now."""
+        made = self.offsets.get(key)
+        if made is None:
+            made = self.offsets[key] = make()
+        return made
+
+    def either(self, cond: str, a: str, b: str, t: DType) -> str:
+        """By lane: ``a`` where ``cond``, a mask, holds."""
+        v = ty(t, self.width).text
+        return self.fn.let(f"select {self.truth} {cond}, {v} {a}, {v} {b}")
+
+    def both(self, mask: str, cond: str) -> str:
+        """Lanes of ``mask`` where ``cond`` holds, which in others may be poison."""
+        return self.either(mask, cond, "zeroinitializer", u1)
+
+    def any(self, mask: str) -> str:
+        return self.fn.call("i1", f"llvm.vector.reduce.or.v{self.width}i1", (self.truth, mask))
+
+    def reduce(self, name: str, t: DType, value: str) -> str:
+        """llvm.vector.reduce's result: a scalar."""
+        v = ty(t, self.width)
+        start = {"fadd": "-0.0", "fmul": "1.0"}.get(name)
+        first = ((ty(t).text, start),) if start else ()
+        flags = "reassoc " if start else ""
+        return self.fn.call(
+            ty(t).text, f"llvm.vector.reduce.{name}.{v.suffix}", *first, (v.text, value), flags=flags
+        )
+
+    # --- what control flow asks for -----------------------------------------------------------------------------
+
+    def type_of_param(self, p: N.Param) -> Ty:
+        return ty(p.type, self.width if p.id in self.varying else 1)
+
+    def given(self, takers: tuple[N.Param, ...], ids: tuple[int, ...]) -> tuple[str, ...]:
+        return tuple(
+            self.vector(i) if p.id in self.varying else self.values[i]
+            for p, i in zip(takers, ids, strict=True)
+        )
+
+    def statement(self, stmt: N.Stmt) -> None:
+        LANES.get(type(stmt), HANDLERS[type(stmt)])(self, stmt)
+
+    def poll(self) -> None:
+        if self.polls:
+            super().poll()
+
+    def _open_stack(self, s: N.AdStackAlloca) -> None:
+        stacks.open_stack(self, s)
+
+    def slab(self) -> str:
+        return self._slab()
+
+
+def _op(b: LaneBody, s: N.Op) -> None:
+    if b.shared(s.id):
+        HANDLERS[N.Op](b, s)
+        return
+    known = tuple(b.ranges.get(i) for i in s.args)
+    first = b.types[s.args[0]]
+    result = ranges.result(s.prim, known, first, s.type) if first.is_int else None
+    if _counts_up(b, s):
+        args = tuple(b.linear.get(i, b.values.get(i, "")) for i in s.args)
+        t = ty(s.type)
+        # the first lane may be one that takes no part: nothing is known of its value
+        b.linear[s.id] = ops.emit(b.fn, s.prim, t, (t, t), args, (None, None), "")
+        b.define(s.id, s.type, "", result)
+        return
+    types = tuple(ty(b.types[i], b.width) for i in s.args)
+    values = [b.vector(i) for i in s.args]
+    if s.prim in _DIVIDES and first.is_int:  # a lane that takes no part may hold anything, 0 and poison too
+        values[1] = b.either(b.mask, values[1], constant(types[1], 1), first)
+    out = ty(s.type, b.width)
+    if functions.wanted(s.prim, first):
+        value = functions.emit(b, s.prim, out, types, tuple(values))
+    else:
+        value = ops.emit(b.fn, s.prim, out, types, tuple(values), known, b.fast)
+    b.define(s.id, s.type, value, result)
+
+
+def _counts_up(b: LaneBody, s: N.Op) -> bool:
+    """Whether the result counts up from lane to lane as an operand does: a signed integer plus or minus what the
+    lanes share. It may wrap, but then no index is in range on both sides of that place."""
+    if s.prim not in ("add", "sub") or s.type.kind != "i":
+        return False
+    x, y = s.args
+    return (x in b.linear and b.shared(y)) or (s.prim == "add" and y in b.linear and b.shared(x))
+
+
+LANES: dict[type, Callable[[Any, Any], None]] = {
+    N.Op: _op,
+    N.Load: memory.load,
+    N.Store: memory.store,
+    N.Atomic: memory.atomic,
+    N.If: lambda b, s: (scalar_control.if_ if b.shared(s.cond) else control.if_)(b, s),
+    N.For: lambda b, s: (scalar_control.for_ if b.shared(s.begin, s.end) else control.for_)(b, s),
+    N.While: lambda b, s: (scalar_control.while_ if control.together(b, s) else control.while_)(b, s),
+    N.AdStackAlloca: stacks.alloca,
+    N.AdStackPush: stacks.push,
+    N.AdStackPop: stacks.pop,
+    N.AdStackLoadTop: stacks.load_top,
+    N.AdStackDepth: stacks.depth,
+    N.AdStackGuard: stacks.guard,
+}

@@ -1,0 +1,105 @@
+"""Which tasks run in lanes, and in how many."""
+
+from __future__ import annotations
+
+from quadrants_lab.backends._llvm.cost import constants
+from quadrants_lab.backends.cpu.lanes.divergence import Divergence, divergence
+from quadrants_lab.backends.reductions import reductions
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.ir.prims import PRIMS
+from quadrants_lab.ir.types import f16, f64
+from quadrants_lab.ir.walk import types_of, uses, walk
+
+_NOT_IN_LANES = (N.Print, N.Random, N.AdStackLoadTopAdj, N.AdStackAccAdjoint)
+_TRIPS = 16  # of a loop whose trips are not known
+_GAIN = 1.5  # by how much lanes must be cheaper, by this file's rough prices
+
+
+def lanes_of(kernel: N.Kernel, task: N.Offload, options: CompileOptions, vector_bytes: int) -> int:
+    """Lanes that the task's iterations run in on a processor whose vectors have so many bytes; 0 where each runs by
+    itself. Straight code without elementary functions is left to LLVM's own vectoriser."""
+    if not vector_bytes or task.kind == "serial" or not _can(kernel, task.body, options):
+        return 0
+    if not any(isinstance(s, (N.For, N.While)) or _is_math(s) for s in walk(task.body)):
+        return 0
+    wide = any(t is f64 for t in types_of(task.body).values())
+    lanes = vector_bytes // (8 if wide else 4)
+    one, all_ = _Prices(kernel, task, lanes).of(task.body, constants(task.bounds))
+    return lanes if all_ * _GAIN < one * lanes else 0
+
+
+def _is_math(s: N.Stmt) -> bool:
+    return isinstance(s, N.Op) and "@math" in PRIMS[s.prim].llvm and s.type.is_float
+
+
+def _can(kernel: N.Kernel, block: N.Block, options: CompileOptions) -> bool:
+    asserts = options.debug or options.asserts
+    used = uses(block)
+    for s in walk(block):
+        if isinstance(s, _NOT_IN_LANES) or (isinstance(s, N.Assert) and (asserts or s.kind != "assert")):
+            return False
+        if isinstance(s, N.Atomic) and (s.id in used or s.op in ("cas", "exchange") or s.type.kind == "b"):
+            return False
+        if isinstance(s, N.Op) and s.prim == "pow" and not s.type.is_float:
+            return False
+    return all(t is not f16 for t in types_of(block).values())
+
+
+class _Prices:
+    """Cycles of a block for one iteration by itself and for one in each lane, together."""
+
+    def __init__(self, kernel: N.Kernel, task: N.Offload, lanes: int) -> None:
+        self.kernel = kernel
+        self.lanes = lanes
+        self.index = task.indices[-1].id
+        self.found: Divergence = divergence(task.body, [self.index])
+        self.reduced = reductions(kernel, task.body)
+
+    def of(self, block: N.Block, known: dict[int, int]) -> tuple[float, float]:
+        known = {**known, **constants(block)}
+        one = together = 0.0
+        for s in block:
+            a, b = self._statement(s)
+            trips = 1.0
+            if isinstance(s, N.For):
+                both = s.begin in known and s.end in known
+                trips = max(0, known[s.end] - known[s.begin]) if both else _TRIPS
+            elif isinstance(s, N.While):
+                trips = _TRIPS
+            for inner in s.blocks():
+                x, y = self.of(inner, known)
+                a, b = a + trips * x, b + trips * y
+            one, together = one + a, together + b
+        return one, together
+
+    def _statement(self, s: N.Stmt) -> tuple[float, float]:
+        varying, w = self.found.varying, self.lanes
+        if isinstance(s, N.Op):
+            cost = PRIMS[s.prim].cost
+            if s.id not in varying:
+                return cost, cost
+            if not s.type.is_float and s.prim in ("floordiv", "mod", "raw_div", "raw_mod"):
+                return cost, cost * w
+            return cost, cost * (2.0 if _is_math(s) else 1.0)
+        if isinstance(s, (N.Load, N.Store)):
+            if varying.isdisjoint(s.index):
+                return 2, 2
+            return 3, 3 if self._in_a_row(s.index) else 1.5 * w
+        if isinstance(s, N.Atomic):
+            if s.buffer in self.reduced:
+                return 3, 3
+            if varying.isdisjoint(s.index):
+                return 15, 20
+            if s.private:
+                return 6, 6 if self._in_a_row(s.index) else 3 * w
+            return 12, 15 * w
+        if isinstance(s, (N.AdStackPush, N.AdStackLoadTop)):
+            return 3, 2.5 * w if s.stack in self.found.split else 3
+        if isinstance(s, (N.If, N.For, N.While)):
+            return 2, 4
+        return 0, 0
+
+    def _in_a_row(self, index: tuple[int, ...]) -> bool:
+        """Where the index is the task's own; a sum with it may be, too, but is not looked for."""
+        return index[-1] == self.index and self.found.varying.isdisjoint(index[:-1])

@@ -1,0 +1,175 @@
+"""Control flow where lanes part ways: arms and rounds run under a mask, and only where some lane takes part."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quadrants_lab.backends._llvm import ranges
+from quadrants_lab.backends._llvm.control import close_phis, open_phis
+from quadrants_lab.backends._llvm.text import ty
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.prims import PRIMS
+
+if TYPE_CHECKING:
+    from quadrants_lab.backends.cpu.lanes.body import LaneBody
+
+_CHEAP = 24  # cycles of an arm that runs without asking whether a lane takes it
+
+
+def together(b: LaneBody, s: N.While) -> bool:
+    """Whether all lanes leave the loop in the same round."""
+    return b.shared(s.cond[-1].operands()[0])
+
+
+def _plain(block: N.Block) -> bool:
+    """Whether a block may run where no lane takes part, and costs next to nothing."""
+    cost = 0
+    for s in block[:-1]:
+        if isinstance(s, N.Op) and "@math" not in PRIMS[s.prim].llvm:
+            cost += PRIMS[s.prim].cost
+        elif not isinstance(s, (N.Const, N.ArgLoad, N.ShapeOf)):
+            return False
+    return cost <= _CHEAP
+
+
+def if_(b: LaneBody, s: N.If) -> None:
+    fn, outer, cond = b.fn, b.mask, b.vector(s.cond)
+    negated = fn.let(f"xor {b.truth} {cond}, splat (i1 true)") if len(s.orelse) > 1 else ""
+    given: list[tuple[str, ...]] = []
+    for arm, takes in ((s.then, cond), (s.orelse, negated)):
+        if len(arm) == 1:
+            given.append(b.given(s.results, arm[-1].operands()))
+            continue
+        b.mask = b.both(outer, takes)
+        if _plain(arm):
+            given.append(b.block(arm, s.results))
+        else:
+            run, join = fn.label("lanes"), fn.label("join")
+            before = fn.block
+            fn.branch(b.any(b.mask), run, join)
+            fn.start(run)
+            values = b.block(arm, s.results)
+            after = fn.block
+            fn.jump(join)
+            fn.start(join)
+            given.append(
+                tuple(
+                    fn.phi(b.type_of_param(r).text, (v, after), ("zeroinitializer", before))
+                    for r, v in zip(s.results, values, strict=True)
+                )
+            )
+        b.mask = outer
+    for k, r in enumerate(s.results):
+        known = [b.ranges.get(arm[-1].operands()[k]) for arm in (s.then, s.orelse)]
+        merged = ranges.union(known[0], known[1]) if known[0] is not None and known[1] is not None else None
+        b.define(r.id, r.type, b.either(cond, given[0][k], given[1][k], r.type), merged)
+
+
+def while_(b: LaneBody, s: N.While) -> None:
+    fn, outer = b.fn, b.mask
+    head, body, done = fn.label("while"), fn.label("do"), fn.label("done")
+    inits = b.given(s.carried, s.inits)
+    before = fn.block
+    fn.jump(head)
+    fn.start(head)
+    going, at = fn.hole()
+    phis = open_phis(b, s.carried)
+    b.mask = going
+    owner = s.cond[-1].operands()[0]
+    b.block(s.cond)
+    again = b.both(going, b.vector(owner))
+    fn.branch(b.any(again), body, done)
+    fn.start(body)
+    b.mask = again
+    nexts = _kept(b, s.carried, b.block(s.body, s.carried))
+    b.poll()
+    fn.patch(at, f"{going} = phi {b.truth} [{outer}, %{before}], [{again}, %{fn.block}]")
+    close_phis(b, s.carried, phis, inits, before, nexts, fn.block)
+    fn.jump(head)
+    fn.start(done)
+    b.mask = outer
+    for result, param in zip(s.results, s.carried, strict=True):
+        b.define(result.id, result.type, b.values[param.id])
+
+
+def _kept(b: LaneBody, carried: tuple[N.Param, ...], nexts: tuple[str, ...]) -> tuple[str, ...]:
+    """The next values in the lanes that take part, the last ones in the others."""
+    return tuple(b.either(b.mask, n, b.values[p.id], p.type) for p, n in zip(carried, nexts, strict=True))
+
+
+def for_(b: LaneBody, s: N.For) -> None:
+    """Rounds from the least to the greatest bound of the lanes. Where they share a bound they share the index too, and
+    a lane sits out the rounds that are not its own; else each counts from a bound of its own."""
+    fn, t, outer = b.fn, s.index.type, b.mask
+    low, high = b.range_of(s.begin), b.range_of(s.end)
+    b.ranges[s.index.id] = (low[0], max(low[0], high[1] - 1))
+    b.types[s.index.id] = t
+    first, last, sign = _rounds(b, s)
+    inits = b.given(s.carried, s.inits)
+    enter, loop, done = fn.label("enter"), fn.label("for"), fn.label("done")
+    fn.branch(fn.let(f"icmp {sign}lt {ty(t).text} {first}, {last}"), enter, done)
+    skipped = fn.block
+    fn.start(enter)
+    downwards = s.reverse and b.shared(s.index.id)
+    start = fn.let(f"sub {ty(t).text} {last}, 1") if downwards else first
+    fn.jump(loop)
+    fn.start(loop)
+    round_, at = fn.hole()
+    phis = open_phis(b, s.carried)
+    b.mask = b.both(outer, _takes_part(b, s, round_))
+    nexts = _kept(b, s.carried, b.block(s.body, s.carried))
+    b.poll()
+    if downwards:
+        step = fn.let(f"add {ty(t).text} {round_}, -1")
+        more = fn.let(f"icmp {sign}gt {ty(t).text} {round_}, {first}")
+    else:
+        step = fn.let(f"add {ty(t).text} {round_}, 1")
+        more = fn.let(f"icmp {sign}lt {ty(t).text} {step}, {last}")
+    fn.patch(at, f"{round_} = phi {ty(t).text} [{start}, %{enter}], [{step}, %{fn.block}]")
+    close_phis(b, s.carried, phis, inits, enter, nexts, fn.block)
+    ended = fn.block
+    fn.branch(more, loop, done)
+    fn.start(done)
+    b.mask = outer
+    for k, r in enumerate(s.results):
+        value = fn.phi(b.type_of_param(r).text, (inits[k], skipped), (nexts[k], ended))
+        b.define(r.id, r.type, value)
+
+
+def _rounds(b: LaneBody, s: N.For) -> tuple[str, str, str]:
+    """First round, one past the last, and the sign with which they compare."""
+    t = s.index.type
+    sign = "s" if t.kind == "i" else "u"
+    v = ty(t, b.width).text
+    least, most = ranges.full(t)
+    if b.shared(s.begin):
+        ends = b.either(b.mask, b.vector(s.end), b.splat(str(least), t), t)
+        return b.values[s.begin], b.reduce(f"{sign}max", t, ends), sign
+    if b.shared(s.end):
+        begins = b.either(b.mask, b.vector(s.begin), b.splat(str(most), t), t)
+        return b.reduce(f"{sign}min", t, begins), b.values[s.end], sign
+    some = b.both(b.mask, b.fn.let(f"icmp {sign}lt {v} {b.vector(s.begin)}, {b.vector(s.end)}"))
+    trips = b.fn.let(f"sub {v} {b.vector(s.end)}, {b.vector(s.begin)}")
+    b.offsets["trips", s.id] = b.either(some, trips, "zeroinitializer", t)
+    return "0", b.reduce("umax", t, b.offsets["trips", s.id]), "u"
+
+
+def _takes_part(b: LaneBody, s: N.For, round_: str) -> str:
+    """The lanes that a round is for, as a mask; defines the index."""
+    t, fn = s.index.type, b.fn
+    sign = "s" if t.kind == "i" else "u"
+    v = ty(t, b.width).text
+    if b.shared(s.index.id):
+        b.values[s.index.id] = round_
+        here = b.splat(round_, t)
+        if b.shared(s.begin):
+            return fn.let(f"icmp {sign}lt {v} {here}, {b.vector(s.end)}")
+        return fn.let(f"icmp {sign}ge {v} {here}, {b.vector(s.begin)}")
+    here = b.splat(round_, t)
+    if s.reverse:
+        before_last = fn.let(f"add {v} {here}, {b.splat('1', t)}")
+        index = fn.let(f"sub {v} {b.vector(s.end)}, {before_last}")
+    else:
+        index = fn.let(f"add {v} {b.vector(s.begin)}, {here}")
+    b.values[s.index.id] = index
+    return fn.let(f"icmp ult {v} {here}, {b.offsets['trips', s.id]}")

@@ -1,0 +1,82 @@
+"""Which values of a block differ between lanes, and which adstacks have a depth of their own in each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from quadrants_lab.ir import nodes as N
+
+
+@dataclass(slots=True)
+class Divergence:
+    """``varying``: ids of values that may differ between lanes; all others are the same in every lane that takes part.
+    ``split``: ids of adstacks that are pushed or popped where only some lanes take part."""
+
+    varying: set[int] = field(default_factory=set)
+    split: set[int] = field(default_factory=set)
+
+    def size(self) -> int:
+        return len(self.varying) + len(self.split)
+
+
+def divergence(block: N.Block, seeds: Iterable[int]) -> Divergence:
+    """The least solution, where the values ``seeds`` differ; a data-flow analysis after Coutinho et al., "Divergence
+    analysis and optimizations" (2011), over structured control flow."""
+    found = Divergence(set(seeds))
+    while True:
+        before = found.size()
+        _block(found, block, False)
+        if found.size() == before:
+            return found
+
+
+def _block(d: Divergence, block: N.Block, parted: bool) -> None:
+    for s in block:
+        _statement(d, s, parted)
+
+
+def _statement(d: Divergence, s: N.Stmt, parted: bool) -> None:
+    varying = d.varying
+    if isinstance(s, (N.Op, N.Load)):
+        if not varying.isdisjoint(s.operands()):
+            varying.add(s.id)
+    elif isinstance(s, (N.Atomic, N.Random, N.AdStackLoadTop, N.AdStackLoadTopAdj)):
+        varying.add(s.id)
+    elif isinstance(s, N.AdStackDepth):
+        if s.stack in d.split:
+            varying.add(s.id)
+    elif isinstance(s, N.AdStackGuard):
+        _block(d, s.body, parted)
+    elif isinstance(s, N.If):
+        part = s.cond in varying
+        for arm in (s.then, s.orelse):
+            _block(d, arm, parted or part)
+            _hand_on(d, arm[-1].operands(), s.results, part)
+    elif isinstance(s, N.For):
+        part = s.begin in varying or s.end in varying
+        if s.begin in varying and s.end in varying:
+            varying.add(s.index.id)
+        _carry(d, s.carried, s.inits, s.body, s.results, parted, part)
+    elif isinstance(s, N.While):
+        _hand_on(d, s.inits, s.carried, False)
+        _block(d, s.cond, parted)
+        part = s.cond[-1].operands()[0] in varying
+        _carry(d, s.carried, s.inits, s.body, s.results, parted, part)
+        _block(d, s.cond, parted or part)
+    if parted and isinstance(s, (N.AdStackPush, N.AdStackPop, N.AdStackLoadTop)):
+        d.split.add(s.stack)
+
+
+def _carry(
+    d: Divergence, carried: tuple[N.Param, ...], inits: tuple[int, ...], body: N.Block, results: tuple[N.Param, ...],
+    parted: bool, part: bool,
+) -> None:  # fmt: skip
+    _hand_on(d, inits, carried, part)
+    _block(d, body, parted or part)
+    _hand_on(d, body[-1].operands(), carried, part)
+    _hand_on(d, tuple(p.id for p in carried), results, part)
+
+
+def _hand_on(d: Divergence, ids: tuple[int, ...], takers: tuple[N.Param, ...], part: bool) -> None:
+    d.varying.update(p.id for p, i in zip(takers, ids, strict=True) if part or i in d.varying)

@@ -1,0 +1,232 @@
+"""Memory over lanes. An access goes to one element for all lanes, to neighbouring elements, or to any."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+from quadrants_lab.backends._llvm import memory as scalar
+from quadrants_lab.backends._llvm.body import HANDLERS
+from quadrants_lab.backends._llvm.memory import Partial
+from quadrants_lab.backends._llvm.text import constant, memory_type, ty
+from quadrants_lab.backends.reductions import identity
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.types import DType, i32, i64
+
+if TYPE_CHECKING:
+    from quadrants_lab.backends.cpu.lanes.body import LaneBody
+
+
+# --- addresses --------------------------------------------------------------------------------------------------
+
+
+def _in_a_row(b: LaneBody, index: tuple[int, ...]) -> bool:
+    """Whether neighbouring lanes name neighbouring elements."""
+    return bool(index) and index[-1] in b.linear and b.shared(*index[:-1])
+
+
+def _row(b: LaneBody, buffer: N.Buffer, index: tuple[int, ...]) -> str:
+    """Address of the first lane's element, which may lie outside where that lane takes no part."""
+
+    def offset() -> str:
+        last = index[-1]
+        first, t = b.linear[last], b.types[last]
+        total = first if t.bits == 64 else b.fn.let(f"sext {ty(t).text} {first} to i64")
+        scale = ""
+        for axis in reversed(range(len(index) - 1)):
+            n = buffer.shape[axis + 1] if buffer.shape is not None else b.extent(buffer.name, axis + 1)
+            scale = b.fn.let(f"mul i64 {scale}, {n}") if scale else str(n)
+            part = b.fn.let(f"mul i64 {scalar.widen(b, index[axis])}, {scale}")
+            total = b.fn.let(f"add i64 {total}, {part}")
+        return total
+
+    at = b.once(("row", buffer.shape or buffer.name, index), offset)
+    return b.fn.let(f"getelementptr {memory_type(buffer.dtype)}, ptr {b.pointer(buffer.name)}, i64 {at}")
+
+
+def _each(b: LaneBody, buffer: N.Buffer, index: tuple[int, ...]) -> str:
+    """A vector of addresses, right in the lanes that take part."""
+    narrow = buffer.shape is not None and prod(buffer.shape) < 1 << 31
+    t = i32 if narrow and all(b.types[i].bits <= 32 for i in index) else i64
+    v = ty(t, b.width).text
+
+    def offset() -> str:
+        total = ""
+        for axis, i in enumerate(index):
+            place = _as(b, i, t)
+            if total:
+                n = str(buffer.shape[axis]) if buffer.shape is not None else b.extent(buffer.name, axis)
+                total = b.fn.let(f"mul {v} {total}, {b.splat(n, t)}")
+                total = b.fn.let(f"add {v} {total}, {place}")
+            else:
+                total = place
+        return total
+
+    at = b.once(("each", buffer.shape or buffer.name, index), offset)
+    return b.fn.let(f"getelementptr {memory_type(buffer.dtype)}, ptr {b.pointer(buffer.name)}, {v} {at}")
+
+
+def _as(b: LaneBody, id: int, t: DType) -> str:
+    """An index as a vector of ``t``, which is wide enough for what is in range."""
+    source = b.types[id]
+    if source.bits == t.bits:
+        return b.vector(id)
+    if t is i64 and b.shared(id):
+        return b.splat(scalar.widen(b, id), t)
+    op = "trunc" if source.bits > t.bits else "sext" if source.kind == "i" else "zext"
+    return b.fn.let(f"{op} {ty(source, b.width).text} {b.vector(id)} to {ty(t, b.width).text}")
+
+
+def where(b: LaneBody, buffer: N.Buffer, index: tuple[int, ...]) -> tuple[str, bool]:
+    """Address of the elements of a varying access: of the first (True), or of each."""
+    if _in_a_row(b, index):
+        return _row(b, buffer, index), True
+    if b.shared(*index):
+        return b.spread_pointer(scalar.address(b, buffer, index)), False
+    return _each(b, buffer, index), False
+
+
+# --- loads and stores under the mask ----------------------------------------------------------------------------
+
+
+def read(b: LaneBody, t: DType, at: str, row: bool, tag: str = "") -> str:
+    """What the lanes that take part find at an address each, or in a row from one address on.
+
+    With llvm.masked.load LLVM 22 goes wrong: it makes one of the load and of a select by the same mask, where the
+    select stands, be it behind a store. llvm.vp.load it leaves alone, and it becomes the same instruction.
+    """
+    w, element = b.width, memory_type(t)
+    v = f"<{w} x {element}>"
+    suffix = f"v{w}{ty(t).suffix if t.kind != 'b' else 'i8'}"
+    name = f"llvm.vp.load.{suffix}.p0" if row else f"llvm.vp.gather.{suffix}.v{w}p0"
+    where = "ptr" if row else f"<{w} x ptr>"
+    b.fn.module.declare(name, v, (where, b.truth, "i32"))
+    value = b.fn.let(f"call {v} @{name}({where} align {t.nbytes} {at}, {b.truth} {b.mask}, i32 {w}){tag}")
+    return b.fn.let(f"icmp ne {v} {value}, zeroinitializer") if t.kind == "b" else value
+
+
+def write(b: LaneBody, t: DType, at: str, row: bool, value: str, tag: str = "") -> None:
+    """Writes a vector, where lanes take part."""
+    w, element = b.width, memory_type(t)
+    v = f"<{w} x {element}>"
+    if t.kind == "b":
+        value = b.fn.let(f"zext {b.truth} {value} to {v}")
+    suffix = f"v{w}{ty(t).suffix if t.kind != 'b' else 'i8'}"
+    name = f"llvm.masked.store.{suffix}.p0" if row else f"llvm.masked.scatter.{suffix}.v{w}p0"
+    where = "ptr" if row else f"<{w} x ptr>"
+    b.fn.module.declare(name, "void", (v, where, "i32", b.truth))
+    b.fn.put(f"call void @{name}({v} {value}, {where} {at}, i32 {t.nbytes}, {b.truth} {b.mask}){tag}")
+
+
+def load(b: LaneBody, s: N.Load) -> None:
+    if b.shared(s.id):
+        HANDLERS[N.Load](b, s)
+        return
+    buffer = b.kernel.buffers[s.buffer]
+    at, row = where(b, buffer, s.index)
+    b.define(s.id, s.type, read(b, s.type, at, row, b.tag(buffer)))
+
+
+def store(b: LaneBody, s: N.Store) -> None:
+    if b.shared(*s.operands()):
+        HANDLERS[N.Store](b, s)
+        return
+    buffer = b.kernel.buffers[s.buffer]
+    at, row = where(b, buffer, s.index)
+    write(b, buffer.dtype, at, row, b.vector(s.value), b.tag(buffer))
+
+
+# --- atomics ----------------------------------------------------------------------------------------------------
+
+# llvm.vector.reduce's name for (float, signed, unsigned)
+_REDUCE: dict[str, tuple[str, str, str]] = {
+    "add": ("fadd", "add", "add"),
+    "sub": ("fadd", "add", "add"),
+    "mul": ("fmul", "mul", "mul"),
+    "min": ("fmin", "smin", "umin"),
+    "max": ("fmax", "smax", "umax"),
+    "and": ("", "and", "and"),
+    "or": ("", "or", "or"),
+    "xor": ("", "xor", "xor"),
+}
+
+
+def _reduced(b: LaneBody, op: str, t: DType, value: str) -> str:
+    return b.reduce(_REDUCE[op]["fiu".index(t.kind)], t, value)
+
+
+def _taking_part(b: LaneBody, op: str, t: DType, value: str) -> str:
+    """The value, and what changes nothing in the lanes that take no part."""
+    rest = identity("add" if op == "sub" else op, t)
+    return b.either(b.mask, value, constant(ty(t, b.width), rest), t)
+
+
+def _combine(b: LaneBody, op: str, t: DType, old: str, value: str, flags: str | None = None) -> str:
+    outer, b.lanes = b.lanes, b.width
+    new = scalar.combine(b, op, t, old, value, flags)
+    b.lanes = outer
+    return new
+
+
+def atomic(b: LaneBody, s: N.Atomic) -> None:
+    """The old value is not defined: a task that uses one does not run in lanes."""
+    t, value = s.type, b.vector(s.value)
+    partial = b.partials.get(s.buffer)
+    if partial is not None:
+        v = ty(t, b.width).text
+        old = b.fn.let(f"load {v}, ptr {partial.ptr}")
+        new = _combine(b, s.op, t, old, _taking_part(b, s.op, t, value), b.fast or "reassoc ")
+        b.fn.put(f"store {v} {new}, ptr {partial.ptr}")
+        return
+    buffer = b.kernel.buffers[s.buffer]
+    if b.shared(*s.index):
+        share = _reduced(b, s.op, t, _taking_part(b, s.op, t, value))
+        scalar.modify(b, s.op, t, scalar.address(b, buffer, s.index), share, b.tag(buffer))
+        return
+    at, row = where(b, buffer, s.index)
+    if s.private:
+        old = read(b, t, at, row, b.tag(buffer))
+        write(b, t, at, row, _combine(b, s.op, t, old, value), b.tag(buffer))
+    else:
+        _one_by_one(b, s.op, t, _each(b, buffer, s.index) if row else at, value, b.tag(buffer))
+
+
+def _one_by_one(b: LaneBody, op: str, t: DType, at: str, value: str, tag: str) -> None:
+    """An atomic a lane, for lanes may meet."""
+    fn, w = b.fn, b.width
+    fn.put(f"store <{w} x ptr> {at}, ptr {b.scratch_at}")
+    fn.put(f"store {ty(t, w).text} {value}, ptr {b.scratch_values}")
+    todo = fn.let(f"bitcast {b.truth} {b.mask} to i{w}")
+    before, loop, done = fn.block, fn.label("lane"), fn.label("done")
+    fn.jump(loop)
+    fn.start(loop)
+    left, hole = fn.hole()
+    lane = fn.call(f"i{w}", f"llvm.cttz.i{w}", (f"i{w}", left), ("i1", "true"))
+    n = fn.let(f"zext i{w} {lane} to i64")
+    place = fn.let(f"getelementptr inbounds ptr, ptr {b.scratch_at}, i64 {n}")
+    one = fn.let(f"getelementptr inbounds {ty(t).text}, ptr {b.scratch_values}, i64 {n}")
+    scalar.modify(b, op, t, fn.let(f"load ptr, ptr {place}"), fn.let(f"load {ty(t).text}, ptr {one}"), tag)
+    rest = fn.let(f"and i{w} {left}, {fn.let(f'sub i{w} {left}, 1')}")
+    fn.patch(hole, f"{left} = phi i{w} [{todo}, %{before}], [{rest}, %{fn.block}]")
+    fn.branch(fn.let(f"icmp ne i{w} {rest}, 0"), loop, done)
+    fn.start(done)
+
+
+# --- reductions -------------------------------------------------------------------------------------------------
+
+
+def open_partials(b: LaneBody, found: dict[str, str]) -> None:
+    """A share a lane; in the entry block."""
+    for name, op in found.items():
+        t = b.kernel.buffers[name].dtype
+        v = ty(t, b.width)
+        ptr = b.fn.let(f"alloca {v.text}")
+        b.partials[name] = Partial(op, t, ptr)
+        b.fn.put(f"store {v.text} {constant(v, identity(op, t))}, ptr {ptr}")
+
+
+def close_partials(b: LaneBody) -> None:
+    """Hands the shares over; on every way out of the chunk."""
+    for name, p in b.partials.items():
+        share = b.fn.let(f"load {ty(p.dtype, b.width).text}, ptr {p.ptr}")
+        scalar.modify(b, p.op, p.dtype, b.pointer(name), _reduced(b, p.op, p.dtype, share))

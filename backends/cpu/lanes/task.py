@@ -1,0 +1,89 @@
+"""The chunk function of a task that runs in lanes: it counts in groups of as many iterations as run side by side."""
+
+from __future__ import annotations
+
+from quadrants_lab.backends._llvm.memory import Scopes
+from quadrants_lab.backends._llvm.ranges import Range
+from quadrants_lab.backends._llvm.text import Function, ty
+from quadrants_lab.backends.cpu import layout as L
+from quadrants_lab.backends.cpu.lanes import memory
+from quadrants_lab.backends.cpu.lanes.body import LaneBody
+from quadrants_lab.backends.cpu.lanes.divergence import divergence
+from quadrants_lab.backends.cpu.rows import rows
+from quadrants_lab.backends.reductions import reductions
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.ir.types import i32
+from quadrants_lab.ir.walk import walk
+
+
+def group(fn: Function, task: N.Offload, total: str, width: int) -> str:
+    """How many iterations run side by side, an i64: all lanes, unless there are fewer iterations than lanes, or the
+    heap has no room for so many adstacks. ``fn`` has the frame as %frame."""
+    if not any(isinstance(s, N.AdStackAlloca) and not s.count_only for s in walk(task.body)):
+        return str(width)
+    at = fn.let(f"getelementptr inbounds i8, ptr %frame, i64 {L.LANES}")
+    most = fn.let(f"load i64, ptr {at}")
+    fewer = fn.call("i64", "llvm.umin.i64", ("i64", most), ("i64", total))
+    return fn.call("i64", "llvm.umax.i64", ("i64", fewer), ("i64", "1"))
+
+
+def groups(fn: Function, task: N.Offload, total: str, width: int) -> str:
+    """How many groups the iterations make."""
+    size = group(fn, task, total, width)
+    up = fn.let(f"add i64 {total}, {fn.let(f'sub i64 {size}, 1')}")
+    return fn.let(f"udiv i64 {up}, {size}")
+
+
+def emit(
+    fn: Function, kernel: N.Kernel, options: CompileOptions, frame: L.FrameLayout, scopes: Scopes,
+    task: N.Offload, number: int, known: tuple[Range, ...], width: int,
+) -> None:  # fmt: skip
+    """Groups %begin to %end of the box in row-major order, on worker %worker."""
+    found = divergence(task.body, [task.indices[-1].id])
+    body = LaneBody(fn, kernel, options, frame, scopes, found, width)
+    body.worker = "%worker"
+    body.indices, body.bounds_at = task.indices, frame.bounds[number]
+    body.device = fn.let("load ptr, ptr %frame")
+    total = "1"
+    for axis in range(len(task.indices)):
+        extent = body.word(body.bounds_at + (2 * axis + 1) * L.WORD)
+        total = fn.let(f"mul i64 {total}, {extent}") if axis else extent
+    body.stride = group(fn, task, total, width)
+    begin = fn.let(f"mul i64 %begin, {body.stride}")
+    past = fn.let(f"mul i64 %end, {body.stride}")
+    end = fn.call("i64", "llvm.umin.i64", ("i64", past), ("i64", total))
+    body.open(task.body)
+    body.scratch_at = fn.let(f"alloca <{width} x ptr>")
+    body.scratch_values = fn.let(f"alloca <{width} x i64>")
+    memory.open_partials(body, reductions(kernel, task.body))
+    rows(body, task, number, known, begin, end, _row)
+    fn.start("leave")
+    memory.close_partials(body)
+    fn.put("ret void")
+    fn.close()
+
+
+def _row(body: LaneBody, task: N.Offload, begin: str, end: str, done: str) -> None:
+    """The innermost parallel loop, over [begin, end) given as i64, never empty: a group a round, and in the last one as
+    many lanes as there are iterations left."""
+    fn, p = body.fn, task.indices[-1]
+    t = ty(p.type).text
+    v = ty(i32, body.width).text
+    loop, before = fn.label("group"), fn.block
+    fn.jump(loop)
+    fn.start(loop)
+    at, hole = fn.hole()
+    outer, body.offsets = body.offsets, dict(body.offsets)
+    left = fn.let(f"sub i64 {end}, {at}")
+    lanes = fn.call("i64", "llvm.umin.i64", ("i64", left), ("i64", body.stride))
+    few = body.splat(fn.let(f"trunc i64 {lanes} to i32"), i32)
+    body.mask = fn.let(f"icmp ult {v} {body.numbers(i32)}, {few}")
+    first = at if p.type.bits == 64 else fn.let(f"trunc i64 {at} to {t}")
+    body.linear[p.id] = first
+    body.define(p.id, p.type, "")
+    body.block(task.body, ())
+    body.offsets = outer
+    step = fn.let(f"add i64 {at}, {body.stride}")
+    fn.patch(hole, f"{at} = phi i64 [{begin}, %{before}], [{step}, %{fn.block}]")
+    fn.branch(fn.let(f"icmp slt i64 {step}, {end}"), loop, done)

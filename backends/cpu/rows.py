@@ -1,0 +1,71 @@
+"""The order in which a chunk goes through a task's box of iterations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from quadrants_lab.backends._llvm.ranges import Range
+from quadrants_lab.backends._llvm.text import ty
+from quadrants_lab.backends.cpu import layout as L
+from quadrants_lab.backends.cpu.body import CpuBody
+from quadrants_lab.ir import nodes as N
+
+B = TypeVar("B", bound=CpuBody)
+
+
+def rows(
+    body: B, task: N.Offload, number: int, known: tuple[Range, ...], begin: str, end: str,
+    row_of: Callable[[B, N.Offload, str, str, str], None],
+) -> None:  # fmt: skip
+    """Iterations ``begin`` to ``end`` of the box in row-major order: ``row_of`` emits a run of the last index, and goes
+    on to a label. No division but for the first iteration."""
+    fn, k = body.fn, len(task.indices)
+    at = body.frame.bounds[number]
+    begins = [body.word(at + 2 * n * L.WORD) for n in range(k)]
+    extents = [body.word(at + (2 * n + 1) * L.WORD) if k > 1 else "" for n in range(k)]
+    for p, r in zip(task.indices, known, strict=True):
+        body.types[p.id] = p.type
+        body.ranges[p.id] = r
+    if k == 1:
+        row_of(
+            body,
+            task,
+            fn.let(f"add i64 {begins[0]}, {begin}"),
+            fn.let(f"add i64 {begins[0]}, {end}"),
+            "leave",
+        )
+        return
+    rest, first = begin, [""] * k
+    for n in reversed(range(1, k)):
+        first[n] = fn.let(f"urem i64 {rest}, {extents[n]}")
+        rest = fn.let(f"udiv i64 {rest}, {extents[n]}")
+    first[0] = rest
+    before, row, after = fn.block, "row", "row_end"
+    fn.jump(row)
+    fn.start(row)
+    done, done_line = fn.hole()
+    places = [fn.hole() for _ in range(k)]
+    for n in range(k - 1):
+        p = task.indices[n]
+        wide = fn.let(f"add i64 {begins[n]}, {places[n][0]}")
+        value = wide if p.type.bits == 64 else fn.let(f"trunc i64 {wide} to {ty(p.type).text}")
+        body.define(p.id, p.type, value)
+    left = fn.let(f"sub i64 {end}, {done}")
+    of_row = fn.let(f"sub i64 {extents[-1]}, {places[-1][0]}")
+    n_row = fn.call("i64", "llvm.umin.i64", ("i64", left), ("i64", of_row))
+    start = fn.let(f"add i64 {begins[-1]}, {places[-1][0]}")
+    row_of(body, task, start, fn.let(f"add i64 {start}, {n_row}"), after)
+    fn.start(after)
+    new_done = fn.let(f"add i64 {done}, {n_row}")
+    carry, nexts = "true", [""] * k
+    nexts[-1] = "0"
+    for n in reversed(range(k - 1)):
+        step = fn.let(f"add i64 {places[n][0]}, {fn.let(f'zext i1 {carry} to i64')}")
+        full = fn.let(f"icmp eq i64 {step}, {extents[n]}")
+        nexts[n] = fn.let(f"select i1 {full}, i64 0, i64 {step}")
+        carry = full
+    fn.patch(done_line, f"{done} = phi i64 [{begin}, %{before}], [{new_done}, %{after}]")
+    for (name, line), start, step in zip(places, first, nexts, strict=True):
+        fn.patch(line, f"{name} = phi i64 [{start}, %{before}], [{step}, %{after}]")
+    fn.branch(fn.let(f"icmp ult i64 {new_done}, {end}"), row, "leave")
