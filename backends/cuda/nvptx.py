@@ -133,7 +133,7 @@ OWN: dict[str, Callable[[Ctx], str]] = {prim: _nv(name) for prim, name in libdev
 # --- LLVM -------------------------------------------------------------------------------------------------------
 
 # NVIDIA's assembler does most of it over again: what it gets has to be short, for it and for LLVM's own sake
-PASSES = ("sroa", "simplify_cfg", "instruction_combine", "simplify_cfg")
+PASSES = ("sroa", "simplify_cfg", "instruction_combine", "simplify_cfg", "loop_rotate", "simplify_cfg")
 
 
 def optimised(text: str, chip: int, calls: list[str]) -> Any:

@@ -43,7 +43,7 @@ def powers(x: qd.types.ndarray(), n: qd.types.ndarray(), y: qd.types.ndarray()):
         y[i] = v
 
 
-class Theirs:
+class Owned:
     """Another library's array, in memory of the device, used in the stream ``stream`` of that library."""
 
     def __init__(self, values: Any, dtype: Any = np.float32, stream: int | None = 7, read_only: bool = False) -> None:
@@ -57,20 +57,20 @@ class Theirs:
             "strides": None, "version": 3, "stream": stream,
         }  # fmt: skip
 
-    @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
-        return self.about
-
     def tolist(self) -> list[Any]:
         self.device.wait("reading")
         self.device.download(self.values.ctypes.data, self.address, self.values.nbytes)
         return self.values.tolist()
 
 
-class Exported(Theirs):
-    """The same by DLPack alone; the capsule ends with the object."""
+class Theirs(Owned):
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return self.about
 
-    __cuda_array_interface__ = property()  # type: ignore[assignment]
+
+class Exported(Owned):
+    """By DLPack alone; the capsule ends with the object."""
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return 2, 0
@@ -78,15 +78,12 @@ class Exported(Theirs):
     def __dlpack__(self, *, stream: int) -> Any:
         from quadrants_lab.runtime.lent import _Tensor
 
-        self.told = stream
+        assert stream > 2
         self.extents = (ctypes.c_int64 * self.values.ndim)(*self.values.shape)
         self.made = _Tensor(self.address, 2, 0, self.values.ndim, 2, 32, 1, self.extents, None, 0)
         new = ctypes.pythonapi.PyCapsule_New
         new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
         return new(ctypes.addressof(self.made), b"dltensor", None)
-
-
-del Exported.__cuda_array_interface__
 
 
 def on_stand_in() -> Any:
