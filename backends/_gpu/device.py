@@ -18,11 +18,17 @@ REDUCING = 1 << 12
 _MASK = (1 << 64) - 1
 
 
+class ArraysAlone:
+    """The class of memory that launches take where they take arrays alone: nothing is of it."""
+
+
 class GpuDevice(ABC):
     """``threads``: the most that a launch keeps in flight; ``stack_threads``: the most that it needs where each has
     adstacks. ``heap_budget``: bytes of adstacks beyond which a launch runs with fewer threads. ``loop_limit``: how many
     times a thread may go round loops before the driver stops it (0: as often as it likes). ``seed`` and ``launches``
-    are what random draws depend on."""
+    are what random draws depend on. ``memory``: the class of what `allocate` gives, where launches take that."""
+
+    memory: type[Any] = ArraysAlone
 
     def __init__(self, threads: int, stack_threads: int, heap_budget: int, loop_limit: int = 0) -> None:
         self.threads = threads

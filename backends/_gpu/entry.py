@@ -1,4 +1,5 @@
-"""The fast entry of a GPU frame: checks each argument as strictly as the CPU's does, sets it, launches."""
+"""The fast entry of a GPU frame, made for the kernel's parameters, so that a launch walks over nothing: it checks each
+argument as strictly as the CPU's does, sets it, launches."""
 
 from __future__ import annotations
 
@@ -31,40 +32,51 @@ def matches_scalar(t: DType) -> Callable[[Any], bool]:
 
 
 def make_entry(frame: GpuFrame, params: list[Param], returns: str) -> Callable[..., Any]:
-    """The callable; it takes as many positional arguments as there are params."""
+    """The callable; see `quadrants_lab.backends.launch.Frame.entry`."""
     types = {a.name: a.type for a in frame.exe.kernel.args}
-    scalars: list[tuple[int, str, Callable[[Any], bool]]] = []
-    arrays: list[tuple[int, str, Any, int, bool]] = []
+    space: dict[str, Any] = {
+        "memory": frame.device.memory, "array": np.ndarray, "borrow": frame.borrow, "launch": frame.launch,
+        "ret": frame.ret,
+    }  # fmt: skip
+    names = [f"a{n}" for n in range(len(params))]
+    checks: list[str] = []
+    sets: list[str] = []
+    borrows = False
     for n, p in enumerate(params):
         if isinstance(p, ScalarParam):
-            scalars.append((n, p.arg, matches_scalar(types[p.arg])))
+            space[f"fits{n}"] = matches_scalar(types[p.arg])
+            space[f"set{n}"] = frame.setter(p.arg)
+            checks.append(f"    if not fits{n}(a{n}): return NotImplemented")
+            sets.append(f"    set{n}(a{n})")
         elif isinstance(p, ArrayParam):
             b = frame.exe.kernel.buffers[p.buffer]
-            arrays.append((n, b.name, np.dtype(b.dtype.numpy), b.ndim, b.name in frame.exe.written))
-    count = len(params)
-
-    def launch(*args: Any) -> Any:
-        if len(args) != count:
-            return NotImplemented
-        for n, _, matches in scalars:
-            if not matches(args[n]):
-                return NotImplemented
-        for n, _, dtype, ndim, written in arrays:
-            a = args[n]
-            if type(a) is not np.ndarray or a.dtype != dtype or a.ndim != ndim:
-                return NotImplemented
-            flags = a.flags
-            if not (flags.c_contiguous and flags.aligned and (flags.writeable or not written)):
-                return NotImplemented
-        for n, name, _ in scalars:
-            frame.set_arg(name, args[n])
-        after = [frame.borrow(name, args[n]) for n, name, *_ in arrays]
-        status = frame.launch()
-        for give_back in after:
-            if give_back is not None:
-                give_back()
-        if status:
-            return Ellipsis
-        return frame.ret(returns) if returns else None
-
-    return launch
+            borrows = True
+            space[f"dtype{n}"] = np.dtype(b.dtype.numpy)
+            must = f"a{n}.dtype != dtype{n} or a{n}.ndim != {b.ndim}"
+            flags = f"f{n}.c_contiguous and f{n}.aligned"
+            if b.name in frame.exe.written:
+                flags += f" and f{n}.writeable"
+            checks += [
+                f"    if a{n}.__class__ is not memory:",
+                f"        if a{n}.__class__ is not array: return NotImplemented",
+                f"        f{n} = a{n}.flags",
+                f"        if not ({flags}): return NotImplemented",
+                f"    if {must}: return NotImplemented",
+            ]
+            sets.append(f"    g{n} = borrow({b.name!r}, a{n})")
+            sets.append(f"    if g{n} is not None: after.append(g{n})")
+    lines = ["def entry(*args):", f"    if len(args) != {len(params)}: return NotImplemented"]
+    if names:
+        lines.append(f"    {', '.join(names)}, = args")
+    lines += checks
+    if borrows:
+        lines.append("    after = []")
+    lines += sets
+    lines.append("    status = launch()")
+    if borrows:
+        lines.append("    for give_back in after: give_back()")
+    lines.append("    if status: return Ellipsis")
+    lines.append(f"    return ret({returns!r})" if returns else "    return None")
+    exec("\n".join(lines), space)
+    entry: Callable[..., Any] = space["entry"]
+    return entry

@@ -16,7 +16,8 @@ class GpuExecutable:
     """``object`` is what a cache keeps. ``groups``: ids of adstacks in step; ``stacks``: those of each task in heap
     order. ``totals``: a task, how many iterations it has in every launch, None where that varies; ``stacked``: whether
     it keeps values on adstacks; ``reducing``: whether it reduces into a scalar; ``looping``: whether its iterations
-    hold loops."""
+    hold loops. ``sizing_args``: the scalar arguments that group counts depend on; ``draws``: whether it draws at
+    random."""
 
     def __init__(self, kernel: N.Kernel, obj: bytes) -> None:
         self.kernel = kernel
@@ -32,6 +33,9 @@ class GpuExecutable:
         self.reducing = [bool(reductions(kernel, t.body)) for t in self.tasks]
         self.looping = [any(isinstance(s, (N.For, N.While)) for s in walk(t.body)) for t in self.tasks]
         self.written = frozenset(s.buffer for s in walk(kernel.body) if isinstance(s, (N.Store, N.Atomic)))
+        bounds = [s for p in self.programs if p.inline for s in p.task.bounds]
+        self.sizing_args = {s.arg for s in bounds if isinstance(s, N.ArgLoad)}
+        self.draws = any(isinstance(s, N.Random) for s in walk(kernel.body))
         self._types: dict[int, DType] | None = None
 
     def types(self) -> dict[int, DType]:

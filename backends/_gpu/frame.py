@@ -72,15 +72,26 @@ class GpuFrame(ABC):
     def set_extents(self, name: str, shape: tuple[int, ...]) -> None:
         """Shape of an ndarray buffer."""
         at = self.exe.layout.frame.extents[name]
-        for axis, n in enumerate(shape):
-            _WORD.pack_into(self.view, at + axis * WORD, n)
-        self._grid_is_old = True
+        for n in shape:
+            if _WORD.unpack_from(self.view, at)[0] != n:
+                _WORD.pack_into(self.view, at, n)
+                self._grid_is_old = True
+            at += WORD
 
     def set_arg(self, name: str, value: Any) -> None:
         """A scalar argument; ``value`` must fit its dtype (`struct.error` where an integer does not)."""
         form, at = self._args[name]
+        if name in self.exe.sizing_args and form.unpack_from(self.view, at)[0] != value:
+            self._grid_is_old = True
         form.pack_into(self.view, at, value)
-        self._grid_is_old = True
+
+    def setter(self, name: str) -> Callable[[Any], None]:
+        """What sets a scalar argument."""
+        form, at = self._args[name]
+        pack, view = form.pack_into, self.view
+        if name in self.exe.sizing_args:
+            return lambda value: self.set_arg(name, value)
+        return lambda value: pack(view, at, value)
 
     def set_stacks(self, caps: list[int], budget: int = 0, passing: Mapping[int, int] | None = None) -> None:
         """Capacities in slots; grows the device's heap as needed (MemoryError where it cannot). ``budget``: bytes that

@@ -19,14 +19,11 @@ from quadrants_lab.backends._gpu.executable import GpuExecutable
 from quadrants_lab.backends._gpu.frame import GpuFrame
 from quadrants_lab.backends._gpu.programs import Program
 from quadrants_lab.backends._simt.device import SimtDevice, SimtMemory
-from quadrants_lab.backends._simt.entry import make_entry
 from quadrants_lab.backends._simt.repeats import Repeats
 from quadrants_lab.backends._simt.state import State
-from quadrants_lab.backends.launch import Param
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
-from quadrants_lab.ir.walk import walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,9 +59,6 @@ class SimtExecutable(GpuExecutable):
         rets = any(b.kind == "ret" for b in kernel.buffers.values())
         asserts = any(s.kind != "assert" or options.asserts or options.debug for s in frame.asserts)
         self.asked = bool(rets or asserts or any(self.stacked) or frame.prints)
-        bounds = [s for p in self.programs if p.inline for s in p.task.bounds]
-        self.draws = any(isinstance(s, N.Random) for s in walk(kernel.body))
-        self.sizing_args = {s.arg for s in bounds if isinstance(s, N.ArgLoad)}  # group counts depend on them
         self._loaded: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
 
     def frame(self, device: Any) -> SimtFrame:
@@ -242,30 +236,3 @@ class SimtFrame(GpuFrame):
                 help="pass a qd.ndarray, or an array of another library on the GPU",
             )
         return super().borrow(name, array)
-
-    def set_extents(self, name: str, shape: tuple[int, ...]) -> None:
-        at = self.exe.layout.frame.extents[name]
-        for n in shape:
-            if _WORD.unpack_from(self.view, at)[0] != n:
-                _WORD.pack_into(self.view, at, n)
-                self._grid_is_old = True
-            at += 8
-
-    def setter(self, name: str) -> Callable[[Any], None]:
-        """What sets a scalar argument."""
-        form, at = self._args[name]
-        pack, view = form.pack_into, self.view
-        if name in self.exe.sizing_args:
-            return lambda value: self.set_arg(name, value)
-        return lambda value: pack(view, at, value)
-
-    def set_arg(self, name: str, value: Any) -> None:
-        """A scalar argument; ``value`` must fit its dtype (`struct.error` where an integer does not)."""
-        form, at = self._args[name]
-        if name in self.exe.sizing_args and form.unpack_from(self.view, at)[0] != value:
-            self._grid_is_old = True
-        form.pack_into(self.view, at, value)
-
-    def entry(self, params: list[Param], returns: str = "") -> Any:
-        """See `quadrants_lab.backends.launch.Frame`."""
-        return make_entry(self, params, returns)
