@@ -170,6 +170,10 @@ class Frame(Protocol):
         """Lets all that a launch starts on the device start as one graph, where there are such. An error where the
         kernel returns something there; from now on arrays of the host are refused there."""
 
+    def trust_depths(self, report: Callable[[], BaseException]) -> None:
+        """The depths are computed to suffice, so a launch need not be waited for to learn that they did. Where they
+        did not, `Device.finish` raises what ``report`` returns."""
+
     def launch(self) -> int: ...
 
     def ret(self, name: str) -> Any: ...

@@ -158,6 +158,9 @@ class GpuFrame(ABC):
     def as_graph(self) -> None:
         """Where a launch is one submission."""
 
+    def trust_depths(self, report: Callable[[], BaseException]) -> None:
+        """Where every launch is waited for."""
+
     # --- a launch ----------------------------------------------------------------------------------------------
 
     def launch(self) -> int:

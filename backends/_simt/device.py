@@ -117,7 +117,8 @@ class SimtMemory:
 
 class SimtDevice(GpuDevice):
     """``memory``: the class of arrays on it. ``ahead``: what the host changed in copies of its own and the device has
-    not seen; each has a method ``send``, which the next launch calls. ``running``: something may not be done yet."""
+    not seen; each has a method ``send``, which the next launch calls. ``running``: something may not be done yet. ``unsettled``: frames whose last launches may have
+    failed; each has a method ``settle``, which raises then."""
 
     memory: type[SimtMemory] = SimtMemory
 
@@ -129,6 +130,7 @@ class SimtDevice(GpuDevice):
         self.chosen_threads = threads
         self.running = False
         self.ahead: list[Any] = []
+        self.unsettled: list[Any] = []
 
     def allocate(self, shape: tuple[int, ...], dtype: Any) -> SimtMemory:
         """Zeroed memory of a C-contiguous array; MemoryError where there is not that much."""
@@ -147,6 +149,8 @@ class SimtDevice(GpuDevice):
             self.driver.enter()
             self.driver.wait("running kernels")
             self.running = False
+        while self.unsettled:
+            self.unsettled.pop().settle()
 
     def send(self) -> None:
         """Hands the device what the host changed."""

@@ -47,7 +47,7 @@ class Shape(Protocol):
 
 class SimtExecutable(GpuExecutable):
     """``object``: what the driver loads. ``asked``: whether a launch has to be waited for, because it returns something
-    or can fail."""
+    or can fail; ``asked_for_depths``: only because an adstack may be too small."""
 
     shape: ClassVar[Shape]
 
@@ -58,7 +58,9 @@ class SimtExecutable(GpuExecutable):
         frame = self.layout.frame
         rets = any(b.kind == "ret" for b in kernel.buffers.values())
         asserts = any(s.kind != "assert" or options.asserts or options.debug for s in frame.asserts)
-        self.asked = bool(rets or asserts or any(self.stacked) or frame.prints)
+        answers = bool(rets or asserts or frame.prints)
+        self.asked = answers or any(self.stacked)
+        self.asked_for_depths = self.asked and not answers
         self._loaded: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
 
     def frame(self, device: Any) -> SimtFrame:
@@ -105,7 +107,6 @@ class SimtFrame(GpuFrame):
         if not self._by_value:
             self._copy = driver.allocate(exe.layout.size)
             weakref.finalize(self, driver.free, self._copy)
-        self._clean = True  # nothing in the state has to be cleared
         self._zeroes = exe.layout.frame.zero_bytes > 0
         self._back = memoryview(b"")
         if exe.asked:
@@ -118,6 +119,11 @@ class SimtFrame(GpuFrame):
         self._inputs = self.view[L.SEED : exe.layout.frame.zero_at]  # all that programs read of it
         self._repeats = Repeats(self) if getattr(driver, "graph", None) else None
         self._number = 0
+        self._waits = exe.asked
+        self._report: Callable[[], BaseException] | None = None
+        self._cleared = self._state, exe.state.zeroed  # before each launch
+        self._failed = False
+        self.unsettled = False
 
     # --- a launch -----------------------------------------------------------------------------------------------
 
@@ -138,18 +144,25 @@ class SimtFrame(GpuFrame):
         if not self._by_value:
             driver.upload(self._copy, self._host, self._bytes)
         graph = self._repeats and self._repeats.graph(self._inputs.tobytes())
-        if not self._clean and not (graph and self._zeroes):
+        if self._failed:
             driver.clear(self._state, self.exe.state.zeroed)
-        self._clean = not self._zeroes
+            self._failed = False
         device.running = True
         if graph:
             graph.launch()
         else:
             self._start()
-        return self._fetch() if self.exe.asked else 0
+        if self._waits:
+            return self._fetch()
+        if self._report is not None and not self.unsettled:
+            self.unsettled = True
+            device.unsettled.append(self)
+        return 0
 
     def _start(self) -> None:
         """Starts the programs one by one."""
+        if self._zeroes:
+            self._driver.clear(*self._cleared)
         for launch in self._launches:
             result = launch.run(*launch.args)
             if result:
@@ -159,10 +172,24 @@ class SimtFrame(GpuFrame):
 
     def make_graph(self) -> Any:
         """All that a launch enqueues, as one."""
-        zeroed = self.exe.state.zeroed
-        clear = (self._state, zeroed) if self._zeroes else None
-        back = (self._back_at, self._state, zeroed) if self.exe.asked else None
+        clear = self._cleared if self._zeroes else None
+        back = (self._back_at, self._state, self.exe.state.zeroed) if self.exe.asked else None
         return self._driver.graph(self._launches, clear, back)
+
+    def trust_depths(self, report: Callable[[], BaseException]) -> None:
+        """See `quadrants_lab.backends.launch.Frame`. The status then stays in the state from launch to launch."""
+        if self.exe.asked_for_depths:
+            self._waits, self._report = False, report
+            head = self.exe.state.head
+            self._cleared = self._state + head, self.exe.state.zeroed - head
+
+    def settle(self) -> None:
+        """After the device is done: raises where a launch found a stack too small."""
+        self.unsettled = False
+        self._take_back()
+        if self.status:
+            assert self._report is not None
+            raise self._report()
 
     def as_graph(self) -> None:
         """See `quadrants_lab.backends.launch.Frame`."""
@@ -182,16 +209,16 @@ class SimtFrame(GpuFrame):
 
     def _fetch(self) -> int:
         """Waits for the launch and takes what came back into the view."""
-        device, exe = self.device, self.exe
-        self._driver.wait(f"running kernel {exe.kernel.name}")
-        device.running = False
-        head = exe.state.head
+        self._driver.wait(f"running kernel {self.exe.kernel.name}")
+        self.device.running = False
+        self._take_back()
+        return self.status
+
+    def _take_back(self) -> None:
+        head = self.exe.state.head
         self.view[:head] = self._back[:head]
         self.view[self._zero] = self._back[head:]
-        status = self.status
-        if status:
-            self._clean = False
-        return int(status)
+        self._failed = self.status != 0
 
     def run(self) -> None:
         """`launch` does it all."""

@@ -21,6 +21,7 @@ from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.ahead import Ahead, Gates
 from quadrants_lab.runtime.budget import Needs, no_room, over_budget
 from quadrants_lab.runtime.compile import Compiled
+from quadrants_lab.runtime.faults import failure
 from quadrants_lab.runtime.memory import Memory
 from quadrants_lab.runtime.plan import Plan
 from quadrants_lab.runtime.seeds import Seeds
@@ -97,6 +98,8 @@ class GradientPlan(Plan):
         forced = self.compiled.options.ad_stack_size
         if forced:
             self.sizes = [SE.SizeConst(forced)] * len(self.sizes)
+        else:
+            self.frame.trust_depths(lambda: failure(self.frame, self.kernel.name, 0))
         fixed = [s.value for s in self.sizes if isinstance(s, SE.SizeConst)]
         if len(fixed) < len(self.sizes) or (fixed and self.gates.wanted(fixed)):
             self._follow()

@@ -197,3 +197,40 @@ def test_elsewhere_it_simply_runs(arch):
 
         assert add(x, np.arange(4, dtype=np.int32)) == 3
         assert x[3] == 3
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_depths_that_do_not_suffice_are_noticed_when_somebody_waits(many):
+    """Launches of gradients are not waited for: their depths are computed. The gradient after the error is right."""
+    x, y = (qd.field(qd.f32, shape=20, needs_grad=True) for _ in range(2))
+    n = qd.field(qd.i32, shape=())
+
+    @qd.kernel
+    def power():
+        for i in x:
+            v = x[i]
+            for _ in range(n[None]):
+                v = v * x[i]
+            y[i] = v
+
+    def gradient() -> list[float]:
+        y.grad.fill(1.0)
+        x.grad.fill(0)
+        power()
+        power.grad()
+        return x.grad.to_numpy().tolist()
+
+    x.fill(1.0)
+    n[None] = 5
+    for _ in range(2 * AFTER if many else 2):
+        assert gradient() == [6.0] * 20
+    plan = power.grad.dispatcher.last
+    plan.frame.set_stacks([2] * len(plan.depths))
+    power.grad()
+    power.grad()
+    with pytest.raises(AssertionError, match=r"(?s)QL2073.*'v' holds 2, 5 were needed"):
+        qd.sync()
+    qd.sync()
+    plan.stamp = None
+    for _ in range(3):
+        assert gradient() == [6.0] * 20
