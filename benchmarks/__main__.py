@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import subprocess
 import sys
 import tempfile
 from dataclasses import asdict
-from datetime import date
 from pathlib import Path
 
 from rich.console import Console
@@ -19,18 +16,19 @@ from rich.table import Table
 from benchmarks import code, document, relaunch, stacks
 from benchmarks.race import (
     GROUPS,
+    OURS,
+    PEER,
     PROCESS_GROUPS,
     ROOT,
-    Engine,
     ProcessFailed,
     Row,
     ask_process,
+    cells,
+    machine,
     race_case,
     race_processes,
+    ratio,
 )
-
-OURS = Engine("quadrants_lab", sys.executable)
-PEER = Engine("quadrants", os.environ.get("QL_PEER_PYTHON", str(ROOT / ".venv-peer" / "bin" / "python")))
 
 LOOPS = ("linear", "sin", "8 carried")
 COMPILES = tuple(f"{what}, {way}" for what in (*LOOPS, "sample mpm") for way in ("forward", "gradient"))
@@ -47,28 +45,6 @@ def case_keys() -> list[str]:
         [OURS.python, "-c", code], cwd=ROOT, env=OURS.environment(""), text=True, check=True, capture_output=True
     )
     return done.stdout.splitlines()
-
-
-def human(seconds: float | None) -> str:
-    if seconds is None:
-        return "-"
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if seconds >= scale:
-            return f"{seconds / scale:.3g} {unit}"
-    return f"{seconds / 1e-9:.3g} ns"
-
-
-def ratio(row: Row) -> float | None:
-    """How many times faster ours is; None where one engine has no time or the values differ."""
-    ours, peer = row.median(OURS.module), row.median(PEER.module)
-    return peer / ours if ours and peer and row.agrees() else None
-
-
-def cells(row: Row) -> list[str]:
-    """Ours, the peer's and the ratio as shown."""
-    r = ratio(row)
-    last = f"{r:.2f}" if r is not None else ("values differ" if not row.agrees() else "")
-    return [*(row.errors.get(e.module) or human(row.median(e.module)) for e in (OURS, PEER)), last]
 
 
 def show(rows: list[Row], console: Console) -> None:
@@ -141,21 +117,6 @@ def measure_code(logs: Path, console: Console) -> list[code.CodeRow]:
         table.add_row(r.case, r.language, *code.cells(r))
     console.print(table)
     return rows
-
-
-def machine() -> dict[str, str | int]:
-    """What the numbers were measured on."""
-    model = platform.processor() or platform.machine()
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        model = next((s.split(":")[1].strip() for s in info.read_text().splitlines() if "model name" in s), model)
-    return {
-        "cpu": model,
-        "cores": os.cpu_count() or 0,
-        "system": f"{platform.system()} {platform.machine()}",
-        "python": platform.python_version(),
-        "date": date.today().isoformat(),
-    }
 
 
 def main() -> int:

@@ -44,8 +44,8 @@ def text(
     return "\n".join(lines)
 
 
-def write(path: Path, measured: str) -> None:
+def write(path: Path, measured: str, begin: str = BEGIN, end: str = END) -> None:
     """Replaces what stands between the two marks of the document."""
-    before, rest = path.read_text().split(BEGIN)
-    after = rest.split(END)[1]
-    path.write_text(f"{before}{BEGIN}\n\n{measured}\n{END}{after}")
+    before, rest = path.read_text().split(begin)
+    after = rest.split(end)[1]
+    path.write_text(f"{before}{begin}\n\n{measured}\n{end}{after}")

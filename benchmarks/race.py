@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import math
 import os
+import platform
 import signal
 import subprocess
+import sys
 import tempfile
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -95,14 +98,14 @@ def in_turn(engines: list[Engine], repeat: int) -> list[Engine]:
     return engines if repeat % 2 == 0 else engines[::-1]
 
 
-def race_processes(engines: list[Engine], repeats: int, logs: Path) -> list[Row]:
+def race_processes(engines: list[Engine], repeats: int, logs: Path, arch: str = "cpu") -> list[Row]:
     """Import, init and compiles: each repeat a process with an empty cache, then one that finds what it left."""
     rows: dict[tuple[str, str], Row] = {}
     for repeat in range(repeats):
         for engine in in_turn(engines, repeat):
             with tempfile.TemporaryDirectory() as cache:
                 for group in PROCESS_GROUPS[1:]:
-                    for name, seconds, error in _one_process(engine, cache, logs):
+                    for name, seconds, error in _one_process(engine, cache, logs, arch):
                         where = "start" if name in ("import", "init") else group
                         row = rows.setdefault((where, name), Row(where, name))
                         if error:
@@ -112,10 +115,10 @@ def race_processes(engines: list[Engine], repeats: int, logs: Path) -> list[Row]
     return sorted(rows.values(), key=lambda r: GROUPS.index(r.group))
 
 
-def _one_process(engine: Engine, cache: str, logs: Path) -> list[tuple[str, float, str]]:
+def _one_process(engine: Engine, cache: str, logs: Path, arch: str) -> list[tuple[str, float, str]]:
     """(row, seconds, error) of one fresh process."""
     try:
-        return [(name, seconds, "") for name, seconds in ask_process(engine, "process", cache, logs).items()]
+        return [(name, seconds, "") for name, seconds in ask_process(engine, "process", cache, logs, arch).items()]
     except ProcessFailed as error:
         return [("first kernel of the process", 0.0, str(error))]
 
@@ -138,15 +141,62 @@ def ask_process(engine: Engine, mode: str, cache: str, logs: Path, *arguments: s
 
 def race_case(engines: list[Engine], key: str, repeats: int, seconds: float, logs: Path) -> Row:
     """One case ("group/name"), each engine warm in a process of its own that no other case has touched."""
-    row = Row(*key.split("/", 1))
+    return race_cases(engines, [key], repeats, seconds, logs)[0]
+
+
+def race_cases(engines: list[Engine], keys: list[str], repeats: int, seconds: float, logs: Path) -> list[Row]:
+    """Several cases, one after the other in the same processes."""
+    rows = [Row(*key.split("/", 1)) for key in keys]
     with tempfile.TemporaryDirectory() as cache:
         workers = {e.module: Worker(e, logs / f"bench-{e.module}.log", f"{cache}/{e.module}") for e in engines}
         try:
-            for repeat in range(repeats):
-                for engine in in_turn(engines, repeat):
-                    if engine.module not in row.errors:
-                        row.add(engine.module, workers[engine.module].ask(key, seconds))
+            for key, row in zip(keys, rows, strict=True):
+                for repeat in range(repeats):
+                    for engine in in_turn(engines, repeat):
+                        if engine.module not in row.errors:
+                            row.add(engine.module, workers[engine.module].ask(key, seconds))
         finally:
             for worker in workers.values():
                 worker.end()
-    return row
+    return rows
+
+
+OURS = Engine("quadrants_lab", sys.executable)
+PEER = Engine("quadrants", os.environ.get("QL_PEER_PYTHON", str(ROOT / ".venv-peer" / "bin" / "python")))
+
+
+def human(seconds: float | None) -> str:
+    if seconds is None:
+        return "-"
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds / 1e-9:.3g} ns"
+
+
+def ratio(row: Row) -> float | None:
+    """How many times faster ours is; None where one engine has no time or the values differ."""
+    ours, peer = row.median(OURS.module), row.median(PEER.module)
+    return peer / ours if ours and peer and row.agrees() else None
+
+
+def cells(row: Row) -> list[str]:
+    """Ours, the peer's and the ratio as shown."""
+    r = ratio(row)
+    last = f"{r:.2f}" if r is not None else ("values differ" if not row.agrees() else "")
+    return [*(row.errors.get(e.module) or human(row.median(e.module)) for e in (OURS, PEER)), last]
+
+
+def machine() -> dict[str, str | int]:
+    """What the numbers were measured on."""
+    model = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        model = next((s.split(":")[1].strip() for s in info.read_text().splitlines() if "model name" in s), model)
+    return {
+        "cpu": model,
+        "cores": os.cpu_count() or 0,
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        "date": date.today().isoformat(),
+    }

@@ -58,3 +58,49 @@ def answer(case: str) -> Any:
     from benchmarks.cases.stacks import CASES
 
     return measure(case) if case else list(CASES)
+
+
+# --- on an NVIDIA GPU -------------------------------------------------------------------------------------------
+
+DEVICE_ITERATIONS, DEVICE_TRIPS = 1 << 20, 256
+DEVICE_CASES = {"sin, f32": ("sin", "f32"), "8 carried, f32": ("8 carried", "f32"), "sin, f64": ("sin", "f64")}
+
+
+def on_device(case: str) -> Any:
+    """What a worker answers: the names of the cases, or by how many bytes the device's memory shrinks from a gradient
+    of one trip to one of `DEVICE_TRIPS`."""
+    if not case:
+        return list(DEVICE_CASES)
+    from benchmarks import engine
+
+    engine.init("cuda")
+    from benchmarks.cases.loops import LOOPS
+
+    name, dtype = DEVICE_CASES[case]
+    loop = LOOPS[name](DEVICE_ITERATIONS, 1, getattr(engine.qd, dtype))
+    free = []
+    for trips in (1, DEVICE_TRIPS):
+        loop.n[None] = trips
+        loop.kernel()
+        loop.kernel.grad()
+        engine.qd.sync()
+        free.append(device_bytes_free())
+    return {"bytes": free[0] - free[1]}
+
+
+def device_bytes_free() -> int:
+    """Of the first GPU, as its driver sees it."""
+    import ctypes
+
+    cuda = ctypes.CDLL("libcuda.so.1")
+    context, free, total = ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_size_t()
+    for result in (
+        cuda.cuInit(0),
+        cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0),
+        cuda.cuCtxPushCurrent_v2(context),
+        cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total)),
+        cuda.cuCtxPopCurrent_v2(ctypes.byref(context)),
+        cuda.cuDevicePrimaryCtxRelease_v2(0),
+    ):
+        assert result == 0, f"the driver's error {result}"
+    return free.value

@@ -1,7 +1,8 @@
 """The process of one engine: answers the runner on what was its standard output.
 
-``python -m benchmarks.worker process`` measures what only a fresh process can (import, init, first compile of each
-kernel) and ends; ``... stacks [case]`` answers with the names of the cases, or the bytes of one's adstacks;
+``python -m benchmarks.worker process [arch]`` measures what only a fresh process can (import, init, first compile of
+each kernel) and ends; ``... stacks [case]`` answers with the names of the cases, or the bytes of one's adstacks, and
+``... device-stacks [case]`` with those on a GPU;
 ``... relaunch`` with what launching a gradient again costs.
 ``... serve`` reads one JSON request a line, ``{"case": key, "seconds": s}``, and answers with one sample: seconds a
 run, over as many runs as fill ``s`` seconds.
@@ -36,20 +37,26 @@ def seconds(run: Callable[[], Any], times: int = 1) -> float:
     return (stop - start) / times
 
 
-def process() -> dict[str, float]:
+def process(arch: str) -> dict[str, float]:
     """Row name -> seconds. The first kernel of a process is timed by itself, so that the others are warm."""
     from benchmarks import engine
 
-    rows = {"import": engine.IMPORT_SECONDS, "init": seconds(engine.init)}
+    arch = arch or "cpu"
+    rows = {"import": engine.IMPORT_SECONDS, "init": seconds(lambda: engine.init(arch))}
     from benchmarks.cases.launch import field_loop
     from benchmarks.cases.loops import LOOPS
 
-    rows["first kernel of the process"] = seconds(field_loop().run)
+    def to_its_end(run: Callable[[], Any]) -> float:
+        return seconds(lambda: (run(), engine.qd.sync()))
+
+    rows["first kernel of the process"] = to_its_end(field_loop().run)
     rows["import, init and first kernel"] = sum(rows.values())
     loops = {name: make(16, 5) for name, make in LOOPS.items()}
     for name, loop in loops.items():
-        rows[f"{name}, forward"] = seconds(loop.kernel)
-        rows[f"{name}, gradient"] = seconds(loop.kernel.grad)
+        rows[f"{name}, forward"] = to_its_end(loop.kernel)
+        rows[f"{name}, gradient"] = to_its_end(loop.kernel.grad)
+    if arch != "cpu":
+        return rows
     mpm = engine.sample("mpm")
     jelly = mpm.Jelly(*mpm.block(8, 0.2, 0.4), cells=24, dt=0.004)
     jelly.material[None] = [10.0, 20.0]
@@ -60,16 +67,17 @@ def process() -> dict[str, float]:
 
 
 def serve() -> None:
-    """Samples of one case, set up and warm from its first request on."""
+    """Samples of a case, set up and warm from its first request on; another one takes its place."""
     from benchmarks import engine
-    from benchmarks.cases import all_cases
+    from benchmarks.cases import all_cases, cuda_cases
 
-    timed, times = None, 1
+    timed, times, key = None, 1, ""
     for line in sys.stdin:
         request = json.loads(line)
         try:
-            if timed is None:
-                case = all_cases()[request["case"]]
+            if timed is None or key != request["case"]:
+                timed, times, key = None, 1, request["case"]
+                case = (all_cases() | cuda_cases())[key]
                 engine.init(case.arch)
                 timed = case.setup()
                 timed.run()
@@ -90,7 +98,8 @@ if __name__ == "__main__":
 
         case = "".join(sys.argv[2:])
         modes = {
-            "process": process,
+            "process": lambda: process(case),
+            "device-stacks": lambda: stacks.on_device(case),
             "stacks": lambda: stacks.answer(case),
             "code": lambda: code.answer(case),
             "relaunch": relaunch.measure,

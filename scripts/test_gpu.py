@@ -1,6 +1,7 @@
 """What can only be tested on a machine with an NVIDIA GPU: `make test-gpu`, or python3 scripts/test_gpu.py.
 
-Needs no network and no installation: numpy, llvmlite, pytest, hypothesis, a driver and libdevice. Writes gpu_report.md,
+Needs no network and no installation: numpy, llvmlite, pytest, hypothesis, a driver and libdevice. Where QL_PEER_PYTHON
+is an interpreter that can import Quadrants, it is raced. Writes gpu_report.md,
 a row a part, and gpu_log.txt, all that was printed, to --out FOLDER; ends with 1 where a part failed. Everything
 together takes less than eight minutes; a part by itself: --part NAME.
 """
@@ -50,9 +51,15 @@ def sanitized(tool: str, part: str) -> list[str]:
     return [found, "--tool", tool, "--error-exitcode", "9", "--print-limit", "20", *own(part)]
 
 
+def has_peer() -> bool:
+    """Whether there is an interpreter that can import the peer."""
+    return bool(os.environ.get("QL_PEER_PYTHON"))
+
+
 def parts(workers: int) -> dict[str, tuple[list[str], int]]:
     """Name -> command, and the seconds that it may take."""
-    return {
+    race = {"race": ([sys.executable, "-m", "benchmarks.cuda", "--quick"], 300)} if has_peer() else {}
+    return race | {
         "about": (own("about"), 60),
         "speed": (own("speed"), 120),
         "endurance": (own("endurance"), 60),
@@ -450,8 +457,8 @@ def run_all(out: Path, only: list[str], workers: int, minutes: float) -> int:
         print(rows[-1], flush=True)
         log.write(f"\n===== {name}: {words}, {took:.1f} s\n{text}\n")
         log.flush()
-        if name in PARTS or words != "passed":
-            shown = text if name == "differences" else f"```\n{text[-6000:].strip()}\n```"
+        if name in PARTS or name == "race" or words != "passed":
+            shown = text if name in ("differences", "race") and words == "passed" else f"```\n{text[-6000:].strip()}\n```"
             texts.append(f"\n## {name}\n\n{shown}\n")
     log.close()
     head = "# Tests on a GPU\n\n| part | result | time | last line |\n| --- | --- | --- | --- |\n"

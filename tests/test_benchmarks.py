@@ -39,3 +39,14 @@ def test_stack_bytes_are_as_reported() -> None:
     found = json.loads(done.stdout)
     assert found["reported"] == 1_000_000 * 4
     assert found["reported"] <= found["bytes"] < found["reported"] + 100_000
+
+
+@pytest.mark.peer
+def test_the_race_on_a_gpu_runs_on_the_cpu_where_there_is_none(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "benchmarks.cuda", "--quick", "--only", "two loops, graph", "--out", str(tmp_path)]
+    env = {**os.environ, "QL_PEER_PYTHON": peer_python()}
+    done = subprocess.run(command, cwd=ROOT, env=env, text=True, capture_output=True, stdin=subprocess.DEVNULL)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (row,) = [line for line in done.stdout.splitlines() if line.startswith("| two loops, graph=True, 100 in a row")]
+    name, ours, peer, ratio = row.strip("| ").split(" | ")
+    assert float(ratio) > 0

@@ -29,5 +29,15 @@ def all_cases() -> dict[str, Case]:
     """Every case by "group/name"; imports the engine of this process (QL_ENGINE)."""
     from benchmarks.cases import launch, reverse, throughput, vulkan
 
-    cases = (*launch.CASES, *throughput.CASES, *reverse.CASES, *vulkan.CASES)
+    return by_key(*launch.CASES, *throughput.CASES, *reverse.CASES, *vulkan.CASES)
+
+
+def cuda_cases() -> dict[str, Case]:
+    """Those for an NVIDIA GPU, a race by itself."""
+    from benchmarks.cases import cuda
+
+    return by_key(*cuda.CASES)
+
+
+def by_key(*cases: Case) -> dict[str, Case]:
     return {f"{c.group}/{c.name}": c for c in cases}

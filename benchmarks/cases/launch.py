@@ -24,6 +24,20 @@ def serial() -> Timed:
     return Timed(k, lambda: c[None])
 
 
+def two_loops(**options: Any) -> Timed:
+    """``options``: of `qd.kernel`."""
+    x, y = (qd.ndarray(qd.f32, shape=(N,)) for _ in range(2))
+
+    @qd.kernel(**options)
+    def k(a: qd.types.ndarray(qd.f32, ndim=1), b: qd.types.ndarray(qd.f32, ndim=1)):
+        for i in range(a.shape[0]):
+            a[i] = a[i] * 0.5 + 1.0
+        for i in range(b.shape[0]):
+            b[i] = b[i] * 0.5 + a[0]
+
+    return Timed(lambda: k(x, y), lambda: y[N - 1])
+
+
 def field_loop() -> Timed:
     x = qd.field(qd.f32, shape=N)
 

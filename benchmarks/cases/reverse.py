@@ -11,8 +11,8 @@ from benchmarks.engine import qd
 SIZE, TRIPS = 65536, 64
 
 
-def forward(name: str, dtype: str) -> Timed:
-    loop = LOOPS[name](SIZE, TRIPS, getattr(qd, dtype))
+def forward(name: str, dtype: str, size: int = SIZE) -> Timed:
+    loop = LOOPS[name](size, TRIPS, getattr(qd, dtype))
 
     def run() -> None:
         loop.kernel()
@@ -26,8 +26,8 @@ def forward(name: str, dtype: str) -> Timed:
     return Timed(run, value)
 
 
-def gradient(name: str, dtype: str) -> Timed:
-    loop = LOOPS[name](SIZE, TRIPS, getattr(qd, dtype))
+def gradient(name: str, dtype: str, size: int = SIZE) -> Timed:
+    loop = LOOPS[name](size, TRIPS, getattr(qd, dtype))
     loop.kernel()
 
     def run() -> None:

@@ -29,8 +29,8 @@ def _synced(kernel: Any) -> Any:
     return run
 
 
-def saxpy() -> Timed:
-    x, y = _field(np.linspace(0, 1, N)), _field(np.zeros(N))
+def saxpy(size: int = N) -> Timed:
+    x, y = _field(np.linspace(0, 1, size)), _field(np.zeros(size))
 
     @qd.kernel
     def k():
@@ -40,8 +40,8 @@ def saxpy() -> Timed:
     return Timed(_synced(k))
 
 
-def atomic_sum() -> Timed:
-    x, s = _field(np.full(N, 2.0**-10)), qd.field(qd.f32, shape=())
+def atomic_sum(size: int = N) -> Timed:
+    x, s = _field(np.full(size, 2.0**-10)), qd.field(qd.f32, shape=())
 
     @qd.kernel
     def k():
@@ -56,32 +56,32 @@ def atomic_sum() -> Timed:
     return Timed(_synced(k), value)
 
 
-def sin_exp() -> Timed:
-    x, y = _field(np.linspace(0, 1, N)), _field(np.zeros(N))
+def sin_exp(size: int = N) -> Timed:
+    x, y = _field(np.linspace(0, 1, size)), _field(np.zeros(size))
 
     @qd.kernel
     def k():
         for i in x:
             y[i] = qd.sin(x[i]) * qd.exp(x[i])
 
-    return Timed(_synced(k), lambda: y[N // 3])
+    return Timed(_synced(k), lambda: y[size // 3])
 
 
-def stencil() -> Timed:
-    x, y = _field(np.linspace(0, 1, N) ** 2), _field(np.zeros(N))
+def stencil(size: int = N) -> Timed:
+    x, y = _field(np.linspace(0, 1, size) ** 2), _field(np.zeros(size))
 
     @qd.kernel
     def k():
-        for i in range(1, N - 1):
+        for i in range(1, size - 1):
             y[i] = 0.25 * x[i - 1] + 0.5 * x[i] + 0.25 * x[i + 1]
 
-    return Timed(_synced(k), lambda: y[N // 3])
+    return Timed(_synced(k), lambda: y[size // 3])
 
 
-def n_body() -> Timed:
+def n_body(bodies: int = BODIES) -> Timed:
     rng = np.random.default_rng(0)
-    px, py, pz = (_field(rng.random(BODIES)) for _ in range(3))
-    ax, ay, az = (_field(np.zeros(BODIES)) for _ in range(3))
+    px, py, pz = (_field(rng.random(bodies)) for _ in range(3))
+    ax, ay, az = (_field(np.zeros(bodies)) for _ in range(3))
 
     @qd.kernel
     def k():
@@ -89,7 +89,7 @@ def n_body() -> Timed:
             fx = 0.0
             fy = 0.0
             fz = 0.0
-            for j in range(BODIES):
+            for j in range(bodies):
                 dx = px[j] - px[i]
                 dy = py[j] - py[i]
                 dz = pz[j] - pz[i]
