@@ -458,7 +458,8 @@ def run_all(out: Path, only: list[str], workers: int, minutes: float) -> int:
         log.write(f"\n===== {name}: {words}, {took:.1f} s\n{text}\n")
         log.flush()
         if name in PARTS or name == "race" or words != "passed":
-            shown = text if name in ("differences", "race") and words == "passed" else f"```\n{text[-6000:].strip()}\n```"
+            plain = name in ("differences", "race") and words == "passed"  # already Markdown
+            shown = text if plain else f"```\n{text[-6000:].strip()}\n```"
             texts.append(f"\n## {name}\n\n{shown}\n")
     log.close()
     head = "# Tests on a GPU\n\n| part | result | time | last line |\n| --- | --- | --- | --- |\n"
