@@ -144,7 +144,7 @@ def text(image: np.ndarray) -> str:
     return "\n".join("".join(shades[v] for v in row) for row in rows)
 
 
-def main(width: int = 32, height: int = 18, rounds: int = 40, rate: float = 0.002) -> tuple[list[float], str]:
+def main(width: int = 32, height: int = 18, rounds: int = 40, rate: float = 0.001) -> tuple[list[float], str]:
     """Moves the balls and the light to match a picture: the loss before each round, and the last picture in letters."""
     qd.init(arch=qd.cpu)
     picture = Picture(len(RADIUS), width, height)

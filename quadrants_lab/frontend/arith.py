@@ -215,10 +215,12 @@ def truth(cx: Context, value: Number, node: ast.expr) -> int:
 def compare(cx: Context, node: ast.Compare) -> Value:
     """A chain of comparisons: every operand is evaluated at most once, from the left, as long as all holds."""
     if any(type(op) in _STATIC_ONLY for op in node.ops):
-        return _static_compare(cx, node)
+        return _static_compare(cx, node, [cx.expr(n) for n in (node.left, *node.comparators)])
     left = cx.expr(node.left)
     if len(node.ops) == 1:
         right = cx.expr(node.comparators[0])
+        if cx.static and isinstance(left, Obj) and isinstance(right, (Obj, Lit)):
+            return _static_compare(cx, node, [left, right])
         nodes = (node.left, node.comparators[0])
         return matrix.each(cx, lambda a, b: _compared(cx, type(node.ops[0]), a, b, node), nodes, node, left, right)
     return _chain(cx, node, cx.number(left, node.left), node.left, 0)
@@ -248,8 +250,8 @@ def _compared(cx: Context, op: type, left: Number, right: Number, node: ast.AST)
     return emit(cx, prim, promote(cx.type_of(left), cx.type_of(right)), left, right, node=node)
 
 
-def _static_compare(cx: Context, node: ast.Compare) -> Lit:
-    values = [cx.expr(n) for n in (node.left, *node.comparators)]
+def _static_compare(cx: Context, node: ast.Compare, values: list[Value]) -> Lit:
+    """As Python has it, between objects that are known at compile time."""
     try:
         known = [cx.python(v) for v in values]
     except TypeError:

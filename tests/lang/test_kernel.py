@@ -283,3 +283,23 @@ def test_scalars_that_compiled_code_takes_only_the_slow_way() -> None:
         assert same(5) == 5
         with pytest.raises(TypeError, match="argument 'a' of same is u64"):
             same("5")
+
+
+def test_static_compares_any_python_objects() -> None:
+    x = qd.field(qd.i32, shape=())
+    way, kinds = "downhill", {"uphill", "level"}
+
+    @qd.kernel
+    def chosen() -> qd.i32:
+        r = 0
+        if qd.static(way == "downhill"):
+            r += 1
+        if qd.static(way != "uphill"):
+            r += 10
+        if qd.static(way in kinds):
+            r += 100
+        if qd.static(x.dtype == qd.i32):
+            r += 1000
+        return r
+
+    assert chosen() == 1011

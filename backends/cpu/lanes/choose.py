@@ -19,22 +19,40 @@ _GAIN = 1.5  # by how much lanes must be cheaper, by this file's rough prices
 def lanes_of(kernel: N.Kernel, task: N.Offload, options: CompileOptions, vector_bytes: int) -> int:
     """Lanes that the task's iterations run in on a processor whose vectors have so many bytes; 0 where each runs by
     itself. Straight code without elementary functions is left to LLVM's own vectoriser."""
-    if not vector_bytes or task.kind == "serial" or not _can(kernel, task.body, options):
+    if not vector_bytes or not can(kernel, task, options):
         return 0
     if not any(isinstance(s, (N.For, N.While)) or _is_math(s) for s in walk(task.body)):
         return 0
-    wide = any(t is f64 for t in types_of(task.body).values())
-    lanes = vector_bytes // (8 if wide else 4)
+    lanes = width(task, vector_bytes)
+    if _shortest_row(task) < lanes // 2:
+        return 0
     one, all_ = _Prices(kernel, task, lanes).of(task.body, constants(task.bounds))
     return lanes if all_ * _GAIN < one * lanes else 0
+
+
+def width(task: N.Offload, vector_bytes: int) -> int:
+    """How many values of the widest float in the task make a vector."""
+    return vector_bytes // (8 if any(t is f64 for t in types_of(task.body).values()) else 4)
+
+
+def _shortest_row(task: N.Offload) -> int:
+    """Iterations of the box's last axis where they are known, else many. A row of several ends before the next begins."""
+    known = constants(task.bounds)
+    begins_and_ends = task.bounds[-1].operands()
+    k = len(task.indices)
+    begin, end = begins_and_ends[k - 1], begins_and_ends[2 * k - 1]
+    return known[end] - known[begin] if k > 1 and begin in known and end in known else 1 << 30
 
 
 def _is_math(s: N.Stmt) -> bool:
     return isinstance(s, N.Op) and "@math" in PRIMS[s.prim].llvm and s.type.is_float
 
 
-def _can(kernel: N.Kernel, block: N.Block, options: CompileOptions) -> bool:
-    asserts = options.debug or options.asserts
+def can(kernel: N.Kernel, task: N.Offload, options: CompileOptions) -> bool:
+    """Whether the task can run in lanes at all."""
+    if task.kind == "serial":
+        return False
+    block, asserts = task.body, options.debug or options.asserts
     used = uses(block)
     for s in walk(block):
         if isinstance(s, _NOT_IN_LANES) or (isinstance(s, N.Assert) and (asserts or s.kind != "assert")):
