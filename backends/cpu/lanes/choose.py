@@ -36,7 +36,7 @@ def width(task: N.Offload, vector_bytes: int) -> int:
 
 
 def _shortest_row(task: N.Offload) -> int:
-    """Iterations of the box's last axis where they are known, else many. A row of several ends before the next begins."""
+    """Iterations of the box's last axis where they are known, else many. The lanes of a group are of one row."""
     known = constants(task.bounds)
     begins_and_ends = task.bounds[-1].operands()
     k = len(task.indices)
