@@ -44,7 +44,8 @@ def report(kernel: N.Kernel, depths: Sequence[int], forced: bool = False) -> lis
         rows.append(
             StackRow(
                 s.id, s.name or f"%{s.primal}", s.span.line if s.span else 0, s.type.name, depth,
-                "forced by ad_stack_size" if forced else how_found(s.size), print_size(s.size),
+                "forced by ad_stack_size" if forced else how_found(s.size),
+                "counted" if isinstance(s.size, S.SizeCounted) else print_size(s.size),
                 stack_bytes(s.type, depth), s.reason, cure(s.reason),
             )
         )
@@ -58,7 +59,7 @@ _CURES = {
     "condition": _AT_HAND,
     "bound": _AT_HAND,
     START: "without checkpoint=True it is not there, and the stacks in the loop have a slot a trip",
-    "trip count": "a for over a range that is known before the launch in place of this while needs no stack of trips",
+    "trip count": "a for over a range that is known before the launch, without break, needs no stack of trips",
 }
 _LINEAR = "used in sums alone, and in products whose other factor has no derivative, it needs no stack"
 

@@ -80,7 +80,7 @@ def demands(block: N.Block, rev: set[int], active: set[int]) -> list[Demand]:
         elif isinstance(stmt, N.For):
             out += [Demand(v, "bound of this loop", stmt) for v in (stmt.begin, stmt.end)]
         elif isinstance(stmt, N.While):
-            out.append(Demand(stmt.results[-1].id, "trip count of this while", stmt))
+            out.append(Demand(stmt.results[-1].id, "trip count of this loop", stmt))
         for b in stmt.blocks():
             out += demands(b, rev, active)
     return out

@@ -45,7 +45,7 @@ def _error(cls: type[QuadrantsRuntimeError], needs: Needs, why: str) -> Quadrant
         Label(
             stacks[n].span,
             f"{rows[n].name}: {rows[n].bytes_per_lane} bytes an iteration in flight, "
-            f"{rows[n].depth} x {rows[n].dtype}; kept because it is an {rows[n].reason}; {rows[n].cure}",
+            f"{rows[n].depth} x {rows[n].dtype}; kept as {rows[n].reason}; {rows[n].cure}",
         )
         for n in order
     )

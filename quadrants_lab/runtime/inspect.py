@@ -49,7 +49,7 @@ class Sizes(Sequence["StackRow"]):
     def __str__(self) -> str:
         lines = _table(self.rows) if self.rows else ["no adstacks"]
         for text in dict.fromkeys(row.cure for row in self.rows):
-            names = ", ".join(dict.fromkeys(row.name for row in self.rows if row.cure == text))
+            names = ", ".join(f"{row.name} (line {row.line})" for row in self.rows if row.cure == text)
             lines.append(f"to do without {names}: {text}")
         if self.bytes_before:
             before = f"{self.bytes_before} if everything that the reverse needs were kept as it is"

@@ -138,7 +138,7 @@ def test_the_report_says_what_would_be_kept_without_care_and_what_would_spare_it
     cures = {row.name: row.cure for row in sizes}
     assert "loop indices" in cures["k"]
     assert "sums" in cures["v"]
-    assert f"to do without k: {cures['k']}" in str(sizes)
+    assert any(s.startswith("to do without k (line ") and s.endswith(cures["k"]) for s in str(sizes).splitlines())
 
 
 def test_a_bound_written_after_the_launch_is_warned_about_once() -> None:
@@ -643,7 +643,7 @@ def test_a_gradient_over_the_memory_budget_is_an_error_before_the_launch() -> No
     n[None] = 100
     with pytest.raises(qd.QuadrantsRuntimeError, match="needs 1664 bytes of adstacks for 2 iterations in flight") as e:
         by_field.grad(x, n, y)
-    assert "v: 800 bytes an iteration in flight, 100 x f64; kept because it is an operand of sin" in str(e.value)
+    assert "v: 800 bytes an iteration in flight, 100 x f64; kept as operand of sin" in str(e.value)
     np.testing.assert_array_equal(x.grad.to_numpy(), before)
     n[None] = 3
     x.grad.fill(0)
