@@ -24,7 +24,7 @@ def nests(draw) -> tuple[str, bool]:
     """(kernel with checkpointed loops, whether no push lies under a condition that depends on data)."""
     lines: list[str] = []
     exact = True
-    names = iter("jklpqrtubdefgho")
+    names = iter("jklpqrtudefgho")
 
     def block(indent: int, around: list[str], level: int) -> None:
         nonlocal exact

@@ -79,7 +79,7 @@ def nests(draw) -> tuple[str, bool]:
                 lines.append(f"{pad}c = (c * 3 + {draw(st.sampled_from(around))}) % 4")
             else:
                 lines.append(f"{pad}v = qd.sin(v) + 0.3")
-        lines.append(f"{pad}v = v * z[i] + 0.2 * v * v")
+        lines.append(f"{pad}v = 0.6 * v * z[i] + 0.3 * qd.sin(v * v)")
 
     block(2, ["i"], 0)
     return HEAD + "\n".join(lines) + "\n" + TAIL, exact
