@@ -86,8 +86,9 @@ Param = ScalarParam | ArrayParam | ConstParam
 class Memory(Protocol):
     """Device memory of an array. ``address`` is what `Frame.set_buffer` takes.
 
-    ``array`` is a numpy view of the memory itself where the host can see it, else None; `read` and `write` copy and
-    work everywhere. Freed with the object. Memory without an ``array`` is a launch's operand itself (`runtime.memory`
+    ``array`` is a numpy view of the memory itself where the host can see it, else None; memory whose ``late`` is true
+    must not be ``busy`` when the host looks there (`Device.finish`). `read` and `write` copy and work everywhere. Freed
+    with the object. Memory without an ``array`` is a launch's operand itself (`runtime.memory`
     says what it has besides).
     """
 

@@ -43,10 +43,10 @@ class Device(GpuDevice):
 
     @property
     def busy(self) -> bool:
-        return self.logical.pending
+        return self.logical.queue.busy
 
     def finish(self) -> None:
-        self.logical.wait()
+        self.logical.queue.finish()
 
     def allocate(self, shape: tuple[int, ...], dtype: Any) -> VulkanMemory:
         """Zeroed memory of a C-contiguous array; MemoryError where there is not that much."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import struct
 import weakref
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,22 +17,36 @@ from quadrants_lab.backends._spirv.kernel import module
 from quadrants_lab.backends._spirv.target import Target, missing
 from quadrants_lab.backends.vulkan import api
 from quadrants_lab.backends.vulkan import logical as V
+from quadrants_lab.backends.vulkan import queue as Q
 from quadrants_lab.ir.nodes import Kernel
 from quadrants_lab.ir.options import CompileOptions
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from quadrants_lab.backends.vulkan.device import Device
+    from quadrants_lab.backends.vulkan.memory import Piece
 
 _COMPUTE_STAGE, _COMPUTE_POINT = 0x20, 1
+_AGAIN_WHILE_PENDING = 4
+_MOST_SLOTS = 2 * Q.MOST
+_READS = V.SHADER_READ | V.SHADER_WRITE | V.INDIRECT_READ | V.TRANSFER_READ | V.TRANSFER_WRITE | V.HOST_READ
+_DRAWS = struct.Struct("=QQ")
+_WORD = struct.Struct("=Q")
 
 
 class Executable(GpuExecutable):
-    """``object``: the SPIR-V for ``target``; for devices with other abilities it is emitted anew."""
+    """``object``: the SPIR-V for ``target``; for devices with other abilities it is emitted anew. ``asked``: whether a
+    launch returns something or may fail an assert."""
 
     def __init__(self, kernel: Kernel, options: CompileOptions, target: Target, cached: bytes | None) -> None:
         code = cached if cached is not None else emit(kernel, options, target)
         super().__init__(kernel, code)
         self.options = options
+        frame = self.layout.frame
+        asserts = any(s.kind != "assert" or options.asserts or options.debug for s in frame.asserts)
+        rets = any(b.kind == "ret" for b in kernel.buffers.values())
+        self.asked = bool(rets or asserts or frame.prints)
         self.target = target
         self._pipelines: weakref.WeakKeyDictionary[V.Logical, Pipelines] = weakref.WeakKeyDictionary()
 
@@ -106,7 +122,8 @@ class Pipelines:
             result = vk.vkCreateComputePipelines(device, logical.pipeline_cache, count, infos, f.NULL, made)
         vk.vkDestroyShaderModule(device, shader[0], f.NULL)
         self.handles = [made[n] for n in range(count)]
-        weakref.finalize(self, _destroy, logical, self.layout, [h for h in self.handles if h])
+        built = [h for h in self.handles if h]
+        weakref.finalize(self, logical.queue.bury, partial(_destroy, logical, self.layout, built))
         if result:
             failed = [p for p, h in zip(exe.programs, self.handles, strict=True) if not h]
             api.check(result, where(failed))
@@ -123,59 +140,152 @@ def _lines(code: bytes) -> int:
 
 
 def _destroy(logical: V.Logical, layout: Any, pipelines: list[Any]) -> None:
-    if logical.idle():
-        f, vk = api.ffi(), api.lib()
-        for p in pipelines:
-            vk.vkDestroyPipeline(logical.handle, p, f.NULL)
-        vk.vkDestroyPipelineLayout(logical.handle, layout, f.NULL)
+    f, vk = api.ffi(), api.lib()
+    for p in pipelines:
+        vk.vkDestroyPipeline(logical.handle, p, f.NULL)
+    vk.vkDestroyPipelineLayout(logical.handle, layout, f.NULL)
+
+
+class Slot:
+    """The words of a launch in mapped memory, and command buffers that run the kernel on them. ``inputs``: what was
+    copied there."""
+
+    def __init__(self, frame: Frame) -> None:
+        exe, self._frame = frame.exe, frame
+        self.uses = 0
+        self.what = f"running kernel {exe.kernel.name}"
+        self.inputs = b""
+        self.piece = frame.device.frames.take(exe.layout.size)
+        words = self.piece.array((exe.layout.size,), np.uint8)
+        words[...] = 0
+        self.words = words.data
+        self.status = words[L.STATUS : L.STATUS + 4].view(np.uint32).data
+        self._recorded: dict[int, Any] = {}
+
+    def commands(self, times: int) -> Any:
+        made = self._recorded.get(times)
+        if made is None:
+            made = self._recorded[times] = self._frame.record(self.piece, times)
+        return made
+
+    def done(self) -> BaseException | None:
+        return self._frame.ended(self) if self.status[0] else None
 
 
 class Frame(GpuFrame):
-    """The frame's words are mapped memory; a launch is one submission."""
+    """A launch is done when somebody looks, unless it returns something or its stacks may be too small. Each of those
+    on their way with other words has a slot of its own."""
+
+    device: Device
+    exe: Executable
 
     def __init__(self, exe: Executable, device: Device) -> None:
-        self._piece = device.frames.take(exe.layout.size)
-        words = self._piece.array((exe.layout.size,), np.uint8)
-        words[...] = 0
-        super().__init__(exe, device, words.data)
-        self._logical = device.logical
+        self._words = np.zeros(exe.layout.size, np.uint8)
+        super().__init__(exe, device, self._words.data)
+        self._logical, self._queue = device.logical, device.logical.queue
         self._pipelines = exe.pipelines(device.logical)
-        self._what = f"running kernel {exe.kernel.name}"
-        self._commands = self._record(exe)
-        self._submission = api.new("VkSubmitInfo", commandBufferCount=1, pCommandBuffers=self._commands)
-        weakref.finalize(self, _free_commands, self._logical, self._commands)
+        self._slots: list[Slot] = [Slot(self)]
+        self._slot = self._slots[0]
+        self._inputs = self.view[L.SEED :]
+        self._number = 0
+        self._stacks = bool(exe.layout.frame.stacks)
+        self._waits = exe.asked or any(exe.stacked)
+        self._report: Callable[[], BaseException] | None = None
+        self._zeroes = exe.layout.frame.zero_bytes > 0
+        self._taken = True  # whether the view has what a launch left there
 
-    def _record(self, exe: Executable) -> Any:
-        f, vk = api.ffi(), api.lib()
+    def launch(self) -> int:
+        """Starts the kernel; returns the status, or 0 where nobody waits for it."""
+        device, view = self.device, self.view
+        if self._grid_is_old:
+            self._set_grid()
+        device.launches += 1
+        self._number = self._replay or device.launches
+        if self.exe.draws:
+            _DRAWS.pack_into(view, L.SEED, device.seed, self._number)
+        if self._stacks:
+            _WORD.pack_into(view, L.HEAP, device.heap_address)
+        if self._taken:
+            view[: L.FAIL_VALUES] = self._head_zeros
+            view[self._zero] = self._zeros
+            self._taken = False
+        slot = self._slot
+        inputs = self._inputs.tobytes()
+        if slot.inputs != inputs or self._zeroes:
+            slot = self._next_slot()
+            slot.words[:] = view
+            slot.inputs = inputs
+        self._queue.add(slot)
+        return self._await(slot) if self._waits else 0
+
+    def trust_depths(self, report: Callable[[], BaseException]) -> None:
+        """See `quadrants_lab.backends.launch.Frame`."""
+        self._waits = self.exe.asked
+        self._report = report
+
+    def _await(self, slot: Slot) -> int:
+        self._queue.finish()
+        self._take(slot)
+        if self.status & L.CUT:
+            raise self._cut()
+        return self.status
+
+    def _take(self, slot: Slot) -> None:
+        """What a launch left, into the view; its slot is then for another one."""
+        self.view[:] = slot.words
+        slot.words[: L.FAIL_VALUES] = self._head_zeros
+        slot.inputs = b""
+        self._taken = True
+
+    def ended(self, slot: Slot) -> BaseException | None:
+        """The error of a launch that ended with a status; None where its caller waits for it."""
+        if self._waits:
+            return None
+        self._take(slot)
+        return self._cut() if self.status & L.CUT or self._report is None else self._report()
+
+    def _cut(self) -> RuntimeError:
+        return RuntimeError(
+            f"kernel {self.exe.kernel.name} went round its loops more than {api.LLVMPIPE_ROUNDS} times in one "
+            f"thread, where {self._logical.physical.name} stops it; what it wrote is incomplete"
+        )
+
+    def _next_slot(self) -> Slot:
+        """A slot that no launch uses, waiting for one where all do."""
+        free = next((s for s in self._slots if not s.uses), None)
+        if free is None and len(self._slots) < _MOST_SLOTS:
+            free = Slot(self)
+            self._slots.append(free)
+        if free is None:
+            self._queue.finish()
+            free = self._slots[0]
+        self._slot = free
+        return free
+
+    def record(self, piece: Piece, times: int) -> Any:
+        """A command buffer that runs the programs in order, ``times`` over, each after the one before."""
+        f, vk, exe = api.ffi(), api.lib(), self.exe
         made = self._logical.command_buffer()
+        weakref.finalize(self, self._logical.free_commands, made)
         commands = made[0]
-        vk.vkBeginCommandBuffer(commands, api.new("VkCommandBufferBeginInfo"))
-        address = f.new("uint64_t *", self._piece.address)
+        vk.vkBeginCommandBuffer(commands, api.new("VkCommandBufferBeginInfo", flags=_AGAIN_WHILE_PENDING))
+        address = f.new("uint64_t *", piece.address)
         vk.vkCmdPushConstants(commands, self._pipelines.layout, _COMPUTE_STAGE, 0, 8, address)
-        block = self._piece.block.buffer
-        for n, (program, pipeline) in enumerate(zip(exe.programs, self._pipelines.handles, strict=True)):
-            if n:
-                reads = V.SHADER_READ | V.SHADER_WRITE | V.INDIRECT_READ
-                V.barrier(commands, V.COMPUTE, V.SHADER_WRITE, V.COMPUTE | V.INDIRECT, reads)
-            vk.vkCmdBindPipeline(commands, _COMPUTE_POINT, pipeline)
-            if program.kind == "range":
-                at = self._piece.offset + exe.layout.grid[program.number]
-                vk.vkCmdDispatchIndirect(commands, block, at)
-            else:
-                vk.vkCmdDispatch(commands, 1, 1, 1)
-        V.barrier(commands, V.COMPUTE, V.SHADER_WRITE, V.HOST, V.HOST_READ)
+        for _ in range(times):
+            for program, pipeline in zip(exe.programs, self._pipelines.handles, strict=True):
+                vk.vkCmdBindPipeline(commands, _COMPUTE_POINT, pipeline)
+                if program.kind == "range":
+                    at = piece.offset + exe.layout.grid[program.number]
+                    vk.vkCmdDispatchIndirect(commands, piece.block.buffer, at)
+                else:
+                    vk.vkCmdDispatch(commands, 1, 1, 1)
+                V.barrier(commands, V.COMPUTE, V.SHADER_WRITE, V.COMPUTE | V.INDIRECT | V.TRANSFER | V.HOST, _READS)
         api.check(vk.vkEndCommandBuffer(commands), f"recording kernel {exe.kernel.name}")
-        return made
+        return commands
 
     def run(self) -> None:
-        self._logical.submit(self._submission, self._what)
-        if self.status & L.CUT:
-            raise RuntimeError(
-                f"kernel {self.exe.kernel.name} went round its loops more than {api.LLVMPIPE_ROUNDS} times in one "
-                f"thread, where {self._logical.physical.name} stops it; what it wrote is incomplete"
-            )
+        """`launch` does it all."""
 
-
-def _free_commands(logical: V.Logical, commands: Any) -> None:
-    if logical.idle():
-        api.lib().vkFreeCommandBuffers(logical.handle, logical.command_pool, 1, commands)
+    @property
+    def launch_number(self) -> int:
+        return self._number

@@ -1,4 +1,4 @@
-"""The logical device: queue, fence, memory types, command buffers, copies, and the pipeline cache on disk."""
+"""The logical device: memory types, command buffers, copies, and the pipeline cache on disk."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import tempfile
 import threading
 import weakref
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +23,30 @@ from quadrants_lab.backends.vulkan.memory import (
     Block,
     Piece,
 )
+from quadrants_lab.backends.vulkan.queue import Queue, Submission
 
-_SLICE = 20_000_000  # nanoseconds of waiting between two looks at signals
+_LAST_WAIT = 1_000_000_000  # nanoseconds for what runs when the device is given up
 _STAGE_BYTES = 1 << 24
 COMPUTE, TRANSFER, HOST, INDIRECT = 0x800, 0x1000, 0x4000, 0x2
 SHADER_READ, SHADER_WRITE, INDIRECT_READ, HOST_READ = 0x20, 0x40, 0x1, 0x2000
 TRANSFER_READ, TRANSFER_WRITE = 0x800, 0x1000
 _RESETTABLE = 2
+
+
+class Copy:
+    """A copy as something that the queue runs."""
+
+    what = "copying"
+
+    def __init__(self, commands: Any) -> None:
+        self.uses = 0
+        self._commands = commands
+
+    def commands(self, times: int) -> Any:
+        return self._commands
+
+    def done(self) -> None:
+        return None
 
 
 class Logical:
@@ -38,19 +56,12 @@ class Logical:
         f, vk = api.ffi(), api.lib()
         self.physical = physical
         self.mapped = mapped
-        self._running = [False]  # shared with what ends the device
-        self.lost = False
         self._lock = threading.Lock()
         self.handle = self._create()
         queue = f.new("VkQueue *")
         vk.vkGetDeviceQueue(self.handle, physical.queue_family, 0, queue)
-        self.queue = queue[0]
+        self.queue = Queue(self.handle, queue[0])
         self._types = self._memory_types()
-        fence = f.new("VkFence *")
-        api.check(
-            vk.vkCreateFence(self.handle, api.new("VkFenceCreateInfo"), f.NULL, fence), "making a fence"
-        )
-        self.fence, self._fences = fence[0], fence
         pool_info = api.new(
             "VkCommandPoolCreateInfo", flags=_RESETTABLE, queueFamilyIndex=physical.queue_family
         )
@@ -63,9 +74,9 @@ class Logical:
         weakref.finalize(
             self,
             _destroy,
-            self._running,
+            self.queue.running,
+            self.queue.fences,
             self.handle,
-            self.fence,
             self.command_pool,
             self.pipeline_cache,
             self._cache_file,
@@ -112,15 +123,6 @@ class Logical:
             raise RuntimeError(f"{self.physical.name} has no memory that the host can map")
         return max(usable, key=lambda n: ((self._types[n] & like).bit_count(), -n))
 
-    @property
-    def pending(self) -> bool:
-        """Whether something was submitted that nobody waited for to its end."""
-        return self._running[0]
-
-    @pending.setter
-    def pending(self, value: bool) -> None:
-        self._running[0] = value
-
     # --- running -----------------------------------------------------------------------------------------------
 
     def command_buffer(self) -> Any:
@@ -129,37 +131,6 @@ class Logical:
         made = f.new("VkCommandBuffer *")
         api.check(api.lib().vkAllocateCommandBuffers(self.handle, info, made), "making a command buffer")
         return made
-
-    def submit(self, submission: Any, what: str) -> None:
-        """Starts what was recorded, and waits for it. Ctrl-C ends the waiting and leaves ``pending`` set."""
-        self.pending = True
-        result = api.lib().vkQueueSubmit(self.queue, 1, submission, self.fence)
-        if result:
-            self.pending = False
-            self._check(result, what)
-        self.wait(what)
-
-    def wait(self, what: str = "waiting") -> None:
-        """Waits for what runs, if anything does."""
-        wait = api.lib().vkWaitForFences
-        while self.pending:
-            result = wait(self.handle, 1, self._fences, 1, _SLICE)
-            if result == 0:
-                api.lib().vkResetFences(self.handle, 1, self._fences)
-                self.pending = False
-            elif result != 2:  # VK_TIMEOUT
-                self.pending = False
-                self._check(result, what)
-
-    def _check(self, result: int, what: str) -> None:
-        self.lost = self.lost or result == api.DEVICE_LOST
-        api.check(result, what)
-
-    def idle(self) -> bool:
-        """Whether nothing runs, without waiting."""
-        if self.pending and api.lib().vkGetFenceStatus(self.handle, self.fence) != 0:
-            return False
-        return not self.lost
 
     # --- copies ------------------------------------------------------------------------------------------------
 
@@ -198,25 +169,21 @@ class Logical:
     def _once(self, record: Any) -> None:
         vk = api.lib()
         with self._lock:
-            self.wait()
             commands = self.command_buffer()
+            vk.vkBeginCommandBuffer(commands[0], api.new("VkCommandBufferBeginInfo"))
+            record(commands[0])
+            reads = HOST_READ | SHADER_READ | SHADER_WRITE
+            barrier(commands[0], TRANSFER, TRANSFER_WRITE, HOST | COMPUTE, reads)
+            vk.vkEndCommandBuffer(commands[0])
             try:
-                vk.vkBeginCommandBuffer(commands[0], api.new("VkCommandBufferBeginInfo"))
-                record(commands[0])
-                barrier(
-                    commands[0],
-                    TRANSFER,
-                    TRANSFER_WRITE,
-                    HOST | COMPUTE,
-                    HOST_READ | SHADER_READ | SHADER_WRITE,
-                )
-                vk.vkEndCommandBuffer(commands[0])
-                self.submit(
-                    api.new("VkSubmitInfo", commandBufferCount=1, pCommandBuffers=commands), "copying"
-                )
+                self.queue.add(Copy(commands[0]))
+                self.queue.finish()
             finally:
-                if not self.pending:
-                    vk.vkFreeCommandBuffers(self.handle, self.command_pool, 1, commands)
+                self.free_commands(commands)
+
+    def free_commands(self, commands: Any) -> None:
+        """Gives a command buffer back, as soon as nothing runs."""
+        self.queue.bury(partial(api.lib().vkFreeCommandBuffers, self.handle, self.command_pool, 1, commands))
 
     # --- pipeline cache ----------------------------------------------------------------------------------------
 
@@ -248,19 +215,18 @@ def _cache_file(folder: Path | None, physical: api.Physical) -> Path | None:
 
 
 def _destroy(
-    running: list[bool], handle: Any, fence: Any, pool: Any, cache: Any, cache_file: Path | None
+    running: list[Submission], fences: list[Any], handle: Any, pool: Any, cache: Any, cache_file: Path | None
 ) -> None:
     f, vk = api.ffi(), api.lib()
-    status = vk.vkGetFenceStatus(handle, fence)
-    if status not in (0, 1) or (
-        running[0] and status != 0
-    ):  # lost, or still at work: it ends with the process
-        return
+    for submission in running:
+        if vk.vkWaitForFences(handle, 1, submission.fences, 1, _LAST_WAIT):
+            return  # lost, or still at work: it ends with the process
     if cache_file is not None:
         _save_cache(handle, cache, cache_file)
     vk.vkDestroyPipelineCache(handle, cache, f.NULL)
     vk.vkDestroyCommandPool(handle, pool, f.NULL)
-    vk.vkDestroyFence(handle, fence, f.NULL)
+    for fence in fences:
+        vk.vkDestroyFence(handle, fence, f.NULL)
     vk.vkDestroyDevice(handle, f.NULL)
 
 

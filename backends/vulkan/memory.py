@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 import ctypes
 import weakref
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -55,14 +56,13 @@ class Block:
             self.host = int(f.cast("uintptr_t", data[0]))
         asked = api.new("VkBufferDeviceAddressInfo", buffer=self.buffer)
         self.address = int(vk.vkGetBufferDeviceAddress(device, asked))
-        weakref.finalize(self, _free, logical, self.buffer, self.memory)
+        weakref.finalize(self, logical.queue.bury, partial(_free, logical, self.buffer, self.memory))
 
 
 def _free(logical: Logical, buffer: Any, memory: Any) -> None:
-    if logical.idle():  # else a kernel that nobody waits for may still use it: it ends with the process
-        f, vk = api.ffi(), api.lib()
-        vk.vkDestroyBuffer(logical.handle, buffer, f.NULL)
-        vk.vkFreeMemory(logical.handle, memory, f.NULL)
+    f, vk = api.ffi(), api.lib()
+    vk.vkDestroyBuffer(logical.handle, buffer, f.NULL)
+    vk.vkFreeMemory(logical.handle, memory, f.NULL)
 
 
 class Piece:
@@ -136,8 +136,12 @@ class Pool:
 class VulkanMemory:
     """Memory of an array; see `quadrants_lab.backends.launch.Memory`."""
 
+    late = True
+
     def __init__(self, logical: Logical, piece: Piece, shape: tuple[int, ...], dtype: Any) -> None:
+        logical.queue.finish()  # the piece may have been another's, which a launch still writes to
         self.logical = logical
+        self._queue = logical.queue
         self.piece = piece
         self.shape = shape
         self.dtype = np.dtype(dtype)
@@ -148,8 +152,13 @@ class VulkanMemory:
         elif piece.nbytes:
             logical.fill(piece)
 
+    @property
+    def busy(self) -> bool:
+        return self._queue.busy
+
     def read(self) -> np.ndarray[Any, Any]:
         if self.array is not None:
+            self._queue.finish()
             copy: np.ndarray[Any, Any] = self.array.copy()
             return copy
         values: np.ndarray[Any, Any] = self.logical.download(self.piece).view(self.dtype).reshape(self.shape)
@@ -157,6 +166,7 @@ class VulkanMemory:
 
     def write(self, values: np.ndarray[Any, Any]) -> None:
         if self.array is not None:
+            self._queue.finish()
             self.array[...] = values
             return
         whole = np.ascontiguousarray(np.broadcast_to(values, self.shape), self.dtype)

@@ -46,7 +46,10 @@ class Memory:
             return
         self.on_device = session.device.allocate(shape, dtype.numpy)
         self.address = self.on_device.address
-        if self.on_device.array is not None:
+        if self.on_device.array is not None and getattr(self.on_device, "late", False):
+            self.operand = self.on_device.array
+            self.__class__ = Shared
+        elif self.on_device.array is not None:
             self.array = self.operand = self.on_device.array
         else:
             self.operand = self.on_device
@@ -101,6 +104,29 @@ class Memory:
 
     def settle(self) -> None:
         """To be called after writes to ``array`` that others may look for before the next launch."""
+
+
+class Shared(Memory):
+    """Memory that host and device both see, where launches return before they are done: who looks at it waits."""
+
+    __slots__ = ()
+
+    @property
+    def array(self) -> npt.NDArray[Any]:  # type: ignore[override]  # a plain attribute is faster where one will do
+        if self.on_device.busy:
+            self.session.finish()
+        array: npt.NDArray[Any] = self.operand
+        return array
+
+    def reader(self) -> Callable[[Any], Any]:
+        memory, finish, item = self.on_device, self.session.finish, self.operand.item
+
+        def one(index: Any) -> Any:
+            if memory.busy:
+                finish()
+            return item(index)
+
+        return one
 
 
 class Mirrored(Memory):

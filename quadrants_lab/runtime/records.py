@@ -93,6 +93,7 @@ class Recorder:
 
     def after(self, plan: Plan, args: tuple[Any, ...], token: Any, failed: bool) -> None:
         record, start = token
+        plan.session.finish()  # a launch may return before it is done
         record.seconds = perf_counter() - start
         record.failed = failed
         record.outputs = self._copies(plan, args, plan.writes)

@@ -67,10 +67,10 @@ def replay(record: LaunchRecord, session: Session) -> Replay:
         _fill(memories, record.inputs)
         if isinstance(plan, GradientPlan):
             frame.set_stacks(_depths(record, plan, session, memories))
-        took = [_launch(record, frame)]
+        took = [_launch(record, frame, session)]
         while sum(took) < MOST_SECONDS and len(took) < MOST_LAUNCHES:
             _fill(memories, record.inputs)
-            took.append(_launch(record, frame))
+            took.append(_launch(record, frame, session))
         for name in plan.writes & memories.keys():
             memories[name].wrote(...)
         return Replay(
@@ -116,16 +116,17 @@ def _depths(
         executable = load_cached(counter.kernel, plan.compiled.options, session)
         frame = _frame(record, executable, counter.kernel, session, memories)
         frame.set_stacks([0] * len(stack_allocas(counter.kernel)))
-        _launch(record, frame)
+        _launch(record, frame, session)
         counted = {stack: frame.ret(name) for stack, name in counter.results.items()}
     live = Live(plan.scalars(record.args), {name: memory.values() for name, memory in memories.items()})
     return [evaluate(size, live, counted) for size in plan.sizes]
 
 
-def _launch(record: LaunchRecord, frame: Frame) -> float:
-    """Seconds of a launch; what it prints was printed before and is dropped."""
+def _launch(record: LaunchRecord, frame: Frame, session: Session) -> float:
+    """Seconds of a launch to its end; what it prints was printed before and is dropped."""
     start = perf_counter()
     status = frame.launch()
+    session.finish()
     seconds = perf_counter() - start
     if status & Status.PRINTED:
         frame.take_prints()

@@ -22,7 +22,8 @@ _LOOKS = 8
 
 class Seeds:
     """The gradients that a reverse kernel reads, the small ones first. ``looks``: how many more launches are to look;
-    where arrays have to be searched it goes down with each."""
+    where arrays have to be searched it goes down with each. ``known``: serial and version of memory of one element that
+    is not zero."""
 
     def __init__(self, plan: Plan) -> None:
         self.kernel = plan.kernel
@@ -36,6 +37,7 @@ class Seeds:
             if isinstance(slot, ArraySlot) and plan.kernel.buffers[slot.name].grad in self.of
         ]
         self.looks = _LOOKS if self.of else 0
+        self.known = (-1, 0)
 
     def __bool__(self) -> bool:
         return bool(self.of)
@@ -43,7 +45,12 @@ class Seeds:
     def given(self, args: Sequence[Any]) -> bool:
         """Whether some element is not zero."""
         for held in self.fields:
-            if held.operand.size == 1 and held.values().item():
+            if held.operand.size != 1:
+                continue
+            if self.known == (held.serial, held.version):
+                return True  # without looking, for which launches would be waited for
+            if held.values().item():
+                self.known = (-1, 0) if held.foreign else (held.serial, held.version)
                 return True
         self.looks -= 1
         if any(_any(memory.values()) for memory in self.fields):

@@ -78,10 +78,13 @@ class Session:
         self.fast_paths.clear()
 
     def end(self) -> None:
+        """Ends it, when every launch is done; raises what launches ended with that nobody waited for."""
         with self.lock:
             self.alive = False
             self.forget_fast_paths()
-            self._device = None
+            device, self._device = self._device, None
+            if device is not None:
+                device.finish()
 
 
 _default: Session | None = None
@@ -97,17 +100,19 @@ def compile_options(session: Session) -> CompileOptions:
 def start(settings: Settings) -> Session:
     """Ends the default session, if there is one, and starts the next."""
     global _default
-    stop()
-    _default = Session(settings)
+    try:
+        stop()
+    finally:
+        _default = Session(settings)
     return _default
 
 
 def stop() -> None:
     """Ends the default session, its fields and compiled kernels."""
     global _default
-    if _default is not None:
-        _default.end()
-        _default = None
+    over, _default = _default, None
+    if over is not None:
+        over.end()
 
 
 def default() -> Session | None:

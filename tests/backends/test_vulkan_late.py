@@ -1,0 +1,160 @@
+"""Vulkan launches that return before they are done: order, words of their own, failures that are told later."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import numpy as np
+import pytest
+from conformance_tasks import stacked
+from vulkan_rig import device, fresh, load
+
+import quadrants_lab as qd
+
+COUNT = 3 * 8 + 5  # more than fit the submissions and slots that there are at a time
+
+
+@pytest.fixture
+def session() -> Any:
+    qd.init(arch=qd.vulkan)
+    yield
+    qd.reset()
+
+
+def test_arguments_of_launches_on_their_way(session: None) -> None:
+    x = qd.field(qd.i32, COUNT)
+
+    @qd.kernel
+    def put(at: qd.i32, value: qd.i32):
+        x[at] = value
+
+    for n in range(COUNT):
+        put(n, n * n)
+    assert x.to_numpy().tolist() == [n * n for n in range(COUNT)]
+
+
+def test_launches_run_in_order_and_are_seen_by_every_way_to_look(session: None) -> None:
+    x, y = qd.field(qd.f32, 64), qd.field(qd.f32, ())
+
+    @qd.kernel
+    def double():
+        for i in x:
+            x[i] = 2 * x[i]
+
+    @qd.kernel
+    def add():
+        for i in x:
+            y[None] += x[i]
+
+    @qd.kernel
+    def answer() -> qd.f32:
+        return y[None]
+
+    for look in (lambda: y[None], lambda: float(y.to_numpy()), answer, lambda: np.asarray(y).item()):
+        x.fill(1)
+        y[None] = 0.0
+        for _ in range(20):
+            double()
+        add()
+        assert look() == 64.0 * 2**20
+
+
+def test_temporaries_of_launches_on_their_way(session: None) -> None:
+    """Each sum starts from zero."""
+    x, sums = qd.field(qd.f32, 8), qd.field(qd.f32, COUNT)
+
+    @qd.kernel
+    def total(at: qd.i32):
+        s = 0.0
+        for i in range(8):
+            s += x[i]
+        sums[at] = s
+
+    x.fill(1)
+    for n in range(COUNT):
+        total(n)
+    assert sums.to_numpy().tolist() == [8.0] * COUNT
+
+
+def test_memory_is_not_handed_on_while_a_launch_writes_to_it(session: None) -> None:
+
+    def launched() -> None:
+        x = qd.field(qd.f32, 4096)
+
+        @qd.kernel
+        def fill():
+            for i in x:
+                x[i] = 1.0
+
+        fill()
+
+    for _ in range(20):
+        launched()
+        gc.collect()
+        assert not qd.field(qd.f32, 4096).to_numpy().any()
+
+
+def test_sessions_that_end_with_launches_on_their_way() -> None:
+    for _ in range(20):
+        qd.init(arch=qd.vulkan)
+        x = qd.field(qd.f32, 100)
+
+        @qd.kernel
+        def count():
+            for i in x:
+                x[i] += 1.0
+
+        for _ in range(10):
+            count()
+    qd.reset()
+
+
+def test_an_overflow_is_told_at_the_next_look() -> None:
+    own = fresh()
+    n = 100
+    exe = load(stacked("f32", n).replace("{OP}", "add %9, %9").replace("buffer @deep: ret", "buffer @deep: field"))
+    frame = exe.frame(own)
+    arrays = {"x": np.ones(n, np.float32), "count": np.full(n, 5, np.int32), "y": np.zeros((n, 8), np.float32)}
+    arrays["deep"] = np.zeros((), np.int64)
+    memories = {name: own.allocate(a.shape, a.dtype) for name, a in arrays.items()}
+    for name, a in arrays.items():
+        memories[name].write(a)
+        frame.set_buffer(name, memories[name].address)
+    frame.set_stacks([3])
+    told: list[Any] = []
+
+    def report() -> BaseException:
+        told.append(frame.failure())
+        return RuntimeError("too deep")
+
+    frame.trust_depths(report)
+    assert frame.launch() == 0
+    with pytest.raises(RuntimeError, match="too deep"):
+        own.finish()
+    assert [(t.capacity, t.depth) for t in told] == [(3, 5)]
+    frame.set_stacks([5])
+    assert frame.launch() == 0
+    own.finish()
+    assert (memories["y"].read()[:, :5] == 2.0 ** np.arange(5)).all()
+    assert len(told) == 1
+
+
+@pytest.mark.skipif(not device().loop_limit, reason="the driver ends no loops")
+def test_a_loop_that_the_driver_ends_is_told_at_the_next_look(session: None) -> None:
+    x, n = qd.field(qd.i32, ()), qd.field(qd.i32, ())
+
+    @qd.kernel
+    def nest():
+        for _ in range(1):
+            for i in range(n[None]):
+                for j in range(n[None]):
+                    x[None] = i + j
+
+    n[None] = 1000
+    nest()
+    with pytest.raises(RuntimeError, match="kernel nest went round its loops more than 65535 times"):
+        qd.sync()
+    n[None] = 10
+    nest()
+    assert x[None] == 18
