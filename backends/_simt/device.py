@@ -121,6 +121,7 @@ class SimtDevice(GpuDevice):
     failed; each has a method ``settle``, which raises then."""
 
     memory: type[SimtMemory] = SimtMemory
+    remote = True  # the host does not see its memory
 
     def __init__(self, driver: Any, threads: int = 0) -> None:
         self.driver = driver

@@ -35,6 +35,11 @@ def evaluate(e: S.SizeExpr, live: Live, counted: Mapping[int, int] | None = None
     return max(0, int(_Evaluator(live, counted or {}).value(e, {})))
 
 
+def evaluated(e: S.SizeExpr, live: Live) -> int:
+    """The value of a part, which may be negative."""
+    return int(_Evaluator(live, {}).value(e, {}))
+
+
 def reads(e: S.SizeExpr) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
     """(scalar arguments, buffers whose shape, buffers whose data) that the value depends on."""
     parts = subexpressions(e)

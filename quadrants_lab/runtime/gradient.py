@@ -10,7 +10,7 @@ from weakref import ref
 import numpy as np
 import numpy.typing as npt
 
-from quadrants_lab.adstack.evaluate import evaluate, reads
+from quadrants_lab.adstack.evaluate import evaluate, evaluated, reads
 from quadrants_lab.adstack.report import StackRow, report, stack_allocas
 from quadrants_lab.autodiff.access import warn
 from quadrants_lab.errors import QuadrantsRuntimeError
@@ -21,6 +21,7 @@ from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.ahead import Ahead, Gates
 from quadrants_lab.runtime.budget import Needs, no_room, over_budget
 from quadrants_lab.runtime.compile import Compiled
+from quadrants_lab.runtime.device_sizes import device_sizes
 from quadrants_lab.runtime.faults import failure
 from quadrants_lab.runtime.memory import Memory
 from quadrants_lab.runtime.plan import Plan
@@ -35,11 +36,15 @@ if TYPE_CHECKING:
 
 
 class Live:
-    """What size expressions read of one launch."""
+    """What size expressions read of one launch. ``arrays``: a buffer, its array, or what has its shape; ``memories``: a
+    buffer, where its data is, if not in ``arrays``."""
 
-    def __init__(self, scalars: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> None:
+    def __init__(
+        self, scalars: dict[str, Any], arrays: dict[str, Any], memories: dict[str, Memory] | None = None
+    ) -> None:
         self.scalars = scalars
         self.arrays = arrays
+        self.memories = memories or {}
 
     def arg(self, name: str) -> int:
         return int(self.scalars[name])
@@ -48,7 +53,10 @@ class Live:
         return int(self.arrays[buffer].shape[axis])
 
     def array(self, buffer: str) -> npt.NDArray[Any]:
-        return self.arrays[buffer]
+        memory = self.memories.get(buffer)
+        array: Any = self.arrays[buffer] if memory is None else memory.values()
+        found: npt.NDArray[Any] = array if isinstance(array, np.ndarray) else array.read()
+        return found
 
 
 class GradientPlan(Plan):
@@ -70,7 +78,7 @@ class GradientPlan(Plan):
         self.sizes: list[SE.SizeExpr] = [s.size for s in stack_allocas(self.kernel) if s.size is not None]
         self.depths: list[int] = []
         self.data_read: frozenset[str] = frozenset()  # buffers whose data the depths depend on
-        self.looked_at: tuple[dict[str, Any], dict[str, ref[npt.NDArray[Any]]]] = {}, {}
+        self.looked_at: tuple[dict[str, Any], dict[str, ref[Any]]] = {}, {}
         self.counted: dict[int, int] = {}
         counter = self.compiled.counter
         self.counting = None if counter is None else Ahead(self, counter)
@@ -99,7 +107,9 @@ class GradientPlan(Plan):
         if forced:
             self.sizes = [SE.SizeConst(forced)] * len(self.sizes)
         else:
-            self.frame.trust_depths(lambda: failure(self.frame, self.kernel.name, 0))
+            frame = self.frame  # another one may take its place
+            frame.trust_depths(lambda: failure(frame, self.kernel.name, 0))
+        self.elsewhere = None if forced else device_sizes(self, self.sizes)
         fixed = [s.value for s in self.sizes if isinstance(s, SE.SizeConst)]
         if len(fixed) < len(self.sizes) or (fixed and self.gates.wanted(fixed)):
             self._follow()
@@ -217,11 +227,15 @@ class GradientPlan(Plan):
             if counted is None:
                 return False
             self.counted = counted
-        data = {name: m.values() for name, m in self.memories(args).items() if name in self.data_read}
-        arrays = operands | data
-        live = Live(self.scalars(args), arrays)
-        self.depths = [evaluate(size, live, self.counted) for size in self.sizes]
-        self.looked_at = live.scalars, {name: ref(array) for name, array in arrays.items()}
+        live = Live(self.scalars(args), operands, self.memories(args))
+        sizes, counted = self.sizes, self.counted
+        if self.elsewhere is not None and self.elsewhere.wanted(operands):
+            found = self.elsewhere.values(args, operands, lambda e: evaluated(e, live))
+            if found is None:
+                return False
+            sizes, counted = self.elsewhere.work.sizes, counted | found
+        self.depths = [evaluate(size, live, counted) for size in sizes]
+        self.looked_at = live.scalars, {name: ref(array) for name, array in operands.items()}
         self.passing = {}
         if self.gates.wanted(self.depths):
             if not self.counts_gates:

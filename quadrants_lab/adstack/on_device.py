@@ -1,0 +1,174 @@
+"""Sizes that go over the elements of arrays, as a kernel that runs where the arrays are: a maximum or sum over a range
+becomes a parallel reduction, and one number comes back for each.
+
+What does not vary over a range is evaluated by the host and handed to the kernel as an argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from quadrants_lab.adstack.algebra import INT64_MAX, subexpressions
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir import sizeexpr as S
+from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.types import DType, f64, i32, i64, u1
+
+SIZE, ROUGH = "size", "rough"  # what the buffers of the results are called, with their number
+_INT32_MAX = (1 << 31) - 1
+_ROUND = 9e18  # sums and products beyond it may not fit; as `evaluate` has it
+_OPS = {"add": "add", "sub": "sub", "mul": "mul", "min": "min", "max": "max", "floordiv": "floordiv", "mod": "mod"}
+
+
+@dataclass(slots=True)
+class Elsewhere:
+    """``ranges``: what is evaluated on the device. ``sizes``: the sizes with `SizeCounted` in their place, the first
+    one -1, the next -2. ``given``: by argument of the kernel, what the host evaluates for it."""
+
+    ranges: list[S.SizeRange]
+    sizes: list[S.SizeExpr]
+    given: dict[str, S.SizeExpr] = field(default_factory=dict)
+
+    @property
+    def data(self) -> frozenset[str]:
+        """The buffers whose elements the ranges go over."""
+        return frozenset(p.buffer for r in self.ranges for p in subexpressions(r) if isinstance(p, S.SizeLoad))
+
+
+def elsewhere(sizes: Sequence[S.SizeExpr]) -> Elsewhere | None:
+    """What of these sizes a device can evaluate; None where nothing goes over elements of arrays."""
+    ranges: list[S.SizeRange] = []
+
+    def without(e: S.SizeExpr) -> S.SizeExpr:
+        if isinstance(e, S.SizeRange):
+            if not _goes_over_elements(e):
+                return e
+            if e not in ranges:
+                ranges.append(e)
+            return S.SizeCounted(-1 - ranges.index(e))
+        return replace(e, a=without(e.a), b=without(e.b)) if isinstance(e, S.SizeOp) else e
+
+    rest = [without(e) for e in sizes]
+    return Elsewhere(ranges, rest) if ranges else None
+
+
+def _goes_over_elements(e: S.SizeRange) -> bool:
+    """Whether the body reads elements that vary with the variable, by operations that kernels have in 64 bits."""
+    parts = subexpressions(e.body)
+    varying = [p for p in parts if _free(p)]
+    return any(isinstance(p, S.SizeLoad) for p in varying) and not any(
+        isinstance(p, S.SizeCounted) or (isinstance(p, S.SizeOp) and p.op not in _OPS) for p in varying
+    )
+
+
+def _free(e: S.SizeExpr) -> bool:
+    """Whether the value depends on variables that no range in it binds."""
+    parts = subexpressions(e)
+    bound = {p.var.id for p in parts if isinstance(p, S.SizeRange)}
+    return any(isinstance(p, S.SizeVar) and p.id not in bound for p in parts)
+
+
+def sizing_kernel(kernel: N.Kernel, work: Elsewhere) -> N.Kernel:
+    """The kernel (mode "count") that leaves the value of range number k in the "ret" buffer ``size<k>``, and of a sum
+    also as a f64, in ``rough<k>``. Its arguments beside those of ``kernel`` are put into ``work.given``."""
+    b = Builder(kernel.next_id)
+    wanted = {n for n, x in kernel.buffers.items() if x.kind == "ndarray" or (x.kind == "field" and n in work.data)}
+    buffers = {name: kernel.buffers[name] for name in kernel.buffers if name in wanted}
+    tasks: list[N.Stmt] = []
+    made = _Maker(b, buffers, work.given)
+    for k, e in enumerate(work.ranges):
+        buffers[f"{SIZE}{k}"] = N.Buffer(f"{SIZE}{k}", "ret", i64, 0, ())
+        if e.op == "sum":
+            buffers[f"{ROUGH}{k}"] = N.Buffer(f"{ROUGH}{k}", "ret", f64, 0, ())
+        with b.block() as bounds:
+            b.yield_(made.argument(e.begin, i32), made.argument(e.end, i32))
+        index = b.param(i32, e.var.name)
+        with b.block() as body:
+            value = made.value(e.body, {e.var.id: b.cast(index.id, i64)})
+            if e.op == "sum":
+                b.atomic("add", buffers[f"{SIZE}{k}"], (), value)
+                b.atomic("add", buffers[f"{ROUGH}{k}"], (), b.cast(value, f64))
+            else:
+                b.atomic("max", buffers[f"{SIZE}{k}"], (), value)
+            b.yield_()
+        tasks.append(N.Offload(b.fresh(), "range_for", tuple(bounds), (index,), tuple(body)))
+    args = (*kernel.args, *(N.Arg(name, i32 if name in made.bounds else i64) for name in work.given))
+    return replace(kernel, args=args, buffers=buffers, body=tuple(tasks), next_id=b.next_id, mode="count")
+
+
+class _Maker:
+    """Writes the value of an expression as statements, all in i64 and saturating like `evaluate`."""
+
+    def __init__(self, b: Builder, buffers: Mapping[str, N.Buffer], given: dict[str, S.SizeExpr]) -> None:
+        self.b = b
+        self.buffers = buffers
+        self.given = given
+        self.bounds: set[str] = set()
+
+    def argument(self, e: S.SizeExpr, type: DType = i64) -> int:
+        """A value that the host evaluates."""
+        name = f"${len(self.given)}"
+        self.given[name] = e
+        if type is i32:
+            self.bounds.add(name)
+        return self.b.add(N.ArgLoad(self.b.fresh(), type, name))
+
+    def value(self, e: S.SizeExpr, env: Mapping[int, int]) -> int:
+        b = self.b
+        if not _free(e):
+            return b.const(e.value, i64) if isinstance(e, S.SizeConst) else self.argument(e)
+        match e:
+            case S.SizeVar(id, _):
+                return env[id]
+            case S.SizeLoad(buffer, index):
+                return self.load(self.buffers[buffer], [self.value(i, env) for i in index])
+            case S.SizeOp(op, x, y):
+                return self.apply(op, self.value(x, env), self.value(y, env))
+            case S.SizeRange():
+                return self.over_range(e, env)
+        raise TypeError(f"not a SizeExpr: {e!r}")
+
+    def load(self, buffer: N.Buffer, index: list[int]) -> int:
+        """0 outside of the buffer, which is not touched there."""
+        b = self.b
+        inside = b.const(True, u1)
+        for axis, i in enumerate(index):
+            n = b.const(buffer.shape[axis], i64) if buffer.shape is not None else self.extent(buffer, axis)
+            ok = b.op("and", b.op("ge", i, b.const(0, i64)), b.op("lt", i, n))
+            inside = b.op("and", inside, ok)
+        with b.block() as then:
+            b.yield_(b.cast(b.load(buffer, tuple(b.cast(i, i32) for i in index)), i64))
+        with b.block() as orelse:
+            b.yield_(b.const(0, i64))
+        result = b.param(i64)
+        b.add(N.If(b.fresh(), inside, tuple(then), tuple(orelse), (result,)))
+        return result.id
+
+    def extent(self, buffer: N.Buffer, axis: int) -> int:
+        return self.b.cast(self.b.add(N.ShapeOf(self.b.fresh(), i32, buffer.name, axis)), i64)
+
+    def apply(self, op: str, x: int, y: int) -> int:
+        b = self.b
+        exact = b.op(_OPS[op], x, y)
+        if op not in ("add", "sub", "mul"):
+            return exact
+        rough = b.op(_OPS[op], b.cast(x, f64), b.cast(y, f64))
+        grows = b.op("gt", rough, b.const(0.0, f64))
+        most = b.op("select", grows, b.const(INT64_MAX, i64), b.const(-INT64_MAX - 1, i64))
+        return b.op("select", b.op("lt", b.op("abs", rough), b.const(_ROUND, f64)), exact, most)
+
+    def over_range(self, e: S.SizeRange, env: Mapping[int, int]) -> int:
+        b = self.b
+        begin, end = (self.narrow(self.value(x, env)) for x in (e.begin, e.end))
+        index, so_far, result = b.param(i32, e.var.name), b.param(i64), b.param(i64)
+        zero = b.const(0, i64)
+        with b.block() as body:
+            value = self.value(e.body, {**env, e.var.id: b.cast(index.id, i64)})
+            b.yield_(self.apply("add" if e.op == "sum" else "max", so_far.id, value))
+        b.add(N.For(b.fresh(), index, begin, end, (so_far,), (zero,), tuple(body), (result,)))
+        return result.id
+
+    def narrow(self, x: int) -> int:
+        b = self.b
+        return b.cast(b.op("max", b.op("min", x, b.const(_INT32_MAX, i64)), b.const(-_INT32_MAX - 1, i64)), i32)
