@@ -45,7 +45,7 @@ class CpuBody(Body):
         """Reads what the blocks need from the frame."""
         words = 0
         for block in blocks:
-            random.open_sites(self, block)
+            self.open_sites(block)
             for s in walk(block):
                 if isinstance(s, (N.Assert, N.Print)):
                     words = max(words, len(s.operands()))
@@ -59,6 +59,10 @@ class CpuBody(Body):
                     self._open_stack(s)
         if words:
             self.scratch = self.fn.let(f"alloca [{words} x i64]")
+
+    def open_sites(self, block: N.Block) -> None:
+        """Makes the counters of call sites of random draws."""
+        random.open_sites(self, block)
 
     def _open_buffer(self, name: str, rank: int) -> None:
         if name not in self.pointers:
@@ -162,12 +166,16 @@ class CpuBody(Body):
                 number = place
         return number
 
+    def one(self, id: int) -> str:
+        """A value of the iteration that has something to say."""
+        return self.values[id]
+
     def _raw_values(self, ids: tuple[int, ...]) -> str:
         """Address of the values as 64-bit words: integers extended, floats as f64."""
         if not ids:
             return "null"
         for n, i in enumerate(ids):
-            t, value = self.types[i], self.values[i]
+            t, value = self.types[i], self.one(i)
             at = self.fn.let(f"getelementptr inbounds i64, ptr {self.scratch}, i64 {n}")
             if t.is_float and t.bits < 64:
                 value = self.fn.let(f"fpext {ty(t).text} {value} to double")

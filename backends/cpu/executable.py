@@ -92,14 +92,14 @@ class Executable:
 
 def load(kernel: N.Kernel, options: CompileOptions, cached: bytes | None = None) -> Executable:
     layout = L.frame_layout(kernel)
-    widths = tasks.widths_of(kernel, options) if cached is None or layout.stacks else []
+    widths = tasks.widths_of(kernel) if cached is None or layout.stacks else []
     obj = cached if cached is not None else _object(kernel, options, widths)
     return Executable(kernel, layout, widths, obj, jit.link(obj, (tasks.ENTRY_NAME,), jit.kernel_imports()))
 
 
 def compile_object(kernel: N.Kernel, options: CompileOptions) -> bytes:
     """Object code: emission, optimisation, code generation."""
-    return _object(kernel, options, tasks.widths_of(kernel, options))
+    return _object(kernel, options, tasks.widths_of(kernel))
 
 
 def _object(kernel: N.Kernel, options: CompileOptions, widths: list[int]) -> bytes:

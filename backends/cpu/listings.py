@@ -18,7 +18,7 @@ from quadrants_lab.ir.options import CompileOptions
 
 
 def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], Stage]]:
-    widths = tasks.widths_of(kernel, options)
+    widths = tasks.widths_of(kernel)
 
     @lru_cache(maxsize=1)
     def emitted() -> tuple[list[str], list[int]]:

@@ -170,10 +170,10 @@ def _row(body: CpuBody, task: N.Offload, begin: str, end: str, done: str) -> Non
     fn.branch(fn.let(f"icmp {'slt' if p.type.kind == 'i' else 'ult'} {t} {step}, {end}"), loop, done)
 
 
-def widths_of(kernel: N.Kernel, options: CompileOptions) -> list[int]:
+def widths_of(kernel: N.Kernel) -> list[int]:
     """Lanes of each task, 0 where its iterations run by themselves."""
     size = jit.vector_bytes()
-    return [lanes_of(kernel, t, options, size) for t in kernel.body if isinstance(t, N.Offload)]
+    return [lanes_of(kernel, t, size) for t in kernel.body if isinstance(t, N.Offload)]
 
 
 def vectorisable(kernel: N.Kernel, widths: list[int]) -> bool:

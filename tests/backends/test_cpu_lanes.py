@@ -21,7 +21,6 @@ from quadrants_lab.backends.cpu import jit, tasks
 from quadrants_lab.backends.cpu.lanes import choose
 from quadrants_lab.backends.cpu.lanes.divergence import divergence
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.parse import parse_kernel
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime import session
@@ -37,8 +36,8 @@ pytestmark = [
 def wherever_possible(size: int) -> Any:
     """In place of `lanes_of`, which also asks whether it pays."""
 
-    def lanes(kernel: N.Kernel, task: N.Offload, options: CompileOptions, vector_bytes: int) -> int:
-        return choose.width(task, size) if choose.can(kernel, task, options) else 0
+    def lanes(kernel: N.Kernel, task: N.Offload, vector_bytes: int) -> int:
+        return choose.width(task, size) if choose.can(task) else 0
 
     return lanes
 
@@ -416,8 +415,8 @@ def test_stacks_share_a_counter_where_lanes_stay_together() -> None:
 )
 def test_which_tasks_run_in_lanes(body: str, gains: bool) -> None:
     kernel, task = parsed(body)
-    assert bool(choose.lanes_of(kernel, task, CompileOptions(), WIDEST)) == gains
-    assert not choose.lanes_of(kernel, task, CompileOptions(), 0)
+    assert bool(choose.lanes_of(kernel, task, WIDEST)) == gains
+    assert not choose.lanes_of(kernel, task, 0)
 
 
 __all__ = ["conformance_prims", "conformance_tasks"]

@@ -13,7 +13,7 @@ from quadrants_lab.backends._llvm.body import HANDLERS
 from quadrants_lab.backends._llvm.text import Function, Ty, constant, ty
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.backends.cpu.body import CpuBody
-from quadrants_lab.backends.cpu.lanes import control, functions, memory, stacks
+from quadrants_lab.backends.cpu.lanes import control, functions, memory, random, stacks
 from quadrants_lab.backends.cpu.lanes.divergence import Divergence
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
@@ -41,6 +41,7 @@ class LaneBody(CpuBody):
             int, str
         ] = {}  # value in the first lane, of integers that count up from lane to lane
         self.kept: dict[int, stacks.LaneStack] = {}
+        self.lane = "0"  # which lane `one` asks
         self.scratch_at = self.scratch_values = ""  # room for an address and a value a lane
 
     # --- values -------------------------------------------------------------------------------------------------
@@ -131,6 +132,22 @@ class LaneBody(CpuBody):
         if self.polls:
             super().poll()
 
+    def open_sites(self, block: N.Block) -> None:
+        random.open_sites(self, block)
+
+    def iteration(self) -> str:
+        """Number of the first lane's iteration."""
+        last = self.indices[-1].id
+        self.values[last] = self.linear[last]
+        return super().iteration()
+
+    def one(self, id: int) -> str:
+        """A value in the lane that has something to say."""
+        if self.shared(id):
+            return self.values[id]
+        v = ty(self.types[id], self.width).text
+        return self.fn.let(f"extractelement {v} {self.vector(id)}, i64 {self.lane}")
+
     def _open_stack(self, s: N.AdStackAlloca) -> None:
         stacks.open_stack(self, s)
 
@@ -175,6 +192,8 @@ def _counts_up(b: LaneBody, s: N.Op) -> bool:
 
 LANES: dict[type, Callable[[Any, Any], None]] = {
     N.Op: _op,
+    N.Random: random.draw,
+    N.Assert: control.check,
     N.Load: memory.load,
     N.Store: memory.store,
     N.Atomic: memory.atomic,

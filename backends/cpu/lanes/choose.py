@@ -6,20 +6,19 @@ from quadrants_lab.backends._llvm.cost import constants
 from quadrants_lab.backends.cpu.lanes.divergence import Divergence, divergence
 from quadrants_lab.backends.reductions import reductions
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import f16, f64
 from quadrants_lab.ir.walk import types_of, uses, walk
 
-_NOT_IN_LANES = (N.Print, N.Random, N.AdStackLoadTopAdj, N.AdStackAccAdjoint)
+_NOT_IN_LANES = (N.Print, N.AdStackLoadTopAdj, N.AdStackAccAdjoint)
 _TRIPS = 16  # of a loop whose trips are not known
 _GAIN = 1.5  # by how much lanes must be cheaper, by this file's rough prices
 
 
-def lanes_of(kernel: N.Kernel, task: N.Offload, options: CompileOptions, vector_bytes: int) -> int:
+def lanes_of(kernel: N.Kernel, task: N.Offload, vector_bytes: int) -> int:
     """Lanes that the task's iterations run in on a processor whose vectors have so many bytes; 0 where each runs by
     itself. Straight code without elementary functions is left to LLVM's own vectoriser."""
-    if not vector_bytes or not can(kernel, task, options):
+    if not vector_bytes or not can(task):
         return 0
     if not any(isinstance(s, (N.For, N.While)) or _is_math(s) for s in walk(task.body)):
         return 0
@@ -48,14 +47,14 @@ def _is_math(s: N.Stmt) -> bool:
     return isinstance(s, N.Op) and "@math" in PRIMS[s.prim].llvm and s.type.is_float
 
 
-def can(kernel: N.Kernel, task: N.Offload, options: CompileOptions) -> bool:
+def can(task: N.Offload) -> bool:
     """Whether the task can run in lanes at all."""
     if task.kind == "serial":
         return False
-    block, asserts = task.body, options.debug or options.asserts
+    block = task.body
     used = uses(block)
     for s in walk(block):
-        if isinstance(s, _NOT_IN_LANES) or (isinstance(s, N.Assert) and (asserts or s.kind != "assert")):
+        if isinstance(s, _NOT_IN_LANES):
             return False
         if isinstance(s, N.Atomic) and (s.id in used or s.op in ("cas", "exchange") or s.type.kind == "b"):
             return False
@@ -114,6 +113,8 @@ class _Prices:
             return 12, 15 * w
         if isinstance(s, (N.AdStackPush, N.AdStackLoadTop)):
             return 3, 2.5 * w if s.stack in self.found.split else 3
+        if isinstance(s, N.Random):
+            return 20, 3 * w
         if isinstance(s, (N.If, N.For, N.While)):
             return 2, 4
         return 0, 0

@@ -16,6 +16,24 @@ if TYPE_CHECKING:
 _CHEAP = 24  # cycles of an arm that runs without asking whether a lane takes it
 
 
+def check(b: LaneBody, s: N.Assert) -> None:
+    """What the first lane to fail has to say ends the task."""
+    if s.kind == "assert" and not b.asserts:
+        return
+    fn = b.fn
+    bad, good = fn.label("fail"), fn.label("ok")
+    fails = b.both(b.mask, fn.let(f"xor {b.truth} {b.vector(s.cond)}, splat (i1 true)"))
+    fn.branch(b.any(fails), bad, good)
+    fn.start(bad)
+    outer, b.offsets = b.offsets, dict(b.offsets)
+    bits = fn.let(f"bitcast {b.truth} {fails} to i{b.width}")
+    first = fn.call(f"i{b.width}", f"llvm.cttz.i{b.width}", (f"i{b.width}", bits), ("i1", "true"))
+    b.lane = fn.let(f"zext i{b.width} {first} to i64")
+    b.fail(s)
+    b.offsets = outer
+    fn.start(good)
+
+
 def together(b: LaneBody, s: N.While) -> bool:
     """Whether all lanes leave the loop in the same round."""
     return b.shared(s.cond[-1].operands()[0])
