@@ -269,8 +269,10 @@ class Context:
         while name in self.buffers:
             n += 1
             name = f"{first}.{n}"
-        shape = (*obj.shape, *getattr(obj, "element_shape", ()))
-        buffer = N.Buffer(name, "field", obj.dtype, len(shape), shape)
+        inner = tuple(getattr(obj, "element_shape", ()))
+        offset = tuple(getattr(obj, "offset", None) or ())
+        shape, begins = (*obj.shape, *inner), (*offset, *(0 for _ in inner)) if any(offset) else ()
+        buffer = N.Buffer(name, "field", obj.dtype, len(shape), shape, first=begins)
         self.by_field[id(obj)] = self.buffers[name] = buffer
         self.bindings[name] = obj
         if obj.grad is not None:

@@ -463,7 +463,8 @@ class Buffer:
 
     ``kind``: "field" (static ``shape``), "ndarray" (a kernel argument; only ``ndim`` known), "temp" (0-d launch
     temporary, zero at the start of a launch), "ret" (0-d slot of a returned scalar). ``grad`` names the buffer of
-    its adjoint, ``dual`` that of its tangent, "" where there is none. All are row-major and dense.
+    its adjoint, ``dual`` that of its tangent, "" where there is none. All are row-major and dense. Indices count from
+    0 in the IR; ``first`` is what the program calls the first one of each axis (() for zeros).
     """
 
     name: str
@@ -473,6 +474,7 @@ class Buffer:
     shape: tuple[int, ...] | None
     grad: str = ""
     dual: str = ""
+    first: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)

@@ -44,6 +44,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _DIMS = re.compile(r"\s*\[((?:\d+|\?)(?:x(?:\d+|\?))*)?\]")
+_FIRST = re.compile(r"\s*(-?\d+(?:,-?\d+)*)")
 _KERNEL_NAME = re.compile(r"\s*([^\s(]+)")
 
 
@@ -241,12 +242,15 @@ class _Parser:
         dims = self.raw(_DIMS, "the shape in brackets")
         sizes = dims.split("x") if dims else []
         known = kind != "ndarray" and "?" not in sizes
+        begins = self.raw(_FIRST, "the first index of each axis") if self.found("first") else ""
+        first = tuple(int(n) for n in begins.split(",")) if begins else ()
         grad = self.buffer() if self.found("grad") else ""
         dual = self.buffer() if self.found("dual") else ""
         if self.kind != "end":
             raise self.error("unexpected text after the buffer")
         self.next_line()
-        return N.Buffer(name, kind, dtype, len(sizes), tuple(int(s) for s in sizes) if known else None, grad, dual)
+        shape = tuple(int(s) for s in sizes) if known else None
+        return N.Buffer(name, kind, dtype, len(sizes), shape, grad, dual, first)
 
     # --- statements ---------------------------------------------------------------------------------------
 

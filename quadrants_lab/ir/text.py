@@ -48,7 +48,8 @@ def _buffer(b: N.Buffer) -> str:
     dims = "x".join(str(s) for s in b.shape) if b.shape is not None else "x".join("?" * b.ndim)
     grad = f" grad @{b.grad}" if b.grad else ""
     dual = f" dual @{b.dual}" if b.dual else ""
-    return f"buffer @{b.name}: {b.kind} {b.dtype}[{dims}]{grad}{dual}"
+    first = f" first {','.join(map(str, b.first))}" if b.first else ""
+    return f"buffer @{b.name}: {b.kind} {b.dtype}[{dims}]{first}{grad}{dual}"
 
 
 def arg_name(name: str) -> str:

@@ -87,6 +87,10 @@ class _Checker:
         if least is None or least[0] < 0 or least[1] > limits(wide)[1]:
             ok = b.op("and", b.op("ge", at, b.const(0, wide)), ok)
         message = f"index {{}} is out of bounds for axis {axis} of {s.buffer} with extent {{}}"
+        first = self.buffers[s.buffer].first
+        if first and first[axis]:
+            index = b.op("add", b.cast(index, i64), b.const(first[axis], i64))
+            message += f" from {first[axis]}"
         b.add(N.Assert(b.fresh(), ok, message, (index, extent), kind="bounds"))
         return ok
 

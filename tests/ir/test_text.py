@@ -102,7 +102,7 @@ def test_statement_lines_are_the_text():
 
 GOOD = """\
 kernel k(n: i32) forward next %9 {
-  buffer @y: field f32[4]
+  buffer @y: field f32[4] first -2
   %0: i32 = const 0
   %1: f32 'v' = load @y[%0]
   if %2 { #3

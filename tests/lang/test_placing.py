@@ -228,3 +228,18 @@ def test_nodes_know_their_shape() -> None:
     node = qd.root.dense(qd.i, 2).dense(qd.j, 3)
     assert (node.shape, node.parent().shape, node.parent(5).shape) == ((2, 3), (2,), ())
     assert repr(node.parent(2)) == repr(qd.root) == "qd.root"
+
+
+def test_a_bounds_error_counts_as_the_program_does() -> None:
+    qd.init(arch=qd.cpu, check_out_of_bound=True)
+    x = qd.field(qd.i32, shape=(4, 3), offset=(-2, 5))
+
+    @qd.kernel
+    def write(i: qd.i32, j: qd.i32):
+        x[i, j] = 1
+
+    write(1, 7)
+    for i, j, message in ((2, 7, "2 .* axis 0 of x with extent 4 from -2"), (-2, 4, "4 .* axis 1 .* extent 3 from 5")):
+        with pytest.raises(qd.QuadrantsAssertionError, match=f"index {message}"):
+            write(i, j)
+            qd.sync()
