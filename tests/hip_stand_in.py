@@ -3,14 +3,20 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+from types import SimpleNamespace
+from typing import Any
 
 from cuda_stand_in import Host
 from cuda_stand_in import StandIn as Cuda
+from gcn_machine import Machine
 
 from quadrants_lab.backends._simt import functions
 from quadrants_lab.backends._simt.target import Target
-from quadrants_lab.backends.amdgpu import chips, hip, shape
+from quadrants_lab.backends.amdgpu import chips, gcn, hip, shape
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.options import CompileOptions
 
 
 class StandIn(Cuda):
@@ -26,6 +32,51 @@ class StandIn(Cuda):
         made = Host(self.shape)
         made.own = functions.OWN
         return made
+
+
+class Chip(StandIn):
+    """Runs the ISA of a chip, instruction by instruction, on `gcn_machine`. ``waves`` is threads of one."""
+
+    def __init__(self, chip: str) -> None:
+        super().__init__()
+        self.chip = self.code_name = chip
+        self.name = f"an imitation of {chip}"
+
+    def build(self, kernel: N.Kernel, options: CompileOptions) -> bytes:
+        text = "\n".join(gcn.emitted(kernel, options, self.chip).lines()[0])
+        return gcn.assembly(gcn.optimised(text, self.chip), self.chip).encode()
+
+    def load(self, code: bytes, what: str) -> Machine:
+        return Machine(code.decode(), chips.WAVES[self.chip], self._owns)
+
+    def _owns(self, at: int, nbytes: int) -> bool:
+        return any(start <= at and at + nbytes <= start + size for start, (_, size) in self._memory.items())
+
+    def function(self, module: Machine, name: str, block: int) -> Any:
+        about = module.directives[name]
+        return SimpleNamespace(
+            run=module.run, name=name, block=block, registers=about["next_free_vgpr"], local_bytes=0,
+            blocks_at_once=max(1, 512 // block), module=module,
+        )  # fmt: skip
+
+    def call(self, function: Any, blocks: int, state: int, frame: int, nbytes: int) -> Any:
+        def launch() -> int:
+            self.launches += 1
+            by_value = self.shape.passed_by_value(nbytes)
+            content = ctypes.string_at(frame, nbytes) if by_value else frame.to_bytes(8, "little")
+            words = state.to_bytes(8, "little") + content
+            assert len(words) == function.module.directives[function.name]["kernarg_size"]
+
+            def run() -> None:
+                address = self.allocate(len(words))
+                ctypes.memmove(address, words, len(words))
+                function.run(function.name, blocks, function.block, address)
+                self.used -= self._memory.pop(address)[1]
+
+            self._pending.append(run)
+            return 0
+
+        return SimpleNamespace(run=launch, args=())
 
 
 def install() -> None:
