@@ -120,7 +120,8 @@ class GpuFrame(ABC):
         for n, (task, stacks, total) in enumerate(zip(self.exe.tasks, tasks, self.exe.totals, strict=True)):
             if stacks and task.kind != "serial":
                 iterations = device.threads if total is None else total
-                wanted = max(wanted, min(iterations, device.stack_threads, passing.get(n, iterations)))
+                iterations = min(iterations, passing.get(n, iterations))
+                wanted = max(wanted, min(iterations, device.stack_threads))
                 fewest = max(fewest, device.fewest(iterations, max(by_id[s.id] for s in stacks)))
         limit = device.heap_budget
         return heap_plan(tasks, by_id, layout.adjoint_stacks, fewest, wanted, limit, budget or limit)

@@ -1,77 +1,143 @@
-"""How many iterations fill any stack at all, where a condition keeps others out: the heap needs lanes for no more."""
+"""Conditions that keep most iterations of a task from ever pushing: the others are listed first, and run by themselves.
+
+The kernel of a gradient becomes two. The first lists the iterations that push. The second runs each gated task in two
+parts: the iterations that do not push, without any stack, and then those of the list, which are neighbours now. So the
+heap has lanes for those that push, and all lanes of a group are at work.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
+from quadrants_lab.adstack.algebra import ONE, binary, trips
+from quadrants_lab.adstack.bounds import Symbols
 from quadrants_lab.adstack.counting import computes_temporaries
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir import sizeexpr as S
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import i32, u1
-from quadrants_lab.ir.walk import map_blocks, types_of, walk
+from quadrants_lab.ir.walk import map_blocks, rename, types_of, walk
 
-PASSING = "passing"  # and the number of a task: how many of its iterations push
-_COSTLY = (N.For, N.While, N.Random)  # what is not worth running twice
+PASSING = "passing"  # and a number: how many iterations the list of that number has
+ROWS = "rows"  # and a number: the list, of numbers of iterations in row-major order
+_COSTLY = (N.For, N.While)  # conditions are not worth settling ahead if that takes a loop
+_STACKS = (N.AdStackPush, N.AdStackPop, N.AdStackLoadTop, N.AdStackLoadTopAdj, N.AdStackAccAdjoint)
 
 
-def gate_kernel(kernel: N.Kernel) -> N.Kernel | None:
-    """For a sized reverse kernel: the kernel (mode "count") that leaves in an i32 "ret" buffer ``passing<number>`` how
-    many iterations of that task push; None where no condition in front of all its pushes does. Simplify it, then see
-    `is_cheap`."""
+@dataclass(slots=True)
+class Gates:
+    """``lists``: the kernel (mode "count") that leaves i32 "ndarray" buffers `ROWS` and i32 "ret" buffers `PASSING`;
+    ``split``: the kernel that reads `ROWS`, whose extent is the list's length. ``boxes``: by the
+    number of a list, how many iterations may be on it."""
+
+    lists: N.Kernel
+    split: N.Kernel
+    boxes: dict[int, S.SizeExpr]
+
+    def tasks(self) -> dict[int, int]:
+        """By the number of a list, that of the task which runs it."""
+        bounds = [(number, s) for number, task in enumerate(self.split.body) for s in walk(task.blocks()[0])]
+        rows = {s.buffer: number for number, s in bounds if isinstance(s, N.ShapeOf)}
+        return {n: rows[f"{ROWS}{n}"] for n in self.boxes if f"{ROWS}{n}" in rows}
+
+
+def gates(kernel: N.Kernel) -> Gates | None:
+    """Of a sized reverse kernel; None where no task has conditions in front of all that it pushes. Both kernels are to
+    be simplified; then see `is_cheap`."""
     b = Builder(kernel.next_id, types_of(kernel.body))
     buffers = dict(kernel.buffers)
-    tasks: list[N.Stmt] = []
-    gated = False
-    for number, task in enumerate(kernel.body):
+    lists: list[N.Stmt] = []
+    split: list[N.Stmt] = []
+    boxes: dict[int, S.SizeExpr] = {}
+    for task in kernel.body:
         assert isinstance(task, N.Offload)
-        counted = _count(b, task, number, buffers)
-        gated |= counted is not None
-        if counted is not None or computes_temporaries(buffers, task):
-            tasks.append(counted or task)
-    if not gated:
+        box = _box(task, kernel.buffers)
+        listed = None if box is None else _listed(b, task, f"{ROWS}{len(boxes)}", f"{PASSING}{len(boxes)}")
+        if box is None or listed is None:
+            split.append(task)
+            if computes_temporaries(kernel.buffers, task):
+                lists.append(task)
+            continue
+        n = len(boxes)
+        boxes[n] = box
+        buffers[f"{ROWS}{n}"] = N.Buffer(f"{ROWS}{n}", "ndarray", i32, 1, None)
+        lists.append(listed)
+        split.append(_others(b, task))
+        split.append(_from_list(b, task, buffers[f"{ROWS}{n}"]))
+    if not boxes:
         return None
-    return replace(kernel, buffers=buffers, body=tuple(tasks), next_id=b.next_id, mode="count")
+    counts = {f"{PASSING}{n}": N.Buffer(f"{PASSING}{n}", "ret", i32, 0, ()) for n in boxes}
+    first = replace(kernel, buffers=buffers | counts, body=tuple(lists), mode="count", next_id=b.next_id)
+    return Gates(first, replace(kernel, buffers=buffers, body=tuple(split), next_id=b.next_id), boxes)
 
 
-def is_cheap(gates: N.Kernel) -> bool:
-    """Whether the conditions are settled without running a loop or drawing a number."""
-    return not any(isinstance(s, _COSTLY) for s in walk(gates.body))
+def may_be_gated(kernel: N.Kernel) -> bool:
+    """A quick look: whether `gates` may find any."""
+    tasks = [s for s in kernel.body if isinstance(s, N.Offload)]
+    return any(any(_somewhere(s) for s in _ahead(t)) and not _uses_stacks(_ahead(t)) for t in tasks)
 
 
-def _count(b: Builder, task: N.Offload, number: int, buffers: dict[str, N.Buffer]) -> N.Offload | None:
+def is_cheap(lists: N.Kernel) -> bool:
+    """Whether the conditions are settled without running a loop."""
+    return not any(isinstance(s, _COSTLY) for s in walk(lists.body))
+
+
+def _box(task: N.Offload, buffers: Mapping[str, N.Buffer]) -> S.SizeExpr | None:
+    """How many iterations a task has that may be gated; None where that is not known, or it may not. Draws depend on
+    where an iteration stands."""
+    end = task.bounds[-1].operands()
+    symbols, k = Symbols(task, buffers), len(task.indices)
+    if task.kind == "serial" or any(isinstance(s, N.Random) for s in walk((task,))):
+        return None
+    total: S.SizeExpr = ONE
+    for axis in range(k):
+        low, high = symbols.size(end[axis]), symbols.size(end[k + axis])
+        if low is None or high is None:
+            return None
+        total = binary("mul", total, trips(low, high))
+    return total
+
+
+# --- the iterations that push
+
+
+def _listed(b: Builder, task: N.Offload, rows: str, passing: str) -> N.Offload | None:
+    """The task that lists them; None where all push, or none."""
     stacks = {s.id for s in task.body if isinstance(s, N.AdStackAlloca)}
-    ahead = tuple(s for s in task.body[:-1] if not isinstance(s, (N.AdStackAlloca, N.AdStackGuard)))
-    if task.kind == "serial" or not stacks or stacks - {s.stack for s in walk(ahead) if isinstance(s, N.AdStackPush)}:
+    if not stacks or stacks - {s.stack for s in walk(_ahead(task)) if isinstance(s, N.AdStackPush)}:
         return None  # a segment of a checkpointed loop may push what its forward slice does not
-    body, passes = _flagged(b, ahead)
+    body, passes = _flagged(b, _ahead(task))
     if passes is None:
         return None
-    name = f"{PASSING}{number}"
-    buffers[name] = N.Buffer(name, "ret", i32, 0, ())
-    with b.block() as tail:
-        b.atomic("add", buffers[name], (), b.cast(passes, i32))
-    return replace(task, body=(*body, *tail, task.body[-1]))
+    with b.block() as store:
+        at = b.add(N.Atomic(b.fresh(), i32, "add", passing, (), b.const(1, i32)))
+        b.add(N.Store(b.fresh(), rows, (at,), _number(b, task)))
+        b.yield_()
+    with b.block() as nothing:
+        b.yield_()
+    gate = N.If(b.fresh(), passes, tuple(store), tuple(nothing), ())
+    return replace(task, body=(*body, gate, task.body[-1]))
+
+
+def _ahead(task: N.Offload) -> N.Block:
+    """The task's forward slice."""
+    return tuple(s for s in task.body[:-1] if not isinstance(s, (N.AdStackAlloca, N.AdStackGuard)))
 
 
 def _flagged(b: Builder, block: N.Block) -> tuple[list[N.Stmt], int | None]:
     """The block without pushes, and a flag (u1) that says whether it pushes; None: it does whenever it runs."""
     out: list[N.Stmt] = []
     flags: list[int] = []
-    always = False
     for s in block:
-        if isinstance(s, N.AdStackPush):
-            always = True
-        elif not any(isinstance(inner, N.AdStackPush) for inner in walk((s,))):
-            out.append(s)
-        elif isinstance(s, N.If):
+        if isinstance(s, N.If) and not _uses_stacks(block) and _somewhere(s):
             arms = [_arm(b, a) for a in s.blocks()]
             flag = b.param(u1)
             flags.append(flag.id)
             out.append(replace(s, then=arms[0], orelse=arms[1], results=(*s.results, flag)))
-        else:  # a loop that pushes; what it computes may steer a later condition
-            always = True
-            out.append(map_blocks(s, without_pushes))
-    if always:
+        elif not isinstance(s, N.AdStackPush):  # what a loop computes may steer a later condition
+            out.append(map_blocks(s, _without_pushes))
+    if _uses_stacks(block):
         return out, None
     with b.block() as made:
         passes = flags[0] if flags else b.const(False, u1)
@@ -89,5 +155,91 @@ def _arm(b: Builder, block: N.Block) -> N.Block:
     return (*body, *made, replace(end, values=(*end.values, flag)))
 
 
-def without_pushes(block: N.Block) -> N.Block:
-    return tuple(map_blocks(s, without_pushes) for s in block if not isinstance(s, N.AdStackPush))
+def _without_pushes(block: N.Block) -> N.Block:
+    return tuple(map_blocks(s, _without_pushes) for s in block if not isinstance(s, N.AdStackPush))
+
+
+def _somewhere(s: N.Stmt) -> bool:
+    return any(isinstance(inner, _STACKS) for inner in walk((s,)))
+
+
+def _uses_stacks(block: N.Block) -> bool:
+    """Whether the block touches a stack whenever it runs, in loops perhaps."""
+    return any(_somewhere(s) for s in block if not isinstance(s, N.If))
+
+
+# --- the two parts of a task
+
+
+def _others(b: Builder, task: N.Offload) -> N.Stmt:
+    """The task for the iterations that do not push: an If around it, and in it no arm that uses stacks."""
+    ahead, passes = _flagged(b, _ahead(task))
+    assert passes is not None
+    with b.block() as nothing:
+        b.yield_()
+    opened: list[N.Stmt] = []
+    for s in task.body[:-1]:
+        if isinstance(s, N.AdStackGuard):
+            opened += s.body[:-1]
+        elif not isinstance(s, N.AdStackAlloca):
+            opened.append(s)
+    rest = (*rename(_unstacked(b, tuple(opened)), b.fresh, {}), N.Yield(b.fresh(), ()))
+    gate = N.If(b.fresh(), passes, tuple(nothing), rest, ())
+    (made,) = rename((replace(task, body=(*ahead, gate, task.body[-1])),), b.fresh, {})
+    return made
+
+
+def _unstacked(b: Builder, block: N.Block) -> N.Block:
+    """The block with zeros in place of the arms that use stacks, which do not run."""
+    out: list[N.Stmt] = []
+    for s in block:
+        if isinstance(s, N.If) and _somewhere(s):
+            types = [r.type for r in s.results]
+            arms: list[N.Block] = []
+            for arm in s.blocks():
+                if _uses_stacks(arm):
+                    with b.block() as zeros:
+                        b.yield_(*(b.const(0, t) for t in types))
+                    arm = tuple(zeros)
+                arms.append(_unstacked(b, arm))
+            s = replace(s, then=arms[0], orelse=arms[1])
+        out.append(s)
+    return tuple(out)
+
+
+def _from_list(b: Builder, task: N.Offload, rows: N.Buffer) -> N.Offload:
+    """The task for the iterations on the list."""
+    with b.block() as bounds:
+        zero = b.const(0, i32)
+        b.yield_(zero, b.add(N.ShapeOf(b.fresh(), i32, rows.name, 0)))
+    place = b.param(i32, "row")
+    with b.block() as head:
+        rest = b.load(rows, (place.id,))
+        begins, extents = _extents(b, task)
+        places: list[int] = []
+        for extent in reversed(extents[1:]):
+            places.append(b.op("mod", rest, extent))
+            rest = b.op("floordiv", rest, extent)
+        places.append(rest)
+        for p, begin, at in zip(task.indices, begins, reversed(places), strict=True):
+            b.add(N.Op(p.id, p.type, "add", (begin, at), name=p.name))
+    return replace(task, kind="range_for", bounds=tuple(bounds), indices=(place,), body=(*head, *task.body))
+
+
+def _extents(b: Builder, task: N.Offload) -> tuple[list[int], list[int]]:
+    """Begin and extent of each axis of a box that is not empty, computed where they are needed."""
+    ids: dict[int, int] = {}
+    b.stmts += rename(task.bounds[:-1], b.fresh, ids)
+    b.types.update({ids[i]: t for i, t in types_of(task.bounds).items() if i in ids})
+    end = [ids.get(v, v) for v in task.bounds[-1].operands()]
+    k = len(task.indices)
+    return end[:k], [b.op("sub", high, low) for low, high in zip(end[:k], end[k:], strict=True)]
+
+
+def _number(b: Builder, task: N.Offload) -> int:
+    """The number of the iteration at hand, row by row."""
+    begins, extents = _extents(b, task)
+    number = b.const(0, i32)
+    for p, begin, extent in zip(task.indices, begins, extents, strict=True):
+        number = b.op("add", b.op("mul", number, extent), b.op("sub", p.id, begin))
+    return number

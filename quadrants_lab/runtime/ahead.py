@@ -1,17 +1,24 @@
-"""Kernels that count on the device before a gradient is launched: depths of stacks, and iterations that push at all."""
+"""Kernels that run before a gradient: the counting slice, and what lists the iterations that push at all."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from quadrants_lab.adstack.evaluate import Live, evaluate
+from quadrants_lab.adstack.gates import ROWS, may_be_gated
 from quadrants_lab.adstack.report import stack_allocas
-from quadrants_lab.runtime.compile import Counter, accesses, gate_counter
+from quadrants_lab.ir.types import i32
+from quadrants_lab.runtime.compile import Counter, accesses, compile_gates
+from quadrants_lab.runtime.faults import failure
+from quadrants_lab.runtime.memory import Memory
 from quadrants_lab.runtime.plan import entry_params, field_memories, make_frame, set_arguments
 from quadrants_lab.runtime.signature import ArraySlot, ScalarSlot, memory_of
 
 if TYPE_CHECKING:
+    from quadrants_lab.adstack.gates import Gates
+    from quadrants_lab.backends.launch import Frame
     from quadrants_lab.runtime.gradient import GradientPlan
 
 
@@ -28,8 +35,9 @@ class Ahead:
         self.entry = self.frame.entry(entry_params(plan.slots), returns="")
         self.frame.set_stacks([0] * len(stack_allocas(kernel)))
         self.args = {a.name for a in kernel.args}
-        self.data = {b for b in accesses(kernel)[0] if kernel.buffers[b].kind in ("field", "ndarray")}
-        self.shapes = {b.name for b in kernel.buffers.values() if b.kind == "ndarray"}
+        known = set(plan.kernel.buffers)
+        self.data = {b for b in accesses(kernel)[0] & known if kernel.buffers[b].kind in ("field", "ndarray")}
+        self.shapes = {b.name for b in kernel.buffers.values() if b.kind == "ndarray"} & known
 
     def counts(self, args: Sequence[Any], operands: dict[str, Any]) -> dict[int, int] | None:
         """What is counted by number (`Counter.results`); None where the arguments do not match."""
@@ -49,36 +57,71 @@ class Ahead:
         return {number: self.frame.ret(name) for number, name in self.counter.results.items()}
 
 
-class Gates:
-    """Sizes the heap for the iterations that get as far as a push, where it would otherwise take more than
-    ``threshold`` bytes: conditions that few iterations pass need lanes for few."""
+class Apart:
+    """A gradient whose iterations that push run by themselves (`adstack.gates`): where all of them in flight would take
+    more than ``threshold`` bytes of adstacks, and on devices where many are.
+
+    ``frame`` and ``entry`` launch it once `settled`."""
 
     def __init__(self, plan: GradientPlan, threshold: int) -> None:
         self.plan = plan
         self.threshold = threshold
+        self.possible = plan.session.settings.backend != "cpu" and may_be_gated(plan.kernel)
+        self.rows: dict[int, Memory] = {}
 
     @cached_property
-    def ahead(self) -> Ahead | None:
+    def made(self) -> tuple[Gates, Ahead, Frame] | None:
         """Compiled when it is first needed; None where no condition keeps iterations out."""
-        counter = gate_counter(self.plan.compiled, self.plan.session)
-        return None if counter is None else Ahead(self.plan, counter)
+        plan = self.plan
+        compiled = compile_gates(plan.compiled, plan.session) if self.possible else None
+        if compiled is None:
+            return None
+        gates, counter, executable = compiled
+        fields = field_memories(plan.compiled, gates.split, plan.session)
+        frame = make_frame(executable, gates.split, fields, plan.session)
+        if not plan.compiled.options.ad_stack_size:
+            frame.trust_depths(lambda: failure(frame, plan.kernel.name, 0))
+        return gates, Ahead(plan, counter), frame
 
-    def wanted(self, depths: list[int]) -> bool:
-        """Whether a launch with these depths is to be counted."""
-        frame = self.plan.frame
+    @property
+    def ahead(self) -> Ahead | None:
+        return self.made[1] if self.made is not None else None
+
+    @property
+    def frame(self) -> Frame:
+        assert self.made is not None
+        return self.made[2]
+
+    @cached_property
+    def entry(self) -> Callable[..., Any]:
+        entry: Callable[..., Any] = self.frame.entry(entry_params(self.plan.slots), returns="")
+        return entry
+
+    def wanted(self, frame: Frame, depths: list[int]) -> bool:
+        """Whether a launch with these depths is worth it; ``frame``: of the gradient as it is."""
+        if not self.possible:
+            return False
         try:
-            most, (_, least) = frame.heap_bytes(depths), frame.least_heap(depths)
+            return frame.heap_bytes(depths) > self.threshold and self.made is not None
         except MemoryError:
             return False
-        return most > max(self.threshold, least) and self.ahead is not None
 
-    def passing(self, depths: list[int], args: Sequence[Any], operands: dict[str, Any]) -> dict[int, int] | None:
-        """By the number of a task, how many of its iterations push; at least as many as there is room for within the
-        threshold. None where the arguments do not match."""
-        assert self.ahead is not None
-        counted = self.ahead.counts(args, operands)
-        if counted is None:
+    def settled(self, args: Sequence[Any], operands: dict[str, Any], live: Live) -> dict[int, int] | None:
+        """Lists the iterations that push. By the number of a task, how many it has; None where the arguments do not
+        match."""
+        assert self.made is not None
+        gates, ahead, frame = self.made
+        for n, size in gates.boxes.items():
+            box = evaluate(size, live)
+            rows = self.rows.get(n)
+            if rows is None or rows.operand.shape[0] < box:
+                rows = self.rows[n] = Memory(self.plan.session, i32, (max(box, 1),))
+            for each in (ahead.frame, frame):
+                each.set_buffer(f"{ROWS}{n}", rows.address)
+            ahead.frame.set_extents(f"{ROWS}{n}", (box,))
+        listed = ahead.counts(args, operands)
+        if listed is None:
             return None
-        lanes, least = self.plan.frame.least_heap(depths)
-        room = self.threshold * lanes // max(least, 1)
-        return {number: max(n, room) for number, n in counted.items() if n >= 0}
+        for n, count in listed.items():
+            frame.set_extents(f"{ROWS}{n}", (count,))
+        return {task: listed[n] for n, task in gates.tasks().items()}

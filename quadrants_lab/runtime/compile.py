@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.adstack.counting import DEPTH, counting_kernel
-from quadrants_lab.adstack.gates import PASSING, gate_kernel, is_cheap
+from quadrants_lab.adstack.gates import PASSING, Gates, gates, is_cheap
 from quadrants_lab.adstack.size import counted_stacks, determine_ad_stack_size, pushed_in_reverse
 from quadrants_lab.autodiff.access import Doubt, check_data_access, warn
 from quadrants_lab.autodiff.broken import broken_paths
@@ -232,14 +232,21 @@ def reproducible(kernel: N.Kernel, options: CompileOptions) -> CompileOptions:
     return options
 
 
-def gate_counter(compiled: Compiled, session: Session) -> Counter | None:
-    """What counts the iterations of each task that push at all, by the number of the task; None where all do, or where
-    that is not settled quickly."""
-    gates = gate_kernel(compiled.kernel)
-    if gates is None:
+def compile_gates(compiled: Compiled, session: Session) -> tuple[Gates, Counter, Executable] | None:
+    """For the kernel of a gradient, in which conditions may keep iterations from pushing: what lists the others, and
+    the kernel that runs them apart. None where it has no such conditions, or where settling them takes a loop."""
+    found = gates(compiled.kernel)
+    if found is None:
         return None
-    gates = drop_unused_gradients(pipeline.run(gates, SIMPLIFY, compiled.options.verify))
-    return _counter(gates, PASSING, compiled.options, session) if is_cheap(gates) else None
+    made = [
+        drop_unused_gradients(pipeline.run(kernel, (dce, *SIMPLIFY, dce), compiled.options.verify))
+        for kernel in (found.lists, found.split)
+    ]
+    found = replace(found, lists=made[0], split=made[1])
+    if not is_cheap(found.lists):
+        return None
+    counter = _counter(found.lists, PASSING, compiled.options, session)
+    return found, counter, load_cached(found.split, compiled.options, session)
 
 
 def _counter(kernel: N.Kernel, prefix: str, options: CompileOptions, session: Session) -> Counter:

@@ -18,7 +18,7 @@ from quadrants_lab.frontend.specs import NdarraySpec, flat_specs
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir import sizeexpr as SE
 from quadrants_lab.ir.walk import walk
-from quadrants_lab.runtime.ahead import Ahead, Gates
+from quadrants_lab.runtime.ahead import Ahead, Apart
 from quadrants_lab.runtime.budget import Needs, no_room, over_budget
 from quadrants_lab.runtime.compile import Compiled
 from quadrants_lab.runtime.device_sizes import device_sizes
@@ -82,9 +82,13 @@ class GradientPlan(Plan):
         self.counted: dict[int, int] = {}
         counter = self.compiled.counter
         self.counting = None if counter is None else Ahead(self, counter)
-        self.gates = Gates(self, self.session.settings.ad_stack_threshold)
-        self.counts_gates = False
-        self.passing: dict[int, int] = {}  # by task, how many iterations push, as far as that was counted
+        self.whole = self.frame, self.entry
+        self.apart = Apart(self, self.session.settings.ad_stack_threshold)
+        self.lists = False  # whether it was worth it to list the iterations that push
+        self.passing: dict[int, int] = {}  # by task, how many these are, where they run apart
+        self.current: Callable[..., Any] = self.entry
+        if self.apart.possible:
+            self.entry = lambda *args: self.current(*args)
         self.stamp: tuple[Any, ...] | None = None
         self.checked = False  # whether the arguments at hand are known to match
         self.without_gradient = tuple(
@@ -111,7 +115,7 @@ class GradientPlan(Plan):
             frame.trust_depths(lambda: failure(frame, self.kernel.name, 0))
         self.elsewhere = None if forced else device_sizes(self, self.sizes)
         fixed = [s.value for s in self.sizes if isinstance(s, SE.SizeConst)]
-        if len(fixed) < len(self.sizes) or (fixed and self.gates.wanted(fixed)):
+        if len(fixed) < len(self.sizes) or (fixed and self.apart.wanted(self.frame, fixed)):
             self._follow()
             return self.settle
         self.depths = fixed
@@ -236,21 +240,34 @@ class GradientPlan(Plan):
             sizes, counted = self.elsewhere.work.sizes, counted | found
         self.depths = [evaluate(size, live, counted) for size in sizes]
         self.looked_at = live.scalars, {name: ref(array) for name, array in operands.items()}
-        self.passing = {}
-        if self.gates.wanted(self.depths):
-            if not self.counts_gates:
-                self.counts_gates = True
-                self._follow()
-            passing = self.gates.passing(self.depths, args, operands)
-            if passing is None:
-                return False
-            self.passing = passing
+        if not self.choose(args, operands, live):
+            return False
         self.reserve()
+        return True
+
+    def choose(self, args: Sequence[Any], operands: dict[str, Any], live: Live) -> bool:
+        """Whether iterations that push run apart in this launch; False where the arguments do not match."""
+        frame, entry = self.whole
+        passing: dict[int, int] = {}
+        if self.apart.wanted(frame, self.depths):
+            if not self.lists:
+                self.lists = True
+                self._follow()
+            listed = self.apart.settled(args, operands, live)
+            if listed is None:
+                return False
+            passing = listed
+            frame, entry = self.apart.frame, self.apart.entry
+        self.passing = passing
+        if frame is not self.frame:
+            self.frame, self.current = frame, entry
+            self.give_back.clear()
+            return not self.gradient_args or super().set_gradients(*args)
         return True
 
     def ahead(self) -> list[Ahead]:
         """What is launched before a gradient."""
-        found = [self.counting, self.gates.ahead if self.counts_gates else None]
+        found = [self.counting, self.apart.ahead if self.lists else None]
         return [a for a in found if a is not None]
 
     def operands(self, args: Sequence[Any]) -> dict[str, Any]:

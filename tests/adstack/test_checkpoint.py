@@ -80,7 +80,9 @@ def test_gradients_and_depths_of_nests(nest):
         now.fn = fn
         run.job = now
         depth, caps = reached(run)
-        assert (depth == caps) if exact else all(depth[s] <= caps[s] for s in caps), text
+        # a segment within a while may have room though the while did not run
+        reached_it = all(depth[s] in (0, caps[s]) for s in caps)
+        assert reached_it if exact else all(depth[s] <= caps[s] for s in caps), text
         want = now.oracle()
         for got in (run.run_reverse(run.reverse[-1].kernel)[0], bench.run(now)[0]):
             assert not differences(now, want, got, 1e-9, True), text

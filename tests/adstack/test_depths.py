@@ -81,7 +81,16 @@ def nests(draw) -> tuple[str, bool]:
                 lines.append(f"{pad}v = qd.sin(v) + 0.3")
         lines.append(f"{pad}v = 0.6 * v * z[i] + 0.3 * qd.sin(v * v)")
 
-    block(2, ["i"], 0)
+    if draw(st.integers(0, 2)) == 0:
+        exact = False
+        gate = draw(st.sampled_from(("x[i] > 0.2", "m[i] > 1 and i != 2", "not z[i] > 0.5 or a[i] > 2")))
+        lines.append(f"        if {gate}:")
+        block(3, ["i"], 0)
+        if draw(st.booleans()):
+            lines.append("            y[None] += v * v\n        else:")
+            block(3, ["i"], 2)
+    else:
+        block(2, ["i"], 0)
     return HEAD + "\n".join(lines) + "\n" + TAIL, exact
 
 
@@ -120,7 +129,7 @@ def test_depths_are_those_reached(arch, fp) -> None:
 
 def compare(text: str, exact: bool, arch: str, fp: DType) -> None:
     run = interpreted(job(text, LAUNCHES[0]), fp)
-    bench = Bench(fp, arch)
+    bench = Bench(fp, arch, ad_stack_sparse_threshold_bytes=0)
     fn = run.job.fn
     for launch in LAUNCHES:
         now = job(text, launch)

@@ -1,0 +1,71 @@
+"""Iterations that push, apart from the others: the two kernels against the one, interpreted."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from adstack.test_depths import HEAD, TAIL, job
+from running import interpreted
+
+from quadrants_lab.adstack.evaluate import evaluate
+from quadrants_lab.adstack.gates import PASSING, ROWS, gates, is_cheap, may_be_gated
+from quadrants_lab.passes.pipelines import SIMPLIFY
+from quadrants_lab.runtime.compile import drop_unused_gradients
+from quadrants_lab.runtime.gradient import Live
+from quadrants_lab.runtime.interpreter import interpret
+
+LAUNCH = {"n": 3, "m": [1, 2, 0, 3], "a": [2, 1, 3, 0], "lim": 1, "s": 4}
+LOOP = "for j in range({}):\n{}    v = qd.sin(v) * z[i]\n"
+BODIES = {
+    "one": "        if m[i] > 1:\n            " + LOOP.format("s", " " * 12),
+    "nested": "        if m[i] > 0:\n            if x[i] > 0.0:\n                " + LOOP.format("n[None]", " " * 16)
+    + "            v = v * v\n",
+    "both arms": "        if m[i] > 1:\n            " + LOOP.format("5", " " * 12)
+    + "        else:\n            if a[i] > 2:\n                " + LOOP.format("s", " " * 16),
+    "two": "        if m[i] > 2:\n            " + LOOP.format("s", " " * 12) + "        v = v * z[i]\n"
+    + "        if a[i] > 2:\n            " + LOOP.format("3", " " * 12),
+}  # fmt: skip
+ALWAYS = {
+    "no condition": "        " + LOOP.format("s", " " * 8),
+    "a loop behind": BODIES["one"] + "        " + LOOP.format("2", " " * 8),
+}
+
+
+def ready(kernel):
+    for p in SIMPLIFY:
+        kernel = p(kernel)
+    return drop_unused_gradients(kernel)
+
+
+def reverse_of(body: str):
+    run = interpreted(job(HEAD + body + TAIL, LAUNCH))
+    return run, run.reverse[-1].kernel
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+def test_the_two_parts_do_what_the_one_does(body) -> None:
+    run, kernel = reverse_of(body)
+    want, _, caps = run.run_reverse(kernel)
+    assert may_be_gated(kernel)
+    found = gates(kernel)
+    lists, split = ready(found.lists), ready(found.split)
+    assert is_cheap(lists)
+    arrays, _ = run.run_forward(run.forward[-1].kernel)
+    named = run._named(arrays)
+    live = Live(dict(run.job.scalars), named)
+    (box,) = (evaluate(size, live) for size in found.boxes.values())
+    assert box == 4
+    rows = np.zeros(box, np.int32)
+    listed = interpret(lists, run.job.scalars, {**named, f"{ROWS}0": rows}).rets[f"{PASSING}0"]
+    assert 0 < listed < 4
+    result = interpret(split, run.job.scalars, {**named, f"{ROWS}0": rows[:listed]}, caps=caps)
+    assert result.overflow is None
+    for name in ("x.grad", "z.grad", "y.grad"):
+        np.testing.assert_allclose(arrays[name], want[name], rtol=1e-12)
+
+
+@pytest.mark.parametrize("body", ALWAYS.values(), ids=ALWAYS)
+def test_what_always_pushes_is_left_alone(body) -> None:
+    _, kernel = reverse_of(body)
+    assert not may_be_gated(kernel)
+    assert gates(kernel) is None
