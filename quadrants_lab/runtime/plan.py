@@ -19,6 +19,7 @@ from quadrants_lab.backends.launch import ArrayParam, Param, ScalarParam, Status
 from quadrants_lab.frontend.specs import flat_specs
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import f16
+from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime import session as S
 from quadrants_lab.runtime.compile import Compiled, accesses
 from quadrants_lab.runtime.compound import rebuilt
@@ -194,6 +195,15 @@ class Plan:
     def value_flows(self) -> Flows:
         """See `autodiff.broken.value_flows`."""
         return value_flows(self.kernel)
+
+    @cached_property
+    def accesses_of(self) -> dict[str, list[N.Stmt]]:
+        """The loads, stores and atomics of each buffer, in program order."""
+        found: dict[str, list[N.Stmt]] = {}
+        for s in walk(self.kernel.body):
+            if isinstance(s, (N.Load, N.Store, N.Atomic)):
+                found.setdefault(s.buffer, []).append(s)
+        return found
 
     @property
     def differentiable(self) -> bool:

@@ -20,7 +20,6 @@ from quadrants_lab.autodiff.broken import missing
 from quadrants_lab.errors import Label, QuadrantsRuntimeError, render
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.source import Span
-from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.memory import Memory
 
 if TYPE_CHECKING:
@@ -381,10 +380,7 @@ class Launches:
 
 def span_of(plan: Plan, buffer: str, kinds: tuple[type[N.Stmt], ...]) -> Span | None:
     """Where the kernel first touches the buffer by a statement of one of the kinds."""
-    for s in walk(plan.kernel.body):
-        if isinstance(s, kinds) and getattr(s, "buffer", "") == buffer:
-            return s.span
-    return None
+    return next((s.span for s in plan.accesses_of.get(buffer, ()) if isinstance(s, kinds)), None)
 
 
 def _launch_gradient(gradient: Dispatcher, args: tuple[Any, ...], number: int) -> None:
