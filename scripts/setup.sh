@@ -18,6 +18,14 @@ probe_layers() {
     ls /usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json \
         /opt/homebrew/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json 2>/dev/null | grep -q .
 }
+probe_lld() { # version 16 or newer, as backends/amdgpu/toolkit.py looks for it
+    ls /opt/rocm*/llvm/bin/ld.lld >/dev/null 2>&1 && return
+    for lld in $(printf '%s\n' "$PATH" | tr ':' '\n' | while read -r d; do ls "$d"/ld.lld "$d"/ld.lld-* 2>/dev/null; done); do
+        version=$("$lld" --version 2>/dev/null | sed -n 's/.*LLD \([0-9]*\).*/\1/p')
+        if [ "${version:-0}" -ge 16 ]; then return; fi
+    done
+    return 1
+}
 probe_chromium() {
     have chromium || have chromium-browser || have google-chrome ||
         [ -x "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome" ] ||
@@ -34,18 +42,23 @@ probe_vulkan() {
 packages='dot|demo test|graphviz|graphviz|graphs are laid out by the slower built-in layout
 spirv|test|spirv-tools|spirv-tools|SPIR-V is made but not validated
 vulkan|test|mesa-vulkan-drivers libvulkan1|molten-vk vulkan-loader|kernels do not run on Vulkan, its code is still shown
+lld|test|lld-19|lld|code objects for AMD GPUs are made but not linked
 layers|test|vulkan-validationlayers|vulkan-validationlayers|what is asked of Vulkan is not checked by its validation layers
 chromium|test|chromium fonts-dejavu-core|--cask chromium|the notebook is not driven in a real browser'
 
 apt_usable() { have apt-get && [ "$(id -u)" = 0 ] && [ -z "${QL_NO_APT:-}" ]; }
+known_to_apt() { # what a distribution does not have must not keep it from the rest
+    for package in "$@"; do if apt-cache show "$package" >/dev/null 2>&1; then echo "$package"; fi; done
+}
 apt_install() {
     # One failed attempt is remembered until `make setup` asks again: an offline machine must not wait each time.
     mark=${TMPDIR:-/tmp}/quadrants-lab-apt-failed-$(id -u)
     if [ -e "$mark" ] && [ -z "$(find "$mark" -mmin +60)" ]; then return 1; fi
     say "apt-get install $*"
-    # shellcheck disable=SC2068
+    # shellcheck disable=SC2046,SC2068
     if apt-get update -qq </dev/null >/dev/null 2>&1 &&
-        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $@ </dev/null >/dev/null 2>&1
+        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(known_to_apt $@) \
+            </dev/null >/dev/null 2>&1
     then rm -f "$mark"; else : >"$mark"; return 1; fi
 }
 
