@@ -1,7 +1,7 @@
 """Where a GPU's adstacks lie in the heap: [slot][thread], so that neighbouring threads touch neighbouring addresses.
 
-Flags pack 32 to a word. Up to four stacks in step (`steps.chunks`), which lie side by side, may share a region:
-[slot][thread][stack]. Stacks of different tasks share the heap, for none outlives its task.
+Flags pack 32 to a word. Stacks in step lie side by side, so that an emitter may use their regions as one, in an order
+of its own (`_spirv.heap`). Stacks of different tasks share the heap, for none outlives its task.
 """
 
 from __future__ import annotations

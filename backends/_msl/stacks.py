@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from quadrants_lab.backends._msl.body import Body
 
 _IN_A_LINE = 8
+_IN_LINE = 3  # counters that are compared where they are, and not by a helper
 BRANCHY: ContextVar[bool] = ContextVar("quadrants_lab_branchy_msl", default=False)
 
 
@@ -258,10 +259,24 @@ def guard(b: Body, s: N.AdStackGuard) -> None:
     if not stored or BRANCHY.get():
         b.block(s.body)
     else:
-        first = next(n for n, a in enumerate(b.frame.layout.frame.stacks) if a.id == b.first_stack)
-        which = ", ".join(map(str, b.counted))
-        out.put(f"if ({b.helper('qd_fits')}<{which}>(f, top, s, {first}u)) {{")
+        _open_guard(b)
         with out.nest():
             b.block(s.body)
         out.put("}")
     b.guarded = outer
+
+
+def _open_guard(b: Body) -> None:
+    """Compares depths with capacities; what follows is for a thread whose stacks all fit."""
+    out = b.out
+    first = next(n for n, a in enumerate(b.frame.layout.frame.stacks) if a.id == b.first_stack)
+    if len(b.counted) > _IN_LINE:
+        which = ", ".join(map(str, b.counted))
+        out.put(f"if ({b.helper('qd_fits')}<{which}>(f, top, s, {first}u)) {{")
+        return
+    fail = b.helper("qd_fail")
+    for n, place in enumerate(b.counted):
+        out.put(f"{'} else ' if n else ''}if (top[{n}] > s[{place}].capacity) {{")
+        with out.nest():
+            out.put(f"{fail}(f, {Status.OVERFLOW}u, {first + place}u, top[{n}]);")
+    out.put("} else {")

@@ -7,6 +7,8 @@ there, and read when the first one is wanted.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from quadrants_lab.backends._gpu.steps import Segment, Steps, chunks
@@ -23,12 +25,13 @@ if TYPE_CHECKING:
 @dataclass(slots=True, eq=False)
 class Chunk:
     """Stacks, by id, whose slots of one index are one element. ``kept``: what an element is in memory, so many values
-    of a dtype; ``base`` points to this thread's first."""
+    of a dtype; ``base`` points to this thread's first; ``count``: how many elements a slot has."""
 
     stacks: tuple[int, ...]
     dtype: DType
     kept: tuple[DType, int]
     base: int
+    count: int
 
 
 @dataclass(slots=True, eq=False)
@@ -46,9 +49,11 @@ class Group:
 
 @dataclass(slots=True)
 class Open:
-    """What of a segment has been emitted: the elements' index; values to be stored, by stack; chunks read."""
+    """What of a segment has been emitted: the slot; the index of its first element, by the count of elements; values to
+    be stored, by stack; chunks read."""
 
-    index: int
+    slot: int
+    index: dict[int, int] = field(default_factory=dict)
     values: dict[int, int] = field(default_factory=dict)
     read: dict[int, int] = field(default_factory=dict)
 
@@ -81,7 +86,7 @@ class Groups:
         chunk, _ = group.chunk_of[s.stack]
         here.values[s.stack] = b.values[s.value]
         if all(i in here.values for i in chunk.stacks):
-            _store(b, chunk, here.index, [here.values[i] for i in chunk.stacks])
+            _store(b, chunk, _index(b, here, chunk), [here.values[i] for i in chunk.stacks])
 
     def load(self, b: Body, s: N.AdStackLoadTop) -> None:
         group = self.of[s.stack]
@@ -89,7 +94,7 @@ class Groups:
         chunk, place = group.chunk_of[s.stack]
         whole = here.read.get(chunk.stacks[0])
         if whole is None:
-            whole = here.read[chunk.stacks[0]] = _load(b, chunk, here.index)
+            whole = here.read[chunk.stacks[0]] = _load(b, chunk, _index(b, here, chunk))
         if len(chunk.stacks) > 1:
             whole = b.fn.let("CompositeExtract", b.m.type(chunk.dtype), whole, place)
         b.define(s.id, s.type, whole)
@@ -102,10 +107,10 @@ class Groups:
         segment = self.steps.segments[s.id]
         here = self._open.get(segment)
         if here is None:
-            here = self._open[segment] = Open(self._index(b, group, segment.kind))
+            here = self._open[segment] = Open(self._slot(b, group, segment.kind))
         return here
 
-    def _index(self, b: Body, group: Group, kind: str) -> int:
+    def _slot(self, b: Body, group: Group, kind: str) -> int:
         fn, t, one = b.fn, b.m.type(u32), b.m.const(u32, 1)
         n = fn.let("Load", t, group.counter)
         if kind == "p":
@@ -116,25 +121,37 @@ class Groups:
             fn.put("Store", group.counter, n)
         if kind == "p" or not b.guarded:
             n = fn.glsl("UMin", t, n, group.limit)
-        return heap.element(fn, n)
+        return n
+
+
+def _index(b: Body, here: Open, chunk: Chunk) -> int:
+    if chunk.count not in here.index:
+        here.index[chunk.count] = heap.element(b.fn, here.slot, chunk.count)
+    return here.index[chunk.count]
 
 
 def _chunks(b: Body, members: tuple[N.AdStackAlloca, ...], limit: int, thread: int) -> list[Chunk]:
-    """The chunks of a group. A chunk begins where the stacks before it end, all of them as long."""
+    """The chunks of a group: those of one kind after each other are the elements of a slot."""
     out: list[Chunk] = []
     slots = heap.slots_of(b, limit)
-    for stacks in chunks(members):
-        t, width = stacks[0].type, len(stacks)
-        whole = t.nbytes * width
-        kept = (u64, whole // 8) if b.m.target.pairs and t.bits < 64 and whole % 8 == 0 else (t, width)
-        before = out[-1] if out else None
-        if before is not None and before.kept == kept:
-            base = heap.next_region(b, *kept, before.base, slots)
-        else:
-            at = b.frame.layout.frame.stack_at[stacks[0].id]
-            base = heap.first_slot(b, *kept, at + STACK_AT, slots, thread)
-        out.append(Chunk(tuple(a.id for a in stacks), t, kept, base))
+    for kept, run in groupby(chunks(members), partial(_kept, b)):
+        alike = list(run)
+        base = 0
+        for stacks in alike:
+            if base:
+                base = heap.next_element(b, *kept, base)
+            else:
+                at = b.frame.layout.frame.stack_at[stacks[0].id]
+                base = heap.first_slot(b, *kept, at + STACK_AT, slots, thread, len(alike))
+            out.append(Chunk(tuple(a.id for a in stacks), stacks[0].type, kept, base, len(alike)))
     return out
+
+
+def _kept(b: Body, stacks: tuple[N.AdStackAlloca, ...]) -> tuple[DType, int]:
+    """What an element of a chunk is in memory."""
+    t, width = stacks[0].type, len(stacks)
+    whole = t.nbytes * width
+    return (u64, whole // 8) if b.m.target.pairs and t.bits < 64 and whole % 8 == 0 else (t, width)
 
 
 def _store(b: Body, chunk: Chunk, index: int, values: list[int]) -> None:

@@ -1,5 +1,6 @@
-"""Where a thread's slots lie in its stacks' regions of the heap: [block of threads][slot][thread of the block], so that
-what neighbours touch at once is side by side, and what one thread touches in a row is near."""
+"""Where a thread's slots lie in the heap: [block of threads][slot][element][thread of the block], so that what
+neighbours touch at once is side by side, and what one thread touches in a row is near. A slot of a stack alone is one
+element; of stacks in step, as many of equal size as their values fill."""
 
 from __future__ import annotations
 
@@ -21,35 +22,37 @@ def slots_of(b: Body, last: int, flags: bool = False) -> int:
     return b.frame.once(("slots", last), lambda: fn.let("IAdd", t, last, b.m.const(u32, 1)))
 
 
-def first_slot(b: Body, t: DType, width: int, at: int, slots: int, thread: int) -> int:
-    """Pointer to this thread's first element of ``width`` values, ``slots`` of which it has; the region's place in the
-    heap is the frame's word ``at``."""
+def first_slot(b: Body, t: DType, width: int, at: int, slots: int, thread: int, count: int = 1) -> int:
+    """Pointer to this thread's first element of ``width`` values; it has ``slots`` slots of ``count`` elements, whose
+    place in the heap is the frame's word ``at``."""
     start = b.fn.let("IAdd", b.m.type(u64), b.frame.word(L.HEAP), b.frame.word(at))
     base = b.frame.pointer_to(t, start, width)
-    return b.fn.let("PtrAccessChain", b.m.memory_pointer(t, width), base, _before(b, slots, thread))
+    return b.fn.let("PtrAccessChain", b.m.memory_pointer(t, width), base, _before(b, slots, thread, count))
 
 
-def next_region(b: Body, t: DType, width: int, base: int, slots: int) -> int:
-    """The same of the region that follows, of as many elements."""
-    fn, word = b.fn, b.m.type(u32)
-    whole = b.frame.once(("region", slots), lambda: fn.let("IMul", word, slots, b.frame.word(L.THREADS, u32)))
-    return fn.let("PtrAccessChain", b.m.memory_pointer(t, width), base, whole)
+def next_element(b: Body, t: DType, width: int, base: int) -> int:
+    """Pointer to the element of a slot that follows another one."""
+    m = b.m
+    return b.fn.let("PtrAccessChain", m.memory_pointer(t, width), base, m.const(u32, m.target.block))
 
 
-def element(fn: Function, slot: int) -> int:
-    """How many elements after a thread's first one a slot is."""
+def element(fn: Function, slot: int, count: int = 1) -> int:
+    """How many elements after a thread's first one a slot's first is."""
     m = fn.module
-    return fn.let("IMul", m.type(u32), slot, m.const(u32, m.target.block))
+    return fn.let("IMul", m.type(u32), slot, m.const(u32, m.target.block * count))
 
 
-def _before(b: Body, slots: int, thread: int) -> int:
-    """How many elements there are in a region before this thread's first."""
+def _before(b: Body, slots: int, thread: int, count: int) -> int:
+    """How many elements there are before this thread's first."""
     fn, m, block = b.fn, b.m, b.m.target.block
     word = m.type(u32)
     within = b.frame.once("in block", lambda: fn.let("BitwiseAnd", word, thread, m.const(u32, block - 1)))
     before = b.frame.once("blocks", lambda: fn.let("BitwiseAnd", word, thread, m.const(u32, -block)))
 
     def make() -> int:
-        return fn.let("IAdd", word, fn.let("IMul", word, before, slots), within)
+        all_before = fn.let("IMul", word, before, slots)
+        if count > 1:
+            all_before = fn.let("IMul", word, all_before, m.const(u32, count))
+        return fn.let("IAdd", word, all_before, within)
 
-    return b.frame.once(("before", slots), make)
+    return b.frame.once(("before", slots, count), make)
