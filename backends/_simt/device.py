@@ -117,8 +117,9 @@ class SimtMemory:
 
 class SimtDevice(GpuDevice):
     """``memory``: the class of arrays on it. ``ahead``: what the host changed in copies of its own and the device has
-    not seen; each has a method ``send``, which the next launch calls. ``running``: something may not be done yet. ``unsettled``: frames whose last launches may have
-    failed; each has a method ``settle``, which raises then."""
+    not seen; each has a method ``send``, which the next launch calls. ``running``: something may not be done yet.
+    ``unsettled``: frames whose last launches may have failed; each has methods ``ask``, and, for when that is answered,
+    ``settle``, which raises then."""
 
     memory: type[SimtMemory] = SimtMemory
     remote = True  # the host does not see its memory
@@ -146,12 +147,14 @@ class SimtDevice(GpuDevice):
 
     def finish(self) -> None:
         """Waits until nothing runs here."""
-        if self.running:
+        if self.running or self.unsettled:
             self.driver.enter()
+            for frame in self.unsettled:
+                frame.ask()
             self.driver.wait("running kernels")
             self.running = False
-        while self.unsettled:
-            self.unsettled.pop().settle()
+            while self.unsettled:
+                self.unsettled.pop().settle()
 
     def send(self) -> None:
         """Hands the device what the host changed."""

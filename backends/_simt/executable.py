@@ -167,13 +167,13 @@ class SimtFrame(GpuFrame):
             result = launch.run(*launch.args)
             if result:
                 self._driver.check(result, f"launching kernel {self.exe.kernel.name}")
-        if self.exe.asked:
-            self._driver.start_download(self._back_at, self._state, self.exe.state.zeroed)
+        if self._waits:
+            self.ask()
 
     def make_graph(self) -> Any:
         """All that a launch enqueues, as one."""
         clear = self._cleared if self._zeroes else None
-        back = (self._back_at, self._state, self.exe.state.zeroed) if self.exe.asked else None
+        back = (self._back_at, self._state, self.exe.state.zeroed) if self._waits else None
         return self._driver.graph(self._launches, clear, back)
 
     def trust_depths(self, report: Callable[[], BaseException]) -> None:
@@ -183,8 +183,12 @@ class SimtFrame(GpuFrame):
             head = self.exe.state.head
             self._cleared = self._state + head, self.exe.state.zeroed - head
 
+    def ask(self) -> None:
+        """Lets what programs left behind come back, by the time that the device is done."""
+        self._driver.start_download(self._back_at, self._state, self.exe.state.zeroed)
+
     def settle(self) -> None:
-        """After the device is done: raises where a launch found a stack too small."""
+        """After `ask` and the end of what ran: raises where a launch found a stack too small."""
         self.unsettled = False
         self._take_back()
         if self.status:

@@ -13,7 +13,7 @@ from quadrants_lab.backends._gpu.programs import Program
 from quadrants_lab.backends._llvm.ops import Ctx
 from quadrants_lab.backends._llvm.text import Function, Module, ty
 from quadrants_lab.backends._simt.target import Target
-from quadrants_lab.backends.cuda import libdevice
+from quadrants_lab.backends.cuda import libdevice, sine
 from quadrants_lab.backends.cuda.shape import group_of, passed_by_value
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir.types import f16, f32, f64
@@ -103,10 +103,9 @@ class Nvptx(Target):
         return "@qd.shared"
 
     def finish(self, mod: Module, kernel: Any) -> None:
-        denormals = '"denormal-fp-math-f32"="preserve-sign,preserve-sign"'
         mod.metadata = [
             *mod.metadata,
-            f"attributes #1 = {{ nounwind {denormals} }}",
+            f"attributes #1 = {{ nounwind {sine.DENORMALS} }}",
             "!llvm.module.flags = !{!900000}",
             '!900000 = !{i32 4, !"nvvm-reflect-ftz", i32 1}',
         ]
@@ -128,6 +127,7 @@ def _nv(name: str) -> Callable[[Ctx], str]:
 
 
 OWN: dict[str, Callable[[Ctx], str]] = {prim: _nv(name) for prim, name in libdevice.NAMES.items()}
+OWN |= {prim: sine.short(prim, OWN[prim]) for prim in ("sin", "cos")}
 
 
 # --- LLVM -------------------------------------------------------------------------------------------------------
