@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from quadrants_lab.backends._gpu.layout import gpu_layout
-from quadrants_lab.backends._gpu.programs import fixed_total, programs
+from quadrants_lab.backends._gpu.programs import programs
 from quadrants_lab.backends._gpu.stacks import in_heap_order, stacks_of
 from quadrants_lab.backends._gpu.steps import in_step
+from quadrants_lab.backends.boxes import fixed_total
 from quadrants_lab.backends.reductions import reductions
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType

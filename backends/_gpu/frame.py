@@ -15,8 +15,9 @@ import numpy as np
 
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.entry import make_entry
-from quadrants_lab.backends._gpu.programs import GROUP, inline_total
+from quadrants_lab.backends._gpu.programs import GROUP
 from quadrants_lab.backends._gpu.stacks import HeapPlan, heap_plan, stacks_of
+from quadrants_lab.backends.boxes import inline_total
 from quadrants_lab.backends.launch import AssertFailed, Memory, Overflow, Param, Status
 from quadrants_lab.backends.layout import STACK_ADJOINTS_AT, STACK_AT, STACK_CAPACITY, STACK_LAST, WORD
 from quadrants_lab.backends.prints import format_prints, raw_value

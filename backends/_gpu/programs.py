@@ -9,12 +9,9 @@ each axis and the group count in the frame.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.walk import walk
 
 GROUP = 64  # threads of a group of a parallel task
@@ -65,32 +62,3 @@ def programs(kernel: N.Kernel) -> tuple[Program, ...]:
 
 def _asserts(block: N.Block) -> bool:
     return any(isinstance(s, N.Assert) for s in walk(block))
-
-
-def inline_total(task: N.Offload, arg: Callable[[str], Any], shape: Callable[[str, int], int]) -> int:
-    """How many iterations a task with inline bounds has. ``arg`` gives a scalar argument, ``shape`` an extent."""
-    values: dict[int, Any] = {}
-    for s in task.bounds:
-        if isinstance(s, N.Const):
-            values[s.id] = s.type.numpy(s.value)
-        elif isinstance(s, N.ArgLoad):
-            values[s.id] = s.type.numpy(arg(s.arg))
-        elif isinstance(s, N.ShapeOf):
-            values[s.id] = s.type.numpy(shape(s.buffer, s.axis))
-        elif isinstance(s, N.Op):
-            values[s.id] = PRIMS[s.prim].evaluate(s.type, *(values[i] for i in s.args))
-    ids, k = task.bounds[-1].operands(), len(task.indices)
-    total = 1
-    for axis in range(k):
-        total *= max(0, int(values[ids[k + axis]]) - int(values[ids[axis]]))
-    return total
-
-
-def fixed_total(kernel: N.Kernel, task: N.Offload) -> int | None:
-    """How many iterations the task has in every launch, where that is known."""
-    for s in task.bounds:
-        static = isinstance(s, N.ShapeOf) and kernel.buffers[s.buffer].shape is not None
-        if not isinstance(s, (N.Const, N.Op, N.Yield)) and not static:
-            return None
-    shapes: Mapping[str, Any] = {b.name: b.shape for b in kernel.buffers.values()}
-    return inline_total(task, lambda name: 0, lambda name, axis: int(shapes[name][axis]))

@@ -47,6 +47,7 @@ from typing import Any
 import numpy as np
 
 from quadrants_lab.backends._llvm.stacks import slot_bytes
+from quadrants_lab.backends.boxes import fixed_total
 from quadrants_lab.backends.cpu import fast, jit, tasks
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.backends.cpu.device import Device
@@ -72,8 +73,7 @@ class Executable:
     ) -> None:
         self.kernel = kernel
         self.layout = layout
-        tasks_with_stacks = set(layout.task_of.values())
-        self.lanes = max([1, *(n for task, n in enumerate(widths) if task in tasks_with_stacks)])
+        self.lanes = max([1, *(_lanes(kernel, task, widths[task]) for task in set(layout.task_of.values()))])
         self.object = obj
         self._code = code
         self.entry = code.address[tasks.ENTRY_NAME]
@@ -88,6 +88,15 @@ class Executable:
         if self._types is None:
             self._types = types_of(self.kernel.body)
         return self._types
+
+
+def _lanes(kernel: N.Kernel, number: int, width: int) -> int:
+    """How many iterations of a task a worker may have side by side: no more than there are, rounded up to a power of
+    two."""
+    task = kernel.body[number]
+    assert isinstance(task, N.Offload)
+    total = 1 if task.kind == "serial" else fixed_total(kernel, task)
+    return width if total is None else min(width, 1 << (max(total, 1) - 1).bit_length())
 
 
 def load(kernel: N.Kernel, options: CompileOptions, cached: bytes | None = None) -> Executable:

@@ -1,0 +1,38 @@
+"""How many iterations a parallel task has, as far as the host can tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.prims import PRIMS
+
+
+def inline_total(task: N.Offload, arg: Callable[[str], Any], shape: Callable[[str, int], int]) -> int:
+    """How many iterations a task with inline bounds has. ``arg`` gives a scalar argument, ``shape`` an extent."""
+    values: dict[int, Any] = {}
+    for s in task.bounds:
+        if isinstance(s, N.Const):
+            values[s.id] = s.type.numpy(s.value)
+        elif isinstance(s, N.ArgLoad):
+            values[s.id] = s.type.numpy(arg(s.arg))
+        elif isinstance(s, N.ShapeOf):
+            values[s.id] = s.type.numpy(shape(s.buffer, s.axis))
+        elif isinstance(s, N.Op):
+            values[s.id] = PRIMS[s.prim].evaluate(s.type, *(values[i] for i in s.args))
+    ids, k = task.bounds[-1].operands(), len(task.indices)
+    total = 1
+    for axis in range(k):
+        total *= max(0, int(values[ids[k + axis]]) - int(values[ids[axis]]))
+    return total
+
+
+def fixed_total(kernel: N.Kernel, task: N.Offload) -> int | None:
+    """How many iterations the task has in every launch, where that is known."""
+    for s in task.bounds:
+        static = isinstance(s, N.ShapeOf) and kernel.buffers[s.buffer].shape is not None
+        if not isinstance(s, (N.Const, N.Op, N.Yield)) and not static:
+            return None
+    shapes: Mapping[str, Any] = {b.name: b.shape for b in kernel.buffers.values()}
+    return inline_total(task, lambda name: 0, lambda name, axis: int(shapes[name][axis]))
