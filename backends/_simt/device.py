@@ -119,7 +119,8 @@ class SimtDevice(GpuDevice):
     """``memory``: the class of arrays on it. ``ahead``: what the host changed in copies of its own and the device has
     not seen; each has a method ``send``, which the next launch calls. ``running``: something may not be done yet.
     ``unsettled``: frames whose last launches may have failed; each has methods ``ask``, and, for when that is answered,
-    ``settle``, which raises then."""
+    ``settle``, which raises then. ``few_threads``: the most with adstacks, where these take more than ``large_heap``
+    bytes."""
 
     memory: type[SimtMemory] = SimtMemory
     remote = True  # the host does not see its memory
@@ -130,6 +131,7 @@ class SimtDevice(GpuDevice):
         most = threads or driver.threads_at_once
         super().__init__(most, most, driver.total_bytes // _HEAP_SHARE)
         self.chosen_threads = threads
+        self.few_threads, self.large_heap = most, 0
         self.running = False
         self.ahead: list[Any] = []
         self.unsettled: list[Any] = []

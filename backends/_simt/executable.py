@@ -18,6 +18,7 @@ from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.executable import GpuExecutable
 from quadrants_lab.backends._gpu.frame import GpuFrame
 from quadrants_lab.backends._gpu.programs import Program
+from quadrants_lab.backends._gpu.stacks import HeapPlan
 from quadrants_lab.backends._simt.device import SimtDevice, SimtMemory
 from quadrants_lab.backends._simt.repeats import Repeats
 from quadrants_lab.backends._simt.state import State
@@ -26,7 +27,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
 _DRAWS = struct.Struct("=QQ")
 _WORD = struct.Struct("=Q")
@@ -243,6 +244,13 @@ class SimtFrame(GpuFrame):
                 frame = self._host if self._by_value else self._copy
                 self._launches.append(driver.call(function, groups, self._state, frame, self._bytes))
         self._grid_is_old = False
+
+    def _heap_plan(self, caps: Sequence[int], budget: int, passing: Mapping[int, int]) -> HeapPlan:
+        plan = super()._heap_plan(caps, budget, passing)
+        few = self.device.few_threads
+        if plan.heap_bytes <= self.device.large_heap or plan.threads <= few:
+            return plan
+        return super()._heap_plan(caps, few * plan.lane_bytes, passing)
 
     def _most_groups(self, program: Program, function: Any) -> int:
         if self.exe.stacked[program.number]:

@@ -8,6 +8,7 @@ from typing import Any
 from quadrants_lab.backends._simt.device import SimtDevice, SimtMemory
 from quadrants_lab.backends.cuda import driver as D
 from quadrants_lab.backends.cuda import warmup
+from quadrants_lab.backends.cuda.shape import FEW, LARGE_HEAP
 
 
 class CudaMemory(SimtMemory):
@@ -26,6 +27,8 @@ class Device(SimtDevice):
 
     def __init__(self, threads: int = 0) -> None:
         super().__init__(D.current(), threads)
+        self.few_threads = min(self.few_threads, FEW * self.driver.multiprocessors)
+        self.large_heap = LARGE_HEAP
         if isinstance(self.driver, D.Driver):
             warmup.start(self.driver)
 

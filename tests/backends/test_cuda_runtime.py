@@ -10,7 +10,7 @@ from typing import Any
 import cuda_rig
 import numpy as np
 import pytest
-from conformance_tasks import AXPY, reduction
+from conformance_tasks import AXPY, reduction, stacked
 from cuda_stand_in import StandIn
 
 import quadrants_lab as qd
@@ -252,3 +252,15 @@ def test_prints_and_asserts_come_back(session: StandIn, capsys: Any) -> None:
     with pytest.raises(AssertionError, match="too far"):
         check(2)
     check(5)
+
+
+def test_large_adstacks_are_for_fewer_threads() -> None:
+    """Beyond `LARGE_HEAP` bytes for `FEW` threads of a multiprocessor; below, for as many as run at a time."""
+    device = cuda_rig.fresh()
+    most, few = device.stack_threads, device.few_threads
+    assert few == min(most, shape.FEW * device.driver.multiprocessors)
+    exe = cuda_rig.load(stacked("f32", 10**6).replace("{OP}", "sin %9"))
+    frame = exe.frame(device)
+    fits = shape.LARGE_HEAP // (4 * most)
+    assert frame.heap_bytes([fits]) == 4 * most * fits
+    assert frame.heap_bytes([fits + 1]) == 4 * few * (fits + 1)
