@@ -154,3 +154,58 @@ def test_a_budget_is_kept_to_the_byte(arch) -> None:
     x.grad.fill(0)
     k.grad(1000)
     np.testing.assert_allclose(x.grad.to_numpy(), want, rtol=1e-5)
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+@pytest.mark.parametrize("kind", ["ndarray", "torch"])
+def test_arguments_reach_whichever_kernel_runs(arch, kind) -> None:
+    """Launches on both sides of the threshold, with arrays of ours and of others, and a Tape."""
+    start(arch)
+    size = 256
+
+    @qd.kernel
+    def k(x: qd.types.ndarray(dtype=qd.f32, ndim=1), g: qd.types.ndarray(dtype=qd.i32, ndim=1), n: qd.i32,
+          y: qd.types.ndarray(dtype=qd.f32, ndim=1)):  # fmt: skip
+        for i in x:
+            if g[i] > 0:
+                v = x[i]
+                for _ in range(n):
+                    v = qd.sin(v)
+                y[i] += v * x[i]
+
+    a = np.linspace(0.1, 0.9, size, dtype=np.float32)
+    if kind == "torch":
+        torch = pytest.importorskip("torch")
+        if arch == "cuda":
+            pytest.skip("tensors on the CPU")
+        x, y = torch.tensor(a, requires_grad=True), torch.zeros(size, requires_grad=True)
+        x.grad, y.grad = torch.zeros(size), torch.ones(size)
+        g = torch.zeros(size, dtype=torch.int32)
+        seed, take = lambda: x.grad.zero_(), lambda: x.grad.numpy().copy()
+    else:
+        x, y = qd.ndarray(qd.f32, size, needs_grad=True), qd.ndarray(qd.f32, size, needs_grad=True)
+        x.from_numpy(a)
+        y.grad.fill(1)
+        g = qd.ndarray(qd.i32, size)
+        seed, take = lambda: x.grad.fill(0), lambda: x.grad.to_numpy()
+
+    def put(values) -> None:
+        if kind == "torch":
+            g.copy_(torch.tensor(values))
+        else:
+            g.from_numpy(values)
+
+    apart = set()
+    for n, step in ((3, 5), (60, 5), (60, 90), (4, 1), (90, 1), (90, 300), (2, 300)):
+        values = (np.arange(size) % step == 0).astype(np.int32)
+        put(values)
+        seed()
+        k.grad(x, g, n, y)
+        plan = k.grad.dispatcher.last
+        apart.add(bool(plan.passing))
+        plan.apart.threshold = plan.whole[0].heap_bytes([20])
+        v, d = a.astype(np.float64), np.ones(size)
+        for _ in range(n):
+            v, d = np.sin(v), d * np.cos(v)
+        np.testing.assert_allclose(take(), np.where(values > 0, d * a + v, 0), rtol=3e-5, atol=1e-6)
+    assert apart == ({False} if arch == "cpu" else {False, True})
