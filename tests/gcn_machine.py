@@ -168,8 +168,17 @@ def _memory(w: Wave, i: Instruction) -> bool:
 
     none = Operand("")
     if op in ("load", "read"):
-        size = _SIZES[what]
         at = places(args[1], args[2] if kind == "global" else none)
+        if what.startswith("d16_"):  # to one half of a register, the other stays
+            half = args[0]._replace(half="h" if what.startswith("d16_hi_") else args[0].half or "l")
+            part = what.removeprefix("d16_").removeprefix("hi_")
+            values = np.zeros(w.lanes, U32)
+            for lane in lanes:
+                data = m.local(at[lane], 2) if kind == "ds" else m.read(at[lane], abs(_SIZES[part]))
+                values[lane] = int.from_bytes(data, "little", signed=_SIZES[part] < 0) & 0xFFFF
+            w.put(half, values)
+            return True
+        size = _SIZES[what]
         for lane in lanes:
             data = m.local(at[lane], size) if kind == "ds" else m.read(at[lane], abs(size))
             number = int.from_bytes(data, "little", signed=size < 0) & (1 << 8 * max(4, abs(size))) - 1

@@ -4,7 +4,6 @@ LDS, shuffles within a wave, masks of lanes, arguments where the chip finds them
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import amdgpu_rig
@@ -56,10 +55,12 @@ def imitation() -> Iterator[Any]:
 
 
 @pytest.fixture(params=["gfx942", *(pytest.param(chip, marks=pytest.mark.slow) for chip in ("gfx90a", "gfx1100"))])
-def rig(request: pytest.FixtureRequest, imitation: Any) -> Any:
+def rig(request: pytest.FixtureRequest, imitation: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """For what is taken of the conformance suite."""
     imitation(request.param)
-    return SimpleNamespace(**{**vars(amdgpu_rig), "device": amdgpu_rig.fresh})
+    device = amdgpu_rig.fresh()
+    monkeypatch.setattr(amdgpu_rig, "device", lambda: device)
+    return amdgpu_rig
 
 
 def ways() -> Iterator[Any]:
