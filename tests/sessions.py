@@ -27,8 +27,8 @@ def why_not(arch: str) -> str:
 
 
 def skips(arch: str) -> list[Any]:
-    """Marks of a parameter that needs a backend. By night only: AMDGPU where a stand-in has to do, for its host's side is
-    CUDA's, and tests of its own run by day."""
+    """Marks of a parameter that needs a backend. By night only: AMDGPU where a stand-in has to do, whose host's side is
+    CUDA's; it has tests of its own by day."""
     reason = why_not(arch)
     by_night = arch == "amdgpu" and backend(arch).probe()
     marks = [pytest.mark.slow] if by_night else []
