@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quadrants_lab.adstack.algebra import INT64_MAX, binary, over_range, trips
+from quadrants_lab.adstack.algebra import INT64_MAX, TWO, binary, over_range, trips
 from quadrants_lab.adstack.evaluate import evaluate, reads
 from quadrants_lab.ir import sizeexpr as S
 from quadrants_lab.ir.sizetext import parse_size, print_size
@@ -50,6 +52,7 @@ def brute(e: S.SizeExpr, env: dict[int, int]) -> int:
             return {
                 "add": lambda: x + y, "sub": lambda: x - y, "mul": lambda: x * y, "min": lambda: min(x, y),
                 "max": lambda: max(x, y), "floordiv": lambda: x // y if y else 0, "mod": lambda: x % y if y else 0,
+                "root": lambda: math.isqrt(x - 1) + 1 if x > 0 else 0,
             }[op]()
         case S.SizeRange(op, var, begin, end, body):
             values = [brute(body, {**env, var.id: k}) for k in range(brute(begin, env), brute(end, env))]
@@ -70,6 +73,7 @@ def exprs(bound: tuple[int, ...] = ()) -> st.SearchStrategy[S.SizeExpr]:
     def grow(inner: st.SearchStrategy[S.SizeExpr]) -> st.SearchStrategy[S.SizeExpr]:
         choices = [
             st.builds(S.SizeOp, st.sampled_from(["add", "sub", "mul", "min", "max", "floordiv", "mod"]), inner, inner),
+            inner.map(lambda e: S.SizeOp("root", e, TWO)),
             inner.map(lambda e: S.SizeLoad("m", (e,))),
             st.tuples(inner, inner).map(lambda p: S.SizeLoad("p", p)),
         ]
