@@ -172,3 +172,17 @@ def lorenz_steps_of_a_vector():
             d = qd.Vector([x[0] * (s[1] - s[0]), s[0] * (x[1] - s[2]) - s[1], s[0] * s[1] - x[2] * s[2]])
             s += 0.05 * d
         y[None] += s[0] * s[2]
+
+
+@program({"x": F((4,)), "s": F((4,)), "y": F((4,))})
+def temporary_chosen_beside_a_loop_whose_trips_are_counted():
+    g = x[0] if x[3] < x[2] else x[1]
+    for i in s:
+        v = x[i]
+        k = 0
+        while k < 3:
+            k += 1
+            v = qd.sin(v)
+        s[i] += v
+    for i in y:
+        y[i] += g

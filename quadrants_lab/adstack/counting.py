@@ -40,9 +40,12 @@ def counting_kernel(kernel: N.Kernel, slices: N.Kernel | None = None) -> N.Kerne
 
 
 def computes_temporaries(buffers: dict[str, N.Buffer], task: N.Offload) -> bool:
-    """Whether the task of a reverse kernel recomputes launch temporaries of the forward one."""
-    temps = {b.name for b in buffers.values() if b.kind == "temp"} - {b.grad for b in buffers.values()}
-    return any(isinstance(s, (N.Store, N.Atomic)) and s.buffer in temps for s in walk((task,)))
+    """Whether the task of a reverse kernel may be one that recomputes launch temporaries of the forward one: it writes
+    nothing else and keeps no stacks. One that is not, but gathers adjoints of temporaries, does no harm in a kernel
+    that leaves out what would read them."""
+    written = [s.buffer for s in walk((task,)) if isinstance(s, (N.Store, N.Atomic))]
+    stacks = any(isinstance(s, N.AdStackAlloca) for s in task.body)
+    return bool(written) and not stacks and all(buffers[b].kind == "temp" for b in written)
 
 
 class _Counter:

@@ -1,0 +1,30 @@
+"""A counting slice runs beside the gradient: it must leave nothing behind but its counts."""
+
+from __future__ import annotations
+
+import pytest
+from generated import GENERATED
+from programs import PROGRAMS
+from running import interpreted, job_of
+
+from quadrants_lab.adstack.counting import counting_kernel
+from quadrants_lab.adstack.gates import ROWS, gates
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.walk import walk
+from quadrants_lab.passes.dce import dce
+
+ALL = [*(p for p in PROGRAMS.values() if p.grad), *GENERATED.values()]
+
+
+def written(kernel: N.Kernel) -> set[str]:
+    return {s.buffer for s in walk(dce(kernel).body) if isinstance(s, (N.Store, N.Atomic))}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("program", [pytest.param(p, id=p.name) for p in ALL])
+def test_only_counts_are_written(program) -> None:
+    reverse = interpreted(job_of(program, program.cases[0])).reverse[-1].kernel
+    for counter in (counting_kernel(reverse), (found := gates(reverse)) and found.lists):
+        if counter is not None:
+            kinds = {name: counter.buffers[name].kind for name in written(counter) if not name.startswith(ROWS)}
+            assert set(kinds.values()) <= {"temp", "ret"}, kinds
