@@ -18,11 +18,11 @@ probe_layers() {
     ls /usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json \
         /opt/homebrew/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json 2>/dev/null | grep -q .
 }
-probe_lld() { # version 16 or newer, as backends/amdgpu/toolkit.py looks for it
+probe_lld() { # version 15 or newer, as backends/amdgpu/toolkit.py looks for it
     ls /opt/rocm*/llvm/bin/ld.lld >/dev/null 2>&1 && return
     for lld in $(printf '%s\n' "$PATH" | tr ':' '\n' | while read -r d; do ls "$d"/ld.lld "$d"/ld.lld-* 2>/dev/null; done); do
         version=$("$lld" --version 2>/dev/null | sed -n 's/.*LLD \([0-9]*\).*/\1/p')
-        if [ "${version:-0}" -ge 16 ]; then return; fi
+        if [ "${version:-0}" -ge 15 ]; then return; fi
     done
     return 1
 }

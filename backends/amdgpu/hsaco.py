@@ -183,16 +183,15 @@ def linked(obj: bytes) -> bytes:
         return out.read_bytes()
 
 
-def disassembled(code: bytes, chip: str, lines: bool = False) -> str:
-    """The instructions as llvm-objdump words them; "" where there is none that knows the chip. ``lines``: with places
-    in the source."""
+def disassembled(code: bytes, chip: str) -> str:
+    """The instructions as llvm-objdump words them; "" where there is none that knows the chip."""
     objdump = toolkit.disassembler()
     if not objdump:
         return ""
     with tempfile.NamedTemporaryFile(suffix=".hsaco") as file:
         file.write(code)
         file.flush()
-        done = _ran(objdump, "-d", f"--mcpu={chip}", *(["-l"] if lines else []), file.name)
+        done = _ran(objdump, "-d", f"--mcpu={chip}", file.name)
     return done.stdout if not done.returncode and re.search(r"^\ts_endpgm", done.stdout, re.MULTILINE) else ""
 
 

@@ -31,9 +31,13 @@ def stages(kernel: Kernel, options: CompileOptions, chip: str) -> dict[str, Call
     def emitted() -> tuple[list[str], list[int]]:
         return gcn.emitted(kernel, options, chip).lines()
 
-    @lru_cache(maxsize=2)
-    def optimised(emission: str) -> Any:
-        return gcn.optimised(with_locations(*emitted(), emission=emission), chip)
+    @lru_cache(maxsize=1)
+    def optimised() -> Any:
+        return gcn.optimised(with_locations(*emitted(), emission="DebugDirectivesOnly"), chip)
+
+    @lru_cache(maxsize=1)
+    def instructions() -> tuple[list[str], list[int]]:
+        return from_assembly(gcn.assembly(optimised(), chip))
 
     @lru_cache(maxsize=1)
     def plain() -> bytes:
@@ -44,19 +48,19 @@ def stages(kernel: Kernel, options: CompileOptions, chip: str) -> dict[str, Call
         return Stage("llvm", "\n".join(lines), tuple(ids), _count_llvm(lines), phis=phis(lines))
 
     def llvm_opt() -> Stage:
-        lines, ids = without_locations(str(optimised("DebugDirectivesOnly")))
+        lines, ids = without_locations(str(optimised()))
         return Stage("llvm-opt", "\n".join(lines), tuple(ids), _count_llvm(lines), phis=phis(lines))
 
     def isa() -> Stage:
-        lines, ids = from_assembly(gcn.assembly(optimised("DebugDirectivesOnly"), chip))
+        lines, ids = instructions()
         count = sum(1 for line in lines if _INSTRUCTION.match(line))
         return _headed("isa", ";", hsaco.CodeObject(plain()).programs, lines, ids, count)
 
     def code() -> Stage:
         made = hsaco.linked(plain())
         about = hsaco.CodeObject(made)
-        located = hsaco.linked(gcn.object_code(optimised("LineTablesOnly"), chip))
-        lines, ids = from_disassembly(hsaco.disassembled(located, chip, lines=True))
+        lines = from_disassembly(hsaco.disassembled(made, chip))
+        ids = statements(lines, *instructions())
         count = sum(1 for line in lines if _INSTRUCTION.match(line))
         if not lines:  # without a disassembler, what the code object says of itself
             lines = outline(about.metadata)
@@ -118,30 +122,40 @@ def from_assembly(text: str) -> tuple[list[str], list[int]]:
     return lines, ids
 
 
-_AT = re.compile(r"^; \S*:(\d+)")
 _SYMBOL = re.compile(r"^[0-9a-f]+ <([\w.$]+)>:")
 _PADDING = re.compile(r"^\ts_(nop 0|code_end)\b")
 
 
-def from_disassembly(text: str) -> tuple[list[str], list[int]]:
-    """Labels and instructions with their addresses and words, and the statement id of each line."""
+def from_disassembly(text: str) -> list[str]:
+    """Names of programs and instructions with their addresses and words."""
     lines: list[str] = []
-    ids: list[int] = []
-    now = NO_ID
     ended = False  # behind the last instruction of a program come padding and zeros
     for line in text.splitlines():
-        at, symbol = _AT.match(line), _SYMBOL.match(line)
-        if at:
-            now = int(at[1]) or NO_ID
-        elif symbol:
+        symbol = _SYMBOL.match(line)
+        if symbol:
             lines.append(f"{symbol[1]}:")
-            ids.append(NO_ID)
             ended = False
         elif _INSTRUCTION.match(line) and not (ended and _PADDING.match(line)):
             lines.append(line.rstrip())
-            ids.append(now)
             ended = ended or line.startswith("\ts_endpgm")
-    return lines, ids
+    return lines
+
+
+def statements(lines: list[str], assembly: list[str], ids: list[int]) -> list[int]:
+    """The statement id of each line of a disassembly: the instructions are those of the assembly, in order, but for
+    s_nop, with which the assembler aligns loops."""
+    pairs = iter([(line.split()[0], i) for line, i in zip(assembly, ids, strict=True) if _counts(line)])
+    out = []
+    for line in lines:
+        name, id = next(pairs, ("", NO_ID)) if _counts(line) else ("", NO_ID)
+        if name and name != line.split()[0]:
+            return [NO_ID] * len(lines)
+        out.append(id)
+    return out
+
+
+def _counts(line: str) -> bool:
+    return line.startswith("\t") and not line.startswith("\ts_nop")
 
 
 def sizes(kernel: Kernel, options: CompileOptions, chip: str) -> tuple[hsaco.Resources, ...]:

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 _RUNTIMES = ("libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5")
-_OLDEST_LINKER = 16  # LLVM's version; those before do not know code object version 5
+_OLDEST_LINKER = 15  # LLVM's version; those before do not know code object version 5
 _PACKAGES = ("torch", "_rocm_sdk_core")  # those that carry parts of ROCm
 
 

@@ -4,6 +4,7 @@ where something is missing. ISA is worded by LLVM, so properties are compared an
 from __future__ import annotations
 
 import re
+from itertools import product
 from pathlib import Path
 
 import amdgpu_objects
@@ -77,12 +78,11 @@ def test_stages(name: str, chip: str, options: CompileOptions) -> None:
         stores = {s.id for s in walk(kernel.body) if isinstance(s, N.Store)}
         assert not stores or stores & set(shown[stage].ids), stage
     assert shown["isa"].instructions == len(mnemonics(shown["isa"].text))
-    assert shown["hsaco"].instructions == shown["isa"].instructions
+    assert shown["hsaco"].instructions >= shown["isa"].instructions  # loops are aligned with s_nop
     assert shown["hsaco"].code_bytes == shown["isa"].code_bytes >= 4 * shown["isa"].instructions
 
 
-@pytest.mark.parametrize("name", SAMPLES)
-@pytest.mark.parametrize("chip", chips.WAVES)
+@pytest.mark.parametrize(("chip", "name"), [*product(CHIPS, SAMPLES), *((c, "reduce") for c in chips.WAVES)])
 def test_every_chip(name: str, chip: str) -> None:
     """Few registers, none of them spilled, nothing in a thread's own memory, no calls."""
     text = isa(SAMPLES[name], chip)
@@ -196,11 +196,13 @@ def test_disassembly(chip: str) -> None:
     text = hsaco.disassembled(listings.code_of(kernel, FAST, chip), chip)
     if not text:
         pytest.skip(f"no llvm-objdump that knows {chip} is here")
-    lines, _ = listings.from_disassembly(text)
-    assert mnemonics("\n".join(lines)) == mnemonics(isa(SAMPLES["reduce"], chip))
-    shown = listings.stages(kernel, FAST, chip)["hsaco"]()
-    (atomic,) = (i for i, line in zip(shown.ids, shown.text.split("\n"), strict=True) if "global_atomic" in line)
-    assert atomic in shown.ids
+    lines = listings.from_disassembly(text)
+    names = [[n for n in mnemonics(t) if n != "s_nop"] for t in ("\n".join(lines), isa(SAMPLES["reduce"], chip))]
+    assert names[0] == names[1]
+    made = listings.stages(kernel, FAST, chip)
+    of = [[i for i in made[stage]().ids if i >= 0] for stage in ("hsaco", "isa")]
+    assert len(of[0]) > 10
+    assert of[0] == of[1]
 
 
 # --- what is missing --------------------------------------------------------------------------------------------
