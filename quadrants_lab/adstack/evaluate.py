@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from quadrants_lab.adstack.algebra import INT64_MAX, fold, subexpressions
 from quadrants_lab.adstack.extreme import greatest
+from quadrants_lab.adstack.series import series
 from quadrants_lab.ir import sizeexpr as S
 
 Ints = npt.NDArray[np.int64]
@@ -95,7 +96,7 @@ class _Evaluator:
         low, high = int(np.min(begin)), int(np.max(end))
         if low >= high:
             return 0
-        closed = _closed_form(e, begin, end)
+        closed = series(e, begin, end, lambda part: self.value(part, env), _apply)
         if closed is None and e.op == "max" and not env:
             best = greatest(e.body, {e.var.id: (low, high)}, lambda part: int(self.value(part, {})), self.live.array)
             closed = None if best is None else max(best, 0)
@@ -114,14 +115,6 @@ class _Evaluator:
             part = part if part.ndim else int(part)
             total = _apply("add" if e.op == "sum" else "max", total, part)
         return total
-
-
-def _closed_form(e: S.SizeRange, begin: Number, end: Number) -> Number | None:
-    """The range of the variable itself: a triangular nest costs no loop."""
-    if e.body != e.var or e.op != "sum" or not isinstance(begin, int) or not isinstance(end, int):
-        return None
-    n = max(0, end - begin)
-    return min(INT64_MAX, n * (begin + end - 1) // 2)
 
 
 def _last_axis(x: Number) -> Number:

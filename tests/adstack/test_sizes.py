@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -123,3 +124,29 @@ def test_large_ranges_are_evaluated_in_chunks() -> None:
 def test_bad_text_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"size expression"):
         parse_size(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("sum(k%1 in 0..arg a: max(k%1, 0))", lambda n: n * (n - 1) // 2),
+        ("sum(k%1 in 0..arg a: max(arg a - k%1, 0))", lambda n: n * (n + 1) // 2),
+        ("sum(k%1 in 0..arg a: max(k%1 * 3 - 7, 0))", lambda n: sum(max(3 * k - 7, 0) for k in range(min(n, 3)))
+         + (n * (n - 1) // 2 - 3) * 3 - 7 * (n - 3)),
+        ("sum(k%1 in 0..arg a: max(5 - k%1, 0))", lambda n: 15),
+        ("sum(k%1 in 0..arg a: sum(j%2 in 0..5: max(j%2 * k%1, 0)))", lambda n: 10 * (n * (n - 1) // 2)),
+    ],
+)  # fmt: skip
+def test_what_grows_evenly_is_summed_at_once(text: str, want: Callable[[int], int], monkeypatch) -> None:
+    e = parse_size(text)
+    for n in (5, 1000, 100_000, *((1 << 31) - 1 for _ in range("sum(j" not in text))):
+        monkeypatch.setitem(ARGS, "a", n)
+        assert evaluate(e, Live()) == want(n)
+
+
+def test_sums_saturate(monkeypatch) -> None:
+    monkeypatch.setitem(ARGS, "a", INT64_MAX)
+    for text in ("sum(k%1 in 0..arg a: k%1)", "sum(k%1 in 0..2: max(k%1 * arg a * 2, 0))"):
+        assert evaluate(parse_size(text), Live()) == INT64_MAX
+    nested = parse_size("sum(j%2 in 0..3: sum(k%1 in 0..arg a * j%2: max(k%1, 0)))")
+    assert evaluate(nested, Live()) == INT64_MAX
