@@ -37,6 +37,7 @@ def nests(draw) -> tuple[str, bool]:
             if kind >= 10:
                 if j is None:
                     continue
+                exact = False  # a segment in it may have room for trips that it never gets to
                 lines.append(f"{pad}{j} = 0")
                 if draw(st.booleans()):
                     lines.append(f"{pad}{MARK}")
@@ -50,6 +51,7 @@ def nests(draw) -> tuple[str, bool]:
                 lines.append(f"{pad}for {j} in {draw(st.sampled_from(RANGES)).format(b=bounds[0], e=bounds[1])}:")
                 block(indent + 1, [*around, j], level + 1)
                 if draw(st.integers(0, 3)) == 0:
+                    exact = False
                     lines.append(f"{pad}    if v > 0.9:\n{pad}        break")
             elif kind == 6:
                 exact = False
@@ -82,9 +84,7 @@ def test_gradients_and_depths_of_nests(nest):
         now.fn = fn
         run.job = now
         depth, caps = reached(run)
-        # a segment within a while may have room though the while did not run
-        reached_it = all(depth[s] in (0, caps[s]) for s in caps)
-        assert reached_it if exact else all(depth[s] <= caps[s] for s in caps), text
+        assert (depth == caps) if exact else all(depth[s] <= caps[s] for s in caps), text
         want = now.oracle()
         for got in (run.run_reverse(run.reverse[-1].kernel)[0], bench.run(now)[0]):
             assert not differences(now, want, got, 1e-9, True), text
