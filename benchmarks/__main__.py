@@ -36,6 +36,7 @@ PROCESS_ROWS = ("import", "init", "first kernel of the process", "import, init a
 STACKS = "adstack bytes an iteration in flight"
 CODE = "code of reverse kernels"
 RELAUNCH = "relaunch of a gradient"
+MOST_PUSHES = 100  # beyond that it takes the peer and Vulkan's compiler minutes
 
 
 def case_keys() -> list[str]:
@@ -104,12 +105,28 @@ def measure_relaunch(logs: Path, console: Console) -> list[list[str]]:
     return rows
 
 
+def peer_spirv(case: str, logs: Path) -> int:
+    """Bytes of the peer's SPIR-V of a gradient: what its cache holds after it and not before; 0 where it refuses."""
+    with tempfile.TemporaryDirectory() as cache:
+        try:
+            ask_process(PEER, "forward-on-vulkan", cache, logs, case)
+            before = set(Path(cache).rglob("*"))
+            ask_process(PEER, "gradient-on-vulkan", cache, logs, case)
+        except ProcessFailed:
+            return 0
+        new = {p for p in Path(cache).rglob("*") if p.is_file()} - before
+        return sum(code.spirv_bytes(p.read_bytes()) for p in new)
+
+
 def measure_code(logs: Path, console: Console) -> list[code.CodeRow]:
-    """Of our emitters alone: the peer has no documented way to hand out its shaders."""
+    """Of our emitters both ways, and of the peer's, which has no option that hands out its shaders but keeps them in
+    its cache on disk."""
     rows: list[code.CodeRow] = []
     with tempfile.TemporaryDirectory() as cache:
         for case in ask_process(OURS, "code", cache, logs):
-            rows += map(code.row, ask_process(OURS, "code", cache, logs, case))
+            found = ask_process(OURS, "code", cache, logs, case)
+            peer = peer_spirv(case, logs) if found[0]["pushes"] <= MOST_PUSHES else None
+            rows += (code.row(f, peer) for f in found)
     table = Table(title=f"{CODE}; ratios = branchy / straight", title_justify="left")
     for head in ("gradient", "language", *code.HEADS):
         table.add_column(head, justify="left" if head in ("gradient", "language") else "right")

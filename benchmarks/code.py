@@ -1,8 +1,9 @@
 """The code of reverse kernels for GPUs: bytes and lines with straight-line pushes, and as the same emitters make it
-with pushes that branch and a counter a stack."""
+with pushes that branch and a counter a stack; and bytes of the SPIR-V that the peer keeps in its cache on disk."""
 
 from __future__ import annotations
 
+import struct
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -25,13 +26,15 @@ class Size:
 
 @dataclass(frozen=True)
 class CodeRow:
-    """One kernel in one language; ``pushes`` in its code."""
+    """One kernel in one language; ``pushes`` in its code; ``peer``: bytes of the peer's SPIR-V, 0 where it refuses the
+    kernel, None where that was not measured."""
 
     case: str
     language: str
     pushes: int
     straight: Size
     branchy: Size
+    peer: int | None = None
 
 
 def _msl(kernel: Kernel, options: CompileOptions, ids: set[int]) -> Size:
@@ -90,17 +93,55 @@ def answer(case: str) -> Any:
     return measure(case) if case else list(GRADIENTS)
 
 
-def row(found: dict[str, Any]) -> CodeRow:
+def launch(case: str, gradient: bool) -> bool:
+    """In a worker of any engine: runs a case's kernel on Vulkan, or that and its gradient."""
+    from benchmarks import engine
+
+    engine.init("vulkan")
+    from benchmarks.cases.stacks import GRADIENTS, Space
+
+    space = Space(engine.qd.f32)
+    space.n[None] = 3
+    kernel = GRADIENTS[case](space)
+    kernel()
+    if gradient:
+        kernel.grad()
+    engine.qd.sync()
+    engine.qd.reset()
+    return True
+
+
+def spirv_bytes(data: bytes) -> int:
+    """Bytes of the SPIR-V modules in a file of another format."""
+    total = at = 0
+    while (start := data.find(_MAGIC, at)) >= 0:
+        at = start + _HEADER
+        while at + 4 <= len(data):
+            op, words = struct.unpack_from("<HH", data, at)
+            if not words or op > _LAST_OPCODE:
+                break
+            at += 4 * words
+        total += at - start
+    return total
+
+
+def row(found: dict[str, Any], peer: int | None) -> CodeRow:
     sizes = {way: Size(**found[way]) for way in ("straight", "branchy")}
-    return CodeRow(found["case"], found["language"], found["pushes"], **sizes)
+    theirs = peer if found["language"] == "SPIR-V" else None
+    return CodeRow(found["case"], found["language"], found["pushes"], **sizes, peer=theirs)
 
 
 def cells(r: CodeRow) -> list[str]:
-    """Pushes, bytes and lines both ways, how much shorter pushes and pops are, and the whole."""
+    """Pushes, bytes and lines both ways, how much shorter pushes and pops are, and the whole; the peer's bytes, and how
+    much shorter ours are."""
     own = r.branchy.own_bytes / r.straight.own_bytes if r.straight.own_bytes else None
     sizes = [f"{s.bytes:,} in {s.lines:,}" for s in (r.straight, r.branchy)]
     whole = f"{r.branchy.bytes / r.straight.bytes:.2f}"
-    return [str(r.pushes), *sizes, "" if own is None else f"{own:.2f}", whole]
+    peer = [f"{r.peer:,}", f"{r.peer / r.straight.bytes:.2f}"] if r.peer else ["" if r.peer is None else "refused", ""]
+    return [str(r.pushes), *sizes, "" if own is None else f"{own:.2f}", whole, *peer]
 
 
-HEADS = ("pushes", "bytes in lines", "branchy", "pushes and pops", "whole")
+HEADS = ("pushes", "bytes in lines", "branchy", "pushes and pops", "whole", "quadrants", "ratio")
+_MAGIC = bytes.fromhex("03022307")
+_HEADER = 20  # bytes before a module's instructions
+_LAST_OPCODE = 6500

@@ -3,6 +3,7 @@
 ``python -m benchmarks.worker process [arch]`` measures what only a fresh process can (import, init, first compile of
 each kernel) and ends; ``... stacks [case]`` answers with the names of the cases, or the bytes of one's adstacks, and
 ``... device-stacks [case]`` with those on a GPU;
+``... forward-on-vulkan case`` and ``... gradient-on-vulkan case`` launch it, so that what was compiled is on disk;
 ``... relaunch`` with what launching a gradient again costs.
 ``... serve`` reads one JSON request a line, ``{"case": key, "seconds": s}``, and answers with one sample: seconds a
 run, over as many runs as fill ``s`` seconds.
@@ -24,17 +25,22 @@ ANSWERS = os.fdopen(os.dup(1), "w", buffering=1)
 os.dup2(2, 1)
 
 
-def seconds(run: Callable[[], Any], times: int = 1) -> float:
-    """Mean time of one run."""
+def seconds(run: Callable[[], Any], times: int = 1, after: Callable[[], Any] | None = None) -> float:
+    """Mean time of one run; ``after`` each there may be something that does not count."""
     rounds = range(times)
     gc.collect()
     gc.disable()
     start = time.perf_counter()
+    apart = 0.0
     for _ in rounds:
         run()
+        if after is not None:
+            begun = time.perf_counter()
+            after()
+            apart += time.perf_counter() - begun
     stop = time.perf_counter()
     gc.enable()
-    return (stop - start) / times
+    return (stop - start - apart) / times
 
 
 def process(arch: str) -> dict[str, float]:
@@ -81,9 +87,9 @@ def serve() -> None:
                 engine.init(case.arch)
                 timed = case.setup()
                 timed.run()
-                while (took := seconds(timed.run, times) * times) < request["seconds"]:
+                while (took := seconds(timed.run, times, timed.after) * times) < request["seconds"]:
                     times = max(2 * times, int(0.8 * times * request["seconds"] / max(took, 1e-7)))
-            answer = {"seconds": seconds(timed.run, times), "value": float(timed.value())}
+            answer = {"seconds": seconds(timed.run, times, timed.after), "value": float(timed.value())}
         except Exception as error:
             traceback.print_exc()
             answer = {"error": f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"}
@@ -102,6 +108,8 @@ if __name__ == "__main__":
             "device-stacks": lambda: stacks.on_device(case),
             "stacks": lambda: stacks.answer(case),
             "code": lambda: code.answer(case),
+            "forward-on-vulkan": lambda: code.launch(case, gradient=False),
+            "gradient-on-vulkan": lambda: code.launch(case, gradient=True),
             "relaunch": relaunch.measure,
         }
         print(json.dumps(modes[sys.argv[1]]()), file=ANSWERS)

@@ -9,10 +9,12 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Timed:
-    """``run`` is timed, launches to their end (`sync` is part of it); ``value()`` must agree between engines."""
+    """``run`` is timed, launches to their end (`sync` is part of it) unless ``after``, which is not, waits for them;
+    ``value()`` must agree between engines."""
 
     run: Callable[[], Any]
     value: Callable[[], float] = lambda: 0.0
+    after: Callable[[], Any] | None = None
 
 
 @dataclass(frozen=True)

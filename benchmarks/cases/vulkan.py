@@ -13,6 +13,7 @@ from benchmarks.cases.reverse import forward, gradient
 from benchmarks.engine import qd
 
 ROUND = 100
+CALLS = 16
 
 
 def awaited(make: Callable[[], Timed]) -> Timed:
@@ -38,6 +39,17 @@ def in_a_row(make: Callable[[], Timed]) -> Timed:
     return Timed(run, timed.value)
 
 
+def returned(make: Callable[[], Timed]) -> Timed:
+    """A few launches, until the last call has returned, whether they are done or not."""
+    timed = make()
+
+    def run() -> None:
+        for _ in range(CALLS):
+            timed.run()
+
+    return Timed(run, timed.value, qd.sync)
+
+
 def small_gradient() -> Timed:
     loop = Sine(L.N, 4)
     loop.kernel()
@@ -52,6 +64,7 @@ KERNELS: dict[str, Callable[[], Any]] = {
 }
 CASES = [
     *(Case("vulkan", f"{name}, awaited", partial(awaited, make), "vulkan") for name, make in KERNELS.items()),
+    *(Case("vulkan", f"{name}, {CALLS} calls", partial(returned, make), "vulkan") for name, make in KERNELS.items()),
     *(Case("vulkan", f"{name}, {ROUND} in a row", partial(in_a_row, make), "vulkan") for name, make in KERNELS.items()),
     *(
         Case("vulkan", f"{name}, {dtype}, {what.__name__}", partial(what, name, dtype), "vulkan")
