@@ -9,6 +9,7 @@ together takes less than eight minutes; a part by itself: --part NAME.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import resource
 import shutil
@@ -380,7 +381,7 @@ def differences() -> None:
 
 
 def small() -> None:
-    """What compute-sanitizer watches: gradients of a few programs, reductions, stacks of flags, asserts."""
+    """What compute-sanitizer watches: gradients of a few programs, reductions, stacks of flags, asserts, graphs."""
     from programs import PROGRAMS
     from running import Bench, differences, f32, job_of
 
@@ -405,6 +406,27 @@ def small() -> None:
     x.fill(0.5)
     reduce()
     assert (total[None], low[None]) == (50_000.0, -7)
+    z, n = qd.field(qd.f32, shape=(1000,), needs_grad=True), qd.field(qd.i32, shape=(1000,))
+    loss = qd.field(qd.f32, shape=(), needs_grad=True)
+
+    @qd.kernel(graph=True)
+    def powers():
+        for i in z:
+            v = z[i]
+            for _ in range(n[i]):
+                v = v * z[i]
+            loss[None] += v
+        for i in z:
+            loss[None] += qd.sin(z[i] * 1e6)
+
+    z.fill(1.0)
+    loss.grad[None] = 1.0
+    for trips in (3, 3, 50):
+        n.fill(trips)
+        for _ in range(40):
+            powers()
+            powers.grad()
+    assert math.isclose(z.grad[7], 40 * (4 + 4 + 51 + 3e6 * math.cos(1e6)), rel_tol=1e-4)
 
 
 PARTS: dict[str, Callable[[], None]] = {
