@@ -188,7 +188,7 @@ class Frame(GpuFrame):
         self._slot = self._slots[0]
         self._inputs = self.view[L.SEED :]
         self._number = 0
-        self._stacks = bool(exe.layout.frame.stacks)
+        self._stacks, self._heap = bool(exe.layout.frame.stacks), 0
         self._waits = exe.asked or any(exe.stacked)
         self._report: Callable[[], BaseException] | None = None
         self._zeroes = exe.layout.frame.zero_bytes > 0
@@ -203,8 +203,9 @@ class Frame(GpuFrame):
         self._number = self._replay or device.launches
         if self.exe.draws:
             _DRAWS.pack_into(view, L.SEED, device.seed, self._number)
-        if self._stacks:
-            _WORD.pack_into(view, L.HEAP, device.heap_address)
+        if self._stacks and device.heap_address != self._heap:
+            self._heap = device.heap_address
+            _WORD.pack_into(view, L.HEAP, self._heap)
         if self._taken:
             view[: L.FAIL_VALUES] = self._head_zeros
             view[self._zero] = self._zeros

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 MOST = 8
 _SUBMISSIONS = 4
+_NOT_READY = 1
 _SLICE = 20_000_000  # nanoseconds of waiting between two looks at signals
 
 
@@ -60,6 +61,7 @@ class Queue:
         self.fences = [s.fence for s in self._free]
         self._waiting: list[Launch] = []
         self._graves: list[Callable[[], None]] = []
+        self._fence_status = api.lib().vkGetFenceStatus
 
     def add(self, launch: Launch) -> None:
         """Starts a launch. Raises what earlier ones ended with."""
@@ -69,7 +71,10 @@ class Queue:
         waiting = self._waiting
         waiting.append(launch)
         self.busy = True
-        if len(waiting) >= MOST or not self.running or self._first_is_done():
+        if len(waiting) >= MOST or not self.running:
+            self._submit()
+        elif self._fence_status(self.device, self.running[0].fence) != _NOT_READY:
+            self._await_first()
             self._submit()
 
     def finish(self) -> None:
@@ -97,14 +102,6 @@ class Queue:
     def _raise(self) -> None:
         errors, self.errors = self.errors, []
         raise errors[0]
-
-    def _first_is_done(self) -> bool:
-        """Whether the oldest submission is; then it is retired."""
-        first = self.running[0]
-        if api.lib().vkGetFenceStatus(self.device, first.fence) == 1:  # VK_NOT_READY
-            return False
-        self._await_first()
-        return True
 
     def _submit(self) -> None:
         """Submits what waits."""
