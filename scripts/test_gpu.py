@@ -29,7 +29,7 @@ import quadrants_lab as qd  # noqa: E402  # found by the line above
 
 MATRIX = ["tests/test_gradients.py", "tests/test_differential.py", "tests/test_whole_programs.py"]
 CONFORMANCE = [f"tests/backends/test_cuda_{name}.py" for name in ("prims", "tasks", "random")]
-LANGUAGE = ["tests/lang", "tests/ad", "tests/runtime"]
+LANGUAGE = ["tests/lang", "tests/ad", "tests/runtime", "tests/adstack", "tests/backends/test_cuda_graphs.py"]
 
 
 def pytest_command(*arguments: str, workers: int) -> list[str]:
