@@ -111,17 +111,18 @@ class Module:
         """The type of ``width`` values of the dtype."""
         return self.type(t) if width == 1 else self.vector(self.type(t), width)
 
-    def memory_pointer(self, t: DType, width: int = 1) -> int:
-        """Type of a pointer into device memory, to elements of ``width`` values side by side."""
+    def memory_pointer(self, t: DType, width: int = 1, apart: int = 1) -> int:
+        """Type of a pointer into device memory, to elements of ``width`` values, so many times their size ``apart``."""
         if t.bits < 32:
             self.need(f"StorageBuffer{t.bits}BitAccess")
 
         def make() -> int:
-            id = self.pointer("PhysicalStorageBuffer", self.wide(t, width))
-            self.decorate(id, "ArrayStride", t.nbytes * width)
+            id = self.fresh()  # not `pointer`: those of another stride are types of their own
+            self.globals.append([C.OPS["TypePointer"][0], id, C.STORAGE["PhysicalStorageBuffer"], self.wide(t, width)])
+            self.decorate(id, "ArrayStride", t.nbytes * width * apart)
             return id
 
-        return self._once(("memory", t.bits, t.is_float, width), make)
+        return self._once(("memory", t.bits, t.is_float, width, apart), make)
 
     # --- constants and globals ---------------------------------------------------------------------------------
 

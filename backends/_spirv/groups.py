@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 @dataclass(slots=True, eq=False)
 class Chunk:
     """Stacks, by id, whose slots of one index are one element. ``kept``: what an element is in memory, so many values
-    of a dtype; ``base`` points to this thread's first; ``count``: how many elements a slot has."""
+    of a dtype; ``base`` points to this thread's first, and is of type ``pointer``."""
 
     stacks: tuple[int, ...]
     dtype: DType
     kept: tuple[DType, int]
     base: int
-    count: int
+    pointer: int
 
 
 @dataclass(slots=True, eq=False)
@@ -49,11 +49,9 @@ class Group:
 
 @dataclass(slots=True)
 class Open:
-    """What of a segment has been emitted: the slot; the index of its first element, by the count of elements; values to
-    be stored, by stack; chunks read."""
+    """What of a segment has been emitted: the slot's number; values to be stored, by stack; chunks read."""
 
     slot: int
-    index: dict[int, int] = field(default_factory=dict)
     values: dict[int, int] = field(default_factory=dict)
     read: dict[int, int] = field(default_factory=dict)
 
@@ -86,7 +84,7 @@ class Groups:
         chunk, _ = group.chunk_of[s.stack]
         here.values[s.stack] = b.values[s.value]
         if all(i in here.values for i in chunk.stacks):
-            _store(b, chunk, _index(b, here, chunk), [here.values[i] for i in chunk.stacks])
+            _store(b, chunk, here.slot, [here.values[i] for i in chunk.stacks])
 
     def load(self, b: Body, s: N.AdStackLoadTop) -> None:
         group = self.of[s.stack]
@@ -94,7 +92,7 @@ class Groups:
         chunk, place = group.chunk_of[s.stack]
         whole = here.read.get(chunk.stacks[0])
         if whole is None:
-            whole = here.read[chunk.stacks[0]] = _load(b, chunk, _index(b, here, chunk))
+            whole = here.read[chunk.stacks[0]] = _load(b, chunk, here.slot)
         if len(chunk.stacks) > 1:
             whole = b.fn.let("CompositeExtract", b.m.type(chunk.dtype), whole, place)
         b.define(s.id, s.type, whole)
@@ -124,26 +122,16 @@ class Groups:
         return n
 
 
-def _index(b: Body, here: Open, chunk: Chunk) -> int:
-    if chunk.count not in here.index:
-        here.index[chunk.count] = heap.element(b.fn, here.slot, chunk.count)
-    return here.index[chunk.count]
-
-
 def _chunks(b: Body, members: tuple[N.AdStackAlloca, ...], limit: int, thread: int) -> list[Chunk]:
     """The chunks of a group: those of one kind after each other are the elements of a slot."""
     out: list[Chunk] = []
     slots = heap.slots_of(b, limit)
     for kept, run in groupby(chunks(members), partial(_kept, b)):
         alike = list(run)
-        base = 0
-        for stacks in alike:
-            if base:
-                base = heap.next_element(b, *kept, base)
-            else:
-                at = b.frame.layout.frame.stack_at[stacks[0].id]
-                base = heap.first_slot(b, *kept, at + STACK_AT, slots, thread, len(alike))
-            out.append(Chunk(tuple(a.id for a in stacks), stacks[0].type, kept, base, len(alike)))
+        at = b.frame.layout.frame.stack_at[alike[0][0].id] + STACK_AT
+        pointer = heap.slot_pointer(b.m, *kept, len(alike))
+        for stacks, base in zip(alike, heap.first_slot(b, *kept, at, slots, thread, len(alike)), strict=True):
+            out.append(Chunk(tuple(a.id for a in stacks), stacks[0].type, kept, base, pointer))
     return out
 
 
@@ -154,18 +142,18 @@ def _kept(b: Body, stacks: tuple[N.AdStackAlloca, ...]) -> tuple[DType, int]:
     return (u64, whole // 8) if b.m.target.pairs and t.bits < 64 and whole % 8 == 0 else (t, width)
 
 
-def _store(b: Body, chunk: Chunk, index: int, values: list[int]) -> None:
+def _store(b: Body, chunk: Chunk, slot: int, values: list[int]) -> None:
     fn, m = b.fn, b.m
     whole = fn.let("CompositeConstruct", m.wide(chunk.dtype, len(values)), *values) if len(values) > 1 else values[0]
     if chunk.kept[0] is not chunk.dtype:
         whole = fn.let("Bitcast", m.wide(*chunk.kept), whole)
-    pointer = fn.let("PtrAccessChain", m.memory_pointer(*chunk.kept), chunk.base, index)
+    pointer = fn.let("PtrAccessChain", chunk.pointer, chunk.base, slot)
     fn.put("Store", pointer, whole, C.ALIGNED, chunk.dtype.nbytes * len(chunk.stacks))
 
 
-def _load(b: Body, chunk: Chunk, index: int) -> int:
+def _load(b: Body, chunk: Chunk, slot: int) -> int:
     fn, m = b.fn, b.m
-    pointer = fn.let("PtrAccessChain", m.memory_pointer(*chunk.kept), chunk.base, index)
+    pointer = fn.let("PtrAccessChain", chunk.pointer, chunk.base, slot)
     aligned = chunk.dtype.nbytes * len(chunk.stacks)
     whole = fn.let("Load", m.wide(*chunk.kept), pointer, C.ALIGNED, aligned)
     return whole if chunk.kept[0] is chunk.dtype else fn.let("Bitcast", m.wide(chunk.dtype, len(chunk.stacks)), whole)

@@ -10,7 +10,7 @@ from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.ir.types import DType, u32, u64
 
 if TYPE_CHECKING:
-    from quadrants_lab.backends._spirv.assembler import Function
+    from quadrants_lab.backends._spirv.assembler import Module
     from quadrants_lab.backends._spirv.body import Body
 
 
@@ -22,24 +22,24 @@ def slots_of(b: Body, last: int, flags: bool = False) -> int:
     return b.frame.once(("slots", last), lambda: fn.let("IAdd", t, last, b.m.const(u32, 1)))
 
 
-def first_slot(b: Body, t: DType, width: int, at: int, slots: int, thread: int, count: int = 1) -> int:
-    """Pointer to this thread's first element of ``width`` values; it has ``slots`` slots of ``count`` elements, whose
-    place in the heap is the frame's word ``at``."""
-    start = b.fn.let("IAdd", b.m.type(u64), b.frame.word(L.HEAP), b.frame.word(at))
+def slot_pointer(m: Module, t: DType, width: int = 1, count: int = 1) -> int:
+    """Type of a pointer to an element of ``width`` values, ``count`` of which are a slot; it steps by slots."""
+    return m.memory_pointer(t, width, m.target.block * count)
+
+
+def first_slot(b: Body, t: DType, width: int, at: int, slots: int, thread: int, count: int = 1) -> list[int]:
+    """Pointers to the elements of this thread's first slot; it has ``slots`` of them, whose place in the heap is the
+    frame's word ``at``."""
+    fn, m = b.fn, b.m
+    start = fn.let("IAdd", m.type(u64), b.frame.word(L.HEAP), b.frame.word(at))
     base = b.frame.pointer_to(t, start, width)
-    return b.fn.let("PtrAccessChain", b.m.memory_pointer(t, width), base, _before(b, slots, thread, count))
-
-
-def next_element(b: Body, t: DType, width: int, base: int) -> int:
-    """Pointer to the element of a slot that follows another one."""
-    m = b.m
-    return b.fn.let("PtrAccessChain", m.memory_pointer(t, width), base, m.const(u32, m.target.block))
-
-
-def element(fn: Function, slot: int, count: int = 1) -> int:
-    """How many elements after a thread's first one a slot's first is."""
-    m = fn.module
-    return fn.let("IMul", m.type(u32), slot, m.const(u32, m.target.block * count))
+    before = _before(b, slots, thread, count)
+    pointer = slot_pointer(m, t, width, count)
+    if count == 1:
+        return [fn.let("PtrAccessChain", pointer, base, before)]
+    mine = fn.let("PtrAccessChain", m.memory_pointer(t, width), base, before)
+    places = (m.const(u32, n * m.target.block) for n in range(count))
+    return [fn.let("PtrAccessChain", pointer, mine, place) for place in places]
 
 
 def _before(b: Body, slots: int, thread: int, count: int) -> int:

@@ -59,6 +59,7 @@ def text_at(words: Instruction, at: int) -> tuple[str, int]:
 def _names(instructions: list[Instruction]) -> dict[int, str]:
     """What to call ids that have more than a number."""
     names: dict[int, str] = {}
+    spelled_before: set[str] = set()
     strings: dict[int, str] = {}
     for ins in instructions:
         name = _OPS[ins[0]][0]
@@ -68,7 +69,11 @@ def _names(instructions: list[Instruction]) -> dict[int, str]:
             strings[ins[1]] = text_at(ins, 2)[0]
         elif name in _SPELLED:
             result = ins[2] if name.startswith("Constant") else ins[1]
-            names.setdefault(result, _SPELLED[name](ins, names))
+            spelled = _SPELLED[name](ins, names)
+            if spelled in spelled_before:  # pointers that step differently
+                spelled = f"{spelled}_{result}"
+            spelled_before.add(spelled)
+            names.setdefault(result, spelled)
     return names
 
 

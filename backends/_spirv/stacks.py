@@ -89,9 +89,9 @@ def open_stacks(b: Body, block: N.Block, thread: int) -> None:
             at = layout.stack_at[s.id]
             st.capacity, st.last = b.frame.word(at + STACK_CAPACITY, u32), b.frame.word(at + STACK_LAST, u32)
             slots = heap.slots_of(b, st.last, s.type is u1)
-            st.base = heap.first_slot(b, st.kept, 1, at + STACK_AT, slots, thread)
+            (st.base,) = heap.first_slot(b, st.kept, 1, at + STACK_AT, slots, thread)
             if s.id in layout.adjoint_stacks:
-                st.adjoints = heap.first_slot(b, st.kept, 1, at + STACK_ADJOINTS_AT, slots, thread)
+                (st.adjoints,) = heap.first_slot(b, st.kept, 1, at + STACK_ADJOINTS_AT, slots, thread)
         groups.open(b, numbers, counters, thread)
 
 
@@ -126,7 +126,7 @@ def _called(b: Body, st: Stack, what: str, more: list[tuple[int, int]], result: 
     m = b.m
     if st.alone:
         return make(b.fn, _slots(b, st), *(v for _, v in more))
-    args = [(m.type(u32), m.const(u32, st.number)), (m.memory_pointer(st.kept), st.base), *more]
+    args = [(m.type(u32), m.const(u32, st.number)), (heap.slot_pointer(m, st.kept), st.base), *more]
     key = (what, st.dtype)
     if key not in m.helpers:
         fn = Function(m, result, tuple(t for t, _ in args), f"{what}_{st.dtype}")
@@ -153,9 +153,7 @@ class Slots:
 
 def _pointer(fn: Function, s: Slots, index: int, base: int = 0) -> int:
     """Pointer to the element of this thread with that index."""
-    m = fn.module
-    place = heap.element(fn, index)
-    return fn.let("PtrAccessChain", m.memory_pointer(s.kept), base or s.base, place)
+    return fn.let("PtrAccessChain", heap.slot_pointer(fn.module, s.kept), base or s.base, index)
 
 
 def _flag(fn: Function, s: Slots, index: int) -> tuple[int, int]:
