@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ def _fma32(a: Array, b: Array, c: Array) -> Array:
 
 
 def _fma64(a: Array, b: Array, c: Array) -> Array:
-    """The product's error by Veltkamp's splitting, the sum's by Knuth's."""
+    """The product's error by Veltkamp's splitting, the sum's by Knuth's; near the ends of the range by fractions."""
     p = a * b
     scale = F64(134217729.0)
     ah, bh = a * scale - (a * scale - a), b * scale - (b * scale - b)
@@ -29,8 +30,16 @@ def _fma64(a: Array, b: Array, c: Array) -> Array:
     s = p + c
     t = s - p
     lost = (p - (s - t)) + (c - t)
-    out = s + (lost + low)
-    return np.where(np.isfinite(out), out, s)
+    out = np.where(np.isfinite(s + (lost + low)), s + (lost + low), s)
+    size = np.maximum(np.abs(a), np.maximum(np.abs(b), np.abs(p)))
+    finite = np.isfinite(a) & np.isfinite(b) & np.isfinite(c)
+    for n in np.flatnonzero(finite & ((size > 1e290) | (np.abs(p) < 1e-250) & (a != 0) & (b != 0))):
+        try:
+            exact = Fraction(float(a[n])) * Fraction(float(b[n])) + Fraction(float(c[n]))
+            out[n] = float(exact) if exact else s[n]
+        except OverflowError:
+            out[n] = np.inf if exact > 0 else -np.inf
+    return out
 
 
 def _signed(bits: int) -> Callable[[Array, Array, Array], Array]:
@@ -61,6 +70,20 @@ def _high(form: type) -> Callable[[Array, Array], Array]:
     return lambda a, b: ((a.astype(form) * b.astype(form)) >> form(32)).astype(form).view(U64).astype(U32)
 
 
+def _leading(signed: bool) -> Callable[[Array], Array]:
+    """How many bits in front are alike (those that are 0, if not signed); all ones where all are."""
+
+    def count(x: Array) -> Array:
+        values = [int(v) ^ 0xFFFFFFFF if signed and int(v) >> 31 else int(v) for v in x.view(U32)]
+        return _u([32 - v.bit_length() if v else 0xFFFFFFFF for v in values])
+
+    return count
+
+
+def _trailing(x: Array) -> Array:
+    return _u([(int(v) & -int(v)).bit_length() - 1 if v else 0xFFFFFFFF for v in x])
+
+
 def _median(a: Array, b: Array, c: Array) -> Array:
     return np.maximum(np.minimum(a, b), np.minimum(np.maximum(a, b), c))
 
@@ -69,6 +92,10 @@ _SHIFT32, _SHIFT64 = U32(31), U64(63)
 VALU: dict[str, tuple[tuple[type, ...], Callable[..., Array]]] = {
     "v_mov_b32": ((U32,), lambda a: a), "v_mov_b64": ((U64,), lambda a: a), "v_not_b32": ((U32,), np.invert),
     "v_bfrev_b32": ((U32,), lambda a: _u([int(f"{int(x):032b}"[::-1], 2) for x in a])),
+    "v_bcnt_u32_b32": ((U32, U32), lambda a, b: _u([bin(int(x)).count("1") for x in a]) + b),
+    "v_ffbh_u32": ((U32,), _leading(False)), "v_clz_i32_u32": ((U32,), _leading(False)),
+    "v_ffbh_i32": ((I32,), _leading(True)), "v_cls_i32": ((I32,), _leading(True)),
+    "v_ffbl_b32": ((U32,), _trailing), "v_ctz_i32_b32": ((U32,), _trailing),
     "v_and_b32": ((U32, U32), np.bitwise_and), "v_or_b32": ((U32, U32), np.bitwise_or),
     "v_xor_b32": ((U32, U32), np.bitwise_xor), "v_and_or_b32": ((U32,) * 3, lambda a, b, c: a & b | c),
     "v_or3_b32": ((U32,) * 3, lambda a, b, c: a | b | c), "v_xad_u32": ((U32,) * 3, lambda a, b, c: (a ^ b) + c),
@@ -97,6 +124,10 @@ VALU: dict[str, tuple[tuple[type, ...], Callable[..., Array]]] = {
     "v_mad_u32_u24": ((U32,) * 3, lambda a, b, c: (a & U32(0xFFFFFF)) * (b & U32(0xFFFFFF)) + c),
     "v_min_u32": ((U32, U32), np.minimum), "v_max_u32": ((U32, U32), np.maximum),
     "v_min_i32": ((I32, I32), np.minimum), "v_max_i32": ((I32, I32), np.maximum), "v_med3_i32": ((I32,) * 3, _median),
+    "v_min3_u32": ((U32,) * 3, lambda a, b, c: np.minimum(np.minimum(a, b), c)),
+    "v_max3_u32": ((U32,) * 3, lambda a, b, c: np.maximum(np.maximum(a, b), c)),
+    "v_min3_i32": ((I32,) * 3, lambda a, b, c: np.minimum(np.minimum(a, b), c)),
+    "v_max3_i32": ((I32,) * 3, lambda a, b, c: np.maximum(np.maximum(a, b), c)),
     "v_cvt_f32_i32": ((I32,), lambda a: a.astype(F32)), "v_cvt_f32_u32": ((U32,), lambda a: a.astype(F32)),
     "v_cvt_f64_i32": ((I32,), lambda a: a.astype(F64)), "v_cvt_f64_u32": ((U32,), lambda a: a.astype(F64)),
     "v_cvt_f32_f64": ((F64,), lambda a: a.astype(F32)), "v_cvt_f64_f32": ((F32,), lambda a: a.astype(F64)),
@@ -153,6 +184,7 @@ _COMPARE: dict[str, Callable[..., Array]] = {
 }  # fmt: skip
 FORMS = {"u32": U32, "i32": I32, "f32": F32, "u64": U64, "i64": I64, "f64": F64}
 _HALVES = {"u16": np.uint16, "i16": np.int16}
+_CHOICES = ("v_cndmask_b32", "v_cndmask_b16")
 _ACCUMULATE = {"v_fmac_f32": _fma32, "v_mac_f32": lambda a, b, c: a * b + c, "v_fmac_f64": _fma64}
 
 
@@ -201,7 +233,7 @@ def _value(w: Wave, i: Instruction) -> Array:
     if i.name in _ACCUMULATE:
         form = F64 if i.name.endswith("64") else F32
         return _ACCUMULATE[i.name](w.take(i.args[1], form), w.take(i.args[2], form), w.take(i.args[0], form))
-    if i.name == "v_cndmask_b32":
+    if i.name in _CHOICES:
         chosen = w.bools(w.scalar(i.args[3] if len(i.args) > 3 else Operand("s", VCC), w.lanes))
         return np.where(chosen, w.take(i.args[2], U32), w.take(i.args[1], U32))
     forms, fn = VALU[i.name]
@@ -209,13 +241,19 @@ def _value(w: Wave, i: Instruction) -> Array:
     args = [_part(x, i, n) for n, x in enumerate(args)]
     assert i.notes.get("dst_sel", "DWORD") == "DWORD"
     args[0] = _shifted(w, i, args[0])
-    return fn(*args)
+    if "clamp" not in i.notes:
+        return fn(*args)
+    if i.name in ("v_add_u32", "v_add_nc_u32"):
+        return np.minimum(args[0].astype(U64) + args[1], U64(0xFFFFFFFF)).astype(U32)
+    if not i.name.endswith(("f32", "f64")):
+        raise NotImplementedError(i.text)
+    return np.clip(np.nan_to_num(fn(*args), nan=0.0), 0, 1).astype(forms[0])
 
 
 def vector(w: Wave, i: Instruction) -> bool:
     """Runs an instruction on registers of lanes; False where there is no such instruction."""
     name, args = i.name, i.args
-    if name in VALU or name in _ACCUMULATE or name == "v_cndmask_b32":
+    if name in VALU or name in _ACCUMULATE or name in _CHOICES:
         halves = [(h, _value(w, h)) for h in (i, i.pair) if h is not None]  # both read before one writes
         for half, value in halves:
             w.put(half.args[0], value)

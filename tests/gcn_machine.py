@@ -186,10 +186,13 @@ def _memory(w: Wave, i: Instruction) -> bool:
                 w.v[args[0].at + n][lane] = number >> 32 * n & 0xFFFFFFFF
         return True
     if op in ("store", "write"):
-        size = _SIZES[what]
+        high = what.startswith("d16_hi_")  # of the upper half of the register
+        size = _SIZES[what.removeprefix("d16_hi_")]
         at = places(args[0], args[2] if kind == "global" else none)
         for lane in lanes:
-            if args[1].kind == "v":
+            if high:
+                data = (int(w.v[args[1].at][lane]) >> 16).to_bytes(2, "little")
+            elif args[1].kind == "v":
                 data = b"".join(int(w.v[args[1].at + n][lane]).to_bytes(4, "little") for n in range(max(1, size // 4)))
             else:
                 data = w.scalar(args[1]).to_bytes(4, "little")

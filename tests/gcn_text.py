@@ -10,6 +10,10 @@ _NAMES = {
     "vcc": (VCC, 2), "vcc_lo": (VCC, 1), "vcc_hi": (VCC + 1, 1), "exec": (EXEC, 2), "exec_lo": (EXEC, 1),
     "exec_hi": (EXEC + 1, 1), "m0": (M0, 1),
 }  # fmt: skip
+_NOTES = (
+    "offset", "row_shl", "row_mask", "bank_mask", "bound_ctrl", "clamp", "src0_sel", "src1_sel", "dst_sel",
+    "dst_unused", "op_sel", "op_sel_hi", "neg_lo", "neg_hi", "glc", "slc", "dlc", "sc0", "sc1", "nt",
+)  # fmt: skip
 # what waits, orders accesses, or hints
 IDLE = re.compile(
     r"s_(waitcnt\w*|nop|delay_alu|clause|set_inst_prefetch_distance|inst_prefetch|denorm_mode|setreg_imm32_b32|sleep"
@@ -104,6 +108,8 @@ def _instruction(text: str) -> Instruction:
         parts[-1], *words = parts[-1].split()
         for word in words:
             key, _, value = word.partition(":")
+            if key not in _NOTES:
+                raise NotImplementedError(text)
             if value.startswith("["):
                 lists[key] = tuple(int(x) for x in value[1:-1].split(","))
             else:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import amdgpu_rig
+import conformance_prims
 import numpy as np
 import pytest
 from conformance_tasks import (  # noqa: F401
@@ -61,6 +62,16 @@ def rig(request: pytest.FixtureRequest, imitation: Any, monkeypatch: pytest.Monk
     device = amdgpu_rig.fresh()
     monkeypatch.setattr(amdgpu_rig, "device", lambda: device)
     return amdgpu_rig
+
+
+@pytest.mark.parametrize("name", ["i32", "u32", "i64", "u64", "f32", "f64"])
+def test_primitives(rig: Any, name: str) -> None:
+    """Each on edge cases and at random, elementary functions too: those of a register's size."""
+    conformance_prims.test_rows(rig, name)
+    conformance_prims.test_casts(rig, name)
+    if name[0] == "f":
+        conformance_prims.test_math_rows(rig, name)
+        conformance_prims.test_fast_math_keeps_nan_and_infinity(rig, name)
 
 
 def ways() -> Iterator[Any]:
