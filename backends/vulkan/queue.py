@@ -57,8 +57,8 @@ class Queue:
         self.lost = False
         self.errors: list[BaseException] = []
         self.running: list[Submission] = []
-        self._free = [Submission(device) for _ in range(_SUBMISSIONS)]
-        self.fences = [s.fence for s in self._free]
+        self.fences: list[Any] = []  # of all submissions
+        self._free: list[Submission] = []
         self._waiting: list[Launch] = []
         self._graves: list[Callable[[], None]] = []
         self._fence_status = api.lib().vkGetFenceStatus
@@ -105,10 +105,8 @@ class Queue:
 
     def _submit(self) -> None:
         """Submits what waits."""
-        if not self._free:
-            self._await_first()
-        made, launches = self._free.pop(), self._waiting
-        self._waiting = []
+        made = self._room()
+        launches, self._waiting = self._waiting, []
         made.launches = launches
         first = launches[0]
         if len(launches) == MOST and all(x is first for x in launches):
@@ -123,6 +121,15 @@ class Queue:
             self._free.append(made)
             self._failed(result, made)
         self.running.append(made)
+
+    def _room(self) -> Submission:
+        if not self._free and len(self.running) >= _SUBMISSIONS:
+            self._await_first()
+        if self._free:
+            return self._free.pop()
+        made = Submission(self.device)
+        self.fences.append(made.fence)
+        return made
 
     def _await_first(self) -> None:
         """Waits for the oldest submission."""
