@@ -556,6 +556,64 @@ def test_stacks_in_step(rig: Any) -> None:
     assert (failed.capacity, failed.depth) == (5, 6)
 
 
+def seven(t: str, n: int) -> str:
+    """Pushes x[i] + k on stack k, and twice that in every trip, and pops them into y[i], the last trip first."""
+    stacks = range(7)
+    allocas = "\n".join(f"adstack_alloca ${40 + k}: {t} 's{k}' primal %{20 + k} reason \"test\"" for k in stacks)
+    consts = "\n".join(f"%{50 + k}: {t} = const {k}{'.0' if t[0] == 'f' else ''}" for k in stacks)
+    inits = "\n".join(f"%{10 + k}: {t} = add %9, %{50 + k}" for k in stacks)
+    carried = ", ".join(f"%{20 + k}: {t} = %{10 + k}" for k in stacks)
+    pushes = "\n".join(f"adstack_push ${40 + k}, %{20 + k}" for k in stacks)
+    doubled = "\n".join(f"%{30 + k}: {t} = add %{20 + k}, %{20 + k}" for k in stacks)
+    last = ", ".join(f"%{30 + k}" for k in stacks)
+    results = ", ".join(f"%{60 + k}: {t}" for k in stacks)
+    pops = "\n".join(
+        f"%{70 + k}: {t} = adstack_load_top ${40 + k}\nadstack_pop ${40 + k}\n%{80 + k}: i32 = const {k}\n"
+        f"store @y[%3, %8, %{80 + k}], %{70 + k}"
+        for k in stacks
+    )
+    return f"""kernel seven() reverse {{
+      buffer @x: field {t}[{n}]
+      buffer @y: field {t}[{n}x4x7]
+      offload range_for bounds {{
+        %1: i32 = const 0
+        %2: i32 = const {n}
+        yield %1, %2
+      }} do (%3: i32) {{
+        {allocas}
+        %4: i32 = const 0
+        %5: i32 = const 4
+        {consts}
+        %9: {t} = load @x[%3]
+        {inits}
+        for %7: i32 in %4..%5 carry ({carried}) {{
+          {pushes}
+          {doubled}
+          yield {last}
+        }} -> ({results})
+        adstack_guard {{
+          for reversed %8: i32 in %4..%5 {{
+            {pops}
+            yield
+          }}
+          yield
+        }}
+        yield
+      }}
+    }}"""
+
+
+@pytest.mark.parametrize("t", ["f32", "f64", "f16", "i8", "u16", "i32", "i64"])
+def test_seven_stacks_of_a_dtype_in_step(rig: Any, t: str) -> None:
+    n = 300
+    dtype = {"f": f"float{t[1:]}", "i": f"int{t[1:]}", "u": f"uint{t[1:]}"}[t[0]]
+    x = (np.arange(n) % 3).astype(dtype)
+    y = np.zeros((n, 4, 7), dtype)
+    assert rig.bind(rig.load(seven(t, n)), {"x": x, "y": y}, stacks=[4] * 7).launch() == 0
+    want = (x[:, None, None] + np.arange(7)) * 2 ** np.arange(4)[None, :, None]
+    assert np.array_equal(y, want.astype(dtype))
+
+
 def test_capacity_zero(rig: Any) -> None:
     exe = rig.load(stacked("f32", 10).replace("{OP}", "add %9, %9"))
     y = np.zeros((10, 8), np.float32)
