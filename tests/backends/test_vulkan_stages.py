@@ -6,15 +6,18 @@ import re
 import subprocess
 from dataclasses import replace
 
+import numpy as np
 import pytest
-from conformance_tasks import CHECKED, stacked
-from vulkan_rig import EXACT, FAST, validate
+from conformance_tasks import CHECKED, seven, stacked
+from vulkan_rig import EXACT, FAST, bind, load, validate
 
 from quadrants_lab.backends import vulkan
 from quadrants_lab.backends._spirv import opcodes, ops
 from quadrants_lab.backends._spirv.kernel import module
 from quadrants_lab.backends._spirv.stacks import BRANCHY
 from quadrants_lab.backends._spirv.target import GENERIC, missing
+from quadrants_lab.backends.vulkan import api
+from quadrants_lab.backends.vulkan.device import Device
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.parse import parse_kernel
 from quadrants_lab.ir.prims import PRIMS
@@ -137,3 +140,16 @@ def test_missing_abilities_are_said_in_words() -> None:
     made = module(parse_kernel(stacked("f64", 4).replace("{OP}", "add %9, %9")), EXACT, GENERIC)
     assert missing(list(made.capabilities), GENERIC) == ""
     assert missing(list(made.capabilities), replace(GENERIC, f64=False)) == "values of dtype f64"
+
+
+@pytest.mark.parametrize(("block", "pairs"), [(32, False), (64, True), (1, False)])
+@pytest.mark.parametrize("t", ["f32", "f16", "i8", "i64"])
+def test_slots_as_other_devices_have_them(block: int, pairs: bool, t: str) -> None:
+    chosen = api.choose()
+    other = Device(replace(chosen, target=replace(chosen.target, block=block, pairs=pairs)))
+    n = 300
+    dtype = {"f": f"float{t[1:]}", "i": f"int{t[1:]}"}[t[0]]
+    x, y = (np.arange(n) % 3).astype(dtype), np.zeros((n, 4, 7), dtype)
+    assert bind(load(seven(t, n)), {"x": x, "y": y}, stacks=[4] * 7, on=other).launch() == 0
+    want = (x[:, None, None] + np.arange(7)) * 2 ** np.arange(4)[None, :, None]
+    assert np.array_equal(y, want.astype(dtype))
