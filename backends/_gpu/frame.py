@@ -157,11 +157,12 @@ class GpuFrame(ABC):
         """Launches from now on repeat the draws of that launch; 0 ends it."""
         self._replay = launch_number
 
-    def as_graph(self) -> None:
-        """Where a launch is one submission."""
+    def as_graph(self) -> None:  # noqa: B027 - a backend whose launch is one submission has nothing to do
+        """From now on a launch is one submission."""
 
-    def trust_depths(self, report: Callable[[], BaseException]) -> None:
-        """Where every launch is waited for."""
+    def trust_depths(self, report: Callable[[], BaseException]) -> None:  # noqa: B027 - nor has one that waits
+        """A launch may return before it is known whether its stacks sufficed; ``report`` makes the error of one whose
+        stacks did not."""
 
     # --- a launch ----------------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ import time
 from functools import cache
 from typing import Any
 
+from quadrants_lab.backends._simt.opened import Opened
 from quadrants_lab.backends.amdgpu import chips, toolkit
 from quadrants_lab.backends.amdgpu.shape import passed_by_value
 from quadrants_lab.errors import QuadrantsRuntimeError
@@ -304,48 +305,15 @@ class Launch:
         )  # fmt: skip
 
 
-_current: Any = None
-_stand_in: Any = None
-_lock = threading.Lock()
-
-
-def current() -> Any:
-    """The driver, opened on first use; where there is no device, what stands in for it.
-
-    Raises OSError or QuadrantsRuntimeError where there is neither.
-    """
-    global _current
-    with _lock:
-        if _current is None:
-            try:
-                _current = Driver()
-            except (OSError, QuadrantsRuntimeError):
-                if _stand_in is None:
-                    raise
-                return _stand_in
-        return _current
-
-
-def register(stand_in: Any) -> None:
-    """Puts something in the place of a driver that is not there: it has the methods and attributes of `Driver`."""
-    global _stand_in
-    _stand_in = stand_in
-
-
-def stand_in() -> Any:
-    return _stand_in
+_driver = Opened(Driver)
+current, register, stand_in = _driver.current, _driver.register, _driver.stand_in
 
 
 def probe() -> str:
     """Why kernels cannot run on a device here, "" where they can."""
-    global _current
     try:
         _library()
     except OSError:
         return "The amdgpu backend needs AMD's HIP runtime (libamdhip64.so, of ROCm), which is not here."
-    with _lock:
-        try:
-            _current = _current or Driver()
-        except (OSError, AttributeError, QuadrantsRuntimeError, MemoryError) as e:
-            return f"The amdgpu backend found no device: {e}"
-    return toolkit.missing_linker()
+    why = _driver.probe()
+    return toolkit.missing_linker() if why is None else f"The amdgpu backend found no device: {why}"
