@@ -48,5 +48,5 @@ def test_the_race_on_a_gpu_runs_on_the_cpu_where_there_is_none(tmp_path: Path) -
     done = subprocess.run(command, cwd=ROOT, env=env, text=True, capture_output=True, stdin=subprocess.DEVNULL)
     assert done.returncode == 0, done.stdout + done.stderr
     (row,) = [line for line in done.stdout.splitlines() if line.startswith("| two loops, graph=True, 100 in a row")]
-    name, ours, peer, ratio = row.strip("| ").split(" | ")
+    ratio = row.strip("| ").split(" | ")[-1]
     assert float(ratio) > 0

@@ -13,8 +13,6 @@ import numpy as np
 import pytest
 from document import cells, shown_again
 
-import quadrants_lab as qd
-
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")], key=str)
 PROGRAMS = [p for p in DOCUMENTS if cells(p.read_text())]

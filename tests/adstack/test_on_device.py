@@ -20,7 +20,7 @@ from quadrants_lab.runtime import device_sizes
 from quadrants_lab.runtime.gradient import Live
 
 C, V, Op = S.SizeConst, S.SizeVar, S.SizeOp
-I, J = V(90, "i"), V(91, "j")
+K, J, ZERO = V(90, "k"), V(91, "j"), C(0)
 
 
 def n(*index: S.SizeExpr) -> S.SizeExpr:
@@ -31,26 +31,28 @@ def m(*index: S.SizeExpr) -> S.SizeExpr:
     return S.SizeLoad("m", index)
 
 
-def over(op: str, body: S.SizeExpr, end: S.SizeExpr, var: S.SizeVar = I, begin: S.SizeExpr = C(0)) -> S.SizeExpr:
+def over(op: str, body: S.SizeExpr, end: S.SizeExpr, var: S.SizeVar = K, begin: S.SizeExpr = ZERO) -> S.SizeExpr:
     return S.SizeRange(op, var, begin, end, body)
 
 
 ROWS = S.SizeShape("m", 0)
 SIZES = {
-    "greatest": over("max", n(I), C(200)),
-    "sum": over("sum", n(I), C(200)),
-    "outside": over("max", Op("sub", n(Op("sub", I, C(150))), C(3)), C(400)),
-    "empty": over("max", n(I), C(0)),
-    "negative": over("max", Op("sub", n(I), C(10**6)), C(200)),
-    "of a product": over("max", Op("mul", n(I), n(Op("add", I, C(1)))), Op("sub", C(200), C(1))),
-    "nested": over("max", over("sum", m(I, J), n(I), J), ROWS),
-    "triangle": over("sum", over("max", Op("add", m(I, J), I), I, J), ROWS),
-    "with arguments": Op("add", over("max", Op("mul", n(I), S.SizeArg("k")), S.SizeArg("k")), C(7)),
-    "an index from an array": over("max", m(Op("mod", n(I), C(5)), Op("floordiv", I, C(7))), C(200)),
-    "beyond 64 bits": over("max", Op("mul", Op("mul", n(I), C(1 << 40)), C(1 << 40)), C(200)),
-    "a sum beyond 64 bits": over("sum", Op("add", n(I), C((1 << 62) - 1)), C(200)),
-    "two, one of them twice": Op("max", Op("add", over("max", n(I), C(50)), over("sum", n(I), C(9))), over("max", n(I), C(50))),
-    "below a minimum": Op("min", over("max", n(I), C(200)), C(5)),
+    "greatest": over("max", n(K), C(200)),
+    "sum": over("sum", n(K), C(200)),
+    "outside": over("max", Op("sub", n(Op("sub", K, C(150))), C(3)), C(400)),
+    "empty": over("max", n(K), C(0)),
+    "negative": over("max", Op("sub", n(K), C(10**6)), C(200)),
+    "of a product": over("max", Op("mul", n(K), n(Op("add", K, C(1)))), Op("sub", C(200), C(1))),
+    "nested": over("max", over("sum", m(K, J), n(K), J), ROWS),
+    "triangle": over("sum", over("max", Op("add", m(K, J), K), K, J), ROWS),
+    "with arguments": Op("add", over("max", Op("mul", n(K), S.SizeArg("k")), S.SizeArg("k")), C(7)),
+    "an index from an array": over("max", m(Op("mod", n(K), C(5)), Op("floordiv", K, C(7))), C(200)),
+    "beyond 64 bits": over("max", Op("mul", Op("mul", n(K), C(1 << 40)), C(1 << 40)), C(200)),
+    "a sum beyond 64 bits": over("sum", Op("add", n(K), C((1 << 62) - 1)), C(200)),
+    "two, one of them twice": Op(
+        "max", Op("add", over("max", n(K), C(50)), over("sum", n(K), C(9))), over("max", n(K), C(50))
+    ),
+    "below a minimum": Op("min", over("max", n(K), C(200)), C(5)),
 }  # fmt: skip
 
 
@@ -84,7 +86,7 @@ def test_as_on_the_host(name):
     assert evaluate(work.sizes[0], live, found) == evaluate(size, live)
 
 
-@pytest.mark.parametrize("size", [C(5), n(C(3)), over("sum", I, C(9)), over("max", Op("root", n(I), C(2)), C(9)), n()])
+@pytest.mark.parametrize("size", [C(5), n(C(3)), over("sum", K, C(9)), over("max", Op("root", n(K), C(2)), C(9)), n()])
 def test_what_stays_on_the_host(size):
     assert elsewhere([size]) is None
 

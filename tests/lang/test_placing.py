@@ -238,8 +238,11 @@ def test_a_bounds_error_counts_as_the_program_does() -> None:
     def write(i: qd.i32, j: qd.i32):
         x[i, j] = 1
 
-    write(1, 7)
+    def launch(i: int, j: int) -> None:
+        write(i, j)
+        qd.sync()
+
+    launch(1, 7)
     for i, j, message in ((2, 7, "2 .* axis 0 of x with extent 4 from -2"), (-2, 4, "4 .* axis 1 .* extent 3 from 5")):
         with pytest.raises(qd.QuadrantsAssertionError, match=f"index {message}"):
-            write(i, j)
-            qd.sync()
+            launch(i, j)
