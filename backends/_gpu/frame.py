@@ -16,7 +16,7 @@ import numpy as np
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.entry import make_entry
 from quadrants_lab.backends._gpu.programs import GROUP
-from quadrants_lab.backends._gpu.stacks import HeapPlan, heap_plan, stacks_of
+from quadrants_lab.backends._gpu.stacks import HeapPlan, heap_plan
 from quadrants_lab.backends.boxes import inline_total
 from quadrants_lab.backends.launch import AssertFailed, Memory, Overflow, Param, Status
 from quadrants_lab.backends.layout import STACK_ADJOINTS_AT, STACK_AT, STACK_CAPACITY, STACK_LAST, WORD
@@ -116,7 +116,7 @@ class GpuFrame(ABC):
     def _heap_plan(self, caps: Sequence[int], budget: int, passing: Mapping[int, int]) -> HeapPlan:
         layout, device = self.exe.layout.frame, self.device
         by_id = {s.id: cap for s, cap in zip(layout.stacks, caps, strict=True)}
-        tasks = [stacks_of(t) for t in self.exe.tasks]
+        tasks = self.exe.stacks
         wanted, fewest = 1, GROUP
         for n, (task, stacks, total) in enumerate(zip(self.exe.tasks, tasks, self.exe.totals, strict=True)):
             if stacks and task.kind != "serial":
