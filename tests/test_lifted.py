@@ -39,6 +39,7 @@ THEIRS = {
     "lorenz_steps": RIGHT,
     "lorenz_steps_of_a_vector": RIGHT,
     "recurrence_with_shared_weights": RIGHT,
+    "temporary_chosen_beside_a_loop_whose_trips_are_counted": "refused: Mixed usage of for-loops and statements",
 }
 FORWARD = [p for p in LIFTED.values() if "x" in p.fields and p.fields["y"].shape == ()]
 
