@@ -59,8 +59,8 @@ def _arctan_inverse(n: int, bits: int) -> int:
     return total
 
 
-@lru_cache(maxsize=1)
-def _pi(bits: int = 2600) -> Fraction:
+@lru_cache(maxsize=2)
+def _pi(bits: int = 200) -> Fraction:
     """By Machin's formula."""
     return Fraction(4 * (4 * _arctan_inverse(5, bits) - _arctan_inverse(239, bits)), 1 << bits)
 
@@ -241,7 +241,7 @@ def _reduce_far(s: Scope, x: X) -> list[X]:
     e = exponent.cast(i32) - (s.emax + s.digits - 2)
     place = e + (width - 2)
     count = (s.emax - s.digits + width) // width + 4
-    value = int(2 / _pi() * (1 << (width * (count - 1))))
+    value = int(2 / _pi(2600) * (1 << (width * (count - 1))))
     table = [s.int_lit(value >> (width * (count - 1 - n)) & ((1 << width) - 1), word) for n in range(count)]
     step = 1 << (count - 4).bit_length() - 1
     index = place.shr(width.bit_length() - 1)
@@ -299,7 +299,7 @@ def _quarter(s: Scope, sine: X, cosine: X, k: X) -> X:
 def _half_turn() -> list[float]:
     """Coefficients of a polynomial p for which r + r**3 * p(r**2) is sin r up to pi/2, in f32: the one through four
     points of the series, close to what errs least."""
-    width = Fraction((_pi() / 2) ** 2)
+    width = Fraction(float(_pi() / 2) ** 2)  # where exactly the nodes lie does not matter
     nodes = [width * Fraction((1 + cos_) / 2) for cos_ in (0.924, 0.383, -0.383, -0.924)]
     table = [sum(Fraction((-1) ** m, factorial(2 * m + 1)) * z ** (m - 1) for m in range(1, 12)) for z in nodes]
     for order in range(1, 4):  # Newton's divided differences
