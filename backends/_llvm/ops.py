@@ -142,7 +142,13 @@ def _mod_i(c: Ctx) -> str:
 
 
 def _shift(op: str) -> Callable[[Ctx], str]:
-    return lambda c: c.two(op, c.args[0], c.two("and", c.args[1], c.const(c.t.dtype.bits - 1)))
+    def sequence(c: Ctx) -> str:
+        known, count = c.ranges[1], c.args[1]
+        if known is None or not 0 <= known[0] <= known[1] < c.t.dtype.bits:
+            count = c.two("and", count, c.const(c.t.dtype.bits - 1))
+        return c.two(op, c.args[0], count)
+
+    return sequence
 
 
 def _count(intrinsic: str, extra: tuple[tuple[str, str], ...] = ()) -> Callable[[Ctx], str]:

@@ -135,10 +135,11 @@ class Function:
             return ""
         return self.let(text)
 
-    def close(self) -> None:
+    def close(self, library: bool = False) -> None:
+        """Ends the function; one of the ``library`` stands behind all others, for readers."""
         self.lines.append("}")
         self.ids.append(NO_ID)
-        self.module.functions.append(self)
+        (self.module.library if library else self.module.functions).append(self)
 
 
 class Module:
@@ -148,6 +149,7 @@ class Module:
         self.triple = triple
         self.layout = layout
         self.functions: list[Function] = []
+        self.library: list[Function] = []
         self.declared: dict[str, str] = {}
         self.helpers: dict[str, str] = {}
         self.defined: set[str] = set()
@@ -174,7 +176,7 @@ class Module:
         """The module's text, line by line, and the statement id of each line."""
         lines = [f'target datalayout = "{self.layout}"', f'target triple = "{self.triple}"']
         ids: list[int] = [NO_ID, NO_ID]
-        for fn in self.functions:
+        for fn in (*self.functions, *self.library):
             lines += fn.lines
             ids += fn.ids
         for text in (*self.helpers.values(), *self.declared.values()):

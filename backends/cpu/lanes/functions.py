@@ -38,7 +38,7 @@ def emit(b: LaneBody, prim: str, out: Ty, types: tuple[Ty, ...], args: tuple[str
         inner = fn.module.function(name, f"define internal {out.text} @{name}({params}) noinline")
         value = _compute(b, inner, prim, out, tuple(names), "%mask")
         inner.put(f"ret {out.text} {value}")
-        inner.close()
+        inner.close(library=True)
     return fn.call(out.text, name, *((out.text, a) for a in args), (b.truth, b.mask))
 
 
