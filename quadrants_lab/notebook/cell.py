@@ -13,12 +13,14 @@ from typing import Any
 @dataclass(frozen=True, slots=True)
 class Cell:
     """A compiled cell. ``file`` is the name under which linecache has ``lines``; line 1 is the magic's own line, so
-    numbers are those that the editor shows. ``last`` is the last expression, None where there is none to display."""
+    numbers are those that the editor shows. ``last`` is the last expression, None where there is none to display;
+    ``called`` what it calls, if it is the call of a name or of an attribute of one."""
 
     file: str
     lines: tuple[str, ...]
     body: CodeType
     last: CodeType | None
+    called: str = ""
 
 
 def compile_cell(text: str, magic: str, number: int, flags: int = 0) -> Cell:
@@ -30,16 +32,28 @@ def compile_cell(text: str, magic: str, number: int, flags: int = 0) -> Cell:
     tree = compile(f"\n{text}", file, "exec", flags | ast.PyCF_ONLY_AST, dont_inherit=True)
     assert isinstance(tree, ast.Module)
     last: CodeType | None = None
+    called = ""
     if tree.body and isinstance(tree.body[-1], ast.Expr) and not _silenced(text):
         expression = tree.body.pop()
         assert isinstance(expression, ast.Expr)
         last = compile(ast.Expression(expression.value), file, "eval", flags, dont_inherit=True)
+        called = _called(expression.value)
     return Cell(
         file,
         tuple(x.rstrip("\n") for x in lines),
         compile(tree, file, "exec", flags, dont_inherit=True),
         last,
+        called,
     )
+
+
+def _called(expression: ast.expr) -> str:
+    if not isinstance(expression, ast.Call):
+        return ""
+    name = expression.func
+    while isinstance(name, ast.Attribute):
+        name = name.value
+    return ast.unparse(expression.func) if isinstance(name, ast.Name) else ""
 
 
 def _name(number: int, source: str) -> str:
@@ -57,6 +71,15 @@ def _silenced(text: str) -> bool:
 def run_body(cell: Cell, namespace: dict[str, Any]) -> None:
     __tracebackhide__ = True
     exec(cell.body, namespace)
+
+
+def calls(cell: Cell, namespace: dict[str, Any], kind: type) -> bool:
+    """Whether the last expression calls an object of this class."""
+    first, *rest = cell.called.split(".")
+    found = namespace.get(first)
+    for attribute in rest:
+        found = getattr(found, attribute, None)
+    return isinstance(found, kind)
 
 
 def run_last(cell: Cell, namespace: dict[str, Any]) -> Any:

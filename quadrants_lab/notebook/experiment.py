@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from statistics import median
 from time import perf_counter
 from typing import Any
@@ -12,11 +13,13 @@ from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.lang.ad import clear_all_gradients
 from quadrants_lab.lang.config import init
 from quadrants_lab.lang.dense import Dense
-from quadrants_lab.notebook.cell import Cell, run_body, run_last
+from quadrants_lab.lang.kernel import Kernel
+from quadrants_lab.notebook.cell import Cell, calls, run_body, run_last
 from quadrants_lab.notebook.options import CellOptions
+from quadrants_lab.notebook.verdict import Verdict, check
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.backend import available
-from quadrants_lab.runtime.observe import watch
+from quadrants_lab.runtime.observe import unwatched, watch
 from quadrants_lab.runtime.plan import Plan
 from quadrants_lab.runtime.records import LaunchRecord, Recorder, recording
 from quadrants_lab.runtime.tape import Launches
@@ -44,30 +47,44 @@ def ensure_session(options: CellOptions) -> None:
         init(arch=usable[0] if usable else None, simulate=True)
 
 
-def run(cell: Cell, options: CellOptions, namespace: dict[str, Any]) -> tuple[Any, Recorder]:
-    """Runs the cell; the value of its last expression and the records of its launches.
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """``value`` of the cell's last expression, records of its launches, what ``--check`` has to say."""
+
+    value: Any
+    recorder: Recorder
+    verdicts: list[Verdict] | str = ""
+
+
+def run(cell: Cell, options: CellOptions, namespace: dict[str, Any]) -> Outcome:
+    """Runs the cell.
 
     With ``--grad`` everything before the last expression runs under a tape; then LOSS.grad is set to 1, all other
-    gradients to 0, and the gradients of the launches run, last first; then the last expression is evaluated. Where
-    nothing was launched before it, the last expression is part of what runs under the tape.
+    gradients to 0, and the gradients of the launches run, last first; then the last expression is evaluated. Where it
+    launches a kernel, or nothing was launched before it, it is part of what runs under the tape.
     """
     __tracebackhide__ = True
     ensure_session(options)
-    launches = Launches()
+    launches = Launches(repeatable=options.check)
+    verdicts: list[Verdict] | str = ""
     with checked(not options.release), recording() as recorder:
         if not options.grad:
             run_body(cell, namespace)
-            return run_last(cell, namespace), recorder
+            return Outcome(run_last(cell, namespace), recorder)
         value, pending = None, True
         with watch(NoGradients()), watch(launches):
             run_body(cell, namespace)
-            if not recorder.launches:
+            if not recorder.launches or calls(cell, namespace, Kernel):
                 value, pending = run_last(cell, namespace), False
-        differentiate(loss(options.grad, namespace), launches)
+        target = loss(options.grad, namespace)
+        differentiate(target, launches)
+        if options.check:
+            with unwatched():
+                verdicts = check(launches, target, namespace)
         if pending:
-            with watch(NoGradients()):
+            with watch(NoGradients()), watch(NothingNew()):
                 value = run_last(cell, namespace)
-        return value, recorder
+        return Outcome(value, recorder, verdicts)
 
 
 class NoGradients:
@@ -79,6 +96,23 @@ class NoGradients:
                 f"{plan.kernel.name}.grad() in a cell with --grad, which runs the gradients itself",
                 code="QL0704",
                 help="drop the call, or the option",
+            )
+
+    def after(self, plan: Plan, args: tuple[Any, ...], token: Any, failed: bool) -> None:
+        return None
+
+
+class NothingNew:
+    """An observer that refuses launches which the gradients should have known of: they are done by then."""
+
+    def before(self, plan: Plan, args: tuple[Any, ...]) -> None:
+        buffers = plan.compiled.lowered.kernel.buffers
+        if plan.owner.mode == "forward" and any(name in buffers and buffers[name].grad for name in plan.writes):
+            raise QuadrantsRuntimeError(
+                f"the cell's last expression launched {plan.kernel.name}, which writes to what has a gradient; it is "
+                "evaluated after the gradients, for display, so they would not know of it",
+                code="QL0705",
+                help="put something behind it, for instance the value to be shown, or end the line with a semicolon",
             )
 
     def after(self, plan: Plan, args: tuple[Any, ...], token: Any, failed: bool) -> None:

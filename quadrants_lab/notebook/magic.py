@@ -13,7 +13,7 @@ from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.lang.dense import Dense
 from quadrants_lab.lang.kernel import Kernel
 from quadrants_lab.lang.missing import NotSupportedYet
-from quadrants_lab.notebook import errors, experiment, show
+from quadrants_lab.notebook import errors, experiment, show, verdict
 from quadrants_lab.notebook.backends import Backends
 from quadrants_lab.notebook.cell import Cell, compile_cell
 from quadrants_lab.notebook.collect import cell_view
@@ -46,11 +46,14 @@ class QuadrantsMagics(Magics):
                 self.shell.displayhook.prompt_count,
                 self.shell.compile.flags,
             )
-            value, recorder = experiment.run(cell, options, self.shell.user_ns)
+            ran = experiment.run(cell, options, self.shell.user_ns)
         except (QuadrantsError, NotSupportedYet, SyntaxError) as e:
             errors.show_as_text(e)
-        if value is not None:
-            self.shell.displayhook(value)
+        recorder = ran.recorder
+        if ran.value is not None:
+            self.shell.displayhook(ran.value)
+        if options.check:
+            print(verdict.text(ran.verdicts))
         if options.time:
             print(_timing_table(recorder))
         compared = compare(recorder.records(), options.arch)

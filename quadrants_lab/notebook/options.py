@@ -27,6 +27,7 @@ OPTIONS = (
     Option(
         "--grad", "loss", "differentiate this field (0-d, floating, with a grad) by all launches of the cell"
     ),
+    Option("--check", "", "with --grad: compare each gradient with finite differences of the loss"),
     Option("--time", "", "launch again, unrecorded, and report the median time"),
     Option("--quiet", "", "no inspector"),
     Option("--release", "", "leave out the checks of indices and the asserts"),
@@ -37,6 +38,7 @@ OPTIONS = (
 class CellOptions:
     arch: tuple[str, ...] = ()
     grad: str = ""
+    check: bool = False
     time: bool = False
     quiet: bool = False
     release: bool = False
@@ -73,4 +75,6 @@ def parse(line: str, arches: Sequence[str]) -> CellOptions:
     for a in arch:
         if a not in arches:
             raise UsageError(f"--arch {a}: no such backend here; there is {', '.join(arches)}")
-    return CellOptions(arch, given.grad, given.time, given.quiet, given.release)
+    if given.check and not given.grad:
+        raise UsageError("--check compares the gradients of --grad LOSS: name a loss")
+    return CellOptions(arch, given.grad, given.check, given.time, given.quiet, given.release)

@@ -1,4 +1,4 @@
-"""``qd.ad.Tape(grad_check=[...])``: gradients beside finite differences of the loss.
+"""``qd.ad.Tape(grad_check=[...])`` and ``%%qdkernel --check``: gradients beside finite differences of the loss.
 
 The recorded steps are done again with one element moved a little, up and down; the central difference of the loss is
 compared with the gradient, for several widths, and the best one counts: too wide is not linear, too narrow is rounding.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -30,7 +31,7 @@ class Differentiable(Protocol):
 def check_gradients(launches: Launches, loss: Differentiable, fields: Sequence[Differentiable]) -> None:
     """Raises QuadrantsAssertionError for the first element whose gradient is not the slope of ``loss``; memory,
     gradients included, is afterwards as it was before."""
-    with _saved(launches, loss, fields):
+    with saved(launches, loss, fields):
         for x in fields:
             _check(launches, loss, x)
 
@@ -57,12 +58,53 @@ def _slope(launches: Launches, loss: Differentiable, x: Differentiable, n: int, 
     step = width * max(1.0, abs(start))
     ends = []
     for end in (start + step, start - step):
-        for touched, values in launches.initial.values():
-            writable(touched)[...] = values
-        x._memory.array.reshape(-1)[n] = end
-        launches.repeat()
-        ends.append(float(loss._memory.values()[()]))
+        values = _initial(launches, x).reshape(-1).copy()
+        values[n] = end
+        ends.append(loss_at(launches, loss, x, values))
     return (ends[0] - ends[1]) / float(2 * step)
+
+
+def loss_at(launches: Launches, loss: Differentiable, x: Differentiable, values: npt.NDArray[Any]) -> float:
+    """The loss when the steps are done again with these elements in ``x``, one after the other, before the first."""
+    for touched, before in launches.initial.values():
+        writable(touched)[...] = before
+    x._memory.array.reshape(-1)[...] = values
+    launches.repeat()
+    return float(loss._memory.values()[()])
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """``x`` moved by ``width`` along a direction, to both sides: by how much the loss changed, and by how much the
+    gradient says that it does. ``noise``: what rounding alone may make of the difference."""
+
+    width: float
+    found: float
+    expected: float
+    noise: float
+
+    @property
+    def apart(self) -> float:
+        """Relative difference of the two; 0 where both are rounding."""
+        size = max(abs(self.found), abs(self.expected))
+        return max(0.0, abs(self.found - self.expected) - self.noise) / size if size > self.noise else 0.0
+
+
+def moves(
+    launches: Launches, loss: Differentiable, x: Differentiable, way: npt.NDArray[np.float64], widths: Sequence[float]
+) -> list[Move]:
+    """One a width, relative to the greatest element. To be used within `saved`."""
+    gradient = x.grad._memory.copy().reshape(-1).astype(np.float64)
+    start = _initial(launches, x).reshape(-1).copy()
+    scale = float(np.abs(start[np.isfinite(start)]).max(initial=0.0)) or 1.0
+    out = []
+    for width in widths:
+        up, down = ((start + sign * width * scale * way).astype(start.dtype) for sign in (1, -1))
+        losses = [loss_at(launches, loss, x, values) for values in (up, down)]
+        step = up.astype(np.float64) - down  # rounded as the values were
+        noise = 8 * float(np.finfo(loss._memory.operand.dtype).eps) * max(map(abs, losses))
+        out.append(Move(width * scale, losses[0] - losses[1], float(gradient @ step), noise))
+    return out
 
 
 def _initial(launches: Launches, x: Differentiable) -> npt.NDArray[Any]:
@@ -78,7 +120,7 @@ def writable(touched: Any) -> npt.NDArray[Any]:
 
 
 @contextmanager
-def _saved(launches: Launches, loss: Differentiable, fields: Sequence[Differentiable]) -> Iterator[None]:
+def saved(launches: Launches, loss: Differentiable, fields: Sequence[Differentiable]) -> Iterator[None]:
     """Restores every array that the steps touch, and counts it as written."""
     all_of_it = {id(touched): touched for touched, _ in launches.initial.values()}
     all_of_it |= {id(m): m for x in (loss, *fields) for m in (x._memory, x.grad._memory)}

@@ -45,6 +45,16 @@ def watch(observer: Observer) -> Iterator[None]:
 
 
 @contextmanager
+def unwatched() -> Iterator[None]:
+    """Hides the launches of this context, until the with ends, from those who watch it."""
+    token = OBSERVERS.set(())
+    try:
+        yield
+    finally:
+        OBSERVERS.reset(token)
+
+
+@contextmanager
 def launching(mode: str) -> Iterator[None]:
     """Kernels called in this context until the with ends are launched in ``mode`` instead of "forward"."""
     with _no_fast_paths():

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from quadrants_lab.autodiff.access import warn
+from quadrants_lab.autodiff.access import Doubt, warn
 from quadrants_lab.autodiff.broken import missing
 from quadrants_lab.errors import Label, QuadrantsRuntimeError, render
 from quadrants_lab.ir import nodes as N
@@ -99,8 +99,8 @@ class Kept:
 
 @dataclass(slots=True)
 class Followed:
-    """Memory that a recorded gradient reads (``reader`` is the kernel, ``span`` the line), or a recorded launch gave a
-    value that has a gradient (``grad``).
+    """Memory that a recorded gradient reads (``reader`` is the kernel, ``span`` the line), or a recorded launch used or gave
+    a value that has a gradient (``grad``).
 
     ``shadow``: the data as of ``version`` (None beyond the budget). ``places``: where Python wrote since then.
     """
@@ -162,6 +162,7 @@ class Launches:
         self.paused = 0
         self.open: dict[int, Span | None] = {}  # memory without a gradient that took a value which has one -> where
         self.warned: set[tuple[int, str]] = set()
+        self.constants: set[int] = set()  # memory that Python wrote over, as was told
         self.writes.clear()
 
     # --- what happens ------------------------------------------------------------------------------------------
@@ -219,7 +220,7 @@ class Launches:
                 reverse.ready_foreign(args)
                 taken = self._follow_reads(reverse, args)
                 step.gradient = partial(_launch_gradient, gradient, taken, number)
-                self._follow_results(plan, args, memories)
+                self._follow_derivatives(plan, args, memories)
         elif self.paused:
             # a gradient of the user's may read anything that the function touched
             for name, memory in memories.items():
@@ -267,10 +268,10 @@ class Launches:
             for slot, arg in zip(gradient.slots, args, strict=True)
         )
 
-    def _follow_results(self, plan: Plan, args: tuple[Any, ...], memories: dict[str, Memory]) -> None:
-        """Follows what the launch wrote that has a gradient."""
+    def _follow_derivatives(self, plan: Plan, args: tuple[Any, ...], memories: dict[str, Memory]) -> None:
+        """Follows what the launch read or wrote that has a gradient."""
         for name, buffer in plan.compiled.lowered.kernel.buffers.items():
-            if buffer.grad and name in plan.writes and name in memories:
+            if buffer.grad and name in plan.reads | plan.writes and name in memories:
                 grad = plan.gradient_of(name, args)
                 if grad is not None:
                     self._follow(memories[name], name).grad = grad
@@ -352,6 +353,9 @@ class Launches:
                 values = memory.values().reshape(-1)[where]
                 step.repeat = partial(_write, memory, where, values)
                 if followed.grad is not None:
+                    if id(memory) not in self.writes.written and memory.serial not in self.constants:
+                        self.constants.add(memory.serial)
+                        warn([_written_over(followed.name)])
                     marks = np.zeros(memory.operand.shape, np.bool_)
                     for place in places:
                         marks[place] = True
@@ -376,6 +380,20 @@ class Launches:
                 self.warned.add((m, target))
                 warn([missing(source, read, self.open[m])])
         self.open = opened | self.open
+
+
+def _written_over(name: str) -> Doubt:
+    return Doubt(
+        render(
+            "QL0415",
+            f"{name} was written from Python between two launches under a Tape that use it: {name}.grad is the derivative by "
+            "what it was before, and what was written is a constant",
+            (),
+            "write it before the Tape, or use a field of its own for each value",
+            kind="warning",
+        ),
+        None,
+    )
 
 
 def span_of(plan: Plan, buffer: str, kinds: tuple[type[N.Stmt], ...]) -> Span | None:

@@ -143,6 +143,25 @@ def test_a_field_with_gradient_that_is_filled() -> None:
     check(loss, run, x)
 
 
+@pytest.mark.parametrize("power", [1, 2])
+def test_a_leaf_that_python_writes_between_launches(power: int) -> None:
+    """Its gradient is that by its first values, whether the gradient needs them or not."""
+    x, loss = drawn(field(4)), field()
+
+    @qd.kernel
+    def add():
+        for i in x:
+            loss[None] += (i + 1) * x[i] ** power
+
+    def run() -> None:
+        add()
+        x[2] = 0.7
+        add()
+
+    with pytest.warns(qd.QuadrantsWarning, match="QL0415"):
+        check(loss, run, x)
+
+
 def test_one_field_as_both_arguments() -> None:
     x, loss = drawn(field(4)), field()
 

@@ -94,6 +94,58 @@ def test_running_a_cell_again_does_not_add_to_the_gradients(cell, shell):
     np.testing.assert_array_equal(shell.user_ns["x"].grad.to_numpy(), first)
 
 
+def test_a_kernel_in_the_last_line_is_differentiated_after_others_too(cell, shell):
+    assert cell("%%qdkernel --grad y --quiet" + CHAIN + "first()\nsecond()").ok
+    want = 2 * np.sin([0.1, 0.2, 0.3, 0.4]) * np.cos([0.1, 0.2, 0.3, 0.4])
+    np.testing.assert_allclose(shell.user_ns["x"].grad.to_numpy(), want, rtol=1e-12)
+
+
+def test_a_last_expression_does_not_launch_behind_the_gradients_back(cell, shell):
+    ran = cell("%%qdkernel --grad y --quiet" + CHAIN + "def both():\n    second()\n\nfirst()\nboth()")
+    assert not ran.ok
+    assert "error[QL0705]: the cell's last expression launched second" in ran.text
+    assert cell("%%qdkernel --grad y --quiet\nfirst()\nboth();").ok
+    assert shell.user_ns["x"].grad.to_numpy().all()
+
+
+CHECKED = {
+    "right": ("wave()\n", "ok    the gradient of x agrees"),
+    "jumps": (
+        "@qd.kernel\ndef steps():\n    for i in x:\n        y[None] += qd.floor(x[i] * 64) + 0.0 * x[i]\n\nsteps()\n",
+        "look  the gradient of x is zero, and the loss moves in jumps",
+    ),
+    "not read": (
+        "@qd.kernel\ndef none():\n    for i in x:\n        y[None] += x[i] * 0.0 + 1.0\n\nnone()\n",
+        "ok    the gradient of x is zero, and the loss does not move",
+    ),
+    "wrong": (
+        "h = qd.field(qd.f64, shape=4)\n@qd.kernel\ndef kept():\n    for i in x:\n        h[i] = x[i] * x[i]\n\n"
+        "@qd.kernel\ndef used():\n    for i in x:\n        y[None] += h[i] * x[i]\n\nkept()\nused()\n",
+        "look  the gradient of x is WRONG at [3]: it is 0.16 there, by finite differences it is 0.48",
+    ),
+    "Python writes": ("wave()\nx[2] = 0.9\nwave()\n", "ok    the gradient of x agrees"),
+    "unseen writes": (
+        "c = qd.field(qd.f64, shape=())\n@qd.kernel\ndef sums():\n    for i in x:\n        y[None] += x[i] + c[None]\n\n"
+        "sums()\nc[None] = 1.0\nsums()\n",
+        "--check: making the cell's launches again gives",
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("body", "says"), CHECKED.values(), ids=CHECKED)
+def test_check_says_what_speaks_against_a_gradient(cell, shell, body, says):
+    ran = cell("%%qdkernel --grad y --check --quiet" + WAVE + body + "x.grad.to_numpy()")
+    assert ran.ok
+    assert says in ran.text
+    at_hand = shell.user_ns["x"].to_numpy()
+    assert at_hand[0] == 0.1  # fields are as the cell left them
+
+
+def test_check_wants_a_loss(cell):
+    assert "--check compares the gradients of --grad LOSS" in cell("%%qdkernel --check\nwave()").text
+
+
 CHAIN = """
 w = qd.field(qd.f64, shape=4, needs_grad=True)
 

@@ -1,0 +1,143 @@
+"""``%%qdkernel --grad LOSS --check``: each gradient beside finite differences of the loss, and what that says of it.
+
+All elements of a field are moved at once, along a direction whose elements are 1 or -1, by steps of several widths: too
+wide a step is not linear, too narrow a one is rounding, so the one that agrees best counts. Where none agrees, the
+elements are moved one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from quadrants_lab.lang.dense import Dense
+from quadrants_lab.runtime.grad_check import Move, loss_at, moves, saved
+from quadrants_lab.runtime.tape import Launches
+
+WIDTHS = tuple(10.0**-k for k in range(1, 9))
+MOST_ALONE = 32  # elements that are moved one by one
+_AGREES = {
+    16: 0.1,
+    32: 2e-2,
+    64: 1e-4,
+}  # by the bits of the loss: a greater relative difference counts as one
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """``moves``: of the field as a whole; ``says``: in a sentence. ``good``: nothing speaks against the gradient."""
+
+    field: str
+    moves: tuple[Move, ...]
+    says: str
+    good: bool
+
+    @property
+    def best(self) -> Move:
+        """The widest step of those that agree best, among steps that show more than rounding."""
+        clear = [m for m in self.moves if max(abs(m.found), abs(m.expected)) > m.noise] or list(self.moves)
+        return min(clear, key=lambda m: (m.apart, -m.width))
+
+
+def check(launches: Launches, loss: Dense, namespace: Mapping[str, Any]) -> list[Verdict] | str:
+    """A verdict on each field of the namespace that the launches touched and that has a gradient; a sentence where the
+    launches cannot be made again."""
+    fields = {
+        name: x
+        for name, x in namespace.items()
+        if isinstance(x, Dense)
+        and x is not loss
+        and not name.startswith("_")
+        and x.dtype.is_float
+        and x.has_grad()
+        if id(x._memory) in launches.initial
+    }
+    if id(loss._memory) not in launches.initial:
+        return "--check: no launch of the cell touches the loss"
+    distinct = {id(x): (name, x) for name, x in reversed(fields.items())}
+    with saved(launches, loss, [x for _, x in distinct.values()]):
+        was = float(loss._memory.values()[()])
+        now = loss_at(launches, loss, loss, launches.initial[id(loss._memory)][1].reshape(-1))
+        if not abs(now - was) <= 1000 * float(np.finfo(loss._memory.operand.dtype).eps) * max(abs(now), abs(was)):
+            return (
+                f"--check: making the cell's launches again gives {now:.6g} and not {was:.6g}, so there is nothing to "
+                "compare with: it writes to fields between its launches, or they race"
+            )
+        return [_verdict(launches, loss, name, x) for name, x in reversed(distinct.values())]
+
+
+def _verdict(launches: Launches, loss: Dense, name: str, x: Dense) -> Verdict:
+    size = x._memory.operand.size
+    way = np.random.default_rng(0).choice([-1.0, 1.0], size)
+    limit = _AGREES[loss.dtype.bits]
+    verdict = Verdict(name, tuple(moves(launches, loss, x, way, WIDTHS)), "", True)
+    best = verdict.best
+    if not np.isfinite(x.grad._memory.values()).all():
+        return Verdict(name, verdict.moves, "has elements that are NaN or infinite", False)
+    if _in_jumps(verdict.moves):
+        return Verdict(
+            name,
+            verdict.moves,
+            "is zero, and the loss moves in jumps: rounding, comparisons, integers",
+            False,
+        )
+    if best.apart > limit:
+        return Verdict(name, verdict.moves, _where(launches, loss, x, limit), False)
+    if max(abs(best.found), abs(best.expected)) <= best.noise:
+        return Verdict(name, verdict.moves, "is zero, and the loss does not move", True)
+    return Verdict(
+        name,
+        verdict.moves,
+        f"agrees to {best.apart:.0e}" if best.apart else "agrees as far as rounding lets see",
+        True,
+    )
+
+
+def _in_jumps(found: Sequence[Move]) -> bool:
+    """Whether the gradient is zero, and wide steps change the loss where narrow ones, which would show, do not."""
+    if any(abs(m.expected) > m.noise for m in found):
+        return False
+    wide = next((m for m in found if abs(m.found) > m.noise), None)
+    if wide is None:
+        return False
+    slope = abs(wide.found) / wide.width
+    return any(abs(m.found) <= m.noise < 0.1 * slope * m.width for m in found)
+
+
+def _where(launches: Launches, loss: Dense, x: Dense, limit: float) -> str:
+    """The element that is off the most."""
+    gradient = x.grad._memory.values().reshape(-1)
+    some = np.unique(np.linspace(0, gradient.size - 1, MOST_ALONE, dtype=np.intp))
+    worst: tuple[float, str] = (0.0, "")
+    for n in some:
+        alone = np.zeros(gradient.size)
+        alone[n] = 1.0
+        best = Verdict("", tuple(moves(launches, loss, x, alone, WIDTHS[1:6])), "", False).best
+        index = ", ".join(map(str, np.unravel_index(int(n), x._memory.operand.shape)))
+        size = abs(best.found - best.expected)
+        if best.apart > limit and size / best.width > worst[0]:
+            slope = best.found / (2 * best.width)
+            zero = gradient[n] == 0
+            what = "is 0 there, but the loss moves" if zero else f"is {gradient[n]:.6g} there"
+            worst = size / best.width, f"[{index}]: it {what}, by finite differences it is {slope:.6g}"
+    if not worst[1]:
+        return "differs from finite differences, in no single one of the elements looked at: a kink, or a step too wide"
+    return f"is WRONG at {worst[1]}"
+
+
+def text(found: Sequence[Verdict] | str) -> str:
+    """Lines for a terminal or below a cell."""
+    if isinstance(found, str):
+        return found
+    lines = []
+    for v in found:
+        lines.append(f"{'ok  ' if v.good else 'look'}  the gradient of {v.field} {v.says}")
+        if not v.good:
+            lines += [
+                f"        step {m.width:.0e}: the loss changes by {m.found:.6g}, by the gradient it is {m.expected:.6g}"
+                for m in v.moves
+            ]
+    return "\n".join(lines) or "--check: the launches touched no field with a gradient but the loss"
