@@ -99,8 +99,8 @@ class Kept:
 
 @dataclass(slots=True)
 class Followed:
-    """Memory that a recorded gradient reads (``reader`` is the kernel, ``span`` the line), or a recorded launch used or gave
-    a value that has a gradient (``grad``).
+    """Memory that a recorded gradient reads (``reader`` is the kernel, ``span`` the line), or a recorded launch used or
+    gave a value that has a gradient (``grad``).
 
     ``shadow``: the data as of ``version`` (None beyond the budget). ``places``: where Python wrote since then.
     """
@@ -386,8 +386,8 @@ def _written_over(name: str) -> Doubt:
     return Doubt(
         render(
             "QL0415",
-            f"{name} was written from Python between two launches under a Tape that use it: {name}.grad is the derivative by "
-            "what it was before, and what was written is a constant",
+            f"{name} was written from Python between two launches under a Tape that use it: {name}.grad is the "
+            "derivative by what it was before, and what was written is a constant",
             (),
             "write it before the Tape, or use a field of its own for each value",
             kind="warning",

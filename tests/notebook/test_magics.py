@@ -119,14 +119,36 @@ CHECKED = {
         "ok    the gradient of x is zero, and the loss does not move",
     ),
     "wrong": (
-        "h = qd.field(qd.f64, shape=4)\n@qd.kernel\ndef kept():\n    for i in x:\n        h[i] = x[i] * x[i]\n\n"
-        "@qd.kernel\ndef used():\n    for i in x:\n        y[None] += h[i] * x[i]\n\nkept()\nused()\n",
+        """h = qd.field(qd.f64, shape=4)
+
+@qd.kernel
+def kept():
+    for i in x:
+        h[i] = x[i] * x[i]
+
+@qd.kernel
+def used():
+    for i in x:
+        y[None] += h[i] * x[i]
+
+kept()
+used()
+""",
         "look  the gradient of x is WRONG at [3]: it is 0.16 there, by finite differences it is 0.48",
     ),
     "Python writes": ("wave()\nx[2] = 0.9\nwave()\n", "ok    the gradient of x agrees"),
     "unseen writes": (
-        "c = qd.field(qd.f64, shape=())\n@qd.kernel\ndef sums():\n    for i in x:\n        y[None] += x[i] + c[None]\n\n"
-        "sums()\nc[None] = 1.0\nsums()\n",
+        """c = qd.field(qd.f64, shape=())
+
+@qd.kernel
+def sums():
+    for i in x:
+        y[None] += x[i] + c[None]
+
+sums()
+c[None] = 1.0
+sums()
+""",
         "--check: making the cell's launches again gives",
     ),
 }
