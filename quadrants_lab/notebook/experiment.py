@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from statistics import median
 from time import perf_counter
 from typing import Any
 
-from quadrants_lab.errors import QuadrantsRuntimeError
+from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsWarning, render
 from quadrants_lab.lang.ad import clear_all_gradients
 from quadrants_lab.lang.config import init
 from quadrants_lab.lang.dense import Dense
@@ -149,6 +150,15 @@ def loss(name: str, namespace: dict[str, Any]) -> Dense:
     return found
 
 
+_NOTHING_ELSE = render(
+    "QL0706",
+    "--grad: of what the cell's kernels use nothing but the loss has a gradient, so there is nothing to see",
+    (),
+    "make what to differentiate by with needs_grad=True",
+    kind="warning",
+)
+
+
 def differentiate(target: Dense, launches: Launches) -> None:
     """Gradients of everything by ``target``."""
     if not any(x.gradient is not None for x in launches.steps):
@@ -157,6 +167,8 @@ def differentiate(target: Dense, launches: Launches) -> None:
             code="QL0703",
             help="call a kernel in the cell; fields to differentiate are made with needs_grad=True",
         )
+    if not any(f.grad is not None and f.memory is not target._memory for f in launches.followed.values()):
+        warnings.warn(_NOTHING_ELSE, QuadrantsWarning, stacklevel=2)
     clear_all_gradients()
     assert target.grad is not None
     target.grad.fill(1)

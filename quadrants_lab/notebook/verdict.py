@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -35,12 +36,6 @@ class Verdict:
     says: str
     good: bool
 
-    @property
-    def best(self) -> Move:
-        """The widest step of those that agree best, among steps that show more than rounding."""
-        clear = [m for m in self.moves if max(abs(m.found), abs(m.expected)) > m.noise] or list(self.moves)
-        return min(clear, key=lambda m: (m.apart, -m.width))
-
 
 def check(launches: Launches, loss: Dense, namespace: Mapping[str, Any]) -> list[Verdict] | str:
     """A verdict on each field of the namespace that the launches touched and that has a gradient; a sentence where the
@@ -61,7 +56,9 @@ def check(launches: Launches, loss: Dense, namespace: Mapping[str, Any]) -> list
     with saved(launches, loss, [x for _, x in distinct.values()]):
         was = float(loss._memory.values()[()])
         now = loss_at(launches, loss, loss, launches.initial[id(loss._memory)][1].reshape(-1))
-        if not abs(now - was) <= 1000 * float(np.finfo(loss._memory.operand.dtype).eps) * max(abs(now), abs(was)):
+        if not abs(now - was) <= 1000 * float(np.finfo(loss._memory.operand.dtype).eps) * max(
+            abs(now), abs(was)
+        ):
             return (
                 f"--check: making the cell's launches again gives {now:.6g} and not {was:.6g}, so there is nothing to "
                 "compare with: it writes to fields between its launches, or they race"
@@ -70,30 +67,34 @@ def check(launches: Launches, loss: Dense, namespace: Mapping[str, Any]) -> list
 
 
 def _verdict(launches: Launches, loss: Dense, name: str, x: Dense) -> Verdict:
-    size = x._memory.operand.size
-    way = np.random.default_rng(0).choice([-1.0, 1.0], size)
+    way = np.random.default_rng(0).choice([-1.0, 1.0], x._memory.operand.size)
+    found = tuple(moves(launches, loss, x, way, WIDTHS))
     limit = _AGREES[loss.dtype.bits]
-    verdict = Verdict(name, tuple(moves(launches, loss, x, way, WIDTHS)), "", True)
-    best = verdict.best
+    best = _best(found)
+    still = max(abs(best.found), abs(best.expected)) <= best.noise
     if not np.isfinite(x.grad._memory.values()).all():
-        return Verdict(name, verdict.moves, "has elements that are NaN or infinite", False)
-    if _in_jumps(verdict.moves):
-        return Verdict(
-            name,
-            verdict.moves,
-            "is zero, and the loss moves in jumps: rounding, comparisons, integers",
-            False,
-        )
+        return Verdict(name, found, "has elements that are NaN or infinite", False)
+    if _in_jumps(found):
+        says = "is zero, and the loss moves in jumps: rounding, comparisons, integers"
+        return Verdict(name, found, says, False)
+    if best.apart > limit and (wrong := _worst(launches, loss, x, limit)):
+        return Verdict(name, found, wrong, False)
+    if _kinked(found):
+        says = f"{'is zero' if still else 'is one of several'}, at a kink: the loss has another slope to each side"
+        return Verdict(name, found, says, False)
     if best.apart > limit:
-        return Verdict(name, verdict.moves, _where(launches, loss, x, limit), False)
-    if max(abs(best.found), abs(best.expected)) <= best.noise:
-        return Verdict(name, verdict.moves, "is zero, and the loss does not move", True)
-    return Verdict(
-        name,
-        verdict.moves,
-        f"agrees to {best.apart:.0e}" if best.apart else "agrees as far as rounding lets see",
-        True,
-    )
+        says = "differs from finite differences, but in none of the elements that were moved alone"
+        return Verdict(name, found, says, False)
+    if still:
+        return Verdict(name, found, "is zero, and the loss does not move", True)
+    says = f"agrees to {best.apart:.0e}" if best.apart else "agrees as far as rounding lets see"
+    return Verdict(name, found, says, True)
+
+
+def _best(found: Sequence[Move]) -> Move:
+    """The widest step of those that agree best, among steps that show more than rounding."""
+    clear = [m for m in found if max(abs(m.found), abs(m.expected)) > m.noise] or list(found)
+    return min(clear, key=lambda m: (m.apart, -m.width))
 
 
 def _in_jumps(found: Sequence[Move]) -> bool:
@@ -107,25 +108,34 @@ def _in_jumps(found: Sequence[Move]) -> bool:
     return any(abs(m.found) <= m.noise < 0.1 * slope * m.width for m in found)
 
 
-def _where(launches: Launches, loss: Dense, x: Dense, limit: float) -> str:
-    """The element that is off the most."""
+def _kinked(found: Sequence[Move]) -> bool:
+    """Whether the bend shrinks as the step does, and not as its square, over three steps in a row."""
+    rates = [m.bend / m.width for m in found if abs(m.bend) > 8 * m.noise]
+    alike = [0.7 < b / a < 1.4 for a, b in pairwise(rates)]
+    return any(a and b for a, b in pairwise(alike))
+
+
+def _worst(launches: Launches, loss: Dense, x: Dense, limit: float) -> str:
+    """The element that is off the most, in words; "" where none is, but for those at a kink."""
     gradient = x.grad._memory.values().reshape(-1)
     some = np.unique(np.linspace(0, gradient.size - 1, MOST_ALONE, dtype=np.intp))
     worst: tuple[float, str] = (0.0, "")
     for n in some:
         alone = np.zeros(gradient.size)
         alone[n] = 1.0
-        best = Verdict("", tuple(moves(launches, loss, x, alone, WIDTHS[1:6])), "", False).best
+        found = moves(launches, loss, x, alone, WIDTHS[1:6])
+        best = _best(found)
         index = ", ".join(map(str, np.unravel_index(int(n), x._memory.operand.shape)))
         size = abs(best.found - best.expected)
-        if best.apart > limit and size / best.width > worst[0]:
+        if best.apart > limit and not _kinked(found) and size / best.width > worst[0]:
             slope = best.found / (2 * best.width)
             zero = gradient[n] == 0
             what = "is 0 there, but the loss moves" if zero else f"is {gradient[n]:.6g} there"
-            worst = size / best.width, f"[{index}]: it {what}, by finite differences it is {slope:.6g}"
-    if not worst[1]:
-        return "differs from finite differences, in no single one of the elements looked at: a kink, or a step too wide"
-    return f"is WRONG at {worst[1]}"
+            worst = (
+                size / best.width,
+                f"is WRONG at [{index}]: it {what}, by finite differences it is {slope:.6g}",
+            )
+    return worst[1]
 
 
 def text(found: Sequence[Verdict] | str) -> str:

@@ -76,11 +76,13 @@ def loss_at(launches: Launches, loss: Differentiable, x: Differentiable, values:
 @dataclass(frozen=True, slots=True)
 class Move:
     """``x`` moved by ``width`` along a direction, to both sides: by how much the loss changed, and by how much the
-    gradient says that it does. ``noise``: what rounding alone may make of the difference."""
+    gradient says that it does. ``bend``: by how much the two ends together lie above twice the middle. ``noise``: what
+    rounding alone may make of a difference."""
 
     width: float
     found: float
     expected: float
+    bend: float
     noise: float
 
     @property
@@ -97,13 +99,15 @@ def moves(
     gradient = x.grad._memory.copy().reshape(-1).astype(np.float64)
     start = _initial(launches, x).reshape(-1).copy()
     scale = float(np.abs(start[np.isfinite(start)]).max(initial=0.0)) or 1.0
+    middle = loss_at(launches, loss, x, start)
     out = []
     for width in widths:
         up, down = ((start + sign * width * scale * way).astype(start.dtype) for sign in (1, -1))
         losses = [loss_at(launches, loss, x, values) for values in (up, down)]
         step = up.astype(np.float64) - down  # rounded as the values were
         noise = 8 * float(np.finfo(loss._memory.operand.dtype).eps) * max(map(abs, losses))
-        out.append(Move(width * scale, losses[0] - losses[1], float(gradient @ step), noise))
+        bend = sum(losses) - 2 * middle
+        out.append(Move(width * scale, losses[0] - losses[1], float(gradient @ step), bend, noise))
     return out
 
 

@@ -136,6 +136,16 @@ used()
 """,
         "look  the gradient of x is WRONG at [3]: it is 0.16 there, by finite differences it is 0.48",
     ),
+    "kink": (
+        """@qd.kernel
+def sizes():
+    for i in x:
+        y[None] += abs(x[i] - 0.1 * (i + 1))
+
+sizes()
+""",
+        ", at a kink: the loss has another slope to each side",
+    ),
     "Python writes": ("wave()\nx[2] = 0.9\nwave()\n", "ok    the gradient of x agrees"),
     "unseen writes": (
         """c = qd.field(qd.f64, shape=())
@@ -162,6 +172,12 @@ def test_check_says_what_speaks_against_a_gradient(cell, shell, body, says):
     assert says in ran.text
     at_hand = shell.user_ns["x"].to_numpy()
     assert at_hand[0] == 0.1  # fields are as the cell left them
+
+
+def test_nothing_but_the_loss_has_a_gradient(cell):
+    plain = "x = qd.field(qd.f64, shape=4)\n"
+    with pytest.warns(qd.QuadrantsWarning, match="QL0706"):
+        assert cell("%%qdkernel --grad y --quiet\n" + plain + WAVE + "wave()").ok
 
 
 def test_check_wants_a_loss(cell):
