@@ -1,4 +1,4 @@
-"""A device of one session behind a driver (`_simt.driver`), and memory on it."""
+"""A device of one session behind a driver (`cuda.driver`, `amdgpu.hip`), and memory on it."""
 
 from __future__ import annotations
 

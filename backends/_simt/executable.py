@@ -1,4 +1,4 @@
-"""A kernel loaded on a device behind a driver (`_simt.driver`), and its launch frames.
+"""A kernel loaded on a device behind a driver (`cuda.driver`, `amdgpu.hip`), and its launch frames.
 
 The frame's words go along with each launch, as a parameter (one that is longer than the API allows is copied first).
 What programs write lies in memory of its own (`_simt.state`) and comes back only where a kernel returns something or

@@ -6,7 +6,6 @@ object needs LLVM's linker. No kernel has ever run on an AMD GPU: what can be te
 
 from __future__ import annotations
 
-import hashlib
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -95,10 +94,7 @@ def target_key() -> str:
     import llvmlite.binding as llvm
 
     from quadrants_lab.backends.amdgpu import hip
+    from quadrants_lab.backends.sources import digest
 
-    sources = hashlib.sha256()
-    here = Path(__file__).resolve().parent.parent
-    for folder in (here, here / "_gpu", here / "_llvm", here / "_simt", here / "amdgpu"):
-        for path in sorted(folder.glob("*.py")):
-            sources.update(path.read_bytes())
-    return f"amdgpu/{hip.current().code_name}/llvm{llvm.llvm_version_info}/{sources.hexdigest()}"
+    sources = digest("_gpu", "_llvm", "_simt", "amdgpu")
+    return f"amdgpu/{hip.current().code_name}/llvm{llvm.llvm_version_info}/{sources}"

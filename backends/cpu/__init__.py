@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import platform
 from functools import cache
 from importlib.util import find_spec
@@ -68,11 +67,7 @@ def load(kernel: Kernel, options: CompileOptions, cached: bytes | None = None) -
 def target_key() -> str:
     """What object code depends on besides kernel and options: processor, LLVM, frame layout, and our own sources."""
     from quadrants_lab.backends.cpu import jit
+    from quadrants_lab.backends.sources import digest
 
-    sources = hashlib.sha256()
-    here = Path(__file__).resolve().parent
-    emitters = here.parent
-    folders = (here, here / "lanes", emitters / "_llvm", emitters / "_gpu", emitters)
-    for path in sorted(p for folder in folders for p in folder.glob("*.py")):
-        sources.update(path.read_bytes())
-    return f"{jit.target_key()}/{sources.hexdigest()}"
+    sources = digest("cpu", "cpu/lanes", "_llvm", "_gpu")
+    return f"{jit.target_key()}/{sources}"

@@ -84,7 +84,7 @@ class CpuBody(Body):
         if s.count_only:
             self.stacks[s.id] = Stack(number, s.type, counter, "", "", "", "", "", "")
             return
-        slab = self._slab()
+        slab = self.slab()
         base = self.fn.let(f"getelementptr inbounds i8, ptr {slab}, i64 {self.word(at + L.STACK_AT)}")
         adjoints = ""
         if s.id in self.frame.adjoint_stacks:
@@ -95,7 +95,7 @@ class CpuBody(Body):
         tags = self.scopes.tag(f"${s.id}"), self.scopes.tag(f"${s.id}.adjoints")
         self.stacks[s.id] = Stack(number, s.type, counter, base, adjoints, capacity, last, *tags)
 
-    def _slab(self) -> str:
+    def slab(self) -> str:
         if "slab" not in self.pointers:
             heap = self.fn.let(f"getelementptr inbounds i8, ptr {self.device}, i64 {L.HEAP}")
             base = self.fn.let(f"load ptr, ptr {heap}")

@@ -5,7 +5,6 @@ PTX is made on any machine, with LLVM and, for elementary functions, with NVIDIA
 
 from __future__ import annotations
 
-import hashlib
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -41,7 +40,9 @@ def devices() -> list[str]:
     from quadrants_lab.backends.cuda import driver
 
     d = driver.current()
-    return [f"{d.name}, {d.total_bytes / 2**30:.0f} GiB, compute capability {d.capability // 10}.{d.capability % 10}"]
+    return [
+        f"{d.name}, {d.total_bytes / 2**30:.0f} GiB, compute capability {d.capability // 10}.{d.capability % 10}"
+    ]
 
 
 def probe_simulation() -> str:
@@ -99,13 +100,10 @@ def target_key() -> str:
     import llvmlite.binding as llvm
 
     from quadrants_lab.backends.cuda import driver
+    from quadrants_lab.backends.sources import digest
 
-    sources = hashlib.sha256()
-    here = Path(__file__).resolve().parent.parent
-    for folder in (here, here / "_gpu", here / "_llvm", here / "_simt", here / "cuda"):
-        for path in sorted(folder.glob("*.py")):
-            sources.update(path.read_bytes())
     library = toolkit.libdevice()
-    if library is not None:
-        sources.update(library.read_bytes())
-    return f"cuda/{driver.current().code_name}/llvm{llvm.llvm_version_info}/{sources.hexdigest()}"
+    sources = digest(
+        "_gpu", "_llvm", "_simt", "cuda", also=library.read_bytes() if library is not None else b""
+    )
+    return f"cuda/{driver.current().code_name}/llvm{llvm.llvm_version_info}/{sources}"

@@ -7,7 +7,6 @@ out; its `Device.simulated` says so.
 
 from __future__ import annotations
 
-import hashlib
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -79,9 +78,7 @@ def load(kernel: Kernel, options: CompileOptions, cached: bytes | None = None) -
 @cache
 def target_key() -> str:
     """What the source depends on besides kernel and options: our own sources."""
-    sources = hashlib.sha256()
-    here = Path(__file__).resolve().parent
-    folders = (here, here.parent / "_msl", here.parent / "_gpu", here.parent)
-    for path in sorted(p for folder in folders for p in folder.glob("*.py")):
-        sources.update(path.read_bytes())
-    return f"metal/{sources.hexdigest()}"
+    from quadrants_lab.backends.sources import digest
+
+    sources = digest("_gpu", "_msl", "metal")
+    return f"metal/{sources}"

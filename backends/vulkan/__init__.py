@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -71,11 +70,8 @@ def load(kernel: Kernel, options: CompileOptions, cached: bytes | None = None) -
 @cache
 def target_key() -> str:
     """What code depends on besides kernel and options: the device, frame layout, and our own sources."""
+    from quadrants_lab.backends.sources import digest
     from quadrants_lab.backends.vulkan import api
 
-    sources = hashlib.sha256()
-    here = Path(__file__).resolve().parent.parent
-    for folder in (here, here / "_gpu", here / "_spirv", here / "vulkan"):
-        for path in sorted(folder.glob("*.py")):
-            sources.update(path.read_bytes())
-    return f"vulkan/{api.choose().target}/{sources.hexdigest()}"
+    sources = digest("_gpu", "_spirv", "vulkan")
+    return f"vulkan/{api.choose().target}/{sources}"

@@ -150,13 +150,14 @@ def loss(name: str, namespace: dict[str, Any]) -> Dense:
     return found
 
 
-_NOTHING_ELSE = render(
-    "QL0706",
-    "--grad: of what the cell's kernels use nothing but the loss has a gradient, so there is nothing to see",
-    (),
-    "make what to differentiate by with needs_grad=True",
-    kind="warning",
-)
+def _nothing_else() -> str:
+    return render(
+        "QL0706",
+        "--grad: of what the cell's kernels use nothing but the loss has a gradient, so there is nothing to see",
+        (),
+        "make what to differentiate by with needs_grad=True",
+        kind="warning",
+    )
 
 
 def differentiate(target: Dense, launches: Launches) -> None:
@@ -168,7 +169,7 @@ def differentiate(target: Dense, launches: Launches) -> None:
             help="call a kernel in the cell; fields to differentiate are made with needs_grad=True",
         )
     if not any(f.grad is not None and f.memory is not target._memory for f in launches.followed.values()):
-        warnings.warn(_NOTHING_ELSE, QuadrantsWarning, stacklevel=2)
+        warnings.warn(_nothing_else(), QuadrantsWarning, stacklevel=2)
     clear_all_gradients()
     assert target.grad is not None
     target.grad.fill(1)

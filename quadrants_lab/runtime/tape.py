@@ -271,7 +271,7 @@ class Launches:
     def _follow_derivatives(self, plan: Plan, args: tuple[Any, ...], memories: dict[str, Memory]) -> None:
         """Follows what the launch read or wrote that has a gradient."""
         for name, buffer in plan.compiled.lowered.kernel.buffers.items():
-            if buffer.grad and name in plan.reads | plan.writes and name in memories:
+            if buffer.grad and name in memories and (name in plan.reads or name in plan.writes):
                 grad = plan.gradient_of(name, args)
                 if grad is not None:
                     self._follow(memories[name], name).grad = grad

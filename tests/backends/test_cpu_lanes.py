@@ -13,8 +13,12 @@ import pytest
 from conformance_prims import *  # noqa: F403
 from conformance_tasks import *  # noqa: F403
 from generated import GENERATED
+from hypothesis import HealthCheck, given, settings
 from programs import PROGRAMS
 from running import Bench, differences, f32, f64, job_of
+from strategies import kernels
+from test_hypothesis import BENCHES, PHASES
+from test_hypothesis import check as check_random
 
 import quadrants_lab as qd
 from quadrants_lab.backends.cpu import jit, tasks
@@ -77,6 +81,22 @@ def test_random_programs(program: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_programs(program: Any, fp: Any, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     in_lanes(monkeypatch, min(size, WIDEST))
     check(program, fp)
+
+
+@pytest.fixture
+def one_session() -> Any:
+    BENCHES.clear()
+    yield
+    BENCHES.clear()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("one_session")
+@settings(max_examples=2000, deadline=None, phases=PHASES, suppress_health_check=list(HealthCheck))
+@given(source=kernels())
+def test_many_random_kernels(source: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_lanes(monkeypatch)
+    check_random(source)
 
 
 # --- where lanes part -------------------------------------------------------------------------------------------
@@ -297,7 +317,7 @@ def test_depth_does_not_depend_on_other_lanes() -> None:
     f()
     y.grad.fill(1)
     f.grad()
-    assert [r.depth for r in f.grad.sizes()] == [9] if hasattr(f.grad, "sizes") else True
+    assert [r.depth for r in f.sizes()] == [9]
     v, d = 0.5, 1.0
     for _ in range(9):
         v, d = np.sin(v) + 0.1, d * np.cos(v)

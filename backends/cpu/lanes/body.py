@@ -151,9 +151,6 @@ class LaneBody(CpuBody):
     def _open_stack(self, s: N.AdStackAlloca) -> None:
         stacks.open_stack(self, s)
 
-    def slab(self) -> str:
-        return self._slab()
-
 
 def _op(b: LaneBody, s: N.Op) -> None:
     if b.shared(s.id):
