@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from quadrants_lab.adstack.evaluate import values_of_parts
+from quadrants_lab.adstack.gates import gates as find_gates
 from quadrants_lab.adstack.size import determine_ad_stack_size
 from quadrants_lab.autodiff.explain import explain
 from quadrants_lab.autodiff.reverse import reverse
@@ -88,12 +90,13 @@ def source_lines(source: FunctionSource) -> list[Line]:
 
 
 def _stages(plan: Plan, file: str) -> list[StageView]:
-    """Of every backend, its own first: code needs no device."""
+    """Of every backend, its own first, of what ran there: code needs no device."""
     own = plan.session.settings.backend
     return [
         stage
         for name in sorted(names(), key=lambda name: name != own)
-        for stage in stage_views(name, backend(name).stages(plan.kernel, plan.compiled.options), plan.kernel, file)
+        for kernel in (plan.ran if name == own else plan.kernel,)
+        for stage in stage_views(name, backend(name).stages(kernel, plan.compiled.options), kernel, file)
     ]
 
 
@@ -104,7 +107,11 @@ def _stages(plan: Plan, file: str) -> list[StageView]:
 def pass_docs() -> dict[str, str]:
     """What each pass guarantees: the head of its docstring, by the name that a trace shows."""
     passes = {*pipelines.FRONT, *pipelines.SIMPLIFY, reverse, determine_ad_stack_size}
-    return {pipeline.pass_name(fn): (inspect.getdoc(fn) or "").split("\n\n")[0] for fn in passes}
+    return {pipeline.pass_name(fn): _doc(fn) for fn in passes}
+
+
+def _doc(fn: Callable[..., Any]) -> str:
+    return (inspect.getdoc(fn) or "").split("\n\n")[0]
 
 
 def _add_traces(view: KernelView, mode: str, plan: Plan) -> None:
@@ -122,6 +129,12 @@ def _add_traces(view: KernelView, mode: str, plan: Plan) -> None:
         doc = "The counting slice: the forward slice that only counts pushes, run before the gradient."
         front = PassView("counting kernel", None, counting[0].before, 0.0, doc)
         view.traces["counting"] = [front, *pass_views(counting, pass_docs())]
+    if isinstance(plan, GradientPlan) and plan.ran is not plan.kernel:
+        gates = plan.apart.gates
+        view.traces["gated"] = [
+            PassView("iterations that push, listed", None, gates.lists, 0.0, _doc(find_gates)),
+            PassView("the others, then those", plan.kernel, gates.split, 0.0, _doc(find_gates)),
+        ]
     view.free = [
         FreeView(n.name, n.line, n.why)
         for n in explain(steps[at].before)

@@ -88,6 +88,11 @@ class Apart:
         return self.made[1] if self.made is not None else None
 
     @property
+    def gates(self) -> Gates:
+        assert self.made is not None
+        return self.made[0]
+
+    @property
     def frame(self) -> Frame:
         assert self.made is not None
         return self.made[2]

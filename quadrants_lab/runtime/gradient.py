@@ -265,6 +265,10 @@ class GradientPlan(Plan):
             return not self.gradient_args or super().set_gradients(*args)
         return True
 
+    @property
+    def ran(self) -> N.Kernel:
+        return self.kernel if self.frame is self.whole[0] else self.apart.gates.split
+
     def ahead(self) -> list[Ahead]:
         """What is launched before a gradient."""
         found = [self.counting, self.apart.ahead if self.lists else None]

@@ -104,13 +104,14 @@ def ir_text(dispatcher: Dispatcher, stage: str = "") -> str:
 
 
 def code_text(dispatcher: Dispatcher, stage: str) -> str:
-    """The stage of the session's backend, or of another one: code needs no device."""
-    compiled = compiled_plan(dispatcher).compiled
-    makers = all_stages() | dict.fromkeys(S.current().backend.STAGES, S.current().settings.backend)
+    """The stage of the session's backend, of what ran last, or of another one: code needs no device."""
+    plan, own = compiled_plan(dispatcher), S.current().settings.backend
+    makers = all_stages() | dict.fromkeys(S.current().backend.STAGES, own)
     stage = stage or S.current().backend.STAGES[-1]
     if stage not in makers:
         raise KeyError(f"no stage {stage!r}: there are {', '.join(makers)}")
-    return backend(makers[stage]).stages(compiled.kernel, compiled.options)[stage]().text
+    kernel = plan.ran if makers[stage] == own else plan.kernel
+    return backend(makers[stage]).stages(kernel, plan.compiled.options)[stage]().text
 
 
 def sizes(dispatcher: Dispatcher) -> Sizes:

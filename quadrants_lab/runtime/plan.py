@@ -191,6 +191,11 @@ class Plan:
                 return memory_of(getattr(arg, "grad", None))
         return memory_of(getattr(self.compiled.lowered.bindings.get(buffer), "grad", None))
 
+    @property
+    def ran(self) -> N.Kernel:
+        """The kernel whose code the last launch ran."""
+        return self.kernel
+
     @cached_property
     def value_flows(self) -> Flows:
         """See `autodiff.broken.value_flows`."""

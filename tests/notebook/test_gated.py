@@ -1,0 +1,35 @@
+"""A gradient whose iterations that push run apart: the panes show that, and not the kernel that did not run."""
+
+from __future__ import annotations
+
+import pytest
+
+import quadrants_lab as qd
+from quadrants_lab.notebook import show
+
+
+@pytest.mark.parametrize("threshold", [1, 1 << 30])
+def test_the_panes_show_what_ran(threshold: int) -> None:
+    qd.init(arch=qd.metal, simulate=True, offline_cache=False, ad_stack_sparse_threshold_bytes=threshold)
+    x, y = qd.field(qd.f32, 64, needs_grad=True), qd.field(qd.f32, (), needs_grad=True)
+
+    @qd.kernel
+    def rare(n: qd.i32):
+        for i in x:
+            if x[i] > 0.9:
+                v = x[i]
+                for _ in range(n):
+                    v = qd.sin(v)
+                y[None] += v
+
+    x[7] = 0.95
+    rare(5)
+    y.grad[None] = 1
+    rare.grad(5)
+    view = show(rare).view.kernels[0]
+    apart = threshold == 1
+    assert ("gated" in view.traces) == apart
+    assert ("rows0" in rare.grad.code("msl")) == apart
+    shown = {stage.name: stage for stage in view.code["gradient"]}
+    assert ("rows0" in str(shown["msl"].make())) == apart
+    assert "rows0" not in str(shown["spirv"].make())  # nothing ran there
