@@ -36,6 +36,7 @@ def probe_simulation() -> str:
 
 
 STAGES = ("msl",)
+AD_UNROLL = 4
 
 
 def devices() -> list[str]:

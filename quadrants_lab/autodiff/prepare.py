@@ -121,7 +121,7 @@ def rewrite_inductions(kernel: N.Kernel) -> N.Kernel:
         out: list[N.Stmt] = []
         for stmt in stmts:
             if isinstance(stmt, (N.For, N.While)):
-                stmt = _formulas(b, stmt)
+                stmt = induction_formulas(b, stmt)
             out.append(map_blocks(stmt, block))
         same = all(x is y for x, y in zip(stmts, out, strict=True))
         return stmts if same else tuple(out)
@@ -130,7 +130,8 @@ def rewrite_inductions(kernel: N.Kernel) -> N.Kernel:
     return kernel if body is kernel.body else replace(kernel, body=body, next_id=b.next_id)
 
 
-def _formulas(b: Builder, loop: N.For | N.While) -> N.For | N.While:
+def induction_formulas(b: Builder, loop: N.For | N.While) -> N.For | N.While:
+    """One loop of `rewrite_inductions`."""
     inside = {i for s in walk(loop.body) for i, _ in s.defs()} | {p.id for p in loop.params()}
     consts = {s.id: s for s in loop.body if isinstance(s, N.Const)}
     defs = {s.id: s for s in loop.body if isinstance(s, N.Op)}

@@ -12,7 +12,8 @@ class CompileOptions:
     """``default_ip`` / ``default_fp``: dtypes of literals and of untyped arithmetic. ``fast_math`` permits
     contraction, reassociation and approximate functions (never nnan or ninf). ``debug`` checks integer
     division and every push; ``asserts`` and ``check_out_of_bound`` (both implied by debug) evaluate the user's asserts
-    and check indices. ``ad_stack_size`` forces every adstack to that many slots (0: sized by analysis)."""
+    and check indices. ``ad_stack_size`` forces every adstack to that many slots (0: sized by analysis).
+    ``ad_unroll``: so many trips of a loop may be one for the gradient, where it keeps much a trip."""
 
     default_ip: DType = i32
     default_fp: DType = f32
@@ -21,4 +22,5 @@ class CompileOptions:
     check_out_of_bound: bool = False
     asserts: bool = False
     ad_stack_size: int = 0
+    ad_unroll: int = 1
     verify: bool = False  # run the verifier after every pass

@@ -111,6 +111,7 @@ OPTIONS: dict[str, Option] = {
         "default_ad_stack_size is accepted and ignored: adstacks are sized by analysis before each launch",
     ),
     "ad_stack_sparse_threshold_bytes": Option(_count, 100 << 20),
+    "ad_unroll": Option(_count, 0),
     "ad_stack_experimental_enabled": Option(_flag, True),
     "enable_fallback": Option(_flag, True),
     "simulate": Option(_flag, False),
@@ -144,7 +145,9 @@ def init(arch: Any = None, default_fp: Any = None, default_ip: Any = None, **opt
     ``cpu_max_num_threads``: 0 for all. ``ad_stack_size``: forces that many slots a stack; 0 sizes each by analysis.
     ``ad_stack_budget_bytes``: a gradient that needs more bytes of adstacks is an error before it is launched (0: no
     limit). ``ad_stack_sparse_threshold_bytes``: on GPUs, where adstacks would take more, the iterations that push at
-    all are counted first. ``offline_cache``: compiled kernels are kept on disk, in ``offline_cache_file_path``, at most
+    all are counted first. ``ad_unroll``: so many trips of a loop are one for a gradient that keeps 32 bytes or more a
+    trip, which takes so many times less memory and more computation; 0 for what is good on the arch, 1 for none.
+    ``offline_cache``: compiled kernels are kept on disk, in ``offline_cache_file_path``, at most
     ``offline_cache_max_size_of_files`` bytes. An option that is not given is read from the environment, from QD_ and
     its name in capitals. An unknown option is a KeyError.
     """
@@ -192,6 +195,7 @@ def init(arch: Any = None, default_fp: Any = None, default_ip: Any = None, **opt
         cache_bytes=values["offline_cache_max_size_of_files"],
         ad_stack_budget=values["ad_stack_budget_bytes"],
         ad_stack_threshold=values["ad_stack_sparse_threshold_bytes"],
+        ad_unroll=values["ad_unroll"],
         log_level=values["log_level"],
     )
     session.start(settings)

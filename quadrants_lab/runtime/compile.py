@@ -17,6 +17,7 @@ from quadrants_lab.autodiff.extremes import EXTREMES
 from quadrants_lab.autodiff.forward import check_replays, forward
 from quadrants_lab.autodiff.reverse import forward_slices, has_gradients, reverse
 from quadrants_lab.autodiff.temporaries import drop_unread_temporaries
+from quadrants_lab.autodiff.unroll import unroll
 from quadrants_lab.frontend.lower import lower
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.frontend.specs import Lowered, Spec
@@ -116,8 +117,10 @@ def make_ir(kernel: N.Kernel, mode: str, options: CompileOptions) -> N.Kernel:
         dual = pipeline.run(kernel, (forward, drop_grafts, *SIMPLIFY, drop_unread_temporaries, dce), options.verify)
         warn(check_replays(kernel, dual) + broken_paths(kernel, "dual"))
         return drop_unused_gradients(pipeline.run(dual, (mark_private,), options.verify))
+    broken = broken_paths(kernel)
+    kernel = pipeline.run(kernel, (unroll(options.ad_unroll),), options.verify)
     gradient = pipeline.run(kernel, _GRADIENT, options.verify)
-    doubts = check_data_access(kernel, gradient) + broken_paths(kernel)
+    doubts = check_data_access(kernel, gradient) + broken
     gradient = pipeline.run(gradient, (mark_private, narrow_stacks, determine_ad_stack_size), options.verify)
     gradient = pipeline.run(gradient, (lower_roots,), options.verify)
     # what a launch in CHECKED mode has checked is no doubt any more
@@ -143,7 +146,9 @@ def checked_ir(kernel: N.Kernel, options: CompileOptions) -> Checked:
 def counting_ir(kernel: N.Kernel, made: N.Kernel, options: CompileOptions) -> N.Kernel | None:
     """The counting slice of a sized reverse kernel, or None; ``made`` is what the front end made."""
     segmented = {stack for task in kernel.body for stack in pushed_in_reverse(task)}
-    slices = forward_slices(forward_ir(made, options)) if segmented & counted_stacks(kernel) else None
+    slices = None
+    if segmented & counted_stacks(kernel):
+        slices = forward_slices(unroll(options.ad_unroll)(forward_ir(made, options)))
     counting = counting_kernel(kernel, slices)
     if counting is None:
         return None

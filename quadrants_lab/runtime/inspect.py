@@ -117,6 +117,7 @@ def code_text(dispatcher: Dispatcher, stage: str) -> str:
 def sizes(dispatcher: Dispatcher) -> Sizes:
     """Rows for the last gradient launch."""
     from quadrants_lab.autodiff.explain import explain
+    from quadrants_lab.autodiff.unroll import unroll
     from quadrants_lab.runtime.compile import forward_ir
     from quadrants_lab.runtime.gradient import GradientPlan
     from quadrants_lab.runtime.reduction import bytes_before
@@ -129,7 +130,8 @@ def sizes(dispatcher: Dispatcher) -> Sizes:
             help="stacks are sized at launch: call .grad(...) first",
         )
     compiled = plan.compiled
-    notes = explain(forward_ir(compiled.lowered.kernel, compiled.options))
+    forward = forward_ir(compiled.lowered.kernel, compiled.options)
+    notes = explain(unroll(compiled.options.ad_unroll)(forward))
     frame = plan.frame
     lanes, launch = frame.stack_threads, frame.stack_threads * frame.stack_bytes()
     unstacked = [n for n in notes if not n.stacked]

@@ -22,7 +22,8 @@ class Settings:
     """What `qd.init` settles for a session. ``backend``: the folder in backends/ of the ``arch``. ``threads``: most
     threads of a launch, 0 for all that the process may use. ``cache_path`` None: nothing is kept on disk;
     ``cache_bytes``: most bytes that stay there. ``ad_stack_budget``: most bytes of adstacks of a launch, 0 for as many
-    as there are. ``ad_stack_threshold``: bytes of adstacks beyond which a launch counts the iterations that push."""
+    as there are. ``ad_stack_threshold``: bytes of adstacks beyond which a launch counts the iterations that push.
+    ``ad_unroll``: as `CompileOptions` has it, 0 for what is good on the backend."""
 
     arch: str = "x64"
     backend: str = "cpu"
@@ -33,6 +34,7 @@ class Settings:
     cache_bytes: int = 100 << 20
     ad_stack_budget: int = 0
     ad_stack_threshold: int = 100 << 20
+    ad_unroll: int = 0
     log_level: str = "warn"
 
 
@@ -93,7 +95,8 @@ CHECKED: ContextVar[bool] = ContextVar("quadrants_lab_checked", default=False)
 
 def compile_options(session: Session) -> CompileOptions:
     """The session's options for what is launched in this context: under `CHECKED` with asserts and checked indices."""
-    options = session.settings.compile
+    settings = session.settings
+    options = replace(settings.compile, ad_unroll=settings.ad_unroll or session.backend.AD_UNROLL)
     return replace(options, check_out_of_bound=True, asserts=True) if CHECKED.get() else options
 
 

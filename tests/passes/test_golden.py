@@ -13,6 +13,7 @@ from quadrants_lab.adstack.size import determine_ad_stack_size
 from quadrants_lab.autodiff.forward import forward
 from quadrants_lab.autodiff.reverse import reverse
 from quadrants_lab.autodiff.temporaries import drop_unread_temporaries
+from quadrants_lab.autodiff.unroll import unroll
 from quadrants_lab.ir.parse import parse_kernel
 from quadrants_lab.ir.text import print_kernel
 from quadrants_lab.passes.check_bounds import check_bounds, check_division
@@ -34,7 +35,7 @@ PASSES = {
         check_bounds, check_division, counting_kernel, cse, dce, determine_ad_stack_size, drop_unread_temporaries, fold,
         forward, hoist, mark_private, narrow_stacks, offload, reverse, simplify, structure_exits,
     )
-} | {"front": FRONT}
+} | {"front": FRONT, "unroll 3": (unroll(3),)}
 RUN, EXPECT = "// run:", "// expect:"
 
 

@@ -1,0 +1,174 @@
+"""Several trips of a loop as one: the gradients of programs, trip counts around the group, bounds at the edges, and
+which loops are left alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from generated import GENERATED
+from programs import PROGRAMS
+from running import Bench, differences, f64, job_of
+
+import quadrants_lab as qd
+from quadrants_lab.autodiff import unroll
+
+N = 5
+
+
+def check(program: Any, trips: int, arch: str = "cpu") -> None:
+    bench = Bench(f64, arch, ad_unroll=trips)
+    for case in program.cases:
+        job = job_of(program, case)
+        got, _ = bench.run(job, gradient=program.grad)
+        assert not differences(job, job.oracle(), got, 1e-9, gradient=program.grad), case
+
+
+@pytest.fixture
+def wherever_possible(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unroll, "LEAST_BYTES", 1)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("program", [pytest.param(p, id=p.name) for p in GENERATED.values()])
+def test_random_programs(program: Any, wherever_possible: None) -> None:
+    check(program, 3)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("arch", ["cpu", "vulkan"])
+@pytest.mark.parametrize("trips", [2, 4])
+@pytest.mark.parametrize("program", [pytest.param(p, id=p.name) for p in PROGRAMS.values() if p.grad])
+def test_programs(program: Any, trips: int, arch: str, wherever_possible: None) -> None:
+    check(program, trips, arch)
+
+
+def made(trips: int, arch: str = "cpu", index: Any = qd.i32, real: Any = qd.f64) -> tuple[Any, Any, Any]:
+    """A kernel over a loop that carries four values, an integer and a flag, with ifs, loads and an assert."""
+    how = {
+        "ad_unroll": trips,
+        "default_fp": real,
+        "default_ip": index,
+        "offline_cache": False,
+        "simulate": True,
+    }
+    qd.init(arch=getattr(qd, arch), enable_fallback=False, **how)
+    x = qd.field(real, shape=N, needs_grad=True)
+    y = qd.field(real, shape=(), needs_grad=True)
+
+    @qd.kernel
+    def many(begin: int, end: int, checks: int):
+        for i in x:
+            p = x[i]
+            q = x[(i + 1) % N]
+            r = p * q
+            s = p - q
+            count = 3
+            flip = False
+            for j in range(begin, end):
+                p = qd.sin(p * q) + x[(j % N + N) % N]
+                q = qd.cos(q + r) * qd.cast(count, real) * 0.1
+                if flip:
+                    r = r * s + qd.exp(-p * p)
+                else:
+                    r -= s * s * 0.5
+                s = qd.tanh(s * p)
+                assert checks >= 0, "checks"
+                count += 2
+                flip = not flip
+            y[None] += p * q * r + s
+
+    return many, x, y
+
+
+def gradient(parts: tuple[Any, Any, Any], *bounds: int) -> np.ndarray:
+    kernel, x, y = parts
+    x.from_numpy(np.linspace(-0.9, 1.1, N).astype(x.dtype.numpy))
+    x.grad.fill(0)
+    y[None] = 0
+    y.grad[None] = 1
+    kernel(*bounds, 1)
+    kernel.grad(*bounds, 1)
+    return np.asarray(x.grad.to_numpy())
+
+
+FAR = 2**31 - 1
+BOUNDS = [(0, n) for n in range(10)] + [
+    (-7, 2),
+    (3, 3),
+    (5, 1),
+    (FAR - 6, FAR),
+    (-FAR - 1, -FAR + 4),
+    (FAR, -FAR),
+]
+
+
+@pytest.mark.parametrize("index", [qd.i32, qd.i64], ids=str)
+@pytest.mark.parametrize(
+    ("arch", "real", "tol"), [("cpu", qd.f64, 1e-11), ("vulkan", qd.f64, 1e-11), ("metal", qd.f32, 1e-5)]
+)
+def test_any_bounds(arch: str, real: Any, tol: float, index: Any) -> None:
+    parts = made(1, "cpu", index)
+    want = [gradient(parts, *b) for b in BOUNDS]
+    for trips in (2, 4):
+        parts = made(trips, arch, index, real)
+        for b, w in zip(BOUNDS, want, strict=True):
+            np.testing.assert_allclose(gradient(parts, *b), w, rtol=tol, atol=tol, err_msg=f"{trips} {b}")
+
+
+def test_against_differences() -> None:
+    kernel, x, y = parts = made(4)
+    got = gradient(parts, -1, 6)
+    start, h = np.linspace(-0.9, 1.1, N), 1e-6
+    for k in range(N):
+        values = []
+        for sign in (1, -1):
+            moved = start.copy()
+            moved[k] += sign * h
+            x.from_numpy(moved)
+            y[None] = 0
+            kernel(-1, 6, 1)
+            values.append(y[None])
+        assert abs((values[0] - values[1]) / (2 * h) - got[k]) < 1e-7 * max(1.0, abs(got[k]))
+
+
+def test_slots() -> None:
+    parts = made(4)
+    gradient(parts, 0, 30)
+    assert {row.depth for row in parts[0].sizes()} == {8}
+
+
+def carrying(values: int, **options: Any) -> Any:
+    """A loop that keeps so many values of f32 a trip."""
+    qd.init(default_fp=qd.f32, offline_cache=False, **options)
+    x = qd.field(qd.f32, shape=values, needs_grad=True)
+    y = qd.field(qd.f32, shape=(), needs_grad=True)
+
+    @qd.kernel
+    def carry():
+        for _ in range(1):
+            v = qd.Vector([x[k] for k in range(values)])
+            for _ in range(12):
+                v = qd.sin(v)
+            y[None] += v.sum()
+
+    carry()
+    carry.grad()
+    return carry
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("values", "options", "slots"),
+    [
+        (8, {}, 12),  # on the CPU it does not pay
+        (8, {"ad_unroll": 4}, 3),
+        (8, {"ad_unroll": 5}, 3),
+        (7, {"ad_unroll": 4}, 12),  # 28 bytes a trip
+        (100, {"ad_unroll": 4}, 12),  # two copies of the body would be long
+    ],
+)
+def test_where_it_pays(values: int, options: dict[str, int], slots: int) -> None:
+    assert {row.depth for row in carrying(values, **options).sizes()} == {slots}
