@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import weakref
+from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -147,7 +148,7 @@ def _destroy(logical: V.Logical, layout: Any, pipelines: list[Any]) -> None:
 
 
 class Slot:
-    """The words of a launch in mapped memory, and command buffers that run the kernel on them. ``inputs``: what was
+    """The words of a launch in mapped memory, and a command buffer that runs the kernel on them. ``inputs``: what was
     copied there."""
 
     def __init__(self, frame: Frame) -> None:
@@ -160,13 +161,7 @@ class Slot:
         words[...] = 0
         self.words = words.data
         self.status = words[L.STATUS : L.STATUS + 4].view(np.uint32).data
-        self._recorded: dict[int, Any] = {}
-
-    def commands(self, times: int) -> Any:
-        made = self._recorded.get(times)
-        if made is None:
-            made = self._recorded[times] = self._frame.record(self.piece, times)
-        return made
+        self.commands = frame.record(self.piece)
 
     def done(self) -> BaseException | None:
         return self._frame.ended(self) if self.status[0] else None
@@ -184,8 +179,8 @@ class Frame(GpuFrame):
         super().__init__(exe, device, self._words.data)
         self._logical, self._queue = device.logical, device.logical.queue
         self._pipelines = exe.pipelines(device.logical)
-        self._slots: list[Slot] = [Slot(self)]
-        self._slot = self._slots[0]
+        self._slot = Slot(self)
+        self._slots = deque([self._slot])  # the one that was taken last is the last
         self._inputs = self.view[L.SEED :]
         self._number = 0
         self._stacks, self._heap = bool(exe.layout.frame.stacks), 0
@@ -252,37 +247,35 @@ class Frame(GpuFrame):
         )
 
     def _next_slot(self) -> Slot:
-        """A slot that no launch uses, waiting for one where all do."""
-        free = next((s for s in self._slots if not s.uses), None)
-        if free is None and len(self._slots) < _MOST_SLOTS:
-            free = Slot(self)
-            self._slots.append(free)
-        if free is None:
-            self._queue.finish()
-            free = self._slots[0]
-        self._slot = free
-        return free
+        """A slot that no launch uses, waiting for one where all do: the one that was taken first is done first."""
+        slots = self._slots
+        if slots[0].uses and len(slots) < _MOST_SLOTS:
+            slots.append(Slot(self))
+        else:
+            if slots[0].uses:
+                self._queue.release(slots[0])
+            slots.rotate(-1)
+        self._slot = slots[-1]
+        return self._slot
 
-    def record(self, piece: Piece, times: int) -> Any:
-        """A command buffer that runs the programs in order, ``times`` over, each after the one before."""
-        f, vk, exe = api.ffi(), api.lib(), self.exe
-        made = self._logical.command_buffer()
+    def record(self, piece: Piece) -> Any:
+        """A command buffer that runs the programs in order, each after the one before."""
+        made = self._logical.record(partial(self._write, piece), _AGAIN_WHILE_PENDING)
         weakref.finalize(self, self._logical.free_commands, made)
-        commands = made[0]
-        vk.vkBeginCommandBuffer(commands, api.new("VkCommandBufferBeginInfo", flags=_AGAIN_WHILE_PENDING))
-        address = f.new("uint64_t *", piece.address)
+        return made[0]
+
+    def _write(self, piece: Piece, commands: Any) -> None:
+        vk, exe = api.lib(), self.exe
+        address = api.ffi().new("uint64_t *", piece.address)
         vk.vkCmdPushConstants(commands, self._pipelines.layout, _COMPUTE_STAGE, 0, 8, address)
-        for _ in range(times):
-            for program, pipeline in zip(exe.programs, self._pipelines.handles, strict=True):
-                vk.vkCmdBindPipeline(commands, _COMPUTE_POINT, pipeline)
-                if program.kind == "range":
-                    at = piece.offset + exe.layout.grid[program.number]
-                    vk.vkCmdDispatchIndirect(commands, piece.block.buffer, at)
-                else:
-                    vk.vkCmdDispatch(commands, 1, 1, 1)
-                V.barrier(commands, V.COMPUTE, V.SHADER_WRITE, V.COMPUTE | V.INDIRECT | V.TRANSFER | V.HOST, _READS)
-        api.check(vk.vkEndCommandBuffer(commands), f"recording kernel {exe.kernel.name}")
-        return commands
+        for program, pipeline in zip(exe.programs, self._pipelines.handles, strict=True):
+            vk.vkCmdBindPipeline(commands, _COMPUTE_POINT, pipeline)
+            if program.kind == "range":
+                at = piece.offset + exe.layout.grid[program.number]
+                vk.vkCmdDispatchIndirect(commands, piece.block.buffer, at)
+            else:
+                vk.vkCmdDispatch(commands, 1, 1, 1)
+            V.barrier(commands, V.COMPUTE, V.SHADER_WRITE, V.COMPUTE | V.INDIRECT | V.TRANSFER | V.HOST, _READS)
 
     def run(self) -> None:
         """`launch` does it all."""

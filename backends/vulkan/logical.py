@@ -10,7 +10,7 @@ import threading
 import weakref
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,14 +23,16 @@ from quadrants_lab.backends.vulkan.memory import (
     Block,
     Piece,
 )
-from quadrants_lab.backends.vulkan.queue import Queue, Submission
+from quadrants_lab.backends.vulkan.queue import SECONDARY, Queue, Submission, command_buffer, command_pool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _LAST_WAIT = 1_000_000_000  # nanoseconds for what runs when the device is given up
 _STAGE_BYTES = 1 << 24
 COMPUTE, TRANSFER, HOST, INDIRECT = 0x800, 0x1000, 0x4000, 0x2
 SHADER_READ, SHADER_WRITE, INDIRECT_READ, HOST_READ = 0x20, 0x40, 0x1, 0x2000
 TRANSFER_READ, TRANSFER_WRITE = 0x800, 0x1000
-_RESETTABLE = 2
 
 
 class Copy:
@@ -40,10 +42,7 @@ class Copy:
 
     def __init__(self, commands: Any) -> None:
         self.uses = 0
-        self._commands = commands
-
-    def commands(self, times: int) -> Any:
-        return self._commands
+        self.commands = commands
 
     def done(self) -> None:
         return None
@@ -60,14 +59,9 @@ class Logical:
         self.handle = self._create()
         queue = f.new("VkQueue *")
         vk.vkGetDeviceQueue(self.handle, physical.queue_family, 0, queue)
-        self.queue = Queue(self.handle, queue[0])
+        self.queue = Queue(self.handle, queue[0], physical.queue_family)
         self._types = self._memory_types()
-        pool_info = api.new(
-            "VkCommandPoolCreateInfo", flags=_RESETTABLE, queueFamilyIndex=physical.queue_family
-        )
-        pool = f.new("VkCommandPool *")
-        api.check(vk.vkCreateCommandPool(self.handle, pool_info, f.NULL, pool), "making a command pool")
-        self.command_pool = pool[0]
+        self.command_pool = command_pool(self.handle, physical.queue_family)
         self._cache_file = _cache_file(cache_folder, physical)
         self.pipeline_cache = self._load_cache()
         self._stage: Block | None = None
@@ -77,7 +71,7 @@ class Logical:
             self.queue.running,
             self.queue.fences,
             self.handle,
-            self.command_pool,
+            (self.queue.pool, self.command_pool),
             self.pipeline_cache,
             self._cache_file,
         )
@@ -125,11 +119,14 @@ class Logical:
 
     # --- running -----------------------------------------------------------------------------------------------
 
-    def command_buffer(self) -> Any:
-        f = api.ffi()
-        info = api.new("VkCommandBufferAllocateInfo", commandPool=self.command_pool, commandBufferCount=1)
-        made = f.new("VkCommandBuffer *")
-        api.check(api.lib().vkAllocateCommandBuffers(self.handle, info, made), "making a command buffer")
+    def record(self, write: Callable[[Any], None], flags: int = 0) -> Any:
+        """A pointer to a command buffer as the queue executes them, with what ``write`` puts there."""
+        vk, made = api.lib(), command_buffer(self.handle, self.command_pool, SECONDARY)
+        inherited = api.new("VkCommandBufferInheritanceInfo")
+        begin = api.new("VkCommandBufferBeginInfo", flags=flags, pInheritanceInfo=inherited)
+        api.check(vk.vkBeginCommandBuffer(made[0], begin), "beginning a command buffer")
+        write(made[0])
+        api.check(vk.vkEndCommandBuffer(made[0]), "recording a command buffer")
         return made
 
     # --- copies ------------------------------------------------------------------------------------------------
@@ -166,15 +163,15 @@ class Logical:
         region = api.new("VkBufferCopy", srcOffset=at, dstOffset=to, size=nbytes)
         self._once(lambda c: api.lib().vkCmdCopyBuffer(c, source.buffer, target.buffer, 1, region))
 
-    def _once(self, record: Any) -> None:
-        vk = api.lib()
+    def _once(self, record: Callable[[Any], None]) -> None:
+        reads = HOST_READ | SHADER_READ | SHADER_WRITE
+
+        def write(commands: Any) -> None:
+            record(commands)
+            barrier(commands, TRANSFER, TRANSFER_WRITE, HOST | COMPUTE, reads)
+
         with self._lock:
-            commands = self.command_buffer()
-            vk.vkBeginCommandBuffer(commands[0], api.new("VkCommandBufferBeginInfo"))
-            record(commands[0])
-            reads = HOST_READ | SHADER_READ | SHADER_WRITE
-            barrier(commands[0], TRANSFER, TRANSFER_WRITE, HOST | COMPUTE, reads)
-            vk.vkEndCommandBuffer(commands[0])
+            commands = self.record(write)
             try:
                 self.queue.add(Copy(commands[0]))
                 self.queue.finish()
@@ -215,7 +212,8 @@ def _cache_file(folder: Path | None, physical: api.Physical) -> Path | None:
 
 
 def _destroy(
-    running: list[Submission], fences: list[Any], handle: Any, pool: Any, cache: Any, cache_file: Path | None
+    running: list[Submission], fences: list[Any], handle: Any, pools: tuple[Any, ...], cache: Any,
+    cache_file: Path | None,
 ) -> None:
     f, vk = api.ffi(), api.lib()
     for submission in running:
@@ -224,7 +222,8 @@ def _destroy(
     if cache_file is not None:
         _save_cache(handle, cache, cache_file)
     vk.vkDestroyPipelineCache(handle, cache, f.NULL)
-    vk.vkDestroyCommandPool(handle, pool, f.NULL)
+    for pool in pools:
+        vk.vkDestroyCommandPool(handle, pool, f.NULL)
     for fence in fences:
         vk.vkDestroyFence(handle, fence, f.NULL)
     vk.vkDestroyDevice(handle, f.NULL)

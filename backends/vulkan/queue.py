@@ -1,11 +1,16 @@
 """Launches on their way to the device: several go in one submission, and nobody waits until somebody looks.
 
-What was launched first is submitted at once; what is launched while the device works is gathered, up to `MOST` launches
-or until it is found idle. They run in the order of their launches.
+What is launched first, or after a while, is submitted at once. What follows within `_PATIENCE` is gathered, up to
+`MOST` launches, until that time has passed or somebody waits. They run in the order of their launches. A submission is
+one command buffer, written when it goes, which executes those of its launches: drivers take long for each submitted.
 """
 
 from __future__ import annotations
 
+import os
+import time
+from functools import partial
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Protocol
 
 from quadrants_lab.backends.vulkan import api
@@ -13,46 +18,82 @@ from quadrants_lab.backends.vulkan import api
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-MOST = 8
+MOST = 32
 _SUBMISSIONS = 4
-_NOT_READY = 1
-_SLICE = 20_000_000  # nanoseconds of waiting between two looks at signals
+_NOT_READY, _TIMEOUT = 1, 2
+PRIMARY, SECONDARY = 0, 1
+_ONCE = 1  # a command buffer that is submitted once
+_RESETTABLE = 2
+# nanoseconds
+_PATIENCE = 100_000  # between two submissions
+_AWAKE = 500_000  # of looking again and again: an idle core takes tens of microseconds to wake up
+_SLICE = 20_000_000  # of sleeping between two looks at signals
+
+_others_first = getattr(os, "sched_yield", partial(time.sleep, 0))
 
 
 class Launch(Protocol):
-    """Something that can be started again while it waits or runs: ``uses`` counts how often it does."""
+    """Something that can be started again while it waits or runs: ``uses`` counts how often it does. ``commands``: a
+    secondary command buffer that may be executed any number of times at once."""
 
     uses: int
     what: str
-
-    def commands(self, times: int) -> Any:
-        """A command buffer that runs it once, or `MOST` times in a row."""
+    commands: Any
 
     def done(self) -> BaseException | None:
         """To be called for each run that came to its end; the error that it ended with."""
 
 
 class Submission:
-    """Room for the command buffers of one vkQueueSubmit, and the fence that tells its end."""
+    """A command buffer that executes those of ``launches``, and the fence that tells its end."""
 
-    def __init__(self, device: Any) -> None:
-        f = api.ffi()
+    def __init__(self, device: Any, pool: Any) -> None:
+        f, vk = api.ffi(), api.lib()
         self.fences = f.new("VkFence *")
-        info = api.new("VkFenceCreateInfo")
-        api.check(api.lib().vkCreateFence(device, info, f.NULL, self.fences), "making a fence")
+        api.check(vk.vkCreateFence(device, api.new("VkFenceCreateInfo"), f.NULL, self.fences), "making a fence")
         self.fence = self.fences[0]
-        self.buffers = f.new("VkCommandBuffer[]", MOST)
-        self.info = api.new("VkSubmitInfo", pCommandBuffers=self.buffers)
+        self.buffers = command_buffer(device, pool)
+        self.info = api.new("VkSubmitInfo", commandBufferCount=1, pCommandBuffers=self.buffers)
         self.launches: list[Launch] = []
+        self._begin = api.new("VkCommandBufferBeginInfo", flags=_ONCE)
+        self._executed = f.new("VkCommandBuffer[]", MOST)
+
+    def write(self, launches: list[Launch]) -> int:
+        """Makes it one of ``launches``; a VkResult."""
+        vk, commands, count = api.lib(), self.buffers[0], len(launches)
+        self.launches = launches
+        self._executed[0:count] = [x.commands for x in launches]
+        result = vk.vkBeginCommandBuffer(commands, self._begin)
+        if not result:
+            vk.vkCmdExecuteCommands(commands, count, self._executed)
+            result = vk.vkEndCommandBuffer(commands)
+        return int(result)
+
+
+def command_pool(device: Any, family: int) -> Any:
+    """A pool whose command buffers can be written again one by one."""
+    made = api.ffi().new("VkCommandPool *")
+    info = api.new("VkCommandPoolCreateInfo", flags=_RESETTABLE, queueFamilyIndex=family)
+    api.check(api.lib().vkCreateCommandPool(device, info, api.ffi().NULL, made), "making a command pool")
+    return made[0]
+
+
+def command_buffer(device: Any, pool: Any, level: int = PRIMARY) -> Any:
+    """A pointer to a command buffer."""
+    info = api.new("VkCommandBufferAllocateInfo", commandPool=pool, commandBufferCount=1, level=level)
+    made = api.ffi().new("VkCommandBuffer *")
+    api.check(api.lib().vkAllocateCommandBuffers(device, info, made), "making a command buffer")
+    return made
 
 
 class Queue:
     """``busy``: whether launches wait or run. ``errors``: of launches that nobody waited for. ``running``: submissions
     in order. ``lost``: the device is."""
 
-    def __init__(self, device: Any, handle: Any) -> None:
+    def __init__(self, device: Any, handle: Any, family: int) -> None:
         self.device = device
         self.handle = handle
+        self.pool = command_pool(device, family)
         self.busy = False
         self.lost = False
         self.errors: list[BaseException] = []
@@ -60,6 +101,7 @@ class Queue:
         self.fences: list[Any] = []  # of all submissions
         self._free: list[Submission] = []
         self._waiting: list[Launch] = []
+        self._wait_until = 0  # when a launch is not to wait for others any more
         self._graves: list[Callable[[], None]] = []
         self._fence_status = api.lib().vkGetFenceStatus
 
@@ -71,10 +113,7 @@ class Queue:
         waiting = self._waiting
         waiting.append(launch)
         self.busy = True
-        if len(waiting) >= MOST or not self.running:
-            self._submit()
-        elif self._fence_status(self.device, self.running[0].fence) != _NOT_READY:
-            self._await_first()
+        if perf_counter_ns() > self._wait_until or len(waiting) >= MOST:
             self._submit()
 
     def finish(self) -> None:
@@ -86,11 +125,19 @@ class Queue:
                 self._submit()
             self._await_first()
         self.busy = False
+        self._wait_until = 0
         graves, self._graves = self._graves, []
         for end in graves:
             end()
         if self.errors:
             self._raise()
+
+    def release(self, launch: Launch) -> None:
+        """Waits until it is not on its way any more."""
+        while launch.uses:
+            if not self.running:
+                self._submit()
+            self._await_first()
 
     def bury(self, end: Callable[[], None]) -> None:
         """Calls ``end``, which gives back what the device may still use, as soon as nothing runs."""
@@ -106,17 +153,9 @@ class Queue:
     def _submit(self) -> None:
         """Submits what waits."""
         made = self._room()
+        self._wait_until = perf_counter_ns() + _PATIENCE
         launches, self._waiting = self._waiting, []
-        made.launches = launches
-        first = launches[0]
-        if len(launches) == MOST and all(x is first for x in launches):
-            made.buffers[0] = first.commands(MOST)
-            made.info.commandBufferCount = 1
-        else:
-            for n, x in enumerate(launches):
-                made.buffers[n] = x.commands(1)
-            made.info.commandBufferCount = len(launches)
-        result = api.lib().vkQueueSubmit(self.handle, 1, made.info, made.fence)
+        result = made.write(launches) or api.lib().vkQueueSubmit(self.handle, 1, made.info, made.fence)
         if result:
             self._free.append(made)
             self._failed(result, made)
@@ -127,17 +166,14 @@ class Queue:
             self._await_first()
         if self._free:
             return self._free.pop()
-        made = Submission(self.device)
+        made = Submission(self.device, self.pool)
         self.fences.append(made.fence)
         return made
 
     def _await_first(self) -> None:
         """Waits for the oldest submission."""
-        first, wait = self.running[0], api.lib().vkWaitForFences
-        while True:
-            result = wait(self.device, 1, first.fences, 1, _SLICE)
-            if result != 2:  # VK_TIMEOUT
-                break
+        first = self.running[0]
+        result = self._end_of(first)
         del self.running[0]
         if result:
             self._failed(result, first)
@@ -149,6 +185,18 @@ class Queue:
             error = x.done()
             if error is not None:
                 self.errors.append(error)
+
+    def _end_of(self, submission: Submission) -> int:
+        """Waits for it: at first awake, while others may have the core; a VkResult."""
+        device, fence, look = self.device, submission.fence, self._fence_status
+        asleep_at = perf_counter_ns() + _AWAKE
+        while (result := look(device, fence)) == _NOT_READY and perf_counter_ns() < asleep_at:
+            _others_first()
+        if result == _NOT_READY:
+            wait = api.lib().vkWaitForFences
+            while (result := wait(device, 1, submission.fences, 1, _SLICE)) == _TIMEOUT:
+                pass
+        return int(result)
 
     def _failed(self, result: int, submission: Submission) -> None:
         what = submission.launches[0].what
