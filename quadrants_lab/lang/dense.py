@@ -19,6 +19,7 @@ from quadrants_lab.ir.types import DTYPES, DType
 from quadrants_lab.lang.exchange import from_torch, shared, to_numpy, to_torch
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.memory import Memory
+from quadrants_lab.runtime.observe import differentiating
 
 
 def _limits(dtype: DType) -> tuple[Any, Any]:
@@ -235,12 +236,20 @@ class Dense:
         memory.wrote(...)
 
     def copy_from(self, other: Dense) -> None:
-        """Copies the data of a field or ndarray of the same shape."""
+        """Copies the data of a field or ndarray of the same shape. Under a Tape and in forward mode derivatives flow
+        through the copy."""
         if not isinstance(other, Dense):
             raise QuadrantsRuntimeTypeError(
                 f"copy_from takes a field or an ndarray, not {type(other).__name__}", code="QL2012"
             )
-        self.from_numpy(other._live().values())
+        values = other._live().values()
+        same = (self.shape, self.element_shape) == (other.shape, other.element_shape)
+        if same and self.dtype.is_float and other.dtype.is_float and differentiating():
+            from quadrants_lab.lang.copying import launch_copy  # a kernel, which takes fields
+
+            launch_copy(self, other)
+        else:
+            self.from_numpy(values)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         array = self._live().array

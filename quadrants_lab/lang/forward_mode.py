@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,43 @@ from quadrants_lab.runtime import session
 from quadrants_lab.runtime.observe import launching, watch
 from quadrants_lab.runtime.tape import Writes
 
+if TYPE_CHECKING:
+    from quadrants_lab.runtime.plan import Plan
+
+
+class _Results(Writes):
+    """An observer that knows which fields launches have written. What Python writes over such a result is a constant:
+    its tangents are 0 from the next launch on."""
+
+    def __init__(self) -> None:
+        self.followed: dict[int, tuple[Dense, list[Any]]] = {}
+        super().__init__()
+
+    def clear(self) -> None:
+        for field, places in self.followed.values():
+            field._memory.logs = tuple(log for log in field._memory.logs if log is not places)
+        self.followed = {}
+        super().clear()
+
+    def before(self, plan: Plan, args: tuple[Any, ...]) -> None:
+        self.settle()
+
+    def after(self, plan: Plan, args: tuple[Any, ...], token: Any, failed: bool) -> None:
+        super().after(plan, args, token, failed)
+        for field in list(plan.session.differentiable):
+            memory = field._memory
+            if field.has_dual() and id(memory) in self.written and id(memory) not in self.followed:
+                places: list[Any] = []
+                self.followed[id(memory)] = field, places
+                memory.logs = (*memory.logs, places)
+
+    def settle(self) -> None:
+        for field, places in self.followed.values():
+            for place in places:
+                field.dual._memory.array[place] = 0
+                field.dual._memory.wrote(place)
+            places.clear()
+
 
 class FwdMode:
     """``with qd.ad.FwdMode(loss, param, seed): ...`` computes, beside the values, their derivative along ``seed``.
@@ -24,7 +61,8 @@ class FwdMode:
     ``param`` is a field with a dual, ``seed`` its tangent: a number an entry, in row-major order or in the shape of
     the field; 1 where the field is 0-d and none is given. ``loss`` is a field with a dual, or a list of them: after
     each launch ``loss.dual`` holds the Jacobian of loss by param times ``seed``. With ``clear_gradients`` all duals of
-    the session start at 0. At the end ``param.dual`` is 0 again.
+    the session start at 0. What Python writes over results of launches is a constant. At the end ``param.dual`` is 0
+    again.
     """
 
     def __init__(
@@ -42,7 +80,7 @@ class FwdMode:
         _check("param", param)
         self.seed = _seed(param, seed)
         self._open: ExitStack | None = None
-        self._writes = Writes()
+        self._writes = _Results()
 
     def __enter__(self) -> FwdMode:
         if self._open is not None:
@@ -62,11 +100,13 @@ class FwdMode:
         assert self._open is not None
         self._open.close()
         self._open = None
+        self._writes.settle()
         self.param.dual.fill(0)
         if kind is None:
             for loss in self.losses:
                 if not self._writes.wrote(loss.dual):
                     warn_unwritten("FwdMode", loss, self._writes, stacklevel=3)
+        self._writes.clear()
 
 
 def clear_all_duals() -> None:

@@ -33,6 +33,11 @@ def watching() -> bool:
     return _watching > 0
 
 
+def differentiating() -> bool:
+    """Whether somebody sees what is launched in this context, to whom a copy made in Python would be a constant."""
+    return bool(OBSERVERS.get()) or MODE.get() == "dual"
+
+
 @contextmanager
 def watch(observer: Observer) -> Iterator[None]:
     """Shows the observer every launch of this context until the with ends."""

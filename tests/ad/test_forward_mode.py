@@ -118,6 +118,45 @@ def test_a_store_of_a_constant_ends_a_tangent() -> None:
     assert y.dual.to_numpy().tolist() == [2, 0]
 
 
+@qd.kernel
+def add_squares(x: qd.template(), grid: qd.template()):
+    for i in x:
+        grid[i] += x[i] * x[i]
+
+
+@pytest.mark.parametrize("how", ["fill", "elements", "numpy"])
+def test_what_python_writes_over_a_result_is_a_constant(how) -> None:
+    """A grid that Python clears before each step; what Python writes over the parameter's values leaves its seed."""
+    x, grid, y = dual_field(3), dual_field(3), dual_field(3)
+    with qd.ad.FwdMode([y, grid], x, seed=[1, 2, 3]):
+        x.fill(3.0)
+        for _ in range(2):
+            if how == "fill":
+                grid.fill(0.5)
+            elif how == "elements":
+                for i in range(2):
+                    grid[i] = 0.5
+            else:
+                grid.from_numpy(np.full(3, 0.5))
+            add_squares(x, grid)
+        add_squares(grid, y)
+        grid[0] = 7.0
+    last = 6 * 3 + (18 if how == "elements" else 0)  # the last element was not cleared
+    value = 9.5 if how != "elements" else 18.0
+    assert grid.dual.to_numpy().tolist() == [0, 12, last]
+    assert y.dual.to_numpy().tolist() == [2 * 9.5 * 6, 2 * 9.5 * 12, 2 * value * last]
+    assert x.dual.to_numpy().tolist() == [0, 0, 0]
+
+
+def test_tangents_flow_through_copy_from() -> None:
+    x, middle, y = dual_field(3), dual_field(3, offset=-1), dual_field(3)
+    x.fill(2.0)
+    with qd.ad.FwdMode(y, x, seed=[1, 2, 3]):
+        middle.copy_from(x)
+        y.copy_from(middle)
+    assert y.dual.to_numpy().tolist() == [1, 2, 3]
+
+
 @pytest.mark.parametrize("fp", [qd.f32, qd.f64], ids=str)
 def test_extremes_give_the_winners_tangent(fp) -> None:
     x, low, high = dual_field(6, fp), dual_field((), fp), dual_field((), fp)

@@ -60,6 +60,41 @@ def test_in_place_steps_over_many_launches() -> None:
     np.testing.assert_allclose(x.grad.to_numpy(), 2 * value * slope, rtol=1e-12)
 
 
+@pytest.mark.parametrize("kind", ["field", "offsets", "0-d", "vectors", "ndarrays", "other dtype"])
+def test_copy_from_is_differentiated(kind) -> None:
+    source, target = {
+        "field": lambda: (field(3), field(3)),
+        "offsets": lambda: (field(3, offset=-1), field(3, offset=2)),
+        "0-d": lambda: (field(), field()),
+        "vectors": lambda: [qd.Vector.field(2, qd.f64, 3, needs_grad=True) for _ in range(2)],
+        "ndarrays": lambda: [qd.ndarray(qd.f64, 3, needs_grad=True) for _ in range(2)],
+        "other dtype": lambda: (field(3), qd.ndarray(qd.f32, 3, needs_grad=True)),
+    }[kind]()
+    loss = field()
+
+    @qd.kernel
+    def double(a: qd.Tensor):
+        for i in qd.grouped(a):
+            a[i] = 2.0 * a[i]
+
+    @qd.kernel
+    def measure(a: qd.Tensor):
+        for i in qd.grouped(a):
+            for k in qd.static(range(2 if kind == "vectors" else 1)):
+                entry = a[i][k] if qd.static(kind == "vectors") else a[i]
+                loss[None] += entry * entry
+
+    source.fill(3.0)
+    with qd.ad.Tape(loss):
+        double(source)
+        target.copy_from(source)
+        source.fill(0.0)
+        measure(target)
+    assert loss[None] == 36 * target.to_numpy().size
+    assert np.unique(source.grad.to_numpy()).tolist() == [24]
+    assert not target.grad.to_numpy().any()
+
+
 @pytest.mark.parametrize("how", ["fill", "elements", "numpy"])
 def test_what_python_overwrites_is_a_constant(how) -> None:
     """The force is cleared from Python in every step and accumulated in a kernel; at the start it is 0 already."""

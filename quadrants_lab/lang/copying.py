@@ -1,0 +1,35 @@
+"""`copy_from` as a launch, which tapes record and forward mode differentiates: a copy in Python would be a constant."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from quadrants_lab.frontend.mathlib import Operation
+from quadrants_lab.lang.kernel import kernel
+
+if TYPE_CHECKING:  # the kernel's body is not Python
+    from typing import Any as Template
+    from typing import Any as Tensor
+
+    from quadrants_lab.lang.dense import Dense
+else:
+    from quadrants_lab.lang.annotations import Template
+    from quadrants_lab.lang.tensor import Tensor
+
+_grouped: Any = Operation("grouped")
+_static: Any = Operation("static")
+
+
+@kernel
+def copy_from(to: Tensor, source: Tensor, shift: Template) -> None:
+    for i in _grouped(to):
+        if _static(shift is None):
+            to[i] = source[i]
+        else:
+            to[i] = source[i + shift]
+
+
+def launch_copy(to: Dense, source: Dense) -> None:
+    """``to`` takes the elements of ``source``, of the same shape, one by one, whatever their offsets."""
+    shift = tuple(b - a for a, b in zip(to.offset or (0,) * to.ndim, source.offset or (0,) * to.ndim, strict=True))
+    copy_from(to, source, shift if any(shift) else None)
