@@ -55,28 +55,32 @@ def _spirv(kernel: Kernel, options: CompileOptions, ids: set[int]) -> Size:
     return Size(len(made.words()), len(instructions), own)
 
 
-def _languages() -> dict[str, tuple[Callable[[Kernel, CompileOptions, set[int]], Size], ContextVar[bool]]]:
+def _languages() -> dict[str, tuple[str, Callable[[Kernel, CompileOptions, set[int]], Size], ContextVar[bool]]]:
+    """Name -> the backend that speaks it, what measures a module, what makes it branchy."""
     from quadrants_lab.backends._msl.stacks import BRANCHY as MSL
     from quadrants_lab.backends._spirv.stacks import BRANCHY as SPIRV
 
-    return {"MSL": (_msl, MSL), "SPIR-V": (_spirv, SPIRV)}
+    return {"MSL": ("metal", _msl, MSL), "SPIR-V": ("vulkan", _spirv, SPIRV)}
 
 
 def measure(name: str) -> list[dict[str, Any]]:
     """In a worker: a row a language of the case's gradient, as `CodeRow` has it."""
     from benchmarks import engine
-
-    engine.init()
-    from benchmarks.cases.stacks import GRADIENTS, Space
     from quadrants_lab.ir import nodes as N
     from quadrants_lab.ir.walk import walk
+    from quadrants_lab.runtime.backend import backend
     from quadrants_lab.runtime.inspect import compiled_plan
 
-    made = compiled_plan(GRADIENTS[name](Space(engine.qd.f32)).grad.dispatcher).compiled
-    touching = [s for s in walk(made.kernel.body) if isinstance(s, (N.AdStackPush, N.AdStackPop, N.AdStackLoadTop))]
-    pushes = sum(isinstance(s, N.AdStackPush) for s in touching)
     rows = []
-    for language, (size, switch) in _languages().items():
+    for language, (speaker, size, switch) in _languages().items():
+        engine.init(ad_unroll=backend(speaker).AD_UNROLL)
+        from benchmarks.cases.stacks import GRADIENTS, Space
+
+        made = compiled_plan(GRADIENTS[name](Space(engine.qd.f32)).grad.dispatcher).compiled
+        touching = [
+            s for s in walk(made.kernel.body) if isinstance(s, (N.AdStackPush, N.AdStackPop, N.AdStackLoadTop))
+        ]
+        pushes = sum(isinstance(s, N.AdStackPush) for s in touching)
         sizes = []
         for branchy in (False, True):
             token = switch.set(branchy)
