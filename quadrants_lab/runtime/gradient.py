@@ -28,6 +28,7 @@ from quadrants_lab.runtime.plan import Plan
 from quadrants_lab.runtime.seeds import Seeds
 from quadrants_lab.runtime.signature import ArraySlot, ScalarSlot, memory_of
 from quadrants_lab.runtime.stamp import stamp_of
+from quadrants_lab.runtime.steady import Steady
 from quadrants_lab.runtime.trips import other_trips
 
 if TYPE_CHECKING:
@@ -107,6 +108,7 @@ class GradientPlan(Plan):
         self.seeds = Seeds(self)
         draws = any(isinstance(s, N.Random) for s in walk(self.kernel.body))
         self.draws_of: Callable[[], int] | None = self.launch_number if draws else None
+        self.steady = Steady(self)
         forced = self.compiled.options.ad_stack_size
         if forced:
             self.sizes = [SE.SizeConst(forced)] * len(self.sizes)
@@ -197,6 +199,10 @@ class GradientPlan(Plan):
 
     def settle(self, *args: Any) -> bool:
         """Sets gradients of array arguments and, where anything changed, the depths."""
+        steady = self.steady
+        if steady.then is not None and self.stamp is not None and not self.owner.replays:
+            if steady.of(*args) == steady.then:
+                return True
         if not self.set_gradients(*args):
             return False
         stamp = self.stamp_of(*args)
@@ -209,6 +215,8 @@ class GradientPlan(Plan):
             if not self.known(args) or not self.resize(args):
                 return False
             self.stamp = stamp
+        if steady.possible:
+            steady.keep(args)
         return True
 
     def known(self, args: Sequence[Any]) -> bool:

@@ -14,6 +14,7 @@ from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.signature import ArraySlot, memory_of
 
 if TYPE_CHECKING:
+    from quadrants_lab.runtime.memory import Memory
     from quadrants_lab.runtime.plan import Plan
 
 _CHUNK = 4096
@@ -22,8 +23,8 @@ _LOOKS = 8
 
 class Seeds:
     """The gradients that a reverse kernel reads, the small ones first. ``looks``: how many more launches are to look;
-    where arrays have to be searched it goes down with each. ``known``: serial and version of memory of one element that
-    is not zero."""
+    where arrays have to be searched it goes down with each. ``seed``: memory of one element that was not zero at its
+    version ``known``."""
 
     def __init__(self, plan: Plan) -> None:
         self.kernel = plan.kernel
@@ -37,7 +38,8 @@ class Seeds:
             if isinstance(slot, ArraySlot) and plan.kernel.buffers[slot.name].grad in self.of
         ]
         self.looks = _LOOKS if self.of else 0
-        self.known = (-1, 0)
+        self.seed: Memory | None = None
+        self.known = 0
 
     def __bool__(self) -> bool:
         return bool(self.of)
@@ -47,11 +49,12 @@ class Seeds:
         for held in self.fields:
             if held.operand.size != 1:
                 continue
-            if self.known == (held.serial, held.version):
+            if held is self.seed and held.version == self.known:
                 return True  # without looking, for which launches would be waited for
             if held.values().item():
-                self.known = (-1, 0) if held.foreign else (held.serial, held.version)
+                self.seed, self.known = None if held.foreign else held, held.version
                 return True
+        self.seed = None
         self.looks -= 1
         if any(_any(memory.values()) for memory in self.fields):
             return True

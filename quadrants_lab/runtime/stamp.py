@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.runtime.memory import Memory
+
+if TYPE_CHECKING:
+    from quadrants_lab.runtime.plan import Plan
 
 Stamp = Callable[..., tuple[Any, ...] | None]
 
 
-def stamp_of(arity: int, fields: Sequence[Memory], args: Sequence[tuple[int, bool, bool]]) -> Stamp:
+def stamp_of(
+    arity: int, fields: Sequence[Memory], args: Sequence[tuple[int, bool, bool]], forward: Plan | None = None
+) -> Stamp:
     """A function of the arguments, written out for them: versions of the fields, values of scalars, shapes of arrays,
-    serial and version of those whose data matters. None where nothing tells whether data changed, or an argument is
-    not what is expected. ``args``: (position, is a scalar, by its data)."""
+    serial and version of those whose data matters, what ``forward`` was launched for. None where nothing tells whether
+    data changed, or an argument is not what is expected. ``args``: (position, is a scalar, by its data)."""
     names = [f"a{n}" for n in range(arity)]
     space: dict[str, Any] = {f"f{n}": memory for n, memory in enumerate(fields)}
     parts = [f"f{n}.version" for n in range(len(fields))]
@@ -31,6 +36,9 @@ def stamp_of(arity: int, fields: Sequence[Memory], args: Sequence[tuple[int, boo
         else:
             lines += [f"    s{n} = getattr(a{n}, 'shape', None)", f"    if s{n} is None: return None"]
             parts.append(f"s{n}")
+    if forward is not None:
+        space["forward"] = forward
+        parts.append("forward.launched")
     lines.append(f"    return ({', '.join(parts)},)" if parts else "    return ()")
     exec("\n".join(lines), space)
     made: Stamp = space["stamp"]

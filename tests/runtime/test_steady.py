@@ -1,0 +1,132 @@
+"""Gradient launches for which nothing changed take a short way; whatever they depend on leads off it."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import quadrants_lab as qd
+
+
+class Sines:
+    """``n`` times v = sin(v) * scale of each element, added up in ``y``."""
+
+    def __init__(self) -> None:
+        self.x = qd.field(qd.f64, 4, needs_grad=True)
+        self.y = qd.field(qd.f64, (), needs_grad=True)
+        self.n = qd.field(qd.i32, ())
+        self.x.fill(0.5)
+        self.n[None] = 3
+        self.y.grad[None] = 1.0
+
+        @qd.kernel
+        def sine(scale: qd.f64):
+            for i in self.x:
+                v = self.x[i]
+                for _ in range(self.n[None]):
+                    v = qd.sin(v) * scale
+                self.y[None] += v
+
+        self.sine = sine
+        self.sine(1.0)
+
+    def gradient(self, scale: float = 1.0) -> float:
+        """What a launch adds to x.grad[0]."""
+        before = self.x.grad[0]
+        self.sine.grad(scale)
+        return float(self.x.grad[0] - before)
+
+    def expected(self, scale: float = 1.0, seed: float = 1.0) -> Any:
+        v, d = 0.5, seed
+        for _ in range(self.n[None]):
+            v, d = math.sin(v) * scale, d * math.cos(v) * scale
+        return pytest.approx(d, rel=1e-12)
+
+    def steady(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The next launch passes without a look at anything."""
+        with monkeypatch.context() as patch:
+            patch.setattr(self.sine.grad.dispatcher.last, "set_gradients", lambda *a: pytest.fail("looked again"))
+            self.gradient()
+
+
+@pytest.fixture
+def sines(monkeypatch: pytest.MonkeyPatch) -> Iterator[Sines]:
+    qd.init(arch=qd.cpu, offline_cache=False)
+    made = Sines()
+    made.gradient()
+    made.steady(monkeypatch)
+    yield made
+    qd.reset()
+
+
+def test_nothing_changed(sines: Sines) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert [sines.gradient() for _ in range(3)] == [sines.expected()] * 3
+
+
+def test_arguments_of_the_same_depth(sines: Sines) -> None:
+    assert [sines.gradient(s) for s in (2.0, 0.5, 1.0)] == [sines.expected(s) for s in (2.0, 0.5, 1.0)]
+
+
+def test_more_trips_after_a_launch_of_them(sines: Sines, monkeypatch: pytest.MonkeyPatch) -> None:
+    for trips in (64, 1, 64):
+        sines.n[None] = trips
+        sines.sine(1.0)
+        assert sines.gradient() == sines.expected()
+    sines.steady(monkeypatch)
+
+
+def test_other_trips_than_the_launch_ran(sines: Sines) -> None:
+    sines.n[None] = 5
+    with pytest.warns(qd.QuadrantsWarning, match="QL0410.*n was written in between"):
+        assert sines.gradient() == sines.expected()
+    assert sines.gradient() == sines.expected()
+
+
+def test_another_launch_of_the_same_trips(sines: Sines, monkeypatch: pytest.MonkeyPatch) -> None:
+    sines.sine(1.0)
+    sines.steady(monkeypatch)
+
+
+def test_another_seed(sines: Sines, monkeypatch: pytest.MonkeyPatch) -> None:
+    sines.y.grad[None] = 2.0
+    assert sines.gradient() == sines.expected(seed=2.0)
+    sines.steady(monkeypatch)
+
+
+def test_no_seed(sines: Sines) -> None:
+    sines.y.grad[None] = 0.0
+    with pytest.warns(qd.QuadrantsWarning, match="QL0409"):
+        assert sines.gradient() == 0.0
+
+
+def test_a_tape_settles_for_itself(sines: Sines) -> None:
+    """Two launches of different trips: each gradient runs those of its own."""
+    for grad in (sines.x.grad, sines.y.grad):
+        grad.fill(0.0)
+    with qd.ad.Tape(sines.y):
+        sines.sine(1.0)
+    once = float(sines.x.grad[0])
+    sines.y.grad[None] = 1.0
+    assert once == sines.expected()
+    assert sines.gradient() == sines.expected()
+
+
+def test_an_interrupt_between_depths(sines: Sines, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Depths that were not settled to the end are settled anew, though everything is as at an earlier launch."""
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    sines.n[None] = 9
+    sines.sine(1.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(sines.sine.grad.dispatcher.last, "reserve", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            sines.gradient()
+    assert sines.gradient() == sines.expected()
