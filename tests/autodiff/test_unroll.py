@@ -8,8 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 from generated import GENERATED
+from hypothesis import HealthCheck, given, settings
 from programs import PROGRAMS
 from running import Bench, differences, f64, job_of
+from strategies import kernels
+from test_hypothesis import BENCHES, PHASES
+from test_hypothesis import check as check_random
 
 import quadrants_lab as qd
 from quadrants_lab.autodiff import unroll
@@ -172,3 +176,18 @@ def carrying(values: int, **options: Any) -> Any:
 )
 def test_where_it_pays(values: int, options: dict[str, int], slots: int) -> None:
     assert {row.depth for row in carrying(values, **options).sizes()} == {slots}
+
+
+@pytest.fixture
+def one_session() -> Any:
+    BENCHES[:] = [Bench(f64, "cpu", ad_unroll=3)]
+    yield
+    BENCHES.clear()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("one_session")
+@settings(max_examples=2000, deadline=None, phases=PHASES, suppress_health_check=list(HealthCheck))
+@given(source=kernels())
+def test_many_random_kernels(source: Any, wherever_possible: None) -> None:
+    check_random(source)
