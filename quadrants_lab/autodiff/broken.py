@@ -81,7 +81,7 @@ def broken_paths(forward: N.Kernel, which: str = "grad") -> list[Doubt]:
             continue
         onward = _targets(g, carriers, g.reach(middle, cuts=False))
         if onward:
-            doubts.append(missing(middle, g.loads[middle][0].span, write, which))
+            doubts.append(missing(forward.buffers[middle], g.loads[middle][0].span, write, which))
     return list({(d.text, d.span): d for d in doubts}.values())
 
 
@@ -126,12 +126,14 @@ def _cut(name: str, target: str, read: N.Load, cut: N.Op, which: str) -> Doubt:
     return Doubt(text, cut.span)
 
 
-def missing(name: str, read: Span | None, write: Span | None, which: str = "grad") -> Doubt:
+def missing(middle: N.Buffer, read: Span | None, write: Span | None, which: str = "grad") -> Doubt:
     """The doubt about a buffer in the middle of a chain that has no derivative."""
     noun, option = _WORDS[which]
+    name, cure = middle.name, f"make {middle.name} with {option}=True"
+    if middle.kind == "ndarray":
+        cure = "use a field: arrays have none" if which == "dual" else f"pass a qd.ndarray made with {option}=True"
     labels = (Label(write, f"{name} takes a value that has a {noun}"), Label(read, "and is read here"))
     text = render(
-        "QL0407", f"the {noun} stops at {name}, which has none", labels, f"make {name} with {option}=True",
-        kind="warning",
+        "QL0407", f"the {noun} stops at {name}, which has none", labels, cure, kind="warning",
     )
     return Doubt(text, write)

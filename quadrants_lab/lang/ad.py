@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from contextvars import ContextVar
 from types import TracebackType
 from typing import Any
 
@@ -26,6 +27,8 @@ from quadrants_lab.runtime.observe import launching, watch
 from quadrants_lab.runtime.tape import Kept, Launches
 
 __all__ = ["FwdMode", "Tape", "clear_all_gradients", "grad_for", "grad_replaced", "no_grad"]
+
+_RECORDING: ContextVar[bool] = ContextVar("quadrants_lab_recording", default=False)
 
 
 class Tape:
@@ -77,11 +80,18 @@ class Tape:
     def __enter__(self) -> Tape:
         if self._open is not None:
             raise QuadrantsRuntimeError("this Tape is already recording", code="QL2092")
+        if _RECORDING.get():
+            raise QuadrantsRuntimeError(
+                "another Tape is recording",
+                code="QL2092",
+                help="end its with first: it would run the gradients of this one's launches once more",
+            )
         if self.clear_gradients:
             clear_all_gradients()
         self.loss.fill(0)
         self._launches.clear()
         self._open = ExitStack()
+        self._open.callback(_RECORDING.reset, _RECORDING.set(True))
         self._open.enter_context(watch(self._launches))
         if self.validation:
             self._open.enter_context(launching("checked"))

@@ -15,6 +15,7 @@ from quadrants_lab.errors import QuadrantsAssertionError, QuadrantsRuntimeError,
 from quadrants_lab.lang.dense import Dense
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.observe import launching, watch
+from quadrants_lab.runtime.open_ends import OpenEnds
 from quadrants_lab.runtime.tape import Writes
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class _Results(Writes):
         for field, places in self.followed.values():
             field._memory.logs = tuple(log for log in field._memory.logs if log is not places)
         self.followed = {}
+        self.open_ends = OpenEnds("dual")
         super().clear()
 
     def before(self, plan: Plan, args: tuple[Any, ...]) -> None:
@@ -40,6 +42,8 @@ class _Results(Writes):
 
     def after(self, plan: Plan, args: tuple[Any, ...], token: Any, failed: bool) -> None:
         super().after(plan, args, token, failed)
+        if not failed:
+            self.open_ends.launched(plan, args)
         for field in list(plan.session.differentiable):
             memory = field._memory
             if field.has_dual() and id(memory) in self.written and id(memory) not in self.followed:

@@ -16,11 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from quadrants_lab.autodiff.access import Doubt, warn
-from quadrants_lab.autodiff.broken import missing
 from quadrants_lab.errors import Label, QuadrantsRuntimeError, render
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.source import Span
 from quadrants_lab.runtime.memory import Memory
+from quadrants_lab.runtime.open_ends import OpenEnds
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.dispatch import Dispatcher
@@ -160,8 +160,7 @@ class Launches:
         self.used = 0  # bytes
         self.names: dict[int, str] = {}  # of memory, as the first kernel calls it
         self.paused = 0
-        self.open: dict[int, Span | None] = {}  # memory without a gradient that took a value which has one -> where
-        self.warned: set[tuple[int, str]] = set()
+        self.open_ends = OpenEnds("grad")
         self.constants: set[int] = set()  # memory that Python wrote over, as was told
         self.writes.clear()
 
@@ -212,8 +211,7 @@ class Launches:
         if not failed and not self.paused:
             number = plan.frame.launch_number
             step.repeat = partial(_launch_again, plan, args, number)
-            if not plan.owner.constant:
-                self._open_ends(plan, memories)
+            self.open_ends.launched(plan, args)
             gradient = plan.owner.gradient
             if gradient is not None and plan.differentiable:
                 reverse = gradient.plan_for(plan.session, args)
@@ -362,24 +360,6 @@ class Launches:
                     constant = np.flatnonzero(marks) if told and not silent else where
                     step.gradient = partial(_write, followed.grad, constant, 0, True)
             self.steps.append(step)
-
-    # --- chains that end on the way ------------------------------------------------------------------------------
-
-    def _open_ends(self, plan: Plan, memories: dict[str, Memory]) -> None:
-        """Warns where a value with a derivative came, from an earlier launch, through memory without a gradient."""
-        kernel = plan.compiled.lowered.kernel
-        opened: dict[int, Span | None] = {}
-        for (source, target), (read, write) in sorted(plan.value_flows.items()):
-            if source not in memories or target not in memories:
-                continue
-            m, to = memories[source].serial, memories[target].serial
-            has_grad, goes_on = bool(kernel.buffers[source].grad), bool(kernel.buffers[target].grad)
-            if not goes_on and (has_grad or m in self.open):
-                opened.setdefault(to, write)
-            elif goes_on and not has_grad and m in self.open and (m, target) not in self.warned:
-                self.warned.add((m, target))
-                warn([missing(source, read, self.open[m])])
-        self.open = opened | self.open
 
 
 def _written_over(name: str) -> Doubt:

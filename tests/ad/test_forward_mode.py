@@ -148,6 +148,29 @@ def test_what_python_writes_over_a_result_is_a_constant(how) -> None:
     assert x.dual.to_numpy().tolist() == [0, 0, 0]
 
 
+@pytest.mark.parametrize("kind", ["field", "ndarray", "numpy"])
+def test_a_chain_that_ends_between_two_launches_is_named(kind) -> None:
+    """The loss has a tangent, but not all of it."""
+    x, loss = dual_field(3), dual_field(())
+    make = {"field": qd.field, "ndarray": qd.ndarray, "numpy": lambda dtype, n: np.zeros(n)}[kind]
+
+    @qd.kernel
+    def squares(t: qd.Tensor):
+        for i in x:
+            t[i] = x[i] * x[i]
+
+    @qd.kernel
+    def measure(t: qd.Tensor):
+        for i in x:
+            loss[None] += t[i] + x[i]
+
+    middle = make(qd.f64, 3)
+    with qd.ad.FwdMode(loss, x, [1, 0, 0]):
+        squares(middle)
+        with pytest.warns(qd.QuadrantsWarning, match="QL0407.*the tangent stops at t"):
+            measure(middle)
+
+
 def test_tangents_flow_through_copy_from() -> None:
     x, middle, y = dual_field(3), dual_field(3, offset=-1), dual_field(3)
     x.fill(2.0)

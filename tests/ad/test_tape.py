@@ -95,6 +95,44 @@ def test_copy_from_is_differentiated(kind) -> None:
     assert not target.grad.to_numpy().any()
 
 
+def test_a_tape_inside_of_a_tape_is_refused() -> None:
+    """The outer one would run the inner one's gradients once more, with the seed that the inner one left."""
+    x, inner, outer = field(3), field(), field()
+    x.fill(1.0)
+    with qd.ad.Tape(outer):
+        total(x, outer)
+        with pytest.raises(qd.QuadrantsRuntimeError, match="QL2092.*another Tape is recording"):
+            qd.ad.Tape(inner).__enter__()
+    assert x.grad.to_numpy().tolist() == [2, 2, 2]
+
+
+def test_a_chain_that_a_numpy_array_breaks_is_named() -> None:
+    x, middle, loss = field(3), np.zeros(3), field()
+
+    @qd.kernel
+    def squares(t: qd.types.ndarray()):
+        for i in x:
+            t[i] = x[i] * x[i]
+
+    @qd.kernel
+    def measure(t: qd.types.ndarray()):
+        for i in x:
+            loss[None] += t[i] + x[i]
+
+    with qd.ad.Tape(loss):
+        squares(middle)
+        with pytest.warns(qd.QuadrantsWarning, match="QL0407.*the gradient stops at t"):
+            measure(middle)
+        with warnings.catch_warnings():  # once is enough
+            warnings.simplefilter("error")
+            squares(middle)
+            measure(middle)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with qd.ad.Tape(loss):
+            measure(middle)  # a constant of this Tape
+
+
 @pytest.mark.parametrize("how", ["fill", "elements", "numpy"])
 def test_what_python_overwrites_is_a_constant(how) -> None:
     """The force is cleared from Python in every step and accumulated in a kernel; at the start it is 0 already."""
