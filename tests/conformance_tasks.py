@@ -556,6 +556,116 @@ def test_stacks_in_step(rig: Any) -> None:
     assert (failed.capacity, failed.depth) == (5, 6)
 
 
+def by_trips(t: str, n: int) -> str:
+    """Pushes x[i] * 2**k, where count[i] is above 2, for every k from 2 to there, and in a while for every k below it,
+    and pops them into y[i] and z[i], the last one first. The way back reads its range again."""
+    return f"""kernel by_trips() reverse {{
+      buffer @x: field {t}[{n}]
+      buffer @count: field i32[{n}]
+      buffer @y: field {t}[{n}x8]
+      buffer @z: field {t}[{n}x8]
+      offload range_for bounds {{
+        %1: i32 = const 0
+        %2: i32 = const {n}
+        yield %1, %2
+      }} do (%3: i32) {{
+        adstack_alloca $4: {t} 'v' primal %9 reason "test"
+        adstack_alloca $20: {t} 'w' primal %21 reason "test"
+        %5: i32 = const 0
+        %15: i32 = const 1
+        %16: i32 = const 2
+        %6: i32 = load @count[%3]
+        %7: {t} = load @x[%3]
+        %17: u1 = gt %6, %16
+        if %17 {{
+          for %8: i32 in %16..%6 carry (%9: {t} = %7) {{
+            adstack_push $4, %9
+            %10: {t} = {{OP}}
+            yield %10
+          }} -> (%11: {t})
+          yield
+        }} else {{
+          yield
+        }}
+        while carry (%21: {t} = %7, %22: i32 = %5) {{
+          %23: u1 = lt %22, %6
+          yield %23
+        }} do {{
+          %24: i32 = add %22, %15
+          %25: {t} = {{OP2}}
+          adstack_push $20, %21
+          yield %25, %24
+        }} -> (%26: {t}, %27: i32)
+        adstack_guard {{
+          if %17 {{
+            %30: i32 = load @count[%3]
+            for reversed %31: i32 in %16..%30 {{
+              %32: {t} = adstack_load_top $4
+              store @y[%3, %31], %32
+              adstack_pop $4
+              yield
+            }}
+            yield
+          }} else {{
+            yield
+          }}
+          for reversed %33: i32 in %5..%27 {{
+            %34: u1 = eq %33, %15
+            if %34 {{
+              %35: {t} = adstack_load_top $20
+              store @z[%3, %33], %35
+              yield
+            }} else {{
+              yield
+            }}
+            %36: {t} = adstack_load_top $20
+            adstack_pop $20
+            store @z[%3, %33], %36
+            yield
+          }}
+          yield
+        }}
+        yield
+      }}
+    }}"""
+
+
+@pytest.mark.parametrize("t", ["f32", "f64", "f16", "i8", "u64", "u1"])
+def test_slots_by_trips(rig: Any, t: str) -> None:
+    """Of a range that does not begin at 0, under a condition, and of a loop that counts its trips; and over capacity,
+    with everything else untouched."""
+    n = 500
+    op = "xor" if t == "u1" else "add"
+    exe = rig.load(by_trips(t, n).replace("{OP}", f"{op} %9, %9").replace("{OP2}", f"{op} %21, %21"))
+    dtype = {"f": f"float{t[1:]}", "i": f"int{t[1:]}", "u": f"uint{t[1:]}"}[t[0]] if t != "u1" else "bool"
+    rng = np.random.default_rng(3)
+    x = np.array(rng.integers(0 if t == "u1" else 1, 2 if t == "u1" else 3, n)).astype(dtype)
+    count = rng.integers(-1, 7, n).astype(np.int32)
+    arrays = {"x": x, "count": count, "y": np.zeros((n, 8), dtype), "z": np.zeros((n, 8), dtype)}
+    frame = rig.bind(exe, arrays, stacks=[4, 6])
+    assert frame.launch() == 0
+    y, z = np.zeros((n, 8), dtype), np.zeros((n, 8), dtype)
+    for i in range(n):
+        v: Any = x[i]
+        for k in range(count[i]):
+            z[i, k] = v
+            if k + 2 < count[i]:
+                y[i, k + 2] = v
+            v = (v ^ v) if t == "u1" else np.array(v + v, dtype)
+    assert np.array_equal(arrays["y"], y)
+    assert np.array_equal(arrays["z"], z)
+    for stacks, want in (([3, 6], ("v", 3, 4)), ([4, 5], ("w", 5, 6))):
+        arrays["y"][:] = arrays["z"][:] = 0
+        frame.set_stacks(stacks)
+        assert frame.launch() == Status.OVERFLOW
+        failed = frame.failure()
+        assert isinstance(failed, Overflow)
+        assert (failed.stack.name, failed.capacity, failed.depth) == want
+        deepest = count == 6
+        assert not arrays["z"][deepest].any()
+        assert np.array_equal(arrays["z"][~deepest], z[~deepest])
+
+
 def seven(t: str, n: int) -> str:
     """Pushes x[i] + k on stack k, and twice that in every trip, and pops them into y[i], the last trip first."""
     stacks = range(7)

@@ -146,9 +146,9 @@ class Body:
         self._waiting, self._pending = self._read_once_here(block), {}
         out = self.out
         owner, span = out.stmt, out.span
-        popped = N.NO_ID
+        popped: set[int] = set()
         for k, stmt in enumerate(block[:-1]):
-            if stmt.id == popped:
+            if stmt.id in popped:
                 continue
             out.stmt, out.span = stmt.id, stmt.span or span
             if self.writes(stmt):
@@ -156,10 +156,9 @@ class Body:
             for i in stmt.operands():  # part of another expression from here on
                 self._pending.pop(i, None)
             handler = HANDLERS[type(stmt)]
-            after = block[k + 1]
-            if stacks.pops_what_it_loads(stmt, after, self):
+            if isinstance(stmt, N.AdStackLoadTop) and (pop := stacks.taken_with(self, stmt, block, k)) != N.NO_ID:
                 stacks.load_and_pop(self, stmt)
-                popped = after.id
+                popped.add(pop)
             else:
                 handler(self, stmt)
         last = block[-1]

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING
 
 from quadrants_lab.backends._gpu import layout as L
-from quadrants_lab.backends._gpu.steps import Steps, in_step
+from quadrants_lab.backends._gpu.steps import Steps, in_step, pop_behind
 from quadrants_lab.backends._msl import expr as X
 from quadrants_lab.backends._msl.expr import Expr
 from quadrants_lab.backends._msl.groups import Group, Groups
@@ -216,15 +216,14 @@ def load_top(b: Body, s: N.AdStackLoadTop) -> None:
     b.define(s, _read(b, st, _top(b, st, _below(st))), at_once=b.read(s.id))
 
 
-def pops_what_it_loads(s: N.Stmt, following: N.Stmt, b: Body) -> TypeGuard[N.AdStackLoadTop]:
-    """Whether two statements are one step; in a group each is by itself."""
-    if not isinstance(s, N.AdStackLoadTop) or s.stack in b.groups.of:
-        return False
-    return isinstance(following, N.AdStackPop) and following.stack == s.stack
+def taken_with(b: Body, load: N.AdStackLoadTop, block: N.Block, at: int) -> int:
+    """The id of a pop that is one step with the load at that place of the block, else NO_ID; in a group each is by
+    itself."""
+    return N.NO_ID if load.stack in b.groups.of else pop_behind(load.stack, block, at)
 
 
 def load_and_pop(b: Body, s: N.AdStackLoadTop) -> None:
-    """A load of the top that a pop follows."""
+    """A load of the top with the pop that takes it."""
     st = b.stacks[s.stack]
     if BRANCHY.get():
         load_top(b, s)

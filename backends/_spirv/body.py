@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.backends._gpu.steps import Steps
 from quadrants_lab.backends._spirv import control, failures, memory, ops, random, stacks
+from quadrants_lab.backends._spirv.depths import Depth
 from quadrants_lab.backends._spirv.groups import Groups
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType
@@ -42,6 +42,7 @@ class Body:
         ] = {}  # element offsets computed in this block or one around it
         self.partials: dict[str, memory.Partial] = {}
         self.stacks: dict[int, stacks.Stack] = {}
+        self.depths: dict[int, Depth] = {}  # of stacks alone and, by their first ones, of groups
         self.groups = Groups(Steps((), {}))
         self.draws: dict[int, int] = {}  # call site -> variable: how often this iteration drew there
         self.iteration = 0  # number of the parallel iteration within its task, a u64
@@ -65,14 +66,16 @@ class Body:
         fn = self.fn
         outer, self.offsets = self.offsets, dict(self.offsets)
         owner, span = fn.stmt, fn.span
-        rest = pairwise(block)
-        for stmt, following in rest:
+        popped: set[int] = set()
+        for at, stmt in enumerate(block[:-1]):
+            if stmt.id in popped:
+                continue
             if (
                 self._frame is not None
             ):  # a function of the library belongs to the statement that first called it
                 fn.stmt, fn.span = stmt.id, stmt.span or span
-            if stacks.pops_what_it_loads(stmt, following, self):
-                next(rest)
+            if isinstance(stmt, N.AdStackLoadTop) and (pop := stacks.taken_with(self, stmt, block, at)) != N.NO_ID:
+                popped.add(pop)
                 stacks.load_top(self, stmt, pop=True)
             else:
                 HANDLERS[type(stmt)](self, stmt)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from quadrants_lab.backends._spirv import depths
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, i32
 
@@ -82,6 +83,7 @@ def while_(b: Body, s: N.While) -> None:
         last = loop(b.fn, carried, lambda values: _bind(b, s, values), lambda values: b.block(s.body))
     for r, v in zip(s.results, last, strict=True):
         b.define(r.id, r.type, v)
+    depths.behind(b, s)
 
 
 def _bind(b: Body, s: N.While, values: Values) -> int:
@@ -153,3 +155,4 @@ def for_(b: Body, s: N.For) -> None:
     last = loop(fn, carried, lambda values: fn.let(less, b.m.bool, *sides(values)), body, unfinished)
     for r, v in zip(s.results, last[1:], strict=True):
         b.define(r.id, r.type, v)
+    depths.behind(b, s, last[0])

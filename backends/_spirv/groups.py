@@ -1,7 +1,7 @@
 """Adstacks in step (`_gpu.steps`): one counter and one index for all of a group, up to four slots in one access.
 
-The counter moves where a segment first touches the group. A chunk's slots are written when the last of its values is
-there, and read when the first one is wanted.
+The counter, where there is one, moves where a segment first touches the group. A chunk's slots are written when the
+last of its values is there, and read when the first one is wanted.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from quadrants_lab.backends._gpu.steps import Segment, Steps, chunks
-from quadrants_lab.backends._spirv import heap
+from quadrants_lab.backends._spirv import depths, heap
 from quadrants_lab.backends._spirv import opcodes as C
-from quadrants_lab.backends.layout import STACK_AT, STACK_CAPACITY, STACK_LAST
+from quadrants_lab.backends._spirv.depths import Depth
+from quadrants_lab.backends.layout import STACK_AT, STACK_LAST
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, u32, u64
 
@@ -36,13 +37,10 @@ class Chunk:
 
 @dataclass(slots=True, eq=False)
 class Group:
-    """``first``: id of its first stack, whose ``number`` and counter all have; ``limit``: number of the last slot.
-    ``chunk_of``: a stack's chunk and its place there."""
+    """``depth``: that of its first stack, and so of all; ``limit``: number of the last slot. ``chunk_of``: a stack's
+    chunk and its place there."""
 
-    first: int
-    number: int
-    counter: int
-    capacity: int
+    depth: Depth
     limit: int
     chunk_of: dict[int, tuple[Chunk, int]]
 
@@ -62,20 +60,16 @@ class Groups:
     def __init__(self, steps: Steps) -> None:
         self.steps = steps
         self.of: dict[int, Group] = {}
-        self.all: list[Group] = []
         self._open: dict[Segment, Open] = {}
 
-    def open(self, b: Body, numbers: dict[int, int], counters: dict[int, int], thread: int) -> None:
-        """Makes what the groups need; to be called at the function's start. By id of a stack: its number, and a
-        pointer to its counter."""
+    def open(self, b: Body, thread: int) -> None:
+        """Makes what the groups need; to be called at the function's start."""
         for members in self.steps.groups:
             first = members[0].id
-            at = b.frame.layout.frame.stack_at[first]
-            capacity, limit = b.frame.word(at + STACK_CAPACITY, u32), b.frame.word(at + STACK_LAST, u32)
-            group = Group(first, numbers[first], counters[first], capacity, limit, {})
+            limit = b.frame.word(b.frame.layout.frame.stack_at[first] + STACK_LAST, u32)
+            group = Group(b.depths[first], limit, {})
             for chunk in _chunks(b, members, limit, thread):
                 group.chunk_of.update({id: (chunk, place) for place, id in enumerate(chunk.stacks)})
-            self.all.append(group)
             self.of.update(dict.fromkeys((a.id for a in members), group))
 
     def push(self, b: Body, s: N.AdStackPush) -> None:
@@ -109,17 +103,12 @@ class Groups:
         return here
 
     def _slot(self, b: Body, group: Group, kind: str) -> int:
-        fn, t, one = b.fn, b.m.type(u32), b.m.const(u32, 1)
-        n = fn.let("Load", t, group.counter)
+        fn, d = b.fn, group.depth
         if kind == "p":
-            fn.put("Store", group.counter, fn.let("IAdd", t, n, one))
+            n = depths.slot_pushed(b, d) or depths.increment(fn, d.counter)
         else:
-            n = fn.let("ISub", t, n, one)
-        if kind == "o":
-            fn.put("Store", group.counter, n)
-        if kind == "p" or not b.guarded:
-            n = fn.glsl("UMin", t, n, group.limit)
-        return n
+            n = depths.slot_popped(b, d) or (depths.decrement if kind == "o" else depths.below)(fn, d.counter)
+        return fn.glsl("UMin", b.m.type(u32), n, group.limit) if kind == "p" or not b.guarded else n
 
 
 def _chunks(b: Body, members: tuple[N.AdStackAlloca, ...], limit: int, thread: int) -> list[Chunk]:

@@ -1,13 +1,13 @@
 """The adstack statements. Slots lie in the device's heap (`heap`), counters in one array variable.
 
-Pushes are straight-line: over capacity they write to the last slot and count on; `guard` compares counters with
-capacities once, between forward slice and reverse. Flags take one bit a slot, 32 to a word. Stacks that are pushed in
-step are the matter of `groups`; what is said here is of the others. Push, pop and load are a function of the module
-each, a dtype, which drivers inline: a call is a fifth of what it stands for. A dtype that is pushed in one place alone
-has them in line.
+Pushes are straight-line: over capacity they write to the last slot and count on; `guard` compares depths with
+capacities once, between forward slice and reverse. Where the trips of loops number the slots, there is no counter
+(`depths`). Flags take one bit a slot, 32 to a word. Stacks that are pushed in step are the matter of `groups`; what is
+said here is of the others. Push, pop and load are a function of the module each, a dtype, which drivers inline: a call
+is a fifth of what it stands for. A dtype that is pushed in one place alone has them in line.
 
 `BRANCHY` is for tests that compare sizes: no groups, pushes in line that branch on the capacity, and a counter
-variable a stack.
+variable for every stack.
 """
 
 from __future__ import annotations
@@ -16,13 +16,15 @@ from collections import Counter
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING
 
-from quadrants_lab.backends._gpu.steps import Steps, in_step
-from quadrants_lab.backends._spirv import failures, heap, memory
+from quadrants_lab.backends._gpu.steps import Steps, in_step, pop_behind
+from quadrants_lab.backends._gpu.trips import by_trips
+from quadrants_lab.backends._spirv import depths, failures, heap, memory
 from quadrants_lab.backends._spirv import opcodes as C
 from quadrants_lab.backends._spirv.assembler import Function
-from quadrants_lab.backends._spirv.groups import Group, Groups
+from quadrants_lab.backends._spirv.depths import Depth
+from quadrants_lab.backends._spirv.groups import Groups
 from quadrants_lab.backends.launch import Status
 from quadrants_lab.backends.layout import STACK_ADJOINTS_AT, STACK_AT, STACK_CAPACITY, STACK_LAST
 from quadrants_lab.ir import nodes as N
@@ -30,6 +32,7 @@ from quadrants_lab.ir.types import DType, u1, u32
 from quadrants_lab.ir.walk import walk
 
 if TYPE_CHECKING:
+    from quadrants_lab.backends._gpu.trips import Trips
     from quadrants_lab.backends._spirv.body import Body
 
 BRANCHY: ContextVar[bool] = ContextVar("quadrants_lab_branchy_pushes", default=False)
@@ -37,17 +40,13 @@ BRANCHY: ContextVar[bool] = ContextVar("quadrants_lab_branchy_pushes", default=F
 
 @dataclass(slots=True)
 class Stack:
-    """``number``: its place among the ``count`` AdStackAllocas of the kernel. ``counter`` points to a u32. ``base`` and
-    ``adjoints`` point to this thread's first slot (0 where there is none); ``capacity`` and ``last`` are u32.
-    ``alone``: no other push of the kernel is of this dtype."""
+    """``base`` and ``adjoints`` point to this thread's first slot (0 where there is none); ``last``, a u32, is the
+    number of the last one. ``alone``: no other push of the kernel is of this dtype, with or without a counter."""
 
-    number: int
     dtype: DType
-    counter: int
-    count: int
+    depth: Depth
     base: int = 0
     adjoints: int = 0
-    capacity: int = 0
     last: int = 0
     alone: bool = False
 
@@ -59,40 +58,49 @@ class Stack:
 
 def open_stacks(b: Body, block: N.Block, thread: int) -> None:
     """Makes what the task's stacks need; ``thread`` is the number of this one, a u32."""
-    fn, m = b.fn, b.m
+    fn = b.fn
     allocas = [s for s in walk(block) if isinstance(s, N.AdStackAlloca)]
     if not allocas:
         return
     layout = b.frame.layout.frame
-    dtypes = {a.id: a.type for a in layout.stacks}
     groups = b.groups = Groups(Steps((), {}) if BRANCHY.get() else in_step(block))
     grouped = {a.id: members[0].id for members in groups.steps.groups for a in members}
+    trips = {} if BRANCHY.get() else by_trips(block)
+    dtypes = {a.id: a.type for a in layout.stacks}
     pushes = Counter(
-        dtypes[s.stack] for s in walk(b.frame.kernel.body) if isinstance(s, N.AdStackPush) and s.stack not in grouped
+        (dtypes[s.stack], s.stack in trips)
+        for s in walk(b.frame.kernel.body)
+        if isinstance(s, N.AdStackPush) and s.stack not in grouped
     )
-    numbers = {a.id: k for k, a in enumerate(layout.stacks)}
-    counters: dict[int, int] = {}
     with fn.at_start():
         for s in allocas:
             if grouped.get(s.id, s.id) != s.id:
                 continue
-            number = numbers[s.id]
-            place = m.const(u32, number)
-            counter = fn.local(m.type(u32)) if BRANCHY.get() else _counter(fn, len(layout.stacks), place)
-            counters[s.id] = counter
+            depth = b.depths[s.id] = _depth(b, s, trips.get(s.id), block)
             if s.id in grouped:
                 continue
-            st = b.stacks[s.id] = Stack(number, s.type, counter, len(layout.stacks))
-            st.alone = pushes[s.type] == 1
+            st = b.stacks[s.id] = Stack(s.type, depth, alone=pushes[s.type, s.id in trips] == 1)
             if s.count_only:
                 continue
             at = layout.stack_at[s.id]
-            st.capacity, st.last = b.frame.word(at + STACK_CAPACITY, u32), b.frame.word(at + STACK_LAST, u32)
+            st.last = b.frame.word(at + STACK_LAST, u32)
             slots = heap.slots_of(b, st.last, s.type is u1)
             (st.base,) = heap.first_slot(b, st.kept, 1, at + STACK_AT, slots, thread)
             if s.id in layout.adjoint_stacks:
                 (st.adjoints,) = heap.first_slot(b, st.kept, 1, at + STACK_ADJOINTS_AT, slots, thread)
-        groups.open(b, numbers, counters, thread)
+        groups.open(b, thread)
+
+
+def _depth(b: Body, s: N.AdStackAlloca, trips: Trips | None, block: N.Block) -> Depth:
+    layout = b.frame.layout.frame
+    d = Depth(next(n for n, a in enumerate(layout.stacks) if a.id == s.id), trips)
+    if not s.count_only:
+        d.capacity = b.frame.word(layout.stack_at[s.id] + STACK_CAPACITY, u32)
+    if BRANCHY.get():
+        d.counter = b.fn.local(b.m.type(u32))
+    elif trips is None or all(x is not trips.loop for x in block):
+        d.counter = _counter(b.fn, len(layout.stacks), b.m.const(u32, d.number))
+    return d
 
 
 def _counter(fn: Function, count: int, number: int) -> int:
@@ -103,15 +111,8 @@ def _counter(fn: Function, count: int, number: int) -> int:
 
 
 def alloca(b: Body, s: N.AdStackAlloca) -> None:
-    group = b.groups.of.get(s.id)
-    if group is None:
-        b.fn.put("Store", b.stacks[s.id].counter, b.m.const(u32, 0))
-    elif s.id == group.first:
-        b.fn.put("Store", group.counter, b.m.const(u32, 0))
-
-
-def _count(b: Body, st: Stack | Group) -> int:
-    return b.fn.let("Load", b.m.type(u32), st.counter)
+    if s.id in b.depths:
+        depths.reset(b, b.depths[s.id])
 
 
 Maker = Callable[..., int]  # emits a function's body and returns its result, 0 for none
@@ -120,20 +121,24 @@ Maker = Callable[..., int]  # emits a function's body and returns its result, 0 
 # --- push, pop and load: one function each, a dtype -------------------------------------------------------------
 
 
-def _called(b: Body, st: Stack, what: str, more: list[tuple[int, int]], result: int, make: Maker) -> int:
-    """Calls the function ``what`` of the stack's dtype on its number, its first slot, and ``more`` (type, value);
-    ``make`` emits its body, given the parameters, and returns the result."""
+def _called(
+    b: Body, st: Stack, slot: int, what: str, more: list[tuple[int, int]], result: int, make: Maker
+) -> int:
+    """Calls the function ``what`` of the stack's dtype on its number, or that of the slot where it is known, its first
+    slot, and ``more`` (type, value); ``make`` emits its body, given the parameters, and returns the result."""
     m = b.m
     if st.alone:
-        return make(b.fn, _slots(b, st), *(v for _, v in more))
-    args = [(m.type(u32), m.const(u32, st.number)), (heap.slot_pointer(m, st.kept), st.base), *more]
-    key = (what, st.dtype)
+        return make(b.fn, _slots(st, slot), *(v for _, v in more))
+    args = [(m.type(u32), slot or m.const(u32, st.depth.number)), (heap.slot_pointer(m, st.kept), st.base), *more]
+    key = (what, st.dtype, bool(slot))
     if key not in m.helpers:
-        fn = Function(m, result, tuple(t for t, _ in args), f"{what}_{st.dtype}")
+        fn = Function(m, result, tuple(t for t, _ in args), f"{what}_{'at_' if slot else ''}{st.dtype}")
         m.decorate(fn.params[1], "Aliased")
         fn.stmt, fn.span = b.fn.stmt, b.fn.span
         number, base, *rest = fn.params
-        value = make(fn, Slots(st.kept, _counter(fn, st.count, number), base), *rest)
+        stacks = len(b.frame.layout.frame.stacks)
+        slots = Slots(st.kept, base, slot=number) if slot else Slots(st.kept, base, _counter(fn, stacks, number))
+        value = make(fn, slots, *rest)
         if value:
             fn.put("ReturnValue", value)
         else:
@@ -144,11 +149,13 @@ def _called(b: Body, st: Stack, what: str, more: list[tuple[int, int]], result: 
 
 @dataclass(slots=True)
 class Slots:
-    """A stack as the code that touches it sees it: dtype of an element, counter, this thread's first slot."""
+    """A stack as the code that touches it sees it: dtype of an element, this thread's first slot, and the counter or
+    the number of the slot."""
 
     kept: DType
-    counter: int
     base: int
+    counter: int = 0
+    slot: int = 0
 
 
 def _pointer(fn: Function, s: Slots, index: int, base: int = 0) -> int:
@@ -175,57 +182,42 @@ def _keep(fn: Function, s: Slots, flags: bool, index: int, value: int) -> None:
     fn.put("Store", pointer, fn.let("BitFieldInsert", t, old, new, bit, one), C.ALIGNED, 4)
 
 
-def _increment(fn: Function, counter: int) -> int:
-    """Returns the count before."""
-    m = fn.module
-    n = fn.let("Load", m.type(u32), counter)
-    fn.put("Store", counter, fn.let("IAdd", m.type(u32), n, m.const(u32, 1)))
-    return n
-
-
-def _decrement(fn: Function, counter: int) -> int:
-    """Returns the count after."""
-    m = fn.module
-    n = fn.let("ISub", m.type(u32), fn.let("Load", m.type(u32), counter), m.const(u32, 1))
-    fn.put("Store", counter, n)
-    return n
-
-
 def push(b: Body, s: N.AdStackPush) -> None:
     if s.stack in b.groups.of:
         b.groups.push(b, s)
         return
     st, m, value = b.stacks[s.stack], b.m, b.values[s.value]
     if not st.base:
-        _increment(b.fn, st.counter)
+        depths.increment(b.fn, st.depth.counter)
         return
     flags = st.dtype is u1
     if BRANCHY.get():
-        _branchy_push(b, st, _count(b, st), value)
+        _branchy_push(b, st, depths.count(b, st.depth), value)
         return
 
     def make(fn: Function, slots: Slots, last: int, value: int) -> int:
-        n = _increment(fn, slots.counter)
+        n = slots.slot or depths.increment(fn, slots.counter)
         _keep(fn, slots, flags, fn.glsl("UMin", m.type(u32), n, last), value)
         return 0
 
-    _called(b, st, "push", [(m.type(u32), st.last), (m.type(st.dtype), value)], m.void, make)
+    more = [(m.type(u32), st.last), (m.type(st.dtype), value)]
+    _called(b, st, depths.slot_pushed(b, st.depth), "push", more, m.void, make)
     if st.adjoints:
-        pointer = _pointer(b.fn, _slots(b, st), _top(b, st), st.adjoints)
+        pointer = _pointer(b.fn, _slots(st), _top(b, st), st.adjoints)
         memory.write(b, st.dtype, st.kept, pointer, m.const(st.dtype, 0))
 
 
-def _slots(b: Body, st: Stack) -> Slots:
-    return Slots(st.kept, st.counter, st.base)
+def _slots(st: Stack, slot: int = 0) -> Slots:
+    return Slots(st.kept, st.base, st.depth.counter, slot)
 
 
 def _branchy_push(b: Body, st: Stack, n: int, value: int) -> None:
     fn = b.fn
     fits, over, join = fn.label(), fn.label(), fn.label()
-    fn.branch(fn.let("ULessThan", b.m.bool, n, st.capacity), fits, over, join)
+    fn.branch(fn.let("ULessThan", b.m.bool, n, st.depth.capacity), fits, over, join)
     fn.start(fits)
-    _keep(fn, _slots(b, st), st.dtype is u1, n, value)
-    fn.put("Store", st.counter, fn.let("IAdd", b.m.type(u32), n, b.m.const(u32, 1)))
+    _keep(fn, _slots(st), st.dtype is u1, n, value)
+    fn.put("Store", st.depth.counter, fn.let("IAdd", b.m.type(u32), n, b.m.const(u32, 1)))
     fn.jump(join)
     fn.start(over)
     failures.set_status(b, Status.OVERFLOW)
@@ -238,32 +230,25 @@ def pop(b: Body, s: N.AdStackPop) -> None:
         b.groups.pop(b, s)
         return
     st, m = b.stacks[s.stack], b.m
+    if st.depth.trips:
+        return
     if BRANCHY.get() or st.alone:
-        _decrement(b.fn, st.counter)
+        depths.decrement(b.fn, st.depth.counter)
         return
     key = ("pop", None)
     if key not in m.helpers:
         fn = Function(m, m.void, (m.type(u32),), "pop")
         fn.stmt, fn.span = b.fn.stmt, b.fn.span
-        _decrement(fn, _counter(fn, st.count, fn.params[0]))
+        depths.decrement(fn, _counter(fn, len(b.frame.layout.frame.stacks), fn.params[0]))
         fn.put("Return")
         m.helpers[key] = fn.close()
-    b.fn.let("FunctionCall", m.void, m.helpers[key], m.const(u32, st.number))
-
-
-def _below(fn: Function, counter: int, last: int, pop: bool = False) -> int:
-    """Index of the top slot, which may go with it; within the stack whatever the counter says, where ``last`` is
-    given."""
-    m = fn.module
-    if pop:
-        index = _decrement(fn, counter)
-    else:
-        index = fn.let("ISub", m.type(u32), fn.let("Load", m.type(u32), counter), m.const(u32, 1))
-    return fn.glsl("UMin", m.type(u32), index, last) if last else index
+    b.fn.let("FunctionCall", m.void, m.helpers[key], m.const(u32, st.depth.number))
 
 
 def _top(b: Body, st: Stack) -> int:
-    return _below(b.fn, st.counter, 0 if b.guarded else st.last)
+    """Index of the top slot, within the stack whatever the counter says."""
+    index = depths.below(b.fn, st.depth.counter)
+    return index if b.guarded else b.fn.glsl("UMin", b.m.type(u32), index, st.last)
 
 
 def load_top(b: Body, s: N.AdStackLoadTop, pop: bool = False) -> None:
@@ -275,7 +260,9 @@ def load_top(b: Body, s: N.AdStackLoadTop, pop: bool = False) -> None:
     flags = st.dtype is u1
 
     def make(fn: Function, slots: Slots, last: int = 0) -> int:
-        index = _below(fn, slots.counter, last, pop)
+        index = slots.slot or (depths.decrement if pop else depths.below)(fn, slots.counter)
+        if last:
+            index = fn.glsl("UMin", m.type(u32), index, last)
         if not flags:
             return fn.let(
                 "Load", m.type(slots.kept), _pointer(fn, slots, index), C.ALIGNED, slots.kept.nbytes
@@ -288,17 +275,17 @@ def load_top(b: Body, s: N.AdStackLoadTop, pop: bool = False) -> None:
 
     last = [] if b.guarded else [(m.type(u32), st.last)]
     if BRANCHY.get():
-        b.define(s.id, s.type, make(b.fn, _slots(b, st), *(v for _, v in last)))
+        b.define(s.id, s.type, make(b.fn, _slots(st), *(v for _, v in last)))
         return
-    name = ("pop_" if pop else "") + ("top" if b.guarded else "top_clamped")
-    b.define(s.id, s.type, _called(b, st, name, last, m.type(st.dtype), make))
+    slot = depths.slot_popped(b, st.depth)
+    name = ("pop_" if pop and not slot else "") + ("top" if b.guarded else "top_clamped")
+    b.define(s.id, s.type, _called(b, st, slot, name, last, m.type(st.dtype), make))
 
 
-def pops_what_it_loads(s: N.Stmt, following: N.Stmt, b: Body) -> TypeGuard[N.AdStackLoadTop]:
-    """Whether two statements are one step; not if `BRANCHY`, where each is by itself, nor in a group."""
-    if not isinstance(s, N.AdStackLoadTop) or BRANCHY.get() or s.stack in b.groups.of:
-        return False
-    return isinstance(following, N.AdStackPop) and following.stack == s.stack
+def taken_with(b: Body, load: N.AdStackLoadTop, block: N.Block, at: int) -> int:
+    """The id of a pop that is one step with the load at that place of the block, else NO_ID; if `BRANCHY` each is by
+    itself, in a group, too."""
+    return N.NO_ID if BRANCHY.get() or load.stack in b.groups.of else pop_behind(load.stack, block, at)
 
 
 def load_top_adjoint(b: Body, s: N.AdStackLoadTopAdj) -> None:
@@ -306,37 +293,37 @@ def load_top_adjoint(b: Body, s: N.AdStackLoadTopAdj) -> None:
     b.define(
         s.id,
         s.type,
-        memory.read(b, st.dtype, st.kept, _pointer(b.fn, _slots(b, st), _top(b, st), st.adjoints)),
+        memory.read(b, st.dtype, st.kept, _pointer(b.fn, _slots(st), _top(b, st), st.adjoints)),
     )
 
 
 def accumulate(b: Body, s: N.AdStackAccAdjoint) -> None:
     st = b.stacks[s.stack]
-    pointer = _pointer(b.fn, _slots(b, st), _top(b, st), st.adjoints)
+    pointer = _pointer(b.fn, _slots(st), _top(b, st), st.adjoints)
     old = memory.read(b, st.dtype, st.kept, pointer)
     memory.write(b, st.dtype, st.kept, pointer, memory.combine(b, "add", st.dtype, old, b.values[s.value]))
 
 
 def depth(b: Body, s: N.AdStackDepth) -> None:
-    b.define(s.id, s.type, b.fn.let("UConvert", b.m.type(s.type), _count(b, b.stacks[s.stack])))
+    b.define(s.id, s.type, b.fn.let("UConvert", b.m.type(s.type), depths.count(b, b.stacks[s.stack].depth)))
 
 
 def guard(b: Body, s: N.AdStackGuard) -> None:
     fn, m = b.fn, b.m
-    stored: list[Stack | Group] = [*b.groups.all, *(st for st in b.stacks.values() if st.base)]
+    stored = [d for d in b.depths.values() if d.capacity and (d.counter or d.total)]
     join = 0
     if stored:
-        depths = [_count(b, st) for st in stored]
-        over = [fn.let("UGreaterThan", m.bool, n, st.capacity) for n, st in zip(depths, stored, strict=True)]
+        counts = [depths.count(b, d) for d in stored]
+        over = [fn.let("UGreaterThan", m.bool, n, d.capacity) for n, d in zip(counts, stored, strict=True)]
         any_over = over[0]
         for o in over[1:]:
             any_over = fn.let("LogicalOr", m.bool, any_over, o)
         bad, good, join = fn.label(), fn.label(), fn.label()
         fn.branch(any_over, bad, good, join)
         fn.start(bad)
-        which, deep = m.const(u32, stored[0].number), depths[0]
-        for o, n, st in zip(over[1:], depths[1:], stored[1:], strict=True):
-            which = fn.let("Select", m.type(u32), o, m.const(u32, st.number), which)
+        which, deep = m.const(u32, stored[0].number), counts[0]
+        for o, n, d in zip(over[1:], counts[1:], stored[1:], strict=True):
+            which = fn.let("Select", m.type(u32), o, m.const(u32, d.number), which)
             deep = fn.let("Select", m.type(u32), o, n, deep)
         failures.overflow(b, which, deep)
         fn.jump(join)

@@ -1,0 +1,73 @@
+"""Which adstacks have slots that go by the trips of loops."""
+
+from __future__ import annotations
+
+import pytest
+from conformance_tasks import IN_STEP, by_trips, stacked
+
+from quadrants_lab.backends._gpu import trips
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.parse import parse_kernel
+from quadrants_lab.ir.walk import walk
+
+
+def found(source: str) -> dict[str, trips.Trips]:
+    """By the name of a stack."""
+    task = parse_kernel(source).body[0]
+    assert isinstance(task, N.Offload)
+    names = {s.id: s.name for s in walk(task.body) if isinstance(s, N.AdStackAlloca)}
+    return {names[i]: t for i, t in trips.by_trips(task.body).items()}
+
+
+PLAIN = by_trips("f32", 10).replace("{OP}", "add %9, %9").replace("{OP2}", "add %21, %21")
+
+
+def test_pushed_once_a_trip_and_popped_once_a_trip() -> None:
+    both = found(PLAIN)
+    assert (both["v"].pushed, both["v"].popped, both["v"].result) == ((8, 16), (31, 16), N.NO_ID)
+    assert (both["w"].pushed, both["w"].popped, both["w"].result) == ((22, 5), (33, 5), 27)
+
+
+def test_of_stacks_in_step_each() -> None:
+    assert set(found(IN_STEP)) == set("aibdcfsj")
+
+
+def test_a_depth_is_counted() -> None:
+    assert not found(stacked("f32", 4).replace("{OP}", "add %9, %9"))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "left"),
+    [
+        ("%30: i32 = load @count[%3]", "%30: i32 = const 5", "w"),
+        ("%30: i32 = load @count[%3]", "%30: i32 = load @count[%5]", "w"),
+        ("%30: i32 = load @count[%3]", "%30: i32 = add %6, %15", "w"),
+        ("%31: i32 in %16..%30", "%31: i32 in %15..%30", "w"),
+        ("for reversed %31", "for %31", "w"),
+        ("for %8", "for reversed %8", "w"),
+        ("adstack_pop $4\n", "adstack_pop $4\n%40: f32 = adstack_load_top $4\n", "w"),
+        ("adstack_pop $4\n", "adstack_pop $4\nadstack_pop $4\n", "w"),
+        ("adstack_push $4, %9\n", "adstack_push $4, %9\nadstack_push $4, %9\n", "w"),
+        ("adstack_push $4, %9\n", "if %17 {\nadstack_push $4, %9\nyield\n} else {\nyield\n}\n", "w"),
+        ("%24: i32 = add %22, %15", "%24: i32 = add %22, %16", "v"),
+        ("%24: i32 = add %22, %15", "%24: i32 = mul %22, %15", "v"),
+        ("%33: i32 in %5..%27", "%33: i32 in %15..%27", "v"),
+        ("%33: i32 in %5..%27", "%33: i32 in %5..%6", "v"),
+    ],
+)
+def test_what_is_counted(old: str, new: str, left: str) -> None:
+    assert PLAIN.count(old) == 1
+    assert set(found(PLAIN.replace(old, new))) == {left}
+
+
+def test_no_loop_may_be_around_them() -> None:
+    start, end = PLAIN.index("        if %17"), PLAIN.index("        while carry")
+    around = f"for %50: i32 in %5..%6 {{\n{PLAIN[start:end]}\nyield\n}}\n"
+    assert set(found(PLAIN[:start] + around + PLAIN[end:])) == {"w"}
+
+
+def test_equal_ranges_may_be_computed_again() -> None:
+    ahead = PLAIN.replace("%17: u1", "%50: i32 = mul %6, %16\n%17: u1")
+    ahead = ahead.replace("%8: i32 in %16..%6", "%8: i32 in %16..%50")
+    back = "%51: i32 = load @count[%3]\n%52: i32 = const 2\n%30: i32 = mul %51, %52"
+    assert set(found(ahead.replace("%30: i32 = load @count[%3]", back))) == {"v", "w"}
