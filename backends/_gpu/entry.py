@@ -15,20 +15,19 @@ if TYPE_CHECKING:
     from quadrants_lab.backends._gpu.frame import GpuFrame
 
 
-def matches_scalar(t: DType) -> Callable[[Any], bool]:
-    """Whether a Python value is of the dtype without loss that the caller would have to decide about."""
+def fits(t: DType, x: str) -> str:
+    """Python's words for whether ``x`` is of the dtype without loss that the caller would have to decide about."""
     if t.kind == "b":
-        return lambda x: type(x) is bool
+        return f"{x}.__class__ is bool"
     if t.is_float:
         if t.bits == 16:
-            return lambda x: False
+            return "False"
         most = float(np.finfo(t.numpy).max)
-        return lambda x: (
-            (type(x) is float and (t.bits == 64 or not most < abs(x) < float("inf")))
-            or (type(x) is int and abs(x) < most)
-        )
+        inside = f"({x}.__class__ is int and abs({x}) < {most!r})"
+        narrow = "" if t.bits == 64 else f" and not {most!r} < abs({x}) < inf"
+        return f"(({x}.__class__ is float{narrow}) or {inside})"
     low, high = int(np.iinfo(t.numpy).min), int(np.iinfo(t.numpy).max)
-    return lambda x: type(x) is int and low <= x <= high
+    return f"({x}.__class__ is int and {low} <= {x} <= {high})"
 
 
 def make_entry(frame: GpuFrame, params: list[Param], returns: str) -> Callable[..., Any]:
@@ -36,7 +35,7 @@ def make_entry(frame: GpuFrame, params: list[Param], returns: str) -> Callable[.
     types = {a.name: a.type for a in frame.exe.kernel.args}
     space: dict[str, Any] = {
         "memory": frame.device.memory, "array": np.ndarray, "borrow": frame.borrow, "launch": frame.launch,
-        "ret": frame.ret,
+        "ret": frame.ret, "set_arg": frame.set_arg, "view": frame.view, "inf": float("inf"),
     }  # fmt: skip
     names = [f"a{n}" for n in range(len(params))]
     checks: list[str] = []
@@ -44,10 +43,12 @@ def make_entry(frame: GpuFrame, params: list[Param], returns: str) -> Callable[.
     borrows = False
     for n, p in enumerate(params):
         if isinstance(p, ScalarParam):
-            space[f"fits{n}"] = matches_scalar(types[p.arg])
-            space[f"set{n}"] = frame.setter(p.arg)
-            checks.append(f"    if not fits{n}(a{n}): return NotImplemented")
-            sets.append(f"    set{n}(a{n})")
+            checks.append(f"    if not {fits(types[p.arg], f'a{n}')}: return NotImplemented")
+            if p.arg in frame.exe.sizing_args:
+                sets.append(f"    set_arg({p.arg!r}, a{n})")
+            else:
+                space[f"pack{n}"], at = frame.place(p.arg)
+                sets.append(f"    pack{n}(view, {at}, a{n})")
         elif isinstance(p, ArrayParam):
             b = frame.exe.kernel.buffers[p.buffer]
             borrows = True

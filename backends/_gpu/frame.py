@@ -86,13 +86,10 @@ class GpuFrame(ABC):
             self._grid_is_old = True
         form.pack_into(self.view, at, value)
 
-    def setter(self, name: str) -> Callable[[Any], None]:
-        """What sets a scalar argument."""
+    def place(self, name: str) -> tuple[Callable[[Any, int, Any], None], int]:
+        """What packs a scalar argument, and where in the view, for those that no group count depends on."""
         form, at = self._args[name]
-        pack, view = form.pack_into, self.view
-        if name in self.exe.sizing_args:
-            return lambda value: self.set_arg(name, value)
-        return lambda value: pack(view, at, value)
+        return form.pack_into, at
 
     def set_stacks(self, caps: list[int], budget: int = 0, passing: Mapping[int, int] | None = None) -> None:
         """Capacities in slots; grows the device's heap as needed (MemoryError where it cannot). ``budget``: bytes that

@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 from quadrants_lab.backends._spirv.target import Target
+from quadrants_lab.backends.vulkan import threads
 
 API_VERSION = (1 << 22) | (2 << 12)  # 1.2
 WHOLE = 2**64 - 1
@@ -152,9 +153,12 @@ def _instance_extensions() -> set[str]:
 @cache
 def physical_devices() -> tuple[Physical, ...]:
     """All devices in Vulkan's order."""
-    return tuple(
-        _describe(h) for h in _list("VkPhysicalDevice", lib().vkEnumeratePhysicalDevices, instance())
-    )
+    with threads.started() as made:
+        handles = _list("VkPhysicalDevice", lib().vkEnumeratePhysicalDevices, instance())
+    found = tuple(map(_describe, handles))
+    if all(d.kind == CPU for d in found):
+        threads.step_back(made)
+    return found
 
 
 def _flags(struct: Any) -> set[str]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from quadrants_lab.backends.vulkan import api
+from quadrants_lab.backends.vulkan import api, threads
 from quadrants_lab.backends.vulkan.memory import (
     DEVICE_LOCAL,
     HOST_CACHED,
@@ -100,7 +100,10 @@ class Logical:
             enabledExtensionCount=len(names), ppEnabledExtensionNames=array,
         )  # fmt: skip
         made = f.new("VkDevice *")
-        api.check(vk.vkCreateDevice(physical.handle, info, f.NULL, made), f"starting {physical.name}")
+        with threads.started() as own:
+            api.check(vk.vkCreateDevice(physical.handle, info, f.NULL, made), f"starting {physical.name}")
+        if physical.kind == api.CPU:
+            threads.step_back(own)
         return made[0]
 
     def _memory_types(self) -> list[int]:

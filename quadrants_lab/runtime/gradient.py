@@ -200,9 +200,9 @@ class GradientPlan(Plan):
     def settle(self, *args: Any) -> bool:
         """Sets gradients of array arguments and, where anything changed, the depths."""
         steady = self.steady
-        if steady.then is not None and self.stamp is not None and not self.owner.replays:
-            if steady.of(*args) == steady.then:
-                return True
+        settled = steady.then is not None and self.stamp is not None
+        if settled and not self.owner.replays and steady.of(*args) == steady.then:
+            return True
         if not self.set_gradients(*args):
             return False
         stamp = self.stamp_of(*args)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
+import sys
+import threading
 from typing import Any
 
 import numpy as np
@@ -11,8 +14,10 @@ from conformance_tasks import stacked
 from vulkan_rig import device, fresh, load
 
 import quadrants_lab as qd
+from quadrants_lab.backends.vulkan import api, queue
+from quadrants_lab.runtime.session import current
 
-COUNT = 3 * 8 + 5  # more than fit the submissions and slots that there are at a time
+COUNT = 3 * queue.MOST + 5  # more than fit a submission and the slots that there are at a time
 
 
 @pytest.fixture
@@ -58,6 +63,37 @@ def test_launches_run_in_order_and_are_seen_by_every_way_to_look(session: None) 
             double()
         add()
         assert look() == 64.0 * 2**20
+
+
+def test_what_waits_goes_when_it_has_waited_long(session: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [1]
+    monkeypatch.setattr(queue, "perf_counter_ns", lambda: clock[0])
+    x = qd.field(qd.i32, ())
+
+    @qd.kernel
+    def count():
+        x[None] += 1
+
+    count()
+    qd.sync()
+    running = current().device.logical.queue.running
+    seen = []
+    for pause in (0, 0, 1_000_000, 0):
+        clock[0] += pause
+        count()
+        seen.append(len(running))
+    assert seen == [1, 1, 2, 2]
+    assert x[None] == 5
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="who takes the core is up to the system")
+@pytest.mark.skipif(device().physical.kind != api.CPU, reason="the driver has no threads that run kernels")
+def test_threads_of_the_driver_do_not_take_the_core_from_who_launches(session: None) -> None:
+    current().device.finish()
+    ours = {t.native_id for t in threading.enumerate()}
+    policies = [os.sched_getscheduler(int(t)) for t in os.listdir("/proc/self/task") if int(t) not in ours]
+    assert policies.count(os.SCHED_BATCH) >= 2
+    assert os.sched_getscheduler(0) == os.SCHED_OTHER
 
 
 def test_temporaries_of_launches_on_their_way(session: None) -> None:
