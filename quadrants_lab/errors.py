@@ -42,7 +42,8 @@ def _underlined(label: Label, width: int, mark: str) -> list[str]:
     chain: list[Span] = []
     at: Span | None = span
     while at is not None:
-        chain.append(at)
+        if not any((s.file, s.line, s.col) == (at.file, at.line, at.col) for s in chain):
+            chain.append(at)  # a call within itself once
         at = at.call
     for n, s in enumerate(chain):
         text = linecache.getline(s.file, s.line).rstrip("\n")

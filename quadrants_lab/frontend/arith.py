@@ -76,9 +76,15 @@ def binop(cx: Context, node: ast.BinOp) -> Value:
 def operate(
     cx: Context, op: type, left: Value, right: Value, node: ast.AST, lnode: ast.expr, rnode: ast.expr
 ) -> Value:
-    """``left op right`` of numbers, or of the elements of matrices; ``@`` is the product of matrices."""
+    """``left op right`` of numbers, or of the elements of matrices; ``@`` is the product of matrices. Lists and tuples
+    are put together by ``+``, and repeated by ``*``."""
     if isinstance(left, (Num, Lit)) and isinstance(right, (Num, Lit)):
         return binary(cx, op, left, right, node, lnode, rnode)
+    if isinstance(left, tuple) and isinstance(right, tuple) and op is ast.Add:
+        return left + right
+    many, times = (left, right) if isinstance(left, tuple) else (right, left)
+    if isinstance(many, tuple) and isinstance(times, Lit) and type(times.value) is int and op is ast.Mult:
+        return many * times.value
     if op is ast.MatMult and _MATMUL in cx.operations and (isinstance(left, Matrix) or isinstance(right, Matrix)):
         return cx.operations[_MATMUL].lower(cx, node, left, right)
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
 from quadrants_lab.frontend import arith, funcs, linalg, mathlib, matrix, numbers, spaces, stop_grad, struct
 from quadrants_lab.frontend.context import Context, describe, dtype_of
+from quadrants_lab.frontend.entries import entries
 from quadrants_lab.frontend.library import rows as library
 from quadrants_lab.frontend.place import Local, fetch, locate
 from quadrants_lab.frontend.printing import lower_print
@@ -310,6 +311,36 @@ def _len(cx: Context, call: ast.Call, x: Value) -> Value:
     raise cx.fail("QL1406", call, what=f"the length of {describe(x)}")
 
 
+def _quantifier(name: str) -> Lower:
+    """Python's any and all, of a vector, matrix or list: that method of it."""
+
+    def lower(cx: Context, call: ast.Call, x: Value) -> Value:
+        value = x if isinstance(x, Matrix) else matrix.as_matrix(cx, _entries(cx, call, x), call)
+        if value is None:
+            return Lit(name == "all", call)  # of nothing
+        return OPS[f"Matrix.{name}"].lower(cx, call, value)
+
+    return lower
+
+
+def _sum(cx: Context, call: ast.Call, x: Value, start: Value | None) -> Value:
+    """Python's sum: of numbers, vectors or matrices in a list, or of what a vector or matrix consists of."""
+    total = start
+    for part in _entries(cx, call, x):
+        total = part if total is None else arith.operate(cx, ast.Add, total, part, call, call, call)
+    return Lit(0, call) if total is None else total
+
+
+def _entries(cx: Context, call: ast.Call, x: Value) -> tuple[Value, ...]:
+    """What Python would iterate over."""
+    parts = entries(cx, x)
+    if parts is None and isinstance(x, Obj) and isinstance(x.value, Iterable):
+        parts = tuple(cx.wrap(v, x.text) for v in x.value)
+    if parts is None:
+        raise cx.fail("QL1419", call, what=describe(x))
+    return parts
+
+
 # --- the table --------------------------------------------------------------------------------------------------
 
 _FLOAT_DOCS = {
@@ -373,6 +404,9 @@ _ROWS: tuple[Builtin, ...] = (
     # Python's own
     Builtin("print", ("*args",), lower_print, "", 99),
     Builtin("len", ("x",), _len, ""),
+    Builtin("any", ("x",), _quantifier("any"), ""),
+    Builtin("all", ("x",), _quantifier("all"), ""),
+    Builtin("sum", ("x", "start="), _sum, ""),
 )  # fmt: skip
 
 OPS: dict[str, Builtin] = {
@@ -391,5 +425,6 @@ OPS: dict[str, Builtin] = {
 }
 
 PYTHON: dict[Any, str] = {
-    getattr(builtins, n): n for n in ("abs", "min", "max", "pow", "range", "print", "len", "int", "float", "bool")
+    getattr(builtins, n): n
+    for n in ("abs", "min", "max", "pow", "range", "print", "len", "any", "all", "sum", "int", "float", "bool")
 }

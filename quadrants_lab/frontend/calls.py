@@ -37,6 +37,8 @@ def call(cx: Context, node: ast.Call) -> Value:
         row = OPS.get(name)
         if row is None:
             raise cx.fail("QL1605", node, name=name)
+        if row.params[:1] == ("self",) and node.args:
+            return _operation(cx, node, row, _of_class(cx, node.args[0]))
         return _operation(cx, node, row)
     func, owner = getattr(fn, "__qd_bound__", None) or (fn, None)
     if getattr(func, "__qd_func__", False) is True:
@@ -67,6 +69,15 @@ def _method(cx: Context, node: ast.Call, target: Bound, procedure: bool) -> Valu
     source = target.fn.source
     own: References = {funcs.parameters(source)[0].arg: (target.place, node.func.value)}
     return _func(cx, node, source, (target.self,), procedure, own)
+
+
+def _of_class(cx: Context, node: ast.expr) -> Matrix:
+    """The vector or matrix of a method that is called by its class: ``qd.Vector.norm(v)``."""
+    value = cx.expr(node)
+    found = matrix.as_matrix(cx, value, node)
+    if found is None:
+        raise cx.fail("QL1419", node, what=describe(value))
+    return found
 
 
 def _func(

@@ -101,7 +101,7 @@ class Context:
         self.checkpoint = False  # qd.loop_config(checkpoint=True) before the next loop
         self.sites = 0  # call sites of qd.random
         self.stopped: set[str] = set()  # buffers after qd.stop_grad in this parallel loop, or outside of any
-        self.inlining: list[FunctionSource] = []
+        self.inlining: list[tuple[FunctionSource, tuple[Any, ...]]] = []  # with what is known at compile time
 
     # --- dispatch ---------------------------------------------------------------------------------------------
 

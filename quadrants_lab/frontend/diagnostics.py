@@ -121,8 +121,8 @@ TABLE: dict[str, Row] = {
     # --- calls
     "QL1601": Row(_T, "'{text}' is a Python function and cannot run inside a kernel", "{what}", "{cure}"),
     "QL1602": Row(_T, "{text}: {what}", "in this call", "its parameters are ({params})"),
-    "QL1603": Row(_S, "'{name}' calls itself", "a func is inlined where it is called, so it cannot recurse",
-                  "write a loop"),
+    "QL1603": Row(_S, "'{name}' calls itself", "a func is inlined where it is called, and this does not end",
+                  "write a loop; or let qd.static(...) of a template argument end it, within 64 calls"),
     "QL1604": Row(_T, "'{text}' cannot be called", "{what}", ""),
     "QL1605": Row(_S, "qd.{name} cannot be used inside a kernel", "called here", "call it from Python"),
     "QL1606": Row(_S, "qd.static needs a value that is known at compile time", "'{text}' is computed at run time",

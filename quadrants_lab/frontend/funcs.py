@@ -22,6 +22,7 @@ from quadrants_lab.frontend.struct import annotation, as_type
 from quadrants_lab.frontend.update import write_back
 from quadrants_lab.frontend.values import Lit, Matrix, Num, Obj, Struct, Value, mapped, name_of
 
+_DEEPEST = 64  # calls of a func within itself
 _NOWHERE: Mapping[str, tuple[Place, ast.expr]] = {}
 
 
@@ -69,18 +70,23 @@ def inline(
     kernel's own are; a func that is called for its value runs its loops in order. ``references``: parameters that are
     taken by reference, each with its place and the expression that names it.
     """
-    if source in cx.inlining:
-        raise cx.fail("QL1603", node, name=source.name)
     hidden = hidden or cx.frame.hidden
     env = _bind(cx, node, source, args, keywords, references)
+    known = _known(env)
+    again = [k for s, k in cx.inlining if s is source]
+    if known in again or len(again) >= _DEEPEST:
+        raise cx.fail("QL1603", node, name=source.name)
     outer, top, static, serialize = cx.frame, cx.top, cx.static, cx.serialize
     cx.frame = Frame(source, env, call=cx.span(node), hidden=hidden)
     cx.top, cx.static, cx.serialize = procedure, 0, False
-    cx.inlining.append(source)
+    cx.inlining.append((source, known))
     cx.frame.returns = None if hidden else returned_types(cx)
     cx.frame.references = tuple(references)
     given = [cx.frame.env[name] for name in references]
-    values = _run(cx, _ending(cx, source)) or ()
+    try:
+        values = _run(cx, _ending(cx, source)) or ()
+    except RecursionError:
+        raise cx.fail("QL1603", node, name=source.name) from None
     values, changed = values[: len(values) - len(given)], values[len(values) - len(given) :]
     values = _as_declared(cx, values)
     cx.inlining.pop()
@@ -90,6 +96,16 @@ def inline(
     if len(values) == 1:
         return values[0]
     return tuple(values) if values else Obj(None, source.name)
+
+
+def _known(env: Mapping[str, Value]) -> tuple[Any, ...]:
+    """What a call knows at compile time of its arguments. A func may call itself with others, which qd.static decides
+    on; with the same it would never end."""
+    known = [
+        v.value if isinstance(v, Lit) else id(v.value) if isinstance(v, Obj) else getattr(v, "shape", None)
+        for v in env.values()
+    ]
+    return tuple(known)
 
 
 def _ending(cx: Context, source: FunctionSource) -> Sequence[ast.stmt]:

@@ -33,7 +33,7 @@ def lower(source: FunctionSource, specs: Sequence[Spec], options: CompileOptions
     cx = Context(frame, options, EXPRS, STATEMENTS, OPS)
     args = _arguments(cx, source, specs)
     frame.returns = returned_types(cx)
-    cx.inlining.append(source)
+    cx.inlining.append((source, ()))
     cx.stmts(source.node.body)
     body = without_derivatives(cx.b, tuple(cx.b.stmts), cx.stopped)
     node = source.node

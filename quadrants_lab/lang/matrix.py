@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABCMeta
 from collections.abc import Callable, Iterator, Sequence
+from types import FunctionType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from quadrants_lab.errors import QuadrantsIndexError, QuadrantsSyntaxError, QuadrantsTypeError
+from quadrants_lab.frontend.builtins import OPS
 from quadrants_lab.frontend.context import convert
 from quadrants_lab.frontend.swizzle import letters, swizzle
 from quadrants_lab.ir.types import DType, from_numpy
@@ -337,6 +339,11 @@ class Matrix(NDArrayOperatorsMixin, metaclass=_Named):
         """The matrix with these columns, vectors or sequences of numbers."""
         transposed: Matrix = Matrix.rows(cols).transpose()
         return transposed
+
+
+for _name, _method in vars(Matrix).items():  # so that kernels know qd.Vector.norm(v) for v.norm()
+    if f"Matrix.{_name}" in OPS and isinstance(_method, FunctionType):
+        _method.__qd_op__ = f"Matrix.{_name}"  # type: ignore[attr-defined]  # read by the front end
 
 
 class Vector(Matrix):
