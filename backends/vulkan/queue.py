@@ -27,6 +27,7 @@ _RESETTABLE = 2
 # nanoseconds
 _PATIENCE = 100_000  # between two submissions
 _AWAKE = 500_000  # of looking again and again: an idle core takes tens of microseconds to wake up
+_CROWDED = 50_000_000  # of sleeping at once, after others had the core for too long: who sleeps gets it back sooner
 _SLICE = 20_000_000  # of sleeping between two looks at signals
 
 _others_first = getattr(os, "sched_yield", partial(time.sleep, 0))
@@ -102,6 +103,7 @@ class Queue:
         self._free: list[Submission] = []
         self._waiting: list[Launch] = []
         self._wait_until = 0  # when a launch is not to wait for others any more
+        self._crowded_until = 0
         self._graves: list[Callable[[], None]] = []
         self._fence_status = api.lib().vkGetFenceStatus
 
@@ -189,10 +191,14 @@ class Queue:
     def _end_of(self, submission: Submission) -> int:
         """Waits for it: at first awake, while others may have the core; a VkResult."""
         device, fence, look = self.device, submission.fence, self._fence_status
-        asleep_at = perf_counter_ns() + _AWAKE
-        while (result := look(device, fence)) == _NOT_READY and perf_counter_ns() < asleep_at:
+        now = perf_counter_ns()
+        asleep_at = now + _AWAKE if now > self._crowded_until else 0
+        while (result := look(device, fence)) == _NOT_READY and now < asleep_at:
             _others_first()
+            now = perf_counter_ns()
         if result == _NOT_READY:
+            if 0 < asleep_at < now - _AWAKE:
+                self._crowded_until = now + _CROWDED
             wait = api.lib().vkWaitForFences
             while (result := wait(device, 1, submission.fences, 1, _SLICE)) == _TIMEOUT:
                 pass

@@ -86,6 +86,34 @@ def test_what_waits_goes_when_it_has_waited_long(session: None, monkeypatch: pyt
     assert x[None] == 5
 
 
+def test_who_lost_the_core_to_others_sleeps_at_once(session: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = qd.field(qd.i32, ())
+
+    @qd.kernel
+    def count():
+        x[None] += 1
+
+    count()
+    qd.sync()
+    clock, turns = [1], []
+
+    def turn_of_others() -> None:
+        turns.append(clock[0])
+        clock[0] += 3_000_000
+
+    monkeypatch.setattr(queue, "perf_counter_ns", lambda: clock[0])
+    monkeypatch.setattr(queue, "_others_first", turn_of_others)
+    monkeypatch.setattr(current().device.logical.queue, "_fence_status", lambda device, fence: 1)
+    seen = []
+    for pause in (0, 0, 60_000_000, 0):
+        clock[0] += pause
+        count()
+        qd.sync()
+        seen.append(len(turns))
+    assert seen == [1, 1, 2, 2]
+    assert x[None] == 5
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="who takes the core is up to the system")
 @pytest.mark.skipif(device().physical.kind != api.CPU, reason="the driver has no threads that run kernels")
 def test_threads_of_the_driver_do_not_take_the_core_from_who_launches(session: None) -> None:
