@@ -154,6 +154,7 @@ class Slot:
     def __init__(self, frame: Frame) -> None:
         exe, self._frame = frame.exe, frame
         self.uses = 0
+        self.long = False
         self.what = f"running kernel {exe.kernel.name}"
         self.inputs = b""
         self.piece = frame.device.frames.take(exe.layout.size)

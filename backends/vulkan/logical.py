@@ -42,6 +42,7 @@ class Copy:
 
     def __init__(self, commands: Any) -> None:
         self.uses = 0
+        self.long = False
         self.commands = commands
 
     def done(self) -> None:

@@ -1,8 +1,9 @@
 """Launches on their way to the device: several go in one submission, and nobody waits until somebody looks.
 
-What is launched first, or after a while, is submitted at once. What follows within `_PATIENCE` is gathered, up to
-`MOST` launches, until that time has passed or somebody waits. They run in the order of their launches. A submission is
-one command buffer, written when it goes, which executes those of its launches: drivers take long for each submitted.
+What is launched first, or after a while, or was seen to run long, is submitted at once. What follows within `_PATIENCE`
+is gathered, up to `MOST` launches, until that time has passed or somebody waits. They run in the order of their
+launches. A submission is one command buffer, written when it goes, which executes those of its launches: drivers take
+long for each submitted.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ _ONCE = 1  # a command buffer that is submitted once
 _RESETTABLE = 2
 # nanoseconds
 _PATIENCE = 100_000  # between two submissions
+_LONG = 200_000  # of a launch that goes at once
 _AWAKE = 500_000  # of looking again and again: an idle core takes tens of microseconds to wake up
 _CROWDED = 50_000_000  # of sleeping at once, after others had the core for too long: who sleeps gets it back sooner
 _SLICE = 20_000_000  # of sleeping between two looks at signals
@@ -35,9 +37,11 @@ _others_first = getattr(os, "sched_yield", partial(time.sleep, 0))
 
 class Launch(Protocol):
     """Something that can be started again while it waits or runs: ``uses`` counts how often it does. ``commands``: a
-    secondary command buffer that may be executed any number of times at once."""
+    secondary command buffer that may be executed any number of times at once. ``long``: whether the device was seen to
+    work on it for so long that it should not wait for others."""
 
     uses: int
+    long: bool
     what: str
     commands: Any
 
@@ -56,6 +60,7 @@ class Submission:
         self.buffers = command_buffer(device, pool)
         self.info = api.new("VkSubmitInfo", commandBufferCount=1, pCommandBuffers=self.buffers)
         self.launches: list[Launch] = []
+        self.sent = 0  # when
         self._begin = api.new("VkCommandBufferBeginInfo", flags=_ONCE)
         self._executed = f.new("VkCommandBuffer[]", MOST)
 
@@ -104,6 +109,7 @@ class Queue:
         self._waiting: list[Launch] = []
         self._wait_until = 0  # when a launch is not to wait for others any more
         self._crowded_until = 0
+        self._ended = 0  # when the last submission was seen to be done
         self._graves: list[Callable[[], None]] = []
         self._fence_status = api.lib().vkGetFenceStatus
 
@@ -115,7 +121,8 @@ class Queue:
         waiting = self._waiting
         waiting.append(launch)
         self.busy = True
-        if perf_counter_ns() > self._wait_until or len(waiting) >= MOST:
+        at_once = launch.long or perf_counter_ns() > self._wait_until
+        if (at_once and self._has_room()) or len(waiting) >= MOST:
             self._submit()
 
     def finish(self) -> None:
@@ -155,13 +162,19 @@ class Queue:
     def _submit(self) -> None:
         """Submits what waits."""
         made = self._room()
-        self._wait_until = perf_counter_ns() + _PATIENCE
+        made.sent = perf_counter_ns()
+        self._wait_until = made.sent + _PATIENCE
         launches, self._waiting = self._waiting, []
         result = made.write(launches) or api.lib().vkQueueSubmit(self.handle, 1, made.info, made.fence)
         if result:
             self._free.append(made)
             self._failed(result, made)
         self.running.append(made)
+
+    def _has_room(self) -> bool:
+        """Whether nobody has to wait for another submission."""
+        running = self.running
+        return len(running) < _SUBMISSIONS or self._fence_status(self.device, running[0].fence) != _NOT_READY
 
     def _room(self) -> Submission:
         if not self._free and len(self.running) >= _SUBMISSIONS:
@@ -175,15 +188,22 @@ class Queue:
     def _await_first(self) -> None:
         """Waits for the oldest submission."""
         first = self.running[0]
-        result = self._end_of(first)
+        result = self._fence_status(self.device, first.fence)
+        seen = result == _NOT_READY
+        if seen:
+            result = self._end_of(first)
         del self.running[0]
         if result:
             self._failed(result, first)
         api.lib().vkResetFences(self.device, 1, first.fences)
         self._free.append(first)
         launches, first.launches = first.launches, []
+        began, self._ended = max(first.sent, self._ended), perf_counter_ns()
+        long = self._ended - began > _LONG * len(launches)
         for x in launches:
             x.uses -= 1
+            if seen:
+                x.long = long
             error = x.done()
             if error is not None:
                 self.errors.append(error)

@@ -86,6 +86,30 @@ def test_what_waits_goes_when_it_has_waited_long(session: None, monkeypatch: pyt
     assert x[None] == 5
 
 
+def test_what_runs_long_goes_at_once_as_long_as_there_is_room(session: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = qd.field(qd.f32, 1 << 16)
+
+    @qd.kernel
+    def long():
+        for i in x:
+            v = x[i]
+            for _ in range(100):
+                v = qd.sin(v) + 0.1
+            x[i] = v
+
+    on_its_way = current().device.logical.queue
+    for expected in ([1, 1, 1, 1, 1, 1], [1, 2, 3, 4, 4, 4]):
+        seen = []
+        with monkeypatch.context() as patch:
+            now = queue.perf_counter_ns()
+            patch.setattr(queue, "perf_counter_ns", lambda: now)
+            for _ in expected:
+                long()
+                seen.append(len(on_its_way.running))
+        qd.sync()
+        assert seen == expected
+
+
 def test_who_lost_the_core_to_others_sleeps_at_once(session: None, monkeypatch: pytest.MonkeyPatch) -> None:
     x = qd.field(qd.i32, ())
 
