@@ -47,7 +47,7 @@ docs:
 	@echo "docs: out/docs/index.html"
 
 bench: $(PEER)
-	@scripts/setup.sh demo
+	@scripts/setup.sh test
 	@$(PY) -m benchmarks $(ARGS)
 
 peer-gradients: $(PEER)

@@ -7,6 +7,7 @@ import importlib.util
 import os
 import sys
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +31,13 @@ def sample(name: str) -> Any:
 def init(arch: str = "cpu", **options: Any) -> None:
     """A fresh runtime on ``arch``, ``options`` beside what every case has. Adstacks have to be asked for in the peer;
     ours accepts the option too."""
-    qd.init(
-        arch=getattr(qd, arch),
-        log_level=qd.ERROR,
-        ad_stack_experimental_enabled=True,
-        offline_cache=True,
-        offline_cache_file_path=os.environ["QL_BENCH_CACHE"],
-        **options,
-    )
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*falling back")  # times of the CPU are no answer
+        qd.init(
+            arch=getattr(qd, arch),
+            log_level=qd.ERROR,
+            ad_stack_experimental_enabled=True,
+            offline_cache=True,
+            offline_cache_file_path=os.environ["QL_BENCH_CACHE"],
+            **options,
+        )
