@@ -45,6 +45,21 @@ class SimtBody(Body):
         self.stride = ""
         self.exit = "leave"
         self._once: dict[object, str] = {}
+        self.inside: N.Block = ()  # the block that is being emitted
+        self.reduced: dict[str, str] = {}  # what a target brought into range in this block or one around it
+
+    # --- blocks -------------------------------------------------------------------------------------------------
+
+    def block(self, block: N.Block, takers: tuple[N.Param, ...] | None = None) -> tuple[str, ...]:
+        outer = self.inside, self.reduced
+        self.inside, self.reduced = block, dict(self.reduced)
+        values = super().block(block, takers)
+        self.inside, self.reduced = outer
+        return values
+
+    def statement(self, stmt: N.Stmt) -> None:
+        if not self.target.statement(self, stmt):
+            super().statement(stmt)
 
     # --- what comes from the frame, read once, in the entry block -----------------------------------------------
 

@@ -22,6 +22,7 @@ from quadrants_lab.backends._gpu.stacks import HeapPlan
 from quadrants_lab.backends._simt.device import SimtDevice, SimtMemory
 from quadrants_lab.backends._simt.repeats import Repeats
 from quadrants_lab.backends._simt.state import State
+from quadrants_lab.backends.launch import Param
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
@@ -125,11 +126,17 @@ class SimtFrame(GpuFrame):
         self._cleared = self._state, exe.state.zeroed  # before each launch
         self._failed = False
         self.unsettled = False
+        answers = exe.asked or self._stacks or exe.draws
+        given = exe.kernel.args or any(b.kind == "ndarray" for b in exe.kernel.buffers.values())
+        self._constant = self._by_value and not answers and not given  # each launch is like the last one
+        self._again: Callable[[], int] | None = None  # `launch`, of a constant frame that is a graph
 
     # --- a launch -----------------------------------------------------------------------------------------------
 
     def launch(self) -> int:
         """Starts the kernel; waits for it only where something comes back. Returns the status."""
+        if self._again is not None and not self._grid_is_old:
+            return self._again()
         device, driver = self.device, self._driver
         driver.enter()
         if self._grid_is_old:
@@ -151,6 +158,8 @@ class SimtFrame(GpuFrame):
         device.running = True
         if graph:
             graph.launch()
+            if self._constant:
+                self._again = self._repetition(graph.launch)
         else:
             self._start()
         if self._waits:
@@ -159,6 +168,21 @@ class SimtFrame(GpuFrame):
             self.unsettled = True
             device.unsettled.append(self)
         return 0
+
+    def _repetition(self, start: Callable[[], None]) -> Callable[[], int]:
+        """What is left of a launch where nothing of the frame can have changed."""
+        device = self.device
+
+        def again() -> int:
+            if device.ahead:
+                device.send()
+            device.launches += 1
+            self._number = self._replay or device.launches
+            device.running = True
+            start()
+            return 0
+
+        return again
 
     def _start(self) -> None:
         """Starts the programs one by one."""
@@ -261,6 +285,26 @@ class SimtFrame(GpuFrame):
         return int(function.blocks_at_once) * (1 if self.exe.reducing[program.number] else self.exe.shape.WAVES)
 
     # --- arrays -------------------------------------------------------------------------------------------------
+
+    def entry(self, params: list[Param], returns: str = "") -> Any:
+        """See `quadrants_lab.backends.launch.Frame`. Where nothing is passed, there is less to do."""
+        if params or returns:
+            return super().entry(params, returns)
+
+        def entry(*args: Any) -> Any:
+            if args:
+                return NotImplemented
+            if self._again is not None and not self._grid_is_old:
+                self._again()
+                return None
+            return Ellipsis if self.launch() else None
+
+        return entry
+
+    def set_buffer(self, name: str, address: int) -> None:
+        """Device address of the first element of a field or ndarray buffer."""
+        super().set_buffer(name, address)
+        self._again = None
 
     def borrow(self, name: str, array: Any) -> Callable[[], None] | None:
         """Binds an array, the host's or one in memory of the device, to an ndarray buffer for the next launch."""

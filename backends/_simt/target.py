@@ -5,11 +5,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.backends._gpu.programs import Program
 from quadrants_lab.backends._llvm.ops import Ctx
 from quadrants_lab.backends._llvm.text import Function, Module
+from quadrants_lab.ir import nodes as N
+
+if TYPE_CHECKING:
+    from quadrants_lab.backends._simt.body import SimtBody
 
 LEAST_GROUP = 32
 
@@ -56,6 +60,10 @@ class Target(ABC):
     @abstractmethod
     def shuffle_down(self, fn: Function, word: str, distance: int) -> str:
         """The i32 ``word`` of the thread that is ``distance`` further in this warp."""
+
+    def statement(self, body: SimtBody, stmt: N.Stmt) -> bool:
+        """Emits a statement in the target's own way; False, and nothing, where it has none."""
+        return False
 
     @abstractmethod
     def barrier(self, fn: Function) -> None:

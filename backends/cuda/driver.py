@@ -34,6 +34,7 @@ _NO_TIMING = 2  # a flag of an event
 _DEFAULT_STREAM = 1  # as others number it, beside 0; 2 is the default stream of a thread
 _JIT_ERRORS, _JIT_ERROR_BYTES = 5, 6
 _LONGEST_PAUSE = 5e-4  # seconds between two looks at what runs
+_LOOKS = 32  # without looking at the clock in between, about 20 us
 _SPIN = 2e-4  # seconds of looking without a pause
 
 _p, _u, _z = C.c_void_p, C.c_uint, C.c_size_t
@@ -96,6 +97,12 @@ def _library() -> Any:
     raise error
 
 
+class _Here(threading.local):
+    """What is so in one thread: whether the device is current there."""
+
+    entered = False
+
+
 class Function:
     """A loaded program. ``registers`` of a thread; ``local_bytes``: memory of a thread for what has no register."""
 
@@ -130,7 +137,9 @@ class Driver:
             call = getattr(library, name)
             call.argtypes = types
             setattr(self, name, call)
-        self.launch_call = C.CDLL(library._name).cuLaunchKernel  # without types: what it gets is ctypes' already
+        untyped = C.CDLL(library._name)  # what these get is ctypes' already
+        self.launch_call, self.launch_graph_call = untyped.cuLaunchKernel, untyped.cuGraphLaunch
+        self._look = C.PyDLL(library._name).cuStreamQuery  # without letting other threads run, which takes longer
         self.check(self.cuInit(0), "starting CUDA")
         self.version = self._int(self.cuDriverGetVersion)
         count = self._int(self.cuDeviceGetCount)
@@ -152,7 +161,7 @@ class Driver:
         self.capability = 10 * self._attribute(device, _MAJOR) + self._attribute(device, _MINOR)
         self.context = _p()
         self.check(self.cuDevicePrimaryCtxRetain(C.byref(self.context), device), "opening the device")
-        self._here = threading.local()
+        self.here = _Here()
         self.enter()
         self.lost = ""
         self.stream = _p()  # waits for the default stream of other libraries, and they for it
@@ -199,9 +208,9 @@ class Driver:
 
     def enter(self) -> None:
         """Makes the device current in this thread."""
-        if not hasattr(self._here, "entered"):
+        if not self.here.entered:
             self.check(self.cuCtxSetCurrent(self.context), "entering the device")
-            self._here.entered = True
+            self.here.entered = True
 
     def free_bytes(self) -> int:
         free, total = _z(), _z()
@@ -277,16 +286,25 @@ class Driver:
 
     def wait(self, what: str) -> None:
         """Until all that was launched is done; Ctrl-C ends the waiting."""
-        query, stream = self.cuStreamQuery, self.stream
-        result = query(stream)
-        if result == NOT_READY:
-            start, pause = time.perf_counter(), 0.0
-            while (result := query(stream)) == NOT_READY:
-                if pause or time.perf_counter() - start > _SPIN:
-                    pause = min(pause * 2 + 1e-5, _LONGEST_PAUSE)
-                    time.sleep(pause)
+        look, stream = self._look, self.stream
+        for _ in range(_LOOKS):
+            result = look(stream)
+            if result != NOT_READY:
+                break
+        else:
+            result = self._wait_longer()
         if result:
             self.check(result, what)
+
+    def _wait_longer(self) -> int:
+        """The end of what runs, looked for ever less often, while other threads run."""
+        query, stream = self.cuStreamQuery, self.stream
+        start, pause = time.perf_counter(), 0.0
+        while (result := query(stream)) == NOT_READY:
+            if pause or time.perf_counter() - start > _SPIN:
+                pause = min(pause * 2 + 1e-5, _LONGEST_PAUSE)
+                time.sleep(pause)
+        return int(result)
 
     @property
     def code_name(self) -> str:

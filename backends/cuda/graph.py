@@ -7,6 +7,8 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from quadrants_lab.backends.cuda.driver import Driver, Launch
 
 _p, _u, _z = C.c_void_p, C.c_uint, C.c_size_t
@@ -22,7 +24,6 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "cuGraphInstantiateWithFlags": (_p, _p, C.c_ulonglong),
     "cuGraphExecKernelNodeSetParams": (_p, _p, _p),
     "cuGraphExecDestroy": (_p,),
-    "cuGraphLaunch": (_p, _p),
 }
 
 
@@ -55,7 +56,8 @@ class _Memcpy(C.Structure):
 
 
 class Graph:
-    """See `Driver.graph`. The launches' frames are read when it is made and when it is updated."""
+    """See `Driver.graph`. The launches' frames are read when it is made and when it is updated. ``launch()`` starts it
+    after all that was launched before, from any thread."""
 
     def __init__(
         self, driver: Driver, launches: list[Launch], clear: tuple[int, int] | None, back: tuple[int, int, int] | None
@@ -76,7 +78,7 @@ class Graph:
             self._add(driver.cuGraphAddMemcpyNode, copy, driver.context)
         self._exec = _p()
         self._check(driver.cuGraphInstantiateWithFlags(C.byref(self._exec), self._graph, 0))
-        self._call, self._stream = driver.cuGraphLaunch, driver.stream
+        self.launch = _launcher(driver, self._exec)
         weakref.finalize(self, _destroy, driver, self._exec, self._graph)
 
     def _check(self, result: int) -> None:
@@ -97,11 +99,19 @@ class Graph:
             params = _kernel(launch)
             self._check(self._driver.cuGraphExecKernelNodeSetParams(self._exec, node, C.byref(params)))
 
-    def launch(self) -> None:
-        """Starts it after all that was launched before."""
-        result = self._call(self._exec, self._stream)
+
+def _launcher(driver: Driver, running: Any) -> Callable[[], None]:
+    """What starts the graph after all that was launched before, from any thread."""
+    call, stream, here = driver.launch_graph_call, driver.stream, driver.here
+
+    def launch() -> None:
+        if not here.entered:
+            driver.enter()
+        result = call(running, stream)
         if result:
-            self._driver.check(result, "launching a graph")
+            driver.check(result, "launching a graph")
+
+    return launch
 
 
 def _kernel(launch: Launch) -> _Kernel:

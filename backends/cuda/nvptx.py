@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import llvmlite.binding as llvm
 
@@ -13,10 +13,14 @@ from quadrants_lab.backends._gpu.programs import Program
 from quadrants_lab.backends._llvm.ops import Ctx
 from quadrants_lab.backends._llvm.text import Function, Module, ty
 from quadrants_lab.backends._simt.target import Target
-from quadrants_lab.backends.cuda import libdevice, sine
+from quadrants_lab.backends.cuda import approximate, libdevice, sine
 from quadrants_lab.backends.cuda.shape import group_of, passed_by_value
 from quadrants_lab.errors import QuadrantsRuntimeError
+from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import f16, f32, f64
+
+if TYPE_CHECKING:
+    from quadrants_lab.backends._simt.body import SimtBody
 
 TRIPLE = "nvptx64-nvidia-cuda"
 DEFAULT_CHIP = 90
@@ -98,6 +102,9 @@ class Nvptx(Target):
     def barrier(self, fn: Function) -> None:
         fn.call("void", "llvm.nvvm.barrier.cta.sync.aligned.all", ("i32", "0"))
 
+    def statement(self, body: SimtBody, stmt: N.Stmt) -> bool:
+        return approximate.in_company(body, stmt)
+
     def shared(self, mod: Module) -> str:
         mod.helper("qd.shared", "@qd.shared = internal addrspace(3) global [32 x i64] poison, align 8")
         return "@qd.shared"
@@ -127,7 +134,7 @@ def _nv(name: str) -> Callable[[Ctx], str]:
 
 
 OWN: dict[str, Callable[[Ctx], str]] = {prim: _nv(name) for prim, name in libdevice.NAMES.items()}
-OWN |= {prim: sine.short(prim, OWN[prim]) for prim in ("sin", "cos")}
+OWN |= {prim: approximate.quick(prim, sine.short(prim, OWN[prim])) for prim in ("sin", "cos")}
 
 
 # --- LLVM -------------------------------------------------------------------------------------------------------

@@ -19,10 +19,10 @@ from quadrants_lab.ir.types import f16, f32
 
 LARGE = 65536.0  # arguments from here on go the long way
 GLOBAL = 1  # the address space of device memory
-_PI = Fraction(  # to 300 bits
+PI = Fraction(  # to 300 bits
     "3.1415926535897932384626433832795028841971693993751058209749445923078164062862089986280348253421170679"
 )
-_ROUND = 12582912.0  # 1.5 * 2**23: added to a number, it leaves the nearest integer in the low bits
+ROUND = 12582912.0  # 1.5 * 2**23: added to a number, it leaves the nearest integer in the low bits
 # (sin r - r) / r**3 as a polynomial in r**2, by Lawson's algorithm: relative error of sin r below 7e-9
 _SINE = (-0.16666659712791443, 0.008333062753081322, -0.00019809346122201532, 2.6051820896100253e-06)
 
@@ -129,7 +129,7 @@ _FIRST = 143  # the biased exponent of `LARGE`, of which the bits of 1 / pi begi
 _INTRINSICS = {"fma": 3, "fabs": 1, "copysign": 2}
 
 
-def _parts(x: Fraction, count: int) -> list[float]:
+def parts(x: Fraction, count: int) -> list[float]:
     """Floats of 24 bits whose sum is ``x``, the largest first."""
     out = []
     for _ in range(count):
@@ -141,9 +141,9 @@ def _parts(x: Fraction, count: int) -> list[float]:
 
 def _spelled() -> dict[str, str]:
     t = ty(f32)
-    numbers = {"large": LARGE, "round": _ROUND, "inverse": float(1 / _PI), "minus_half": -0.5, "half": 0.5}
-    numbers |= {f"pi{n}": -p for n, p in enumerate(_parts(_PI, 3))} | {f"c{n}": c for n, c in enumerate(_SINE)}
-    numbers |= {f"unit{n}": p for n, p in enumerate(_parts(_PI / 2**64, 2))}
+    numbers = {"large": LARGE, "round": ROUND, "inverse": float(1 / PI), "minus_half": -0.5, "half": 0.5}
+    numbers |= {f"pi{n}": -p for n, p in enumerate(parts(PI, 3))} | {f"c{n}": c for n, c in enumerate(_SINE)}
+    numbers |= {f"unit{n}": p for n, p in enumerate(parts(PI / 2**64, 2))}
     return {key: constant(t, value) for key, value in numbers.items()}
 
 
@@ -159,11 +159,19 @@ def text(name: str) -> str:
 def far_text(space: int) -> str:
     """LLVM's text of what both call for large arguments; ``space``: the address space of constants."""
     spelled = _spelled()
-    bits = int(2 ** (7 * 32 - 8) / _PI)
+    bits = int(2 ** (7 * 32 - 8) / PI)
     words = ", ".join(f"i32 {bits >> (32 * n) & 0xFFFFFFFF}" for n in reversed(range(7)))
     return _FAR.format(
         space=space, words=words, first=_FIRST, denormals=DENORMALS, sine=_ODD.format(**spelled), **spelled
     )
+
+
+def in_f32(c: Ctx, compute: Callable[[str], str]) -> str:
+    """The primitive on f32, or on f16 by way of f32."""
+    t = ty(f32)
+    if c.t.dtype is f32:
+        return compute(c.args[0])
+    return c.convert("fptrunc", compute(c.convert("fpext", c.args[0], c.t, t)), t, c.t)
 
 
 def short(name: str, otherwise: Callable[[Ctx], str]) -> Callable[[Ctx], str]:
@@ -172,14 +180,12 @@ def short(name: str, otherwise: Callable[[Ctx], str]) -> Callable[[Ctx], str]:
     def sequence(c: Ctx) -> str:
         if c.t.dtype not in (f16, f32):
             return otherwise(c)
-        t, module = ty(f32), c.fn.module
+        module = c.fn.module
         for intrinsic, args in _INTRINSICS.items():
             module.declare(f"llvm.{intrinsic}.f32", "float", ("float",) * args)
         module.declare("llvm.fshl.i32", "i32", ("i32",) * 3)
         module.helper("qd.sine.far", far_text(GLOBAL))
         module.helper(f"qd.{name}.f32", text(name))
-        x = c.convert("fpext", c.args[0], c.t, t) if c.t.dtype is f16 else c.args[0]
-        y = c.fn.call("float", f"qd.{name}.f32", ("float", x))
-        return c.convert("fptrunc", y, t, c.t) if c.t.dtype is f16 else y
+        return in_f32(c, lambda x: c.fn.call("float", f"qd.{name}.f32", ("float", x)))
 
     return sequence

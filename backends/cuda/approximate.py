@@ -1,0 +1,149 @@
+"""Sine and cosine of f32 by the GPU's own function unit, for `fast_math`.
+
+The unit is at its best in -pi .. pi, where it is off by 2**-21 at most; beyond, its error grows with the argument. So
+what is given to it is r, x less a multiple of 2 pi: two fused operations, of which the first is exact. From 2**22 turns
+on there is no such multiple to be had: what comes out is between -1 and 1 and tells nothing. The unit rounds sines to
+multiples of about 2**-22, so the sine of a small r is r.
+
+The unit takes an eighth of a warp at a time. Where a block has several of these to compute, the reductions would keep
+it waiting, so they are skipped, all together, where no argument needs one: r is the same then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from quadrants_lab.backends._llvm.ops import Ctx
+from quadrants_lab.backends._llvm.text import Function, Module, constant, ty
+from quadrants_lab.backends.cuda.sine import PI, ROUND, in_f32
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.types import f16, f32
+
+if TYPE_CHECKING:
+    from quadrants_lab.backends._simt.body import SimtBody
+
+LARGE = 2.0**22 * 2 * float(PI)  # arguments from here on are beyond what is reduced
+SMALL = 0.0113  # r - sin r is 2**-22 there
+FEW = 4  # reductions of fewer arguments than that are not skipped
+WINDOW = 128  # so many statements on, others are looked for
+_TWO = 1 << 30  # the bit that a float has from 2 on
+
+_REDUCED = """\
+define internal float @qd.reduced.f32(float %x) alwaysinline #1 {{
+  %rounded = call float @llvm.fma.f32(float %x, float {inverse}, float {round})
+  %turns = fsub float %rounded, {round}
+  %r1 = call float @llvm.fma.f32(float %turns, float {turn0}, float %x)
+  %r = call float @llvm.fma.f32(float %turns, float {turn1}, float %r1)
+  ret float %r
+}}"""
+_UNIT = """\
+define internal float @qd.unit.{name}.f32(float %r) alwaysinline #1 {{
+  %y = call float asm "{code}", "=f,0"(float %r)
+  ret float %y
+}}"""
+# the sine is taken in place, and not taken where r is small: r stays
+_CODE = {
+    "sin": """\
+{{ .reg .pred large; .reg .f32 size; abs.ftz.f32 size, $0; setp.ge.ftz.f32 large, size, {small}; \
+@large sin.approx.ftz.f32 $0, $0; }}""",
+    "cos": "cos.approx.ftz.f32 $0, $0;",
+}
+
+
+def _reduced_text() -> str:
+    t = ty(f32)
+    high = float(np.nextafter(np.float32(float(2 * PI)), np.float32(0)))  # less than 2 pi: -0 stays -0
+    low = float(2 * PI - Fraction(high))
+    inverse, round = constant(t, float(1 / (2 * PI))), constant(t, ROUND)
+    return _REDUCED.format(inverse=inverse, round=round, turn0=constant(t, -high), turn1=constant(t, -low))
+
+
+def _unit_text(name: str) -> str:
+    small = f"0f{np.float32(SMALL).view(np.uint32):08X}"
+    return _UNIT.format(name=name, code=_CODE[name].format(small=small))
+
+
+def _declare(module: Module) -> None:
+    module.declare("llvm.fma.f32", "float", ("float",) * 3)
+    module.helper("qd.reduced.f32", _reduced_text())
+    for name in _CODE:
+        module.helper(f"qd.unit.{name}.f32", _unit_text(name))
+
+
+def _reduced(fn: Function, x: str) -> str:
+    return fn.call("float", "qd.reduced.f32", ("float", x))
+
+
+def _unit(fn: Function, name: str, r: str) -> str:
+    return fn.call("float", f"qd.unit.{name}.f32", ("float", r))
+
+
+def quick(name: str, otherwise: Callable[[Ctx], str]) -> Callable[[Ctx], str]:
+    """The primitive on f32 and f16 with fast math; ``otherwise`` else."""
+
+    def sequence(c: Ctx) -> str:
+        if not c.fast or c.t.dtype not in (f16, f32):
+            return otherwise(c)
+        _declare(c.fn.module)
+        return in_f32(c, lambda x: _unit(c.fn, name, _reduced(c.fn, x)))
+
+    return sequence
+
+
+# --- several in a block -----------------------------------------------------------------------------------------
+
+
+def in_company(body: SimtBody, stmt: N.Stmt) -> bool:
+    """Emits a sine or cosine whose argument is reduced together with others of its block: now, where it is the first of
+    them. False, and nothing emitted, for any other statement."""
+    if not (body.fast and _is_one(stmt)):
+        return False
+    x = body.values[stmt.operands()[0]]
+    if x not in body.reduced:
+        ready = _ready(body, stmt)
+        if len(ready) < FEW:
+            return False
+        _declare(body.fn.module)
+        _reduce(body, ready)
+    body.define(stmt.id, f32, _unit(body.fn, stmt.prim, body.reduced[x]))  # type: ignore[attr-defined]  # an Op
+    return True
+
+
+def _is_one(stmt: N.Stmt) -> bool:
+    return type(stmt) is N.Op and stmt.prim in _CODE and stmt.type is f32
+
+
+def _ready(body: SimtBody, first: N.Stmt) -> list[str]:
+    """The arguments of ``first`` and of those that follow it in its block, as far as they are known and not reduced."""
+    start = next((n for n, s in enumerate(body.inside) if s is first), len(body.inside))
+    later: set[int] = set()
+    found: dict[str, None] = {}
+    for s in islice(body.inside, start, start + WINDOW):
+        if _is_one(s) and s.operands()[0] not in later:
+            found[body.values[s.operands()[0]]] = None
+        later |= {i for i, _ in s.defs()}
+    return [x for x in found if x not in body.reduced]
+
+
+def _reduce(body: SimtBody, ready: list[str]) -> None:
+    """Arguments to what the unit takes. Those within -2 .. 2 are that already: none of the floats has one bit."""
+    fn = body.fn
+    all_bits = ""
+    for x in ready:
+        bits = fn.let(f"bitcast float {x} to i32")
+        all_bits = fn.let(f"or i32 {all_bits}, {bits}") if all_bits else bits
+    near = fn.let(f"icmp eq i32 {fn.let(f'and i32 {all_bits}, {_TWO}')}, 0")
+    far, join, before = fn.label("far"), fn.label("near"), fn.block
+    fn.branch(near, join, far)
+    fn.start(far)
+    made = [_reduced(fn, x) for x in ready]
+    last = fn.block
+    fn.jump(join)
+    fn.start(join)
+    for x, r in zip(ready, made, strict=True):
+        body.reduced[x] = fn.phi("float", (x, before), (r, last))
