@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
+from itertools import combinations
 
 from quadrants_lab.errors import Label, QuadrantsCompilationError, QuadrantsWarning, render
 from quadrants_lab.ir import nodes as N
@@ -118,7 +119,7 @@ def relation(read: Access, write: Access) -> str:
     if write.number < read.number:
         return SAFE
     pairs = list(zip(read.at, write.at, strict=True))
-    if any(_differ_always(a, b) for a, b in pairs):
+    if any(_differ_always(a, b) for a, b in (*pairs, *_diagonals(pairs))):
         return SAFE
     if write.number > read.number:
         return OVERLAP if _same_box(read, write) else UNKNOWN
@@ -135,9 +136,8 @@ def relation(read: Access, write: Access) -> str:
         return OVERLAP
     if not moving:
         return OVERLAP if _repeats(read, common) or write.order > read.order else UNKNOWN
-    if len(common) == 1 and len(moving) == 1 and isinstance(common[0], N.For):
-        return _along_loop(*moving[0], f"%{common[0].index.id}")
-    return UNKNOWN
+    fixed = {f"%{p.id}" for p in read.task.indices}  # of one iteration: what others do at the same time is not defined
+    return SAFE if _runs_ahead(pairs, common, fixed) else UNKNOWN
 
 
 def _moving_indices(task: N.Offload) -> set[str]:
@@ -150,11 +150,42 @@ def _moving_indices(task: N.Offload) -> set[str]:
     return {f"%{p.id}" for p, b, e in bounds if not (b in consts and e in consts and consts[e] - consts[b] <= 1)}
 
 
-def _along_loop(read: Affine | None, write: Affine | None, index: str) -> str:
-    """read at j + a, written at j + b: the write that hits the same element comes a - b iterations later."""
-    if read is None or write is None or read[0] != write[0] or read[0].get(index) != 1:
-        return UNKNOWN
-    return SAFE if read[1] < write[1] else UNKNOWN
+def _runs_ahead(pairs: list[tuple[Affine | None, Affine | None]], loops: list[N.Stmt], fixed: set[str]) -> bool:
+    """Whether what is written is always ahead of what was read, along one of the loops around both: read at j + a and
+    written at j + b, with b > a, the element is written in an earlier iteration if in any. The loops outside of that
+    one must stand still: an axis that is the same for both tells them apart. ``fixed``: symbols that are the same for
+    both."""
+    def known(form: Affine, index: str) -> bool:
+        return all(s == index or s in fixed or s.startswith("!") for s in form[0])
+
+    for loop in loops:
+        if not isinstance(loop, N.For):
+            return False
+        index, still = f"%{loop.index.id}", False
+        for a, b in pairs:
+            if a is None or b is None or a[0] != b[0] or index not in a[0] or not known(a, index):
+                continue
+            onwards = -a[0][index] if loop.reverse else a[0][index]
+            if (b[1] - a[1]) * onwards > 0:
+                return True
+            still = still or a[1] == b[1]
+        if not still:
+            return False
+        fixed = fixed | {index}
+    return False
+
+
+def _diagonals(pairs: list[tuple[Affine | None, Affine | None]]) -> list[tuple[Affine | None, Affine | None]]:
+    """Sums and differences of two axes: the anti-diagonals along which tables are filled."""
+    known = [(a, b) for a, b in pairs if a is not None and b is not None]
+    return [
+        (_sum(a, c, sign), _sum(b, d, sign)) for (a, b), (c, d) in combinations(known, 2) for sign in (1, -1)
+    ]
+
+
+def _sum(a: Affine, b: Affine, sign: int) -> Affine:
+    terms = {k: a[0].get(k, 0) + sign * b[0].get(k, 0) for k in {**a[0], **b[0]}}
+    return {k: c for k, c in terms.items() if c}, a[1] + sign * b[1]
 
 
 def _repeats(read: Access, common: list[N.Stmt]) -> bool:
@@ -221,9 +252,7 @@ def _affine(v: int, defs: dict[int, N.Stmt]) -> Affine | None:
             a, b = _affine(x, defs), _affine(y, defs)
             if a is None or b is None:
                 return None
-            sign = 1 if prim == "add" else -1
-            terms = {k: a[0].get(k, 0) + sign * b[0].get(k, 0) for k in {**a[0], **b[0]}}
-            return {k: c for k, c in terms.items() if c}, a[1] + sign * b[1]
+            return _sum(a, b, 1 if prim == "add" else -1)
         case N.Op(prim="mul", args=(x, y)):
             a, b = _affine(x, defs), _affine(y, defs)
             if a is None or b is None or (a[0] and b[0]):
