@@ -95,8 +95,19 @@ class AdjointBuilder:
 
     # --- adjoints --------------------------------------------------------------------------------------------
 
+    def _name(self, v: int) -> str:
+        """What the adjoint of a value is called: as the adjoint of a buffer is."""
+        name = self.scopes.names[v]
+        return f"{name}.grad" if name else ""
+
     def _add(self, adj: Adjoints, v: int, share: int) -> None:
-        adj[v] = self.b.op("add", adj[v], share) if v in adj else share
+        if v in adj:
+            adj[v] = self.b.op("add", adj[v], share, name=self._name(v))
+            return
+        adj[v] = share
+        last = self.b.stmts[-1] if self.b.stmts else None
+        if isinstance(last, N.Op) and last.id == share and not last.name:
+            self.b.stmts[-1] = replace(last, name=self._name(v))
 
     def _zero(self, v: int) -> int:
         return self.b.const(0, self.scopes.types[v])
@@ -196,7 +207,7 @@ class AdjointBuilder:
             b.stmts, outer = made, b.stmts
             b.yield_(*(local[v] if v in local else self._zero(v) for v in changed))
             b.stmts = outer
-        results = tuple(b.param(self.scopes.types[v]) for v in changed)
+        results = tuple(b.param(self.scopes.types[v], self._name(v)) for v in changed)
         b.add(N.If(b.fresh(), cond, tuple(arms[0][0]), tuple(arms[1][0]), results))
         adj.update((v, r.id) for v, r in zip(changed, results, strict=True))
 
@@ -247,8 +258,8 @@ class AdjointBuilder:
         ``before``. Returns the last adjoints of what is carried and of values from outside."""
         b, carried, outer = self.b, adjoints.carried, adjoints.outer
         own_index, arm = (stmt.index.id, 0) if isinstance(stmt, N.For) else (stmt.carried[-1].id, 1)
-        params = tuple(b.param(self.scopes.types[stmt.carried[k].id]) for k in carried)
-        sums = tuple(b.param(self.scopes.types[v]) for v in outer)
+        params = tuple(b.param(self.scopes.types[v], self._name(v)) for v in (stmt.carried[k].id for k in carried))
+        sums = tuple(b.param(self.scopes.types[v], self._name(v)) for v in outer)
         incoming: list[int | None] = [None] * len(stmt.carried)
         for k, p in zip(carried, params, strict=True):
             incoming[k] = p.id
@@ -264,7 +275,7 @@ class AdjointBuilder:
             nexts = [local.get(stmt.carried[k].id) for k in carried]
             values = [self._zero(stmt.carried[k].id) if g is None else g for g, k in zip(nexts, carried, strict=True)]
             b.yield_(*values, *(local[v] for v in outer))
-        results = tuple(b.param(p.type) for p in (*params, *sums))
+        results = tuple(b.param(p.type, p.name) for p in (*params, *sums))
         upwards = own == index.id and isinstance(stmt, N.For) and stmt.reverse  # it came down
         loop = N.For(
             b.fresh(), index, begin, end, (*params, *sums), tuple(inits), tuple(made), results,
