@@ -134,10 +134,10 @@ def relation(read: Access, write: Access) -> str:
         return SAFE  # no loop brings the write back
     if not moving and not common:
         return OVERLAP
-    if not moving:
-        return OVERLAP if _repeats(read, common) or write.order > read.order else UNKNOWN
+    if not moving and (_repeats(read, common) or write.order > read.order):
+        return OVERLAP
     fixed = {f"%{p.id}" for p in read.task.indices}  # of one iteration: what others do at the same time is not defined
-    return SAFE if _runs_ahead(pairs, common, fixed) else UNKNOWN
+    return SAFE if _is_earlier(pairs, common, fixed, write.order < read.order) else UNKNOWN
 
 
 def _moving_indices(task: N.Offload) -> set[str]:
@@ -150,11 +150,13 @@ def _moving_indices(task: N.Offload) -> set[str]:
     return {f"%{p.id}" for p, b, e in bounds if not (b in consts and e in consts and consts[e] - consts[b] <= 1)}
 
 
-def _runs_ahead(pairs: list[tuple[Affine | None, Affine | None]], loops: list[N.Stmt], fixed: set[str]) -> bool:
-    """Whether what is written is always ahead of what was read, along one of the loops around both: read at j + a and
-    written at j + b, with b > a, the element is written in an earlier iteration if in any. The loops outside of that
-    one must stand still: an axis that is the same for both tells them apart. ``fixed``: symbols that are the same for
-    both."""
+def _is_earlier(
+    pairs: list[tuple[Affine | None, Affine | None]], loops: list[N.Stmt], fixed: set[str], before: bool
+) -> bool:
+    """Whether the element is written, if at all, earlier than it is read. Along one of the loops around both, what is
+    written is ahead of what is read: read at j + a and written at j + b, with b > a, it is written in an earlier
+    iteration. The loops outside of that one stand still: an axis that is the same for both tells them apart. Where all
+    do, the write comes ``before`` the read. ``fixed``: symbols that are the same for both."""
     def known(form: Affine, index: str) -> bool:
         return all(s == index or s in fixed or s.startswith("!") for s in form[0])
 
@@ -172,7 +174,7 @@ def _runs_ahead(pairs: list[tuple[Affine | None, Affine | None]], loops: list[N.
         if not still:
             return False
         fixed = fixed | {index}
-    return False
+    return before
 
 
 def _diagonals(pairs: list[tuple[Affine | None, Affine | None]]) -> list[tuple[Affine | None, Affine | None]]:

@@ -112,7 +112,17 @@ def table(u: qd.template(), w: qd.template(), n: qd.template()):
                 u[b, i, j] = w[0, j] * qd.min(u[b, i - 1, j], u[b, i, j - 1]) ** 2 + qd.sin(u[b, i - 1, j - 1])
 
 
-SILENT = [recurrent, backwards, counted_down, along_the_inner_loop, table]
+@qd.kernel
+def twice(u: qd.template(), w: qd.template(), n: qd.template()):
+    """What a step writes it reads again."""
+    for b in range(2):
+        for t in range(n[None]):
+            for i in range(1):
+                u[b, t + 1, 0] = qd.sin(u[b, t, 0]) * w[i, i]
+                u[b, t + 1, 2] = u[b, t + 1, 0] ** 2
+
+
+SILENT = [recurrent, backwards, counted_down, along_the_inner_loop, table, twice]
 
 
 @qd.kernel
