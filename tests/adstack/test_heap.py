@@ -160,7 +160,7 @@ def test_a_budget_is_kept_to_the_byte(arch) -> None:
 @pytest.mark.parametrize("kind", ["ndarray", "torch"])
 def test_arguments_reach_whichever_kernel_runs(arch, kind) -> None:
     """Launches on both sides of the threshold, with arrays of ours and of others, and a Tape."""
-    start(arch)
+    start(arch, fast_math=False)  # so many sines add up what approximate ones are off by
     size = 256
 
     @qd.kernel
