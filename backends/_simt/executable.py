@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 _DRAWS = struct.Struct("=QQ")
 _WORD = struct.Struct("=Q")
+# where a task reduces and its iterations are long: all groups in one go stay in step and wait for the same unit
+REDUCING_WAVES = 2
 
 
 class Shape(Protocol):
@@ -282,7 +284,14 @@ class SimtFrame(GpuFrame):
         chosen = self.device.chosen_threads
         if chosen:
             return max(1, chosen // int(function.block))
-        return int(function.blocks_at_once) * (1 if self.exe.reducing[program.number] else self.exe.shape.WAVES)
+        return int(function.blocks_at_once) * self._waves(program.number)
+
+    def _waves(self, number: int) -> int:
+        """Groups of a task that are started for each that runs at a time."""
+        exe = self.exe
+        if not exe.reducing[number]:
+            return exe.shape.WAVES
+        return REDUCING_WAVES if exe.looping[number] else 1
 
     # --- arrays -------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 from quadrants_lab.backends._simt.opened import Opened
-from quadrants_lab.backends.cuda import toolkit
+from quadrants_lab.backends.cuda import toolkit, warmup
 from quadrants_lab.backends.cuda.graph import CALLS as GRAPH_CALLS
 from quadrants_lab.backends.cuda.graph import Graph
 from quadrants_lab.backends.cuda.shape import passed_by_value
@@ -133,6 +133,7 @@ class Driver:
 
     def __init__(self) -> None:
         library = _library()
+        warmup.begin()
         for name, types in (_CALLS | GRAPH_CALLS).items():
             call = getattr(library, name)
             call.argtypes = types

@@ -1,11 +1,12 @@
-"""What the first kernel of a process would wait for, done while the user's program goes on: NVIDIA's compiler is
-loaded, LLVM's code generator is made, and the math library is cut."""
+"""What the first kernel of a process would wait for, done while the device opens and while the user's program goes on:
+LLVM and NVIDIA's compiler are loaded, a code generator is made, and the math library is cut."""
 
 from __future__ import annotations
 
 import threading
 from contextlib import suppress
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 from quadrants_lab.errors import QuadrantsRuntimeError
@@ -16,6 +17,14 @@ _EMPTY = """\
 .address_size 64
 .visible .entry nothing() {{ ret; }}
 """
+
+
+@cache
+def begin() -> None:
+    """Begins what needs no device."""
+    threading.Thread(
+        target=import_module, args=("quadrants_lab.backends.cuda.nvptx",), name="quadrants_lab imports"
+    ).start()
 
 
 @cache

@@ -24,6 +24,7 @@ from quadrants_lab.ir.types import DTYPES, DType, f16, f32, f64, i32, i64
 from quadrants_lab.lang import arch as A
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.cache import default_path
+from quadrants_lab.runtime.dispatch import load_compiler
 from quadrants_lab.runtime.session import Settings
 
 
@@ -275,6 +276,7 @@ def _why_not(arch: A.Arch, simulate: bool) -> str:
     name = f"quadrants_lab.backends.{arch.backend}"
     if find_spec(name) is None:
         return "this backend does not exist yet"
+    load_compiler()
     module = import_module(name)
     why_not = str(module.probe())
     if why_not and simulate and hasattr(module, "probe_simulation"):

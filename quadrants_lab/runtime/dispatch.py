@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
+from importlib import import_module
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -287,6 +290,12 @@ class Dispatcher:
         value = plan.launch_slowly(args)
         assert value is not NotImplemented, f"kernel {self.name} refused checked arguments: {args!r}"
         return value
+
+
+@cache
+def load_compiler() -> None:
+    """Begins to import what the first kernel of a process needs, for a caller that is about to wait for a device."""
+    Thread(target=import_module, args=("quadrants_lab.runtime.checked",), name="quadrants_lab imports").start()
 
 
 def state(reads: Reads) -> tuple[Any, ...]:
