@@ -17,11 +17,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Size:
-    """``bytes`` and ``lines`` (for SPIR-V instructions) of a module, ``own_bytes`` of those its pushes and pops."""
+    """``bytes`` and ``lines`` (for SPIR-V instructions) of a module, ``own_bytes`` and ``own_lines`` of those its
+    pushes and pops."""
 
     bytes: int
     lines: int
     own_bytes: int
+    own_lines: int
 
 
 @dataclass(frozen=True)
@@ -41,8 +43,8 @@ def _msl(kernel: Kernel, options: CompileOptions, ids: set[int]) -> Size:
     from quadrants_lab.backends._msl.kernel import module
 
     made = module(kernel, options)
-    own = sum(len(line) + 1 for line, i in zip(made.lines, made.ids, strict=True) if i in ids)
-    return Size(len(made.text.encode()), len(made.lines), own)
+    own = [len(line) + 1 for line, i in zip(made.lines, made.ids, strict=True) if i in ids]
+    return Size(len(made.text.encode()), len(made.lines), sum(own), len(own))
 
 
 def _spirv(kernel: Kernel, options: CompileOptions, ids: set[int]) -> Size:
@@ -51,8 +53,8 @@ def _spirv(kernel: Kernel, options: CompileOptions, ids: set[int]) -> Size:
 
     made = module(kernel, options, GENERIC)
     instructions, owners = made.instructions()
-    own = sum(4 * len(words) for words, owner in zip(instructions, owners, strict=True) if owner in ids)
-    return Size(len(made.words()), len(instructions), own)
+    own = [4 * len(words) for words, owner in zip(instructions, owners, strict=True) if owner in ids]
+    return Size(len(made.words()), len(instructions), sum(own), len(own))
 
 
 def _languages() -> dict[str, tuple[str, Callable[[Kernel, CompileOptions, set[int]], Size], ContextVar[bool]]]:
@@ -136,16 +138,19 @@ def row(found: dict[str, Any], peer: int | None) -> CodeRow:
 
 
 def cells(r: CodeRow) -> list[str]:
-    """Pushes, bytes and lines both ways, how much shorter pushes and pops are, and the whole; the peer's bytes, and how
-    much shorter ours are."""
-    own = r.branchy.own_bytes / r.straight.own_bytes if r.straight.own_bytes else None
+    """Pushes, bytes and lines both ways, how much shorter pushes and pops are in bytes and in lines, and the whole; the
+    peer's bytes, and how much shorter ours are."""
+    ours, branchy = r.straight, r.branchy
+    own = ["", ""]
+    if r.pushes:
+        own = [f"{branchy.own_bytes / ours.own_bytes:.2f}", f"{branchy.own_lines / ours.own_lines:.2f}"]
     sizes = [f"{s.bytes:,} in {s.lines:,}" for s in (r.straight, r.branchy)]
     whole = f"{r.branchy.bytes / r.straight.bytes:.2f}"
     peer = [f"{r.peer:,}", f"{r.peer / r.straight.bytes:.2f}"] if r.peer else ["" if r.peer is None else "refused", ""]
-    return [str(r.pushes), *sizes, "" if own is None else f"{own:.2f}", whole, *peer]
+    return [str(r.pushes), *sizes, *own, whole, *peer]
 
 
-HEADS = ("pushes", "bytes in lines", "branchy", "pushes and pops", "whole", "quadrants", "ratio")
+HEADS = ("pushes", "bytes in lines", "branchy", "pushes and pops", "their lines", "whole", "quadrants", "ratio")
 _MAGIC = bytes.fromhex("03022307")
 _HEADER = 20  # bytes before a module's instructions
 _LAST_OPCODE = 6500

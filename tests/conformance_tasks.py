@@ -666,6 +666,124 @@ def test_slots_by_trips(rig: Any, t: str) -> None:
         assert np.array_equal(arrays["z"][~deepest], z[~deepest])
 
 
+def test_stacks_in_step_of_which_one_is_read_behind_its_pop(rig: Any) -> None:
+    source = serial(
+        """adstack_alloca $1: f32 'a' primal %11 reason "test"
+        adstack_alloca $2: f32 'b' primal %11 reason "test"
+        %3: i32 = const 0
+        %4: i32 = const 5
+        %5: f32 = const 2.0
+        %6: f32 = const 1.0
+        %7: f32 = const 0.0
+        for %10: i32 in %3..%4 carry (%11: f32 = %6) {
+          adstack_push $1, %11
+          %12: f32 = mul %11, %5
+          adstack_push $2, %12
+          yield %12
+        } -> (%13: f32)
+        adstack_guard {
+          for reversed %20: i32 in %3..%4 carry (%21: f32 = %7) {
+            %22: f32 = adstack_load_top $1
+            adstack_pop $1
+            %23: f32 = adstack_load_top $2
+            adstack_pop $2
+            %24: u1 = gt %20, %3
+            if %24 {
+              %25: f32 = adstack_load_top $2
+              yield %25
+            } else {
+              yield %7
+            } -> (%26: f32)
+            %27: f32 = add %22, %26
+            %28: f32 = add %27, %23
+            %29: f32 = mul %21, %5
+            %30: f32 = add %29, %28
+            yield %30
+          } -> (%31: f32)
+          store @r[], %31
+          yield
+        }""",
+        "buffer @r: ret f32[]",
+    )
+    want = 0.0
+    for k in reversed(range(5)):
+        want = 2 * want + 2**k + (2**k if k else 0) + 2 ** (k + 1)
+    assert rig.run(source, {}, stacks=[5, 5]).ret("r") == want
+
+
+def nested(n: int) -> str:
+    """Pushes x[i] + k for every k below count[i], and in each of these trips that + j for every j below 3, and pops
+    them into y[i, k] and z[i, k, j], the last one first."""
+    return f"""kernel nested() reverse {{
+      buffer @x: field f32[{n}]
+      buffer @count: field i32[{n}]
+      buffer @y: field f32[{n}x6]
+      buffer @z: field f32[{n}x6x3]
+      offload range_for bounds {{
+        %1: i32 = const 0
+        %2: i32 = const {n}
+        yield %1, %2
+      }} do (%3: i32) {{
+        adstack_alloca $4: f32 'v' primal %9 reason "test"
+        adstack_alloca $5: f32 'w' primal %13 reason "test"
+        %6: i32 = const 0
+        %7: i32 = const 3
+        %10: f32 = const 1.0
+        %11: i32 = load @count[%3]
+        %12: f32 = load @x[%3]
+        for %8: i32 in %6..%11 carry (%9: f32 = %12) {{
+          for %14: i32 in %6..%7 carry (%13: f32 = %9) {{
+            adstack_push $5, %13
+            %15: f32 = add %13, %10
+            yield %15
+          }} -> (%16: f32)
+          adstack_push $4, %9
+          %17: f32 = add %9, %10
+          yield %17
+        }} -> (%18: f32)
+        adstack_guard {{
+          for reversed %20: i32 in %6..%11 {{
+            %21: f32 = adstack_load_top $4
+            adstack_pop $4
+            store @y[%3, %20], %21
+            for reversed %22: i32 in %6..%7 {{
+              %23: f32 = adstack_load_top $5
+              adstack_pop $5
+              store @z[%3, %20, %22], %23
+              yield
+            }}
+            yield
+          }}
+          yield
+        }}
+        yield
+      }}
+    }}"""
+
+
+def test_slots_by_trips_of_nested_loops(rig: Any) -> None:
+    n = 500
+    x, count = np.linspace(0, 1, n, dtype=np.float32), np.arange(n, dtype=np.int32) % 8 - 1
+    y, z = np.zeros((n, 6), np.float32), np.zeros((n, 6, 3), np.float32)
+    frame = rig.bind(rig.load(nested(n)), {"x": x, "count": count, "y": y, "z": z}, stacks=[6, 18])
+    assert frame.launch() == 0
+    there = np.arange(6) < count[:, None]
+    want = np.where(there, x[:, None] + np.arange(6), 0)
+    inner = np.where(there[:, :, None], want[:, :, None] + np.arange(3), 0)
+    np.testing.assert_allclose(y, want, rtol=1e-6)
+    np.testing.assert_allclose(z, inner, rtol=1e-6)
+    for stacks, failed in (([5, 18], ("v", 5, 6)), ([6, 17], ("w", 17, 18))):
+        y[:] = z[:] = 0
+        frame.set_stacks(stacks)
+        assert frame.launch() == Status.OVERFLOW
+        over = frame.failure()
+        assert isinstance(over, Overflow)
+        assert (over.stack.name, over.capacity, over.depth) == failed
+        fits = count < 6
+        np.testing.assert_allclose(y, np.where(fits[:, None], want, 0), rtol=1e-6)
+        np.testing.assert_allclose(z, np.where(fits[:, None, None], inner, 0), rtol=1e-6)
+
+
 def seven(t: str, n: int) -> str:
     """Pushes x[i] + k on stack k, and twice that in every trip, and pops them into y[i], the last trip first."""
     stacks = range(7)

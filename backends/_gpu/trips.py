@@ -1,5 +1,6 @@
 """Adstacks whose slots go by the trips of loops: one loop pushes once a trip, another one, which runs backwards over
-the same range, pops once a trip. The number of a trip is that of its slot, and nothing has to count.
+the same range, pops once a trip. The number of a trip is that of its slot, and nothing has to count. Other loops may be
+around the two, each but the outermost of a constant number of trips: these are numbered through.
 
 The range may be computed anew for the way back: what it was read from is there unchanged, as the reverse demands of
 all that it reads again (`autodiff.access`).
@@ -7,8 +8,9 @@ all that it reads again (`autodiff.access`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from quadrants_lab.ir import nodes as N
@@ -25,60 +27,113 @@ _WHAT: dict[type, Callable[[Any], object]] = {
     N.ShapeOf: lambda s: (s.buffer, s.axis),
     N.Load: lambda s: s.buffer,
 }
-Less = tuple[int, int]  # the one value less the other, by id
+Loop = N.For | N.While
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A loop, one of some that are around each other. The number of its trip is ``index`` less ``begin``, values by id;
+    ``trips`` is how many there are, of the outermost loop 0."""
+
+    loop: Loop
+    index: int
+    begin: int
+    trips: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Trips:
-    """``loop`` pushes, with the statement ``push``. ``pushed`` and ``popped`` number the slots of a trip there and of
-    one on the way back. ``result``: id of the value that ``pushed[0]`` has become behind the loop; NO_ID where that is
-    a For's index, which is no value there."""
+    """``there``: the loops around ``push``, the outermost first; ``back``: those around ``pop``. ``result``: id of the
+    value that the outermost one's index has become behind it; NO_ID of a For, whose index is no value there."""
 
-    loop: N.For | N.While
     push: N.AdStackPush
-    pushed: Less
-    popped: Less
+    pop: N.AdStackPop
+    there: tuple[Level, ...]
+    back: tuple[Level, ...]
     result: int
+
+    def inner(self) -> int:
+        """How many trips those within the outermost loop make together in one of its."""
+        return prod(level.trips for level in self.there[1:])
 
 
 def by_trips(block: N.Block) -> dict[int, Trips]:
-    """Those of a task's stacks, by id, that nothing else touches but reads ahead of the pop in its trip. No other loop
-    is around the two."""
+    """Those of a task's stacks, by id, that nothing else touches but reads ahead of the pop in its trip."""
     touches: dict[int, int] = {}
     for s in walk(block):
         if isinstance(s, _TOUCHES):
             touches[s.stack] = touches.get(s.stack, 0) + 1
-    pushing: dict[int, tuple[N.For | N.While, N.AdStackPush]] = {}
-    popping: dict[int, tuple[N.For, int]] = {}
-    for loop in _outermost(block):
-        for k, s in enumerate(loop.body):
+    pushing: dict[int, tuple[Nest, N.AdStackPush]] = {}
+    popping: dict[int, tuple[Nest, N.AdStackPop, int]] = {}
+    for nest in _nests(block):
+        read: dict[int, int] = {}
+        for s in nest[-1].body:
             if isinstance(s, N.AdStackPush):
-                pushing[s.stack] = loop, s
-            elif isinstance(s, N.AdStackPop) and isinstance(loop, N.For):
-                ahead = [x for x in walk(loop.body[:k]) if isinstance(x, N.AdStackLoadTop) and x.stack == s.stack]
-                popping[s.stack] = loop, len(ahead)
+                pushing[s.stack] = nest, s
+            elif isinstance(s, N.AdStackPop):
+                popping[s.stack] = nest, s, read.get(s.stack, 0)
+            else:
+                for x in walk((s,)):
+                    if isinstance(x, N.AdStackLoadTop):
+                        read[x.stack] = read.get(x.stack, 0) + 1
     same = _Equality(block)
     out: dict[int, Trips] = {}
     for stack in pushing.keys() & popping.keys():
-        loop, push = pushing[stack]
-        back, reads = popping[stack]
-        if touches[stack] == 2 + reads:
-            trips = _trips(loop, push, back, same)
-            if trips is not None:
-                out[stack] = trips
+        there, push = pushing[stack]
+        back, pop, reads = popping[stack]
+        levels = _levels(there, back, same) if touches[stack] == 2 + reads else None
+        if levels is not None:
+            out[stack] = Trips(push, pop, *levels)
     return out
 
 
-Loops = Iterator["N.For | N.While"]
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """``loop``, in the task's body, is the first one that pushes; ``guard`` is what the task compares with."""
+
+    loop: N.For
+    guard: N.AdStackGuard
 
 
-def _outermost(block: N.Block) -> Loops:
+def ahead(block: N.Block, trips: Mapping[int, Trips]) -> Ahead | None:
+    """Where all slots of a task go by trips, of loops in its body that begin at 0 and whose ends are known when the
+    first one begins: so it is known there what will be pushed."""
+    own = [trips.get(s.id) for s in walk(block) if isinstance(s, N.AdStackAlloca)]
+    places = {s.id: n for n, s in enumerate(block)}
+    loops: list[N.For] = []
+    for t in own:
+        loop = t.there[0].loop if t and t.inner() else None
+        if not isinstance(loop, N.For) or loop.id not in places:
+            return None
+        loops.append(loop)
+    guards = [s for s in walk(block) if isinstance(s, N.AdStackGuard)]
+    if not loops or len(guards) != 1:
+        return None
+    first = min(loops, key=lambda loop: places[loop.id])
+    at = places[first.id]
+    later = {i for s in block[at:] for i, _ in s.defs()}
+    zeros = {s.id for s in walk(block) if isinstance(s, N.Const) and s.value == 0}
+    known = all(loop.begin in zeros and loop.end not in later for loop in loops)
+    return Ahead(first, guards[0]) if known and places.get(guards[0].id, -1) > at else None
+
+
+Nest = tuple[Loop, ...]  # loops directly in each other
+
+
+def _nests(block: N.Block) -> Iterator[Nest]:
     for s in block:
         if isinstance(s, (N.For, N.While)):
-            yield s
+            yield from _within((s,))
         else:
             for inner in s.blocks():
-                yield from _outermost(inner)
+                yield from _nests(inner)
+
+
+def _within(nest: Nest) -> Iterator[Nest]:
+    yield nest
+    for s in nest[-1].body:
+        if isinstance(s, N.For):
+            yield from _within((*nest, s))
 
 
 class _Equality:
@@ -106,19 +161,45 @@ class _Equality:
         )
 
 
-def _trips(loop: N.For | N.While, push: N.AdStackPush, back: N.For, same: _Equality) -> Trips | None:
-    t = back.index.type
-    if not back.reverse or t.bits != 32:
+Levels = tuple[tuple[Level, ...], tuple[Level, ...], int]  # as `Trips` has them
+
+
+def _levels(there: Nest, back: Nest, same: _Equality) -> Levels | None:
+    first = _outermost(there[0], back[0], same)
+    if first is None or len(there) != len(back):
         return None
-    popped = back.index.id, back.begin
+    ways, result = ([first[0]], [first[1]]), first[2]
+    for a, b in zip(there[1:], back[1:], strict=True):
+        assert isinstance(a, N.For)
+        begin, end = same.defined.get(a.begin), same.defined.get(a.end)
+        if not (_opposite(a, b, same) and isinstance(begin, N.Const) and isinstance(end, N.Const)):
+            return None
+        for way, loop in zip(ways, (a, b), strict=True):
+            assert isinstance(loop, N.For)
+            way.append(Level(loop, loop.index.id, loop.begin, max(end.value - begin.value, 0)))
+    return tuple(ways[0]), tuple(ways[1]), result
+
+
+def _outermost(loop: Loop, back: Loop, same: _Equality) -> tuple[Level, Level, int] | None:
+    if not isinstance(back, N.For):
+        return None
+    behind = Level(back, back.index.id, back.begin)
     if isinstance(loop, N.For):
-        alike = not loop.reverse and loop.index.type is t and same(loop.begin, back.begin) and same(loop.end, back.end)
-        return Trips(loop, push, (loop.index.id, loop.begin), popped, N.NO_ID) if alike else None
-    nexts = loop.body[-1].operands()
+        return (Level(loop, loop.index.id, loop.begin), behind, N.NO_ID) if _opposite(loop, back, same) else None
+    t, nexts = back.index.type, loop.body[-1].operands()
     for p, init, after, result in zip(loop.carried, loop.inits, nexts, loop.results, strict=True):
-        if result.id == back.end and p.type is t and same(init, back.begin) and _one_more(same.defined, after, p.id):
-            return Trips(loop, push, (p.id, init), popped, result.id)
+        counts = p.type is t and same(init, back.begin) and _one_more(same.defined, after, p.id)
+        if counts and result.id == back.end and back.reverse and t.bits == 32:
+            return Level(loop, p.id, init), behind, result.id
     return None
+
+
+def _opposite(a: Loop, b: Loop, same: _Equality) -> bool:
+    """Whether the second one goes back over the range of the first one."""
+    if not isinstance(a, N.For) or not isinstance(b, N.For) or a.reverse or not b.reverse:
+        return False
+    alike = a.index.type is b.index.type and a.index.type.bits == 32
+    return alike and same(a.begin, b.begin) and same(a.end, b.end)
 
 
 def _one_more(defined: dict[int, N.Value], id: int, than: int) -> bool:

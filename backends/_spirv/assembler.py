@@ -242,15 +242,19 @@ class Part:
 
 
 class Function:
-    """One function: local variables, what is done once at its start (``head``), and its body."""
+    """One function: local variables, what is done once at its start (``head``), and its body. A helper is the code of
+    the statement ``stmt`` that first called it."""
 
-    def __init__(self, module: Module, result: int, args: tuple[int, ...], name: str) -> None:
+    def __init__(
+        self, module: Module, result: int, args: tuple[int, ...], name: str, stmt: int = NO_ID, span: Span | None = None
+    ) -> None:
         self.module = module
         self.id = module.fresh()
         self.start_part, self.variables, self.head, self.body, self.end_part = (Part() for _ in range(5))
         self.out = self.body
-        self.stmt = NO_ID  # the statement whose code is being emitted
-        self.span: Span | None = None
+        self.stmt = stmt  # the statement whose code is being emitted
+        self.span = span
+        self._owner = stmt
         self.cut = 0  # the variable of `note_cut`
         m = module
         module.name(self.id, name)
@@ -260,7 +264,7 @@ class Function:
         start += [[C.OPS["FunctionParameter"][0], t, p] for t, p in zip(args, self.params, strict=True)]
         self.block = m.fresh()
         start.append([C.OPS["Label"][0], self.block])
-        self.start_part.ids += [NO_ID] * len(start)
+        self.start_part.ids += [stmt] * len(start)
 
     def put(self, op: str, *operands: int) -> Instruction:
         """Appends an instruction without a result; returns it, so that operands can be filled in later."""
@@ -310,6 +314,15 @@ class Function:
         before = self.let("Load", m.bool, self.cut)
         self.put("Store", self.cut, self.let("LogicalOr", m.bool, before, again))
 
+    @contextmanager
+    def owned(self, stmt: int) -> Iterator[None]:
+        """What is emitted inside is the statement's."""
+        outer, self.stmt = self.stmt, stmt
+        try:
+            yield
+        finally:
+            self.stmt = outer
+
     # --- blocks ------------------------------------------------------------------------------------------------
 
     def label(self) -> int:
@@ -341,6 +354,6 @@ class Function:
 
     def close(self) -> int:
         self.end_part.instructions.append([C.OPS["FunctionEnd"][0]])
-        self.end_part.ids.append(NO_ID)
+        self.end_part.ids.append(self._owner)
         self.module.functions.append(self)
         return self.id

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.backends._gpu.steps import Steps
+from quadrants_lab.backends._gpu.trips import Ahead
 from quadrants_lab.backends._spirv import control, failures, memory, ops, random, stacks
 from quadrants_lab.backends._spirv.depths import Depth
 from quadrants_lab.backends._spirv.groups import Groups
@@ -43,9 +44,11 @@ class Body:
         self.partials: dict[str, memory.Partial] = {}
         self.stacks: dict[int, stacks.Stack] = {}
         self.depths: dict[int, Depth] = {}  # of stacks alone and, by their first ones, of groups
+        self.trips: dict[int, int] = {}  # by the id of a loop: the number of its trip, where slots go by it
         self.groups = Groups(Steps((), {}))
         self.draws: dict[int, int] = {}  # call site -> variable: how often this iteration drew there
         self.iteration = 0  # number of the parallel iteration within its task, a u64
+        self.ahead: Ahead | None = None  # where depths are compared with capacities before anything is pushed
         self.guarded = False  # inside an AdStackGuard, where depths are known to fit
 
     @property
@@ -67,6 +70,7 @@ class Body:
         outer, self.offsets = self.offsets, dict(self.offsets)
         owner, span = fn.stmt, fn.span
         popped: set[int] = set()
+        behind = 0
         for at, stmt in enumerate(block[:-1]):
             if stmt.id in popped:
                 continue
@@ -74,12 +78,17 @@ class Body:
                 self._frame is not None
             ):  # a function of the library belongs to the statement that first called it
                 fn.stmt, fn.span = stmt.id, stmt.span or span
+            if self.ahead and stmt is self.ahead.loop:
+                behind = stacks.guard_ahead(self, self.ahead)
             if isinstance(stmt, N.AdStackLoadTop) and (pop := stacks.taken_with(self, stmt, block, at)) != N.NO_ID:
                 popped.add(pop)
                 stacks.load_top(self, stmt, pop=True)
             else:
                 HANDLERS[type(stmt)](self, stmt)
         last = block[-1]
+        if behind:
+            fn.jump(behind)
+            fn.start(behind)
         self.offsets = outer
         fn.stmt, fn.span = owner, span
         if type(last) is not N.Yield:

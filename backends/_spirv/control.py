@@ -80,10 +80,15 @@ def while_(b: Body, s: N.While) -> None:
     if b.m.target.cuts_loops:
         last = _watched_while(b, s, carried)
     else:
-        last = loop(b.fn, carried, lambda values: _bind(b, s, values), lambda values: b.block(s.body))
+        last = loop(b.fn, carried, lambda values: _bind(b, s, values), lambda values: _trip(b, s))
     for r, v in zip(s.results, last, strict=True):
         b.define(r.id, r.type, v)
     depths.behind(b, s)
+
+
+def _trip(b: Body, s: N.For | N.While) -> Values:
+    depths.enter(b, s)
+    return b.block(s.body)
 
 
 def _bind(b: Body, s: N.While, values: Values) -> int:
@@ -103,7 +108,7 @@ def _watched_while(b: Body, s: N.While, carried: Carried) -> Values:
         do, join, before = fn.label(), fn.label(), fn.block
         fn.branch(cond, do, join, join)
         fn.start(do)
-        nexts = b.block(s.body)
+        nexts = _trip(b, s)
         last = fn.block
         fn.jump(join)
         fn.start(join)
@@ -141,7 +146,7 @@ def for_(b: Body, s: N.For) -> None:
         b.define(s.index.id, t, index)
         for p, v in zip(s.carried, values[1:], strict=True):
             b.define(p.id, p.type, v)
-        nexts = b.block(s.body)
+        nexts = _trip(b, s)
         return (index if s.reverse else fn.let("IAdd", b.m.type(t), index, one), *nexts)
 
     carried = [(t, end if s.reverse else begin)]

@@ -108,7 +108,8 @@ class Groups:
             n = depths.slot_pushed(b, d) or depths.increment(fn, d.counter)
         else:
             n = depths.slot_popped(b, d) or (depths.decrement if kind == "o" else depths.below)(fn, d.counter)
-        return fn.glsl("UMin", b.m.type(u32), n, group.limit) if kind == "p" or not b.guarded else n
+        fits = b.ahead or (b.guarded and kind != "p")
+        return n if fits else fn.glsl("UMin", b.m.type(u32), n, group.limit)
 
 
 def _chunks(b: Body, members: tuple[N.AdStackAlloca, ...], limit: int, thread: int) -> list[Chunk]:

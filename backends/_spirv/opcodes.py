@@ -41,7 +41,7 @@ OPS: dict[str, tuple[int, str]] = {
     # bits
     "ShiftRightLogical": (194, "tri"), "ShiftRightArithmetic": (195, "tri"), "ShiftLeftLogical": (196, "tri"),
     "BitwiseOr": (197, "tri"), "BitwiseXor": (198, "tri"), "BitwiseAnd": (199, "tri"), "Not": (200, "tri"),
-    "BitFieldInsert": (201, "tri"), "BitCount": (205, "tri"),
+    "BitFieldInsert": (201, "tri"), "BitFieldUExtract": (203, "tri"), "BitCount": (205, "tri"),
     # atomics: pointer, scope, semantics, value
     "AtomicExchange": (229, "tri"), "AtomicCompareExchange": (230, "tri"), "AtomicIAdd": (234, "tri"),
     "AtomicISub": (235, "tri"), "AtomicSMin": (236, "tri"), "AtomicUMin": (237, "tri"), "AtomicSMax": (238, "tri"),

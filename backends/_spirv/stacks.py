@@ -2,9 +2,10 @@
 
 Pushes are straight-line: over capacity they write to the last slot and count on; `guard` compares depths with
 capacities once, between forward slice and reverse. Where the trips of loops number the slots, there is no counter
-(`depths`). Flags take one bit a slot, 32 to a word. Stacks that are pushed in step are the matter of `groups`; what is
+(`depths`); where their counts are known ahead of the first of these loops, they are compared there, and pushes only
+write. Flags take one bit a slot, 32 to a word. Stacks that are pushed in step are the matter of `groups`; what is
 said here is of the others. Push, pop and load are a function of the module each, a dtype, which drivers inline: a call
-is a fifth of what it stands for. A dtype that is pushed in one place alone has them in line.
+is a fifth of what it stands for. A dtype that is pushed in one place or two has them in line.
 
 `BRANCHY` is for tests that compare sizes: no groups, pushes in line that branch on the capacity, and a counter
 variable for every stack.
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from quadrants_lab.backends._gpu.steps import Steps, in_step, pop_behind
-from quadrants_lab.backends._gpu.trips import by_trips
+from quadrants_lab.backends._gpu.trips import ahead, by_trips
 from quadrants_lab.backends._spirv import depths, failures, heap, memory
 from quadrants_lab.backends._spirv import opcodes as C
 from quadrants_lab.backends._spirv.assembler import Function
@@ -32,23 +33,25 @@ from quadrants_lab.ir.types import DType, u1, u32
 from quadrants_lab.ir.walk import walk
 
 if TYPE_CHECKING:
-    from quadrants_lab.backends._gpu.trips import Trips
+    from quadrants_lab.backends._gpu.trips import Ahead, Trips
     from quadrants_lab.backends._spirv.body import Body
 
+_SHARED = {False: 3, True: 6}  # pushes from which on functions are shorter: with a counter, and with numbered slots
 BRANCHY: ContextVar[bool] = ContextVar("quadrants_lab_branchy_pushes", default=False)
 
 
 @dataclass(slots=True)
 class Stack:
     """``base`` and ``adjoints`` point to this thread's first slot (0 where there is none); ``last``, a u32, is the
-    number of the last one. ``alone``: no other push of the kernel is of this dtype, with or without a counter."""
+    number of the last one. ``in_line``: the kernel pushes too few of this dtype, with a counter or without, for
+    functions to pay."""
 
     dtype: DType
     depth: Depth
     base: int = 0
     adjoints: int = 0
     last: int = 0
-    alone: bool = False
+    in_line: bool = False
 
     @property
     def kept(self) -> DType:
@@ -65,7 +68,7 @@ def open_stacks(b: Body, block: N.Block, thread: int) -> None:
     layout = b.frame.layout.frame
     groups = b.groups = Groups(Steps((), {}) if BRANCHY.get() else in_step(block))
     grouped = {a.id: members[0].id for members in groups.steps.groups for a in members}
-    trips = {} if BRANCHY.get() else by_trips(block)
+    trips = {} if BRANCHY.get() else _by_trips(block, groups)
     dtypes = {a.id: a.type for a in layout.stacks}
     pushes = Counter(
         (dtypes[s.stack], s.stack in trips)
@@ -79,7 +82,8 @@ def open_stacks(b: Body, block: N.Block, thread: int) -> None:
             depth = b.depths[s.id] = _depth(b, s, trips.get(s.id), block)
             if s.id in grouped:
                 continue
-            st = b.stacks[s.id] = Stack(s.type, depth, alone=pushes[s.type, s.id in trips] == 1)
+            numbered = s.id in trips
+            st = b.stacks[s.id] = Stack(s.type, depth, in_line=pushes[s.type, numbered] < _SHARED[numbered])
             if s.count_only:
                 continue
             at = layout.stack_at[s.id]
@@ -89,6 +93,14 @@ def open_stacks(b: Body, block: N.Block, thread: int) -> None:
             if s.id in layout.adjoint_stacks:
                 (st.adjoints,) = heap.first_slot(b, st.kept, 1, at + STACK_ADJOINTS_AT, slots, thread)
         groups.open(b, thread)
+    b.ahead = ahead(block, trips)
+
+
+def _by_trips(block: N.Block, groups: Groups) -> dict[int, Trips]:
+    """Of a group all or none."""
+    trips = by_trips(block)
+    apart = {a.id for members in groups.steps.groups if any(x.id not in trips for x in members) for a in members}
+    return {i: t for i, t in trips.items() if i not in apart}
 
 
 def _depth(b: Body, s: N.AdStackAlloca, trips: Trips | None, block: N.Block) -> Depth:
@@ -98,7 +110,7 @@ def _depth(b: Body, s: N.AdStackAlloca, trips: Trips | None, block: N.Block) -> 
         d.capacity = b.frame.word(layout.stack_at[s.id] + STACK_CAPACITY, u32)
     if BRANCHY.get():
         d.counter = b.fn.local(b.m.type(u32))
-    elif trips is None or all(x is not trips.loop for x in block):
+    elif trips is None or all(x is not trips.there[0].loop for x in block):
         d.counter = _counter(b.fn, len(layout.stacks), b.m.const(u32, d.number))
     return d
 
@@ -127,14 +139,14 @@ def _called(
     """Calls the function ``what`` of the stack's dtype on its number, or that of the slot where it is known, its first
     slot, and ``more`` (type, value); ``make`` emits its body, given the parameters, and returns the result."""
     m = b.m
-    if st.alone:
+    if st.in_line:
         return make(b.fn, _slots(st, slot), *(v for _, v in more))
     args = [(m.type(u32), slot or m.const(u32, st.depth.number)), (heap.slot_pointer(m, st.kept), st.base), *more]
     key = (what, st.dtype, bool(slot))
     if key not in m.helpers:
-        fn = Function(m, result, tuple(t for t, _ in args), f"{what}_{'at_' if slot else ''}{st.dtype}")
+        name = f"{what}_{'at_' if slot else ''}{st.dtype}"
+        fn = Function(m, result, tuple(t for t, _ in args), name, b.fn.stmt, b.fn.span)
         m.decorate(fn.params[1], "Aliased")
-        fn.stmt, fn.span = b.fn.stmt, b.fn.span
         number, base, *rest = fn.params
         stacks = len(b.frame.layout.frame.stacks)
         slots = Slots(st.kept, base, slot=number) if slot else Slots(st.kept, base, _counter(fn, stacks, number))
@@ -195,13 +207,15 @@ def push(b: Body, s: N.AdStackPush) -> None:
         _branchy_push(b, st, depths.count(b, st.depth), value)
         return
 
-    def make(fn: Function, slots: Slots, last: int, value: int) -> int:
+    def make(fn: Function, slots: Slots, value: int, last: int = 0) -> int:
         n = slots.slot or depths.increment(fn, slots.counter)
-        _keep(fn, slots, flags, fn.glsl("UMin", m.type(u32), n, last), value)
+        _keep(fn, slots, flags, fn.glsl("UMin", m.type(u32), n, last) if last else n, value)
         return 0
 
-    more = [(m.type(u32), st.last), (m.type(st.dtype), value)]
-    _called(b, st, depths.slot_pushed(b, st.depth), "push", more, m.void, make)
+    last = [] if b.ahead else [(m.type(u32), st.last)]
+    name = "push" if last else "push_fitting"
+    more = [(m.type(st.dtype), value), *last]
+    _called(b, st, depths.slot_pushed(b, st.depth), name, more, m.void, make)
     if st.adjoints:
         pointer = _pointer(b.fn, _slots(st), _top(b, st), st.adjoints)
         memory.write(b, st.dtype, st.kept, pointer, m.const(st.dtype, 0))
@@ -232,13 +246,12 @@ def pop(b: Body, s: N.AdStackPop) -> None:
     st, m = b.stacks[s.stack], b.m
     if st.depth.trips:
         return
-    if BRANCHY.get() or st.alone:
+    if BRANCHY.get() or st.in_line:
         depths.decrement(b.fn, st.depth.counter)
         return
     key = ("pop", None)
     if key not in m.helpers:
-        fn = Function(m, m.void, (m.type(u32),), "pop")
-        fn.stmt, fn.span = b.fn.stmt, b.fn.span
+        fn = Function(m, m.void, (m.type(u32),), "pop", b.fn.stmt, b.fn.span)
         depths.decrement(fn, _counter(fn, len(b.frame.layout.frame.stacks), fn.params[0]))
         fn.put("Return")
         m.helpers[key] = fn.close()
@@ -269,8 +282,8 @@ def load_top(b: Body, s: N.AdStackLoadTop, pop: bool = False) -> None:
             )
         pointer, bit = _flag(fn, slots, index)
         t = m.type(u32)
-        shifted = fn.let("ShiftRightLogical", t, fn.let("Load", t, pointer, C.ALIGNED, 4), bit)
-        low = fn.let("BitwiseAnd", t, shifted, m.const(u32, 1))
+        word = fn.let("Load", t, pointer, C.ALIGNED, 4)
+        low = fn.let("BitFieldUExtract", t, word, bit, m.const(u32, 1))
         return fn.let("INotEqual", m.bool, low, m.const(u32, 0))
 
     last = [] if b.guarded else [(m.type(u32), st.last)]
@@ -308,26 +321,17 @@ def depth(b: Body, s: N.AdStackDepth) -> None:
     b.define(s.id, s.type, b.fn.let("UConvert", b.m.type(s.type), depths.count(b, b.stacks[s.stack].depth)))
 
 
+# --- the comparison with capacities -----------------------------------------------------------------------------
+
+
 def guard(b: Body, s: N.AdStackGuard) -> None:
     fn, m = b.fn, b.m
-    stored = [d for d in b.depths.values() if d.capacity and (d.counter or d.total)]
+    stored = [] if b.ahead else [d for d in b.depths.values() if d.capacity and (d.counter or d.total)]
     join = 0
     if stored:
         counts = [depths.count(b, d) for d in stored]
         over = [fn.let("UGreaterThan", m.bool, n, d.capacity) for n, d in zip(counts, stored, strict=True)]
-        any_over = over[0]
-        for o in over[1:]:
-            any_over = fn.let("LogicalOr", m.bool, any_over, o)
-        bad, good, join = fn.label(), fn.label(), fn.label()
-        fn.branch(any_over, bad, good, join)
-        fn.start(bad)
-        which, deep = m.const(u32, stored[0].number), counts[0]
-        for o, n, d in zip(over[1:], counts[1:], stored[1:], strict=True):
-            which = fn.let("Select", m.type(u32), o, m.const(u32, d.number), which)
-            deep = fn.let("Select", m.type(u32), o, n, deep)
-        failures.overflow(b, which, deep)
-        fn.jump(join)
-        fn.start(good)
+        join = _unless(b, over, stored, lambda: counts)
     # a segment of a checkpointed loop pushes in the reverse, and is only checked by the guard behind it
     pushes = any(isinstance(inner, N.AdStackPush) for inner in walk(s.body))
     outer, b.guarded = b.guarded, not pushes
@@ -336,3 +340,34 @@ def guard(b: Body, s: N.AdStackGuard) -> None:
     if join:
         fn.jump(join)
         fn.start(join)
+
+
+def guard_ahead(b: Body, known: Ahead) -> int:
+    """Compares what will be pushed; returns the label behind what follows."""
+    stored = list(b.depths.values())
+    with b.fn.owned(known.guard.id):
+        over = [depths.will_exceed(b, d) for d in stored]
+        join = _unless(b, over, stored, lambda: [depths.foreseen(b, d) for d in stored])
+    b.guarded = True
+    return join
+
+
+def _unless(b: Body, over: list[int], stored: list[Depth], counts: Callable[[], list[int]]) -> int:
+    """Begins what is for a thread none of whose stacks is ``over`` its capacity, and reports one that is, with its
+    count; returns the label behind."""
+    fn, m = b.fn, b.m
+    any_over = over[0]
+    for o in over[1:]:
+        any_over = fn.let("LogicalOr", m.bool, any_over, o)
+    bad, good, join = fn.label(), fn.label(), fn.label()
+    fn.branch(any_over, bad, good, join)
+    fn.start(bad)
+    found = counts()
+    which, deep = m.const(u32, stored[0].number), found[0]
+    for o, n, d in zip(over[1:], found[1:], stored[1:], strict=True):
+        which = fn.let("Select", m.type(u32), o, m.const(u32, d.number), which)
+        deep = fn.let("Select", m.type(u32), o, n, deep)
+    failures.overflow(b, which, deep)
+    fn.jump(join)
+    fn.start(good)
+    return join

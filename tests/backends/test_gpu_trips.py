@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from conformance_tasks import IN_STEP, by_trips, stacked
+from conformance_tasks import IN_STEP, by_trips, nested, seven, stacked
 
 from quadrants_lab.backends._gpu import trips
 from quadrants_lab.ir import nodes as N
@@ -24,8 +24,10 @@ PLAIN = by_trips("f32", 10).replace("{OP}", "add %9, %9").replace("{OP2}", "add 
 
 def test_pushed_once_a_trip_and_popped_once_a_trip() -> None:
     both = found(PLAIN)
-    assert (both["v"].pushed, both["v"].popped, both["v"].result) == ((8, 16), (31, 16), N.NO_ID)
-    assert (both["w"].pushed, both["w"].popped, both["w"].result) == ((22, 5), (33, 5), 27)
+    for name, there, back, result in (("v", (8, 16), (31, 16), N.NO_ID), ("w", (22, 5), (33, 5), 27)):
+        assert [(x.index, x.begin) for x in both[name].there] == [there]
+        assert [(x.index, x.begin) for x in both[name].back] == [back]
+        assert both[name].result == result
 
 
 def test_of_stacks_in_step_each() -> None:
@@ -64,6 +66,45 @@ def test_no_loop_may_be_around_them() -> None:
     start, end = PLAIN.index("        if %17"), PLAIN.index("        while carry")
     around = f"for %50: i32 in %5..%6 {{\n{PLAIN[start:end]}\nyield\n}}\n"
     assert set(found(PLAIN[:start] + around + PLAIN[end:])) == {"w"}
+
+
+def test_trips_of_inner_loops_are_numbered_through() -> None:
+    both = found(nested(10))
+    assert [(x.index, x.trips) for x in both["w"].there] == [(8, 0), (14, 3)]
+    assert [(x.index, x.trips) for x in both["w"].back] == [(20, 0), (22, 3)]
+    assert (both["v"].inner(), both["w"].inner()) == (1, 3)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("%14: i32 in %6..%7", "%14: i32 in %6..%8"),
+        ("%22: i32 in %6..%7", "%22: i32 in %7..%7"),
+        ("for %14", "for reversed %14"),
+        ("for reversed %22", "for %22"),
+    ],
+)
+def test_which_inner_loops_are_counted(old: str, new: str) -> None:
+    assert nested(10).count(old) == 1
+    assert set(found(nested(10).replace(old, new))) == {"v"}
+
+
+def known_ahead(source: str) -> bool:
+    task = parse_kernel(source).body[0]
+    assert isinstance(task, N.Offload)
+    return trips.ahead(task.body, trips.by_trips(task.body)) is not None
+
+
+def test_what_is_pushed_is_known_ahead() -> None:
+    assert known_ahead(nested(10))
+    assert known_ahead(seven("f32", 10))
+    assert not known_ahead(PLAIN)  # under a condition; a while
+    assert not known_ahead(IN_STEP)  # a stack that counts
+    begins_later = nested(10).replace("%8: i32 in %6..%11", "%8: i32 in %7..%11")
+    begins_later = begins_later.replace("%20: i32 in %6..%11", "%20: i32 in %7..%11")
+    assert set(found(begins_later)) == {"v", "w"}
+    assert not known_ahead(begins_later)
+    assert not known_ahead(nested(10).replace("%7: i32 = const 3", "%7: i32 = const 0"))
 
 
 def test_equal_ranges_may_be_computed_again() -> None:

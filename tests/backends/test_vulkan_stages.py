@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from conformance_tasks import CHECKED, seven, stacked
+from conformance_tasks import CHECKED, nested, seven, stacked
 from vulkan_rig import EXACT, FAST, bind, load, validate
 
 from quadrants_lab.backends import vulkan
@@ -16,6 +16,7 @@ from quadrants_lab.backends._spirv import opcodes, ops
 from quadrants_lab.backends._spirv.kernel import module
 from quadrants_lab.backends._spirv.stacks import BRANCHY
 from quadrants_lab.backends._spirv.target import GENERIC, missing
+from quadrants_lab.backends.launch import Overflow, Status
 from quadrants_lab.backends.vulkan import api
 from quadrants_lab.backends.vulkan.device import Device
 from quadrants_lab.ir import nodes as N
@@ -126,6 +127,18 @@ def test_straight_pushes_are_half_of_branchy_ones(n: int) -> None:
     assert 2 * straight[0] <= branchy[0]
     if n >= 100:
         assert 2 * straight[1] <= branchy[1]
+
+
+def test_what_is_known_ahead_to_be_too_much_is_not_pushed() -> None:
+    """Nor run: a loop of two billion trips would be noticed. So many times three is no number of 32 bits."""
+    arrays = {"x": np.ones(2, np.float32), "count": np.array([2, 2**31 - 1], np.int32)}
+    arrays |= {"y": np.zeros((2, 6), np.float32), "z": np.zeros((2, 6, 3), np.float32)}
+    frame = bind(load(nested(2)), arrays, stacks=[6, 6])
+    assert frame.launch() == Status.OVERFLOW
+    assert isinstance(failed := frame.failure(), Overflow)
+    assert failed.capacity == 6
+    assert (arrays["z"][0, :2] == [[1, 2, 3], [2, 3, 4]]).all()
+    assert not arrays["y"][1].any()
 
 
 def test_every_primitive_has_a_spelling() -> None:
