@@ -11,29 +11,31 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from quadrants_lab.autodiff.access import warn
 from quadrants_lab.errors import QuadrantsAssertionError, QuadrantsRuntimeError, QuadrantsWarning, render
 from quadrants_lab.lang.dense import Dense
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.observe import launching, watch
 from quadrants_lab.runtime.open_ends import OpenEnds
-from quadrants_lab.runtime.tape import Writes
+from quadrants_lab.runtime.tape import Writes, written_over
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.plan import Plan
 
 
-class _Results(Writes):
-    """An observer that knows which fields launches have written. What Python writes over such a result is a constant:
-    its tangents are 0 from the next launch on."""
+class _Used(Writes):
+    """An observer that knows which fields launches have used. What Python writes over such a field is a constant: its
+    tangents are 0 from the next launch on."""
 
     def __init__(self) -> None:
-        self.followed: dict[int, tuple[Dense, list[Any]]] = {}
+        self.followed: dict[int, tuple[Dense, str, list[Any]]] = {}  # by memory, with the name that a kernel has for it
         super().__init__()
 
     def clear(self) -> None:
-        for field, places in self.followed.values():
+        for field, _, places in self.followed.values():
             field._memory.logs = tuple(log for log in field._memory.logs if log is not places)
         self.followed = {}
+        self.told: set[int] = set()
         self.open_ends = OpenEnds("dual")
         super().clear()
 
@@ -44,15 +46,19 @@ class _Results(Writes):
         super().after(plan, args, token, failed)
         if not failed:
             self.open_ends.launched(plan, args)
+        names = {id(memory): name for name, memory in plan.memories(args).items()}
         for field in list(plan.session.differentiable):
             memory = field._memory
-            if field.has_dual() and id(memory) in self.written and id(memory) not in self.followed:
+            if field.has_dual() and id(memory) in names and id(memory) not in self.followed:
                 places: list[Any] = []
-                self.followed[id(memory)] = field, places
+                self.followed[id(memory)] = field, names[id(memory)], places
                 memory.logs = (*memory.logs, places)
 
     def settle(self) -> None:
-        for field, places in self.followed.values():
+        for key, (field, name, places) in self.followed.items():
+            if places and key not in self.written and key not in self.told:
+                self.told.add(key)
+                warn([written_over(name, "dual")])
             for place in places:
                 field.dual._memory.array[place] = 0
                 field.dual._memory.wrote(place)
@@ -65,8 +71,8 @@ class FwdMode:
     ``param`` is a field with a dual, ``seed`` its tangent: a number an entry, in row-major order or in the shape of
     the field; 1 where the field is 0-d and none is given. ``loss`` is a field with a dual, or a list of them: after
     each launch ``loss.dual`` holds the Jacobian of loss by param times ``seed``. With ``clear_gradients`` all duals of
-    the session start at 0. What Python writes over results of launches is a constant. At the end ``param.dual`` is 0
-    again.
+    the session start at 0. What Python writes over fields that launches have used is a constant. At the end
+    ``param.dual`` is 0 again.
     """
 
     def __init__(
@@ -84,7 +90,7 @@ class FwdMode:
         _check("param", param)
         self.seed = _seed(param, seed)
         self._open: ExitStack | None = None
-        self._writes = _Results()
+        self._writes = _Used()
 
     def __enter__(self) -> FwdMode:
         if self._open is not None:

@@ -353,7 +353,7 @@ class Launches:
                 if followed.grad is not None:
                     if id(memory) not in self.writes.written and memory.serial not in self.constants:
                         self.constants.add(memory.serial)
-                        warn([_written_over(followed.name)])
+                        warn([written_over(followed.name, "grad")])
                     marks = np.zeros(memory.operand.shape, np.bool_)
                     for place in places:
                         marks[place] = True
@@ -362,14 +362,18 @@ class Launches:
             self.steps.append(step)
 
 
-def _written_over(name: str) -> Doubt:
+def written_over(name: str, which: str) -> Doubt:
+    """The doubt about a field that only Python writes, between two launches. ``which``: "grad" or "dual"."""
+    where, effect = {
+        "grad": ("a Tape", f"{name}.grad is the derivative by what it was before, and what was written is a constant"),
+        "dual": ("a FwdMode", f"what was written is a constant, and {name}.dual is 0 there"),
+    }[which]
     return Doubt(
         render(
             "QL0415",
-            f"{name} was written from Python between two launches under a Tape that use it: {name}.grad is the "
-            "derivative by what it was before, and what was written is a constant",
+            f"{name} was written from Python between two launches under {where} that use it: {effect}",
             (),
-            "write it before the Tape, or use a field of its own for each value",
+            f"write it before the {where[2:]}, or use a field of its own for each value",
             kind="warning",
         ),
         None,

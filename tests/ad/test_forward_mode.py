@@ -148,6 +148,18 @@ def test_what_python_writes_over_a_result_is_a_constant(how) -> None:
     assert x.dual.to_numpy().tolist() == [0, 0, 0]
 
 
+def test_what_python_writes_over_a_parameter_that_was_used_is_a_constant() -> None:
+    x, y = dual_field(3), dual_field(3)
+    x.fill(2.0)
+    with qd.ad.FwdMode(y, x, seed=[1, 1, 1]):
+        add_squares(x, y)
+        x[1] = 5.0
+        with pytest.warns(qd.QuadrantsWarning, match="QL0415.*x was written from Python.*under a FwdMode"):
+            add_squares(x, y)
+    assert y.to_numpy().tolist() == [8, 29, 8]
+    assert y.dual.to_numpy().tolist() == [8, 4, 8]
+
+
 @pytest.mark.parametrize("kind", ["field", "ndarray", "numpy"])
 def test_a_chain_that_ends_between_two_launches_is_named(kind) -> None:
     """The loss has a tangent, but not all of it."""
