@@ -7,11 +7,10 @@ import json
 import re
 from pathlib import Path
 
-from quadrants_lab.widgets.html import esc
+from quadrants_lab.widgets import assets
+from quadrants_lab.widgets.html import empty, esc
 from quadrants_lab.widgets.model import CellView
-from quadrants_lab.widgets.panes import PANES, render
-
-HERE = Path(__file__).resolve().parent
+from quadrants_lab.widgets.panes import PANES, render, shape
 
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">
@@ -34,7 +33,7 @@ const set = (light) => {{ body.dataset.jpThemeLight = light; }};
 set(!matchMedia("(prefers-color-scheme: dark)").matches);
 document.getElementById("theme").onclick = () => set(body.dataset.jpThemeLight !== "true");
 for (const {{ shape, answers }} of JSON.parse(document.getElementById("data").textContent)) {{
-  mount(document.getElementById("views"), shape, async (request) => answers[request] ?? "");
+  mount(document.getElementById("views"), shape, async (request) => answers[request] ?? {missing});
 }}
 </script></body></html>
 """
@@ -57,16 +56,13 @@ def answers(view: CellView) -> dict[str, str]:
 
 def page(views: list[CellView], title: str, intro: str = "") -> str:
     """A self-contained page with one inspector a view; ``intro`` is plain text above them."""
-    data = [
-        {"shape": {"title": v.title, "kernels": [k.name for k in v.kernels], "panes": [[p.id, p.title] for p in PANES]},
-         "answers": answers(v)}
-        for v in views
-    ]  # fmt: skip
+    data = [{"shape": shape(v), "answers": answers(v)} for v in views]
     return _PAGE.format(
         title=esc(title),
         notes=f"<p>{esc(intro)}</p>" if intro else "",
-        css=(HERE / "inspector.css").read_text(),
-        js=(HERE / "inspector.js").read_text(),
+        css=assets.style(),
+        js=assets.script(),
+        missing=json.dumps(empty("this page has no answer to that: run the cell in a notebook")),
         data=json.dumps(data).replace("</", "<\\/"),
     )
 

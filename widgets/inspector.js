@@ -13,7 +13,7 @@ export function mount(host, shape, ask) {
     <span class="say" role="status" aria-live="polite"></span></div><div role="tabpanel" tabindex="0" id="${uid}-panel"></div>`;
   const title = root.querySelector(".title"), tabs = root.querySelector(".tabs");
   const panel = root.querySelector("[role=tabpanel]"), say = root.querySelector(".say");
-  const state = { kernel: 0, pane: shape.panes[0]?.[0], mark: null };
+  const state = { kernel: 0, pane: shape.open ?? shape.panes[0]?.[0], mark: null };
 
   if (shape.kernels.length > 1) {
     const select = document.createElement("select");
@@ -59,6 +59,7 @@ export function mount(host, shape, ask) {
       const items = itemsOf(group);
       if (items.length && !items.some((x) => x.tabIndex === 0)) items[0].tabIndex = 0;
     }
+    for (const x of part.querySelectorAll("[data-stepper]")) stepper(x);
     paint(part, true);
     tell();
   }
@@ -118,6 +119,7 @@ export function mount(host, shape, ask) {
   });
   root.addEventListener("change", (e) => {
     const name = e.target.dataset.toggle;
+    if (e.target.dataset.ask) load(e.target.dataset.ask + e.target.value.trim(), panel.querySelector(`[data-slot="${e.target.dataset.into}"]`));
     if (name) { panel.querySelectorAll(".slot").forEach((s) => s.classList.toggle(name, e.target.checked)); settle(panel); }
   });
   root.addEventListener("keydown", (e) => {

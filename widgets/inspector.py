@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import anywidget
 import traitlets
 
+from quadrants_lab.widgets import assets
 from quadrants_lab.widgets.html import empty
 from quadrants_lab.widgets.model import CellView
-from quadrants_lab.widgets.panes import PANES, render
-
-HERE = Path(__file__).resolve().parent
-
-
-def shape(view: CellView) -> dict[str, Any]:
-    """What the browser must know before it asks: titles of kernels and panes."""
-    return {
-        "title": view.title,
-        "kernels": [k.name for k in view.kernels],
-        "panes": [[p.id, p.title] for p in PANES],
-    }
+from quadrants_lab.widgets.panes import render, shape
 
 
 class Inspector(anywidget.AnyWidget):
     """One inspector. ``uid`` ties it to the static copy that it hides."""
 
-    _esm = HERE / "inspector.js"
-    _css = HERE / "inspector.css"
+    _esm = assets.script()
+    _css = assets.style()
     shape = traitlets.Dict().tag(sync=True)
     uid = traitlets.Unicode().tag(sync=True)
 

@@ -187,6 +187,47 @@ class TaskGraphs:
 
 
 @dataclass(slots=True)
+class StepStatement:
+    """A statement of the iteration that is followed. ``kind``: "value", "push", "pop", "write" (to memory), "trip"
+    (where an iteration of a loop begins) or "end" (of the loop). ``name``: of the value or the loop's index;
+    ``carried``: of what the loop carries; ``stack``: its number in `StepTrace.stacks`; ``back``: it is reverse code."""
+
+    text: str
+    line: int
+    kind: str
+    name: str = ""
+    stack: int = -1
+    carried: list[str] = field(default_factory=list)
+    back: bool = False
+
+
+@dataclass(slots=True)
+class StepTrace:
+    """One iteration, step by step. ``events``: (number of the statement, value as text, what it was made of) in order;
+    the value of a trip and of the end of a loop are the texts of the index ("" for none) and of what is carried.
+    ``stacks``: name, line, dtype. ``cut``: it goes on after the last of the events."""
+
+    lane: str
+    box: str
+    statements: list[StepStatement]
+    events: list[tuple[int, str | list[str], str]]
+    stacks: list[tuple[str, int, str]]
+    cut: bool = False
+
+
+@dataclass(slots=True)
+class StepsView:
+    """The iterations of a launch to follow: ``tasks`` by title; ``make(task, lane)`` follows one (lane "": the first)
+    or raises QuadrantsError. ``launch``: "forward" or "gradient". ``task`` and ``lane``: what is shown at first."""
+
+    launch: str
+    tasks: list[str]
+    make: Callable[[int, str], StepTrace]
+    task: int = 0
+    lane: str = ""
+
+
+@dataclass(slots=True)
 class KernelView:
     """One kernel of a cell.
 
@@ -205,15 +246,17 @@ class KernelView:
     code: dict[str, list[StageView]] = field(default_factory=dict)
     launches: list[LaunchView] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    steps: StepsView | str = ""  # why there are none
 
 
 @dataclass(slots=True)
 class CellView:
-    """Everything that one widget shows."""
+    """Everything that one widget shows; ``open``: the pane that it shows first."""
 
     title: str
     kernels: list[KernelView]
     notes: list[str] = field(default_factory=list)
+    open: str = "source"
 
 
 def span_line(span: Span | None, file: str) -> int:

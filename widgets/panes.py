@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from quadrants_lab.widgets import code, graphs, passes, run, sizes, source, stacks
+from quadrants_lab.widgets import code, graphs, passes, run, sizes, source, stacks, steps
 from quadrants_lab.widgets.html import empty
 from quadrants_lab.widgets.model import CellView, KernelView
 
@@ -29,9 +30,20 @@ PANES = (
     Pane("cfg", "CFG", graphs.cfg_pane),
     Pane("stacks", "Stacks", stacks.pane),
     Pane("sizes", "SizeExpr", sizes.pane),
+    Pane("steps", "Steps", steps.pane),
     Pane("code", "Code", code.pane),
     Pane("run", "Run", run.pane),
 )
+
+
+def shape(view: CellView) -> dict[str, Any]:
+    """What the browser must know before it asks: titles of kernels and panes, and which of these is open."""
+    return {
+        "title": view.title,
+        "open": view.open,
+        "kernels": [k.name for k in view.kernels],
+        "panes": [[p.id, p.title] for p in PANES],
+    }
 
 
 def render(view: CellView, request: str) -> str:

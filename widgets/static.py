@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from quadrants_lab.widgets import code, run, sizes, stacks
+from quadrants_lab.errors import QuadrantsError
+from quadrants_lab.widgets import code, run, sizes, stacks, steps
 from quadrants_lab.widgets.diff import hunks
 from quadrants_lab.widgets.graph import image
 from quadrants_lab.widgets.highlight import highlight
@@ -89,9 +90,9 @@ def _source(view: KernelView) -> str:
 
 def _passes(view: KernelView) -> str:
     parts = []
-    for trace, steps in view.traces.items():
+    for trace, made in view.traces.items():
         rows = []
-        for step in steps:
+        for step in made:
             change = changed(view, step)
             head = f'{esc(step.name)} {delta(change)} <span class="muted">{seconds(step.seconds)}</span>'
             if change is None:
@@ -128,6 +129,18 @@ def _stacks(view: KernelView) -> str:
     return "".join(parts)
 
 
+def _steps(view: KernelView) -> str:
+    if isinstance(view.steps, str):
+        return empty(view.steps or steps.NONE)
+    try:
+        trace = view.steps.make(view.steps.task, view.steps.lane)
+    except QuadrantsError as e:
+        return empty(str(e))
+    head = f"<p>{esc(view.steps.launch)}, iteration {esc(trace.lane)}: step, line, statement, value</p>"
+    lines = (f"{n:>4} {line:>4}  {esc(text)}  <b>{esc(value)}</b>" for n, line, text, value in steps.rows(trace))
+    return head + _pre("\n".join(lines))
+
+
 def _code(view: KernelView) -> str:
     parts = []
     for mode, stages in view.code.items():
@@ -156,6 +169,7 @@ _PANES: tuple[tuple[str, Callable[[KernelView], str]], ...] = (
     ("CFG", lambda v: "".join(f"<p>{esc(t.title)}</p>{image(t.cfg)}" for t in v.graphs)),
     ("Stacks", _stacks),
     ("SizeExpr", lambda v: sizes.pane(v, "", ())),
+    ("Steps", _steps),
     ("Code", _code),
     ("Run", lambda v: run.pane(v, "", ())),
 )

@@ -16,10 +16,13 @@ from quadrants_lab.widgets.html import seconds, size
 from quadrants_lab.widgets.model import BackendRun, CellView, KernelView, PassView, SizeView, StageView
 from quadrants_lab.widgets.passes import changed
 from quadrants_lab.widgets.run import FASTEST, STACK_BYTES, outcome, rows_of
+from quadrants_lab.widgets.steps import rows
 
 
 def cell(view: CellView) -> RenderableType:
-    """All kernels of a cell."""
+    """All kernels of a cell; of a view that opens at the steps these alone."""
+    if view.open == "steps":
+        return Group(*map(steps, view.kernels))
     notes = [Text(n, style="italic") for n in view.notes]
     return Group(*(kernel(k) for k in view.kernels), *notes)
 
@@ -71,6 +74,18 @@ def stacks(view: KernelView) -> Table:
     before = f"; {size(view.bytes_before)} if everything were kept as it is" if view.bytes_before else ""
     table.caption = f"{total} for each iteration in flight{before}"
     table.caption_justify = "left"
+    return table
+
+
+def steps(view: KernelView) -> RenderableType:
+    """The steps of one iteration."""
+    if isinstance(view.steps, str):
+        return Text(view.steps, style="italic")
+    trace = view.steps.make(view.steps.task, view.steps.lane)
+    title = f"{view.steps.launch} of {view.name}, iteration {trace.lane}"
+    table = Table("step", "line", "statement", "value", title=title, title_justify="left", box=None, pad_edge=False)
+    for number, line, text, value in rows(trace):
+        table.add_row(number, line, Text(text), value)
     return table
 
 

@@ -17,6 +17,7 @@ from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.ir import sizeexpr as S
 from quadrants_lab.lang.kernel import Kernel
 from quadrants_lab.notebook.compare import MODES, NOT_KEPT, Compared, place
+from quadrants_lab.notebook.stepping import steps_view
 from quadrants_lab.notebook.values import array_view, number, results
 from quadrants_lab.notebook.views import Values, pass_views, stack_views, stage_views, task_graphs
 from quadrants_lab.passes import pipeline, pipelines
@@ -41,7 +42,8 @@ FRONT_END = "The front end: the Python function as IR, loops and branches as the
 
 
 RECORDED: WeakKeyDictionary[Dispatcher, KernelView] = WeakKeyDictionary()
-"""The last recorded view of each kernel that is alive, by its forward dispatcher: texts and IR, no data."""
+"""The last recorded view of each kernel that is alive, by its forward dispatcher: texts, IR, and the data of a small
+launch, for its steps."""
 
 
 def cell_view(title: str, recorder: Recorder, compared: Compared | None = None) -> CellView:
@@ -73,6 +75,7 @@ def kernel_view(
         view.code[MODES[mode]] = _stages(plan, file)
         if mode in records:
             view.launches.append(launch_view(records[mode], compared.get(records[mode].number, [])))
+    view.steps = steps_view(records, file)
     gradient = plans.get("reverse")
     if isinstance(gradient, GradientPlan):
         _add_stacks(view, gradient, records.get("reverse"))

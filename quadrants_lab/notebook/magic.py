@@ -1,4 +1,4 @@
-"""The magics: `%%qdkernel`, `%qdinspect`, `%qdbackends`."""
+"""The magics: `%%qdkernel`, `%qdinspect`, `%qdstep`, `%qdbackends`."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from quadrants_lab.notebook.compare import Compared, compare, home, place, table
 from quadrants_lab.notebook.complete import matcher
 from quadrants_lab.notebook.inspection import Inspection
 from quadrants_lab.notebook.options import parse, usage
+from quadrants_lab.notebook.stepping import stepper
 from quadrants_lab.runtime.backend import available, names
 from quadrants_lab.runtime.records import Recorder
 from quadrants_lab.widgets.html import seconds
@@ -82,25 +83,36 @@ class QuadrantsMagics(Magics):
     def qdinspect(self, line: str) -> None:
         """`%qdinspect k`: the inspector of kernel k, as of its last launches."""
         __tracebackhide__ = True
-        kernel = self._kernel(line.strip())
+        kernel = self._kernel("%qdinspect", line.strip())
         try:
             inspection = show(kernel)
         except QuadrantsError as e:
             errors.show_as_text(e)
         inspection.display(self.shell)
 
-    def _kernel(self, name: str) -> Kernel:
+    @line_magic
+    def qdstep(self, line: str) -> None:
+        """`%qdstep k 3`: iteration 3 (of two loops `3,5`; the first one where none is given) of the last gradient
+        launch of kernel k in a `%%qdkernel` cell, step by step, forwards and backwards."""
+        __tracebackhide__ = True
+        name, _, lane = line.strip().partition(" ")
+        kernel = self._kernel("%qdstep", name)
+        try:
+            inspection = stepper(kernel, lane.strip())
+        except QuadrantsError as e:
+            errors.show_as_text(e)
+        inspection.display(self.shell)
+
+    def _kernel(self, magic: str, name: str) -> Kernel:
         known = self.names("kernel")
         there = f"kernels here: {', '.join(known)}" if known else "there is no kernel here yet"
         if not name:
-            raise UsageError(f"%qdinspect takes the name of a kernel; {there}")
+            raise UsageError(f"{magic} takes the name of a kernel; {there}")
         found = self.shell.user_ns.get(name)
         if found is None:
-            raise UsageError(f"%qdinspect {name}: no such name; {there}")
+            raise UsageError(f"{magic} {name}: no such name; {there}")
         if not isinstance(found, Kernel):
-            raise UsageError(
-                f"%qdinspect {name}: this is of type {type(found).__name__}, not a kernel; {there}"
-            )
+            raise UsageError(f"{magic} {name}: this is of type {type(found).__name__}, not a kernel; {there}")
         return found
 
     @line_magic

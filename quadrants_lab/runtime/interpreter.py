@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,6 +27,16 @@ from quadrants_lab.ir.walk import walk
 
 Lane = tuple[int, ...]
 Observer = Callable[[N.Stmt, Any], None]
+Box = tuple[range, ...]
+Iterations = Callable[[N.Offload, Box], Iterable[Lane]]
+
+
+class Trip(NamedTuple):
+    """What an observer is told where an iteration of a loop begins: the index of a For (None of a While), and what is
+    carried into it."""
+
+    index: Any
+    carried: tuple[Any, ...]
 
 
 class OutOfBounds(QuadrantsAssertionError, IndexError):
@@ -70,6 +80,7 @@ def interpret(
     caps: Mapping[int, int] | None = None,
     random: tuple[int, int] = (0, 1),
     observer: Observer | None = None,
+    iterations: Iterations | None = None,
 ) -> Result:
     """Runs ``kernel`` once; ``arrays`` (buffer name -> numpy array of its dtype) are changed in place.
 
@@ -80,13 +91,14 @@ def interpret(
 
     ``observer(stmt, value)`` is called after every statement with what it defined or wrote (None where there
     is nothing to tell, a tuple for the results of If, For and While), and at the start of each iteration of a
-    task with the tuple of its indices, of a For with its index, of a While with the tuple of its carried
-    values.
+    task with the tuple of its indices, of a For or While with a `Trip`.
+
+    ``iterations(task, box)`` says which iterations of a task to run, in which order; without it all are, row by row.
 
     Raises `OutOfBounds` naming buffer, index and line; `QuadrantsRuntimeError` for a buffer that is missing
     or of another dtype or rank, and for a pop of an empty adstack.
     """
-    return _Machine(kernel, args or {}, arrays or {}, caps or {}, random, observer).run()
+    return _Machine(kernel, args or {}, arrays or {}, caps or {}, random, observer, iterations).run()
 
 
 class _LaneEnds(Exception):
@@ -145,6 +157,7 @@ class _Machine:
         caps: Mapping[int, int],
         random: tuple[int, int],
         observer: Observer | None,
+        iterations: Iterations | None,
     ) -> None:
         self.kernel = kernel
         self.args = {a.name: a.type.numpy(args[a.name]) for a in kernel.args}
@@ -152,6 +165,7 @@ class _Machine:
         self.caps = caps
         self.draws = random
         self.observer = observer
+        self.iterations = iterations
         self.env: dict[int, Any] = {}
         self.stacks: dict[int, _Stack] = {}
         self.lane: Lane = ()
@@ -348,7 +362,7 @@ class _Machine:
         for k in reversed(order) if s.reverse else order:
             self.env[s.index.id] = index = s.index.type.numpy(k)
             self.bind(s.carried, values)
-            self.tell(s, index)
+            self.tell(s, Trip(index, values))
             how, values = self.block(s.body)
             if how is N.Break:
                 break
@@ -359,7 +373,7 @@ class _Machine:
         values = self.values(s.inits)
         while True:
             self.bind(s.carried, values)
-            self.tell(s, values)
+            self.tell(s, Trip(None, values))
             if not self.block(s.cond)[1][0]:
                 break
             how, values = self.block(s.body)
@@ -375,7 +389,8 @@ class _Machine:
         bounds = [int(v) for v in self.block(s.bounds)[1]]
         axes = len(s.indices)
         outer, stacks = self.lane, self.stacks
-        for n, lane in enumerate(itertools.product(*map(range, bounds[:axes], bounds[axes:]))):
+        box = tuple(map(range, bounds[:axes], bounds[axes:]))
+        for n, lane in self.numbered(s, box):
             self.lane, self.iteration, self.stacks, self.drawn = lane, n, {}, {}
             self.bind(s.indices, tuple(p.type.numpy(i) for p, i in zip(s.indices, lane, strict=True)))
             self.tell(s, lane)
@@ -384,6 +399,20 @@ class _Machine:
             except _LaneEnds:
                 continue
         self.lane, self.stacks = outer, stacks
+
+
+    def numbered(self, s: N.Offload, box: Box) -> Iterable[tuple[int, Lane]]:
+        """The iterations to run, each with its number in the whole box, row by row."""
+        if self.iterations is None:
+            return enumerate(itertools.product(*box))
+        return ((_number(box, lane), lane) for lane in self.iterations(s, box))
+
+
+def _number(box: Box, lane: Lane) -> int:
+    n = 0
+    for axis, k in zip(box, lane, strict=True):
+        n = n * len(axis) + axis.index(k)
+    return n
 
 
 _HANDLERS: dict[type[N.Stmt], str] = {

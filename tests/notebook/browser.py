@@ -23,7 +23,7 @@ from typing import Any
 
 from playwright.sync_api import Locator, Page, sync_playwright
 
-PANES = ("Source", "Passes", "CFG", "Stacks", "SizeExpr", "Code", "Run")
+PANES = ("Source", "Passes", "CFG", "Stacks", "SizeExpr", "Steps", "Code", "Run")
 CHROMIUM = next((p for n in ("chromium", "chromium-browser", "google-chrome") if (p := shutil.which(n))), "")
 _FLAGS = [
     "--no-sandbox",

@@ -8,7 +8,8 @@ import pytest
 
 pytest.importorskip("playwright")
 
-from notebook.browser import PANES, lab  # after the skip: it imports playwright
+from notebook.browser import PANES, Lab, lab  # after the skip: it imports playwright
+from playwright.sync_api import Locator
 
 ROOT = Path(__file__).resolve().parents[2]
 OUT = ROOT / "out" / "browser"
@@ -36,8 +37,35 @@ def test_the_first_notebook_in_both_themes(dark: bool):
             inspectors[2].screenshot(path=OUT / f"{theme}_{pane}.png")
             assert panel.inner_text().strip()
             assert "this pane failed" not in panel.inner_text()
+        follow(page, inspectors[3], theme)
         assert page.outside == []
         assert page.errors == []
+
+
+def follow(page: Lab, inspector: Locator, theme: str) -> None:
+    """One iteration forwards and backwards, by buttons, the slider and the field for the iteration."""
+    now, column = inspector.locator(".now"), inspector.locator(".stk")
+    assert "step 1 of" in now.inner_text()
+    assert "iteration 3" in inspector.locator("h4").first.inner_text()
+    inspector.locator('[data-move="turn"]').click()
+    assert "backwards" in now.inner_text()
+    assert column.get_attribute("data-height") == "50"
+    for _ in range(9):
+        inspector.locator('[data-move="+"]').click()
+    assert int(column.get_attribute("data-height") or 0) < 50
+    inspector.screenshot(path=OUT / f"{theme}_follow.png")
+    inspector.locator('input[type="range"]').press("End")
+    assert "x.grad[3] +=" in inspector.locator(".mem").inner_text()
+    assert column.get_attribute("data-height") == "0"
+    field = inspector.locator(".lane")
+    field.fill("99")
+    field.press("Enter")
+    inspector.get_by_text("there are 0 .. 15").wait_for()
+    field.fill("7")
+    field.press("Enter")
+    inspector.get_by_text("iteration 7").wait_for()
+    inspector.locator('[data-move="last"]').click()
+    assert "x.grad[7] +=" in inspector.locator(".mem").inner_text()
 
 
 STAGES = {"llvm": "cpu", "asm": "cpu", "ptx": "cuda", "msl": "metal", "spirv": "vulkan"}
