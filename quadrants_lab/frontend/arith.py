@@ -269,7 +269,10 @@ def _static_compare(cx: Context, node: ast.Compare, values: list[Value]) -> Lit:
         symbol, cure = next(_STATIC_ONLY[type(o)][:2] for o in node.ops if type(o) in _STATIC_ONLY)
         raise cx.fail("QL1205", node, op=symbol, cure=cure)
     fns = [_STATIC_ONLY[type(o)][2] if type(o) in _STATIC_ONLY else COMPARE[type(o)][1] for o in node.ops]
-    return Lit(all(fn(a, b) for fn, a, b in zip(fns, known, known[1:], strict=False)), node)
+    try:
+        return Lit(all(fn(a, b) for fn, a, b in zip(fns, known, known[1:], strict=False)), node)
+    except TypeError as e:
+        raise cx.fail("QL1612", node, text=ast.unparse(node), what=str(e)) from None
 
 
 def boolop(cx: Context, node: ast.BoolOp) -> Value:

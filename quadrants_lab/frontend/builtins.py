@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sized
 from dataclasses import replace
 from typing import Any
 
@@ -306,7 +306,7 @@ def _len(cx: Context, call: ast.Call, x: Value) -> Value:
         return Lit(x.shape[0], call)
     if isinstance(x, Shape):
         return Lit(x.count, call)
-    if isinstance(x, Obj) and hasattr(x.value, "__len__"):
+    if isinstance(x, Obj) and isinstance(x.value, Sized):
         return Lit(len(x.value), call)
     raise cx.fail("QL1406", call, what=f"the length of {describe(x)}")
 

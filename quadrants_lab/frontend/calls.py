@@ -214,7 +214,7 @@ def _python(cx: Context, node: ast.Call, fn: Any, args: list[Value], keywords: K
             raise cx.fail("QL1604", node, text=text, what=f"it raised {type(e).__name__}: {e}") from e
         return cx.wrap(result, text, node)
     short = getattr(fn, "__name__", text)
-    if short in OPS and (getattr(math, short, None) is fn or fn is round):
+    if short in OPS and (getattr(math, short, None) is fn or fn is round or type(fn).__name__ == "ufunc"):
         cure = f"use qd.{short}"
     elif isinstance(fn, FunctionType):
         cure = "decorate it with @qd.func, or call it inside qd.static(...) with constants"

@@ -343,11 +343,12 @@ class Context:
         range."""
         value = lit.value
         if dtype.is_int and not low_high(dtype)[0] <= value <= low_high(dtype)[1]:
-            bigger = i64 if value <= low_high(i64)[1] else u64
+            fits = next((t for t in (i64, u64) if low_high(t)[0] <= value <= low_high(t)[1]), None)
             why = "the dtype that is asked for" if asked else "a literal has the dtype default_ip"
-            also = "" if asked else f", or set default_ip=qd.{bigger} in qd.init()"
+            cure = f"write qd.{fits}({value})" if fits else "no integer dtype holds it: write a real number"
+            also = ", or set default_ip=qd.i64 in qd.init()" if fits is i64 and not asked else ""
             node = lit.node or self.frame.source.node
-            raise self.fail("QL1402", node, value=value, dtype=dtype, why=why, bigger=bigger, also=also)
+            raise self.fail("QL1402", node, value=value, dtype=dtype, why=why, cure=cure + also)
         return convert(value, dtype) if dtype.is_float else value
 
     def num(self, value: Num | Lit, dtype: DType | None = None) -> Num:

@@ -71,7 +71,7 @@ TABLE: dict[str, Row] = {
     "QL1306": Row(_N, "'{text}' has no attribute '{name}'", "asked for here{hint}", "{cure}"),
     # --- types
     "QL1401": Row(_T, "'{text}' is {what}, not a number", "used as a number here", "read an element: {text}[{index}]"),
-    "QL1402": Row(_T, "the integer {value} does not fit {dtype}", "{why}", "write qd.{bigger}({value}){also}"),
+    "QL1402": Row(_T, "the integer {value} does not fit {dtype}", "{why}", "{cure}"),
     "QL1403": Row(_T, "'{op}' takes real numbers, this is {dtype}", "an integer here",
                   "cast it: qd.cast({text}, qd.f32)"),
     "QL1404": Row(_T, "'{op}' takes integers, this is {dtype}", "a real number here",
@@ -132,6 +132,7 @@ TABLE: dict[str, Row] = {
     "QL1609": Row(_T, "static assertion failed{message}", "", ""),
     "QL1610": Row(_S, "this argument of {op} must be known at compile time", "computed at run time", ""),
     "QL1611": Row(_S, "print takes sep and end, texts that are known at compile time", "'{name}' given here", ""),
+    "QL1612": Row(_T, "'{text}' cannot be computed at compile time", "{what}", ""),
     # --- loops
     "QL1701": Row(_T, "cannot loop over {what}", "looped over here",
                   "loop over range(...), qd.ndrange(...), a field, an ndarray, or qd.static(...)"),
@@ -142,8 +143,8 @@ TABLE: dict[str, Row] = {
                   "iterations run at the same time, so no value would be the last one",
                   "accumulate with += or -=, or qd.atomic_max({name}, ...); or use qd.loop_config(serialize=True); or "
                   "assign it inside the loop only"),
-    "QL1705": Row(_S, "'{name}' is accumulated by this parallel loop and read in it",
-                  "other iterations are adding to it at the same time", "read it after the loop, or serialize the "
+    "QL1705": Row(_S, "'{name}' is changed by this parallel loop and read in it",
+                  "other iterations are changing it at the same time", "read it after the loop, or serialize the "
                   "loop with qd.loop_config(serialize=True)"),
     # --- returns
     "QL1801": Row(_S, "a kernel that returns a value says so in its signature", "returned here",

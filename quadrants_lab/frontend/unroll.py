@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
+from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.frontend.context import Context, Loop, describe
 from quadrants_lab.frontend.diagnostics import count
 from quadrants_lab.frontend.entries import entries
@@ -56,8 +57,8 @@ def items(cx: Context, value: Value, node: ast.expr) -> tuple[Value, ...]:
     try:
         known: Any = value.value if isinstance(value, Obj) else cx.python(value)
         return tuple(cx.wrap(v, f"{name_of(node)}[{k}]", node) for k, v in enumerate(known))
-    except TypeError:
-        at = " at compile time" if isinstance(value, (Mem, StructMem)) else ""
+    except (TypeError, QuadrantsRuntimeError):  # a field says that only kernels loop over it
+        at = " at compile time" if isinstance(value, (Mem, StructMem, Obj)) else ""
         raise cx.fail("QL1701", node, what=f"{describe(value)}{at}") from None
 
 

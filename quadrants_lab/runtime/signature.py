@@ -163,8 +163,8 @@ class Same:
 
 
 def template_key(value: Any) -> Any:
-    """Equal exactly where the same code results: by identity for fields, ndarrays and data-oriented objects, by type
-    and value for numbers."""
+    """Equal exactly where the same code results: by identity for fields, ndarrays and objects, by type and value for
+    numbers and for what holds them, which may be written to between two launches."""
     if getattr(value, "__qd_field__", False):
         return value
     if getattr(value, "__qd_data_oriented__", "") or getattr(value, "__qd_ndarray__", False):
@@ -173,6 +173,12 @@ def template_key(value: Any) -> Any:
         return type(value), float(value).hex()
     if isinstance(value, (tuple, list)):
         return type(value), tuple(template_key(v) for v in value)
+    if isinstance(value, np.ndarray):
+        return value.dtype.str, value.shape, value.tobytes()
+    if isinstance(value, dict):
+        return dict, tuple((template_key(k), template_key(v)) for k, v in value.items())
+    if isinstance(entries := getattr(value, "entries", None), (np.ndarray, dict)):  # a vector, matrix or struct
+        return type(value), getattr(value, "dtype", None), template_key(entries)
     try:
         hash(value)
     except TypeError:

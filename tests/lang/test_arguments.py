@@ -244,6 +244,30 @@ def test_every_dtype(dtype) -> None:
     assert field[1] == out[1] == top
 
 
+def test_templates_that_hold_numbers_are_taken_by_value():
+    out = qd.field(qd.f32, ())
+
+    @qd.kernel
+    def first(a: qd.template()):
+        out[None] = a[0]
+
+    @qd.kernel
+    def named(a: qd.template()):
+        out[None] = qd.static(a["x"])
+
+    for given in (np.array([1.0, 2.0]), qd.Vector([1.0, 2.0]), [1.0, 2.0]):
+        first(given)
+        assert out[None] == 1
+        given[0] = 7.0
+        first(given)
+        assert out[None] == 7
+    given = {"x": 1.0}
+    named(given)
+    given["x"] = 7.0
+    named(given)
+    assert out[None] == 7
+
+
 def test_a_struct_captured_and_one_as_template() -> None:
     body = Body(2, [1, 2, 3], 4)
 

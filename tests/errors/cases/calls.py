@@ -1,6 +1,8 @@
 # ruff: noqa
 import math
 
+import numpy as np
+
 
 def helper(v):
     return v + 1
@@ -125,6 +127,16 @@ def func_keyword():
 @kernel()
 def func_returns_nothing():
     v = nothing(1)
+
+
+@kernel()
+def numpys_function():
+    z[0] = np.sin(x[0])
+
+
+@kernel()
+def compared_with_an_object():
+    z[0] = qd.static(helper > 1)
 
 
 @kernel()

@@ -148,3 +148,17 @@ def checkpointed_static_loop():
         qd.loop_config(checkpoint=True)
         for j in qd.static(range(2)):
             z[i] = j
+
+
+@kernel()
+def a_field_at_compile_time():
+    for i in qd.static(n):
+        z[i] = 1
+
+
+@kernel()
+def assigned_and_read_in_a_parallel_loop():
+    k = 0
+    for i in z:
+        if z[i] > z[k]:
+            k = i
