@@ -168,7 +168,9 @@ def differentiate(target: Dense, launches: Launches) -> None:
             code="QL0703",
             help="call a kernel in the cell; fields to differentiate are made with needs_grad=True",
         )
-    if not any(f.grad is not None and f.memory is not target._memory for f in launches.followed.values()):
+    own = any(x.gradient is not None and x.launch is None for x in launches.steps)  # may be of anything
+    others = (f for f in launches.followed.values() if f.memory is not target._memory)
+    if not own and not any(f.grad is not None for f in others):
         warnings.warn(_nothing_else(), QuadrantsWarning, stacklevel=2)
     clear_all_gradients()
     assert target.grad is not None

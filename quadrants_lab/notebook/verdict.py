@@ -1,40 +1,55 @@
-"""``%%qdkernel --grad LOSS --check``: each gradient beside finite differences of the loss, and what that says of it.
+"""``%%qdkernel --grad LOSS --check``: each gradient beside finite differences of the loss and beside forward mode, and
+what that says of it.
 
 All elements of a field are moved at once, along a direction whose elements are 1 or -1, by steps of several widths: too
 wide a step is not linear, too narrow a one is rounding, so the one that agrees best counts. Where none agrees, the
-elements are moved one by one.
+elements are moved one by one. Forward mode gives the derivative along the same direction without a step, as exactly as
+the gradient does: it sees what differences of 32-bit numbers cannot.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.lang.dense import Dense
 from quadrants_lab.runtime.grad_check import Move, loss_at, moves, saved
+from quadrants_lab.runtime.tangent import along
 from quadrants_lab.runtime.tape import Launches
 
 WIDTHS = tuple(10.0**-k for k in range(1, 9))
 MOST_ALONE = 32  # elements that are moved one by one
-_AGREES = {
-    16: 0.1,
-    32: 2e-2,
-    64: 1e-4,
-}  # by the bits of the loss: a greater relative difference counts as one
+# by the bits of the loss: a greater relative difference counts as one
+_AGREES = {16: 0.1, 32: 2e-2, 64: 1e-4}
+_AGREES_FORWARD = {16: 0.1, 32: 1e-3, 64: 1e-8}
+
+
+@dataclass(frozen=True, slots=True)
+class Tangent:
+    """The derivative of the loss along the direction: ``found`` by forward mode, ``expected`` by the gradient;
+    ``apart``: their difference, relative to the sum of the gradient's sizes."""
+
+    found: float
+    expected: float
+    apart: float
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """``moves``: of the field as a whole; ``says``: in a sentence. ``good``: nothing speaks against the gradient."""
+    """``moves``: of the field as a whole; ``says``: in a sentence. ``good``: nothing speaks against the gradient.
+    ``tangent``: None where there is no forward mode."""
 
     field: str
     moves: tuple[Move, ...]
     says: str
     good: bool
+    tangent: Tangent | None = None
 
 
 def check(launches: Launches, loss: Dense, namespace: Mapping[str, Any]) -> list[Verdict] | str:
@@ -67,8 +82,40 @@ def check(launches: Launches, loss: Dense, namespace: Mapping[str, Any]) -> list
 
 
 def _verdict(launches: Launches, loss: Dense, name: str, x: Dense) -> Verdict:
-    way = np.random.default_rng(0).choice([-1.0, 1.0], x._memory.operand.size)
-    found = tuple(moves(launches, loss, x, way, WIDTHS))
+    """By differences, and then by forward mode."""
+    seen = _by_differences(launches, loss, name, x)
+    tangent = _tangent(launches, loss, x)
+    if tangent is None:
+        return seen
+    agrees = tangent.apart <= _AGREES_FORWARD[loss.dtype.bits]
+    says = seen.says
+    if not agrees and "kink" not in says:  # at a kink each mode may take another side
+        says = "differs from forward mode" if seen.good else f"{says}; it differs from forward mode, too"
+    elif seen.good:
+        says += " and with forward mode " + (f"to {tangent.apart:.0e}" if tangent.apart else "to the last digit")
+    return replace(seen, says=says, good=seen.good and agrees, tangent=tangent)
+
+
+def _tangent(launches: Launches, loss: Dense, x: Dense) -> Tangent | None:
+    way = _direction(x)
+    try:
+        found = along(launches, loss, x, way)
+    except QuadrantsError:  # something that has a gradient and no tangent
+        return None
+    if found is None:
+        return None
+    gradient = x.grad._memory.values().reshape(-1).astype(np.float64)
+    expected = float(gradient @ way)
+    size = max(float(np.abs(gradient).sum()), abs(found)) or 1.0
+    return Tangent(found, expected, abs(found - expected) / size)
+
+
+def _direction(x: Dense) -> npt.NDArray[np.float64]:
+    return np.where(np.random.default_rng(0).random(x._memory.operand.size) < 0.5, -1.0, 1.0)
+
+
+def _by_differences(launches: Launches, loss: Dense, name: str, x: Dense) -> Verdict:
+    found = tuple(moves(launches, loss, x, _direction(x), WIDTHS))
     limit = _AGREES[loss.dtype.bits]
     best = _best(found)
     still = max(abs(best.found), abs(best.expected)) <= best.noise
@@ -87,7 +134,8 @@ def _verdict(launches: Launches, loss: Dense, name: str, x: Dense) -> Verdict:
         return Verdict(name, found, says, False)
     if still:
         return Verdict(name, found, "is zero, and the loss does not move", True)
-    says = f"agrees to {best.apart:.0e}" if best.apart else "agrees as far as rounding lets see"
+    to = f"to {best.apart:.0e}" if best.apart else "as far as rounding lets see"
+    says = f"agrees with finite differences {to}"
     return Verdict(name, found, says, True)
 
 
@@ -150,4 +198,9 @@ def text(found: Sequence[Verdict] | str) -> str:
                 f"        step {m.width:.0e}: the loss changes by {m.found:.6g}, by the gradient it is {m.expected:.6g}"
                 for m in v.moves
             ]
+            if v.tangent is not None:
+                lines.append(
+                    f"        forward mode: along that direction {v.tangent.found:.6g}, by the gradient it is "
+                    f"{v.tangent.expected:.6g}"
+                )
     return "\n".join(lines) or "--check: the launches touched no field with a gradient but the loss"

@@ -63,14 +63,14 @@ def replay(record: LaunchRecord, session: Session) -> Replay:
         memories = {
             name: Memory(session, kernel.buffers[name].dtype, shape) for name, shape in record.shapes.items()
         }
-        frame = _frame(record, executable, kernel, session, memories)
+        frame = frame_of(record, executable, kernel, session, memories)
         _fill(memories, record.inputs)
         if isinstance(plan, GradientPlan):
             frame.set_stacks(_depths(record, plan, session, memories))
-        took = [_launch(record, frame, session)]
+        took = [launch(record, frame, session)]
         while sum(took) < MOST_SECONDS and len(took) < MOST_LAUNCHES:
             _fill(memories, record.inputs)
-            took.append(_launch(record, frame, session))
+            took.append(launch(record, frame, session))
         for name in plan.writes & memories.keys():
             memories[name].wrote(...)
         return Replay(
@@ -82,7 +82,7 @@ def replay(record: LaunchRecord, session: Session) -> Replay:
         )
 
 
-def _frame(
+def frame_of(
     record: LaunchRecord, executable: Executable, kernel: N.Kernel, session: Session, memories: dict[str, Memory]
 ) -> Frame:
     """A frame of one of the record's kernels with its arguments set."""
@@ -114,15 +114,15 @@ def _depths(
     counted: dict[int, int] = {}
     if counter is not None:
         executable = load_cached(counter.kernel, plan.compiled.options, session)
-        frame = _frame(record, executable, counter.kernel, session, memories)
+        frame = frame_of(record, executable, counter.kernel, session, memories)
         frame.set_stacks([0] * len(stack_allocas(counter.kernel)))
-        _launch(record, frame, session)
+        launch(record, frame, session)
         counted = {stack: frame.ret(name) for stack, name in counter.results.items()}
     live = Live(plan.scalars(record.args), {name: memory.values() for name, memory in memories.items()})
     return [evaluate(size, live, counted) for size in plan.sizes]
 
 
-def _launch(record: LaunchRecord, frame: Frame, session: Session) -> float:
+def launch(record: LaunchRecord, frame: Frame, session: Session) -> float:
     """Seconds of a launch to its end; what it prints was printed before and is dropped."""
     start = perf_counter()
     status = frame.launch()

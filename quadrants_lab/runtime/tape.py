@@ -64,12 +64,15 @@ class Step:
     """Something that changed memory: a launch, a function with a gradient of its own, writes from Python.
 
     ``gradient``: runs its derivative (None: there is none). ``repeat``: does it again (None: another step does).
-    ``changes``: to memory that gradients of earlier steps read.
+    ``changes``: to memory that gradients of earlier steps read. ``launch``: plan, arguments and number of a launch;
+    ``write``: the memory that Python wrote to, which elements, and what.
     """
 
     gradient: Callable[[], None] | None = None
     repeat: Callable[[], None] | None = None
     changes: list[Change] = field(default_factory=list)
+    launch: tuple[Plan, tuple[Any, ...], int] | None = None
+    write: tuple[Memory, npt.NDArray[np.intp], npt.NDArray[Any]] | None = None
 
 
 @dataclass(slots=True)
@@ -210,6 +213,7 @@ class Launches:
         self.writes.after(plan, args, None, failed)
         if not failed and not self.paused:
             number = plan.frame.launch_number
+            step.launch = plan, args, number
             step.repeat = partial(_launch_again, plan, args, number)
             self.open_ends.launched(plan, args)
             gradient = plan.owner.gradient
@@ -349,7 +353,8 @@ class Launches:
                 continue
             if not self.paused:
                 values = memory.values().reshape(-1)[where]
-                step.repeat = partial(_write, memory, where, values)
+                step.write = memory, where, values
+                step.repeat = partial(_write, *step.write)
                 if followed.grad is not None:
                     if id(memory) not in self.writes.written and memory.serial not in self.constants:
                         self.constants.add(memory.serial)

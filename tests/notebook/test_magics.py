@@ -13,7 +13,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 import quadrants_lab as qd
 from quadrants_lab.ir.sizetext import parse_size
-from quadrants_lab.notebook import show
+from quadrants_lab.notebook import experiment, show
 from quadrants_lab.notebook.cell import compile_cell
 from quadrants_lab.notebook.complete import candidates
 from quadrants_lab.notebook.options import OPTIONS
@@ -109,7 +109,7 @@ def test_a_last_expression_does_not_launch_behind_the_gradients_back(cell, shell
 
 
 CHECKED = {
-    "right": ("wave()\n", "ok    the gradient of x agrees"),
+    "right": ("wave()\n", "ok    the gradient of x agrees with finite differences "),
     "jumps": (
         "@qd.kernel\ndef steps():\n    for i in x:\n        y[None] += qd.floor(x[i] * 64) + 0.0 * x[i]\n\nsteps()\n",
         "look  the gradient of x is zero, and the loss moves in jumps",
@@ -172,6 +172,49 @@ def test_check_says_what_speaks_against_a_gradient(cell, shell, body, says):
     assert says in ran.text
     at_hand = shell.user_ns["x"].to_numpy()
     assert at_hand[0] == 0.1  # fields are as the cell left them
+
+
+def test_check_compares_with_forward_mode(cell, shell):
+    ran = cell("%%qdkernel --grad y --check --quiet" + WAVE + "wave()\nx.grad.to_numpy()")
+    assert re.search(r"agrees with finite differences .* and with forward mode to (the last digit|[12]e-16)", ran.text)
+    ran = cell("%%qdkernel --grad y --check --quiet" + WAVE + CHECKED["wrong"][0] + "x.grad.to_numpy()")
+    found = re.search(r"forward mode: along that direction (\S+), by the gradient it is (\S+)\n", ran.text)
+    assert abs(float(found[1]) - float(found[2])) < 1e-9  # what has no gradient has no tangent
+
+
+def test_check_sees_by_forward_mode_what_differences_of_f32_cannot(cell, shell, monkeypatch):
+    differentiate = experiment.differentiate
+
+    def a_little_wrong(target, launches):
+        differentiate(target, launches)
+        for field in launches.followed.values():
+            if field.grad is not None and field.name == "x":
+                field.grad.array[...] *= 1.004
+
+    monkeypatch.setattr(experiment, "differentiate", a_little_wrong)
+    single = SETUP.replace("qd.f64", "qd.f32") + WAVE
+    assert cell(single).ok
+    ran = cell("%%qdkernel --grad y --check --quiet\nwave()\nx.grad.to_numpy()")
+    assert "look  the gradient of x differs from forward mode" in ran.text
+
+
+@pytest.mark.filterwarnings("error")
+def test_check_leaves_gradients_of_ones_own_to_differences(cell):
+    own = """
+def ahead():
+    wave()
+
+ahead = qd.ad.grad_replaced(ahead)
+
+@qd.ad.grad_for(ahead)
+def back():
+    wave.grad()
+
+"""
+    ran = cell("%%qdkernel --grad y --check --quiet" + WAVE + own + "ahead()\nx.grad.to_numpy()")
+    assert ran.ok
+    assert "ok    the gradient of x agrees with finite differences" in ran.text
+    assert "forward mode" not in ran.text
 
 
 def test_nothing_but_the_loss_has_a_gradient(cell):
