@@ -54,19 +54,20 @@ def _cell(m: re.Match[str]) -> str:
 
 
 def static_html(view: CellView, uid: str = "") -> str:
-    """The whole inspector as nested details, closed but for the run."""
-    body = "".join(_kernel(k) for k in view.kernels)
+    """The whole inspector as nested details, closed but for the run; of a view that opens at the steps these alone."""
+    shown = [p for p in _PANES if view.open != "steps" or p[0] == "Steps"]
+    body = "".join(_kernel(k, shown, "Run" if view.open != "steps" else "Steps") for k in view.kernels)
     return f'<div data-qd-static="{esc(uid)}" style="font-size:13px">{body}</div>'
 
 
-def _kernel(view: KernelView) -> str:
+def _kernel(view: KernelView, panes: Sequence[tuple[str, Callable[[KernelView], str]]], opened: str) -> str:
     parts = []
-    for title, make in _PANES:
+    for title, make in panes:
         try:
             html = make(view)
         except Exception as e:  # one broken pane must not take the others with it
             html = empty(f"this pane failed: {type(e).__name__}: {e}")
-        parts.append(_fold(title, inlined(html), opened=title == "Run"))
+        parts.append(_fold(title, inlined(html), opened=title == opened))
     frame = f"border:1px solid {_GREY};border-radius:6px;padding:6px 10px;margin:6px 0"
     return f'<div style="{frame}"><b>{esc(view.name)}</b>{"".join(parts)}</div>'
 
