@@ -16,6 +16,7 @@ _DECISIONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "isnan", "isinf"})
 _ON_PURPOSE = frozenset({"graft"})  # ends a derivative because it is asked to
 _WORDS = {"grad": ("gradient", "needs_grad"), "dual": ("tangent", "needs_dual")}
 Flows = dict[tuple[str, str], tuple[Span | None, Span | None]]
+Cuts = dict[tuple[str, str], tuple[N.Load, N.Stmt | None]]
 
 
 @dataclass(slots=True)
@@ -75,7 +76,7 @@ def broken_paths(forward: N.Kernel, which: str = "grad") -> list[Doubt]:
         clear = _targets(g, carriers, g.reach(name, cuts=False))
         for target, cut in _targets(g, carriers, g.reach(name, cuts=True)).items():
             if target not in clear and isinstance(cut, N.Op):
-                doubts.append(_cut(name, target, g.loads[name][0], cut, which))
+                doubts.append(gets_nothing(name, target, g.loads[name][0], cut, which))
     for (source, middle), (_, write) in _pairs(g, forward, carriers).items():
         if middle in carriers or source == middle:
             continue
@@ -89,6 +90,19 @@ def value_flows(forward: N.Kernel) -> Flows:
     """(buffer read, buffer written) -> (first read, a write), for every pair of floating-point fields or ndarrays
     where a derivative could flow from what is read to what is written, whether they have one or not."""
     return _pairs(_graph(forward), forward, set(forward.buffers))
+
+
+def integer_flows(forward: N.Kernel) -> Cuts:
+    """(buffer read, buffer written) -> (first read, what ends a derivative on the way), for every pair of fields or
+    ndarrays of which one holds integers and the other does not, where values of what is read reach what is written."""
+    g, found = _graph(forward), Cuts()
+    for source, loads in g.loads.items():
+        for v, cut in (g.reach(source, cuts=False) | g.reach(source, cuts=True)).items():
+            for w in g.stored.get(v, ()):
+                a, b = forward.buffers[source], forward.buffers[w.buffer]
+                if {a.kind, b.kind} <= {"field", "ndarray"} and a.dtype.is_float != b.dtype.is_float:
+                    found.setdefault((source, w.buffer), (loads[0], cut))
+    return found
 
 
 def _pairs(g: _Graph, kernel: N.Kernel, sources: set[str]) -> Flows:
@@ -112,7 +126,8 @@ def _targets(g: _Graph, carriers: set[str], reached: dict[int, N.Stmt | None]) -
     return {w.buffer: cut for v, cut in reached.items() for w in g.stored.get(v, ()) if w.buffer in carriers}
 
 
-def _cut(name: str, target: str, read: N.Load, cut: N.Op, which: str) -> Doubt:
+def gets_nothing(name: str, target: str, read: N.Load, cut: N.Op, which: str = "grad") -> Doubt:
+    """The doubt about a derivative that ends at ``cut`` on its only ways."""
     what = f"{cut.prim} to {cut.type}" if cut.prim == "cast" else cut.prim
     labels = (Label(cut.span, f"{what} has no derivative"), Label(read.span, f"{name} is read here"))
     if which == "grad":

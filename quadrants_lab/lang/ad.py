@@ -113,6 +113,7 @@ class Tape:
         """Runs the gradients of what was launched so far; the end of the with does so by itself."""
         self.loss.grad.fill(1)
         self._launches.differentiate()
+        self._launches.open_ends.differentiated()
 
     def insert(self, func: Callable[..., Any], args: Sequence[Any]) -> None:
         """Records a call of a function decorated with `grad_replaced` that happened elsewhere."""

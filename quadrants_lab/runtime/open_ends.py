@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from quadrants_lab.autodiff.access import warn
-from quadrants_lab.autodiff.broken import missing
+from quadrants_lab.autodiff.access import Doubt, warn
+from quadrants_lab.autodiff.broken import gets_nothing, missing
+from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.source import Span
+from quadrants_lab.runtime.memory import Memory
 from quadrants_lab.runtime.signature import ArraySlot
 
 if TYPE_CHECKING:
@@ -27,6 +29,8 @@ class OpenEnds:
         self.open: dict[Hashable, Span | None] = {}  # memory -> where it took the value
         self.warned: set[tuple[Hashable, str]] = set()
         self.alive: list[Any] = []  # arrays in `open`, whose addresses nobody else may get
+        self.cut: dict[int, tuple[Memory, str, N.Load, N.Op]] = {}  # integers -> the gradient of what they come from
+        self.lost: dict[tuple[int, str], tuple[Memory, Doubt]] = {}  # to be said where that gradient stays 0
 
     def launched(self, plan: Plan, args: Sequence[Any]) -> None:
         """Warns where a value with a derivative came, from an earlier launch, through memory without one."""
@@ -53,3 +57,24 @@ class OpenEnds:
                 self.warned.add((m, target))
                 warn([missing(buffers[source], read, self.open[m], self.which)])
         self.open = opened | self.open
+        if self.which == "grad" and plan.integer_flows:
+            self._through_integers(plan, args)
+
+    def _through_integers(self, plan: Plan, args: Sequence[Any]) -> None:
+        """Notes what is computed from values with a gradient by way of integers that another kernel has written."""
+        memories, buffers = plan.memories(args), plan.compiled.lowered.kernel.buffers
+        own = [plan.gradient_of(name, args) for name in plan.reads]  # within one kernel the compiler has warned
+        for (source, target), (read, cut) in plan.integer_flows.items():
+            if source not in memories or target not in memories:
+                continue
+            grad, origin = plan.gradient_of(source, args), self.cut.get(memories[source].serial)
+            if grad is not None and isinstance(cut, N.Op):
+                self.cut.setdefault(memories[target].serial, (grad, source, read, cut))
+            elif origin is not None and buffers[target].grad and not any(origin[0] is grad for grad in own):
+                lost, name, read, cut = origin
+                self.lost.setdefault((lost.serial, target), (lost, gets_nothing(name, target, read, cut)))
+
+    def differentiated(self) -> None:
+        """To be called when the gradients have run: warns of those that are 0 because integers are on the way."""
+        warn([doubt for grad, doubt in self.lost.values() if not grad.values().any()])
+        self.lost.clear()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
-from quadrants_lab.autodiff.broken import Flows, value_flows
+from quadrants_lab.autodiff.broken import Cuts, Flows, integer_flows, value_flows
 from quadrants_lab.backends.launch import ArrayParam, Param, ScalarParam, Status
 from quadrants_lab.frontend.specs import flat_specs
 from quadrants_lab.ir import nodes as N
@@ -200,6 +200,11 @@ class Plan:
     def value_flows(self) -> Flows:
         """See `autodiff.broken.value_flows`."""
         return value_flows(self.kernel)
+
+    @cached_property
+    def integer_flows(self) -> Cuts:
+        """See `autodiff.broken.integer_flows`."""
+        return integer_flows(self.kernel)
 
     @cached_property
     def accesses_of(self) -> dict[str, list[N.Stmt]]:

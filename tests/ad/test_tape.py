@@ -106,6 +106,48 @@ def test_a_tape_inside_of_a_tape_is_refused() -> None:
     assert x.grad.to_numpy().tolist() == [2, 2, 2]
 
 
+def test_a_gradient_that_integers_of_another_launch_cut_is_named() -> None:
+    x, cell, loss = field(3), qd.field(qd.i32, 3), field()
+    x.fill(0.37)
+
+    @qd.kernel
+    def find():
+        for i in x:
+            cell[i] = int(x[i] * 10.0)
+
+    @qd.kernel
+    def measure():
+        for i in x:
+            loss[None] += 0.5 * cell[i]
+
+    @qd.kernel
+    def inside():
+        for i in x:
+            loss[None] += x[i] * 10.0 - cell[i]
+
+    @qd.kernel
+    def gather():
+        for i in x:
+            loss[None] += w[cell[i]] * x[i] * 0.0 + w[cell[i]]
+
+    w = field(10)
+    w.fill(1.0)
+    def found_and_measured():
+        with qd.ad.Tape(loss):
+            find()
+            measure()
+
+    with pytest.warns(qd.QuadrantsWarning, match="QL0406.*the gradient of x gets nothing from loss"):
+        found_and_measured()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for use in (inside, gather):  # there is another way; an index has no derivative
+            with qd.ad.Tape(loss):
+                find()
+                use()
+            assert (x.grad.to_numpy() == (10 if use is inside else 0)).all()
+
+
 def test_a_chain_that_a_numpy_array_breaks_is_named() -> None:
     x, middle, loss = field(3), np.zeros(3), field()
 
