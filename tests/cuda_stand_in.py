@@ -49,6 +49,7 @@ class Host(Target):
     def __init__(self, shape: Any) -> None:
         super().__init__()
         self.shape = shape
+        self.tells = shape.TELLS
         self.triple, self.layout = jit.triple_and_layout()
 
     def group(self, program: Program, stacked: bool) -> int:

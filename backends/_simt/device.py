@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import weakref
+from functools import cached_property
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from quadrants_lab.backends._gpu.device import GpuDevice
+from quadrants_lab.backends._simt.tell import ALONE, Word
 
 _HEAP_SHARE = 4  # adstacks may take that part of the device's memory before fewer threads run at a time
 
@@ -117,7 +119,8 @@ class SimtMemory:
 
 class SimtDevice(GpuDevice):
     """``memory``: the class of arrays on it. ``ahead``: what the host changed in copies of its own and the device has
-    not seen; each has a method ``send``, which the next launch calls. ``running``: something may not be done yet.
+    not seen; each has a method ``send``, which the next launch calls. ``running``: something may not be done yet;
+    `ALONE` where that is one launch, which tells when it is. ``done``: where it does.
     ``unsettled``: frames whose last launches may have failed; each has methods ``ask``, and, for when that is answered,
     ``settle``, which raises then. ``few_threads``: the most with adstacks, where these take more than ``large_heap``
     bytes."""
@@ -132,7 +135,7 @@ class SimtDevice(GpuDevice):
         super().__init__(most, most, driver.total_bytes // _HEAP_SHARE)
         self.chosen_threads = threads
         self.few_threads, self.large_heap = most, 0
-        self.running = False
+        self.running: int = False
         self.ahead: list[Any] = []
         self.unsettled: list[Any] = []
 
@@ -145,10 +148,26 @@ class SimtDevice(GpuDevice):
 
     @property
     def busy(self) -> bool:
-        return self.running
+        return bool(self.running)
+
+    @cached_property
+    def done(self) -> Word:
+        address = self.driver.pinned(8)
+        weakref.finalize(self, self.driver.free_pinned, address)
+        return Word(address)
+
+    def begin(self, tells: bool) -> None:
+        """To be called before a launch; ``tells``: it tells when it is done."""
+        if tells and not self.running:
+            self.done.clear()
+            self.running = ALONE
+        else:
+            self.running = True
 
     def finish(self) -> None:
         """Waits until nothing runs here."""
+        if self.running == ALONE and not self.unsettled and self.done.told():
+            self.running = False
         if self.running or self.unsettled:
             self.driver.enter()
             for frame in self.unsettled:

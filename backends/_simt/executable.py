@@ -19,6 +19,7 @@ from quadrants_lab.backends._gpu.executable import GpuExecutable
 from quadrants_lab.backends._gpu.frame import GpuFrame
 from quadrants_lab.backends._gpu.programs import Program
 from quadrants_lab.backends._gpu.stacks import HeapPlan
+from quadrants_lab.backends._simt import tell
 from quadrants_lab.backends._simt.device import SimtDevice, SimtMemory
 from quadrants_lab.backends._simt.repeats import Repeats
 from quadrants_lab.backends._simt.state import State
@@ -33,14 +34,18 @@ if TYPE_CHECKING:
 _DRAWS = struct.Struct("=QQ")
 _WORD = struct.Struct("=Q")
 # where a task reduces and its iterations are long: all groups in one go stay in step and wait for the same unit
-REDUCING_WAVES = 2
+REDUCING_WAVES = 4
 
 
 class Shape(Protocol):
-    """How an API launches programs. ``WAVES``: groups of a task that are started for each that runs at a time."""
+    """How an API launches programs. ``WAVES``: groups of a task that are started for each that runs at a time.
+    ``TELLS``: whether kernels may tell the host that they are done."""
 
     @property
     def WAVES(self) -> int: ...
+
+    @property
+    def TELLS(self) -> bool: ...
 
     def group_of(self, program: Program, stacked: bool) -> int:
         """Threads of a group of the program; ``stacked``: whether its task keeps values on adstacks."""
@@ -51,7 +56,7 @@ class Shape(Protocol):
 
 class SimtExecutable(GpuExecutable):
     """``object``: what the driver loads. ``asked``: whether a launch has to be waited for, because it returns something
-    or can fail; ``asked_for_depths``: only because an adstack may be too small."""
+    or can fail; ``asked_for_depths``: only because an adstack may be too small. ``tells``: see `_simt.tell`."""
 
     shape: ClassVar[Shape]
 
@@ -59,12 +64,10 @@ class SimtExecutable(GpuExecutable):
         super().__init__(kernel, obj)
         self.options = options
         self.state = State(kernel)
-        frame = self.layout.frame
-        rets = any(b.kind == "ret" for b in kernel.buffers.values())
-        asserts = any(s.kind != "assert" or options.asserts or options.debug for s in frame.asserts)
-        answers = bool(rets or asserts or frame.prints)
+        answers = tell.answers(kernel, options)
         self.asked = answers or any(self.stacked)
         self.asked_for_depths = self.asked and not answers
+        self.tells = self.shape.TELLS and tell.tells(kernel, options)
         self._loaded: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
 
     def frame(self, device: Any) -> SimtFrame:
@@ -118,6 +121,8 @@ class SimtFrame(GpuFrame):
             weakref.finalize(self, driver.free_pinned, pinned)
             self._back_at = pinned
             self._back = memoryview((ctypes.c_char * exe.state.zeroed).from_address(pinned)).cast("B")
+        if exe.tells:
+            _WORD.pack_into(self.view, tell.AT, device.done.address)
         self._launches: list[Any] = []
         self._stacks = bool(exe.layout.frame.stacks)
         self._inputs = self.view[L.SEED : exe.layout.frame.zero_at]  # all that programs read of it
@@ -157,7 +162,7 @@ class SimtFrame(GpuFrame):
         if self._failed:
             driver.clear(self._state, self.exe.state.zeroed)
             self._failed = False
-        device.running = True
+        device.begin(self.exe.tells)
         if graph:
             graph.launch()
             if self._constant:
@@ -173,15 +178,15 @@ class SimtFrame(GpuFrame):
 
     def _repetition(self, start: Callable[[], None]) -> Callable[[], int]:
         """What is left of a launch where nothing of the frame can have changed."""
-        device = self.device
+        device, tells = self.device, self.exe.tells
 
         def again() -> int:
             if device.ahead:
                 device.send()
+            device.begin(tells)
+            start()
             device.launches += 1
             self._number = self._replay or device.launches
-            device.running = True
-            start()
             return 0
 
         return again

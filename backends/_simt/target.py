@@ -22,7 +22,7 @@ class Target(ABC):
     """``name`` says for which chip. ``triple`` and ``layout`` are LLVM's. ``warp``: how many threads of a group run in
     step and can `shuffle`, 1 where none can. ``global_space``: LLVM's number of the address space of device memory.
     ``private_space``, ``atomic_scope``, ``atomic_notes``: see `_llvm.text.Module`. ``prologue``: what a program begins
-    with, where its parameters are not %state and %frame yet."""
+    with, where its parameters are not %state and %frame yet. ``tells``: see `_simt.tell`."""
 
     name: str
     triple: str
@@ -33,6 +33,7 @@ class Target(ABC):
     atomic_scope = ""
     atomic_notes = ""
     prologue: tuple[str, ...] = ()
+    tells = False
 
     def __init__(self) -> None:
         self.own: dict[str, Callable[[Ctx], str]] = {}  # primitives on floats: see `_llvm.text.Module.own`

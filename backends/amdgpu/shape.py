@@ -9,6 +9,7 @@ STACKED_GROUP = 64  # where each has adstacks; as many as `_gpu.programs.GROUP`,
 SINGLE_GROUP = 1  # where one thread works
 BY_VALUE = 4000  # bytes of a frame that goes along with a launch, as a parameter; a longer one is copied to the device
 WAVES = 4  # groups of a task that are started for each that runs at a time
+TELLS = False  # not tried: whether the host sees a word before the launch ends depends on the kind of its memory
 
 
 def group_of(program: Program, stacked: bool) -> int:

@@ -14,7 +14,7 @@ from quadrants_lab.backends._llvm.ops import Ctx
 from quadrants_lab.backends._llvm.text import Function, Module, ty
 from quadrants_lab.backends._simt.target import Target
 from quadrants_lab.backends.cuda import approximate, libdevice, sine
-from quadrants_lab.backends.cuda.shape import group_of, passed_by_value
+from quadrants_lab.backends.cuda.shape import TELLS, group_of, passed_by_value
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import f16, f32, f64
@@ -65,6 +65,7 @@ class Nvptx(Target):
     """``chip``: a key of `PTX_VERSIONS`."""
 
     warp = 32
+    tells = TELLS
     global_space = 1
     triple = TRIPLE
 

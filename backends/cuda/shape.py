@@ -9,6 +9,7 @@ STACKED_GROUP = 64  # where each has adstacks; as many as `_gpu.programs.GROUP`,
 SINGLE_GROUP = 1  # where one thread works
 BY_VALUE = 4000  # bytes of a frame that goes along with a launch, as a parameter; a longer one is copied to the device
 WAVES = 64  # groups of a task that are started for each that runs at a time: most iterations have a thread of their own
+TELLS = True  # memory of the host is the device's too
 # threads of a multiprocessor with adstacks, where these take more than LARGE_HEAP bytes: enough for most of the speed
 FEW = 448
 LARGE_HEAP = 64 << 20

@@ -1,0 +1,125 @@
+"""Kernels that tell the host that they are done."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sessions import sessions
+
+import quadrants_lab as qd
+from quadrants_lab.backends._simt.tell import ALONE
+from quadrants_lab.backends.cuda import driver
+from quadrants_lab.runtime import session as S
+
+
+@pytest.fixture(autouse=True, params=sessions("cuda"))
+def session(request: Any) -> None:
+    qd.init(**request.param)
+
+
+def device() -> Any:
+    return S.current().device
+
+
+def counter() -> Any:
+    """A field and the kernel that counts in it, launched once and done."""
+    n = qd.field(qd.i32, shape=())
+
+    @qd.kernel
+    def count():
+        n[None] += 1
+
+    count()
+    qd.sync()
+    return n, count
+
+
+def test_a_launch_by_itself_is_not_asked_for() -> None:
+    n, count = counter()
+    if driver.probe():
+        waits = device().driver.waits
+        count()
+        assert device().running == ALONE
+        device().driver.wait("what the stand-in puts off")
+        qd.sync()
+        assert device().driver.waits == waits + 1
+    for _ in range(100):
+        count()
+        assert device().running == ALONE
+        qd.sync()
+        assert not device().running
+    assert n[None] == (102 if driver.probe() else 101)
+
+
+def test_one_that_says_nothing_in_time_is_asked_for() -> None:
+    n, count = counter()
+    count()
+    device().done.clear()  # as if it were still running
+    qd.sync()
+    assert not device().running
+    assert n[None] == 2
+
+
+def test_several_are_waited_for_together() -> None:
+    n, count = counter()
+    for _ in range(50):
+        count()
+    assert device().running != ALONE
+    qd.sync()
+    assert n[None] == 51
+
+
+def test_what_follows_it_is_waited_for() -> None:
+    n, count = counter()
+    x = qd.field(qd.i32, shape=1000)
+    qd.sync()
+    count()
+    x.fill(7)
+    assert device().running != ALONE
+    qd.sync()
+    assert not device().running
+    assert (n[None], x[999]) == (2, 7)
+
+
+def test_which_kernels_tell() -> None:
+    n, x = qd.field(qd.i32, shape=()), qd.field(qd.i32, shape=8)
+
+    @qd.kernel
+    def parallel():
+        for i in x:
+            x[i] += 1
+
+    @qd.kernel
+    def serial_at_the_end():
+        for i in x:
+            x[i] += 1
+        n[None] = x[3]
+
+    @qd.kernel
+    def returns() -> qd.i32:
+        return n[None]
+
+    @qd.kernel
+    def prints():
+        print(n[None])
+
+    told = {}
+    for kernel in (parallel, serial_at_the_end, returns, prints):
+        kernel()
+        qd.sync()
+        told[kernel.name] = kernel.code("ptx").count("st.release.sys")
+        assert kernel.dispatcher.last.frame.exe.tells == bool(told[kernel.name])
+    assert told == {"parallel": 0, "serial_at_the_end": 1, "returns": 0, "prints": 0}
+    assert n[None] == 2
+
+
+def test_every_session_has_a_word_of_its_own() -> None:
+    counter()
+    first = device().done
+    qd.init(arch=qd.cuda, simulate=True, enable_fallback=False, offline_cache=False)
+    n, count = counter()
+    assert device().done is not first
+    count()
+    qd.sync()
+    assert n[None] == 2
