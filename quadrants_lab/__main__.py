@@ -1,4 +1,4 @@
-"""`python -m quadrants_lab`: backends and kernels, from a shell."""
+"""`python -m quadrants_lab`: backends, kernels and gradients, from a shell."""
 
 from __future__ import annotations
 
@@ -60,6 +60,29 @@ def inspect(file: str, kernel: str | None, stage: str, code: str | None, arches:
     return 0
 
 
+def check(file: str, grad: str) -> int:
+    """Runs ``file``, takes the gradients of the field that it calls ``grad`` by all its launches, and compares them
+    with finite differences and forward mode; 1 where something speaks against one."""
+    from quadrants_lab.errors import QuadrantsError
+    from quadrants_lab.notebook import experiment, verdict
+    from quadrants_lab.runtime.observe import unwatched, watch
+
+    sys.path.insert(0, str(Path(file).resolve().parent))
+    launches = experiment.Forward(repeatable=True)
+    with watch(launches):
+        ran = runpy.run_path(file, run_name="__main__")
+    try:
+        loss = experiment.loss(grad, ran)
+        experiment.differentiate(loss, launches)
+        with unwatched():
+            found = verdict.check(launches, loss, ran)
+    except QuadrantsError as e:
+        print(e.args[0], file=sys.stderr)
+        return 1
+    print(verdict.text(found))
+    return int(isinstance(found, str) or not all(v.good for v in found))
+
+
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m quadrants_lab", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -76,9 +99,16 @@ def main(argv: list[str] | None = None) -> int:
     show.add_argument(
         "--arch", default="", help="backends, with commas: repeat the last launches on each, and compare"
     )
+    compare = commands.add_parser(
+        "check", help="run a Python file and compare its gradients with finite differences and forward mode"
+    )
+    compare.add_argument("file")
+    compare.add_argument("--grad", required=True, help="the field to differentiate: 0-d, floating, with a gradient")
     given = parser.parse_args(argv)
     if given.command == "backends":
         return backends()
+    if given.command == "check":
+        return check(given.file, given.grad)
     return inspect(given.file, given.kernel, given.stage, given.code, [a for a in given.arch.split(",") if a])
 
 

@@ -19,7 +19,7 @@ from quadrants_lab.widgets.model import CellView, KernelView, Line, PassView, ke
 from quadrants_lab.widgets.passes import changed, delta
 from quadrants_lab.widgets.source import margin
 
-MOST_CODE_LINES, MOST_OTHER_LINES = 120, 40  # of a stage of the home backend, of another
+MOST_CODE_LINES, MOST_OTHER_LINES = 120, 36  # of a stage of the home backend, of another
 _GREY = "#85888e"
 _MONO = "font-family:ui-monospace,Menlo,Consolas,monospace;font-size:12px"
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import median
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsWarning, render
 from quadrants_lab.lang.ad import clear_all_gradients
@@ -16,7 +16,6 @@ from quadrants_lab.lang.config import init
 from quadrants_lab.lang.dense import Dense
 from quadrants_lab.lang.kernel import Kernel
 from quadrants_lab.notebook.cell import Cell, calls, run_body, run_last
-from quadrants_lab.notebook.options import CellOptions
 from quadrants_lab.notebook.verdict import Verdict, check
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.backend import available
@@ -24,6 +23,9 @@ from quadrants_lab.runtime.observe import unwatched, watch
 from quadrants_lab.runtime.plan import Plan
 from quadrants_lab.runtime.records import LaunchRecord, Recorder, recording
 from quadrants_lab.runtime.tape import Launches
+
+if TYPE_CHECKING:
+    from quadrants_lab.notebook.options import CellOptions
 
 TIMED_SECONDS = 0.2
 MOST_TIMED = 1000
@@ -86,6 +88,17 @@ def run(cell: Cell, options: CellOptions, namespace: dict[str, Any]) -> Outcome:
             with watch(NoGradients()), watch(NothingNew()):
                 value = run_last(cell, namespace)
         return Outcome(value, recorder, verdicts)
+
+
+class Forward(Launches):
+    """Launches without those of gradients, which a whole program makes for itself."""
+
+    def before(self, plan: Plan, args: tuple[Any, ...]) -> Any:
+        return super().before(plan, args) if plan.owner.mode == "forward" else None
+
+    def after(self, plan: Plan, args: tuple[Any, ...], token: Any, failed: bool) -> None:
+        if plan.owner.mode == "forward":
+            super().after(plan, args, token, failed)
 
 
 class NoGradients:

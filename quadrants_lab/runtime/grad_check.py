@@ -32,12 +32,11 @@ def check_gradients(launches: Launches, loss: Differentiable, fields: Sequence[D
     """Raises QuadrantsAssertionError for the first element whose gradient is not the slope of ``loss``; memory,
     gradients included, is afterwards as it was before."""
     with saved(launches, loss, fields):
-        for x in fields:
-            _check(launches, loss, x)
+        for x, gradient in [(x, x.grad._memory.copy().reshape(-1)) for x in fields]:  # steps may write to it again
+            _check(launches, loss, x, gradient)
 
 
-def _check(launches: Launches, loss: Differentiable, x: Differentiable) -> None:
-    gradient = x.grad._memory.copy().reshape(-1)
+def _check(launches: Launches, loss: Differentiable, x: Differentiable, gradient: npt.NDArray[Any]) -> None:
     shape = x._memory.operand.shape
     for n in np.unique(np.linspace(0, gradient.size - 1, MOST, dtype=np.intp)):
         slopes = [_slope(launches, loss, x, int(n), width) for width in WIDTHS]

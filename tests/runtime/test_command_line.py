@@ -98,3 +98,26 @@ def test_no_command_is_an_error(capsys) -> None:
     with pytest.raises(SystemExit):
         main([])
     assert "usage" in capsys.readouterr().err
+
+
+def test_check_of_a_right_gradient(program, capsys) -> None:
+    assert main(["check", program, "--grad", "y"]) == 0
+    assert "ok    the gradient of x agrees with finite differences" in capsys.readouterr().out
+
+
+def test_check_of_a_wrong_one(program, capsys) -> None:
+    with open(program, "a") as file:
+        file.write("x = qd.field(qd.f64, 4, needs_grad=True)\nh = qd.field(qd.f64, 4)\n")
+        file.write("y = qd.field(qd.f64, (), needs_grad=True)\nx.fill(0.5)\n")
+        file.write("@qd.kernel\ndef one():\n    for i in x:\n        h[i] = x[i] ** 2\n")
+        file.write("@qd.kernel\ndef two():\n    for i in x:\n        y[None] += h[i] * x[i]\n")
+        file.write("one()\ntwo()\n")
+    with pytest.warns(qd.QuadrantsWarning):
+        assert main(["check", program, "--grad", "y"]) == 1
+    assert "look  the gradient of x is WRONG" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("name", "says"), [("z", "no such name"), ("x", "a loss is one"), ("waves", "not a field")])
+def test_check_wants_a_loss(program, capsys, name, says) -> None:
+    assert main(["check", program, "--grad", name]) == 1
+    assert says in capsys.readouterr().err
