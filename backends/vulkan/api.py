@@ -13,7 +13,6 @@ from itertools import pairwise
 from typing import Any
 
 from quadrants_lab.backends._spirv.target import Target
-from quadrants_lab.backends.vulkan import threads
 
 API_VERSION = (1 << 22) | (2 << 12)  # 1.2
 WHOLE = 2**64 - 1
@@ -23,6 +22,7 @@ COMPUTE_STAGE = 32
 ADDING = 1 | 4  # what subgroups can do: elect one of their threads, and arithmetic
 LLVMPIPE = 13  # VkDriverId; it ends a thread's loops when they have gone round this often in all
 LLVMPIPE_ROUNDS = 65535
+LLVMPIPE_THREADS = "LP_NUM_THREADS"  # in the environment, read where devices are listed
 MOST_IN_BLOCK = 64
 _KINDS = {CPU: "cpu", INTEGRATED: "integrated", DISCRETE: "discrete", VIRTUAL: "virtual"}
 _FLOAT_EXTENSIONS = ("VK_EXT_shader_atomic_float",)
@@ -123,6 +123,10 @@ class Physical:
 @cache
 def instance() -> Any:
     """The instance; it lives as long as the process."""
+    return _instance()
+
+
+def _instance() -> Any:
     f, vk = ffi(), lib()
     app = new("VkApplicationInfo", apiVersion=API_VERSION)
     info = new("VkInstanceCreateInfo", pApplicationInfo=app)
@@ -153,12 +157,25 @@ def _instance_extensions() -> set[str]:
 @cache
 def physical_devices() -> tuple[Physical, ...]:
     """All devices in Vulkan's order."""
-    with threads.started() as made:
-        handles = _list("VkPhysicalDevice", lib().vkEnumeratePhysicalDevices, instance())
-    found = tuple(map(_describe, handles))
-    if all(d.kind == CPU for d in found):
-        threads.step_back(made)
-    return found
+    return _physical(instance())
+
+
+@cache
+def threadless(physical: Physical) -> Physical | None:
+    """llvmpipe once more, without threads of its own: programs run where they are taken from the queue, and nobody has
+    to be woken, which takes ten times as long as a small program. None for other drivers, and where the user chose."""
+    if not physical.target.cuts_loops or LLVMPIPE_THREADS in os.environ:
+        return None
+    os.environ[LLVMPIPE_THREADS] = "0"
+    try:
+        found = _physical(_instance())
+    finally:
+        del os.environ[LLVMPIPE_THREADS]
+    return next((d for d in found if d.identity == physical.identity), None)
+
+
+def _physical(instance: Any) -> tuple[Physical, ...]:
+    return tuple(map(_describe, _list("VkPhysicalDevice", lib().vkEnumeratePhysicalDevices, instance)))
 
 
 def _flags(struct: Any) -> set[str]:

@@ -8,22 +8,30 @@ import os
 import tempfile
 import threading
 import weakref
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from quadrants_lab.backends.vulkan import api, threads
+from quadrants_lab.backends.vulkan import api
 from quadrants_lab.backends.vulkan.memory import (
     DEVICE_LOCAL,
     HOST_CACHED,
     HOST_COHERENT,
     HOST_VISIBLE,
+    LEAST,
     Block,
     Piece,
 )
-from quadrants_lab.backends.vulkan.queue import SECONDARY, Queue, Submission, command_buffer, command_pool
+from quadrants_lab.backends.vulkan.queue import (
+    SECONDARY,
+    Lane,
+    Queue,
+    Submission,
+    command_buffer,
+    command_pool,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,25 +50,33 @@ class Copy:
 
     def __init__(self, commands: Any) -> None:
         self.uses = 0
-        self.long = False
-        self.commands = commands
+        self.long = self.small = False
+        self.met: Lane | None = None
+        self._commands = commands
+
+    def commands(self, small: bool) -> Any:
+        return self._commands
 
     def done(self) -> None:
         return None
 
 
 class Logical:
-    """``mapped``: arrays lie in memory that the host sees, for the device prefers that. ``handle`` is the VkDevice."""
+    """``mapped``: arrays lie in memory that the host sees, for the device prefers that. ``handle`` is the VkDevice.
+    ``queue``: of which device this is the twin."""
 
-    def __init__(self, physical: api.Physical, mapped: bool, cache_folder: Path | None) -> None:
+    def __init__(
+        self, physical: api.Physical, mapped: bool, cache_folder: Path | None, queue: Queue | None = None
+    ) -> None:
         f, vk = api.ffi(), api.lib()
         self.physical = physical
         self.mapped = mapped
         self._lock = threading.Lock()
         self.handle = self._create()
-        queue = f.new("VkQueue *")
-        vk.vkGetDeviceQueue(self.handle, physical.queue_family, 0, queue)
-        self.queue = Queue(self.handle, queue[0], physical.queue_family)
+        handle = f.new("VkQueue *")
+        vk.vkGetDeviceQueue(self.handle, physical.queue_family, 0, handle)
+        self.lane = Lane(self.handle, handle[0], physical.queue_family)
+        self.queue = Queue(self.lane) if queue is None else queue
         self._types = self._memory_types()
         self.command_pool = command_pool(self.handle, physical.queue_family)
         self._cache_file = _cache_file(cache_folder, physical)
@@ -70,9 +86,8 @@ class Logical:
             self,
             _destroy,
             self.queue.running,
-            self.queue.fences,
-            self.handle,
-            (self.queue.pool, self.command_pool),
+            self.lane,
+            (self.lane.pool, self.command_pool),
             self.pipeline_cache,
             self._cache_file,
         )
@@ -101,10 +116,7 @@ class Logical:
             enabledExtensionCount=len(names), ppEnabledExtensionNames=array,
         )  # fmt: skip
         made = f.new("VkDevice *")
-        with threads.started() as own:
-            api.check(vk.vkCreateDevice(physical.handle, info, f.NULL, made), f"starting {physical.name}")
-        if physical.kind == api.CPU:
-            threads.step_back(own)
+        api.check(vk.vkCreateDevice(physical.handle, info, f.NULL, made), f"starting {physical.name}")
         return made[0]
 
     def _memory_types(self) -> list[int]:
@@ -120,6 +132,18 @@ class Logical:
         if not usable:
             raise RuntimeError(f"{self.physical.name} has no memory that the host can map")
         return max(usable, key=lambda n: ((self._types[n] & like).bit_count(), -n))
+
+    @cached_property
+    def twin(self) -> Logical | None:
+        """The same device without threads of its own, where there is such. It takes this one's addresses, which are the
+        host's in both."""
+        physical = api.threadless(self.physical)
+        probe = Block(self, LEAST, True)
+        if physical is None or probe.address != probe.host:
+            return None
+        twin = Logical(physical, self.mapped, None, self.queue)
+        self.queue.twin = twin.lane
+        return twin
 
     # --- running -----------------------------------------------------------------------------------------------
 
@@ -216,19 +240,19 @@ def _cache_file(folder: Path | None, physical: api.Physical) -> Path | None:
 
 
 def _destroy(
-    running: list[Submission], fences: list[Any], handle: Any, pools: tuple[Any, ...], cache: Any,
-    cache_file: Path | None,
+    running: list[Submission], lane: Lane, pools: tuple[Any, ...], cache: Any, cache_file: Path | None
 ) -> None:
-    f, vk = api.ffi(), api.lib()
+    f, vk, handle = api.ffi(), api.lib(), lane.device
     for submission in running:
-        if vk.vkWaitForFences(handle, 1, submission.fences, 1, _LAST_WAIT):
+        if vk.vkWaitForFences(submission.lane.device, 1, submission.fences, 1, _LAST_WAIT):
             return  # lost, or still at work: it ends with the process
+    running.clear()  # the other lane may end before this one's
     if cache_file is not None:
         _save_cache(handle, cache, cache_file)
     vk.vkDestroyPipelineCache(handle, cache, f.NULL)
     for pool in pools:
         vk.vkDestroyCommandPool(handle, pool, f.NULL)
-    for fence in fences:
+    for fence in lane.fences:
         vk.vkDestroyFence(handle, fence, f.NULL)
     vk.vkDestroyDevice(handle, f.NULL)
 

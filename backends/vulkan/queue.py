@@ -28,47 +28,65 @@ _RESETTABLE = 2
 # nanoseconds
 _PATIENCE = 100_000  # between two submissions
 _LONG = 200_000  # of a launch that goes at once
+_HEAVY = 5_000_000  # of one whose end nobody should have to wait for, to go on in another lane
 _AWAKE = 500_000  # of looking again and again: an idle core takes tens of microseconds to wake up
-_CROWDED = 50_000_000  # of sleeping at once, after others had the core for too long: who sleeps gets it back sooner
+_CROWDED = 50_000_000  # of sleeping at once, after that was too long: others want the core, and give it who slept first
 _SLICE = 20_000_000  # of sleeping between two looks at signals
 
 _others_first = getattr(os, "sched_yield", partial(time.sleep, 0))
 
 
 class Launch(Protocol):
-    """Something that can be started again while it waits or runs: ``uses`` counts how often it does. ``commands``: a
-    secondary command buffer that may be executed any number of times at once. ``long``: whether the device was seen to
-    work on it for so long that it should not wait for others."""
+    """Something that can be started again while it waits or runs: ``uses`` counts how often it does. ``long``: whether
+    the device was seen to work on it for so long that it should not wait for others; ``met``: in which lane that
+    was looked at before. ``small``: whether a twin of the device is to run it."""
 
     uses: int
     long: bool
+    met: Lane | None
+    small: bool
     what: str
-    commands: Any
+
+    def commands(self, small: bool) -> Any:
+        """A secondary command buffer that may be executed any number of times at once, of the device or of its twin."""
 
     def done(self) -> BaseException | None:
         """To be called for each run that came to its end; the error that it ended with."""
 
 
+class Lane:
+    """A queue of the driver's. ``fences``: of all submissions that were made for it; ``free``: those not in use."""
+
+    def __init__(self, device: Any, handle: Any, family: int) -> None:
+        self.device = device
+        self.handle = handle
+        self.pool = command_pool(device, family)
+        self.fences: list[Any] = []
+        self.free: list[Submission] = []
+
+
 class Submission:
     """A command buffer that executes those of ``launches``, and the fence that tells its end."""
 
-    def __init__(self, device: Any, pool: Any) -> None:
-        f, vk = api.ffi(), api.lib()
+    def __init__(self, lane: Lane) -> None:
+        f, vk, device = api.ffi(), api.lib(), lane.device
+        self.lane = lane
         self.fences = f.new("VkFence *")
         api.check(vk.vkCreateFence(device, api.new("VkFenceCreateInfo"), f.NULL, self.fences), "making a fence")
         self.fence = self.fences[0]
-        self.buffers = command_buffer(device, pool)
+        lane.fences.append(self.fence)
+        self.buffers = command_buffer(device, lane.pool)
         self.info = api.new("VkSubmitInfo", commandBufferCount=1, pCommandBuffers=self.buffers)
         self.launches: list[Launch] = []
         self.sent = 0  # when
         self._begin = api.new("VkCommandBufferBeginInfo", flags=_ONCE)
         self._executed = f.new("VkCommandBuffer[]", MOST)
 
-    def write(self, launches: list[Launch]) -> int:
+    def write(self, launches: list[Launch], small: bool) -> int:
         """Makes it one of ``launches``; a VkResult."""
         vk, commands, count = api.lib(), self.buffers[0], len(launches)
         self.launches = launches
-        self._executed[0:count] = [x.commands for x in launches]
+        self._executed[0:count] = [x.commands(small) for x in launches]
         result = vk.vkBeginCommandBuffer(commands, self._begin)
         if not result:
             vk.vkCmdExecuteCommands(commands, count, self._executed)
@@ -94,19 +112,18 @@ def command_buffer(device: Any, pool: Any, level: int = PRIMARY) -> Any:
 
 class Queue:
     """``busy``: whether launches wait or run. ``errors``: of launches that nobody waited for. ``running``: submissions
-    in order. ``lost``: the device is."""
+    in order, all in one lane. ``twin``: a lane over the same memory which starts sooner: what is small goes there,
+    unless the other one still works. ``lost``: the device is."""
 
-    def __init__(self, device: Any, handle: Any, family: int) -> None:
-        self.device = device
-        self.handle = handle
-        self.pool = command_pool(device, family)
+    def __init__(self, lane: Lane) -> None:
+        self.lane = lane
+        self.twin: Lane | None = None
         self.busy = False
         self.lost = False
         self.errors: list[BaseException] = []
         self.running: list[Submission] = []
-        self.fences: list[Any] = []  # of all submissions
-        self._free: list[Submission] = []
         self._waiting: list[Launch] = []
+        self._small = True  # whether all that waits is
         self._wait_until = 0  # when a launch is not to wait for others any more
         self._crowded_until = 0
         self._ended = 0  # when the last submission was seen to be done
@@ -121,6 +138,8 @@ class Queue:
         waiting = self._waiting
         waiting.append(launch)
         self.busy = True
+        if not launch.small:
+            self._small = False
         at_once = launch.long or perf_counter_ns() > self._wait_until
         if (at_once and self._has_room()) or len(waiting) >= MOST:
             self._submit()
@@ -161,64 +180,83 @@ class Queue:
 
     def _submit(self) -> None:
         """Submits what waits."""
-        made = self._room()
+        lane = self._choose()
+        made = self._room(lane)
         made.sent = perf_counter_ns()
         self._wait_until = made.sent + _PATIENCE
         launches, self._waiting = self._waiting, []
-        result = made.write(launches) or api.lib().vkQueueSubmit(self.handle, 1, made.info, made.fence)
+        self._small = True
+        result = made.write(launches, lane is self.twin)
+        result = result or api.lib().vkQueueSubmit(lane.handle, 1, made.info, made.fence)
         if result:
-            self._free.append(made)
+            lane.free.append(made)
             self._failed(result, made)
         self.running.append(made)
 
+    def _choose(self) -> Lane:
+        """The lane for what waits, in which nothing of the other one is left to wait for."""
+        lane = self.twin if self._small and self.twin is not None else self.lane
+        running = self.running
+        if running and running[0].lane is not lane:
+            if lane is self.twin and not self._done(running[-1]):
+                return self.lane
+            while running:
+                self._await_first()
+        return lane
+
+    def _done(self, submission: Submission) -> bool:
+        return bool(self._fence_status(submission.lane.device, submission.fence) != _NOT_READY)
+
     def _has_room(self) -> bool:
         """Whether nobody has to wait for another submission."""
-        running = self.running
-        return len(running) < _SUBMISSIONS or self._fence_status(self.device, running[0].fence) != _NOT_READY
+        return len(self.running) < _SUBMISSIONS or self._done(self.running[0])
 
-    def _room(self) -> Submission:
-        if not self._free and len(self.running) >= _SUBMISSIONS:
+    def _room(self, lane: Lane) -> Submission:
+        if not lane.free and len(self.running) >= _SUBMISSIONS:
             self._await_first()
-        if self._free:
-            return self._free.pop()
-        made = Submission(self.device, self.pool)
-        self.fences.append(made.fence)
-        return made
+        return lane.free.pop() if lane.free else Submission(lane)
 
     def _await_first(self) -> None:
         """Waits for the oldest submission."""
         first = self.running[0]
-        result = self._fence_status(self.device, first.fence)
+        device = first.lane.device
+        result = self._fence_status(device, first.fence)
         seen = result == _NOT_READY
         if seen:
             result = self._end_of(first)
         del self.running[0]
         if result:
             self._failed(result, first)
-        api.lib().vkResetFences(self.device, 1, first.fences)
-        self._free.append(first)
+        api.lib().vkResetFences(device, 1, first.fences)
+        first.lane.free.append(first)
         launches, first.launches = first.launches, []
         began, self._ended = max(first.sent, self._ended), perf_counter_ns()
-        long = self._ended - began > _LONG * len(launches)
+        took = (self._ended - began) // len(launches)
         for x in launches:
             x.uses -= 1
-            if seen:
-                x.long = long
+            if seen or took <= _LONG:
+                if x.met is first.lane:  # when it is met first the driver compiles
+                    x.long = took > _LONG
+                    x.small = x.small and took <= _HEAVY
+                x.met = first.lane
             error = x.done()
             if error is not None:
                 self.errors.append(error)
 
     def _end_of(self, submission: Submission) -> int:
         """Waits for it: at first awake, while others may have the core; a VkResult."""
-        device, fence, look = self.device, submission.fence, self._fence_status
+        device, fence, look = submission.lane.device, submission.fence, self._fence_status
         now = perf_counter_ns()
-        asleep_at = now + _AWAKE if now > self._crowded_until else 0
-        while (result := look(device, fence)) == _NOT_READY and now < asleep_at:
-            _others_first()
-            now = perf_counter_ns()
-        if result == _NOT_READY:
-            if 0 < asleep_at < now - _AWAKE:
+        if now > self._crowded_until:
+            asleep_at = now + _AWAKE
+            while (result := look(device, fence)) == _NOT_READY and now < asleep_at:
+                _others_first()
+                now = perf_counter_ns()
+            if now >= asleep_at:
                 self._crowded_until = now + _CROWDED
+        else:
+            result = _NOT_READY
+        if result == _NOT_READY:
             wait = api.lib().vkWaitForFences
             while (result := wait(device, 1, submission.fences, 1, _SLICE)) == _TIMEOUT:
                 pass
