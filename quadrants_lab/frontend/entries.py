@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+import numpy as np
+
 from quadrants_lab.frontend.context import Context, describe
 from quadrants_lab.frontend.values import Matrix, Obj, Shape, Value
 
@@ -44,6 +46,8 @@ def entries(cx: Context, value: Value) -> tuple[Any, ...] | None:
         if len(value.shape) == 1:
             return value.elements
         return tuple(Matrix((columns,), value.elements[k * columns : (k + 1) * columns]) for k in range(value.shape[0]))
-    if isinstance(value, Obj) and isinstance(value.value, (tuple, list)):
+    if isinstance(value, Obj) and (
+        isinstance(value.value, (tuple, list)) or (isinstance(value.value, np.ndarray) and value.value.ndim)
+    ):
         return tuple(cx.wrap(v, f"{value.text}[{k}]") for k, v in enumerate(value.value))
     return None

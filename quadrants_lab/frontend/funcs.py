@@ -122,16 +122,17 @@ def _bind(
 ) -> dict[str, Value]:  # fmt: skip
     params = parameters(source)
     names = [p.arg for p in params]
-    given = dict(zip(names, args, strict=False))
+    positional = len(names) - len(source.node.args.kwonlyargs)
+    given = dict(zip(names[:positional], args, strict=False))
     unknown = next((k for k in keywords if k not in names or k in given), None)
-    if len(args) > len(names) or unknown is not None:
-        what = f"takes {count(len(names), 'argument')}, {len(args)} given"
+    if len(args) > positional or unknown is not None:
+        what = f"takes {count(positional, 'argument')}, {len(args)} given"
         if unknown is not None:
             what = f"there is no parameter '{unknown}' left"
         raise cx.fail("QL1602", node, text=source.name, what=what, params=", ".join(names))
     given.update(keywords)
     defaults = source.fn.__defaults__ or ()
-    optional = dict(zip(names[len(names) - len(defaults) :], defaults, strict=False))
+    optional = dict(zip(names[positional - len(defaults) : positional], defaults, strict=True))
     optional.update(source.fn.__kwdefaults__ or {})
     env: dict[str, Value] = {}
     for p in params:

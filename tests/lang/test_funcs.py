@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 from sessions import EVERYWHERE
 
@@ -120,6 +121,43 @@ def test_a_func_calls_itself_where_qd_static_ends_it():
     with pytest.raises(qd.QuadrantsSyntaxError, match="'endless' calls itself") as caught:
         never()
     assert str(caught.value).count("in this call") == 1
+
+
+@qd.func
+def powered(a, factor=2.0, *, power=3, shift):
+    return (a * factor) ** power + shift
+
+
+def test_defaults_of_keyword_only_parameters():
+    @qd.kernel
+    def right() -> qd.f32:
+        return powered(1.0, shift=0.5) + powered(1.0, 3.0, power=2, shift=100.0)
+
+    @qd.kernel
+    def missing() -> qd.f32:
+        return powered(1.0)
+
+    @qd.kernel
+    def too_many() -> qd.f32:
+        return powered(1.0, 2.0, 3, 4.0)
+
+    assert right() == 8.5 + 109
+    with pytest.raises(qd.QuadrantsTypeError, match="'shift' is missing"):
+        missing()
+    with pytest.raises(qd.QuadrantsTypeError, match="takes 2 arguments, 4 given"):
+        too_many()
+
+
+def test_numpy_arrays_become_vectors_and_matrices():
+    rows, numbers = np.array([[0.5, 0.25], [2.0, 3.0]]), np.array([1, 2])
+
+    @qd.kernel
+    def k() -> qd.f32:
+        m, v = qd.Matrix(rows), qd.Vector(numbers)
+        a, b = numbers
+        return (m @ v).sum() + 10 * a + 100 * b
+
+    assert k() == 0.5 + 0.5 + 2 + 6 + 210
 
 
 def test_pythons_functions_of_sequences():
