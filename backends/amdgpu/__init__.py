@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from quadrants_lab.ir.options import CompileOptions
 
 STAGES = ("llvm", "llvm-opt", "isa", "hsaco")
-AD_UNROLL = 1
+AD_UNROLL = (2, 1)
 
 
 def probe() -> str:

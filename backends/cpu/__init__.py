@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from quadrants_lab.ir.options import CompileOptions
 
 STAGES = ("llvm", "llvm-opt", "asm")
-AD_UNROLL = 1
+AD_UNROLL = (1, 1)
 
 
 def probe() -> str:

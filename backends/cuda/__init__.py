@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from quadrants_lab.ir.options import CompileOptions
 
 STAGES = ("llvm", "ptx")
-AD_UNROLL = 1
+AD_UNROLL = (2, 1)
 if toolkit.tool("ptxas") and toolkit.tool("nvdisasm"):
     STAGES = (*STAGES, "sass")  # type: ignore[assignment]  # three where the tools are
 

@@ -36,7 +36,7 @@ def probe_simulation() -> str:
 
 
 STAGES = ("msl",)
-AD_UNROLL = 4
+AD_UNROLL = (4, 4)
 
 
 def devices() -> list[str]:

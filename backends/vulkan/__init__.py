@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from quadrants_lab.ir.options import CompileOptions
 
 STAGES = ("spirv",)
-AD_UNROLL = 4
+AD_UNROLL = (4, 4)
 
 
 def probe() -> str:

@@ -25,7 +25,10 @@ MOST_STATEMENTS = 160  # in all copies of a body together
 _PLAIN = (N.Const, N.Op, N.ArgLoad, N.ShapeOf, N.Load, N.Assert, N.If, N.Yield)
 
 
-def unroll(trips: int) -> N.Pass:
+Trips = tuple[int, int]  # most that may be one: of loops that carry floats of at most 32 bits, and of others
+
+
+def unroll(trips: Trips) -> N.Pass:
     """The pass for offloaded forward kernels on their way to `reverse`, ``trips`` as one where `unrolled_loops` finds
     it worthwhile. It guarantees that every value is computed by the same operations in the same order as before."""
 
@@ -53,7 +56,7 @@ def unroll(trips: int) -> N.Pass:
     return unroll
 
 
-def unrolled_loops(kernel: N.Kernel, trips: int) -> dict[int, int]:
+def unrolled_loops(kernel: N.Kernel, trips: Trips) -> dict[int, int]:
     """By id, the loops of which several trips should be one, and how many: at most ``trips``. These are loops upwards,
     without loop, write, print or random number inside and without a checkpoint, that would keep at least 32 bytes of
     what can be computed again from carried values a trip, and whose copies do not get too long."""
@@ -75,15 +78,15 @@ def unrolled_loops(kernel: N.Kernel, trips: int) -> dict[int, int]:
     return {loop: _copies(candidates[loop], trips) for loop, size in kept.items() if size >= LEAST_BYTES}
 
 
-def _copies(loop: N.For, trips: int) -> int:
+def _copies(loop: N.For, trips: Trips) -> int:
     """How many copies of the body may become one, by what it is made of."""
     if loop.reverse or loop.checkpoint or loop.index.type not in (i32, i64):
         return 1
-    carried = sum(p.type.nbytes for p in loop.carried if p.type.is_float)
+    floats = [p.type for p in loop.carried if p.type.is_float]
     body = list(walk(loop.body))
-    if carried < LEAST_BYTES or not all(isinstance(s, _PLAIN) for s in body):
+    if sum(t.nbytes for t in floats) < LEAST_BYTES or not all(isinstance(s, _PLAIN) for s in body):
         return 1
-    return min(trips, MOST_STATEMENTS // len(body))
+    return min(trips[any(t.bits > 32 for t in floats)], MOST_STATEMENTS // len(body))
 
 
 def _grouped(b: Builder, loop: N.For, copies: int, consts: Mapping[int, N.Const]) -> None:

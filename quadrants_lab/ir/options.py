@@ -13,7 +13,8 @@ class CompileOptions:
     contraction, reassociation and approximate functions (never nnan or ninf). ``debug`` checks integer
     division and every push; ``asserts`` and ``check_out_of_bound`` (both implied by debug) evaluate the user's asserts
     and check indices. ``ad_stack_size`` forces every adstack to that many slots (0: sized by analysis).
-    ``ad_unroll``: so many trips of a loop may be one for the gradient, where it keeps much a trip."""
+    ``ad_unroll``: so many trips of a loop may be one for the gradient, where it keeps much a trip: of loops over at
+    most 32-bit floats, and of others."""
 
     default_ip: DType = i32
     default_fp: DType = f32
@@ -22,5 +23,5 @@ class CompileOptions:
     check_out_of_bound: bool = False
     asserts: bool = False
     ad_stack_size: int = 0
-    ad_unroll: int = 1
+    ad_unroll: tuple[int, int] = (1, 1)
     verify: bool = False  # run the verifier after every pass

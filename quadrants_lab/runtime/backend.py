@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 class Backend(Protocol):
     """What the ``__init__`` of a backend's folder has. ``STAGES`` are the names of `stages`, in order.
-    ``AD_UNROLL``: how many trips of a loop are best one for a gradient that keeps much a trip; 1 where computing costs
-    more than memory."""
+    ``AD_UNROLL``: how many trips of a loop are best one for a gradient that keeps much a trip, as `CompileOptions` has
+    it; 1 where computing costs more than memory."""
 
     STAGES: tuple[str, ...]
-    AD_UNROLL: int
+    AD_UNROLL: tuple[int, int]
 
     def probe(self) -> str: ...
 

@@ -23,7 +23,7 @@ class Settings:
     threads of a launch, 0 for all that the process may use. ``cache_path`` None: nothing is kept on disk;
     ``cache_bytes``: most bytes that stay there. ``ad_stack_budget``: most bytes of adstacks of a launch, 0 for as many
     as there are. ``ad_stack_threshold``: bytes of adstacks beyond which a launch counts the iterations that push.
-    ``ad_unroll``: as `CompileOptions` has it, 0 for what is good on the backend."""
+    ``ad_unroll``: that of `CompileOptions` for all floats, 0 for what is good on the backend."""
 
     arch: str = "x64"
     backend: str = "cpu"
@@ -96,7 +96,8 @@ CHECKED: ContextVar[bool] = ContextVar("quadrants_lab_checked", default=False)
 def compile_options(session: Session) -> CompileOptions:
     """The session's options for what is launched in this context: under `CHECKED` with asserts and checked indices."""
     settings = session.settings
-    options = replace(settings.compile, ad_unroll=settings.ad_unroll or session.backend.AD_UNROLL)
+    trips = (settings.ad_unroll,) * 2 if settings.ad_unroll else session.backend.AD_UNROLL
+    options = replace(settings.compile, ad_unroll=trips)
     return replace(options, check_out_of_bound=True, asserts=True) if CHECKED.get() else options
 
 

@@ -17,6 +17,7 @@ from test_hypothesis import check as check_random
 
 import quadrants_lab as qd
 from quadrants_lab.autodiff import unroll
+from quadrants_lab.runtime.compile import forward_ir
 
 N = 5
 
@@ -144,11 +145,11 @@ def test_slots() -> None:
     assert {row.depth for row in parts[0].sizes()} == {8}
 
 
-def carrying(values: int, **options: Any) -> Any:
-    """A loop that keeps so many values of f32 a trip."""
-    qd.init(default_fp=qd.f32, offline_cache=False, **options)
-    x = qd.field(qd.f32, shape=values, needs_grad=True)
-    y = qd.field(qd.f32, shape=(), needs_grad=True)
+def carrying(values: int, real: Any = qd.f32, **options: Any) -> Any:
+    """A loop that keeps so many values a trip."""
+    qd.init(default_fp=real, offline_cache=False, **options)
+    x = qd.field(real, shape=values, needs_grad=True)
+    y = qd.field(real, shape=(), needs_grad=True)
 
     @qd.kernel
     def carry():
@@ -176,6 +177,14 @@ def carrying(values: int, **options: Any) -> Any:
 )
 def test_where_it_pays(values: int, options: dict[str, int], slots: int) -> None:
     assert {row.depth for row in carrying(values, **options).sizes()} == {slots}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("real", "copies"), [(qd.f32, {2}), (qd.f64, {3})], ids=str)
+def test_wide_floats_have_a_number_of_their_own(real: Any, copies: set[int]) -> None:
+    compiled = carrying(8, real).grad.dispatcher.last.compiled
+    forward = forward_ir(compiled.lowered.kernel, compiled.options)
+    assert set(unroll.unrolled_loops(forward, (2, 3)).values()) == copies
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ PASSES = {
         check_bounds, check_division, counting_kernel, cse, dce, determine_ad_stack_size, drop_unread_temporaries, fold,
         forward, hoist, mark_private, narrow_stacks, offload, reverse, simplify, structure_exits,
     )
-} | {"front": FRONT, "unroll 3": (unroll(3),)}
+} | {"front": FRONT, "unroll 3": (unroll((3, 3)),)}
 RUN, EXPECT = "// run:", "// expect:"
 
 
