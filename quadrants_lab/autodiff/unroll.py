@@ -33,6 +33,8 @@ def unroll(trips: Trips) -> N.Pass:
     it worthwhile. It guarantees that every value is computed by the same operations in the same order as before."""
 
     def unroll(kernel: N.Kernel) -> N.Kernel:
+        """Several trips of a loop as one, where the gradient would keep much of each: the carried values are kept once
+        for all of them, and those in between computed again."""
         loops = unrolled_loops(kernel, trips)
         if not loops:
             return kernel

@@ -13,6 +13,7 @@ from quadrants_lab.adstack.gates import gates as find_gates
 from quadrants_lab.adstack.size import determine_ad_stack_size
 from quadrants_lab.autodiff.explain import explain
 from quadrants_lab.autodiff.reverse import reverse
+from quadrants_lab.autodiff.unroll import unroll
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.ir import sizeexpr as S
 from quadrants_lab.lang.kernel import Kernel
@@ -109,7 +110,7 @@ def _stages(plan: Plan, file: str) -> list[StageView]:
 @lru_cache(maxsize=1)
 def pass_docs() -> dict[str, str]:
     """What each pass guarantees: the head of its docstring, by the name that a trace shows."""
-    passes = {*pipelines.FRONT, *pipelines.SIMPLIFY, reverse, determine_ad_stack_size}
+    passes = {*pipelines.FRONT, *pipelines.SIMPLIFY, unroll((1, 1)), reverse, determine_ad_stack_size}
     return {pipeline.pass_name(fn): _doc(fn) for fn in passes}
 
 
@@ -124,8 +125,8 @@ def _add_traces(view: KernelView, mode: str, plan: Plan) -> None:
         front = PassView("front end", None, first, 0.0, FRONT_END)
         view.traces["forward"] = [front, *pass_views(steps, pass_docs())]
         return
-    at = next((n for n, s in enumerate(steps) if s.name == "reverse"), 0)
-    own = [s for s in steps[at:] if s.before.mode != "count"]
+    first, at = (next((n for n, s in enumerate(steps) if s.name == name), 0) for name in ("unroll", "reverse"))
+    own = [s for s in steps[first:] if s.before.mode != "count"]
     view.traces["gradient"] = pass_views(own, pass_docs())
     counting = [s for s in steps[at:] if s.before.mode == "count"]
     if counting:

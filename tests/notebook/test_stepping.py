@@ -8,7 +8,7 @@ import re
 
 import numpy as np
 import pytest
-from notebook.test_magics import WAVE, cell, shell  # noqa: F401
+from notebook.test_magics import SETUP, WAVE, cell, shell  # noqa: F401
 
 from quadrants_lab.notebook import show
 from quadrants_lab.widgets.export import answers
@@ -106,3 +106,25 @@ def test_a_forward_launch_alone_has_steps_too(cell, shell):  # noqa: F811
     assert not trace.stacks
     assert not any(s.back for s in trace.statements)
     assert trace.events[-1][1].startswith("y[None] += ")
+
+
+def test_a_gradient_that_takes_several_trips_as_one_shows_that_pass(cell, shell):  # noqa: F811
+    many = """
+@qd.kernel
+def many():
+    for i in range(1):
+        v = qd.Vector([x[0], x[1], x[2], x[3]])
+        for _ in range(n[None]):
+            v = qd.sin(v)
+        y[None] += v.sum()
+
+"""
+    assert cell("qd.init(arch=qd.cpu, ad_unroll=3)\n" + SETUP.split("qd.init(arch=qd.cpu)\n")[1]).ok
+    assert cell("%%qdkernel --grad y" + many + "many()").ok
+    view = show(shell.user_ns["many"]).view
+    first, second = view.kernels[0].traces["gradient"][:2]
+    assert (first.name, second.name) == ("unroll", "reverse")
+    assert first.after is second.before
+    assert "Several trips of a loop as one" in first.doc
+    pushes = sum(1 for at, _, _ in trace_of(view, "").events if trace_of(view, "").statements[at].kind == "push")
+    assert pushes == 4 * 2  # five trips in two groups
