@@ -125,8 +125,8 @@ def _add_traces(view: KernelView, mode: str, plan: Plan) -> None:
         front = PassView("front end", None, first, 0.0, FRONT_END)
         view.traces["forward"] = [front, *pass_views(steps, pass_docs())]
         return
-    first, at = (next((n for n, s in enumerate(steps) if s.name == name), 0) for name in ("unroll", "reverse"))
-    own = [s for s in steps[first:] if s.before.mode != "count"]
+    start, at = (next((n for n, s in enumerate(steps) if s.name == name), 0) for name in ("unroll", "reverse"))
+    own = [s for s in steps[start:] if s.before.mode != "count"]
     view.traces["gradient"] = pass_views(own, pass_docs())
     counting = [s for s in steps[at:] if s.before.mode == "count"]
     if counting:
