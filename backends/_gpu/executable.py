@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from quadrants_lab.backends._gpu.layout import gpu_layout
 from quadrants_lab.backends._gpu.programs import programs
+from quadrants_lab.backends._gpu.rounds import rounds
 from quadrants_lab.backends._gpu.stacks import in_heap_order, stacks_of
 from quadrants_lab.backends._gpu.steps import in_step
 from quadrants_lab.backends.boxes import fixed_total
@@ -17,8 +18,8 @@ class GpuExecutable:
     """``object`` is what a cache keeps. ``groups``: ids of adstacks in step; ``stacks``: those of each task in heap
     order. ``totals``: a task, how many iterations it has in every launch, None where that varies; ``stacked``: whether
     it keeps values on adstacks; ``reducing``: whether it reduces into a scalar; ``looping``: whether its iterations
-    hold loops. ``sizing_args``: the scalar arguments that group counts depend on; ``draws``: whether it draws at
-    random."""
+    hold loops; ``rounds``: how often one goes round them, None where that varies. ``sizing_args``: the scalar arguments
+    that group counts depend on; ``draws``: whether it draws at random."""
 
     def __init__(self, kernel: N.Kernel, obj: bytes) -> None:
         self.kernel = kernel
@@ -33,6 +34,7 @@ class GpuExecutable:
         self.stacked = [any(not s.count_only for s in stacks_of(t)) for t in self.tasks]
         self.reducing = [bool(reductions(kernel, t.body)) for t in self.tasks]
         self.looping = [any(isinstance(s, (N.For, N.While)) for s in walk(t.body)) for t in self.tasks]
+        self.rounds = [rounds(t.body) for t in self.tasks]
         self.written = frozenset(s.buffer for s in walk(kernel.body) if isinstance(s, (N.Store, N.Atomic)))
         bounds = [s for p in self.programs if p.inline for s in p.task.bounds]
         self.sizing_args = {s.arg for s in bounds if isinstance(s, N.ArgLoad)}

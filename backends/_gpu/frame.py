@@ -120,7 +120,8 @@ class GpuFrame(ABC):
                 iterations = device.threads if total is None else total
                 iterations = min(iterations, passing.get(n, iterations))
                 wanted = max(wanted, min(iterations, device.stack_threads))
-                fewest = max(fewest, device.fewest(iterations, max(by_id[s.id] for s in stacks)))
+                depth = max(by_id[s.id] for s in stacks)  # a loop that pushes goes round as often, and back
+                fewest = max(fewest, device.fewest(iterations, 2 * depth + 4))
         limit = device.heap_budget
         return heap_plan(tasks, by_id, layout.adjoint_stacks, fewest, wanted, limit, budget or limit)
 
@@ -188,18 +189,23 @@ class GpuFrame(ABC):
             if program.kind == "serial":
                 groups = 1
             else:
-                most = self.most_groups(n)
-                groups = min(-(-self._total(n) // GROUP), most) if program.inline else most
+                total = self._total(n) if program.inline else None
+                most = self.most_groups(n, total)
+                groups = most if total is None else min(-(-total // GROUP), most)
             _GRID.pack_into(self.view, exe.layout.grid[n], groups, 1, 1)
         self._grid_is_old = False
 
-    def most_groups(self, number: int) -> int:
-        """The most groups of a task that may be in flight."""
+    def most_groups(self, number: int, total: int | None) -> int:
+        """The most groups of a task that may be in flight; ``total``: its iterations, where they are known."""
         exe, device = self.exe, self.device
         if exe.stacked[number]:
             return self._stack_threads // GROUP
-        few = exe.reducing[number] and not (exe.looping[number] and device.loop_limit)
-        return (device.reducing_threads if few else device.threads) // GROUP
+        rounds, reducing = exe.rounds[number], exe.reducing[number]
+        known = rounds is not None and (total is not None or (reducing and not rounds))
+        if device.loop_limit and not known:
+            return device.threads // GROUP
+        enough = device.reducing_threads if reducing else device.enough
+        return max(enough, device.fewest(total or 0, 2 * (rounds or 0) + 4)) // GROUP
 
     def groups(self, number: int) -> int:
         """Group count of a task as it stands in the frame."""
