@@ -22,7 +22,8 @@ Affine = tuple[dict[str, int], int]  # coefficient of each symbol, constant
 
 @dataclass(slots=True)
 class Access:
-    """One load or write of the forward kernel: its statement, task number, place in program order and loops."""
+    """One load or write of the forward kernel: its statement, task number, place in program order and loops;
+    ``certain``: it happens once in every launch."""
 
     stmt: N.Load | N.Store | N.Atomic
     task: N.Offload
@@ -30,6 +31,7 @@ class Access:
     order: int
     loops: tuple[N.Stmt, ...]
     at: tuple[Affine | None, ...] = field(default=())
+    certain: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +94,9 @@ def check_data_access(forward: N.Kernel, reverse: N.Kernel, ignore: set[str] | N
 
 
 def warn(doubts: list[Doubt]) -> None:
-    """Issues each doubt as a warning that is located where the user's line is."""
-    for d in doubts:
+    """Issues each doubt as a warning that is located where the user's line is; one that several copies of a statement
+    raise is one."""
+    for d in {(d.text, d.span): d for d in doubts}.values():
         file, line = (d.span.file, d.span.line) if d.span else ("<kernel>", 0)
         warnings.warn_explicit(d.text, QuadrantsWarning, file, line)
 
@@ -122,7 +125,7 @@ def relation(read: Access, write: Access) -> str:
     if any(_differ_always(a, b) for a, b in (*pairs, *_diagonals(pairs))):
         return SAFE
     if write.number > read.number:
-        return OVERLAP if _same_box(read, write) else UNKNOWN
+        return OVERLAP if _same_box(read, write) or (write.certain and _one_element(pairs)) else UNKNOWN
     indices = _moving_indices(read.task)
     common = [a for a, b in zip(read.loops, write.loops, strict=False) if a is b]
     # the part of the index that distinguishes iterations of the task must be the same in both
@@ -203,6 +206,11 @@ def _differ_always(a: Affine | None, b: Affine | None) -> bool:
     return all(s.startswith("!") for s in a[0])
 
 
+def _one_element(pairs: list[tuple[Affine | None, Affine | None]]) -> bool:
+    """Whether both are the same element, which does not depend on iterations."""
+    return all(a is not None and a == b and all(s.startswith("!") for s in a[0]) for a, b in pairs)
+
+
 def _same_box(read: Access, write: Access) -> bool:
     """Two tasks that each visit every element by their indices (of a vector or matrix one component), over the same
     constant bounds."""
@@ -223,20 +231,23 @@ def _same_box(read: Access, write: Access) -> bool:
 def _accesses(kernel: N.Kernel) -> dict[int, Access]:
     out: dict[int, Access] = {}
 
-    def visit(block: N.Block, task: N.Offload, number: int, loops: tuple[N.Stmt, ...], defs: dict[int, N.Stmt]) -> None:
+    def visit(
+        block: N.Block, task: N.Offload, number: int, loops: tuple[N.Stmt, ...], defs: dict[int, N.Stmt], certain: bool
+    ) -> None:
         for s in block:
             if isinstance(s, N.Value):
                 defs[s.id] = s
             if isinstance(s, (N.Load, N.Store, N.Atomic)):
                 at = tuple(_affine(i, defs) for i in s.index)
-                out[s.id] = Access(s, task, number, len(out), loops, at)
+                out[s.id] = Access(s, task, number, len(out), loops, at, certain)
             inner = (*loops, s) if isinstance(s, (N.For, N.While)) else loops
             for b in s.blocks():
-                visit(b, task, number, inner, defs)
+                visit(b, task, number, inner, defs, False)
 
     for number, task in enumerate(kernel.body):
         assert isinstance(task, N.Offload)
-        visit(task.body, task, number, (), {})
+        visit(task.bounds, task, number, (), {}, True)
+        visit(task.body, task, number, (), {}, task.kind == "serial")
     return out
 
 

@@ -9,7 +9,7 @@ from quadrants_lab.autodiff.access import Doubt
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import i32, i64
-from quadrants_lab.ir.walk import types_of, walk
+from quadrants_lab.ir.walk import rename, types_of, walk
 
 _MIX = 0x9E3779B97F4A7C15 - (1 << 64)  # spreads the indices of a task over the numbers of its iterations
 
@@ -38,10 +38,13 @@ def check_elements(kernel: N.Kernel, doubts: Sequence[Doubt]) -> Checked:
 
     A doubtful read marks its element; a write to a marked element clashes. Within a parallel task the order of two
     iterations is not defined, so a write marks too, with the number of its iteration, and a read clashes with the
-    mark of another one.
+    mark of another one. Reads in the bounds of a task get a task of their own before it.
     """
     stmts = {s.id: s for s in walk(kernel.body)}
-    task_of = {s.id: task for task in kernel.body for s in walk((task,))}
+    task_of: dict[int, N.Block] = {}
+    for task in kernel.body:
+        for block in task.blocks():
+            task_of |= dict.fromkeys((s.id for s in walk(block)), block)
     clashes: list[Clash] = []
     buffers = dict(kernel.buffers)
     marks: dict[str, str] = {}
@@ -104,10 +107,27 @@ def check_elements(kernel: N.Kernel, doubts: Sequence[Doubt]) -> Checked:
             out += behind
         return tuple(out)
 
+    def ahead(bounds: N.Block) -> N.Offload:
+        """A task that marks what the bounds read."""
+        ids: dict[int, int] = {}
+        again = rename(bounds[:-1], b.fresh, ids)
+        b.types |= {new: b.types[old] for old, new in ids.items() if old in b.types}
+        reads.update({ids[old]: clashes for old, clashes in reads.items() if old in ids})
+        task_of.update(dict.fromkeys(ids.values(), bounds))
+        with b.block() as top:
+            lane = b.const(1, i64)
+        with b.block() as end:
+            b.yield_()
+        with b.block() as none:
+            b.yield_()
+        return N.Offload(b.fresh(), "serial", tuple(none), (), (*top, *visit(again, lane), *end), span=b.span)
+
     tasks: list[N.Stmt] = []
     for task in kernel.body:
         assert isinstance(task, N.Offload)
         b.span = task.span
+        if any(s.id in reads for s in walk(task.bounds)):
+            tasks.append(ahead(task.bounds))
         with b.block() as top:
             lane = _lane(b, task)
         tasks.append(replace(task, body=(*top, *visit(task.body, lane))))

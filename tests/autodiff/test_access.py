@@ -193,3 +193,67 @@ def test_anti_diagonals_of_a_table_are_safe():
 def test_what_is_overwritten_is_never_silent(program):
     with pytest.warns(qd.QuadrantsWarning, match="QL0405"):
         differentiate(program, check=False)
+
+
+@qd.kernel
+def bound_that_changes(x: qd.template(), n: qd.template(), loss: qd.template()):
+    for i in range(n[0]):
+        loss[None] += x[i] ** 2
+    n[0] = 1
+
+
+@qd.kernel
+def bounds_that_may_change(x: qd.template(), n: qd.template(), loss: qd.template()):
+    for i, j in qd.ndrange(n[0], n[1]):
+        loss[None] += x[i] * x[j]
+    for i in range(3):
+        n[i] = 1
+
+
+@qd.kernel
+def bound_that_stays(x: qd.template(), n: qd.template(), loss: qd.template()):
+    for i in range(n[0]):
+        loss[None] += x[i] ** 2
+        n[1] = 1
+
+
+@pytest.mark.parametrize(
+    ("program", "says"), [(bound_that_changes, "QL0404"), (bounds_that_may_change, "QL0405"), (bound_that_stays, "")]
+)
+def test_bounds_of_parallel_loops_are_read_again(program, says):
+    qd.init(arch=qd.cpu, default_fp=qd.f64)
+    x, n, loss = field(3), qd.field(qd.i32, 3), field()
+    n.fill(2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tape = qd.ad.Tape(loss)
+        if not says:
+            with tape:
+                program(x, n, loss)
+            assert (x.grad.to_numpy() != 0).tolist() == [True, True, False]
+        else:
+            with pytest.raises((qd.QuadrantsCompilationError, qd.QuadrantsWarning), match=says), tape:
+                program(x, n, loss)
+
+
+@qd.kernel
+def bound_that_some_iteration_writes(x: qd.template(), n: qd.template(), loss: qd.template(), k: qd.i32):
+    for i in range(n[0]):
+        loss[None] += x[i] ** 2
+        n[i + k] = 1
+
+
+@pytest.mark.parametrize("trips", [0, 2])
+def test_validation_checks_bounds_of_parallel_loops(trips):
+    qd.init(arch=qd.cpu, default_fp=qd.f64)
+    x, n, loss = field(3), qd.field(qd.i32, 4), field()
+    for k, right in ((2, True), (0, trips == 0)):
+        n.fill(trips)
+        tape = qd.ad.Tape(loss, validation=True)
+        if right:
+            with tape:
+                bound_that_some_iteration_writes(x, n, loss, k)
+            assert np.count_nonzero(x.grad.to_numpy()) == trips
+        else:
+            with pytest.raises(qd.QuadrantsAssertionError, match=r"n\[0\] is overwritten"), tape:
+                bound_that_some_iteration_writes(x, n, loss, k)
