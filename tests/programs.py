@@ -1504,3 +1504,4 @@ import programs_language  # noqa: E402, F401  the table goes on there
 import programs_seeds  # noqa: E402, F401
 import programs_structs  # noqa: E402, F401
 import programs_lifted  # noqa: E402, F401
+import programs_algorithms  # noqa: E402, F401

@@ -22,6 +22,7 @@ import quadrants_lab as qd
 
 NESTED = "Nested struct-fors are not supported"
 EARLY = "Return inside non-static if/for is not supported"
+STEPS = "Range should have 1 or 2 arguments"
 
 # program -> words of the peer's refusal
 REFUSED = {
@@ -36,10 +37,13 @@ REFUSED = {
     "vectors_through_funcs": EARLY,
     "vectors_returned_early": EARLY,
     "structs_returned_early": EARLY,
+    "bouncing_rays": EARLY,
     "grouped_field_without_axes": NESTED,
     "nested_struct_for": NESTED,
     "struct_for_in_a_struct_for": NESTED,
-    "returned_index_in_a_condition": "Range should have 1 or 2 arguments",
+    "returned_index_in_a_condition": STEPS,
+    "cholesky_solve_in_local_matrices": STEPS,
+    "backwards_in_time": STEPS,
     "static_loops_over_pairs": "'Tuple' object has no attribute 'id'",
     "mantissa_and_exponent": "the process ended",
     "tasks_under_a_branch_and_in_a_loop": "struct_for cannot be nested inside a kernel",
