@@ -1,0 +1,150 @@
+"""Random sequences of launches in place, of writes from Python and of copies: gradients and tangents of the whole."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import quadrants_lab as qd
+
+
+@qd.kernel
+def sine(x: qd.template(), y: qd.template()):
+    for i in x:
+        y[i] = qd.sin(x[i]) + 0.1
+
+
+@qd.kernel
+def product(x: qd.template(), y: qd.template(), z: qd.template()):
+    for i in x:
+        z[i] = x[i] * y[i]
+
+
+@qd.kernel
+def add_square(x: qd.template(), y: qd.template()):
+    for i in x:
+        y[i] += 0.3 * x[i] * x[i]
+
+
+@qd.kernel
+def gather(x: qd.template(), y: qd.template(), k: qd.template()):
+    for i in x:
+        y[i] = 0.5 * y[i] + x[k[i]] * x[i]
+
+
+@qd.kernel
+def swap(x: qd.template(), y: qd.template()):
+    for i in x:
+        x[i], y[i] = y[i], 0.9 * x[i]
+
+
+@qd.kernel
+def iterate(x: qd.template(), y: qd.template(), k: qd.template(), more: qd.i32):
+    for i in x:
+        v = x[i]
+        for j in range(k[i] + more):
+            v += 0.2 * qd.sin(v) * x[j % 3]
+        y[i] = v
+
+
+@qd.kernel
+def turn(k: qd.template()):
+    for i in k:
+        k[i] = (k[i] + 1) % 3
+
+
+@qd.kernel
+def total(x: qd.template(), s: qd.template()):
+    for i in x:
+        s[None] += x[i]
+
+
+@qd.kernel
+def scale(x: qd.template(), s: qd.template()):
+    for i in x:
+        x[i] = 0.5 * x[i] + 0.1 * s[None]
+
+
+@qd.kernel
+def measure(x: qd.template(), s: qd.template(), loss: qd.template()):
+    for i in x:
+        loss[None] += x[i] * x[i] * s[None]
+
+
+@qd.kernel
+def multiply(loss: qd.template(), by: qd.f64):
+    loss[None] = loss[None] * by
+
+
+@qd.kernel
+def clear(x: qd.template()):
+    for i in range(2):
+        x[i] = 0.0
+
+
+class World:
+    def __init__(self) -> None:
+        both = {"needs_grad": True, "needs_dual": True}
+        self.fields = [qd.field(qd.f64, 3, **both) for _ in range(3)]
+        self.s, self.loss = qd.field(qd.f64, (), **both), qd.field(qd.f64, (), **both)
+        self.k = qd.field(qd.i32, 3)
+
+    def start(self, values: list[np.ndarray]) -> None:
+        for x, value in zip(self.fields, values, strict=True):
+            x.from_numpy(value)
+        self.k.from_numpy(np.array([0, 2, 1], np.int32))
+        self.s[None], self.loss[None] = 0.7, 0.0
+
+    def steps(self, rng: random.Random) -> Iterator[tuple[Callable[..., None], tuple[Any, ...]]]:
+        s, k, loss = self.s, self.k, self.loss
+        for x in self.fields:  # what Python writes before the first launch that uses a field is its start
+            yield measure, (x, s, loss)
+        for _ in range(rng.randint(3, 12)):
+            x, y, z = rng.sample(self.fields, 3)
+            value, number = rng.uniform(-1, 1), rng.randrange(3)
+            yield rng.choice([
+                (sine, (x, y)), (product, (x, y, z)), (add_square, (x, y)), (gather, (x, y, k)), (swap, (x, y)),
+                (iterate, (x, y, k, number)), (turn, (k,)), (total, (x, s)), (scale, (x, s)), (clear, (x,)),
+                (measure, (x, s, loss)), (multiply, (loss, 0.5 + number)),
+                (x.__setitem__, (number, value)), (x.fill, (value,)), (x.copy_from, (y,)), (k.__setitem__, (number, 2)),
+                (x.from_numpy, (np.array([value, 0.1, -value]),)), (s.__setitem__, (None, value)),
+            ])  # fmt: skip
+        yield measure, (x, s, loss)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("seed", range(25))
+def test_gradients_and_tangents_of_random_launches(seed: int) -> None:
+    qd.init(arch=qd.cpu, default_fp=qd.f64)
+    world, rng = World(), np.random.default_rng(seed)
+    steps = list(world.steps(random.Random(seed)))
+    start = [rng.uniform(-1, 1, 3) for _ in range(3)]
+    way = [rng.normal(size=3) for _ in range(3)]
+
+    def run() -> None:
+        for act, args in steps:
+            act(*args)
+
+    def value(h: float) -> float:
+        world.start([a + h * w for a, w in zip(start, way, strict=True)])
+        run()
+        return float(world.loss[None])
+
+    right = (value(1e-6) - value(-1e-6)) / 2e-6
+    for validation in (False, True):
+        world.start(start)
+        with qd.ad.Tape(world.loss, validation=validation):
+            run()
+        found = sum(float((x.grad.to_numpy() * w).sum()) for x, w in zip(world.fields, way, strict=True))
+        assert found == pytest.approx(right, rel=1e-5, abs=1e-5)
+    tangent = 0.0
+    for x, w in zip(world.fields, way, strict=True):
+        world.start(start)
+        with qd.ad.FwdMode(world.loss, x, seed=w):
+            run()
+        tangent += float(world.loss.dual[None])
+    assert tangent == pytest.approx(found, rel=1e-9, abs=1e-9)
