@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from quadrants_lab.adstack.report import stack_allocas
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
@@ -17,7 +19,7 @@ from quadrants_lab.notebook.compare import MODES
 from quadrants_lab.notebook.inspection import Inspection
 from quadrants_lab.notebook.values import number
 from quadrants_lab.runtime.interpreter import Lane, Trip
-from quadrants_lab.runtime.records import LaunchRecord
+from quadrants_lab.runtime.records import Arrays, LaunchRecord
 from quadrants_lab.runtime.steps import Event, walk_iteration
 from quadrants_lab.widgets.model import StepStatement, StepsView, StepTrace, span_line
 
@@ -33,7 +35,8 @@ def steps_view(records: Mapping[str, LaunchRecord], file: str) -> StepsView | st
     held = sum(a.nbytes for a in record.inputs.values()) if record.inputs is not None else 0
     if record.inputs is None or held > MOST_BYTES:
         return f"the launch read too much to keep it for its steps: these are kept of at most {MOST_BYTES >> 20} MiB"
-    kernel, scalars, inputs = record.plan.kernel, record.plan.scalars(record.args), record.inputs
+    kernel, scalars = record.plan.kernel, record.plan.scalars(record.args)
+    inputs = _shapes(record) | record.inputs
     caps = {row.stack: row.depth for row in record.report}
     random = (record.plan.session.settings.random_seed, record.draws)
     tasks = [t for t in kernel.body if isinstance(t, N.Offload)]
@@ -45,6 +48,14 @@ def steps_view(records: Mapping[str, LaunchRecord], file: str) -> StepsView | st
 
     first = next((n for n, t in enumerate(tasks) if any(isinstance(s, N.AdStackAlloca) for s in t.body)), 0)
     return StepsView(MODES[record.mode], [_title(n, t, tasks, file) for n, t in enumerate(tasks)], make, first)
+
+
+def _shapes(record: LaunchRecord) -> Arrays:
+    """Arrays of the launch without data: a kernel may ask for the shape of one that it does not read."""
+    buffers = record.plan.kernel.buffers
+    return {
+        name: np.broadcast_to(np.zeros((), buffers[name].dtype.numpy), shape) for name, shape in record.shapes.items()
+    }
 
 
 def stepper(kernel: Kernel, lane: str) -> Inspection:

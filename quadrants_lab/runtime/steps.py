@@ -58,13 +58,14 @@ def walk_iteration(
     caps: Mapping[int, int] | None = None,
     random: tuple[int, int] = (0, 1),
 ) -> Walk:
-    """Repeats iteration ``lane`` (None: the first one) of the kernel's task number ``task`` on copies of the data.
+    """Repeats iteration ``lane`` (None: the first one) of the kernel's task number ``task`` on copies of the data that
+    can be written to.
 
     Raises QuadrantsRuntimeError where there is no such iteration, or where the tasks before it take more than 300,000
     statements.
     """
     watcher = _Watcher(kernel, task, lane)
-    copies = {name: array.copy() for name, array in arrays.items()}
+    copies = {name: array.copy() if array.flags.writeable else array for name, array in arrays.items()}
     try:
         interpret(
             kernel, args, copies, caps=caps, random=random, observer=watcher.told, iterations=watcher.iterations

@@ -9,8 +9,13 @@ import re
 import numpy as np
 import pytest
 from notebook.test_magics import SETUP, WAVE, cell, shell  # noqa: F401
+from programs import PROGRAMS
+from running import Bench, f64, job_of
 
+from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.notebook import show
+from quadrants_lab.notebook.collect import cell_view
+from quadrants_lab.runtime.records import recording
 from quadrants_lab.widgets.export import answers
 from quadrants_lab.widgets.model import CellView, StepTrace
 from quadrants_lab.widgets.panes import render
@@ -128,3 +133,20 @@ def many():
     assert "Several trips of a loop as one" in first.doc
     pushes = sum(1 for at, _, _ in trace_of(view, "").events if trace_of(view, "").statements[at].kind == "push")
     assert pushes == 4 * 2  # five trips in two groups
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("program", [pytest.param(p, id=p.name) for p in PROGRAMS.values()])
+def test_every_program_can_be_followed(program):
+    bench, job = Bench(f64, "cpu"), job_of(program, program.cases[-1])
+    with recording() as recorder:
+        bench.run(job, gradient=program.grad)
+    (view,) = cell_view("cell", recorder).kernels
+    for task in range(len(view.steps.tasks)):
+        try:
+            trace = view.steps.make(task, "")
+        except QuadrantsError as e:
+            assert "there are none" in str(e)
+            continue
+        kinds = [trace.statements[at].kind for at, _, _ in trace.events]
+        assert trace.cut or kinds.count("push") == kinds.count("pop")
