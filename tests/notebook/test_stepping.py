@@ -146,7 +146,8 @@ def test_every_program_can_be_followed(program):
         try:
             trace = view.steps.make(task, "")
         except QuadrantsError as e:
-            assert "there are none" in str(e)
+            if "there are none" not in str(e):
+                raise
             continue
         kinds = [trace.statements[at].kind for at, _, _ in trace.events]
         assert trace.cut or kinds.count("push") == kinds.count("pop")
