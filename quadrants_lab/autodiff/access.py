@@ -74,7 +74,7 @@ def check_data_access(forward: N.Kernel, reverse: N.Kernel, ignore: set[str] | N
                 f"the gradient needs the old value that this atomic returned from {read.stmt.buffer}",
                 code="QL0403",
                 labels=(Label(read.stmt.span, "depends on the order of the threads"),),
-                help="compute the value without an atomic",
+                help="compute the value without an atomic; or write it to a field, and read that in another loop",
             )
         if not isinstance(read.stmt, N.Load) or forward.buffers[read.stmt.buffer].kind == "temp":
             continue
