@@ -37,6 +37,7 @@ from quadrants_lab.widgets.model import (
     Line,
     PassView,
     StageView,
+    StepsView,
 )
 
 FRONT_END = "The front end: the Python function as IR, loops and branches as they stand in the source."
@@ -45,19 +46,33 @@ FRONT_END = "The front end: the Python function as IR, loops and branches as the
 RECORDED: WeakKeyDictionary[Dispatcher, KernelView] = WeakKeyDictionary()
 """The last recorded view of each kernel that is alive, by its forward dispatcher: texts, IR, and the data of a small
 launch, for its steps."""
+STEPS: WeakKeyDictionary[Dispatcher, StepsView | str] = WeakKeyDictionary()
+"""The steps alone, of launches whose view nobody wanted to see."""
+
+
+def remember(recorder: Recorder) -> None:
+    """For somebody who asks for a view of a kernel later: what its launches leave has no steps."""
+    for owner, records in _by_kernel(recorder).items():
+        RECORDED.pop(owner, None)
+        STEPS[owner] = steps_view(records, owner.source.file)
+
+
+def _by_kernel(recorder: Recorder) -> dict[Dispatcher, dict[str, LaunchRecord]]:
+    """The records by forward dispatcher and mode, in the order of the first."""
+    records = recorder.records()
+    forward_of = {r.plan.owner.gradient: r.plan.owner for r in records if r.plan.owner.gradient}
+    found: dict[Dispatcher, dict[str, LaunchRecord]] = {}
+    for record in records:
+        owner = record.plan.owner
+        found.setdefault(forward_of.get(owner, owner), {})[record.mode] = record
+    return found
 
 
 def cell_view(title: str, recorder: Recorder, compared: Compared | None = None) -> CellView:
     """One view of all kernels that were launched, in the order of their first recorded launch; ``compared``: their
     runs on several backends."""
-    records = recorder.records()
-    forward_of = {r.plan.owner.gradient: r.plan.owner for r in records if r.plan.owner.gradient}
-    by_kernel: dict[Dispatcher, dict[str, LaunchRecord]] = {}
-    for record in records:
-        owner = record.plan.owner
-        by_kernel.setdefault(forward_of.get(owner, owner), {})[record.mode] = record
     view = CellView(title, [])
-    for owner, of_kernel in by_kernel.items():
+    for owner, of_kernel in _by_kernel(recorder).items():
         plans = {m: r.plan for m, r in of_kernel.items()}
         view.kernels.append(kernel_view(plans, of_kernel, compared or {}))
         RECORDED[owner] = view.kernels[-1]
@@ -208,4 +223,8 @@ def last_view(kernel: Kernel) -> KernelView | None:
         return RECORDED[kernel.dispatcher]
     last = {"forward": kernel.dispatcher.last, "reverse": kernel.grad.dispatcher.last}
     plans = {mode: plan for mode, plan in last.items() if plan is not None}
-    return kernel_view(plans, {}, {}) if plans else None
+    if not plans:
+        return None
+    view = kernel_view(plans, {}, {})
+    view.steps = STEPS.get(kernel.dispatcher, view.steps)
+    return view

@@ -58,6 +58,8 @@ def install(shell: Any) -> None:
     """Every diagnostic of the language shows in the short form, in ordinary cells too; warnings as their text alone."""
     for kind in (QuadrantsError, NotSupportedYet):
         kind._render_traceback_ = lambda self: [describe(self)]  # type: ignore[union-attr]  # IPython's hook
+    # who prints one wants to know the cell, too
+    QuadrantsError.__str__ = lambda self: with_cell_names(str(self.args[0]))  # type: ignore[method-assign]
     if not isinstance(warnings.formatwarning, WarningText):
         warnings.formatwarning = WarningText(warnings.formatwarning)
     if (

@@ -16,7 +16,7 @@ from quadrants_lab.lang.missing import NotSupportedYet
 from quadrants_lab.notebook import errors, experiment, show, verdict
 from quadrants_lab.notebook.backends import Backends
 from quadrants_lab.notebook.cell import Cell, compile_cell
-from quadrants_lab.notebook.collect import cell_view
+from quadrants_lab.notebook.collect import cell_view, remember
 from quadrants_lab.notebook.compare import Compared, compare, home, place, tables
 from quadrants_lab.notebook.complete import matcher
 from quadrants_lab.notebook.inspection import Inspection
@@ -62,6 +62,7 @@ class QuadrantsMagics(Magics):
             print(sentence)
         if options.quiet:
             print(tables(recorder.records(), compared), end="")
+            remember(recorder)
         else:
             self._inspect(cell, recorder, compared)
 

@@ -91,6 +91,8 @@ def _verdict(launches: Launches, loss: Dense, name: str, x: Dense) -> Verdict:
     says = seen.says
     if not agrees and "kink" not in says:  # at a kink each mode may take another side
         says = "differs from forward mode" if seen.good else f"{says}; it differs from forward mode, too"
+    elif seen.good and tangent.found == tangent.expected == 0:
+        says += "; forward mode gives zero, too"
     elif seen.good:
         says += " and with forward mode " + (f"to {tangent.apart:.0e}" if tangent.apart else "to the last digit")
     return replace(seen, says=says, good=seen.good and agrees, tangent=tangent)

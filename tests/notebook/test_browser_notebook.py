@@ -68,6 +68,18 @@ def follow(page: Lab, inspector: Locator, theme: str) -> None:
     assert "x.grad[7] +=" in inspector.locator(".mem").inner_text()
 
 
+def test_the_third_notebook_follows_a_gradient_that_fades():
+    third = NOTEBOOK.with_name("03_why_is_my_gradient_wrong.ipynb")
+    with lab(third.parent, OUT) as page:
+        page.open(third.name)
+        page.run_all(warnings=True)
+        (inspector,) = page.inspectors()
+        inspector.locator('[data-move="last"]').click()
+        assert "x.grad[2] += 1.2" in inspector.locator(".mem").inner_text()
+        inspector.screenshot(path=OUT / "light_fades.png")
+        assert page.errors == []
+
+
 STAGES = {"llvm": "cpu", "asm": "cpu", "ptx": "cuda", "msl": "metal", "spirv": "vulkan"}
 
 

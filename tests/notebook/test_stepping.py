@@ -97,6 +97,15 @@ def test_bad_wishes_are_told(cell, wave, line, says):  # noqa: F811
     assert cell("%qdstep wave 0").ok
 
 
+def test_after_a_quiet_cell_its_own_launch_is_followed(cell, shell, wave):  # noqa: F811
+    assert cell("x[1] = 0.9").ok
+    assert cell("%%qdkernel --grad y --quiet\nwave()").ok
+    trace = trace_of(show(shell.user_ns["wave"]).view, "1")
+    first = next(value for at, value, read in trace.events if read == "x[1]")
+    assert first == "0.9"
+    assert cell("%qdstep wave 1").ok
+
+
 def test_without_a_record_there_is_a_reason(cell, shell):  # noqa: F811
     assert cell(WAVE.replace("wave", "plain") + "plain()").ok
     ran = cell("%qdstep plain")
