@@ -82,9 +82,10 @@ function stepper(root) {
     for (const title of ["name", "value", "adjoint"]) head.append(cell("th", title));
     const body = table.createTBody();
     for (const [name, row] of state.values) {
-      const tr = body.insertRow();
-      tr.append(cell("td", name), cell("td", row.value ?? "", row.valueAt === at ? "num fresh" : "num"),
-        cell("td", row.adjoint ?? "", row.adjointAt === at ? "num fresh" : "num"));
+      const tr = body.insertRow(), old = back(at) && row.valueAt < turn; // the way back has not come to it, or need not
+      const value = cell("td", row.value ?? "", row.valueAt === at ? "num fresh" : old ? "num muted" : "num");
+      if (old) value.title = "as the way forwards left it";
+      tr.append(cell("td", name), value, cell("td", row.adjoint ?? "", row.adjointAt === at ? "num fresh" : "num"));
     }
     root.querySelector(".vals").replaceChildren(table);
     const touched = data.s[number][4];

@@ -76,6 +76,8 @@ def test_the_third_notebook_follows_a_gradient_that_fades():
         (inspector,) = page.inspectors()
         inspector.locator('[data-move="last"]').click()
         assert "x.grad[2] += 1.2" in inspector.locator(".mem").inner_text()
+        # the stack holds 0.3 * v: v itself is not restored, and what is left of it says so
+        assert inspector.locator(".vals td.muted").get_attribute("title") == "as the way forwards left it"
         inspector.screenshot(path=OUT / "light_fades.png")
         assert page.errors == []
 
