@@ -18,12 +18,13 @@ from quadrants_lab.ir.walk import walk
 
 SAFE, OVERLAP, UNKNOWN = "safe", "overlap", "unknown"
 Affine = tuple[dict[str, int], int]  # coefficient of each symbol, constant
+Ranges = dict[str, tuple[int, int]]
 
 
 @dataclass(slots=True)
 class Access:
     """One load or write of the forward kernel: its statement, task number, place in program order and loops;
-    ``certain``: it happens once in every launch."""
+    ``certain``: it happens once in every launch. ``ranges``: least and greatest value of indices, where constant."""
 
     stmt: N.Load | N.Store | N.Atomic
     task: N.Offload
@@ -32,6 +33,7 @@ class Access:
     loops: tuple[N.Stmt, ...]
     at: tuple[Affine | None, ...] = field(default=())
     certain: bool = False
+    ranges: Ranges = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +126,8 @@ def relation(read: Access, write: Access) -> str:
     pairs = list(zip(read.at, write.at, strict=True))
     if any(_differ_always(a, b) for a, b in (*pairs, *_diagonals(pairs))):
         return SAFE
+    if any(_apart(_box(a, read.ranges), _box(b, write.ranges)) for a, b in pairs):
+        return SAFE
     if write.number > read.number:
         return OVERLAP if _same_box(read, write) or (write.certain and _one_element(pairs)) else UNKNOWN
     indices = _moving_indices(read.task)
@@ -206,6 +210,18 @@ def _differ_always(a: Affine | None, b: Affine | None) -> bool:
     return all(s.startswith("!") for s in a[0])
 
 
+def _box(form: Affine | None, ranges: Ranges) -> tuple[int, int] | None:
+    """Least and greatest value of the index, where they are constants."""
+    if form is None or not form[0].keys() <= ranges.keys():
+        return None
+    ends = [sorted(k * end for end in ranges[s]) for s, k in form[0].items()]
+    return form[1] + sum(low for low, _ in ends), form[1] + sum(high for _, high in ends)
+
+
+def _apart(a: tuple[int, int] | None, b: tuple[int, int] | None) -> bool:
+    return a is not None and b is not None and (a[1] < b[0] or b[1] < a[0])
+
+
 def _one_element(pairs: list[tuple[Affine | None, Affine | None]]) -> bool:
     """Whether both are the same element, which does not depend on iterations."""
     return all(a is not None and a == b and all(s.startswith("!") for s in a[0]) for a, b in pairs)
@@ -232,23 +248,38 @@ def _accesses(kernel: N.Kernel) -> dict[int, Access]:
     out: dict[int, Access] = {}
 
     def visit(
-        block: N.Block, task: N.Offload, number: int, loops: tuple[N.Stmt, ...], defs: dict[int, N.Stmt], certain: bool
-    ) -> None:
+        block: N.Block, task: N.Offload, number: int, loops: tuple[N.Stmt, ...], defs: dict[int, N.Stmt], certain: bool,
+        ranges: Ranges,
+    ) -> None:  # fmt: skip
         for s in block:
             if isinstance(s, N.Value):
                 defs[s.id] = s
             if isinstance(s, (N.Load, N.Store, N.Atomic)):
                 at = tuple(_affine(i, defs) for i in s.index)
-                out[s.id] = Access(s, task, number, len(out), loops, at, certain)
+                out[s.id] = Access(s, task, number, len(out), loops, at, certain, ranges)
             inner = (*loops, s) if isinstance(s, (N.For, N.While)) else loops
+            known = ranges
+            if isinstance(s, N.For):
+                known = ranges | _range(s.index, defs.get(s.begin), defs.get(s.end))
             for b in s.blocks():
-                visit(b, task, number, inner, defs, False)
+                visit(b, task, number, inner, defs, False, known)
 
     for number, task in enumerate(kernel.body):
         assert isinstance(task, N.Offload)
-        visit(task.bounds, task, number, (), {}, True)
-        visit(task.body, task, number, (), {}, task.kind == "serial")
+        bounds: dict[int, N.Stmt] = {}
+        visit(task.bounds, task, number, (), bounds, True, {})
+        end, k, ranges = task.bounds[-1], len(task.indices), Ranges()
+        assert isinstance(end, N.Yield)
+        for p, low, high in zip(task.indices, end.values[:k], end.values[k:], strict=True):
+            ranges |= _range(p, bounds.get(low), bounds.get(high))
+        visit(task.body, task, number, (), {}, task.kind == "serial", ranges)
     return out
+
+
+def _range(index: N.Param, begin: N.Stmt | None, end: N.Stmt | None) -> Ranges:
+    if not isinstance(begin, N.Const) or not isinstance(end, N.Const) or end.value <= begin.value:
+        return {}
+    return {f"%{index.id}": (int(begin.value), int(end.value) - 1)}
 
 
 def _affine(v: int, defs: dict[int, N.Stmt]) -> Affine | None:

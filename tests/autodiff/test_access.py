@@ -122,7 +122,25 @@ def twice(u: qd.template(), w: qd.template(), n: qd.template()):
                 u[b, t + 1, 2] = u[b, t + 1, 0] ** 2
 
 
-SILENT = [recurrent, backwards, counted_down, along_the_inner_loop, table, twice]
+@qd.kernel
+def halves(u: qd.template(), w: qd.template(), n: qd.template()):
+    """What is read and what is written lies apart, in the same iteration and in other ones."""
+    for b in range(2):
+        for t in range(3):
+            for i in range(3):
+                u[b, t + 3, i] = qd.sin(u[b, 2 - t, i]) * u[1 - b, t, 2 - i] * w[i, i]
+
+
+@qd.kernel
+def levels(u: qd.template(), w: qd.template(), n: qd.template()):
+    """A tree: every level from the one below it."""
+    for k in range(2, 5):
+        u[0, k, 0] = w[0, 0] * u[0, 5, 1] ** 2 + u[1, k, 0] * u[1, 5, 1]
+    for k in range(2):
+        u[0, k, 0] = qd.max(u[0, k + 2, 0], u[0, k + 3, 0]) ** 2
+
+
+SILENT = [halves, levels, recurrent, backwards, counted_down, along_the_inner_loop, table, twice]
 
 
 @qd.kernel
