@@ -217,6 +217,25 @@ def back():
     assert "forward mode" not in ran.text
 
 
+def test_integers_between_two_kernels_are_named_where_the_gradient_stays_zero(cell):
+    between = """
+k = qd.field(qd.i32, shape=4)
+
+@qd.kernel
+def rounds():
+    for i in x:
+        k[i] = qd.cast(x[i] * 8, qd.i32)
+
+@qd.kernel
+def uses():
+    for i in x:
+        y[None] += k[i] * 0.5
+
+"""
+    with pytest.warns(qd.QuadrantsWarning, match="QL0406"):
+        assert cell("%%qdkernel --grad y --quiet" + between + "rounds()\nuses()\nx.grad.to_numpy()").ok
+
+
 def test_nothing_but_the_loss_has_a_gradient(cell):
     plain = "x = qd.field(qd.f64, shape=4)\n"
     with pytest.warns(qd.QuadrantsWarning, match="QL0706"):
