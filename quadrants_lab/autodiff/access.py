@@ -14,7 +14,7 @@ from itertools import combinations
 from quadrants_lab.errors import Label, QuadrantsCompilationError, QuadrantsWarning, render
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.source import Span
-from quadrants_lab.ir.walk import walk
+from quadrants_lab.ir.walk import types_of, walk
 
 SAFE, OVERLAP, UNKNOWN = "safe", "overlap", "unknown"
 Affine = tuple[dict[str, int], int]  # coefficient of each symbol, constant
@@ -199,7 +199,7 @@ def _sum(a: Affine, b: Affine, sign: int) -> Affine:
 
 def _repeats(read: Access, common: list[N.Stmt]) -> bool:
     """Whether the element read is the same in every iteration of the common loops."""
-    inner = {f"%{s.index.id}" for s in common if isinstance(s, N.For)}
+    inner = {f"%{v}" for v in types_of(tuple(common))}
     return all(a is not None and not inner & set(a[0]) for a in read.at)
 
 
@@ -283,8 +283,11 @@ def _range(index: N.Param, begin: N.Stmt | None, end: N.Stmt | None) -> Ranges:
 
 
 def _affine(v: int, defs: dict[int, N.Stmt]) -> Affine | None:
-    """The index as an affine form. Symbols: ``!...`` for what is uniform over a launch, ``%id`` for the rest."""
+    """The index as an affine form. Symbols: ``!...`` for what is uniform over a launch, ``%id`` for the rest: also for
+    what rounds or wraps around on the way, which is floats and narrow integers."""
     s = defs.get(v)
+    if isinstance(s, N.Value) and not _exact(s):
+        return {f"%{v}": 1}, 0
     match s:
         case N.Const(value=value):
             return {}, int(value)
@@ -303,6 +306,10 @@ def _affine(v: int, defs: dict[int, N.Stmt]) -> Affine | None:
                 return None
             (terms, c), k = (a, b[1]) if a[0] else (b, a[1])
             return {n: t * k for n, t in terms.items() if t * k}, c * k
-        case N.Op(prim="cast", args=(x,), type=t) if t.is_int:
+        case N.Op(prim="cast", args=(x,)):
             return _affine(x, defs)
     return {f"%{v}": 1}, 0
+
+
+def _exact(s: N.Value) -> bool:
+    return s.type.is_int and s.type.bits >= 32

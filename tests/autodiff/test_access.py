@@ -168,6 +168,32 @@ def behind(u: qd.template(), w: qd.template(), n: qd.template()):
             for i in range(3):
                 u[b, t - 1, i] = qd.sin(u[b, t, i]) * w[i, i]
 
+@qd.kernel
+def rounded(u: qd.template(), w: qd.template(), n: qd.template()):
+    """Two floats apart by one and more, rounded: the same element."""
+    for i in range(3):
+        u[1, 5, i] = u[0, int(i * 0.5), 0] ** 2
+    for i in range(3):
+        u[0, 1, 0] = w[0, i]
+
+
+@qd.kernel
+def wrapped(u: qd.template(), w: qd.template(), n: qd.template()):
+    for i in range(256, 258):
+        u[1, 5, i - 256] = u[0, qd.cast(i, qd.u8), 0] ** 2
+    for i in range(2):
+        u[0, i, 0] = w[0, i]
+
+
+@qd.kernel
+def mixed(u: qd.template(), w: qd.template(), n: qd.template()):
+    """Each iteration reads what it wrote, at places in no order: whether two write to the same one is not known."""
+    for _ in range(1):
+        for i in range(6):
+            k = i * 5 % 6
+            u[0, k, 0] = qd.sin(w[0, 0] + i)
+            u[1, k, 0] = u[0, k, 0] ** 2
+
 
 @qd.kernel
 def measure(u: qd.template(), loss: qd.template()):
@@ -207,7 +233,7 @@ def test_anti_diagonals_of_a_table_are_safe():
         differentiate(all_of_them, check=True)
 
 
-@pytest.mark.parametrize("program", [descending, again_and_again, behind], ids=lambda p: p.__name__)
+@pytest.mark.parametrize("program", [descending, again_and_again, behind, rounded, wrapped, mixed], ids=lambda p: p.__name__)
 def test_what_is_overwritten_is_never_silent(program):
     with pytest.warns(qd.QuadrantsWarning, match="QL0405"):
         differentiate(program, check=False)
