@@ -7,7 +7,8 @@ for it may read what they wrote; other iterations of its own task are not.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -83,15 +84,12 @@ class _Watcher:
         assert isinstance(wanted, N.Offload)
         self.name = kernel.name
         self.walk = Walk(wanted)
-        self.later = {s.id for s in kernel.body[task + 1 :]}
         self.wanted = lane
         self.inside = False
         self.before = 0
         self.env: dict[int, Any] = {}
 
     def iterations(self, task: N.Offload, box: Box) -> Iterable[Lane]:
-        if task.id in self.later:
-            return ()
         if task is not self.walk.task:
             return itertools.product(*box)
         lane = tuple(axis.start for axis in box) if self.wanted is None else self.wanted
@@ -102,8 +100,12 @@ class _Watcher:
                 f"kernel {self.name} has no iteration {', '.join(map(str, lane))} here: there are {there}",
                 code="QL0707",
             )
+        return self._alone(lane)
+
+    def _alone(self, lane: Lane) -> Iterator[Lane]:
         self.inside = True
-        return (lane,)
+        yield lane
+        raise _Enough  # even the bounds of later tasks are none of its statements
 
     def told(self, s: N.Stmt, value: Any) -> None:
         self._remember(s, value)
@@ -117,6 +119,7 @@ class _Watcher:
                 )
         elif not isinstance(s, _QUIET):
             if len(self.walk.events) == MOST_EVENTS:
+                self.walk.cut = True
                 raise _Enough
             self.walk.events.append(self._event(s, value))
 

@@ -122,6 +122,22 @@ def test_a_forward_launch_alone_has_steps_too(cell, shell):  # noqa: F811
     assert trace.events[-1][1].startswith("y[None] += ")
 
 
+def test_the_bounds_of_a_later_loop_are_no_steps_of_the_iteration(cell, shell):  # noqa: F811
+    two = """
+@qd.kernel
+def two():
+    for i in x:
+        y[None] += x[i]
+    for i in range(n[None]):
+        y[None] += 1.0
+
+"""
+    assert cell("%%qdkernel" + two + "two()").ok
+    trace = trace_of(show(shell.user_ns["two"]).view, "3")
+    assert [s.line for s in trace.statements] == [5] * len(trace.statements)
+    assert trace.events[-1][1] == "y[None] += 0.4"
+
+
 def test_a_gradient_that_takes_several_trips_as_one_shows_that_pass(cell, shell):  # noqa: F811
     many = """
 @qd.kernel
