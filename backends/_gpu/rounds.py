@@ -1,16 +1,32 @@
-"""How often a thread goes round loops, for drivers that do not let it do so as often as it likes."""
+"""How often a thread goes round loops, for drivers that do not let it do so as often as it likes. An atomic that
+devices do not have is a loop, too: nobody knows how often others are faster."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.types import f32
 from quadrants_lab.ir.walk import walk
 
+_OF_INTEGERS = frozenset({"add", "sub", "min", "max", "and", "or", "xor", "exchange", "cas"})
+# atomics of 32 bits and more that devices have themselves
+_AT_ONCE = {"i": _OF_INTEGERS, "u": _OF_INTEGERS, "f32": {"add", "sub", "exchange"}, "f": {"exchange"}}
 
-def rounds(block: N.Block) -> int | None:
-    """In one run of the block, at the most; None where no constants tell."""
+
+def rounds(block: N.Block, reduced: Container[str]) -> int | None:
+    """In one run of the block, at the most; None where no constants tell. ``reduced``: buffers of which each thread has
+    its share."""
+    if any(isinstance(s, N.Atomic) and s.buffer not in reduced and _tries(s) for s in walk(block)):
+        return None
     return _rounds(block, {s.id: s.value for s in walk(block) if isinstance(s, N.Const)})
+
+
+def _tries(s: N.Atomic) -> bool:
+    """Whether it compares and exchanges until nobody else was faster."""
+    if s.private or s.type.bits < 32:
+        return not s.private
+    return s.op not in _AT_ONCE["f32" if s.type is f32 else s.type.kind]
 
 
 def _rounds(block: N.Block, constants: Mapping[int, int]) -> int | None:

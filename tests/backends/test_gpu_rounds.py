@@ -94,3 +94,31 @@ def test_an_iteration_has_its_thread_where_nothing_tells() -> None:
 
     assert launched(counts) == (None, size)
     assert (x.to_numpy() == 20000).all()
+
+
+def test_atomics_that_the_device_does_not_have() -> None:
+    """They go round loops, too: nobody knows how often."""
+    size = 1 << 16
+    x, y, total = qd.field(qd.f64, 8), qd.field(qd.f32, 8), qd.field(qd.f64, ())
+
+    @qd.kernel
+    def scattered():
+        for i in range(size):
+            x[i % 8] += 1.0
+
+    @qd.kernel
+    def native():
+        for i in range(size):
+            y[i % 8] += 1.0
+
+    @qd.kernel
+    def reduced():
+        for i in range(size):
+            total[None] += 1.0
+
+    device = current().device
+    assert launched(scattered) == (None, size)
+    assert launched(native) == (0, device.enough)
+    assert launched(reduced) == (0, min(device.reducing_threads, size))
+    assert x.to_numpy().tolist() == y.to_numpy().tolist() == [size / 8] * 8
+    assert total[None] == size
