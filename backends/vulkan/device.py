@@ -53,6 +53,7 @@ class Device(GpuDevice):
         nbytes = np.dtype(dtype).itemsize
         for n in shape:
             nbytes *= n
+        self.finish()  # what was given up comes back, or there would be ever more of it
         return VulkanMemory(self.logical, self.arrays.take(nbytes), shape, dtype)
 
     def locate(self, array: np.ndarray[Any, Any]) -> int:

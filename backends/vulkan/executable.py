@@ -246,11 +246,15 @@ class Frame(GpuFrame):
         self._taken = True
 
     def ended(self, slot: Slot) -> BaseException | None:
-        """The error of a launch that ended with a status; None where its caller waits for it."""
+        """The error of a launch that ended with a status; None where its caller waits for it. The view is as before: it
+        may be for other arguments since."""
         if self._waits:
             return None
+        view, taken = self.view.tobytes(), self._taken
         self._take(slot)
-        return self._cut() if self.status & L.CUT or self._report is None else self._report()
+        error = self._cut() if self.status & L.CUT or self._report is None else self._report()
+        self.view[:], self._taken = view, taken
+        return error
 
     def _cut(self) -> RuntimeError:
         return RuntimeError(

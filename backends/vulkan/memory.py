@@ -90,7 +90,8 @@ class _Shared:
 
 
 class Pool:
-    """Pieces of any size. Those up to SMALL come in powers of two from shared blocks."""
+    """Pieces of any size. Those up to SMALL come in powers of two from shared blocks, and go back there when no launch
+    uses them any more: words of other launches may lie where they lay."""
 
     def __init__(self, logical: Logical, mapped: bool) -> None:
         self.logical = logical
@@ -109,7 +110,7 @@ class Pool:
             free += [(block, at) for at in reversed(range(0, SHARED_BYTES, size))]
         block, at = free.pop()
         piece = Piece(block, at, nbytes)
-        weakref.finalize(piece, free.append, (block, at))
+        weakref.finalize(piece, self.logical.queue.bury, partial(free.append, (block, at)))
         return piece
 
     def _block(self, nbytes: int) -> Block:
@@ -139,7 +140,6 @@ class VulkanMemory:
     late = True
 
     def __init__(self, logical: Logical, piece: Piece, shape: tuple[int, ...], dtype: Any) -> None:
-        logical.queue.finish()  # the piece may have been another's, which a launch still writes to
         self.logical = logical
         self._queue = logical.queue
         self.piece = piece

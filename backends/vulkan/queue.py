@@ -184,9 +184,12 @@ class Queue:
         made = self._room(lane)
         made.sent = perf_counter_ns()
         self._wait_until = made.sent + _PATIENCE
-        launches, self._waiting = self._waiting, []
-        self._small = True
-        result = made.write(launches, lane is self.twin)
+        try:
+            result = made.write(self._waiting, lane is self.twin)
+        except Exception:
+            self._drop(made)
+            raise
+        self._waiting, self._small = [], True
         result = result or api.lib().vkQueueSubmit(lane.handle, 1, made.info, made.fence)
         if result:
             lane.free.append(made)
@@ -264,8 +267,15 @@ class Queue:
 
     def _failed(self, result: int, submission: Submission) -> None:
         what = submission.launches[0].what
-        for x in submission.launches:
-            x.uses -= 1
         self.lost = self.lost or result == api.DEVICE_LOST
-        self.busy = bool(self.running or self._waiting)
+        self._drop(submission)
         api.check(result, what)
+
+    def _drop(self, submission: Submission) -> None:
+        """Gives its launches up."""
+        launches, submission.launches = submission.launches, []
+        if launches is self._waiting:
+            self._waiting, self._small = [], True
+        for x in launches:
+            x.uses -= 1
+        self.busy = bool(self.running or self._waiting)

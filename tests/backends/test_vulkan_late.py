@@ -12,6 +12,7 @@ from vulkan_rig import device, fresh, load
 
 import quadrants_lab as qd
 from quadrants_lab.backends.vulkan import queue
+from quadrants_lab.backends.vulkan.executable import Slot
 from quadrants_lab.runtime.session import current
 
 COUNT = 3 * queue.MOST + 5  # more than fit a submission and the slots that there are at a time
@@ -171,6 +172,54 @@ def test_memory_is_not_handed_on_while_a_launch_writes_to_it(session: None) -> N
         assert not qd.field(qd.f32, 4096).to_numpy().any()
 
 
+def test_words_of_a_launch_do_not_lie_where_another_one_still_writes(session: None) -> None:
+
+    @qd.kernel
+    def fill(a: qd.types.ndarray(qd.i32, ndim=1)):
+        for i in a:
+            a[i] = 1
+
+    kept, given_up = qd.ndarray(qd.i32, 64), qd.ndarray(qd.i32, 64)
+    fill(kept)
+    fill(given_up)
+    there, frames = given_up._memory.address, current().device.frames
+    del given_up
+    gc.collect()
+    words = [frames.take(256).array((), np.int32)]
+    qd.sync()
+    words.append(frames.take(256).array((), np.int32))
+    assert [w.ctypes.data == there for w in words] == [False, True]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+def test_what_was_not_submitted(session: None, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]) -> None:
+    """It goes later where Ctrl-C ended the waiting, else never; its words are there for others."""
+    x = qd.field(qd.i32, ())
+
+    @qd.kernel
+    def add(n: qd.i32):
+        x[None] += n
+
+    def fails(slot: Slot, small: bool) -> None:
+        raise error
+
+    add(1)
+    assert x[None] == 1
+    with monkeypatch.context() as patch:
+        patch.setattr(queue, "_PATIENCE", 1 << 60)
+        qd.sync()
+        add(1)
+        add(2)
+        patch.setattr(Slot, "commands", fails)
+        with pytest.raises(error):
+            qd.sync()
+    assert x[None] == (4 if error is KeyboardInterrupt else 2)
+    x[None] = 0
+    for n in range(COUNT):
+        add(n)
+    assert x[None] == sum(range(COUNT))
+
+
 def test_sessions_that_end_with_launches_on_their_way() -> None:
     for _ in range(20):
         qd.init(arch=qd.vulkan)
@@ -234,3 +283,31 @@ def test_a_loop_that_the_driver_ends_is_told_at_the_next_look(session: None) -> 
     n[None] = 10
     nest()
     assert x[None] == 18
+
+
+@pytest.mark.skipif(not device().loop_limit, reason="the driver ends no loops")
+def test_a_failure_that_is_told_late_leaves_what_was_set_since(session: None) -> None:
+    x, y = (qd.field(qd.f64, shape, needs_grad=True) for shape in (8, ()))
+
+    @qd.kernel
+    def both(deep: qd.i32, long: qd.i32):
+        for i in x:
+            v, w = x[i], x[i]
+            for _ in range(deep):
+                v = qd.sin(v)
+            for _ in range(long):
+                w = 0.5 * w
+            y[None] += v + w
+
+    x.fill(1)
+    y.grad[None] = 1.0
+    both(100, 1)
+    both.grad(100, 1)
+    expected = x.grad.to_numpy()
+    both.grad(3, 70000)
+    both.grad(100, 1)
+    with pytest.raises(RuntimeError, match="went round its loops"):
+        qd.sync()
+    x.grad.fill(0)
+    both.grad(100, 1)
+    assert (x.grad.to_numpy() == expected).all()
