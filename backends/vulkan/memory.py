@@ -116,7 +116,8 @@ class Pool:
     def _block(self, nbytes: int) -> Block:
         block = Block(self.logical, nbytes, self.mapped)
         if block.host:
-            bisect.insort(self._hosts, block.host)
+            if block.host not in self._blocks:  # one that is gone may have been there
+                bisect.insort(self._hosts, block.host)
             self._blocks[block.host] = weakref.ref(block)
         return block
 

@@ -13,6 +13,7 @@ from vulkan_rig import device, fresh, load
 import quadrants_lab as qd
 from quadrants_lab.backends.vulkan import queue
 from quadrants_lab.backends.vulkan.executable import Slot
+from quadrants_lab.backends.vulkan.memory import Pool
 from quadrants_lab.runtime.session import current
 
 COUNT = 3 * queue.MOST + 5  # more than fit a submission and the slots that there are at a time
@@ -170,6 +171,12 @@ def test_memory_is_not_handed_on_while_a_launch_writes_to_it(session: None) -> N
         launched()
         gc.collect()
         assert not qd.field(qd.f32, 4096).to_numpy().any()
+
+
+def test_memory_that_lies_where_other_memory_was() -> None:
+    pool = Pool(device().logical, True)
+    hosts = [pool.take(1 << 20).block.host for _ in range(4)]
+    assert [pool.locate(host, 4) for host in hosts] == [0] * 4
 
 
 def test_words_of_a_launch_do_not_lie_where_another_one_still_writes(session: None) -> None:
