@@ -67,12 +67,10 @@ def walk_iteration(
     """
     watcher = _Watcher(kernel, task, lane)
     copies = {name: array.copy() if array.flags.writeable else array for name, array in arrays.items()}
-    try:
+    with suppress(_Enough):
         interpret(
             kernel, args, copies, caps=caps, random=random, observer=watcher.told, iterations=watcher.iterations
         )
-    except _Enough:
-        watcher.walk.cut = True
     return watcher.walk
 
 

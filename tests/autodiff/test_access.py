@@ -233,7 +233,10 @@ def test_anti_diagonals_of_a_table_are_safe():
         differentiate(all_of_them, check=True)
 
 
-@pytest.mark.parametrize("program", [descending, again_and_again, behind, rounded, wrapped, mixed], ids=lambda p: p.__name__)
+LOUD = [descending, again_and_again, behind, rounded, wrapped, mixed]
+
+
+@pytest.mark.parametrize("program", LOUD, ids=lambda p: p.__name__)
 def test_what_is_overwritten_is_never_silent(program):
     with pytest.warns(qd.QuadrantsWarning, match="QL0405"):
         differentiate(program, check=False)

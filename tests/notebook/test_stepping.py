@@ -136,6 +136,7 @@ def two():
     trace = trace_of(show(shell.user_ns["two"]).view, "3")
     assert [s.line for s in trace.statements] == [5] * len(trace.statements)
     assert trace.events[-1][1] == "y[None] += 0.4"
+    assert not trace.cut
 
 
 def test_a_gradient_that_takes_several_trips_as_one_shows_that_pass(cell, shell):  # noqa: F811
