@@ -73,13 +73,13 @@ def run_body(cell: Cell, namespace: dict[str, Any]) -> None:
     exec(cell.body, namespace)
 
 
-def calls(cell: Cell, namespace: dict[str, Any], kind: type) -> bool:
-    """Whether the last expression calls an object of this class."""
+def calls(cell: Cell, namespace: dict[str, Any], kinds: tuple[type, ...]) -> bool:
+    """Whether the last expression calls an object of one of these classes."""
     first, *rest = cell.called.split(".")
     found = namespace.get(first)
     for attribute in rest:
         found = getattr(found, attribute, None)
-    return isinstance(found, kind)
+    return isinstance(found, kinds)
 
 
 def run_last(cell: Cell, namespace: dict[str, Any]) -> Any:

@@ -10,8 +10,11 @@ from statistics import median
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsWarning, render
 from quadrants_lab.lang.ad import clear_all_gradients
+from quadrants_lab.lang.classes import BoundKernel
 from quadrants_lab.lang.config import init
 from quadrants_lab.lang.dense import Dense
 from quadrants_lab.lang.kernel import Kernel
@@ -77,7 +80,7 @@ def run(cell: Cell, options: CellOptions, namespace: dict[str, Any]) -> Outcome:
         value, pending = None, True
         with watch(NoGradients()), watch(launches):
             run_body(cell, namespace)
-            if not recorder.launches or calls(cell, namespace, Kernel):
+            if not recorder.launches or calls(cell, namespace, (Kernel, BoundKernel)):
                 value, pending = run_last(cell, namespace), False
         target = loss(options.grad, namespace)
         differentiate(target, launches)
@@ -186,6 +189,10 @@ def differentiate(target: Dense, launches: Launches) -> None:
     if not own and not any(f.grad is not None for f in others):
         warnings.warn(_nothing_else(), QuadrantsWarning, stacklevel=2)
     clear_all_gradients()
+    for f in launches.followed.values():
+        if f.grad is not None:  # of a tensor of another library: it is not among those of the session
+            f.grad.assign(np.zeros(f.grad.operand.shape, f.grad.dtype.numpy))
+            f.grad.wrote(...)
     assert target.grad is not None
     target.grad.fill(1)
     launches.differentiate()

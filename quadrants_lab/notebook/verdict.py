@@ -9,9 +9,10 @@ the gradient does: it sees what differences of 32-bit numbers cannot.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ import numpy.typing as npt
 from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.lang.dense import Dense
 from quadrants_lab.runtime.grad_check import Move, loss_at, moves, saved
+from quadrants_lab.runtime.memory import Memory
 from quadrants_lab.runtime.tangent import along
 from quadrants_lab.runtime.tape import Launches
 
@@ -52,40 +54,57 @@ class Verdict:
     tangent: Tangent | None = None
 
 
+@dataclass(slots=True)
+class _Values:
+    """Memory with that of its gradient, as `grad_check` takes them, whatever the user has it in."""
+
+    _memory: Memory
+    grad: Any = None
+
+
 def check(launches: Launches, loss: Dense, namespace: Mapping[str, Any]) -> list[Verdict] | str:
-    """A verdict on each field of the namespace that the launches touched and that has a gradient; a sentence where the
-    launches cannot be made again."""
-    fields = {
-        name: x
-        for name, x in namespace.items()
-        if isinstance(x, Dense)
-        and x is not loss
-        and not name.startswith("_")
-        and x.dtype.is_float
-        and x.has_grad()
-        if id(x._memory) in launches.initial
-    }
+    """A verdict on everything that the launches touched and that has a gradient, fields of the namespace first; a
+    sentence where the launches cannot be made again."""
     if id(loss._memory) not in launches.initial:
         return "--check: no launch of the cell touches the loss"
-    distinct = {id(x): (name, x) for name, x in reversed(fields.items())}
-    with saved(launches, loss, [x for _, x in distinct.values()]):
+    checked = _touched(launches, loss, namespace)
+    with saved(launches, loss, list(checked.values())):
         was = float(loss._memory.values()[()])
+        if not math.isfinite(was):
+            return f"--check: the loss is {was}, so there is nothing to compare with"
         now = loss_at(launches, loss, loss, launches.initial[id(loss._memory)][1].reshape(-1))
         if not abs(now - was) <= 1000 * float(np.finfo(loss._memory.operand.dtype).eps) * max(
             abs(now), abs(was)
         ):
             return (
                 f"--check: making the cell's launches again gives {now:.6g} and not {was:.6g}, so there is nothing to "
-                "compare with: it writes to fields between its launches, or they race"
+                "compare with: it writes to fields between its launches, or takes gradients, or they race"
             )
-        return [_verdict(launches, loss, name, x) for name, x in reversed(distinct.values())]
+        return [_verdict(launches, loss, name, x) for name, x in checked.items()]
 
 
-def _verdict(launches: Launches, loss: Dense, name: str, x: Dense) -> Verdict:
+def _touched(launches: Launches, loss: Dense, namespace: Mapping[str, Any]) -> dict[str, _Values]:
+    """By the name in the namespace; what has none there, in structs and objects, by that in the first kernel."""
+    found: dict[str, _Values] = {}
+    named = {id(loss._memory)}
+    for name, x in namespace.items():
+        if not isinstance(x, Dense) or name.startswith("_") or not x.dtype.is_float or not x.has_grad():
+            continue
+        if id(x._memory) in launches.initial and id(x._memory) not in named:
+            named.add(id(x._memory))
+            found[name] = _Values(x._memory, x.grad)
+    for f in launches.followed.values():
+        if f.grad is not None and id(f.memory) not in named and f.memory.dtype.is_float:
+            names = (f"{f.name} ({n})" if n > 1 else f.name for n in count(1))
+            found[next(name for name in names if name not in found)] = _Values(f.memory, _Values(f.grad))
+    return found
+
+
+def _verdict(launches: Launches, loss: Dense, name: str, x: _Values) -> Verdict:
     """By differences, and then by forward mode."""
     seen = _by_differences(launches, loss, name, x)
     tangent = _tangent(launches, loss, x)
-    if tangent is None:
+    if tangent is None or not math.isfinite(tangent.expected):
         return seen
     agrees = tangent.apart <= _AGREES_FORWARD[loss.dtype.bits]
     says = seen.says
@@ -94,11 +113,12 @@ def _verdict(launches: Launches, loss: Dense, name: str, x: Dense) -> Verdict:
     elif seen.good and tangent.found == tangent.expected == 0:
         says += "; forward mode gives zero, too"
     elif seen.good:
-        says += " and with forward mode " + (f"to {tangent.apart:.0e}" if tangent.apart else "to the last digit")
+        says += " and" if says.startswith("agrees") else ", it agrees"
+        says += " with forward mode " + (f"to {tangent.apart:.0e}" if tangent.apart else "to the last digit")
     return replace(seen, says=says, good=seen.good and agrees, tangent=tangent)
 
 
-def _tangent(launches: Launches, loss: Dense, x: Dense) -> Tangent | None:
+def _tangent(launches: Launches, loss: Dense, x: _Values) -> Tangent | None:
     way = _direction(x)
     try:
         found = along(launches, loss, x, way)
@@ -112,16 +132,17 @@ def _tangent(launches: Launches, loss: Dense, x: Dense) -> Tangent | None:
     return Tangent(found, expected, abs(found - expected) / size)
 
 
-def _direction(x: Dense) -> npt.NDArray[np.float64]:
+def _direction(x: _Values) -> npt.NDArray[np.float64]:
     return np.where(np.random.default_rng(0).random(x._memory.operand.size) < 0.5, -1.0, 1.0)
 
 
-def _by_differences(launches: Launches, loss: Dense, name: str, x: Dense) -> Verdict:
+def _by_differences(launches: Launches, loss: Dense, name: str, x: _Values) -> Verdict:
     found = tuple(moves(launches, loss, x, _direction(x), WIDTHS))
     limit = _AGREES[loss.dtype.bits]
     best = _best(found)
     still = max(abs(best.found), abs(best.expected)) <= best.noise
-    if not np.isfinite(x.grad._memory.values()).all():
+    gradient = x.grad._memory.values()
+    if not np.isfinite(gradient).all():
         return Verdict(name, found, "has elements that are NaN or infinite", False)
     if _in_jumps(found):
         says = "is zero, and the loss moves in jumps: rounding, comparisons, integers"
@@ -135,7 +156,8 @@ def _by_differences(launches: Launches, loss: Dense, name: str, x: Dense) -> Ver
         says = "differs from finite differences, but in none of the elements that were moved alone"
         return Verdict(name, found, says, False)
     if still:
-        return Verdict(name, found, "is zero, and the loss does not move", True)
+        says = "is too small to be seen in the loss" if gradient.any() else "is zero, and the loss does not move"
+        return Verdict(name, found, says, True)
     to = f"to {best.apart:.0e}" if best.apart else "as far as rounding lets see"
     says = f"agrees with finite differences {to}"
     return Verdict(name, found, says, True)
@@ -165,7 +187,7 @@ def _kinked(found: Sequence[Move]) -> bool:
     return any(a and b for a, b in pairwise(alike))
 
 
-def _worst(launches: Launches, loss: Dense, x: Dense, limit: float) -> str:
+def _worst(launches: Launches, loss: Dense, x: _Values, limit: float) -> str:
     """The element that is off the most, in words; "" where none is, but for those at a kink."""
     gradient = x.grad._memory.values().reshape(-1)
     some = np.unique(np.linspace(0, gradient.size - 1, MOST_ALONE, dtype=np.intp))

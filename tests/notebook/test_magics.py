@@ -182,6 +182,75 @@ def test_check_compares_with_forward_mode(cell, shell):
     assert abs(float(found[1]) - float(found[2])) < 1e-9  # what has no gradient has no tangent
 
 
+MEMBERS = """
+@qd.data_oriented
+class Rope:
+    def __init__(self):
+        self.p = qd.field(qd.f64, shape=4, needs_grad=True)
+        self.p.fill(0.3)
+    @qd.kernel
+    def pull(self):
+        for i in self.p:
+            y[None] += qd.sin(self.p[i])
+
+S = qd.types.struct(a=qd.f64, b=qd.types.vector(2, qd.f64))
+s = S.field(shape=3, needs_grad=True)
+
+@qd.kernel
+def members():
+    for i in s:
+        y[None] += qd.exp(s[i].a) + s[i].b[1]
+
+one, two = Rope(), Rope()
+members()
+one.pull()
+two.pull()
+"""
+
+
+def test_check_looks_at_what_is_in_structs_and_objects(cell):
+    ran = cell("%%qdkernel --grad y --check --quiet" + MEMBERS)
+    assert ran.ok
+    found = re.findall(r"ok    the gradient of (.+) agrees with finite differences", ran.text)
+    assert found == ["s.a", "s.b", "self.p", "self.p (2)"]
+
+
+def test_gradients_of_tensors_are_cleared_before_and_checked(cell, shell):
+    pytest.importorskip("torch")
+    body = """
+import torch
+t = torch.tensor([0.1, 0.2], dtype=torch.float64, requires_grad=True)
+
+@qd.kernel
+def cosines(a: qd.types.ndarray(dtype=qd.f64, ndim=1)):
+    for i in a:
+        y[None] += qd.cos(a[i])
+
+"""
+    for text in (body, "\n"):
+        ran = cell("%%qdkernel --grad y --check --quiet" + text + "cosines(t)\n")
+        assert "ok    the gradient of a agrees" in ran.text
+        np.testing.assert_allclose(shell.user_ns["t"].grad.numpy(), -np.sin([0.1, 0.2]), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("root", "says"),
+    [
+        ("x[i] - x[0]", "look  the gradient of x has elements that are NaN or infinite\n"),
+        ("x[i] - 0.2", "--check: the loss is nan"),
+    ],
+)
+def test_check_of_what_is_not_a_number(cell, root, says):
+    roots = f"\n@qd.kernel\ndef roots():\n    for i in x:\n        y[None] += qd.sqrt({root})\n\n"
+    assert says in cell("%%qdkernel --grad y --check --quiet" + roots + "roots()").text
+
+
+def test_a_gradient_that_differences_cannot_see_is_not_called_zero(cell):
+    tiny = "\n@qd.kernel\ndef tiny():\n    for i in x:\n        y[None] += 1.0 + 1e-17 * qd.sin(x[i])\n\n"
+    ran = cell("%%qdkernel --grad y --check --quiet" + tiny + "tiny()")
+    assert "ok    the gradient of x is too small to be seen in the loss, it agrees with forward mode" in ran.text
+
+
 def test_check_sees_by_forward_mode_what_differences_of_f32_cannot(cell, shell, monkeypatch):
     differentiate = experiment.differentiate
 
