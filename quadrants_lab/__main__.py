@@ -69,8 +69,12 @@ def check(file: str, grad: str) -> int:
 
     sys.path.insert(0, str(Path(file).resolve().parent))
     launches = experiment.Forward(repeatable=True)
-    with watch(launches):
-        ran = runpy.run_path(file, run_name="__main__")
+    try:
+        with watch(launches):
+            ran = runpy.run_path(file, run_name="__main__")
+    except SystemExit as e:
+        print(f"{file} ended itself (sys.exit({e.code!r})), so nobody can look at its fields", file=sys.stderr)
+        return 1
     try:
         loss = experiment.loss(grad, ran)
         experiment.differentiate(loss, launches)

@@ -94,9 +94,11 @@ def run(cell: Cell, options: CellOptions, namespace: dict[str, Any]) -> Outcome:
 
 
 class Forward(Launches):
-    """Launches without those of gradients, which a whole program makes for itself."""
+    """Launches of the last session, without those of gradients, which a whole program makes for itself."""
 
     def before(self, plan: Plan, args: tuple[Any, ...]) -> Any:
+        if any(step.launch is not None and step.launch[0].session is not plan.session for step in self.steps):
+            self.clear()
         return super().before(plan, args) if plan.owner.mode == "forward" else None
 
     def after(self, plan: Plan, args: tuple[Any, ...], token: Any, failed: bool) -> None:

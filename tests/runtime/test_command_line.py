@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -115,6 +116,19 @@ def test_check_of_a_wrong_one(program, capsys) -> None:
     with pytest.warns(qd.QuadrantsWarning):
         assert main(["check", program, "--grad", "y"]) == 1
     assert "look  the gradient of x is WRONG" in capsys.readouterr().out
+
+
+def test_check_looks_at_the_last_session(program, capsys) -> None:
+    text = Path(program).read_text()
+    Path(program).write_text(f"{text}\nqd.init(arch=qd.cpu)\n{text}")
+    assert main(["check", program, "--grad", "y"]) == 0
+    assert "ok    the gradient of x agrees with finite differences" in capsys.readouterr().out
+
+
+def test_check_of_a_program_that_ends_itself_says_so(program, capsys) -> None:
+    Path(program).write_text(Path(program).read_text() + "\nraise SystemExit(0)\n")
+    assert main(["check", program, "--grad", "y"]) == 1
+    assert "ended itself (sys.exit(0))" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("name", "says"), [("z", "no such name"), ("x", "a loss is one"), ("waves", "not a field")])
