@@ -80,16 +80,23 @@ class GpuDevice(ABC):
         """Grows the heap to at least ``nbytes``, by doubling, but not beyond ``most`` (0: no limit) for that alone. Not
         while a launch runs on this device.
 
-        Raises MemoryError where there is not that much memory.
+        Raises MemoryError where there is not that much memory; the heap is then as large as before.
         """
-        if nbytes <= self.heap_bytes:
+        had = self.heap_bytes
+        if nbytes <= had:
             return
         self.finish()
-        grown = grown_heap(nbytes, self.heap_bytes, most)
+        try:
+            self._make_heap(grown_heap(nbytes, had, most))
+        except BaseException:
+            self._make_heap(had)  # launches were settled for that much
+            raise
+
+    def _make_heap(self, nbytes: int) -> None:
         self._heap = None  # nothing in it outlives a launch
         self.heap_bytes = self.heap_address = 0
-        self._heap = self.allocate((-(-grown // 4),), np.uint32)
-        self.heap_bytes, self.heap_address = grown, self._heap.address
+        self._heap = self.allocate((-(-nbytes // 4),), np.uint32)
+        self.heap_bytes, self.heap_address = nbytes, self._heap.address
 
     def print_block(self) -> Memory:
         """Where kernels print; made when the first one does."""

@@ -123,16 +123,23 @@ class Device:
         """Grows the heap to at least ``nbytes``, by doubling, but not beyond ``most`` (0: no limit) for that alone. Not
         while a launch runs on this device.
 
-        Raises MemoryError where there is not that much memory.
+        Raises MemoryError where there is not that much memory; the heap is then as large as before.
         """
-        if nbytes <= self.heap_bytes:
+        had = self.heap_bytes
+        if nbytes <= had:
             return
-        grown = grown_heap(nbytes, self.heap_bytes, most)
+        try:
+            self._make_heap(grown_heap(nbytes, had, most))
+        except BaseException:
+            self._make_heap(had)  # launches were settled for that much
+            raise
+
+    def _make_heap(self, nbytes: int) -> None:
         self._heap = None  # nothing in it outlives a launch
         self._block.set_word(L.HEAP, 0)
         self.heap_bytes = 0
-        self._heap = Block(grown)
-        self.heap_bytes = grown
+        self._heap = Block(nbytes)
+        self.heap_bytes = nbytes
         self._block.set_word(L.HEAP, self._heap.address)
 
     def take_prints(self) -> tuple[bytes, int]:

@@ -9,6 +9,7 @@ import pytest
 from sessions import skips
 
 import quadrants_lab as qd
+from quadrants_lab.backends.cpu import device as cpu
 from quadrants_lab.runtime import session
 
 ARCHES = [pytest.param(a, marks=skips(a)) for a in ("cpu", "cuda", "vulkan", "metal")]
@@ -209,3 +210,36 @@ def test_arguments_reach_whichever_kernel_runs(arch, kind) -> None:
             v, d = np.sin(v), d * np.cos(v)
         np.testing.assert_allclose(take(), np.where(values > 0, d * a + v, 0), rtol=3e-5, atol=1e-6)
     assert apart == ({False} if arch == "cpu" else {False, True})
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_a_heap_that_could_not_grow_is_there_for_those_that_it_sufficed(arch, monkeypatch) -> None:
+    start(arch)
+    small, x, g = made(GATED.format(trips="n"))
+    large, _, g2 = made(GATED.format(trips="n + 1"))
+    g.fill(1)
+    g2.fill(1)
+    small.grad(5)
+    expected = x.grad.to_numpy()
+    large.grad(5)
+    device = session.current().device
+    where, name = (cpu, "Block") if arch == "cpu" else (device, "allocate")
+    allocate, left = getattr(where, name), [MemoryError("none left")]
+
+    def fails_once(*args):
+        if left:
+            raise left.pop()
+        return allocate(*args)
+
+    before = device.heap_bytes
+    with monkeypatch.context() as patch:
+        patch.setattr(where, name, fails_once)
+        with pytest.raises(MemoryError):
+            large.grad(10000)
+    assert (device.heap_bytes, left) == (before, [])
+    for n in (5, 10000):
+        x.grad.fill(0)
+        small.grad(5)
+        assert (x.grad.to_numpy() == expected).all()
+        large.grad(n)
+    assert device.heap_bytes > before
