@@ -97,6 +97,7 @@ function stepper(root) {
       column.querySelector(".slots").replaceChildren(...parts.reverse());
       column.dataset.height = slots.length;
     });
+    root.querySelector(".stk.fresh, .vals .fresh")?.scrollIntoView?.({ block: "nearest" });
     root.querySelector(".mem").replaceChildren(...state.writes.slice(-6).map((x, i, all) =>
       cell("div", x, kind === "write" && i === all.length - 1 ? "fresh" : "")));
   }

@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("playwright")
 
 from notebook.browser import PANES, Lab, lab  # after the skip: it imports playwright
+from playwright.sync_api import Locator
 
 ROOT = Path(__file__).resolve().parents[2]
 OUT = ROOT / "out" / "browser"
@@ -18,7 +19,16 @@ import sys
 sys.path.insert(0, {str(ROOT / "tests")!r})
 from notebook.sample import cell_view
 from quadrants_lab.notebook.inspection import Inspection
-Inspection(cell_view()).display(get_ipython())
+from quadrants_lab.widgets.model import Line, StepStatement, StepsView, StepTrace
+view = cell_view()
+(kernel,) = view.kernels
+last = kernel.source[-1].span_line
+kernel.source += [Line("    pass", n) for n in range(last + 1, last + 90)]
+lines = range(last, last + 90)
+statements = [StepStatement(f"%{{n}} = const {{n}}", n, "value", f"v{{n}}", -1, [], False) for n in lines]
+trace = StepTrace("0", "0 .. 3", statements, [(k, str(n), "") for k, n in enumerate(lines)], [], False)
+kernel.steps = StepsView("gradient", ["parallel"], lambda task, lane: trace)
+Inspection(view).display(get_ipython())
 """
 
 pytestmark = [pytest.mark.browser, pytest.mark.needs("chromium")]
@@ -59,6 +69,22 @@ def test_marks_follow_from_pane_to_pane(sample: Lab):
     assert panel.locator(".mark").get_attribute("data-span-line") == "11"
     panel.locator(".mark").click()
     assert panel.locator(".mark").count() == 0
+
+
+def test_the_buttons_of_the_stepper_stay_where_they_are(sample: Lab):
+    (inspector,) = sample.inspectors()
+    panel = sample.show(inspector, "Steps")
+    button = panel.locator('[data-move="last"]')
+
+    def place(x: Locator) -> float:
+        return x.bounding_box()["y"] - panel.bounding_box()["y"]
+
+    before = place(button)
+    button.click()
+    assert "step 90 of 90" in panel.locator(".now").inner_text()
+    assert place(button) == before
+    for x in (".ln.here", ".vals .fresh"):
+        assert before < place(panel.locator(x)) < panel.bounding_box()["height"]
 
 
 def test_the_static_copy_is_hidden_while_the_widget_lives(sample: Lab):
