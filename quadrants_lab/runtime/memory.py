@@ -44,7 +44,8 @@ class Memory:
             self.array = self.operand = zeros(shape, dtype.numpy)
             self.address = self.array.ctypes.data
             return
-        self.on_device = session.device.allocate(shape, dtype.numpy)
+        with session.lock:  # which may wait for launches, or start some
+            self.on_device = session.device.allocate(shape, dtype.numpy)
         self.address = self.on_device.address
         if self.on_device.array is not None and getattr(self.on_device, "late", False):
             self.operand = self.on_device.array

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 from typing import Any
 
 import numpy as np
@@ -177,6 +178,16 @@ def test_memory_that_lies_where_other_memory_was() -> None:
     pool = Pool(device().logical, True)
     hosts = [pool.take(1 << 20).block.host for _ in range(4)]
     assert [pool.locate(host, 4) for host in hosts] == [0] * 4
+
+
+def test_memory_is_not_made_while_another_thread_launches(session: None) -> None:
+    """Making it waits for launches, and so handles what one thread at a time may."""
+    make = threading.Thread(target=lambda: qd.ndarray(qd.i32, 64))
+    with current().lock:
+        make.start()
+        make.join(0.3)
+        assert make.is_alive()
+    make.join()
 
 
 def test_words_of_a_launch_do_not_lie_where_another_one_still_writes(session: None) -> None:
