@@ -10,6 +10,7 @@ from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class
 
 from quadrants_lab.errors import QuadrantsError
+from quadrants_lab.lang.classes import BoundKernel
 from quadrants_lab.lang.dense import Dense
 from quadrants_lab.lang.kernel import Kernel
 from quadrants_lab.lang.missing import NotSupportedYet
@@ -109,7 +110,12 @@ class QuadrantsMagics(Magics):
         there = f"kernels here: {', '.join(known)}" if known else "there is no kernel here yet"
         if not name:
             raise UsageError(f"{magic} takes the name of a kernel; {there}")
-        found = self.shell.user_ns.get(name)
+        first, *rest = name.split(".")
+        found = self.shell.user_ns.get(first)
+        for attribute in rest:
+            found = getattr(found, attribute, None)
+        if isinstance(found, BoundKernel):
+            found = found.kernel
         if found is None:
             raise UsageError(f"{magic} {name}: no such name; {there}")
         if not isinstance(found, Kernel):

@@ -1,16 +1,18 @@
 """``%%qdkernel --grad LOSS --check``: each gradient beside finite differences of the loss and beside forward mode, and
 what that says of it.
 
-All elements of a field are moved at once, along a direction whose elements are 1 or -1, by steps of several widths: too
-wide a step is not linear, too narrow a one is rounding, so the one that agrees best counts. Where none agrees, the
-elements are moved one by one. Forward mode gives the derivative along the same direction without a step, as exactly as
-the gradient does: it sees what differences of 32-bit numbers cannot.
+All elements of a field are moved at once, along a direction whose elements are from 1/2 to 1 in size, by steps of
+several widths: too wide a step is not linear, too narrow a one is rounding, so the one that agrees best counts. Where
+none agrees, the elements are moved one by one. Forward mode gives the derivative along the same direction without a
+step, as exactly as the gradient does: it sees what differences of 32-bit numbers cannot.
 """
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
 from itertools import count, pairwise
 from typing import Any
@@ -35,7 +37,7 @@ _AGREES_FORWARD = {16: 0.1, 32: 1e-3, 64: 1e-8}
 @dataclass(frozen=True, slots=True)
 class Tangent:
     """The derivative of the loss along the direction: ``found`` by forward mode, ``expected`` by the gradient;
-    ``apart``: their difference, relative to the sum of the gradient's sizes."""
+    ``apart``: their difference, relative to what the gradient gives where nothing of it cancels out."""
 
     found: float
     expected: float
@@ -68,7 +70,8 @@ def check(launches: Launches, loss: Dense, namespace: Mapping[str, Any]) -> list
     if id(loss._memory) not in launches.initial:
         return "--check: no launch of the cell touches the loss"
     checked = _touched(launches, loss, namespace)
-    with saved(launches, loss, list(checked.values())):
+    said = io.StringIO()  # the kernels have printed before
+    with saved(launches, loss, list(checked.values())), redirect_stdout(said):
         was = float(loss._memory.values()[()])
         if not math.isfinite(was):
             return f"--check: the loss is {was}, so there is nothing to compare with"
@@ -113,7 +116,7 @@ def _verdict(launches: Launches, loss: Dense, name: str, x: _Values) -> Verdict:
     elif seen.good and tangent.found == tangent.expected == 0:
         says += "; forward mode gives zero, too"
     elif seen.good:
-        says += " and" if says.startswith("agrees") else ", it agrees"
+        says += " and" if says.startswith("agrees") else ", but agrees"
         says += " with forward mode " + (f"to {tangent.apart:.0e}" if tangent.apart else "to the last digit")
     return replace(seen, says=says, good=seen.good and agrees, tangent=tangent)
 
@@ -128,12 +131,17 @@ def _tangent(launches: Launches, loss: Dense, x: _Values) -> Tangent | None:
         return None
     gradient = x.grad._memory.values().reshape(-1).astype(np.float64)
     expected = float(gradient @ way)
-    size = max(float(np.abs(gradient).sum()), abs(found)) or 1.0
+    size = max(float(np.abs(gradient) @ np.abs(way)), abs(found)) or 1.0
     return Tangent(found, expected, abs(found - expected) / size)
 
 
 def _direction(x: _Values) -> npt.NDArray[np.float64]:
-    return np.where(np.random.default_rng(0).random(x._memory.operand.size) < 0.5, -1.0, 1.0)
+    """Of sizes that differ: along 1 and -1 equal elements of a gradient would cancel out. f16 holds them exactly."""
+    draw = np.random.default_rng(0)
+    size = x._memory.operand.size
+    way: npt.NDArray[np.float64] = np.where(draw.random(size) < 0.5, -1.0, 1.0)
+    way *= draw.integers(32, 65, size) / 64
+    return way
 
 
 def _by_differences(launches: Launches, loss: Dense, name: str, x: _Values) -> Verdict:

@@ -106,6 +106,23 @@ def test_after_a_quiet_cell_its_own_launch_is_followed(cell, shell, wave):  # no
     assert cell("%qdstep wave 1").ok
 
 
+def test_kernels_of_objects_are_followed_too(cell):  # noqa: F811
+    bell = """
+@qd.data_oriented
+class Bell:
+    @qd.kernel
+    def ring(self):
+        for i in x:
+            y[None] += x[i] * x[i]
+
+bell = Bell()
+"""
+    assert cell("%%qdkernel --grad y --quiet" + bell + "bell.ring()").ok
+    ran = cell("%qdstep bell.ring 2")
+    assert "x.grad[2] += 0.6" in ran.text
+    assert "no such name" in cell("%qdstep bell.rung 2").text
+
+
 def test_without_a_record_there_is_a_reason(cell, shell):  # noqa: F811
     assert cell(WAVE.replace("wave", "plain") + "plain()").ok
     ran = cell("%qdstep plain")
