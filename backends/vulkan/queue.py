@@ -128,16 +128,17 @@ class Queue:
         self._crowded_until = 0
         self._ended = 0  # when the last submission was seen to be done
         self._graves: list[Callable[[], None]] = []
+        self._start = api.lib().vkQueueSubmit
         self._fence_status = api.lib().vkGetFenceStatus
 
     def add(self, launch: Launch) -> None:
         """Starts a launch. Raises what earlier ones ended with."""
         if self.errors:
             self._raise()
+        self.busy = True
         launch.uses += 1
         waiting = self._waiting
         waiting.append(launch)
-        self.busy = True
         if not launch.small:
             self._small = False
         at_once = launch.long or perf_counter_ns() > self._wait_until
@@ -163,8 +164,11 @@ class Queue:
     def release(self, launch: Launch) -> None:
         """Waits until it is not on its way any more."""
         while launch.uses:
-            if not self.running:
+            if self._waiting and not self.running:
                 self._submit()
+            if not self.running:
+                launch.uses = 0  # Ctrl-C came between its end and the count
+                return
             self._await_first()
 
     def bury(self, end: Callable[[], None]) -> None:
@@ -184,17 +188,25 @@ class Queue:
         made = self._room(lane)
         made.sent = perf_counter_ns()
         self._wait_until = made.sent + _PATIENCE
+        rest = self._waiting[MOST:]  # where Ctrl-C kept them from going
         try:
-            result = made.write(self._waiting, lane is self.twin)
+            result = made.write(self._waiting[:MOST], lane is self.twin)
         except Exception:
+            self._waiting = rest
             self._drop(made)
             raise
-        self._waiting, self._small = [], True
-        result = result or api.lib().vkQueueSubmit(lane.handle, 1, made.info, made.fence)
+        self._waiting = rest
+        if not result:
+            try:
+                result = self._start(lane.handle, 1, made.info, made.fence)
+            finally:  # Ctrl-C comes when it is on its way
+                self.running.append(made)
+            if result:
+                self.running.remove(made)
         if result:
             lane.free.append(made)
             self._failed(result, made)
-        self.running.append(made)
+        self._small = all(x.small for x in rest)
 
     def _choose(self) -> Lane:
         """The lane for what waits, in which nothing of the other one is left to wait for."""
@@ -227,16 +239,16 @@ class Queue:
         seen = result == _NOT_READY
         if seen:
             result = self._end_of(first)
-        del self.running[0]
         if result:
+            del self.running[0]
             self._failed(result, first)
-        api.lib().vkResetFences(device, 1, first.fences)
-        first.lane.free.append(first)
-        launches, first.launches = first.launches, []
+        launches = first.launches
         began, self._ended = max(first.sent, self._ended), perf_counter_ns()
-        took = (self._ended - began) // len(launches)
-        for x in launches:
+        took = (self._ended - began) // max(len(launches), 1)
+        while launches:  # those left after Ctrl-C are for the next who waits
+            x = launches[0]
             x.uses -= 1
+            del launches[0]
             if seen or took <= _LONG:
                 if x.met is first.lane:  # when it is met first the driver compiles
                     x.long = took > _LONG
@@ -245,6 +257,12 @@ class Queue:
             error = x.done()
             if error is not None:
                 self.errors.append(error)
+        reset = api.lib().vkResetFences
+        try:
+            reset(device, 1, first.fences)
+        finally:
+            del self.running[0]
+        first.lane.free.append(first)
 
     def _end_of(self, submission: Submission) -> int:
         """Waits for it: at first awake, while others may have the core; a VkResult."""
@@ -274,8 +292,6 @@ class Queue:
     def _drop(self, submission: Submission) -> None:
         """Gives its launches up."""
         launches, submission.launches = submission.launches, []
-        if launches is self._waiting:
-            self._waiting, self._small = [], True
         for x in launches:
             x.uses -= 1
         self.busy = bool(self.running or self._waiting)

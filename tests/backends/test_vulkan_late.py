@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import threading
 from typing import Any
@@ -236,6 +237,61 @@ def test_what_was_not_submitted(session: None, monkeypatch: pytest.MonkeyPatch, 
     for n in range(COUNT):
         add(n)
     assert x[None] == sum(range(COUNT))
+
+
+@pytest.mark.parametrize("at", ["its start", "its end"])
+def test_ctrl_c_in_the_middle(session: None, monkeypatch: pytest.MonkeyPatch, at: str) -> None:
+    """What was started is waited for, and what ended is not on its way any more."""
+    x = qd.field(qd.i32, ())
+
+    @qd.kernel
+    def add(n: qd.i32):
+        x[None] += n
+
+    def add_and_wait(n: int) -> None:
+        add(n)
+        qd.sync()
+
+    add_and_wait(1)
+    on_its_way = current().device.logical.queue
+    start = on_its_way._start
+
+    def interrupted(*args: Any) -> None:
+        if at == "its start":
+            start(*args)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(*((on_its_way, "_start") if at == "its start" else (Slot, "done")), interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            add_and_wait(2)
+    assert on_its_way.running
+    assert x[None] == 3
+    assert not on_its_way.running
+    for n in range(COUNT):
+        add(n)
+    assert x[None] == 3 + sum(range(COUNT))
+
+
+def test_more_wait_than_go_at_once(session: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where Ctrl-C kept them from going."""
+    x = qd.field(qd.i32, ())
+
+    @qd.kernel
+    def add(n: qd.i32):
+        x[None] += n
+
+    def interrupted(slot: Slot, small: bool) -> None:
+        raise KeyboardInterrupt
+
+    add(0)
+    qd.sync()
+    with monkeypatch.context() as patch:
+        patch.setattr(Slot, "commands", interrupted)
+        for n in range(queue.MOST + 8):
+            with contextlib.suppress(KeyboardInterrupt):
+                add(n)
+    assert x[None] == sum(range(queue.MOST + 8))
 
 
 def test_sessions_that_end_with_launches_on_their_way() -> None:
