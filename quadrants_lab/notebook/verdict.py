@@ -96,7 +96,7 @@ def _touched(launches: Launches, loss: Dense, namespace: Mapping[str, Any]) -> d
         if id(x._memory) in launches.initial and id(x._memory) not in named:
             named.add(id(x._memory))
             found[name] = _Values(x._memory, x.grad)
-    for f in launches.followed.values():
+    for f in (launches.followed[key] for key in launches.names if key in launches.followed):
         if f.grad is not None and id(f.memory) not in named and f.memory.dtype.is_float:
             names = (f"{f.name} ({n})" if n > 1 else f.name for n in count(1))
             found[next(name for name in names if name not in found)] = _Values(f.memory, _Values(f.grad))
@@ -147,7 +147,7 @@ def _direction(x: _Values) -> npt.NDArray[np.float64]:
 def _by_differences(launches: Launches, loss: Dense, name: str, x: _Values) -> Verdict:
     found = tuple(moves(launches, loss, x, _direction(x), WIDTHS))
     limit = _AGREES[loss.dtype.bits]
-    best = _best(found)
+    best = _best(found, limit)
     still = max(abs(best.found), abs(best.expected)) <= best.noise
     gradient = x.grad._memory.values()
     if not np.isfinite(gradient).all():
@@ -171,9 +171,13 @@ def _by_differences(launches: Launches, loss: Dense, name: str, x: _Values) -> V
     return Verdict(name, found, says, True)
 
 
-def _best(found: Sequence[Move]) -> Move:
-    """The widest step of those that agree best, among steps that show more than rounding."""
-    clear = [m for m in found if max(abs(m.found), abs(m.expected)) > m.noise] or list(found)
+def _best(found: Sequence[Move], limit: float) -> Move:
+    """The widest step of those that agree best, among steps in which rounding cannot hide a difference of ``limit``;
+    where there are not two of these, among steps that show more than rounding."""
+    sizes = [(m, max(abs(m.found), abs(m.expected))) for m in found]
+    clear = [m for m, size in sizes if size * limit > m.noise]
+    if len(clear) < 2:
+        clear = [m for m, size in sizes if size > m.noise] or list(found)
     return min(clear, key=lambda m: (m.apart, -m.width))
 
 
@@ -204,7 +208,7 @@ def _worst(launches: Launches, loss: Dense, x: _Values, limit: float) -> str:
         alone = np.zeros(gradient.size)
         alone[n] = 1.0
         found = moves(launches, loss, x, alone, WIDTHS[1:6])
-        best = _best(found)
+        best = _best(found, limit)
         index = ", ".join(map(str, np.unravel_index(int(n), x._memory.operand.shape)))
         size = abs(best.found - best.expected)
         if best.apart > limit and not _kinked(found) and size / best.width > worst[0]:

@@ -299,6 +299,33 @@ def back():
     assert "forward mode" not in ran.text
 
 
+@pytest.mark.parametrize("factor", [1.05, 1.2, 1.5, 1.8, 2.5])
+def test_rounding_does_not_hide_a_wrong_gradient_of_ones_own(cell, factor):
+    own = f"""
+y[None] = 0
+
+@qd.kernel
+def squares():
+    for i in x:
+        y[None] += x[i] * x[i]
+
+@qd.kernel
+def wrong():
+    for i in x:
+        x.grad[i] += {2 * factor} * x[i] * y.grad[None]
+
+ahead = qd.ad.grad_replaced(lambda: squares())
+
+@qd.ad.grad_for(ahead)
+def back():
+    wrong()
+
+"""
+    assert cell(SETUP.replace("qd.f64", "qd.f32")).ok
+    ran = cell("%%qdkernel --grad y --check --quiet" + own + "ahead()\nx.grad.to_numpy()")
+    assert "look  the gradient of x is WRONG" in ran.text
+
+
 def test_integers_between_two_kernels_are_named_where_the_gradient_stays_zero(cell):
     between = """
 k = qd.field(qd.i32, shape=4)
