@@ -78,6 +78,8 @@ def never_negative(e: S.SizeExpr) -> bool:
             return never_negative(a) or never_negative(b)
         case S.SizeOp("add", S.SizeOp("floordiv", S.SizeOp("sub", a, S.SizeConst(1)), S.SizeConst(k)), S.SizeConst(1)):
             return k > 0 and never_negative(a)  # a divided by k and rounded up
+        case S.SizeOp("sub", S.SizeOp("max", a, b), c) if c in (a, b):
+            return True
         case S.SizeOp("add" | "mul" | "min" | "floordiv", a, b):
             return never_negative(a) and never_negative(b)
         case S.SizeRange(body=body):

@@ -100,8 +100,8 @@ def _grouped(b: Builder, loop: N.For, copies: int, consts: Mapping[int, N.Const]
     loop = rewritten
     counted = t if loop.begin in consts and consts[loop.begin].value >= 0 else i64
     one = b.const(1, counted)
-    last = b.op("sub", b.cast(loop.end, counted), b.cast(loop.begin, counted))
-    trips = b.op("max", last, b.const(0, counted))
+    begin = b.cast(loop.begin, counted)
+    trips = b.op("sub", b.op("max", b.cast(loop.end, counted), begin), begin)
     groups = b.op("add", b.op("floordiv", b.op("sub", trips, one), b.const(copies, counted)), one)
     number = b.param(t, "group")
     with b.block() as body:

@@ -223,3 +223,27 @@ def test_a_warning_about_a_loop_is_given_once() -> None:
     with pytest.warns(QuadrantsWarning) as told:
         chase.grad(3)
     assert len([w for w in told if "QL0405" in str(w.message) and "(i + j)" in str(w.message)]) == 1
+
+
+@pytest.mark.parametrize("end", [-FAR - 1, -FAR, -1, 5, 6, 10])
+def test_a_loop_that_begins_behind_zero(end: int) -> None:
+    found = []
+    for trips in (1, 4):
+        qd.init(default_fp=qd.f64, offline_cache=False, ad_unroll=trips)
+        x = qd.field(qd.f64, shape=4, needs_grad=True)
+        y = qd.field(qd.f64, shape=(), needs_grad=True)
+        x.fill(0.5)
+
+        @qd.kernel
+        def late(n: int):
+            for i in range(1):
+                v = qd.Vector([x[0], x[1], x[2], x[3]])
+                for j in range(5, n):
+                    v = qd.sin(v) * j
+                y[None] += v.sum()
+
+        late(end)
+        y.grad[None] = 1
+        late.grad(end)
+        found.append(x.grad.to_numpy())
+    np.testing.assert_allclose(*found, rtol=1e-13)
