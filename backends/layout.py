@@ -5,6 +5,7 @@ A frame begins with a head that differs from device to device; what follows from
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from quadrants_lab.ir import nodes as N
@@ -76,6 +77,16 @@ def frame_layout(kernel: N.Kernel, head: int) -> FrameLayout:
     out.zero_bytes = at - out.zero_at
     out.size = at
     return out
+
+
+def grow_heap(make: Callable[[int], None], needed: int, had: int, most: int) -> None:
+    """Makes an adstack heap that is too small larger by ``make``. Where that raises, it is made as large as before, for
+    launches were settled for that much."""
+    try:
+        make(grown_heap(needed, had, most))
+    except BaseException:
+        make(had)
+        raise
 
 
 def grown_heap(needed: int, had: int, most: int) -> int:

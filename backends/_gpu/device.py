@@ -11,7 +11,7 @@ import numpy as np
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.programs import GROUP
 from quadrants_lab.backends.launch import Memory
-from quadrants_lab.backends.layout import grown_heap
+from quadrants_lab.backends.layout import grow_heap
 
 PRINT_WORDS = 1 << 17
 REDUCING = 1 << 12
@@ -82,15 +82,9 @@ class GpuDevice(ABC):
 
         Raises MemoryError where there is not that much memory; the heap is then as large as before.
         """
-        had = self.heap_bytes
-        if nbytes <= had:
-            return
-        self.finish()
-        try:
-            self._make_heap(grown_heap(nbytes, had, most))
-        except BaseException:
-            self._make_heap(had)  # launches were settled for that much
-            raise
+        if nbytes > self.heap_bytes:
+            self.finish()
+            grow_heap(self._make_heap, nbytes, self.heap_bytes, most)
 
     def _make_heap(self, nbytes: int) -> None:
         self._heap = None  # nothing in it outlives a launch

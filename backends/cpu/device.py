@@ -15,7 +15,7 @@ from typing import Any
 from quadrants_lab.backends.cpu import jit
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.backends.cpu.memory import Block, HostMemory
-from quadrants_lab.backends.layout import grown_heap
+from quadrants_lab.backends.layout import grow_heap
 
 MOST_THREADS = 1024
 
@@ -125,14 +125,8 @@ class Device:
 
         Raises MemoryError where there is not that much memory; the heap is then as large as before.
         """
-        had = self.heap_bytes
-        if nbytes <= had:
-            return
-        try:
-            self._make_heap(grown_heap(nbytes, had, most))
-        except BaseException:
-            self._make_heap(had)  # launches were settled for that much
-            raise
+        if nbytes > self.heap_bytes:
+            grow_heap(self._make_heap, nbytes, self.heap_bytes, most)
 
     def _make_heap(self, nbytes: int) -> None:
         self._heap = None  # nothing in it outlives a launch

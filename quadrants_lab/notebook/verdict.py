@@ -24,7 +24,7 @@ from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.lang.dense import Dense
 from quadrants_lab.runtime.grad_check import Move, loss_at, moves, saved
 from quadrants_lab.runtime.memory import Memory
-from quadrants_lab.runtime.tangent import along
+from quadrants_lab.runtime.tangent import Tangents
 from quadrants_lab.runtime.tape import Launches
 
 WIDTHS = tuple(10.0**-k for k in range(1, 9))
@@ -83,7 +83,8 @@ def check(launches: Launches, loss: Dense, namespace: Mapping[str, Any]) -> list
                 f"--check: making the cell's launches again gives {now:.6g} and not {was:.6g}, so there is nothing to "
                 "compare with: it writes to fields between its launches, or takes gradients, or they race"
             )
-        return [_verdict(launches, loss, name, x) for name, x in checked.items()]
+        tangents = Tangents(launches, loss)
+        return [_verdict(launches, loss, name, x, tangents) for name, x in checked.items()]
 
 
 def _touched(launches: Launches, loss: Dense, namespace: Mapping[str, Any]) -> dict[str, _Values]:
@@ -103,10 +104,10 @@ def _touched(launches: Launches, loss: Dense, namespace: Mapping[str, Any]) -> d
     return found
 
 
-def _verdict(launches: Launches, loss: Dense, name: str, x: _Values) -> Verdict:
+def _verdict(launches: Launches, loss: Dense, name: str, x: _Values, tangents: Tangents) -> Verdict:
     """By differences, and then by forward mode."""
     seen = _by_differences(launches, loss, name, x)
-    tangent = _tangent(launches, loss, x)
+    tangent = _tangent(tangents, x)
     if tangent is None or not math.isfinite(tangent.expected):
         return seen
     agrees = tangent.apart <= _AGREES_FORWARD[loss.dtype.bits]
@@ -121,10 +122,10 @@ def _verdict(launches: Launches, loss: Dense, name: str, x: _Values) -> Verdict:
     return replace(seen, says=says, good=seen.good and agrees, tangent=tangent)
 
 
-def _tangent(launches: Launches, loss: Dense, x: _Values) -> Tangent | None:
+def _tangent(tangents: Tangents, x: _Values) -> Tangent | None:
     way = _direction(x)
     try:
-        found = along(launches, loss, x, way)
+        found = tangents.along(x, way)
     except QuadrantsError:  # something that has a gradient and no tangent
         return None
     if found is None:

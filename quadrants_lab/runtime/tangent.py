@@ -19,7 +19,6 @@ from quadrants_lab.runtime.compile import DUAL, load_cached, make_ir
 from quadrants_lab.runtime.memory import Memory
 from quadrants_lab.runtime.records import LaunchRecord
 from quadrants_lab.runtime.replay import frame_of, launch, shadow
-from quadrants_lab.runtime.session import Session
 
 if TYPE_CHECKING:
     from quadrants_lab.backends.launch import Executable
@@ -29,30 +28,28 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.tape import Launches
 
 
-def along(launches: Launches, loss: Differentiable, x: Differentiable, way: npt.NDArray[np.float64]) -> float | None:
-    """The derivative of ``loss`` by ``x`` along ``way``; None where a function with a gradient of its own was recorded,
-    for that need not be the derivative of what it computes. ``launches`` are repeatable. Raises QuadrantsError where a
-    kernel has no tangent."""
-    if any(s.repeat is not None and s.launch is None and s.write is None for s in launches.steps):
-        return None
-    return _Tangents(launches, x._memory.session).along(loss._memory, x._memory, way)
+class Tangents:
+    """Derivatives of ``loss`` over repeatable ``launches``. Holds memory of the session beside, of values and of
+    tangents, by the id of what they stand for, and the kernels, which serve every direction."""
 
-
-class _Tangents:
-    """Memory of the session beside: of values and of tangents, by the id of what they stand for."""
-
-    def __init__(self, launches: Launches, home: Session) -> None:
+    def __init__(self, launches: Launches, loss: Differentiable) -> None:
         self.launches = launches
-        self.session = shadow(home, "cpu")
+        self.loss: Memory = loss._memory
+        self.session = shadow(self.loss.session, "cpu")
         self.values: dict[int, Memory] = {}
         self.tangents: dict[int, Memory] = {}
         self.made: dict[int, tuple[N.Kernel, Executable]] = {}  # by the id of what was compiled for the session
 
-    def along(self, loss: Memory, x: Memory, way: npt.NDArray[np.float64]) -> float:
+    def along(self, x: Differentiable, way: npt.NDArray[np.float64]) -> float | None:
+        """The derivative by ``x`` along ``way``; None where a function with a gradient of its own was recorded, for
+        that need not be the derivative of what it computes. Raises QuadrantsError where a kernel has no tangent."""
+        if any(s.repeat is not None and s.launch is None and s.write is None for s in self.launches.steps):
+            return None
+        self.tangents = {}
         for touched, before in self.launches.initial.values():
             self.values[id(touched)] = self._memory(before)
             self.values[id(touched)].array[...] = before
-        self._tangent(x).array.reshape(-1)[...] = way
+        self._tangent(x._memory).array.reshape(-1)[...] = way
         for step in self.launches.steps:
             if step.launch is not None:
                 self._launch(*step.launch)
@@ -61,7 +58,7 @@ class _Tangents:
                 self.values[id(memory)].array.reshape(-1)[where] = written
                 if id(memory) in self.tangents:
                     self.tangents[id(memory)].array.reshape(-1)[where] = 0
-        return float(self._tangent(loss).array[()])
+        return float(self._tangent(self.loss).array[()])
 
     def _memory(self, like: npt.NDArray[Any]) -> Memory:
         dtype = from_numpy(like.dtype)
