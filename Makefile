@@ -17,7 +17,7 @@ help:
 	@echo "make nightly  the long tests: more random kernels, slow cases"
 
 setup:
-	@rm -f $${TMPDIR:-/tmp}/quadrants-lab-apt-failed-$$(id -u)
+	@rm -f out/.apt-failed
 	@scripts/setup.sh test
 
 demo:
@@ -56,7 +56,7 @@ peer-gradients: $(PEER)
 
 nightly:
 	@scripts/setup.sh test
-	@QL_NIGHTLY=1 $(PY) -m pytest -q -n $(JOBS) $(ARGS)
+	@QL_NIGHTLY=1 $(PY) -m pytest -q --timeout 7200 -n $(JOBS) $(ARGS)
 
 # The peer lives in an environment of its own; its compiled library need not share a process with ours.
 $(PEER):

@@ -1,7 +1,7 @@
 """What a backend shows to the runtime: the protocol of loaded kernels, their launch frames, and devices.
 
     device = Device(...)                        # one a session
-    exe = load(kernel, options, cached)         # Executable; exe.object is what a disk cache keeps
+    exe = load(kernel, options, cached, keep)   # Executable; what keep gets is a later process's cached
     frame = exe.frame(device)                   # a launch frame, reusable; not to be launched by two threads at once
     frame.set_buffer("x", address)              # each field and ndarray buffer, before the first launch
     frame.set_extents("a", (1024, 8))           # each ndarray buffer
@@ -119,6 +119,11 @@ class Device(Protocol):
         """Zeroed memory of a C-contiguous array; MemoryError where there is not that much."""
         ...
 
+    def forked(self) -> bool:
+        """To be called in the child of a fork: whether the device can be used there. Launches on one that cannot raise
+        `forks.forked` from then on."""
+        ...
+
 
 class Frame(Protocol):
     """See the module's docstring. ``status`` is the last launch's."""
@@ -136,6 +141,10 @@ class Frame(Protocol):
         ...
 
     def set_arg(self, name: str, value: Any) -> None: ...
+
+    def arg(self, name: str) -> Any:
+        """The scalar argument that was set last."""
+        ...
 
     def set_stacks(self, caps: list[int], budget: int = 0, passing: Mapping[int, int] | None = None) -> None:
         """Capacities in slots; grows the device's heap as needed, MemoryError where it cannot. ``budget``: bytes that
@@ -186,11 +195,12 @@ class Frame(Protocol):
     def entry(self, params: list[Param], returns: str = "") -> Any:
         """A callable that takes one positional argument a `Param`, launches and returns None or the value of
         ``returns``; NotImplemented, without launching, where an argument does not match; Ellipsis where the launch
-        ended with a status other than 0."""
+        ended with a status other than 0. An array with an axis of 2**31 elements or more does not match, nor does
+        anything where a buffer is wide: who calls looks which code such arrays need."""
 
 
 class Executable(Protocol):
-    """A loaded kernel; ``object`` is what a cache keeps, ``written`` the buffers that the kernel writes."""
+    """A loaded kernel; ``object`` is its code, ``written`` the buffers that the kernel writes."""
 
     @property
     def kernel(self) -> N.Kernel: ...

@@ -49,9 +49,9 @@ def frame_layout(kernel: N.Kernel, head: int) -> FrameLayout:
         return at - words * WORD
 
     for b in kernel.buffers.values():
-        if b.kind in ("field", "ndarray"):
+        if b.kind not in ("temp", "ret"):
             out.buffers[b.name] = take(1)
-        if b.kind == "ndarray":
+        if b.shape is None:
             out.extents[b.name] = take(b.ndim)
     for a in kernel.args:
         out.args[a.name] = take(1)

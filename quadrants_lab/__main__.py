@@ -87,6 +87,15 @@ def check(file: str, grad: str) -> int:
     return int(isinstance(found, str) or not all(v.good for v in found))
 
 
+def unreadable(file: str) -> str:
+    """Why the file cannot be read, in a line; "" where it can."""
+    try:
+        with open(file, "rb"):
+            return ""
+    except OSError as e:
+        return f"{file}: {e.strerror}"
+
+
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m quadrants_lab", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -111,6 +120,9 @@ def main(argv: list[str] | None = None) -> int:
     given = parser.parse_args(argv)
     if given.command == "backends":
         return backends()
+    if why := unreadable(given.file):
+        print(why, file=sys.stderr)
+        return 2
     if given.command == "check":
         return check(given.file, given.grad)
     return inspect(given.file, given.kernel, given.stage, given.code, [a for a in given.arch.split(",") if a])

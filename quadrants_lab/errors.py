@@ -6,6 +6,8 @@ A diagnostic says what is wrong (with a code that never changes), where (source 
 from __future__ import annotations
 
 import linecache
+import sys
+import warnings
 from dataclasses import dataclass
 
 from quadrants_lab.ir.source import Span
@@ -99,3 +101,11 @@ class QuadrantsAssertionError(QuadrantsRuntimeError, AssertionError):
 
 class QuadrantsWarning(UserWarning):
     """Something that is probably not meant; never silent."""
+
+
+def warn(text: str) -> None:
+    """A QuadrantsWarning at the line of the user's program that runs."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("quadrants_lab."):
+        frame = frame.f_back
+    warnings.warn_explicit(text, QuadrantsWarning, frame.f_code.co_filename, frame.f_lineno)

@@ -51,15 +51,16 @@ known_to_apt() { # what a distribution does not have must not keep it from the r
     for package in "$@"; do if apt-cache show "$package" >/dev/null 2>&1; then echo "$package"; fi; done
 }
 apt_install() {
-    # One failed attempt is remembered until `make setup` asks again: an offline machine must not wait each time.
-    mark=${TMPDIR:-/tmp}/quadrants-lab-apt-failed-$(id -u)
+    # One failed attempt is remembered until `make setup` asks again: an offline machine must not wait each time. The
+    # mark lies in this project: in a folder that users share, somebody else could have put a link in its place.
+    mark=out/.apt-failed
     if [ -e "$mark" ] && [ -z "$(find "$mark" -mmin +60)" ]; then return 1; fi
     say "apt-get install $*"
     # shellcheck disable=SC2046,SC2068
     if apt-get update -qq </dev/null >/dev/null 2>&1 &&
         DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(known_to_apt $@) \
             </dev/null >/dev/null 2>&1
-    then rm -f "$mark"; else : >"$mark"; return 1; fi
+    then rm -f "$mark"; else mkdir -p out && : >"$mark"; return 1; fi
 }
 
 missing() { # prints the rows of `packages` that this profile needs and this machine lacks
@@ -112,10 +113,19 @@ if ! fits $venv/bin/python; then
 fi
 say "pip install .[$extras] into $venv (the first time takes a minute or two)"
 log=$venv/setup.log
-export PIP_DISABLE_PIP_VERSION_CHECK=1
-$venv/bin/python -m pip install --upgrade 'pip>=23.2' 'setuptools>=77' </dev/null >"$log" 2>&1 ||
+export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_RETRIES="${PIP_RETRIES:-1}"
+stop_without_index() { # every index has setuptools: where pip finds no version of it, there is no index
+    if grep -Eq "setuptools.*from versions: none|connection broken by" "$log"; then
+        say "the package index cannot be reached, and nothing is installed; what pip said is in $log"
+        exit 1
+    fi
+}
+if ! $venv/bin/python -m pip install --upgrade 'setuptools>=77' 'pip>=23.2' </dev/null >"$log" 2>&1; then
+    stop_without_index
     say "pip could not be upgraded; going on with $($venv/bin/python -m pip --version | cut -d' ' -f1,2)"
+fi
 if ! $venv/bin/python -m pip install -e ".[$extras]" </dev/null >>"$log" 2>&1; then
+    stop_without_index
     tail -n 20 "$log"
     say "pip install failed; the whole output is in $log"
     exit 1

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from quadrants_lab.backends._gpu.programs import programs
+from quadrants_lab.backends._objects import elf
 from quadrants_lab.backends._simt.state import State
 from quadrants_lab.backends.amdgpu import hsaco, toolkit
 from quadrants_lab.backends.amdgpu.chips import WAVES
 from quadrants_lab.backends.amdgpu.executable import Executable
 from quadrants_lab.backends.amdgpu.shape import passed_by_value
+from quadrants_lab.backends.disk_cache import Kept, forget
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 
@@ -24,7 +26,9 @@ def check(obj: bytes, kernel: N.Kernel, chip: str) -> hsaco.CodeObject:
     assert read.kind == _RELOCATABLE
     _agrees(read, kernel, chip)
     if not toolkit.missing_linker():
-        made = hsaco.CodeObject(hsaco.linked(obj))
+        code = hsaco.linked(obj)
+        elf.check_shared(code, "amdgpu")
+        made = hsaco.CodeObject(code)
         assert made.kind == _SHARED
         _agrees(made, kernel, chip)
         assert made.programs == read.programs
@@ -32,7 +36,7 @@ def check(obj: bytes, kernel: N.Kernel, chip: str) -> hsaco.CodeObject:
 
 
 def _agrees(read: hsaco.CodeObject, kernel: N.Kernel, chip: str) -> None:
-    exe = Executable(kernel, CompileOptions(), b"")
+    exe = Executable(kernel, CompileOptions(), None, Kept(b"", sealed=True), forget)
     frame = State(kernel).layout.size
     words = frame if passed_by_value(frame) else 8
     assert read.machine == hsaco.MACHINE

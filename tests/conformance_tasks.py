@@ -46,6 +46,88 @@ def test_saxpy(rig: Any) -> None:
         assert np.array_equal(y, want)
 
 
+def test_wide_arrays(rig: Any) -> None:
+    """Code for arrays of 2**31 elements and more is right for shorter ones, too."""
+    source = AXPY.replace("f32[?]", "f32[?] wide").replace("i32", "i64")
+    rng = np.random.default_rng(2)
+    for n in (0, 1, 15, 100_000):
+        x, y = rng.random(n, np.float32), rng.random(n, np.float32)
+        want = np.float32(2.5) * x + y
+        rig.run(source, {"x": x, "y": y}, {"a": 2.5})
+        assert np.array_equal(y, want)
+
+
+@pytest.mark.parametrize("first", [2**31 - 2, 2**32 - 1, 2**40, -(2**31) - 2, -(2**62)])
+def test_boxes_beyond_32_bits(rig: Any, first: int) -> None:
+    """A box whose indices need 64 bits, with bounds that are constants, arguments, and read from memory."""
+    for how in ("const {}", "arg a", "load @at[]"):
+        begin = how.format(first)
+        source = f"""kernel boxes(a: i64) forward {{
+          buffer @x: field i64[6x4]
+          buffer @at: field i64[]
+          offload range_for bounds {{
+            %1: i64 = {begin}
+            %2: i64 = const 6
+            %3: i64 = add %1, %2
+            %4: i64 = const 0
+            %5: i64 = const 4
+            yield %1, %4, %3, %5
+          }} do (%10: i64, %11: i64) {{
+            %12: i64 = {begin}
+            %13: i64 = sub %10, %12
+            %14: i64 = add %10, %11
+            %15: i64 = atomic add @x[%13, %11], %14
+            yield
+          }}
+        }}"""
+        x = np.zeros((6, 4), np.int64)
+        rig.run(source, {"x": x, "at": np.array(first)}, {"a": first})
+        assert np.array_equal(x, first + np.add.outer(np.arange(6), np.arange(4))), how
+
+
+@pytest.mark.parametrize("dtype", ["i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"])
+def test_indices_of_any_integer(rig: Any, dtype: str) -> None:
+    source = serial(
+        """%1: DTYPE = arg a
+        %2: DTYPE = const 2
+        %3: i64 = const 7
+        %4: i64 = atomic add @x[%1], %3
+        store @y[%2, %1], %3
+        %5: i64 = load @y[%2, %1]
+        store @x[%2], %5""".replace("DTYPE", dtype),
+        "buffer @x: field i64[200]\nbuffer @y: ndarray i64[?x?]",
+        f"a: {dtype}",
+    )
+    x, y = np.zeros(200, np.int64), np.zeros((3, 200), np.int64)
+    at = 199 if dtype[0] == "u" else 101
+    rig.run(source, {"x": x, "y": y}, {"a": at})
+    assert np.flatnonzero(x).tolist() == [2, at]
+    assert np.argwhere(y).tolist() == [[2, at]]
+
+
+def test_offsets_beyond_32_bits(rig: Any) -> None:
+    """Rows of 2**32 + 5 elements: what a long way back in the next row is near the beginning again."""
+    long = 2**32 + 5
+    for buffer, wide in ((f"field i64[3x{long}]", ""), ("ndarray i64[?x?]", " wide")):
+        source = serial(
+            f"""%1: i32 = const 2
+            %2: i64 = const {3 - 2 * long}
+            %3: i64 = const 11
+            store @x[%1, %2], %3
+            %4: i64 = atomic add @x[%1, %2], %3
+            %5: i64 = load @x[%1, %2]
+            %6: i32 = const 0
+            store @x[%6, %6], %5""",
+            f"buffer @x: {buffer}{wide}",
+        )
+        x = np.zeros(8, np.int64)
+        bound = rig.bind(rig.load(source), {"x": x.reshape(1, 8)})
+        if wide:
+            bound.set_extents("x", (3, long))
+        assert bound.launch() == 0
+        assert x.tolist() == [22, 0, 0, 22, 0, 0, 0, 0]
+
+
 def test_overlapping_ndarrays(rig: Any) -> None:
     """Two ndarrays may be one."""
     x = np.arange(1000, dtype=np.float32)

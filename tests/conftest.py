@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -16,6 +15,14 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parent.parent
+TESTS = ROOT / "tests"
+# Pytest rewrites the assertions of test files by itself. Those of the modules that tests share are to show values too.
+SHARED = [p.relative_to(TESTS) for p in TESTS.rglob("*.py") if not p.name.startswith(("test_", "conftest"))]
+pytest.register_assert_rewrite(*(".".join(path.with_suffix("").parts) for path in SHARED))
+
+from child import interruptible, run  # noqa: E402  # it is one of them
+
+interruptible()
 
 # The same examples in every run of `make test`, new ones and more in `make nightly`.
 settings.register_profile(
@@ -57,7 +64,7 @@ def peer_python() -> str:
     for path in (os.environ.get("QL_PEER_PYTHON", ""), str(ROOT / ".venv-peer" / "bin" / "python"), here):
         if path and Path(path).exists():
             probe = [path, "-c", "import importlib.util as u, sys; sys.exit(u.find_spec('quadrants') is None)"]
-            if subprocess.run(probe, stdin=subprocess.DEVNULL).returncode == 0:
+            if run(*probe, status=None).returncode == 0:
                 return path
     return ""
 
@@ -92,15 +99,43 @@ def valid_modules() -> Iterator[None]:
     def checked(kernel: Any, options: Any, target: Any) -> bytes:
         code = emit(kernel, options, target)
         if code not in seen:
-            command = ["spirv-val", "--target-env", "vulkan1.2", "-"]
-            done = subprocess.run(command, input=code, capture_output=True)
+            done = run("spirv-val", "--target-env", "vulkan1.2", "-", given=code, status=None)
             if done.returncode:
-                pytest.fail(f"kernel {kernel.name}: {(done.stdout + done.stderr).decode()}", pytrace=False)
+                pytest.fail(f"kernel {kernel.name}: {done.stdout + done.stderr}", pytrace=False)
             seen.add(code)
         return code
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(executable, "emit", checked)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def valid_objects() -> Iterator[None]:
+    """What would be looked at if it came from a disk, passes: every object of the CPU that a test links, and every
+    SPIR-V module that it loads."""
+    from quadrants_lab.backends._gpu.programs import programs
+    from quadrants_lab.backends._spirv.check import is_module
+    from quadrants_lab.backends.cpu import executable as cpu
+    from quadrants_lab.backends.cpu import jit, tasks
+    from quadrants_lab.backends.vulkan import executable as vulkan
+
+    compile, emit = cpu._object, vulkan.emit
+
+    def checked_object(kernel: Any, options: Any, widths: Any) -> bytes:
+        code = compile(kernel, options, widths)
+        jit.check_object(code, tasks.ENTRY_NAME)
+        return code
+
+    def checked_module(kernel: Any, options: Any, target: Any) -> bytes:
+        code = emit(kernel, options, target)
+        if not is_module(code, [p.name for p in programs(kernel)]):
+            pytest.fail(f"kernel {kernel.name} would not be taken from the disk cache", pytrace=False)
+        return code
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cpu, "_object", checked_object)
+        patch.setattr(vulkan, "emit", checked_module)
         yield
 
 

@@ -4,12 +4,18 @@ run one thread after the other.
 Launches are late on purpose: they run when somebody waits, so that whoever looks at memory without waiting sees old
 values. Memory of the "device" is this process's, and nobody else knows its addresses. What differs from a real device:
 there is one thread a warp, and functions are the C library's.
+
+The garbage collector may free a frame's memory in any thread (under pytest-xdist also in the thread that talks to the
+controller) and in the middle of a launch. As on a device, one queue keeps the order: whoever waits returns when
+everything queued so far has run, whichever thread ran it, and memory is freed after what was queued before.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import threading
+from collections import deque
 from types import SimpleNamespace
 from typing import Any
 
@@ -99,9 +105,11 @@ class StandIn:
     def __init__(self, total_bytes: int = 1 << 30) -> None:
         self.total_bytes = total_bytes
         self.used = 0
-        self.launches = self.waits = self.graphs = self.updates = self.graph_launches = 0
+        self.launches = self.waits = self.marks = self.graphs = self.updates = self.graph_launches = 0
         self._memory: dict[int, Any] = {}
-        self._pending: list[Any] = []
+        self._pending: deque[Any] = deque()
+        self._order = threading.RLock()  # held by the thread that runs what is queued
+        self._draining = False
         self._streams: dict[int, list[Any]] = {}  # what other libraries have put into theirs
 
     def enter(self) -> None:
@@ -120,13 +128,19 @@ class StandIn:
             raise MemoryError(f"allocating {nbytes} bytes: out of memory")
         block = ctypes.create_string_buffer(b"\xcd" * min(nbytes, 1 << 16), nbytes + 256)
         address = -(-ctypes.addressof(block) // 256) * 256
-        self._memory[address] = (block, nbytes)
-        self.used += nbytes
+        with self._order:
+            self._memory[address] = (block, nbytes)
+            self.used += nbytes
         return address
 
     def free(self, address: int) -> None:
-        self.wait("freeing")
-        self.used -= self._memory.pop(address)[1]
+        with self._order:
+            self._pending.append(lambda: self._drop(address))
+            self.wait("freeing")
+
+    def _drop(self, address: int) -> None:
+        with self._order:
+            self.used -= self._memory.pop(address)[1]
 
     pinned = allocate
     free_pinned = free
@@ -177,13 +191,31 @@ class StandIn:
     # --- what runs
 
     def running(self) -> bool:
-        return bool(self._pending)
+        return bool(self._pending) or self._draining
 
     def wait(self, what: str) -> None:
-        self.waits += 1
-        pending, self._pending = self._pending, []
-        for run in pending:
-            run()
+        with self._order:
+            self.waits += 1
+            if self._draining:  # the collector, called by what runs here: this comes after it
+                return
+            self._draining = True
+            try:
+                while self._pending:
+                    self._pending.popleft()()
+            finally:
+                self._draining = False
+
+    def new_mark(self) -> Any:
+        return None
+
+    def drop_mark(self, mark: Any) -> None:
+        pass
+
+    def set_mark(self, mark: Any) -> None:
+        self.marks += 1
+
+    def await_mark(self, mark: Any, what: str) -> None:
+        self.wait(what)
 
     def build(self, kernel: N.Kernel, options: CompileOptions) -> bytes:
         return "\n".join(module(kernel, options, self.target()).lines()[0]).encode()

@@ -73,6 +73,10 @@ static int stream_object;
 hipError_t hipStreamCreateWithFlags(void **s, unsigned flags) { *s = &stream_object; return flags ? INVALID : OK; }
 hipError_t hipStreamQuery(void *s) { return s != &stream_object ? INVALID : lost ? lost : busy-- > 0 ? NOT_READY : OK; }
 hipError_t hipStreamSynchronize(void *s) { return s != &stream_object ? INVALID : lost; }
+hipError_t hipEventCreateWithFlags(void **e, unsigned flags) { *e = malloc(1); return flags == 2 ? OK : INVALID; }
+hipError_t hipEventRecord(void *e, void *s) { return e && s == &stream_object ? lost : INVALID; }
+hipError_t hipEventQuery(void *e) { return !e ? INVALID : lost ? lost : busy-- > 0 ? NOT_READY : OK; }
+hipError_t hipEventDestroy(void *e) { free(e); return OK; }
 static hipError_t copy(void *to, const void *from, size_t n, void *s) {
     if (s != &stream_object) return INVALID;
     memcpy(to, from, n);

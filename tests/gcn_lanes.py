@@ -258,6 +258,11 @@ def vector(w: Wave, i: Instruction) -> bool:
         for half, value in halves:
             w.put(half.args[0], value)
         return True
+    if name == "v_swap_b32":
+        first, second = (w.take(o, U32).copy() for o in args)
+        w.put(args[0], second)
+        w.put(args[1], first)
+        return True
     if name in ("v_cmp_class_f32", "v_cmp_class_f64"):
         x = w.take(args[1], F64 if name.endswith("64") else F32)
         w.set_lanes(args[0], _of_class(x, w.take(args[2], U32)))

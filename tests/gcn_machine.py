@@ -58,12 +58,12 @@ def _scalar(w: Wave, i: Instruction) -> bool:
         return False
     op, saves, kind, bits = found[1], found[2], found[3], int(found[4])
     full = (1 << bits) - 1
-    compare = re.fullmatch(r"cmp_(\w+)", op)
+    compare = re.fullmatch(r"cmp(k?)_(\w+)", op)
     if compare:
         a, b = (w.scalar(o, bits) for o in args)
-        if kind == "i":
-            a, b = _to_signed(a, bits), _to_signed(b, bits)
-        w.scc = int(_ORDER[compare[1]](a, b))
+        if kind == "i":  # the constant of a cmpk has 16 bits
+            a, b = _to_signed(a, bits), _to_signed(b & 0xFFFF, 16) if compare[1] else _to_signed(b, bits)
+        w.scc = int(_ORDER[compare[2]](a, b))
         return True
     if op == "bitcmp0" or op == "bitcmp1":
         bit = w.scalar(args[0], bits) >> (w.scalar(args[1]) % bits) & 1

@@ -5,12 +5,11 @@ from __future__ import annotations
 import ast
 import inspect
 import json
-import selectors
-import subprocess
 import textwrap
 from collections.abc import Callable
 from typing import Any
 
+from child import Child
 from conftest import ROOT, peer_python
 from programs import Program
 
@@ -58,18 +57,14 @@ class Peer:
     """A process that answers one program after another; a new one after a crash or a hang."""
 
     def __init__(self) -> None:
-        self.process: subprocess.Popen | None = None
+        self.process: Child | None = None
 
     def ask(self, job: dict[str, Any]) -> dict[str, Any]:
         if self.process is None:
-            self.process = subprocess.Popen(
-                [peer_python(), str(ROOT / "tests" / "peer_run.py")], text=True, bufsize=1,
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-            )  # fmt: skip
-        self.process.stdin.write(json.dumps(job) + "\n")
-        with selectors.DefaultSelector() as ready:
-            ready.register(self.process.stdout, selectors.EVENT_READ)
-            line = self.process.stdout.readline() if ready.select(SECONDS) else "hangs"
+            self.process = Child(peer_python(), ROOT / "tests" / "peer_run.py", given=None)
+        line = ""
+        if self.process.say(json.dumps(job), SECONDS):
+            line = self.process.line(SECONDS, late="hangs")
         if line.startswith("{"):
             return json.loads(line)
         self.end()
@@ -77,6 +72,5 @@ class Peer:
 
     def end(self) -> None:
         if self.process is not None:
-            self.process.kill()
-            self.process.communicate()
+            self.process.end()
             self.process = None

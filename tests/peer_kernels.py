@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
+from child import run
 from conftest import ROOT, peer_python
 
 # In the peer's process: argv is the programs (module -> code that leaves its answer in `found`), options, the folder.
@@ -32,10 +32,8 @@ def peer_values(programs: dict[str, str], folder: Path, **options: str) -> dict[
 
     ``options`` of the peer's `init` are names of its attributes.
     """
-    done = subprocess.run(
-        [peer_python(), "-c", PROCESS, json.dumps(programs), json.dumps(options), str(ROOT / "kernels")],
-        text=True, capture_output=True, stdin=subprocess.DEVNULL, cwd=folder,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    done = run(
+        peer_python(), "-c", PROCESS, json.dumps(programs), json.dumps(options), ROOT / "kernels", cwd=folder
+    )
     values: dict[str, Any] = json.loads(done.stdout.split("RESULT", 1)[1])
     return values

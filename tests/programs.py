@@ -1505,3 +1505,4 @@ import programs_seeds  # noqa: E402, F401
 import programs_structs  # noqa: E402, F401
 import programs_lifted  # noqa: E402, F401
 import programs_algorithms  # noqa: E402, F401
+import programs_overwrites  # noqa: E402, F401

@@ -27,8 +27,8 @@ from quadrants_lab.ir.walk import walk
 from quadrants_lab.passes.pipeline import RECORDER, Trace
 from quadrants_lab.runtime.backend import backend
 from quadrants_lab.runtime.compile import FORWARD, REVERSE, counting_ir, make_ir
-from quadrants_lab.runtime.gradient import Live
 from quadrants_lab.runtime.interpreter import Result, interpret
+from quadrants_lab.runtime.plan import Live
 
 Arrays = dict[str, np.ndarray]
 
@@ -182,8 +182,8 @@ class Interpreted:
     def run_reverse(self, kernel: N.Kernel) -> tuple[Arrays, Result, dict[int, int]]:
         """Buffers after forward and gradient, what the gradient left, and the capacity of each stack (none while
         the kernel has not been sized)."""
-        arrays, _ = self.run_forward(self.forward[-1].kernel)
-        named = self._named(arrays)
+        arrays, forward = self.run_forward(self.forward[-1].kernel)
+        named = self._named(arrays) | forward.scratch
         caps: dict[int, int] = {}
         stacks = [s for s in walk(kernel.body) if isinstance(s, N.AdStackAlloca)]
         if all(s.size is not None for s in stacks):

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from child import run
 from conftest import ROOT, peer_python
 
 
 def bench(out: Path, only: str) -> dict[str, list[dict[str, object]]]:
     command = [sys.executable, "-m", "benchmarks", "--quick", "--only", only, "--out", str(out)]
-    env = {**os.environ, "QL_PEER_PYTHON": peer_python()}
-    done = subprocess.run(command, cwd=ROOT, env=env, text=True, capture_output=True, stdin=subprocess.DEVNULL)
-    assert done.returncode == 0, done.stdout + done.stderr
+    run(*command, cwd=ROOT, env={"QL_PEER_PYTHON": peer_python()})
     report: dict[str, list[dict[str, object]]] = json.loads((out / "bench.json").read_text())
     return report
 
@@ -33,9 +31,8 @@ def test_a_case_is_raced_and_the_engines_agree(tmp_path: Path) -> None:
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is measured through /proc")
 def test_stack_bytes_are_as_reported() -> None:
     """A sine keeps one value a trip and no adjoint, and the process grows by just that."""
-    env = {**os.environ, "QL_ENGINE": "quadrants_lab", "QL_BENCH_CACHE": os.devnull}
-    command = [sys.executable, "-m", "benchmarks.worker", "stacks", "1 carried, f32"]
-    done = subprocess.run(command, cwd=ROOT, env=env, text=True, capture_output=True, check=True)
+    env = {"QL_ENGINE": "quadrants_lab", "QL_BENCH_CACHE": os.devnull}
+    done = run(sys.executable, "-m", "benchmarks.worker", "stacks", "1 carried, f32", cwd=ROOT, env=env)
     found = json.loads(done.stdout)
     assert found["reported"] == 1_000_000 * 4
     assert found["reported"] <= found["bytes"] < found["reported"] + 100_000
@@ -44,9 +41,7 @@ def test_stack_bytes_are_as_reported() -> None:
 @pytest.mark.peer
 def test_the_race_on_a_gpu_runs_on_the_cpu_where_there_is_none(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "benchmarks.cuda", "--quick", "--only", "two loops, graph", "--out", str(tmp_path)]
-    env = {**os.environ, "QL_PEER_PYTHON": peer_python()}
-    done = subprocess.run(command, cwd=ROOT, env=env, text=True, capture_output=True, stdin=subprocess.DEVNULL)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = run(*command, cwd=ROOT, env={"QL_PEER_PYTHON": peer_python()})
     (row,) = [line for line in done.stdout.splitlines() if line.startswith("| two loops, graph=True, 100 in a row")]
     ratio = row.strip("| ").split(" | ")[-1]
     assert float(ratio) > 0

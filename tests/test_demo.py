@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
+from child import run
 from conftest import ROOT
 
 
 def test_demo_prints_gradients_and_writes_a_page_that_stands_alone(tmp_path: Path) -> None:
     page = tmp_path / "inspector.html"
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "scripts" / "demo.py"), "--out", str(page)],
-        text=True, capture_output=True, stdin=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = run(sys.executable, ROOT / "scripts" / "demo.py", "--out", page, env={"PYTHONPATH": str(ROOT)})
     computed = float(re.search(r"computed +([\d.e-]+)", done.stdout).group(1))  # type: ignore[union-attr]  # fails if absent
     assert abs(computed - 0.95**50) < 1e-5
     assert re.search(r"^ *4096 +4096 ", done.stdout, re.MULTILINE)  # the depth follows n

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from child import run
 from document import cells, shown_again
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -46,11 +45,7 @@ def readme_program() -> str:
 def test_readme_program_runs_and_its_gradient_is_right(tmp_path: Path) -> None:
     file = tmp_path / "program.py"
     file.write_text(readme_program() + "\nprint(y[None], x.grad[0], x.grad[15])\n")
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, str(file)], text=True, capture_output=True, stdin=subprocess.DEVNULL, cwd=tmp_path, env=env
-    )
-    assert done.returncode == 0, done.stderr
+    done = run(sys.executable, file, cwd=tmp_path, env={"PYTHONPATH": str(ROOT)})
     v, slope = 0.5, 1.0
     for _ in range(50):
         slope *= np.cos(v)
@@ -65,12 +60,8 @@ def test_readme_program_runs_and_its_gradient_is_right(tmp_path: Path) -> None:
 def test_cells_show_what_the_page_says(page: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     if "import torch" in page.read_text():
         pytest.importorskip("torch")
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "QD_OFFLINE_CACHE": "0"}
-    command = [sys.executable, str(ROOT / "tests" / "document.py"), str(page)]
-    done = subprocess.run(
-        command, text=True, capture_output=True, stdin=subprocess.DEVNULL, cwd=tmp_path, env=env
-    )
-    assert done.returncode == 0, done.stderr
+    env = {"PYTHONPATH": str(ROOT), "QD_OFFLINE_CACHE": "0"}
+    done = run(sys.executable, ROOT / "tests" / "document.py", page, cwd=tmp_path, env=env)
     text = page.read_text()
     right = shown_again(text, json.loads(done.stdout))
     if request.config.getoption("--update-golden"):

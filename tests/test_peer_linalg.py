@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
 
 import numpy as np
 import pytest
+from child import run
 from conftest import peer_python
 from test_linalg import CASES, V2, V3, launch, polar, spd, text_of, wide
 
@@ -69,7 +69,7 @@ def test_values_are_the_peers():
     if not python:
         pytest.skip("the peer is not installed")
     names, asked, ours = zip(*jobs(), strict=True)
-    done = subprocess.run([python, "-c", SCRIPT], input=json.dumps(asked), capture_output=True, text=True, timeout=600)
+    done = run(python, "-c", SCRIPT, given=json.dumps(asked), status=None)
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(answers) == len(names), done.stderr[-2000:]
     wrong = {}

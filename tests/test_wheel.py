@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
 import pytest
+from child import run
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ("pyproject.toml", "README.md", "LICENSE", "quadrants_lab", "backends", "widgets", "kernels", "tests")
@@ -26,13 +26,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
             shutil.copytree(source, tree / name, symlinks=True, ignore=ignore)
         else:
             shutil.copy(source, tree / name)
-    done = subprocess.run(
-        [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tree / "dist"), str(tree)],
-        text=True,
-        capture_output=True,
-        stdin=subprocess.DEVNULL,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tree / "dist", tree)
     (built,) = (tree / "dist").glob("*.whl")
     return built
 
@@ -67,7 +61,4 @@ def test_installed_wheel_imports_only_as_quadrants_lab(wheel: Path, tmp_path: Pa
         "    importlib.import_module('quadrants_lab.' + folder)\n"
         "    assert importlib.util.find_spec(folder) is None, folder\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", check], cwd=tmp_path, text=True, capture_output=True, stdin=subprocess.DEVNULL
-    )
-    assert done.returncode == 0, done.stderr
+    run(sys.executable, "-c", check, cwd=tmp_path)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from dataclasses import replace
 from functools import cache
 from typing import Any
 
+import child
 import numpy as np
 import pytest
 
@@ -41,10 +41,7 @@ def fresh() -> Device:
 def validate(code: bytes) -> None:
     """spirv-val finds nothing."""
     if shutil.which("spirv-val"):
-        done = subprocess.run(
-            ["spirv-val", "--target-env", "vulkan1.2", "-"], input=code, capture_output=True
-        )
-        assert done.returncode == 0, (done.stdout + done.stderr).decode()
+        child.run("spirv-val", "--target-env", "vulkan1.2", "-", given=code)
 
 
 def load(source: str | N.Kernel, options: CompileOptions = EXACT, **sizes: Any) -> Executable:

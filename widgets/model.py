@@ -101,6 +101,19 @@ class StackView:
 
 
 @dataclass(slots=True)
+class KeptView:
+    """What a launch keeps of a buffer that it overwrites; ``size``: how many values, as an expression."""
+
+    name: str
+    line: int
+    dtype: str
+    elements: int
+    size: str
+    bytes: int
+    reason: str
+
+
+@dataclass(slots=True)
 class FreeView:
     """A value that the reverse needs or might have needed, and why no stack keeps it."""
 
@@ -241,6 +254,7 @@ class KernelView:
     traces: dict[str, list[PassView]] = field(default_factory=dict)
     graphs: list[TaskGraphs] = field(default_factory=list)
     stacks: list[StackView] = field(default_factory=list)
+    kept: list[KeptView] = field(default_factory=list)
     free: list[FreeView] = field(default_factory=list)
     bytes_before: int | None = None  # what its stacks would take if everything were kept as it is
     code: dict[str, list[StageView]] = field(default_factory=dict)

@@ -12,9 +12,11 @@ from quadrants_lab.widgets.run import STACK_BYTES
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
     tasks = view.graphs
-    if not tasks and not view.stacks and not view.free:
+    if not tasks and not view.stacks and not view.free and not view.kept:
         return empty("there is no gradient yet: call .grad() or give --grad LOSS")
     parts = [f"<h4>Stacks of the last gradient launch</h4>{report(view)}"]
+    if view.kept:
+        parts.append(f"<h4>Kept by the launch because it is overwritten</h4>{kept(view)}")
     parts.append(backends(view))
     if view.free:
         parts.append(f"<h4>Values without a stack</h4>{free(view)}")
@@ -54,6 +56,17 @@ def report(view: KernelView) -> str:
     if view.bytes_before:
         before = f"; {size(view.bytes_before)} if everything that the reverse needs were kept as it is"
     return table(head, rows, right=(1, 3, 4), links=links) + f'<p class="foot">{count}{before}</p>'
+
+
+def kept(view: KernelView) -> str:
+    """The table of what a launch keeps of buffers that it overwrites."""
+    head = ("buffer", "line", "dtype", "values", "bytes a launch", "how many", "why it is kept")
+    rows = [
+        (f"<b>{esc(k.name)}</b>", str(k.line or "–"), esc(k.dtype), f"{k.elements:,}", size(k.bytes),
+         esc(k.size), esc(k.reason))
+        for k in view.kept
+    ]  # fmt: skip
+    return table(head, rows, right=(1, 3, 4), links=[Line("", k.line, -1) for k in view.kept])
 
 
 def backends(view: KernelView) -> str:

@@ -38,6 +38,9 @@ def kernel(view: KernelView) -> RenderableType:
     parts += [passes(name, steps, view) for name, steps in view.traces.items()]
     if view.stacks:
         parts.append(stacks(view))
+    for k in view.kept:
+        what = f" (line {k.line}): the launch keeps {k.elements:,} values, {size(k.bytes)}: {k.reason}"
+        parts.append(Text.assemble((k.name, "bold"), what))
     for f in view.free:
         parts.append(Text.assemble((f.name, "bold"), f" (line {f.line}) needs no stack: {f.why}"))
     parts += [tree(s.size, f"depth of {s.name}") for s in view.stacks if s.size is not None]

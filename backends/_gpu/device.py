@@ -71,6 +71,10 @@ class GpuDevice(ABC):
     def finish(self) -> None:
         """Waits until nothing runs here."""
 
+    def forked(self) -> bool:
+        """See `quadrants_lab.backends.launch.Device`."""
+        return False
+
     def set_seed(self, seed: int) -> None:
         """Seed of the random draws of launches to come; any 64-bit integer."""
         self.seed = seed & _MASK

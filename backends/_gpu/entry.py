@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from quadrants_lab.backends._gpu.frame import GpuFrame
 
 
+class LongAxis(Exception):
+    """An array has an axis that the kernel was not compiled for."""
+
+
 def fits(t: DType, x: str) -> str:
     """Python's words for whether ``x`` is of the dtype without loss that the caller would have to decide about."""
     if t.kind == "b":
@@ -32,10 +36,12 @@ def fits(t: DType, x: str) -> str:
 
 def make_entry(frame: GpuFrame, params: list[Param], returns: str) -> Callable[..., Any]:
     """The callable; see `quadrants_lab.backends.launch.Frame.entry`."""
+    if any(b.wide for b in frame.exe.kernel.buffers.values()):
+        return lambda *args: NotImplemented
     types = {a.name: a.type for a in frame.exe.kernel.args}
     space: dict[str, Any] = {
         "memory": frame.device.memory, "array": np.ndarray, "borrow": frame.borrow, "launch": frame.launch,
-        "ret": frame.ret, "set_arg": frame.set_arg, "view": frame.view, "inf": float("inf"),
+        "ret": frame.ret, "set_arg": frame.set_arg, "view": frame.view, "inf": float("inf"), "long_axis": LongAxis,
     }  # fmt: skip
     names = [f"a{n}" for n in range(len(params))]
     checks: list[str] = []
@@ -72,7 +78,9 @@ def make_entry(frame: GpuFrame, params: list[Param], returns: str) -> Callable[.
     lines += checks
     if borrows:
         lines.append("    after = []")
-    lines += sets
+        lines += ["    try:", *(f"    {line}" for line in sets), "    except long_axis: return NotImplemented"]
+    else:
+        lines += sets
     lines.append("    status = launch()")
     if borrows:
         lines.append("    for give_back in after: give_back()")

@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from quadrants_lab.backends._gpu.layout import gpu_layout
 from quadrants_lab.backends._gpu.programs import programs
 from quadrants_lab.backends._gpu.rounds import rounds
 from quadrants_lab.backends._gpu.stacks import in_heap_order, stacks_of
 from quadrants_lab.backends._gpu.steps import in_step
 from quadrants_lab.backends.boxes import fixed_total
+from quadrants_lab.backends.disk_cache import Keep, Kept
 from quadrants_lab.backends.reductions import reductions
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType
 from quadrants_lab.ir.walk import types_of, walk
 
+Built = TypeVar("Built")
+
 
 class GpuExecutable:
-    """``object`` is what a cache keeps. ``groups``: ids of adstacks in step; ``stacks``: those of each task in heap
-    order. ``totals``: a task, how many iterations it has in every launch, None where that varies; ``stacked``: whether
-    it keeps values on adstacks; ``reducing``: whether it reduces into a scalar; ``looping``: whether its iterations
-    hold loops; ``rounds``: how often one goes round them, None where that varies. ``sizing_args``: the scalar arguments
-    that group counts depend on; ``draws``: whether it draws at random."""
+    """``object``: the code, made by ``make`` where none is ``cached``; ``keep`` gets what was made. ``groups``: ids of
+    adstacks in step; ``stacks``: those of each task in heap order. ``totals``: a task, how many iterations it has in
+    every launch, None where that varies; ``stacked``: whether it keeps values on adstacks; ``reducing``: whether it
+    reduces into a scalar; ``looping``: whether its iterations hold loops; ``rounds``: how often one goes round them,
+    None where that varies. ``sizing_args``: the scalar arguments that group counts depend on; ``draws``: whether it
+    draws at random."""
 
-    def __init__(self, kernel: N.Kernel, obj: bytes) -> None:
+    def __init__(self, kernel: N.Kernel, make: Callable[[], bytes], cached: Kept | None, keep: Keep) -> None:
         self.kernel = kernel
-        self.object = obj
+        self._make, self._keep = make, keep
         self.layout = gpu_layout(kernel)
         self.programs = programs(kernel)
+        self._cached = cached is not None and (cached.sealed or self.is_whole(cached.content))
+        self.object = cached.content if cached is not None and self._cached else self._made()
         self.tasks = [s for s in kernel.body if isinstance(s, N.Offload)]
         self.totals = [1 if t.kind == "serial" else fixed_total(kernel, t) for t in self.tasks]
         steps = [in_step(t.body) for t in self.tasks]
@@ -41,6 +50,28 @@ class GpuExecutable:
         self.sizing_args = {s.arg for s in bounds if isinstance(s, N.ArgLoad)}
         self.draws = any(isinstance(s, N.Random) for s in walk(kernel.body))
         self._types: dict[int, DType] | None = None
+
+    def is_whole(self, code: bytes) -> bool:
+        """Whether code of which nobody knows can be given to the device's compiler, which may refuse it then."""
+        return True
+
+    def _made(self) -> bytes:
+        code = self._make()
+        self._keep(code)
+        return code
+
+    def built(self, build: Callable[[bytes], Built]) -> Built:
+        """What a device's compiler makes of the code. Cached code that it refuses is made anew."""
+        try:
+            return build(self.object)
+        except Exception:
+            if not self._cached:
+                raise
+            before, self.object, self._cached = self.object, self._make(), False
+            if self.object == before:
+                raise
+            self._keep(self.object)
+        return build(self.object)
 
     def types(self) -> dict[int, DType]:
         if self._types is None:

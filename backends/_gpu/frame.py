@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quadrants_lab.backends._gpu import layout as L
-from quadrants_lab.backends._gpu.entry import make_entry
+from quadrants_lab.backends._gpu.entry import LongAxis, make_entry
+from quadrants_lab.backends._gpu.flight import Cost
 from quadrants_lab.backends._gpu.programs import GROUP
 from quadrants_lab.backends._gpu.stacks import HeapPlan, heap_plan
 from quadrants_lab.backends.boxes import inline_total
@@ -56,6 +57,7 @@ class GpuFrame(ABC):
         self._heap_bytes = self._lane_bytes = 0
         self._stack_threads = device.threads
         self._grid_is_old = True
+        self.cost = Cost()
         _WORD.pack_into(view, L.LANES, device.threads)
         if layout.prints:
             _WORD.pack_into(view, L.PRINTS, device.print_block().address)
@@ -71,10 +73,12 @@ class GpuFrame(ABC):
         _WORD.pack_into(self.view, self.exe.layout.frame.buffers[name], address)
 
     def set_extents(self, name: str, shape: tuple[int, ...]) -> None:
-        """Shape of an ndarray buffer."""
+        """Shape of an ndarray buffer. `LongAxis` for an axis of 2**31 elements or more of one that is not wide."""
         at = self.exe.layout.frame.extents[name]
         for n in shape:
             if _WORD.unpack_from(self.view, at)[0] != n:
+                if n >> 31 and not self.exe.kernel.buffers[name].wide:
+                    raise LongAxis
                 _WORD.pack_into(self.view, at, n)
                 self._grid_is_old = True
             at += WORD
@@ -215,9 +219,10 @@ class GpuFrame(ABC):
         fixed = self.exe.totals[number]
         if fixed is not None:
             return fixed
-        return inline_total(self.exe.tasks[number], self._arg, self._extent)
+        return inline_total(self.exe.tasks[number], self.arg, self._extent)
 
-    def _arg(self, name: str) -> Any:
+    def arg(self, name: str) -> Any:
+        """The scalar argument of the last launch."""
         form, at = self._args[name]
         return form.unpack_from(self.view, at)[0]
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import weakref
 from functools import cached_property
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from quadrants_lab.backends import forks
 from quadrants_lab.backends._gpu.device import GpuDevice
+from quadrants_lab.backends._gpu.flight import PART, Cost
+from quadrants_lab.backends._simt.flight import Flight
 from quadrants_lab.backends._simt.tell import ALONE, Word
 
 _HEAP_SHARE = 4  # adstacks may take that part of the device's memory before fewer threads run at a time
@@ -30,7 +32,7 @@ class SimtMemory:
         driver = device.driver
         driver.enter()
         self.address = driver.allocate(-(-self.nbytes // 8) * 8)  # atomics on bytes touch the whole word
-        weakref.finalize(self, driver.free, self.address)
+        forks.finalize(self, driver.free, self.address)
         if self.nbytes:
             driver.clear(self.address, self.nbytes)
             device.running = True
@@ -136,8 +138,10 @@ class SimtDevice(GpuDevice):
         self.chosen_threads = threads
         self.few_threads, self.large_heap = most, 0
         self.running: int = False
+        self.flight = Flight(driver)
         self.ahead: list[Any] = []
         self.unsettled: list[Any] = []
+        self._over = False  # whether a fork ended it
 
     def allocate(self, shape: tuple[int, ...], dtype: Any) -> SimtMemory:
         """Zeroed memory of a C-contiguous array; MemoryError where there is not that much."""
@@ -153,16 +157,31 @@ class SimtDevice(GpuDevice):
     @cached_property
     def done(self) -> Word:
         address = self.driver.pinned(8)
-        weakref.finalize(self, self.driver.free_pinned, address)
+        forks.finalize(self, self.driver.free_pinned, address)
         return Word(address)
 
-    def begin(self, tells: bool) -> None:
-        """To be called before a launch; ``tells``: it tells when it is done."""
-        if tells and not self.running:
-            self.done.clear()
-            self.running = ALONE
-        else:
+    def forked(self) -> bool:
+        self.running, self._over = False, True
+        self.unsettled, self.ahead = [], []
+        return False
+
+    def begin(self, tells: bool, cost: Cost) -> None:
+        """To be called before a launch, which it lets wait where many are on their way; ``tells``: it tells when it is
+        done. ``cost``: its frame's."""
+        flight = self.flight
+        if self.running:
+            if flight.load >= PART:
+                flight.mark()
             self.running = True
+        else:
+            if self._over:
+                raise forks.forked(self.name)
+            flight.begin()
+            if tells:
+                self.done.clear()
+            self.running = ALONE if tells else True
+        flight.load += cost.ns
+        flight.costs.append(cost)
 
     def finish(self) -> None:
         """Waits until nothing runs here."""
@@ -173,6 +192,7 @@ class SimtDevice(GpuDevice):
             for frame in self.unsettled:
                 frame.ask()
             self.driver.wait("running kernels")
+            self.flight.end()
             self.running = False
             while self.unsettled:
                 self.unsettled.pop().settle()

@@ -10,10 +10,12 @@ from __future__ import annotations
 import ctypes
 import struct
 import weakref
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
+from quadrants_lab.backends import forks
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.executable import GpuExecutable
 from quadrants_lab.backends._gpu.frame import GpuFrame
@@ -23,6 +25,7 @@ from quadrants_lab.backends._simt import tell
 from quadrants_lab.backends._simt.device import SimtDevice, SimtMemory
 from quadrants_lab.backends._simt.repeats import Repeats
 from quadrants_lab.backends._simt.state import State
+from quadrants_lab.backends.disk_cache import Keep, Kept
 from quadrants_lab.backends.launch import Param
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
@@ -60,8 +63,10 @@ class SimtExecutable(GpuExecutable):
 
     shape: ClassVar[Shape]
 
-    def __init__(self, kernel: N.Kernel, options: CompileOptions, obj: bytes) -> None:
-        super().__init__(kernel, obj)
+    def __init__(
+        self, kernel: N.Kernel, options: CompileOptions, driver: Any, cached: Kept | None, keep: Keep
+    ) -> None:
+        super().__init__(kernel, lambda: driver.build(kernel, options), cached, keep)
         self.options = options
         self.state = State(kernel)
         answers = tell.answers(kernel, options)
@@ -81,11 +86,13 @@ class SimtExecutable(GpuExecutable):
         known = self._loaded.get(driver)
         if known is None:
             driver.enter()
-            module = driver.load(self.object, f"kernel '{self.kernel.name}'")
-            weakref.finalize(self, driver.unload, module)
-            known = [driver.function(module, p.name, self.group(p)) for p in self.programs]
-            self._loaded[driver] = known
+            known = self._loaded[driver] = self.built(partial(self._load, driver))
         return known
+
+    def _load(self, driver: Any, code: bytes) -> list[Any]:
+        module = driver.load(code, f"kernel '{self.kernel.name}'")
+        forks.finalize(self, driver.unload, module)
+        return [driver.function(module, p.name, self.group(p)) for p in self.programs]
 
     def group(self, program: Program) -> int:
         """Threads of a group of the program."""
@@ -108,17 +115,17 @@ class SimtFrame(GpuFrame):
         self._bytes = exe.layout.size
         self._by_value = exe.shape.passed_by_value(exe.layout.size)
         self._state = driver.allocate(exe.state.size)
-        weakref.finalize(self, driver.free, self._state)
+        forks.finalize(self, driver.free, self._state)
         driver.clear(self._state, exe.state.size)
         self._copy = self._state
         if not self._by_value:
             self._copy = driver.allocate(exe.layout.size)
-            weakref.finalize(self, driver.free, self._copy)
+            forks.finalize(self, driver.free, self._copy)
         self._zeroes = exe.layout.frame.zero_bytes > 0
         self._back = memoryview(b"")
         if exe.asked:
             pinned = driver.pinned(exe.state.zeroed)
-            weakref.finalize(self, driver.free_pinned, pinned)
+            forks.finalize(self, driver.free_pinned, pinned)
             self._back_at = pinned
             self._back = memoryview((ctypes.c_char * exe.state.zeroed).from_address(pinned)).cast("B")
         if exe.tells:
@@ -148,6 +155,7 @@ class SimtFrame(GpuFrame):
         driver.enter()
         if self._grid_is_old:
             self._set_grid()
+        device.begin(self.exe.tells, self.cost)
         if device.ahead:
             device.send()
         device.launches += 1
@@ -162,7 +170,6 @@ class SimtFrame(GpuFrame):
         if self._failed:
             driver.clear(self._state, self.exe.state.zeroed)
             self._failed = False
-        device.begin(self.exe.tells)
         if graph:
             graph.launch()
             if self._constant:
@@ -178,12 +185,12 @@ class SimtFrame(GpuFrame):
 
     def _repetition(self, start: Callable[[], None]) -> Callable[[], int]:
         """What is left of a launch where nothing of the frame can have changed."""
-        device, tells = self.device, self.exe.tells
+        device, tells, cost = self.device, self.exe.tells, self.cost
 
         def again() -> int:
+            device.begin(tells, cost)
             if device.ahead:
                 device.send()
-            device.begin(tells)
             start()
             device.launches += 1
             self._number = self._replay or device.launches

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
+from quadrants_lab.backends import forks
 from quadrants_lab.errors import QuadrantsRuntimeError
 
 
@@ -16,20 +16,28 @@ class Opened:
     def __init__(self, open: Callable[[], Any]) -> None:
         self._open = open
         self._driver: Any = None
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
+        self._home: forks.Home | None = None  # where it was opened
         self._stand_in: Any = None
 
     def current(self) -> Any:
-        """Raises OSError or QuadrantsRuntimeError where there is neither a device nor a stand-in."""
+        """Raises OSError or QuadrantsRuntimeError where there is neither a device nor a stand-in, or where a parent of
+        this process had opened the device before the fork."""
         with self._lock:
-            if self._driver is None:
-                try:
-                    self._driver = self._open()
-                except (OSError, QuadrantsRuntimeError):
-                    if self._stand_in is None:
-                        raise
-                    return self._stand_in
-            return self._driver
+            try:
+                return self._opened()
+            except (OSError, QuadrantsRuntimeError):
+                if self._driver is not None or self._stand_in is None:
+                    raise
+                return self._stand_in
+
+    def _opened(self) -> Any:
+        if self._driver is None:
+            self._driver = self._open()
+            self._home = forks.Home()
+        elif self._home is not None:
+            self._home.check(self._driver.name)
+        return self._driver
 
     def register(self, stand_in: Any) -> None:
         """Puts something in the place of a driver that is not there: it has its methods and attributes."""
@@ -43,7 +51,7 @@ class Opened:
         """Why there is no device; None where there is one."""
         with self._lock:
             try:
-                self._driver = self._driver or self._open()
+                self._opened()
             except (OSError, AttributeError, QuadrantsRuntimeError, MemoryError) as e:
                 return e
         return None

@@ -18,6 +18,8 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import u32, u64
 
+NOTHING = "nothing"  # the one program of a kernel that has none
+
 
 def module(kernel: N.Kernel, options: CompileOptions, target: Target, lines: bool = False) -> Module:
     """``lines``: with the source line of every instruction."""
@@ -26,8 +28,8 @@ def module(kernel: N.Kernel, options: CompileOptions, target: Target, lines: boo
     for program in programs(kernel):
         _Entry(m, kernel, options, layout, program).emit()
     if not m.entries:  # a module has one at least
-        fn = Function(m, m.void, (), "nothing")
-        m.entry(fn.id, "nothing", 1)
+        fn = Function(m, m.void, (), NOTHING)
+        m.entry(fn.id, NOTHING, 1)
         fn.put("Return")
         fn.close()
     return m

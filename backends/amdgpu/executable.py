@@ -7,6 +7,7 @@ from typing import ClassVar
 from quadrants_lab.backends._simt.executable import Shape, SimtExecutable
 from quadrants_lab.backends._simt.executable import SimtFrame as Frame
 from quadrants_lab.backends.amdgpu import hip, shape
+from quadrants_lab.backends.disk_cache import Keep, Kept
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 
@@ -18,6 +19,9 @@ class Executable(SimtExecutable):
 
     shape: ClassVar[Shape] = shape
 
+    def is_whole(self, code: bytes) -> bool:
+        return bool(hip.current().is_whole(code))
 
-def load(kernel: N.Kernel, options: CompileOptions, cached: bytes | None) -> Executable:
-    return Executable(kernel, options, cached if cached is not None else hip.current().build(kernel, options))
+
+def load(kernel: N.Kernel, options: CompileOptions, cached: Kept | None, keep: Keep) -> Executable:
+    return Executable(kernel, options, hip.current(), cached, keep)

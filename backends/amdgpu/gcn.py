@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from functools import cache
 from typing import Any
 
 import llvmlite.binding as llvm
 
+from quadrants_lab.backends import forks
 from quadrants_lab.backends._gpu.programs import Program
 from quadrants_lab.backends._llvm.text import Function, Module
 from quadrants_lab.backends._simt import functions
@@ -25,7 +25,7 @@ _GRID_SIZE_AT = 12  # of the dispatch packet: threads along x, u32
 _NOTE = 900_000  # first number of our metadata
 # our atomics are on memory of the device's own, and need not keep denormals
 _NATIVE = ("amdgpu.no.fine.grained.memory", "amdgpu.no.remote.memory", "amdgpu.ignore.denormal.mode")
-_lock = threading.RLock()
+_lock = forks.lock()
 
 
 @cache

@@ -15,6 +15,7 @@ import time
 from functools import cache
 from typing import Any
 
+from quadrants_lab.backends._objects import elf
 from quadrants_lab.backends._simt.opened import Opened
 from quadrants_lab.backends.amdgpu import chips, toolkit
 from quadrants_lab.backends.amdgpu.shape import passed_by_value
@@ -29,6 +30,7 @@ _LOST = (700, 702, 709, 710, 719)  # after these errors nothing works any more
 # attributes of a device (hipDeviceAttribute_t), of a function (hipFunction_attribute)
 _THREADS_OF_MULTIPROCESSOR, _MULTIPROCESSORS = 57, 63
 _REGISTERS, _LOCAL_BYTES = 4, 3
+_NO_TIMING = 2  # a flag of an event
 _PROPERTIES = 16384  # bytes that hipDeviceProp_t does not fill in any version
 _LONGEST_PAUSE = 5e-4  # seconds between two looks at what runs
 _SPIN = 2e-4  # seconds of looking without a pause
@@ -55,6 +57,10 @@ _CALLS: dict[str, tuple[Any, ...]] = {
     "hipStreamCreateWithFlags": (_p, _u),
     "hipStreamQuery": (_p,),
     "hipStreamSynchronize": (_p,),
+    "hipEventCreateWithFlags": (_p, _u),
+    "hipEventRecord": (_p, _p),
+    "hipEventQuery": (_p,),
+    "hipEventDestroy": (_p,),
     "hipModuleLoadData": (_p, _p),
     "hipModuleUnload": (_p,),
     "hipModuleGetFunction": (_p, _p, C.c_char_p),
@@ -248,13 +254,33 @@ class Driver:
 
     def wait(self, what: str) -> None:
         """Until all that was launched is done; Ctrl-C ends the waiting."""
-        query, stream = self.hipStreamQuery, self.stream
+        self._until(self.hipStreamQuery, self.stream, what)
+
+    def _until(self, query: Any, of: Any, what: str) -> None:
         start, pause = time.perf_counter(), 0.0
-        while (result := query(stream)) == NOT_READY:
+        while (result := query(of)) == NOT_READY:
             if pause or time.perf_counter() - start > _SPIN:
                 pause = min(pause * 2 + 1e-5, _LONGEST_PAUSE)
                 time.sleep(pause)
         self.check(result, what)
+
+    def new_mark(self) -> Any:
+        """An event; `drop_mark` gives it back."""
+        made = _p()
+        self.check(self.hipEventCreateWithFlags(C.byref(made), _NO_TIMING), "making an event")
+        return made
+
+    def drop_mark(self, mark: Any) -> None:
+        self.enter()
+        self.hipEventDestroy(mark)
+
+    def set_mark(self, mark: Any) -> None:
+        """Marks what was launched so far."""
+        self.check(self.hipEventRecord(mark, self.stream), "marking a launch")
+
+    def await_mark(self, mark: Any, what: str) -> None:
+        """Until what was marked is done; Ctrl-C ends the waiting."""
+        self._until(self.hipEventQuery, mark, what)
 
     @property
     def code_name(self) -> str:
@@ -266,6 +292,14 @@ class Driver:
         from quadrants_lab.backends.amdgpu.listings import code_of
 
         return code_of(kernel, options, self.chip)
+
+    def is_whole(self, code: bytes) -> bool:
+        """Whether `load` may look at code that comes from a disk."""
+        try:
+            elf.check_shared(code, "amdgpu")
+        except ValueError:
+            return False
+        return True
 
     def load(self, code: bytes, what: str) -> Any:
         """A module."""

@@ -13,15 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from quadrants_lab.backends._objects.elf import FUNCTION, MACHINES, SECTION, SYMBOL, SYMBOLS, Section
 from quadrants_lab.backends.amdgpu import toolkit
 from quadrants_lab.errors import QuadrantsRuntimeError
 
-MACHINE = 224  # EM_AMDGPU
+MACHINE = MACHINES["amdgpu"]
 _METADATA_NOTE = 32
-_SYMBOL_TABLE, _NOTE = 2, 7
-_FUNCTION = 2  # a symbol's kind
-_SECTION = struct.Struct("<IIQQQQIIQQ")
-_SYMBOL = struct.Struct("<IBBHQQ")
+_NOTE = 7  # a section's kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,21 +59,6 @@ class Symbol(NamedTuple):
     size: int
 
 
-class Section(NamedTuple):
-    """A row of the section table."""
-
-    name: int
-    kind: int
-    flags: int
-    address: int
-    offset: int
-    size: int
-    link: int
-    info: int
-    alignment: int
-    entry: int
-
-
 class CodeObject:
     """A code object, or the relocatable object that it is linked from. ``chip_flags``: the ELF header's flags;
     ``metadata``: what its note says; ``programs``."""
@@ -88,9 +71,9 @@ class CodeObject:
         (self.chip_flags,) = struct.unpack_from("<I", data, 48)
         (at,) = struct.unpack_from("<Q", data, 40)
         size, count = struct.unpack_from("<HH", data, 58)
-        self.sections = [Section(*_SECTION.unpack_from(data, at + n * size)) for n in range(count)]
+        self.sections = [Section(*SECTION.unpack_from(data, at + n * size)) for n in range(count)]
         self.metadata: dict[str, Any] = self._metadata()
-        code = {s.name: s.size for s in self.symbols() if s.kind == _FUNCTION}
+        code = {s.name: s.size for s in self.symbols() if s.kind == FUNCTION}
         self.programs = tuple(_resources(k, code) for k in self.metadata["amdhsa.kernels"])
 
     def _metadata(self) -> dict[str, Any]:
@@ -111,10 +94,10 @@ class CodeObject:
         """Those of the symbol table."""
         out = []
         for section in self.sections:
-            if section.kind == _SYMBOL_TABLE:
+            if section.kind == SYMBOLS:
                 names = self.sections[section.link].offset
-                for at in range(section.offset, section.offset + section.size, _SYMBOL.size):
-                    name, info, _, where, place, size = _SYMBOL.unpack_from(self.data, at)
+                for at in range(section.offset, section.offset + section.size, SYMBOL.size):
+                    name, info, _, where, place, size = SYMBOL.unpack_from(self.data, at)
                     start = names + name
                     text = self.data[start : self.data.index(b"\0", start)].decode()
                     out.append(Symbol(text, info & 15, where, place, size))

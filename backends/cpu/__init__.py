@@ -5,8 +5,9 @@ from __future__ import annotations
 import platform
 from functools import cache
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from quadrants_lab.backends.disk_cache import DiskCache, Keep, Kept, forget
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,7 +41,7 @@ def devices() -> list[str]:
     return [f"{platform.machine()}, {processors()} threads"]
 
 
-def open_device(threads: int = 0, cache_folder: Path | None = None) -> Device:
+def open_device(threads: int = 0, cache: DiskCache | None = None) -> Device:
     """This process's processors. ``threads``: most threads of a launch, 0 for all; nothing is cached here."""
     from quadrants_lab.backends.cpu.device import Device
 
@@ -54,14 +55,16 @@ def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], St
     return make(kernel, options)
 
 
-def load(kernel: Kernel, options: CompileOptions, cached: bytes | None = None) -> Executable:
+def load(
+    kernel: Kernel, options: CompileOptions, cached: Kept | None = None, keep: Keep = forget
+) -> Executable:
     """Machine code of an offloaded kernel without exits, ready to launch.
 
-    ``cached``: the ``object`` of an earlier load of the same kernel, options and `target_key`.
+    ``cached``, ``keep``: see `quadrants_lab.runtime.backend.Backend`.
     """
     from quadrants_lab.backends.cpu.executable import load as make
 
-    return make(kernel, options, cached)
+    return make(kernel, options, cached, keep)
 
 
 @cache

@@ -9,9 +9,9 @@ from __future__ import annotations
 import atexit
 import ctypes
 import os
-import threading
 from typing import Any
 
+from quadrants_lab.backends import forks
 from quadrants_lab.backends.cpu import jit
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.backends.cpu.memory import Block, HostMemory
@@ -41,7 +41,7 @@ class _Runtime:
         self.free: list[Block] = []
         self.workers = 0
         self.reset()
-        os.register_at_fork(after_in_child=self._forked)
+        forks.in_child(self._forked)
         atexit.register(self.stop)
 
     def _forked(self) -> None:
@@ -57,7 +57,7 @@ class _Runtime:
 
 
 _runtime: _Runtime | None = None
-_lock = threading.Lock()
+_lock = forks.lock()
 
 
 def runtime() -> _Runtime:
@@ -105,6 +105,9 @@ class Device:
 
     def finish(self) -> None:
         """Launches return when they are done."""
+
+    def forked(self) -> bool:
+        return True
 
     def set_seed(self, seed: int) -> None:
         """Seed of the random draws of launches to come; any 64-bit integer."""

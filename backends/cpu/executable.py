@@ -1,7 +1,7 @@
 """A loaded kernel and its launch frames: the face that the CPU backend shows to the runtime.
 
     device = Device(threads=0)                  # one a session; 0: as many as the process may use
-    exe = load(kernel, options, cached)         # Executable; exe.object is what a disk cache keeps
+    exe = load(kernel, options, cached, keep)   # Executable; what keep gets is a later process's cached
     frame = exe.frame(device)                   # a launch frame, reusable; not to be launched by two threads at once
     frame.set_buffer("x", address)              # each field and ndarray buffer, before the first launch
     frame.set_extents("a", (1024, 8))           # each ndarray buffer
@@ -52,6 +52,7 @@ from quadrants_lab.backends.cpu import fast, jit, tasks
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.backends.cpu.device import Device
 from quadrants_lab.backends.cpu.memory import Block
+from quadrants_lab.backends.disk_cache import Keep, Kept, forget
 from quadrants_lab.backends.launch import AssertFailed, Overflow, Param, Status
 from quadrants_lab.backends.prints import format_prints, value_of
 from quadrants_lab.ir import nodes as N
@@ -66,7 +67,7 @@ _MOST_IN_LANES = 1 << 26  # bytes of adstacks up to which workers run as many it
 
 
 class Executable:
-    """A kernel's machine code. ``object`` is what a cache keeps; ``layout`` says where a frame keeps what."""
+    """A kernel's machine code. ``object`` is what it was linked from; ``layout`` says where a frame keeps what."""
 
     def __init__(
         self, kernel: N.Kernel, layout: L.FrameLayout, widths: list[int], obj: bytes, code: jit.Code
@@ -99,11 +100,19 @@ def _lanes(kernel: N.Kernel, number: int, width: int) -> int:
     return width if total is None else min(width, 1 << (max(total, 1) - 1).bit_length())
 
 
-def load(kernel: N.Kernel, options: CompileOptions, cached: bytes | None = None) -> Executable:
+def load(
+    kernel: N.Kernel, options: CompileOptions, cached: Kept | None = None, keep: Keep = forget
+) -> Executable:
     layout = L.frame_layout(kernel)
-    widths = tasks.widths_of(kernel) if cached is None or layout.stacks else []
-    obj = cached if cached is not None else _object(kernel, options, widths)
-    return Executable(kernel, layout, widths, obj, jit.link(obj, (tasks.ENTRY_NAME,), jit.kernel_imports()))
+    code = None
+    if cached is not None:
+        obj, code = cached.content, jit.relink(cached, tasks.ENTRY_NAME, jit.kernel_imports())
+    widths = tasks.widths_of(kernel) if code is None or layout.stacks else []
+    if code is None:
+        obj = _object(kernel, options, widths)
+        code = jit.link(obj, (tasks.ENTRY_NAME,), jit.kernel_imports())
+        keep(obj)
+    return Executable(kernel, layout, widths, obj, code)
 
 
 def compile_object(kernel: N.Kernel, options: CompileOptions) -> bytes:
@@ -162,6 +171,11 @@ class Frame:
         """A scalar argument; ``value`` must fit its dtype (`struct.error` where an integer does not)."""
         t, at = self._args[name]
         struct.pack_into(_FORMATS[t.name], self._view, at, value)
+
+    def arg(self, name: str) -> Any:
+        """The scalar argument of the last launch."""
+        t, at = self._args[name]
+        return struct.unpack_from(_FORMATS[t.name], self._view, at)[0]
 
     def set_stacks(self, caps: list[int], budget: int = 0, passing: Mapping[int, int] | None = None) -> None:
         """Capacities in slots; grows the device's heap as needed (MemoryError where it cannot). A worker has as many

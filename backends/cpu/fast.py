@@ -81,6 +81,8 @@ def _numpy_head_is_known() -> bool:
 
 def make_entry(frame: Frame, params: list[Param], returns: str) -> Any:
     """The builtin; it takes as many positional arguments as there are params."""
+    if any(b.wide for b in frame.exe.kernel.buffers.values()):
+        return lambda *args: NotImplemented
     plan = Block(32 + PARAM_BYTES * len(params))
     plan.set_word(0, frame.address)
     plan.set_word(8, len(params))

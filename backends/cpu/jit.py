@@ -5,16 +5,17 @@ from __future__ import annotations
 import ctypes
 import itertools
 import sys
-import threading
 from functools import cache
 from typing import Any
 
 import llvmlite.binding as llvm
 
+from quadrants_lab.backends import forks
 from quadrants_lab.backends.cpu.rt_text import Platform, runtime_text
+from quadrants_lab.backends.disk_cache import Kept
 
 _names = itertools.count()
-_lock = threading.RLock()  # LLVM's JIT and our start-up are used by one thread at a time
+_lock = forks.lock()  # LLVM's JIT and our start-up are used by one thread at a time
 
 
 @cache
@@ -122,6 +123,25 @@ def link(obj: bytes, exports: tuple[str, ...], imports: dict[str, int]) -> Code:
         for name, address in imports.items():
             builder.import_symbol(name, address)
         return Code(builder.link(_linker(), f"quadrants{next(_names)}"), exports)
+
+
+def relink(obj: Kept, export: str, imports: dict[str, int]) -> Code | None:
+    """The same for a kernel's object that comes from a disk; None where it is none for this machine."""
+    try:
+        if not obj.sealed:
+            check_object(obj.content, export)
+        return link(obj.content, (export,), imports)
+    except (ValueError, RuntimeError):  # RuntimeError: LLVM's
+        return None
+
+
+def check_object(obj: bytes, export: str) -> None:
+    """ValueError unless it is an object that can be given to `link`: LLVM ends the process where one is wrong."""
+    from quadrants_lab.backends._objects import elf, macho
+
+    here = platform()
+    check = macho.check_object if here.darwin else elf.check_relocatable
+    check(obj, here.machine, export.encode())
 
 
 # --- the runtime module -----------------------------------------------------------------------------------------

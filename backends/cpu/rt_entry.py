@@ -126,12 +126,15 @@ put_array:
   %exts = getelementptr i8, ptr %frame, i64 %extents_at
   br label %axis
 axis:
-  %k = phi i64 [0, %put_array], [%k1, %copy_axis]
+  %k = phi i64 [0, %put_array], [%k1, %put_extent]
   %axes = icmp ult i64 %k, %w4
   br i1 %axes, label %copy_axis, label %taken
 copy_axis:
   %psrc = getelementptr i64, ptr %dims, i64 %k
   %extent = load i64, ptr %psrc
+  %narrow = icmp ult i64 %extent, 2147483648
+  br i1 %narrow, label %put_extent, label %mismatch
+put_extent:
   %pdst = getelementptr i64, ptr %exts, i64 %k
   store i64 %extent, ptr %pdst
   %k1 = add i64 %k, 1

@@ -410,8 +410,12 @@ out:
 
 ; --- start and stop of the threads; called from Python with the GIL ------------------------------------------------
 
-; First use in a process, and in a child after fork: no threads exist, whatever the words say.
+; First use in a process, and in a child after fork: no threads exist, whatever the words say. A launch that was under
+; way is cancelled: of the threads that ran it the child has at most the one that forked.
 define void @qd_reset() {
+entry:
+  %taken = load i32, ptr @busy
+  %shared = icmp ne i32 %taken, 0
   store i64 0, ptr @state
   store i32 0, ptr @busy
   store i64 0, ptr @sleepers
@@ -423,6 +427,31 @@ define void @qd_reset() {
   call i32 @pthread_mutex_init(ptr @lock, ptr null)
   call i32 @pthread_cond_init(ptr @wake, ptr null)
   call i32 @pthread_cond_init(ptr @monitor_wake, ptr null)
+  br i1 %shared, label %job, label %list
+job:
+  %frame = load ptr, ptr @job_frame
+  %ps = getelementptr i8, ptr %frame, i64 ${STATUS}
+  atomicrmw or ptr %ps, i64 ${CANCELLED} monotonic
+  br label %list
+list:
+  %first = load ptr, ptr @devices
+  br label %each
+each:
+  %d = phi ptr [%first, %list], [%next, %device]
+  %end = icmp eq ptr %d, null
+  br i1 %end, label %out, label %device
+device:
+  %pr = getelementptr i8, ptr %d, i64 ${RUNNING}
+  %running = load i64, ptr %pr
+  %flag = trunc i64 %running to i32
+  store i32 %flag, ptr %d
+  store i64 0, ptr %pr
+  %pl = getelementptr i8, ptr %d, i64 ${PRINT_LOCK}
+  store i64 0, ptr %pl
+  %pn = getelementptr i8, ptr %d, i64 ${NEXT}
+  %next = load ptr, ptr %pn
+  br label %each
+out:
   ret void
 }
 

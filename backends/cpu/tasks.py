@@ -27,11 +27,12 @@ def module(
 ) -> Module:
     """The module; its one external function is ``entry(ptr frame)``. ``widths``: lanes of each task, see `widths_of`.
 
-    The entry is glue that runs once a launch: ``optnone`` spends no time on it.
+    The entry is glue that runs once a launch: ``optnone`` spends no time on it. Nothing in the module throws:
+    ``nounwind`` spares tables for unwinding.
     """
     maker = _Maker(kernel, options, Module(triple, data_layout))
     mod = maker.mod
-    fn = mod.function(ENTRY_NAME, f"define void @{ENTRY_NAME}(ptr %frame) noinline optnone")
+    fn = mod.function(ENTRY_NAME, f"define void @{ENTRY_NAME}(ptr %frame) noinline nounwind optnone")
     device = fn.let("load ptr, ptr %frame")
     tasks = [t for t in kernel.body if isinstance(t, N.Offload)]
     for number, task in enumerate(tasks):
@@ -63,6 +64,7 @@ def module(
     fn.start("leave")
     fn.put("ret void")
     fn.close()
+    mod.helpers = {name: text.replace(") {\n", ") nounwind {\n", 1) for name, text in mod.helpers.items()}
     mod.metadata = maker.scopes.lines()
     return mod
 
@@ -95,7 +97,7 @@ class _Maker:
 
     def serial(self, task: N.Offload, number: int) -> None:
         fn = self.mod.function(
-            f"task{number}", f"define internal void @task{number}(ptr %frame, ptr %device) noinline"
+            f"task{number}", f"define internal void @task{number}(ptr %frame, ptr %device) noinline nounwind"
         )
         body = self.body(fn, parallel=False)
         body.open(task.body)
@@ -127,7 +129,7 @@ class _Maker:
         return total, tuple(known)
 
     def chunk(self, number: int) -> Function:
-        head = f"define internal void @task{number}(ptr %frame, i64 %begin, i64 %end, i64 %worker) noinline"
+        head = f"define internal void @task{number}(ptr %frame, i64 %begin, i64 %end, i64 %worker) noinline nounwind"
         return self.mod.function(f"task{number}", head)
 
     def lanes(self, task: N.Offload, number: int, known: tuple[Range, ...], width: int) -> None:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quadrants_lab.backends.cuda import toolkit
+from quadrants_lab.backends.disk_cache import DiskCache, Keep, Kept, forget
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +53,7 @@ def probe_simulation() -> str:
     return "" if driver.stand_in() is not None else "Nothing stands in for a CUDA device here."
 
 
-def open_device(threads: int = 0, cache_folder: Path | None = None) -> Device:
+def open_device(threads: int = 0, cache: DiskCache | None = None) -> Device:
     """The device that QD_VISIBLE_DEVICE names by its number, or the first. ``threads``: most in flight, 0 for what the
     device has room for. The driver keeps its own cache of machine code.
 
@@ -85,14 +85,16 @@ def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], St
     return make(kernel, options, chip())
 
 
-def load(kernel: Kernel, options: CompileOptions, cached: bytes | None = None) -> Executable:
+def load(
+    kernel: Kernel, options: CompileOptions, cached: Kept | None = None, keep: Keep = forget
+) -> Executable:
     """PTX of an offloaded kernel without exits, ready to launch; the driver builds it when a device first needs it.
 
-    ``cached``: the ``object`` of an earlier load of the same kernel, options and `target_key`.
+    ``cached``, ``keep``: see `quadrants_lab.runtime.backend.Backend`.
     """
     from quadrants_lab.backends.cuda.executable import load as make
 
-    return make(kernel, options, cached)
+    return make(kernel, options, cached, keep)
 
 
 @cache

@@ -65,6 +65,8 @@ _CALLS: dict[str, tuple[Any, ...]] = {
     "cuStreamWaitEvent": (_p, _p, _u),
     "cuEventCreate": (_p, _u),
     "cuEventRecord": (_p, _p),
+    "cuEventQuery": (_p,),
+    "cuEventDestroy_v2": (_p,),
     "cuPointerGetAttribute": (_p, C.c_int, C.c_uint64),
     "cuModuleLoadDataEx": (_p, _p, _u, _p, _p),
     "cuModuleUnload": (_p,),
@@ -292,17 +294,27 @@ class Driver:
             if result != NOT_READY:
                 break
         else:
-            result = self._wait_longer()
+            result = _longer(self.cuStreamQuery, stream)
         if result:
             self.check(result, what)
 
-    def _wait_longer(self) -> int:
-        """The end of what runs, looked for ever less often, while other threads run."""
-        query, stream, pause = self.cuStreamQuery, self.stream, 0.0
-        while (result := query(stream)) == NOT_READY:
-            pause = min(pause * 2 + 1e-5, _LONGEST_PAUSE)
-            time.sleep(pause)
-        return int(result)
+    def new_mark(self) -> Any:
+        """An event; `drop_mark` gives it back."""
+        made = _p()
+        self.check(self.cuEventCreate(C.byref(made), _NO_TIMING), "making an event")
+        return made
+
+    def drop_mark(self, mark: Any) -> None:
+        self.enter()
+        self.cuEventDestroy_v2(mark)
+
+    def set_mark(self, mark: Any) -> None:
+        """Marks what was launched so far."""
+        self.check(self.cuEventRecord(mark, self.stream), "marking a launch")
+
+    def await_mark(self, mark: Any, what: str) -> None:
+        """Until what was marked is done; Ctrl-C ends the waiting."""
+        self.check(_longer(self.cuEventQuery, mark), what)
 
     @property
     def code_name(self) -> str:
@@ -347,6 +359,15 @@ class Driver:
     def call(self, function: Function, blocks: int, state: int, frame: int, frame_bytes: int) -> Any:
         """A prepared launch: `Launch`."""
         return Launch(self, function, blocks, state, frame, passed_by_value(frame_bytes))
+
+
+def _longer(query: Any, of: Any) -> int:
+    """What ``query`` says when something is done, which is looked at ever less often, while other threads run."""
+    pause = 0.0
+    while (result := query(of)) == NOT_READY:
+        pause = min(pause * 2 + 1e-5, _LONGEST_PAUSE)
+        time.sleep(pause)
+    return int(result)
 
 
 class Launch:

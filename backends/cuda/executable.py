@@ -7,6 +7,7 @@ from typing import ClassVar
 from quadrants_lab.backends._simt.executable import Shape, SimtExecutable
 from quadrants_lab.backends._simt.executable import SimtFrame as Frame
 from quadrants_lab.backends.cuda import driver, shape
+from quadrants_lab.backends.disk_cache import Keep, Kept
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 
@@ -19,5 +20,5 @@ class Executable(SimtExecutable):
     shape: ClassVar[Shape] = shape
 
 
-def load(kernel: N.Kernel, options: CompileOptions, cached: bytes | None) -> Executable:
-    return Executable(kernel, options, cached if cached is not None else driver.current().build(kernel, options))
+def load(kernel: N.Kernel, options: CompileOptions, cached: Kept | None, keep: Keep) -> Executable:
+    return Executable(kernel, options, driver.current(), cached, keep)

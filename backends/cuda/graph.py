@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ctypes as C
-import weakref
 from typing import TYPE_CHECKING, Any
+
+from quadrants_lab.backends import forks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,7 +80,7 @@ class Graph:
         self._exec = _p()
         self._check(driver.cuGraphInstantiateWithFlags(C.byref(self._exec), self._graph, 0))
         self.launch = _launcher(driver, self._exec)
-        weakref.finalize(self, _destroy, driver, self._exec, self._graph)
+        forks.finalize(self, _destroy, driver, self._exec, self._graph)
 
     def _check(self, result: int) -> None:
         self._driver.check(result, "making a graph of launches")

@@ -7,25 +7,25 @@ first everything that primitives can call, then each function by itself, optimis
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
-import threading
 from collections.abc import Callable, Collection
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import llvmlite.binding as llvm
 
+from quadrants_lab.backends import forks
 from quadrants_lab.backends.cuda import toolkit
+from quadrants_lab.backends.disk_cache import DiskCache, default_path, key
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir.prims import PRIMS
 
 # spelling of a primitive -> that of its f64 function; the f32 one has an f at its end
 NAMES = {p.name: f"__nv_{p.name}" for p in PRIMS.values() if p.llvm[0] == "@math"} | {"raw_mod": "__nv_fmod"}
 
-_lock = threading.RLock()
+_END = "; end\n"  # of a text that is kept: many a part of one is a module, too
+
+_lock = forks.lock()
 
 # asks for what flushes f32 denormals, as the kernels do
 _FLUSH = """\
@@ -36,8 +36,8 @@ target triple = "{triple}"
 """
 
 
-def function(name: str, machine: Any) -> bytes:
-    """Bitcode of one function of the library, and of what it calls, optimised for the target machine.
+def function(name: str, machine: Any) -> str:
+    """The text of one function of the library, and of what it calls, optimised for the target machine.
 
     Raises QuadrantsRuntimeError where there is no library, or no such function in it.
     """
@@ -46,15 +46,15 @@ def function(name: str, machine: Any) -> bytes:
 
 
 @cache
-def _function(name: str, machine: Any) -> bytes:
-    def make() -> bytes:
+def _function(name: str, machine: Any) -> str:
+    def make() -> str:
         part = llvm.parse_assembly(_FLUSH.format(layout=machine.target_data, triple=machine.triple))
-        part.link_in(_cut(_common(machine), [name], machine))
+        part.link_in(_cut(llvm.parse_assembly(_common(machine)), [name], machine))
         options = llvm.create_pipeline_tuning_options(speed_level=3)
         options.loop_unrolling = False
         builder = llvm.create_pass_builder(machine, options)
         builder.getModulePassManager().run(part, builder)
-        return bytes(part.as_bitcode())
+        return str(part)
 
     return _kept(f"{name}-{_version()}", make)
 
@@ -66,10 +66,10 @@ def prepare(machine: Any) -> None:
 
 
 @cache
-def _common(machine: Any) -> bytes:
-    def make() -> bytes:
+def _common(machine: Any) -> str:
+    def make() -> str:
         names = [n + suffix for n in NAMES.values() for suffix in ("", "f")]
-        return bytes(_cut(_whole(), names, machine).as_bitcode())
+        return str(_cut(llvm.parse_bitcode(_whole()), names, machine))
 
     return _kept(f"all-{_version()}", make)
 
@@ -82,9 +82,8 @@ def _whole() -> bytes:
     return path.read_bytes()
 
 
-def _cut(library: bytes, names: Collection[str], machine: Any) -> Any:
-    """The module of these functions and what they call."""
-    part = llvm.parse_bitcode(library)
+def _cut(part: Any, names: Collection[str], machine: Any) -> Any:
+    """The library with no more than these functions and what they call."""
     part.triple, part.data_layout = machine.triple, str(machine.target_data)
     missing = set(names)
     for fn in part.functions:
@@ -115,23 +114,25 @@ def _version() -> str:
     return digest.hexdigest()[:24]
 
 
-def _folder() -> Path:
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return home / "quadrants_lab" / "libdevice"
+@cache
+def _disk() -> DiskCache:
+    return DiskCache(default_path(), below="libdevice")
 
 
-def _kept(name: str, make: Callable[[], bytes]) -> bytes:
-    """What ``make`` returned in this or an earlier process. A file begins with the hash of the rest."""
-    path = _folder() / f"{name}.bc"
-    with suppress(OSError):
-        raw = path.read_bytes()
-        if hashlib.sha256(raw[32:]).digest() == raw[:32]:
-            return raw[32:]
-    made = make()
-    with suppress(OSError):
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # code is made of what lies here
-        handle, temporary = tempfile.mkstemp(dir=path.parent)
-        with os.fdopen(handle, "wb") as out:
-            out.write(hashlib.sha256(made).digest() + made)
-        os.replace(temporary, path)
-    return made
+def _kept(name: str, make: Callable[[], str]) -> str:
+    """What ``make`` returned in this or an earlier process: text, for LLVM's reader of bitcode ends the process where
+    it is wrong."""
+    kept = _disk().get(key(name))
+    text = "" if kept is None else kept.content.decode(errors="replace")
+    if kept is None or not (kept.sealed or _is_module(text)):
+        text = make() + _END
+        _disk().put(key(name), text.encode(), sealed=True)
+    return text
+
+
+def _is_module(text: str) -> bool:
+    try:
+        llvm.parse_assembly(text).verify()
+    except RuntimeError:
+        return False
+    return text.endswith(_END)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import llvmlite.binding as llvm
 
+from quadrants_lab.backends import forks
 from quadrants_lab.backends._gpu.programs import Program
 from quadrants_lab.backends._llvm.ops import Ctx
 from quadrants_lab.backends._llvm.text import Function, Module, ty
@@ -27,7 +27,7 @@ DEFAULT_CHIP = 90
 
 # compute capability -> the oldest PTX that has it; code for one runs on all later ones
 PTX_VERSIONS = {75: 70, 80: 70, 86: 71, 89: 78, 90: 78, 100: 86, 120: 87}
-_lock = threading.RLock()
+_lock = forks.lock()
 
 
 def chip_for(capability: int) -> int:
@@ -150,7 +150,7 @@ def optimised(text: str, chip: int, calls: list[str]) -> Any:
         target = machine(chip)
         module = llvm.parse_assembly(text)
         for name in calls:
-            module.link_in(llvm.parse_bitcode(libdevice.function(name, target)))
+            module.link_in(llvm.parse_assembly(libdevice.function(name, target)))
         for fn in module.functions:
             if not fn.is_declaration and fn.name in calls:
                 fn.linkage = "internal"

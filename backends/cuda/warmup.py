@@ -3,12 +3,12 @@ LLVM and NVIDIA's compiler are loaded, a code generator is made, and the math li
 
 from __future__ import annotations
 
-import threading
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from typing import Any
 
+from quadrants_lab.backends import forks
 from quadrants_lab.errors import QuadrantsRuntimeError
 
 _EMPTY = """\
@@ -22,16 +22,14 @@ _EMPTY = """\
 @cache
 def begin() -> None:
     """Begins what needs no device."""
-    threading.Thread(
-        target=import_module, args=("quadrants_lab.backends.cuda.nvptx",), name="quadrants_lab imports"
-    ).start()
+    forks.start(import_module, "quadrants_lab.backends.cuda.nvptx", name="imports")
 
 
 @cache
 def start(driver: Any) -> None:
     """Begins it, once for a driver. What fails here fails again, with its words, where it is needed."""
     for work in (_load_compiler, _make_generator):
-        threading.Thread(target=work, args=(driver,), name="quadrants_lab warm-up").start()
+        forks.start(work, driver, name="warm-up")
 
 
 def _load_compiler(driver: Any) -> None:

@@ -8,8 +8,9 @@ out; its `Device.simulated` says so.
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from quadrants_lab.backends.disk_cache import DiskCache, Keep, Kept, forget
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +47,7 @@ def devices() -> list[str]:
     return [] if apple.probe() else [str(apple.Apple().device.name())]
 
 
-def open_device(threads: int = 0, cache_folder: Path | None = None) -> Device:
+def open_device(threads: int = 0, cache: DiskCache | None = None) -> Device:
     """The system's GPU; where there is none, a simulation of one. ``threads``: most in flight, 0 for what is good. The
     system keeps its own cache.
 
@@ -64,16 +65,18 @@ def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], St
     return {"msl": lambda: stage(kernel, options)}
 
 
-def load(kernel: Kernel, options: CompileOptions, cached: bytes | None = None) -> Executable:
+def load(
+    kernel: Kernel, options: CompileOptions, cached: Kept | None = None, keep: Keep = forget
+) -> Executable:
     """The source of an offloaded kernel without exits, ready to launch; devices build it when they first need it.
 
-    ``cached``: the ``object`` of an earlier load of the same kernel, options and `target_key`.
+    ``cached``, ``keep``: see `quadrants_lab.runtime.backend.Backend`.
 
     Raises QuadrantsTypeError where the kernel needs f64.
     """
     from quadrants_lab.backends.metal.executable import Executable
 
-    return Executable(kernel, options, cached)
+    return Executable(kernel, options, cached, keep)
 
 
 @cache

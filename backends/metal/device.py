@@ -63,6 +63,9 @@ class Device(GpuDevice):
         self._memory: WeakValueDictionary[int, MetalMemory] = WeakValueDictionary()  # by address
         self._running: Any = None  # the command buffer of a launch, until it is done
 
+    def forked(self) -> bool:
+        return self.simulated
+
     # --- memory -----------------------------------------------------------------------------------------------------
 
     def allocate(self, shape: tuple[int, ...], dtype: Any) -> MetalMemory:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from quadrants_lab.backends._gpu.executable import GpuExecutable
 from quadrants_lab.backends._gpu.frame import GpuFrame
 from quadrants_lab.backends._msl.kernel import Module, module
+from quadrants_lab.backends.disk_cache import Keep, Kept
 from quadrants_lab.backends.metal.device import Device, contents
 from quadrants_lab.backends.metal.system import SCOPE_BUFFERS, USAGE_READ_WRITE
 from quadrants_lab.backends.stage import Stage
@@ -33,13 +35,16 @@ def stage(kernel: N.Kernel, options: CompileOptions) -> Stage:
 
 
 class Executable(GpuExecutable):
-    """``source`` is MSL; ``object`` the same as bytes."""
+    """``object`` is MSL."""
 
-    def __init__(self, kernel: N.Kernel, options: CompileOptions, cached: bytes | None) -> None:
+    def __init__(self, kernel: N.Kernel, options: CompileOptions, cached: Kept | None, keep: Keep) -> None:
         self.options = options
-        self.source = emit(kernel, options).text if cached is None else cached.decode()
-        super().__init__(kernel, self.source.encode())
+        super().__init__(kernel, lambda: emit(kernel, options).text.encode(), cached, keep)
         self._pipelines: WeakKeyDictionary[Device, list[Any]] = WeakKeyDictionary()
+
+    @property
+    def source(self) -> str:
+        return self.object.decode()
 
     def frame(self, device: Device) -> MetalFrame:
         return MetalFrame(self, device)
@@ -52,17 +57,19 @@ class Executable(GpuExecutable):
         known = self._pipelines.get(device)
         if known is None:
             with device.system.pool():
-                known = self._pipelines[device] = self._build(device)
+                known = self._pipelines[device] = self.built(partial(self._build, device))
         return known
 
-    def _build(self, device: Device) -> list[Any]:
+    def _build(self, device: Device, source: bytes) -> list[Any]:
         options = device.system.compile_options(self.options.fast_math)
-        library, error = device.metal.newLibraryWithSource_options_error_(self.source, options, None)
+        library, error = device.metal.newLibraryWithSource_options_error_(source.decode(), options, None)
         if library is None:
             raise self._failed(device, error)
         out = []
         for program in self.programs:
             function = library.newFunctionWithName_(program.name)
+            if function is None:
+                raise self._failed(device, f"it has no function {program.name}", program.task.span)
             state, error = device.metal.newComputePipelineStateWithFunction_error_(function, None)
             if state is None:
                 raise self._failed(device, error, program.task.span)

@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import itertools
 import os
+import platform
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -18,6 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from quadrants_lab.backends import disk_cache
+from quadrants_lab.backends.disk_cache import DiskCache, Kept, default_path
 from quadrants_lab.backends.metal.system import COMPLETED
 
 _FLAGS = (
@@ -26,7 +31,6 @@ _FLAGS = (
 )  # fmt: skip
 _KERNEL = re.compile(r"^kernel void (\w+)\((.*)\) \{$", re.MULTILINE)
 _ALIGNMENT = 64
-_MOST_LIBRARIES = 2000  # kept in the cache folder; half of them go when there are more
 
 
 @cache
@@ -48,17 +52,8 @@ def _key(source: str) -> str:
 
 
 @cache
-def _folder() -> Path:
-    """Where built libraries are kept: the user's cache, or a folder of this process."""
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = home / "quadrants_lab" / "simulated-metal"
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if os.access(folder, os.W_OK) and folder.stat().st_uid == os.getuid():
-            return folder
-    except OSError:
-        pass
-    return Path(tempfile.mkdtemp(prefix="simulated-metal-"))
+def _disk() -> DiskCache:
+    return DiskCache(default_path(), below="simulated-metal")
 
 
 @cache
@@ -70,7 +65,7 @@ def _shim() -> Path:
 def _version() -> str:
     """What a built library depends on besides its sources."""
     words = subprocess.run([compiler(), "--version"], capture_output=True, text=True).stdout
-    return _key(words + " ".join(_FLAGS) + _shim().read_text())
+    return _key(words + platform.machine() + " ".join(_FLAGS) + _shim().read_text())
 
 
 _loaded: dict[str, ctypes.CDLL] = {}  # by the key of a source
@@ -84,15 +79,11 @@ def build(sources: Sequence[str]) -> None:
     new = {_key(s): s for s in sources if _key(s) not in _loaded}
     if not new:
         return
-    path = _folder() / f"{_key(_version() + ''.join(new))}.so"
-    text = "\n".join(_unit(key, s) for key, s in new.items())
-    if not path.exists():
-        _compile(text, path)
-    try:
-        library = ctypes.CDLL(str(path))
-    except OSError:  # another process has just made room
-        _compile(text, path)
-        library = ctypes.CDLL(str(path))
+    name = disk_cache.key(_version(), *new)
+    library = _opened(_disk().get(name))
+    if library is None:
+        library, made = _compiled("\n".join(_unit(key, s) for key, s in new.items()))
+        _disk().put(name, made, sealed=True)
     for key in new:
         _loaded[key] = library
 
@@ -113,28 +104,49 @@ def _unit(key: str, source: str) -> str:
     return "\n".join([f"{includes}namespace k{key} {{", rest, *runs, "}"])
 
 
-def _compile(text: str, path: Path) -> None:
-    """Writes the library to ``path`` and deletes the oldest ones where there are many."""
-    handle, made = tempfile.mkstemp(suffix=".part", dir=path.parent)
-    os.close(handle)
-    command = [compiler(), *_FLAGS, "-o", made, "-", "-lm"]
-    done = subprocess.run(command, input=text, capture_output=True, text=True)
-    if done.returncode:
-        os.unlink(made)
-        raise RuntimeError(done.stderr.strip())
-    os.replace(made, path)
-    kept = list(path.parent.glob("*.so"))
-    if len(kept) > _MOST_LIBRARIES:
-        for old in sorted(kept, key=_age)[: -_MOST_LIBRARIES // 2]:
-            old.unlink(missing_ok=True)
+def _compiled(text: str) -> tuple[ctypes.CDLL, bytes]:
+    """The library of a C++ text, and its file's content."""
+    with tempfile.TemporaryDirectory(prefix="simulated-metal-") as folder:
+        path = Path(folder) / f"{_key(text)}.so"
+        command = [compiler(), *_FLAGS, "-o", str(path), "-", "-lm"]
+        done = subprocess.run(command, input=text, capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(done.stderr.strip())
+        return ctypes.CDLL(str(path)), path.read_bytes()
 
 
-def _age(path: Path) -> float:
-    """When the file was made; 0 for one that is gone."""
+_numbers = itertools.count()
+
+
+def _opened(made: Kept | None) -> ctypes.CDLL | None:
+    """The library that a file's content is; None where it is none for this machine."""
+    if made is None:
+        return None
     try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0
+        if not made.sealed and sys.platform != "darwin":
+            from quadrants_lab.backends._objects import elf
+
+            elf.check_shared(made.content, platform.machine())
+        file, path, known = _file()
+        try:
+            if os.write(file, made.content) == len(made.content):
+                return ctypes.CDLL(path)
+        finally:
+            os.close(file)
+            if known:
+                os.unlink(path)
+    except (OSError, ValueError):
+        pass
+    return None
+
+
+def _file() -> tuple[int, str, bool]:
+    """A file to write to and to load from: its descriptor, its path, and whether it has a name of its own."""
+    if not hasattr(os, "memfd_create"):
+        return *tempfile.mkstemp(suffix=".so"), True
+    file, n = os.memfd_create("simulated-metal"), next(_numbers)
+    # paths that are spelled alike are one library to the loader
+    return file, f"/proc/self/fd{'/' * (1 + n % 1000)}{'./' * (n // 1000)}{file}", False
 
 
 # --- the objects ----------------------------------------------------------------------------------------------------

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from quadrants_lab.backends.disk_cache import DiskCache, Keep, Kept, forget
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,8 +32,8 @@ def probe() -> str:
         return "The vulkan backend needs the Vulkan loader (libvulkan1 on Debian, vulkan-loader in Homebrew)."
     try:
         api.choose()
-    except RuntimeError as e:
-        return f"The vulkan backend found no device: {e}"
+    except (RuntimeError, MemoryError) as e:
+        return f"The vulkan backend found no device: {getattr(e, 'message', e)}"
     return ""
 
 
@@ -43,12 +44,12 @@ def devices() -> list[str]:
     return [str(d) for d in api.physical_devices()]
 
 
-def open_device(threads: int = 0, cache_folder: Path | None = None) -> Device:
+def open_device(threads: int = 0, cache: DiskCache | None = None) -> Device:
     """The device that QD_VISIBLE_DEVICE names, or the best one; its arrays lie where the host sees them. ``threads``:
-    most in flight, 0 for what the device likes. ``cache_folder``: where compiled pipelines are kept."""
+    most in flight, 0 for what the device likes. ``cache``: for compiled pipelines."""
     from quadrants_lab.backends.vulkan.device import Device
 
-    return Device(mapped=True, threads=threads, cache_folder=cache_folder)
+    return Device(mapped=True, threads=threads, cache=cache)
 
 
 def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], Stage]]:
@@ -58,14 +59,16 @@ def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], St
     return make(kernel, options)
 
 
-def load(kernel: Kernel, options: CompileOptions, cached: bytes | None = None) -> Executable:
+def load(
+    kernel: Kernel, options: CompileOptions, cached: Kept | None = None, keep: Keep = forget
+) -> Executable:
     """SPIR-V of an offloaded kernel without exits, ready to launch.
 
-    ``cached``: the ``object`` of an earlier load of the same kernel, options and `target_key`.
+    ``cached``, ``keep``: see `quadrants_lab.runtime.backend.Backend`.
     """
     from quadrants_lab.backends.vulkan.executable import load as make
 
-    return make(kernel, options, cached)
+    return make(kernel, options, cached, keep)
 
 
 @cache

@@ -12,7 +12,9 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
+from quadrants_lab.backends import forks
 from quadrants_lab.backends._spirv.target import Target
+from quadrants_lab.backends.vulkan import manifests
 
 API_VERSION = (1 << 22) | (2 << 12)  # 1.2
 WHOLE = 2**64 - 1
@@ -24,6 +26,7 @@ LLVMPIPE = 13  # VkDriverId; it ends a thread's loops when they have gone round 
 LLVMPIPE_ROUNDS = 65535
 LLVMPIPE_THREADS = "LP_NUM_THREADS"  # in the environment, read where devices are listed
 MOST_IN_BLOCK = 64
+_MESA_ROOM = 4 << 20
 _KINDS = {CPU: "cpu", INTEGRATED: "integrated", DISCRETE: "discrete", VIRTUAL: "virtual"}
 _FLOAT_EXTENSIONS = ("VK_EXT_shader_atomic_float",)
 
@@ -123,10 +126,29 @@ class Physical:
 @cache
 def instance() -> Any:
     """The instance; it lives as long as the process."""
+    if not _mesa_has_room():
+        os.environ.setdefault("MESA_SHADER_CACHE_DISABLE", "true")
     return _instance()
 
 
+def _mesa_has_room() -> bool:
+    """Whether Mesa can keep shaders: it maps a file, and older versions end the process where the disk has no room."""
+    shared = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    folder = os.environ.get("MESA_SHADER_CACHE_DIR") or shared
+    while not os.path.isdir(folder) and folder != os.path.dirname(folder):
+        folder = os.path.dirname(folder)
+    try:
+        disk = os.statvfs(folder or ".")
+    except OSError:
+        return False
+    return disk.f_bavail * disk.f_frsize >= _MESA_ROOM
+
+
 def _instance() -> Any:
+    faults = manifests.faults()
+    words = "; ".join(x.words for x in faults)
+    if any(x.crashes for x in faults):
+        raise RuntimeError(f"Vulkan's drivers cannot be loaded: {words}")
     f, vk = ffi(), lib()
     app = new("VkApplicationInfo", apiVersion=API_VERSION)
     info = new("VkInstanceCreateInfo", pApplicationInfo=app)
@@ -135,7 +157,10 @@ def _instance() -> Any:
     if "VK_KHR_portability_enumeration" in _instance_extensions():
         info.flags, info.enabledExtensionCount, info.ppEnabledExtensionNames = 1, 1, names
     made = f.new("VkInstance *")
-    check(vk.vkCreateInstance(info, f.NULL, made), "creating an instance")
+    result = vk.vkCreateInstance(info, f.NULL, made)
+    if result and words:
+        raise RuntimeError(f"Vulkan failed creating an instance ({result_name(result)}): {words}")
+    check(result, "creating an instance")
     return made[0]
 
 
@@ -154,9 +179,19 @@ def _instance_extensions() -> set[str]:
     return {ffi().string(e.extensionName).decode() for e in found}
 
 
-@cache
 def physical_devices() -> tuple[Physical, ...]:
-    """All devices in Vulkan's order."""
+    """All devices in Vulkan's order; QuadrantsRuntimeError in a child of the process that listed them first."""
+    _home().check("Vulkan")
+    return _devices()
+
+
+@cache
+def _home() -> forks.Home:
+    return forks.Home()
+
+
+@cache
+def _devices() -> tuple[Physical, ...]:
     return _physical(instance())
 
 

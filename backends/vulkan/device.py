@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from quadrants_lab.backends._gpu.device import GpuDevice
+from quadrants_lab.backends.disk_cache import DiskCache
 from quadrants_lab.backends.vulkan import api
 from quadrants_lab.backends.vulkan.logical import Logical
 from quadrants_lab.backends.vulkan.memory import Pool, VulkanMemory
@@ -19,7 +19,7 @@ _HEAP_BUDGET = 1 << 30
 
 class Device(GpuDevice):
     """``physical``: which device (None: `api.choose`). ``mapped``: whether arrays lie in memory that the host sees too
-    (None: as the device prefers). ``cache_folder``: where the driver's compiled pipelines are kept."""
+    (None: as the device prefers). ``cache``: for pipelines that the driver has compiled."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class Device(GpuDevice):
         mapped: bool | None = None,
         threads: int = 0,
         heap_budget: int = _HEAP_BUDGET,
-        cache_folder: Path | None = None,
+        cache: DiskCache | None = None,
     ) -> None:
         physical = physical or api.choose()
         most, stacked, enough = _THREADS.get(physical.kind, _OTHERS)
@@ -37,7 +37,7 @@ class Device(GpuDevice):
         if mapped is None:
             mapped = physical.kind in (api.CPU, api.INTEGRATED)
         self.physical = physical
-        self.logical = Logical(physical, mapped, cache_folder)
+        self.logical = Logical(physical, mapped, cache or DiskCache())
         self.frames = Pool(self.logical, True)
         self.arrays = self.frames if mapped else Pool(self.logical, False)
 
@@ -47,6 +47,10 @@ class Device(GpuDevice):
 
     def finish(self) -> None:
         self.logical.queue.finish()
+
+    def forked(self) -> bool:
+        self.logical.queue.forked()
+        return False
 
     def allocate(self, shape: tuple[int, ...], dtype: Any) -> VulkanMemory:
         """Zeroed memory of a C-contiguous array; MemoryError where there is not that much."""

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from quadrants_lab.backends import forks
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.executable import GpuExecutable
 from quadrants_lab.backends._gpu.frame import GpuFrame
 from quadrants_lab.backends._gpu.programs import Program
 from quadrants_lab.backends._spirv.kernel import module
 from quadrants_lab.backends._spirv.target import Target, missing
+from quadrants_lab.backends.disk_cache import Keep, Kept
 from quadrants_lab.backends.vulkan import api
 from quadrants_lab.backends.vulkan import logical as V
 from quadrants_lab.backends.vulkan import queue as Q
@@ -41,9 +43,10 @@ class Executable(GpuExecutable):
     """``object``: the SPIR-V for ``target``; for devices with other abilities it is emitted anew. ``asked``: whether a
     launch returns something or may fail an assert."""
 
-    def __init__(self, kernel: Kernel, options: CompileOptions, target: Target, cached: bytes | None) -> None:
-        code = cached if cached is not None else emit(kernel, options, target)
-        super().__init__(kernel, code)
+    def __init__(
+        self, kernel: Kernel, options: CompileOptions, target: Target, cached: Kept | None, keep: Keep
+    ) -> None:
+        super().__init__(kernel, lambda: emit(kernel, options, target), cached, keep)
         self.options = options
         frame = self.layout.frame
         asserts = any(s.kind != "assert" or options.asserts or options.debug for s in frame.asserts)
@@ -60,13 +63,21 @@ class Executable(GpuExecutable):
         made = self._pipelines.get(logical)
         if made is None:
             target = logical.physical.target
-            code = self.object if target == self.target else emit(self.kernel, self.options, target)
-            made = self._pipelines[logical] = Pipelines(self, logical, code)
+            if target == self.target:
+                made = self.built(partial(Pipelines, self, logical))
+            else:
+                made = Pipelines(self, logical, emit(self.kernel, self.options, target))
+            self._pipelines[logical] = made
         return made
 
+    def is_whole(self, code: bytes) -> bool:
+        from quadrants_lab.backends._spirv.check import is_module
 
-def load(kernel: Kernel, options: CompileOptions, cached: bytes | None = None) -> Executable:
-    return Executable(kernel, options, api.choose().target, cached)
+        return is_module(code, [p.name for p in self.programs])
+
+
+def load(kernel: Kernel, options: CompileOptions, cached: Kept | None, keep: Keep) -> Executable:
+    return Executable(kernel, options, api.choose().target, cached, keep)
 
 
 def emit(kernel: Kernel, options: CompileOptions, target: Target) -> bytes:
@@ -125,7 +136,7 @@ class Pipelines:
         vk.vkDestroyShaderModule(device, shader[0], f.NULL)
         self.handles = [made[n] for n in range(count)]
         built = [h for h in self.handles if h]
-        weakref.finalize(self, logical.queue.bury, partial(_destroy, logical, self.layout, built))
+        forks.finalize(self, logical.queue.bury, partial(_destroy, logical, self.layout, built))
         if result:
             failed = [p for p, h in zip(exe.programs, self.handles, strict=True) if not h]
             api.check(result, where(failed))
@@ -157,6 +168,7 @@ class Slot:
         self.uses = 0
         self.long = self.small = False
         self.met: Q.Lane | None = None
+        self.cost = frame.cost
         self.what = f"running kernel {exe.kernel.name}"
         self.inputs = b""
         self.piece = frame.device.frames.take(exe.layout.size)
@@ -288,7 +300,7 @@ class Frame(GpuFrame):
         logical = self._logical.twin if small else self._logical
         assert logical is not None
         made = logical.record(partial(self._write, piece, small, self.exe.pipelines(logical)), _AGAIN_WHILE_PENDING)
-        weakref.finalize(self, logical.free_commands, made)
+        forks.finalize(self, logical.free_commands, made)
         return made[0]
 
     def _write(self, piece: Piece, small: bool, pipelines: Pipelines, commands: Any) -> None:

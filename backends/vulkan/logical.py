@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import os
-import tempfile
-import threading
-import weakref
 from functools import cached_property, partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from quadrants_lab.backends import forks
+from quadrants_lab.backends._gpu.flight import Cost
+from quadrants_lab.backends.disk_cache import DiskCache, Keep, forget, key
 from quadrants_lab.backends.vulkan import api
 from quadrants_lab.backends.vulkan.memory import (
     DEVICE_LOCAL,
@@ -38,6 +34,7 @@ if TYPE_CHECKING:
 
 _LAST_WAIT = 1_000_000_000  # nanoseconds for what runs when the device is given up
 _STAGE_BYTES = 1 << 24
+_CACHE_HEADER = (32).to_bytes(4, "little") + (1).to_bytes(4, "little")  # its bytes, and their version
 COMPUTE, TRANSFER, HOST, INDIRECT = 0x800, 0x1000, 0x4000, 0x2
 SHADER_READ, SHADER_WRITE, INDIRECT_READ, HOST_READ = 0x20, 0x40, 0x1, 0x2000
 TRANSFER_READ, TRANSFER_WRITE = 0x800, 0x1000
@@ -52,6 +49,7 @@ class Copy:
         self.uses = 0
         self.long = self.small = False
         self.met: Lane | None = None
+        self.cost = Cost()
         self._commands = commands
 
     def commands(self, small: bool) -> Any:
@@ -66,12 +64,12 @@ class Logical:
     ``queue``: of which device this is the twin."""
 
     def __init__(
-        self, physical: api.Physical, mapped: bool, cache_folder: Path | None, queue: Queue | None = None
+        self, physical: api.Physical, mapped: bool, cache: DiskCache, queue: Queue | None = None
     ) -> None:
         f, vk = api.ffi(), api.lib()
         self.physical = physical
         self.mapped = mapped
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
         self.handle = self._create()
         handle = f.new("VkQueue *")
         vk.vkGetDeviceQueue(self.handle, physical.queue_family, 0, handle)
@@ -79,17 +77,20 @@ class Logical:
         self.queue = Queue(self.lane) if queue is None else queue
         self._types = self._memory_types()
         self.command_pool = command_pool(self.handle, physical.queue_family)
-        self._cache_file = _cache_file(cache_folder, physical)
-        self.pipeline_cache = self._load_cache()
+        name = key("vulkan pipelines", physical.identity)
+        kept = cache.get(name)
+        known = b"" if kept is None else kept.content
+        self.pipeline_cache = self._make_cache(known)
         self._stage: Block | None = None
-        weakref.finalize(
+        forks.finalize(
             self,
             _destroy,
             self.queue.running,
             self.lane,
             (self.lane.pool, self.command_pool),
             self.pipeline_cache,
-            self._cache_file,
+            known,
+            cache.keeper(name) if cache.folder is not None else forget,
         )
 
     def _create(self) -> Any:
@@ -141,7 +142,7 @@ class Logical:
         probe = Block(self, LEAST, True)
         if physical is None or probe.address != probe.host:
             return None
-        twin = Logical(physical, self.mapped, None, self.queue)
+        twin = Logical(physical, self.mapped, DiskCache(), self.queue)
         self.queue.twin = twin.lane
         return twin
 
@@ -212,12 +213,11 @@ class Logical:
 
     # --- pipeline cache ----------------------------------------------------------------------------------------
 
-    def _load_cache(self) -> Any:
+    def _make_cache(self, data: bytes) -> Any:
+        """The driver's cache, with what another process left; a driver looks whether it is of its own kind."""
         f = api.ffi()
-        data = b""
-        if self._cache_file is not None:
-            with contextlib.suppress(OSError):
-                data = self._cache_file.read_bytes()
+        if not data.startswith(_CACHE_HEADER) or len(data) < _CACHE_HEADER[0]:
+            data = b""
         info = api.new("VkPipelineCacheCreateInfo")
         kept = f.new("char[]", data) if data else f.NULL
         info.initialDataSize, info.pInitialData = len(data), kept
@@ -233,22 +233,16 @@ def barrier(commands: Any, before: int, wrote: int, after: int, reads: int) -> N
     api.lib().vkCmdPipelineBarrier(commands, before, after, 0, 1, memory, 0, null, 0, null)
 
 
-def _cache_file(folder: Path | None, physical: api.Physical) -> Path | None:
-    if folder is None:
-        return None
-    return folder / f"vulkan-{hashlib.sha256(physical.identity.encode()).hexdigest()[:16]}.bin"
-
-
 def _destroy(
-    running: list[Submission], lane: Lane, pools: tuple[Any, ...], cache: Any, cache_file: Path | None
+    running: list[Submission], lane: Lane, pools: tuple[Any, ...], cache: Any, known: bytes, keep: Keep
 ) -> None:
     f, vk, handle = api.ffi(), api.lib(), lane.device
     for submission in running:
         if vk.vkWaitForFences(submission.lane.device, 1, submission.fences, 1, _LAST_WAIT):
             return  # lost, or still at work: it ends with the process
     running.clear()  # the other lane may end before this one's
-    if cache_file is not None:
-        _save_cache(handle, cache, cache_file)
+    if keep is not forget and (data := _cache_data(handle, cache)) not in (b"", known):
+        keep(data)
     vk.vkDestroyPipelineCache(handle, cache, f.NULL)
     for pool in pools:
         vk.vkDestroyCommandPool(handle, pool, f.NULL)
@@ -257,18 +251,13 @@ def _destroy(
     vk.vkDestroyDevice(handle, f.NULL)
 
 
-def _save_cache(handle: Any, cache: Any, path: Path) -> None:
-    """Writes the driver's cache beside the file and moves it there; without room or rights there is none."""
+def _cache_data(handle: Any, cache: Any) -> bytes:
+    """The content of the driver's cache; empty where it gives none."""
     f, vk = api.ffi(), api.lib()
     size = f.new("size_t *")
     if vk.vkGetPipelineCacheData(handle, cache, size, f.NULL) or not size[0]:
-        return
+        return b""
     data = f.new("char[]", size[0])
     if vk.vkGetPipelineCacheData(handle, cache, size, data):
-        return
-    with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        fd, name = tempfile.mkstemp(dir=path.parent)
-        with os.fdopen(fd, "wb") as out:
-            out.write(bytes(f.buffer(data, size[0])))
-        os.replace(name, path)
+        return b""
+    return bytes(f.buffer(data, size[0]))

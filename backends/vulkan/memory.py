@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from quadrants_lab.backends import forks
 from quadrants_lab.backends.vulkan import api
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class Block:
             self.host = int(f.cast("uintptr_t", data[0]))
         asked = api.new("VkBufferDeviceAddressInfo", buffer=self.buffer)
         self.address = int(vk.vkGetBufferDeviceAddress(device, asked))
-        weakref.finalize(self, logical.queue.bury, partial(_free, logical, self.buffer, self.memory))
+        forks.finalize(self, logical.queue.bury, partial(_free, logical, self.buffer, self.memory))
 
 
 def _free(logical: Logical, buffer: Any, memory: Any) -> None:
@@ -110,7 +111,7 @@ class Pool:
             free += [(block, at) for at in reversed(range(0, SHARED_BYTES, size))]
         block, at = free.pop()
         piece = Piece(block, at, nbytes)
-        weakref.finalize(piece, self.logical.queue.bury, partial(free.append, (block, at)))
+        forks.finalize(piece, self.logical.queue.bury, partial(free.append, (block, at)))
         return piece
 
     def _block(self, nbytes: int) -> Block:

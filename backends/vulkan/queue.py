@@ -3,7 +3,8 @@
 What is launched first, or after a while, or was seen to run long, is submitted at once. What follows within `_PATIENCE`
 is gathered, up to `MOST` launches, until that time has passed or somebody waits. They run in the order of their
 launches. A submission is one command buffer, written when it goes, which executes those of its launches: drivers take
-long for each submitted.
+long for each submitted. No more goes than is expected to take two parts of `_gpu.flight`, for Ctrl-C does not take it
+back.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from functools import partial
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Protocol
 
+from quadrants_lab.backends import forks
+from quadrants_lab.backends._gpu.flight import LEAST, PART, Cost, learn
 from quadrants_lab.backends.vulkan import api
 
 if TYPE_CHECKING:
@@ -39,9 +42,10 @@ _others_first = getattr(os, "sched_yield", partial(time.sleep, 0))
 class Launch(Protocol):
     """Something that can be started again while it waits or runs: ``uses`` counts how often it does. ``long``: whether
     the device was seen to work on it for so long that it should not wait for others; ``met``: in which lane that
-    was looked at before. ``small``: whether a twin of the device is to run it."""
+    was looked at before. ``small``: whether a twin of the device is to run it. ``cost``: what it takes."""
 
     uses: int
+    cost: Cost
     long: bool
     met: Lane | None
     small: bool
@@ -79,6 +83,7 @@ class Submission:
         self.info = api.new("VkSubmitInfo", commandBufferCount=1, pCommandBuffers=self.buffers)
         self.launches: list[Launch] = []
         self.sent = 0  # when
+        self.load = 0  # nanoseconds that it is expected to take
         self._begin = api.new("VkCommandBufferBeginInfo", flags=_ONCE)
         self._executed = f.new("VkCommandBuffer[]", MOST)
 
@@ -112,8 +117,8 @@ def command_buffer(device: Any, pool: Any, level: int = PRIMARY) -> Any:
 
 class Queue:
     """``busy``: whether launches wait or run. ``errors``: of launches that nobody waited for. ``running``: submissions
-    in order, all in one lane. ``twin``: a lane over the same memory which starts sooner: what is small goes there,
-    unless the other one still works. ``lost``: the device is."""
+    in order, all in one lane. ``load``: nanoseconds that they are expected to take. ``twin``: a lane over the same
+    memory which starts sooner: what is small goes there, unless the other one still works. ``lost``: the device is."""
 
     def __init__(self, lane: Lane) -> None:
         self.lane = lane
@@ -122,27 +127,31 @@ class Queue:
         self.lost = False
         self.errors: list[BaseException] = []
         self.running: list[Submission] = []
+        self.load = 0
         self._waiting: list[Launch] = []
         self._small = True  # whether all that waits is
+        self._load = 0  # nanoseconds that what waits is expected to take
         self._wait_until = 0  # when a launch is not to wait for others any more
         self._crowded_until = 0
         self._ended = 0  # when the last submission was seen to be done
+        self._over = False  # whether a fork ended it
         self._graves: list[Callable[[], None]] = []
         self._start = api.lib().vkQueueSubmit
         self._fence_status = api.lib().vkGetFenceStatus
 
     def add(self, launch: Launch) -> None:
         """Starts a launch. Raises what earlier ones ended with."""
-        if self.errors:
+        if self.errors or self._over:
             self._raise()
         self.busy = True
         launch.uses += 1
         waiting = self._waiting
         waiting.append(launch)
+        self._load += launch.cost.ns
         if not launch.small:
             self._small = False
         at_once = launch.long or perf_counter_ns() > self._wait_until
-        if (at_once and self._has_room()) or len(waiting) >= MOST:
+        if (at_once and self._has_room()) or len(waiting) >= MOST or self._load >= PART:
             self._submit()
 
     def finish(self) -> None:
@@ -154,11 +163,12 @@ class Queue:
                 self._submit()
             self._await_first()
         self.busy = False
+        self.load = 0  # Ctrl-C may have come between what runs and that
         self._wait_until = 0
         graves, self._graves = self._graves, []
         for end in graves:
             end()
-        if self.errors:
+        if self.errors or self._over:
             self._raise()
 
     def release(self, launch: Launch) -> None:
@@ -178,35 +188,54 @@ class Queue:
         elif not self.lost:
             end()
 
+    def forked(self) -> None:
+        """To be called in the child of a fork: what waits or runs is the parent's, and nothing starts any more."""
+        self._waiting, self.running, self._graves = [], [], []
+        self.load = self._load = 0
+        self._over, self.busy = True, True
+
     def _raise(self) -> None:
+        if self._over:
+            raise forks.forked("Vulkan")
         errors, self.errors = self.errors, []
         raise errors[0]
 
     def _submit(self) -> None:
         """Submits what waits."""
+        while self.running and self.load + self._load > 2 * PART:
+            self._await_first()
         lane = self._choose()
         made = self._room(lane)
+        made.load = self._load
         made.sent = perf_counter_ns()
         self._wait_until = made.sent + _PATIENCE
         rest = self._waiting[MOST:]  # where Ctrl-C kept them from going
         try:
             result = made.write(self._waiting[:MOST], lane is self.twin)
         except Exception:
-            self._waiting = rest
+            self._wait(rest)
             self._drop(made)
             raise
-        self._waiting = rest
+        self._wait(rest)
         if not result:
             try:
                 result = self._start(lane.handle, 1, made.info, made.fence)
             finally:  # Ctrl-C comes when it is on its way
                 self.running.append(made)
+                self.load += made.load
             if result:
                 self.running.remove(made)
+                self.load -= made.load
         if result:
             lane.free.append(made)
             self._failed(result, made)
-        self._small = all(x.small for x in rest)
+
+    def _wait(self, launches: list[Launch]) -> None:
+        """These wait, and no others."""
+        self._waiting, self._small, self._load = launches, True, 0
+        if launches:
+            self._small = all(x.small for x in launches)
+            self._load = sum(x.cost.ns for x in launches)
 
     def _choose(self) -> Lane:
         """The lane for what waits, in which nothing of the other one is left to wait for."""
@@ -241,10 +270,13 @@ class Queue:
             result = self._end_of(first)
         if result:
             del self.running[0]
+            self.load -= first.load
             self._failed(result, first)
         launches = first.launches
         began, self._ended = max(first.sent, self._ended), perf_counter_ns()
         took = (self._ended - began) // max(len(launches), 1)
+        if self._ended - began > first.load or first.load > LEAST * len(launches):
+            learn([x.cost for x in launches], self._ended - began, at_most=not seen)
         while launches:  # those left after Ctrl-C are for the next who waits
             x = launches[0]
             x.uses -= 1
@@ -262,6 +294,7 @@ class Queue:
             reset(device, 1, first.fences)
         finally:
             del self.running[0]
+            self.load -= first.load
         first.lane.free.append(first)
 
     def _end_of(self, submission: Submission) -> int:

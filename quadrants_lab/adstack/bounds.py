@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 
-from quadrants_lab.adstack.algebra import TWO, binary
+from quadrants_lab.analysis.algebra import TWO, binary
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir import sizeexpr as S
 from quadrants_lab.ir.walk import walk
@@ -15,12 +16,16 @@ _OPS = ("add", "sub", "mul", "floordiv", "mod", "min", "max")
 class Symbols:
     """Turns values of one task (and of its bounds) into SizeExpr.
 
-    Memory that the reverse reads is not written by it, so a load of an integer field or ndarray has the same value
-    on the host before the launch. Launch temporaries exist only on the device.
+    A load of an integer field or ndarray has the same value on the host before the launch, unless it is of the buffers
+    ``written``, to which the reverse kernel copies what the forward one overwrote. Launch temporaries exist only on the
+    device.
     """
 
-    def __init__(self, task: N.Offload, buffers: Mapping[str, N.Buffer]) -> None:
+    def __init__(
+        self, task: N.Offload, buffers: Mapping[str, N.Buffer], written: AbstractSet[str] = frozenset()
+    ) -> None:
         self.buffers = buffers
+        self.written = written
         self.defs: dict[int, N.Stmt] = {}
         self.vars: dict[int, S.SizeVar] = {}
         for stmt in walk((*task.bounds, *task.body)):
@@ -59,7 +64,7 @@ class Symbols:
                 a, b = self.size(args[0]), self.size(args[1])
                 return None if a is None or b is None else binary(prim, a, b)
             case N.Load(buffer=buffer, index=index, type=t) if t.is_int:
-                if self.buffers[buffer].kind not in ("field", "ndarray"):
+                if self.buffers[buffer].kind not in ("field", "ndarray") or buffer in self.written:
                     return None
                 at = tuple(self.size(i) for i in index)
                 known = tuple(i for i in at if i is not None)

@@ -34,7 +34,7 @@ def counting_kernel(kernel: N.Kernel, slices: N.Kernel | None = None) -> N.Kerne
         stacks = {s.id for s in task.body if isinstance(s, N.AdStackAlloca)} & counted
         if stacks:
             tasks.append(_Counter(b, stacks, buffers).task(task))
-        elif computes_temporaries(buffers, task):
+        elif computes_temporaries(buffers, task) or _uses_scratch(buffers, task):
             tasks.append(task)
     return replace(source, buffers=buffers, body=tuple(tasks), next_id=b.next_id, mode="count")
 
@@ -46,6 +46,11 @@ def computes_temporaries(buffers: dict[str, N.Buffer], task: N.Offload) -> bool:
     written = [s.buffer for s in walk((task,)) if isinstance(s, (N.Store, N.Atomic))]
     stacks = any(isinstance(s, N.AdStackAlloca) for s in task.body)
     return bool(written) and not stacks and all(buffers[b].kind == "temp" for b in written)
+
+
+def _uses_scratch(buffers: dict[str, N.Buffer], task: N.Offload) -> bool:
+    """Whether the task copies what was kept."""
+    return any(isinstance(s, (N.Load, N.Store)) and buffers[s.buffer].kind == "scratch" for s in walk((task,)))
 
 
 class _Counter:

@@ -13,9 +13,9 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from quadrants_lab.adstack.algebra import INT64_MAX, fold, subexpressions
 from quadrants_lab.adstack.extreme import greatest
 from quadrants_lab.adstack.series import series
+from quadrants_lab.analysis.algebra import INT64_MAX, fold, subexpressions
 from quadrants_lab.ir import sizeexpr as S
 
 Ints = npt.NDArray[np.int64]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from quadrants_lab.adstack.algebra import fold
+from quadrants_lab.analysis.algebra import fold
 from quadrants_lab.ir import sizeexpr as S
 
 Box = Mapping[int, tuple[int, int]]  # variable -> begin, end; none is empty

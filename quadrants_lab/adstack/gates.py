@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from quadrants_lab.adstack.algebra import ONE, binary, trips
 from quadrants_lab.adstack.bounds import Symbols
 from quadrants_lab.adstack.counting import computes_temporaries
+from quadrants_lab.analysis.algebra import ONE, binary, trips
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir import sizeexpr as S
 from quadrants_lab.ir.build import Builder
@@ -73,7 +73,10 @@ def gates(kernel: N.Kernel) -> Gates | None:
 
 
 def may_be_gated(kernel: N.Kernel) -> bool:
-    """A quick look: whether `gates` may find any."""
+    """A quick look: whether `gates` may find any. What lists iterations finds the memory that the launch left, which
+    may not be what the gradient puts back."""
+    if any(b.kind == "scratch" for b in kernel.buffers.values()):
+        return False
     tasks = [s for s in kernel.body if isinstance(s, N.Offload)]
     return any(any(_somewhere(s) for s in _ahead(t)) and not _uses_stacks(_ahead(t)) for t in tasks)
 
@@ -85,10 +88,12 @@ def is_cheap(lists: N.Kernel) -> bool:
 
 def _box(task: N.Offload, buffers: Mapping[str, N.Buffer]) -> S.SizeExpr | None:
     """How many iterations a task has that may be gated; None where that is not known, or it may not. Draws depend on
-    where an iteration stands."""
+    where an iteration stands, and lists hold numbers of i32."""
     end = task.bounds[-1].operands()
     symbols, k = Symbols(task, buffers), len(task.indices)
     if task.kind == "serial" or any(isinstance(s, N.Random) for s in walk((task,))):
+        return None
+    if any(p.type is not i32 for p in task.indices):
         return None
     total: S.SizeExpr = ONE
     for axis in range(k):

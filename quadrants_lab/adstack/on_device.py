@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from quadrants_lab.adstack.algebra import INT64_MAX, subexpressions
+from quadrants_lab.analysis.algebra import INT64_MAX, subexpressions
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir import sizeexpr as S
 from quadrants_lab.ir.build import Builder
@@ -76,14 +76,16 @@ def sizing_kernel(kernel: N.Kernel, work: Elsewhere) -> N.Kernel:
     wanted = {n for n, x in kernel.buffers.items() if x.kind == "ndarray" or (x.kind == "field" and n in work.data)}
     buffers = {name: kernel.buffers[name] for name in kernel.buffers if name in wanted}
     tasks: list[N.Stmt] = []
-    made = _Maker(b, buffers, work.given)
+    wide = any(x.wide or any(n >> 31 for n in x.shape or ()) for x in buffers.values())
+    t = i64 if wide else i32  # of indices
+    made = _Maker(b, buffers, work.given, t)
     for k, e in enumerate(work.ranges):
         buffers[f"{SIZE}{k}"] = N.Buffer(f"{SIZE}{k}", "ret", i64, 0, ())
         if e.op == "sum":
             buffers[f"{ROUGH}{k}"] = N.Buffer(f"{ROUGH}{k}", "ret", f64, 0, ())
         with b.block() as bounds:
-            b.yield_(made.argument(e.begin, i32), made.argument(e.end, i32))
-        index = b.param(i32, e.var.name)
+            b.yield_(made.argument(e.begin, t), made.argument(e.end, t))
+        index = b.param(t, e.var.name)
         with b.block() as body:
             value = made.value(e.body, {e.var.id: b.cast(index.id, i64)})
             if e.op == "sum":
@@ -93,24 +95,28 @@ def sizing_kernel(kernel: N.Kernel, work: Elsewhere) -> N.Kernel:
                 b.atomic("max", buffers[f"{SIZE}{k}"], (), value)
             b.yield_()
         tasks.append(N.Offload(b.fresh(), "range_for", tuple(bounds), (index,), tuple(body)))
-    args = (*kernel.args, *(N.Arg(name, i32 if name in made.bounds else i64) for name in work.given))
+    args = (*kernel.args, *(N.Arg(name, t if name in made.bounds else i64) for name in work.given))
     return replace(kernel, args=args, buffers=buffers, body=tuple(tasks), next_id=b.next_id, mode="count")
 
 
 class _Maker:
-    """Writes the value of an expression as statements, all in i64 and saturating like `evaluate`."""
+    """Writes the value of an expression as statements, all in i64 and saturating like `evaluate`; ``t``: the dtype of
+    indices."""
 
-    def __init__(self, b: Builder, buffers: Mapping[str, N.Buffer], given: dict[str, S.SizeExpr]) -> None:
+    def __init__(
+        self, b: Builder, buffers: Mapping[str, N.Buffer], given: dict[str, S.SizeExpr], t: DType
+    ) -> None:  # fmt: skip
         self.b = b
+        self.t = t
         self.buffers = buffers
         self.given = given
         self.bounds: set[str] = set()
 
-    def argument(self, e: S.SizeExpr, type: DType = i64) -> int:
-        """A value that the host evaluates."""
-        name = f"${len(self.given)}"
+    def argument(self, e: S.SizeExpr, bound: DType | None = None) -> int:
+        """A value that the host evaluates, an i64 or the ``bound`` of a task."""
+        name, type = f"${len(self.given)}", bound or i64
         self.given[name] = e
-        if type is i32:
+        if bound is not None:
             self.bounds.add(name)
         return self.b.add(N.ArgLoad(self.b.fresh(), type, name))
 
@@ -138,7 +144,7 @@ class _Maker:
             ok = b.op("and", b.op("ge", i, b.const(0, i64)), b.op("lt", i, n))
             inside = b.op("and", inside, ok)
         with b.block() as then:
-            b.yield_(b.cast(b.load(buffer, tuple(b.cast(i, i32) for i in index)), i64))
+            b.yield_(b.cast(b.load(buffer, tuple(b.cast(i, self.t) for i in index)), i64))
         with b.block() as orelse:
             b.yield_(b.const(0, i64))
         result = b.param(i64)
@@ -146,7 +152,7 @@ class _Maker:
         return result.id
 
     def extent(self, buffer: N.Buffer, axis: int) -> int:
-        return self.b.cast(self.b.add(N.ShapeOf(self.b.fresh(), i32, buffer.name, axis)), i64)
+        return self.b.cast(self.b.add(N.ShapeOf(self.b.fresh(), buffer.extent_type, buffer.name, axis)), i64)
 
     def apply(self, op: str, x: int, y: int) -> int:
         b = self.b
@@ -161,7 +167,7 @@ class _Maker:
     def over_range(self, e: S.SizeRange, env: Mapping[int, int]) -> int:
         b = self.b
         begin, end = (self.narrow(self.value(x, env)) for x in (e.begin, e.end))
-        index, so_far, result = b.param(i32, e.var.name), b.param(i64), b.param(i64)
+        index, so_far, result = b.param(self.t, e.var.name), b.param(i64), b.param(i64)
         zero = b.const(0, i64)
         with b.block() as body:
             value = self.value(e.body, {**env, e.var.id: b.cast(index.id, i64)})
@@ -171,4 +177,6 @@ class _Maker:
 
     def narrow(self, x: int) -> int:
         b = self.b
+        if self.t is i64:
+            return x
         return b.cast(b.op("max", b.op("min", x, b.const(_INT32_MAX, i64)), b.const(-_INT32_MAX - 1, i64)), i32)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
-from quadrants_lab.adstack.algebra import subexpressions
+from quadrants_lab.analysis.algebra import subexpressions
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir import sizeexpr as S
 from quadrants_lab.ir.sizetext import print_size
+from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.types import DType
+from quadrants_lab.ir.walk import walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,40 @@ class StackRow:
     bytes_per_lane: int
     reason: str
     cure: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeptRow:
+    """What a launch keeps for its gradient of a buffer that it overwrites: ``elements`` in this launch, as many as
+    ``size`` says. ``line``, ``span``: where they are overwritten; ``slot``: the scratch buffer that has them."""
+
+    slot: str
+    name: str
+    line: int
+    span: Span | None
+    dtype: str
+    elements: int
+    size: str
+    bytes: int
+    reason: str
+
+
+def kept_rows(kernel: N.Kernel, shapes: Mapping[str, tuple[int, ...]]) -> list[KeptRow]:
+    """Rows for a reverse kernel; ``shapes``: of its scratch buffers in a launch."""
+    rows: dict[str, KeptRow] = {}
+    for task in kernel.body:
+        loaded = {s.id: s.buffer for s in walk((task,)) if isinstance(s, N.Load)}
+        for s in walk((task,)):
+            slot = loaded.get(s.value, "") if isinstance(s, N.Store) else ""
+            if slot in rows or slot not in shapes or kernel.buffers[slot].role != "kept":
+                continue
+            assert isinstance(s, N.Store)
+            of, line = kernel.buffers[slot], task.span.line if task.span else 0
+            size = " * ".join(print_size(e, 2) for e in of.extents) or "1"
+            n = prod(shapes[slot])
+            reason = f"overwritten at line {line}" if line else "computed from what is overwritten"
+            rows[slot] = KeptRow(slot, s.buffer, line, task.span, of.dtype.name, n, size, n * of.dtype.nbytes, reason)
+    return list(rows.values())
 
 
 def stack_allocas(kernel: N.Kernel) -> list[N.AdStackAlloca]:

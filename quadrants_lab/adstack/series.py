@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from quadrants_lab.adstack.algebra import INT64_MAX, ZERO, reads_variable, saturate
+from quadrants_lab.analysis.algebra import INT64_MAX, ZERO, reads_variable, saturate
 from quadrants_lab.ir import sizeexpr as S
 
 Number = int | npt.NDArray[np.int64]

@@ -10,7 +10,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from quadrants_lab.adstack.algebra import (
+from quadrants_lab.adstack.bounds import Symbols
+from quadrants_lab.adstack.cfg import Cfg, build_cfg
+from quadrants_lab.adstack.scc import Component, Dag, condense
+from quadrants_lab.analysis.algebra import (
     ZERO,
     add,
     greatest_over,
@@ -19,9 +22,6 @@ from quadrants_lab.adstack.algebra import (
     reads_variable,
     subexpressions,
 )
-from quadrants_lab.adstack.bounds import Symbols
-from quadrants_lab.adstack.cfg import Cfg, build_cfg
-from quadrants_lab.adstack.scc import Component, Dag, condense
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir import sizeexpr as S
 from quadrants_lab.ir.walk import map_offloads, walk
@@ -30,15 +30,16 @@ from quadrants_lab.ir.walk import map_offloads, walk
 def determine_ad_stack_size(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that every AdStackAlloca has its ``size``: never less than the depth that any iteration of the
     task reaches, and equal to it where no push lies under a condition that depends on data."""
-    return map_offloads(kernel, lambda task: _size_task(kernel, task))
+    written = {s.buffer for s in walk(kernel.body) if isinstance(s, (N.Store, N.Atomic))}
+    return map_offloads(kernel, lambda task: _size_task(kernel, task, written))
 
 
-def _size_task(kernel: N.Kernel, task: N.Offload) -> N.Offload:
+def _size_task(kernel: N.Kernel, task: N.Offload, written: set[str]) -> N.Offload:
     if not any(isinstance(s, N.AdStackAlloca) for s in task.body):
         return task
     cfg = build_cfg(task)
     dag = condense(cfg)
-    symbols = Symbols(task, kernel.buffers)
+    symbols = Symbols(task, kernel.buffers, written)
     inside = pushed_in_reverse(task)
     whole = build_cfg(task, whole=True) if inside else cfg
     whole_dag = condense(whole) if inside else dag

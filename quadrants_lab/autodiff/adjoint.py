@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from quadrants_lab.autodiff import rules
-from quadrants_lab.autodiff.extremes import EXTREMES, won
+from quadrants_lab.autodiff.extremes import EXTREMES, Extremes
 from quadrants_lab.autodiff.record import Plan
 from quadrants_lab.autodiff.refusals import no_derivative, old_value
 from quadrants_lab.autodiff.scopes import Scopes
@@ -47,6 +47,7 @@ class AdjointBuilder:
         buffers: dict[str, N.Buffer],
         slicer: Slicer,
         env: dict[int, int],
+        extremes: Extremes,
     ) -> None:
         self.b = b
         self.scopes = scopes
@@ -56,6 +57,7 @@ class AdjointBuilder:
         self.slicer = slicer
         self.stacks = slicer.stacks
         self.env = env
+        self.extremes = extremes
 
     def task(self, task: N.Offload) -> N.Block:
         """The reverse of the task's body, without a terminator."""
@@ -178,8 +180,8 @@ class AdjointBuilder:
             if atomic.op == "sub":
                 g = b.op("neg", g)
             elif atomic.op in EXTREMES:
-                mine = won(b, atomic, self._primal(atomic.value), index, self.buffers)
-                g = b.op("select", mine, g, self._zero(atomic.value))
+                mine = self.extremes.won(atomic, self._primal(atomic.value), index)
+                g = b.op("select", mine, self.extremes.share(atomic, g, index), self._zero(atomic.value))
             self._add(adj, atomic.value, g)
 
     def _outer_active(self, *blocks: N.Block) -> list[int]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from quadrants_lab.autodiff.access import Doubt
 from quadrants_lab.autodiff.activity import flows, links
+from quadrants_lab.autodiff.doubts import Doubt
 from quadrants_lab.errors import Label, render
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.source import Span

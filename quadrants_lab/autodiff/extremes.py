@@ -1,25 +1,34 @@
-"""Atomic min and max: the derivative is that of the iteration whose value is the result.
+"""Atomic min and max: the derivative belongs to the iterations whose value is the result.
 
-Which one won is seen by comparing with the final memory. In reverse mode the adjoint task of the loop shares out the
-gradient first and a second task, `settle`, then clears it where an iteration won (it stays where the old value did). At
-a tie every iteration with the winning value gets the whole adjoint, and the old value none. Forward mode is the
-transpose: after the loop, `settle` clears the tangent where an iteration won, then the winners' tangents are added up.
+Which won is seen by comparing with the memory after the task. Where several won, each has an equal share: the
+derivative of the result is then 1 in sum, however often a program offers one and the same value, and it does not depend
+on the order of the iterations. (Where different values tie there is no derivative; the mean of those of all winners is
+one of the subgradients, and it is what array libraries take for a maximum.) The old value has none of it at a tie.
+
+First the winners of each element are counted. In reverse mode the adjoint of the task shares out the gradient, and then
+`settled` clears it where an iteration won; it stays where the old value did. Forward mode is the transpose: `settled`
+clears the tangent where an iteration won, then the winners' shares are added up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
 
+from quadrants_lab.analysis.accesses import Accesses
+from quadrants_lab.analysis.boxes import Box, Loop, box_of, size_types
+from quadrants_lab.autodiff.slice import left_out
 from quadrants_lab.errors import Label, QuadrantsCompilationError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.types import i32
 from quadrants_lab.ir.walk import rename, walk
 
 EXTREMES = ("min", "max")
 
 
-def extreme_atomics(task: N.Offload, with_derivative: set[str]) -> list[N.Atomic]:
+def extreme_atomics(task: N.Offload, with_derivative: AbstractSet[str]) -> list[N.Atomic]:
     """The task's atomic mins and maxes on buffers with a derivative; an error where the task touches such a buffer in
     another way too, because then the order of the threads decides."""
     found = [
@@ -40,20 +49,106 @@ def extreme_atomics(task: N.Offload, with_derivative: set[str]) -> list[N.Atomic
     return found
 
 
-def settle(
-    b: Builder, task: N.Offload, buffers: dict[str, N.Buffer], extremes: list[N.Atomic], of: Mapping[str, str]
-) -> N.Offload:
-    """The task that zeroes the derivative, in the buffer ``of[buffer]``, of each element whose final value an iteration
-    put there."""
-    again = replay(task, {s.id: clear(b, s, buffers, buffers[of[s.buffer]]) for s in extremes})
-    (made,) = rename((again,), b.fresh, {})
-    assert isinstance(made, N.Offload)
-    return made
+@dataclass(frozen=True, slots=True)
+class Winners:
+    """For one buffer of one task: ``counts`` is scratch memory that has, for each element of ``box``, how many
+    iterations won it."""
+
+    of: str
+    counts: N.Buffer
+    box: Box
 
 
-def replay(task: N.Offload, instead: Mapping[int, N.Block]) -> N.Offload:
-    """The task again without its effects, under the same ids, with ``instead`` in the place of some statements;
-    every statement names itself as the one that it comes from."""
+def winners_of(info: Accesses, number: int, extremes: list[N.Atomic]) -> dict[str, Winners]:
+    """What counts the winners of task ``number`` of the kernel behind ``info``, by buffer."""
+    found: dict[str, Winners] = {}
+    for buffer in dict.fromkeys(s.buffer for s in extremes):
+        box = box_of(info, (w for w in info.writes[buffer] if w.number == number))
+        of, name = info.kernel.buffers[buffer], f"{buffer}.winners{number}"
+        counts = N.Buffer(name, "scratch", i32, of.ndim, None, role="work", extents=box.extents())
+        found[buffer] = Winners(buffer, counts, box)
+    return found
+
+
+class Extremes:
+    """The tasks around the derivative of one forward task. ``args``: of the kernel; ``repeated``: buffers whose writes
+    are repeated where the task runs again."""
+
+    def __init__(
+        self, b: Builder, buffers: Mapping[str, N.Buffer], args: tuple[N.Arg, ...], winners: Mapping[str, Winners],
+        repeated: frozenset[str] = frozenset(),
+    ) -> None:  # fmt: skip
+        self.b = b
+        self.buffers = buffers
+        self.types = size_types(args, buffers)
+        self.winners = winners
+        self.repeated = repeated
+
+    def cleared(self) -> list[N.Offload]:
+        """Tasks that set the counts to 0."""
+        b = self.b
+        found = []
+        for w in self.winners.values():
+            with Loop(b, w.box, self.types) as loop:
+                b.store(w.counts, loop.within, b.const(0, i32))
+            found.append(loop.task())
+        return found
+
+    def counted(self, task: N.Offload, extremes: list[N.Atomic]) -> N.Offload:
+        """The task once more, without effects, counting the winners."""
+        again = replay(task, {s.id: self._count(s) for s in extremes}, self.repeated)
+        (made,) = rename((again,), self.b.fresh, {})
+        assert isinstance(made, N.Offload)
+        return made
+
+    def _count(self, s: N.Atomic) -> N.Block:
+        b, w = self.b, self.winners[s.buffer]
+        b.span, b.adjoint_of = s.span, s.id
+        with b.block() as made:
+            cond = self.won(s, s.value, s.index)
+            with b.block() as then:
+                b.atomic("add", w.counts, self._place(w, s.index), b.const(1, i32))
+                b.yield_()
+            with b.block() as orelse:
+                b.yield_()
+            b.add(N.If(b.fresh(), cond, tuple(then), tuple(orelse), ()))
+        b.adjoint_of = N.NO_ID
+        return tuple(made)
+
+    def settled(self, of: Mapping[str, str]) -> list[N.Offload]:
+        """Tasks that clear the derivative, in the buffer ``of[buffer]``, of each element that an iteration won."""
+        b = self.b
+        found = []
+        for w in self.winners.values():
+            derivative = self.buffers[of[w.of]]
+            with Loop(b, w.box, self.types) as loop:
+                some = b.op("ne", b.load(w.counts, loop.within), b.const(0, i32))
+                with b.block() as then:
+                    b.store(derivative, loop.index, b.const(0, derivative.dtype))
+                    b.yield_()
+                with b.block() as orelse:
+                    b.yield_()
+                b.add(N.If(b.fresh(), some, tuple(then), tuple(orelse), ()))
+            found.append(loop.task())
+        return found
+
+    def won(self, atomic: N.Atomic, value: int, index: tuple[int, ...]) -> int:
+        """u1: the memory after the task holds ``value``."""
+        return self.b.op("eq", value, self.b.load(self.buffers[atomic.buffer], index))
+
+    def share(self, atomic: N.Atomic, derivative: int, index: tuple[int, ...]) -> int:
+        """A winner's share of a derivative."""
+        b, w = self.b, self.winners[atomic.buffer]
+        n = b.load(w.counts, self._place(w, index))
+        return b.op("div", derivative, b.cast(b.op("max", n, b.const(1, i32)), b.types[derivative]))
+
+    def _place(self, w: Winners, index: tuple[int, ...]) -> tuple[int, ...]:
+        return w.box.within(self.b, index, self.types)
+
+
+def replay(task: N.Offload, instead: Mapping[int, N.Block], repeated: frozenset[str]) -> N.Offload:
+    """The task again without its effects but for writes to ``repeated`` buffers, under the same ids, with ``instead``
+    in the place of some statements; every statement names itself as the one that it comes from."""
 
     def block(stmts: N.Block) -> N.Block:
         out: list[N.Stmt] = []
@@ -61,9 +156,10 @@ def replay(task: N.Offload, instead: Mapping[int, N.Block]) -> N.Offload:
             if s.id in instead:
                 out += instead[s.id]
                 continue
-            if isinstance(s, (N.Store, N.Assert, N.Print)):
+            if left_out(s, repeated):
                 continue
-            if isinstance(s, N.Atomic):  # its old value is gone; `check_data_access` refuses whoever needs it
+            if isinstance(s, N.Atomic) and s.buffer not in repeated:
+                # its old value is gone; `check_data_access` refuses whoever needs it
                 s = N.Load(s.id, s.type, s.buffer, s.index, span=s.span)
             if s.blocks():
                 s = s.with_blocks(tuple(block(inner) for inner in s.blocks()))
@@ -71,32 +167,3 @@ def replay(task: N.Offload, instead: Mapping[int, N.Block]) -> N.Offload:
         return tuple(out)
 
     return replace(task, body=block(task.body), adjoint_of=task.id)
-
-
-def won(b: Builder, atomic: N.Atomic, value: int, index: tuple[int, ...], buffers: dict[str, N.Buffer]) -> int:
-    """u1: the final memory holds ``value``."""
-    return b.op("eq", value, b.load(buffers[atomic.buffer], index))
-
-
-def clear(b: Builder, atomic: N.Atomic, buffers: dict[str, N.Buffer], derivative: N.Buffer) -> N.Block:
-    """Where the atomic's value won, the derivative of the element is zeroed."""
-
-    def zero() -> None:
-        b.store(derivative, atomic.index, b.const(0, derivative.dtype))
-
-    return where_won(b, atomic, buffers, zero)
-
-
-def where_won(b: Builder, atomic: N.Atomic, buffers: dict[str, N.Buffer], do: Callable[[], None]) -> N.Block:
-    """``do`` builds what runs where the final memory holds the atomic's value."""
-    b.span, b.adjoint_of = atomic.span, atomic.id
-    with b.block() as made:
-        cond = won(b, atomic, atomic.value, atomic.index, buffers)
-        with b.block() as then:
-            do()
-            b.yield_()
-        with b.block() as orelse:
-            b.yield_()
-        b.add(N.If(b.fresh(), cond, tuple(then), tuple(orelse), ()))
-    b.adjoint_of = N.NO_ID
-    return tuple(made)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from quadrants_lab.analysis.accesses import Accesses
 from quadrants_lab.autodiff import rules
-from quadrants_lab.autodiff.access import Doubt, check_data_access
+from quadrants_lab.autodiff.access import check_data_access
 from quadrants_lab.autodiff.activity import active_values
-from quadrants_lab.autodiff.extremes import EXTREMES, extreme_atomics, replay, settle, where_won
+from quadrants_lab.autodiff.extremes import EXTREMES, Extremes, extreme_atomics, replay, winners_of
 from quadrants_lab.autodiff.refusals import no_derivative, old_value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
@@ -33,34 +34,38 @@ def forward(kernel: N.Kernel) -> N.Kernel:
             buffers[name] = replace(x, dual=duals[name])
             buffers[duals[name]] = N.Buffer(duals[name], "temp", x.dtype, 0, ())
     active = active_values(kernel, set(duals))
+    info: Accesses | None = None
     tasks: list[N.Stmt] = []
-    for task in kernel.body:
+    for number, task in enumerate(kernel.body):
         assert isinstance(task, N.Offload)
         tangents = _Tangents(b, active, buffers, duals)
         tasks.append(replace(task, body=tangents.block(task.body)))
         extremes = extreme_atomics(task, set(duals))
         if extremes:
-            tasks.append(settle(b, task, buffers, extremes, duals))
-            winners = _Tangents(b, active, buffers, duals, {s.id for s in extremes})
+            info = info or Accesses(kernel)
+            won = winners_of(info, number, extremes)
+            buffers |= {w.counts.name: w.counts for w in won.values()}
+            around = Extremes(b, buffers, kernel.args, won)
+            tasks += (*around.cleared(), around.counted(task, extremes), *around.settled(duals))
+            winners = _Tangents(b, active, buffers, duals, around)
             # replayed under the same ids, so that the tangents know which values are active, and then renamed
-            again = replay(task, {s.id: (s,) for s in extremes})
+            again = replay(task, {s.id: (s,) for s in extremes}, frozenset())
             again = replace(again, body=winners.block(again.body))
             tasks += rename((again,), b.fresh, {})
     return replace(kernel, body=tuple(tasks), buffers=buffers, next_id=b.next_id, mode="dual")
 
 
-def check_replays(kernel: N.Kernel, dual: N.Kernel) -> list[Doubt]:
+def check_replays(kernel: N.Kernel, dual: N.Kernel) -> None:
     """The data-access rule for what the (simplified) dual kernel computes a second time, of ``kernel``, to find the
-    winners of atomic mins and maxes: errors and doubts as in `check_data_access`."""
+    winners of atomic mins and maxes: raises the error of `check_data_access`."""
     replays = tuple(s for s in dual.body if s.adjoint_of != N.NO_ID)
     tangents = {x.dual for x in dual.buffers.values() if x.dual}
-    again = replace(dual, body=replays)
-    return check_data_access(kernel, again, ignore=tangents) if replays else []
+    check_data_access(kernel, replace(dual, body=replays), derivatives=tangents)
 
 
 class _Tangents:
-    """Writes one task. ``winners``: the task is a replay, and these atomics add the tangent of their value where it is
-    the result."""
+    """Writes one task. ``winners``: the task is a replay, and its atomic mins and maxes add their share of a tangent
+    where their value is the result."""
 
     def __init__(
         self,
@@ -68,7 +73,7 @@ class _Tangents:
         active: set[int],
         buffers: dict[str, N.Buffer],
         duals: Mapping[str, str],
-        winners: set[int] | None = None,
+        winners: Extremes | None = None,
     ) -> None:
         self.b = b
         self.active = active
@@ -138,15 +143,19 @@ class _Tangents:
         if s.id in self.active:
             raise old_value(s)
         if self.winners is not None:
-            if s.id in self.winners and s.value in self.of:
-                self.b.stmts += where_won(self.b, s, self.buffers, lambda: self._accumulate(s, "add"))
+            if s.op in EXTREMES and s.value in self.of:
+                b = self.b
+                cond = self.winners.won(s, s.value, s.index)
+                with b.block() as then:
+                    b.atomic("add", self._dual(s.buffer), s.index, self.winners.share(s, self.of[s.value], s.index))
+                    b.yield_()
+                with b.block() as orelse:
+                    b.yield_()
+                b.add(N.If(b.fresh(), cond, tuple(then), tuple(orelse), ()))
             return
         self.b.stmts.append(s)
         if s.op not in EXTREMES and s.value in self.of:
-            self._accumulate(s, s.op)
-
-    def _accumulate(self, s: N.Atomic, op: str) -> None:
-        self.b.atomic(op, self._dual(s.buffer), s.index, self.of[s.value])
+            self.b.atomic(s.op, self._dual(s.buffer), s.index, self.of[s.value])
 
     def _if(self, s: N.If) -> None:
         chosen = [n for n, r in enumerate(s.results) if r.id in self.active]

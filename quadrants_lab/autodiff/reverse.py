@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from quadrants_lab.analysis.accesses import Accesses
 from quadrants_lab.autodiff.activity import active_values
 from quadrants_lab.autodiff.adjoint import AdjointBuilder
-from quadrants_lab.autodiff.extremes import extreme_atomics, settle
+from quadrants_lab.autodiff.extremes import Extremes, extreme_atomics, winners_of
+from quadrants_lab.autodiff.keeps import NOTHING, Keeps, copied, set_changed, without_checkpoints
 from quadrants_lab.autodiff.prepare import prepared
 from quadrants_lab.autodiff.record import Demand, Plan, record
 from quadrants_lab.autodiff.scopes import Scopes, scopes_of
@@ -20,12 +22,14 @@ from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.walk import types_of, walk
 
 
-def reverse(kernel: N.Kernel) -> N.Kernel:
+def reverse(kernel: N.Kernel, keeps: Keeps = NOTHING) -> N.Kernel:
     """The reverse-mode derivative: adds to the gradients of inputs what those of the outputs imply.
 
     First come the tasks that recompute the launch temporaries which the reverse reads, then the adjoint of each task,
     in opposite order. Each adjoint holds the stacks, the forward slice with its pushes, and, guarded where it has
     stacks, the reverse code. Values keep their ids in the forward slice; reverse code names what it is the adjoint of.
+    ``keeps``: what the forward kernel kept of what it overwrites. Tasks around the adjoints put that back, one after
+    the other, and in the end what the launch had left.
     """
     if not has_gradients(kernel):
         raise QuadrantsRuntimeError(
@@ -33,46 +37,94 @@ def reverse(kernel: N.Kernel) -> N.Kernel:
             code="QL0400",
             help="make the fields to differentiate with needs_grad=True",
         )
-    made = _adjoints(kernel)
-    tasks = tuple(t for t, _ in made.tasks)
-    prologue = temporaries(made.kernel, tasks, made.b)
-    return replace(made.kernel, body=(*prologue, *tasks), next_id=made.b.next_id, mode="reverse")
+    made = _adjoints(kernel, keeps)
+    return _assembled(made, keeps, [(number, made_by) for number, made_by, _ in made.tasks], "reverse")
 
 
-def forward_slices(kernel: N.Kernel) -> N.Kernel:
+def reverse_over(keeps: Keeps) -> N.Pass:
+    """`reverse` as a pass, with what the forward kernel keeps."""
+
+    def over(kernel: N.Kernel) -> N.Kernel:
+        return reverse(kernel, keeps)
+
+    over.__name__, over.__doc__ = reverse.__name__, reverse.__doc__
+    return over
+
+
+def forward_slices(kernel: N.Kernel, keeps: Keeps = NOTHING) -> N.Kernel:
     """For the counting slice of a kernel with checkpointed loops: the tasks of `reverse` without reverse code. All that
     is pushed is pushed on the way forwards, on stacks of the same ids; an empty AdStackGuard stands behind each run of
     a segment."""
-    made = _adjoints(kernel)
-    tasks = tuple(count() for _, count in made.tasks if count is not None)
-    prologue = temporaries(made.kernel, tasks, made.b)
-    return replace(made.kernel, body=(*prologue, *tasks), next_id=made.b.next_id, mode="count")
+    made = _adjoints(kernel, keeps)
+    return _assembled(made, keeps, [(number, count()) for number, _, count in made.tasks if count is not None], "count")
+
+
+_Task = tuple[int, N.Offload, Callable[[], N.Offload] | None]
 
 
 @dataclass(slots=True)
 class _Adjoints:
-    """``kernel``: the prepared one; ``tasks``: those of the reverse, and what makes the slice of each that counts."""
+    """``kernel``: the prepared one; ``tasks``: those of the reverse, with the number of the forward task that each is
+    the adjoint of, and what makes the slice of it that counts."""
 
     kernel: N.Kernel
     b: Builder
-    tasks: list[tuple[N.Offload, Callable[[], N.Offload] | None]]
+    tasks: list[_Task]
 
 
-def _adjoints(kernel: N.Kernel) -> _Adjoints:
-    kernel = prepared(kernel)
+def _adjoints(kernel: N.Kernel, keeps: Keeps) -> _Adjoints:
+    whole = tuple(
+        without_checkpoints(t) if keeps.repeats(n) and isinstance(t, N.Offload) else t
+        for n, t in enumerate(kernel.body)
+    )
+    kernel = prepared(replace(kernel, body=whole))
     with_grad = {b.name for b in kernel.buffers.values() if b.grad}
     active = active_values(kernel)
-    made = _Adjoints(kernel, Builder(kernel.next_id, types_of(kernel.body)), [])
-    for task in reversed(kernel.body):
-        assert isinstance(task, N.Offload)
-        adjoint = _reverse_task(made.b, kernel, task, active)
-        if adjoint is not None:
-            made.tasks.append(adjoint)
-            extremes = extreme_atomics(task, with_grad)
-            if extremes:
-                adjoints = {name: buffer.grad for name, buffer in kernel.buffers.items()}
-                made.tasks.append((settle(made.b, task, kernel.buffers, extremes, adjoints), None))
-    return made
+    b = Builder(kernel.next_id, types_of(kernel.body))
+    tasks: list[_Task] = []
+    forward = [t for t in kernel.body if isinstance(t, N.Offload)]
+    extremes = {n: found for n, t in enumerate(forward) if (found := extreme_atomics(t, with_grad))}
+    info = Accesses(kernel) if extremes else None
+    for number, task in reversed(list(enumerate(forward))):
+        repeated = keeps.repeats(number)
+        winners = winners_of(info, number, extremes[number]) if info is not None and number in extremes else {}
+        buffers = {**kernel.buffers, **{w.counts.name: w.counts for w in winners.values()}}
+        around = Extremes(b, buffers, kernel.args, winners, repeated)
+        adjoint = _reverse_task(b, kernel, task, active, around)
+        if adjoint is None:
+            continue
+        if not winners:
+            tasks.append((number, *adjoint))
+            continue
+        kernel = replace(kernel, buffers=buffers)
+        counted = around.counted(task, extremes[number])
+        settled = around.settled({name: buffer.grad for name, buffer in buffers.items()})
+        tasks += ((number, t, None) for t in (*around.cleared(), counted))
+        tasks.append((number, *adjoint))
+        tasks += ((number, t, None) for t in settled)
+    return _Adjoints(kernel, b, tasks)
+
+
+def _assembled(made: _Adjoints, keeps: Keeps, tasks: list[tuple[int, N.Offload]], mode: str) -> N.Kernel:
+    """The kernel of the tasks, which are in opposite order of the forward ones, with what puts back what was kept."""
+    b, kernel = made.b, made.kernel
+    buffers = {**kernel.buffers, **keeps.scratch(kernel.buffers, gradient=True)}
+    body: list[N.Stmt] = [copied(b, s, kernel.args, buffers, s.buffer, s.final) for s in keeps.saved]
+    if keeps.saved:
+        body.append(set_changed(b, buffers, 1))
+    needed = tuple(task for _, task in tasks)
+    body += temporaries(kernel, needed, b, keeps)
+    for number in reversed(range(len(kernel.body))):
+        for n, task in tasks:
+            if n == number:
+                body += [copied(b, s, kernel.args, buffers, s.slot, s.buffer) for s in keeps.put_before(number)]
+                body.append(task)
+        if any(n < number for n, _ in tasks):
+            body += [copied(b, s, kernel.args, buffers, s.slot, s.buffer) for s in keeps.put_after(number)]
+    body += [copied(b, s, kernel.args, buffers, s.final, s.buffer) for s in keeps.saved]
+    if keeps.saved:
+        body.append(set_changed(b, buffers, 0))
+    return replace(kernel, buffers=buffers, body=tuple(body), next_id=b.next_id, mode=mode)
 
 
 def has_gradients(kernel: N.Kernel) -> bool:
@@ -93,7 +145,7 @@ def plan_task(kernel: N.Kernel, task: N.Offload, active: set[int]) -> tuple[Scop
 
 
 def _reverse_task(
-    b: Builder, kernel: N.Kernel, task: N.Offload, active: set[int]
+    b: Builder, kernel: N.Kernel, task: N.Offload, active: set[int], extremes: Extremes
 ) -> tuple[N.Offload, Callable[[], N.Offload]] | None:
     scopes, plan = plan_task(kernel, task, active)
     if not plan.reversed:
@@ -103,11 +155,11 @@ def _reverse_task(
     homes = {v: home(scopes.of[v], plan.segments) for v in plan.stash}
     starts = {s.loop.id: [(v, _start(b, scopes, s, v)) for v in s.starts] for s in plan.segments.values()}
     ids = {loop: [(v, a.id) for v, a in kept] for loop, kept in starts.items()}
-    slicer = Slicer(b, stacks, ids, homes)
+    slicer = Slicer(b, stacks, ids, homes, repeated=extremes.repeated)
     allocas += [a for kept in starts.values() for _, a in kept]
     ahead = slicer.block(task.body[:-1], None, N.NO_ID)
     ahead, env = export_from_ifs(ahead, plan.export, scopes, b)
-    builder = AdjointBuilder(b, scopes, plan, active, kernel.buffers, slicer, env)
+    builder = AdjointBuilder(b, scopes, plan, active, kernel.buffers, slicer, env, extremes)
     code = builder.task(task)
     if allocas:
         end = N.Yield(b.fresh(), ())
@@ -115,7 +167,8 @@ def _reverse_task(
     body = (*allocas, *ahead, *code, N.Yield(b.fresh(), (), span=task.span))
 
     def counting() -> N.Offload:
-        ahead = Slicer(b, stacks, ids, homes, counts=True).block(task.body[:-1], None, N.NO_ID)
+        slicer = Slicer(b, stacks, ids, homes, counts=True, repeated=extremes.repeated)
+        ahead = slicer.block(task.body[:-1], None, N.NO_ID)
         return replace(task, body=(*allocas, *ahead, N.Yield(b.fresh(), ())), adjoint_of=task.id)
 
     return replace(task, id=b.fresh(), bounds=task.bounds, body=body, adjoint_of=task.id), counting

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from quadrants_lab.autodiff.scopes import Scopes
@@ -10,34 +11,38 @@ from quadrants_lab.autodiff.segments import first_and_length, index_at, lengths
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 
-_EFFECTS = (N.Store, N.Assert, N.Print)
 Starts = Mapping[int, Sequence[tuple[int, int]]]  # segmented loop -> (carried value, its stack)
 
 
 class Slicer:
     """Forward slices with pushes. ``stacks``: stashed value -> stack; ``starts``: the segmented loops; ``home``: of
     stashed values, the innermost segmented loop around them, the only place that pushes them (NO_ID: the task).
-    ``counts``: for counting, the slice of the task pushes everything, with an empty guard behind each segment."""
+    ``counts``: for counting, the slice of the task pushes everything, with an empty guard behind each segment.
+    ``repeated``: buffers whose writes stay in the slice."""
 
     def __init__(
-        self, b: Builder, stacks: Mapping[int, int], starts: Starts, home: Mapping[int, int], counts: bool = False
-    ) -> None:
+        self, b: Builder, stacks: Mapping[int, int], starts: Starts, home: Mapping[int, int], counts: bool = False,
+        repeated: frozenset[str] = frozenset(),
+    ) -> None:  # fmt: skip
         self.b = b
         self.stacks = stacks
         self.starts = starts
         self.home = home
         self.counts = counts
+        self.repeated = repeated
 
     def block(self, stmts: N.Block, owner: N.Stmt | None, place: int | None) -> N.Block:
-        """The block under the same ids, memory effects left out, ``AdStackPush stacks[v], v`` after the definition of
-        every stashed value v whose home is ``place`` (None: without pushes)."""
+        """The block under the same ids, memory effects left out but for those on ``repeated`` buffers, with
+        ``AdStackPush stacks[v], v`` after the definition of every stashed value v whose home is ``place`` (None:
+        without pushes)."""
         out: list[N.Stmt] = []
         if owner is not None:
             out += self._pushes([p.id for p in owner.params()], owner, place)
         for stmt in stmts:
-            if isinstance(stmt, _EFFECTS):
+            if left_out(stmt, self.repeated):
                 continue
-            if isinstance(stmt, N.Atomic):  # its old value is gone; `check_data_access` refuses whoever needs it
+            if isinstance(stmt, N.Atomic) and stmt.buffer not in self.repeated:
+                # its old value is gone; `check_data_access` refuses whoever needs it
                 stmt = N.Load(stmt.id, stmt.type, stmt.buffer, stmt.index, span=stmt.span)
             if isinstance(stmt, N.For) and stmt.id in self.starts and place is not None:
                 out += self._segmented(stmt, place)
@@ -87,6 +92,14 @@ class Slicer:
                 b.yield_(*(p.id for p in results))
             b.add(N.For(loop.id, segment, zero, n.segments, carried, loop.inits, tuple(body), loop.results))
         return made
+
+
+def left_out(stmt: N.Stmt, repeated: AbstractSet[str]) -> bool:
+    """Whether what runs a task again leaves the statement out: prints, asserts but for those that keep an index inside
+    its buffer, and stores to other buffers than ``repeated``."""
+    if isinstance(stmt, N.Assert):
+        return stmt.kind != "bounds"
+    return isinstance(stmt, N.Print) or (isinstance(stmt, N.Store) and stmt.buffer not in repeated)
 
 
 def forward_slice(task: N.Offload, stacks: Mapping[int, int], b: Builder) -> N.Block:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from quadrants_lab.autodiff.activity import links
@@ -12,11 +13,13 @@ from quadrants_lab.ir.walk import walk
 
 @dataclass(frozen=True, slots=True)
 class TripCount:
-    """``buffer`` is read at ``read``, and what was read steers the loop at ``loop``."""
+    """``buffer`` is read at ``read``, and what was read steers the loop at ``loop``. ``steers``: or it steers none, and
+    is read all the same."""
 
     buffer: str
     read: Span | None
     loop: Span | None
+    steers: bool = True
 
 
 def trip_counts(kernel: N.Kernel) -> list[TripCount]:
@@ -54,4 +57,14 @@ def trip_counts(kernel: N.Kernel) -> list[TripCount]:
                 continue
             if kernel.buffers[load.buffer].kind in ("field", "ndarray"):
                 found.setdefault(load.buffer, TripCount(load.buffer, load.span, loop.span))
+    return list(found.values())
+
+
+def other_reads(kernel: N.Kernel, known: Sequence[TripCount]) -> list[TripCount]:
+    """One for each further field and ndarray that the kernel reads, derivatives left out."""
+    leave = {c.buffer for c in known} | {d for b in kernel.buffers.values() for d in (b.grad, b.dual)}
+    found: dict[str, TripCount] = {}
+    for s in walk(kernel.body):
+        if isinstance(s, N.Load) and kernel.buffers[s.buffer].kind in ("field", "ndarray") and s.buffer not in leave:
+            found.setdefault(s.buffer, TripCount(s.buffer, s.span, None, steers=False))
     return list(found.values())

@@ -65,7 +65,8 @@ def fold(fn: Callable[..., Any], *args: Number, node: ast.AST) -> Lit | None:
         result = fn(*values)
     except (ArithmeticError, ValueError, TypeError):
         return None
-    return Lit(result, node) if isinstance(result, (bool, int, float)) else None
+    wide = next((a.dtype for a in args if isinstance(a, Lit) and a.dtype is not None), None)
+    return Lit(result, node, dtype=wide) if isinstance(result, (bool, int, float)) else None
 
 
 def binop(cx: Context, node: ast.BinOp) -> Value:
@@ -178,7 +179,7 @@ def _unary(cx: Context, node: ast.UnaryOp, value: Number) -> Number:
     if op is ast.Not:
         return negate(cx, value, node)
     if isinstance(value, Lit) and not (op is ast.Invert and isinstance(value.value, float)):
-        return Lit(_UNARY[op](value.value), node)
+        return Lit(_UNARY[op](value.value), node, dtype=value.dtype)
     t = promote(cx.type_of(value), cx.type_of(value))
     cx.at(node)
     if op is ast.UAdd:

@@ -67,8 +67,9 @@ def set_name(cx: Context, target: ast.Name, value: Value, node: ast.stmt, source
     name, env = target.id, cx.frame.env
     old = env.get(name)
     if old is None:
-        if is_static_call(cx, source):
-            env[name] = Lit(value.value, source, "a compile-time value") if isinstance(value, Lit) else value
+        if source in cx.statics:
+            fixed = "a compile-time value"
+            env[name] = Lit(value.value, source, fixed, value.dtype) if isinstance(value, Lit) else value
         elif isinstance(value, (Num, Lit, Temp, Matrix, Struct)) or (isinstance(value, Obj) and value.value is None):
             cx.at(node)
             env[name] = local(cx, value, name, source)
@@ -107,18 +108,6 @@ def check_assignable(cx: Context, target: ast.Name, old: Value) -> None:
     fixed = getattr(old, "fixed", "a compile-time value")
     if fixed or not isinstance(old, (Num, Matrix, Struct)):
         raise cx.fail("QL1303", target, name=target.id, what=fixed or "a compile-time value")
-
-
-def is_static_call(cx: Context, node: ast.expr) -> bool:
-    """Whether the expression is ``qd.static(...)``."""
-    if not isinstance(node, ast.Call) or not isinstance(node.func, (ast.Name, ast.Attribute)):
-        return False
-    root: ast.expr = node.func
-    while isinstance(root, ast.Attribute):
-        root = root.value
-    if not isinstance(root, ast.Name) or root.id in cx.frame.env:
-        return False
-    return getattr(getattr(cx.expr(node.func), "value", None), "__qd_op__", "") == "static"
 
 
 def annotated(cx: Context, node: ast.AnnAssign) -> None:

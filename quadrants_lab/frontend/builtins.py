@@ -281,6 +281,7 @@ def _atomic(op: str) -> Lower:
 
 
 def _static(cx: Context, call: ast.Call, *args: Value) -> Value:
+    cx.statics.add(call)
     return args[0] if len(args) == 1 else args
 
 
@@ -295,7 +296,8 @@ def _static_assert(cx: Context, call: ast.Call, cond: Value, message: Value | No
 
 
 def _static_print(cx: Context, call: ast.Call, *args: Value) -> Value:
-    print(*(a.value if isinstance(a, (Lit, Obj)) else describe(a) for a in args))
+    shown = [a.value if isinstance(a, (Lit, Obj)) else describe(a) for a in args]
+    cx.messages.append(lambda: print(*shown))
     return Obj(None)
 
 

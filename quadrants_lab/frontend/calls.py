@@ -25,6 +25,7 @@ Keywords = dict[str, Value]
 
 
 def call(cx: Context, node: ast.Call) -> Value:
+    cx.statics.discard(node)
     procedure, cx.procedure = cx.procedure, False
     target = cx.expr(node.func)
     if isinstance(target, Bound):

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from quadrants_lab.errors import Label, QuadrantsCompilationError, QuadrantsRuntimeError
-from quadrants_lab.frontend.diagnostics import error, warn
+from quadrants_lab.frontend.diagnostics import error, warning
 from quadrants_lab.frontend.rows import Builtin
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.frontend.values import (
@@ -38,7 +38,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.source import Span
-from quadrants_lab.ir.types import DType, f64, i32, i64, u1, u64
+from quadrants_lab.ir.types import DType, f64, i32, i64, u1, u32, u64
 
 Env = dict[str, Value]
 _CAPTURED = "a compile-time value"
@@ -102,6 +102,9 @@ class Context:
         self.sites = 0  # call sites of qd.random
         self.stopped: set[str] = set()  # buffers after qd.stop_grad in this parallel loop, or outside of any
         self.inlining: list[tuple[FunctionSource, tuple[Any, ...]]] = []  # with what is known at compile time
+        self.unforeseen: dict[tuple[int, Span | None], dict[str, None]] = {}  # see `changed`
+        self.messages: list[Callable[[], None]] = []  # warnings, and what qd.static_print says, in order
+        self.statics: set[ast.expr] = set()  # calls that were of qd.static when they were evaluated last
 
     # --- dispatch ---------------------------------------------------------------------------------------------
 
@@ -140,7 +143,14 @@ class Context:
         return error(code, self.span(node), **parts)
 
     def warn(self, code: str, node: Any, **parts: object) -> None:
-        warn(code, self.span(node), **parts)
+        """A warning, for when it is known that this code stays."""
+        self.messages.append(warning(code, self.span(node), **parts))
+
+    def tell(self) -> None:
+        """Issues the messages so far."""
+        messages, self.messages = self.messages, []
+        for message in messages:
+            message()
 
     def unsupported(self, node: ast.AST) -> QuadrantsCompilationError:
         what, cure = _UNSUPPORTED.get(type(node), (f"'{type(node).__name__}'", "compute it in Python and pass it in"))
@@ -211,8 +221,8 @@ class Context:
         found = getattr(owner, name)
         kind = getattr(owner, "__qd_data_oriented__", "")
         if kind and not isinstance(owner, type) and (kind == "values" or not isinstance(found, (bool, int, float))):
-            bound = getattr(found, "__qd_bound__", None) is not None or callable(found)
-            if not bound:
+            method = getattr(found, "__qd_bound__", None) is not None or callable(found)
+            if not method or name in getattr(owner, "__dict__", ()):
                 self.reads[id(owner), name] = (owner, name)
         return self.wrap(found, text, node)
 
@@ -317,10 +327,12 @@ class Context:
         raise self.fail("QL1406", node, what=describe(value))
 
     def type_of(self, value: Num | Lit) -> DType:
-        """Dtype of the number; a literal's is default_ip, default_fp or u1."""
+        """Dtype of the number; a literal's is default_ip, default_fp or u1 where it has none."""
         if isinstance(value, Num):
             return value.type
         kind = type(value.value)
+        if value.dtype is not None and kind is int:
+            return value.dtype
         return u1 if kind is bool else self.options.default_fp if kind is float else self.options.default_ip
 
     def to(self, value: Num | Lit, dtype: DType) -> int:
@@ -342,11 +354,11 @@ class Context:
         """The literal's value in its dtype, which is default_ip or ``asked`` for; an error if an integer is out of
         range."""
         value = lit.value
-        if dtype.is_int and not low_high(dtype)[0] <= value <= low_high(dtype)[1]:
-            fits = next((t for t in (i64, u64) if low_high(t)[0] <= value <= low_high(t)[1]), None)
+        if dtype.is_int and not fits(value, dtype):
+            wider = next((t for t in (i64, u64) if fits(value, t)), None)
             why = "the dtype that is asked for" if asked else "a literal has the dtype default_ip"
-            cure = f"write qd.{fits}({value})" if fits else "no integer dtype holds it: write a real number"
-            also = ", or set default_ip=qd.i64 in qd.init()" if fits is i64 and not asked else ""
+            cure = f"write qd.{wider}({value})" if wider else "no integer dtype holds it: write a real number"
+            also = ", or set default_ip=qd.i64 in qd.init()" if wider is i64 and not asked else ""
             node = lit.node or self.frame.source.node
             raise self.fail("QL1402", node, value=value, dtype=dtype, why=why, cure=cure + also)
         return convert(value, dtype) if dtype.is_float else value
@@ -380,11 +392,21 @@ class Context:
             return tuple(product(*(range(self.python(b), self.python(e)) for b, e in value.axes)))
         raise TypeError(describe(value))
 
-    def extent(self, buffer: N.Buffer, axis: int) -> Num | Lit:
+    def extent(self, buffer: N.Buffer, axis: int, node: ast.AST | None = None) -> Num | Lit:
         """The size of the buffer along the axis."""
         if buffer.shape is not None:
-            return Lit(buffer.shape[axis])
-        return Num(self.b.add(N.ShapeOf(self.b.fresh(), i32, buffer.name, axis)), i32)
+            size = buffer.shape[axis]
+            return Lit(size, node, dtype=None if fits(size, i32) else i64)
+        t = buffer.extent_type
+        return Num(self.b.add(N.ShapeOf(self.b.fresh(), t, buffer.name, axis)), t)
+
+    def index(self, value: Num | Lit) -> Num | Lit:
+        """The integer as one that names an element or an iteration: narrow ones as i32, u32 as i64."""
+        if isinstance(value, Lit):
+            number = int(value.value)
+            return Lit(number, value.node, dtype=next((t for t in (i32, i64, u64) if fits(number, t)), None))
+        t = value.type
+        return value if t.bits == 64 else self.num(value, i64 if t is u32 else i32)
 
 
 def suggestion(name: str, known: Sequence[str]) -> str:
@@ -433,6 +455,11 @@ def dtype_of(value: Value, options: CompileOptions) -> DType | None:
     if value.value is float:
         return options.default_fp
     return u1 if value.value is bool else None
+
+
+def fits(value: int, dtype: DType) -> bool:
+    low, high = low_high(dtype)
+    return low <= value <= high
 
 
 def low_high(dtype: DType) -> tuple[int, int]:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from quadrants_lab.errors import (
@@ -178,9 +179,9 @@ def error(code: str, span: Span | None, **parts: object) -> QuadrantsCompilation
     return row.error(row.message.format(**parts), code=code, labels=(label,), help=row.help.format(**parts))
 
 
-def warn(code: str, span: Span, **parts: object) -> None:
-    """Issues the warning of that code, located at ``span``."""
+def warning(code: str, span: Span, **parts: object) -> Callable[[], None]:
+    """What issues the warning of that code, located at ``span``."""
     row = TABLE[code]
     label = Label(span, row.why.format(**parts))
     text = render(code, row.message.format(**parts), (label,), row.help.format(**parts), kind="warning")
-    warnings.warn_explicit(text, QuadrantsWarning, span.file, span.line)
+    return lambda: warnings.warn_explicit(text, QuadrantsWarning, span.file, span.line)

@@ -9,9 +9,9 @@ from typing import Any
 
 from quadrants_lab.frontend import matrix
 from quadrants_lab.frontend.arith import truth
-from quadrants_lab.frontend.assign import is_static_call
 from quadrants_lab.frontend.branch import branch
 from quadrants_lab.frontend.byref import is_template
+from quadrants_lab.frontend.changed import mark
 from quadrants_lab.frontend.context import Context, Frame, describe
 from quadrants_lab.frontend.diagnostics import count, error
 from quadrants_lab.frontend.place import Place
@@ -151,13 +151,14 @@ def _passed(
 ) -> Value:
     """An argument as the func sees it: cast to its annotation, by value unless it is a template."""
     note = param.annotation
-    if is_template(param) and not reference:
+    if is_template(source, param) and not reference:
         if isinstance(value, (Num, Lit, Matrix, Struct)):
             fixed = "a template argument"
-            return Lit(value.value, node, fixed) if isinstance(value, Lit) else replace(value, fixed=fixed)
+            return Lit(value.value, node, fixed, value.dtype) if isinstance(value, Lit) else replace(value, fixed=fixed)
         return value
     outer, cx.frame = cx.frame, Frame(source)
-    declared = None if is_template(param) else annotation(cx, note, source.fn.__annotations__.get(param.arg))
+    template = is_template(source, param)
+    declared = None if template else annotation(cx, note, source.fn.__annotations__.get(param.arg))
     cx.frame = outer
     if declared is not None:
         value = as_type(cx, value, declared, node)
@@ -234,15 +235,18 @@ def _run(cx: Context, body: Sequence[ast.stmt]) -> tuple[Value, ...] | None:
 
 def _if(cx: Context, s: ast.If, rest: Sequence[ast.stmt], found: ast.Return) -> tuple[Value, ...] | None:
     """An if with a return in it: what follows goes into the arm that goes on."""
-    if is_static_call(cx, s.test):
-        chosen = s.body if cx.python(cx.expr(s.test)) else s.orelse
+    then, orelse = always_returns(s.body), always_returns(s.orelse)
+    back = mark(cx) if not then and not orelse else None
+    test = cx.expr(s.test)
+    if s.test in cx.statics:
+        chosen = s.body if cx.python(test) else s.orelse
         after = rest if returns(chosen) and not always_returns(chosen) else []
         with cx.scope(s, "if"):
             return _run(cx, [*chosen, *after])
-    then, orelse = always_returns(s.body), always_returns(s.orelse)
-    if not then and not orelse:
+    if back is not None:
+        back()
         return early(cx, [s, *rest], found)
-    cond = truth(cx, cx.scalar(s.test), s.test)
+    cond = truth(cx, cx.number(test, s.test), s.test)
     sizes: list[int] = []
 
     def arm(body: Sequence[ast.stmt]) -> tuple[Value, ...]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from math import prod
 
 from quadrants_lab.frontend.arith import truth
-from quadrants_lab.frontend.assign import is_static_call
 from quadrants_lab.frontend.branch import leave
-from quadrants_lab.frontend.context import Context, Env, Loop, describe
+from quadrants_lab.frontend.changed import changed, missed, settled
+from quadrants_lab.frontend.context import Context, Env, Loop, describe, fits, low_high
 from quadrants_lab.frontend.diagnostics import count
-from quadrants_lab.frontend.methods import changed
 from quadrants_lab.frontend.place import is_local
 from quadrants_lab.frontend.returns import resume
 from quadrants_lab.frontend.scan import breaks, returns
@@ -33,7 +33,7 @@ from quadrants_lab.frontend.values import (
     mapped,
 )
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.types import i32, i64, u64
+from quadrants_lab.ir.types import DType, i32, i64, u64
 
 _INDEX = "a loop variable"
 
@@ -41,7 +41,8 @@ _INDEX = "a loop variable"
 @dataclass(slots=True)
 class Space:
     """What a loop runs over: a box, the half-open ranges of its axes. Of one axis with a ``step``: every step-th.
-    ``grouped``: the loop variable is a vector of the indices, of the first ``rank`` axes."""
+    ``grouped``: the loop variable is a vector of the indices, of the first ``rank`` axes. Bounds and step are i32 or
+    i64, those that are known have no dtype."""
 
     kind: str  # of the task that it would be
     axes: tuple[tuple[Num | Lit, Num | Lit], ...]
@@ -49,33 +50,58 @@ class Space:
     grouped: bool = False
     rank: int = 0
 
+    @property
+    def dtype(self) -> DType:
+        """That of the indices: i32 where all bounds are, and the number of trips, if it is known."""
+        bounds = [*(b for axis in self.axes for b in axis), *([] if self.step is None else [self.step])]
+        narrow = all(fits(b.value, i32) if isinstance(b, Lit) else b.type is i32 for b in bounds)
+        if narrow and self.step is not None and all(isinstance(b, Lit) for b in bounds):
+            narrow = fits(len(range(*(b.value for b in bounds if isinstance(b, Lit)))), i32)
+        return i32 if narrow else i64
+
+    def id(self, cx: Context, bound: Num | Lit) -> int:
+        """A bound as a value of this dtype."""
+        t = self.dtype
+        return cx.to(Lit(bound.value, bound.node, dtype=t) if isinstance(bound, Lit) else bound, t)
+
 
 def _for(cx: Context, node: ast.For) -> None:
     if node.orelse:
         raise cx.fail("QL1202", node.orelse[0])
     serialize, cx.serialize = cx.serialize, False
     checkpoint, cx.checkpoint = cx.checkpoint, False
-    if checkpoint and (is_static_call(cx, node.iter) or (cx.top and not serialize)):
-        raise cx.fail("QL1209", node.iter, what="unrolled" if is_static_call(cx, node.iter) else "parallel")
-    if is_static_call(cx, node.iter):
-        unroll(cx, node, cx.expr(node.iter))
-        return
     with cx.b.block() as bounds:
-        space = _space(cx, node)
-        names = _targets(cx, node, space)
-    if cx.top and not serialize:
-        _task(cx, node, space, names, bounds)
-    else:
+        value = cx.expr(node.iter)
+    static = node.iter in cx.statics
+    if checkpoint and (static or (cx.top and not serialize)):
+        raise cx.fail("QL1209", node.iter, what="unrolled" if static else "parallel")
+    if static:
         cx.b.stmts += bounds
+        unroll(cx, node, value)
+        return
+    with cx.b.block() as more:
+        space = _space(cx, node, value)
+        names = _targets(cx, node, space)
+    bounds += more
+
+    def task() -> None:
+        _task(cx, node, space, names, list(bounds))
+
+    def serial() -> None:
         cx.checkpoint = checkpoint
         _serial(cx, node, space, names)
+
+    if cx.top and not serialize:
+        settled(cx, node, task)
+    else:
+        cx.b.stmts += bounds
+        settled(cx, node, serial)
 
 
 # --- what is looped over ----------------------------------------------------------------------------------------
 
 
-def _space(cx: Context, node: ast.For) -> Space:
-    value = cx.expr(node.iter)
+def _space(cx: Context, node: ast.For, value: Value) -> Space:
     if isinstance(value, Grouped):
         space = _over(cx, value.space, node)
         once = ((Lit(0, node.iter), Lit(1, node.iter)),)  # without axes: one iteration, no index
@@ -106,15 +132,23 @@ def _axes(cx: Context, mem: Mem, node: ast.For) -> tuple[tuple[Num | Lit, Num | 
 
 
 def _bound(cx: Context, value: Value, node: ast.For) -> Num | Lit:
-    """A bound as i32; what may not fit is cast with a warning."""
+    """A bound as an integer, i32 or i64 where it is not known. A float is cast with a warning; a u64 beyond i64 is as
+    good as the greatest i64, for no loop gets there."""
     number = cx.number(value, node.iter)
     t = cx.type_of(number)
-    if t.is_float or (isinstance(number, Num) and t in (i64, u64) and t is not cx.options.default_ip):
+    if t.is_float:
         cx.warn("QL1902", node.iter, dtype=t)
     if isinstance(number, Lit):
         return Lit(int(number.value), number.node)
     cx.at(node.iter)
-    return cx.num(number, i32)
+    if t.is_float:
+        return cx.num(number, i32)
+    if t is u64:
+        most = cx.const(low_high(i64)[1], u64)
+        return cx.num(Num(cx.b.op("min", number.id, most), u64), i64)
+    at = cx.index(number)
+    assert isinstance(at, Num)
+    return at
 
 
 def _targets(cx: Context, node: ast.For, space: Space) -> list[ast.Name]:
@@ -151,7 +185,8 @@ def _stepped(cx: Context, space: Space, begin: int, index: int, name: str, node:
     """``begin + index * step``."""
     assert space.step is not None
     cx.at(node.target)
-    return Num(cx.b.op("add", begin, cx.b.op("mul", index, cx.to(space.step, i32)), name=name), i32, _INDEX)
+    moved = cx.b.op("mul", index, space.id(cx, space.step))
+    return Num(cx.b.op("add", begin, moved, name=name), space.dtype, _INDEX)
 
 
 def _trips(cx: Context, space: Space, node: ast.For) -> int:
@@ -160,9 +195,9 @@ def _trips(cx: Context, space: Space, node: ast.For) -> int:
     assert step is not None
     cx.at(node.iter)
     if isinstance(begin, Lit) and isinstance(end, Lit) and isinstance(step, Lit):
-        return cx.const(len(range(begin.value, end.value, step.value)), i32)
-    distance = cx.b.op("sub", cx.to(begin, i32), cx.to(end, i32))
-    return cx.b.op("neg", cx.b.op("floordiv", distance, cx.to(step, i32)))
+        return cx.const(len(range(begin.value, end.value, step.value)), space.dtype)
+    distance = cx.b.op("sub", space.id(cx, begin), space.id(cx, end))
+    return cx.b.op("neg", cx.b.op("floordiv", distance, space.id(cx, step)))
 
 
 # --- parallel tasks ---------------------------------------------------------------------------------------------
@@ -173,32 +208,34 @@ def _task(cx: Context, node: ast.For, space: Space, names: list[ast.Name], bound
     if space.step is not None:  # begin and step are needed in the body, which does not see the values of bounds
         cx.b.stmts += bounds
         bounds = []
+    t = space.dtype
     before = cx.frame.env
     env = dict(before)
     shared = _share(cx, node, env)
     outer, cx.b.stmts = cx.b.stmts, bounds
     cx.at(node.iter)
     if space.step is not None:
-        ids = [cx.const(0, i32), _trips(cx, space, node)]
+        ids = [cx.const(0, t), _trips(cx, space, node)]
     else:
-        ids = [cx.to(b, i32) for b, _ in space.axes] + [cx.to(e, i32) for _, e in space.axes]
+        ids = [space.id(cx, b) for b, _ in space.axes] + [space.id(cx, e) for _, e in space.axes]
     cx.at(node.iter)
     cx.b.yield_(*ids)
     cx.b.stmts = outer
-    indices = tuple(cx.b.param(i32, "" if space.step is not None else n.id) for n in names)
+    indices = tuple(cx.b.param(t, "" if space.step is not None else n.id) for n in names)
     cx.top, loop = False, cx.frame.loop
     cx.frame.env, cx.frame.loop = env, Loop("task", ())
     outside, cx.stopped = cx.stopped, set()
     with cx.b.block() as body:
         for p, n in zip(indices, names, strict=True):
-            env[n.id] = Num(p.id, i32, _INDEX)
+            env[n.id] = Num(p.id, t, _INDEX)
         if space.step is not None:
-            begin = cx.to(space.axes[0][0], i32)
+            begin = space.id(cx, space.axes[0][0])
             env[names[0].id] = _stepped(cx, space, begin, indices[0].id, names[0].id, node)
         _iteration(cx, node, space, names)
         cx.at(node)
         if not cx.exited:
             cx.b.yield_()
+    missed(cx, node, before, (n for n, v in before.items() if n not in shared and n != "_" and is_local(v)))
     cx.exited, cx.top, cx.frame.loop = False, True, loop
     cx.end(cx.frame.env, before, node, "loop")
     cx.frame.env = before
@@ -271,13 +308,13 @@ def _nest(cx: Context, node: ast.For, space: Space, names: list[ast.Name], axis:
     cx.at(node.iter)
 
     def body(index: N.Param) -> None:
-        cx.frame.env[names[axis].id] = Num(index.id, i32, _INDEX)
+        cx.frame.env[names[axis].id] = Num(index.id, index.type, _INDEX)
         if axis + 1 < len(names):
             _nest(cx, node, space, names, axis + 1)
         else:
             _iteration(cx, node, space, names)
 
-    _counted(cx, node, cx.to(begin, i32), cx.to(end, i32), names[axis].id, body)
+    _counted(cx, node, space.id(cx, begin), space.id(cx, end), names[axis].id, body)
 
 
 def _strided(cx: Context, node: ast.For, space: Space, name: ast.Name) -> None:
@@ -285,32 +322,37 @@ def _strided(cx: Context, node: ast.For, space: Space, name: ast.Name) -> None:
     (begin, end), step = space.axes[0], space.step
     cx.at(node.iter)
     if isinstance(step, Lit) and step.value == -1:
-        one = cx.const(1, i32)
-        low, high = cx.b.op("add", cx.to(end, i32), one), cx.b.op("add", cx.to(begin, i32), one)
+        one = cx.const(1, space.dtype)
+        low, high = cx.b.op("add", space.id(cx, end), one), cx.b.op("add", space.id(cx, begin), one)
 
         def plain(index: N.Param) -> None:
-            cx.frame.env[name.id] = Num(index.id, i32, _INDEX)
+            cx.frame.env[name.id] = Num(index.id, index.type, _INDEX)
             _iteration(cx, node, space, [name])
 
         _counted(cx, node, low, high, name.id, plain, reverse=True)
         return
-    first = cx.to(begin, i32)
+    first = space.id(cx, begin)
     trips = _trips(cx, space, node)
 
     def body(index: N.Param) -> None:
         cx.frame.env[name.id] = _stepped(cx, space, first, index.id, name.id, node)
         _iteration(cx, node, space, [name])
 
-    _counted(cx, node, cx.const(0, i32), trips, "", body)
+    _counted(cx, node, cx.const(0, space.dtype), trips, "", body)
 
 
 def _flat(cx: Context, node: ast.For, space: Space, names: list[ast.Name]) -> None:
-    """A loop over several axes that a break leaves as a whole: one For over the product of the extents."""
+    """A loop over several axes that a break leaves as a whole: one For over the product of the extents, counted in i64
+    where that may not fit."""
     cx.at(node.iter)
-    begins = [cx.to(b, i32) for b, _ in space.axes]
-    zero = cx.const(0, i32)
+    t, known = space.dtype, [e.value - b.value for b, e in space.axes if isinstance(b, Lit) and isinstance(e, Lit)]
+    small = len(known) == len(names) and fits(prod(max(0, n) for n in known), i32)
+    count = t if small else i64
+    begins = [cx.b.cast(space.id(cx, b), count) for b, _ in space.axes]
+    zero = cx.const(0, count)
     extents = [
-        cx.b.op("max", cx.b.op("sub", cx.to(e, i32), b), zero) for b, (_, e) in zip(begins, space.axes, strict=True)
+        cx.b.op("max", cx.b.op("sub", cx.b.cast(space.id(cx, e), count), b), zero)
+        for b, (_, e) in zip(begins, space.axes, strict=True)
     ]
     total = extents[0]
     for e in extents[1:]:
@@ -324,7 +366,7 @@ def _flat(cx: Context, node: ast.For, space: Space, names: list[ast.Name]) -> No
             if k:
                 rest = cx.b.op("floordiv", rest, extents[k])
             value = cx.b.op("add", begins[k], part, name=names[k].id)
-            cx.frame.env[names[k].id] = Num(value, i32, _INDEX)
+            cx.frame.env[names[k].id] = Num(cx.b.cast(value, t), t, _INDEX)
         _iteration(cx, node, space, names)
 
     _counted(cx, node, zero, total, "", body)
@@ -342,7 +384,7 @@ def _counted(
     """A For whose body is lowered by ``run``; it carries the locals that the body assigns."""
     checkpoint, cx.checkpoint = cx.checkpoint, False
     before, names, carried, inits = _carry(cx, node, node.body)
-    index = cx.b.param(i32, name)
+    index = cx.b.param(cx.b.types[begin], name)
     with cx.b.block() as body:
         _body(cx, node, names, lambda: run(index))
     results = _results(cx, before, names, node)
@@ -355,6 +397,10 @@ def _while(cx: Context, node: ast.While) -> None:
     if node.orelse:
         raise cx.fail("QL1202", node.orelse[0])
     checkpoint, cx.checkpoint = cx.checkpoint, False
+    settled(cx, node, lambda: _repeated(cx, node, checkpoint))
+
+
+def _repeated(cx: Context, node: ast.While, checkpoint: bool) -> None:
     top, cx.top = cx.top, False
     before, names, carried, inits = _carry(cx, node, [*node.body, node.test])
     with cx.b.block() as test:
@@ -409,7 +455,7 @@ def _body(cx: Context, node: ast.For | ast.While, names: tuple[str, ...], run: C
     cx.depth += 1
     before = {n: v for n, v in cx.frame.env.items() if n not in names and n != "_"}
     run()
-    assert all(cx.frame.env[n] is v for n, v in before.items()), "a local that the loop does not carry was assigned"
+    missed(cx, node, before, before)
     cx.depth -= 1
     cx.at(node)
     if not cx.exited:

@@ -34,7 +34,10 @@ def lower(source: FunctionSource, specs: Sequence[Spec], options: CompileOptions
     args = _arguments(cx, source, specs)
     frame.returns = returned_types(cx)
     cx.inlining.append((source, ()))
-    cx.stmts(source.node.body)
+    try:
+        cx.stmts(source.node.body)
+    finally:
+        cx.tell()
     body = without_derivatives(cx.b, tuple(cx.b.stmts), cx.stopped)
     node = source.node
     if frame.returns is not None and not cx.returned:
@@ -81,9 +84,9 @@ def _argument(cx: Context, name: str, spec: Spec, args: list[N.Arg]) -> Value:
 
 def _ndarray(cx: Context, name: str, spec: NdarraySpec) -> N.Buffer:
     ndim = spec.ndim + len(spec.element_shape)
-    buffer = N.Buffer(name, "ndarray", spec.dtype, ndim, None)
+    buffer = N.Buffer(name, "ndarray", spec.dtype, ndim, None, wide=spec.wide)
     cx.buffers[name] = buffer
     if spec.grad:
         buffer.grad = f"{name}.grad"
-        cx.buffers[buffer.grad] = N.Buffer(buffer.grad, "ndarray", spec.dtype, ndim, None)
+        cx.buffers[buffer.grad] = N.Buffer(buffer.grad, "ndarray", spec.dtype, ndim, None, wide=spec.wide)
     return buffer

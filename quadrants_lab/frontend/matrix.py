@@ -20,9 +20,10 @@ def made(cx: Context, shape: tuple[int, ...], elements: Sequence[Number]) -> Mat
     nums = [e for e in elements if isinstance(e, Num)]
     if not nums:
         kinds = {type(e.value) for e in elements if isinstance(e, Lit)}
-        if len(kinds) > 1:
+        wide = next((e.dtype for e in elements if isinstance(e, Lit) and e.dtype is not None), None)
+        if len(kinds) > 1 or wide is not None:
             kind = float if float in kinds else int
-            elements = [Lit(kind(e.value), e.node) for e in elements if isinstance(e, Lit)]
+            elements = [Lit(kind(e.value), e.node, dtype=wide) for e in elements if isinstance(e, Lit)]
     elif len(nums) < len(elements) or any(n.type is not nums[0].type for n in nums):
         t = cx.type_of(elements[0])
         for e in elements:

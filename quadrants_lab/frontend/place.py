@@ -14,7 +14,7 @@ from itertools import product
 from typing import Any
 
 from quadrants_lab.frontend import matrix
-from quadrants_lab.frontend.context import Context, describe, suggestion
+from quadrants_lab.frontend.context import Context, describe, fits, suggestion
 from quadrants_lab.frontend.entries import item
 from quadrants_lab.frontend.swizzle import letters, swizzle
 from quadrants_lab.frontend.values import (
@@ -33,7 +33,7 @@ from quadrants_lab.frontend.values import (
     name_of,
 )
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.types import i32
+from quadrants_lab.ir.types import i32, i64
 
 
 @dataclass(slots=True, eq=False)
@@ -171,7 +171,7 @@ def candidates(cx: Context, shape: tuple[int, ...], step: At) -> Iterator[tuple[
         index = step.index[axis]
         assert isinstance(index, Num)
         if (axis, k) not in known:
-            known[axis, k] = cx.b.op("eq", index.id, cx.const(k, i32))
+            known[axis, k] = cx.b.op("eq", index.id, cx.const(k, index.type))
         return known[axis, k]
 
     def condition(where: tuple[int, ...]) -> int:
@@ -242,8 +242,12 @@ def element_index(cx: Context, node: ast.Subscript, base: Mem) -> tuple[int, ...
         cx.at(p)
         if first and isinstance(number, Lit):
             number = Lit(int(number.value) - first, p)
-        at = cx.to(number, i32)
-        ids.append(cx.b.op("sub", at, cx.const(first, i32)) if first and isinstance(number, Num) else at)
+        at = cx.index(number)
+        if first and isinstance(at, Num):
+            t = at.type if fits(first, i32) else i64
+            ids.append(cx.b.op("sub", cx.to(at, t), cx.const(first, t)))
+        else:
+            ids.append(cx.to(at, cx.type_of(at)))
     return tuple(ids)
 
 
@@ -288,7 +292,9 @@ def _position(cx: Context, node: ast.Subscript, shape: tuple[int, ...]) -> Part 
             where.append(known)
         else:
             cx.at(p)
-            where.append(_checked(cx, cx.num(number, i32), extent, text))
+            at = cx.index(number)
+            assert isinstance(at, Num)
+            where.append(_checked(cx, at, extent, text))
     known_all = [k for k in where if isinstance(k, int)]
     if len(known_all) == len(where):
         return Part((known_all[0] if len(shape) == 1 else known_all[0] * shape[1] + known_all[1],), ())
@@ -319,8 +325,8 @@ def _slices(cx: Context, node: ast.Subscript, shape: tuple[int, ...]) -> Part | 
 def _checked(cx: Context, index: Num, extent: int, text: str) -> Num:
     """The index, with an assert that it is inside where bounds are checked."""
     if cx.options.debug or cx.options.check_out_of_bound:
-        low = cx.b.op("ge", index.id, cx.const(0, i32))
-        ok = cx.b.op("and", low, cx.b.op("lt", index.id, cx.const(extent, i32)))
+        low = cx.b.op("ge", index.id, cx.const(0, index.type))
+        ok = cx.b.op("and", low, cx.b.op("lt", index.id, cx.const(extent, index.type)))
         message = f"index {{}} is out of bounds for '{text}' with extent {extent}"
         cx.b.add(N.Assert(cx.b.fresh(), ok, message, (index.id,), kind="bounds"))
     return index
@@ -423,7 +429,7 @@ def _of_mem(cx: Context, base: Mem, node: ast.Attribute) -> Value:
 def _shape(cx: Context, base: Mem, node: ast.Attribute) -> Value:
     if base.buffer.shape is None:
         return Shape(base.buffer, base.ndim)
-    return tuple(Lit(n, node) for n in base.buffer.shape[: base.ndim])
+    return tuple(cx.extent(base.buffer, k, node) for k in range(base.ndim))
 
 
 def _grad(cx: Context, base: Mem, node: ast.Attribute) -> Value:

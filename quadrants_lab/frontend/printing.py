@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from string import Formatter
 
 from quadrants_lab.frontend.context import Context
+from quadrants_lab.frontend.place import locate
 from quadrants_lab.frontend.unroll import unpacked
 from quadrants_lab.frontend.values import Lit, Matrix, Num, Obj, Struct, Value
 from quadrants_lab.ir import nodes as N
@@ -68,7 +69,7 @@ def text_parts(cx: Context, node: ast.expr) -> list[Part]:
     """What an expression prints; an f-string and ``"...".format(...)`` are taken apart."""
     if isinstance(node, ast.JoinedStr):
         return [p for part in node.values for p in _field(cx, part)]
-    if isinstance(node, ast.Call) and (text := _template(node)) is not None:
+    if isinstance(node, ast.Call) and (text := _template(cx, node)) is not None:
         return _formatted(cx, node, text)
     return _shown(cx, cx.expr(node), node, "")
 
@@ -92,12 +93,15 @@ def _specification(cx: Context, node: ast.expr | None) -> str:
     return out
 
 
-def _template(node: ast.Call) -> str | None:
-    """The text of ``"...".format(...)``."""
+def _template(cx: Context, node: ast.Call) -> str | None:
+    """The text of ``text.format(...)``, where that is known at compile time."""
     fn = node.func
-    if isinstance(fn, ast.Attribute) and fn.attr == "format" and isinstance(fn.value, ast.Constant):
-        return fn.value.value if isinstance(fn.value.value, str) else None
-    return None
+    if not isinstance(fn, ast.Attribute) or fn.attr != "format":
+        return None
+    if isinstance(fn.value, (ast.Name, ast.Attribute)):
+        text = locate(cx, fn.value)
+        return text.value if isinstance(text, Obj) and isinstance(text.value, str) else None
+    return fn.value.value if isinstance(fn.value, ast.Constant) and isinstance(fn.value.value, str) else None
 
 
 def _formatted(cx: Context, call: ast.Call, text: str) -> list[Part]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import io
-import warnings
 from collections.abc import Sequence
 from contextlib import redirect_stdout
 from dataclasses import replace
@@ -104,9 +103,10 @@ def _dry(cx: Context, body: Sequence[ast.stmt]) -> Returned:
     loop = Loop("once", ())
     cx.frame = replace(outer, env=dict(outer.env), ended=dict(outer.ended), loop=loop, returning=found)
     cx.top = False
-    with warnings.catch_warnings(), redirect_stdout(io.StringIO()), cx.b.block():
-        warnings.simplefilter("ignore")
+    messages = len(cx.messages)
+    with redirect_stdout(io.StringIO()), cx.b.block():  # functions of Python may print
         cx.stmts(body)
+    del cx.messages[messages:]
     cx.frame, cx.top, cx.sites, cx.serialize = outer, top, sites, serialize
     cx.exited = False
     return found

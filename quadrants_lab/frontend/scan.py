@@ -1,9 +1,9 @@
-"""Which names a piece of code may assign: what a loop has to carry."""
+"""What the text of a piece of code shows: the names that it assigns, its breaks and returns."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from quadrants_lab.frontend.source import FunctionSource
 
@@ -16,26 +16,12 @@ def assigned(source: FunctionSource, owner: ast.AST, body: Sequence[ast.AST]) ->
     if known is None:
         found: dict[str, None] = {}
         for node in body:
-            _visit(node, found, source.mentions_atomics)
+            _visit(node, found)
         known = source.assigned[id(owner)] = tuple(found)
     return known
 
 
-def method_calls(body: Iterable[ast.AST]) -> set[tuple[str, str]]:
-    """The methods that are called in ``body``, each with the name that the expression in front of it begins with."""
-    found = set()
-    for node in body:
-        for n in ast.walk(node):
-            if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute):
-                root = n.func.value
-                while isinstance(root, (ast.Attribute, ast.Subscript)):
-                    root = root.value
-                if isinstance(root, ast.Name):
-                    found.add((root.id, n.func.attr))
-    return found
-
-
-def _visit(node: ast.AST, found: dict[str, None], atomics: bool) -> None:
+def _visit(node: ast.AST, found: dict[str, None]) -> None:
     if isinstance(node, ast.Assign):
         for t in node.targets:
             _target(t, found)
@@ -45,11 +31,7 @@ def _visit(node: ast.AST, found: dict[str, None], atomics: bool) -> None:
         found[RETURN] = None
     if isinstance(node, (ast.If, ast.For, ast.While)):
         for inner in (*node.body, *node.orelse):
-            _visit(inner, found, atomics)
-        if atomics and not isinstance(node, ast.For):
-            _calls(node.test, found)
-    elif atomics:
-        _calls(node, found)
+            _visit(inner, found)
 
 
 def _target(node: ast.AST, found: dict[str, None]) -> None:
@@ -60,15 +42,6 @@ def _target(node: ast.AST, found: dict[str, None]) -> None:
             _target(e, found)
     elif isinstance(node, (ast.Subscript, ast.Attribute)):
         _target(node.value, found)
-
-
-def _calls(node: ast.AST, found: dict[str, None]) -> None:
-    """Locals that an atomic operation changes."""
-    for n in ast.walk(node):
-        if isinstance(n, ast.Call) and n.args:
-            name = getattr(n.func, "attr", getattr(n.func, "id", ""))
-            if name.startswith("atomic_"):
-                _target(n.args[0], found)
 
 
 def breaks(body: Sequence[ast.stmt]) -> bool:

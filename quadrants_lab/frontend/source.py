@@ -28,11 +28,9 @@ class FunctionSource:
         self.fn, self.node, self.file, self.lines, self.offset = fn, node, file, lines, offset
         self.name = fn.__name__
         self.assigned: dict[int, tuple[str, ...]] = {}  # id of a node: names assigned in it; see `scan`
-        self.calls: dict[int, list[ast.Call]] = {}  # id of a node: calls in it; see `byref`
+        self.templates: dict[str, int] | None = None  # see `byref`
         last = (node.end_lineno or 1) + offset
-        text = "".join(lines[node.lineno + offset - 1 : last])
-        self.ascii = text.isascii()
-        self.mentions_atomics = "atomic_" in text
+        self.ascii = "".join(lines[node.lineno + offset - 1 : last]).isascii()
 
     def span(self, node: Any, call: Span | None = None) -> Span:
         """Where the node stands in the file."""

@@ -39,12 +39,14 @@ class StructSpec:
 @dataclass(frozen=True, slots=True)
 class NdarraySpec:
     """An array passed at launch: only dtype and number of axes are known; ``grad``: it comes with an adjoint. ``ndim``
-    does not count the axes of ``element_shape``, which follow in memory."""
+    does not count the axes of ``element_shape``, which follow in memory. ``wide``: an axis has 2**31 elements or
+    more."""
 
     dtype: DType
     ndim: int
     grad: bool = False
     element_shape: tuple[int, ...] = ()
+    wide: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ import ast
 from collections.abc import Callable
 
 from quadrants_lab.frontend.arith import truth
-from quadrants_lab.frontend.assign import is_static_call
 from quadrants_lab.frontend.branch import branch
 from quadrants_lab.frontend.context import Context
 from quadrants_lab.frontend.diagnostics import count
@@ -20,7 +19,7 @@ from quadrants_lab.ir import nodes as N
 
 def _if(cx: Context, node: ast.If) -> None:
     test = cx.expr(node.test)
-    if is_static_call(cx, node.test):
+    if node.test in cx.statics:
         with cx.scope(node, "if"):
             cx.stmts(node.body if cx.python(test) else node.orelse)
         return
@@ -40,19 +39,14 @@ def _expression(cx: Context, node: ast.Expr) -> None:
 
 
 def _assert(cx: Context, node: ast.Assert) -> None:
-    """Asserts are evaluated on demand only; their code is checked always."""
-    env = cx.frame.env
-    cx.frame.env = dict(env)
-    with cx.b.block() as stmts:
-        cond = truth(cx, cx.scalar(node.test), node.test)
-        parts = [ast.unparse(node.test)] if node.msg is None else text_parts(cx, node.msg)
-        text, args = message(parts)
-        cx.at(node)
-        cx.b.add(N.Assert(cx.b.fresh(), cond, text, args))
+    """What an assert computes is computed always, for what it does besides, as when a func in it stores; whether it
+    holds is looked at on demand only."""
+    cond = truth(cx, cx.scalar(node.test), node.test)
+    parts = [ast.unparse(node.test)] if node.msg is None else text_parts(cx, node.msg)
+    text, args = message(parts)
+    cx.at(node)
     if cx.options.debug or cx.options.asserts:
-        cx.b.stmts += stmts
-    else:
-        cx.frame.env = env
+        cx.b.add(N.Assert(cx.b.fresh(), cond, text, args))
 
 
 def _return(cx: Context, node: ast.Return) -> None:

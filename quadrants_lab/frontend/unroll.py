@@ -75,7 +75,7 @@ def bind(cx: Context, target: ast.expr, value: Value) -> None:
         if target.id in cx.frame.env and target.id != "_":
             raise cx.fail("QL1304", target, name=target.id)
         if isinstance(value, Lit):
-            value = Lit(value.value, target, _FIXED)
+            value = Lit(value.value, target, _FIXED, value.dtype)
         elif isinstance(value, Num):
             value = Num(value.id, value.type, _FIXED)
         cx.frame.env[target.id] = value

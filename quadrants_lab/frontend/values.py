@@ -24,11 +24,13 @@ class Num:
 
 @dataclass(slots=True, eq=False)
 class Lit:
-    """A number known at compile time; it takes its dtype only where it meets the running kernel."""
+    """A number known at compile time; it takes its dtype only where it meets the running kernel: default_ip or
+    default_fp, or ``dtype``, which an extent beyond i32 has, and what is computed with one."""
 
     value: Any  # bool, int or float
     node: ast.AST | None = None
     fixed: str = ""
+    dtype: DType | None = None
 
 
 @dataclass(slots=True, eq=False)

@@ -18,7 +18,7 @@ from typing import Any
 
 from quadrants_lab.ir.sizeexpr import SizeExpr
 from quadrants_lab.ir.source import Span
-from quadrants_lab.ir.types import DType
+from quadrants_lab.ir.types import DType, i32, i64
 
 NO_ID = -1
 
@@ -115,7 +115,7 @@ class ArgLoad(Value):
 
 @dataclass(slots=True)
 class ShapeOf(Value):
-    """The extent of an ndarray buffer along ``axis`` (i32): uniform over a launch."""
+    """The extent of an ndarray buffer along ``axis`` (i32, i64 of a wide one): uniform over a launch."""
 
     buffer: str
     axis: int
@@ -434,9 +434,9 @@ class Offload(Stmt):
     """A task: stands only at the top level of a kernel. Tasks run one after the other.
 
     ``kind``: "serial" (no indices, run once), "range_for" or "struct_for" (parallel over the box of ``indices``).
-    ``bounds`` is run once before the task and yields begin_0..begin_k, end_0..end_k (i32). ``body`` ends in an
-    empty Yield. After the pass `offload` neither block reads a value from outside; the body does not see values of
-    ``bounds``.
+    ``bounds`` is run once before the task and yields begin_0..begin_k, end_0..end_k, of the dtypes of the indices, each
+    i32 or i64. ``body`` ends in an empty Yield. After the pass `offload` neither block reads a value from outside; the
+    body does not see values of ``bounds``.
     """
 
     kind: str
@@ -462,9 +462,14 @@ class Buffer:
     """Memory that a kernel reads or writes.
 
     ``kind``: "field" (static ``shape``), "ndarray" (a kernel argument; only ``ndim`` known), "temp" (0-d launch
-    temporary, zero at the start of a launch), "ret" (0-d slot of a returned scalar). ``grad`` names the buffer of
+    temporary, zero at the start of a launch), "ret" (0-d slot of a returned scalar), "scratch" (memory that the runtime
+    provides, of the size ``extents``, one an axis, below 0 standing for 0). ``grad`` names the buffer of
     its adjoint, ``dual`` that of its tangent, "" where there is none. All are row-major and dense. Indices count from
-    0 in the IR; ``first`` is what the program calls the first one of each axis (() for zeros).
+    0 in the IR; ``first`` is what the program calls the first one of each axis (() for zeros). ``wide``: an axis of the
+    ndarray has 2**31 elements or more.
+
+    ``role`` of scratch memory: "kept" (a forward launch fills it for its gradient), "work" (zero when it is made, then
+    as the launch before left it), "marks" (the same, but shared by all kernels that use the same array).
     """
 
     name: str
@@ -475,6 +480,14 @@ class Buffer:
     grad: str = ""
     dual: str = ""
     first: tuple[int, ...] = ()
+    wide: bool = False
+    role: str = ""
+    extents: tuple[SizeExpr, ...] = ()
+
+    @property
+    def extent_type(self) -> DType:
+        """The dtype of the extents of an ndarray."""
+        return i64 if self.wide else i32
 
 
 @dataclass(slots=True)

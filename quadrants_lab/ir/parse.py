@@ -9,6 +9,7 @@ from typing import Any
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
+from quadrants_lab.ir.sizeexpr import SizeExpr
 from quadrants_lab.ir.sizetext import parse_size
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.types import DTYPES, DType, u1
@@ -44,6 +45,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _DIMS = re.compile(r"\s*\[((?:\d+|\?)(?:x(?:\d+|\?))*)?\]")
+_SCRATCH = re.compile(r"\s*((?:kept|work|marks)\b.*)$")
 _FIRST = re.compile(r"\s*(-?\d+(?:,-?\d+)*)")
 _KERNEL_NAME = re.compile(r"\s*([^\s(]+)")
 
@@ -241,16 +243,26 @@ class _Parser:
         dtype = self.type()
         dims = self.raw(_DIMS, "the shape in brackets")
         sizes = dims.split("x") if dims else []
-        known = kind != "ndarray" and "?" not in sizes
+        known = kind not in ("ndarray", "scratch") and "?" not in sizes
+        wide = self.found("wide")
         begins = self.raw(_FIRST, "the first index of each axis") if self.found("first") else ""
         first = tuple(int(n) for n in begins.split(",")) if begins else ()
         grad = self.buffer() if self.found("grad") else ""
         dual = self.buffer() if self.found("dual") else ""
+        rest = self.raw(_SCRATCH, "what the scratch memory is for") if kind == "scratch" else ""
+        role, _, extents = rest.partition(" ")
         if self.kind != "end":
             raise self.error("unexpected text after the buffer")
         self.next_line()
         shape = tuple(int(s) for s in sizes) if known else None
-        return N.Buffer(name, kind, dtype, len(sizes), shape, grad, dual, first)
+        return N.Buffer(name, kind, dtype, len(sizes), shape, grad, dual, first, wide, role, self.sizes(extents))
+
+    def sizes(self, text: str) -> tuple[SizeExpr, ...]:
+        """Size expressions separated by semicolons."""
+        try:
+            return tuple(parse_size(part) for part in text.split(";") if part.strip())
+        except ValueError as e:
+            raise self.error(str(e)) from e
 
     # --- statements ---------------------------------------------------------------------------------------
 
@@ -349,10 +361,7 @@ class _Parser:
             end = self.line.find(' reason "', self.pos)
             if end < 0:
                 raise self.error("expected a reason after the size")
-            try:
-                stmt.size = parse_size(self.line[self.pos : end])
-            except ValueError as e:
-                raise self.error(str(e)) from e
+            (stmt.size,) = self.sizes(self.line[self.pos : end])
             self.pos = end
             self.scan()
         self.expect("reason")

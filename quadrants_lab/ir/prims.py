@@ -33,7 +33,7 @@ class Prim:
     ``rule``: how operands and result are typed: "num" (all one numeric dtype), "float" (all one float dtype), "int"
     (all one integer dtype; u1 too for and/or/xor/not), "cmp" (one dtype in, u1 out), "select" (u1, T, T -> T),
     "cast" (anything to the result's dtype), "bitcast" (same width), "test" (float in, u1 out), "count" (integer in,
-    i32 out), "root" (i32).
+    i32 out), "root" (i32 or i64).
     ``llvm``: spellings for (float, signed, unsigned); an instruction, ``llvm.*`` for an intrinsic, ``@name`` for a
     short sequence that the emitter knows by that name, "" where the rule excludes the kind.
     ``cost``: rough cycles; recomputation in reverse mode weighs it.

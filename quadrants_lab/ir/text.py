@@ -49,7 +49,9 @@ def _buffer(b: N.Buffer) -> str:
     grad = f" grad @{b.grad}" if b.grad else ""
     dual = f" dual @{b.dual}" if b.dual else ""
     first = f" first {','.join(map(str, b.first))}" if b.first else ""
-    return f"buffer @{b.name}: {b.kind} {b.dtype}[{dims}]{first}{grad}{dual}"
+    role = f" {b.role} {'; '.join(print_size(e) for e in b.extents)}".rstrip() if b.role else ""
+    wide = " wide" if b.wide else ""
+    return f"buffer @{b.name}: {b.kind} {b.dtype}[{dims}]{wide}{first}{grad}{dual}{role}"
 
 
 def arg_name(name: str) -> str:

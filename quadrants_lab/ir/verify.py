@@ -16,7 +16,8 @@ from quadrants_lab.ir.text import print_stmt
 from quadrants_lab.ir.types import DType, f32, f64, i32, i64, u1
 from quadrants_lab.ir.verify_stacks import check_stacks
 
-BUFFER_KINDS = ("field", "ndarray", "temp", "ret")
+BUFFER_KINDS = ("field", "ndarray", "temp", "ret", "scratch")
+ROLES = ("kept", "work", "marks")
 OFFLOAD_KINDS = ("serial", "range_for", "struct_for")
 ATOMIC_OPS = ("add", "sub", "mul", "min", "max", "and", "or", "xor", "exchange", "cas")
 MODES = ("forward", "reverse", "count", "dual")
@@ -98,11 +99,14 @@ class _Verifier:
     def buffer(self, name: str, b: N.Buffer) -> None:
         self.need(b.name == name, f"buffer '{b.name}' is listed as '{name}'")
         self.need(b.kind in BUFFER_KINDS, f"buffer '{name}' has the unknown kind '{b.kind}'")
-        if b.kind == "ndarray":
-            self.need(b.shape is None, f"ndarray '{name}' has a static shape")
+        if b.kind in ("ndarray", "scratch"):
+            self.need(b.shape is None, f"{b.kind} '{name}' has a static shape")
         else:
+            self.need(not b.wide, f"{b.kind} '{name}' is called wide, which its shape says")
             self.need(b.shape is not None and len(b.shape) == b.ndim, f"shape and ndim of buffer '{name}' differ")
         self.need(b.ndim == 0 or b.kind not in ("temp", "ret"), f"{b.kind} buffer '{name}' is not 0-d")
+        self.need((b.role in ROLES) == (b.kind == "scratch"), f"buffer '{name}' has the unknown role '{b.role}'")
+        self.need(len(b.extents) == (b.ndim if b.role else 0), f"buffer '{name}' has {len(b.extents)} extents")
         for what, other in (("adjoint", b.grad), ("tangent", b.dual)):
             if other in self.k.buffers:
                 g = self.k.buffers[other]
@@ -184,8 +188,9 @@ class _Verifier:
         self.claim(s.id, s)
         self.need(s.kind in OFFLOAD_KINDS, f"'{s.kind}' is not a kind of task", s)
         self.need((s.kind == "serial") == (not s.indices), "only a serial task has no indices", s)
-        self.need(all(p.type is i32 for p in s.indices), "a task's index is not i32", s)
-        self.block(s.bounds, _Place(None, False), [i32] * (2 * len(s.indices)), s)
+        types = [p.type for p in s.indices]
+        self.need(all(t in (i32, i64) for t in types), "a task's index is neither i32 nor i64", s)
+        self.block(s.bounds, _Place(None, False), types * 2, s)
         self.stacks = {}
         self.in_guard = False
         self.block(s.body, _Place((), False, top=True), (), s, s.indices)
@@ -262,7 +267,7 @@ class _Verifier:
         if b is None:
             raise self.fail(f"there is no buffer '{s.buffer}'", s)
         self.need(0 <= s.axis < b.ndim, f"'{s.buffer}' has {b.ndim} axes", s)
-        self.need(s.type is i32, "an extent is i32", s)
+        self.need(s.type is b.extent_type, f"an extent of '{s.buffer}' is {b.extent_type}", s)
 
     def random(self, s: N.Random) -> None:
         self.need(s.type.is_int or s.type in (f32, f64), f"there is no random {s.type}", s)
@@ -342,7 +347,7 @@ _RULES: dict[str, Callable[[Sequence[DType], N.Op], bool]] = {
     "bitcast": lambda ts, s: ts[0].bits == s.type.bits,
     "test": lambda ts, s: ts[0].is_float,
     "count": lambda ts, s: ts[0].is_int,
-    "root": lambda ts, s: ts[0] is i32,
+    "root": lambda ts, s: ts[0] in (i32, i64),
 }
 
 _STRUCTURED: dict[type, Callable[..., None]] = {

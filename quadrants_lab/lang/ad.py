@@ -23,7 +23,7 @@ from quadrants_lab.lang.forward_mode import FwdMode, warn_unwritten
 from quadrants_lab.lang.missing import missing_attribute
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.grad_check import check_gradients
-from quadrants_lab.runtime.observe import launching, watch
+from quadrants_lab.runtime.observe import watch
 from quadrants_lab.runtime.tape import Kept, Launches
 
 __all__ = ["FwdMode", "Tape", "clear_all_gradients", "grad_for", "grad_replaced", "no_grad"]
@@ -94,7 +94,7 @@ class Tape:
         self._open.callback(_RECORDING.reset, _RECORDING.set(True))
         self._open.enter_context(watch(self._launches))
         if self.validation:
-            self._open.enter_context(launching("checked"))
+            self._open.enter_context(session.checking("check_races"))
         return self
 
     def __exit__(

@@ -12,12 +12,17 @@ from quadrants_lab.ir.types import DType
 class Template:
     """An argument that is known at compile time: a field, or a value that becomes a constant of the kernel."""
 
+    __qd_template__ = True
+
     def __repr__(self) -> str:
         return "qd.template()"
 
 
 def template() -> Template:
     return Template()
+
+
+template.__qd_template__ = True  # type: ignore[attr-defined]  # read by the front end, where nobody calls it
 
 
 class TensorType:

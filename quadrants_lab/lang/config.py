@@ -10,9 +10,9 @@ from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import find_spec
 from operator import index as as_index
-from pathlib import Path
 from typing import Any
 
+from quadrants_lab.backends.disk_cache import MOST_BYTES, default_path
 from quadrants_lab.errors import (
     QuadrantsError,
     QuadrantsRuntimeError,
@@ -23,7 +23,6 @@ from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import DTYPES, DType, f16, f32, f64, i32, i64
 from quadrants_lab.lang import arch as A
 from quadrants_lab.runtime import session
-from quadrants_lab.runtime.cache import default_path
 from quadrants_lab.runtime.dispatch import load_compiler
 from quadrants_lab.runtime.session import Settings
 
@@ -101,7 +100,7 @@ OPTIONS: dict[str, Option] = {
     "random_seed": Option(_count, 0),
     "offline_cache": Option(_flag, True),
     "offline_cache_file_path": Option(_any, ""),
-    "offline_cache_max_size_of_files": Option(_count, 100 << 20),
+    "offline_cache_max_size_of_files": Option(_count, MOST_BYTES),
     "log_level": Option(_level, "warn"),
     "verbose": Option(_flag, False),
     "ad_stack_size": Option(_count, 0),
@@ -175,9 +174,6 @@ def init(arch: Any = None, default_fp: Any = None, default_ip: Any = None, **opt
             stacklevel=2,
         )
     chosen = _usable(_from_environment("arch", arch), values["enable_fallback"], values["simulate"])
-    cache_path = (
-        Path(values["offline_cache_file_path"]).expanduser() if values["offline_cache_file_path"] else None
-    )
     settings = Settings(
         arch=chosen.name,
         backend=chosen.backend,
@@ -192,7 +188,7 @@ def init(arch: Any = None, default_fp: Any = None, default_ip: Any = None, **opt
         ),
         threads=values["cpu_max_num_threads"] if chosen.backend == "cpu" else 0,
         random_seed=values["random_seed"],
-        cache_path=(cache_path or default_path()) if values["offline_cache"] else None,
+        cache_path=default_path(values["offline_cache_file_path"]) if values["offline_cache"] else None,
         cache_bytes=values["offline_cache_max_size_of_files"],
         ad_stack_budget=values["ad_stack_budget_bytes"],
         ad_stack_threshold=values["ad_stack_sparse_threshold_bytes"],

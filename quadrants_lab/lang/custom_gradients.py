@@ -9,7 +9,7 @@ from typing import Any
 
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsRuntimeTypeError
 from quadrants_lab.lang.kernel import Func, Launchable
-from quadrants_lab.runtime.observe import MODE, OBSERVERS, constants, launching
+from quadrants_lab.runtime.observe import MODE, OBSERVERS, constants
 from quadrants_lab.runtime.tape import Launches
 
 
@@ -36,9 +36,7 @@ class Replaced:
         for tape in tapes:
             tape.pause()
         try:
-            # validation leaves alone what the user's gradient answers for
-            with launching("forward") if MODE.get() == "checked" else nullcontext():
-                value = self.fn(*args, **kwargs)
+            value = self.fn(*args, **kwargs)
         finally:
             for tape in tapes:
                 tape.resume()

@@ -14,26 +14,12 @@ from quadrants_lab.errors import (
     QuadrantsRuntimeError,
     QuadrantsRuntimeTypeError,
 )
-from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import DTYPES, DType
 from quadrants_lab.lang.exchange import from_torch, shared, to_numpy, to_torch
 from quadrants_lab.runtime import session
+from quadrants_lab.runtime.fitting import LIMITS, check, fitted
 from quadrants_lab.runtime.memory import Memory
 from quadrants_lab.runtime.observe import differentiating
-
-
-def _limits(dtype: DType) -> tuple[Any, Any]:
-    """Least and greatest Python number that can be written without conversion."""
-    if dtype.is_float:
-        high = float(np.finfo(dtype.numpy).max)
-        return -high, high
-    if dtype.kind == "b":
-        return False, True
-    info = np.iinfo(dtype.numpy)
-    return int(info.min), int(info.max)
-
-
-_LIMITS = {name: _limits(dtype) for name, dtype in DTYPES.items()}
 
 
 class _Nowhere:
@@ -53,7 +39,8 @@ class Dense:
     ``shape`` counts the elements an axis, ``element_shape`` is that of each: () for numbers, (n,) for vectors, (n, m)
     for matrices. Elements are read and written from Python with exactly one index an axis (``x[None]`` where there is
     no axis), the first one being ``offset`` (() for zeros); indices are checked, negative ones are errors where the
-    offset is not. Written integers wrap to the dtype as in kernels; a float written into integers is an error.
+    offset is not. What the dtype cannot hold is an error: a float written into integers, an integer out of their range;
+    real numbers are rounded, those that are too large to infinities.
 
     ``grad`` and ``dual`` are of the same class and shape, or None.
     """
@@ -79,7 +66,7 @@ class Dense:
     def __init__(self, dtype: DType, element_shape: tuple[int, ...] = (), name: str = "") -> None:
         self._memory: Any = NOWHERE  # a Memory once it is allocated
         self._length = 0
-        self._low, self._high = _LIMITS[dtype.name]
+        self._low, self._high = LIMITS[dtype.name]
         self.dtype = dtype
         self.element_shape = element_shape
         self.name = name
@@ -174,7 +161,7 @@ class Dense:
         if memory.logs:
             memory.wrote(key)
         else:
-            memory.version += 1
+            memory.version = memory.python_wrote = memory.version + 1
 
     def __iter__(self) -> NoReturn:
         raise QuadrantsRuntimeError(
@@ -190,9 +177,9 @@ class Dense:
         return True
 
     def fill(self, value: Any) -> None:
-        """Writes ``value`` to every element."""
+        """Writes ``value`` to every element; to integers also a float that is a whole number."""
         memory = self._live()
-        memory.assign(self._element(value))
+        memory.assign(self._element(value, whole=True))
         memory.wrote(...)
 
     def to_numpy(self, dtype: Any = None, *, copy: bool | None = True) -> npt.NDArray[Any]:
@@ -206,7 +193,7 @@ class Dense:
         return to_torch(self.to_numpy(copy=copy), device, copy)
 
     def from_torch(self, arr: Any) -> None:
-        """Copies a torch tensor of the same shape, on any device, into the memory; values are cast to the dtype."""
+        """Copies a torch tensor of the same shape, on any device, into the memory, as `from_numpy` does."""
         self.from_numpy(from_torch(arr))
 
     def to_dlpack(self, versioned: bool = False) -> Any:
@@ -220,7 +207,12 @@ class Dense:
         return shared(self._live()).__dlpack_device__()
 
     def from_numpy(self, arr: npt.NDArray[Any]) -> None:
-        """Copies ``arr``, of the same shape, into the memory; values are cast to the dtype."""
+        """Copies ``arr``, of the same shape, into the memory. The dtype must be able to hold every value; real numbers
+        are rounded to it, those that are too large to infinities."""
+        self._arrive(self._arriving(arr))
+
+    def _arriving(self, arr: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """What `_arrive` takes: an array that this can hold."""
         memory = self._live()
         if not isinstance(arr, np.ndarray):
             raise QuadrantsRuntimeTypeError(
@@ -228,11 +220,19 @@ class Dense:
                 code="QL2012",
                 help="np.asarray(...) makes one",
             )
-        shape = memory.operand.shape
+        shape: tuple[int, ...] = memory.operand.shape
         if arr.shape not in self._shapes():
             raise ValueError(f"{self!r} has shape {shape}, the numpy array has shape {arr.shape}")
-        with np.errstate(invalid="ignore", over="ignore"):
-            memory.assign(arr.reshape(shape))
+        check(arr, self.dtype, self)
+        return arr.reshape(shape)
+
+    def _arrive(self, arr: npt.NDArray[Any]) -> None:
+        memory = self._live()
+        if arr.dtype == memory.dtype.numpy or not self.dtype.is_float:
+            memory.assign(arr)
+        else:
+            with np.errstate(over="ignore"):
+                memory.assign(arr)
         memory.wrote(...)
 
     def copy_from(self, other: Dense) -> None:
@@ -278,7 +278,8 @@ class Dense:
     def _unusable(self) -> QuadrantsRuntimeError:
         """Why its memory cannot be used."""
         if self._memory is not NOWHERE:
-            return session.ended(repr(self))
+            over: QuadrantsRuntimeError = self._memory.session.over(repr(self))
+            return over
         return QuadrantsRuntimeError(
             f"{self!r} has no memory yet",
             code="QL2022",
@@ -336,23 +337,9 @@ class Dense:
             return value
         return self._element(value)
 
-    def _element(self, value: Any) -> Any:
-        """``value`` in the dtype."""
-        kind = self.dtype.kind
-        if isinstance(value, (bool, int, np.integer, np.bool_)) or (
-            kind == "f" and isinstance(value, (float, np.floating))
-        ):
-            return PRIMS["cast"].evaluate(self.dtype, value)
-        what = (
-            f"the {type(value).__name__} {value!r}"
-            if isinstance(value, (float, np.floating))
-            else (f"an object of type {type(value).__name__}")
-        )
-        raise QuadrantsRuntimeTypeError(
-            f"cannot write {what} into {self!r}",
-            code="QL2016",
-            help="convert it with int(...)" if isinstance(value, (float, np.floating)) else "",
-        )
+    def _element(self, value: Any, whole: bool = False) -> Any:
+        """``value`` as a number of the dtype; ``whole``: floats that are whole numbers are integers, too."""
+        return fitted(value, self.dtype, self, whole)
 
 
 def _subscript(key: Any) -> str:

@@ -13,6 +13,7 @@ from quadrants_lab.lang.dense import Dense, Field, Ndarray, numpy_dtype
 from quadrants_lab.lang.exchange import to_numpy, to_torch
 from quadrants_lab.lang.matrix import Matrix, Vector
 from quadrants_lab.lang.matrix_types import MatrixType, matrix, vector
+from quadrants_lab.runtime.fitting import held
 
 
 class Elements(Dense):
@@ -43,21 +44,23 @@ class Elements(Dense):
         memory.wrote(at)
 
     def fill(self, value: Any) -> None:
-        """Writes ``value``, an element or a number for all of its entries, to every element."""
+        """Writes ``value``, an element or a number for all of its entries, to every element; floats that are whole
+        numbers are integers here."""
         memory = self._live()
-        memory.assign(self._element(value) if np.ndim(value) == 0 else self._whole(value))
+        memory.assign(self._element(value, whole=True) if np.ndim(value) == 0 else self._whole(value, whole=True))
         memory.wrote(...)
 
     def _shapes(self) -> tuple[tuple[int, ...], ...]:
         full = (*self.shape, self.n, self.m)
         return (full, full[:-1]) if self.m == 1 else (full,)
 
-    def _whole(self, value: Any) -> npt.NDArray[Any]:
-        """``value`` as an array of the element's shape and the dtype."""
+    def _whole(self, value: Any, whole: bool = False) -> npt.NDArray[Any]:
+        """``value`` as an array of the element's shape and the dtype; ``whole``: floats that are whole numbers are
+        integers, too."""
         given = value.entries if isinstance(value, Matrix) else value
         try:
             array = np.asarray(given)
-            if array.dtype.kind == "f" and not self.dtype.is_float:
+            if array.dtype.kind == "f" and not self.dtype.is_float and not whole:
                 array = np.array(given, object)  # integers on both sides of 2**63 are none to numpy
         except ValueError:  # rows of several lengths
             array = np.empty((), object)
@@ -66,12 +69,7 @@ class Elements(Dense):
             raise QuadrantsRuntimeTypeError(
                 f"an element of {self!r} has shape {self.element_shape}, the value is {what}", code="QL2023"
             )
-        if array.dtype.kind in ("biuf" if self.dtype.is_float else "biu"):
-            with np.errstate(invalid="ignore", over="ignore"):
-                return array.astype(self.dtype.numpy)
-        return np.array([self._element(v) for v in array.reshape(-1).tolist()], self.dtype.numpy).reshape(
-            array.shape
-        )
+        return held(array, self.dtype, self, whole)
 
 
 class MatrixField(Elements, Field):
@@ -161,7 +159,7 @@ class Entry:
 
     def fill(self, value: Any) -> None:
         memory = self.field._live()
-        memory.array[self._everywhere()] = self.field._element(value)
+        memory.array[self._everywhere()] = self.field._element(value, whole=True)
         memory.wrote(self._everywhere())
 
     def to_numpy(self, dtype: Any = None) -> npt.NDArray[Any]:
@@ -213,7 +211,7 @@ class _InPlace(Matrix):
     def fill(self, val: Any) -> None:
         """Every entry becomes ``val``."""
         memory = self._of._live()
-        memory.array[self._at] = self._of._element(val)
+        memory.array[self._at] = self._of._element(val, whole=True)
         memory.wrote(self._at)
 
     def _place(self, index: Any) -> tuple[int, ...]:

@@ -17,6 +17,7 @@ from quadrants_lab.frontend.context import convert
 from quadrants_lab.frontend.swizzle import letters, swizzle
 from quadrants_lab.ir.types import DType, from_numpy
 from quadrants_lab.lang.dtypes import as_dtype
+from quadrants_lab.runtime.fitting import INTEGERS, held
 
 Array = npt.NDArray[Any]
 
@@ -46,10 +47,10 @@ def _matrix_mismatch(what: str, *shapes: tuple[int, ...]) -> QuadrantsTypeError:
 class Matrix(NDArrayOperatorsMixin, metaclass=_Named):
     """A matrix of n rows and m columns, or a vector of n elements: ``qd.Matrix([[1, 2], [3, 4]], qd.f32)``.
 
-    ``arr`` is an array or nested sequence of numbers, ``dt`` the dtype of the elements; without it they are what numpy
-    makes of them, and in a kernel literals. Arithmetic is elementwise, ``@`` the product of matrices; ``v[i]``,
-    ``m[i, j]`` and, of vectors, ``v.x``, ``v.zyx``, ``v.rgb``, ``v.st`` read and write elements. Errors:
-    `QuadrantsTypeError` where shapes do not fit.
+    ``arr`` is an array or nested sequence of numbers, ``dt`` the dtype of the elements, which must be able to hold them
+    (`cast` cuts and wraps); without it they are what numpy makes of them, and in a kernel literals. Arithmetic is
+    elementwise, ``@`` the product of matrices; ``v[i]``, ``m[i, j]`` and, of vectors, ``v.x``, ``v.zyx``, ``v.rgb``,
+    ``v.st`` read and write elements. Errors: `QuadrantsTypeError` where shapes do not fit.
     """
 
     __array_priority__ = 1000
@@ -78,7 +79,7 @@ class Matrix(NDArrayOperatorsMixin, metaclass=_Named):
                 "the rows of a matrix are sequences of numbers, all of one length", code="QL2111"
             )
         dtype = None if dt is None else as_dtype(dt)
-        return made(values if dtype is None else cast_array(values, dtype), dtype)
+        return made(values if dtype is None else held(values, dtype, _named(values, dtype)), dtype)
 
     # --- what it is
 
@@ -144,7 +145,11 @@ class Matrix(NDArrayOperatorsMixin, metaclass=_Named):
         return made(value, self.dtype) if isinstance(value, np.ndarray) else value
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        self.entries[self._checked(index)] = np.asarray(value)
+        entries = self.entries
+        limits = INTEGERS.get(entries.dtype)
+        if limits is None or value.__class__ is not int or not limits[0] <= value <= limits[1]:
+            value = self._taken(value)
+        entries[self._checked(index)] = value
 
     def _swizzled(self, name: str) -> tuple[int, ...] | None:
         at = swizzle(name)
@@ -166,11 +171,17 @@ class Matrix(NDArrayOperatorsMixin, metaclass=_Named):
             return
         if len(set(at)) != len(at):
             raise QuadrantsSyntaxError(f"'.{name}' names an element twice and cannot be assigned", code="QL2113")
-        self.entries[at[0] if len(at) == 1 else list(at)] = np.asarray(value)
+        self.entries[at[0] if len(at) == 1 else list(at)] = self._taken(value)
 
     def fill(self, val: Any) -> None:
         """Every element becomes ``val``."""
-        self.entries[...] = val
+        self.entries[...] = self._taken(val)
+
+    def _taken(self, value: Any) -> Any:
+        """What elements become, which must be able to hold it."""
+        array = np.asarray(value)
+        dtype = from_numpy(self.entries.dtype)
+        return array if dtype is None or dtype.is_float else held(array, dtype, _named(self.entries, dtype))
 
     # --- arithmetic
 
@@ -358,6 +369,10 @@ def made(values: Array, dtype: DType | None) -> Matrix:
     object.__setattr__(value, "entries", values)
     object.__setattr__(value, "dtype", dtype)
     return value
+
+
+def _named(entries: Array, dtype: DType) -> str:
+    return f"a {'vector' if entries.ndim == 1 else 'matrix'} of {dtype}"
 
 
 def _dtype_of(values: Array, inputs: Sequence[Any]) -> DType | None:

@@ -11,12 +11,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from quadrants_lab.errors import QuadrantsNameError, QuadrantsSyntaxError, QuadrantsTypeError
-from quadrants_lab.frontend.context import convert
 from quadrants_lab.ir.types import DType, from_numpy
 from quadrants_lab.lang.dtypes import as_dtype
 from quadrants_lab.lang.matrix import Matrix
 from quadrants_lab.lang.matrix_types import matrix, vector
 from quadrants_lab.runtime.compound import leaf_count
+from quadrants_lab.runtime.fitting import fitted
 
 
 class StructType:
@@ -203,7 +203,7 @@ def as_member(type: Any, value: Any, name: str) -> Any:
     """``value`` as a member of that type has it: cast, and a number for all of a vector, matrix or struct."""
     if isinstance(type, DType):
         if isinstance(value, (bool, int, float, np.generic)):
-            return convert(value.item() if isinstance(value, np.generic) else value, type)
+            return fitted(value, type, f"member '{name}'", whole=True)
         raise QuadrantsTypeError(f"{name} is {type}, not an object of type {_kind(value)}", code="QL2029")
     if isinstance(type, StructType):
         if isinstance(value, (bool, int, float, np.generic)):

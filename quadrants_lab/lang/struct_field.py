@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Any, NoReturn
 
 from quadrants_lab.errors import QuadrantsRuntimeTypeError
 from quadrants_lab.ir.types import DType
 from quadrants_lab.lang.dense import Field
+from quadrants_lab.lang.exchange import from_torch
 from quadrants_lab.lang.fields import make_field
 from quadrants_lab.lang.shapes import Shape
-from quadrants_lab.lang.struct import Struct, StructType, make_struct
+from quadrants_lab.lang.struct import Struct, StructType, as_member, make_struct
 
 
 class StructField:
@@ -100,14 +101,18 @@ class StructField:
             raise QuadrantsRuntimeTypeError(
                 f"{self!r} takes a struct or dict of {', '.join(self.members)}, not {value!r}", code="QL2016"
             )
+        made = self.struct_type(**given)  # all that does not fit is found before anything is written
         for name, member in self.members.items():
-            member[key] = given[name]
+            member[key] = made[name]
 
     def fill(self, value: Any) -> None:
         """Writes a number to every entry, or a struct or dict to every element."""
         given = value.members if getattr(value, "__qd_struct__", False) else value
+        if isinstance(given, Mapping):
+            given = {name: given[name] for name in self.members}
+        made = as_member(self.struct_type, given, self.name)
         for name, member in self.members.items():
-            member.fill(given[name] if isinstance(given, Mapping) else given)
+            member.fill(made[name])
 
     def to_numpy(self, *, copy: bool | None = True) -> dict[str, Any]:
         """The data of each member, by name; ``copy`` as that of fields."""
@@ -119,13 +124,22 @@ class StructField:
 
     def from_torch(self, tensors: Mapping[str, Any]) -> None:
         """Copies what `to_torch` returned; KeyError where a member is missing."""
-        for name, member in self.members.items():
-            member.from_torch(tensors[name])
+        self._arrive(self._arriving(tensors, from_torch))
 
     def from_numpy(self, arrays: Mapping[str, Any]) -> None:
         """Copies what `to_numpy` returned; KeyError where a member is missing."""
+        self._arrive(self._arriving(arrays))
+
+    def _arriving(self, arrays: Mapping[str, Any], made: Callable[[Any], Any] = lambda array: array) -> dict[str, Any]:
+        """What `_arrive` takes: arrays, which ``made`` makes of what is given, that the members can hold."""
+        return {
+            name: m._arriving(arrays[name], made) if isinstance(m, StructField) else m._arriving(made(arrays[name]))
+            for name, m in self.members.items()
+        }
+
+    def _arrive(self, arrays: Mapping[str, Any]) -> None:
         for name, member in self.members.items():
-            member.from_numpy(arrays[name])
+            member._arrive(arrays[name])
 
     def copy_from(self, other: StructField) -> None:
         """Copies the data of a field of structs with the same members and shape."""

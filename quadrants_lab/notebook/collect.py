@@ -24,14 +24,15 @@ from quadrants_lab.notebook.views import Values, pass_views, stack_views, stage_
 from quadrants_lab.passes import pipeline, pipelines
 from quadrants_lab.runtime.backend import backend, names
 from quadrants_lab.runtime.dispatch import Dispatcher
-from quadrants_lab.runtime.gradient import GradientPlan, Live
-from quadrants_lab.runtime.plan import Plan
+from quadrants_lab.runtime.gradient import GradientPlan
+from quadrants_lab.runtime.plan import Live, Plan
 from quadrants_lab.runtime.records import LaunchRecord, Recorder
 from quadrants_lab.runtime.reduction import bytes_before
 from quadrants_lab.widgets.model import (
     BackendRun,
     CellView,
     FreeView,
+    KeptView,
     KernelView,
     LaunchView,
     Line,
@@ -169,6 +170,8 @@ def _add_stacks(view: KernelView, plan: GradientPlan, record: LaunchRecord | Non
     values = _values(plan, record)
     rows = record.report if record is not None else plan.report() if plan.depths else ()
     view.stacks = stack_views(kernel, rows, file, values)
+    kept = plan.kept() if record is None else record.kept
+    view.kept = [KeptView(k.name, k.line, k.dtype, k.elements, k.size, k.bytes, k.reason) for k in kept]
     if rows:
         live = plan.seen() if record is None or record.inputs is None else _live(plan, record)
         view.bytes_before = bytes_before(plan, live)

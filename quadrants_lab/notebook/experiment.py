@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import median
 from time import perf_counter
@@ -32,16 +30,6 @@ if TYPE_CHECKING:
 
 TIMED_SECONDS = 0.2
 MOST_TIMED = 1000
-
-
-@contextmanager
-def checked(on: bool) -> Iterator[None]:
-    """Kernels that are launched inside are compiled with checks of their indices and asserts."""
-    token = session.CHECKED.set(on)
-    try:
-        yield
-    finally:
-        session.CHECKED.reset(token)
 
 
 def ensure_session(options: CellOptions) -> None:
@@ -73,7 +61,8 @@ def run(cell: Cell, options: CellOptions, namespace: dict[str, Any]) -> Outcome:
     ensure_session(options)
     launches = Launches(repeatable=options.check)
     verdicts: list[Verdict] | str = ""
-    with checked(not options.release), recording() as recorder:
+    checks = () if options.release else ("asserts", "check_out_of_bound", *(["check_races"] if options.check else []))
+    with session.checking(*checks), recording() as recorder:
         if not options.grad:
             run_body(cell, namespace)
             return Outcome(run_last(cell, namespace), recorder)

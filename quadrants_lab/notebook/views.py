@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from quadrants_lab.adstack.algebra import subexpressions, trips
 from quadrants_lab.adstack.bounds import Symbols
 from quadrants_lab.adstack.cfg import Cfg, CfgNode, build_cfg
 from quadrants_lab.adstack.report import StackRow
 from quadrants_lab.adstack.scc import Dag, condense
+from quadrants_lab.analysis.algebra import subexpressions, trips
 from quadrants_lab.backends.stage import Stage
 from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.ir import nodes as N

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from quadrants_lab.analysis.ranges import Ranges, limits
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import i32, i64
 from quadrants_lab.ir.walk import map_blocks, types_of
-from quadrants_lab.passes.ranges import Ranges, limits
 
 
 def check_bounds(kernel: N.Kernel) -> N.Kernel:
@@ -74,12 +74,14 @@ class _Checker:
         """Appends the assert for one axis; the id of its condition."""
         b = self.b
         index = s.index[axis]
-        shape = self.buffers[s.buffer].shape
+        buffer = self.buffers[s.buffer]
+        shape = buffer.shape
         # i32 compares as it is; other indices, and extents beyond i32, in i64 (a huge u64 turns negative there)
-        wide = i32 if b.types[index] is i32 and (shape is None or shape[axis] <= limits(i32)[1]) else i64
+        narrow = not buffer.wide if shape is None else shape[axis] <= limits(i32)[1]
+        wide = i32 if b.types[index] is i32 and narrow else i64
         at = b.cast(index, wide)
         if shape is None:
-            extent = b.cast(b.add(N.ShapeOf(b.fresh(), i32, s.buffer, axis)), wide)
+            extent = b.cast(b.add(N.ShapeOf(b.fresh(), buffer.extent_type, s.buffer, axis)), wide)
         else:
             extent = b.const(shape[axis], wide)
         least = self.ranges.range(index)
@@ -87,7 +89,7 @@ class _Checker:
         if least is None or least[0] < 0 or least[1] > limits(wide)[1]:
             ok = b.op("and", b.op("ge", at, b.const(0, wide)), ok)
         message = f"index {{}} is out of bounds for axis {axis} of {s.buffer} with extent {{}}"
-        first = self.buffers[s.buffer].first
+        first = buffer.first
         if first and first[axis]:
             index = b.op("add", b.cast(index, i64), b.const(first[axis], i64))
             message += f" from {first[axis]}"

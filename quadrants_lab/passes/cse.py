@@ -6,9 +6,9 @@ from collections.abc import Hashable
 from dataclasses import replace
 from typing import Any
 
+from quadrants_lab.analysis.memory import memory_classes, written
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.passes.fold_rules import COMMUTATIVE
-from quadrants_lab.passes.memory import memory_classes, written
 
 
 def cse(kernel: N.Kernel) -> N.Kernel:

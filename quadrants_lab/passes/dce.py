@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from quadrants_lab.analysis.memory import EFFECTS
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.passes.carried import exits, keep_carried, keep_results
-from quadrants_lab.passes.memory import EFFECTS
 
 _OUTSIDE = -1
 

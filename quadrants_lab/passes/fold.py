@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from quadrants_lab.analysis.memory import pure
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
-from quadrants_lab.ir.types import DType, i32, u1
+from quadrants_lab.ir.types import DType, u1
 from quadrants_lab.passes.carried import exits, keep_carried, keep_results
 from quadrants_lab.passes.fold_rules import COMMUTATIVE, RULES, Rewritten
-from quadrants_lab.passes.memory import pure
 
 
 def fold(kernel: N.Kernel) -> N.Kernel:
@@ -113,7 +113,7 @@ class _Folder:
             self.add(s)
         else:
             self.changed = True
-            self.add(N.Const(s.id, i32, shape[s.axis], name=s.name, span=s.span, adjoint_of=s.adjoint_of))
+            self.add(N.Const(s.id, s.type, shape[s.axis], name=s.name, span=s.span, adjoint_of=s.adjoint_of))
 
     def op_(self, s: N.Op) -> None:
         now: N.Value = s

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from quadrants_lab.analysis.memory import memory_classes, written
+from quadrants_lab.analysis.ranges import Ranges
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
-from quadrants_lab.passes.memory import memory_classes, written
-from quadrants_lab.passes.ranges import Ranges
 
 
 def hoist(kernel: N.Kernel) -> N.Kernel:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from quadrants_lab.analysis.ranges import Ranges, limits
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, i8, i16, i32, u8, u16, u32
 from quadrants_lab.ir.walk import map_blocks, map_offloads, walk
-from quadrants_lab.passes.ranges import Ranges, limits
 
 _BY_SIZE = (u8, i8, u16, i16, u32, i32)
 
 
 def narrow_stacks(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that a stack of integers has the first dtype of `_BY_SIZE` that holds every value pushed on it, as
-    far as `passes.ranges` knows their range; a value is cast where it is pushed and back where it is read."""
+    far as `analysis.ranges` knows their range; a value is cast where it is pushed and back where it is read."""
     stacks = [s for s in walk(kernel.body) if isinstance(s, N.AdStackAlloca) and s.type.is_int]
     if not stacks:
         return kernel

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from quadrants_lab.analysis.memory import memory_classes, written
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import DType
 from quadrants_lab.ir.walk import free_values, substitute, types_of
-from quadrants_lab.passes.memory import memory_classes, written
 
 _MAX_COST = 64  # cycles that recomputing a value in every iteration of a task may take
 

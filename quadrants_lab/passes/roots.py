@@ -6,10 +6,7 @@ from dataclasses import replace
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
-from quadrants_lab.ir.types import i32
 from quadrants_lab.ir.walk import map_blocks, types_of, walk
-
-_BITS = 16  # of the root of an i32
 
 
 def lower_roots(kernel: N.Kernel) -> N.Kernel:
@@ -35,17 +32,19 @@ def lower_roots(kernel: N.Kernel) -> N.Kernel:
 
 
 def _root(b: Builder, s: N.Op) -> None:
-    """The greatest r with r * r <= a - 1, bit by bit from above, plus one; r and r * r fit into an i32."""
+    """The greatest r with r * r <= a - 1, bit by bit from above, plus one; r and r * r fit into the dtype, i32 or
+    i64."""
     b.span, b.adjoint_of = s.span, s.adjoint_of
-    zero, one = b.const(0, i32), b.const(1, i32)
+    t = s.type
+    zero, one = b.const(0, t), b.const(1, t)
     below = b.op("sub", b.op("max", s.args[0], one), one)
-    bit, root, result = b.param(i32), b.param(i32), b.param(i32)
+    bit, root, result = b.param(t), b.param(t), b.param(t)
     with b.block() as body:
         more = b.op("or", root.id, b.op("shl", one, bit.id))
         # more * more > below, without overflow
         fits = b.op("le", more, b.op("floordiv", below, more))
         b.yield_(b.op("select", fits, more, root.id))
-    bits = b.const(_BITS, i32)
+    bits = b.const(t.bits // 2, t)
     b.add(N.For(b.fresh(), bit, zero, bits, (root,), (zero,), tuple(body), (result,), reverse=True))
     grown = b.op("add", result.id, one)
-    b.add(N.Op(s.id, i32, "select", (b.op("gt", s.args[0], zero), grown, zero), name=s.name))
+    b.add(N.Op(s.id, t, "select", (b.op("gt", s.args[0], zero), grown, zero), name=s.name))

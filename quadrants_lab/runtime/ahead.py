@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.adstack.evaluate import Live, evaluate
 from quadrants_lab.adstack.gates import ROWS, may_be_gated
 from quadrants_lab.adstack.report import stack_allocas
+from quadrants_lab.backends import forks
+from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir.types import i32
 from quadrants_lab.runtime.compile import Counter, accesses, compile_gates
 from quadrants_lab.runtime.faults import failure
+from quadrants_lab.runtime.frames import entry_params, field_memories, make_frame, set_arguments
 from quadrants_lab.runtime.memory import Memory
-from quadrants_lab.runtime.plan import entry_params, field_memories, make_frame, set_arguments
 from quadrants_lab.runtime.signature import ArraySlot, ScalarSlot, memory_of
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class Apart:
         self.possible = plan.session.settings.backend != "cpu" and may_be_gated(plan.kernel)
         self.rows: dict[int, Memory] = {}
 
-    @cached_property
+    @forks.lazy
     def made(self) -> tuple[Gates, Ahead, Frame] | None:
         """Compiled when it is first needed; None where no condition keeps iterations out."""
         plan = self.plan
@@ -97,7 +98,7 @@ class Apart:
         assert self.made is not None
         return self.made[2]
 
-    @cached_property
+    @forks.lazy
     def entry(self) -> Callable[..., Any]:
         entry: Callable[..., Any] = self.frame.entry(entry_params(self.plan.slots), returns="")
         return entry
@@ -118,6 +119,13 @@ class Apart:
         gates, ahead, frame = self.made
         for n, size in gates.boxes.items():
             box = evaluate(size, live)
+            if box >> 31:
+                raise QuadrantsRuntimeError(
+                    f"the gradient of kernel {self.plan.kernel.name} would list which of {box} iterations keep values, "
+                    "and a list holds 2**31 - 1",
+                    code="QL2101",
+                    help=f"qd.init(ad_stack_sparse_threshold_bytes={1 << 62}) does without lists",
+                )
             rows = self.rows.get(n)
             if rows is None or rows.operand.shape[0] < box:
                 rows = self.rows[n] = Memory(self.plan.session, i32, (max(box, 1),))

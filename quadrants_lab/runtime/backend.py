@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from pathlib import Path
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import quadrants_lab.backends as folder
 
 if TYPE_CHECKING:
+    from quadrants_lab.backends.disk_cache import DiskCache, Keep, Kept
     from quadrants_lab.backends.launch import Device, Executable
     from quadrants_lab.backends.stage import Stage
     from quadrants_lab.ir.nodes import Kernel
@@ -33,13 +33,20 @@ class Backend(Protocol):
         """The devices in words; not to be called where `probe` says that there is none."""
         ...
 
-    def open_device(self, threads: int = 0, cache_folder: Path | None = None) -> Device:
-        """A device of this backend. ``threads``: most threads of a launch, 0 for as many as are good."""
+    def open_device(self, threads: int = 0, cache: DiskCache | None = None) -> Device:
+        """A device of this backend. ``threads``: most threads of a launch, 0 for as many as are good. ``cache``: for
+        what the device makes of code."""
         ...
 
     def stages(self, kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], Stage]]: ...
 
-    def load(self, kernel: Kernel, options: CompileOptions, cached: bytes | None = None) -> Executable: ...
+    def load(
+        self, kernel: Kernel, options: CompileOptions, cached: Kept | None = None, keep: Keep = ...
+    ) -> Executable:
+        """A kernel ready to launch. ``cached``: what ``keep`` was given in an earlier process for the same kernel,
+        options and `target_key`; if that is of no use, now or on a device, code is made anew. ``keep``: called with
+        code that was made."""
+        ...
 
     def target_key(self) -> str: ...
 

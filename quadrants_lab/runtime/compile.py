@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING, Any
 from quadrants_lab.adstack.counting import DEPTH, counting_kernel
 from quadrants_lab.adstack.gates import PASSING, Gates, gates, is_cheap
 from quadrants_lab.adstack.size import counted_stacks, determine_ad_stack_size, pushed_in_reverse
-from quadrants_lab.autodiff.access import Doubt, check_data_access, warn
+from quadrants_lab.analysis.races import check_races
+from quadrants_lab.autodiff.access import check_data_access, overwritten
 from quadrants_lab.autodiff.broken import broken_paths
-from quadrants_lab.autodiff.elements import Checked, check_elements
+from quadrants_lab.autodiff.doubts import warn
 from quadrants_lab.autodiff.extremes import EXTREMES
 from quadrants_lab.autodiff.forward import check_replays, forward
-from quadrants_lab.autodiff.reverse import forward_slices, has_gradients, reverse
+from quadrants_lab.autodiff.keeps import Keeps, save_overwritten
+from quadrants_lab.autodiff.reverse import forward_slices, reverse_over
 from quadrants_lab.autodiff.temporaries import drop_unread_temporaries
 from quadrants_lab.autodiff.unroll import unroll
+from quadrants_lab.backends import disk_cache
 from quadrants_lab.frontend.lower import lower
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.frontend.specs import Lowered, Spec
@@ -32,17 +35,16 @@ from quadrants_lab.passes.dce import dce
 from quadrants_lab.passes.grafts import drop_grafts
 from quadrants_lab.passes.narrow_stacks import narrow_stacks
 from quadrants_lab.passes.pipelines import SIMPLIFY, front
+from quadrants_lab.passes.plain_atomics import plain_atomics
 from quadrants_lab.passes.private import mark_private
 from quadrants_lab.passes.roots import lower_roots
-from quadrants_lab.runtime import cache as disk
-from quadrants_lab.runtime.observe import MODE
+from quadrants_lab.passes.watch_races import watch_races
 from quadrants_lab.runtime.session import Session, compile_options
 
 if TYPE_CHECKING:
     from quadrants_lab.backends.launch import Executable
 
-# values and tangents; values with every doubtful access checked element by element
-FORWARD, REVERSE, DUAL, CHECKED = "forward", "reverse", "dual", "checked"
+FORWARD, REVERSE, DUAL = "forward", "reverse", "dual"  # dual: values and their tangents
 
 
 @dataclass(slots=True)
@@ -68,7 +70,6 @@ class Compiled:
     executable: Executable
     returns: tuple[str, ...]
     counter: Counter | None
-    checked: Checked | None = None  # of CHECKED kernels
     constant: bool = False  # what it computes has no derivative
 
     def field(self, buffer: str) -> Any:
@@ -91,9 +92,6 @@ class Compiled:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # they were given when it was compiled
                 made = lowered_kernel(self.source, self.specs, self.options, self.constant).kernel
-                if self.mode == CHECKED:
-                    checked_ir(made, self.options)
-                    return trace
                 kernel = make_ir(made, self.mode, self.options)
                 if self.counter is not None:
                     counting_ir(kernel, made, self.options)
@@ -111,36 +109,39 @@ def make_ir(kernel: N.Kernel, mode: str, options: CompileOptions) -> N.Kernel:
     """The IR that a backend gets, from the front end's. For a gradient it checks the data-access rule (an error where a
     value is provably gone) and warns about derivative paths that end on the way."""
     kernel = forward_ir(kernel, options)
+    check_races(kernel)
+    kernel = pipeline.run(kernel, (plain_atomics,), options.verify)
     if mode == FORWARD:
-        return drop_unused_gradients(pipeline.run(kernel, (drop_grafts, mark_private), options.verify))
+        keeps = kept_by(kernel)
+        extra: tuple[N.Pass, ...] = (save_overwritten(keeps),) if keeps else ()
+        if options.check_races or options.debug:
+            kernel = pipeline.run(kernel, (watch_races(options.check_aliases), dce, *SIMPLIFY), options.verify)
+        return drop_unused_gradients(pipeline.run(kernel, (*extra, drop_grafts, mark_private), options.verify))
     if mode == DUAL:
         dual = pipeline.run(kernel, (forward, drop_grafts, *SIMPLIFY, drop_unread_temporaries, dce), options.verify)
-        warn(check_replays(kernel, dual) + broken_paths(kernel, "dual"))
+        check_replays(kernel, dual)
+        warn(broken_paths(kernel, "dual"))
         return drop_unused_gradients(pipeline.run(dual, (mark_private,), options.verify))
     broken = broken_paths(kernel)
+    keeps = kept_by(kernel)
     kernel = pipeline.run(kernel, (unroll(options.ad_unroll),), options.verify)
-    gradient = pipeline.run(kernel, _GRADIENT, options.verify)
-    doubts = check_data_access(kernel, gradient) + broken
+    gradient = pipeline.run(kernel, gradient_passes(keeps), options.verify)
+    check_data_access(kernel, gradient, keeps)
     gradient = pipeline.run(gradient, (mark_private, narrow_stacks, determine_ad_stack_size), options.verify)
     gradient = pipeline.run(gradient, (lower_roots,), options.verify)
-    # what a launch in CHECKED mode has checked is no doubt any more
-    warn([d for d in doubts if MODE.get() != CHECKED or not d.writes])
+    warn(broken)
     return drop_unused_gradients(gradient)
 
 
-# what the reverse does not read goes before `cse` can give its name to what it reads
-_GRADIENT = (reverse, drop_grafts, dce, *SIMPLIFY, drop_unread_temporaries, dce)
+def gradient_passes(keeps: Keeps) -> tuple[N.Pass, ...]:
+    """From a forward kernel to its gradient. What the reverse does not read goes before `cse` can give its name to what
+    it reads."""
+    return (reverse_over(keeps), drop_grafts, dce, *SIMPLIFY, drop_unread_temporaries, dce)
 
 
-def checked_ir(kernel: N.Kernel, options: CompileOptions) -> Checked:
-    """The front end's kernel as tasks that check, element by element, what the data-access rule cannot decide."""
-    kernel = forward_ir(kernel, options)
-    doubts: list[Doubt] = []
-    if has_gradients(kernel):
-        doubts = check_data_access(kernel, pipeline.run(kernel, _GRADIENT, options.verify))
-    checked = check_elements(kernel, doubts)
-    ready = drop_unused_gradients(pipeline.run(checked.kernel, (drop_grafts, mark_private), options.verify))
-    return replace(checked, kernel=ready)
+def kept_by(kernel: N.Kernel) -> Keeps:
+    """What the kernel (`forward_ir`) keeps for its gradient."""
+    return overwritten(kernel, lambda draft: dce(drop_grafts(reverse_over(draft)(kernel))))
 
 
 def counting_ir(kernel: N.Kernel, made: N.Kernel, options: CompileOptions) -> N.Kernel | None:
@@ -148,7 +149,8 @@ def counting_ir(kernel: N.Kernel, made: N.Kernel, options: CompileOptions) -> N.
     segmented = {stack for task in kernel.body for stack in pushed_in_reverse(task)}
     slices = None
     if segmented & counted_stacks(kernel):
-        slices = forward_slices(unroll(options.ad_unroll)(forward_ir(made, options)))
+        whole = plain_atomics(forward_ir(made, options))
+        slices = forward_slices(unroll(options.ad_unroll)(whole), kept_by(whole))
     counting = counting_kernel(kernel, slices)
     if counting is None:
         return None
@@ -204,8 +206,7 @@ def compile_kernel(
     options = compile_options(session)
     lowered = lowered_kernel(source, specs, options, constant)
     options = reproducible(lowered.kernel, options)
-    checked = checked_ir(lowered.kernel, options) if mode == CHECKED else None
-    kernel = make_ir(lowered.kernel, mode, options) if checked is None else checked.kernel
+    kernel = make_ir(lowered.kernel, mode, options)
     counting = counting_ir(kernel, lowered.kernel, options) if mode == REVERSE else None
     counter = None if counting is None else _counter(counting, DEPTH, options, session)
     returns = tuple(f"ret{k}" for k in range(len(lowered.returns))) if mode != REVERSE else ()
@@ -219,7 +220,6 @@ def compile_kernel(
         load_cached(kernel, options, session),
         returns,
         counter,
-        checked,
         constant,
     )
 
@@ -266,13 +266,8 @@ def load_cached(kernel: N.Kernel, options: CompileOptions, session: Session) -> 
     The key is the hash of the IR as it goes to the backend, without spans, and of everything else that the code
     depends on; so a change of any pass is a change of key.
     """
-    settings, backend = session.settings, session.backend
-    if settings.cache_path is None:
-        return backend.load(kernel, options, None)
-    name = disk.key(print_kernel(kernel), repr(options), backend.target_key())
-    store = disk.DiskCache(settings.cache_path, settings.cache_bytes)
-    cached = store.get(name)
-    executable = backend.load(kernel, options, cached)
-    if cached is None:
-        store.put(name, executable.object)
-    return executable
+    cache, backend = session.cache, session.backend
+    if cache.folder is None:
+        return backend.load(kernel, options)
+    name = disk_cache.key(print_kernel(kernel), repr(options), backend.target_key())
+    return backend.load(kernel, options, cache.get(name), cache.keeper(name))

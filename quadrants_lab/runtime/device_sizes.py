@@ -4,11 +4,11 @@ memory."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from quadrants_lab.adstack.algebra import INT64_MAX
 from quadrants_lab.adstack.on_device import ROUGH, SIZE, Elsewhere, elsewhere, sizing_kernel
+from quadrants_lab.analysis.algebra import INT64_MAX
+from quadrants_lab.backends import forks
 from quadrants_lab.ir import sizeexpr as SE
 from quadrants_lab.passes import pipeline
 from quadrants_lab.passes.pipelines import SIMPLIFY
@@ -28,7 +28,7 @@ class DeviceSizes:
         self.plan = plan
         self.work = work
 
-    @cached_property
+    @forks.lazy
     def ahead(self) -> Ahead:
         """Compiled when it is first needed."""
         plan = self.plan

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
-from threading import Thread
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from quadrants_lab.backends import forks
 from quadrants_lab.errors import QuadrantsSyntaxError
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.runtime import session as S
+from quadrants_lab.runtime.aliases import same_memory
 from quadrants_lab.runtime.compound import AnySlot, flatten, leaves, structured
 from quadrants_lab.runtime.foreign import adopt, is_foreign
 from quadrants_lab.runtime.observe import CONSTANT, MODE, OBSERVERS, watching
@@ -28,13 +30,14 @@ from quadrants_lab.runtime.signature import (
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.plan import Plan
+    from quadrants_lab.runtime.scratch import KeptBuffers
 
 
 Reads = tuple[tuple[Any, str], ...]
 
 
 class Dispatcher:
-    """One kernel in one mode ("forward", "reverse", "dual" or "checked") over all its specialisations.
+    """One kernel in one mode ("forward", "reverse" or "dual") over all its specialisations.
 
     ``call`` takes the positional arguments, flattened by `flat` where some are not scalars, arrays or templates, and
     launches. It is a slot that holds the shortest path known: the plan's
@@ -44,8 +47,8 @@ class Dispatcher:
 
     __slots__ = (
         "__weakref__", "_looks", "_session", "_table", "call", "constant", "field_class", "forward", "gradient",
-        "graph", "last", "make_slots", "mode", "name", "ndarray_classes", "parameters", "plain", "plans", "reads",
-        "replays", "slots", "source", "variants",
+        "graph", "kept", "last", "make_slots", "mode", "name", "ndarray_classes", "parameters", "plain", "plans",
+        "reads", "replays", "slots", "source", "variants",
     )  # fmt: skip
 
     def __init__(
@@ -71,6 +74,7 @@ class Dispatcher:
         self.last: Plan | None = None
         self.gradient: Dispatcher | None = None  # of a forward kernel, that of its derivative
         self.forward: Dispatcher | None = None  # of a gradient, that of its kernel
+        self.kept: KeptBuffers | None = None  # of a gradient: what the launch kept that it is of; None for the last one
         self.replays = 0  # of a gradient: the launch whose random draws it repeats; 0 for the last one
         self.constant = False  # what is computed has no derivative
         self.graph = False  # launches are to start as one graph, where the device has such
@@ -183,25 +187,35 @@ class Dispatcher:
     def plan(self, now: S.Session, args: Sequence[Any]) -> Plan:
         """The plan for checked arguments, compiled if it is not there yet."""
         key, specs = specialise(self.slots, args)
-        key = (key, S.compile_options(now), now.placements)
+        options = S.compile_options(now)
+        if self.mode == "forward" and (options.check_races or options.debug) and not options.check_aliases:
+            arrays = [a for slot, a in zip(self.slots, args, strict=True) if isinstance(slot, ArraySlot)]
+            if any(same_memory(a, b) for a, b in combinations(arrays, 2)):
+                with S.checking("check_aliases"):
+                    return self.plan(now, args)
+        key = (key, options, now.placements)
         plan = self.plans.get(self._with_state(key))
-        if plan is None:
-            from quadrants_lab.runtime.checked import CheckedPlan
+        return self._made(now, key, specs) if plan is None else plan
+
+    def _made(self, now: S.Session, key: Any, specs: Sequence[Any]) -> Plan:
+        """The plan, compiled."""
+        with forks.whole():  # it imports modules, and a child of a fork would wait for ever for one that is half there
             from quadrants_lab.runtime.compile import compile_kernel
             from quadrants_lab.runtime.gradient import GradientPlan
             from quadrants_lab.runtime.plan import Plan
 
+            plan: Plan
             given = iter(specs)
             whole = [structured(slot, given) for slot in self.parameters]
             compiled = compile_kernel(self.source, whole, self.mode, now, self.constant)
             if self.mode == "reverse":
                 plan = GradientPlan(self, now, compiled, lambda: self._forward_plan(key))
             else:
-                plan = (CheckedPlan if self.mode == "checked" else Plan)(self, now, compiled)
+                plan = Plan(self, now, compiled)
             known = self.reads.get(key, ())
             self.reads[key] = (*known, *(r for r in compiled.lowered.reads if r not in known))
             self.plans[self._with_state(key)] = plan
-        return plan
+            return plan
 
     def _with_state(self, key: Any) -> Any:
         """The key together with what the attributes that matter are now."""
@@ -295,7 +309,7 @@ class Dispatcher:
 @cache
 def load_compiler() -> None:
     """Begins to import what the first kernel of a process needs, for a caller that is about to wait for a device."""
-    Thread(target=import_module, args=("quadrants_lab.runtime.checked",), name="quadrants_lab imports").start()
+    forks.start(import_module, "quadrants_lab.runtime.gradient", name="imports")
 
 
 def state(reads: Reads) -> tuple[Any, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from quadrants_lab.analysis.races import RACE_CURE
 from quadrants_lab.backends.launch import AssertFailed, Overflow, Status
 from quadrants_lab.errors import Label, QuadrantsAssertionError, QuadrantsError, QuadrantsRuntimeError
 from quadrants_lab.ir.show import fill
@@ -30,6 +31,13 @@ def _assertion(kernel: str, failed: AssertFailed) -> QuadrantsError:
     stmt = failed.stmt
     message = fill(stmt.message, failed.values)  # the device keeps the first few values only
     head = {"assert": "assertion failed", "bounds": "out of bounds", "division": "integer division by zero"}
+    if stmt.kind == "race":
+        return QuadrantsAssertionError(
+            f"{message} (kernel {kernel})",
+            code="QL2075",
+            labels=(Label(stmt.span, "which comes first is not defined"),),
+            help=RACE_CURE,
+        )
     start = f"{head.get(stmt.kind, stmt.kind)} in kernel {kernel}"
     if message and stmt.kind == "assert":
         start += f": {message}"

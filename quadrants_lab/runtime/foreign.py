@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from quadrants_lab.errors import QuadrantsWarning, render
+from quadrants_lab.errors import render, warn
 from quadrants_lab.ir import types as T
 from quadrants_lab.runtime import lent
 from quadrants_lab.runtime.memory import Lent, Memory
@@ -125,10 +125,7 @@ def need_gradient(ndarray: Any, name: str, where: str) -> None:
             help="call the kernels in a torch.autograd.Function, or pass a leaf",
             kind="warning",
         )
-        frame = sys._getframe(1)
-        while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("quadrants_lab."):
-            frame = frame.f_back
-        warnings.warn_explicit(text, QuadrantsWarning, frame.f_code.co_filename, frame.f_lineno)
+        warn(text)
     tensor.grad = torch.zeros_like(tensor, memory_format=torch.contiguous_format)
     _lay_gradient(known, tensor, memory.session)
 

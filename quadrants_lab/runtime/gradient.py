@@ -3,61 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import combinations
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 import numpy as np
-import numpy.typing as npt
 
 from quadrants_lab.adstack.evaluate import evaluate, evaluated, reads
 from quadrants_lab.adstack.report import StackRow, report, stack_allocas
-from quadrants_lab.autodiff.access import warn
-from quadrants_lab.errors import QuadrantsRuntimeError
+from quadrants_lab.autodiff.doubts import Doubt, warn
+from quadrants_lab.errors import Label, QuadrantsRuntimeError
 from quadrants_lab.frontend.specs import NdarraySpec, flat_specs
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir import sizeexpr as SE
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.ahead import Ahead, Apart
+from quadrants_lab.runtime.aliases import same_memory, written_pairs
 from quadrants_lab.runtime.budget import Needs, no_room, over_budget
 from quadrants_lab.runtime.compile import Compiled
 from quadrants_lab.runtime.device_sizes import device_sizes
 from quadrants_lab.runtime.faults import failure
 from quadrants_lab.runtime.memory import Memory
-from quadrants_lab.runtime.plan import Plan
+from quadrants_lab.runtime.plan import Live, Plan
+from quadrants_lab.runtime.scratch import KeptBuffers
 from quadrants_lab.runtime.seeds import Seeds
 from quadrants_lab.runtime.signature import ArraySlot, ScalarSlot, memory_of
+from quadrants_lab.runtime.stale import stale, writer_since
 from quadrants_lab.runtime.stamp import stamp_of
 from quadrants_lab.runtime.steady import Steady
 from quadrants_lab.runtime.trips import other_trips
 
 if TYPE_CHECKING:
+    from quadrants_lab.backends.launch import Frame
     from quadrants_lab.runtime.dispatch import Dispatcher
     from quadrants_lab.runtime.session import Session
-
-
-class Live:
-    """What size expressions read of one launch. ``arrays``: a buffer, its array, or what has its shape; ``memories``: a
-    buffer, where its data is, if not in ``arrays``."""
-
-    def __init__(
-        self, scalars: dict[str, Any], arrays: dict[str, Any], memories: dict[str, Memory] | None = None
-    ) -> None:
-        self.scalars = scalars
-        self.arrays = arrays
-        self.memories = memories or {}
-
-    def arg(self, name: str) -> int:
-        return int(self.scalars[name])
-
-    def shape(self, buffer: str, axis: int) -> int:
-        return int(self.arrays[buffer].shape[axis])
-
-    def array(self, buffer: str) -> npt.NDArray[Any]:
-        memory = self.memories.get(buffer)
-        array: Any = self.arrays[buffer] if memory is None else memory.values()
-        found: npt.NDArray[Any] = array if isinstance(array, np.ndarray) else array.read()
-        return found
 
 
 class GradientPlan(Plan):
@@ -74,8 +52,22 @@ class GradientPlan(Plan):
         self.forward: Plan | None = None  # once it is known and stays
         super().__init__(owner, session, compiled)
 
+    def touched(self) -> tuple[frozenset[str], frozenset[str]]:
+        """What a gradient copies to other buffers than gradients is what was there before."""
+        reads, writes = super().touched()
+        return reads, writes & {b.grad for b in self.kernel.buffers.values()}
+
+    def frames(self) -> list[Frame]:
+        return [self.whole[0], *(a.frame for a in self.ahead())]
+
     def preparation(self) -> Callable[..., bool] | None:
-        """Sets depths that never change, or says how to settle the others before each launch."""
+        """Finds what the launch kept and sets depths that never change, or says how to settle the others before each
+        launch."""
+        settle = self.settling()
+        return settle if not self.scratch else lambda *args: self.take_kept(args) and (settle is None or settle(*args))
+
+    def settling(self) -> Callable[..., bool] | None:
+        """The part of `preparation` that is about stacks, draws and gradients."""
         self.sizes: list[SE.SizeExpr] = [s.size for s in stack_allocas(self.kernel) if s.size is not None]
         self.depths: list[int] = []
         self.data_read: frozenset[str] = frozenset()  # buffers whose data the depths depend on
@@ -98,13 +90,7 @@ class GradientPlan(Plan):
             if isinstance(spec, NdarraySpec) and isinstance(slot, ArraySlot)
             if not spec.grad and slot.grad is not False
         )
-        written = forward_writes(self.compiled)
-        arrays = [n for n, slot in enumerate(self.slots) if isinstance(slot, ArraySlot)]
-        self.must_differ = tuple(
-            (n, m)
-            for n, m in combinations(arrays, 2)
-            if {self.slots[n].name, self.slots[m].name} & written
-        )
+        self.must_differ = written_pairs(self.slots, forward_writes(self.compiled))
         self.seeds = Seeds(self)
         draws = any(isinstance(s, N.Random) for s in walk(self.kernel.body))
         self.draws_of: Callable[[], int] | None = self.launch_number if draws else None
@@ -123,7 +109,7 @@ class GradientPlan(Plan):
         self.depths = fixed
         if self.depths:
             self.reserve()
-        return self.settle_draws if draws else self.set_gradients if self.slots or self.seeds else None
+        return self.settle_draws if draws else self.set_gradients
 
     def forward_plan(self) -> Plan | None:
         """The plan of the kernel whose gradient this is; None where it was not launched."""
@@ -134,6 +120,24 @@ class GradientPlan(Plan):
             self.forward = plan
         return plan
 
+    def take_kept(self, args: Sequence[Any]) -> bool:
+        """Finds what the launch kept of what it overwrote, which the gradient needs."""
+        if self.owner.kept is None and any(b.role == "kept" for b in self.scratch.buffers):
+            forward = self.forward_plan()
+            if forward is None or forward.scratch.origin is None:
+                raise nothing_kept(self.kernel, "and it was not launched")
+            if forward.scratch.origin != self.scratch.identity(args):
+                raise nothing_kept(self.kernel, "and its last launch was one with other arguments")
+        self.scratch.give(self.given())
+        return True
+
+    def given(self) -> KeptBuffers:
+        """What the launch kept whose gradient comes next."""
+        if self.owner.kept is not None:
+            return self.owner.kept
+        forward = self.forward_plan()
+        return {} if forward is None else forward.scratch.kept()
+
     def launch_number(self) -> int:
         """The launch whose random draws are repeated; 0 where there was none."""
         if self.owner.replays:
@@ -141,12 +145,23 @@ class GradientPlan(Plan):
         plan = self.forward_plan()
         return 0 if plan is None else plan.frame.launch_number
 
-    def compare_trips(self, forward: Plan, args: Sequence[Any]) -> None:
-        """Warns, once, where a trip count was written since the kernel was launched."""
+    def compare_reads(self, forward: Plan, args: Sequence[Any]) -> None:
+        """Warns, once, where what the gradient reads was written since the kernel was launched."""
         changed = forward.trips.changed(forward.launched, args)
-        if changed:
+        doubts: list[Doubt] = []
+        trips = [c for c, _ in changed if c.steers]
+        if trips:
+            doubts.append(other_trips(self.kernel.name, trips))
+        memories, reads = self.memories(args), self.primal_reads
+        for count, then in changed:
+            if not count.steers and count.buffer in reads:
+                version = then[-1] if isinstance(then, tuple) else then
+                writer = writer_since(forward, count.buffer, memories[count.buffer], version, args)
+                if writer:
+                    doubts.append(stale(self.kernel.name, count, writer))
+        if doubts:
             forward.launched = ()
-            warn([other_trips(self.kernel.name, changed)])
+            warn(doubts)
 
     def set_gradients(self, *args: Any) -> bool:
         """As in a forward launch; an array with a gradient does not match code that was compiled for one without."""
@@ -159,7 +174,7 @@ class GradientPlan(Plan):
         if not self.owner.replays:  # a Tape knows what it does
             forward = self.forward or self.forward_plan()
             if forward is not None and forward.launched and forward.launched != forward.trips.versions(args):
-                self.compare_trips(forward, args)
+                self.compare_reads(forward, args)
             if self.seeds.looks and not self.seeds.given(args):
                 self.seeds.looks = 0
                 warn([self.seeds.doubt()])
@@ -200,7 +215,7 @@ class GradientPlan(Plan):
     def settle(self, *args: Any) -> bool:
         """Sets gradients of array arguments and, where anything changed, the depths."""
         steady = self.steady
-        settled = steady.then is not None and self.stamp is not None
+        settled = steady.then is not None and self.stamp is not None and not self.scratch
         if settled and not self.owner.replays and steady.of(*args) == steady.then:
             return True
         if not self.set_gradients(*args):
@@ -210,6 +225,8 @@ class GradientPlan(Plan):
             number = self.draws_of()
             self.frame.replay(number)
             stamp = None if stamp is None else (*stamp, number)
+        if self.scratch and self.counting is not None:
+            stamp = None  # what is counted may depend on what was kept
         if stamp is None or stamp != self.stamp:
             self.stamp = None  # an interrupt before the depths are settled must not leave one behind
             if not self.known(args) or not self.resize(args):
@@ -239,7 +256,7 @@ class GradientPlan(Plan):
             if counted is None:
                 return False
             self.counted = counted
-        live = Live(self.scalars(args), operands, self.memories(args))
+        live = self.live(args)
         sizes, counted = self.sizes, self.counted
         if self.elsewhere is not None and self.elsewhere.wanted(operands):
             found = self.elsewhere.values(args, operands, lambda e: evaluated(e, live))
@@ -281,14 +298,6 @@ class GradientPlan(Plan):
         """What is launched before a gradient."""
         found = [self.counting, self.apart.ahead if self.lists else None]
         return [a for a in found if a is not None]
-
-    def operands(self, args: Sequence[Any]) -> dict[str, Any]:
-        """What a launch with ``args`` takes for each field and ndarray buffer."""
-        found = {name: memory.operand for name, memory in self.memories(args).items()}
-        for slot, arg in zip(self.slots, args, strict=True):
-            if isinstance(slot, ArraySlot):
-                found.setdefault(slot.name, arg)
-        return found
 
     def seen(self) -> Live:
         """The data that the depths were last settled for, as far as it still is there."""
@@ -338,24 +347,23 @@ class GradientPlan(Plan):
         return report(self.kernel, self.depths, forced=bool(self.compiled.options.ad_stack_size))
 
 
+def nothing_kept(kernel: N.Kernel, why: str) -> QuadrantsRuntimeError:
+    saved = next(t for t in kernel.body if any(isinstance(s, N.Load) and kernel.buffers[s.buffer].role == "kept"
+                                               for s in walk((t,))))  # fmt: skip
+    return QuadrantsRuntimeError(
+        f"the gradient of kernel {kernel.name} needs values that the kernel overwrites, {why}",
+        code="QL0416",
+        labels=(Label(saved.span, "overwritten here; a launch keeps what was there for its gradient"),),
+        help=f"launch {kernel.name} first, with the arguments of its gradient; or under qd.ad.Tape(loss), which keeps "
+        "the values of every launch",
+    )
+
+
 def forward_writes(compiled: Compiled) -> frozenset[str]:
     """The buffers that the kernel itself, not its gradient, writes."""
     return frozenset(
         s.buffer for s in walk(compiled.lowered.kernel.body) if isinstance(s, (N.Store, N.Atomic))
     )
-
-
-def same_memory(a: Any, b: Any) -> bool:
-    """Whether two array arguments overlap."""
-    if a is b:
-        return True
-    a, b = (x if (memory := memory_of(x)) is None else memory.operand for x in (a, b))
-    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
-        return np.may_share_memory(a, b)
-    begins = [getattr(x, "address", None) for x in (a, b)]
-    if None in begins:
-        return False  # what one is of is the host's
-    return bool(begins[0] < begins[1] + b.nbytes and begins[1] < begins[0] + a.nbytes)
 
 
 def _dependencies(sizes: Sequence[SE.SizeExpr]) -> tuple[set[str], set[str], set[str]]:

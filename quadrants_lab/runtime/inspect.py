@@ -13,7 +13,7 @@ from quadrants_lab.runtime.dispatch import Dispatcher
 from quadrants_lab.runtime.signature import ScalarSlot
 
 if TYPE_CHECKING:
-    from quadrants_lab.adstack.report import StackRow
+    from quadrants_lab.adstack.report import KeptRow, StackRow
     from quadrants_lab.autodiff.explain import Note
     from quadrants_lab.runtime.plan import Plan
 
@@ -21,15 +21,17 @@ FRONT_END = "front end"
 
 
 class Sizes(Sequence["StackRow"]):
-    """The launch report of a gradient: a row an adstack; ``notes`` say why other values have none. ``bytes``: what one
-    iteration in flight keeps; ``bytes_before``: what it would keep without recomputation and narrowing (None: not
-    known); ``launch_bytes``: what the launch took of the heap, for ``lanes`` iterations in flight. Printing it shows a
-    table."""
+    """The launch report of a gradient: a row an adstack; ``kept``: a row for each buffer of which the launch kept what
+    it overwrote; ``notes`` say why other values have no stack. ``bytes``: what one iteration in flight keeps;
+    ``bytes_before``: what it would keep without recomputation and narrowing (None: not known); ``launch_bytes``: what
+    the launch took of the heap, for ``lanes`` iterations in flight. Printing it shows a table."""
 
     def __init__(
-        self, rows: Sequence[StackRow], notes: Sequence[Note], bytes_before: int | None, launch_bytes: int, lanes: int
-    ) -> None:
+        self, rows: Sequence[StackRow], kept: Sequence[KeptRow], notes: Sequence[Note], bytes_before: int | None,
+        launch_bytes: int, lanes: int,
+    ) -> None:  # fmt: skip
         self.rows = tuple(rows)
+        self.kept = tuple(kept)
         self.notes = tuple(notes)
         self.bytes = sum(row.bytes_per_lane for row in rows)
         self.bytes_before = bytes_before
@@ -54,6 +56,8 @@ class Sizes(Sequence["StackRow"]):
         if self.bytes_before:
             before = f"{self.bytes_before} if everything that the reverse needs were kept as it is"
             lines.append(f"bytes an iteration in flight: {self.bytes}; {before}")
+        for k in self.kept:
+            lines.append(f"kept of {k.name}: {k.elements} values, {k.bytes} bytes a launch ({k.size}), {k.reason}")
         lines += [f"no stack for '{n.name}' (line {n.line}): {n.why}" for n in self.notes]
         return "\n".join(lines)
 
@@ -135,4 +139,4 @@ def sizes(dispatcher: Dispatcher) -> Sizes:
     frame = plan.frame
     lanes, launch = frame.stack_threads, frame.stack_threads * frame.stack_bytes()
     unstacked = [n for n in notes if not n.stacked]
-    return Sizes(plan.report(), unstacked, bytes_before(plan, plan.seen()), launch, lanes)
+    return Sizes(plan.report(), plan.kept(), unstacked, bytes_before(plan, plan.seen()), launch, lanes)

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from quadrants_lab.adstack.evaluate import evaluate
 from quadrants_lab.errors import Label, QuadrantsAssertionError, QuadrantsRuntimeError
 from quadrants_lab.ir import draws
 from quadrants_lab.ir import nodes as N
@@ -57,14 +58,15 @@ class Failure:
 class Result:
     """What a run leaves behind besides the arrays.
 
-    ``rets``: "ret" buffer name -> numpy scalar. ``prints``: the text of each Print. ``depth``: stack id ->
-    greatest number of slots it held at once, over all iterations. ``pushes``: stack id -> iteration -> number
-    of pushes. ``failure``: the first assert that did not hold: its iteration ended there and later tasks did
-    not run. ``overflow``: (stack id, iteration) that first exceeded its capacity; the reverse of each such
-    iteration was skipped.
+    ``rets``: "ret" buffer name -> numpy scalar. ``scratch``: scratch buffer name -> its array. ``prints``: the
+    text of each Print. ``depth``: stack id -> greatest number of slots it held at once, over all iterations.
+    ``pushes``: stack id -> iteration -> number of pushes. ``failure``: the first assert that did not hold: its
+    iteration ended there and later tasks did not run. ``overflow``: (stack id, iteration) that first exceeded its
+    capacity; the reverse of each such iteration was skipped.
     """
 
     rets: dict[str, Any] = field(default_factory=dict)
+    scratch: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
     prints: list[str] = field(default_factory=list)
     depth: dict[int, int] = field(default_factory=dict)
     pushes: dict[int, dict[Lane, int]] = field(default_factory=dict)
@@ -161,7 +163,10 @@ class _Machine:
     ) -> None:
         self.kernel = kernel
         self.args = {a.name: a.type.numpy(args[a.name]) for a in kernel.args}
-        self.arrays = {b.name: _memory(b, arrays) for b in kernel.buffers.values()}
+        self.arrays = {b.name: _memory(b, arrays) for b in kernel.buffers.values() if b.kind != "scratch"}
+        live = _Live(self.args, self.arrays)
+        scratch = {b.name: _scratch(b, arrays, live) for b in kernel.buffers.values() if b.kind == "scratch"}
+        self.arrays |= scratch
         self.caps = caps
         self.draws = random
         self.observer = observer
@@ -172,7 +177,7 @@ class _Machine:
         self.iteration = 0  # number of the lane, row by row
         self.drawn: dict[int, int] = {}  # call site -> how often this lane drew there, less one
         stacks = [s.id for s in walk(kernel.body) if isinstance(s, N.AdStackAlloca)]
-        self.result = Result(depth=dict.fromkeys(stacks, 0), pushes={i: {} for i in stacks})
+        self.result = Result(depth=dict.fromkeys(stacks, 0), pushes={i: {} for i in stacks}, scratch=scratch)
         self.table: dict[type[N.Stmt], _Handler] = {
             cls: getattr(self, f"_{name}") for cls, name in _HANDLERS.items()
         }
@@ -442,3 +447,30 @@ def _memory(buffer: N.Buffer, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Any
             f"buffer '{buffer.name}' has shape {buffer.shape}, the array given for it {array.shape}"
         )
     return array
+
+
+@dataclass(slots=True)
+class _Live:
+    """What the extents of scratch memory are evaluated against."""
+
+    args: Mapping[str, Any]
+    arrays: Mapping[str, Any]
+
+    def arg(self, name: str) -> int:
+        return int(self.args[name])
+
+    def shape(self, buffer: str, axis: int) -> int:
+        return int(self.arrays[buffer].shape[axis])
+
+    def array(self, buffer: str) -> np.ndarray[Any, Any]:
+        found: np.ndarray[Any, Any] = self.arrays[buffer]
+        return found
+
+
+def _scratch(
+    buffer: N.Buffer, arrays: Mapping[str, np.ndarray[Any, Any]], live: _Live
+) -> np.ndarray[Any, Any]:
+    """Scratch memory: what the caller gives, else zeros of its size."""
+    if buffer.name in arrays:
+        return arrays[buffer.name]
+    return np.zeros([evaluate(e, live) for e in buffer.extents], buffer.dtype.numpy)

@@ -28,8 +28,8 @@ class Memory:
     """
 
     __slots__ = (
-        "_ahead", "_copy", "_taken", "address", "array", "dtype", "foreign", "logs", "on_device", "operand", "serial",
-        "session", "version",
+        "_ahead", "_copy", "_taken", "address", "array", "dtype", "foreign", "logs", "marks", "on_device", "operand",
+        "python_wrote", "serial", "session", "version",
     )  # fmt: skip
     _serials = count()
     array: npt.NDArray[Any]
@@ -74,7 +74,8 @@ class Memory:
         self.dtype = dtype
         self.on_device = None
         self.foreign = None
-        self.version = 0
+        self.marks: dict[str, tuple[int, Memory]] = {}  # of launches that watch for races, with their generation
+        self.version = self.python_wrote = 0  # python_wrote: the version that Python's last write made
         self.logs: tuple[list[Any], ...] = ()  # of who wants to know where Python writes
         self.serial = next(Memory._serials)
         self._copy: npt.NDArray[Any] | None = None
@@ -84,6 +85,7 @@ class Memory:
     def wrote(self, where: Any) -> None:
         """To be called by Python's writes: ``where`` is the index into the array, ... for all of it."""
         self.version += 1
+        self.python_wrote = self.version
         for log in self.logs:
             log.append(where)
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from quadrants_lab.autodiff.access import Doubt, warn
 from quadrants_lab.autodiff.broken import gets_nothing, missing
+from quadrants_lab.autodiff.doubts import Doubt, warn
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.source import Span
 from quadrants_lab.runtime.memory import Memory

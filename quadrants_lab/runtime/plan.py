@@ -9,32 +9,61 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import numpy.typing as npt
 
+from quadrants_lab.adstack.report import kept_rows
 from quadrants_lab.autodiff.broken import Cuts, Flows, integer_flows, value_flows
-from quadrants_lab.backends.launch import ArrayParam, Param, ScalarParam, Status
+from quadrants_lab.backends import forks
+from quadrants_lab.backends.launch import Status
 from quadrants_lab.frontend.specs import flat_specs
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import f16
 from quadrants_lab.ir.walk import walk
-from quadrants_lab.runtime import session as S
-from quadrants_lab.runtime.compile import Compiled, accesses
+from quadrants_lab.runtime.aliases import same_memory, written_pairs
+from quadrants_lab.runtime.compile import FORWARD, Compiled, accesses
 from quadrants_lab.runtime.compound import rebuilt
 from quadrants_lab.runtime.faults import failure
 from quadrants_lab.runtime.foreign import Tensor, need_gradient
+from quadrants_lab.runtime.frames import entry_params, field_memories, make_frame, set_arguments
 from quadrants_lab.runtime.lent import lead, must_be_writable
 from quadrants_lab.runtime.memory import Memory
+from quadrants_lab.runtime.scratch import KeptBuffers, Scratch
 from quadrants_lab.runtime.session import Session
-from quadrants_lab.runtime.signature import ArraySlot, ScalarSlot, Slot, TemplateSlot, memory_of
+from quadrants_lab.runtime.signature import ArraySlot, ScalarSlot, Slot, TemplateSlot, is_wide, memory_of
 from quadrants_lab.runtime.trips import Trips, Versions, field_version, memory_version, seen
 
 if TYPE_CHECKING:
-    from quadrants_lab.adstack.report import StackRow
+    from quadrants_lab.adstack.report import KeptRow, StackRow
+    from quadrants_lab.analysis.boxes import Box
     from quadrants_lab.backends.launch import Frame
     from quadrants_lab.runtime.dispatch import Dispatcher
+
+
+class Live:
+    """What size expressions read of one launch. ``arrays``: a buffer, its array, or what has its shape; ``memories``: a
+    buffer, where its data is, if not in ``arrays``."""
+
+    def __init__(
+        self, scalars: dict[str, Any], arrays: dict[str, Any], memories: dict[str, Memory] | None = None
+    ) -> None:
+        self.scalars = scalars
+        self.arrays = arrays
+        self.memories = memories or {}
+
+    def arg(self, name: str) -> int:
+        return int(self.scalars[name])
+
+    def shape(self, buffer: str, axis: int) -> int:
+        return int(self.arrays[buffer].shape[axis])
+
+    def array(self, buffer: str) -> npt.NDArray[Any]:
+        memory = self.memories.get(buffer)
+        array: Any = self.arrays[buffer] if memory is None else memory.values()
+        found: npt.NDArray[Any] = array if isinstance(array, np.ndarray) else array.read()
+        return found
 
 
 class Plan:
@@ -51,7 +80,8 @@ class Plan:
         self.session = session
         self.compiled = compiled
         self.kernel = compiled.kernel
-        self.reads, self.writes = accesses(self.kernel)
+        self.reads, self.writes = self.touched()
+        self.boxes: dict[tuple[str, bool], Box | None] = {}  # see `runtime.stale`
         self.fields = field_memories(compiled, self.kernel, session)
         self.slots: Sequence[Slot] = owner.slots
         self.gradient_args = tuple(
@@ -67,9 +97,19 @@ class Plan:
         self.give_back: list[Callable[[], None]] = []  # after a launch: borrowed gradients to their owners
         self.trips = Trips(self)
         self.launched: Versions = ()  # versions of what decided the trip counts of the last launch
+        self.scratch = Scratch(self)
         self.prepare = self.preparation()
-        self.call = closure(self, self.prepare, refuse)
-        self.fast = closure(self, self.prepare, owner.retry(self))
+        if self.scratch:
+            self.prepare = self.scratch.before(self.prepare)
+        options = compiled.options
+        if (options.check_races or options.debug) and not options.check_aliases and compiled.mode == FORWARD:
+            self.prepare = self.without_aliases(self.prepare)
+        session.plans.add(self)
+        if any(b.wide for b in self.kernel.buffers.values()):  # arrays that need no fast way
+            self.call, self.fast = refuse, owner.retry(self)
+        else:
+            self.call = closure(self, self.prepare, refuse)
+            self.fast = closure(self, self.prepare, owner.retry(self))
 
     def single_return(self) -> str:
         """The "ret" buffer whose value the entry itself can return, or ""."""
@@ -84,6 +124,19 @@ class Plan:
         """What a launch does, with the arguments, before the entry is called; False: the arguments do not match."""
         return self.set_gradients if self.gradient_args else None
 
+    def without_aliases(self, prepare: Callable[..., bool] | None) -> Callable[..., bool] | None:
+        """``prepare`` for arguments none of which is the memory of another one that is written to: races between those
+        are watched for in another plan."""
+        pairs = written_pairs(self.slots, self.writes)
+        if not pairs:
+            return prepare
+
+        def apart(*args: Any) -> bool:
+            met = any(same_memory(args[n], args[m]) for n, m in pairs)
+            return not met and (prepare is None or prepare(*args))
+
+        return apart
+
     def set_gradients(self, *args: Any) -> bool:
         """Gradient buffers of array arguments: the entry sets those of the data only."""
         for n, grad in self.gradient_args:
@@ -91,6 +144,8 @@ class Plan:
             if memory is None or memory.dtype is not self.kernel.buffers[grad].dtype:
                 return False
             if memory.operand.ndim != self.kernel.buffers[grad].ndim:
+                return False
+            if is_wide(memory.operand.shape) is not self.kernel.buffers[grad].wide:
                 return False
             if memory.foreign:
                 give_back = self.frame.borrow(grad, memory.operand)
@@ -102,6 +157,20 @@ class Plan:
             if grad in self.writes:
                 memory.version += 1
         return True
+
+    def touched(self) -> tuple[frozenset[str], frozenset[str]]:
+        """The buffers that a launch reads, and those that it changes."""
+        scratch = {b.name for b in self.kernel.buffers.values() if b.kind == "scratch"}
+        reads, writes = accesses(self.kernel)
+        return reads - scratch, writes - scratch
+
+    def frames(self) -> list[Frame]:
+        """All frames that a launch may use."""
+        return [self.frame]
+
+    def live(self, args: Sequence[Any]) -> Live:
+        """What expressions of sizes read in a launch with ``args``."""
+        return Live(self.scalars(args), self.operands(args), self.memories(args))
 
     def hand_back(self) -> None:
         """Gives their owners what a launch wrote to gradients that it had borrowed."""
@@ -129,7 +198,7 @@ class Plan:
 
     def launch_slowly(self, args: Sequence[Any]) -> Any:
         """Launches checked arguments through the frame's setters: for what the entry does not take, which are scalars
-        of dtype f16 and u64 from 2**63 on. NotImplemented where `prepare` refuses."""
+        of dtype f16 and u64 from 2**63 on, and wide arrays. NotImplemented where `prepare` refuses."""
         with self.session.lock:
             if self.prepare is not None and not self.prepare(*args):
                 return NotImplemented
@@ -151,6 +220,7 @@ class Plan:
         if status & Status.PRINTED:
             sys.stdout.write("".join(self.frame.take_prints()))
         if status & ~Status.PRINTED:
+            self.scratch.put_back()
             raise failure(self.frame, self.kernel.name, self.compiled.options.ad_stack_size)
         return self.returned()
 
@@ -176,6 +246,14 @@ class Plan:
                     found[self.kernel.buffers[slot.name].grad] = grad
         return {name: found[name] for name in self.kernel.buffers if name in found}
 
+    def operands(self, args: Sequence[Any]) -> dict[str, Any]:
+        """What a launch with ``args`` takes for each field and ndarray buffer."""
+        found = {name: memory.operand for name, memory in self.memories(args).items()}
+        for slot, arg in zip(self.slots, args, strict=True):
+            if isinstance(slot, ArraySlot):
+                found.setdefault(slot.name, arg)
+        return found
+
     def arrays(self, args: Sequence[Any]) -> dict[str, npt.NDArray[Any]]:
         """The data behind each field and ndarray buffer in a launch with ``args``; for reading."""
         found = {name: memory.values() for name, memory in self.memories(args).items()}
@@ -196,17 +274,17 @@ class Plan:
         """The kernel whose code the last launch ran."""
         return self.kernel
 
-    @cached_property
+    @forks.lazy
     def value_flows(self) -> Flows:
         """See `autodiff.broken.value_flows`."""
         return value_flows(self.kernel)
 
-    @cached_property
+    @forks.lazy
     def integer_flows(self) -> Cuts:
         """See `autodiff.broken.integer_flows`."""
         return integer_flows(self.kernel)
 
-    @cached_property
+    @forks.lazy
     def accesses_of(self) -> dict[str, list[N.Stmt]]:
         """The loads, stores and atomics of each buffer, in program order."""
         found: dict[str, list[N.Stmt]] = {}
@@ -229,6 +307,15 @@ class Plan:
         """A row an adstack; a forward kernel has none."""
         return []
 
+    def given(self) -> KeptBuffers:
+        """What another launch kept that the next launch of this plan starts from."""
+        return {}
+
+    def kept(self) -> list[KeptRow]:
+        """A row for everything that the last launch's gradient was given of what the launch overwrote."""
+        shapes = {name: memory.operand.shape for name, memory in self.scratch.memories.items()}
+        return kept_rows(self.kernel, shapes)
+
     def drawn(self) -> int:
         """The number of the launch whose random draws the last launch made."""
         return self.frame.launch_number
@@ -236,51 +323,6 @@ class Plan:
     def scalars(self, args: Sequence[Any]) -> dict[str, Any]:
         """The value of each scalar argument."""
         return {s.name: a for s, a in zip(self.slots, args, strict=True) if isinstance(s, ScalarSlot)}
-
-
-def field_memories(compiled: Compiled, kernel: N.Kernel, session: Session) -> dict[str, Memory]:
-    """The memory behind each field buffer of ``kernel``; an error for a field of an earlier session."""
-    found: dict[str, Memory] = {}
-    for name, buffer in kernel.buffers.items():
-        if buffer.kind != "field":
-            continue
-        memory = memory_of(compiled.field(name))
-        assert memory is not None, name
-        if memory.session is not session:
-            raise S.ended(f"field {name}, which kernel {kernel.name} uses,")
-        found[name] = memory
-    return found
-
-
-def make_frame(executable: Any, kernel: N.Kernel, fields: dict[str, Memory], session: Session) -> Frame:
-    frame: Frame = executable.frame(session.device)
-    for name, memory in fields.items():
-        frame.set_buffer(name, memory.address)
-    return frame
-
-
-def set_arguments(frame: Frame, slots: Sequence[Slot], args: Sequence[Any]) -> list[Callable[[], None]]:
-    """Scalars, arrays and their shapes; what is returned must be called after the launch."""
-    after: list[Callable[[], None]] = []
-    for slot, arg in zip(slots, args, strict=True):
-        if isinstance(slot, ScalarSlot):
-            frame.set_arg(slot.name, slot.dtype.numpy(arg).item())
-        elif isinstance(slot, ArraySlot):
-            memory = memory_of(arg)
-            give_back = frame.borrow(slot.name, arg if memory is None else memory.operand)
-            if give_back is not None:
-                after.append(give_back)
-    return after
-
-
-def entry_params(slots: Sequence[Slot]) -> list[Param]:
-    made: list[Param] = []
-    for slot in slots:
-        if isinstance(slot, ScalarSlot):
-            made.append(ScalarParam(slot.name))
-        elif isinstance(slot, ArraySlot):
-            made.append(ArrayParam(slot.name))
-    return made
 
 
 def closure(plan: Plan, prepare: Callable[..., bool] | None, miss: Callable[..., Any]) -> Callable[..., Any]:
@@ -319,7 +361,11 @@ def closure(plan: Plan, prepare: Callable[..., bool] | None, miss: Callable[...,
                 lines.append(f"            {name}_v = memory_version({name}_)")
             if slot.name in plan.writes:
                 lines.append(f"            {name}_.version += 1")
+            if n in plan.trips.others:
+                lines.append(f"            {name}_v = {name}_.serial, {name}_.version")
             lines.append(f"            {name}_ = {name}_.operand")
+            if n in plan.trips.others:
+                lines.append(f"        else: {name}_v = None")
             if element:  # the entry knows of no shapes
                 lines.append(f"        if getattr({name}_, 'shape', ())[-{len(element)}:] != {element}:")
                 lines.append(f"            return miss({given})")
@@ -332,10 +378,18 @@ def closure(plan: Plan, prepare: Callable[..., bool] | None, miss: Callable[...,
     if plan.trips:
         space |= {"plan": plan, "field_version": field_version, "memory_version": memory_version, "seen": seen}
         space |= {f"t{n}": memory for n, memory in plan.trips.fields.items()}
-        own = [f"(t{n}.version if not t{n}.foreign else field_version(t{n}))" for n in range(len(plan.trips.places))]
-        found = [f"a{at}_v" if at in followed else own[n] for n, at in enumerate(plan.trips.places)]
+        own = [
+            f"(t{n}.version if not t{n}.foreign else field_version(t{n}))" if c.steers else f"t{n}.version"
+            for n, c in enumerate(plan.trips.counts)
+        ]
+        found = [f"a{at}_v" if at >= 0 else own[n] for n, at in enumerate(plan.trips.places)]
         lines.append(f"        plan.launched = {', '.join(found)},")
-    lines.append(f"        r = entry({', '.join(passed)})")
+    if plan.scratch.changes_memory:
+        space["put_back"] = plan.scratch.put_back
+        lines += ["        try:", f"            r = entry({', '.join(passed)})", "        except BaseException:"]
+        lines += ["            put_back()", "            raise"]
+    else:
+        lines.append(f"        r = entry({', '.join(passed)})")
     if prepare is not None and plan.gradient_args:
         space |= {"borrowed": plan.give_back, "hand_back": plan.hand_back}
         lines.append("        if borrowed: hand_back()")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -22,7 +23,7 @@ import numpy.typing as npt
 from quadrants_lab.runtime.observe import watch
 
 if TYPE_CHECKING:
-    from quadrants_lab.adstack.report import StackRow
+    from quadrants_lab.adstack.report import KeptRow, StackRow
     from quadrants_lab.runtime.plan import Plan
 
 COPY_BYTES = 256 << 20
@@ -33,9 +34,9 @@ Arrays = dict[str, npt.NDArray[Any]]
 class LaunchRecord:
     """One launch. ``inputs``: copies of the buffers that it reads, as they were before, by buffer name; ``outputs``:
     of those that it writes, as they were after it. Both are None where they did not fit into the recording's memory.
-    ``shapes``: of all its arrays. ``returned``: the values of its "ret" buffers. ``report``: a row an adstack, for a
-    gradient. ``draws``: the number of the launch whose random draws it made. ``number`` counts all launches of the
-    recording, from 0."""
+    ``shapes``: of all its arrays. ``returned``: the values of its "ret" buffers. ``report``, for a gradient: a row an
+    adstack; ``kept``: a row for each buffer of which its launch kept what it overwrote. ``draws``: the number of the
+    launch whose random draws it made. ``number`` counts all launches of the recording, from 0."""
 
     plan: Plan
     args: tuple[Any, ...]
@@ -45,6 +46,7 @@ class LaunchRecord:
     outputs: Arrays | None = None
     returned: dict[str, Any] = field(default_factory=dict)
     report: tuple[StackRow, ...] = ()
+    kept: tuple[KeptRow, ...] = ()
     draws: int = 0
     seconds: float = 0.0
     failed: bool = False
@@ -84,8 +86,9 @@ class Recorder:
         old = self.last.pop(plan.owner, None)
         if old is not None:
             self.earlier.append(LaunchNote(old.kernel, old.mode, old.number, old.seconds, old.failed))
-        inputs = self._copies(plan, args, plan.reads | plan.writes | plan.primal_reads)
-        shapes = {name: a.shape for name, a in plan.arrays(args).items()}
+        arrays = plan.arrays(args) | {name: memory.values() for name, memory in plan.given().items()}
+        inputs = self._copies(arrays, plan.reads | plan.writes | plan.primal_reads | plan.given().keys())
+        shapes = {name: a.shape for name, a in arrays.items()}
         record = LaunchRecord(plan, _frozen(args), self.launches, inputs, shapes)
         self.launches += 1
         self.last[plan.owner] = record
@@ -96,17 +99,18 @@ class Recorder:
         plan.session.finish()  # a launch may return before it is done
         record.seconds = perf_counter() - start
         record.failed = failed
-        record.outputs = self._copies(plan, args, plan.writes)
+        record.outputs = self._copies(plan.arrays(args), plan.writes)
         record.returned = {} if failed else {name: plan.frame.ret(name) for name in plan.compiled.returns}
         record.report = tuple(plan.report())
+        record.kept = tuple(plan.kept()) if plan.owner.mode == "reverse" else ()
         record.draws = plan.drawn()
 
     def records(self) -> list[LaunchRecord]:
         """The records that are held, in the order of the launches."""
         return sorted(self.last.values(), key=lambda r: r.number)
 
-    def _copies(self, plan: Plan, args: tuple[Any, ...], names: frozenset[str]) -> Arrays | None:
-        arrays = {name: a for name, a in plan.arrays(args).items() if name in names}
+    def _copies(self, all_arrays: Arrays, names: AbstractSet[str]) -> Arrays | None:
+        arrays = {name: a for name, a in all_arrays.items() if name in names}
         held = sum(
             a.nbytes
             for r in self.last.values()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from quadrants_lab.adstack.algebra import subexpressions
 from quadrants_lab.adstack.evaluate import Live, evaluate
 from quadrants_lab.adstack.report import START, stack_allocas
 from quadrants_lab.adstack.size import determine_ad_stack_size
+from quadrants_lab.analysis.algebra import subexpressions
 from quadrants_lab.autodiff.unreduced import unreduced
 from quadrants_lab.autodiff.unroll import unrolled_loops
 from quadrants_lab.ir import sizeexpr as S

@@ -8,6 +8,7 @@ Code is made from the IR that the recorded launch ran; nothing of the session th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -18,9 +19,10 @@ from quadrants_lab.backends.launch import Status
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.runtime.compile import load_cached
 from quadrants_lab.runtime.faults import failure
-from quadrants_lab.runtime.gradient import GradientPlan, Live
+from quadrants_lab.runtime.frames import make_frame
+from quadrants_lab.runtime.gradient import GradientPlan
 from quadrants_lab.runtime.memory import Memory
-from quadrants_lab.runtime.plan import make_frame
+from quadrants_lab.runtime.plan import Live
 from quadrants_lab.runtime.session import Session
 
 if TYPE_CHECKING:
@@ -63,13 +65,18 @@ def replay(record: LaunchRecord, session: Session) -> Replay:
         memories = {
             name: Memory(session, kernel.buffers[name].dtype, shape) for name, shape in record.shapes.items()
         }
+        shapes = Live(plan.scalars(record.args), {name: memory.operand for name, memory in memories.items()})
+        for b in kernel.buffers.values():
+            if b.kind == "scratch" and b.name not in memories:
+                memories[b.name] = Memory(session, b.dtype, tuple(evaluate(e, shapes) for e in b.extents))
+        marks = [b.name for b in kernel.buffers.values() if b.role == "marks"]
         frame = frame_of(record, executable, kernel, session, memories)
         _fill(memories, record.inputs)
         if isinstance(plan, GradientPlan):
             frame.set_stacks(_depths(record, plan, session, memories))
         took = [launch(record, frame, session)]
         while sum(took) < MOST_SECONDS and len(took) < MOST_LAUNCHES:
-            _fill(memories, record.inputs)
+            _fill(memories, record.inputs | dict.fromkeys(marks, 0))
             took.append(launch(record, frame, session))
         for name in plan.writes & memories.keys():
             memories[name].wrote(...)
@@ -89,8 +96,8 @@ def frame_of(
     used = {name: memory for name, memory in memories.items() if name in kernel.buffers}
     frame = make_frame(executable, kernel, used, session)
     for name in used:
-        if kernel.buffers[name].kind == "ndarray":
-            frame.set_extents(name, record.shapes[name])
+        if kernel.buffers[name].shape is None:
+            frame.set_extents(name, memories[name].operand.shape)
     dtypes = {a.name: a.type for a in kernel.args}
     for name, value in record.plan.scalars(record.args).items():
         if name in dtypes:
@@ -99,7 +106,7 @@ def frame_of(
     return frame
 
 
-def _fill(memories: dict[str, Memory], inputs: Arrays) -> None:
+def _fill(memories: dict[str, Memory], inputs: Mapping[str, Any]) -> None:
     for name, array in inputs.items():
         memories[name].assign(array)
 

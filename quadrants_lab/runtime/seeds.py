@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
-from quadrants_lab.autodiff.access import Doubt
+from quadrants_lab.autodiff.doubts import Doubt
 from quadrants_lab.errors import Label, render
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
+from quadrants_lab.backends import forks
+from quadrants_lab.backends.disk_cache import MOST_BYTES, DiskCache
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.runtime.backend import Backend, backend
@@ -31,7 +34,7 @@ class Settings:
     threads: int = 0
     random_seed: int = 0
     cache_path: Path | None = None
-    cache_bytes: int = 100 << 20
+    cache_bytes: int = MOST_BYTES
     ad_stack_budget: int = 0
     ad_stack_threshold: int = 100 << 20
     ad_unroll: int = 0
@@ -43,24 +46,31 @@ class Session:
 
     ``fast_paths`` are objects whose ``forget()`` drops a launch path that was specialised for how things stood; it is
     called whenever that changes: at the end of the session, and when somebody starts or stops to watch launches.
-    ``differentiable`` are the fields whose gradients `qd.ad.clear_all_gradients` clears. ``placements`` grows when
-    fields that kernels may have been compiled for get a gradient, or lose their memory.
+    ``epoch`` counts the tasks of launches that watched for races, and begins anew with each ``generation`` of marks.
+    ``differentiable`` are the fields whose gradients `qd.ad.clear_all_gradients` clears. ``plans``: those of all
+    kernels. ``placements`` grows when fields that kernels may have been compiled for get a gradient, or lose their
+    memory. ``over`` makes the error for using what belonged to it when it is over, from a word for that.
     """
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.lock = threading.RLock()
+        self.lock = forks.lock()
         self.alive = True
+        self.over: Callable[[str], QuadrantsRuntimeError] = ended
         self.fast_paths: WeakSet[Any] = WeakSet()
         self.differentiable: WeakSet[Any] = WeakSet()
+        self.plans: WeakSet[Any] = WeakSet()
         self.placements = 0
+        self.epoch = self.generation = 0
+        self.cache = DiskCache(settings.cache_path, settings.cache_bytes)
         self._device: Device | None = None
+        _sessions.add(self)
 
     @property
     def device(self) -> Device:
         """Made when it is first needed, because it loads the code generator or a driver."""
         if self._device is None:
-            self._device = self.backend.open_device(self.settings.threads, self.settings.cache_path)
+            self._device = self.backend.open_device(self.settings.threads, self.cache)
             self._device.set_seed(self.settings.random_seed)
         return self._device
 
@@ -88,17 +98,38 @@ class Session:
             if device is not None:
                 device.finish()
 
+    def forked(self) -> None:
+        """To be called in the child of a fork: the session of a GPU is over there, because its driver is."""
+        if self._device is not None and not self._device.forked():
+            self.alive = False
+            self.over = forks.forked
+            self.forget_fast_paths()
+            self._device = None
 
+
+_sessions: WeakSet[Session] = WeakSet()
 _default: Session | None = None
-CHECKED: ContextVar[bool] = ContextVar("quadrants_lab_checked", default=False)
+CHECKS: ContextVar[frozenset[str]] = ContextVar("quadrants_lab_checks", default=frozenset())
 
 
 def compile_options(session: Session) -> CompileOptions:
-    """The session's options for what is launched in this context: under `CHECKED` with asserts and checked indices."""
+    """The session's options for what is launched in this context: with those that `CHECKS` names turned on."""
     settings = session.settings
     trips = (settings.ad_unroll,) * 2 if settings.ad_unroll else session.backend.AD_UNROLL
     options = replace(settings.compile, ad_unroll=trips)
-    return replace(options, check_out_of_bound=True, asserts=True) if CHECKED.get() else options
+    turned_on: dict[str, Any] = dict.fromkeys(CHECKS.get(), True)
+    return replace(options, **turned_on)
+
+
+@contextmanager
+def checking(*names: str) -> Iterator[None]:
+    """Kernels that are launched inside are compiled with these checks too: ``asserts``, ``check_out_of_bound``,
+    ``check_races``."""
+    token = CHECKS.set(CHECKS.get() | frozenset(names))
+    try:
+        yield
+    finally:
+        CHECKS.reset(token)
 
 
 def start(settings: Settings) -> Session:
@@ -109,6 +140,14 @@ def start(settings: Settings) -> Session:
     finally:
         _default = Session(settings)
     return _default
+
+
+def _forked() -> None:
+    for session in list(_sessions):
+        session.forked()
+
+
+forks.in_child(_forked)
 
 
 def stop() -> None:
@@ -125,13 +164,15 @@ def default() -> Session | None:
 
 
 def current() -> Session:
-    """The default session; an error that says what to do where there is none."""
+    """The default session; an error that says what to do where there is none, or where a fork ended it."""
     if _default is None:
         raise QuadrantsRuntimeError(
             "there is no session",
             code="QL2000",
             help="call qd.init() first, for example qd.init(arch=qd.cpu)",
         )
+    if not _default.alive:
+        raise _default.over(f"the session on {_default.settings.arch}")
     return _default
 
 

@@ -11,8 +11,8 @@ import numpy as np
 from quadrants_lab.errors import QuadrantsRuntimeTypeError
 from quadrants_lab.frontend.specs import NdarraySpec, ScalarSpec, Spec, TemplateSpec
 from quadrants_lab.ir import types as T
-from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import DType
+from quadrants_lab.runtime.fitting import cure, fitting, shown
 from quadrants_lab.runtime.memory import Memory
 
 
@@ -22,8 +22,8 @@ class ArgumentError(QuadrantsRuntimeTypeError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ScalarSlot:
-    """A scalar argument. Takes Python's and numpy's numbers: integers that fit the width, signed or unsigned (they wrap
-    as in kernels), and for a floating-point dtype any real number."""
+    """A scalar argument. Takes Python's and numpy's numbers: integers that the dtype holds, and for a floating-point
+    dtype any real number."""
 
     name: str
     dtype: DType
@@ -32,10 +32,11 @@ class ScalarSlot:
         try:
             return fitting(value, self.dtype)
         except (TypeError, OverflowError) as e:
+            what = f", {shown(value)} is given" if shown(value) else ""
             raise ArgumentError(
-                f"argument {self.name!r} of {where} is {self.dtype}: {e}",
+                f"argument {self.name!r} of {where} is {self.dtype}{what}: {e}",
                 code="QL2040",
-                help="convert it with int(...)" if isinstance(value, (float, np.floating)) else "",
+                help=cure(value, self.dtype),
             ) from None
 
     def spec(self, value: Any) -> tuple[Any, Spec]:
@@ -128,7 +129,8 @@ class ArraySlot:
             element = value.shape[ndim:]
         else:
             element = value.element_shape
-        return (dtype, ndim, grad, element), NdarraySpec(dtype, ndim, grad, element)
+        wide = is_wide(value.shape)
+        return (dtype, ndim, grad, element, wide), NdarraySpec(dtype, ndim, grad, element, wide)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,28 +194,15 @@ def specialise(slots: Sequence[Slot], args: Sequence[Any]) -> tuple[tuple[Any, .
     return tuple(k for k, _ in pairs), tuple(s for _, s in pairs)
 
 
-def fitting(value: Any, dtype: DType) -> Any:
-    """``value`` as a Python number of the dtype; TypeError or OverflowError where it is none."""
-    if isinstance(value, (bool, np.bool_, int, np.integer)):
-        number = int(value)
-        if dtype.is_float:
-            return float(number)
-        if dtype.kind == "b":
-            return bool(number)
-        if not -(1 << (dtype.bits - 1)) <= number < 1 << dtype.bits:
-            raise OverflowError(f"{number} does not fit into {dtype.bits} bits")
-        return PRIMS["cast"].evaluate(dtype, number).item()
-    if isinstance(value, (float, np.floating)):
-        if dtype.is_float:
-            return float(value)
-        raise TypeError(f"the float {value!r} would lose its fraction")
-    raise TypeError(f"it takes a number, not an object of type {type(value).__name__}")
-
-
 def _dtype_of(array: Any) -> DType:
     dtype = T.from_numpy(array.dtype) if isinstance(array, np.ndarray) else array.dtype
     assert isinstance(dtype, DType)
     return dtype
+
+
+def is_wide(shape: Sequence[int]) -> bool:
+    """Whether an index along an axis may be beyond i32: such arrays get code of their own."""
+    return any(n >> 31 for n in shape)
 
 
 def memory_of(value: Any) -> Memory | None:

@@ -28,7 +28,7 @@ class Steady:
         """To be called when a launch was settled."""
         plan = self.plan
         forward, seed = plan.forward, plan.seeds.seed
-        if forward is None or forward.trips.args or (seed is None and plan.seeds.looks):
+        if forward is None or forward.trips.args or forward.trips.others or (seed is None and plan.seeds.looks):
             self.then = None
             return
         if self._made_for != (seed, plan.stamp_of):

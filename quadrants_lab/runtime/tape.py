@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from quadrants_lab.autodiff.access import Doubt, warn
+from quadrants_lab.adstack.report import kept_rows
+from quadrants_lab.autodiff.doubts import Doubt, warn
 from quadrants_lab.errors import Label, QuadrantsRuntimeError, render
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.source import Span
@@ -25,6 +26,7 @@ from quadrants_lab.runtime.open_ends import OpenEnds
 if TYPE_CHECKING:
     from quadrants_lab.runtime.dispatch import Dispatcher
     from quadrants_lab.runtime.plan import Plan
+    from quadrants_lab.runtime.scratch import KeptBuffers
 
 KEEP_BYTES = 1 << 30  # most bytes of values and copies that a tape keeps
 
@@ -88,13 +90,16 @@ class Kept:
     elements: int = 0
     bytes: int = 0
 
+    def labels(self) -> tuple[Label, ...]:
+        read = Label(self.read, "read here, and again for the gradient")
+        return (Label(self.written, "overwritten here"), *([read] if self.read else []))
+
     def __str__(self) -> str:
-        labels = (Label(self.written, "overwritten here"), Label(self.read, "read here, and again for the gradient"))
         return render(
             "QL2100",
             f"the Tape kept {self.elements} value{'s' * (self.elements != 1)} ({self.bytes} bytes) of {self.name}: the "
             f"gradient of {self.reader} reads what {self.writer} overwrote",
-            labels,
+            self.labels(),
             "nothing is wrong; write each step to elements of its own to save the memory",
             kind="note",
         )
@@ -221,7 +226,12 @@ class Launches:
                 reverse = gradient.plan_for(plan.session, args)
                 reverse.ready_foreign(args)
                 taken = self._follow_reads(reverse, args)
-                step.gradient = partial(_launch_gradient, gradient, taken, number)
+                kept = plan.scratch.take()
+                shapes = {slot: memory.operand.shape for slot, memory in kept.items()}
+                for row in kept_rows(reverse.kernel, shapes):
+                    kernel = plan.kernel.name
+                    self._count(Kept(row.name, kernel, kernel, None, row.span, row.elements, row.bytes), row.bytes)
+                step.gradient = partial(_launch_gradient, gradient, taken, number, kept)
                 self._follow_derivatives(plan, args, memories)
         elif self.paused:
             # a gradient of the user's may read anything that the function touched
@@ -316,20 +326,25 @@ class Launches:
         writer: str,
         written: Span | None,
     ) -> None:
-        self.used += where.nbytes + values.nbytes
+        kept = Kept(followed.name, followed.reader, writer, followed.span, written, where.size, values.nbytes)
+        self._count(kept, where.nbytes + values.nbytes)
+        step.changes.append(Change(followed.memory, where, values))
+
+    def _count(self, kept: Kept, nbytes: int) -> None:
+        """Adds to the report what was kept, in ``nbytes``; an error where that is too much."""
+        self.used += nbytes
         if self.used > KEEP_BYTES:
             raise QuadrantsRuntimeError(
                 f"the Tape would have to keep more than {KEEP_BYTES >> 20} MB of overwritten values; "
-                f"the last ones are of {followed.name}, which the gradient of kernel {followed.reader} reads",
+                f"the last ones are of {kept.name}, which the gradient of kernel {kept.reader} reads",
                 code="QL2093",
-                labels=(Label(written, "overwritten here"), Label(followed.span, "read here")) if written else (),
+                labels=kept.labels() if kept.written else (),
                 help="write each step to elements of its own: u[t + 1, i] from u[t, i]",
             )
-        step.changes.append(Change(followed.memory, where, values))
-        key = followed.name, followed.reader, writer
-        kept = self.kept.setdefault(key, Kept(*key, followed.span, written))
-        kept.elements += where.size
-        kept.bytes += values.nbytes
+        known = self.kept.setdefault((kept.name, kept.reader, kept.writer), kept)
+        if known is not kept:
+            known.elements += kept.elements
+            known.bytes += kept.bytes
 
     def _python_writes(self) -> None:
         """Notes what was written between launches."""
@@ -390,14 +405,14 @@ def span_of(plan: Plan, buffer: str, kinds: tuple[type[N.Stmt], ...]) -> Span | 
     return next((s.span for s in plan.accesses_of.get(buffer, ()) if isinstance(s, kinds)), None)
 
 
-def _launch_gradient(gradient: Dispatcher, args: tuple[Any, ...], number: int) -> None:
-    gradient.replays = number
+def _launch_gradient(gradient: Dispatcher, args: tuple[Any, ...], number: int, kept: KeptBuffers) -> None:
+    gradient.replays, gradient.kept = number, kept
     try:
         gradient.call(*args)
         if gradient.last is not None:
             gradient.last.done_foreign(args)
     finally:
-        gradient.replays = 0
+        gradient.replays, gradient.kept = 0, None
 
 
 def _launch_again(plan: Plan, args: tuple[Any, ...], number: int) -> None:

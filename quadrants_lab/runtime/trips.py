@@ -1,7 +1,8 @@
-"""A trip count that is no longer what it was when the kernel was launched: its gradient is that of another program.
+"""Memory that is no longer what it was when the kernel was launched: its gradient is that of another program.
 
-A launch leaves the versions of the memory that its trip counts are read from (`Plan.launched`, one tuple); a gradient
-outside of a Tape compares. Memory that others can write to has a checksum beside it: its version says nothing.
+A launch leaves the versions of the memory that it reads (`Plan.launched`, one tuple); a gradient outside of a Tape
+compares. Where trip counts are read from memory that others can write to there is a checksum beside: its version says
+nothing.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
-from quadrants_lab.autodiff.access import Doubt
-from quadrants_lab.autodiff.trips import TripCount, trip_counts
+from quadrants_lab.autodiff.doubts import Doubt
+from quadrants_lab.autodiff.trips import TripCount, other_reads, trip_counts
 from quadrants_lab.errors import Label, render
 from quadrants_lab.runtime.signature import ArraySlot, memory_of
 
@@ -47,17 +48,23 @@ Versions = tuple[Version, ...]
 
 
 class Trips:
-    """The trip counts of a plan that are read from fields (``fields``: their memory, by place in ``counts``) and from
-    array arguments (``args``: their positions). ``places``: for each in ``counts``, the argument's position or -1."""
+    """What a plan reads, trip counts first, from fields (``fields``: their memory, by place in ``counts``) and from
+    array arguments (``args``: their positions, of trip counts; ``others``: of other reads). ``places``: for each in
+    ``counts``, the argument's position or -1."""
 
     def __init__(self, plan: Plan) -> None:
         at = {slot.name: n for n, slot in enumerate(plan.slots) if isinstance(slot, ArraySlot)}
-        found = trip_counts(plan.kernel) if plan.owner.gradient is not None and plan.differentiable else []
+        found: list[TripCount] = []
+        if plan.owner.gradient is not None and plan.differentiable:
+            found = trip_counts(plan.kernel)
+            found += other_reads(plan.kernel, found)
         self.counts: list[TripCount] = [c for c in found if c.buffer in plan.fields or c.buffer in at]
         self.fields = {n: plan.fields[c.buffer] for n, c in enumerate(self.counts) if c.buffer in plan.fields}
         self.places = [at.get(c.buffer, -1) for c in self.counts]
-        self.args = {n for n in self.places if n >= 0}
-        self.only_fields = () if self.args else tuple(self.fields.values())
+        self.args = {n for n, c in zip(self.places, self.counts, strict=True) if n >= 0 and c.steers}
+        self.others = {n for n in self.places if n >= 0} - self.args
+        in_fields = all(n in self.fields and c.steers for n, c in enumerate(self.counts))
+        self.only_fields = tuple(self.fields.values()) if in_fields else ()
 
     def __bool__(self) -> bool:
         return bool(self.counts)
@@ -67,19 +74,21 @@ class Trips:
         if self.only_fields:
             return tuple([field_version(memory) for memory in self.only_fields])
         found: list[Version] = []
-        for n, at in enumerate(self.places):
-            memory = memory_of(args[at]) if at >= 0 else None
-            if at < 0:
-                found.append(field_version(self.fields[n]))
+        for n, (at, count) in enumerate(zip(self.places, self.counts, strict=True)):
+            memory = self.fields[n] if at < 0 else memory_of(args[at])
+            if memory is None:
+                found.append(seen(args[at]) if count.steers else None)
+            elif not count.steers:
+                found.append(memory.version if at < 0 else (memory.serial, memory.version))
             else:
-                found.append(seen(args[at]) if memory is None else memory_version(memory))
+                found.append(field_version(memory) if at < 0 else memory_version(memory))
         return tuple(found)
 
-    def changed(self, launched: Versions, args: Sequence[Any]) -> list[TripCount]:
-        """What was written since the launch that left ``launched``. Another array than then is another program, which
-        the caller asked for."""
+    def changed(self, launched: Versions, args: Sequence[Any]) -> list[tuple[TripCount, Any]]:
+        """What was written since the launch that left ``launched``, and its version then. Another array than then is
+        another program, which the caller asked for."""
         return [
-            count
+            (count, then)
             for count, then, this in zip(self.counts, launched, self.versions(args), strict=True)
             if then != this and _same_memory(then, this)
         ]

@@ -181,59 +181,69 @@ def an_extreme_beside_another_use():
         k()
 
 
-def a_value_that_the_kernel_overwrites():
+def an_overwritten_value_of_no_launch():
+    x, y = field(3), field()
+
+    @qd.kernel
+    def k(n: qd.i32):
+        for i in range(n):
+            y[None] += qd.sin(x[i])
+            x[i] = 0.0
+
+    k(3)
+    k.grad(2)
+
+
+def an_overwritten_value_under_a_maximum():
+    x = qd.field(qd.f64, 3, needs_grad=True, needs_dual=True)
+    y = qd.field(qd.f64, (), needs_grad=True, needs_dual=True)
+
+    @qd.kernel
+    def k():
+        for i in x:
+            qd.atomic_max(y[None], qd.sin(x[i]))
+            x[i] = 0.0
+
+    with qd.ad.FwdMode(loss=y, param=x, seed=[1.0, 0.0, 0.0]):
+        k()
+
+
+def iterations_that_race():
+    x = field(8)
+
+    @qd.kernel
+    def k():
+        for i in range(7):
+            x[i + 1] = qd.sin(x[i])
+
+    k()
+
+
+def iterations_that_race_for_an_element():
+    x, target, y = field(3), qd.field(qd.i32, 3), field()
+    target.from_numpy(np.array([0, 2, 0], np.int32))
+
+    @qd.kernel
+    def k():
+        for i in x:
+            x[target[i]] = qd.sin(x[i])
+
+    with qd.ad.Tape(y, validation=True):
+        k()
+
+
+def a_value_that_was_written_in_between():
     x, y = field(3), field()
 
     @qd.kernel
     def k():
         for i in x:
             y[None] += qd.sin(x[i])
-            x[i] = 0.0
 
-    with qd.ad.Tape(y):
-        k()
-
-
-def a_vector_that_a_later_loop_overwrites():
-    x, y = qd.Vector.field(2, qd.f64, shape=3, needs_grad=True), field()
-
-    @qd.kernel
-    def k():
-        for i in x:
-            y[None] += qd.sin(x[i].x)
-        for i in x:
-            x[i] += 1.0
-
-    with qd.ad.Tape(y):
-        k()
-
-
-def a_value_that_may_be_overwritten():
-    x, target, y = field(3), qd.field(qd.i32, 3), field()
-
-    @qd.kernel
-    def k():
-        for i in x:
-            y[None] += qd.sin(x[i])
-            x[target[i]] = 0.0
-
-    with qd.ad.Tape(y):
-        k()
-
-
-def a_value_that_is_overwritten():
-    x, target, y = field(3), qd.field(qd.i32, 3), field()
-    target.from_numpy(np.array([1, 1, 1], np.int32))
-
-    @qd.kernel
-    def k():
-        for _ in range(1):
-            for i in range(3):
-                y[None] += qd.sin(x[i])
-                x[target[i]] = 0.0
-
-    with qd.ad.Tape(y, validation=True):
-        k()
+    k()
+    x[1] = 5.0
+    y.grad[None] = 1.0
+    k.grad()
 
 
 def values_that_the_tape_kept():

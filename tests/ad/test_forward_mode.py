@@ -319,7 +319,7 @@ def test_a_field_without_a_dual_in_the_middle_is_named() -> None:
 
 
 def test_atomics_without_a_derivative_are_errors() -> None:
-    x, y = dual_field(3), dual_field(3)
+    x, y, z = dual_field(3), dual_field(3), dual_field(3)
 
     @qd.kernel
     def product():
@@ -329,7 +329,7 @@ def test_atomics_without_a_derivative_are_errors() -> None:
     @qd.kernel
     def old():
         for i in x:
-            y[i] = qd.atomic_add(y[0], x[i])
+            y[i] = qd.atomic_add(z[0], x[i])
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from adstack.test_depths import HEAD, TAIL, job
 from running import interpreted
+from sessions import sessions
 
+import quadrants_lab as qd
 from quadrants_lab.adstack.evaluate import evaluate
 from quadrants_lab.adstack.gates import PASSING, ROWS, gates, is_cheap, may_be_gated
 from quadrants_lab.passes.pipelines import SIMPLIFY
@@ -69,3 +71,29 @@ def test_what_always_pushes_is_left_alone(body) -> None:
     _, kernel = reverse_of(body)
     assert not may_be_gated(kernel)
     assert gates(kernel) is None
+
+
+@qd.kernel
+def few(a: qd.i32, b: qd.i32, x: qd.template(), y: qd.template(), n: qd.template()):
+    for i, j in qd.ndrange(a, b):
+        v = x[0]
+        if i + j < 1:
+            for _ in range(n[None]):
+                v = qd.sin(v)
+            y[None] += v
+
+
+@pytest.mark.parametrize("options", sessions("cuda", "vulkan", "metal"))
+def test_more_iterations_than_a_list_has_numbers_for(options) -> None:
+    """An error before anything runs; the next launch is right."""
+    qd.init(**options, ad_stack_sparse_threshold_bytes=1)
+    x, y = qd.field(qd.f32, shape=1, needs_grad=True), qd.field(qd.f32, shape=(), needs_grad=True)
+    n = qd.field(qd.i32, shape=())
+    x[0], n[None], y.grad[None] = 0.5, 1, 1.0
+    for _ in range(2):
+        with pytest.raises(qd.QuadrantsRuntimeError, match=r"QL2101.* which of 2147483648 iterations"):
+            few.grad(2**16, 2**15, x, y, n)
+        x.grad.fill(0.0)
+        few(2, 2, x, y, n)
+        few.grad(2, 2, x, y, n)
+        assert x.grad[0] == pytest.approx(np.cos(0.5), rel=1e-5)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import linecache
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from child import run
 from conftest import ROOT
 
 import quadrants_lab as qd
@@ -92,5 +92,4 @@ def many_elements(elements: int = 1 << 26, trips: int = 20) -> None:
 def test_within_2_gb(case) -> None:
     code = f"import test_large; test_large.{case.__name__}()"
     path = f"{ROOT}:{ROOT / 'tests'}:{ROOT / 'tests' / 'adstack'}"
-    done = subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": path}, text=True, capture_output=True)
-    assert done.returncode == 0, done.stderr
+    run(sys.executable, "-c", code, env={"PYTHONPATH": path})

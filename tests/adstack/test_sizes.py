@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quadrants_lab.adstack.algebra import INT64_MAX, TWO, binary, over_range, trips
 from quadrants_lab.adstack.evaluate import evaluate, reads
+from quadrants_lab.analysis.algebra import INT64_MAX, TWO, binary, over_range, trips
 from quadrants_lab.ir import sizeexpr as S
 from quadrants_lab.ir.sizetext import parse_size, print_size
 

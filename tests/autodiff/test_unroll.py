@@ -17,7 +17,6 @@ from test_hypothesis import check as check_random
 
 import quadrants_lab as qd
 from quadrants_lab.autodiff import unroll
-from quadrants_lab.errors import QuadrantsWarning
 from quadrants_lab.runtime.compile import forward_ir
 
 N = 5
@@ -201,28 +200,6 @@ def one_session() -> Any:
 @given(source=kernels())
 def test_many_random_kernels(source: Any, wherever_possible: None) -> None:
     check_random(source)
-
-
-def test_a_warning_about_a_loop_is_given_once() -> None:
-    qd.init(default_fp=qd.f64, offline_cache=False, ad_unroll=4)
-    x = qd.field(qd.f64, shape=(N, 9), needs_grad=True)
-    y = qd.field(qd.f64, shape=(), needs_grad=True)
-
-    @qd.kernel
-    def chase(n: int):
-        for i in range(N):
-            v = qd.Vector([x[i, 0], x[i, 1], x[i, 2], x[i, 3]])
-            for j in range(n):
-                v = qd.sin(v) * x[(i + j) % N, j]
-            y[None] += v.sum()
-        for i in range(N):
-            x[i, n] = 0.0
-
-    chase(3)
-    y.grad[None] = 1
-    with pytest.warns(QuadrantsWarning) as told:
-        chase.grad(3)
-    assert len([w for w in told if "QL0405" in str(w.message) and "(i + j)" in str(w.message)]) == 1
 
 
 @pytest.mark.parametrize("end", [-FAR - 1, -FAR, -1, 5, 6, 10])

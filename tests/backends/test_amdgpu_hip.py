@@ -6,13 +6,13 @@ from __future__ import annotations
 import ctypes
 import gc
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import amdgpu_rig
+import child
 import numpy as np
 import pytest
 from conformance_tasks import AXPY
@@ -41,7 +41,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if compiler is None:
         pytest.skip("no C compiler is here")
     made = tmp_path_factory.mktemp("hip") / "libamdhip64.so"
-    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", made, HERE / "fake_hip.c"], check=True)
+    child.run(compiler, "-shared", "-fPIC", "-O1", "-o", made, HERE / "fake_hip.c")
     return made
 
 

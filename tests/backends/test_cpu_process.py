@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
+from child import Child
 
 TESTS = Path(__file__).resolve().parent.parent
 
@@ -72,28 +72,19 @@ parallel = bind(load(PARALLEL), {{"go": go, "x": x}})
 """
 
 
-def start(program: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-X", "faulthandler", "-u", "-c", HEAD + program],
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
+def start(program: str) -> Child:
+    return Child(sys.executable, "-X", "faulthandler", "-u", "-c", HEAD + program)
 
 
-def finish(process: subprocess.Popen[str], seconds: float = 30) -> str:
-    try:
-        out, _ = process.communicate(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        out, _ = process.communicate()
-        pytest.fail(f"did not end in {seconds} s; it said: {out}")
-    assert process.returncode == 0, out
-    return out
+def finish(process: Child) -> str:
+    """All that it wrote."""
+    return process.finish(60).output
 
 
 @pytest.mark.parametrize("which", ["serial", "parallel"])
 @pytest.mark.parametrize("way", ["launch", "entry"])
 def test_ctrl_c_returns_to_the_prompt(which: str, way: str) -> None:
-    process = start(f"""
+    with start(f"""
 call = {which}.launch if "{way}" == "launch" else {which}.entry([])
 for attempt in range(2):
     go[...] = 0
@@ -105,33 +96,29 @@ for attempt in range(2):
         print("interrupted")
     go[...] = 1
     print("then", call())
-""")
-    assert process.stdout is not None
-    for _ in range(2):
-        assert process.stdout.readline() == "started\n"
-        time.sleep(0.3)
-        begin = time.perf_counter()
-        process.send_signal(signal.SIGINT)
-        assert process.stdout.readline() == "interrupted\n"
-        assert time.perf_counter() - begin < 3
-        assert process.stdout.readline() == f"then {0 if way == 'launch' else None}\n"
-    assert finish(process) == ""
+""") as process:
+        for _ in range(2):
+            assert process.line() == "started\n"
+            time.sleep(0.3)
+            process.send()
+            assert process.line() == "interrupted\n"
+            assert process.line() == f"then {0 if way == 'launch' else None}\n"
+        process.finish()
 
 
 def test_handlers_that_do_not_raise_let_the_launch_go_on() -> None:
-    process = start("""
+    with start("""
 def handler(number, frame):
     print("handled")
     go[...] = 1
 signal.signal(signal.SIGUSR1, handler)
 print("started")
 print("status", serial.launch())
-""")
-    assert process.stdout is not None
-    assert process.stdout.readline() == "started\n"
-    time.sleep(0.3)
-    process.send_signal(signal.SIGUSR1)
-    assert finish(process) == "handled\nstatus 0\n"
+""") as process:
+        assert process.line() == "started\n"
+        time.sleep(0.3)
+        process.send(signal.SIGUSR1)
+        assert finish(process) == "started\nhandled\nstatus 0\n"
 
 
 def test_other_python_threads_run_during_a_launch() -> None:
@@ -148,7 +135,7 @@ print("status", serial.launch())
 
 
 def test_launch_on_another_thread_is_not_disturbed_by_ctrl_c() -> None:
-    process = start("""
+    with start("""
 result = []
 worker = threading.Thread(target=lambda: result.append(serial.launch()))
 worker.start()
@@ -160,18 +147,18 @@ except KeyboardInterrupt:
     go[...] = 1
 worker.join()
 print("status", result)
-""")
-    assert process.stdout is not None
-    assert process.stdout.readline() == "started\n"
-    time.sleep(0.3)
-    process.send_signal(signal.SIGINT)
-    assert finish(process) == "main thread interrupted\nstatus [0]\n"
+""") as process:
+        assert process.line() == "started\n"
+        time.sleep(0.3)
+        process.send()
+        assert finish(process) == "started\nmain thread interrupted\nstatus [0]\n"
 
 
 @pytest.mark.parametrize("after", ["", "time.sleep(0.01)", "time.sleep(0.2)", "import gc; gc.collect()"])
 def test_exit(after: str) -> None:
     """The interpreter ends at once and without a crash, with workers spinning or asleep."""
-    process = start(f"""
+    out = finish(
+        start(f"""
 go[...] = 1
 own = [Device(n) for n in (1, 2, 4)]
 for _ in range(50):
@@ -179,7 +166,8 @@ for _ in range(50):
 {after}
 print("done")
 """)
-    assert finish(process) == "done\n"
+    )
+    assert out == "done\n"
 
 
 def test_exit_while_a_daemon_thread_launches() -> None:

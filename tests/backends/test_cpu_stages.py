@@ -6,6 +6,7 @@ import pytest
 from cpu_rig import EXACT, FAST
 
 from quadrants_lab.backends import cpu
+from quadrants_lab.backends.disk_cache import Kept
 from quadrants_lab.backends.stage import Stage
 from quadrants_lab.ir.parse import parse_kernel
 from quadrants_lab.ir.walk import walk
@@ -69,7 +70,7 @@ def test_stages_do_not_hide_behind_their_module() -> None:
 
 def test_object_code_reloads() -> None:
     first = cpu.load(KERNEL, EXACT)
-    again = cpu.load(KERNEL, EXACT, first.object)
+    again = cpu.load(KERNEL, EXACT, Kept(first.object, sealed=False))
     assert again.object == first.object
     assert again.entry != first.entry
     assert cpu.target_key() == cpu.target_key()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+from functools import partial
 from typing import Any
 
 import cpu_rig
 import numpy as np
 import pytest
+from child import together
 from conformance_tasks import *  # noqa: F403
 from conformance_tasks import AXPY, CHECKED, serial, stacked
 from cpu_rig import EXACT, FAST, bind, device, load, run
@@ -150,11 +152,7 @@ def test_many_python_threads_on_their_own_devices() -> None:
             if fast(float(k), x, y) is not None or not (y == k * seed).all():
                 errors.append(f"{seed}, {k}")
 
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
-    for th in threads:
-        th.start()
-    for th in threads:
-        th.join()
+    together(*(partial(work, n) for n in range(4)))
     assert not errors
 
 
@@ -183,7 +181,7 @@ def test_cancel_from_another_thread() -> None:
     begin = time.perf_counter()
     assert frame.launch() == Status.CANCELLED
     assert time.perf_counter() - begin < 5
-    timer.join()
+    timer.join(60)
     go[...] = 1
     assert frame.launch() == 0
 

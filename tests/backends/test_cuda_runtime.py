@@ -50,11 +50,11 @@ def axpy(stand_in: StandIn, n: int = 1000) -> SimpleNamespace:
 def test_launches_are_not_waited_for(stand_in: StandIn) -> None:
     k = axpy(stand_in)
     waits = stand_in.waits
-    for _ in range(5):
+    for _ in range(3):
         assert k.entry(2.0, k.x, k.y) is None
     assert stand_in.waits == waits
     assert k.device.busy
-    assert np.array_equal(k.y.read(), 1 + 10 * np.arange(1000, dtype=np.float32))
+    assert np.array_equal(k.y.read(), 1 + 6 * np.arange(1000, dtype=np.float32))
     k.device.finish()
     assert not k.device.busy
 
@@ -163,12 +163,12 @@ def test_kernels_run_without_copies_in_between(session: StandIn) -> None:
 
     step(a, 1.0)
     waits = session.waits
-    for _ in range(10):
+    for _ in range(3):
         step(a, 1.0)
     assert session.waits == waits
     qd.sync()
     assert session.waits == waits + 1
-    assert a[2999] == 11.0
+    assert a[2999] == 4.0
 
 
 def test_vectors_are_read_anew(session: StandIn) -> None:

@@ -14,6 +14,7 @@ from cuda_rig import EXACT, FAST
 from quadrants_lab.backends import cuda
 from quadrants_lab.backends._simt.kernel import together
 from quadrants_lab.backends.cuda import libdevice, listings, nvptx, toolkit
+from quadrants_lab.backends.disk_cache import BEGIN, DiskCache, entry
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.parse import parse_kernel
@@ -119,3 +120,37 @@ def test_asserts_leave_through_the_end() -> None:
     """A thread that fails must not miss a barrier."""
     text = cuda.stages(parse_kernel(CHECKED), EXACT)["llvm"]().text
     assert text.count("ret void") == text.count("define ptx_kernel")
+
+
+@needs_library
+def test_what_was_cut_out_of_the_math_library_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What lies on the disk under another's name, or is no code although its checksum is right, is made anew."""
+    store = DiskCache(tmp_path)
+    monkeypatch.setattr(libdevice, "_disk", lambda: store)
+
+    def texts() -> list[str]:
+        libdevice._function.cache_clear()
+        libdevice._common.cache_clear()
+        return [libdevice.function(name, nvptx.machine(90)) for name in ("__nv_expf", "__nv_logf")]
+
+    def cut_again() -> bool:
+        """Whether they are, and the texts are the same."""
+        cut: list[int] = []
+        with monkeypatch.context() as m:
+            m.setattr(libdevice, "_cut", lambda *args: cut.append(1) or make(*args))
+            assert texts() == want
+        return bool(cut)
+
+    want, make = texts(), libdevice._cut
+    kept = {p: p.read_bytes() for p in tmp_path.iterdir()}
+    assert len(kept) == 3
+    assert not cut_again()
+    for path, raw in zip(kept, [*kept.values()][1:] + [*kept.values()][:1], strict=True):
+        path.write_bytes(raw)
+    assert cut_again()
+    assert not cut_again()
+    for change in (b"", b"\xff", b"define"):
+        for path, raw in kept.items():
+            path.write_bytes(entry(path.stem, change + raw[BEGIN : len(raw) // 2]))
+        assert cut_again()
+        assert not cut_again()

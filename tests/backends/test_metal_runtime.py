@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import platform
 import sys
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import metal_rig
 import numpy as np
 import pytest
+from child import run
 from conformance_tasks import AXPY, stacked
+from conftest import ROOT
 
 from quadrants_lab.backends.metal import apple, simulator
 from quadrants_lab.backends.metal.device import Device, open_device
@@ -275,3 +278,42 @@ def test_devices_differ_and_both_work() -> None:
         x, y = np.ones(10, np.float32), np.zeros(10, np.float32)
         assert metal_rig.bind(exe, {"x": x, "y": y}, {"a": 3.0}, on=own).launch() == 0
         assert (y == 3).all()
+
+
+# --- built simulations, on disk -----------------------------------------------------------------------------------
+
+PROGRAM = """
+import quadrants_lab as qd
+qd.init(arch=qd.metal, simulate=True, offline_cache=False, enable_fallback=False)
+x = qd.field(qd.i32, 100)
+
+@qd.kernel
+def fill():
+    for i in x:
+        x[i] = 3 * i
+
+fill()
+print(x[33])
+"""
+
+
+def test_a_damaged_simulation_is_built_again(tmp_path: Path) -> None:
+    """Loading a library that was cut would end the process, and one with a wrong bit does anything."""
+    program, folder = tmp_path / "program.py", tmp_path / "quadrants_lab" / "simulated-metal"
+    program.write_text(PROGRAM)
+
+    def launch() -> Path:
+        done = run(sys.executable, program, env={"XDG_CACHE_HOME": str(tmp_path), "PYTHONPATH": str(ROOT)})
+        assert done.output == "99\n"
+        (kept,) = folder.iterdir()
+        return kept
+
+    whole = launch().read_bytes()
+    middle = len(whole) // 2
+    flipped = whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :]
+    for damaged in (whole[: len(whole) // 3], flipped, b""):
+        launch().write_bytes(damaged)
+        kept = launch()
+        assert kept.read_bytes() != damaged
+        made = kept.stat().st_mtime_ns
+        assert launch().stat().st_mtime_ns == made  # and not again

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import threading
+from functools import partial
 from typing import Any
 
 import metal_rig
 import numpy as np
 import pytest
+from child import together
 from conformance_tasks import *  # noqa: F403
 from conformance_tasks import AXPY, serial, stacked
 
 from quadrants_lab.backends import metal
+from quadrants_lab.backends._msl.kernel import Module
 from quadrants_lab.backends.launch import ArrayParam, ConstParam, ScalarParam
+from quadrants_lab.backends.metal import executable
 from quadrants_lab.backends.metal.device import Device
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsTypeError
 from quadrants_lab.ir import draws
@@ -244,11 +247,7 @@ def test_threads_on_their_own_devices() -> None:
             if fast(float(k), x, y) is not None or not (y == k * seed).all():
                 errors.append(f"{seed}, {k}")
 
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(3)]
-    for th in threads:
-        th.start()
-    for th in threads:
-        th.join()
+    together(*(partial(work, n) for n in range(3)))
     assert not errors
 
 
@@ -271,10 +270,10 @@ def test_f64_is_refused_by_name(source: str, what: str) -> None:
         metal.load(parse_kernel(source), metal_rig.EXACT)
 
 
-def test_a_build_that_fails_says_where() -> None:
-    exe = metal.load(
-        parse_kernel(AXPY), metal_rig.EXACT, b"#include <metal_stdlib>\nkernel void task0() { nonsense; }"
-    )
+def test_a_build_that_fails_says_where(monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = Module(("#include <metal_stdlib>", "kernel void task0() { nonsense; }"), (-1, -1), 1)
+    monkeypatch.setattr(executable, "emit", lambda *args: wrong)
+    exe = metal.load(parse_kernel(AXPY), metal_rig.EXACT)
     with pytest.raises(QuadrantsRuntimeError) as caught:
         exe.frame(metal_rig.fresh())
     text = str(caught.value)

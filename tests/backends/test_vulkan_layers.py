@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from child import run
 from conftest import ROOT
 from sessions import skips
 
@@ -36,10 +35,8 @@ FILES = {
 
 def words(*command: str) -> tuple[int, str]:
     """Exit status and output of Python with the layers on."""
-    env = {**os.environ, "VK_INSTANCE_LAYERS": "VK_LAYER_KHRONOS_validation", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, *command], cwd=ROOT, env=env, text=True, capture_output=True, stdin=subprocess.DEVNULL
-    )
+    env = {"VK_INSTANCE_LAYERS": "VK_LAYER_KHRONOS_validation", "PYTHONPATH": str(ROOT)}
+    done = run(sys.executable, *command, cwd=ROOT, env=env, status=None)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import json
 import os
 import resource
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -15,12 +16,14 @@ from typing import Any
 import numpy as np
 import pytest
 import vulkan_rig
+from child import run
 from conformance_tasks import AXPY, CHECKED, serial, stacked
-from vulkan_rig import EXACT, bind, device, fresh, load
+from vulkan_rig import bind, device, fresh, load
 
 from quadrants_lab.backends import vulkan
+from quadrants_lab.backends.disk_cache import DiskCache
 from quadrants_lab.backends.launch import ArrayParam, ConstParam, ScalarParam, Status
-from quadrants_lab.backends.vulkan import api
+from quadrants_lab.backends.vulkan import api, executable
 from quadrants_lab.backends.vulkan.device import Device
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -58,11 +61,50 @@ def test_without_a_driver() -> None:
         "k = parse_kernel('kernel k() forward {\\noffload serial bounds {\\nyield\\n} do () {\\nyield\\n}\\n}')\n"
         "print(vulkan.stages(k, CompileOptions())['spirv']().instructions)\n"
     )
-    env = {**os.environ, "VK_DRIVER_FILES": "/nonexistent.json", "VK_ICD_FILENAMES": "/nonexistent.json"}
-    done = subprocess.run([sys.executable, "-c", code], env=env, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    env = {"VK_DRIVER_FILES": "/nonexistent.json", "VK_ICD_FILENAMES": "/nonexistent.json"}
+    done = run(sys.executable, "-c", code, env=env, cwd=ROOT)
     assert "no device" in done.stdout
     assert done.stdout.split()[-1] == "1"
+
+
+FAULTS = {
+    "missing": "cannot be read (No such file or directory)",
+    "empty": "is no JSON",
+    "junk": "is no JSON",
+    "list": "names no library (ICD.library_path)",
+    "no library": "/nowhere.so, which cannot be read (No such file or directory)",
+    "empty library": "library.so, which is no shared library",
+    "junk library": "library.so, which is no shared library",
+    "cut library": "library.so, which was cut short (",
+}
+ASKED = """
+import quadrants_lab as qd
+from quadrants_lab.__main__ import main
+main(["backends"])
+try:
+    qd.init(arch=qd.vulkan, enable_fallback=False)
+except qd.QuadrantsRuntimeError as e:
+    print(e)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="damages a driver as Linux has it")
+@pytest.mark.parametrize("variable", ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_damaged_driver_is_a_reason(fault: str, variable: str, tmp_path: Path) -> None:
+    manifest, library = tmp_path / "icd.json", tmp_path / "library.so"
+    junk = np.random.default_rng(1).bytes(3000)
+    library.write_bytes(
+        {"junk library": junk, "cut library": Path(sys.executable).read_bytes()[:5000]}.get(fault, b"")
+    )
+    about = {"ICD": {"library_path": "/nowhere.so" if fault == "no library" else str(library)}}
+    text = {"empty": b"", "junk": junk, "list": b"[]"}.get(fault, json.dumps(about).encode())
+    if fault != "missing":
+        manifest.write_bytes(text)
+    env = {"VK_DRIVER_FILES": "", "VK_ICD_FILENAMES": "", variable: str(manifest)}
+    said = run(sys.executable, "-c", ASKED, cwd=ROOT, env=env).stdout
+    assert said.count(f"{manifest} (from {variable})") == 2
+    assert said.count(FAULTS[fault]) == 2
 
 
 # --- memory ---------------------------------------------------------------------------------------------------
@@ -259,18 +301,41 @@ def test_two_devices_at_once() -> None:
 
 
 def test_pipelines_are_kept_on_disk(tmp_path: Path) -> None:
-    own = Device(cache_folder=tmp_path)
+    store = DiskCache(tmp_path)
+    own = Device(cache=store)
     assert bind(load(AXPY), ones(10), {"a": 1.0}, on=own).launch() == 0
     del own
+    gc.collect()
+    (path,) = tmp_path.iterdir()
+    kept = store.get(path.stem)
+    assert kept is not None
+    assert kept.content[:8] == b"\x20\0\0\0\1\0\0\0"
+    for content in (kept.content, kept.content[:20], b"", bytes(100), kept.content[:8] + os.urandom(92)):
+        store.put(path.stem, content)
+        own = Device(cache=store)
+        assert bind(load(AXPY), ones(10), {"a": 1.0}, on=own).launch() == 0
+        del own
+        gc.collect()
+        assert store.get(path.stem) == (kept.content, content != kept.content)
+
+
+@pytest.mark.parametrize("free", [0, 1 << 30])
+def test_mesa_keeps_no_shaders_where_the_disk_is_full(free: int, tmp_path: Path) -> None:
+    """It maps a file that the disk has no room for, and the process ends."""
     code = f"""
-from pathlib import Path
-from quadrants_lab.backends.vulkan.device import Device
-Device(cache_folder=Path({str(tmp_path)!r}))
+import os
+from types import SimpleNamespace
+asked = []
+os.statvfs = lambda path: asked.append(path) or SimpleNamespace(f_bavail={free}, f_frsize=1)
+from quadrants_lab.backends.vulkan import api
+api.instance()
+assert asked == [{str(tmp_path)!r}]
+print(os.environ.get("MESA_SHADER_CACHE_DISABLE"))
 """
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    (kept,) = tmp_path.glob("vulkan-*.bin")
-    assert kept.stat().st_size > 0
+    env = {"XDG_CACHE_HOME": str(tmp_path / "not there")}
+    mesa = dict.fromkeys(name for name in os.environ if name.startswith("MESA_"))
+    done = run(sys.executable, "-c", code, cwd=ROOT, env={**mesa, **env})
+    assert done.stdout.strip() == ("None" if free else "true")
 
 
 # --- long kernels ---------------------------------------------------------------------------------------------
@@ -364,11 +429,10 @@ def test_ctrl_c_ends_the_waiting() -> None:
     bound = bind(load(SLOW), arrays, on=own)
     for name, array in arrays.items():
         bound.memories[name].write(array)
-    timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
     begin = time.perf_counter()
-    timer.start()
     assert bound.frame.launch() == 0
-    assert time.perf_counter() - begin < 0.2
+    timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
     with pytest.raises(KeyboardInterrupt):
         own.finish()
     waited = time.perf_counter() - begin
@@ -381,8 +445,9 @@ def test_ctrl_c_ends_the_waiting() -> None:
     assert np.allclose(bound.memories["x"].read(), np.tanh(1.0))
 
 
-def test_a_shader_that_does_not_build_is_an_error() -> None:
+def test_a_shader_that_does_not_build_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """Words that the driver cannot read are a RuntimeError with kernel, backend and size."""
-    exe = vulkan.load(load(AXPY).kernel, EXACT, cached=b"\x03\x02\x23\x07" + bytes(16))
+    monkeypatch.setattr(executable, "emit", lambda *args: b"\x03\x02\x23\x07" + bytes(16))
+    exe = load(AXPY)
     with pytest.raises(RuntimeError, match=r"kernel axpy.*: 20 bytes, 0 lines of SPIR-V, on .*VK_ERROR"):
         exe.frame(device())

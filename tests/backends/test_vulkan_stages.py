@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from child import run
 from conformance_tasks import CHECKED, nested, seven, stacked
 from vulkan_rig import EXACT, FAST, bind, load, validate
 
@@ -66,9 +66,7 @@ def test_listing_agrees_with_spirv_dis() -> None:
     options = replace(EXACT, debug=True)
     stage = vulkan.stages(kernel, options)["spirv"]()
     code = module(kernel, options, vulkan.listings._target()).words()
-    dis = subprocess.run(
-        ["spirv-dis", "--no-color", "-"], input=code, capture_output=True, check=True
-    ).stdout.decode()
+    dis = run("spirv-dis", "--no-color", "-", given=code).stdout
     op = re.compile(r"Op[A-Z]\w+")
     ours = [op.search(line)[0] for line in stage.text.splitlines() if line.strip()]  # type: ignore[index]
     theirs = [op.search(line)[0] for line in dis.splitlines() if line and not line.startswith(";")]  # type: ignore[index]

@@ -94,14 +94,14 @@ class FakeFunc:
         self.source = function_source(fn)
 
 
-def template() -> Any:
-    return None
+class FakeTemplate:
+    __qd_template__ = True
 
 
 PYTHON_NAMES = ("range", "print", "len", "int", "float", "bool")
 qd = SimpleNamespace(
     **{n: FakeOp(n) for n, row in OPS.items() if n not in PYTHON_NAMES and not row.home}, **DTYPES, func=FakeFunc,
-    template=template, field=FakeOp("field"), Vector=fake_class("Vector"), Matrix=fake_class("Matrix"),
+    template=FakeTemplate, field=FakeOp("field"), Vector=fake_class("Vector"), Matrix=fake_class("Matrix"),
     Struct=FakeOp("Struct"),
     math=SimpleNamespace(**{n: FakeOp(n) for n, row in OPS.items() if row.home == "math"}),
 )  # fmt: skip

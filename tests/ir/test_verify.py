@@ -18,6 +18,7 @@ kernel k(n: i32) {mode} {{
   buffer @c: field i32[2x3]
   buffer @y: field f32[]
   buffer @a: ndarray f32[?]
+  buffer @w: ndarray f32[?x?] wide
   buffer @flag: field u1[]
   %0: i32 = const 0
   %1: f32 = const 1.0
@@ -43,6 +44,9 @@ TASK = """\
 RIGHT = {
     "values": "%3: f32 = load @x[%0]\n%4: f32 = mul %3, %1\nstore @x[%0], %4",
     "wide index": "%3: i64 = cast %0\n%4: f32 = load @a[%3]",
+    "wide array": "%3: i64 = shape @w 0\n%4: f32 = load @w[%3, %0]",
+    "task of 64 bits": TASK.replace("i32", "i64").format(body="%12: f32 = load @a[%11]"),
+    "root of 64 bits": "%3: i64 = cast %0\n%4: i64 = root %3",
     "compare truth values": "%3: u1 = eq %2, %2\n%4: u1 = and %2, %3",
     "continue in a task": TASK.format(body="if %2 {\ncontinue\n} else {\nyield\n}"),
     "break in both arms": """
@@ -164,7 +168,8 @@ WRONG = {
     "atomic bits of floats": ("%3: f32 = atomic and @y[], %1", "there is no atomic and of f32"),
     "atomic sum of truth values": ("%3: u1 = atomic add @flag[], %2", "there is no atomic add of u1"),
     "axis": ("%3: i32 = shape @a 1", "'a' has 1 axes"),
-    "extent dtype": ("%3: i64 = shape @a 0", "an extent is i32"),
+    "extent dtype": ("%3: i64 = shape @a 0", "an extent of 'a' is i32"),
+    "extent dtype of a wide array": ("%3: i32 = shape @w 1", "an extent of 'w' is i64"),
     # structure
     "terminator at top": ("yield", "the body of a kernel has no terminator"),
     "no terminator": ("if %2 {\nstore @y[], %1\n} else {\nyield\n}", "a block does not end in a terminator"),
@@ -216,6 +221,14 @@ WRONG = {
     "serial with an index": (
         TASK.format(body="").replace("range_for", "serial"),
         "only a serial task has no indices",
+    ),
+    "index of a task": (
+        TASK.replace("(%11: i32)", "(%11: u32)").format(body=""),
+        "a task's index is neither i32 nor i64",
+    ),
+    "bounds and index of a task": (
+        TASK.replace("(%11: i32)", "(%11: i64)").format(body=""),
+        "value 0 of the terminator is i32 where i64 is expected",
     ),
     "bounds of a task": (
         TASK.format(body="").replace("yield %10, %10", "yield %10"),

@@ -52,9 +52,9 @@ def test_a_zero_dimensional_field_takes_none_and_the_empty_tuple() -> None:
 @pytest.mark.parametrize(
     ("dtype", "value", "read"),
     [
-        (qd.i32, 2**40, 0),
-        (qd.u32, -1, 2**32 - 1),
-        (qd.u8, 300, 44),
+        (qd.i64, 2**40, 2**40),
+        (qd.u32, 2**32 - 1, 2**32 - 1),
+        (qd.u8, np.int64(255), 255),
         (qd.u1, 5, 1),
         (qd.f32, 3, 3.0),
         (qd.f32, 1e300, float("inf")),
@@ -64,7 +64,7 @@ def test_a_zero_dimensional_field_takes_none_and_the_empty_tuple() -> None:
         (qd.f16, 1, 1.0),
     ],
 )
-def test_writes_convert_as_kernels_do(dtype, value, read) -> None:
+def test_writes_convert_what_the_dtype_holds(dtype, value, read) -> None:
     x = qd.field(dtype, 2)
     x[1] = value
     assert x[1] == read
@@ -94,7 +94,7 @@ def test_an_index_must_be_an_integer(key) -> None:
 
 
 @pytest.mark.parametrize(
-    ("dtype", "value"), [(qd.i32, 1.5), (qd.i32, np.float32(2)), (qd.f32, "1"), (qd.f32, None)]
+    ("dtype", "value"), [(qd.i32, 1.5), (qd.i32, np.float32(2.5)), (qd.f32, "1"), (qd.f32, None)]
 )
 def test_a_wrong_value_changes_nothing(dtype, value) -> None:
     x = qd.field(dtype, 2)

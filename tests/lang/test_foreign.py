@@ -1,10 +1,10 @@
 """Arrays of libraries that are not there: whatever exports its memory by DLPack or numpy's array interface."""
 
-import subprocess
 import sys
 
 import numpy as np
 import pytest
+from child import run
 from sessions import CPU_ALONE, EVERYWHERE
 
 import quadrants_lab as qd
@@ -141,4 +141,4 @@ def test_nothing_imports_torch():
         "qd.ad.Tape(qd.field(qd.f32, (), needs_grad=True))\n"
         "assert 'torch' not in sys.modules\n"
     )
-    subprocess.run([sys.executable, "-c", program], check=True)
+    run(sys.executable, "-c", program)

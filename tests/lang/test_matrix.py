@@ -21,8 +21,9 @@ def test_made_from_sequences_arrays_and_values():
     assert qd.Vector(V).to_list() == V
     assert qd.Vector((1, 2)).to_list() == [1, 2]
     assert qd.Vector(np.array(W), qd.f32).to_numpy().dtype == np.float32
-    assert qd.Vector([1.5, -2.5], dt=qd.i32).to_list() == [1, -2]
-    assert qd.Vector([-1], qd.u8).to_list() == [255], "wraps as in a kernel"
+    assert qd.Vector([1.0, -2.0], dt=qd.i32).to_list() == [1, -2]
+    assert qd.Vector([1.5, -2.5]).cast(qd.i32).to_list() == [1, -2]
+    assert qd.Vector([-1]).cast(qd.u8).to_list() == [255], "wraps as in a kernel"
     assert qd.Matrix([[1, 2], [3, 4]]).to_list() == [[1, 2], [3, 4]]
     assert qd.Matrix([qd.Vector(V), qd.Vector(V)]).shape == (2, 3)
     assert isinstance(qd.Matrix(V), qd.Vector)
@@ -145,7 +146,7 @@ def test_types():
     assert (vec(1, 2, 3).dtype, mat(1).dtype) == (qd.f64, qd.i32)
     assert qd.math.vec4(qd.math.vec2(1, 2), 3, [4]).to_list() == [1.0, 2.0, 3.0, 4.0]
     assert qd.math.vec3(1).dtype is qd.f32
-    assert qd.math.uvec2(1, -1).to_list() == [1, 2**32 - 1]
+    assert qd.math.uvec2(1, 2**32 - 1).to_list() == [1, 2**32 - 1]
     assert qd.math.mat2(1, 2, 3, 4).to_list() == [[1, 2], [3, 4]] == qd.math.mat2([1, 2], qd.math.vec2(3, 4)).to_list()
     assert (vec.shape, mat.shape, mat.n, mat.m, vec.ndim) == ((3,), (2, 3), 2, 3, 1)
     assert vec == qd.types.vector(3, qd.f64)

@@ -32,7 +32,7 @@ def session(request) -> None:
 
 
 def test_values() -> None:
-    b = Body(mass=1, pos=[1, 2, 3], tag=2.7)
+    b = Body(mass=1, pos=[1, 2, 3], tag=2.0)
     assert b.to_dict() == {"mass": 1.0, "pos": [1.0, 2.0, 3.0], "tag": 2}
     assert (b.mass, b["tag"], b.pos.y) == (1.0, 2, 2.0)
     b.mass = 5

@@ -17,10 +17,11 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from child import Child
 from playwright.sync_api import Locator, Page, sync_playwright
 
 PANES = ("Source", "Passes", "CFG", "Stacks", "SizeExpr", "Steps", "Code", "Run")
@@ -35,7 +36,7 @@ _FLAGS = [
 
 
 def _settings(home: Path, dark: bool) -> dict[str, str]:
-    """Environment of a JupyterLab that knows nothing of the user's: own folders, no news, the wanted theme."""
+    """Variables for a JupyterLab that knows nothing of the user's: own folders, no news, the wanted theme."""
     lab = home / "config" / "lab" / "user-settings" / "@jupyterlab" / "apputils-extension"
     lab.mkdir(parents=True)
     theme = "JupyterLab Dark" if dark else "JupyterLab Light"
@@ -53,7 +54,7 @@ def _settings(home: Path, dark: bool) -> dict[str, str]:
     }
     for folder in folders.values():
         (home / folder).mkdir(parents=True, exist_ok=True)
-    return {**os.environ, **{k: str(home / v) for k, v in folders.items()}, "ANYWIDGET_HMR": "0"}
+    return {**{k: str(home / v) for k, v in folders.items()}, "ANYWIDGET_HMR": "0"}
 
 
 class Lab:
@@ -171,8 +172,7 @@ def lab(folder: Path, out: Path, dark: bool = False, width: int = 1280, height: 
     root = str(Path(__file__).resolve().parents[2])
     env = _settings(home, dark)
     env["PYTHONPATH"] = os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH", "")) if p)
-    with open(out / "jupyter.log", "w") as log:
-        server = subprocess.Popen(args, env=env, stdout=log, stderr=log, start_new_session=True)
+    server = Child(*args, env=env)
     try:
         _wait(f"{base}/api?token={token}", server)
         with sync_playwright() as play:
@@ -184,30 +184,28 @@ def lab(folder: Path, out: Path, dark: bool = False, width: int = 1280, height: 
             context.close()
     finally:
         _end(server)
+        (out / "jupyter.log").write_text(server.output)
         shutil.rmtree(home, ignore_errors=True)
 
 
-def _wait(url: str, server: subprocess.Popen[bytes]) -> None:
+def _wait(url: str, server: Child) -> None:
     for _ in range(240):
         try:
             urllib.request.urlopen(url, timeout=1).close()
             return
         except OSError:
-            assert server.poll() is None, "JupyterLab ended at once; see jupyter.log"
+            if server.process.poll() is not None:
+                server.fail("JupyterLab ended at once")
             time.sleep(0.25)
-    raise AssertionError("JupyterLab does not answer")
+    server.fail("JupyterLab does not answer")
 
 
-def _end(server: subprocess.Popen[bytes]) -> None:
-    for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
-        try:
-            os.killpg(server.pid, sign)
-            server.wait(4)
-            return
-        except ProcessLookupError:
-            return
-        except subprocess.TimeoutExpired:
-            continue
+def _end(server: Child) -> None:
+    """Its kernels have process groups of their own and end with it."""
+    server.send(signal.SIGTERM)
+    with suppress(subprocess.TimeoutExpired):
+        server.process.wait(10)
+    server.end()
 
 
 def screenshots(notebook: Path, out: Path, dark: bool) -> None:

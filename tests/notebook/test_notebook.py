@@ -113,7 +113,7 @@ assert z[63] == 1.0
 
 
 def test_ctrl_c_ends_a_long_launch_and_the_next_cell_works():
-    manager, client = start_new_kernel()
+    manager, client = start_new_kernel(startup_timeout=60)
 
     def run(code: str, timeout: float = 60) -> dict:
         return client.execute_interactive(code, timeout=timeout, output_hook=lambda _: None)["content"]

@@ -1,61 +1,320 @@
-"""The disk cache: what is found again, what is not, and what damage does."""
+"""The module that keeps things on disk: what is found again, what is not, and what damage does. `test_disk` has the
+same on every backend."""
 
 from __future__ import annotations
 
 import os
-import subprocess
+import shutil
 import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
+from child import Child
+from sessions import sessions
 
 import quadrants_lab as qd
-from quadrants_lab.runtime import cache
-from quadrants_lab.runtime.cache import SUFFIX, DiskCache
-
-
-def test_bytes_come_back(tmp_path) -> None:
-    store = DiskCache(tmp_path / "deep" / "folder", 1 << 20)
-    assert store.get("a") is None
-    store.put("a", b"code")
-    assert store.get("a") == b"code"
-    assert not [f for f in os.listdir(store.folder) if f.endswith(".tmp")]
-
-
-@pytest.mark.parametrize(
-    "damage", [lambda b: b[:-1], lambda b: b"", lambda b: b[:-1] + b"?", lambda b: b"XXXX" + b[4:]]
+from quadrants_lab.backends import disk_cache
+from quadrants_lab.backends.cpu import executable
+from quadrants_lab.backends.disk_cache import (
+    BEGIN,
+    SUFFIX,
+    TEMPORARY,
+    DiskCache,
+    Kept,
+    default_path,
+    entry,
+    key,
 )
-def test_damaged_files_are_absent(tmp_path, damage) -> None:
-    store = DiskCache(tmp_path, 1 << 20)
-    store.put("a", b"code")
-    path = tmp_path / ("a" + SUFFIX)
-    path.write_bytes(damage(path.read_bytes()))
-    assert store.get("a") is None
-    store.put("a", b"new")
-    assert store.get("a") == b"new"
+from quadrants_lab.errors import QuadrantsWarning
+
+ROOM = 1 << 20
+A, B = key("a"), key("b")
 
 
-def test_the_oldest_go_when_it_is_full(tmp_path) -> None:
-    store = DiskCache(tmp_path, 1000)
-    for n in range(10):
-        store.put(str(n), bytes(150))
-        os.utime(tmp_path / (str(n) + SUFFIX), (n, n))
-    store.put("last", bytes(150))
-    left = {f.removesuffix(SUFFIX) for f in os.listdir(tmp_path)}
-    assert "last" in left
-    assert "0" not in left
-    assert sum(f.stat().st_size for f in os.scandir(tmp_path)) <= 1000
+@pytest.fixture(autouse=True)
+def untold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing has been said in this process."""
+    monkeypatch.setattr(disk_cache, "_told", {})
 
 
-def test_a_folder_that_cannot_be_used_is_empty(tmp_path) -> None:
-    (tmp_path / "file").write_text("")
-    store = DiskCache(tmp_path / "file" / "below", 1000)
-    store.put("a", b"code")
-    assert store.get("a") is None
+@pytest.fixture
+def store(tmp_path: Path) -> DiskCache:
+    return DiskCache(tmp_path / "deep" / "folder", ROOM)
+
+
+def file_of(store: DiskCache, name: str) -> Path:
+    assert store.folder is not None
+    return store.folder / store.below / (name + SUFFIX)
+
+
+# --- entries ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("below", ["", "below"])
+def test_content_comes_back(store: DiskCache, below: str) -> None:
+    store.below = below
+    assert store.get(A) is None
+    store.put(A, b"code")
+    assert store.get(A) == Kept(b"code", sealed=False)
+    store.keeper(A)(b"other code")
+    assert store.get(A) == Kept(b"other code", sealed=True)
+    assert os.listdir(file_of(store, A).parent) == [A + SUFFIX]
+
+
+def test_without_a_folder_nothing_is_kept() -> None:
+    store = DiskCache()
+    store.put(A, b"code")
+    assert store.get(A) is None
+
+
+def test_a_file_with_any_byte_changed_is_absent(store: DiskCache) -> None:
+    store.put(A, b"code", sealed=True)
+    raw = file_of(store, A).read_bytes()
+    for n in range(len(raw)):
+        file_of(store, A).write_bytes(raw[:n] + bytes([raw[n] ^ 0x10]) + raw[n + 1 :])
+        found = store.get(A)
+        if BEGIN - disk_cache._SEAL <= n < BEGIN:
+            assert found == Kept(b"code", sealed=False)
+        else:
+            assert found is None
+    for damaged in (*(raw[:n] for n in range(len(raw))), raw + b"?", raw + raw):
+        file_of(store, A).write_bytes(damaged)
+        assert store.get(A) is None
+    store.put(A, b"new")
+    assert store.get(A) == Kept(b"new", sealed=False)
+
+
+def test_a_file_in_the_place_of_another_is_absent(store: DiskCache) -> None:
+    store.put(A, b"code")
+    file_of(store, A).rename(file_of(store, B))
+    assert store.get(A) is None
+    assert store.get(B) is None
+
+
+def test_a_seal_does_not_pass_to_other_content(store: DiskCache) -> None:
+    store.put(A, b"code", sealed=True)
+    sealed = file_of(store, A).read_bytes()
+    made = entry(A, b"other")
+    seal = slice(BEGIN - disk_cache._SEAL, BEGIN)
+    file_of(store, A).write_bytes(made[: seal.start] + sealed[seal] + made[seal.stop :])
+    assert store.get(A) == Kept(b"other", sealed=False)
+
+
+def test_a_file_that_claims_to_be_huge_is_not_read(store: DiskCache) -> None:
+    store.put(A, b"code")
+    os.truncate(file_of(store, A), 1 << 40)
+    assert store.get(A) is None
 
 
 def test_keys_depend_on_every_part_and_on_where_it_ends() -> None:
-    assert cache.key("ab", "c") != cache.key("a", "bc")
-    assert cache.key("a") == cache.key("a")
+    assert key("ab", "c") != key("a", "bc")
+    assert key("a") == key("a")
+
+
+# --- room ---------------------------------------------------------------------------------------------------------
+
+EACH = BEGIN + 150
+
+
+def test_the_oldest_go_when_it_is_full(tmp_path: Path) -> None:
+    store = DiskCache(tmp_path, 1000 + 4 * BEGIN)
+    for n in range(10):
+        store.put(key(str(n)), bytes(150))
+        os.utime(file_of(store, key(str(n))), (n, n))
+    store.put(key("last"), bytes(150))
+    assert store.get(key("last")) is not None
+    assert store.get(key("0")) is None
+    assert sum(f.stat().st_size for f in os.scandir(tmp_path)) <= store.max_bytes
+
+
+def test_what_was_used_last_stays(tmp_path: Path) -> None:
+    store = DiskCache(tmp_path, 3 * EACH)
+    for n, name in enumerate("abc"):
+        store.put(key(name), bytes(150))
+        os.utime(file_of(store, key(name)), (n, n))
+    assert store.get(A) is not None
+    store.put(key("d"), bytes(150))
+    assert [name for name in "abcd" if store.get(key(name))] == ["a", "d"]
+
+
+def test_what_has_no_room_at_all_does_not_drive_out_the_rest(tmp_path: Path) -> None:
+    store = DiskCache(tmp_path, 1000)
+    store.put(A, bytes(150))
+    store.put(B, bytes(1000))
+    assert store.get(B) is None
+    assert store.get(A) is not None
+
+
+def test_files_that_are_being_written_take_room_and_are_left_alone(tmp_path: Path) -> None:
+    store = DiskCache(tmp_path, 4 * EACH)
+    store.put(A, bytes(150))
+    os.utime(file_of(store, A), (1, 1))
+    written = tmp_path / f".written{TEMPORARY}"
+    written.write_bytes(bytes(2 * EACH))
+    other = tmp_path / "not ours.tmp"
+    other.write_bytes(bytes(10 * EACH))
+    store.put(B, bytes(150))
+    assert store.get(A) is not None
+    store.put(key("c"), bytes(150))
+    assert store.get(A) is None
+    assert written.exists()
+    os.utime(written, (1, 1))
+    store.put(A, bytes(150))
+    assert not written.exists()
+    assert other.exists()
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda p: os.symlink("nowhere", p)])
+@pytest.mark.parametrize("name", [A + SUFFIX, f".left{TEMPORARY}"])
+def test_what_is_no_file_takes_no_room(tmp_path: Path, make: Callable[[Path], None], name: str) -> None:
+    store = DiskCache(tmp_path, 2 * EACH)
+    make(tmp_path / name)
+    os.utime(tmp_path / name, (1, 1), follow_symlinks=False)
+    for other in "bcd":
+        store.put(key(other), bytes(150))
+    assert store.get(key("d")) is not None
+
+
+# --- what the user is told ----------------------------------------------------------------------------------------
+
+
+def told(store: DiskCache) -> str:
+    """The one warning of a process that uses the store."""
+    disk_cache._told.clear()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(3):
+            assert store.get(A) is None
+            store.put(A, b"code")
+            store.put(B, b"code")
+    (warning,) = caught
+    assert warning.category is QuadrantsWarning
+    assert warning.filename == __file__
+    return str(warning.message)
+
+
+def test_what_the_user_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, golden: Callable[[Path, str], None]
+) -> None:
+    texts = {}
+    store = DiskCache(tmp_path / "cache", ROOM, below="part")
+    store.put(A, b"code")
+    for name, path in {"the folder": tmp_path / "cache", "a folder below": tmp_path / "cache" / "part"}.items():
+        path.chmod(0o720)
+        texts[f"others can write to {name}"] = told(store)
+        path.chmod(0o700)
+    file_of(store, A).chmod(0o602)
+    texts["others can write to a file"] = told(store)
+    with monkeypatch.context() as m:
+        m.setattr(os, "geteuid", lambda: 12345)
+        texts["another owner"] = told(store)
+    (tmp_path / "file").touch()
+    texts["no folder"] = told(DiskCache(tmp_path / "file", ROOM))
+    disk_cache._told.clear()
+    for variable in ("XDG_CACHE_HOME", "QD_OFFLINE_CACHE_FILE_PATH"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("HOME", "/nonexistent")
+    with pytest.warns(QuadrantsWarning) as caught:
+        assert default_path() is None
+    texts["no home"] = str(caught[0].message)
+    shown = "\n".join(f"--- {name}\n{text}\n" for name, text in texts.items())
+    golden(Path(__file__).with_name("cache.txt"), shown.replace(str(tmp_path), "...").replace(A, "ENTRY"))
+
+
+def test_nothing_is_written_where_others_could(store: DiskCache) -> None:
+    store.put(A, b"code")
+    before = file_of(store, A).read_bytes()
+    file_of(store, A).chmod(0o620)
+    with pytest.warns(QuadrantsWarning):
+        store.put(A, b"other")
+    assert file_of(store, A).read_bytes() == before
+    file_of(store, A).unlink()
+    store.put(A, b"other")
+    assert store.get(A) == Kept(b"other", sealed=False)
+
+
+def test_a_folder_that_somebody_removes_meanwhile(store: DiskCache, monkeypatch: pytest.MonkeyPatch) -> None:
+    def urandom(n: int) -> bytes:
+        shutil.rmtree(file_of(store, A).parent)
+        return bytes(n)
+
+    with monkeypatch.context() as m, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        m.setattr(os, "urandom", urandom)
+        store.put(A, b"code")
+    assert store.get(A) is None
+    store.put(A, b"code")
+    assert store.get(A) == Kept(b"code", sealed=False)
+
+
+def test_the_cache_folder_may_be_a_link_and_those_below_may_not(tmp_path: Path) -> None:
+    (tmp_path / "place").mkdir(mode=0o700)
+    (tmp_path / "link").symlink_to("place")
+    store = DiskCache(tmp_path / "link", ROOM)
+    store.put(A, b"code")
+    assert store.get(A) == Kept(b"code", sealed=False)
+    (tmp_path / "place" / "below").symlink_to(tmp_path / "place")
+    store.below = "below"
+    assert store.get(A) is None
+
+
+# --- where it is --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "environment, want",
+    [
+        ({"QD_OFFLINE_CACHE_FILE_PATH": "{here}/asked", "XDG_CACHE_HOME": "{here}"}, "{here}/asked"),
+        ({"QD_OFFLINE_CACHE_FILE_PATH": "~/asked"}, "{here}/asked"),
+        ({"XDG_CACHE_HOME": "{here}/shared"}, "{here}/shared/quadrants_lab"),
+        ({"XDG_CACHE_HOME": "not absolute"}, "{here}/.cache/quadrants_lab"),
+        ({}, "{here}/.cache/quadrants_lab"),
+    ],
+)
+def test_the_environment_names_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], want: str
+) -> None:
+    for name in ("QD_OFFLINE_CACHE_FILE_PATH", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value.format(here=tmp_path))
+    assert str(default_path()) == want.format(here=tmp_path)
+
+
+# --- many at a time -----------------------------------------------------------------------------------------------
+
+CROWD = """
+import random, sys
+from pathlib import Path
+from quadrants_lab.backends.disk_cache import DiskCache, key
+
+def content(name, size):
+    return (f"{name} {size} " * size).encode()[:size]
+
+me, store = random.Random(sys.argv[2]), DiskCache(Path(sys.argv[1]), 12_000)
+for _ in range(400):
+    name = str(me.randrange(12))
+    if me.random() < 0.5:
+        store.put(key(name), content(name, me.randrange(3000)), sealed=True)
+    elif (found := store.get(key(name))) is not None:
+        assert found.content == content(name, len(found.content)) and found.sealed, name
+"""
+
+
+def test_processes_write_read_and_evict_at_the_same_time(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", CROWD, str(tmp_path)]
+    for child in [Child(*command, str(n)) for n in range(4)]:
+        assert child.finish().output == ""
+    left = list(os.scandir(tmp_path))
+    assert all(e.name.endswith(SUFFIX) for e in left)
+    assert sum(e.stat().st_size for e in left) <= 12_000
+
+
+# --- kernels ------------------------------------------------------------------------------------------------------
 
 
 @qd.kernel
@@ -65,20 +324,18 @@ def kernel(x: qd.template(), n: qd.i32):
             x[i] = x[i] * 2.0
 
 
-def test_kernels_are_found_again_and_options_make_others(tmp_path, monkeypatch) -> None:
-    def launch(**options) -> float:
+def test_kernels_are_found_again_and_options_make_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def launch(**options: Any) -> float:
         qd.init(arch=qd.cpu, offline_cache_file_path=str(tmp_path), **options)
         x = qd.field(qd.f32, 2)
         x.fill(1)
         kernel(x, 3)
-        return x[0]
+        return float(x[0])
 
     assert launch() == 8
     assert len(os.listdir(tmp_path)) == 1
-    import quadrants_lab.backends.cpu.executable as executable
-
     with monkeypatch.context() as m:
-        m.setattr(executable, "compile_object", lambda *a: pytest.fail("compiled again"))
+        m.setattr(executable, "_object", lambda *a: pytest.fail("compiled again"))
         assert launch() == 8
     assert launch(fast_math=False) == 8
     assert len(os.listdir(tmp_path)) == 2
@@ -88,14 +345,29 @@ def test_kernels_are_found_again_and_options_make_others(tmp_path, monkeypatch) 
     assert launch() == 8
 
 
-def test_offline_cache_off_writes_nothing(tmp_path) -> None:
+@pytest.mark.parametrize("session", sessions("cpu", "cuda", "vulkan", "metal", "amdgpu"))
+def test_code_that_is_cut_anywhere_is_made_anew(tmp_path: Path, session: dict[str, Any]) -> None:
+    """Although its checksum is right; and what was made takes its place."""
+    options = {**session, "offline_cache": True, "offline_cache_file_path": str(tmp_path)}
+
+    def launch() -> float:
+        qd.init(**options)
+        x = qd.field(qd.f32, 2)
+        x.fill(1)
+        kernel(x, 3)
+        return float(x[0])
+
+    assert launch() == 8
+    qd.reset()
+    (path,) = (p for p in tmp_path.iterdir() if p.stat().st_size > 200)  # not the pipelines of a driver
+    whole = path.read_bytes()
+    for n in range(0, len(whole) - BEGIN, 64):
+        path.write_bytes(entry(path.stem, whole[BEGIN : BEGIN + n]))
+        assert launch() == 8
+        assert path.read_bytes() == whole
+
+
+def test_offline_cache_off_writes_nothing(tmp_path: Path) -> None:
     qd.init(arch=qd.cpu, offline_cache=False, offline_cache_file_path=str(tmp_path))
     kernel(qd.field(qd.f32, 2), 1)
     assert os.listdir(tmp_path) == []
-
-
-def test_the_environment_names_the_folder(tmp_path) -> None:
-    code = "from quadrants_lab.runtime.cache import default_path; print(default_path())"
-    env = {**os.environ, "QD_OFFLINE_CACHE_FILE_PATH": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", code], env=env, text=True, capture_output=True)
-    assert done.stdout.strip() == str(tmp_path), done.stderr

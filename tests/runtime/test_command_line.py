@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -99,6 +100,22 @@ def test_no_command_is_an_error(capsys) -> None:
     with pytest.raises(SystemExit):
         main([])
     assert "usage" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [["inspect"], ["check", "--grad", "y"]])
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [("missing.py", "No such file or directory"), ("", "Is a directory"), ("a" * 300, "File name too long"),
+     ("loop.py", "Too many levels of symbolic links"), ("locked.py", "Permission denied")],
+)  # fmt: skip
+def test_a_file_that_cannot_be_read(tmp_path, capsys, command, name, why) -> None:
+    (tmp_path / "loop.py").symlink_to("loop.py")
+    (tmp_path / "locked.py").touch(mode=0)
+    if name == "locked.py" and os.access(tmp_path / name, os.R_OK):
+        pytest.skip("this user may read any file")
+    file = str(tmp_path / name) if name else str(tmp_path)
+    assert main([command[0], file, *command[1:]]) == 2
+    assert capsys.readouterr().err == f"{file}: {why}\n"
 
 
 def test_check_of_a_right_gradient(program, capsys) -> None:

@@ -9,6 +9,7 @@ import time
 
 import numpy as np
 import pytest
+from child import Worker, together
 from sessions import CPU_ALONE, EVERYWHERE
 
 import quadrants_lab as qd
@@ -111,11 +112,7 @@ def test_launches_from_several_threads() -> None:
         for _ in range(n):
             total[None] += 1
 
-    threads = [threading.Thread(target=lambda: [count(10) for _ in range(50)]) for _ in range(4)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    together(*[lambda: [count(10) for _ in range(50)]] * 4)
     assert total[None] == 2000
 
 
@@ -123,9 +120,8 @@ def test_launches_from_several_threads() -> None:
 def test_a_reset_in_another_thread_waits_for_the_launch() -> None:
     x = qd.field(qd.f32, 64)
     spin(x, 1)
-    other = threading.Thread(target=spin, args=(x, 200_000))
-    other.start()
+    other = Worker(lambda: spin(x, 200_000))
     qd.reset()
-    other.join()
+    other.end()
     with pytest.raises(qd.QuadrantsRuntimeError):
         spin(x, 1)

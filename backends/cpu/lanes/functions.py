@@ -35,7 +35,7 @@ def emit(b: LaneBody, prim: str, out: Ty, types: tuple[Ty, ...], args: tuple[str
     if name not in fn.module.defined:
         names = [f"%a{n}" for n in range(len(args))]
         params = ", ".join([*(f"{out.text} {a}" for a in names), f"{b.truth} %mask"])
-        inner = fn.module.function(name, f"define internal {out.text} @{name}({params}) noinline")
+        inner = fn.module.function(name, f"define internal {out.text} @{name}({params}) noinline nounwind")
         value = _compute(b, inner, prim, out, tuple(names), "%mask")
         inner.put(f"ret {out.text} {value}")
         inner.close(library=True)
@@ -85,7 +85,7 @@ def _far(name: str, c_name: str, t: Ty) -> str:
     """A function: ``c_name`` of the first operand in the lanes of the mask, the second operand in the others."""
     one, v, w = ty(t.dtype).text, t.text, t.lanes
     return f"""\
-define internal {v} @{name}({v} %x, {v} %y, <{w} x i1> %mask) noinline {{
+define internal {v} @{name}({v} %x, {v} %y, <{w} x i1> %mask) noinline nounwind {{
 entry:
   %bits = bitcast <{w} x i1> %mask to i{w}
   br label %lane

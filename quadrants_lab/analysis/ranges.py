@@ -69,9 +69,9 @@ class Ranges:
         match self.defs.get(v):
             case N.Const(value=value, type=t) if t.is_int:
                 return value, value
-            case N.ShapeOf(buffer=buffer, axis=axis):
+            case N.ShapeOf(buffer=buffer, axis=axis, type=t):
                 shape = self.buffers[buffer].shape
-                return (0, (1 << 31) - 1) if shape is None else (shape[axis], shape[axis])
+                return (0, limits(t)[1]) if shape is None else (shape[axis], shape[axis])
             case N.Op(prim="cast", args=(inner,), type=t) if t.is_int:
                 r = self.range(inner)
                 return r if r is not None and limits(t)[0] <= r[0] and r[1] <= limits(t)[1] else None

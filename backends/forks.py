@@ -1,0 +1,165 @@
+"""What a fork does to locks, threads and devices.
+
+In the child only the thread goes on that forked. A lock that another thread held would be held there for ever, so the
+locks that `lock` makes are free again in the child. What other threads had half done stays half done there; where that
+would do harm the fork waits for them: inside `whole`, in LLVM, and on threads that `start` started. A driver's threads
+are gone in the child, so a GPU that was opened before the fork cannot be used there, not even to give its memory back
+(`finalize`).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any, TypeVar
+
+from quadrants_lab.errors import QuadrantsRuntimeError
+
+T = TypeVar("T")
+_PATIENCE = 60.0  # seconds that a fork waits for other threads; then it goes on, and the child takes its chance
+
+_locks: weakref.WeakSet[Any] = weakref.WeakSet()
+_inside: dict[int, int] = {}  # threads that are inside `whole`, and how often
+_gate = threading.RLock()  # held by a thread that enters `whole`, and during a fork
+_threads: list[threading.Thread] = []
+_children: list[Callable[[], None]] = []
+_held = threading.local()  # locks that the thread holds while it forks
+
+
+def lock() -> Any:
+    """A lock as `threading.RLock` makes it, which no thread but the one that forked holds in the child."""
+    made = threading.RLock()
+    _locks.add(made)
+    return made
+
+
+@contextmanager
+def whole() -> Iterator[None]:
+    """For what a child must not find half done, such as importing a module: a fork in another thread waits for its end,
+    or else begins before it."""
+    me = threading.get_ident()
+    if me not in _inside:
+        with _gate:
+            _inside[me] = 0
+    _inside[me] += 1
+    try:
+        yield
+    finally:
+        _inside[me] -= 1
+        if not _inside[me]:
+            del _inside[me]
+
+
+class lazy(cached_property[T]):
+    """`functools.cached_property`, whose lock (Python 3.11 and older have one) no other thread holds in the child."""
+
+    def __init__(self, compute: Callable[[Any], T]) -> None:
+        super().__init__(compute)
+        self.lock = lock()
+
+
+def start(work: Callable[..., Any], *args: Any, name: str) -> None:
+    """Does work on a thread of its own that can as well be done later, by who needs it: nothing where the system has no
+    thread left."""
+    thread = threading.Thread(target=work, args=args, name=f"quadrants_lab {name}")
+    try:
+        thread.start()
+    except RuntimeError:
+        return
+    _threads[:] = [t for t in _threads if t.is_alive()]
+    _threads.append(thread)
+
+
+def in_child(act: Callable[[], None]) -> None:
+    """Calls ``act`` in the child of each fork, when locks are free there."""
+    _children.append(act)
+
+
+def finalize(owner: Any, end: Callable[..., Any], *args: Any) -> None:
+    """Calls ``end`` when ``owner`` goes, or at the process's end, but not in a child: what belongs to a driver there is
+    the parent's."""
+    weakref.finalize(owner, _at_home, os.getpid(), end, *args)
+
+
+def _at_home(home: int, end: Callable[..., Any], *args: Any) -> None:
+    if os.getpid() == home:
+        end(*args)
+
+
+class Home:
+    """The process in which a driver was opened."""
+
+    def __init__(self) -> None:
+        self._process = os.getpid()
+
+    def check(self, what: str) -> None:
+        """Raises in a child of that process."""
+        if os.getpid() != self._process:
+            raise forked(what)
+
+
+def forked(what: str) -> QuadrantsRuntimeError:
+    """The error for using something of a driver in a child of the process that opened the driver."""
+    return QuadrantsRuntimeError(
+        f"{what} was opened before this process was forked, and cannot be used in the child",
+        code="QL2002",
+        help="in the child, call qd.init(arch=qd.cpu); or start processes by multiprocessing's method 'spawn', or open "
+        "the device in the children only",
+    )
+
+
+# --- the fork -------------------------------------------------------------------------------------------------------
+
+
+def _llvm() -> Any:
+    """llvmlite's own lock, which it holds in every call of LLVM; None before it is loaded."""
+    library = getattr(sys.modules.get("llvmlite.binding.ffi"), "lib", None)
+    return getattr(getattr(library, "_lock", None), "_lock", None)
+
+
+def _before() -> None:
+    _held.locks = []
+    end = time.monotonic() + _PATIENCE
+    for thread in _threads:
+        if thread is not threading.current_thread():
+            thread.join(max(0.0, end - time.monotonic()))
+    _hold(_gate, end)
+    while _others_inside() and time.monotonic() < end:
+        time.sleep(1e-3)
+    _hold(_llvm(), end)
+
+
+def _others_inside() -> list[int]:
+    return [thread for thread in list(_inside) if thread != threading.get_ident()]
+
+
+def _hold(made: Any, end: float) -> None:
+    if made is not None and made.acquire(timeout=max(0.0, end - time.monotonic())):
+        _held.locks.append(made)
+
+
+def _release() -> None:
+    for made in reversed(_held.locks):
+        made.release()
+    _held.locks = []
+
+
+def _in_child() -> None:
+    _release()
+    for thread in _others_inside():
+        del _inside[thread]
+    for made in (*_locks, _gate, _llvm()):
+        if made is not None and not made._is_owned():
+            made._at_fork_reinit()  # what Python's own modules call for their locks
+    _threads.clear()
+    for act in _children:
+        act()
+
+
+os.register_at_fork(before=_before, after_in_parent=_release, after_in_child=_in_child)

@@ -1,0 +1,147 @@
+"""Which elements a task writes: a box of indices for each buffer, whose ends the host can evaluate before a launch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+from quadrants_lab.analysis.accesses import Access, Accesses, Form
+from quadrants_lab.analysis.algebra import ONE, ZERO, binary
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir import sizeexpr as S
+from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.types import DType, i32, i64
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Elements of a buffer: along each axis from ``low`` up to, but not including, ``high``; never outside of it.
+    ``type``: the dtype that holds its indices."""
+
+    low: tuple[S.SizeExpr, ...]
+    high: tuple[S.SizeExpr, ...]
+    type: DType = i32
+
+    def extents(self) -> tuple[S.SizeExpr, ...]:
+        """The size along each axis; it may turn out negative, which stands for none."""
+        return tuple(binary("sub", high, low) for low, high in zip(self.low, self.high, strict=True))
+
+    def within(self, b: Builder, index: tuple[int, ...], types: Mapping[str, DType]) -> tuple[int, ...]:
+        """Statements that turn the index of an element into that within the box. ``types``: as of `emit_size`."""
+        return tuple(
+            i if low == ZERO else b.op("sub", i, emit_size(b, low, b.types[i], types))
+            for i, low in zip(index, self.low, strict=True)
+        )
+
+
+class Loop:
+    """Makes a task that goes over the elements of a box: what is built in its ``with`` is the body. ``index``: of an
+    element in the buffer, ``within``: in the box."""
+
+    def __init__(self, b: Builder, box: Box, types: Mapping[str, DType]) -> None:
+        self.b = b
+        self.span = b.span
+        with b.block() as bounds:
+            b.yield_(*(emit_size(b, e, box.type, types) for e in (*box.low, *box.high)))
+        self.bounds = tuple(bounds)
+        self.params = tuple(b.param(box.type, name) for name, _ in zip("ijklmnop", box.low, strict=False))
+        self.index = tuple(p.id for p in self.params)
+        self._open = b.block()
+        self._box, self._types = box, types
+
+    def __enter__(self) -> Loop:
+        self._body = self._open.__enter__()
+        self.within = self._box.within(self.b, self.index, self._types)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.b.yield_()
+        self._open.__exit__(*error)
+
+    def task(self) -> N.Offload:
+        kind = "range_for" if self.params else "serial"
+        return N.Offload(self.b.fresh(), kind, self.bounds, self.params, tuple(self._body), span=self.span)
+
+
+def box_of(info: Accesses, accesses: Iterable[Access]) -> Box:
+    """The smallest box with affine ends around the elements of these accesses, all to one buffer. Where data decides an
+    index, it is the whole axis."""
+    found = list(accesses)
+    buffer = info.kernel.buffers[found[0].stmt.buffer]
+    low: list[S.SizeExpr] = []
+    high: list[S.SizeExpr] = []
+    for axis in range(buffer.ndim):
+        extent = extent_of(buffer, axis)
+        firsts = [info.bound(a.at[axis], low=True) for a in found]
+        lasts = [info.bound(a.at[axis], low=False) for a in found]
+        if None in firsts or None in lasts:
+            low.append(ZERO)
+            high.append(extent)
+            continue
+        least = reduce(lambda a, b: binary("min", a, b), (_size(info, f) for f in firsts if f is not None))
+        most = reduce(lambda a, b: binary("max", a, b), (_size(info, f) for f in lasts if f is not None))
+        low.append(binary("max", least, ZERO))
+        high.append(binary("min", binary("add", most, ONE), extent))
+    return Box(tuple(low), tuple(high), index_type(buffer))
+
+
+def index_type(buffer: N.Buffer) -> DType:
+    """The dtype that holds all indices of a buffer."""
+    if buffer.shape is None:
+        return buffer.extent_type
+    return i64 if any(n >= 2**31 for n in buffer.shape) else i32
+
+
+def extent_of(buffer: N.Buffer, axis: int) -> S.SizeExpr:
+    return S.SizeShape(buffer.name, axis) if buffer.shape is None else S.SizeConst(buffer.shape[axis])
+
+
+def _size(info: Accesses, form: Form) -> S.SizeExpr:
+    """A form of uniform symbols as SizeExpr."""
+    total: S.SizeExpr = ZERO
+    for s, c in form.terms.items():
+        total = binary("add", total, binary("mul", _symbol(info, s), S.SizeConst(c)))
+    return binary("add", total, S.SizeConst(form.const))
+
+
+def _symbol(info: Accesses, s: str) -> S.SizeExpr:
+    kind, _, rest = s[1:].partition(" ")
+    if kind == "arg":
+        return S.SizeArg(rest)
+    if kind == "shape":
+        buffer, _, axis = rest.rpartition(" ")
+        return S.SizeShape(buffer, int(axis))
+    prim, a, b = info.uniform[s]
+    return binary(prim, _size(info, a), _size(info, b))
+
+
+def size_types(args: Iterable[N.Arg], buffers: Mapping[str, N.Buffer]) -> dict[str, DType]:
+    """The dtypes of a kernel's arguments, and of the extents of its arrays."""
+    return {a.name: a.type for a in args} | {n: b.extent_type for n, b in buffers.items() if b.kind == "ndarray"}
+
+
+def emit_size(b: Builder, e: S.SizeExpr, type: DType, types: Mapping[str, DType]) -> int:
+    """Statements that compute an expression of constants, arguments and shapes, of the dtypes ``types`` (see
+    `size_types`); the id of its value. They compute in 64 bits, as the host does; what is below 0 becomes 0, and
+    ``type`` must hold all the rest."""
+    if isinstance(e, S.SizeConst):
+        return b.const(max(e.value, 0), type)
+    value = _emit(b, e, types)
+    if not isinstance(e, S.SizeShape):
+        value = b.op("max", value, b.const(0, i64))
+    return b.cast(value, type)
+
+
+def _emit(b: Builder, e: S.SizeExpr, types: Mapping[str, DType]) -> int:
+    match e:
+        case S.SizeConst(value):
+            return b.const(value, i64)
+        case S.SizeArg(arg):
+            return b.cast(b.add(N.ArgLoad(b.fresh(), types[arg], arg)), i64)
+        case S.SizeShape(buffer, axis):
+            return b.cast(b.add(N.ShapeOf(b.fresh(), types[buffer], buffer, axis)), i64)
+        case S.SizeOp(op, x, y):
+            return b.op(op, _emit(b, x, types), _emit(b, y, types))
+    raise TypeError(f"not an expression of arguments and shapes: {e!r}")

@@ -1,0 +1,106 @@
+"""Whether two accesses can reach the same element: the tests of the textbooks, by greatest common divisors and bounds,
+on affine indices. What they cannot exclude may be.
+
+Sources: U. Banerjee, Dependence Analysis (1997), chapters 2 to 4; R. Allen and K. Kennedy, Optimizing Compilers for
+Modern Architectures (2001), chapter 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import combinations
+from math import gcd
+
+from quadrants_lab.analysis.accesses import Access, Accesses, Form, Loop, symbol
+from quadrants_lab.ir import nodes as N
+
+_LATER = "!later"  # how many iterations later; at least 1
+
+
+def may_follow(info: Accesses, first: Access, second: Access) -> bool:
+    """Whether ``second`` may touch, after it, an element that ``first`` touched: in a later task, or in the same
+    iteration of one task. What other iterations of a parallel task do at the same time would be a race."""
+    if second.number != first.number:
+        return second.number > first.number and _may_meet(info, first, second, dict.fromkeys(_symbols(second), "'"))
+    common = [a for a, b in zip(first.loops, second.loops, strict=False) if a is b]
+    apart = any(second.arms.get(owner, arm) != arm for owner, arm in first.arms.items())
+    if second.order > first.order and not apart and _may_meet(info, first, second, {}):
+        return True
+    return any(_may_meet(info, first, second, _later(info, second, common, n), loop) for n, loop in enumerate(common))
+
+
+def other_iterations(info: Accesses, a: Access, b: Access) -> bool:
+    """Whether two different iterations of their (parallel) task may touch one element, one by ``a``, one by ``b``."""
+    if _own_element(a, b):
+        return False
+    for p in a.task.indices:
+        renamed = {s: "'" for s in _symbols(b) if s != symbol(p.id)}
+        if any(_may_meet(info, a, b, renamed, step=step, index=symbol(p.id)) for step in (1, -1)):
+            return True
+    return False
+
+
+def _own_element(a: Access, b: Access) -> bool:
+    """A quick look: both go to the element that the task's indices name, each index alone in an axis; or to two
+    elements of a constant place in one axis."""
+    places = [(f.const, g.const) for f, g in zip(a.at, b.at, strict=True) if not f.terms and not g.terms]
+    if any(x != y for x, y in places):
+        return True
+    same = [f for f, g in zip(a.at, b.at, strict=True) if f == g]
+    alone = {next(iter(own)) for f in same if len(own := [s for s in f.terms if s[0] != "!"]) == 1}
+    return all(symbol(p.id) in alone for p in a.task.indices)
+
+
+def _symbols(a: Access) -> Iterator[str]:
+    return (s for form in a.at for s in form.terms if s[0] != "!")
+
+
+def _later(info: Accesses, second: Access, common: list[Loop], n: int) -> dict[str, str]:
+    """The values of the second access's iteration that are others than those of the first's, where it is a later one of
+    the ``n``-th common loop: what is computed in that loop or further inside."""
+    loop = common[n]
+    own = symbol(loop.index.id) if isinstance(loop, N.For) else ""
+    return {s: "'" for s in _symbols(second) if s != own and any(around is loop for around in info.home.get(s, ()))}
+
+
+def _may_meet(
+    info: Accesses, first: Access, second: Access, renamed: Mapping[str, str], loop: Loop | None = None,
+    *, step: int = 1, index: str = "",
+) -> bool:  # fmt: skip
+    """``renamed``: symbols of the second access that stand for other instances of their values than those of the first.
+    The index of ``loop``, or ``index``, is at least one step further on in the second."""
+    if isinstance(loop, N.For):
+        index, step = symbol(loop.index.id), -1 if loop.reverse else 1
+    apart: list[Form] = []
+    within: list[Form] = []  # the same with the second index as a value of its own: it lies in the loop's range, too
+    for r, w in zip(first.at, second.at, strict=True):
+        moved = Form({s + renamed.get(s, ""): c for s, c in w.terms.items()}, w.const)
+        if index in w.terms:
+            within.append(moved.replaced(index, Form({index + "'": 1})).plus(r, -1))
+            moved = moved.plus(Form({_LATER: step * w.terms[index]}))
+        apart.append(moved.plus(r, -1))
+    # sums and differences of two axes: the diagonals along which tables are filled
+    diagonals = [a.plus(b, sign) for a, b in combinations(apart, 2) for sign in (1, -1)]
+    return all(_may_be_zero(info, info.congruent(d)) for d in (*apart, *within, *diagonals))
+
+
+def _may_be_zero(info: Accesses, d: Form) -> bool:
+    common = gcd(*d.terms.values()) if d.terms else 0
+    if (d.const % common if common else d.const) != 0:
+        return False
+    for low in (True, False):
+        end = info.bound(_without_later(d, low), low)
+        if end is None:
+            continue
+        least, most = info.value_range(end)
+        if (least is not None and least > 0) if low else (most is not None and most < 0):
+            return False
+    return True
+
+
+def _without_later(d: Form, low: bool) -> Form:
+    """The form at the end of what `_LATER` can be: 1 or more than all."""
+    k = d.terms.get(_LATER, 0)
+    if not k or (k > 0) != low:
+        return d  # it has no greatest value
+    return d.replaced(_LATER, Form({}, 1))

@@ -1,0 +1,335 @@
+"""Races that are sure: iterations of a parallel loop of which one reads, or plainly overwrites, what another writes.
+
+A pair of accesses that affine indices do not keep apart (`dependence`) is looked at in a few iterations of the loop, in
+which integers are computed as the loop would compute them: indices, conditions, bounds. What data decides is left out,
+so what meets here meets in every launch. Arguments and shapes take several values; an error needs a race under each of
+them, for some programs pass an offset that keeps two halves apart. What is not sure is left to `watch_races`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice, product
+from typing import Any
+
+from quadrants_lab.analysis.accesses import Access, Accesses, accesses_of
+from quadrants_lab.analysis.dependence import other_iterations
+from quadrants_lab.errors import Label, QuadrantsCompilationError
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.prims import PRIMS
+from quadrants_lab.ir.walk import walk
+
+RACE_CURE = (
+    "run the loop serially (qd.loop_config(serialize=True) before it), write to a second field, or, to sum up, use += "
+    "on the element, which is atomic"
+)
+_MOST_PAIRS = 64  # of accesses to one buffer that are looked at
+_MOST_STEPS = 4000  # statements in the iterations of one trial
+_SAMPLES = {1: 20, 2: 5, 3: 3}  # indices tried along each of so many axes
+_TRIPS = 3  # of a loop inside, and the last two
+# Values that arguments, shapes and the like take in turn, by their order: each is larger than the others in some trial.
+_SCALES = ((3, 11, 41, 150), (150, 41, 11, 3), (11, 3, 150, 41), (41, 150, 3, 11))
+
+
+@dataclass(frozen=True, slots=True)
+class Race:
+    """``write`` and ``other`` touch one element in different iterations: ``element``, ``first`` and ``second``, in some
+    launch."""
+
+    write: N.Store | N.Atomic
+    other: N.Load | N.Store | N.Atomic
+    element: tuple[int, ...]
+    first: tuple[int, ...]
+    second: tuple[int, ...]
+    task: N.Offload
+
+
+def check_races(kernel: N.Kernel) -> None:
+    """Raises QuadrantsCompilationError for the first sure race of the (offloaded) kernel."""
+    for race in races(kernel):
+        raise _error(race)
+
+
+def races(kernel: N.Kernel) -> Iterator[Race]:
+    """The sure races, one a buffer of a task."""
+    if not any(_suspicious(t) for t in kernel.body if isinstance(t, N.Offload)):
+        return
+    info = accesses_of(kernel)
+    for number, task in enumerate(kernel.body):
+        assert isinstance(task, N.Offload)
+        for pairs in suspects(info, number).values():
+            sure = [p for p in pairs if not _counter(*p)]
+            found = _witness(kernel, task, sure) if sure else None
+            if found is not None:
+                yield found
+
+
+def _suspicious(task: N.Offload) -> bool:
+    """A quick look: a parallel task with a store that another access of its, or itself, might meet."""
+    if _single(task):
+        return False
+    places: dict[str, set[tuple[int, ...]]] = {}
+    stored: set[str] = set()
+    own = {p.id for p in task.indices}
+    for s in walk(task.body):
+        if isinstance(s, (N.Load, N.Store, N.Atomic)):
+            places.setdefault(s.buffer, set()).add(s.index)
+            if not isinstance(s, N.Load):
+                stored.add(s.buffer)
+    return any(len(places[b]) > 1 or not own <= set(next(iter(places[b]))) for b in stored)
+
+
+def _single(task: N.Offload) -> bool:
+    """Whether the task has at most one iteration, as far as constants tell."""
+    consts = {s.id: s.value for s in task.bounds if isinstance(s, N.Const)}
+    ends, k = task.bounds[-1].operands(), len(task.indices)
+    pairs = list(zip(ends[:k], ends[k:], strict=True))
+    return all(b in consts and e in consts and consts[e] - consts[b] <= 1 for b, e in pairs)
+
+
+def suspects(info: Accesses, number: int, aliases: bool = False) -> dict[str, list[tuple[Access, Access]]]:
+    """By buffer, the pairs of accesses of a parallel task that affine indices do not keep apart in different
+    iterations, a write first. Two atomics do not race, nor do stores of a value that is the same in all iterations.
+    ``aliases``: ndarrays of one dtype may be the same memory."""
+    task = info.kernel.body[number]
+    assert isinstance(task, N.Offload)
+    if _single(task):
+        return {}
+    groups: dict[str, list[Access]] = {}
+    for a in info.of.values():
+        buffer = info.kernel.buffers[a.stmt.buffer]
+        if a.number == number and a.in_body and buffer.kind not in ("temp", "ret"):
+            alias = aliases and buffer.kind == "ndarray"
+            groups.setdefault(f"{buffer.dtype}x{buffer.ndim}" if alias else buffer.name, []).append(a)
+    found: dict[str, list[tuple[Access, Access]]] = {}
+    for name, accesses in groups.items():
+        pairs = ((w, a) for w in accesses for a in accesses if _may_race(w.stmt, a.stmt, w.order <= a.order))
+        met = [p for p in islice(pairs, _MOST_PAIRS) if not _same_value(info, *p) and other_iterations(info, *p)]
+        if met:
+            found[name] = met
+    return found
+
+
+def _may_race(w: N.Stmt, a: N.Stmt, first: bool) -> bool:
+    """Whether the pair counts, once: a store and anything else, an atomic and a load. ``first``: w stands first."""
+    if isinstance(w, N.Store):
+        return not isinstance(a, N.Store) or first
+    return isinstance(w, N.Atomic) and isinstance(a, N.Load)
+
+
+def _same_value(info: Accesses, a: Access, b: Access) -> bool:
+    """Two stores of one value, the same in every iteration, leave the same, whichever comes last."""
+    if not (isinstance(a.stmt, N.Store) and isinstance(b.stmt, N.Store)):
+        return False
+    values = [info.defs.get(s.value) for s in (a.stmt, b.stmt)]
+    same = a.stmt.value == b.stmt.value or (
+        isinstance(values[0], N.Const) and isinstance(values[1], N.Const) and values[0].value == values[1].value
+    )
+    return same and is_uniform(info, a.task, a.stmt.value)
+
+
+def is_uniform(info: Accesses, task: N.Offload, value: int) -> bool:
+    """Whether the value is the same in every iteration of the task."""
+    written = {s.buffer for s in walk(task.body) if isinstance(s, (N.Store, N.Atomic))}
+    todo, seen = [value], {value}
+    while todo:
+        s = info.defs.get(todo.pop())
+        if s is None or isinstance(s, (N.Random, N.Atomic)) or (isinstance(s, N.Load) and s.buffer in written):
+            return False
+        todo += [i for i in s.operands() if i not in seen]
+        seen |= set(s.operands())
+    return True
+
+
+def _counter(a: Access, b: Access) -> bool:
+    """An integer that iterations count with atomics and read as well, as those do that ask for room before they take
+    it: its value is not defined, but a program may well be right."""
+    return isinstance(a.stmt, N.Atomic) and isinstance(b.stmt, N.Load) and not b.stmt.type.is_float
+
+
+# --- a few iterations --------------------------------------------------------------------------------------------
+
+
+def _witness(kernel: N.Kernel, task: N.Offload, pairs: Sequence[tuple[Access, Access]]) -> Race | None:
+    """A race of one of the pairs, if there is one in every trial."""
+    found: Race | None = None
+    valid = 0
+    for scale in _SCALES:
+        trial = _Trial(kernel, task, {a.stmt.id for p in pairs for a in p}, scale)
+        if trial.iterations < 2:
+            continue
+        valid += 1
+        found = trial.race(pairs)
+        if found is None:
+            return None
+        if not trial.free:  # nothing depends on what was assumed
+            return found
+    return found if valid > 1 else None
+
+
+class _Ended(Exception):
+    """An assert ended the iteration."""
+
+
+class _Trial:
+    """``touched``: access -> element -> the first two iterations that touch it; ``free``: the arguments, shapes and
+    bounds from memory that values were assumed for."""
+
+    def __init__(self, kernel: N.Kernel, task: N.Offload, wanted: set[int], scale: Sequence[int]) -> None:
+        self.kernel = kernel
+        self.task = task
+        self.wanted = wanted
+        self.scale = scale
+        self.free: dict[Any, int] = {}
+        self.env: dict[int, Any] = {}
+        self.touched: dict[int, dict[tuple[int, ...], list[tuple[int, ...]]]] = {i: {} for i in wanted}
+        self.here: tuple[int, ...] = ()
+        self.steps = 0
+        self.iterations = 0
+        self.inside = {id(s) for s in _holding(task.body, wanted)}
+        self.uniform = True
+        self.run(task.bounds)
+        self.uniform = False
+        ends = [v for i in task.bounds[-1].operands() if (v := self.env.get(i)) is not None]
+        k = len(task.indices)
+        if len(ends) < 2 * k:
+            return
+        axes = [_sample(range(ends[n], ends[k + n]), _SAMPLES.get(k, 2)) for n in range(k)]
+        outer = dict(self.env)
+        for here in product(*axes):
+            self.env = {**outer, **dict(zip((p.id for p in task.indices), here, strict=True))}
+            self.here = here
+            self.iterations += 1
+            with suppress(_Ended):
+                self.run(task.body)
+            if self.steps > _MOST_STEPS:
+                break
+
+    def assumed(self, what: Any) -> int:
+        return self.free.setdefault(what, self.scale[len(self.free) % len(self.scale)])
+
+    def run(self, block: N.Block) -> tuple[Any, ...]:
+        """Runs what is known of the block; the values of its terminator, None for those that are not known."""
+        env = self.env
+        for s in block:
+            self.steps += 1
+            if isinstance(s, N.Yield):
+                return tuple(env.get(v) for v in s.values)
+            if isinstance(s, (N.Load, N.Store, N.Atomic)):
+                if s.id in self.wanted:
+                    self.touch(s)
+                if self.uniform and isinstance(s, N.Load) and s.type.is_int:
+                    env[s.id] = self.assumed(("load", s.buffer, s.index))
+            elif isinstance(s, N.Value):
+                value = self.value(s)
+                if value is not None:
+                    env[s.id] = value
+            elif isinstance(s, N.Assert):
+                if env.get(s.cond) == 0:
+                    raise _Ended
+            elif isinstance(s, N.If):
+                cond = env.get(s.cond)
+                if cond is not None:
+                    ends = self.run(s.then if cond else s.orelse)
+                    env.update((r.id, v) for r, v in zip(s.results, ends, strict=True) if v is not None)
+            elif isinstance(s, N.For):
+                self.loop(s)
+        return ()
+
+    def loop(self, s: N.For) -> None:
+        """A few trips of a loop whose bounds are known."""
+        env, begin, end = self.env, self.env.get(s.begin), self.env.get(s.end)
+        if begin is None or end is None or id(s) not in self.inside or self.steps > _MOST_STEPS:
+            return
+        trips = range(begin, end)[::-1] if s.reverse else range(begin, end)
+        carried = tuple(env.get(i) for i in s.inits)
+        before = trips[0] if trips else 0
+        for index in _sample(trips, _TRIPS):
+            if abs(index - before) > 1:
+                carried = (None,) * len(carried)
+            env[s.index.id] = before = index
+            for p, v in zip(s.carried, carried, strict=True):
+                env.pop(p.id, None)
+                if v is not None:
+                    env[p.id] = v
+            carried = self.run(s.body)
+        env.update((r.id, v) for r, v in zip(s.results, carried, strict=True) if v is not None)
+
+    def value(self, s: N.Value) -> Any:
+        """An integer or truth value, None where it is not known."""
+        if not (s.type.is_int or s.type.kind == "b"):
+            return None
+        match s:
+            case N.Const(value=value):
+                return value
+            case N.ArgLoad(arg=arg):
+                return self.assumed(("arg", arg))
+            case N.ShapeOf(buffer=buffer, axis=axis):
+                shape = self.kernel.buffers[buffer].shape
+                return self.assumed(("shape", buffer, axis)) if shape is None else shape[axis]
+            case N.Op(prim="select", args=(cond, a, b)) if self.env.get(cond) is not None:
+                return self.env.get(a if self.env[cond] else b)
+            case N.Op(prim=prim, args=args, type=type):
+                values = [self.env.get(a) for a in args]
+                return None if None in values else int(PRIMS[prim].evaluate(type, *values))
+        return None
+
+    def touch(self, s: N.Load | N.Store | N.Atomic) -> None:
+        at = tuple([v for i in s.index if (v := self.env.get(i)) is not None])
+        if len(at) < len(s.index) or not self.is_inside(s.buffer, at):
+            return
+        seen = self.touched[s.id].setdefault(at, [])
+        if len(seen) < 2 and self.here not in seen:
+            seen.append(self.here)
+
+    def is_inside(self, buffer: str, at: tuple[Any, ...]) -> bool:
+        shape = self.kernel.buffers[buffer].shape
+        return all(
+            0 <= i < (self.assumed(("shape", buffer, n)) if shape is None else shape[n]) for n, i in enumerate(at)
+        )
+
+    def race(self, pairs: Iterable[tuple[Access, Access]]) -> Race | None:
+        """Two iterations that meet by one of the pairs."""
+        for write, other in pairs:
+            ours, theirs = self.touched[write.stmt.id], self.touched[other.stmt.id]
+            for element in sorted(ours.keys() & theirs.keys()):
+                for first, second in product(ours[element], theirs[element]):
+                    if first != second:
+                        assert not isinstance(write.stmt, N.Load)
+                        return Race(write.stmt, other.stmt, element, first, second, self.task)
+        return None
+
+def _holding(block: N.Block, wanted: set[int]) -> list[N.Stmt]:
+    """The statements, at any depth, that have one of the wanted in their blocks."""
+    found: list[N.Stmt] = []
+    for s in walk(block):
+        if s.blocks() and any(inner.id in wanted for b in s.blocks() for inner in walk(b)):
+            found.append(s)
+    return found
+
+
+def _sample(axis: range, count: int) -> list[int]:
+    """A few indices of an axis: the first ones and the last two."""
+    return [*axis[:count], *axis[max(count, len(axis) - 2) :]]
+
+
+def _error(race: Race) -> QuadrantsCompilationError:
+    def of(iteration: tuple[int, ...]) -> str:
+        named = [f"{p.name or 'index'} = {i}" for p, i in zip(race.task.indices, iteration, strict=True)]
+        return ", ".join(named)
+
+    at = f"{race.write.buffer}[{', '.join(map(str, race.element)) or 'None'}]"
+    does = "read" if isinstance(race.other, N.Load) else "written"
+    labels = [Label(race.write.span, f"{at} is written here where {of(race.first)}")]
+    if race.other is race.write:
+        labels.append(Label(race.write.span, f"and where {of(race.second)}"))
+    else:
+        labels.append(Label(race.other.span, f"and {does} here where {of(race.second)}"))
+    return QuadrantsCompilationError(
+        f"iterations of a parallel loop race for {race.write.buffer}: what it holds depends on which comes first",
+        code="QL1706",
+        labels=tuple(labels),
+        help=RACE_CURE,
+    )

@@ -1,0 +1,171 @@
+"""What a kernel overwrites although its gradient reads it: kept by the forward launch, put back for the gradient.
+
+In front of a task whose writes go over such values the forward kernel copies the box of elements that the task
+may write into scratch memory of the launch (role "kept"). The gradient goes through the tasks backwards; behind the
+adjoint of such a task it copies the box back, so that the adjoints of earlier tasks find the memory that these tasks
+had. Where a task itself reads what it later overwrites, its adjoint starts from the box as it was, and repeats the
+task's writes on the way forwards if it reads them, too. In the end the memory is as the launch left it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from quadrants_lab.analysis.boxes import Box, Loop, size_types
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.source import Span
+from quadrants_lab.ir.types import i32
+from quadrants_lab.ir.walk import types_of, walk
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """The elements ``box`` of ``buffer`` as they were before task number ``task``, which overwrites them at ``written``
+    although the gradient needs what was read at ``read``. ``slot``: the scratch buffer that holds them."""
+
+    buffer: str
+    task: int
+    box: Box
+    slot: str
+    read: Span | None
+    written: Span | None
+
+    @property
+    def final(self) -> str:
+        """The scratch buffer in which a gradient holds the elements as the launch left them."""
+        return f"{self.slot}.final"
+
+
+@dataclass(frozen=True, slots=True)
+class Keeps:
+    """``before``: numbers of tasks and buffers of which they read what they then overwrite, so that the buffer is put
+    back before the adjoint; ``repeated``: those of which they may also read what they wrote, so that the adjoint
+    repeats the writes on the way forwards. ``temporaries``: launch temporaries that cannot be computed again, each with
+    the scratch buffer that keeps it."""
+
+    saved: tuple[Saved, ...] = ()
+    before: frozenset[tuple[int, str]] = frozenset()
+    repeated: frozenset[tuple[int, str]] = frozenset()
+    temporaries: Mapping[str, str] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.saved or self.temporaries)
+
+    def of(self, task: int) -> list[Saved]:
+        return [s for s in self.saved if s.task == task]
+
+    def put_before(self, task: int) -> list[Saved]:
+        """What is put back before the adjoint of a task."""
+        return [s for s in self.of(task) if (task, s.buffer) in self.before]
+
+    def put_after(self, task: int) -> list[Saved]:
+        """What is put back after it: what it was not yet, and what the adjoint wrote."""
+        return [s for s in self.of(task) if (task, s.buffer) not in self.before - self.repeated]
+
+    def repeats(self, task: int) -> frozenset[str]:
+        """The buffers whose writes the adjoint of a task repeats."""
+        return frozenset(buffer for number, buffer in self.repeated if number == task)
+
+    def scratch(self, buffers: Mapping[str, N.Buffer], gradient: bool) -> dict[str, N.Buffer]:
+        """The scratch buffers of the forward kernel, or of its gradient."""
+        made = {slot: N.Buffer(slot, "scratch", buffers[t].dtype, 0, None, role="kept")
+                for t, slot in self.temporaries.items()}
+        for s in self.saved:
+            of = buffers[s.buffer]
+            made[s.slot] = N.Buffer(s.slot, "scratch", of.dtype, of.ndim, None, role="kept", extents=s.box.extents())
+            if gradient:
+                made[s.final] = replace(made[s.slot], name=s.final, role="work")
+                made[CHANGED] = N.Buffer(CHANGED, "scratch", i32, 0, None, role="work")
+        return made
+
+
+NOTHING = Keeps()
+CHANGED = "keeps.changed"  # scratch memory of a gradient: 1 while memory is not as the launch left it
+
+
+def save_overwritten(keeps: Keeps) -> N.Pass:
+    """The pass for a forward kernel that keeps what its gradient will miss."""
+
+    def save_overwritten(kernel: N.Kernel) -> N.Kernel:
+        """In front of each task that overwrites what the gradient reads, a task that copies those elements away."""
+        buffers = {**kernel.buffers, **keeps.scratch(kernel.buffers, gradient=False)}
+        b = Builder(kernel.next_id, types_of(kernel.body))
+        body: list[N.Stmt] = []
+        for number, task in enumerate(kernel.body):
+            body += [copied(b, s, kernel.args, buffers, s.buffer, s.slot) for s in keeps.of(number)]
+            body.append(task)
+        if keeps.temporaries:
+            pairs = [(buffers[t], buffers[slot]) for t, slot in keeps.temporaries.items()]
+            body.append(_serial(b, lambda: _copies(b, pairs)))
+        return replace(kernel, buffers=buffers, body=tuple(body), next_id=b.next_id)
+
+    return save_overwritten
+
+
+def restored_temporaries(b: Builder, keeps: Keeps, buffers: Mapping[str, N.Buffer], needed: set[str]) -> N.Block:
+    """The task, if any, that gives launch temporaries of a gradient the values that the launch kept."""
+    pairs = [(buffers[slot], buffers[t]) for t, slot in keeps.temporaries.items() if t in needed]
+    return (_serial(b, lambda: _copies(b, pairs)),) if pairs else ()
+
+
+def set_changed(b: Builder, buffers: Mapping[str, N.Buffer], value: int) -> N.Offload:
+    """The task that notes whether a gradient has changed memory."""
+    return _serial(b, lambda: b.store(buffers[CHANGED], (), b.const(value, i32)))
+
+
+def put_back(kernel: N.Kernel) -> N.Kernel:
+    """The end of a gradient by itself, which puts back what the launch had left: for one that was interrupted."""
+
+    def ends(task: N.Stmt) -> bool:
+        stmts = list(walk((task,)))
+        finals = any(isinstance(s, N.Load) and s.buffer.endswith(".final") for s in stmts)
+        return finals and kernel.buffers[next(s.buffer for s in stmts if isinstance(s, N.Load))].role == "work"
+
+    b = Builder(kernel.next_id, types_of(kernel.body))
+    tasks = tuple(task for task in kernel.body if ends(task))
+    return replace(kernel, body=(*tasks, set_changed(b, kernel.buffers, 0)), next_id=b.next_id)
+
+
+def _copies(b: Builder, pairs: Iterable[tuple[N.Buffer, N.Buffer]]) -> None:
+    """Copies 0-d buffers: pairs of where from and where to."""
+    for source, target in pairs:
+        b.store(target, (), b.load(source, ()))
+
+
+def _serial(b: Builder, build: Callable[[], None]) -> N.Offload:
+    with b.block() as bounds:
+        b.yield_()
+    with b.block() as body:
+        build()
+        b.yield_()
+    return N.Offload(b.fresh(), "serial", tuple(bounds), (), tuple(body))
+
+
+def copied(
+    b: Builder, saved: Saved, args: tuple[N.Arg, ...], buffers: Mapping[str, N.Buffer], source: str, target: str
+) -> N.Offload:
+    """The task that copies the box between its buffer and one of its scratch buffers, whichever way."""
+    b.span, b.adjoint_of = saved.written, N.NO_ID
+    with Loop(b, saved.box, size_types(args, buffers)) as loop:
+        at = {saved.buffer: loop.index}
+        value = b.load(buffers[source], at.get(source, loop.within))
+        b.store(buffers[target], at.get(target, loop.within), value)
+    return loop.task()
+
+
+def without_checkpoints(task: N.Offload) -> N.Offload:
+    """The task with every loop kept whole: one that repeats its writes cannot run a segment twice."""
+
+    def block(stmts: N.Block) -> N.Block:
+        out: list[N.Stmt] = []
+        for s in stmts:
+            if isinstance(s, (N.For, N.While)) and s.checkpoint:
+                s = replace(s, checkpoint=False)
+            out.append(s.with_blocks(tuple(block(inner) for inner in s.blocks())) if s.blocks() else s)
+        return tuple(out)
+
+    made = task.with_blocks(tuple(block(inner) for inner in task.blocks()))
+    assert isinstance(made, N.Offload)
+    return made

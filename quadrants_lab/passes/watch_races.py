@@ -1,0 +1,283 @@
+"""`watch_races`: accesses that may race leave a mark on their element, and look for marks of others.
+
+An element of a watched buffer has up to three marks in scratch memory: of the last iteration that read it, that wrote
+it by a plain store, that changed it by an atomic. A mark holds, from its high bits down: the epoch, which is another
+one for each task of each launch, so that old marks say nothing; the iteration; whether other iterations have been here
+too; of a store, a hash of the value, since two stores of one value do not race.
+
+Where places and conditions do not depend on what the task itself writes, stores only leave marks, and a second task
+goes over the iterations again and looks: an iteration that stored finds its own mark unless another one stored, too,
+and one that read finds none. Else each access exchanges marks and looks at once. Either way what is found does not
+depend on the order in which iterations run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from quadrants_lab.analysis.accesses import Access, accesses_of
+from quadrants_lab.analysis.boxes import extent_of
+from quadrants_lab.analysis.races import suspects
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.types import f32, i32, i64
+from quadrants_lab.ir.walk import map_blocks, rename, types_of, walk
+from quadrants_lab.passes.dce import dce
+
+EPOCH = "races.epoch"  # scratch memory: the launch's number times the number of its tasks
+EPOCHS = 1 << 12
+READ, WRITTEN, CHANGED = "read", "written", "changed"
+_ITERATION_AT, _ITERATION_BITS = 21, 30
+_EPOCH_AT = _ITERATION_AT + _ITERATION_BITS
+_SEVERAL = 1 << 20
+_MIX = 0x9E3779B97F4A7C15 - (1 << 64)
+_MOST_VALUES = 8  # of an assert that a device keeps
+_Place = N.Load | N.Store | N.Atomic
+
+
+@dataclass(frozen=True, slots=True)
+class _Watched:
+    """An access, and the marks of others that would be a race."""
+
+    access: Access
+    against: tuple[str, ...]
+    others: tuple[Access, ...]
+
+
+def watch_races(aliases: bool = False) -> N.Pass:
+    """The pass; ``aliases``: ndarrays of one dtype may be the same memory."""
+
+    def watch_races(kernel: N.Kernel) -> N.Kernel:
+        """Guarantees for an offloaded kernel that every race between two iterations of a parallel task fails an Assert
+        of kind "race", wherever affine indices do not exclude it."""
+        info = accesses_of(kernel)
+        watched: dict[int, _Watched] = {}
+        for number in range(len(kernel.body)):
+            for pairs in suspects(info, number, aliases).values():
+                _note(watched, pairs)
+        if not watched:
+            return kernel
+        w = _Watcher(kernel, watched)
+        body = tuple(made for number, task in enumerate(kernel.body) for made in w.tasks(number, task))
+        return replace(kernel, body=body, buffers=w.buffers, next_id=w.b.next_id)
+
+    return watch_races
+
+
+def marks_of(buffer: N.Buffer) -> tuple[str, str] | None:
+    """Of a scratch buffer of marks: the buffer whose elements they are on, and what they tell of."""
+    name, _, what = buffer.name.rpartition(".")
+    return (name, what) if buffer.role == "marks" and buffer.name != EPOCH else None
+
+
+def _note(watched: dict[int, _Watched], pairs: Sequence[tuple[Access, Access]]) -> None:
+    for pair in pairs:
+        for mine, other in (pair, pair[::-1]):
+            known = watched.get(mine.stmt.id, _Watched(mine, (), ()))
+            against = tuple(dict.fromkeys((*known.against, _kind(other))))
+            others = known.others if any(o is other for o in known.others) else (*known.others, other)
+            watched[mine.stmt.id] = _Watched(mine, against, others)
+
+
+def _kind(a: Access) -> str:
+    return READ if isinstance(a.stmt, N.Load) else WRITTEN if isinstance(a.stmt, N.Store) else CHANGED
+
+
+class _Watcher:
+    """``me``: the mark of an iteration, without a value; ``hashed``: whether marks of stores have a hash."""
+
+    def __init__(self, kernel: N.Kernel, watched: dict[int, _Watched]) -> None:
+        self.kernel = kernel
+        self.watched = watched
+        self.buffers = dict(kernel.buffers)
+        self.b = Builder(kernel.next_id, types_of(kernel.body))
+        self.epoch = self.buffers[EPOCH] = N.Buffer(EPOCH, "scratch", i64, 0, None, role="marks")
+        self.me = 0
+        self.hashed = True
+        self.indices: tuple[N.Param, ...] = ()
+
+    def tasks(self, number: int, task: N.Stmt) -> list[N.Stmt]:
+        """The task, watched, and what looks at its marks."""
+        assert isinstance(task, N.Offload)
+        if not any(w.access.number == number for w in self.watched.values()):
+            return [task]
+        self.indices = task.indices
+        for self.hashed in (True, False):
+            looking = self._with_mark(number, task, lambda: self._looks(task.body))
+            if self._same_again(task, looking):
+                marking = self._with_mark(number, task, lambda: self._marked(task.body, self._leave_mark))
+                (again,) = rename((looking,), self.b.fresh, {})
+                return [marking, again]
+        self.hashed = True
+        return [self._with_mark(number, task, lambda: self._marked(task.body, self._check_at_once))]
+
+    def _with_mark(self, number: int, task: N.Offload, body: Callable[[], N.Block]) -> N.Offload:
+        """The task with another body, in front of which the iteration's mark is made."""
+        b = self.b
+        b.span = task.span
+        with b.block() as top:
+            epoch = b.op("add", b.load(self.epoch, ()), b.const(number + 1, i64))
+            me = self._shifted(epoch, _EPOCH_AT)
+            for at, p in zip(self._places(), task.indices, strict=True):
+                bits = b.op("and", b.cast(p.id, i64), b.const((1 << self._width()) - 1, i64))
+                me = b.op("or", me, self._shifted(bits, at))
+            self.me = me
+        return replace(task, id=b.fresh(), body=(*top, *body()))
+
+    def _same_again(self, task: N.Offload, looking: N.Offload) -> bool:
+        """Whether the second task comes to the places where the first one was: nothing that it reads was written."""
+        written = {s.buffer for s in walk(task.body) if isinstance(s, (N.Store, N.Atomic))}
+        kernel = dce(replace(self.kernel, buffers=self.buffers, body=(looking,), next_id=self.b.next_id))
+        return not any(
+            isinstance(s, (N.Random, N.Atomic)) or (isinstance(s, N.Load) and s.buffer in written)
+            for s in walk(kernel.body)
+        )
+
+    def _width(self) -> int:
+        return _ITERATION_BITS // len(self.indices)
+
+    def _places(self) -> list[int]:
+        """Where in a mark each index of the iteration is."""
+        return [_ITERATION_AT + n * self._width() for n in range(len(self.indices))]
+
+    def _shifted(self, value: int, by: int) -> int:
+        return self.b.op("shl", value, self.b.const(by, i64))
+
+    def _marked(self, stmts: N.Block, mark: Callable[[_Place, _Watched], None]) -> N.Block:
+        """The block with what ``mark`` adds in front of watched accesses."""
+        out: list[N.Stmt] = []
+        for s in stmts:
+            w = self.watched.get(s.id)
+            if w is not None:
+                assert isinstance(s, (N.Load, N.Store, N.Atomic))
+                with self.b.block() as made:
+                    self.b.span = s.span
+                    mark(s, w)
+                out += made
+            out.append(map_blocks(s, lambda inner: self._marked(inner, mark)))
+        return tuple(out)
+
+    def _looks(self, stmts: N.Block) -> N.Block:
+        """The block without effects, with looks at marks in the place of watched accesses."""
+        out: list[N.Stmt] = []
+        for s in stmts:
+            w = self.watched.get(s.id)
+            if w is not None:
+                assert isinstance(s, (N.Load, N.Store, N.Atomic))
+                with self.b.block() as made:
+                    self.b.span = s.span
+                    self._look(s, w)
+                out += made
+            if not isinstance(s, (N.Store, N.Print, N.Assert)):
+                out.append(map_blocks(s, self._looks))
+        return tuple(out)
+
+    def _marks(self, buffer: str, what: str) -> N.Buffer:
+        name = f"{buffer}.{what}"
+        if name not in self.buffers:
+            of = self.buffers[buffer]
+            extents = tuple(extent_of(of, axis) for axis in range(of.ndim))
+            self.buffers[name] = N.Buffer(name, "scratch", i64, of.ndim, None, role="marks", extents=extents)
+        return self.buffers[name]
+
+    def _leave_mark(self, s: _Place, w: _Watched) -> None:
+        if isinstance(s, N.Store):
+            self.b.store(self._marks(s.buffer, WRITTEN), s.index, self._mark(s))
+        elif isinstance(s, N.Atomic):
+            self._count(s, CHANGED)
+
+    def _look(self, s: _Place, w: _Watched) -> None:
+        b = self.b
+        for what in w.against:
+            if what == READ:
+                continue  # those that read look themselves
+            found = b.load(self._marks(s.buffer, what), s.index)
+            race = self._other(found, several=what == CHANGED)
+            if what == WRITTEN and isinstance(s, N.Store) and self.hashed:
+                race = b.op("and", race, b.op("ne", self._low(found), self._low(self._mark(s))))
+            self._fail(s, w, what, found, race)
+
+    def _check_at_once(self, s: _Place, w: _Watched) -> None:
+        b, own = self.b, _kind(w.access)
+        if isinstance(s, N.Store):
+            mark = self._mark(s)
+            before = b.atomic("exchange", self._marks(s.buffer, own), s.index, mark)
+            if WRITTEN in w.against:
+                differs = b.op("ne", self._low(before), self._low(mark))
+                self._fail(s, w, WRITTEN, before, b.op("and", self._other(before), differs))
+        else:
+            self._count(s, own)
+        for what in w.against:
+            if what != own:
+                found = b.load(self._marks(s.buffer, what), s.index)
+                self._fail(s, w, what, found, self._other(found, several=what != WRITTEN))
+
+    def _count(self, s: _Place, what: str) -> None:
+        """Leaves a mark that tells whether others were here before."""
+        b = self.b
+        before = b.atomic("exchange", self._marks(s.buffer, what), s.index, self.me)
+        with b.block() as then:
+            several = b.op("or", self.me, b.const(_SEVERAL, i64))
+            b.atomic("exchange", self._marks(s.buffer, what), s.index, several)
+            b.yield_()
+        with b.block() as orelse:
+            b.yield_()
+        b.add(N.If(b.fresh(), self._other(before, several=True), tuple(then), tuple(orelse), ()))
+
+    def _mark(self, s: N.Store) -> int:
+        return self.b.op("or", self.me, self._hash(s.value)) if self.hashed else self.me
+
+    def _low(self, mark: int) -> int:
+        return self.b.op("and", mark, self.b.const((1 << _ITERATION_AT) - 1, i64))
+
+    def _hash(self, value: int) -> int:
+        """20 bits that are equal for equal values."""
+        b, t = self.b, self.b.types[value]
+        if t.is_float:
+            wide = value if t.bits == 64 else b.op("bitcast", b.cast(value, f32), type=i32)
+            value = b.op("bitcast", wide, type=i64) if t.bits == 64 else wide
+        bits = b.op("mul", b.cast(value, i64), b.const(_MIX, i64))
+        return b.op("and", b.op("shr", bits, b.const(40, i64)), b.const(_SEVERAL - 1, i64))
+
+    def _other(self, mark: int, several: bool = False) -> int:
+        """Whether another iteration of this task left the mark."""
+        b = self.b
+        this = b.op("eq", *(b.op("shr", m, b.const(_EPOCH_AT, i64)) for m in (mark, self.me)))
+        another = b.op("ne", *(b.op("shr", m, b.const(_ITERATION_AT, i64)) for m in (mark, self.me)))
+        if several:
+            more = b.op("ne", b.op("and", mark, b.const(_SEVERAL, i64)), b.const(0, i64))
+            another = b.op("or", another, more)
+        return b.op("and", this, another)
+
+    def _fail(self, s: _Place, w: _Watched, what: str, mark: int, race: int) -> None:
+        b = self.b
+        theirs = []
+        for at in self._places():
+            bits = b.op("shr", mark, b.const(at, i64))
+            theirs.append(b.op("and", bits, b.const((1 << self._width()) - 1, i64)))
+        of = self.buffers[s.buffer]
+        element = [
+            b.op("add", b.cast(i, i64), b.const(of.first[n], i64)) if of.first and of.first[n] else i
+            for n, i in enumerate(s.index)
+        ]
+        mine = [p.id for p in self.indices]
+        values = (*element, *theirs, *mine)
+        shown = [*("{}" for _ in values[:_MOST_VALUES]), *("?" for _ in values[_MOST_VALUES:])]
+        place, them, me = shown[: len(element)], shown[len(element) : -len(mine)], shown[-len(mine) :]
+        lines = sorted({o.stmt.span.line for o in w.others if _kind(o) == what and o.stmt.span})
+        names = [p.name or "index" for p in self.indices]
+        does = {READ: "reads", WRITTEN: "writes", CHANGED: "changes"}
+        message = (
+            f"iterations race for {s.buffer}[{', '.join(place) or 'None'}]: the one of "
+            f"{_equal(names, me)} {does[_kind(w.access)]} it here, the one of {_equal(names, them)} {does[what]} it"
+            + (f" at line {' or '.join(map(str, lines))}" if lines else "")
+        )
+        b.add(N.Assert(b.fresh(), b.op("not", race), message, values[:_MOST_VALUES], kind="race"))
+
+
+def _equal(names: list[str], values: list[str]) -> str:
+    return ", ".join(f"{n} = {v}" for n, v in zip(names, values, strict=True))
+
+
+__all__ = ["EPOCH", "EPOCHS", "marks_of", "watch_races"]

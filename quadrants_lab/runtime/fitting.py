@@ -1,0 +1,194 @@
+"""Python's numbers and arrays on their way into a dtype.
+
+What the dtype cannot hold is an error and never becomes another number. Real numbers alone are rounded, to an infinity
+where they are too large, as they are in a kernel and in numpy.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from quadrants_lab.errors import QuadrantsRuntimeTypeError
+from quadrants_lab.frontend.context import convert
+from quadrants_lab.ir.types import DTYPES, DType
+
+_BLOCK = 1 << 15  # elements that are looked at together: they stay in the processor's cache
+_FEW = 64  # elements that Python looks at faster than numpy
+
+
+class LossError(QuadrantsRuntimeTypeError, ValueError, OverflowError):
+    """A number that the dtype of its target cannot hold."""
+
+
+def _limits(dtype: DType) -> tuple[Any, Any]:
+    if dtype.is_float:
+        high = float(np.finfo(dtype.numpy).max)
+        return -high, high
+    if dtype.kind == "b":
+        return False, True
+    info = np.iinfo(dtype.numpy)
+    return int(info.min), int(info.max)
+
+
+# by the name of a dtype, the least and greatest Python number that it takes as it is
+LIMITS = {name: _limits(dtype) for name, dtype in DTYPES.items()}
+# the same by numpy's dtype, of integers and truth values
+INTEGERS = {np.dtype(dtype.numpy): LIMITS[name] for name, dtype in DTYPES.items() if not dtype.is_float}
+
+
+def fitting(value: Any, dtype: DType, whole: bool = False) -> Any:
+    """``value`` as a Python number of the dtype: for integers one of its range, for truth values any integer. TypeError
+    or OverflowError, with the reason, where it is none. ``whole``: floats that are whole numbers are integers too."""
+    if isinstance(value, (float, np.floating)) and not dtype.is_float:
+        if not whole:
+            raise TypeError("it takes integers, not floats")
+        if not float(value).is_integer():
+            raise OverflowError(holds(dtype))
+        value = int(value)
+    if isinstance(value, (bool, np.bool_, int, np.integer)):
+        number = int(value)
+        if dtype.kind == "b":
+            return bool(number)
+        if dtype.is_int:
+            low, high = LIMITS[dtype.name]
+            if not low <= number <= high:
+                raise OverflowError(holds(dtype))
+            return number
+        value = number
+    elif not isinstance(value, (float, np.floating)):
+        raise TypeError(f"it takes a number, not an object of type {type(value).__name__}")
+    try:
+        real = float(value)
+    except OverflowError:
+        raise OverflowError(f"no {dtype} is that large") from None
+    return real if dtype.bits == 64 or abs(real) <= LIMITS[dtype.name][1] else convert(real, dtype)
+
+
+def holds(dtype: DType) -> str:
+    """Which numbers the dtype has, in words."""
+    if dtype.kind == "b":
+        return f"{dtype} holds truth values"
+    return "{} holds integers from {} to {}".format(dtype, *LIMITS[dtype.name])
+
+
+def fitted(value: Any, dtype: DType, into: object, whole: bool = False) -> Any:
+    """The same as `fitting`; LossError where that raises. ``into``: what the number is for, an object or words."""
+    try:
+        return fitting(value, dtype, whole)
+    except (TypeError, OverflowError) as e:
+        what = shown(value) or f"an object of type {type(value).__name__}"
+        message = f"cannot write {what} into {_named(into)}: {e}"
+        raise LossError(message, code="QL2016", help=cure(value, dtype)) from None
+
+
+def check(values: npt.NDArray[Any], dtype: DType, into: object, whole: bool = True) -> None:
+    """LossError for the first element, row by row, that the dtype cannot hold. ``whole``: floats that are whole numbers
+    are integers, too."""
+    if _all_fit(values, dtype, whole):
+        return
+    at = 0
+    for block in _blocks(values, "C"):
+        if _all_fit(block, dtype, whole):
+            at += block.size
+            continue
+        for value in block:
+            try:
+                fitting(value, dtype, whole)
+            except (TypeError, OverflowError) as e:
+                index = ", ".join(map(str, np.unravel_index(at, values.shape)))
+                raise LossError(
+                    f"cannot write {shown(value) or value}{index and f', element [{index}],'} into {_named(into)}: {e}",
+                    code="QL2016",
+                    help=_cure_of_arrays(dtype) if shown(value) else "",
+                ) from None
+            at += 1
+
+
+def held(values: npt.NDArray[Any], dtype: DType, into: object, whole: bool = True) -> npt.NDArray[Any]:
+    """A copy as ``dtype``, which must hold every element as `check` has it."""
+    check(values, dtype, into, whole)
+    return cast(values, dtype)
+
+
+def cast(values: npt.NDArray[Any], dtype: DType) -> npt.NDArray[Any]:
+    """A copy as ``dtype``, which can hold every element; no warning where real numbers become infinities."""
+    if not dtype.is_float:
+        return values.astype(dtype.numpy)
+    with np.errstate(over="ignore"):
+        return values.astype(dtype.numpy)
+
+
+def _always_fits(given: DType, dtype: DType) -> bool:
+    if dtype.is_float or given.is_float:
+        return dtype.is_float
+    (low, high), (least, most) = LIMITS[dtype.name], LIMITS[given.name]
+    return dtype.kind == "b" or (low <= least and most <= high)
+
+
+# by dtype, numpy's dtypes of which it holds every number
+_ALWAYS = {b: {np.dtype(a.numpy) for a in DTYPES.values() if _always_fits(a, b)} for b in DTYPES.values()}
+
+
+def _all_fit(values: npt.NDArray[Any], dtype: DType, whole: bool) -> bool:
+    """Whether the dtype can hold all elements: one pass over them, none where the dtypes alone tell."""
+    if values.dtype in _ALWAYS[dtype] or not values.size:
+        return True
+    kind = values.dtype.kind
+    if kind not in "iuf" or dtype.is_float or (kind == "f" and not whole):  # integers of any length, what is no number
+        return False
+    test = _real_fit if kind == "f" else _integers_fit
+    if values.size <= _BLOCK:
+        return test(values, dtype)
+    return all(test(block, dtype) for block in _blocks(values, "K"))
+
+
+def _blocks(values: npt.NDArray[Any], order: Any) -> Any:
+    """The elements, some at a time."""
+    return np.nditer(values, ["external_loop", "buffered", "refs_ok", "zerosize_ok"], order=order, buffersize=_BLOCK)
+
+
+def _integers_fit(x: npt.NDArray[Any], dtype: DType) -> bool:
+    low, high = LIMITS[dtype.name]
+    if x.size <= _FEW:
+        numbers = x.reshape(-1).tolist()
+        return bool(low <= min(numbers) and max(numbers) <= high)
+    return bool(low <= int(x.min()) and int(x.max()) <= high)
+
+
+def _real_fit(x: npt.NDArray[Any], dtype: DType) -> bool:
+    """Whether all are whole numbers of the dtype's range; neither NaN nor an infinity is one."""
+    low, high = LIMITS[dtype.name] if dtype.is_int else (-math.inf, math.inf)
+    least, most = float(x.min()), float(x.max())
+    inside = low <= least and most < high + 1 and math.isfinite(least) and math.isfinite(most)
+    return inside and bool((np.trunc(x) == x).all())
+
+
+def shown(value: Any) -> str:
+    """A number in a message; "" for what is none."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, int) and value.bit_length() > 128:
+        return f"an integer of {value.bit_length()} bits"
+    return repr(value) if isinstance(value, (int, float)) else ""
+
+
+def cure(value: Any, dtype: DType) -> str:
+    """What to do about a number that does not fit."""
+    if isinstance(value, (float, np.floating)):
+        return "convert it with int(...)"
+    fits = isinstance(value, (int, np.integer)) and dtype.is_int and int(value).bit_length() <= 64
+    return f"take a wider dtype; qd.cast({value}, qd.{dtype}) wraps it" if fits else ""
+
+
+def _cure_of_arrays(dtype: DType) -> str:
+    if dtype.kind == "b":
+        return "compare: x != 0"
+    return f"x.astype(np.{np.dtype(dtype.numpy).name}) cuts fractions off and wraps integers"
+
+
+def _named(into: object) -> str:
+    return into if isinstance(into, str) else repr(into)

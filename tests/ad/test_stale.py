@@ -1,0 +1,154 @@
+"""A gradient outside of a Tape is of its kernel's last launch: what was written since then is told."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from sessions import EVERYWHERE
+
+import quadrants_lab as qd
+
+
+@pytest.fixture(autouse=True, params=EVERYWHERE)
+def session(request):
+    qd.init(**request.param)
+    yield
+    qd.reset()
+
+
+def field(*shape, **options):
+    return qd.field(qd.f32, shape, needs_grad=True, **options)
+
+
+
+
+def test_python_writes_in_between() -> None:
+    x, y = field(name="x"), field(name="y")
+
+    @qd.kernel
+    def square():
+        for _ in range(1):
+            y[None] += x[None] ** 2
+
+    y.grad[None] = 1
+    for k in range(3):
+        x[None] = 3.0
+        square()
+        x[None] = 5.0 + k
+        with pytest.warns(qd.QuadrantsWarning, match="QL0417.*reads x, which Python wrote after square was launched"):
+            square.grad()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        square.grad()  # once is enough
+        square()
+        square.grad()
+        y[None] = 0.0  # which the gradient does not read
+        square.grad()
+
+
+def test_another_kernel_writes_in_between() -> None:
+    x, y = field(4, name="x"), field(name="y")
+
+    @qd.kernel
+    def measure():
+        for i in range(3):
+            y[None] += qd.sin(x[i])
+
+    @qd.kernel
+    def move():
+        for i in x:
+            x[i] += 0.1
+
+    @qd.kernel
+    def mark():
+        for _ in range(1):
+            x[3] = 1.0
+
+    y.grad[None] = 1
+    measure()
+    mark()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        measure.grad()
+    measure()
+    move()
+    with pytest.warns(qd.QuadrantsWarning, match="QL0417.*reads x, which move wrote"):
+        measure.grad()
+
+
+def test_arguments() -> None:
+    @qd.kernel
+    def measure(a: qd.types.ndarray(), b: qd.types.ndarray()):
+        for i in a:
+            b[0] += a[i] ** 2
+
+    a, b, c = (qd.ndarray(qd.f32, n, needs_grad=True) for n in (4, 1, 4))
+    a.fill(2.0)
+    b.grad.fill(1.0)
+    measure(a, b)
+    a.fill(3.0)
+    with pytest.warns(qd.QuadrantsWarning, match="QL0417.*reads a, which Python wrote"):
+        measure.grad(a, b)
+    measure(a, b)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        measure.grad(c, b)  # another array is another program
+
+
+def test_steps_of_time_by_hand() -> None:
+    """What launches write into other steps is none of a gradient's concern."""
+    u, f = field(6, 4), field(6, 4)
+
+    @qd.kernel
+    def forces(t: qd.i32):
+        for i in range(4):
+            f[t, i] = qd.sin(u[t, i])
+
+    @qd.kernel
+    def step(t: qd.i32):
+        for i in range(4):
+            u[t + 1, i] = u[t, i] + 0.1 * f[t, i] * u[t, i]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(2):
+            u.fill(0.3)
+            u.grad.fill(0.0)
+            f.grad.fill(0.0)
+            for t in range(5):
+                forces(t)
+                step(t)
+            u.grad[5, 0] = 1.0
+            for t in reversed(range(5)):
+                step.grad(t)
+                forces.grad(t)
+    v, d = 0.3, 1.0
+    for _ in range(5):
+        d *= 1 + 0.1 * (np.cos(v) * v + np.sin(v))
+        v += 0.1 * np.sin(v) * v
+    assert abs(u.grad[0, 0] - d) < 1e-5
+
+
+def test_a_tape_says_nothing() -> None:
+    x, y = field(name="x"), field(name="y")
+
+    @qd.kernel
+    def square():
+        for _ in range(1):
+            y[None] += x[None] ** 2
+
+    @qd.kernel
+    def double():
+        for _ in range(1):
+            x[None] = x[None] * 2.0
+
+    x[None] = 3.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with qd.ad.Tape(y):
+            square()
+            double()
+            square()
+    assert x.grad[None] == 30.0

@@ -1,0 +1,115 @@
+"""Ties of atomic minima and maxima: the winners share the derivative, so that one value offered often counts once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sessions import EVERYWHERE
+
+import quadrants_lab as qd
+
+
+@pytest.fixture(autouse=True, params=EVERYWHERE)
+def session(request):
+    qd.init(**request.param)
+    yield
+    qd.reset()
+
+
+def field(*shape):
+    dual = {"needs_dual": True}
+    return qd.field(qd.f32, shape, needs_grad=True, **dual)
+
+
+@qd.kernel
+def one_value_fifteen_times(x: qd.template(), y: qd.template()):
+    for _ in range(15):
+        qd.atomic_max(y[None], x[2] * 3.0)
+
+
+@qd.kernel
+def one_value_often_in_each_iteration(x: qd.template(), y: qd.template()):
+    for i in range(4):
+        for _ in range(5):
+            qd.atomic_min(y[None], -qd.max(x[2], x[i]) * 3.0)
+
+
+@qd.kernel
+def one_value_by_data(x: qd.template(), y: qd.template(), at: qd.template()):
+    for i in at:
+        qd.atomic_max(y[None], 3.0 * x[at[i]])
+
+
+def gradient(kernel, x, y, *more):
+    with qd.ad.Tape(y):
+        y.fill(-9.0)
+        kernel(x, y, *more)
+    return x.grad.to_numpy()
+
+
+def tangents(kernel, x, y, *more):
+    found = []
+    for n in range(4):
+        y.fill(-9.0)
+        with qd.ad.FwdMode(loss=y, param=x, seed=[float(k == n) for k in range(4)]):
+            kernel(x, y, *more)
+        found.append(y.dual[None])
+    return np.array(found)
+
+
+def test_one_source_counts_once() -> None:
+    x, y = field(4), field()
+    at = qd.field(qd.i32, 8)
+    x.from_numpy(np.array([0.5, 0.25, 1.0, -1.0], np.float32))
+    at.from_numpy(np.array([2, 0, 2, 2, 1, 2, 0, 3], np.int32))
+    for kernel, more in ((one_value_fifteen_times, ()), (one_value_by_data, (at,))):
+        for how in (gradient, tangents):
+            np.testing.assert_allclose(how(kernel, x, y, *more), [0, 0, 3, 0], rtol=1e-6)
+
+
+def test_one_source_counts_once_within_an_iteration() -> None:
+    x, y = field(4), field()
+    x.from_numpy(np.array([0.5, 0.25, 1.0, -1.0], np.float32))
+
+    @qd.kernel
+    def k(x: qd.template(), y: qd.template()):
+        one_value_often(x, y)
+
+    @qd.func
+    def one_value_often(x, y):
+        for i in range(4):
+            for _ in range(5):
+                qd.atomic_max(y[None], qd.max(x[2], x[i]) * 3.0)
+
+    for how in (gradient, tangents):
+        np.testing.assert_allclose(how(k, x, y), [0, 0, 3, 0], rtol=1e-6)
+
+
+def test_different_sources_share() -> None:
+    x, y = field(4), field()
+    at = qd.field(qd.i32, 8)
+    x.from_numpy(np.array([1.0, 0.25, 1.0, -1.0], np.float32))
+    at.from_numpy(np.array([2, 0, 2, 2, 1, 3, 1, 3], np.int32))
+    for how in (gradient, tangents):
+        np.testing.assert_allclose(how(one_value_by_data, x, y, at), [0.75, 0, 2.25, 0], rtol=1e-6)
+
+
+@qd.kernel
+def rows(u: qd.template(), best: qd.template(), loss: qd.template()):
+    for i, j in u:
+        qd.atomic_max(best[i], u[i, j])
+    for i in best:
+        loss[None] += (i + 1) * best[i]
+
+
+def test_an_element_each() -> None:
+    u, best, loss = field(3, 4), field(3), field()
+    u.from_numpy(np.array([[1, 2, 2, 0], [5, 5, 5, 5], [0, 1, 2, 3]], np.float32))
+    for start, last in ((-1.0, 1.0), (3.0, 0.0)):  # the old value keeps its derivative only where none comes up to it
+        best.fill(start)
+        with qd.ad.Tape(loss):
+            rows(u, best, loss)
+        top = [0, 0.5, 0.5, 0] if start < 0 else [0, 0, 0, 0]
+        want = [top, [0.5] * 4, [0, 0, 0, 3.0]]
+        np.testing.assert_allclose(u.grad.to_numpy(), want, rtol=1e-6)
+        np.testing.assert_allclose(best.grad.to_numpy(), [1 - last, 0, 0])

@@ -1,0 +1,242 @@
+"""Operations, funcs and annotations under other names than their own: what a kernel computes, and its gradient, is the
+same. `frontend/test_names.py` compares the IR of every operation."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from sessions import EVERYWHERE
+
+import quadrants_lab as qd
+from quadrants_lab import atomic_add as add_
+
+N = 40
+X = np.linspace(-1.0, 2.0, N, dtype=np.float32)
+
+
+@pytest.fixture(autouse=True, params=EVERYWHERE)
+def session(request):
+    qd.init(**request.param)
+    yield
+    qd.reset()
+
+
+op = {0: qd.atomic_add}[0]
+OPS = [qd.atomic_add, qd.atomic_sub]
+TABLE = {"max": qd.atomic_max, "loops": [range, qd.ndrange]}
+T = qd.template
+template = qd.template()
+
+
+class Operations:
+    least = qd.atomic_min
+
+
+@qd.func
+def by_default(target: T(), value, f=qd.atomic_add):
+    f(target, value)
+
+
+@qd.func
+def given(f: T(), target: template, value):
+    f(target, value)
+
+
+FUNCS = [by_default]
+
+
+@qd.kernel
+def module_variable(x: qd.template(), y: qd.template()):
+    s = 0.0
+    for i in x:
+        op(s, x[i] * x[i])
+    y[None] = s
+
+
+@qd.kernel
+def imported(x: qd.template(), y: qd.template()):
+    s = 0.0
+    for i in x:
+        add_(s, x[i] * x[i])
+    y[None] = s
+
+
+@qd.kernel
+def attributes_and_tables(x: qd.template(), y: qd.template()):
+    s, low, high = 0.0, 10.0, -10.0
+    for i in x:
+        OPS[0](s, x[i] * x[i])
+        Operations.least(low, x[i])
+        TABLE["max"](high, x[i])
+    y[None] = s + low * low + high
+
+
+@qd.kernel
+def static_loop(x: qd.template(), y: qd.template()):
+    s, t = 0.0, 0.0
+    for i in x:
+        for f in qd.static([op, OPS[0]]):
+            f(s, x[i] * x[i])
+        qd.static(OPS[1])(t, x[i])
+    y[None] = s + t
+
+
+@qd.kernel
+def funcs(x: qd.template(), y: qd.template()):
+    s = 0.0
+    for i in x:
+        t = x[i]
+        for _ in TABLE["loops"][0](2):
+            FUNCS[0](t, t * t * 0.25)
+        given(op, s, t)
+    y[None] = s
+
+
+@qd.kernel
+def serial(x: qd.template(), y: qd.template()):
+    for i in x:
+        s, t = 0.0, x[i]
+        j = 0
+        while j < 3:
+            for a, b in TABLE["loops"][1](2, 2):
+                if a == b:
+                    add_(s, t * t)
+                    t = t * 0.5
+            op(j, 1)
+        y[None] += s
+
+
+def of_serial(x):
+    s, t = 0.0, x
+    for _ in range(3):
+        for _ in range(2):
+            s, t = s + t * t, t * 0.5
+    return s
+
+
+def twice(t):
+    for _ in range(2):
+        t = t + t * t * 0.25
+    return t
+
+
+PLAIN = {
+    module_variable: lambda x: (x * x).sum(),
+    imported: lambda x: (x * x).sum(),
+    attributes_and_tables: lambda x: (x * x).sum() + x[0] * x[0] + x[-1],
+    static_loop: lambda x: 2 * (x * x).sum() - x.sum(),
+    funcs: lambda x: twice(x).sum(),
+    serial: lambda x: of_serial(x).sum(),
+}
+
+
+@pytest.mark.parametrize("kernel", PLAIN, ids=lambda k: k.name)
+def test_value_and_gradient(kernel):
+    x = qd.field(qd.f32, shape=N, needs_grad=True)
+    y = qd.field(qd.f32, shape=(), needs_grad=True)
+    x.from_numpy(X)
+    kernel(x, y)
+    exact = X.astype(np.float64)
+    assert y[None] == pytest.approx(PLAIN[kernel](exact), rel=1e-5)
+    y.grad[None] = 1.0
+    kernel.grad(x, y)
+    step = 1e-30j * np.eye(N)
+    want = [PLAIN[kernel](exact + d).imag * 1e30 for d in step]
+    assert x.grad.to_numpy() == pytest.approx(np.array(want), rel=1e-4, abs=1e-5)
+
+
+@qd.kernel
+def deep(y: qd.template()):
+    for _ in range(1):
+        s = 0
+        for a in range(2):
+            for b in range(2):
+                for c in range(2):
+                    for d in range(2):
+                        for e in range(2):
+                            for g in range(2):
+                                qd.static_print("here")
+                                n = 0
+                                n = 2.5
+                                by_default(s, n)
+        y[None] = s
+
+
+def test_a_loop_that_is_lowered_again_speaks_once(capsys):
+    """Each of the loops learns what it carries by lowering its body; messages come from what stays."""
+    y = qd.field(qd.i32, shape=())
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        deep(y)
+    assert y[None] == 2 * 2**6
+    assert [str(w.message).split(":")[0] for w in caught] == ["warning[QL1901]"]
+    assert capsys.readouterr().out == "here\n"
+
+
+@qd.kernel
+def only_read(x: qd.template(), y: qd.template()):
+    s = 2.0
+    for f in qd.static([qd.atomic_add, qd.max]):
+        for i in x:
+            if qd.static(f is qd.max):
+                y[i] = f(s, x[i])
+            else:
+                f(s, 1.0)
+
+
+def test_what_one_copy_of_a_loop_changes_another_may_read():
+    x, y = qd.field(qd.f32, shape=4), qd.field(qd.f32, shape=4)
+    x.from_numpy(np.array([1, 9, 2, 7], np.float32))
+    only_read(x, y)
+    assert y.to_numpy().tolist() == [6, 9, 6, 7]
+
+
+@qd.data_oriented
+class Chooses:
+    def __init__(self, op, func):
+        self.op, self.func, self.dtype = op, func, qd.i32
+
+    @qd.func
+    def inner(self, target: qd.template(), value):
+        self.op(target, value)
+
+    @qd.kernel
+    def through(self, x: qd.template(), y: qd.template()):
+        s = 0.0
+        for i in x:
+            self.inner(s, x[i])
+        t = 0.0
+        for i in x:
+            self.func(t, x[i])
+        y[None] = s + 100.0 * t + qd.cast(x[0] * 0.5, self.dtype)
+
+
+@qd.func
+def first(target: qd.template(), value):
+    qd.atomic_max(target, value)
+
+
+@qd.func
+def second(target: qd.template(), value):
+    target += value
+
+
+def test_attributes_of_an_object_are_looked_at_before_each_launch():
+    x, y = qd.field(qd.f32, shape=4), qd.field(qd.f32, shape=())
+    x.from_numpy(np.array([1, 9, 2, 7], np.float32))
+    chooses = Chooses(qd.atomic_add, first)
+    chooses.through(x, y)
+    assert y[None] == 19 + 900
+    chooses.op = qd.atomic_max
+    chooses.through(x, y)
+    assert y[None] == 9 + 900
+    chooses.func, chooses.dtype = second, qd.f32
+    chooses.through(x, y)
+    assert y[None] == 9 + 1900 + 0.5
+    assert len(Chooses.through.dispatcher.plans) == 3
+    chooses.func, chooses.dtype, chooses.op = first, qd.i32, qd.atomic_add
+    chooses.through(x, y)
+    assert y[None] == 19 + 900
+    assert len(Chooses.through.dispatcher.plans) == 3

@@ -1,0 +1,561 @@
+"""Indices, bounds and extents that 32 bits do not hold: loops of every kind, subscripts, shapes, checks, gradients."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from frontend.rig import FakeField
+from running import define
+from sessions import CPU_ALONE, EVERYWHERE, sessions
+
+import quadrants_lab as qd
+from quadrants_lab.frontend.lower import lower
+from quadrants_lab.frontend.source import function_source
+from quadrants_lab.frontend.specs import NdarraySpec, ScalarSpec, TemplateSpec
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.ir.types import DTYPES, i32, i64, u8
+from quadrants_lab.ir.verify import verify
+from quadrants_lab.runtime.backend import backend
+from quadrants_lab.runtime.compile import FORWARD, make_ir
+from quadrants_lab.runtime.interpreter import interpret
+
+HUGE = 2**31 + 5
+BEGINS = (-5, 2**31 - 3, 2**32 - 1, 2**40, -(2**31) - 4, -(2**33))
+
+
+@pytest.fixture(params=EVERYWHERE)
+def session(request):
+    qd.init(**request.param)
+    yield
+    qd.reset()
+
+
+# --- loops
+
+
+@qd.kernel
+def parallel(n: qd.i64, out: qd.template()):
+    for i in range(n, n + 5):
+        out[i - n] = i
+
+
+@qd.kernel
+def serial(n: qd.i64, out: qd.template()):
+    for _ in range(1):
+        for i in range(n, n + 5):
+            out[i - n] = i
+
+
+@qd.kernel
+def stepped(n: qd.i64, out: qd.template()):
+    for i in range(n, n + 15, 3):
+        out[(i - n) // 3] = i
+
+
+@qd.kernel
+def stepped_down(n: qd.i64, out: qd.template()):
+    for _ in range(1):
+        k = 4
+        for i in range(n + 12, n - 1, -3):
+            out[k] = i
+            k -= 1
+
+
+@qd.kernel
+def down(n: qd.i64, out: qd.template()):
+    k = 4
+    qd.loop_config(serialize=True)
+    for i in range(n + 4, n - 1, -1):
+        out[k] = i
+        k -= 1
+
+
+@qd.kernel
+def step_of_64_bits(n: qd.i64, out: qd.template()):
+    for i in range(n, n + qd.i64(5 * 2**33), qd.i64(2**33)):
+        out[(i - n) // qd.i64(2**33)] = i
+
+
+@qd.kernel
+def box(n: qd.i64, out: qd.template()):
+    for i, j in qd.ndrange((n, n + 2), 2):
+        out[(i - n) * 2 + j] = i + j
+
+
+@qd.kernel
+def box_as_a_vector(n: qd.i64, out: qd.template()):
+    for at in qd.grouped(qd.ndrange((n, n + 2), 2)):
+        out[(at[0] - n) * 2 + at[1]] = at.sum()
+
+
+@qd.kernel
+def box_that_is_left(n: qd.i64, out: qd.template()):
+    for _ in range(1):
+        for i, j in qd.ndrange((n, n + 9), 3):
+            if i == n + 1 and j == 2:
+                break
+            out[(i - n) * 3 + j] = i + j
+
+
+@qd.kernel
+def while_loop(n: qd.i64, out: qd.template()):
+    i = n
+    while i < n + 5:
+        out[i - n] = i
+        i += 1
+
+
+EXPECTED = {
+    parallel: lambda n: [n + k for k in range(5)],
+    serial: lambda n: [n + k for k in range(5)],
+    stepped: lambda n: [n + 3 * k for k in range(5)],
+    stepped_down: lambda n: [n + 3 * k for k in range(5)],
+    down: lambda n: [n + k for k in range(5)],
+    step_of_64_bits: lambda n: [n + k * 2**33 for k in range(5)],
+    box: lambda n: [n, n + 1, n + 1, n + 2, 0],
+    box_as_a_vector: lambda n: [n, n + 1, n + 1, n + 2, 0],
+    box_that_is_left: lambda n: [n, n + 1, n + 2, n + 1, n + 2],
+    while_loop: lambda n: [n + k for k in range(5)],
+}
+
+
+@pytest.mark.parametrize("kernel", EXPECTED, ids=lambda k: k.name)
+def test_loops(session, kernel) -> None:
+    out = qd.field(qd.i64, shape=5)
+    for n in BEGINS:
+        out.fill(0)
+        kernel(n, out)
+        assert out.to_numpy().tolist() == EXPECTED[kernel](n), n
+
+
+@qd.kernel
+def unsigned(a: qd.u32, b: qd.u64, out: qd.template()):
+    for i in range(a, a + 2):
+        out[i - a] = i
+    for i in range(b, b + 2):
+        out[2 + i - b] = i
+    for _ in range(1):
+        count = 0
+        for i in range(b - b, b + qd.u64(2**63)):  # nobody counts that far
+            count += 1
+            if count == 7:
+                break
+        out[4] = count
+
+
+def test_unsigned_bounds(session) -> None:
+    out = qd.field(qd.i64, shape=5)
+    unsigned(2**32 - 3, 2**40, out)
+    assert out.to_numpy().tolist() == [2**32 - 3, 2**32 - 2, 2**40, 2**40 + 1, 7]
+
+
+@qd.kernel
+def search(rows: qd.i32, columns: qd.i32) -> qd.i32:
+    trips = 0
+    for _ in range(1):
+        for i, j in qd.ndrange(rows, columns):
+            trips += 1
+            if j == 8:
+                break
+    return trips
+
+
+def test_a_box_of_more_than_two_billion_that_is_left_early(session) -> None:
+    assert search(50_000, 50_000) == 9
+    assert search(65_536, 65_536) == 9
+    assert search(3, 0) == search(-1, 4) == 0
+
+
+# --- the dtype of an index
+
+
+def lowered(fn, *specs):
+    kernel = lower(function_source(fn), specs, CompileOptions()).kernel
+    verify(kernel)
+    return kernel
+
+
+def space(text: str, **names):
+    """A function made of the loop's head."""
+    (fn,) = define(f"def k(n: qd.i32, m: qd.i64, u: qd.u32, s: qd.i16, a: qd.types.ndarray()):\n    for i in {text}:\n"
+                   "        pass\n").values()  # fmt: skip
+    fn.__globals__.update(names)
+    return fn
+
+
+@pytest.mark.parametrize(
+    ("text", "dtype"),
+    [
+        ("range(n)", i32), ("range(s)", i32), ("range(m)", i64), ("range(u)", i64), ("range(n, m)", i64),
+        ("range(10)", i32), ("range(2**31 - 1)", i32), ("range(2**31)", i64), ("range(-2**31, 0)", i32),
+        ("range(-2**31 - 1, 0)", i64), ("range(0, n, 2)", i32), ("range(0, m, 2)", i64), ("range(0, 9, 2**31)", i64),
+        ("range(-2**31, 2**31 - 1, 2)", i64), ("range(-2**31, 2**31 - 1, 3)", i32),
+        ("small", i32), ("large", i64), ("shifted", i64), ("qd.grouped(deep)", i64), ("qd.grouped(flat)", i32),
+        ("qd.grouped(qd.ndrange(n, m))", i64), ("qd.grouped(qd.ndrange(n, s))", i32), ("a", i32),
+        ("range(small.shape[0])", i32), ("range(large.shape[0])", i64), ("range(large.shape[0] - 6, n)", i32),
+        ("range(a.shape[0])", i32),
+    ],
+)  # fmt: skip
+def test_an_index_is_i32_where_the_bounds_fit(text: str, dtype) -> None:
+    fields = {
+        "small": FakeField(u8, 2**31 - 1), "large": FakeField(u8, HUGE), "deep": FakeField(u8, 3, HUGE),
+        "flat": FakeField(u8, 2**20, 2**20), "shifted": FakeField(u8, 4, offset=(2**31 - 4,)),
+    }  # fmt: skip
+    scalars = [ScalarSpec(DTYPES[t]) for t in ("i32", "i64", "u32", "i16")]
+    for wide in (False, True):
+        kernel = lowered(space(text, **fields), *scalars, NdarraySpec(u8, 1, wide=wide))
+        (loop,) = (s for s in kernel.body if isinstance(s, N.Offload))
+        want = i64 if wide and (text == "a" or "a.shape" in text) else dtype
+        assert {p.type for p in loop.indices} == {want}
+
+
+# --- extents, by the interpreter: they are declared, and nobody touches most of them
+
+
+def shapes(x: qd.template(), out: qd.template()):
+    n = x.shape[0]
+    out[0] = n
+    out[1] = x.shape[0] - 1
+    out[2] = -x.shape[0]
+    v = qd.Vector([x.shape[0], x.shape[1]])
+    out[3] = v[0] + v[1]
+    for k in qd.static(range(2)):
+        out[4 + k] = x.shape[k]
+    last = qd.static(x.shape[0] - 1)
+    out[6] = last
+    out[7] = len(x.shape) + x.shape[0] // 2
+
+
+def test_the_shape_of_a_field() -> None:
+    x, out = FakeField(u8, HUGE, 3), FakeField(i64, 8)
+    kernel = lowered(shapes, TemplateSpec(x), TemplateSpec(out))
+    array = np.zeros(8, np.int64)
+    interpret(make_ir(kernel, FORWARD, CompileOptions(verify=True)), {}, {"out": array})
+    assert array.tolist() == [HUGE, HUGE - 1, -HUGE, HUGE + 3, HUGE, 3, HUGE - 1, 2 + HUGE // 2]
+
+
+# --- subscripts
+
+
+@qd.kernel
+def at_i64(x: qd.template(), k: qd.i64):
+    x[k] += 1
+
+
+@qd.kernel
+def at_u32(x: qd.template(), k: qd.u32):
+    x[k] = x[k] + 1
+
+
+@qd.kernel
+def at_u64(x: qd.template(), k: qd.u64):
+    qd.atomic_max(x[k], 1)
+
+
+@qd.kernel
+def in_an_array(x: qd.types.ndarray(), k: qd.i64):
+    x[k] = 1
+
+
+@qd.kernel
+def in_a_vector(x: qd.template(), k: qd.i64):
+    v = qd.Vector([0, 0, 0])
+    v[k] += 1
+    x[2] = v[0] + 10 * v[1] + 100 * v[2]
+
+
+@qd.kernel
+def in_an_element(x: qd.template(), k: qd.i64):
+    x[0][k] = 1
+
+
+@pytest.mark.parametrize("options", EVERYWHERE)
+def test_an_index_outside_is_named_as_it_is(options) -> None:
+    qd.init(**options, check_out_of_bound=True)
+    x, a = qd.field(qd.i32, shape=10), qd.ndarray(qd.i32, shape=10)
+    v = qd.Vector.field(3, qd.i32, shape=1)
+    cases = [
+        (at_i64, x, 2**32 + 1), (at_i64, x, -(2**32) + 1), (at_i64, x, -1), (at_u32, x, 2**32 - 9),
+        (at_u64, x, 2**64 - 1), (at_u64, x, 2**32 + 1), (in_an_array, a, 2**32 + 1), (in_a_vector, x, 2**32 + 1),
+        (in_an_element, v, 2**32 + 1),
+    ]  # fmt: skip
+    for kernel, target, k in cases:
+        with pytest.raises(qd.QuadrantsAssertionError, match=rf"index {k} is out of bounds for .*(10|3)\b"):
+            kernel(target, k)
+    assert not x.to_numpy().any()
+    assert not a.to_numpy().any()
+    assert not v.to_numpy().any()
+    for kernel in (at_i64, at_u32, at_u64):
+        kernel(x, 7)
+    in_an_array(a, 7)
+    assert (x[7], a[7]) == (2, 1)
+
+
+def test_a_place_in_a_vector_is_compared_as_it_is(session) -> None:
+    x = qd.field(qd.i32, shape=3)
+    in_a_vector(x, 2)
+    assert x[2] == 100
+    in_a_vector(x, 2**32 + 2)
+    assert x[2] == 0
+
+
+# --- offsets
+
+
+@qd.kernel
+def over_offsets(x: qd.template(), k: qd.i64):
+    for i, j in x:
+        x[i, j] = i + j
+    for at in qd.grouped(x):
+        x[at] += 1
+    x[k, 3] = 0
+
+
+def test_offsets(session) -> None:
+    for first in (2**31 - 1, 2**40, -(2**33)):
+        x = qd.field(qd.i64, shape=(4, 2), offset=(first, 3))
+        over_offsets(x, first + 1)
+        want = first + 4 + np.add.outer(np.arange(4), np.arange(2))
+        want[1, 0] = 0
+        assert x.to_numpy().tolist() == want.tolist()
+        assert x[first + 3, 4] == first + 8
+
+
+# --- gradients
+
+
+@qd.kernel
+def waves(n: qd.i64, x: qd.template(), y: qd.template()):
+    for i in range(n, n + 40):
+        v = x[i - n]
+        for j in range(n, n + 6, 2):
+            v = qd.sin(v) * 1.5 + 0.1 * (j - n)
+        y[None] += v * v
+
+
+@qd.kernel
+def segments(n: qd.i64, x: qd.template(), y: qd.template()):
+    for i in range(n, n + 40):
+        v = x[i - n]
+        qd.loop_config(checkpoint=True)
+        for j in range(n, n + 9):
+            v = qd.sin(v) * 1.5
+        y[None] += v * v
+
+
+def formula(kernel):
+    if kernel is waves:
+        return lambda x: _waves(x, [0.0, 0.2, 0.4])
+    return lambda x: _waves(x, [0.0] * 9)
+
+
+def _waves(x, steps):
+    for s in steps:
+        x = np.sin(x) * 1.5 + s
+    return x * x
+
+
+@pytest.mark.parametrize("kernel", [waves, segments], ids=lambda k: k.name)
+def test_gradients(session, kernel) -> None:
+    x = qd.field(qd.f32, shape=40, needs_grad=True)
+    y = qd.field(qd.f32, shape=(), needs_grad=True)
+    given = np.linspace(-2, 2, 40)
+    x.from_numpy(given)
+    for n in (0, 2**31 - 3, 2**40):
+        y[None] = 0.0
+        x.grad.fill(0.0)
+        kernel(n, x, y)
+        y.grad[None] = 1.0
+        kernel.grad(n, x, y)
+        value = formula(kernel)
+        assert y[None] == pytest.approx(value(given).sum(), rel=1e-4)
+        want = value(given + 1e-30j).imag * 1e30
+        assert x.grad.to_numpy() == pytest.approx(want, rel=1e-3, abs=1e-4)
+
+
+# --- arrays of 2**31 elements and more: what nobody writes to takes no memory
+
+
+@qd.kernel
+def touch(x: qd.types.ndarray(dtype=qd.u8, ndim=1), k: qd.i64, out: qd.template()):
+    n = x.shape[0]
+    x[n - 1] = 7
+    x[k] += 5
+    out[0], out[1] = n, x[n - 1]
+    for i in range(n - 3, x.shape[0]):
+        out[2] += i
+    for _ in range(1):
+        for i in range(n - 1, n - 4, -1):
+            out[3] += i * x[i]
+
+
+@qd.kernel
+def first_of(x: qd.types.ndarray(ndim=1), k: qd.i64, out: qd.template()):
+    for i in range(k, x.shape[0]):
+        out[0] = x[i]
+    for i in range(x.shape[0] - 1, x.shape[0]):
+        out[1] = i * 65536 * 16384
+
+
+@qd.kernel
+def all_of(x: qd.types.ndarray(dtype=qd.u8, ndim=1), last: qd.template(), total: qd.template()):
+    for i in x:
+        qd.atomic_max(last[None], i * (x[i] >> 3))
+        total[None] += x[i]
+
+
+@qd.kernel
+def ends_of(x: qd.template(), out: qd.template()):
+    n = x.shape[0]
+    for i in range(x.shape[0] - 3, n):
+        x[i] += 1
+    out[0], out[1], out[2] = n, x.shape[0] - 1, x[x.shape[0] - 1]
+
+
+@CPU_ALONE
+def test_an_array_of_more_than_two_billion(session) -> None:
+    out = qd.field(qd.i64, shape=4)
+    a = np.zeros(HUGE, np.uint8)
+    touch(a, HUGE - 2, out)
+    assert (a[-3:].tolist(), a[0]) == ([0, 5, 7], 0)
+    rest = [3 * HUGE - 6, 7 * (HUGE - 1) + 5 * (HUGE - 2)]
+    assert out.to_numpy().tolist() == [HUGE, 7, *rest]
+    for _ in range(2):  # what the index of a short array is does not depend on what was there before
+        out.fill(0)
+        first_of(np.ones(3, np.uint8), 2, out)
+        assert out.to_numpy().tolist() == [1, -(2**31), 0, 0]
+        first_of(a, HUGE - 1, out)
+        assert out.to_numpy().tolist() == [7, (HUGE - 1) << 30, 0, 0]
+
+
+@CPU_ALONE
+def test_a_loop_over_more_than_two_billion(session) -> None:
+    last, total = qd.field(qd.i64, shape=()), qd.field(qd.i64, shape=())
+    a = qd.ndarray(qd.u8, shape=HUGE)
+    a[1] = a[HUGE - 2] = 9
+    all_of(a, last, total)
+    assert (last[None], total[None]) == (HUGE - 2, 18)
+
+
+@CPU_ALONE
+def test_a_field_of_more_than_two_billion(session) -> None:
+    out, x = qd.field(qd.i64, shape=3), qd.field(qd.u8, shape=HUGE)
+    x[HUGE - 1] = 3
+    ends_of(x, out)
+    assert [x[HUGE - k] for k in range(1, 5)] == [4, 1, 1, 0]
+    assert out.to_numpy().tolist() == [HUGE, HUGE - 1, 4]
+    assert x.to_numpy(copy=False)[-2:].tolist() == [1, 4]
+    with pytest.raises(qd.QuadrantsAssertionError, match=rf"index \[{HUGE}\] is outside"):
+        x[HUGE]
+
+
+@CPU_ALONE
+def test_an_array_of_two_axes(session) -> None:
+    out = qd.field(qd.i64, shape=3)
+    a = np.zeros((2, HUGE), np.uint8)
+    a[1, HUGE - 2] = 3
+    in_rows(a, out)
+    assert out.to_numpy().tolist() == [2, HUGE, 3 * (HUGE - 1)]
+
+
+@qd.kernel
+def in_rows(x: qd.types.ndarray(dtype=qd.u8, ndim=2), out: qd.template()):
+    out[0], out[1] = x.shape[0], x.shape[1]
+    for at in qd.grouped(qd.ndrange(x.shape[0], (x.shape[1] - 4, x.shape[1]))):
+        out[2] += x[at] * (at[0] + at[1])
+
+
+@pytest.mark.parametrize("checked", [False, True])
+def test_an_index_outside_of_more_than_two_billion(checked) -> None:
+    qd.init(arch=qd.cpu, check_out_of_bound=checked)
+    a = np.zeros(HUGE, np.uint8)
+    if checked:
+        for k in (HUGE, 2**32 + 1, -1):
+            with pytest.raises(qd.QuadrantsAssertionError, match=f"index {k} .* of x with extent {HUGE} "):
+                in_an_array(a, k)
+        assert not a[[0, 1, -1]].any()
+    in_an_array(a, HUGE - 1)
+    assert a[-1] == 1
+
+
+def test_sizes_of_stacks_go_over_such_arrays() -> None:
+    """The greatest of the bounds, which lies beyond i32, is found."""
+    qd.init(arch=qd.cpu)
+    x, y = (qd.field(qd.f32, shape=(), needs_grad=True) for _ in range(2))
+    x[None] = 0.5
+    a = qd.ndarray(qd.u8, shape=HUGE)
+    a[HUGE - 1] = 4
+    deep(a, HUGE - 2, x, y)
+    y.grad[None] = 1.0
+    deep.grad(a, HUGE - 2, x, y)
+    v, d = 0.5, 1.0
+    for _ in range(4):
+        v, d = math.sin(v), d * math.cos(v)
+    assert (y[None], x.grad[None]) == pytest.approx((v + 0.5, d + 1.0), rel=1e-5)
+
+
+@qd.kernel
+def deep(a: qd.types.ndarray(dtype=qd.u8, ndim=1), first: qd.i64, x: qd.template(), y: qd.template()):
+    for i in range(first, a.shape[0]):
+        v = x[None]
+        for _ in range(a[i]):
+            v = qd.sin(v)
+        y[None] += v
+
+
+# --- whole fields of 2 GB, on every backend
+
+
+def by_night(*archs):
+    """The backends whose devices have as much memory: CUDA's stand-in has not."""
+    found = [p for arch in archs for p in sessions(arch) if arch != "cuda" or not backend(arch).probe()]
+    return [pytest.param(*p.values, id=p.id, marks=[*p.marks, pytest.mark.slow]) for p in found]
+
+
+@qd.kernel
+def counted(x: qd.template(), last: qd.template(), total: qd.template()):
+    for i in x:
+        qd.atomic_max(last[None], i * (x[i] >> 2))
+        total[None] += x[i]
+
+
+@pytest.mark.parametrize("options", by_night("cpu", "cuda", "vulkan", "metal"))
+def test_the_whole_of_a_field_of_more_than_two_billion(options) -> None:
+    qd.init(**options)
+    last, total, out = (qd.field(qd.i64, shape=s) for s in ((), (), 3))
+    x = qd.field(qd.u8, shape=HUGE)
+    x[HUGE - 3] = x[1] = 5
+    counted(x, last, total)
+    assert (last[None], total[None]) == (HUGE - 3, 10)
+    ends_of(x, out)
+    assert [x[HUGE - k] for k in range(1, 4)] == [1, 1, 6]
+    assert out.to_numpy().tolist() == [HUGE, HUGE - 1, 1]
+    x.fill(9)
+    assert (x[0], x[2**31], x[HUGE - 1]) == (9, 9, 9)
+    x.from_numpy(np.broadcast_to(np.int32(7), HUGE))
+    assert (x[0], x[2**31], x[HUGE - 1]) == (7, 7, 7)
+    assert x.to_numpy()[[0, 2**31, HUGE - 1]].tolist() == [7, 7, 7]
+    with pytest.raises(qd.QuadrantsAssertionError, match=rf"index \[{HUGE}\] is outside"):
+        x[HUGE]
+
+
+@pytest.mark.parametrize("options", [*sessions("metal"), *by_night("cuda", "vulkan")])
+def test_an_array_of_more_than_two_billion_elsewhere(options) -> None:
+    """The kernel has seen a short one before, and sees it again."""
+    qd.init(**options)
+    out = qd.field(qd.i64, shape=4)
+    a, short = qd.ndarray(qd.u8, shape=HUGE), qd.ndarray(qd.u8, shape=5)
+    for _ in range(2):
+        out.fill(0)
+        short.fill(0)
+        touch(short, 0, out)
+        assert short.to_numpy().tolist() == [5, 0, 0, 0, 7]
+        assert out.to_numpy().tolist() == [5, 7, 9, 28]
+        out.fill(0)
+        a[HUGE - 2] = 0
+        touch(a, HUGE - 2, out)
+        assert [a[HUGE - k] for k in range(1, 4)] == [7, 5, 0]
+        assert out.to_numpy().tolist() == [HUGE, 7, 3 * HUGE - 6, 7 * (HUGE - 1) + 5 * (HUGE - 2)]

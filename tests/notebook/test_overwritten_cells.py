@@ -1,0 +1,105 @@
+"""Cells whose kernels overwrite what their gradients need, on several backends, step by step; cells that race."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+import quadrants_lab as qd
+from quadrants_lab.notebook import show
+
+SETUP = """
+import numpy as np
+import quadrants_lab as qd
+qd.init(arch=qd.cpu)
+x = qd.field(qd.f32, shape=6, needs_grad=True)
+at = qd.field(qd.i32, shape=6)
+y = qd.field(qd.f32, shape=(), needs_grad=True)
+x.from_numpy(np.linspace(0.2, 0.7, 6).astype(np.float32))
+at.from_numpy(np.array([0, 1, 2, 3, 4, 4], np.int32))
+"""
+IN_PLACE = """
+@qd.kernel
+def in_place():
+    for i in x:
+        for _ in range(3):
+            x[i] = qd.sin(x[i]) * x[i] + 0.3
+    for i in x:
+        y[None] += x[i]
+
+in_place()
+"""
+SCATTER = """
+@qd.kernel
+def scatter():
+    for i in x:
+        x[at[i]] = x[i] * 0.5
+        y[None] += x[at[i]]
+
+scatter()
+"""
+
+
+@pytest.fixture(scope="module")
+def shell():
+    ip = InteractiveShell.instance()
+    ip.run_cell("%load_ext quadrants_lab")
+    yield ip
+    qd.reset()
+    InteractiveShell.clear_instance()
+
+
+@pytest.fixture
+def cell(shell, capsys):
+    assert shell.run_cell(SETUP).success
+
+    def run(text: str):
+        capsys.readouterr()
+        result = shell.run_cell(text, store_history=True)
+        out, err = capsys.readouterr()
+        return result, re.sub(r"\x1b\[[0-9;]*m", "", out + err)
+
+    return run
+
+
+def test_backends_agree_and_the_panes_say_what_was_kept(cell, shell) -> None:
+    result, text = cell("%%qdkernel --grad y --arch cpu,vulkan,metal --check\n" + IN_PLACE + "x.grad.to_numpy()")
+    assert result.success, text
+    v = np.linspace(0.2, 0.7, 6)
+    d = np.ones(6)
+    for _ in range(3):
+        d, v = d * (np.cos(v) * v + np.sin(v)), np.sin(v) * v + 0.3
+    np.testing.assert_allclose(result.result, d, rtol=1e-5)
+    view = show(shell.user_ns["in_place"]).view.kernels[0]
+    assert [(k.name, k.elements, k.bytes) for k in view.kept] == [("x", 6, 24)]
+    compared = [run for launch in view.launches for run in launch.compared]
+    assert len(compared) >= 4, text
+    assert not [run.problem for run in compared if run.problem]
+    assert all(float(run.greatest.split()[0]) < 1e-5 for run in compared if run.greatest), text
+
+
+def test_steps_of_a_gradient_that_starts_from_what_was_kept(cell) -> None:
+    result, text = cell("%%qdkernel --grad y --quiet\n" + IN_PLACE)
+    assert result.success, text
+    result, text = cell("%qdstep in_place 2")
+    assert result.success, text
+
+
+@pytest.mark.parametrize("options", ["--grad y --check", "--check --grad y --quiet"])
+def test_a_race_is_told_with_check(cell, options) -> None:
+    result, text = cell(f"%%qdkernel {options}\n" + SCATTER)
+    assert not result.success
+    assert re.search(r"QL2075.*iterations race for x\[4\]", text), text
+    result, text = cell("1 + 1")
+    assert result.result == 2
+    result, text = cell("%%qdkernel --grad y --quiet\n" + SCATTER)
+    assert result.success, text
+
+
+def test_a_sure_race_is_told_in_any_cell(cell) -> None:
+    result, text = cell("%%qdkernel --release\n" + SCATTER.replace("x[at[i]] = x[i] * 0.5", "x[i] = x[(i + 1) % 6]"))
+    assert not result.success
+    assert "QL1706" in text

@@ -1,0 +1,317 @@
+"""Children of a fork: they can launch, whatever other threads of the parent were doing, and what they cannot use is an
+error."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from child import run
+from conftest import ROOT
+from sessions import skips
+
+HEAD = """
+import os, signal, sys, threading, time
+import cuda_stand_in, hip_stand_in
+import quadrants_lab as qd
+from quadrants_lab.runtime import session
+cuda_stand_in.install()
+hip_stand_in.install()
+
+def init(arch):
+    qd.init(arch=getattr(qd, arch), simulate=True, enable_fallback=False, offline_cache=False)
+
+def forked(act):
+    '''Runs it in a child, and says how the child ended.'''
+    sys.stdout.flush()
+    pid = os.fork()
+    if pid == 0:
+        act()
+        sys.exit(0)
+    print("child's status", os.waitpid(pid, 0)[1])
+
+init(sys.argv[1])
+x = qd.field(qd.i32, 64)
+
+@qd.kernel
+def add():
+    for i in x:
+        x[i] += 1
+"""
+
+
+def archs(*names: str) -> list[Any]:
+    """Parameters, skipped where the backend cannot be used here."""
+    return [pytest.param(name, marks=skips(name)) for name in names]
+
+
+def output(program: str, folder: Path, arch: str = "cpu", head: str = HEAD) -> list[str]:
+    """The lines that the program prints."""
+    file = folder / "program.py"
+    file.write_text(head + program)
+    paths = f"{ROOT}:{ROOT / 'tests'}"
+    done = run(sys.executable, "-X", "faulthandler", file, arch, env={"PYTHONPATH": paths}, seconds=60)
+    return done.output.splitlines()
+
+
+# --- what other threads do ----------------------------------------------------------------------------------------
+
+SPIN = """
+v = qd.field(qd.f32, 64)
+
+@qd.kernel
+def spin(n: qd.i32):
+    for i in v:
+        a = v[i]
+        for _ in range(n):
+            a = qd.sin(a) + 0.1
+        v[i] = a
+
+@qd.kernel
+def hello(n: qd.i32):
+    print("hello", n)
+
+def for_long():
+    try:
+        spin(2_000_000_000)
+    except qd.QuadrantsRuntimeError as e:
+        print(e, flush=True)
+
+def launching():
+    '''Waits until a launch is under way.'''
+    from quadrants_lab.backends.cpu import layout
+
+    while not session.current().device._block.word(layout.RUNNING):
+        time.sleep(0.001)
+
+add()
+hello(1)
+spin(1)
+"""
+
+IN_A_LAUNCH = """
+other = threading.Thread(target=for_long)
+other.start()
+launching()
+
+def child():
+    add()
+    hello(2)
+    spin(1)
+    print(x[3])
+
+forked(child)
+session.current().device.cancel()
+other.join()
+add()
+print(x[3])
+"""
+CANCELLED = "error[QL2071]: the launch of kernel spin was cancelled"
+
+
+def test_while_another_thread_launches(tmp_path: Path) -> None:
+    after = ["hello 1", "hello 2", "2", "child's status 0", CANCELLED, "2"]
+    assert output(SPIN + IN_A_LAUNCH, tmp_path) == after
+
+
+PRINTING = """
+from quadrants_lab.backends.cpu import layout
+session.current().device._block.set_word(layout.PRINT_LOCK, 1)
+forked(lambda: hello(2))
+"""
+
+
+def test_while_another_thread_prints_in_a_launch(tmp_path: Path) -> None:
+    assert output(SPIN + PRINTING, tmp_path) == ["hello 1", "hello 2", "child's status 0"]
+
+
+HOLDING = """
+from quadrants_lab.backends.cpu import device, jit
+import llvmlite.binding.ffi as ffi
+held = threading.Event()
+
+def hold():
+    with LOCK:
+        held.set()
+        time.sleep(1)
+
+def child():
+    init("cpu")
+    y = qd.field(qd.i32, 4)
+
+    @qd.kernel
+    def three():
+        for i in y:
+            y[i] = 3
+
+    three()
+    print(y[1])
+
+add()
+other = threading.Thread(target=hold)
+other.start()
+held.wait()
+forked(child)
+other.join()
+child()
+"""
+
+
+@pytest.mark.parametrize("lock", ["jit._lock", "device._lock", "ffi.lib._lock"])
+def test_while_another_thread_has_a_lock(lock: str, tmp_path: Path) -> None:
+    assert output(HOLDING.replace("LOCK", lock), tmp_path) == ["3", "child's status 0", "3"]
+
+
+# Importing a module of the runtime takes a second.
+SLOW = """
+import importlib.abc, sys, threading, time
+held = threading.Event()
+
+class Slow(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "quadrants_lab.runtime.gradient":
+            held.set()
+            time.sleep(1)
+
+sys.meta_path.insert(0, Slow())
+"""
+LAUNCHING = "threading.Thread(target=add).start()\n"
+
+
+@pytest.mark.parametrize("arch", archs("cpu", "metal"))
+def test_while_another_thread_imports(arch: str, tmp_path: Path) -> None:
+    """On a GPU `qd.init` has a thread for that."""
+    program = f"{LAUNCHING if arch == 'cpu' else ''}held.wait()\nforked(lambda: (add(), print(x[3] > 0)))\n"
+    assert output(program, tmp_path, arch, head=SLOW + HEAD) == ["True", "child's status 0"]
+
+
+IN_A_HANDLER = """
+pid = None
+
+def handler(number, frame):
+    global pid
+    pid = os.fork()
+    if pid:
+        print("child's status", os.waitpid(pid, 0)[1], flush=True)
+        session.current().device.cancel()
+
+signal.signal(signal.SIGUSR1, handler)
+threading.Thread(target=lambda: (launching(), os.kill(os.getpid(), signal.SIGUSR1))).start()
+sys.stdout.flush()
+for_long()
+add()
+print(x[3])
+"""
+
+
+def test_in_a_launch_of_its_own(tmp_path: Path) -> None:
+    """The child has lost the threads that ran parts of the launch."""
+    after = ["hello 1", CANCELLED, "2", "child's status 0", CANCELLED, "2"]
+    assert output(SPIN + IN_A_HANDLER, tmp_path) == after
+
+
+POOL = """
+import multiprocessing
+
+def work(n):
+    init("cpu")
+    y = qd.field(qd.i32, 100)
+
+    @qd.kernel
+    def fill():
+        for i in y:
+            y[i] = n * i
+
+    fill()
+    return y[99]
+
+add()
+with multiprocessing.get_context("fork").Pool(2) as pool:
+    print(pool.map(work, range(3)))
+add()
+print(x[3])
+"""
+
+
+@pytest.mark.parametrize("arch", archs("cpu", "cuda", "vulkan", "metal", "amdgpu"))
+def test_a_pool_of_processes(arch: str, tmp_path: Path) -> None:
+    assert output(POOL, tmp_path, arch) == ["[0, 99, 198]", "2"]
+
+
+# --- GPUs ---------------------------------------------------------------------------------------------------------
+
+FORKED = (
+    "error[QL2002]: the session on {arch} was opened before this process was forked, and cannot be used in the child\n"
+    "  = help: in the child, call qd.init(arch=qd.cpu); or start processes by multiprocessing's method 'spawn', "
+    "or open the device in the children only"
+)
+
+ON_A_GPU = """
+def said(act):
+    try:
+        act()
+        return "nothing"
+    except Exception as e:
+        return str(e).split(":")[0]
+
+def child():
+    ways = {
+        "launch": add, "read": lambda: x[3], "write": lambda: x.fill(1), "copy": x.to_numpy,
+        "make": lambda: qd.field(qd.i32, 3), "wait": qd.sync, "old": old,
+    }
+    for name, act in ways.items():
+        print(name, said(act))
+    try:
+        add()
+    except qd.QuadrantsRuntimeError as e:
+        print(e)
+    init("cpu")
+    y = qd.field(qd.i32, 4)
+
+    @qd.kernel
+    def three():
+        for i in y:
+            y[i] = 3
+
+    three()
+    print(y[1])
+
+for n in range(100):
+    add()
+old = add._dispatch.call
+forked(child)
+add()
+print(x[3])
+"""
+
+
+@pytest.mark.parametrize("arch", archs("cuda", "vulkan", "amdgpu"))
+def test_a_gpu_is_the_parents(arch: str, tmp_path: Path) -> None:
+    ways = [f"{way} error[QL2002]" for way in ("launch", "read", "write", "copy", "make", "wait", "old")]
+    message = FORKED.format(arch=arch).splitlines()
+    assert output(ON_A_GPU, tmp_path, arch) == [*ways, *message, "3", "child's status 0", "101"]
+
+
+AGAIN = """
+add()
+
+def child():
+    try:
+        init(sys.argv[1])
+    except qd.QuadrantsRuntimeError as e:
+        print("before this process was forked" in str(e))
+
+forked(child)
+"""
+
+
+@pytest.mark.parametrize("arch", archs("vulkan"))
+def test_a_driver_is_not_opened_again(arch: str, tmp_path: Path) -> None:
+    assert output(AGAIN, tmp_path, arch) == ["True", "child's status 0"]
+
+
+@pytest.mark.parametrize("arch", archs("metal"))
+def test_a_simulated_gpu_goes_on(arch: str, tmp_path: Path) -> None:
+    assert output("add()\nforked(lambda: (add(), print(x[3])))\n", tmp_path, arch) == ["2", "child's status 0"]
