@@ -252,19 +252,17 @@ class _Watcher:
 
     def _fail(self, s: _Place, w: _Watched, what: str, mark: int, race: int) -> None:
         b = self.b
-        theirs = []
-        for at in self._places():
-            bits = b.op("shr", mark, b.const(at, i64))
-            theirs.append(b.op("and", bits, b.const((1 << self._width()) - 1, i64)))
+        theirs, mine = self._iteration(mark), [p.id for p in self.indices]
+        if what == WRITTEN and all(o.stmt is w.access.stmt for o in w.others):  # the earlier one is told first, whichever ran first
+            mine, theirs = (self._iteration(b.op(least, mark, self.me)) for least in ("min", "max"))
         of = self.buffers[s.buffer]
         element = [
             b.op("add", b.cast(i, i64), b.const(of.first[n], i64)) if of.first and of.first[n] else i
             for n, i in enumerate(s.index)
         ]
-        mine = [p.id for p in self.indices]
-        values = (*element, *theirs, *mine)
+        values = (*element, *mine, *theirs)
         shown = [*("{}" for _ in values[:_MOST_VALUES]), *("?" for _ in values[_MOST_VALUES:])]
-        place, them, me = shown[: len(element)], shown[len(element) : -len(mine)], shown[-len(mine) :]
+        place, me, them = shown[: len(element)], shown[len(element) : -len(mine)], shown[-len(mine) :]
         lines = sorted({o.stmt.span.line for o in w.others if _kind(o) == what and o.stmt.span})
         names = [p.name or "index" for p in self.indices]
         does = {READ: "reads", WRITTEN: "writes", CHANGED: "changes"}
@@ -274,6 +272,15 @@ class _Watcher:
             + (f" at line {' or '.join(map(str, lines))}" if lines else "")
         )
         b.add(N.Assert(b.fresh(), b.op("not", race), message, values[:_MOST_VALUES], kind="race"))
+
+
+    def _iteration(self, mark: int) -> list[int]:
+        """The indices of the iteration that left the mark."""
+        b, found = self.b, []
+        for at in self._places():
+            bits = b.op("shr", mark, b.const(at, i64))
+            found.append(b.op("and", bits, b.const((1 << self._width()) - 1, i64)))
+        return found
 
 
 def _equal(names: list[str], values: list[str]) -> str:
