@@ -51,7 +51,8 @@ def test_a_failed_apt_is_remembered_where_nobody_else_can_put_a_link(project: Pa
 @pytest.mark.parametrize("setting", ["PIP_NO_INDEX=1", "PIP_INDEX_URL=http://127.0.0.1:9"])
 def test_without_a_package_index_demo_says_so_in_a_line(project: Path, setting: str) -> None:
     name, _, value = setting.partition("=")
-    env = {"QL_NO_APT": "1", "PIP_CONFIG_FILE": os.devnull, "PIP_FIND_LINKS": "", name: value}
+    outer = {"MAKEFLAGS": None, "MAKELEVEL": None}  # of a make that runs the tests
+    env = {"QL_NO_APT": "1", "PIP_CONFIG_FILE": os.devnull, "PIP_FIND_LINKS": "", name: value, **outer}
     done = run("make", "demo", cwd=project, env=env, status=2)
     said = [line for line in done.stdout.splitlines() if "missing: dot" not in line]
     assert said[-1].startswith("setup: the package index cannot be reached")

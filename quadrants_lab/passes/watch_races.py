@@ -253,7 +253,8 @@ class _Watcher:
     def _fail(self, s: _Place, w: _Watched, what: str, mark: int, race: int) -> None:
         b = self.b
         theirs, mine = self._iteration(mark), [p.id for p in self.indices]
-        if what == WRITTEN and all(o.stmt is w.access.stmt for o in w.others):  # the earlier one is told first, whichever ran first
+        if what == WRITTEN and all(o.stmt is w.access.stmt for o in w.others):
+            # Either may have come first: the earlier one is told first, so that the message is the same each time.
             mine, theirs = (self._iteration(b.op(least, mark, self.me)) for least in ("min", "max"))
         of = self.buffers[s.buffer]
         element = [

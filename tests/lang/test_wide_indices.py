@@ -395,7 +395,7 @@ def touch(x: qd.types.ndarray(dtype=qd.u8, ndim=1), k: qd.i64, out: qd.template(
 @qd.kernel
 def first_of(x: qd.types.ndarray(ndim=1), k: qd.i64, out: qd.template()):
     for i in range(k, x.shape[0]):
-        out[0] = x[i]
+        out[0] += x[i]
     for i in range(x.shape[0] - 1, x.shape[0]):
         out[1] = i * 65536 * 16384
 
@@ -428,7 +428,7 @@ def test_an_array_of_more_than_two_billion(session) -> None:
         first_of(np.ones(3, np.uint8), 2, out)
         assert out.to_numpy().tolist() == [1, -(2**31), 0, 0]
         first_of(a, HUGE - 1, out)
-        assert out.to_numpy().tolist() == [7, (HUGE - 1) << 30, 0, 0]
+        assert out.to_numpy().tolist() == [8, (HUGE - 1) << 30, 0, 0]
 
 
 @CPU_ALONE

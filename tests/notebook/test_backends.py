@@ -64,7 +64,7 @@ def test_what_metal_does_not_have_is_told_with_the_variable(cell):
     said = re.sub(r"\s+", " ", ran.text)
     assert "field 'x' of kernel 'wave' is f64, which Metal does not have" in said
     assert "variable 'v' of kernel 'wave' is f64, which Metal does not have" in said
-    assert re.search(r"--> Cell In\[.*\], line", ran.text)
+    assert re.search(r"--> Cell In *\[.*\], *line", said)  # wherever the line was wrapped
 
 
 def test_a_backend_that_cannot_run_says_why(cell, monkeypatch):
