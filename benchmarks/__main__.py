@@ -7,13 +7,14 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import code, document, relaunch, stacks
+from benchmarks import checks, code, document, relaunch, stacks
 from benchmarks.race import (
     GROUPS,
     OURS,
@@ -36,6 +37,7 @@ PROCESS_ROWS = ("import", "init", "first kernel of the process", "import, init a
 STACKS = "adstack bytes an iteration in flight"
 CODE = "code of reverse kernels"
 RELAUNCH = "relaunch of a gradient"
+CHECKS = "looking for races"
 MOST_PUSHES = 100  # beyond that it takes the peer and Vulkan's compiler minutes
 
 
@@ -91,12 +93,14 @@ def stack_cells(r: stacks.StackRow) -> list[str]:
     return [*(r.why if b is None else f"{b:,}" for b in (r.ours, r.reported, r.peer)), ratio]
 
 
-def measure_relaunch(logs: Path, console: Console) -> list[list[str]]:
+def measure_limits(
+    mode: str, title: str, limits: Iterable[relaunch.Limit], logs: Path, console: Console
+) -> list[list[str]]:
     """Ours alone, against the limits that it is held to: (what, measured, at most)."""
     with tempfile.TemporaryDirectory() as cache:
-        found = ask_process(OURS, "relaunch", cache, logs)
-    rows = [[x.name, f"{found[x.name]:.2f} {x.unit}".strip(), f"{x.most:g} {x.unit}".strip()] for x in relaunch.LIMITS]
-    table = Table(title=RELAUNCH, title_justify="left")
+        found = ask_process(OURS, mode, cache, logs)
+    rows = [[x.name, f"{found[x.name]:.2f} {x.unit}".strip(), f"{x.most:g} {x.unit}".strip()] for x in limits]
+    table = Table(title=title, title_justify="left")
     for head in ("", "quadrants_lab", "at most"):
         table.add_column(head, justify="right" if head else "left")
     for row in rows:
@@ -162,21 +166,24 @@ def main() -> int:
     if rows:
         show(rows, console)
     stack_rows = race_stacks(args.out, console) if wanted(STACKS, "") else []
-    relaunches = measure_relaunch(args.out, console) if wanted(RELAUNCH, "") else []
+    limited: dict[str, list[list[str]]] = {}
+    for mode, title, limits in (("relaunch", RELAUNCH, relaunch.LIMITS), ("checks", CHECKS, checks.LIMITS)):
+        if wanted(title, ""):
+            limited[title] = measure_limits(mode, title, limits, args.out, console)
     code_rows = measure_code(args.out, console) if wanted(CODE, "") else []
     report = {
         "machine": machine(),
         "rows": [{**asdict(r), "ratio": ratio(r)} for r in rows],
         "stacks": [asdict(r) for r in stack_rows],
         "code": [asdict(r) for r in code_rows],
-        "relaunch": relaunches,
+        "limits": limited,
     }
     (args.out / "bench.json").write_text(json.dumps(report, indent=1) + "\n")
     if args.write:
         shown = {n: cells(row) for n, row in enumerate(rows)}
         bytes_ = [[r.case, *stack_cells(r)] for r in stack_rows]
         codes = [[f"{r.case}, {r.language}", *code.cells(r)] for r in code_rows]
-        measured = document.text(rows, shown, bytes_, relaunches, codes, machine())
+        measured = document.text(rows, shown, bytes_, limited, codes, machine())
         document.write(ROOT / "docs" / "benchmarks.md", measured)
     console.print(f"{machine()}\nsamples: {args.out / 'bench.json'}", soft_wrap=True)
     return 1 if any(OURS.module in r.errors for r in rows) else 0

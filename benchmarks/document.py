@@ -20,14 +20,13 @@ def text(
     rows: list[Row],
     cells: dict[int, list[str]],
     stacks: list[list[str]],
-    relaunches: list[list[str]],
+    limited: dict[str, list[list[str]]],
     codes: list[list[str]],
     machine: dict[str, str | int],
 ) -> str:
     """The measured part; ``cells`` are the shown columns of each row, by its place in ``rows``; ``stacks`` a row a
-    gradient: its name, our bytes, our report, the peer's bytes, the ratio; ``codes`` a row a kernel
-    and language; ``relaunches`` what was measured, its
-    value and its limit."""
+    gradient: its name, our bytes, our report, the peer's bytes, the ratio; ``codes`` a row a kernel and language;
+    ``limited`` tables by their titles: what was measured, its value and its limit."""
     lines = [", ".join(f"{k} {v}" for k, v in machine.items()) + ".", ""]
     for group in GROUPS:
         members = [[r.name, *cells[n]] for n, r in enumerate(rows) if r.group == group]
@@ -36,8 +35,8 @@ def text(
     if stacks:
         heads = ["", "quadrants_lab", "its report", "quadrants", "ratio"]
         lines += ["### Adstack bytes an iteration in flight", "", *table(heads, stacks)]
-    if relaunches:
-        lines += ["### Relaunch of a gradient", "", *table(["", "quadrants_lab", "at most"], relaunches)]
+    for title, measured in limited.items():
+        lines += [f"### {title.capitalize()}", "", *table(["", "quadrants_lab", "at most"], measured)]
     if codes:
         lines += ["### Code of reverse kernels, straight-line pushes against branchy ones", ""]
         lines += table(["", *HEADS], codes)

@@ -21,7 +21,7 @@ from quadrants_lab.analysis.boxes import extent_of
 from quadrants_lab.analysis.races import suspects
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
-from quadrants_lab.ir.types import f32, i32, i64
+from quadrants_lab.ir.types import f32, i32, i64, u64
 from quadrants_lab.ir.walk import map_blocks, rename, types_of, walk
 from quadrants_lab.passes.dce import dce
 
@@ -100,16 +100,18 @@ class _Watcher:
     def tasks(self, number: int, task: N.Stmt) -> list[N.Stmt]:
         """The task, watched, and what looks at its marks."""
         assert isinstance(task, N.Offload)
-        if not any(w.access.number == number for w in self.watched.values()):
+        found = [w for w in self.watched.values() if w.access.number == number]
+        if not found:
             return [task]
         self.indices = task.indices
-        for self.hashed in (True, False):
+        several_store = any(isinstance(w.access.stmt, N.Store) and WRITTEN in w.against for w in found)
+        for self.hashed in (True, False) if several_store else (False,):
             looking = self._with_mark(number, task, lambda: self._looks(task.body))
             if self._same_again(task, looking):
                 marking = self._with_mark(number, task, lambda: self._marked(task.body, self._leave_mark))
                 (again,) = rename((looking,), self.b.fresh, {})
                 return [marking, again]
-        self.hashed = True
+        self.hashed = several_store
         return [self._with_mark(number, task, lambda: self._marked(task.body, self._check_at_once))]
 
     def _with_mark(self, number: int, task: N.Offload, body: Callable[[], N.Block]) -> N.Offload:
@@ -242,13 +244,10 @@ class _Watcher:
 
     def _other(self, mark: int, several: bool = False) -> int:
         """Whether another iteration of this task left the mark."""
-        b = self.b
-        this = b.op("eq", *(b.op("shr", m, b.const(_EPOCH_AT, i64)) for m in (mark, self.me)))
-        another = b.op("ne", *(b.op("shr", m, b.const(_ITERATION_AT, i64)) for m in (mark, self.me)))
-        if several:
-            more = b.op("ne", b.op("and", mark, b.const(_SEVERAL, i64)), b.const(0, i64))
-            another = b.op("or", another, more)
-        return b.op("and", this, another)
+        b, least = self.b, _SEVERAL if several else 1 << _ITERATION_AT
+        differing = b.op("xor", mark, self.me)  # in the epoch: from bit _EPOCH_AT on
+        above = b.cast(b.op("sub", differing, b.const(least, i64)), u64)
+        return b.op("lt", above, b.const((1 << _EPOCH_AT) - least, u64))
 
     def _fail(self, s: _Place, w: _Watched, what: str, mark: int, race: int) -> None:
         b = self.b

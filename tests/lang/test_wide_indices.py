@@ -16,10 +16,10 @@ from quadrants_lab.frontend.source import function_source
 from quadrants_lab.frontend.specs import NdarraySpec, ScalarSpec, TemplateSpec
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
-from quadrants_lab.ir.types import DTYPES, i32, i64, u8
+from quadrants_lab.ir.types import DTYPES, f32, i32, i64, u8
 from quadrants_lab.ir.verify import verify
 from quadrants_lab.runtime.backend import backend
-from quadrants_lab.runtime.compile import FORWARD, make_ir
+from quadrants_lab.runtime.compile import FORWARD, REVERSE, make_ir
 from quadrants_lab.runtime.interpreter import interpret
 
 HUGE = 2**31 + 5
@@ -346,7 +346,19 @@ def segments(n: qd.i64, x: qd.template(), y: qd.template()):
         y[None] += v * v
 
 
+@qd.kernel
+def in_place(n: qd.i64, x: qd.template(), y: qd.template()):
+    for i in range(n + 3, n + 40):
+        x[i - n] = qd.sin(x[i - n]) * 1.5
+    for i in range(n, n + 40):
+        y[None] += x[i - n] * x[i - n]
+    for i in range(n, n + 3):
+        x[i - n] = 0.0
+
+
 def formula(kernel):
+    if kernel is in_place:
+        return lambda x: np.concatenate([x[:3] * x[:3], _waves(x[3:], [0.0])])
     if kernel is waves:
         return lambda x: _waves(x, [0.0, 0.2, 0.4])
     return lambda x: _waves(x, [0.0] * 9)
@@ -358,13 +370,13 @@ def _waves(x, steps):
     return x * x
 
 
-@pytest.mark.parametrize("kernel", [waves, segments], ids=lambda k: k.name)
+@pytest.mark.parametrize("kernel", [waves, segments, in_place], ids=lambda k: k.name)
 def test_gradients(session, kernel) -> None:
     x = qd.field(qd.f32, shape=40, needs_grad=True)
     y = qd.field(qd.f32, shape=(), needs_grad=True)
     given = np.linspace(-2, 2, 40)
-    x.from_numpy(given)
     for n in (0, 2**31 - 3, 2**40):
+        x.from_numpy(given)
         y[None] = 0.0
         x.grad.fill(0.0)
         kernel(n, x, y)
@@ -559,3 +571,24 @@ def test_an_array_of_more_than_two_billion_elsewhere(options) -> None:
         touch(a, HUGE - 2, out)
         assert [a[HUGE - k] for k in range(1, 4)] == [7, 5, 0]
         assert out.to_numpy().tolist() == [HUGE, 7, 3 * HUGE - 6, 7 * (HUGE - 1) + 5 * (HUGE - 2)]
+
+
+# --- what is kept of such arrays, and watched: the code alone, since an array of floats would have 8 GB
+
+
+def halved(a: qd.types.ndarray(dtype=qd.f32, ndim=1), at: qd.types.ndarray(dtype=qd.i32, ndim=1)):
+    for i in a:
+        a[i] = a[i] * a[i]
+    for i in range(1, at.shape[0]):
+        a[at[i]] = 0.5
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_boxes_of_indices_have_the_width_of_the_array(wide: bool) -> None:
+    kernel = lowered(halved, NdarraySpec(f32, 1, grad=True, wide=wide), NdarraySpec(i32, 1, wide=wide))
+    for mode in (FORWARD, REVERSE):
+        for debug in (False, True):
+            made = make_ir(kernel, mode, CompileOptions(debug=debug, verify=True))
+            tasks = [s for s in made.body if isinstance(s, N.Offload) and s.indices]
+            assert {p.type for t in tasks for p in t.indices} == {i64 if wide else i32}
+            assert len(tasks) >= 4

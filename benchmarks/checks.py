@@ -1,0 +1,123 @@
+"""What it costs to look for races: when kernels are compiled, and in each launch that looks at every element."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from benchmarks.relaunch import Limit, fastest
+
+ELEMENTS = 1 << 20
+SAMPLES = ("arm", "chain", "crawler", "diffusivity", "eight", "heat", "mpm", "raymarch", "recurrent", "words")
+
+COMPILE = Limit("looking for races, of the time in which all kernels of the samples are compiled", 5.0, "%")
+LAUNCHES = {
+    name: Limit(f"a checked launch over a bounds-checked one: {what}", 3.0, "")
+    for name, what in {
+        "mpm": "a step of the sample mpm",
+        "stencil": "a stencil into a second field",
+        "permuted": "a store to a place that data decides",
+        "gathered": "in place, from a place that data decides",
+        "swapped": "in place, both places from data",
+        "histogram": "atomic sums",
+    }.items()
+}
+LIMITS = (COMPILE, *LAUNCHES.values())
+
+
+def measure() -> dict[str, float]:
+    """In a worker: row name -> value in the row's unit."""
+    from benchmarks import engine
+
+    engine.init()
+    found = {COMPILE.name: 100.0 * compiling(engine)}
+    bounds, debug = (launching(engine, check) for check in ("check_out_of_bound", "debug"))
+    return found | {limit.name: debug[name] / bounds[name] for name, limit in LAUNCHES.items()}
+
+
+def launching(engine: Any, check: str) -> dict[str, float]:
+    """Seconds a launch of each of the `kernels`, compiled with this check."""
+    engine.init(**{check: True})
+    launches = {"mpm": step(engine), **kernels(engine.qd)}
+    return dict(zip(launches, fastest(*launches.values(), times=1), strict=True))
+
+
+@contextmanager
+def clocked(module: Any, name: str) -> Iterator[list[float]]:
+    """Seconds of each call of a function, however it ends."""
+    plain, spent = getattr(module, name), []
+
+    def call(*args: Any) -> Any:
+        start = time.perf_counter()
+        try:
+            return plain(*args)
+        finally:
+            spent.append(time.perf_counter() - start)
+
+    with patch.object(module, name, call):
+        yield spent
+
+
+def compiling(engine: Any) -> float:
+    """The part of compiling that `check_races` takes, over every kernel and gradient of the sample programs."""
+    import quadrants_lab.runtime.compile as compiler
+
+    no_cache = patch.dict(os.environ, QD_OFFLINE_CACHE="0")
+    with no_cache, clocked(compiler, "check_races") as looking, clocked(compiler, "compile_kernel") as whole:
+        for name in SAMPLES:
+            engine.init()
+            engine.sample(name).main(rounds=1)
+    return sum(looking) / sum(whole)
+
+
+def step(engine: Any) -> Callable[[], Any]:
+    """One step of the largest sample: five launches, with sums of neighbours, gathers and structs."""
+    mpm = engine.sample("mpm")
+    jelly = mpm.Jelly(*mpm.block(128, 0.2, 0.4), cells=384, dt=1e-4)
+    jelly.material[None] = [10.0, 20.0]
+    return lambda: (jelly.run(1), engine.qd.sync())
+
+
+def kernels(qd: Any) -> dict[str, Callable[[], Any]]:
+    """Launches of kernels of one loop, by the names of `LAUNCHES`."""
+    import numpy as np
+
+    x, y = qd.field(qd.f32, ELEMENTS), qd.field(qd.f32, ELEMENTS)
+    at = qd.field(qd.i32, ELEMENTS)
+    at.from_numpy(np.random.default_rng(1).permutation(ELEMENTS).astype(np.int32))
+
+    @qd.kernel
+    def stencil():
+        for i in range(1, ELEMENTS - 1):
+            y[i] = 0.25 * (x[i - 1] + 2.0 * x[i] + x[i + 1])
+
+    @qd.kernel
+    def permuted():
+        for i in x:
+            y[at[i]] = x[i]
+
+    @qd.kernel
+    def gathered():
+        for i in range(ELEMENTS // 2):
+            x[i] = 0.5 * x[ELEMENTS // 2 + at[i] // 2]
+
+    @qd.kernel
+    def swapped():
+        for i in range(ELEMENTS // 2):
+            a, b = at[2 * i], at[2 * i + 1]
+            x[a], x[b] = x[b], x[a]
+
+    @qd.kernel
+    def histogram():
+        for i in x:
+            y[at[i] // 16] += x[i]
+
+    found = (stencil, permuted, gathered, swapped, histogram)
+    return {k.__name__: lambda k=k: (k(), qd.sync()) for k in found}
+
+
+__all__ = ["COMPILE", "LAUNCHES", "LIMITS", "measure"]
