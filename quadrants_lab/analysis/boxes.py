@@ -48,7 +48,8 @@ class Loop:
         with b.block() as bounds:
             b.yield_(*(emit_size(b, e, box.type, types) for e in (*box.low, *box.high)))
         self.bounds = tuple(bounds)
-        self.params = tuple(b.param(box.type, _AXES[axis] if axis < len(_AXES) else f"k{axis}") for axis in range(len(box.low)))
+        names = (_AXES[axis] if axis < len(_AXES) else f"k{axis}" for axis in range(len(box.low)))
+        self.params = tuple(b.param(box.type, name) for name in names)
         self.index = tuple(p.id for p in self.params)
         self._open = b.block()
         self._box, self._types = box, types
