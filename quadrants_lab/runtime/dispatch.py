@@ -13,7 +13,6 @@ import numpy as np
 from quadrants_lab.backends import forks
 from quadrants_lab.errors import QuadrantsSyntaxError
 from quadrants_lab.frontend.source import FunctionSource
-from quadrants_lab.ir import room
 from quadrants_lab.runtime import session as S
 from quadrants_lab.runtime.aliases import same_memory
 from quadrants_lab.runtime.compound import AnySlot, flatten, leaves, structured
@@ -196,7 +195,7 @@ class Dispatcher:
                     return self.plan(now, args)
         key = (key, options, now.placements)
         plan = self.plans.get(self._with_state(key))
-        return room.call(lambda: self._made(now, key, specs), now.lock) if plan is None else plan
+        return self._made(now, key, specs) if plan is None else plan
 
     def _made(self, now: S.Session, key: Any, specs: Sequence[Any]) -> Plan:
         """The plan, compiled."""
