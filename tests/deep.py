@@ -80,6 +80,22 @@ def loops(n: int) -> Program:
     return Program(text, lambda x: x**4, lambda x: 4 * x**3)
 
 
+def ifs(n: int) -> Program:
+    """Ifs in each other by funcs, with a loop, a store and a test in each, before and behind the next one."""
+    text = "".join(
+        f"@qd.func\ndef f{j}(a, i):\n    b = a\n    if a < {j + 1}.0:\n        for _ in range(m[i]):\n            b += 0.5\n"
+        f"        if b > 99.0:\n            y[i] = -1.0\n        b = f{j + 1}(a + 0.5, i) + b * 0.0078125\n"
+        "    else:\n        b *= 2.0\n    return b\n"
+        for j in range(n)
+    )
+    text += f"@qd.func\ndef f{n}(a, i):\n    return a * a\n{KERNEL}        y[i] = f0(x[i], i)\n"
+
+    def value(x: np.ndarray) -> np.ndarray:
+        return (x + 0.5 * n) ** 2 + sum((x + 0.5 * (j + 1)) * 0.0078125 for j in range(n))
+
+    return Program(text, value, lambda x: 2 * (x + 0.5 * n) + 0.0078125 * n + 0 * x)
+
+
 PROGRAMS: dict[str, tuple[Callable[[int], Program], int]] = {
     "elifs": (elifs, 200),
     "terms": (terms, 1000),
@@ -87,6 +103,7 @@ PROGRAMS: dict[str, tuple[Callable[[int], Program], int]] = {
     "brackets": (brackets, 190),
     "methods": (methods, 300),
     "funcs": (funcs, 200),
+    "ifs": (ifs, 100),
     "loops": (loops, 14),
 }
 

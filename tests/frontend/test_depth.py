@@ -231,7 +231,7 @@ except KeyboardInterrupt:
 
 def test_ctrl_c_ends_the_work_of_the_thread() -> None:
     with Child(sys.executable, "-c", INTERRUPTED, cwd=ROOT) as child:
-        assert child.line() == "deep"
+        assert child.line() == "deep\n"
         child.send(signal.SIGINT)
         assert child.line().split() == ["interrupted", "1", "1000"]
         child.finish()
