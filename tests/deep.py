@@ -1,4 +1,4 @@
-"""Deep programs as text, with what they compute: chains of `elif`, sums of many terms, funcs and loops in each other."""
+"""Deep programs as text, with what they compute: chains of `elif`, sums of many terms, funcs in each other."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _numbers = count()
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """``text`` defines kernel k, which computes the field y from x; ``value`` and ``slope`` are y and dy/dx at `X`. m is
-    an i32 field of ones."""
+    """``text`` defines kernel k, which computes the field y from x; ``value`` and ``slope`` are y and dy/dx at `X`. The
+    i32 field m holds ones."""
 
     text: str
     value: Callable[[np.ndarray], np.ndarray]
@@ -83,7 +83,8 @@ def loops(n: int) -> Program:
 def ifs(n: int) -> Program:
     """Ifs in each other by funcs, with a loop, a store and a test in each, before and behind the next one."""
     text = "".join(
-        f"@qd.func\ndef f{j}(a, i):\n    b = a\n    if a < {j + 1}.0:\n        for _ in range(m[i]):\n            b += 0.5\n"
+        f"@qd.func\ndef f{j}(a, i):\n    b = a\n    if a < {j + 1}.0:\n"
+        + ("        for _ in range(m[i]):\n            b += 0.5\n" if j % 10 == 9 else "        b += 0.5\n") +
         f"        if b > 99.0:\n            y[i] = -1.0\n        b = f{j + 1}(a + 0.5, i) + b * 0.0078125\n"
         "    else:\n        b *= 2.0\n    return b\n"
         for j in range(n)
@@ -103,7 +104,7 @@ PROGRAMS: dict[str, tuple[Callable[[int], Program], int]] = {
     "brackets": (brackets, 190),
     "methods": (methods, 300),
     "funcs": (funcs, 200),
-    "ifs": (ifs, 100),
+    "ifs": (ifs, 52),
     "loops": (loops, 14),
 }
 

@@ -119,7 +119,8 @@ def export_from_ifs(body: N.Block, values: list[int], scopes: Scopes, b: Builder
     for v in values:
         inner, scope = v, scopes.of[v]
         while scope.owner is not None:
-            assert isinstance(scope.owner, N.If) and scope.parent is not None
+            assert isinstance(scope.owner, N.If)
+            assert scope.parent is not None
             result = b.param(scopes.types[v], scopes.names[v])
             handed.setdefault(scope.owner.id, []).append((scope.arm, inner, result))
             inner, scope = result.id, scope.parent

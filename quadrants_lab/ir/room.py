@@ -159,9 +159,9 @@ def _finished(work: Callable[[], Any], held: Any) -> _Room:
                 continue
             raise
         else:
-            while not room.done.is_set():
+            while room.is_alive():
                 try:
-                    room.done.wait()
+                    room.join()
                 except BaseException as e:
                     interrupted = e
                     room.stop()

@@ -29,7 +29,7 @@ def unwrapped(fn: Callable[..., Any], what: str) -> Callable[..., Any]:
         if what != "kernel":
             return unwrapped(inner, what)
         raise _error(
-            inner, f"kernel {inner.__name__} is cached, and a launch that was answered by the cache would write nothing",
+            inner, f"kernel {inner.__name__} is cached: a launch that the cache answers would write nothing",
             "leave the cache out: what is compiled is kept without it",
         )  # fmt: skip
     if not isinstance(fn, FunctionType) or _parameters(fn) != _parameters(inner):

@@ -69,8 +69,8 @@ def test_keeping_an_array_of_many_axes():
 
     @qd.kernel
     def square():
-        for I in qd.grouped(x):
-            x[I] = x[I] * x[I]
+        for at in qd.grouped(x):
+            x[at] = x[at] * x[at]
 
     square()
     x.grad.fill(1.0)

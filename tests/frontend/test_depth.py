@@ -148,8 +148,8 @@ def test_recursion_behind_a_long_way_is_told_in_few_lines() -> None:
 
 @pytest.mark.usefixtures("session")
 def test_static_arguments_without_end() -> None:
-    text = "@qd.func\ndef up(n: qd.template()):\n    return up(n + 1)\n@qd.kernel\ndef k() -> qd.i32:\n    return up(0)\n"
-    said = refused(text)
+    text = "@qd.func\ndef up(n: qd.template()):\n    return up(n + 1)\n"
+    said = refused(f"{text}@qd.kernel\ndef k() -> qd.i32:\n    return up(0)\n")
     assert "QL1613" in said
     assert "'up' calls itself 1000 times" in said
     assert "n = 1000" in said
