@@ -4,7 +4,7 @@
 each kernel) and ends; ``... stacks [case]`` answers with the names of the cases, or the bytes of one's adstacks, and
 ``... device-stacks [case]`` with those on a GPU;
 ``... forward-on-vulkan case`` and ``... gradient-on-vulkan case`` launch it, so that what was compiled is on disk;
-``... relaunch`` with what launching a gradient again costs.
+``... relaunch`` with what launching a gradient again costs; ``... sizes 'elifs 25'`` with what compiling it costs.
 ``... serve`` reads one JSON request a line, ``{"case": key, "seconds": s}``, and answers with one sample: seconds a
 run, over as many runs as fill ``s`` seconds.
 """
@@ -100,7 +100,7 @@ if __name__ == "__main__":
     if sys.argv[1] == "serve":
         serve()
     else:
-        from benchmarks import code, relaunch, stacks
+        from benchmarks import code, relaunch, sizes, stacks
 
         case = "".join(sys.argv[2:])
         modes = {
@@ -111,5 +111,6 @@ if __name__ == "__main__":
             "forward-on-vulkan": lambda: code.launch(case, gradient=False),
             "gradient-on-vulkan": lambda: code.launch(case, gradient=True),
             "relaunch": relaunch.measure,
+            "sizes": lambda: sizes.measure(case),
         }
         print(json.dumps(modes[sys.argv[1]]()), file=ANSWERS)
