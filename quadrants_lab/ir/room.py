@@ -159,9 +159,9 @@ def _finished(work: Callable[[], Any], held: Any) -> _Room:
                 continue
             raise
         else:
-            while room.is_alive():
+            while not room.done.is_set():  # Thread.join takes a thread for dead when it is interrupted
                 try:
-                    room.join()
+                    room.done.wait()
                 except BaseException as e:
                     interrupted = e
                     room.stop()

@@ -225,6 +225,8 @@ def deep(n):
 try:
     room.call(lambda: deep(3000))
 except KeyboardInterrupt:
+    for thread in threading.enumerate()[1:]:
+        thread.join(30)  # it has been told to end
     print("interrupted", threading.active_count(), sys.getrecursionlimit(), flush=True)
 """
 
