@@ -20,11 +20,12 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from quadrants_lab.errors import QuadrantsRuntimeError
+from quadrants_lab.ir import room
 
 T = TypeVar("T")
 _PATIENCE = 60.0  # seconds that a fork waits for other threads; then it goes on, and the child takes its chance
 
-_locks: weakref.WeakSet[Any] = weakref.WeakSet()
+_locks: weakref.WeakSet[Any] = weakref.WeakSet([room.lock])
 _inside: dict[int, int] = {}  # threads that are inside `whole`, and how often
 _gate = threading.RLock()  # held by a thread that enters `whole`, and during a fork
 _threads: list[threading.Thread] = []

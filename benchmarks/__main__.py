@@ -14,7 +14,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import checks, code, document, relaunch, stacks
+from benchmarks import checks, code, document, relaunch, sizes, stacks
 from benchmarks.race import (
     GROUPS,
     OURS,
@@ -38,6 +38,7 @@ STACKS = "adstack bytes an iteration in flight"
 CODE = "code of reverse kernels"
 RELAUNCH = "relaunch of a gradient"
 CHECKS = "looking for races"
+COMPILE = "compile time over size"
 MOST_PUSHES = 100  # beyond that it takes the peer and Vulkan's compiler minutes
 
 
@@ -109,6 +110,28 @@ def measure_limits(
     return rows
 
 
+def measure_sizes(logs: Path, console: Console) -> list[list[str]]:
+    """A row a program and size: milliseconds of the forward kernel and of its gradient, ours and the peer's."""
+    rows = []
+    with tempfile.TemporaryDirectory() as cache:
+        for n, case in enumerate(f"{what} {size}" for what, some in sizes.SIZES.items() for size in some):
+            row = [case]
+            for engine in (OURS, PEER):
+                try:
+                    found = ask_process(engine, "sizes", f"{cache}/{n}-{engine.module}", logs, case)
+                    row += [f"{1e3 * found[mode]:.0f} ms" for mode in ("forward", "gradient")]
+                except (ProcessFailed, OSError):
+                    row += ["failed", "failed"]
+            rows.append(row)
+    table = Table(title=COMPILE, title_justify="left")
+    for head in ("", *document.SIZE_HEADS):
+        table.add_column(head, justify="right" if head else "left")
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+    return rows
+
+
 def peer_spirv(case: str, logs: Path) -> int:
     """Bytes of the peer's SPIR-V of a gradient: what its cache holds after it and not before; 0 where it refuses."""
     with tempfile.TemporaryDirectory() as cache:
@@ -171,19 +194,21 @@ def main() -> int:
         if wanted(title, ""):
             limited[title] = measure_limits(mode, title, limits, args.out, console)
     code_rows = measure_code(args.out, console) if wanted(CODE, "") else []
+    size_rows = measure_sizes(args.out, console) if wanted(COMPILE, "") else []
     report = {
         "machine": machine(),
         "rows": [{**asdict(r), "ratio": ratio(r)} for r in rows],
         "stacks": [asdict(r) for r in stack_rows],
         "code": [asdict(r) for r in code_rows],
         "limits": limited,
+        "sizes": size_rows,
     }
     (args.out / "bench.json").write_text(json.dumps(report, indent=1) + "\n")
     if args.write:
         shown = {n: cells(row) for n, row in enumerate(rows)}
         bytes_ = [[r.case, *stack_cells(r)] for r in stack_rows]
         codes = [[f"{r.case}, {r.language}", *code.cells(r)] for r in code_rows]
-        measured = document.text(rows, shown, bytes_, limited, codes, machine())
+        measured = document.text(rows, shown, bytes_, limited, codes, size_rows, machine())
         document.write(ROOT / "docs" / "benchmarks.md", measured)
     console.print(f"{machine()}\nsamples: {args.out / 'bench.json'}", soft_wrap=True)
     return 1 if any(OURS.module in r.errors for r in rows) else 0

@@ -7,6 +7,7 @@ from pathlib import Path
 from benchmarks.code import HEADS
 from benchmarks.race import GROUPS, Row
 
+SIZE_HEADS = ("forward", "gradient", "quadrants forward", "quadrants gradient")
 BEGIN, END = "<!-- make bench writes from here -->", "<!-- to here -->"
 
 
@@ -22,11 +23,13 @@ def text(
     stacks: list[list[str]],
     limited: dict[str, list[list[str]]],
     codes: list[list[str]],
+    sizes: list[list[str]],
     machine: dict[str, str | int],
 ) -> str:
     """The measured part; ``cells`` are the shown columns of each row, by its place in ``rows``; ``stacks`` a row a
     gradient: its name, our bytes, our report, the peer's bytes, the ratio; ``codes`` a row a kernel and language;
-    ``limited`` tables by their titles: what was measured, its value and its limit."""
+    ``limited`` tables by their titles: what was measured, its value and its limit; ``sizes`` a row a program and
+    size."""
     lines = [", ".join(f"{k} {v}" for k, v in machine.items()) + ".", ""]
     for group in GROUPS:
         members = [[r.name, *cells[n]] for n, r in enumerate(rows) if r.group == group]
@@ -40,6 +43,8 @@ def text(
     if codes:
         lines += ["### Code of reverse kernels, straight-line pushes against branchy ones", ""]
         lines += table(["", *HEADS], codes)
+    if sizes:
+        lines += ["### Compile time over size", "", *table(["", *SIZE_HEADS], sizes)]
     return "\n".join(lines)
 
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 from quadrants_lab.ir.source import Span
 
+_CALLS = 8  # lines of a way through calls that are shown
+
 
 @dataclass(frozen=True, slots=True)
 class Label:
@@ -48,6 +50,10 @@ def _underlined(label: Label, width: int, mark: str) -> list[str]:
             chain.append(at)  # a call within itself once
         at = at.call
     for n, s in enumerate(chain):
+        if len(chain) > _CALLS and _CALLS - 1 <= n < len(chain) - 1:  # of a long way in the ends
+            if n == _CALLS - 1:
+                out.append(f"{' ' * width} | ... {len(chain) - _CALLS} more calls ...")
+            continue
         text = linecache.getline(s.file, s.line).rstrip("\n")
         end = s.end_col if s.end_line == s.line else len(text)
         note = label.text if n == 0 else "in this call"

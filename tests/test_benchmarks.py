@@ -45,3 +45,11 @@ def test_the_race_on_a_gpu_runs_on_the_cpu_where_there_is_none(tmp_path: Path) -
     (row,) = [line for line in done.stdout.splitlines() if line.startswith("| two loops, graph=True, 100 in a row")]
     ratio = row.strip("| ").split(" | ")[-1]
     assert float(ratio) > 0
+
+
+def test_compile_time_over_size_is_measured() -> None:
+    env = {"QL_ENGINE": "quadrants_lab", "QL_BENCH_CACHE": os.devnull}
+    done = run(sys.executable, "-m", "benchmarks.worker", "sizes", "elifs 200", cwd=ROOT, env=env)
+    found = json.loads(done.stdout)
+    assert set(found) == {"forward", "gradient"}
+    assert min(found.values()) > 0

@@ -1,4 +1,5 @@
-"""Where the boxes of a graph go: Graphviz's `dot` where it is installed, else grandalf's Sugiyama layout.
+"""Where the boxes of a graph go: Graphviz's `dot` where it is installed and the graph is not large, else grandalf's
+Sugiyama layout.
 
 Both get the sizes of the boxes and give back centres in pixels, y downwards, with the origin at the top left.
 """
@@ -15,6 +16,7 @@ from typing import Any
 from quadrants_lab.widgets.model import ClusterView, EdgeView, GraphView
 
 Point = tuple[float, float]
+MOST_BOXES = 120  # of a graph for `dot`, which takes half a second for 90 boxes of an `elif` chain and minutes for 150
 
 
 @dataclass(slots=True)
@@ -33,7 +35,7 @@ class Layout:
 def layout(graph: GraphView, sizes: Mapping[str, Point], dot: str | None = None) -> Layout:
     """Lays the graph out; ``dot`` is the program to ask ("" for none, None: whatever is on the path)."""
     program = shutil.which("dot") if dot is None else dot
-    if program:
+    if program and len(graph.nodes) <= MOST_BOXES:
         try:
             return _dot(program, graph, sizes)
         except (OSError, ValueError, KeyError, subprocess.SubprocessError):

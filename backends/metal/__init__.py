@@ -60,9 +60,10 @@ def open_device(threads: int = 0, cache: DiskCache | None = None) -> Device:
 
 def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], Stage]]:
     """ "msl": the source."""
+    from quadrants_lab.backends._gpu.shallow import shallow
     from quadrants_lab.backends.metal.executable import stage
 
-    return {"msl": lambda: stage(kernel, options)}
+    return {"msl": lambda: stage(shallow(kernel), options)}
 
 
 def load(
@@ -74,9 +75,10 @@ def load(
 
     Raises QuadrantsTypeError where the kernel needs f64.
     """
+    from quadrants_lab.backends._gpu.shallow import shallow
     from quadrants_lab.backends.metal.executable import Executable
 
-    return Executable(kernel, options, cached, keep)
+    return Executable(shallow(kernel), options, cached, keep)
 
 
 @cache

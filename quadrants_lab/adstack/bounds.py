@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 
-from quadrants_lab.analysis.algebra import TWO, binary
+from quadrants_lab.analysis.algebra import TWO, binary, larger
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir import sizeexpr as S
 from quadrants_lab.ir.walk import walk
 
+MOST_PARTS = 100  # of an expression: beyond that pushes are counted, which takes no longer
 _OPS = ("add", "sub", "mul", "floordiv", "mod", "min", "max")
 
 
@@ -27,6 +28,7 @@ class Symbols:
         self.buffers = buffers
         self.written = written
         self.defs: dict[int, N.Stmt] = {}
+        self.sizes: dict[int, S.SizeExpr | None] = {}
         self.vars: dict[int, S.SizeVar] = {}
         for stmt in walk((*task.bounds, *task.body)):
             if isinstance(stmt, N.Value):
@@ -40,9 +42,15 @@ class Symbols:
         self.vars[p.id] = S.SizeVar(p.id, p.name if p.name.isidentifier() else "k")
 
     def size(self, v: int) -> S.SizeExpr | None:
-        """The value as SizeExpr, or None where it is known only on the device."""
+        """The value as SizeExpr, or None where it is known only on the device, or has too many parts."""
         if v in self.vars:
             return self.vars[v]
+        if v not in self.sizes:
+            e = self._size(v)
+            self.sizes[v] = None if e is None or larger(e, MOST_PARTS) else e
+        return self.sizes[v]
+
+    def _size(self, v: int) -> S.SizeExpr | None:
         match self.defs.get(v):
             case N.Const(value=value, type=t) if not t.is_float:
                 return S.SizeConst(int(value))

@@ -162,3 +162,12 @@ def subexpressions(e: S.SizeExpr) -> list[S.SizeExpr]:
     for c in e.children():
         out += subexpressions(c)
     return out
+
+
+def larger(e: S.SizeExpr, most: int) -> bool:
+    """Whether the expression has more than ``most`` parts."""
+    todo = [e]
+    while todo and most >= 0:
+        todo += todo.pop().children()
+        most -= 1
+    return most < 0

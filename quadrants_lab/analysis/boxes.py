@@ -14,6 +14,8 @@ from quadrants_lab.ir import sizeexpr as S
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import DType, i32, i64
 
+_AXES = "ijklmnop"  # what the indices of a box are called
+
 
 @dataclass(frozen=True, slots=True)
 class Box:
@@ -46,7 +48,8 @@ class Loop:
         with b.block() as bounds:
             b.yield_(*(emit_size(b, e, box.type, types) for e in (*box.low, *box.high)))
         self.bounds = tuple(bounds)
-        self.params = tuple(b.param(box.type, name) for name, _ in zip("ijklmnop", box.low, strict=False))
+        names = (_AXES[axis] if axis < len(_AXES) else f"k{axis}" for axis in range(len(box.low)))
+        self.params = tuple(b.param(box.type, name) for name in names)
         self.index = tuple(p.id for p in self.params)
         self._open = b.block()
         self._box, self._types = box, types

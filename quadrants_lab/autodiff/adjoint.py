@@ -58,6 +58,8 @@ class AdjointBuilder:
         self.stacks = slicer.stacks
         self.env = env
         self.extremes = extremes
+        self.order = {v: n for n, v in enumerate(scopes.of)}
+        self.free: dict[int, tuple[N.Block, set[int]]] = {}  # see `free_values`
 
     def task(self, task: N.Offload) -> N.Block:
         """The reverse of the task's body, without a terminator."""
@@ -186,8 +188,8 @@ class AdjointBuilder:
 
     def _outer_active(self, *blocks: N.Block) -> list[int]:
         """Active values from outside the blocks that the blocks read, in the order of their definition."""
-        free = set().union(*(free_values(s) for s in blocks)) & self.active
-        return [v for v in self.scopes.of if v in free] if free else []
+        free = set().union(*(free_values(s, self.free) & self.active for s in blocks))
+        return sorted(free, key=self.order.__getitem__)
 
     def _if(self, stmt: N.If, adj: Adjoints) -> None:
         b = self.b

@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
-_INF = 1 << 60
 _SOURCE, _SINK = -1, -2
 
 
@@ -19,6 +18,7 @@ def min_vertex_cut(
     gives every vertex its weight (positive int). Deterministic for the same input order.
     """
     residual: dict[int, dict[int, int]] = {}
+    infinite = sum(capacity.values()) + 1
 
     def arc(a: int, b: int, cap: int) -> None:
         residual.setdefault(a, {})
@@ -30,11 +30,11 @@ def min_vertex_cut(
     for v, cap in capacity.items():
         arc(2 * v, 2 * v + 1, cap)
     for a, b in edges:
-        arc(2 * a + 1, 2 * b, _INF)
+        arc(2 * a + 1, 2 * b, infinite)
     for s in sources:
-        arc(_SOURCE, 2 * s, _INF)
+        arc(_SOURCE, 2 * s, infinite)
     for t in sinks:
-        arc(2 * t + 1, _SINK, _INF)
+        arc(2 * t + 1, _SINK, infinite)
 
     while True:
         parent = _bfs(residual, _SOURCE)

@@ -115,35 +115,35 @@ def export_from_ifs(body: N.Block, values: list[int], scopes: Scopes, b: Builder
     run the result is 0; nothing reads it then, because the reverse takes the same arm.
     """
     known: dict[int, int] = {}
+    handed: dict[int, list[tuple[int, int, N.Param]]] = {}  # if -> arm and value, and the result that it becomes
     for v in values:
         inner, scope = v, scopes.of[v]
         while scope.owner is not None:
-            owner = scope.owner
-            assert isinstance(owner, N.If)
-            result = b.param(scopes.types[v], scopes.names[v])
-            body = _with_result(body, owner.id, scope.arm, inner, result, b)
+            assert isinstance(scope.owner, N.If)
             assert scope.parent is not None
+            result = b.param(scopes.types[v], scopes.names[v])
+            handed.setdefault(scope.owner.id, []).append((scope.arm, inner, result))
             inner, scope = result.id, scope.parent
         known[v] = inner
-    return body, known
+    return (_with_results(body, handed, b) if handed else body), known
 
 
-def _with_result(body: N.Block, owner: int, arm: int, value: int, result: N.Param, b: Builder) -> N.Block:
+def _with_results(body: N.Block, handed: Mapping[int, Sequence[tuple[int, int, N.Param]]], b: Builder) -> N.Block:
     out: list[N.Stmt] = []
     for stmt in body:
-        if isinstance(stmt, N.If) and stmt.id == owner:
-            arms = [_yielding(block, value if n == arm else None, result, b) for n, block in enumerate(stmt.blocks())]
-            stmt = replace(stmt, then=arms[0], orelse=arms[1], results=(*stmt.results, result))
-        elif isinstance(stmt, N.If):
-            stmt = stmt.with_blocks(tuple(_with_result(s, owner, arm, value, result, b) for s in stmt.blocks()))
+        if isinstance(stmt, N.If):
+            new = handed.get(stmt.id, ())
+            arms = [_with_results(block, handed, b) for block in stmt.blocks()]
+            arms = [_yielding(block, n, new, b) for n, block in enumerate(arms)]
+            stmt = replace(stmt, then=arms[0], orelse=arms[1], results=(*stmt.results, *(r for _, _, r in new)))
         out.append(stmt)
     return tuple(out)
 
 
-def _yielding(block: N.Block, value: int | None, result: N.Param, b: Builder) -> N.Block:
+def _yielding(block: N.Block, n: int, handed: Sequence[tuple[int, int, N.Param]], b: Builder) -> N.Block:
+    """The block, arm ``n`` of an if, that also yields what the if hands out."""
     end = block[-1]
     assert isinstance(end, N.Yield)
     with b.block() as made:
-        if value is None:
-            value = b.const(0, result.type)
-    return (*block[:-1], *made, replace(end, values=(*end.values, value)))
+        values = [value if arm == n else b.const(0, result.type) for arm, value, result in handed]
+    return (*block[:-1], *made, replace(end, values=(*end.values, *values)))

@@ -122,8 +122,8 @@ TABLE: dict[str, Row] = {
     # --- calls
     "QL1601": Row(_T, "'{text}' is a Python function and cannot run inside a kernel", "{what}", "{cure}"),
     "QL1602": Row(_T, "{text}: {what}", "in this call", "its parameters are ({params})"),
-    "QL1603": Row(_S, "'{name}' calls itself", "a func is inlined where it is called, and this does not end",
-                  "write a loop; or let qd.static(...) of a template argument end it, within 64 calls"),
+    "QL1603": Row(_S, "'{name}' calls itself{through}", "a func is inlined where it is called, and this does not end",
+                  "write a loop; or let qd.static(...) of a template argument end it"),
     "QL1604": Row(_T, "'{text}' cannot be called", "{what}", ""),
     "QL1605": Row(_S, "qd.{name} cannot be used inside a kernel", "called here", "call it from Python"),
     "QL1606": Row(_S, "qd.static needs a value that is known at compile time", "'{text}' is computed at run time",
@@ -134,6 +134,8 @@ TABLE: dict[str, Row] = {
     "QL1610": Row(_S, "this argument of {op} must be known at compile time", "computed at run time", ""),
     "QL1611": Row(_S, "print takes sep and end, texts that are known at compile time", "'{name}' given here", ""),
     "QL1612": Row(_T, "'{text}' cannot be computed at compile time", "{what}", ""),
+    "QL1613": Row(_S, "'{name}' calls itself {n} times, and no end is in sight", "called {given} here",
+                  "write a loop; or let qd.static(...) of a template argument end it earlier"),
     # --- loops
     "QL1701": Row(_T, "cannot loop over {what}", "looped over here",
                   "loop over range(...), qd.ndrange(...), a field, an ndarray, or qd.static(...)"),

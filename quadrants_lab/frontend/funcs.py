@@ -20,9 +20,11 @@ from quadrants_lab.frontend.scan import always_returns, returns
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.frontend.struct import annotation, as_type
 from quadrants_lab.frontend.update import write_back
-from quadrants_lab.frontend.values import Lit, Matrix, Num, Obj, Struct, Value, mapped, name_of
+from quadrants_lab.frontend.values import Lit, Matrix, Mem, Num, Obj, Struct, Value, mapped, name_of
+from quadrants_lab.ir.room import need
 
-_DEEPEST = 64  # calls of a func within itself
+_DEEPEST = 1000  # calls of a func within itself, as many as Python's own limit
+_SHOWN = 6  # funcs that a message names
 _NOWHERE: Mapping[str, tuple[Place, ast.expr]] = {}
 
 
@@ -72,10 +74,9 @@ def inline(
     """
     hidden = hidden or cx.frame.hidden
     env = _bind(cx, node, source, args, keywords, references)
-    known = _known(env)
-    again = [k for s, k in cx.inlining if s is source]
-    if known in again or len(again) >= _DEEPEST:
-        raise cx.fail("QL1603", node, name=source.name)
+    known = tuple(map(_known, env.values()))
+    _check_end(cx, node, source, known, env)
+    need(source.depth)
     outer, top, static, serialize = cx.frame, cx.top, cx.static, cx.serialize
     cx.frame = Frame(source, env, call=cx.span(node), hidden=hidden)
     cx.top, cx.static, cx.serialize = procedure, 0, False
@@ -83,10 +84,7 @@ def inline(
     cx.frame.returns = None if hidden else returned_types(cx)
     cx.frame.references = tuple(references)
     given = [cx.frame.env[name] for name in references]
-    try:
-        values = _run(cx, _ending(cx, source)) or ()
-    except RecursionError:
-        raise cx.fail("QL1603", node, name=source.name) from None
+    values = _run(cx, _ending(cx, source)) or ()
     values, changed = values[: len(values) - len(given)], values[len(values) - len(given) :]
     values = _as_declared(cx, values)
     cx.inlining.pop()
@@ -98,14 +96,33 @@ def inline(
     return tuple(values) if values else Obj(None, source.name)
 
 
-def _known(env: Mapping[str, Value]) -> tuple[Any, ...]:
-    """What a call knows at compile time of its arguments. A func may call itself with others, which qd.static decides
+def _check_end(
+    cx: Context, node: ast.Call, source: FunctionSource, known: tuple[Any, ...], env: Mapping[str, Value]
+) -> None:
+    """An error for a call that is within one of the same func that knew the same, or within too many."""
+    again = [n for n, (s, _) in enumerate(cx.inlining) if s is source]
+    if any(cx.inlining[n][1] == known for n in again):
+        way = [f"'{s.name}'" for s, _ in cx.inlining[again[-1] + 1 :]]
+        if len(way) > _SHOWN:
+            way[2:-1] = [f"... ({len(way) - 3} more)"]
+        raise cx.fail("QL1603", node, name=source.name, through=f" through {', '.join(way)}" if way else "")
+    if len(again) >= _DEEPEST:
+        given = ", ".join(f"{name} = {v.value}" for name, v in env.items() if isinstance(v, Lit))
+        raise cx.fail("QL1613", node, name=source.name, n=len(again), given=f"with {given}" if given else "once more")
+
+
+def _known(value: Value) -> Any:
+    """What a call knows of an argument at compile time. A func may call itself with others, which qd.static decides
     on; with the same it would never end."""
-    known = [
-        v.value if isinstance(v, Lit) else id(v.value) if isinstance(v, Obj) else getattr(v, "shape", None)
-        for v in env.values()
-    ]
-    return tuple(known)
+    if isinstance(value, Lit):
+        return value.value
+    if isinstance(value, Obj):
+        return id(value.value)
+    if isinstance(value, Mem):
+        return value.buffer.name, value.entry
+    if isinstance(value, tuple):
+        return tuple(map(_known, value))
+    return getattr(value, "shape", None)
 
 
 def _ending(cx: Context, source: FunctionSource) -> Sequence[ast.stmt]:

@@ -16,6 +16,7 @@ from quadrants_lab.frontend.stop_grad import without_derivatives
 from quadrants_lab.frontend.values import ArgRef, Lit, Matrix, Mem, Struct, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.ir.room import need
 from quadrants_lab.ir.types import DType
 
 EXPRS = {**expr.EXPRS, **calls.CALLS, **unroll.UNROLLED}
@@ -27,8 +28,9 @@ def lower(source: FunctionSource, specs: Sequence[Spec], options: CompileOptions
 
     Its body holds plain statements and Offloads, which still read each other's values; loops may end in Break and
     Continue. Every statement has its span. QuadrantsCompilationError for what the language has not, QuadrantsWarning
-    for what loses values.
+    for what loses values, RecursionError where this thread has no room for such a deep program.
     """
+    need(source.depth)
     frame = Frame(source)
     cx = Context(frame, options, EXPRS, STATEMENTS, OPS)
     args = _arguments(cx, source, specs)
@@ -36,6 +38,9 @@ def lower(source: FunctionSource, specs: Sequence[Spec], options: CompileOptions
     cx.inlining.append((source, ()))
     try:
         cx.stmts(source.node.body)
+    except RecursionError:  # it will be lowered again
+        cx.messages.clear()
+        raise
     finally:
         cx.tell()
     body = without_derivatives(cx.b, tuple(cx.b.stmts), cx.stopped)

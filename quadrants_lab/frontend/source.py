@@ -12,6 +12,7 @@ from types import FunctionType
 from typing import Any
 
 from quadrants_lab.frontend.diagnostics import error
+from quadrants_lab.ir.room import depth_of_source
 from quadrants_lab.ir.source import Span
 
 _CACHE = "__qd_source__"  # attribute of the function
@@ -57,6 +58,11 @@ class FunctionSource:
     @cached_property
     def cells(self) -> dict[str, Any]:
         return dict(zip(self.fn.__code__.co_freevars, self.fn.__closure__ or (), strict=True))
+
+    @cached_property
+    def depth(self) -> int:
+        """Levels of the AST."""
+        return depth_of_source(self.node)
 
     def names(self) -> list[str]:
         """Every name that `lookup` knows, for suggestions."""

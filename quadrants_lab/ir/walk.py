@@ -11,10 +11,15 @@ from quadrants_lab.ir.types import DType
 
 def walk(block: Block) -> Iterator[Stmt]:
     """Every statement of the block and of the blocks in it, in program order, owners before what they own."""
-    for stmt in block:
-        yield stmt
-        for inner in stmt.blocks():
-            yield from walk(inner)
+    todo = [iter(block)]
+    while todo:
+        for stmt in todo[-1]:
+            yield stmt
+            if blocks := stmt.blocks():
+                todo += [iter(inner) for inner in reversed(blocks)]
+                break
+        else:
+            todo.pop()
 
 
 def types_of(block: Block) -> dict[int, DType]:
@@ -36,15 +41,24 @@ def uses(block: Block) -> dict[int, int]:
     return count
 
 
-def free_values(block: Block) -> set[int]:
-    """Ids that the block reads but does not define."""
+def free_values(block: Block, known: dict[int, tuple[Block, set[int]]] | None = None) -> set[int]:
+    """Ids that the block reads but does not define. ``known``: what was found so far, by `id` of the block, with the
+    block; who asks for blocks within each other keeps it, so that none is walked twice."""
+    found = None if known is None else known.get(id(block))
+    if found is not None:
+        return found[1]
     read: set[int] = set()
     defined: set[int] = set()
-    for stmt in walk(block):
+    for stmt in block:
         read.update(stmt.operands())
         defined.update(i for i, _ in stmt.defs())
-        defined.update(p.id for p in stmt.params())
-    return read - defined
+        if inner := stmt.blocks():
+            free = set().union(*(free_values(b, known) for b in inner))
+            read |= free.difference(p.id for p in stmt.params())
+    read -= defined
+    if known is not None:
+        known[id(block)] = block, read
+    return read
 
 
 def map_blocks(stmt: Stmt, fn: Callable[[Block], Block]) -> Stmt:

@@ -10,6 +10,7 @@ from quadrants_lab.frontend.source import function_source
 from quadrants_lab.lang.classes import BoundFunc, BoundKernel, bind, is_method
 from quadrants_lab.lang.pairs import Pairs
 from quadrants_lab.lang.parameters import positional, read_parameters
+from quadrants_lab.lang.wrappers import unwrapped
 from quadrants_lab.runtime.dispatch import Dispatcher
 from quadrants_lab.runtime.inspect import Sizes, code_text, ir_text, sizes
 
@@ -241,4 +242,4 @@ def _function(fn: Any, what: str) -> Callable[..., Any]:
         raise QuadrantsSyntaxError(f"{fn!r} is decorated twice", code="QL2064")
     if not callable(fn):
         raise TypeError(f"@qd.{what} decorates a function, not an object of type {type(fn).__name__}")
-    return fn  # type: ignore[no-any-return]  # callable() does not narrow Any
+    return unwrapped(fn, what)

@@ -9,6 +9,8 @@ from itertools import count
 from types import CodeType
 from typing import Any
 
+from quadrants_lab.ir.room import roomy
+
 
 @dataclass(frozen=True, slots=True)
 class Cell:
@@ -23,6 +25,7 @@ class Cell:
     called: str = ""
 
 
+@roomy
 def compile_cell(text: str, magic: str, number: int, flags: int = 0) -> Cell:
     """Compiles the cell below the ``magic`` line; SyntaxError with the cell's line numbers."""
     source = f"{magic}\n{text}"

@@ -16,6 +16,7 @@ from quadrants_lab.autodiff.reverse import reverse
 from quadrants_lab.autodiff.unroll import unroll
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.ir import sizeexpr as S
+from quadrants_lab.ir.room import roomy
 from quadrants_lab.lang.kernel import Kernel
 from quadrants_lab.notebook.compare import MODES, NOT_KEPT, Compared, place
 from quadrants_lab.notebook.stepping import steps_view
@@ -80,6 +81,7 @@ def cell_view(title: str, recorder: Recorder, compared: Compared | None = None) 
     return view
 
 
+@roomy
 def kernel_view(
     plans: Mapping[str, Plan], records: Mapping[str, LaunchRecord], compared: Compared
 ) -> KernelView:

@@ -14,6 +14,7 @@ from quadrants_lab.backends.stage import Stage
 from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir import sizeexpr as S
+from quadrants_lab.ir.room import call
 from quadrants_lab.ir.sizetext import print_size
 from quadrants_lab.ir.text import statement_lines
 from quadrants_lab.ir.walk import walk
@@ -258,7 +259,7 @@ def _once(make: Callable[[], Stage], lines: Mapping[int, int]) -> Callable[[], C
     def code() -> CodeView:
         if not made:
             try:
-                made.append(code_view(make(), lines))
+                made.append(code_view(call(make), lines))
             except QuadrantsError as e:  # what this backend cannot express
                 made.append(CodeView([], [], str(e)))
         return made[0]

@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from dataclasses import replace
 from typing import Any
 
-from quadrants_lab.analysis.memory import memory_classes, written
+from quadrants_lab.analysis.memory import memory_classes
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.passes.fold_rules import COMMUTATIVE
 
@@ -27,6 +27,20 @@ class _Cse:
         self.seen: dict[Hashable, int] = {}
         self.state: dict[str, int] = {}  # memory class -> number of the write after which it is as it is
         self.writes = 0
+        self.known: dict[int, tuple[N.Block, set[str]]] = {}  # a block, and memory classes that it writes, by its id
+
+    def written(self, s: N.Stmt) -> set[str]:
+        """Memory classes that the blocks of the statement write; none is walked twice."""
+        return set().union(*map(self._written, s.blocks()))
+
+    def _written(self, block: N.Block) -> set[str]:
+        known = self.known.get(id(block))
+        if known is None:
+            found = {self.classes[s.buffer] for s in block if isinstance(s, (N.Store, N.Atomic))}
+            found = found.union(*(self.written(s) for s in block if s.blocks()))
+            self.known[id(block)] = block, found
+            return found
+        return known[1]
 
     def write(self, memory: str) -> None:
         self.writes += 1
@@ -94,13 +108,13 @@ class _Cse:
             self.state = dict(before)
             out.append(self.block(arm))
         self.state = before
-        for memory in written(s.blocks(), self.classes):
+        for memory in self.written(s):
             self.write(memory)
         return tuple(out)
 
     def loop(self, s: N.For | N.While) -> tuple[N.Block, ...]:
         """What the loop writes is unknown in it and behind it."""
-        memories = written(s.blocks(), self.classes)
+        memories = self.written(s)
         out = []
         for b in s.blocks():
             for memory in memories:
@@ -117,7 +131,7 @@ class _Cse:
             self.seen = {}
             out.append(self.block(b))
         self.seen = outer
-        for memory in written(s.blocks(), self.classes):
+        for memory in self.written(s):
             self.write(memory)
         return tuple(out)
 

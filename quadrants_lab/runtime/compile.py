@@ -26,6 +26,7 @@ from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.frontend.specs import Lowered, Spec
 from quadrants_lab.frontend.stop_grad import without_derivatives
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir import room
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.text import print_kernel
@@ -84,6 +85,7 @@ class Compiled:
                 return bindings[name].dual
         raise KeyError(buffer)
 
+    @room.roomy
     def trace(self) -> pipeline.Trace:
         """What every pass did: compiles the IR again, recorded."""
         trace = pipeline.Trace()
@@ -100,11 +102,14 @@ class Compiled:
         return trace
 
 
+@room.roomy
 def forward_ir(kernel: N.Kernel, options: CompileOptions) -> N.Kernel:
     """The front end's kernel as tasks: what a backend gets of it, and what `reverse` starts from."""
+    room.need(room.depth_of_block(kernel.body))
     return pipeline.run(kernel, front(options), options.verify)
 
 
+@room.roomy
 def make_ir(kernel: N.Kernel, mode: str, options: CompileOptions) -> N.Kernel:
     """The IR that a backend gets, from the front end's. For a gradient it checks the data-access rule (an error where a
     value is provably gone) and warns about derivative paths that end on the way."""
@@ -144,6 +149,7 @@ def kept_by(kernel: N.Kernel) -> Keeps:
     return overwritten(kernel, lambda draft: dce(drop_grafts(reverse_over(draft)(kernel))))
 
 
+@room.roomy
 def counting_ir(kernel: N.Kernel, made: N.Kernel, options: CompileOptions) -> N.Kernel | None:
     """The counting slice of a sized reverse kernel, or None; ``made`` is what the front end made."""
     segmented = {stack for task in kernel.body for stack in pushed_in_reverse(task)}
@@ -204,7 +210,7 @@ def compile_kernel(
 ) -> Compiled:
     """Compiles one specialisation for the session's device; errors leave nothing behind."""
     options = compile_options(session)
-    lowered = lowered_kernel(source, specs, options, constant)
+    lowered = room.call(lambda: lowered_kernel(source, specs, options, constant), session.lock)
     options = reproducible(lowered.kernel, options)
     kernel = make_ir(lowered.kernel, mode, options)
     counting = counting_ir(kernel, lowered.kernel, options) if mode == REVERSE else None
@@ -237,6 +243,7 @@ def reproducible(kernel: N.Kernel, options: CompileOptions) -> CompileOptions:
     return options
 
 
+@room.roomy
 def compile_gates(compiled: Compiled, session: Session) -> tuple[Gates, Counter, Executable] | None:
     """For the kernel of a gradient, in which conditions may keep iterations from pushing: what lists the others, and
     the kernel that runs them apart. None where it has no such conditions, or where settling them takes a loop."""
@@ -260,12 +267,14 @@ def _counter(kernel: N.Kernel, prefix: str, options: CompileOptions, session: Se
     return Counter(kernel, load_cached(kernel, options, session), results)
 
 
+@room.roomy
 def load_cached(kernel: N.Kernel, options: CompileOptions, session: Session) -> Executable:
     """The loaded kernel: its object code from the disk cache, or made now and put there.
 
     The key is the hash of the IR as it goes to the backend, without spans, and of everything else that the code
     depends on; so a change of any pass is a change of key.
     """
+    room.need(room.depth_of_block(kernel.body))
     cache, backend = session.cache, session.backend
     if cache.folder is None:
         return backend.load(kernel, options)

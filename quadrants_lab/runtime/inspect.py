@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, overload
 
 from quadrants_lab.errors import QuadrantsRuntimeError
+from quadrants_lab.ir.room import roomy
 from quadrants_lab.ir.text import print_kernel
 from quadrants_lab.runtime import session as S
 from quadrants_lab.runtime.backend import all_stages, backend
@@ -92,6 +93,7 @@ def compiled_plan(dispatcher: Dispatcher) -> Plan:
     )
 
 
+@roomy
 def ir_text(dispatcher: Dispatcher, stage: str = "") -> str:
     compiled = compiled_plan(dispatcher).compiled
     if not stage:
@@ -107,6 +109,7 @@ def ir_text(dispatcher: Dispatcher, stage: str = "") -> str:
     return print_kernel(steps[wanted])
 
 
+@roomy
 def code_text(dispatcher: Dispatcher, stage: str) -> str:
     """The stage of the session's backend, of what ran last, or of another one: code needs no device."""
     plan, own = compiled_plan(dispatcher), S.current().settings.backend
@@ -118,6 +121,7 @@ def code_text(dispatcher: Dispatcher, stage: str) -> str:
     return backend(makers[stage]).stages(kernel, plan.compiled.options)[stage]().text
 
 
+@roomy
 def sizes(dispatcher: Dispatcher) -> Sizes:
     """Rows for the last gradient launch."""
     from quadrants_lab.autodiff.explain import explain

@@ -18,7 +18,7 @@ import numpy as np
 
 from quadrants_lab.adstack.evaluate import evaluate
 from quadrants_lab.errors import Label, QuadrantsAssertionError, QuadrantsRuntimeError
-from quadrants_lab.ir import draws
+from quadrants_lab.ir import draws, room
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.show import fill, show
@@ -74,6 +74,7 @@ class Result:
     overflow: tuple[int, Lane] | None = None
 
 
+@room.roomy
 def interpret(
     kernel: N.Kernel,
     args: Mapping[str, Any] | None = None,
@@ -100,6 +101,7 @@ def interpret(
     Raises `OutOfBounds` naming buffer, index and line; `QuadrantsRuntimeError` for a buffer that is missing
     or of another dtype or rank, and for a pop of an empty adstack.
     """
+    room.need(room.depth_of_block(kernel.body))  # now: nothing has been changed yet
     return _Machine(kernel, args or {}, arrays or {}, caps or {}, random, observer, iterations).run()
 
 

@@ -11,12 +11,14 @@ from quadrants_lab.analysis.algebra import subexpressions
 from quadrants_lab.autodiff.unreduced import unreduced
 from quadrants_lab.autodiff.unroll import unrolled_loops
 from quadrants_lab.ir import sizeexpr as S
+from quadrants_lab.ir.room import roomy
 from quadrants_lab.runtime.compile import forward_ir
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.gradient import GradientPlan
 
 
+@roomy
 def bytes_before(plan: GradientPlan, live: Live) -> int | None:
     """Bytes for one iteration in flight at the launch that ``live`` is of, without recomputation, without bits and
     without narrow integers; None where the trips of a loop were not counted because nothing in it is kept."""

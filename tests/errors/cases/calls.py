@@ -254,3 +254,13 @@ def cas_of_value():
 @kernel()
 def frexp_of_integer():
     m, e = qd.frexp(a[0])
+
+
+@qd.func
+def rising(n: qd.template()):
+    return rising(n + 1)
+
+
+@kernel()
+def static_arguments_without_end():
+    z[0] = rising(0)

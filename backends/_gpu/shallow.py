@@ -1,0 +1,98 @@
+"""Ifs that are deep in each other, side by side: Mesa's llvmpipe leaves conditions beyond the 80th level out without a
+word, and the compilers of Metal take 256 brackets in each other.
+
+    if a { s; if b { t }; u }    becomes    if a { s }; p = a and b; if p { t }; if a { u }
+
+What one of these hands on to the others are its results, 0 where it did not run; only who ran as well reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.room import roomy
+from quadrants_lab.ir.walk import rename, types_of, uses
+
+MOST_LEVELS = 48
+
+
+@roomy
+def shallow(kernel: N.Kernel) -> N.Kernel:
+    """The kernel with at most `MOST_LEVELS` ifs in each other, besides those around loops: itself where it has no
+    more. For offloaded kernels without exits."""
+    if _levels(kernel.body) <= MOST_LEVELS:
+        return kernel
+    flat = _Flat(Builder(kernel.next_id, types_of(kernel.body)))
+    body = tuple(s.with_blocks((*s.blocks()[:-1], flat.block(s.blocks()[-1], 0))) if s.blocks() else s
+                 for s in kernel.body)  # fmt: skip
+    return replace(kernel, body=body, next_id=flat.b.next_id)
+
+
+def _levels(block: Iterable[N.Stmt]) -> int:
+    """Ifs in each other, at most."""
+    return max(
+        (max(map(_levels, s.blocks()), default=0) + isinstance(s, N.If) for s in block if s.blocks()), default=0
+    )
+
+
+class _Flat:
+    def __init__(self, b: Builder) -> None:
+        self.b = b
+
+    def block(self, block: N.Block, level: int) -> N.Block:
+        """``level``: the ifs around it."""
+        with self.b.block() as out:
+            for s in block:
+                if isinstance(s, N.If) and level + 1 >= MOST_LEVELS and _levels((s,)) > 1:
+                    self.flat(s, None, uses((s,)))
+                elif s.blocks():
+                    self.b.stmts.append(
+                        s.with_blocks(tuple(self.block(inner, level + isinstance(s, N.If)) for inner in s.blocks()))
+                    )
+                else:
+                    self.b.stmts.append(s)
+        return tuple(out)
+
+    def flat(self, s: N.If, runs: int | None, read: dict[int, int]) -> None:
+        """The if in pieces. ``runs``: whether what is around it does (None: surely); ``read``: how often all that is in
+        pieces reads each value."""
+        b = self.b
+        b.span, b.adjoint_of = s.span, s.adjoint_of
+        ends: list[Sequence[int]] = []
+        for block, way in zip(s.blocks(), (s.cond, b.op("not", s.cond)), strict=True):
+            when = way if runs is None else b.op("and", runs, way)
+            run: list[N.Stmt] = []
+            for inner in block[:-1]:
+                if not isinstance(inner, N.If):
+                    run.append(inner)
+                    continue
+                self.piece(run, when, read)
+                run = []
+                self.flat(inner, when, read)
+            self.piece(run, when, read)
+            end = block[-1]
+            assert isinstance(end, N.Yield)
+            ends.append(end.values)
+        for r, value, other in zip(s.results, *ends, strict=True):
+            b.span = s.span
+            b.add(N.Op(r.id, r.type, "select", (s.cond, value, other), name=r.name))
+
+    def piece(self, run: Sequence[N.Stmt], when: int, read: dict[int, int]) -> None:
+        """The statements, where ``when`` is true; those that read it afterwards know a value under its own id."""
+        if not run:
+            return
+        b = self.b
+        inside = uses(tuple(run))
+        defined = [(i, t, s) for s in run for i, t in s.defs()]
+        handed = [(i, t, s) for i, t, s in defined if read.get(i, 0) > inside.get(i, 0)]
+        ids: dict[int, int] = {}
+        with b.block() as then:
+            b.stmts += rename(self.block(tuple(run), MOST_LEVELS), b.fresh, ids)
+            b.yield_(*(ids[i] for i, _, _ in handed))
+        with b.block() as orelse:
+            b.yield_(*(b.const(0, t) for _, t, _ in handed))
+        results = tuple(N.Param(i, t, s.name if isinstance(s, N.Value) else "") for i, t, s in handed)
+        b.add(N.If(b.fresh(), when, tuple(then), tuple(orelse), results, span=run[0].span))

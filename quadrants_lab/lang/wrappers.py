@@ -1,0 +1,55 @@
+"""Functions that functools has wrapped: what of them can be compiled."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+from quadrants_lab.errors import Label, QuadrantsSyntaxError
+from quadrants_lab.ir.source import Span
+
+
+def unwrapped(fn: Callable[..., Any], what: str) -> Callable[..., Any]:
+    """The function that ``@qd.what`` compiles. A func that is cached is as good as one that is not; what else a wrapper
+    does is Python that would be lost, so it is an error that says where the wrapper goes."""
+    if isinstance(fn, functools.partial):
+        name = getattr(fn.func, "__name__", "f")
+        raise _error(
+            fn.func, f"@qd.{what} compiles functions, and functools.partial({name}, ...) is none",
+            f"the other way round: functools.partial(qd.kernel({name}), ...)" if what == "kernel"
+            else f"write a {what} that calls {name} with these arguments",
+        )  # fmt: skip
+    inner = getattr(fn, "__wrapped__", None)
+    if inner is None:
+        return fn
+    if hasattr(fn, "cache_info"):
+        if what != "kernel":
+            return unwrapped(inner, what)
+        raise _error(
+            inner, f"kernel {inner.__name__} is cached: a launch that the cache answers would write nothing",
+            "leave the cache out: what is compiled is kept without it",
+        )  # fmt: skip
+    if not isinstance(fn, FunctionType) or _parameters(fn) != _parameters(inner):
+        raise _error(
+            inner, f"what wraps {getattr(inner, '__name__', 'the function')} is Python that @qd.{what} cannot compile",
+            f"the other way round: write @qd.{what} directly above def, under the other decorators",
+        )  # fmt: skip
+    return fn
+
+
+def _parameters(fn: Callable[..., Any]) -> list[str]:
+    """The names of the function's own parameters."""
+    return list(inspect.signature(fn, follow_wrapped=False).parameters)
+
+
+def _error(fn: Any, message: str, help: str) -> QuadrantsSyntaxError:
+    """At the definition of the function that was wrapped, where it has one."""
+    fn = inspect.unwrap(fn) if hasattr(fn, "__wrapped__") else fn
+    labels: tuple[Label, ...] = ()
+    if isinstance(fn, FunctionType):
+        line = fn.__code__.co_firstlineno
+        labels = (Label(Span(fn.__code__.co_filename, line, 0, line + 1, 0), "this function"),)
+    return QuadrantsSyntaxError(message, code="QL2067", labels=labels, help=help)

@@ -1,0 +1,80 @@
+"""Gradients of deep programs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from deep import PROGRAMS, X, define, made
+from sessions import EVERYWHERE
+
+import quadrants_lab as qd
+
+
+@pytest.mark.parametrize("options", EVERYWHERE)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_gradient(name, options):
+    make, n = PROGRAMS[name]
+    program = make(n)
+    qd.init(**options)
+    kernel, x, y = made(program)
+    y.grad.fill(1.0)
+    kernel()
+    kernel.grad()
+    np.testing.assert_allclose(x.grad.to_numpy(), program.slope(X), rtol=1e-5)
+    qd.reset()
+
+
+@pytest.mark.parametrize(
+    "bound",
+    [
+        " + ".join(f"m[{j}]" for j in range(1000)),
+        "qd.max(" * 150 + "m[0]" + "".join(f", m[{j}] - 1)" for j in range(150)) + " * 1000",
+    ],
+    ids=["sum", "maximum"],
+)
+def test_trip_counts_of_many_parts(bound):
+    """Their stacks are counted: an expression for each would be evaluated before each launch, part by part."""
+    qd.init(arch=qd.cpu, offline_cache=False)
+    x, y = (qd.field(qd.f64, shape=2, needs_grad=True) for _ in range(2))
+    m = qd.field(qd.i32, shape=1000)
+    m.fill(1)
+    x.from_numpy(np.array([0.5, 0.75]))
+    text = f"""
+@qd.kernel
+def k():
+    for i in x:
+        v = x[i]
+        for _ in range(({bound}) // 100):
+            v = qd.sin(v)
+        y[i] = v
+"""
+    k = define(text, x=x, y=y, m=m)["k"]
+    y.grad.fill(1.0)
+    k()
+    k.grad()
+    v, slope = x.to_numpy(), np.ones(2)
+    for _ in range(10):
+        slope, v = slope * np.cos(v), np.sin(v)
+    np.testing.assert_allclose(y.to_numpy(), v, rtol=1e-12)
+    np.testing.assert_allclose(x.grad.to_numpy(), slope, rtol=1e-12)
+    assert [row.how for row in k.sizes()] == ["counted by the counting slice"]
+    qd.reset()
+
+
+def test_keeping_an_array_of_many_axes():
+    """The task that keeps it has an index an axis, ten here."""
+    qd.init(arch=qd.cpu, offline_cache=False)
+    x = qd.field(qd.f32, shape=(1, 2) * 5, needs_grad=True)
+    x.fill(3.0)
+
+    @qd.kernel
+    def square():
+        for at in qd.grouped(x):
+            x[at] = x[at] * x[at]
+
+    square()
+    x.grad.fill(1.0)
+    square.grad()
+    assert (x.to_numpy() == 9.0).all()
+    assert (x.grad.to_numpy() == 6.0).all()
+    qd.reset()

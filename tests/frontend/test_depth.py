@@ -1,0 +1,288 @@
+"""Programs that are deep: they compile on every backend, and what goes on for ever is told."""
+
+from __future__ import annotations
+
+import functools
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from child import Child
+from conftest import ROOT
+from deep import PROGRAMS, X, define, made
+from sessions import EVERYWHERE
+
+import quadrants_lab as qd
+from quadrants_lab.errors import QuadrantsCompilationError, QuadrantsSyntaxError, QuadrantsWarning
+from quadrants_lab.ir import room
+from quadrants_lab.ir.parse import parse_kernel
+from quadrants_lab.ir.text import print_kernel
+from quadrants_lab.ir.verify import verify
+from quadrants_lab.runtime.backend import all_stages
+
+
+@pytest.fixture
+def session() -> Iterator[None]:
+    qd.init(arch=qd.cpu, offline_cache=False)
+    yield
+    qd.reset()
+
+
+# --- what compiles --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", EVERYWHERE)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_values(name: str, options: dict[str, object]) -> None:
+    make, n = PROGRAMS[name]
+    program = make(n)
+    qd.init(**options)
+    kernel, _, y = made(program)
+    kernel()
+    np.testing.assert_allclose(y.to_numpy(), program.value(X), rtol=1e-5)
+    qd.reset()
+
+
+@pytest.mark.usefixtures("session")
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_code_of_every_backend(name: str) -> None:
+    make, n = PROGRAMS[name]
+    kernel, _, y = made(make(n))
+    y.grad.fill(1.0)
+    kernel()
+    kernel.grad()
+    stages = {"cpu": "llvm", "cuda": "ptx", "amdgpu": "isa", "metal": "msl", "vulkan": "spirv"}
+    assert set(stages) == set(all_stages().values())
+    for launchable in (kernel, kernel.grad):
+        assert all(launchable.code(stage) for stage in stages.values())
+
+
+@pytest.mark.usefixtures("session")
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_ir_as_text_and_back(name: str) -> None:
+    make, n = PROGRAMS[name]
+    kernel, _, y = made(make(n))
+    y.grad.fill(1.0)
+    kernel()
+    kernel.grad()
+    for launchable in (kernel, kernel.grad):
+        ir = launchable.dispatcher.last.compiled.kernel
+        text = print_kernel(ir, links=True)
+        verify(parse_kernel(text))
+        assert print_kernel(parse_kernel(text), links=True) == text
+    assert "offload" in kernel.ir("front end")
+    assert "adstack" in kernel.grad.ir("reverse") or name != "loops"
+    assert kernel.sizes() is not None
+
+
+@pytest.mark.usefixtures("session")
+def test_calls_that_qd_static_ends() -> None:
+    """They were an error beyond 64."""
+    y = qd.field(qd.i32, shape=())
+    text = """
+@qd.func
+def down(n: qd.template()):
+    total = n
+    if qd.static(n > 0):
+        total += down(n - 1)
+    return total
+
+@qd.kernel
+def k():
+    y[None] = down(300)
+"""
+    define(text, y=y)["k"]()
+    assert y[None] == 300 * 301 // 2
+
+
+@pytest.mark.usefixtures("session")
+def test_calls_over_the_parts_of_a_tuple() -> None:
+    """Tuples of other lengths and other fields are other arguments."""
+    a, b = qd.field(qd.i32, shape=()), qd.field(qd.i32, shape=())
+    text = """
+@qd.func
+def fill(into: qd.template(), v: qd.template()):
+    into[None] = v
+    if qd.static(into is a):
+        fill(b, v)
+
+@qd.kernel
+def k():
+    fill(a, 7)
+"""
+    define(text, a=a, b=b)["k"]()
+    assert (a[None], b[None]) == (7, 7)
+
+
+# --- what does not end ----------------------------------------------------------------------------------------------
+
+
+def refused(text: str, **names: object) -> str:
+    with pytest.raises(QuadrantsSyntaxError) as caught:
+        define(text, **names)["k"]()
+    return str(caught.value)
+
+
+@pytest.mark.usefixtures("session")
+def test_recursion_is_told_with_its_way() -> None:
+    text = "".join(f"@qd.func\ndef f{j}(a):\n    return f{(j + 1) % 3}(a - 1)\n" for j in range(3))
+    said = refused(f"{text}@qd.kernel\ndef k(v: qd.i32 = 3) -> qd.i32:\n    return f0(v)\n")
+    assert "QL1603" in said
+    assert "'f0' calls itself through 'f1', 'f2'" in said
+    assert "return f0(a - 1)" in said
+
+
+@pytest.mark.usefixtures("session")
+def test_recursion_behind_a_long_way_is_told_in_few_lines() -> None:
+    text = "".join(f"@qd.func\ndef f{j}(a):\n    return f{j + 1}(a - 1)\n" for j in range(150))
+    text += "@qd.func\ndef f150(a):\n    return f150(a)\n"
+    said = refused(f"{text}@qd.kernel\ndef k() -> qd.i32:\n    return f0(3)\n")
+    assert "'f150' calls itself\n" in said
+    assert "more calls" in said
+    assert len(said.splitlines()) < 30
+
+
+@pytest.mark.usefixtures("session")
+def test_static_arguments_without_end() -> None:
+    text = "@qd.func\ndef up(n: qd.template()):\n    return up(n + 1)\n"
+    said = refused(f"{text}@qd.kernel\ndef k() -> qd.i32:\n    return up(0)\n")
+    assert "QL1613" in said
+    assert "'up' calls itself 1000 times" in said
+    assert "n = 1000" in said
+
+
+def test_too_deep_for_any_stack_is_an_error() -> None:
+    def forever(n: int) -> int:
+        return max(map(forever, [n + 1]))
+
+    with pytest.raises(QuadrantsCompilationError, match="QL1210"):
+        room.call(lambda: forever(0))
+    assert sys.getrecursionlimit() < 10_000
+
+
+# --- the thread -----------------------------------------------------------------------------------------------------
+
+
+def deep(n: int) -> threading.Thread:
+    return deep(n - 1) if n else threading.current_thread()
+
+
+def test_only_deep_work_has_a_thread() -> None:
+    assert room.call(lambda: deep(10)) is threading.current_thread()
+    assert room.call(lambda: deep(5000)) is not threading.current_thread()
+
+
+def test_errors_come_through() -> None:
+    def fail() -> None:
+        deep(5000)
+        raise KeyError("this")
+
+    with pytest.raises(KeyError, match="this"):
+        room.call(fail)
+
+
+@pytest.mark.usefixtures("session")
+def test_a_static_expression_of_a_deep_program_reads_fields() -> None:
+    """Reading a field takes the session's lock, which the thread that launches holds."""
+    n = qd.field(qd.i32, shape=())
+    y = qd.field(qd.i32, shape=())
+    n[None] = 3
+
+    def now() -> int:
+        return int(n[None])
+
+    text = "@qd.kernel\ndef k():\n    y[None] = qd.static(now())" + " + 1" * 500 + "\n"
+    define(text, y=y, now=now)["k"]()
+    assert y[None] == 503
+
+
+@pytest.mark.usefixtures("session")
+def test_a_warning_of_a_deep_program_is_given_once() -> None:
+    y = qd.field(qd.i32, shape=())
+    text = "@qd.kernel\ndef k():\n    y[None] = 1.5" + " + 1.0" * 500 + "\n"
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        define(text, y=y)["k"]()
+    assert [w.category for w in caught] == [QuadrantsWarning]
+    assert "QL1903" in str(caught[0].message)
+
+
+INTERRUPTED = """
+import sys, threading
+from quadrants_lab.ir import room
+
+def deep(n):
+    if n:
+        return deep(n - 1)
+    print("deep", flush=True)
+    while True:
+        pass
+
+try:
+    room.call(lambda: deep(3000))
+except KeyboardInterrupt:
+    for thread in threading.enumerate()[1:]:
+        thread.join(30)  # it has been told to end
+    print("interrupted", threading.active_count(), sys.getrecursionlimit(), flush=True)
+"""
+
+
+def test_ctrl_c_ends_the_work_of_the_thread() -> None:
+    with Child(sys.executable, "-c", INTERRUPTED, cwd=ROOT) as child:
+        assert child.line() == "deep\n"
+        child.send(signal.SIGINT)
+        assert child.line().split() == ["interrupted", "1", "1000"]
+        child.finish()
+
+
+# --- functools ------------------------------------------------------------------------------------------------------
+
+
+def logged(fn):
+    @functools.wraps(fn)
+    def inner(*args, **kwargs):
+        return fn(*args, **kwargs)
+
+    return inner
+
+
+def one(v: qd.f32) -> qd.f32:
+    return v + 1.0
+
+
+@pytest.mark.parametrize(
+    "decorated, says",
+    [
+        (logged(one), "write @qd.kernel directly above def"),
+        (functools.partial(one, 3.0), r"functools.partial\(qd.kernel\(one\), ...\)"),
+        (functools.lru_cache(one), "would write nothing"),
+        (functools.singledispatch(one), "what wraps one is Python"),
+    ],
+    ids=["wraps", "partial", "cache", "singledispatch"],
+)
+def test_wrapped_kernels(decorated, says: str) -> None:
+    with pytest.raises(QuadrantsSyntaxError, match=f"(?s)QL2067.*{says}") as caught:
+        qd.kernel(decorated)
+    assert "def one(v" in str(caught.value)
+
+
+@pytest.mark.usefixtures("session")
+def test_the_other_way_round_is_python() -> None:
+    kernel = qd.kernel(one)
+    assert functools.partial(kernel, 2.0)() == 3.0
+    assert logged(kernel)(4.0) == 5.0
+
+
+@pytest.mark.usefixtures("session")
+def test_a_cached_func_is_a_func() -> None:
+    cached = qd.func(functools.lru_cache(one))
+
+    @qd.kernel
+    def k(v: qd.f32) -> qd.f32:
+        return cached(v) * 2.0
+
+    assert k(3.0) == 8.0
