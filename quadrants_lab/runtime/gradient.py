@@ -189,6 +189,10 @@ class GradientPlan(Plan):
             help="pass a copy as one of them, or take one argument for both",
         )
 
+    @property
+    def sized_by(self) -> frozenset[str]:
+        return frozenset().union(getattr(self, "data_read", ()), *(a.data for a in self.ahead()))
+
     def settle_draws(self, *args: Any) -> bool:
         """Without stacks to size: draws and gradients of array arguments."""
         self.frame.replay(self.launch_number())
