@@ -7,7 +7,7 @@ function of our own (`functions.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.backends._spirv.assembler import UNSIGNED
@@ -133,22 +133,29 @@ def emit(fn: Function, prim: str, out: DType, types: tuple[DType, ...], args: tu
         return SEQUENCES[head](c, *([rest] if rest else []))
     if head == "glsl":
         return c.glsl(rest, *args)
-    if t is i64 and spelling in _ORDER and known != (None, None):
-        return _order_unsigned(c, spelling)
+    if spelling in _ORDER:
+        return _order(c, spelling, args, known)
     return c.let(spelling, *args, t=out)
 
 
 _ORDER = ("SLessThan", "SLessThanEqual", "SGreaterThan", "SGreaterThanEqual")
 
 
-def _order_unsigned(c: Ctx, op: str) -> int:
-    """A signed comparison of 64 bits with a constant, as the unsigned one of both with their sign bits flipped: Mesa
-    22.3 takes the comparison of an extended i32 with a small constant to be always true or always false."""
+def _order(c: Ctx, op: str, args: Iterable[int], known: tuple[Any, ...]) -> int:
+    """A signed comparison. That of 64 bits with a constant becomes the unsigned one of both with their sign bits
+    flipped: Mesa 22.3 takes the comparison of an extended i32 with a small constant to be always true or always
+    false."""
+    if c.t is not i64 or all(k is None for k in known):
+        return c.test(op, *args)
     flipped = [
         c.const(k ^ (1 << 63)) if k is not None else c.let("BitwiseXor", a, c.const(1 << 63))
-        for a, k in zip(c.args, c.known, strict=True)
+        for a, k in zip(args, known, strict=True)
     ]
     return c.test("U" + op[1:], *flipped)
+
+
+def _is_negative(c: Ctx, a: int) -> int:
+    return _order(c, "SLessThan", (a, c.const(0)), (None, 0))
 
 
 # --- integers -------------------------------------------------------------------------------------------------
@@ -192,8 +199,8 @@ def _off_floor(c: Ctx, r: int) -> int:
     """Where the remainder toward zero is not that of floor division: it is not 0 and its sign is not the divisor's."""
     divisor = c.known[1]
     if divisor is not None and divisor > 0:
-        return c.test("SLessThan", r, c.const(0))
-    signs = c.test("SLessThan", c.let("BitwiseXor", r, c.args[1]), c.const(0))
+        return _is_negative(c, r)
+    signs = _is_negative(c, c.let("BitwiseXor", r, c.args[1]))
     return c.test("LogicalAnd", c.test("INotEqual", r, c.const(0)), signs)
 
 
@@ -215,13 +222,14 @@ def _rem_u(c: Ctx) -> int:
 
 def _abs_i(c: Ctx) -> int:
     (a,) = c.args
-    return c.select(c.test("SLessThan", a, c.const(0)), c.let("SNegate", a), a)
+    return c.select(_is_negative(c, a), c.let("SNegate", a), a)
 
 
 def _extreme(name: str) -> Callable[[Ctx], int]:
     def sequence(c: Ctx) -> int:
         a, b = c.args
-        return c.select(c.test(("S" if c.t.kind == "i" else "U") + name, a, b), a, b)
+        less = _order(c, f"S{name}", c.args, c.known) if c.t.kind == "i" else c.test(f"U{name}", a, b)
+        return c.select(less, a, b)
 
     return sequence
 

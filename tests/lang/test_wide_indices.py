@@ -324,6 +324,31 @@ def test_offsets(session) -> None:
         assert x[first + 3, 4] == first + 8
 
 
+# --- integers that were widened, beside constants: some drivers take a comparison for decided
+
+
+@qd.kernel
+def beside_constants(n: qd.i32, out: qd.template()):
+    a = qd.cast(n, qd.i64)
+    for c in qd.static(range(-1, 300, 43)):
+        for _ in range(1):
+            out[c + 1, 0], out[c + 1, 1] = min(a, c), max(c, a)
+            out[c + 1, 2] = qd.select(a < c, a, c + 1)
+            out[c + 1, 3] = qd.cast(a >= c, qd.i64) + 2 * qd.cast(c <= a, qd.i64)
+            out[c + 1, 4], out[c + 1, 5] = abs(a), a // 4
+            out[c + 1, 6], out[c + 1, 7] = a % (c + 2), max(min(a, c), 0)
+
+
+def test_widened_integers_beside_constants(session) -> None:
+    out = qd.field(qd.i64, shape=(301, 8))
+    for n in (3, -1, -5, 0, 6, 42, 300, 2**31 - 1, -(2**31)):
+        beside_constants(n, out)
+        for c in range(-1, 300, 43):
+            less = n if n < c else c + 1
+            want = [min(n, c), max(n, c), less, 3 * (n >= c), abs(n), n // 4, n % (c + 2), max(min(n, c), 0)]
+            assert out.to_numpy()[c + 1].tolist() == want, (n, c)
+
+
 # --- gradients
 
 
