@@ -191,7 +191,8 @@ class GradientPlan(Plan):
 
     @property
     def sized_by(self) -> frozenset[str]:
-        return frozenset().union(getattr(self, "data_read", ()), *(a.data for a in self.ahead()))
+        counted: frozenset[str] = frozenset().union(*(a.data for a in self.ahead()))
+        return counted | _dependencies(self.sizes)[2]
 
     def settle_draws(self, *args: Any) -> bool:
         """Without stacks to size: draws and gradients of array arguments."""
@@ -340,8 +341,7 @@ class GradientPlan(Plan):
     @property
     def primal_reads(self) -> frozenset[str]:
         """The buffers that the gradient, its sizes and its counting slice read, without gradients."""
-        counted = frozenset().union(*(a.data for a in self.ahead()))
-        return super().primal_reads | counted | _dependencies(self.sizes)[2]
+        return super().primal_reads | self.sized_by
 
     def drawn(self) -> int:
         return self.launch_number()

@@ -301,7 +301,7 @@ class Plan:
 
     @property
     def sized_by(self) -> frozenset[str]:
-        """Buffers whose data a gradient's stacks are sized by."""
+        """Buffers whose data the stacks of a gradient are sized by."""
         return frozenset()
 
     @property

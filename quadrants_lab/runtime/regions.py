@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 _OPERATIONS = {
     "add": "({} + {})", "sub": "({} - {})", "mul": "({} * {})", "min": "min({}, {})", "max": "max({}, {})",
 }  # fmt: skip
-Region = tuple[tuple[int, int], ...]  # along each axis from the first index up to, but not including, the second
+Region = tuple[
+    tuple[int, int], ...
+]  # along each axis from the first index up to, but not including, the second
 
 
 def meet(a: Region, b: Region) -> bool:
@@ -58,7 +60,9 @@ def add(regions: list[Region], new: Region, most: int = 8) -> None:
         return
     for n, r in enumerate(regions):
         apart = [axis for axis, (mine, its) in enumerate(zip(r, new, strict=True)) if mine != its]
-        touching = len(apart) == 1 and max(r[apart[0]][0], new[apart[0]][0]) <= min(r[apart[0]][1], new[apart[0]][1])
+        touching = len(apart) == 1 and max(r[apart[0]][0], new[apart[0]][0]) <= min(
+            r[apart[0]][1], new[apart[0]][1]
+        )
         if touching or holds(new, r):
             del regions[n]
             add(regions, around(r, new), most)
@@ -97,7 +101,9 @@ def footprint(plan: Plan, buffer: str, writes: bool) -> Footprint | None:
     key = buffer, writes
     if key not in plan.footprints:
         info = plan.known_accesses
-        found = [a for a in info.of.values() if a.stmt.buffer == buffer and isinstance(a.stmt, N.Load) != writes]
+        found = [
+            a for a in info.of.values() if a.stmt.buffer == buffer and isinstance(a.stmt, N.Load) != writes
+        ]
         plan.footprints[key] = Footprint(plan, buffer, info, found) if found else None
     return plan.footprints[key]
 

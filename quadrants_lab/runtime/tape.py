@@ -7,7 +7,7 @@ constant: the gradient of those elements ends there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Protocol
@@ -20,9 +20,10 @@ from quadrants_lab.autodiff.doubts import Doubt, warn
 from quadrants_lab.errors import Label, QuadrantsRuntimeError, render
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.source import Span
+from quadrants_lab.runtime.again import Again, can_be_recorded_again, elements_read, key_of
 from quadrants_lab.runtime.memory import Memory
 from quadrants_lab.runtime.open_ends import OpenEnds
-from quadrants_lab.runtime.regions import Region, add, around, common, footprint, meet, whole
+from quadrants_lab.runtime.regions import Footprint, Region, add, around, common, footprint, meet, whole
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.dispatch import Dispatcher
@@ -196,6 +197,7 @@ class Launches:
         self.paused = 0
         self.open_ends = OpenEnds("grad")
         self.constants: set[int] = set()  # memory that Python wrote over, as was told
+        self.routes: dict[Hashable, Again] = {}
         self.writes.clear()
 
     # --- what happens ------------------------------------------------------------------------------------------
@@ -216,6 +218,42 @@ class Launches:
             run = partial(function.grad, *args, **kwargs)
             self.steps.append(Step(run, partial(function.fn, *args, **kwargs)))
 
+    def again(self, dispatcher: Dispatcher, args: tuple[Any, ...]) -> Any:
+        """Launches and records, quickly, what was recorded before with other scalars; else NotImplemented."""
+        if not self.routes:
+            return NotImplemented
+        known = self.routes.get(key_of(dispatcher, args))
+        if known is None or self.paused or not known.fits(args):
+            return NotImplemented
+        self._python_writes()
+        plan, step, found = known.plan, Step(), []
+        for name, memory, elements in known.writes:
+            followed = self.followed.get(id(memory))
+            if followed is not None:
+                found.append(self._before(followed, name, elements, args))
+        dispatcher.last = plan
+        value: Any = None
+        try:
+            value = plan.call(*args)
+        finally:
+            for before in found:
+                if value is NotImplemented:
+                    before.followed.version = before.followed.memory.version
+                else:
+                    self._after(step, before, plan)
+            if value is not NotImplemented:
+                self.steps.append(step)
+        if value is NotImplemented:
+            return value
+        self.writes.kernels.append(plan.kernel.name)
+        number = plan.frame.launch_number
+        step.launch = plan, args, number
+        if known.gradient is not None:
+            step.gradient = partial(_launch_gradient, known.gradient, args, number, {})
+            for memory, region in known.reads:
+                add(self.followed[id(memory)].regions, region(args))
+        return value
+
     def before(self, plan: Plan, args: tuple[Any, ...]) -> list[Before]:
         """Copies what this launch may overwrite although recorded gradients read it."""
         self._python_writes()
@@ -231,11 +269,10 @@ class Launches:
         for name in plan.writes:
             followed = self.followed.get(id(memories.get(name)))
             if followed is not None:
-                found.append(self._before(followed, name, plan, args))
+                found.append(self._before(followed, name, footprint(plan, name, writes=True), args))
         return found
 
-    def _before(self, followed: Followed, name: str, plan: Plan, args: tuple[Any, ...]) -> Before:
-        region = footprint(plan, name, writes=True)
+    def _before(self, followed: Followed, name: str, region: Footprint | None, args: Sequence[Any]) -> Before:
         part = None if region is None else followed.meets(region.of(args))
         if region is None or part is None:
             return Before(followed, name)
@@ -253,18 +290,20 @@ class Launches:
             step.launch = plan, args, number
             step.repeat = partial(_launch_again, plan, args, number)
             self.open_ends.launched(plan, args)
-            gradient = plan.owner.gradient
+            gradient, reverse = plan.owner.gradient, None
             if gradient is not None and plan.differentiable:
                 reverse = gradient.plan_for(plan.session, args)
                 reverse.ready_foreign(args)
                 taken = self._follow_reads(reverse, args)
                 kept = plan.scratch.take()
                 shapes = {slot: memory.operand.shape for slot, memory in kept.items()}
-                for row in kept_rows(reverse.kernel, shapes):
+                for row in kept_rows(reverse.kernel, shapes) if kept else ():
                     kernel = plan.kernel.name
                     self._count(Kept(row.name, kernel, kernel, None, row.span, row.elements, row.bytes), row.bytes)
                 step.gradient = partial(_launch_gradient, gradient, taken, number, kept)
                 self._follow_derivatives(plan, args, memories)
+            if not self.repeatable and can_be_recorded_again(plan):
+                self.routes[key_of(plan.owner, args)] = Again(plan, reverse, args)
         elif self.paused:
             # a gradient of the user's may read anything that the function touched
             for name, memory in memories.items():
@@ -307,11 +346,9 @@ class Launches:
         memories = gradient.memories(args)
         reads = gradient.primal_reads
         for name in reads & memories.keys():
-            memory, read = memories[name], footprint(gradient, name, writes=False)
+            memory = memories[name]
             followed = self._follow(memory, name, gradient.kernel.name, span_of(gradient, name, (N.Load,)))
-            if name in gradient.sized_by:
-                read = None
-            add(followed.regions, whole(memory.operand.shape) if read is None else read.of(args))
+            add(followed.regions, elements_read(gradient, name, memory)(args))
         return tuple(
             arg.copy() if isinstance(arg, np.ndarray) and slot.name in reads else arg
             for slot, arg in zip(gradient.slots, args, strict=True)
