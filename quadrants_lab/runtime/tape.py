@@ -23,6 +23,7 @@ from quadrants_lab.ir.source import Span
 from quadrants_lab.runtime.again import Again, can_be_recorded_again, elements_read, key_of
 from quadrants_lab.runtime.memory import Memory
 from quadrants_lab.runtime.open_ends import OpenEnds
+from quadrants_lab.runtime.parts import DevicePart, HostPart, Part, part_of
 from quadrants_lab.runtime.regions import Footprint, Region, add, around, common, footprint, meet, whole
 
 if TYPE_CHECKING:
@@ -47,24 +48,6 @@ class CustomGradient(Protocol):
 
 
 @dataclass(slots=True)
-class Change:
-    """The elements ``where`` (an index into the array) as they were before a change; `swap` undoes it and, again,
-    redoes it."""
-
-    memory: Memory
-    where: Any
-    values: npt.NDArray[Any]
-
-    def swap(self) -> None:
-        array = self.memory.array
-        now = np.array(array[self.where])
-        array[self.where] = self.values
-        self.values = now
-        self.memory.settle()
-        self.memory.version += 1
-
-
-@dataclass(slots=True)
 class Step:
     """Something that changed memory: a launch, a function with a gradient of its own, writes from Python.
 
@@ -75,7 +58,7 @@ class Step:
 
     gradient: Callable[[], None] | None = None
     repeat: Callable[[], None] | None = None
-    changes: list[Change] = field(default_factory=list)
+    changes: list[Part] = field(default_factory=list)
     launch: tuple[Plan, tuple[Any, ...], int] | None = None
     write: tuple[Memory, list[tuple[Any, npt.NDArray[Any]]]] | None = None
 
@@ -140,13 +123,12 @@ class Followed:
 
 @dataclass(slots=True)
 class Before:
-    """What a launch is about to write, of followed memory: buffer ``name``. ``part``: what gradients read of it, with
-    its ``values`` (None: nothing). ``scattered``: data decides where it writes."""
+    """What a launch is about to write, of followed memory: buffer ``name``. ``part``: what gradients read of it (None:
+    nothing). ``scattered``: data decides where it writes."""
 
     followed: Followed
     name: str
-    part: tuple[slice, ...] = ()
-    values: npt.NDArray[Any] | None = None
+    part: HostPart | DevicePart | None = None
     scattered: bool = False
 
 
@@ -273,11 +255,10 @@ class Launches:
         return found
 
     def _before(self, followed: Followed, name: str, region: Footprint | None, args: Sequence[Any]) -> Before:
-        part = None if region is None else followed.meets(region.of(args))
-        if region is None or part is None:
+        met = None if region is None else followed.meets(region.of(args))
+        if region is None or met is None:
             return Before(followed, name)
-        where = tuple(slice(low, high) for low, high in part)
-        return Before(followed, name, where, followed.memory.values()[where].copy(), region.everywhere)
+        return Before(followed, name, part_of(followed.memory, met), region.everywhere)
 
     def after(self, plan: Plan, args: tuple[Any, ...], token: list[Before], failed: bool) -> None:
         step = Step()
@@ -376,30 +357,19 @@ class Launches:
 
     def _after(self, step: Step, before: Before, plan: Plan) -> None:
         """Notes what the launch overwrote that gradients read."""
-        followed, old = before.followed, before.values
+        followed, part = before.followed, before.part
         followed.version = followed.memory.version
         if followed.shadow is not None:
             followed.shadow[...] = followed.memory.values()
-        if old is None:
-            return
-        where: Any = before.part
-        if before.scattered:  # mostly a few elements of many
-            bits = np.dtype(f"u{old.dtype.itemsize}")
-            changed = np.nonzero(old.view(bits) != followed.memory.values()[where].view(bits))
-            if changed[0].size * (len(changed) * 8 + old.itemsize) < old.nbytes:
-                old = old[changed]
-                where = tuple(at + part.start for at, part in zip(changed, before.part, strict=True))
-        written = span_of(plan, before.name, (N.Store, N.Atomic))
-        self._keep(step, followed, where, old, plan.kernel.name, written)
+        if part is not None:  # of a scattered one mostly a few elements changed
+            written = span_of(plan, before.name, (N.Store, N.Atomic))
+            self._keep(step, followed, part.changed() if before.scattered else part, plan.kernel.name, written)
 
-    def _keep(
-        self, step: Step, followed: Followed, where: Any, values: npt.NDArray[Any], writer: str, written: Span | None
-    ) -> None:
-        if values.size:
-            kept = Kept(followed.name, followed.reader, writer, followed.span, written, values.size, values.nbytes)
-            indices = sum(at.nbytes for at in where if isinstance(at, np.ndarray)) if isinstance(where, tuple) else 0
-            self._count(kept, indices + values.nbytes)
-            step.changes.append(Change(followed.memory, where, values))
+    def _keep(self, step: Step, followed: Followed, part: Part, writer: str, written: Span | None) -> None:
+        if part.size:
+            kept = Kept(followed.name, followed.reader, writer, followed.span, written, part.size, part.nbytes)
+            self._count(kept, part.nbytes)
+            step.changes.append(part)
 
     def _count(self, kept: Kept, nbytes: int) -> None:
         """Adds to the report what was kept, in ``nbytes``."""
@@ -457,7 +427,7 @@ class Launches:
         followed.version = memory.version
         for where, old in written:
             if old is not None and followed.reader:
-                self._keep(step, followed, where, old, "Python", None)
+                self._keep(step, followed, HostPart(memory, where, old), "Python", None)
         if not self.paused:
             now = memory.values()
             step.write = memory, [(where, np.array(now[where])) for where, _ in written]
