@@ -163,6 +163,9 @@ class StandIn:
         assert pinned in self._memory
         self._pending.append(lambda: ctypes.memmove(pinned, address, nbytes))
 
+    def copy(self, target: int, source: int, nbytes: int) -> None:
+        self._pending.append(lambda: ctypes.memmove(target, source, nbytes))
+
     # --- other libraries
 
     def home(self, address: int) -> int:

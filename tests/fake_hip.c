@@ -84,6 +84,7 @@ static hipError_t copy(void *to, const void *from, size_t n, void *s) {
 }
 hipError_t hipMemcpyHtoDAsync(void *to, void *from, size_t n, void *s) { return copy(to, from, n, s); }
 hipError_t hipMemcpyDtoHAsync(void *to, void *from, size_t n, void *s) { return copy(to, from, n, s); }
+hipError_t hipMemcpyDtoDAsync(void *to, void *from, size_t n, void *s) { return copy(to, from, n, s); }
 hipError_t hipMemsetD8Async(void *to, unsigned char v, size_t n, void *s) {
     memset(to, v, n);
     return s == &stream_object ? OK : INVALID;

@@ -78,6 +78,24 @@ class SimtMemory:
         there = np.asarray(value, self.dtype)
         self._send(there.ctypes.data, self._place(key) * self.dtype.itemsize, self.dtype.itemsize)
 
+    def piece(self, at: int, size: int) -> SimtMemory:
+        """A copy, on the device, of ``size`` elements from number ``at`` on, as of all launches so far."""
+        device, made = self.device, SimtMemory.__new__(SimtMemory)
+        made._describe(device, (size,), self.dtype)
+        device.driver.enter()
+        made.address = device.driver.allocate(made.nbytes)
+        forks.finalize(made, device.driver.free, made.address)
+        device.driver.copy(made.address, self.address + at * self.dtype.itemsize, made.nbytes)
+        device.running = True
+        return made
+
+    def put(self, at: int, piece: SimtMemory) -> None:
+        """Writes what `piece` gave to the elements from number ``at`` on, after all launches so far."""
+        driver = self.device.driver
+        driver.enter()
+        driver.copy(self.address + at * self.dtype.itemsize, piece.address, piece.nbytes)
+        self.device.running = True
+
     def _place(self, key: Any) -> int:
         parts = key if isinstance(key, tuple) else (key,)
         at = 0

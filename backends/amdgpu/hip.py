@@ -51,6 +51,7 @@ _CALLS: dict[str, tuple[Any, ...]] = {
     "hipHostFree": (_p,),
     "hipMemcpyHtoDAsync": (_p, _p, _z, _p),
     "hipMemcpyDtoHAsync": (_p, _p, _z, _p),
+    "hipMemcpyDtoDAsync": (_p, _p, _z, _p),
     "hipMemsetD8Async": (_p, C.c_ubyte, _z, _p),
     "hipMemsetD16Async": (_p, C.c_ushort, _z, _p),
     "hipMemsetD32Async": (_p, C.c_int, _z, _p),
@@ -246,6 +247,10 @@ class Driver:
     def start_download(self, pinned: int, address: int, nbytes: int) -> None:
         """The same to `pinned` memory, done only when `wait` has returned."""
         self.check(self.hipMemcpyDtoHAsync(pinned, address, nbytes, self.stream), f"copying {nbytes} bytes")
+
+    def copy(self, target: int, source: int, nbytes: int) -> None:
+        """Copies from memory of the device to memory of the device, after all that was launched before."""
+        self.check(self.hipMemcpyDtoDAsync(target, source, nbytes, self.stream), f"copying {nbytes} bytes")
 
     # --- what runs ----------------------------------------------------------------------------------------------
 

@@ -55,6 +55,7 @@ _CALLS: dict[str, tuple[Any, ...]] = {
     "cuMemcpyHtoD_v2": (C.c_uint64, _p, _z),
     "cuMemcpyDtoH_v2": (_p, C.c_uint64, _z),
     "cuMemcpyDtoHAsync_v2": (_p, C.c_uint64, _z, _p),
+    "cuMemcpyDtoDAsync_v2": (C.c_uint64, C.c_uint64, _z, _p),
     "cuMemsetD8Async": (C.c_uint64, C.c_ubyte, _z, _p),
     "cuMemsetD16Async": (C.c_uint64, C.c_ushort, _z, _p),
     "cuMemsetD32Async": (C.c_uint64, _u, _z, _p),
@@ -261,6 +262,10 @@ class Driver:
     def start_download(self, pinned: int, address: int, nbytes: int) -> None:
         """The same to `pinned` memory, done only when `wait` has returned."""
         self.check(self.cuMemcpyDtoHAsync_v2(pinned, address, nbytes, self.stream), f"copying {nbytes} bytes")
+
+    def copy(self, target: int, source: int, nbytes: int) -> None:
+        """Copies from memory of the device to memory of the device, after all that was launched before."""
+        self.check(self.cuMemcpyDtoDAsync_v2(target, source, nbytes, self.stream), f"copying {nbytes} bytes")
 
     # --- other libraries ----------------------------------------------------------------------------------------
 

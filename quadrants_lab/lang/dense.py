@@ -157,11 +157,10 @@ class Dense:
             value = self._element(value)
         if key.__class__ is not int or not 0 <= key < self._length:
             key = self._index(key)
+        if memory.watchers:
+            memory.writing(key)
         memory.array[key] = value
-        if memory.logs:
-            memory.wrote(key)
-        else:
-            memory.version = memory.python_wrote = memory.version + 1
+        memory.version = memory.python_wrote = memory.version + 1
 
     def __iter__(self) -> NoReturn:
         raise QuadrantsRuntimeError(
@@ -179,8 +178,10 @@ class Dense:
     def fill(self, value: Any) -> None:
         """Writes ``value`` to every element; to integers also a float that is a whole number."""
         memory = self._live()
-        memory.assign(self._element(value, whole=True))
-        memory.wrote(...)
+        element = self._element(value, whole=True)
+        memory.writing(...)
+        memory.assign(element)
+        memory.wrote()
 
     def to_numpy(self, dtype: Any = None, *, copy: bool | None = True) -> npt.NDArray[Any]:
         """The data, as ``dtype`` where one is given: a copy of it, or with ``copy=False`` the memory itself (ValueError
@@ -228,12 +229,13 @@ class Dense:
 
     def _arrive(self, arr: npt.NDArray[Any]) -> None:
         memory = self._live()
+        memory.writing(...)
         if arr.dtype == memory.dtype.numpy or not self.dtype.is_float:
             memory.assign(arr)
         else:
             with np.errstate(over="ignore"):
                 memory.assign(arr)
-        memory.wrote(...)
+        memory.wrote()
 
     def copy_from(self, other: Dense) -> None:
         """Copies the data of a field or ndarray of the same shape. Under a Tape and in forward mode derivatives flow

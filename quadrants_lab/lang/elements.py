@@ -40,15 +40,19 @@ class Elements(Dense):
 
     def __setitem__(self, key: Any, value: Any) -> None:
         memory, at = self._live(), self._index(key)
-        memory.array[at] = self._whole(value)
-        memory.wrote(at)
+        whole = self._whole(value)
+        memory.writing(at)
+        memory.array[at] = whole
+        memory.wrote()
 
     def fill(self, value: Any) -> None:
         """Writes ``value``, an element or a number for all of its entries, to every element; floats that are whole
         numbers are integers here."""
         memory = self._live()
-        memory.assign(self._element(value, whole=True) if np.ndim(value) == 0 else self._whole(value, whole=True))
-        memory.wrote(...)
+        element = self._element(value, whole=True) if np.ndim(value) == 0 else self._whole(value, whole=True)
+        memory.writing(...)
+        memory.assign(element)
+        memory.wrote()
 
     def _shapes(self) -> tuple[tuple[int, ...], ...]:
         full = (*self.shape, self.n, self.m)
@@ -159,8 +163,10 @@ class Entry:
 
     def fill(self, value: Any) -> None:
         memory = self.field._live()
-        memory.array[self._everywhere()] = self.field._element(value, whole=True)
-        memory.wrote(self._everywhere())
+        element = self.field._element(value, whole=True)
+        memory.writing(self._everywhere())
+        memory.array[self._everywhere()] = element
+        memory.wrote()
 
     def to_numpy(self, dtype: Any = None) -> npt.NDArray[Any]:
         """A copy of the data, as ``dtype`` where one is given."""
@@ -192,8 +198,10 @@ class _InPlace(Matrix):
 
     def __setitem__(self, index: Any, value: Any) -> None:
         memory, at = self._of._live(), self._place(index)
-        memory.array[self._at + at] = self._of._entry(value)
-        memory.wrote(self._at + at)
+        entry = self._of._entry(value)
+        memory.writing(self._at + at)
+        memory.array[self._at + at] = entry
+        memory.wrote()
 
     def __getattr__(self, name: str) -> Any:
         at = None if name.startswith("_") else self._swizzled(name)
@@ -211,8 +219,10 @@ class _InPlace(Matrix):
     def fill(self, val: Any) -> None:
         """Every entry becomes ``val``."""
         memory = self._of._live()
-        memory.array[self._at] = self._of._element(val, whole=True)
-        memory.wrote(self._at)
+        element = self._of._element(val, whole=True)
+        memory.writing(self._at)
+        memory.array[self._at] = element
+        memory.wrote()
 
     def _place(self, index: Any) -> tuple[int, ...]:
         if (

@@ -33,7 +33,7 @@ class _Used(Writes):
 
     def clear(self) -> None:
         for field, _, places in self.followed.values():
-            field._memory.logs = tuple(log for log in field._memory.logs if log is not places)
+            field._memory.watchers = tuple(w for w in field._memory.watchers if w != places.append)
         self.followed = {}
         self.told: set[int] = set()
         self.open_ends = OpenEnds("dual")
@@ -52,7 +52,7 @@ class _Used(Writes):
             if field.has_dual() and id(memory) in names and id(memory) not in self.followed:
                 places: list[Any] = []
                 self.followed[id(memory)] = field, names[id(memory)], places
-                memory.logs = (*memory.logs, places)
+                memory.watchers = (*memory.watchers, places.append)
 
     def settle(self) -> None:
         for key, (field, name, places) in self.followed.items():
@@ -61,7 +61,7 @@ class _Used(Writes):
                 warn([written_over(name, "dual")])
             for place in places:
                 field.dual._memory.array[place] = 0
-                field.dual._memory.wrote(place)
+                field.dual._memory.wrote()
             places.clear()
 
 

@@ -96,11 +96,14 @@ class Dispatcher:
             asked = MODE.get(), CONSTANT.get()
             if self.mode == "forward" and not self.constant and asked != ("forward", False):
                 return self.variant(*asked).resolve(*args)
+            observers = OBSERVERS.get()
+            again = getattr(observers[0], "again", None) if len(observers) == 1 else None
+            if again is not None and self._session is now and (value := again(self, args)) is not NotImplemented:
+                return value
             self.enter(now)
             args = self.checked(args)
             plan = self.plan(now, args)
             self.last = plan
-            observers = OBSERVERS.get()
             if observers:
                 return self._observed(plan, args)
             if not watching():

@@ -189,6 +189,11 @@ class GradientPlan(Plan):
             help="pass a copy as one of them, or take one argument for both",
         )
 
+    @property
+    def sized_by(self) -> frozenset[str]:
+        counted: frozenset[str] = frozenset().union(*(a.data for a in self.ahead()))
+        return counted | _dependencies(self.sizes)[2]
+
     def settle_draws(self, *args: Any) -> bool:
         """Without stacks to size: draws and gradients of array arguments."""
         self.frame.replay(self.launch_number())
@@ -336,8 +341,7 @@ class GradientPlan(Plan):
     @property
     def primal_reads(self) -> frozenset[str]:
         """The buffers that the gradient, its sizes and its counting slice read, without gradients."""
-        counted = frozenset().union(*(a.data for a in self.ahead()))
-        return super().primal_reads | counted | _dependencies(self.sizes)[2]
+        return super().primal_reads | self.sized_by
 
     def drawn(self) -> int:
         return self.launch_number()

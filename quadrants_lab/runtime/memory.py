@@ -28,8 +28,8 @@ class Memory:
     """
 
     __slots__ = (
-        "_ahead", "_copy", "_taken", "address", "array", "dtype", "foreign", "logs", "marks", "on_device", "operand",
-        "python_wrote", "serial", "session", "version",
+        "_ahead", "_copy", "_taken", "address", "array", "dtype", "foreign", "marks", "on_device", "operand",
+        "python_wrote", "serial", "session", "version", "watchers",
     )  # fmt: skip
     _serials = count()
     array: npt.NDArray[Any]
@@ -76,18 +76,20 @@ class Memory:
         self.foreign = None
         self.marks: dict[str, tuple[int, Memory]] = {}  # of launches that watch for races, with their generation
         self.version = self.python_wrote = 0  # python_wrote: the version that Python's last write made
-        self.logs: tuple[list[Any], ...] = ()  # of who wants to know where Python writes
+        self.watchers: tuple[Callable[[Any], None], ...] = ()  # told where Python is about to write
         self.serial = next(Memory._serials)
         self._copy: npt.NDArray[Any] | None = None
         self._taken = -1
         self._ahead = False
 
-    def wrote(self, where: Any) -> None:
-        """To be called by Python's writes: ``where`` is the index into the array, ... for all of it."""
-        self.version += 1
-        self.python_wrote = self.version
-        for log in self.logs:
-            log.append(where)
+    def writing(self, where: Any) -> None:
+        """To be called before Python's writes: ``where`` is the index into the array, ... for all of it."""
+        for watcher in self.watchers:
+            watcher(where)
+
+    def wrote(self) -> None:
+        """To be called after Python's writes."""
+        self.version = self.python_wrote = self.version + 1
 
     def values(self) -> npt.NDArray[Any]:
         """What is in it; not to be written to."""
@@ -98,7 +100,7 @@ class Memory:
         return out
 
     def assign(self, values: Any) -> None:
-        """Writes all of it; ``values`` are cast. `wrote` is still to be called."""
+        """Writes all of it; ``values`` are cast. `writing` and `wrote` are to be called as well."""
         self.array[...] = values
 
     def reader(self) -> Callable[[Any], Any]:

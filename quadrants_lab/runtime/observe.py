@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 class Observer(Protocol):
     """``before`` is called with the session locked, after arguments were checked and before the launch; what it
-    returns is handed to ``after``, which is called when the launch is done or has failed."""
+    returns is handed to ``after``, which is called when the launch is done or has failed. One that has ``again`` and is
+    alone is asked first whether it can launch by itself, with arguments as they were given."""
 
     def before(self, plan: Plan, args: tuple[Any, ...]) -> Any: ...
     def after(self, plan: Plan, args: tuple[Any, ...], token: Any, failed: bool) -> None: ...

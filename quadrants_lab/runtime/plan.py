@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from quadrants_lab.adstack.report import kept_rows
+from quadrants_lab.analysis.accesses import Accesses
 from quadrants_lab.autodiff.broken import Cuts, Flows, integer_flows, value_flows
 from quadrants_lab.backends import forks
 from quadrants_lab.backends.launch import Status
@@ -37,9 +38,9 @@ from quadrants_lab.runtime.trips import Trips, Versions, field_version, memory_v
 
 if TYPE_CHECKING:
     from quadrants_lab.adstack.report import KeptRow, StackRow
-    from quadrants_lab.analysis.boxes import Box
     from quadrants_lab.backends.launch import Frame
     from quadrants_lab.runtime.dispatch import Dispatcher
+    from quadrants_lab.runtime.regions import Footprint
 
 
 class Live:
@@ -81,7 +82,7 @@ class Plan:
         self.compiled = compiled
         self.kernel = compiled.kernel
         self.reads, self.writes = self.touched()
-        self.boxes: dict[tuple[str, bool], Box | None] = {}  # see `runtime.stale`
+        self.footprints: dict[tuple[str, bool], Footprint | None] = {}  # see `runtime.regions`
         self.fields = field_memories(compiled, self.kernel, session)
         self.slots: Sequence[Slot] = owner.slots
         self.gradient_args = tuple(
@@ -292,6 +293,16 @@ class Plan:
             if isinstance(s, (N.Load, N.Store, N.Atomic)):
                 found.setdefault(s.buffer, []).append(s)
         return found
+
+    @forks.lazy
+    def known_accesses(self) -> Accesses:
+        """Where loads, stores and atomics go, as far as indices tell."""
+        return Accesses(self.kernel)
+
+    @property
+    def sized_by(self) -> frozenset[str]:
+        """Buffers whose data the stacks of a gradient are sized by."""
+        return frozenset()
 
     @property
     def differentiable(self) -> bool:

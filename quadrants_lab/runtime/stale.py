@@ -1,29 +1,23 @@
 """What a gradient outside of a Tape reads that was written since its kernel was launched.
 
 Versions tell that memory was written, not where. Other kernels write a box of elements that their indices give
-(`analysis.boxes`), so that a step of time written meanwhile does not count for a gradient that reads another step.
+(`runtime.regions`), so that a step of time written meanwhile does not count for a gradient that reads another step.
 Of each kernel the last launch is known; where only an earlier one may have written, nothing is said.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from quadrants_lab.adstack.evaluate import Live, evaluated
-from quadrants_lab.analysis.accesses import Accesses
-from quadrants_lab.analysis.boxes import box_of
 from quadrants_lab.autodiff.doubts import Doubt
 from quadrants_lab.autodiff.trips import TripCount
 from quadrants_lab.errors import Label, render
-from quadrants_lab.ir import nodes as N
 from quadrants_lab.runtime.memory import Memory
+from quadrants_lab.runtime.regions import footprint, meet
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.plan import Plan
-
-Region = tuple[tuple[int, int], ...]
 
 
 def writer_since(plan: Plan, buffer: str, memory: Memory, version: int, args: Sequence[Any]) -> str:
@@ -31,11 +25,13 @@ def writer_since(plan: Plan, buffer: str, memory: Memory, version: int, args: Se
     name; "" where nobody did, or it is not known: only the last launch of each kernel is."""
     if memory.python_wrote > version:
         return "Python"
-    mine = _region(plan, buffer, plan.live(args), writes=False)
+    read = footprint(plan, buffer, writes=False)
+    mine = None if read is None else read.live(plan.live(args))
     for other in list(plan.session.plans):
         name = _written_as(other, memory) if other.frame.launch_number > plan.frame.launch_number else ""
-        theirs = _region(other, name, _Last(other), writes=True) if name and other is not plan else None
-        if mine is not None and theirs is not None and _meet(mine, theirs):
+        written = footprint(other, name, writes=True) if name and other is not plan else None
+        theirs = None if written is None else written.live(_Last(other))
+        if mine is not None and theirs is not None and meet(mine, theirs):
             return str(other.kernel.name)
     return ""
 
@@ -68,25 +64,6 @@ def _written_as(plan: Plan, memory: Memory) -> str:
     shape = len(memory.operand.shape), memory.dtype
     of = {b.name: (b.ndim, b.dtype) for b in plan.kernel.buffers.values() if b.kind == "ndarray"}
     return next((name for name in sorted(plan.writes) if of.get(name) == shape), "")
-
-
-def _region(plan: Plan, buffer: str, live: Live, writes: bool) -> Region | None:
-    """The elements that a launch reads or writes; None where that is not known."""
-    key = buffer, writes
-    if key not in plan.boxes:
-        info = Accesses(plan.kernel)
-        found = [a for a in info.of.values() if a.stmt.buffer == buffer and isinstance(a.stmt, N.Load) != writes]
-        plan.boxes[key] = box_of(info, found) if found else None
-    box = plan.boxes[key]
-    if box is None:
-        return None
-    with suppress(LookupError):
-        return tuple((evaluated(low, live), evaluated(high, live)) for low, high in zip(box.low, box.high, strict=True))
-    return None
-
-
-def _meet(a: Region, b: Region) -> bool:
-    return all(x < d and y > c for (x, y), (c, d) in zip(a, b, strict=True))
 
 
 def stale(kernel: str, count: TripCount, writer: str) -> Doubt:

@@ -54,10 +54,11 @@ class Tangents:
             if step.launch is not None:
                 self._launch(*step.launch)
             elif step.write is not None and id(step.write[0]) in self.values:
-                memory, where, written = step.write
-                self.values[id(memory)].array.reshape(-1)[where] = written
-                if id(memory) in self.tangents:
-                    self.tangents[id(memory)].array.reshape(-1)[where] = 0
+                memory, elements = step.write
+                for where, written in elements:
+                    self.values[id(memory)].array[where] = written
+                    if id(memory) in self.tangents:
+                        self.tangents[id(memory)].array[where] = 0
         return float(self._tangent(self.loss).array[()])
 
     def _memory(self, like: npt.NDArray[Any]) -> Memory:

@@ -7,9 +7,9 @@ constant: the gradient of those elements ends there.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -20,8 +20,11 @@ from quadrants_lab.autodiff.doubts import Doubt, warn
 from quadrants_lab.errors import Label, QuadrantsRuntimeError, render
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.source import Span
+from quadrants_lab.runtime.again import Again, can_be_recorded_again, elements_read, key_of
 from quadrants_lab.runtime.memory import Memory
 from quadrants_lab.runtime.open_ends import OpenEnds
+from quadrants_lab.runtime.parts import DevicePart, HostPart, Part, part_of
+from quadrants_lab.runtime.regions import Footprint, Region, add, around, common, footprint, meet, whole
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.dispatch import Dispatcher
@@ -45,36 +48,19 @@ class CustomGradient(Protocol):
 
 
 @dataclass(slots=True)
-class Change:
-    """The elements ``where`` of an array, as they were before a change; `swap` undoes it and, again, redoes it."""
-
-    memory: Memory
-    where: npt.NDArray[np.intp]
-    values: npt.NDArray[Any]
-
-    def swap(self) -> None:
-        flat = self.memory.array.reshape(-1)
-        now = flat[self.where]
-        flat[self.where] = self.values
-        self.values = now
-        self.memory.settle()
-        self.memory.version += 1
-
-
-@dataclass(slots=True)
 class Step:
     """Something that changed memory: a launch, a function with a gradient of its own, writes from Python.
 
     ``gradient``: runs its derivative (None: there is none). ``repeat``: does it again (None: another step does).
     ``changes``: to memory that gradients of earlier steps read. ``launch``: plan, arguments and number of a launch;
-    ``write``: the memory that Python wrote to, which elements, and what.
+    ``write``: the memory that Python wrote to, which elements (indices into the array), and what.
     """
 
     gradient: Callable[[], None] | None = None
     repeat: Callable[[], None] | None = None
-    changes: list[Change] = field(default_factory=list)
+    changes: list[Part] = field(default_factory=list)
     launch: tuple[Plan, tuple[Any, ...], int] | None = None
-    write: tuple[Memory, npt.NDArray[np.intp], npt.NDArray[Any]] | None = None
+    write: tuple[Memory, list[tuple[Any, npt.NDArray[Any]]]] | None = None
 
 
 @dataclass(slots=True)
@@ -110,17 +96,40 @@ class Followed:
     """Memory that a recorded gradient reads (``reader`` is the kernel, ``span`` the line), or a recorded launch used or
     gave a value that has a gradient (``grad``).
 
-    ``shadow``: the data as of ``version`` (None beyond the budget). ``places``: where Python wrote since then.
+    ``version``: as of the last launch. ``regions``: what the gradients read, together. ``written``: where Python wrote
+    since then, and what was there, if a gradient may read it. ``shadow``: the data as of ``version``, of memory that
+    others may write to without telling.
     """
 
     memory: Memory
     name: str
     version: int
-    shadow: npt.NDArray[Any] | None
     reader: str = ""
     span: Span | None = None
     grad: Memory | None = None
-    places: list[Any] = field(default_factory=list)
+    regions: list[Region] = field(default_factory=list)
+    written: list[tuple[Any, npt.NDArray[Any] | None]] = field(default_factory=list)
+    shadow: npt.NDArray[Any] | None = None
+
+    def watch(self, where: Any) -> None:
+        """Python is about to write there."""
+        self.written.append((where, np.array(self.memory.values()[where]) if self.regions else None))
+
+    def meets(self, region: Region) -> Region | None:
+        """The smallest box around what gradients read of the region; None where they read none of it."""
+        found = [common(region, r) for r in self.regions if meet(region, r)]
+        return reduce(around, found) if found else None
+
+
+@dataclass(slots=True)
+class Before:
+    """What a launch is about to write, of followed memory: buffer ``name``. ``part``: what gradients read of it (None:
+    nothing). ``scattered``: data decides where it writes."""
+
+    followed: Followed
+    name: str
+    part: HostPart | DevicePart | None = None
+    scattered: bool = False
 
 
 class Writes:
@@ -160,7 +169,7 @@ class Launches:
 
     def clear(self) -> None:
         for f in self.followed.values():
-            f.memory.logs = tuple(log for log in f.memory.logs if log is not f.places)
+            f.memory.watchers = tuple(w for w in f.memory.watchers if w != f.watch)
         self.steps: list[Step] = []
         self.followed = {}
         self.initial: dict[int, tuple[Any, npt.NDArray[Any]]] = {}  # memory and arrays, and copies of them
@@ -170,6 +179,7 @@ class Launches:
         self.paused = 0
         self.open_ends = OpenEnds("grad")
         self.constants: set[int] = set()  # memory that Python wrote over, as was told
+        self.routes: dict[Hashable, Again] = {}
         self.writes.clear()
 
     # --- what happens ------------------------------------------------------------------------------------------
@@ -190,8 +200,44 @@ class Launches:
             run = partial(function.grad, *args, **kwargs)
             self.steps.append(Step(run, partial(function.fn, *args, **kwargs)))
 
-    def before(self, plan: Plan, args: tuple[Any, ...]) -> list[tuple[Followed, npt.NDArray[Any]]]:
-        """The followed memory that this launch may write, and its data."""
+    def again(self, dispatcher: Dispatcher, args: tuple[Any, ...]) -> Any:
+        """Launches and records, quickly, what was recorded before with other scalars; else NotImplemented."""
+        if not self.routes:
+            return NotImplemented
+        known = self.routes.get(key_of(dispatcher, args))
+        if known is None or self.paused or not known.fits(args):
+            return NotImplemented
+        self._python_writes()
+        plan, step, found = known.plan, Step(), []
+        for name, memory, elements in known.writes:
+            followed = self.followed.get(id(memory))
+            if followed is not None:
+                found.append(self._before(followed, name, elements, args))
+        dispatcher.last = plan
+        value: Any = None
+        try:
+            value = plan.call(*args)
+        finally:
+            for before in found:
+                if value is NotImplemented:
+                    before.followed.version = before.followed.memory.version
+                else:
+                    self._after(step, before, plan)
+            if value is not NotImplemented:
+                self.steps.append(step)
+        if value is NotImplemented:
+            return value
+        self.writes.kernels.append(plan.kernel.name)
+        number = plan.frame.launch_number
+        step.launch = plan, args, number
+        if known.gradient is not None:
+            step.gradient = partial(_launch_gradient, known.gradient, args, number, {})
+            for memory, region in known.reads:
+                add(self.followed[id(memory)].regions, region(args))
+        return value
+
+    def before(self, plan: Plan, args: tuple[Any, ...]) -> list[Before]:
+        """Copies what this launch may overwrite although recorded gradients read it."""
         self._python_writes()
         memories = plan.memories(args)
         for name, memory in memories.items():
@@ -201,42 +247,49 @@ class Launches:
             for one in touched:
                 if id(one) not in self.initial:
                     self.initial[id(one)] = one, one.copy()
-        written = {id(m) for name, m in memories.items() if name in plan.writes}
-        return [
-            (f, f.memory.copy() if f.shadow is None else f.shadow)
-            for key, f in self.followed.items()
-            if key in written
-        ]
+        found: list[Before] = []
+        for name in plan.writes:
+            followed = self.followed.get(id(memories.get(name)))
+            if followed is not None:
+                found.append(self._before(followed, name, footprint(plan, name, writes=True), args))
+        return found
 
-    def after(self, plan: Plan, args: tuple[Any, ...], token: Any, failed: bool) -> None:
+    def _before(self, followed: Followed, name: str, region: Footprint | None, args: Sequence[Any]) -> Before:
+        met = None if region is None else followed.meets(region.of(args))
+        if region is None or met is None:
+            return Before(followed, name)
+        return Before(followed, name, part_of(followed.memory, met), region.everywhere)
+
+    def after(self, plan: Plan, args: tuple[Any, ...], token: list[Before], failed: bool) -> None:
         step = Step()
         memories = plan.memories(args)
-        names = {id(m): name for name, m in memories.items()}
-        for followed, old in token:
-            name = names[id(followed.memory)]
-            self._log(step, followed, old, plan.kernel.name, span_of(plan, name, (N.Store, N.Atomic)))
+        for before in token:
+            self._after(step, before, plan)
         self.writes.after(plan, args, None, failed)
         if not failed and not self.paused:
             number = plan.frame.launch_number
             step.launch = plan, args, number
             step.repeat = partial(_launch_again, plan, args, number)
             self.open_ends.launched(plan, args)
-            gradient = plan.owner.gradient
+            gradient, reverse = plan.owner.gradient, None
             if gradient is not None and plan.differentiable:
                 reverse = gradient.plan_for(plan.session, args)
                 reverse.ready_foreign(args)
                 taken = self._follow_reads(reverse, args)
                 kept = plan.scratch.take()
                 shapes = {slot: memory.operand.shape for slot, memory in kept.items()}
-                for row in kept_rows(reverse.kernel, shapes):
+                for row in kept_rows(reverse.kernel, shapes) if kept else ():
                     kernel = plan.kernel.name
                     self._count(Kept(row.name, kernel, kernel, None, row.span, row.elements, row.bytes), row.bytes)
                 step.gradient = partial(_launch_gradient, gradient, taken, number, kept)
                 self._follow_derivatives(plan, args, memories)
+            if not self.repeatable and can_be_recorded_again(plan):
+                self.routes[key_of(plan.owner, args)] = Again(plan, reverse, args)
         elif self.paused:
             # a gradient of the user's may read anything that the function touched
             for name, memory in memories.items():
-                self._follow(memory, name, plan.kernel.name, span_of(plan, name, (N.Load, N.Store, N.Atomic)))
+                span = span_of(plan, name, (N.Load, N.Store, N.Atomic))
+                add(self._follow(memory, name, plan.kernel.name, span).regions, whole(memory.operand.shape))
         self.steps.append(step)
 
     # --- what is done with it ------------------------------------------------------------------------------------
@@ -274,7 +327,9 @@ class Launches:
         memories = gradient.memories(args)
         reads = gradient.primal_reads
         for name in reads & memories.keys():
-            self._follow(memories[name], name, gradient.kernel.name, span_of(gradient, name, (N.Load,)))
+            memory = memories[name]
+            followed = self._follow(memory, name, gradient.kernel.name, span_of(gradient, name, (N.Load,)))
+            add(followed.regions, elements_read(gradient, name, memory)(args))
         return tuple(
             arg.copy() if isinstance(arg, np.ndarray) and slot.name in reads else arg
             for slot, arg in zip(gradient.slots, args, strict=True)
@@ -291,95 +346,98 @@ class Launches:
     def _follow(self, memory: Memory, name: str, reader: str = "", span: Span | None = None) -> Followed:
         found = self.followed.get(id(memory))
         if found is None:
-            shadow = None
-            if self.used + memory.operand.nbytes <= KEEP_BYTES:
-                shadow = memory.copy()
-                self.used += shadow.nbytes
-            found = self.followed[id(memory)] = Followed(memory, name, memory.version, shadow)
-            memory.logs = (*memory.logs, found.places)
+            found = self.followed[id(memory)] = Followed(memory, name, memory.version)
+            if memory.foreign:
+                self._use(memory.operand.nbytes, f"{name}, which another library may write to", ())
+                found.shadow = memory.copy()
+            memory.watchers = (*memory.watchers, found.watch)
         if reader and not found.reader:
             found.name, found.reader, found.span = name, reader, span
         return found
 
-    def _log(
-        self, step: Step, followed: Followed, old: npt.NDArray[Any], writer: str, written: Span | None
-    ) -> npt.NDArray[np.intp]:
-        """Notes what changed since ``old``; returns the elements."""
-        bits = np.dtype(f"u{old.dtype.itemsize}")
-        before, after = old.reshape(-1), followed.memory.values().reshape(-1)
-        where = np.flatnonzero(before.view(bits) != after.view(bits))
-        if where.size:
-            if followed.reader:
-                self._keep(step, followed, where, before[where], writer, written)
-            if followed.shadow is not None:
-                followed.shadow.reshape(-1)[where] = after[where]
+    def _after(self, step: Step, before: Before, plan: Plan) -> None:
+        """Notes what the launch overwrote that gradients read."""
+        followed, part = before.followed, before.part
         followed.version = followed.memory.version
-        followed.places.clear()
-        return where
+        if followed.shadow is not None:
+            followed.shadow[...] = followed.memory.values()
+        if part is not None:  # of a scattered one mostly a few elements changed
+            written = span_of(plan, before.name, (N.Store, N.Atomic))
+            self._keep(step, followed, part.changed() if before.scattered else part, plan.kernel.name, written)
 
-    def _keep(
-        self,
-        step: Step,
-        followed: Followed,
-        where: npt.NDArray[np.intp],
-        values: npt.NDArray[Any],
-        writer: str,
-        written: Span | None,
-    ) -> None:
-        kept = Kept(followed.name, followed.reader, writer, followed.span, written, where.size, values.nbytes)
-        self._count(kept, where.nbytes + values.nbytes)
-        step.changes.append(Change(followed.memory, where, values))
+    def _keep(self, step: Step, followed: Followed, part: Part, writer: str, written: Span | None) -> None:
+        if part.size:
+            kept = Kept(followed.name, followed.reader, writer, followed.span, written, part.size, part.nbytes)
+            self._count(kept, part.nbytes)
+            step.changes.append(part)
 
     def _count(self, kept: Kept, nbytes: int) -> None:
-        """Adds to the report what was kept, in ``nbytes``; an error where that is too much."""
-        self.used += nbytes
-        if self.used > KEEP_BYTES:
-            raise QuadrantsRuntimeError(
-                f"the Tape would have to keep more than {KEEP_BYTES >> 20} MB of overwritten values; "
-                f"the last ones are of {kept.name}, which the gradient of kernel {kept.reader} reads",
-                code="QL2093",
-                labels=kept.labels() if kept.written else (),
-                help="write each step to elements of its own: u[t + 1, i] from u[t, i]",
-            )
+        """Adds to the report what was kept, in ``nbytes``."""
+        what = f"{kept.name}, which the gradient of kernel {kept.reader} reads"
+        self._use(nbytes, what, kept.labels() if kept.written else ())
         known = self.kept.setdefault((kept.name, kept.reader, kept.writer), kept)
         if known is not kept:
             known.elements += kept.elements
             known.bytes += kept.bytes
 
+    def _use(self, nbytes: int, what: str, labels: tuple[Label, ...]) -> None:
+        """An error where the Tape would take too much memory."""
+        self.used += nbytes
+        if self.used > KEEP_BYTES:
+            raise QuadrantsRuntimeError(
+                f"the Tape would have to keep more than {KEEP_BYTES >> 20} MB of overwritten values; the last ones are "
+                f"of {what}",
+                code="QL2093",
+                labels=labels,
+                help="write each step to elements of its own: u[t + 1, i] from u[t, i]",
+            )
+
     def _python_writes(self) -> None:
         """Notes what was written between launches."""
         for followed in self.followed.values():
-            memory = followed.memory
-            if memory.version == followed.version and (not memory.foreign or followed.shadow is None):
-                continue
-            if followed.shadow is None:
-                raise QuadrantsRuntimeError(
-                    f"{followed.name} was written from Python under a Tape after kernel {followed.reader}, "
-                    "whose gradient reads it, was launched",
-                    code="QL2094",
-                    help="write it before the Tape, or in a kernel",
-                )
-            told = memory.version - followed.version == len(followed.places)
-            places = list(followed.places)
-            step = Step()
-            silent = memory.version == followed.version  # another library may have written to its memory
-            where = self._log(step, followed, followed.shadow, "Python", None)
-            if silent and not where.size:
-                continue
-            if not self.paused:
-                values = memory.values().reshape(-1)[where]
-                step.write = memory, where, values
-                step.repeat = partial(_write, *step.write)
-                if followed.grad is not None:
-                    if id(memory) not in self.writes.written and memory.serial not in self.constants:
-                        self.constants.add(memory.serial)
-                        warn([written_over(followed.name, "grad")])
-                    marks = np.zeros(memory.operand.shape, np.bool_)
-                    for place in places:
-                        marks[place] = True
-                    constant = np.flatnonzero(marks) if told and not silent else where
-                    step.gradient = partial(_write, followed.grad, constant, 0, True)
-            self.steps.append(step)
+            if followed.shadow is not None:
+                self._compare(followed)
+            if followed.written or followed.memory.version != followed.version:
+                self._python_wrote(followed)
+
+    def _compare(self, followed: Followed) -> None:
+        """Finds what was written to memory of another library."""
+        assert followed.shadow is not None
+        old, now = followed.shadow, followed.memory.values()
+        bits = np.dtype(f"u{old.dtype.itemsize}")
+        differs = old.view(bits) != now.view(bits)
+        followed.written = [(where, None) for where, _ in followed.written]
+        if differs.any():
+            where = np.nonzero(differs) if old.ndim else ()
+            followed.written.insert(0, (where, np.array(old[where])))
+            followed.shadow[where] = now[where]
+        elif not followed.written:
+            followed.version = followed.memory.version
+
+    def _python_wrote(self, followed: Followed) -> None:
+        memory, step = followed.memory, Step()
+        unseen = memory.version - followed.version - len(followed.written)
+        if unseen > 0 and followed.shadow is None and (followed.regions or followed.grad is not None):
+            raise QuadrantsRuntimeError(
+                f"{followed.name} was written under a Tape by a launch that the Tape did not see",
+                code="QL2094",
+                help="launch in the thread that opened the Tape, or before it",
+            )
+        written, followed.written = followed.written, []
+        followed.version = memory.version
+        for where, old in written:
+            if old is not None and followed.reader:
+                self._keep(step, followed, HostPart(memory, where, old), "Python", None)
+        if not self.paused:
+            now = memory.values()
+            step.write = memory, [(where, np.array(now[where])) for where, _ in written]
+            step.repeat = partial(_write, *step.write)
+            if followed.grad is not None:
+                if id(memory) not in self.writes.written and memory.serial not in self.constants:
+                    self.constants.add(memory.serial)
+                    warn([written_over(followed.name, "grad")])
+                step.gradient = partial(_write, followed.grad, [(where, 0) for where, _ in written], True)
+        self.steps.append(step)
 
 
 def written_over(name: str, which: str) -> Doubt:
@@ -423,10 +481,9 @@ def _launch_again(plan: Plan, args: tuple[Any, ...], number: int) -> None:
         plan.frame.replay(0)
 
 
-def _write(memory: Memory, where: npt.NDArray[np.intp], values: Any, counts: bool = False) -> None:
-    memory.array.reshape(-1)[where] = values
+def _write(memory: Memory, elements: Sequence[tuple[Any, Any]], counts: bool = False) -> None:
+    for where, values in elements:
+        memory.array[where] = values
     memory.settle()
     if counts:
         memory.version += 1
-
-

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sessions import WITH_F64
 
 import quadrants_lab as qd
 
@@ -81,6 +82,30 @@ def multiply(loss: qd.template(), by: qd.f64):
 
 
 @qd.kernel
+def part(x: qd.template(), y: qd.template(), first: qd.i32, last: qd.i32):
+    for i in range(first, last):
+        x[i] = qd.sin(x[i] + y[2 - i])
+
+
+@qd.kernel
+def advance(h: qd.template(), x: qd.template(), t: qd.i32):
+    for i in x:
+        h[t + 1, i] = 0.5 * h[t, i] * x[i] + h[t, (i + 1) % 3]
+
+
+@qd.kernel
+def enter(h: qd.template(), x: qd.template(), t: qd.i32):
+    for i in x:
+        h[t, i] = qd.sin(x[i])
+
+
+@qd.kernel
+def leave(h: qd.template(), x: qd.template(), t: qd.i32):
+    for i in x:
+        x[i] += h[t, i]
+
+
+@qd.kernel
 def clear(x: qd.template()):
     for i in range(2):
         x[i] = 0.0
@@ -92,23 +117,29 @@ class World:
         self.fields = [qd.field(qd.f64, 3, **both) for _ in range(3)]
         self.s, self.loss = qd.field(qd.f64, (), **both), qd.field(qd.f64, (), **both)
         self.k = qd.field(qd.i32, 3)
+        self.h = qd.field(qd.f64, (5, 3), **both)
 
     def start(self, values: list[np.ndarray]) -> None:
         for x, value in zip(self.fields, values, strict=True):
             x.from_numpy(value)
         self.k.from_numpy(np.array([0, 2, 1], np.int32))
         self.s[None], self.loss[None] = 0.7, 0.0
+        self.h.fill(0.0)
 
     def steps(self, rng: random.Random) -> Iterator[tuple[Callable[..., None], tuple[Any, ...]]]:
-        s, k, loss = self.s, self.k, self.loss
+        s, k, h, loss = self.s, self.k, self.h, self.loss
         for x in self.fields:  # what Python writes before the first launch that uses a field is its start
             yield measure, (x, s, loss)
-        for _ in range(rng.randint(3, 12)):
+        for t in range(5):
+            yield enter, (h, x, t)
+        for _ in range(rng.randint(3, 14)):
             x, y, z = rng.sample(self.fields, 3)
-            value, number = rng.uniform(-1, 1), rng.randrange(3)
+            value, number, t = rng.uniform(-1, 1), rng.randrange(3), rng.randrange(4)
             yield rng.choice([
                 (sine, (x, y)), (product, (x, y, z)), (add_square, (x, y)), (gather, (x, y, k)), (swap, (x, y)),
                 (iterate, (x, y, k, number)), (turn, (k,)), (total, (x, s)), (scale, (x, s)), (clear, (x,)),
+                (part, (x, y, number, 3)), (part, (x, y, 0, number)), (enter, (h, x, t)), (leave, (h, x, t)),
+                (advance, (h, x, t)), (advance, (h, y, t)), (leave, (h, y, t + 1)),
                 (measure, (x, s, loss)), (multiply, (loss, 0.5 + number)),
                 (x.__setitem__, (number, value)), (x.fill, (value,)), (x.copy_from, (y,)), (k.__setitem__, (number, 2)),
                 (x.from_numpy, (np.array([value, 0.1, -value]),)), (s.__setitem__, (None, value)),
@@ -117,9 +148,14 @@ class World:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("seed", range(25))
-def test_gradients_and_tangents_of_random_launches(seed: int) -> None:
-    qd.init(arch=qd.cpu, default_fp=qd.f64)
+@pytest.mark.parametrize(
+    ("options", "seed"),
+    [pytest.param(*options.values, seed, marks=[*options.marks, *([pytest.mark.slow] if seed >= by_day else [])],
+                  id=f"{options.id}-{seed}")
+     for options, by_day in zip(WITH_F64, (25, 6, 6, 0), strict=True) for seed in range(10 * max(by_day, 3))],
+)  # fmt: skip
+def test_gradients_and_tangents_of_random_launches(options: dict[str, Any], seed: int) -> None:
+    qd.init(**options, default_fp=qd.f64)
     world, rng = World(), np.random.default_rng(seed)
     steps = list(world.steps(random.Random(seed)))
     start = [rng.uniform(-1, 1, 3) for _ in range(3)]
