@@ -39,9 +39,13 @@ if ARCH in ("cuda", "amdgpu"):
     import cuda_stand_in
     import hip_stand_in
 
+    from quadrants_lab.backends.amdgpu import hip
+    from quadrants_lab.backends.cuda import driver
+
     cuda_stand_in.install()
     hip_stand_in.install()
-    count(cuda_stand_in.StandIn, "build")
+    for device in (cuda_stand_in.StandIn, driver.Driver, hip.Driver):
+        count(device, "build")
 
 qd.init(arch=getattr(qd, ARCH), simulate=True, enable_fallback=False)
 x = qd.field(qd.f32, 5, needs_grad=True)
