@@ -83,8 +83,9 @@ class SimtMemory:
         device, made = self.device, SimtMemory.__new__(SimtMemory)
         made._describe(device, (size,), self.dtype)
         device.driver.enter()
-        made.address = device.driver.allocate(made.nbytes)
-        forks.finalize(made, device.driver.free, made.address)
+        spare = device.spare.setdefault(made.nbytes, [])
+        made.address = spare.pop() if spare else device.take(made.nbytes)
+        forks.finalize(made, spare.append, made.address)  # what runs until then does so before what uses it next
         device.driver.copy(made.address, self.address + at * self.dtype.itemsize, made.nbytes)
         device.running = True
         return made
@@ -137,6 +138,12 @@ class SimtMemory:
         return True
 
 
+def _free(driver: Any, spare: dict[int, list[int]]) -> None:
+    for addresses in list(spare.values()):
+        while addresses:
+            driver.free(addresses.pop())
+
+
 class SimtDevice(GpuDevice):
     """``memory``: the class of arrays on it. ``ahead``: what the host changed in copies of its own and the device has
     not seen; each has a method ``send``, which the next launch calls. ``running``: something may not be done yet;
@@ -160,10 +167,24 @@ class SimtDevice(GpuDevice):
         self.ahead: list[Any] = []
         self.unsettled: list[Any] = []
         self._over = False  # whether a fork ended it
+        self.spare: dict[int, list[int]] = {}  # memory of pieces that are gone, by bytes, for others to come
+        forks.finalize(self, _free, self.driver, self.spare)
 
     def allocate(self, shape: tuple[int, ...], dtype: Any) -> SimtMemory:
         """Zeroed memory of a C-contiguous array; MemoryError where there is not that much."""
-        return self.memory(self, shape, dtype)
+        try:
+            return self.memory(self, shape, dtype)
+        except MemoryError:
+            _free(self.driver, self.spare)
+            return self.memory(self, shape, dtype)
+
+    def take(self, nbytes: int) -> int:
+        """Memory for a piece; MemoryError where there is not that much."""
+        try:
+            return int(self.driver.allocate(nbytes))
+        except MemoryError:
+            _free(self.driver, self.spare)
+            return int(self.driver.allocate(nbytes))
 
     def locate(self, array: np.ndarray[Any, Any]) -> int:
         return 0

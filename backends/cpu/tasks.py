@@ -5,9 +5,10 @@ from __future__ import annotations
 from quadrants_lab.backends._llvm import cost, memory, random
 from quadrants_lab.backends._llvm.ranges import Range
 from quadrants_lab.backends._llvm.text import Function, Module, ty
-from quadrants_lab.backends.cpu import jit
+from quadrants_lab.backends.cpu import colours, jit
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.backends.cpu.body import CpuBody
+from quadrants_lab.backends.cpu.colours import coloured
 from quadrants_lab.backends.cpu.lanes import task as in_lanes
 from quadrants_lab.backends.cpu.lanes.choose import lanes_of
 from quadrants_lab.backends.cpu.rows import rows
@@ -30,6 +31,8 @@ def module(
     The entry is glue that runs once a launch: ``optnone`` spends no time on it. Nothing in the module throws:
     ``nounwind`` spares tables for unwinding.
     """
+    found = coloured(kernel)
+    kernel = found.kernel
     maker = _Maker(kernel, options, Module(triple, data_layout))
     mod = maker.mod
     fn = mod.function(ENTRY_NAME, f"define void @{ENTRY_NAME}(ptr %frame) noinline nounwind optnone")
@@ -49,10 +52,14 @@ def module(
                 grain = max(1, grain // widths[number])
             else:
                 maker.range(task, number, known)
-            fn.call(
-                "void", "qd_parallel", ("ptr", "%frame"), ("ptr", f"@task{number}"), ("i64", total),
-                ("i64", str(grain)), ("i64", str(timed)),
-            )  # fmt: skip
+            if number in found.rows:
+                at = maker.frame.bounds[number]
+                colours.launch(fn, mod, number, len(task.indices), at, found.rows[number], grain, timed)
+            else:
+                fn.call(
+                    "void", "qd_parallel", ("ptr", "%frame"), ("ptr", f"@task{number}"), ("i64", total),
+                    ("i64", str(grain)), ("i64", str(timed)),
+                )  # fmt: skip
         if number + 1 < len(tasks):
             status = fn.let(f"getelementptr inbounds i8, ptr %frame, i64 {L.STATUS}")
             bits = fn.let(f"and i64 {fn.let(f'load i64, ptr {status}')}, {STOP_STATUS}")
@@ -174,14 +181,15 @@ def _row(body: CpuBody, task: N.Offload, begin: str, end: str, done: str) -> Non
 
 def widths_of(kernel: N.Kernel) -> list[int]:
     """Lanes of each task, 0 where its iterations run by themselves."""
-    size = jit.vector_bytes()
-    return [lanes_of(kernel, t, size) for t in kernel.body if isinstance(t, N.Offload)]
+    size, found = jit.vector_bytes(), coloured(kernel)
+    tasks = [t for t in found.kernel.body if isinstance(t, N.Offload)]
+    return [0 if n in found.rows else lanes_of(kernel, t, size) for n, t in enumerate(tasks)]
 
 
 def vectorisable(kernel: N.Kernel, widths: list[int]) -> bool:
     """Whether an innermost loop is one that LLVM's vectoriser may gain from: it reads or writes memory in step with
     its index, or reduces, and holds nothing that forbids vectors. What it cannot vectorise costs compile time only."""
-    tasks = [t for t in kernel.body if isinstance(t, N.Offload)]
+    tasks = [t for t in coloured(kernel).kernel.body if isinstance(t, N.Offload)]
     return any(
         not lanes and _vectorisable(t.body, t.kind != "serial")
         for t, lanes in zip(tasks, widths, strict=True)

@@ -45,9 +45,15 @@ class Symbols:
         """The value as SizeExpr, or None where it is known only on the device, or has too many parts."""
         if v in self.vars:
             return self.vars[v]
-        if v not in self.sizes:
-            e = self._size(v)
-            self.sizes[v] = None if e is None or larger(e, MOST_PARTS) else e
+        todo = [] if v in self.sizes else [v]
+        while todo:  # operands first: by recursion a long sum would be deep
+            stmt = self.defs.get(todo[-1])
+            first = [i for i in stmt.operands() if i in self.defs and i not in self.sizes] if stmt is not None else []
+            if first:
+                todo += first
+            else:
+                e = self._size(todo[-1])
+                self.sizes[todo.pop()] = None if e is None or larger(e, MOST_PARTS) else e
         return self.sizes[v]
 
     def _size(self, v: int) -> S.SizeExpr | None:

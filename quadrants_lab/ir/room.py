@@ -11,8 +11,8 @@ from __future__ import annotations
 import ctypes
 import sys
 import threading
-from ast import AST, iter_child_nodes
-from collections.abc import Callable, Iterable
+from ast import AST, BoolOp, Compare, iter_child_nodes
+from collections.abc import Callable
 from contextvars import copy_context
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
@@ -68,21 +68,23 @@ def need(levels: int) -> None:
 
 
 def depth_of_source(tree: AST) -> int:
-    """Levels of the tree."""
-    return _depth((tree,), iter_child_nodes)
+    """Levels of the tree. The operands of `and` and `or`, and of a chain of comparisons, are each within the one
+    before, as they are when it is lowered."""
+    depth, todo = 0, [(tree, 1)]
+    while todo:
+        node, level = todo.pop()
+        depth = max(depth, level)
+        chained = isinstance(node, (BoolOp, Compare))
+        todo += [(part, level + 1 + n * chained) for n, part in enumerate(iter_child_nodes(node))]
+    return depth
 
 
 def depth_of_block(block: Block) -> int:
     """Blocks within each other."""
-    return _depth(block, lambda stmt: (s for inner in stmt.blocks() for s in inner))
-
-
-def _depth(level: Iterable[T], inside: Callable[[T], Iterable[T]]) -> int:
-    depth = 0
-    todo = list(level)
-    while todo:
+    depth, level = 0, list(block)
+    while level:
         depth += 1
-        todo = [part for whole in todo for part in inside(whole)]
+        level = [s for stmt in level for inner in stmt.blocks() for s in inner]
     return depth
 
 
@@ -104,9 +106,16 @@ class _Room(threading.Thread):
         self.value: Any = None
         self.error: BaseException | None = None
         self.done = threading.Event()
+        self.stopped = False
+
+    def over(self) -> bool:
+        """Whether the work is done, or will not be."""
+        return self.done.is_set() or (self.stopped and not self.is_alive())
 
     def run(self) -> None:
         try:
+            if self.stopped:
+                raise _Stop
             if self.held is not None:
                 self.held.acquire()
             try:
@@ -120,6 +129,7 @@ class _Room(threading.Thread):
             self.done.set()
 
     def stop(self) -> None:
+        self.stopped = True
         if self.ident is not None and not self.done.is_set():
             ident, stop = ctypes.c_ulong(self.ident), ctypes.py_object(_Stop)
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, stop)
@@ -152,24 +162,25 @@ def _finished(work: Callable[[], Any], held: Any) -> _Room:
         room = _Room(work, held)
         _raise_limit(size // _BYTES)
         try:
-            _start(room, size)
-        except RuntimeError:  # the system has no such stack
-            if room.ident is None and size > 1 << 24:
-                size //= 2
-                continue
-            raise
-        else:
-            while not room.done.is_set():  # Thread.join takes a thread for dead when it is interrupted
+            while not room.over():
                 try:
-                    room.done.wait()
-                except BaseException as e:
+                    if interrupted is None and room.ident is None:
+                        _start(room, size)
+                    room.done.wait(0.2)  # Thread.join takes a thread for dead when it is interrupted
+                except RuntimeError:  # the system has no such stack
+                    if room.ident is not None or size <= 1 << 24:
+                        raise
+                    break
+                except BaseException as e:  # anywhere here, also while the thread was being started
                     interrupted = e
                     room.stop()
         finally:
             _lower_limit()
         if interrupted is not None:
             raise interrupted
-        return room
+        if room.ident is not None:
+            return room
+        size //= 2
 
 
 def _start(room: _Room, size: int) -> None:

@@ -58,18 +58,33 @@ def elements_read(reverse: Plan, name: str, memory: Memory) -> Callable[[Sequenc
     return lambda args: everything
 
 
-def key_of(dispatcher: Dispatcher, args: Sequence[Any]) -> Hashable:
-    """What must be equal for two launches of one plan, beside the classes of scalars; None where that is not known."""
-    if MODE.get() != "forward" or CONSTANT.get() or len(args) != len(dispatcher.slots):
-        return None
-    templates = tuple(
-        [
-            template_key(a)
-            for slot, a in zip(dispatcher.slots, args, strict=True)
-            if slot.__class__ is TemplateSlot
-        ]
-    )
-    return dispatcher, templates, CHECKS.get()
+class Routes:
+    """The launches of one kernel, by template arguments. ``context``: what else must be as it was."""
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self.templates = [n for n, slot in enumerate(dispatcher.slots) if isinstance(slot, TemplateSlot)]
+        self.context = _context()
+        self.table: dict[Hashable, Again] = {}
+
+    def add(self, known: Again, args: Sequence[Any]) -> None:
+        if _context() != self.context:
+            self.table.clear()
+            self.context = _context()
+        self.table[self._key(args)] = known
+
+    def find(self, dispatcher: Dispatcher, args: Sequence[Any]) -> Again | None:
+        """What was recorded for such arguments; None where anything else is another."""
+        if len(args) != len(dispatcher.slots) or _context() != self.context:
+            return None
+        known = self.table.get(self._key(args))
+        return known if known is not None and known.fits(args) else None
+
+    def _key(self, args: Sequence[Any]) -> Hashable:
+        return tuple([template_key(args[n]) for n in self.templates])
+
+
+def _context() -> tuple[Any, ...]:
+    return MODE.get(), CONSTANT.get(), CHECKS.get()
 
 
 def can_be_recorded_again(plan: Plan) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, overload
 
 from quadrants_lab.errors import QuadrantsRuntimeError
-from quadrants_lab.ir.room import roomy
+from quadrants_lab.ir.room import depth_of_block, need, roomy
 from quadrants_lab.ir.text import print_kernel
 from quadrants_lab.runtime import session as S
 from quadrants_lab.runtime.backend import all_stages, backend
@@ -118,6 +118,7 @@ def code_text(dispatcher: Dispatcher, stage: str) -> str:
     if stage not in makers:
         raise KeyError(f"no stage {stage!r}: there are {', '.join(makers)}")
     kernel = plan.ran if makers[stage] == own else plan.kernel
+    need(depth_of_block(kernel.body))
     return backend(makers[stage]).stages(kernel, plan.compiled.options)[stage]().text
 
 

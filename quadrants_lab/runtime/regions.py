@@ -31,7 +31,10 @@ Region = tuple[
 
 def meet(a: Region, b: Region) -> bool:
     """Whether the boxes have an element in common."""
-    return all(max(x, c) < min(y, d) for (x, y), (c, d) in zip(a, b, strict=True))
+    for (x, y), (c, d) in zip(a, b, strict=True):  # noqa: SIM110 - in each launch under a Tape; `all` takes twice as long
+        if x >= d or c >= y or x >= y or c >= d:
+            return False
+    return True
 
 
 def common(a: Region, b: Region) -> Region:
@@ -46,7 +49,10 @@ def around(a: Region, b: Region) -> Region:
 
 def holds(a: Region, b: Region) -> bool:
     """Whether ``a`` has every element of ``b``."""
-    return all(x <= c and d <= y for (x, y), (c, d) in zip(a, b, strict=True))
+    for (x, y), (c, d) in zip(a, b, strict=True):  # noqa: SIM110
+        if c < x or y < d:
+            return False
+    return True
 
 
 def is_empty(a: Region) -> bool:
@@ -56,7 +62,10 @@ def is_empty(a: Region) -> bool:
 def add(regions: list[Region], new: Region, most: int = 8) -> None:
     """Adds a box to a list of boxes whose union matters. Boxes that make a box together become one; beyond ``most``
     boxes the list becomes the box around them all, so its length does not grow with the history."""
-    if is_empty(new) or any(holds(r, new) for r in regions):
+    for r in regions:
+        if holds(r, new):
+            return
+    if is_empty(new):
         return
     for n, r in enumerate(regions):
         apart = [axis for axis, (mine, its) in enumerate(zip(r, new, strict=True)) if mine != its]

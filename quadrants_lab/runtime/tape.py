@@ -7,9 +7,9 @@ constant: the gradient of those elements ends there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial, reduce
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -20,7 +20,7 @@ from quadrants_lab.autodiff.doubts import Doubt, warn
 from quadrants_lab.errors import Label, QuadrantsRuntimeError, render
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.source import Span
-from quadrants_lab.runtime.again import Again, can_be_recorded_again, elements_read, key_of
+from quadrants_lab.runtime.again import Again, Routes, can_be_recorded_again, elements_read
 from quadrants_lab.runtime.memory import Memory
 from quadrants_lab.runtime.open_ends import OpenEnds
 from quadrants_lab.runtime.parts import DevicePart, HostPart, Part, part_of
@@ -117,8 +117,11 @@ class Followed:
 
     def meets(self, region: Region) -> Region | None:
         """The smallest box around what gradients read of the region; None where they read none of it."""
-        found = [common(region, r) for r in self.regions if meet(region, r)]
-        return reduce(around, found) if found else None
+        found = None
+        for r in self.regions:
+            if meet(region, r):
+                found = common(region, r) if found is None else around(found, common(region, r))
+        return found
 
 
 @dataclass(slots=True)
@@ -179,7 +182,7 @@ class Launches:
         self.paused = 0
         self.open_ends = OpenEnds("grad")
         self.constants: set[int] = set()  # memory that Python wrote over, as was told
-        self.routes: dict[Hashable, Again] = {}
+        self.routes: dict[Dispatcher, Routes] = {}
         self.writes.clear()
 
     # --- what happens ------------------------------------------------------------------------------------------
@@ -202,10 +205,9 @@ class Launches:
 
     def again(self, dispatcher: Dispatcher, args: tuple[Any, ...]) -> Any:
         """Launches and records, quickly, what was recorded before with other scalars; else NotImplemented."""
-        if not self.routes:
-            return NotImplemented
-        known = self.routes.get(key_of(dispatcher, args))
-        if known is None or self.paused or not known.fits(args):
+        routes = self.routes.get(dispatcher)
+        known = None if routes is None or self.paused else routes.find(dispatcher, args)
+        if known is None:
             return NotImplemented
         self._python_writes()
         plan, step, found = known.plan, Step(), []
@@ -284,7 +286,8 @@ class Launches:
                 step.gradient = partial(_launch_gradient, gradient, taken, number, kept)
                 self._follow_derivatives(plan, args, memories)
             if not self.repeatable and can_be_recorded_again(plan):
-                self.routes[key_of(plan.owner, args)] = Again(plan, reverse, args)
+                routes = self.routes.setdefault(plan.owner, Routes(plan.owner))
+                routes.add(Again(plan, reverse, args), args)
         elif self.paused:
             # a gradient of the user's may read anything that the function touched
             for name, memory in memories.items():

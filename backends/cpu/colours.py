@@ -1,0 +1,169 @@
+"""Sums into elements of neighbours without atomics: blocks of rows in two colours.
+
+The adjoint of a stencil adds to the elements around its own. Iterations of a parallel loop are cut along its first axis
+into blocks, and the blocks get two colours in turn. A block has at least as many rows as the sums reach, so blocks of
+one colour touch no common element: first those of one colour run in parallel, then those of the other, and each sum is
+a plain read, addition and write. What comes out does not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from quadrants_lab.analysis.accesses import Access, Form, accesses_of, symbol
+from quadrants_lab.backends._llvm.text import Function, Module
+from quadrants_lab.backends.cpu import layout as L
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.walk import map_blocks, uses, walk
+
+_MOST_REACH = 64  # rows
+
+
+@dataclass(frozen=True, slots=True)
+class Coloured:
+    """A kernel whose sums into neighbours are private, provided that blocks of at least ``rows`` of a task, by its
+    number, run in two colours."""
+
+    kernel: N.Kernel
+    rows: Mapping[int, int]
+
+
+_last: tuple[N.Kernel, Coloured] | None = None
+
+
+def coloured(kernel: N.Kernel) -> Coloured:
+    """See `Coloured`; that of the last kernel is kept, for several ask."""
+    global _last
+    if _last is None or _last[0] is not kernel:
+        _last = kernel, _coloured(kernel)
+    return _last[1]
+
+
+def _coloured(kernel: N.Kernel) -> Coloured:
+    rows: dict[int, int] = {}
+    body: list[N.Offload] = []
+    for number, task in enumerate(kernel.body):
+        assert isinstance(task, N.Offload)
+        found = _reach(kernel, task)
+        if found is not None:
+            rows[number], private = found
+            task = _private(task, private)
+        body.append(task)
+    return Coloured(replace(kernel, body=tuple(body)) if rows else kernel, rows)
+
+
+def _reach(kernel: N.Kernel, task: N.Offload) -> tuple[int, frozenset[str]] | None:
+    """How many rows apart two iterations of the task may be that add to one element, and the buffers that they add to;
+    None where there is no such buffer."""
+    if task.kind == "serial":
+        return None
+    used, sums = uses(task.body), [s for s in walk(task.body) if isinstance(s, N.Atomic) and not s.private and s.index]
+    wanted = {s.buffer for s in sums} - {s.buffer for s in sums if s.id in used or s.op in ("cas", "exchange")}
+    arrays = {s.buffer for s in sums if kernel.buffers[s.buffer].kind == "ndarray"}
+    if len(arrays) > 1:  # they may be the same memory
+        wanted -= arrays
+    if not wanted:
+        return None
+    info, own = accesses_of(kernel), [symbol(p.id) for p in task.indices]
+    reaches: dict[str, int] = {}
+    for buffer in wanted:
+        places = [info.of[s.id] for s in sums if s.buffer == buffer]
+        found = [r for axis in range(kernel.buffers[buffer].ndim) if (r := _along(places, axis, own)) is not None]
+        if found and min(found) <= _MOST_REACH and all(_apart(a, own) for a in places):
+            reaches[buffer] = min(found)
+    return (max(reaches.values()), frozenset(reaches)) if reaches else None
+
+
+def _along(places: list[Access], axis: int, own: list[str]) -> int | None:
+    """How far apart the places are along the axis, where each is the task's first index plus a constant and what is the
+    same in the whole launch; None where one is anything else."""
+    forms = [a.at[axis] for a in places]
+    if any(f.terms != forms[0].terms for f in forms):
+        return None
+    terms = forms[0].terms
+    if terms.get(own[0]) != 1 or any(s[0] != "!" for s in terms if s != own[0]):
+        return None
+    offsets = [f.const for f in forms]
+    return max(offsets) - min(offsets)
+
+
+def _apart(place: Access, own: list[str]) -> bool:
+    """Whether iterations of one row go to elements of their own, or all to the same ones: lanes may add at once."""
+    return all(_simple(f, own) for f in place.at)
+
+
+def _simple(form: Form, own: list[str]) -> bool:
+    varying = [(s, c) for s, c in form.terms.items() if s[0] != "!"]
+    return not varying or (len(varying) == 1 and varying[0][0] in own and abs(varying[0][1]) == 1)
+
+
+def _private(task: N.Offload, buffers: frozenset[str]) -> N.Offload:
+    def block(stmts: N.Block) -> N.Block:
+        out = []
+        for s in stmts:
+            if isinstance(s, N.Atomic) and s.buffer in buffers:
+                s = replace(s, private=True)
+            out.append(map_blocks(s, block))
+        return tuple(out)
+
+    done = map_blocks(task, block)
+    assert isinstance(done, N.Offload)
+    return done
+
+
+# --- the code -------------------------------------------------------------------------------------------------------
+
+
+def launch(fn: Function, mod: Module, number: int, axes: int, at: int, rows: int, grain: int, timed: int) -> None:
+    """Runs the chunk function of task ``number`` over all iterations of its box of ``axes`` axes, whose bounds are at
+    ``at`` in the frame, in two colours."""
+    for colour in (0, 1):
+        name = f"task{number}_colour{colour}"
+        _blocks(mod, name, number, axes, at, rows, grain, colour)
+        _, _, blocks = _sizes(fn, axes, at, rows, grain)
+        mine = fn.let(f"lshr i64 {fn.let(f'add i64 {blocks}, {1 - colour}')}, 1")
+        fn.call(
+            "void", "qd_parallel", ("ptr", "%frame"), ("ptr", f"@{name}"), ("i64", mine), ("i64", "1"),
+            ("i64", str(timed)),
+        )  # fmt: skip
+
+
+def _sizes(fn: Function, axes: int, at: int, rows: int, grain: int) -> tuple[str, str, str]:
+    """All iterations, those of a block, and the number of blocks."""
+
+    def extent(axis: int) -> str:
+        place = fn.let(f"getelementptr inbounds i8, ptr %frame, i64 {at + (2 * axis + 1) * L.WORD}")
+        return fn.let(f"load i64, ptr {place}")
+
+    first, row = extent(0), "1"
+    for axis in range(1, axes):
+        row = fn.let(f"mul i64 {row}, {extent(axis)}")
+    first = fn.let(f"select i1 {fn.let(f'icmp eq i64 {row}, 0')}, i64 0, i64 {first}")  # no rows without iterations
+    row = fn.call("i64", "llvm.umax.i64", ("i64", row), ("i64", "1"))
+    wanted = fn.let(f"udiv i64 {fn.let(f'add i64 {row}, {grain - 1}')}, {row}")
+    high = fn.call("i64", "llvm.umax.i64", ("i64", wanted), ("i64", str(max(rows, 1))))
+    last = fn.let(f"add i64 {first}, {fn.let(f'sub i64 {high}, 1')}")
+    blocks = fn.let(f"udiv i64 {last}, {high}")
+    return fn.let(f"mul i64 {first}, {row}"), fn.let(f"mul i64 {high}, {row}"), blocks
+
+
+def _blocks(mod: Module, name: str, number: int, axes: int, at: int, rows: int, grain: int, colour: int) -> None:
+    """A function of the blocks %begin to %end of one colour."""
+    head = f"define internal void @{name}(ptr %frame, i64 %begin, i64 %end, i64 %worker) noinline nounwind"
+    fn = mod.function(name, head)
+    total, size, _ = _sizes(fn, axes, at, rows, grain)
+    before, loop, done = fn.block, fn.label("block"), fn.label("done")
+    fn.branch(fn.let("icmp ult i64 %begin, %end"), loop, done)
+    fn.start(loop)
+    n, hole = fn.hole()
+    place = fn.let(f"add i64 {fn.let(f'shl i64 {n}, 1')}, {colour}")
+    low = fn.let(f"mul i64 {place}, {size}")
+    high = fn.call("i64", "llvm.umin.i64", ("i64", fn.let(f"add i64 {low}, {size}")), ("i64", total))
+    fn.put(f"call void @task{number}(ptr %frame, i64 {low}, i64 {high}, i64 %worker)")
+    step = fn.let(f"add i64 {n}, 1")
+    fn.patch(hole, f"{n} = phi i64 [%begin, %{before}], [{step}, %{fn.block}]")
+    fn.branch(fn.let(f"icmp ult i64 {step}, %end"), loop, done)
+    fn.start(done)
+    fn.put("ret void")
+    fn.close()
