@@ -144,6 +144,9 @@ class Accesses:
                     self.index[symbol(s.index.id)] = self.form(s.begin), self.form(s.end)
                 for b in s.blocks():
                     self._visit(b, task, number, (*loops, s), arms)
+            elif isinstance(s, N.AdStackGuard):  # what is behind it runs, or the launch fails
+                for b in s.blocks():
+                    self._visit(b, task, number, loops, arms)
             for i, _ in s.defs():
                 self.order.setdefault(symbol(i), len(self.order))
                 self.home.setdefault(symbol(i), loops)
