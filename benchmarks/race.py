@@ -18,7 +18,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 PROCESS_GROUPS = ("start", "cold compile", "compile from disk cache")
-GROUPS = (*PROCESS_GROUPS, "launch", "throughput", "reverse", "vulkan")
+GROUPS = (*PROCESS_GROUPS, "launch", "throughput", "reverse", "programs", "vulkan")
 
 
 @dataclass(frozen=True)

@@ -29,9 +29,9 @@ class Case:
 
 def all_cases() -> dict[str, Case]:
     """Every case by "group/name"; imports the engine of this process (QL_ENGINE)."""
-    from benchmarks.cases import launch, reverse, throughput, vulkan
+    from benchmarks.cases import launch, programs, reverse, throughput, vulkan
 
-    return by_key(*launch.CASES, *throughput.CASES, *reverse.CASES, *vulkan.CASES)
+    return by_key(*launch.CASES, *throughput.CASES, *reverse.CASES, *programs.CASES, *vulkan.CASES)
 
 
 def cuda_cases() -> dict[str, Case]:
