@@ -11,13 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from quadrants_lab.analysis.accesses import Access, Form, accesses_of, symbol
 from quadrants_lab.backends._llvm.text import Function, Module
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.walk import map_blocks, uses, walk
-
-_MOST_REACH = 64  # rows
+from quadrants_lab.ir.walk import map_blocks, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,74 +39,23 @@ def coloured(kernel: N.Kernel) -> Coloured:
 
 def _coloured(kernel: N.Kernel) -> Coloured:
     rows: dict[int, int] = {}
-    body: list[N.Offload] = []
+    body: list[N.Stmt] = []
     for number, task in enumerate(kernel.body):
-        assert isinstance(task, N.Offload)
-        found = _reach(kernel, task)
-        if found is not None:
-            rows[number], private = found
-            task = _private(task, private)
+        reaches = [s.reach for s in walk(task.blocks()[-1]) if isinstance(s, N.Atomic) and s.reach >= 0]
+        if reaches:
+            rows[number] = max(reaches)
+            task = map_blocks(task, _private)
         body.append(task)
     return Coloured(replace(kernel, body=tuple(body)) if rows else kernel, rows)
 
 
-def _reach(kernel: N.Kernel, task: N.Offload) -> tuple[int, frozenset[str]] | None:
-    """How many rows apart two iterations of the task may be that add to one element, and the buffers that they add to;
-    None where there is no such buffer."""
-    if task.kind == "serial":
-        return None
-    used, sums = uses(task.body), [s for s in walk(task.body) if isinstance(s, N.Atomic) and not s.private and s.index]
-    wanted = {s.buffer for s in sums} - {s.buffer for s in sums if s.id in used or s.op in ("cas", "exchange")}
-    arrays = {s.buffer for s in sums if kernel.buffers[s.buffer].kind == "ndarray"}
-    if len(arrays) > 1:  # they may be the same memory
-        wanted -= arrays
-    if not wanted:
-        return None
-    info, own = accesses_of(kernel), [symbol(p.id) for p in task.indices]
-    reaches: dict[str, int] = {}
-    for buffer in wanted:
-        places = [info.of[s.id] for s in sums if s.buffer == buffer]
-        found = [r for axis in range(kernel.buffers[buffer].ndim) if (r := _along(places, axis, own)) is not None]
-        if found and min(found) <= _MOST_REACH and all(_apart(a, own) for a in places):
-            reaches[buffer] = min(found)
-    return (max(reaches.values()), frozenset(reaches)) if reaches else None
-
-
-def _along(places: list[Access], axis: int, own: list[str]) -> int | None:
-    """How far apart the places are along the axis, where each is the task's first index plus a constant and what is the
-    same in the whole launch; None where one is anything else."""
-    forms = [a.at[axis] for a in places]
-    if any(f.terms != forms[0].terms for f in forms):
-        return None
-    terms = forms[0].terms
-    if terms.get(own[0]) != 1 or any(s[0] != "!" for s in terms if s != own[0]):
-        return None
-    offsets = [f.const for f in forms]
-    return max(offsets) - min(offsets)
-
-
-def _apart(place: Access, own: list[str]) -> bool:
-    """Whether iterations of one row go to elements of their own, or all to the same ones: lanes may add at once."""
-    return all(_simple(f, own) for f in place.at)
-
-
-def _simple(form: Form, own: list[str]) -> bool:
-    varying = [(s, c) for s, c in form.terms.items() if s[0] != "!"]
-    return not varying or (len(varying) == 1 and varying[0][0] in own and abs(varying[0][1]) == 1)
-
-
-def _private(task: N.Offload, buffers: frozenset[str]) -> N.Offload:
-    def block(stmts: N.Block) -> N.Block:
-        out = []
-        for s in stmts:
-            if isinstance(s, N.Atomic) and s.buffer in buffers:
-                s = replace(s, private=True)
-            out.append(map_blocks(s, block))
-        return tuple(out)
-
-    done = map_blocks(task, block)
-    assert isinstance(done, N.Offload)
-    return done
+def _private(stmts: N.Block) -> N.Block:
+    out = []
+    for s in stmts:
+        if isinstance(s, N.Atomic) and s.reach >= 0:
+            s = replace(s, private=True)
+        out.append(map_blocks(s, _private))
+    return tuple(out)
 
 
 # --- the code -------------------------------------------------------------------------------------------------------

@@ -320,7 +320,10 @@ class _Parser:
         value = self.id()
         expected = self.id() if self.found("expected") else N.NO_ID
         private = self.found("private")
-        return N.Atomic(ident, type, op, buffer, index, value, expected=expected, private=private, name=name)
+        reach = int(self.take("number", "how far it reaches")) if self.found("reach") else -1
+        return N.Atomic(
+            ident, type, op, buffer, index, value, expected=expected, private=private, reach=reach, name=name
+        )
 
     def store(self) -> N.Stmt:
         buffer, index = self.at()

@@ -38,6 +38,7 @@ from quadrants_lab.passes.narrow_stacks import narrow_stacks
 from quadrants_lab.passes.pipelines import SIMPLIFY, front
 from quadrants_lab.passes.plain_atomics import plain_atomics
 from quadrants_lab.passes.private import mark_private
+from quadrants_lab.passes.reach import mark_reach
 from quadrants_lab.passes.roots import lower_roots
 from quadrants_lab.passes.watch_races import watch_races
 from quadrants_lab.runtime.session import Session, compile_options
@@ -121,19 +122,20 @@ def make_ir(kernel: N.Kernel, mode: str, options: CompileOptions) -> N.Kernel:
         extra: tuple[N.Pass, ...] = (save_overwritten(keeps),) if keeps else ()
         if options.check_races or options.debug:
             kernel = pipeline.run(kernel, (watch_races(options.check_aliases), dce, *SIMPLIFY), options.verify)
-        return drop_unused_gradients(pipeline.run(kernel, (*extra, drop_grafts, mark_private), options.verify))
+        kernel = pipeline.run(kernel, (*extra, drop_grafts, mark_private, mark_reach), options.verify)
+        return drop_unused_gradients(kernel)
     if mode == DUAL:
         dual = pipeline.run(kernel, (forward, drop_grafts, *SIMPLIFY, drop_unread_temporaries, dce), options.verify)
         check_replays(kernel, dual)
         warn(broken_paths(kernel, "dual"))
-        return drop_unused_gradients(pipeline.run(dual, (mark_private,), options.verify))
+        return drop_unused_gradients(pipeline.run(dual, (mark_private, mark_reach), options.verify))
     broken = broken_paths(kernel)
     keeps = kept_by(kernel)
     kernel = pipeline.run(kernel, (unroll(options.ad_unroll),), options.verify)
     gradient = pipeline.run(kernel, gradient_passes(keeps), options.verify)
     check_data_access(kernel, gradient, keeps)
-    gradient = pipeline.run(gradient, (mark_private, narrow_stacks, determine_ad_stack_size), options.verify)
-    gradient = pipeline.run(gradient, (lower_roots,), options.verify)
+    gradient = pipeline.run(gradient, (mark_private, mark_reach, narrow_stacks), options.verify)
+    gradient = pipeline.run(gradient, (determine_ad_stack_size, lower_roots), options.verify)
     warn(broken)
     return drop_unused_gradients(gradient)
 
@@ -251,7 +253,7 @@ def compile_gates(compiled: Compiled, session: Session) -> tuple[Gates, Counter,
     if found is None:
         return None
     made = [
-        drop_unused_gradients(pipeline.run(kernel, (dce, *SIMPLIFY, dce), compiled.options.verify))
+        drop_unused_gradients(pipeline.run(kernel, (dce, *SIMPLIFY, dce, mark_reach), compiled.options.verify))
         for kernel in (found.lists, found.split)
     ]
     found = replace(found, lists=made[0], split=made[1])

@@ -8,6 +8,7 @@ from cpu_rig import EXACT, bind, load
 
 from quadrants_lab.backends.cpu.colours import coloured
 from quadrants_lab.ir.parse import parse_kernel
+from quadrants_lab.passes.reach import mark_reach
 
 BOX = """
 kernel sums(n: i32, m: i32) forward next %{next} {{
@@ -64,14 +65,14 @@ STENCIL = [("i-1", "j"), ("i+1", "j"), ("i", "j-1"), ("i", "j+1"), ("i", "j")]
     ],
 )  # fmt: skip
 def test_what_runs_in_two_colours(places, rows) -> None:
-    found = coloured(kernel(places))
+    found = coloured(mark_reach(kernel(places)))
     assert found.rows == ({} if rows is None else {0: rows})
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
 @pytest.mark.parametrize("places", [STENCIL, [("i-4", "j"), ("i+3", "j-1")], [("j", "i+1"), ("j", "i")], [("i", "0")]])
 def test_no_sum_is_lost(places, threads: int) -> None:
-    exe = load(kernel(places, size=300), EXACT)
+    exe = load(mark_reach(kernel(places, size=300)), EXACT)
     for n, m in ((296, 296), (5, 296), (4, 9), (296, 5), (7, 7), (60, 4)):
         y, at = np.zeros((300, 300)), np.zeros(300, np.int32)
         frame = bind(exe, {"y": y, "at": at}, {"n": n, "m": m}, threads=threads)

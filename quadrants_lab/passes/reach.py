@@ -1,0 +1,85 @@
+"""`mark_reach`: how far apart iterations are that add to one element, as those of a stencil's adjoint do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from quadrants_lab.analysis.accesses import Access, Form, accesses_of, symbol
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.walk import map_blocks, uses, walk
+
+_MOST = 64  # a farther reach is not worth knowing
+
+
+def mark_reach(kernel: N.Kernel) -> N.Kernel:
+    """Guarantees for the ``reach`` of an Atomic that it is not private, that nobody reads its old value, and that all
+    atomics of its task on that buffer have the same. Two iterations of one first index, or of one row of the box, add
+    either to one element or to different ones for all of their other indices."""
+    body: list[N.Stmt] = []
+    for task in kernel.body:
+        assert isinstance(task, N.Offload)
+        found = _reaches(kernel, task)
+        body.append(_marked(task, found) if found or _is_marked(task) else task)
+    return replace(kernel, body=tuple(body))
+
+
+def _reaches(kernel: N.Kernel, task: N.Offload) -> dict[str, int]:
+    """By buffer, how many steps of the first index apart two iterations of the task may be that add to one element."""
+    if task.kind == "serial":
+        return {}
+    sums = [s for s in walk(task.body) if isinstance(s, N.Atomic) and not s.private and s.index]
+    used = uses(task.body) if sums else {}
+    wanted = {s.buffer for s in sums} - {s.buffer for s in sums if s.id in used or s.op in ("cas", "exchange")}
+    arrays = {s.buffer for s in sums if kernel.buffers[s.buffer].kind == "ndarray"}
+    if len(arrays) > 1:  # they may be the same memory
+        wanted -= arrays
+    found: dict[str, int] = {}
+    for buffer in wanted:
+        info, own = accesses_of(kernel), [symbol(p.id) for p in task.indices]
+        places = [info.of[s.id] for s in sums if s.buffer == buffer]
+        along = [r for axis in range(kernel.buffers[buffer].ndim) if (r := _along(places, axis, own)) is not None]
+        if along and min(along) <= _MOST and all(_apart(a, own) for a in places):
+            found[buffer] = min(along)
+    return found
+
+
+def _along(places: list[Access], axis: int, own: list[str]) -> int | None:
+    """How far apart the places are along the axis, where each is the task's first index plus a constant and what is the
+    same in the whole launch; None where one is anything else."""
+    forms = [a.at[axis] for a in places]
+    if any(f.terms != forms[0].terms for f in forms):
+        return None
+    terms = forms[0].terms
+    if terms.get(own[0]) != 1 or any(s[0] != "!" for s in terms if s != own[0]):
+        return None
+    offsets = [f.const for f in forms]
+    return max(offsets) - min(offsets)
+
+
+def _apart(place: Access, own: list[str]) -> bool:
+    """Whether iterations of one row go to elements of their own, or all to the same ones: lanes may add at once."""
+    return all(_simple(f, own) for f in place.at)
+
+
+def _simple(form: Form, own: list[str]) -> bool:
+    varying = [(s, c) for s, c in form.terms.items() if s[0] != "!"]
+    return not varying or (len(varying) == 1 and varying[0][0] in own and abs(varying[0][1]) == 1)
+
+
+def _is_marked(task: N.Offload) -> bool:
+    """Whether the pass has run before: what it found then may be of other indices."""
+    return any(isinstance(s, N.Atomic) and s.reach >= 0 for s in walk(task.body))
+
+
+def _marked(task: N.Offload, reaches: dict[str, int]) -> N.Offload:
+    def block(stmts: N.Block) -> N.Block:
+        out = []
+        for s in stmts:
+            if isinstance(s, N.Atomic):
+                s = replace(s, reach=-1 if s.private else reaches.get(s.buffer, -1))
+            out.append(map_blocks(s, block))
+        return tuple(out)
+
+    done = map_blocks(task, block)
+    assert isinstance(done, N.Offload)
+    return done
