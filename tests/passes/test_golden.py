@@ -26,6 +26,7 @@ from quadrants_lab.passes.offload import offload
 from quadrants_lab.passes.pipeline import run
 from quadrants_lab.passes.pipelines import FRONT
 from quadrants_lab.passes.private import mark_private
+from quadrants_lab.passes.reach import mark_reach
 from quadrants_lab.passes.simplify import simplify
 from quadrants_lab.passes.structure_exits import structure_exits
 
@@ -33,7 +34,7 @@ PASSES = {
     fn.__name__: (fn,)
     for fn in (
         check_bounds, check_division, counting_kernel, cse, dce, determine_ad_stack_size, drop_unread_temporaries, fold,
-        forward, hoist, mark_private, narrow_stacks, offload, reverse, simplify, structure_exits,
+        forward, hoist, mark_private, mark_reach, narrow_stacks, offload, reverse, simplify, structure_exits,
     )
 } | {"front": FRONT, "unroll 3": (unroll((3, 3)),)}
 RUN, EXPECT = "// run:", "// expect:"
