@@ -5,6 +5,7 @@ Gradients are held to central differences of the whole run in float64.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 import quadrants_lab as qd
+from quadrants_lab.runtime import tape
 
 RNG = np.random.default_rng(5)
 
@@ -266,3 +268,34 @@ def test_what_only_the_reverse_part_of_a_gradient_reads() -> None:
             scaled(c, 2.0)
 
     check(y, run, x, c)
+
+
+def test_a_launch_that_the_tape_does_not_see_is_told() -> None:
+    """What another thread launches is not recorded; it must not change what gradients read, unsaid."""
+    x, c, y = drawn(field(3)), drawn(field(3)), field()
+
+    def run() -> None:
+        with qd.ad.Tape(y):
+            grown(x, c, y, 2)
+            other = threading.Thread(target=scaled, args=(c, 2.0))
+            other.start()
+            other.join()
+
+    with pytest.raises(qd.QuadrantsRuntimeError, match=r"QL2094.*c was written under a Tape by a launch"):
+        run()
+    with qd.ad.Tape(y):  # and the next one is as ever
+        grown(x, c, y, 2)
+
+
+def test_too_much_to_keep_is_an_error_that_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tape, "KEEP_BYTES", 100)
+    x, c, y = drawn(field(3)), drawn(field(3)), field()
+
+    def run() -> None:
+        with qd.ad.Tape(y):
+            for _ in range(5):  # 24 bytes each time
+                grown(x, c, y, 2)
+                scaled(c, 2.0)
+
+    with pytest.raises(qd.QuadrantsRuntimeError, match=r"QL2093.*the last ones are of c, which the gradient"):
+        run()
