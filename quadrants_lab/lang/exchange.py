@@ -10,7 +10,7 @@ import numpy.typing as npt
 from quadrants_lab.errors import QuadrantsRuntimeTypeError
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.foreign import adopt, need_gradient, torch_tensor
-from quadrants_lab.runtime.memory import Memory
+from quadrants_lab.runtime.memory import SHARED, Memory
 from quadrants_lab.runtime.signature import ArraySlot
 
 
@@ -20,7 +20,9 @@ def shared(memory: Memory) -> npt.NDArray[Any]:
         raise ValueError(
             f"no zero-copy: the memory belongs to a session on {memory.session.settings.backend}; copy=True copies"
         )
-    memory.foreign = memory.foreign or True
+    if not memory.foreign:
+        memory.writing(SHARED)
+        memory.foreign = True
     return memory.array
 
 

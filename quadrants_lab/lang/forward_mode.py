@@ -15,6 +15,7 @@ from quadrants_lab.autodiff.doubts import warn
 from quadrants_lab.errors import QuadrantsAssertionError, QuadrantsRuntimeError, QuadrantsWarning, render
 from quadrants_lab.lang.dense import Dense
 from quadrants_lab.runtime import session
+from quadrants_lab.runtime.memory import SHARED
 from quadrants_lab.runtime.observe import launching, watch
 from quadrants_lab.runtime.open_ends import OpenEnds
 from quadrants_lab.runtime.tape import Writes, written_over
@@ -56,10 +57,10 @@ class _Used(Writes):
 
     def settle(self) -> None:
         for key, (field, name, places) in self.followed.items():
-            if places and key not in self.written and key not in self.told:
+            if any(p is not SHARED for p in places) and key not in self.written and key not in self.told:
                 self.told.add(key)
                 warn([written_over(name, "dual")])
-            for place in places:
+            for place in (p for p in places if p is not SHARED):
                 field.dual._memory.array[place] = 0
                 field.dual._memory.wrote()
             places.clear()

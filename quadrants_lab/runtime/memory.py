@@ -14,6 +14,8 @@ from quadrants_lab.backends.cpu.memory import zeros
 from quadrants_lab.ir.types import DType, from_numpy
 from quadrants_lab.runtime.session import Session
 
+SHARED: Any = object()  # in the place of an index: from now on others may write without telling
+
 
 class Memory:
     """The array of one field or ndarray. ``version`` grows with every write through Python or a kernel, so whoever
@@ -83,7 +85,7 @@ class Memory:
         self._ahead = False
 
     def writing(self, where: Any) -> None:
-        """To be called before Python's writes: ``where`` is the index into the array, ... for all of it."""
+        """To be called before Python writes: ``where`` is the index into the array, ... for all of it, or `SHARED`."""
         for watcher in self.watchers:
             watcher(where)
 

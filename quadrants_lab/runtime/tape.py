@@ -21,7 +21,7 @@ from quadrants_lab.errors import Label, QuadrantsRuntimeError, render
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.source import Span
 from quadrants_lab.runtime.again import Again, Routes, can_be_recorded_again, elements_read
-from quadrants_lab.runtime.memory import Memory
+from quadrants_lab.runtime.memory import SHARED, Memory
 from quadrants_lab.runtime.open_ends import OpenEnds
 from quadrants_lab.runtime.parts import DevicePart, HostPart, Part, part_of
 from quadrants_lab.runtime.regions import Footprint, Region, add, around, common, footprint, meet, whole
@@ -112,7 +112,10 @@ class Followed:
     shadow: npt.NDArray[Any] | None = None
 
     def watch(self, where: Any) -> None:
-        """Python is about to write there."""
+        """Python is about to write there, or to give the array away."""
+        if where is SHARED:
+            self.shadow = self.memory.copy()
+            return
         self.written.append((where, np.array(self.memory.values()[where]) if self.regions else None))
 
     def meets(self, region: Region) -> Region | None:

@@ -299,3 +299,14 @@ def test_too_much_to_keep_is_an_error_that_names_it(monkeypatch: pytest.MonkeyPa
 
     with pytest.raises(qd.QuadrantsRuntimeError, match=r"QL2093.*the last ones are of c, which the gradient"):
         run()
+
+
+def test_an_array_that_is_given_away_under_a_tape() -> None:
+    """What is written through it is found without being told, as that of other libraries is."""
+    x, c, y = drawn(field(3)), qd.field(float, shape=3), field()
+    c.fill(2.0)
+    with qd.ad.Tape(y):
+        grown(x, c, y, 0)
+        c.to_numpy(copy=False)[0] = 7.0
+        grown(x, c, y, 0)
+    assert x.grad.to_numpy() == pytest.approx([2.0 * 2.0 + 7.0 * 7.0, 2.0 * 2.0 + 7.0 * 2.0, 2.0 * 2.0 + 7.0 * 2.0])
