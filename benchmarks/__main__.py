@@ -39,6 +39,7 @@ CODE = "code of reverse kernels"
 RELAUNCH = "relaunch of a gradient"
 CHECKS = "looking for races"
 COMPILE = "compile time over size"
+MOST_SECONDS = 20  # of compiling a program of some size
 MOST_PUSHES = 100  # beyond that it takes the peer and Vulkan's compiler minutes
 
 
@@ -111,17 +112,25 @@ def measure_limits(
 
 
 def measure_sizes(logs: Path, console: Console) -> list[list[str]]:
-    """A row a program and size: milliseconds of the forward kernel and of its gradient, ours and the peer's."""
+    """A row a program and size: milliseconds of the forward kernel and of its gradient, ours and the peer's. Where an
+    engine fails, or takes too long, its larger sizes are not tried."""
     rows = []
+    over: dict[tuple[str, str], str] = {}  # by program and engine, what became of a size
     with tempfile.TemporaryDirectory() as cache:
-        for n, case in enumerate(f"{what} {size}" for what, some in sizes.SIZES.items() for size in some):
-            row = [case]
+        for what, size in ((what, size) for what, some in sizes.SIZES.items() for size in some):
+            row = [f"{what} {size}"]
             for engine in (OURS, PEER):
+                place = f"{cache}/{what}-{size}-{engine.module}"
                 try:
-                    found = ask_process(engine, "sizes", f"{cache}/{n}-{engine.module}", logs, case)
-                    row += [f"{1e3 * found[mode]:.0f} ms" for mode in ("forward", "gradient")]
+                    if (what, engine.module) not in over:
+                        found = ask_process(engine, "sizes", place, logs, row[0], seconds=MOST_SECONDS)
+                        row += [f"{1e3 * found[mode]:.0f} ms" for mode in ("forward", "gradient")]
+                        continue
                 except (ProcessFailed, OSError):
-                    row += ["failed", "failed"]
+                    over[what, engine.module] = "fails"
+                except subprocess.TimeoutExpired:
+                    over[what, engine.module] = f"over {MOST_SECONDS} s"
+                row += [over[what, engine.module], ""]
             rows.append(row)
     table = Table(title=COMPILE, title_justify="left")
     for head in ("", *document.SIZE_HEADS):

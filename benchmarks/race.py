@@ -135,12 +135,15 @@ class ProcessFailed(Exception):
     """A worker that ended without its answer."""
 
 
-def ask_process(engine: Engine, mode: str, cache: str, logs: Path, *arguments: str) -> Any:
-    """The answer of a process made for it alone; ProcessFailed when it ends without."""
+def ask_process(
+    engine: Engine, mode: str, cache: str, logs: Path, *arguments: str, seconds: float | None = None
+) -> Any:
+    """The answer of a process made for it alone; ProcessFailed when it ends without, TimeoutExpired when it takes more
+    than so many seconds."""
     with (logs / f"bench-{engine.module}-{mode}.log").open("w") as log:
         done = subprocess.run(
             [*engine.command(mode), *arguments], cwd=ROOT, env=engine.environment(cache), text=True,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, timeout=seconds,
         )  # fmt: skip
     if done.returncode:
         raise ProcessFailed(f"process ended with {done.returncode}, see {log.name}")
