@@ -25,6 +25,15 @@ from quadrants_lab.ir.verify import verify
 from quadrants_lab.runtime.backend import all_stages
 
 
+@pytest.fixture(autouse=True)
+def usual_limit() -> Iterator[None]:
+    """Python's own: what other tests import may have raised it."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(1000)
+    yield
+    sys.setrecursionlimit(before)
+
+
 @pytest.fixture
 def session() -> Iterator[None]:
     qd.init(arch=qd.cpu, offline_cache=False)
