@@ -32,9 +32,10 @@ _last: tuple[N.Kernel, Coloured] | None = None
 def coloured(kernel: N.Kernel) -> Coloured:
     """See `Coloured`; that of the last kernel is kept, for several ask."""
     global _last
-    if _last is None or _last[0] is not kernel:
-        _last = kernel, _coloured(kernel)
-    return _last[1]
+    last = _last  # another thread may ask for another kernel meanwhile
+    if last is None or last[0] is not kernel:
+        _last = last = kernel, _coloured(kernel)
+    return last[1]
 
 
 def _coloured(kernel: N.Kernel) -> Coloured:

@@ -71,9 +71,10 @@ _last: tuple[N.Kernel, Accesses] | None = None
 def accesses_of(kernel: N.Kernel) -> Accesses:
     """`Accesses` of a kernel; those of the last one are kept, for several analyses ask."""
     global _last
-    if _last is None or _last[0] is not kernel:
-        _last = kernel, Accesses(kernel)
-    return _last[1]
+    last = _last  # another thread may ask for another kernel meanwhile
+    if last is None or last[0] is not kernel:
+        _last = last = kernel, Accesses(kernel)
+    return last[1]
 
 
 class Accesses:

@@ -34,10 +34,9 @@ class Again:
             if name in plan.fields
         ]
         self.reads: list[tuple[Memory, Callable[[Sequence[Any]], Region]]] = []
-        for name in reverse.primal_reads & reverse.fields.keys() if reverse is not None else ():
-            assert reverse is not None
-            memory = reverse.fields[name]
-            self.reads.append((memory, elements_read(reverse, name, memory)))
+        if reverse is not None:
+            memories = {name: reverse.fields[name] for name in reverse.primal_reads & reverse.fields.keys()}
+            self.reads = [(memory, elements_read(reverse, name, memory)) for name, memory in memories.items()]
 
     def fits(self, args: Sequence[Any]) -> bool:
         """Whether the arguments are of the same kinds, in the same session."""

@@ -13,13 +13,15 @@ from quadrants_lab.runtime.regions import Region
 
 
 class Part(Protocol):
-    """``size``: how many elements, in ``nbytes``. `swap` undoes what was written and, again, redoes it."""
+    """``size``: how many elements, in ``nbytes``. `swap` undoes what was written and, again, redoes it. `changed`: what
+    is enough to keep once it was written."""
 
     @property
     def size(self) -> int: ...
     @property
     def nbytes(self) -> int: ...
     def swap(self) -> None: ...
+    def changed(self) -> Part: ...
 
 
 class HostPart:
@@ -47,7 +49,7 @@ class HostPart:
         self.memory.settle()
         self.memory.version += 1
 
-    def changed(self) -> HostPart:
+    def changed(self) -> Part:
         """The elements alone that are no longer what they were, where that takes less memory. The part is a box."""
         old, bits = self.values, np.dtype(f"u{self.values.dtype.itemsize}")
         where = np.nonzero(old.view(bits) != self.memory.values()[self.where].view(bits))
@@ -78,11 +80,11 @@ class DevicePart:
         self.values = now
         self.memory.version += 1
 
-    def changed(self) -> DevicePart:
+    def changed(self) -> Part:
         return self
 
 
-def part_of(memory: Memory, region: Region) -> HostPart | DevicePart:
+def part_of(memory: Memory, region: Region) -> Part:
     """A copy of the region's elements."""
     if isinstance(memory, Mirrored) and not isinstance(memory, Lent):
         shape: Sequence[int] = memory.operand.shape

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.adstack.evaluate import Live, evaluated, reads
@@ -24,9 +25,7 @@ if TYPE_CHECKING:
 _OPERATIONS = {
     "add": "({} + {})", "sub": "({} - {})", "mul": "({} * {})", "min": "min({}, {})", "max": "max({}, {})",
 }  # fmt: skip
-Region = tuple[
-    tuple[int, int], ...
-]  # along each axis from the first index up to, but not including, the second
+Region = tuple[tuple[int, int], ...]  # along each axis from the first index up to, but not including, the second
 
 
 def meet(a: Region, b: Region) -> bool:
@@ -68,20 +67,22 @@ def add(regions: list[Region], new: Region, most: int = 8) -> None:
     if is_empty(new):
         return
     for n, r in enumerate(regions):
-        apart = [axis for axis, (mine, its) in enumerate(zip(r, new, strict=True)) if mine != its]
-        touching = len(apart) == 1 and max(r[apart[0]][0], new[apart[0]][0]) <= min(
-            r[apart[0]][1], new[apart[0]][1]
-        )
-        if touching or holds(new, r):
+        if _side_by_side(r, new) or holds(new, r):
             del regions[n]
             add(regions, around(r, new), most)
             return
     regions.append(new)
     if len(regions) > most:
-        whole = regions[0]
-        for r in regions[1:]:
-            whole = around(whole, r)
-        regions[:] = [whole]
+        regions[:] = [reduce(around, regions)]
+
+
+def _side_by_side(a: Region, b: Region) -> bool:
+    """Whether the boxes differ along one axis only, and there touch or overlap: together they are a box."""
+    other = [ends for ends in zip(a, b, strict=True) if ends[0] != ends[1]]
+    if len(other) != 1:
+        return False
+    ((x, y), (c, d)) = other[0]
+    return max(x, c) <= min(y, d)
 
 
 class Footprint:
@@ -90,12 +91,12 @@ class Footprint:
     ``of``: the region of a launch with these arguments. ``everywhere``: data decides where along some axis.
     """
 
-    def __init__(self, plan: Plan, buffer: str, info: Accesses, accesses: Sequence[Access]) -> None:
+    def __init__(self, plan: Plan, info: Accesses, accesses: Sequence[Access]) -> None:
         self.box = box_of(info, accesses)
         self.everywhere = any(
             info.bound(form, low=low) is None for a in accesses for form in a.at for low in (True, False)
         )
-        self.of = _written_out(plan, buffer, self.box)
+        self.of = _written_out(plan, self.box)
 
     def live(self, live: Live) -> Region | None:
         """The region by what is known of a launch; None where that is not enough."""
@@ -110,20 +111,18 @@ def footprint(plan: Plan, buffer: str, writes: bool) -> Footprint | None:
     key = buffer, writes
     if key not in plan.footprints:
         info = plan.known_accesses
-        found = [
-            a for a in info.of.values() if a.stmt.buffer == buffer and isinstance(a.stmt, N.Load) != writes
-        ]
-        plan.footprints[key] = Footprint(plan, buffer, info, found) if found else None
+        found = [a for a in info.of.values() if a.stmt.buffer == buffer and isinstance(a.stmt, N.Load) != writes]
+        plan.footprints[key] = Footprint(plan, info, found) if found else None
     return plan.footprints[key]
 
 
-def _written_out(plan: Plan, buffer: str, box: Box) -> Callable[[Sequence[Any]], Region]:
+def _written_out(plan: Plan, box: Box) -> Callable[[Sequence[Any]], Region]:
     """A function from a launch's arguments to the region."""
     at = {slot.name: n for n, slot in enumerate(plan.slots)}
     shapes = {b for e in (*box.low, *box.high) for b in reads(e)[1]}
     arrays = {name: f"shape_of(a[{at[name]}])" for name in shapes if name in at}
-    fields = {f"_{n}": plan.fields[name].operand.shape for n, name in enumerate(sorted(shapes - at.keys()))}
-    names = arrays | {name: f"_{n}" for n, name in enumerate(sorted(shapes - at.keys()))}
+    of_fields = {name: f"_{n}" for n, name in enumerate(sorted(shapes - at.keys()))}
+    names = arrays | of_fields
 
     def text(e: S.SizeExpr) -> str:
         match e:
@@ -138,11 +137,9 @@ def _written_out(plan: Plan, buffer: str, box: Box) -> Callable[[Sequence[Any]],
         raise TypeError(f"not an expression of arguments and shapes: {e!r}")
 
     ends = ", ".join(f"({text(low)}, {text(high)})" for low, high in zip(box.low, box.high, strict=True))
-    space: dict[str, Any] = {"fold": fold, "shape_of": shape_of, **fields}
-    if not any(reads(e)[0] or reads(e)[1] for e in (*box.low, *box.high)):
-        fixed: Region = eval(f"({ends},)" if ends else "()", space)
-        return lambda a: fixed
-    exec(f"def region(a): return ({ends},)", space)
+    space: dict[str, Any] = {"fold": fold, "shape_of": shape_of}
+    space |= {local: plan.fields[name].operand.shape for name, local in of_fields.items()}
+    exec(f"def region(a): return ({ends}{',' * bool(ends)})", space)
     region: Callable[[Sequence[Any]], Region] = space["region"]
     return region
 

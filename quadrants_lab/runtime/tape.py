@@ -23,7 +23,7 @@ from quadrants_lab.ir.source import Span
 from quadrants_lab.runtime.again import Again, Routes, can_be_recorded_again, elements_read
 from quadrants_lab.runtime.memory import SHARED, Memory
 from quadrants_lab.runtime.open_ends import OpenEnds
-from quadrants_lab.runtime.parts import DevicePart, HostPart, Part, part_of
+from quadrants_lab.runtime.parts import HostPart, Part, part_of
 from quadrants_lab.runtime.regions import Footprint, Region, add, around, common, footprint, meet, whole
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class Before:
 
     followed: Followed
     name: str
-    part: HostPart | DevicePart | None = None
+    part: Part | None = None
     scattered: bool = False
 
 

@@ -86,3 +86,25 @@ def test_no_sum_is_lost(places, threads: int) -> None:
             y[...] = 0.0
             frame.launch()
             assert (y == want).all()
+
+
+def test_the_sum_does_not_depend_on_the_number_of_threads() -> None:
+    """Sums of numbers that round: the order of the additions would show."""
+    text = BOX.format(next=100, size=300, margin=4, body="""\
+    %6: i32 = const 1
+    %7: i32 = add %3, %6
+    %8: i32 = sub %3, %6
+    %9: f64 = cast %3
+    %10: f64 = cast %4
+    %11: f64 = mul %9, %10
+    %12: f64 = sqrt %11
+    %13: f64 = sin %12
+    %14: f64 = atomic add @y[%7, %4], %13
+    %15: f64 = atomic add @y[%8, %4], %12
+    %16: f64 = atomic add @y[%3, %4], %9""")  # fmt: skip
+    exe, found = load(mark_reach(parse_kernel(text)), EXACT), set()
+    for threads in (1, 2, 3, 5):
+        y, at = np.zeros((300, 300)), np.zeros(300, np.int32)
+        bind(exe, {"y": y, "at": at}, {"n": 290, "m": 290}, threads=threads).launch()
+        found.add(y.tobytes())
+    assert len(found) == 1

@@ -7,9 +7,7 @@ import re
 import numpy as np
 import pytest
 from deep import PROGRAMS, X
-from IPython.core.interactiveshell import InteractiveShell
 
-import quadrants_lab as qd
 from quadrants_lab.notebook import show
 
 SETUP = """
@@ -24,15 +22,6 @@ m.fill(1)
 a = np.zeros(4, np.float32)
 """
 TOTAL = "\n@qd.kernel\ndef total():\n    for i in y:\n        loss[None] += y[i]\n\n"
-
-
-@pytest.fixture(scope="module")
-def shell():
-    ip = InteractiveShell.instance()
-    ip.run_cell("%load_ext quadrants_lab")
-    yield ip
-    qd.reset()
-    InteractiveShell.clear_instance()
 
 
 @pytest.mark.parametrize("name", ["elifs", "terms", "funcs", "loops"])

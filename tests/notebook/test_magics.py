@@ -9,7 +9,6 @@ import warnings
 import numpy as np
 import pytest
 from IPython.core.completer import CompletionContext
-from IPython.core.interactiveshell import InteractiveShell
 
 import quadrants_lab as qd
 from quadrants_lab.ir.sizetext import parse_size
@@ -40,15 +39,6 @@ def wave():
         y[None] += v
 
 """
-
-
-@pytest.fixture(scope="module")
-def shell():
-    ip = InteractiveShell.instance()
-    ip.run_cell("%load_ext quadrants_lab")
-    yield ip
-    qd.reset()
-    InteractiveShell.clear_instance()
 
 
 class Ran:

@@ -6,9 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from IPython.core.interactiveshell import InteractiveShell
 
-import quadrants_lab as qd
 from quadrants_lab.notebook import show
 
 SETUP = """
@@ -41,15 +39,6 @@ def scatter():
 
 scatter()
 """
-
-
-@pytest.fixture(scope="module")
-def shell():
-    ip = InteractiveShell.instance()
-    ip.run_cell("%load_ext quadrants_lab")
-    yield ip
-    qd.reset()
-    InteractiveShell.clear_instance()
 
 
 @pytest.fixture

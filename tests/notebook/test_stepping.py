@@ -8,7 +8,7 @@ import re
 
 import numpy as np
 import pytest
-from notebook.test_magics import SETUP, WAVE, cell, shell  # noqa: F401
+from notebook.test_magics import SETUP, WAVE, cell  # noqa: F401
 from programs import PROGRAMS
 from running import Bench, f64, job_of
 
