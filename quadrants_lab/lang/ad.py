@@ -6,8 +6,9 @@ import warnings
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from contextvars import ContextVar
+from functools import wraps
 from types import TracebackType
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from quadrants_lab.errors import (
     QuadrantsAssertionError,
@@ -23,11 +24,14 @@ from quadrants_lab.lang.forward_mode import FwdMode, warn_unwritten
 from quadrants_lab.lang.missing import missing_attribute
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.grad_check import check_gradients
-from quadrants_lab.runtime.observe import watch
-from quadrants_lab.runtime.tape import Kept, Launches
+from quadrants_lab.runtime.observe import OBSERVERS, watch
+from quadrants_lab.runtime.tape.recorder import Launches
+from quadrants_lab.runtime.tape.step import Kept
 
-__all__ = ["FwdMode", "Tape", "clear_all_gradients", "grad_for", "grad_replaced", "no_grad"]
+__all__ = ["FwdMode", "Tape", "checkpoint", "clear_all_gradients", "grad_for", "grad_replaced", "no_grad"]
 
+P = ParamSpec("P")
+R = TypeVar("R")
 _RECORDING: ContextVar[bool] = ContextVar("quadrants_lab_recording", default=False)
 
 
@@ -42,6 +46,9 @@ class Tape:
     ``validation``: within a launch, each access that the compiler cannot decide is checked element by element: an
     element that is overwritten after it was read and that the gradient needs is a QuadrantsAssertionError which names
     both lines, field and index. What launches overwrote and the Tape therefore kept is reported as a warning.
+    ``memory``: most bytes that are kept of what launches overwrite and gradients read (None: 1 GiB, beyond which there
+    is an error). Where it would be more, launches are made again on the way back, from memory as it was before them;
+    `kept_bytes` and `made_again` tell how much that was.
     ``grad_check``: fields (f64) whose gradients are compared with finite differences; a QuadrantsAssertionError names
     field, index and both values where they differ.
     """
@@ -52,6 +59,7 @@ class Tape:
         clear_gradients: bool = True,
         validation: bool = False,
         grad_check: Sequence[Any] | None = None,
+        memory: int | None = None,
     ) -> None:
         self._given = loss  # a tensor lives as long as its Tape
         loss = as_dense(loss, "loss", "a Tape")
@@ -73,9 +81,15 @@ class Tape:
         self.grad_check = list(grad_check or ())
         for x in (loss, *self.grad_check) if self.grad_check else ():
             _check_checked(x)
-        self._launches = Launches(repeatable=bool(self.grad_check))
+        if memory is not None and (isinstance(memory, bool) or not isinstance(memory, int) or memory < 0):
+            raise QuadrantsRuntimeError(
+                f"memory must be a number of bytes, not {memory!r}", code="QL2091", help="for instance memory=2**28"
+            )
+        self._launches = Launches(repeatable=bool(self.grad_check), memory=memory)
         self._open: ExitStack | None = None
         self.kept: list[Kept] = []
+        self.kept_bytes = 0  # the most that was kept at a time
+        self.made_again = 0  # launches, and writes from Python, for the gradient
 
     def __enter__(self) -> Tape:
         if self._open is not None:
@@ -114,6 +128,7 @@ class Tape:
         self.loss.grad.fill(1)
         self._launches.differentiate()
         self._launches.open_ends.differentiated()
+        self.kept_bytes, self.made_again = self._launches.most, self._launches.made_again
 
     def insert(self, func: Callable[..., Any], args: Sequence[Any]) -> None:
         """Records a call of a function decorated with `grad_replaced` that happened elsewhere."""
@@ -133,6 +148,25 @@ class Tape:
                 warnings.warn(str(kept), QuadrantsWarning, stacklevel=3)
         if self.grad_check:
             check_gradients(self._launches, self.loss, self.grad_check)
+
+
+def checkpoint(fn: Callable[P, R]) -> Callable[P, R]:
+    """A Python function whose launches, under a Tape, keep nothing but memory as it was before the first of them: they
+    are made again when their gradients are due. Within one that is called by another, this happens in two levels.
+
+    QL2098 where a launch cannot be made again: one that uses arrays which others may write to, or that belongs to a
+    function with a gradient of its own.
+    """
+
+    @wraps(fn)
+    def segment(*args: P.args, **kwargs: P.kwargs) -> R:
+        with ExitStack() as stack:
+            for observer in OBSERVERS.get():
+                if isinstance(observer, Launches):
+                    stack.enter_context(observer.segment())
+            return fn(*args, **kwargs)
+
+    return segment
 
 
 def _check_checked(x: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsRuntimeTypeError
 from quadrants_lab.lang.kernel import Func, Launchable
 from quadrants_lab.runtime.observe import MODE, OBSERVERS, constants
-from quadrants_lab.runtime.tape import Launches
+from quadrants_lab.runtime.tape.recorder import Launches
 
 
 class Replaced:

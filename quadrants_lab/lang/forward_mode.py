@@ -18,7 +18,7 @@ from quadrants_lab.runtime import session
 from quadrants_lab.runtime.memory import SHARED
 from quadrants_lab.runtime.observe import launching, watch
 from quadrants_lab.runtime.open_ends import OpenEnds
-from quadrants_lab.runtime.tape import Writes, written_over
+from quadrants_lab.runtime.tape.writes import Writes, written_over
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.plan import Plan

@@ -23,7 +23,7 @@ from quadrants_lab.runtime.backend import available
 from quadrants_lab.runtime.observe import unwatched, watch
 from quadrants_lab.runtime.plan import Plan
 from quadrants_lab.runtime.records import LaunchRecord, Recorder, recording
-from quadrants_lab.runtime.tape import Launches
+from quadrants_lab.runtime.tape.recorder import Launches
 
 if TYPE_CHECKING:
     from quadrants_lab.notebook.options import CellOptions
@@ -86,7 +86,7 @@ class Forward(Launches):
     """Launches of the last session, without those of gradients, which a whole program makes for itself."""
 
     def before(self, plan: Plan, args: tuple[Any, ...]) -> Any:
-        if any(step.launch is not None and step.launch[0].session is not plan.session for step in self.steps):
+        if any(step.launch is not None and step.launch[0].session is not plan.session for step in self.leaves()):
             self.clear()
         return super().before(plan, args) if plan.owner.mode == "forward" else None
 
@@ -169,13 +169,13 @@ def _nothing_else() -> str:
 
 def differentiate(target: Dense, launches: Launches) -> None:
     """Gradients of everything by ``target``."""
-    if not any(x.gradient is not None for x in launches.steps):
+    if not any(x.differentiates for x in launches.leaves()):
         raise QuadrantsRuntimeError(
             "--grad: the cell launched no kernel that touches anything with a gradient",
             code="QL0703",
             help="call a kernel in the cell; fields to differentiate are made with needs_grad=True",
         )
-    own = any(x.gradient is not None and x.launch is None for x in launches.steps)  # may be of anything
+    own = any(x.gradient is not None and x.launch is None for x in launches.leaves())  # may be of anything
     others = (f for f in launches.followed.values() if f.memory is not target._memory)
     if not own and not any(f.grad is not None for f in others):
         warnings.warn(_nothing_else(), QuadrantsWarning, stacklevel=2)

@@ -25,7 +25,7 @@ from quadrants_lab.lang.dense import Dense
 from quadrants_lab.runtime.grad_check import Move, loss_at, moves, saved
 from quadrants_lab.runtime.memory import Memory
 from quadrants_lab.runtime.tangent import Tangents
-from quadrants_lab.runtime.tape import Launches
+from quadrants_lab.runtime.tape.recorder import Launches
 
 WIDTHS = tuple(10.0**-k for k in range(1, 9))
 MOST_ALONE = 32  # elements that are moved one by one

@@ -31,6 +31,7 @@ from quadrants_lab.runtime.signature import (
 if TYPE_CHECKING:
     from quadrants_lab.runtime.plan import Plan
     from quadrants_lab.runtime.scratch import KeptBuffers
+    from quadrants_lab.runtime.tape.route import Routes
 
 
 Reads = tuple[tuple[Any, str], ...]
@@ -48,7 +49,7 @@ class Dispatcher:
     __slots__ = (
         "__weakref__", "_looks", "_session", "_table", "call", "constant", "field_class", "forward", "gradient",
         "graph", "kept", "last", "make_slots", "mode", "name", "ndarray_classes", "parameters", "plain", "plans",
-        "reads", "replays", "slots", "source", "variants",
+        "reads", "replays", "routes", "slots", "source", "variants",
     )  # fmt: skip
 
     def __init__(
@@ -79,6 +80,7 @@ class Dispatcher:
         self.constant = False  # what is computed has no derivative
         self.graph = False  # launches are to start as one graph, where the device has such
         self.variants: dict[tuple[str, bool], Dispatcher] = {}  # of a forward kernel, by mode and constant
+        self.routes: Routes | None = None  # of launches that tapes recorded
         self._session: S.Session | None = None
         self._table: dict[Any, Callable[..., Any]] = {}
         self.call: Callable[..., Any] = self.resolve
@@ -128,6 +130,7 @@ class Dispatcher:
             self._session = now
             self.plans = {}
             self.reads = {}
+            self.routes = None
             self.last = None
             self.forget()
             self.parameters = tuple(self.make_slots())

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from quadrants_lab.errors import QuadrantsAssertionError
 from quadrants_lab.runtime.memory import Memory
-from quadrants_lab.runtime.tape import Launches
+from quadrants_lab.runtime.tape.recorder import Launches
 
 WIDTHS = (1e-3, 1e-4, 1e-5, 1e-6)  # of a step, relative to elements above 1
 TOLERANCE = 1e-4  # relative difference from which a gradient counts as wrong

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.compile import Compiled
     from quadrants_lab.runtime.grad_check import Differentiable
     from quadrants_lab.runtime.plan import Plan
-    from quadrants_lab.runtime.tape import Launches
+    from quadrants_lab.runtime.tape.recorder import Launches
 
 
 class Tangents:
@@ -43,14 +43,14 @@ class Tangents:
     def along(self, x: Differentiable, way: npt.NDArray[np.float64]) -> float | None:
         """The derivative by ``x`` along ``way``; None where a function with a gradient of its own was recorded, for
         that need not be the derivative of what it computes. Raises QuadrantsError where a kernel has no tangent."""
-        if any(s.repeat is not None and s.launch is None and s.write is None for s in self.launches.steps):
+        if any(s.repeat is not None and s.launch is None and s.write is None for s in self.launches.leaves()):
             return None
         self.tangents = {}
         for touched, before in self.launches.initial.values():
             self.values[id(touched)] = self._memory(before)
             self.values[id(touched)].array[...] = before
         self._tangent(x._memory).array.reshape(-1)[...] = way
-        for step in self.launches.steps:
+        for step in self.launches.leaves():
             if step.launch is not None:
                 self._launch(*step.launch)
             elif step.write is not None and id(step.write[0]) in self.values:

@@ -170,11 +170,30 @@ def test_gradients_and_tangents_of_random_launches(options: dict[str, Any], seed
         run()
         return float(world.loss[None])
 
+    @qd.ad.checkpoint
+    def some(first: int, last: int) -> None:
+        middle = (first + last) // 2
+        for act, args in steps[first:middle]:
+            act(*args)
+        if last - first > 4:
+            some(middle, last)
+        else:
+            for act, args in steps[middle:last]:
+                act(*args)
+
+    def in_segments() -> None:
+        for n in range(0, len(steps), 7):
+            some(n, min(n + 7, len(steps)))
+
     right = (value(1e-6) - value(-1e-6)) / 2e-6
-    for validation in (False, True):
+    ways: list[tuple[dict[str, Any], Callable[[], None]]] = [
+        ({}, run), ({"validation": True}, run), ({"memory": 2000}, run), ({"memory": 600}, run), ({}, in_segments),
+        ({"memory": 600}, in_segments),
+    ]  # fmt: skip
+    for keywords, launch in ways:
         world.start(start)
-        with qd.ad.Tape(world.loss, validation=validation):
-            run()
+        with qd.ad.Tape(world.loss, **keywords):
+            launch()
         found = sum(float((x.grad.to_numpy() * w).sum()) for x, w in zip(world.fields, way, strict=True))
         assert found == pytest.approx(right, rel=1e-5, abs=1e-5)
     tangent = 0.0

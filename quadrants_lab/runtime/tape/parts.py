@@ -1,4 +1,4 @@
-"""Values that were in a part of an array before something wrote over them: they can be exchanged with what is there."""
+"""Values that were in a part of an array before something wrote over them, to be put back."""
 
 from __future__ import annotations
 
@@ -13,24 +13,33 @@ from quadrants_lab.runtime.regions import Region
 
 
 class Part(Protocol):
-    """``size``: how many elements, in ``nbytes``. `swap` undoes what was written and, again, redoes it. `changed`: what
-    is enough to keep once it was written."""
+    """``size``: how many elements of ``memory``, in ``nbytes``. ``region``: the box that they are all of, or None.
+    `put` writes them back, and `again` takes a second copy of the same elements as they are now."""
+
+    memory: Memory
+    region: Region | None
 
     @property
     def size(self) -> int: ...
     @property
     def nbytes(self) -> int: ...
-    def swap(self) -> None: ...
-    def changed(self) -> Part: ...
+    def put(self) -> None: ...
+    def again(self) -> Part: ...
+    def changed(self) -> Part:
+        """What is enough to keep once others wrote there."""
+        ...
 
 
 class HostPart:
     """The elements ``where`` (an index into the array), kept on the host."""
 
-    def __init__(self, memory: Memory, where: Any, values: npt.NDArray[Any]) -> None:
+    def __init__(
+        self, memory: Memory, where: Any, values: npt.NDArray[Any], region: Region | None = None
+    ) -> None:
         self.memory = memory
         self.where = where
         self.values = values
+        self.region = region
 
     @property
     def size(self) -> int:
@@ -41,13 +50,13 @@ class HostPart:
         indices = self.where if isinstance(self.where, tuple) else ()
         return self.values.nbytes + sum(at.nbytes for at in indices if isinstance(at, np.ndarray))
 
-    def swap(self) -> None:
-        array = self.memory.array
-        now = np.array(array[self.where])
-        array[self.where] = self.values
-        self.values = now
+    def put(self) -> None:
+        self.memory.array[self.where] = self.values
         self.memory.settle()
         self.memory.version += 1
+
+    def again(self) -> Part:
+        return HostPart(self.memory, self.where, np.array(self.memory.values()[self.where]), self.region)
 
     def changed(self) -> Part:
         """The elements alone that are no longer what they were, where that takes less memory. The part is a box."""
@@ -62,10 +71,11 @@ class DevicePart:
     """What memory of a device has from element ``at`` on, kept there: all that is in between, where a box is no range
     of elements."""
 
-    def __init__(self, memory: Mirrored, at: int, size: int) -> None:
-        self.memory = memory
+    def __init__(self, memory: Mirrored, at: int, size: int, region: Region | None) -> None:
+        self.memory: Memory = memory
         self.at = at
         self.size = size
+        self.region = region
         memory.send()
         self.values = memory.on_device.piece(at, size)
 
@@ -73,12 +83,16 @@ class DevicePart:
     def nbytes(self) -> int:
         return int(self.values.nbytes)
 
-    def swap(self) -> None:
-        self.memory.send()
-        now = self.memory.on_device.piece(self.at, self.size)
-        self.memory.on_device.put(self.at, self.values)
-        self.values = now
-        self.memory.version += 1
+    def put(self) -> None:
+        memory = self.memory
+        assert isinstance(memory, Mirrored)
+        memory.send()
+        memory.on_device.put(self.at, self.values)
+        memory.version += 1
+
+    def again(self) -> Part:
+        assert isinstance(self.memory, Mirrored)
+        return DevicePart(self.memory, self.at, self.size, self.region)
 
     def changed(self) -> Part:
         return self
@@ -87,10 +101,15 @@ class DevicePart:
 def part_of(memory: Memory, region: Region) -> Part:
     """A copy of the region's elements."""
     if isinstance(memory, Mirrored) and not isinstance(memory, Lent):
-        shape: Sequence[int] = memory.operand.shape
-        first = last = 0
-        for n, (low, high) in zip(shape, region, strict=True):
-            first, last = first * n + low, last * n + high - 1
-        return DevicePart(memory, first, last - first + 1)
+        first, size = span(memory.operand.shape, region)
+        return DevicePart(memory, first, size, region)
     where = tuple(slice(low, high) for low, high in region)
-    return HostPart(memory, where, memory.values()[where].copy())
+    return HostPart(memory, where, memory.values()[where].copy(), region)
+
+
+def span(shape: Sequence[int], region: Region) -> tuple[int, int]:
+    """The first element of a region, and how many there are from it to the last one, as they lie in memory."""
+    first = last = 0
+    for n, (low, high) in zip(shape, region, strict=True):
+        first, last = first * n + low, last * n + high - 1
+    return first, last - first + 1

@@ -1,0 +1,120 @@
+"""The way back over recorded steps: gradients, last first, each over the memory that its launch left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from itertools import islice
+from typing import TYPE_CHECKING, cast
+
+from quadrants_lab.runtime.memory import Memory
+from quadrants_lab.runtime.regions import Region, add
+from quadrants_lab.runtime.tape.parts import Part, part_of
+from quadrants_lab.runtime.tape.segments import cannot_be_made_again, item_bytes, lengths
+from quadrants_lab.runtime.tape.step import Segment, Step
+
+if TYPE_CHECKING:
+    from quadrants_lab.runtime.tape.recorder import Launches
+
+
+@contextmanager
+def kept_as_it_is(launches: Launches) -> Iterator[None]:
+    """What a sweep in the with changes, but for gradients, is afterwards as it was before."""
+    final = _as_it_is(launches.steps)
+    extra = sum(part.nbytes for part in final)
+    launches.used += extra
+    launches.most, launches.made_again = max(launches.most, launches.used), 0
+    try:
+        yield
+    finally:
+        for part in final:
+            part.put()
+        launches.used -= extra
+        for followed in launches.followed.values():
+            followed.version = followed.memory.version
+
+
+def _as_it_is(items: list[Step | Segment]) -> list[Part]:
+    """Copies of all that a sweep over the items puts back."""
+    boxes: dict[int, tuple[Memory, list[Region]]] = {}
+    others: list[Part] = []
+    for item in items:
+        for part in item.changes:
+            if part.region is None:
+                others.append(part.again())
+            else:
+                add(boxes.setdefault(id(part.memory), (part.memory, []))[1], part.region)
+    return others + [part_of(memory, region) for memory, regions in boxes.values() for region in regions]
+
+
+def sweep(launches: Launches) -> None:
+    """Runs the gradients; memory ends up as it was before the first step, as far as it will be read."""
+    for item in reversed(launches.steps):
+        if isinstance(item, Segment):
+            _make_again(launches, item)
+        else:
+            if item.gradient is not None:
+                item.gradient()
+            for part in reversed(item.changes):
+                part.put()
+        if not launches.joins:  # nobody will come here once more
+            launches.steps.pop()
+            launches.used -= item_bytes(item)
+
+
+def _make_again(launches: Launches, segment: Segment) -> None:
+    """Makes the steps again, from memory as it was before them, and runs their gradients."""
+    for part in reversed(segment.start + segment.changes):
+        part.put()
+    room = None if launches.memory is None else max(0, launches.memory - launches.used)
+    inner = type(launches)(memory=room, joins=False)
+    try:
+        _record(inner, segment)
+        sweep(inner)
+        launches.made_again += inner.made_again + sum(1 for _ in segment.leaves())
+        launches.most = max(launches.most, launches.used + inner.most)
+    finally:
+        inner.clear()
+    for part in reversed(segment.start + segment.changes):
+        part.put()
+
+
+def _record(inner: Launches, segment: Segment) -> None:
+    """Makes a segment's steps again; `inner` keeps what its budget allows. Its first segment begins where ``segment``
+    does, and needs nothing that is not kept already."""
+    division = _division(segment, inner.memory)
+    items, known = iter(segment.steps), cast("Segment | None", segment)
+    for length in division:
+        with inner.segment(known, by_hand=False) if length > 1 else nullcontext():
+            for item in islice(items, length):
+                _do_again(inner, item)
+        known = None
+
+
+def _division(segment: Segment, room: int | None) -> list[int]:
+    """Into how many steps each to divide a segment: one where what they keep has room."""
+    costs = [max((step.cost for step in Segment([item]).leaves()), default=0) for item in segment.steps]
+    if room is None or sum(costs) <= room:
+        return [1] * len(costs)
+    state = max(sum(part.nbytes for part in segment.start + segment.changes), max(costs))
+    together = state // max(costs) if room > state else 1  # steps that take the room of a state
+    units = -(-len(costs) // together)
+    found: list[int] = []
+    for length in lengths(units, max(0, room // state - 1)):  # the last unit has the room of one
+        found += [length * together] if length > 1 else [1] * together
+    return found
+
+
+def _do_again(inner: Launches, item: Step | Segment) -> None:
+    if isinstance(item, Segment):
+        with inner.segment():
+            for step in item.steps:
+                _do_again(inner, step)
+    elif item.route is not None:
+        assert item.launch is not None
+        _, args, number = item.launch
+        inner.launch(item.route, args, number)
+    elif item.write is not None:
+        inner.write(item)
+    else:
+        raise cannot_be_made_again("of them failed")

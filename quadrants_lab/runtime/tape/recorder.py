@@ -1,0 +1,464 @@
+"""Records the launches of a program and Python's writes between them, for their gradients.
+
+What a later launch or Python changes in memory that an earlier gradient will read is kept, and put back before that
+gradient runs (`back`). What Python writes over a result of a launch is a constant: the gradient of those elements ends
+there. With a budget, or within a segment that the user marked, launches are made again on the way back instead
+(`segments`): then what counts is also what the launches themselves read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, redirect_stdout
+from functools import partial
+from io import StringIO
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from quadrants_lab.adstack.report import kept_rows
+from quadrants_lab.autodiff.doubts import warn
+from quadrants_lab.errors import Label, QuadrantsRuntimeError
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.source import Span
+from quadrants_lab.runtime.memory import Memory
+from quadrants_lab.runtime.open_ends import OpenEnds
+from quadrants_lab.runtime.regions import add, whole
+from quadrants_lab.runtime.tape import back, segments
+from quadrants_lab.runtime.tape.followed import Before, Followed
+from quadrants_lab.runtime.tape.parts import HostPart, Part, part_of
+from quadrants_lab.runtime.tape.route import Place, Route, Routes, memory_at
+from quadrants_lab.runtime.tape.step import Kept, Segment, Step
+from quadrants_lab.runtime.tape.writes import Writes, span_of, written_over
+
+if TYPE_CHECKING:
+    from quadrants_lab.runtime.dispatch import Dispatcher
+    from quadrants_lab.runtime.plan import Plan
+    from quadrants_lab.runtime.scratch import KeptBuffers
+
+KEEP_BYTES = 1 << 30  # most bytes that a tape without a budget keeps
+
+
+class CustomGradient(Protocol):
+    """A Python function with a gradient of its own."""
+
+    fn: Callable[..., Any]
+
+    @property
+    def grad(self) -> Callable[..., Any] | None: ...
+
+
+class Launches:
+    """An observer that records launches for `differentiate`.
+
+    ``repeatable``: also what `repeat` needs, which is all memory as it was before the first step. ``memory``: most
+    bytes to keep; launches are made again where they would be more. None: all is kept, up to `KEEP_BYTES`. ``joins``:
+    whether steps are joined to segments where the budget asks for it, or whoever records makes the segments.
+    """
+
+    def __init__(self, repeatable: bool = False, memory: int | None = None, joins: bool = True) -> None:
+        self.repeatable = repeatable
+        self.memory = memory
+        self.joins = joins
+        self.followed: dict[int, Followed] = {}
+        self.writes = Writes()
+        self.clear()
+
+    def clear(self) -> None:
+        for f in self.followed.values():
+            f.memory.watchers = tuple(w for w in f.memory.watchers if w != f.watch)
+        self.steps: list[Step | Segment] = []
+        self.open: list[Segment] = []  # segments that steps go to, each in the one before
+        self.followed = {}
+        self.initial: dict[int, tuple[Any, npt.NDArray[Any]]] = {}  # memory and arrays, and copies of them
+        self.kept: dict[tuple[str, str, str], Kept] = {}
+        self.used = self.most = 0  # bytes: now, and at most
+        self.made_again = 0  # steps, on the last way back
+        self.span = 1  # steps of a segment, where the budget makes them
+        self.names: dict[int, str] = {}  # of memory, as the first kernel calls it
+        self.paused = 0
+        self.open_ends = OpenEnds("grad")
+        self.constants: set[int] = set()  # memory that Python wrote over, as was told
+        self.writes.clear()
+
+    # --- what happens ------------------------------------------------------------------------------------------
+
+    def pause(self) -> None:
+        """Launches until `resume` belong to a function with a gradient of its own."""
+        if self.open:
+            raise segments.cannot_be_made_again("belongs to a function with a gradient of its own")
+        self._python_writes()
+        self.paused += 1
+
+    def resume(self) -> None:
+        self._python_writes()
+        self.paused -= 1
+
+    def insert(self, function: CustomGradient, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """The function was called, between `pause` and `resume`."""
+        if not self.paused:
+            assert function.grad is not None
+            run = partial(function.grad, *args, **kwargs)
+            self._add(Step(run, partial(function.fn, *args, **kwargs)))
+
+    @contextmanager
+    def segment(self, known: Segment | None = None, by_hand: bool = True) -> Iterator[None]:
+        """Steps recorded in the with are one segment, which begins where ``known`` does, if that is given."""
+        self._python_writes()
+        segment = Segment(by_hand=by_hand) if known is None else known.begun()
+        self._add(segment)
+        self.open.append(segment)
+        try:
+            yield
+            self._python_writes()
+        finally:
+            self.open.pop()
+        if not segment.steps:
+            (self.open[-1].steps if self.open else self.steps).pop()
+
+    def again(self, dispatcher: Dispatcher, args: tuple[Any, ...]) -> Any:
+        """Launches and records, quickly, what was recorded before with other scalars; else NotImplemented."""
+        routes = dispatcher.routes
+        route = None if routes is None or self.paused or self.repeatable else routes.find(args)
+        if route is None:
+            return NotImplemented
+        dispatcher.last = route.plan
+        return self.launch(route, args)
+
+    def launch(self, route: Route, args: tuple[Any, ...], number: int = 0) -> Any:
+        """Launches and records. ``number``: of the launch that it repeats."""
+        self._python_writes()
+        plan = route.plan
+        found = self._before(route, args)
+        failed, value = True, None
+        try:
+            with _as_then(route, number) if number else nullcontext():
+                value = plan.owner.launch(plan, args) if number else plan.call(*args)
+            failed = False
+        finally:
+            if value is not NotImplemented:
+                step = self._launched(route, args, found)
+                if failed:
+                    step.gradient = step.launch = step.route = None
+                self._add(step)
+            else:  # nothing was launched
+                for before in found:
+                    before.followed.version = before.followed.memory.version
+        return value
+
+    def before(self, plan: Plan, args: tuple[Any, ...]) -> tuple[Route, list[Before]]:
+        """Copies what this launch may overwrite although it will be read again."""
+        self._python_writes()
+        memories = plan.memories(args)
+        for name, memory in memories.items():
+            self.names.setdefault(id(memory), name)
+        if self.repeatable:
+            touched: list[Any] = [*memories.values(), *(a for a in args if isinstance(a, np.ndarray))]
+            for one in touched:
+                if id(one) not in self.initial:
+                    self.initial[id(one)] = one, one.copy()
+        route = Route(plan, args)
+        return route, self._before(route, args)
+
+    def after(self, plan: Plan, args: tuple[Any, ...], token: tuple[Route, list[Before]], failed: bool) -> None:
+        route, found = token
+        gradient, kept_args = plan.owner.gradient, args
+        if not failed and not self.paused:
+            self.open_ends.launched(plan, args)
+            if gradient is not None and plan.differentiable:
+                reverse = gradient.plan_for(plan.session, args)
+                reverse.ready_foreign(args)
+                route.differentiate(reverse, args)
+                kept_args = _copied(reverse, args)
+            if route.quick:
+                if plan.owner.routes is None:
+                    plan.owner.routes = Routes(plan.owner)
+                plan.owner.routes.add(route, args)
+        step = self._launched(route, args, found)
+        if failed or self.paused:
+            step.gradient = step.launch = step.route = None
+        else:
+            step.repeat = partial(_launch_again, plan, args, plan.frame.launch_number)
+            if step.gradient is not None and kept_args is not args:  # foreign arrays, which nobody can follow
+                step.gradient = partial(step.gradient.func, gradient, kept_args, *step.gradient.args[2:])  # type: ignore[attr-defined]
+            if not route.again:
+                step.route = None
+                if self.open:
+                    raise segments.cannot_be_made_again(
+                        f"of {plan.kernel.name} uses a numpy array or memory of another library"
+                    )
+        if self.paused:
+            # a gradient of the user's may read anything that the function touched
+            for name, memory in plan.memories(args).items():
+                span = span_of(plan, name, (N.Load, N.Store, N.Atomic))
+                add(self._follow(memory, name, plan.kernel.name, span).regions, whole(memory.operand.shape))
+        self._add(step)
+
+    # --- what is done with it ------------------------------------------------------------------------------------
+
+    def differentiate(self) -> None:
+        """Runs the gradients, the last step's first, and leaves memory as it was."""
+        self._python_writes()
+        with back.kept_as_it_is(self):
+            back.sweep(self)
+
+    def repeat(self) -> None:
+        """Does all steps again, over memory as it is."""
+        for step in self.leaves():
+            if step.repeat is not None:
+                step.repeat()
+
+    def leaves(self) -> Iterator[Step]:
+        """The steps, also those of segments."""
+        return Segment(self.steps).leaves()
+
+    def report(self) -> list[Kept]:
+        """What the tape had to keep, most bytes first."""
+        return sorted(self.kept.values(), key=lambda k: -k.bytes)
+
+    # --- memory --------------------------------------------------------------------------------------------------
+
+    @property
+    def makes_again(self) -> bool:
+        """Whether launches that are recorded now may be made again."""
+        return self.memory is not None or bool(self.open)
+
+    def _add(self, item: Step | Segment) -> None:
+        """Takes a step, or a segment that begins."""
+        (self.open[-1].steps if self.open else self.steps).append(item)
+        if self.joins and self.memory is not None and self.used > segments.share(self.memory) and not self.open:
+            segments.join(self)
+
+    def _before(self, route: Route, args: Sequence[Any]) -> list[Before]:
+        """Copies of what the launch will overwrite although it will be read again."""
+        if self.makes_again:
+            for name, place, elements in route.own_reads:
+                memory = memory_at(place, args)
+                followed = self.followed.get(id(memory))
+                if followed is None or not followed.reader:
+                    span = span_of(route.plan, name, (N.Load, N.Atomic))
+                    followed = self._follow(memory, name, route.plan.kernel.name, span)
+                add(followed.regions, elements(args))
+        found: list[Before] = []
+        for name, place, footprint in route.writes:
+            followed_one = self.followed.get(id(memory_at(place, args)))
+            if followed_one is None:
+                continue
+            before = Before(followed_one, name)
+            found.append(before)
+            met = None if footprint is None else followed_one.meets(footprint.of(args))
+            if footprint is not None and met is not None:
+                memory = followed_one.memory
+                before.scattered = footprint.everywhere and not self.makes_again
+                if self.makes_again:
+                    before.bytes = memory.dtype.nbytes * segments.elements(met)
+                if not self.open or not self.open[0].holds(memory, met):
+                    before.part = part_of(memory, met)
+        return found
+
+    def _launched(self, route: Route, args: tuple[Any, ...], found: list[Before]) -> Step:
+        """The step of a launch that was made."""
+        plan, step = route.plan, Step()
+        for before in found:
+            self._overwrote(step, before, plan)
+        self.writes.kernels.append(plan.kernel.name)
+        written = self.writes.written
+        for _, place, _ in route.writes:
+            memory = memory_at(place, args)
+            written[id(memory)] = memory
+        number = plan.frame.launch_number
+        step.launch, step.route = (plan, args, number), route
+        if route.gradient is not None and not self.paused:
+            for name, place, elements in route.reads:
+                memory = memory_at(place, args)
+                followed = self.followed.get(id(memory))
+                if followed is None or not followed.reader:
+                    followed = self._follow_reader(route, name, memory)
+                add(followed.regions, elements(args))
+            kept = self._take(step, route) if route.keeps else {}
+            if not self.open:
+                step.gradient = partial(_launch_gradient, route.gradient, args, number, kept)
+            for name, place in route.derivatives:
+                followed = self.followed.get(id(memory_at(place, args)))
+                if followed is None or followed.grad is None:
+                    self._follow_derivative(route, name, place, args)
+        return step
+
+    def _take(self, step: Step, route: Route) -> KeptBuffers:
+        """What the launch itself kept of what it overwrote."""
+        kept = route.plan.scratch.take()
+        shapes = {slot: memory.operand.shape for slot, memory in kept.items()}
+        assert route.reverse is not None
+        for row in kept_rows(route.reverse.kernel, shapes) if kept else ():
+            kernel = route.plan.kernel.name
+            step.own += row.bytes
+            step.cost += row.bytes
+            if not self.open:
+                self._count(Kept(row.name, kernel, kernel, None, row.span, row.elements, row.bytes), row.bytes)
+        return {} if self.open else kept
+
+    def _follow_reader(self, route: Route, name: str, memory: Memory) -> Followed:
+        """Follows what the gradient of the route's launches reads."""
+        reverse = route.reverse
+        assert reverse is not None
+        return self._follow(memory, name, reverse.kernel.name, span_of(reverse, name, (N.Load,)))
+
+    def _follow_derivative(self, route: Route, name: str, place: Place, args: Sequence[Any]) -> None:
+        """Follows what the launch read or wrote that has a gradient."""
+        grad = route.plan.gradient_of(name, args)
+        if grad is not None:
+            self._follow(memory_at(place, args), name).grad = grad
+
+    def _follow(self, memory: Memory, name: str, reader: str = "", span: Span | None = None) -> Followed:
+        found = self.followed.get(id(memory))
+        if found is None:
+            found = self.followed[id(memory)] = Followed(memory, name, memory.version)
+            if memory.foreign:
+                self._use(memory.operand.nbytes, f"{name}, which another library may write to", ())
+                found.shadow = memory.copy()
+            memory.watchers = (*memory.watchers, found.watch)
+        if reader and not found.reader:
+            found.name, found.reader, found.span = name, reader, span
+        return found
+
+    def _overwrote(self, step: Step, before: Before, plan: Plan) -> None:
+        """Notes what the launch overwrote that will be read again."""
+        followed, part = before.followed, before.part
+        followed.version = followed.memory.version
+        if followed.shadow is not None:
+            followed.shadow[...] = followed.memory.values()
+        step.cost += before.bytes
+        if part is not None:  # of a scattered one mostly a few elements changed
+            written = span_of(plan, before.name, (N.Store, N.Atomic))
+            self._keep(step, followed, part.changed() if before.scattered else part, plan.kernel.name, written)
+
+    def _keep(self, step: Step, followed: Followed, part: Part, writer: str, written: Span | None) -> None:
+        if part.size:
+            kept = Kept(followed.name, followed.reader, writer, followed.span, written, part.size, part.nbytes)
+            self._count(kept, part.nbytes)
+            if self.open:
+                self.open[0].keep(part)
+            else:
+                step.changes.append(part)
+
+    def _count(self, kept: Kept, nbytes: int) -> None:
+        """Adds to the report what was kept, in ``nbytes``."""
+        what = f"{kept.name}, which the gradient of kernel {kept.reader} reads"
+        self._use(nbytes, what, kept.labels() if kept.written else ())
+        known = self.kept.setdefault((kept.name, kept.reader, kept.writer), kept)
+        if known is not kept:
+            known.elements += kept.elements
+            known.bytes += kept.bytes
+
+    def _use(self, nbytes: int, what: str, labels: tuple[Label, ...]) -> None:
+        """An error where the Tape would take too much memory."""
+        self.used += nbytes
+        self.most = max(self.most, self.used)
+        if self.memory is None and self.used > KEEP_BYTES:
+            raise QuadrantsRuntimeError(
+                f"the Tape would have to keep more than {KEEP_BYTES >> 20} MB of overwritten values; the last ones are "
+                f"of {what}",
+                code="QL2093",
+                labels=labels,
+                help="write each step to elements of its own, u[t + 1, i] from u[t, i]; or give the Tape a budget, "
+                "qd.ad.Tape(loss, memory=2**30), within which it launches again what it does not keep",
+            )
+
+    # --- Python's writes -------------------------------------------------------------------------------------------
+
+    def _python_writes(self) -> None:
+        """Notes what was written between launches."""
+        for followed in self.followed.values():
+            if followed.shadow is not None:
+                followed.compare()
+            if followed.written or followed.memory.version != followed.version:
+                self._python_wrote(followed)
+
+    def _python_wrote(self, followed: Followed) -> None:
+        memory, step = followed.memory, Step()
+        unseen = memory.version - followed.version - len(followed.written)
+        if unseen > 0 and followed.shadow is None and (followed.regions or followed.grad is not None):
+            raise QuadrantsRuntimeError(
+                f"{followed.name} was written under a Tape by a launch that the Tape did not see",
+                code="QL2094",
+                help="launch in the thread that opened the Tape, or before it",
+            )
+        written, followed.written = followed.written, []
+        followed.version = memory.version
+        for where, old in written:
+            if old is not None and followed.reader:
+                self._keep(step, followed, HostPart(memory, where, old), "Python", None)
+        if not self.paused:
+            now = memory.values()
+            step.write = memory, [(where, np.array(now[where])) for where, _ in written]
+            step.repeat = partial(_write, *step.write)
+            if followed.grad is not None:
+                if id(memory) not in self.writes.written and memory.serial not in self.constants:
+                    self.constants.add(memory.serial)
+                    warn([written_over(followed.name, "grad")])
+                step.gradient = partial(_write, followed.grad, [(where, 0) for where, _ in written], True)
+        self._add(step)
+
+    def write(self, step: Step) -> None:
+        """Does again what Python did, and records it."""
+        assert step.write is not None
+        memory, elements = step.write
+        made = Step(step.gradient, step.repeat, [], None, step.write)
+        followed = self.followed.get(id(memory))
+        if followed is not None and followed.regions:
+            for where, _ in elements:
+                self._keep(made, followed, HostPart(memory, where, np.array(memory.values()[where])), "Python", None)
+        _write(memory, elements, counts=True)
+        if followed is not None:
+            followed.version = memory.version
+        self._add(made)
+
+
+@contextmanager
+def _as_then(route: Route, number: int) -> Iterator[None]:
+    """A launch in the with repeats one with that number: its random draws, but not what it printed."""
+    frame = route.plan.frame
+    if route.draws:
+        frame.replay(number)
+    try:
+        with redirect_stdout(StringIO()) if route.prints else nullcontext():
+            yield
+    finally:
+        if route.draws:
+            frame.replay(0)
+
+
+def _copied(reverse: Plan, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments with copies of foreign arrays that the gradient reads: nobody can follow those."""
+    reads = reverse.primal_reads
+    return tuple([
+        arg.copy() if isinstance(arg, np.ndarray) and slot.name in reads else arg
+        for slot, arg in zip(reverse.slots, args, strict=True)
+    ])
+
+
+def _launch_gradient(gradient: Dispatcher, args: tuple[Any, ...], number: int, kept: KeptBuffers) -> None:
+    gradient.replays, gradient.kept = number, kept
+    try:
+        gradient.call(*args)
+        if gradient.last is not None:
+            gradient.last.done_foreign(args)
+    finally:
+        gradient.replays, gradient.kept = 0, None
+
+
+def _launch_again(plan: Plan, args: tuple[Any, ...], number: int) -> None:
+    plan.frame.replay(number)
+    try:
+        plan.owner.launch(plan, args)
+    finally:
+        plan.frame.replay(0)
+
+
+def _write(memory: Memory, elements: Sequence[tuple[Any, Any]], counts: bool = False) -> None:
+    for where, values in elements:
+        memory.array[where] = values
+    memory.settle()
+    if counts:
+        memory.version += 1

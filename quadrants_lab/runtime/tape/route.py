@@ -1,0 +1,159 @@
+"""Where the launches of one specialisation read and write, settled once: what a Tape asks at each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.walk import walk
+from quadrants_lab.runtime.memory import Memory
+from quadrants_lab.runtime.observe import CONSTANT, MODE
+from quadrants_lab.runtime.regions import Footprint, Region, footprint, whole
+from quadrants_lab.runtime.session import CHECKS, current
+from quadrants_lab.runtime.signature import ArraySlot, TemplateSlot, memory_of, template_key
+
+if TYPE_CHECKING:
+    from quadrants_lab.runtime.dispatch import Dispatcher
+    from quadrants_lab.runtime.plan import Plan
+
+Place = Memory | int  # of a buffer: a field's memory, or number n of the arguments, or ~n for that one's gradient
+Elements = Callable[[Sequence[Any]], Region]  # those that a launch with these arguments touches
+
+
+def memory_at(place: Place, args: Sequence[Any]) -> Memory:
+    if isinstance(place, int):
+        memory: Memory = args[place]._memory if place >= 0 else args[~place].grad._memory
+        return memory
+    return place
+
+
+class Route:
+    """``writes``: the buffers that a launch writes, where it is known. ``own_reads``: the elements of buffers that it
+    reads. ``reads``: those that its gradient reads again; ``reverse`` is that gradient's plan, if there is one.
+    ``derivatives``: the buffers it touches that have a gradient. ``quick``: nothing but scalars and the memory of
+    arrays tells a launch from the one before. ``again``: whether it can be made again from memory as it was."""
+
+    __slots__ = (
+        "again", "classes", "derivatives", "draws", "gradient", "keeps", "own_reads", "placements", "plan", "prints",
+        "quick", "reads", "reverse", "writes",
+    )  # fmt: skip
+
+    def __init__(self, plan: Plan, args: Sequence[Any]) -> None:
+        self.plan = plan
+        self.placements = plan.session.placements
+        self.classes = [arg.__class__ for arg in args]
+        places = places_of(plan, args)
+        self.writes: list[tuple[str, Place, Footprint | None]] = [
+            (name, places[name], footprint(plan, name, writes=True)) for name in plan.writes & places.keys()
+        ]
+        stmts = list(walk(plan.kernel.body))
+        self.own_reads = _own_reads(plan, places, stmts)
+        buffers = plan.compiled.lowered.kernel.buffers
+        touched = (plan.reads | plan.writes) & places.keys()
+        self.derivatives = [(n, places[n]) for n, b in buffers.items() if b.grad and n in touched]
+        self.draws = any(isinstance(s, N.Random) for s in stmts)
+        self.prints = any(isinstance(s, N.Print) for s in stmts)
+        self.keeps = bool(plan.scratch)
+        self.reverse: Plan | None = None
+        self.gradient: Dispatcher | None = None
+        self.reads: list[tuple[str, Place, Elements]] = []
+        ours = all(memory_of(a) is not None for s, a in zip(plan.slots, args, strict=True) if isinstance(s, ArraySlot))
+        self.again = ours and not any(memory_at(p, args).foreign for p in places.values())
+        self.quick = self.again and _quick(plan)
+
+    def differentiate(self, reverse: Plan, args: Sequence[Any]) -> None:
+        """The launches have a gradient."""
+        self.reverse, self.gradient = reverse, self.plan.owner.gradient
+        places = places_of(reverse, args)
+        self.reads = [
+            (name, places[name], elements_read(reverse, name, places[name]))
+            for name in reverse.primal_reads & places.keys()
+        ]
+
+    def fits(self, args: Sequence[Any]) -> bool:
+        """Whether the arguments are of the same kinds, in the same session."""
+        session = self.plan.session
+        return (
+            session is current()
+            and session.placements == self.placements
+            and self.classes == [arg.__class__ for arg in args]
+        )
+
+
+def places_of(plan: Plan, args: Sequence[Any]) -> dict[str, Place]:
+    """Where the memory of the buffers is that have some."""
+    found: dict[str, Place] = dict(plan.fields)
+    for n, (slot, arg) in enumerate(zip(plan.slots, args, strict=True)):
+        if isinstance(slot, ArraySlot):
+            found |= {slot.name: n} if memory_of(arg) is not None else {}
+            found |= {plan.kernel.buffers[slot.name].grad: ~n} if memory_of(getattr(arg, "grad", None)) else {}
+    return {name: found[name] for name in plan.kernel.buffers if name in found}
+
+
+def _own_reads(plan: Plan, places: dict[str, Place], stmts: Sequence[N.Stmt]) -> list[tuple[str, Place, Elements]]:
+    """What the launch itself reads: by loads, and by atomic operations, which start from what is there."""
+    found: list[tuple[str, Place, Elements]] = []
+    for kind, writes in ((N.Load, False), (N.Atomic, True)):
+        for name in sorted({s.buffer for s in stmts if isinstance(s, kind)} & places.keys()):
+            known = footprint(plan, name, writes)
+            found.append((name, places[name], known.of if known is not None else _all(places[name])))
+    return found
+
+
+def elements_read(reverse: Plan, name: str, place: Place) -> Elements:
+    """What gives, for a launch's arguments, the elements of a buffer that its gradient reads."""
+    read = None if name in reverse.sized_by else footprint(reverse, name, writes=False)
+    return _all(place) if read is None else read.of
+
+
+def _all(place: Place) -> Elements:
+    return lambda args: whole(memory_at(place, args).operand.shape)
+
+
+class Routes:
+    """The routes of one kernel, by template arguments and kinds of arrays. ``context``: what else must be as it was."""
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self.templates = [n for n, slot in enumerate(dispatcher.slots) if isinstance(slot, TemplateSlot)]
+        self.arrays = [n for n, slot in enumerate(dispatcher.slots) if isinstance(slot, ArraySlot)]
+        self.slots = len(dispatcher.slots)
+        self.ours = dispatcher.ndarray_classes
+        self.context = _context()
+        self.table: dict[Hashable, Route] = {}
+
+    def add(self, route: Route, args: Sequence[Any]) -> None:
+        if _context() != self.context:
+            self.table.clear()
+            self.context = _context()
+        self.table[self._key(args)] = route
+
+    def find(self, args: Sequence[Any]) -> Route | None:
+        """The route of a launch with these arguments; None where anything else is another."""
+        if len(args) != self.slots or _context() != self.context:
+            return None
+        for n in self.arrays:
+            if args[n].__class__ not in self.ours:
+                return None
+        route = self.table.get(self._key(args))
+        return route if route is not None and route.fits(args) else None
+
+    def _key(self, args: Sequence[Any]) -> Hashable:
+        templates = [template_key(args[n]) for n in self.templates]
+        arrays = [(a.dtype, len(a.shape), a.element_shape, a.grad is None) for a in map(args.__getitem__, self.arrays)]
+        return (*templates, *arrays)
+
+
+def _context() -> tuple[Any, ...]:
+    return MODE.get(), CONSTANT.get(), CHECKS.get()
+
+
+def _quick(plan: Plan) -> bool:
+    buffers = plan.compiled.lowered.kernel.buffers
+    flows = [buffers[b] for pair in plan.value_flows for b in pair if buffers[b].kind in ("field", "ndarray")]
+    return (
+        not plan.compiled.lowered.reads
+        and not any(b.wide for b in plan.kernel.buffers.values())
+        and all(b.grad for b in flows)
+        and not plan.integer_flows
+    )

@@ -1,0 +1,128 @@
+"""Which launches of a program are made again on the way back, so that what is kept stays within a budget.
+
+While a program is recorded nobody knows how long it will be: when a budget is full, neighbouring steps are joined to
+segments, and when there are no more steps, segments to longer ones (checkpoints at distances that double). On the way
+back the length of a segment is known. It is divided as Griewank and Walther's revolve does, "Algorithm 799", ACM TOMS
+26 (2000): with room for c states and every step made again r times at most, binomial(c + r, c) steps can be reversed.
+"""
+
+from __future__ import annotations
+
+from math import comb, prod
+from typing import TYPE_CHECKING
+
+from quadrants_lab.errors import QuadrantsRuntimeError
+from quadrants_lab.runtime.regions import Region
+from quadrants_lab.runtime.tape.step import Segment, Step
+
+if TYPE_CHECKING:
+    from quadrants_lab.runtime.tape.recorder import Launches
+
+Item = Step | Segment
+
+
+def elements(region: Region) -> int:
+    return prod(high - low for low, high in region)
+
+
+def share(memory: int) -> int:
+    """Bytes of a budget that the first recording takes; the rest is for steps that are made again."""
+    return memory * 5 // 8
+
+
+def cannot_be_made_again(what: str) -> QuadrantsRuntimeError:
+    return QuadrantsRuntimeError(
+        f"qd.ad.checkpoint makes launches again for their gradients, and one {what}",
+        code="QL2098",
+        help="leave it out of the function, or use qd.ndarray in the place of arrays that others may write to",
+    )
+
+
+def lengths(steps: int, states: int) -> list[int]:
+    """How to divide steps that are made again, with room for so many states besides the one that is there before the
+    first of them: into segments, then single steps, each of which takes the room of a state."""
+    found: list[int] = []
+    while steps > states and (states or not found):
+        slots, again = states + (not found), 1
+        while comb(slots + again, slots) < steps:
+            again += 1
+        found.append(max(1, min(steps - comb(slots - 1 + again, slots - 1), steps - 1)))
+        states -= len(found) > 1
+        steps -= found[-1]
+    return found + [1] * steps
+
+
+def join(launches: Launches) -> None:
+    """Joins steps to segments until what is kept is within its share of the budget."""
+    assert launches.memory is not None
+    limit = share(launches.memory)
+    while launches.used > limit:
+        tail = _tail(launches.steps)
+        length = max(2, launches.span)
+        if tail >= length:
+            at = len(launches.steps) - tail
+            launches.steps[at : at + length] = [_joined(launches.steps[at : at + length])]
+        elif any(_both(a, b) for a, b in zip(launches.steps, launches.steps[1:], strict=False)):
+            launches.span = length * 2
+            launches.steps = _in_pairs(launches.steps)
+        elif tail >= 2:
+            at = len(launches.steps) - tail
+            launches.steps[at:] = [_joined(launches.steps[at:])]
+        elif launches.used <= launches.memory:
+            return
+        else:
+            raise QuadrantsRuntimeError(
+                f"a Tape with memory={launches.memory} cannot do with less than {launches.used} bytes here",
+                code="QL2091",
+                help="give it more; what launches over numpy arrays, memory of other libraries and functions with a "
+                "gradient of their own overwrite is always kept, and so is memory as it was before the first launch",
+            )
+        launches.used = sum(item_bytes(item) for item in launches.steps)
+
+
+def item_bytes(item: Item) -> int:
+    """What is kept for it."""
+    own = item.own if isinstance(item, Step) else 0
+    return own + sum(part.nbytes for part in item.changes)
+
+
+def _tail(items: list[Item]) -> int:
+    """How many steps at the end could be made again."""
+    n = 0
+    for item in reversed(items):
+        if isinstance(item, Segment) or not item.can_be_made_again:
+            break
+        n += 1
+    return n
+
+
+def _both(a: Item, b: Item) -> bool:
+    return all(isinstance(item, Segment) and not item.by_hand for item in (a, b))
+
+
+def _in_pairs(items: list[Item]) -> list[Item]:
+    found: list[Item] = []
+    free = False  # whether the last one found is no pair yet
+    for item in items:
+        if free and _both(found[-1], item):
+            found[-1] = _joined([found[-1], item])
+            free = False
+        else:
+            found.append(item)
+            free = True
+    return found
+
+
+def _joined(items: list[Item]) -> Segment:
+    """One segment of neighbours."""
+    made = Segment()
+    for item in items:
+        if isinstance(item, Segment) and not item.by_hand:
+            made.steps += item.steps
+        elif isinstance(item, Segment):
+            made.steps.append(Segment(item.steps, by_hand=True))
+        else:
+            made.steps.append(item.bare())
+        for part in item.changes:
+            made.keep(part)
+    return made

@@ -1,0 +1,119 @@
+"""What a Tape records: steps, segments of steps that are launched again, and what was kept for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
+
+from quadrants_lab.errors import Label, render
+from quadrants_lab.ir.source import Span
+from quadrants_lab.runtime.memory import Memory
+from quadrants_lab.runtime.regions import Region, holds
+from quadrants_lab.runtime.tape.parts import Part
+
+if TYPE_CHECKING:
+    from quadrants_lab.runtime.plan import Plan
+    from quadrants_lab.runtime.tape.route import Route
+
+
+@dataclass(slots=True)
+class Step:
+    """Something that changed memory: a launch, a function with a gradient of its own, writes from Python.
+
+    ``gradient``: runs its derivative (None: there is none). ``repeat``: does it again (None: another step does).
+    ``changes``: parts of memory, as they were, that gradients of earlier steps read. ``launch``: plan, arguments and
+    number of a launch; ``write``: the memory that Python wrote to, which elements (indices into the array), and what.
+    ``route``: of a launch that can be made again from the same memory. ``own``: bytes that the launch itself keeps for
+    its gradient; ``cost``: with those that the step keeps of memory, or would if it stood alone.
+    """
+
+    gradient: Callable[[], None] | None = None
+    repeat: Callable[[], None] | None = None
+    changes: list[Part] = field(default_factory=list)
+    launch: tuple[Plan, tuple[Any, ...], int] | None = None
+    write: tuple[Memory, list[tuple[Any, npt.NDArray[Any]]]] | None = None
+    route: Route | None = None
+    own: int = 0
+    cost: int = 0
+
+    @property
+    def can_be_made_again(self) -> bool:
+        return self.route is not None or self.write is not None
+
+    @property
+    def differentiates(self) -> bool:
+        return self.gradient is not None or (self.route is not None and self.route.gradient is not None)
+
+    def bare(self) -> Step:
+        """The step without what it keeps."""
+        gradient = self.gradient if self.write is not None else None
+        return Step(gradient, self.repeat, [], self.launch, self.write, self.route, 0, self.cost)
+
+
+@dataclass(slots=True)
+class Segment:
+    """Steps that keep nothing: on the way back they are made again, from memory as it was before them.
+
+    ``changes``: what they overwrote that they, or steps before them, read; each element as the first of them found it.
+    ``start``: the same, where another segment keeps it. ``by_hand``: the user marked them.
+    """
+
+    steps: list[Step | Segment] = field(default_factory=list)
+    changes: list[Part] = field(default_factory=list)
+    start: list[Part] = field(default_factory=list)
+    by_hand: bool = False
+    saved: dict[int, list[Region]] = field(default_factory=dict)  # by memory
+
+    def begun(self) -> Segment:
+        """Another one that begins where this one does: what this one keeps is enough, and not kept twice."""
+        return Segment(start=[*self.changes, *self.start], saved={at: list(boxes) for at, boxes in self.saved.items()})
+
+    def holds(self, memory: Memory, region: Region) -> bool:
+        """Whether what was there is kept."""
+        return any(holds(r, region) for r in self.saved.get(id(memory), ()))
+
+    def keep(self, part: Part) -> None:
+        """Keeps what a later one of the steps overwrote."""
+        if part.region is None:
+            self.changes.append(part)
+        elif not self.holds(part.memory, part.region):
+            self.changes.append(part)
+            self.saved.setdefault(id(part.memory), []).append(part.region)
+
+    def leaves(self) -> Iterator[Step]:
+        for item in self.steps:
+            if isinstance(item, Segment):
+                yield from item.leaves()
+            else:
+                yield item
+
+
+@dataclass(slots=True)
+class Kept:
+    """Values that the tape had to keep: ``elements`` of ``name``, which ``writer`` overwrote (a kernel, or Python, at
+    ``written``) and the gradient of ``reader`` reads (at ``read``)."""
+
+    name: str
+    reader: str
+    writer: str
+    read: Span | None
+    written: Span | None
+    elements: int = 0
+    bytes: int = 0
+
+    def labels(self) -> tuple[Label, ...]:
+        read = Label(self.read, "read here, and again for the gradient")
+        return (Label(self.written, "overwritten here"), *([read] if self.read else []))
+
+    def __str__(self) -> str:
+        return render(
+            "QL2100",
+            f"the Tape kept {self.elements} value{'s' * (self.elements != 1)} ({self.bytes} bytes) of {self.name}: the "
+            f"gradient of {self.reader} reads what {self.writer} overwrote",
+            self.labels(),
+            "nothing is wrong; write each step to elements of its own to save the memory",
+            kind="note",
+        )

@@ -1,0 +1,64 @@
+"""Which memory launches wrote."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from quadrants_lab.autodiff.doubts import Doubt
+from quadrants_lab.errors import render
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.source import Span
+from quadrants_lab.runtime.memory import Memory
+
+if TYPE_CHECKING:
+    from quadrants_lab.runtime.plan import Plan
+
+
+class HasMemory(Protocol):
+    _memory: Memory
+
+
+class Writes:
+    """An observer that remembers which memory was written, and by which kernels in turn."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        self.written: dict[int, Memory] = {}
+        self.kernels: list[str] = []
+
+    def wrote(self, x: HasMemory) -> bool:
+        return id(x._memory) in self.written
+
+    def before(self, plan: Plan, args: tuple[Any, ...]) -> None:
+        return None
+
+    def after(self, plan: Plan, args: tuple[Any, ...], token: Any, failed: bool) -> None:
+        self.kernels.append(plan.kernel.name)
+        for name, memory in plan.memories(args).items():
+            if name in plan.writes:
+                self.written[id(memory)] = memory
+
+
+def written_over(name: str, which: str) -> Doubt:
+    """The doubt about a field that only Python writes, between two launches. ``which``: "grad" or "dual"."""
+    where, effect = {
+        "grad": ("a Tape", f"{name}.grad is the derivative by what it was before, and what was written is a constant"),
+        "dual": ("a FwdMode", f"what was written is a constant, and {name}.dual is 0 there"),
+    }[which]
+    return Doubt(
+        render(
+            "QL0415",
+            f"{name} was written from Python between two launches under {where} that use it: {effect}",
+            (),
+            f"write it before the {where[2:]}, or use a field of its own for each value",
+            kind="warning",
+        ),
+        None,
+    )
+
+
+def span_of(plan: Plan, buffer: str, kinds: tuple[type[N.Stmt], ...]) -> Span | None:
+    """Where the kernel first touches the buffer by a statement of one of the kinds."""
+    return next((s.span for s in plan.accesses_of.get(buffer, ()) if isinstance(s, kinds)), None)
