@@ -125,8 +125,11 @@ class Tape:
 
     def grad(self) -> None:
         """Runs the gradients of what was launched so far; the end of the with does so by itself."""
+        self._differentiate(forget=False)
+
+    def _differentiate(self, forget: bool) -> None:
         self.loss.grad.fill(1)
-        self._launches.differentiate()
+        self._launches.differentiate(forget)
         self._launches.open_ends.differentiated()
         self.kept_bytes, self.made_again = self._launches.most, self._launches.made_again
 
@@ -141,7 +144,7 @@ class Tape:
     def _finish(self) -> None:
         if not self._launches.writes.wrote(self.loss):
             warn_unwritten("Tape", self.loss, self._launches.writes, stacklevel=4)
-        self.grad()
+        self._differentiate(forget=not self.grad_check)
         self.kept = self._launches.report()
         if self.validation:
             for kept in self.kept:

@@ -47,8 +47,9 @@ def _as_it_is(items: list[Step | Segment]) -> list[Part]:
     return others + [part_of(memory, region) for memory, regions in boxes.values() for region in regions]
 
 
-def sweep(launches: Launches) -> None:
-    """Runs the gradients; memory ends up as it was before the first step, as far as it will be read."""
+def sweep(launches: Launches, forget: bool) -> None:
+    """Runs the gradients; memory ends up as it was before the first step, as far as it will be read. ``forget``: the
+    steps on the way."""
     for item in reversed(launches.steps):
         if isinstance(item, Segment):
             _make_again(launches, item)
@@ -57,7 +58,7 @@ def sweep(launches: Launches) -> None:
                 item.gradient()
             for part in reversed(item.changes):
                 part.put()
-        if not launches.joins:  # nobody will come here once more
+        if forget:
             launches.steps.pop()
             launches.used -= item_bytes(item)
 
@@ -70,7 +71,7 @@ def _make_again(launches: Launches, segment: Segment) -> None:
     inner = type(launches)(memory=room, joins=False)
     try:
         _record(inner, segment)
-        sweep(inner)
+        sweep(inner, forget=True)
         launches.made_again += inner.made_again + sum(1 for _ in segment.leaves())
         launches.most = max(launches.most, launches.used + inner.most)
     finally:

@@ -76,6 +76,7 @@ class Launches:
         self.used = self.most = 0  # bytes: now, and at most
         self.made_again = 0  # steps, on the last way back
         self.span = 1  # steps of a segment, where the budget makes them
+        self.state = 0  # most bytes of a segment
         self.names: dict[int, str] = {}  # of memory, as the first kernel calls it
         self.paused = 0
         self.open_ends = OpenEnds("grad")
@@ -197,11 +198,12 @@ class Launches:
 
     # --- what is done with it ------------------------------------------------------------------------------------
 
-    def differentiate(self) -> None:
-        """Runs the gradients, the last step's first, and leaves memory as it was."""
+    def differentiate(self, forget: bool = False) -> None:
+        """Runs the gradients, the last step's first, and leaves memory as it was. ``forget``: the steps on the way,
+        which leaves more of the budget for those that are made again."""
         self._python_writes()
         with back.kept_as_it_is(self):
-            back.sweep(self)
+            back.sweep(self, forget)
 
     def repeat(self) -> None:
         """Does all steps again, over memory as it is."""
@@ -227,7 +229,7 @@ class Launches:
     def _add(self, item: Step | Segment) -> None:
         """Takes a step, or a segment that begins."""
         (self.open[-1].steps if self.open else self.steps).append(item)
-        if self.joins and self.memory is not None and self.used > segments.share(self.memory) and not self.open:
+        if self.joins and self.memory is not None and not self.open and self.used > segments.room(self):
             segments.join(self)
 
     def _before(self, route: Route, args: Sequence[Any]) -> list[Before]:

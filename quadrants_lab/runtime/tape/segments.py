@@ -25,11 +25,6 @@ def elements(region: Region) -> int:
     return prod(high - low for low, high in region)
 
 
-def share(memory: int) -> int:
-    """Bytes of a budget that the first recording takes; the rest is for steps that are made again."""
-    return memory * 5 // 8
-
-
 def cannot_be_made_again(what: str) -> QuadrantsRuntimeError:
     return QuadrantsRuntimeError(
         f"qd.ad.checkpoint makes launches again for their gradients, and one {what}",
@@ -52,11 +47,15 @@ def lengths(steps: int, states: int) -> list[int]:
     return found + [1] * steps
 
 
+def room(launches: Launches) -> int:
+    """Bytes of the budget for steps. What a state takes is left for memory as it is in the end, and a little."""
+    assert launches.memory is not None
+    return launches.memory * 31 // 32 - launches.state
+
+
 def join(launches: Launches) -> None:
     """Joins steps to segments until what is kept is within its share of the budget."""
-    assert launches.memory is not None
-    limit = share(launches.memory)
-    while launches.used > limit:
+    while launches.used > room(launches):
         tail = _tail(launches.steps)
         length = max(2, launches.span)
         if tail >= length:
@@ -77,6 +76,8 @@ def join(launches: Launches) -> None:
                 help="give it more; what launches over numpy arrays, memory of other libraries and functions with a "
                 "gradient of their own overwrite is always kept, and so is memory as it was before the first launch",
             )
+        segments = [item for item in launches.steps if isinstance(item, Segment)]
+        launches.state = max((item_bytes(item) for item in segments), default=0)
         launches.used = sum(item_bytes(item) for item in launches.steps)
 
 
