@@ -86,9 +86,15 @@ class SimtMemory:
         spare = device.spare.setdefault(made.nbytes, [])
         made.address = spare.pop() if spare else device.take(made.nbytes)
         forks.finalize(made, spare.append, made.address)  # what runs until then does so before what uses it next
-        device.driver.copy(made.address, self.address + at * self.dtype.itemsize, made.nbytes)
-        device.running = True
+        self.take(at, made)
         return made
+
+    def take(self, at: int, piece: SimtMemory) -> None:
+        """`piece` again, into memory that it gave before."""
+        driver = self.device.driver
+        driver.enter()
+        driver.copy(piece.address, self.address + at * self.dtype.itemsize, piece.nbytes)
+        self.device.running = True
 
     def put(self, at: int, piece: SimtMemory) -> None:
         """Writes what `piece` gave to the elements from number ``at`` on, after all launches so far."""

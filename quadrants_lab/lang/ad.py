@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import ExitStack
 from contextvars import ContextVar
 from functools import wraps
@@ -26,6 +26,7 @@ from quadrants_lab.runtime import session
 from quadrants_lab.runtime.grad_check import check_gradients
 from quadrants_lab.runtime.observe import OBSERVERS, watch
 from quadrants_lab.runtime.tape.recorder import Launches
+from quadrants_lab.runtime.tape.rerun import MOST_RECORDINGS
 from quadrants_lab.runtime.tape.step import Kept
 
 __all__ = ["FwdMode", "Tape", "checkpoint", "clear_all_gradients", "grad_for", "grad_replaced", "no_grad"]
@@ -85,7 +86,8 @@ class Tape:
             raise QuadrantsRuntimeError(
                 f"memory must be a number of bytes, not {memory!r}", code="QL2091", help="for instance memory=2**28"
             )
-        self._launches = Launches(repeatable=bool(self.grad_check), memory=memory)
+        self.memory = memory
+        self._launches = self._new()
         self._open: ExitStack | None = None
         self.kept: list[Kept] = []
         self.kept_bytes = 0  # the most that was kept at a time
@@ -103,7 +105,7 @@ class Tape:
         if self.clear_gradients:
             clear_all_gradients()
         self.loss.fill(0)
-        self._launches.clear()
+        self._launches = self._recordings.pop(self._key, self._launches)
         self._open = ExitStack()
         self._open.callback(_RECORDING.reset, _RECORDING.set(True))
         self._open.enter_context(watch(self._launches))
@@ -117,11 +119,32 @@ class Tape:
         assert self._open is not None
         self._open.close()
         self._open = None
+        launches, done = self._launches, False
         try:
             if kind is None:
                 self._finish()
+                done = not self.validation and launches.rest()
         finally:
-            self._launches.clear()
+            if done:
+                self._recordings[self._key] = launches
+                while len(self._recordings) > MOST_RECORDINGS:
+                    self._recordings.pop(next(iter(self._recordings)), None)
+                self._launches = self._new()
+            else:
+                launches.clear()
+
+    def _new(self) -> Launches:
+        return Launches(repeatable=bool(self.grad_check), memory=self.memory)
+
+    @property
+    def _recordings(self) -> dict[Hashable, Launches]:
+        """What tapes of the session recorded last."""
+        recordings: dict[Hashable, Launches] = self.loss._memory.session.recordings
+        return recordings
+
+    @property
+    def _key(self) -> Hashable:
+        return self.loss._memory.serial, self.memory, self.validation, bool(self.grad_check)
 
     def grad(self) -> None:
         """Runs the gradients of what was launched so far; the end of the with does so by itself."""
@@ -144,7 +167,7 @@ class Tape:
     def _finish(self) -> None:
         if not self._launches.writes.wrote(self.loss):
             warn_unwritten("Tape", self.loss, self._launches.writes, stacklevel=4)
-        self._differentiate(forget=not self.grad_check)
+        self._differentiate(forget=self.memory is not None and not self.grad_check)
         self.kept = self._launches.report()
         if self.validation:
             for kept in self.kept:

@@ -98,6 +98,10 @@ class Footprint:
         )
         self.of = _written_out(plan, self.box)
 
+    def scalars(self) -> set[str]:
+        """The arguments that the region depends on."""
+        return set().union(*(reads(e)[0] for e in (*self.box.low, *self.box.high)))
+
     def live(self, live: Live) -> Region | None:
         """The region by what is known of a launch; None where that is not enough."""
         with suppress(LookupError):

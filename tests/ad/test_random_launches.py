@@ -185,6 +185,9 @@ def test_gradients_and_tangents_of_random_launches(options: dict[str, Any], seed
         for n in range(0, len(steps), 7):
             some(n, min(n + 7, len(steps)))
 
+    def derivative() -> float:
+        return sum(float((x.grad.to_numpy() * w).sum()) for x, w in zip(world.fields, way, strict=True))
+
     right = (value(1e-6) - value(-1e-6)) / 2e-6
     ways: list[tuple[dict[str, Any], Callable[[], None]]] = [
         ({}, run), ({"validation": True}, run), ({"memory": 2000}, run), ({"memory": 600}, run), ({}, in_segments),
@@ -194,8 +197,9 @@ def test_gradients_and_tangents_of_random_launches(options: dict[str, Any], seed
         world.start(start)
         with qd.ad.Tape(world.loss, **keywords):
             launch()
-        found = sum(float((x.grad.to_numpy() * w).sum()) for x, w in zip(world.fields, way, strict=True))
+        found = derivative()
         assert found == pytest.approx(right, rel=1e-5, abs=1e-5)
+
     tangent = 0.0
     for x, w in zip(world.fields, way, strict=True):
         world.start(start)
@@ -203,3 +207,42 @@ def test_gradients_and_tangents_of_random_launches(options: dict[str, Any], seed
             run()
         tangent += float(world.loss.dual[None])
     assert tangent == pytest.approx(found, rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("options", "seed"),
+    [pytest.param(*options.values, seed, marks=[*options.marks, *([pytest.mark.slow] if seed >= by_day else [])],
+                  id=f"{options.id}-{seed}")
+     for options, by_day in zip(WITH_F64, (15, 4, 4, 0), strict=True) for seed in range(10 * max(by_day, 2))],
+)  # fmt: skip
+def test_a_program_that_runs_again(options: dict[str, Any], seed: int) -> None:
+    """From other values, with other scalars, with another end, with a write of Python's in the midst, and as before."""
+    qd.init(**options, default_fp=qd.f64)
+    world, chance, rng = World(), random.Random(seed), np.random.default_rng(seed)
+
+    def launches() -> list[tuple[Callable[..., None], tuple[Any, ...]]]:
+        return [(act, args) for act, args in world.steps(chance) if isinstance(act, type(sine))]
+
+    steps = launches()
+    other = [(act, (args[0], 0.7 * args[1]) if act is multiply else args) for act, args in steps]
+    some = chance.randrange(len(steps))
+    longer = [*steps, *launches()[-5:]]
+    written = [*steps[:some], (world.s.__setitem__, (None, 0.3)), *steps[some:]]
+    for program in (steps, steps, other, steps, longer, longer, steps[:some] + longer[-4:], written, steps, steps):
+        start, way = ([rng.uniform(-1, 1, 3) for _ in range(3)] for _ in range(2))
+
+        def run() -> float:
+            for act, args in program:
+                act(*args)
+            return float(world.loss[None])
+
+        ends = []
+        for h in (1e-6, -1e-6):
+            world.start([a + h * w for a, w in zip(start, way, strict=True)])
+            ends.append(run())
+        world.start(start)
+        with qd.ad.Tape(world.loss):
+            run()
+        found = sum(float((x.grad.to_numpy() * w).sum()) for x, w in zip(world.fields, way, strict=True))
+        assert found == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-5, abs=1e-5)

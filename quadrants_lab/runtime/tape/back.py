@@ -54,8 +54,7 @@ def sweep(launches: Launches, forget: bool) -> None:
         if isinstance(item, Segment):
             _make_again(launches, item)
         else:
-            if item.gradient is not None:
-                item.gradient()
+            item.differentiate()
             for part in reversed(item.changes):
                 part.put()
         if forget:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,9 +34,13 @@ class Followed:
     regions: list[Region] = field(default_factory=list)
     written: list[tuple[Any, npt.NDArray[Any] | None]] = field(default_factory=list)
     shadow: npt.NDArray[Any] | None = None
+    interrupt: Callable[[Followed, Any], None] | None = None  # in the place of what `watch` does
 
     def watch(self, where: Any) -> None:
         """Python is about to write there, or to give the array away."""
+        if self.interrupt is not None:
+            self.interrupt(self, where)
+            return
         if where is SHARED:
             self.shadow = self.memory.copy()
             return

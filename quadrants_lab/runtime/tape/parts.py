@@ -14,7 +14,7 @@ from quadrants_lab.runtime.regions import Region
 
 class Part(Protocol):
     """``size``: how many elements of ``memory``, in ``nbytes``. ``region``: the box that they are all of, or None.
-    `put` writes them back, and `again` takes a second copy of the same elements as they are now."""
+    `put` writes them back; `keep` takes them as they are now, and `again` does so into a second copy."""
 
     memory: Memory
     region: Region | None
@@ -24,6 +24,7 @@ class Part(Protocol):
     @property
     def nbytes(self) -> int: ...
     def put(self) -> None: ...
+    def keep(self) -> None: ...
     def again(self) -> Part: ...
     def changed(self) -> Part:
         """What is enough to keep once others wrote there."""
@@ -54,6 +55,9 @@ class HostPart:
         self.memory.array[self.where] = self.values
         self.memory.settle()
         self.memory.version += 1
+
+    def keep(self) -> None:
+        self.values[...] = self.memory.values()[self.where]
 
     def again(self) -> Part:
         return HostPart(self.memory, self.where, np.array(self.memory.values()[self.where]), self.region)
@@ -90,6 +94,12 @@ class DevicePart:
         memory.on_device.put(self.at, self.values)
         memory.version += 1
 
+    def keep(self) -> None:
+        memory = self.memory
+        assert isinstance(memory, Mirrored)
+        memory.send()
+        memory.on_device.take(self.at, self.values)
+
     def again(self) -> Part:
         assert isinstance(self.memory, Mirrored)
         return DevicePart(self.memory, self.at, self.size, self.region)
@@ -104,7 +114,7 @@ def part_of(memory: Memory, region: Region) -> Part:
         first, size = span(memory.operand.shape, region)
         return DevicePart(memory, first, size, region)
     where = tuple(slice(low, high) for low, high in region)
-    return HostPart(memory, where, memory.values()[where].copy(), region)
+    return HostPart(memory, where, np.array(memory.values()[where]), region)
 
 
 def span(shape: Sequence[int], region: Region) -> tuple[int, int]:

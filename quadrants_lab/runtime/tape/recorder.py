@@ -28,8 +28,9 @@ from quadrants_lab.runtime.regions import add, whole
 from quadrants_lab.runtime.tape import back, segments
 from quadrants_lab.runtime.tape.followed import Before, Followed
 from quadrants_lab.runtime.tape.parts import HostPart, Part, part_of
+from quadrants_lab.runtime.tape.rerun import Rerun, steps_to_run_again
 from quadrants_lab.runtime.tape.route import Place, Route, Routes, memory_at
-from quadrants_lab.runtime.tape.step import Kept, Segment, Step
+from quadrants_lab.runtime.tape.step import Kept, Segment, Step, launch_gradient
 from quadrants_lab.runtime.tape.writes import Writes, span_of, written_over
 
 if TYPE_CHECKING:
@@ -66,8 +67,9 @@ class Launches:
         self.clear()
 
     def clear(self) -> None:
-        for f in self.followed.values():
-            f.memory.watchers = tuple(w for w in f.memory.watchers if w != f.watch)
+        self._unwatch()
+        self.rerun: Rerun | None = None  # under way
+        self.made: Rerun | None = None  # to its end
         self.steps: list[Step | Segment] = []
         self.open: list[Segment] = []  # segments that steps go to, each in the one before
         self.followed = {}
@@ -82,6 +84,10 @@ class Launches:
         self.open_ends = OpenEnds("grad")
         self.constants: set[int] = set()  # memory that Python wrote over, as was told
         self.writes.clear()
+
+    def _unwatch(self) -> None:
+        for f in self.followed.values():
+            f.memory.watchers = tuple(w for w in f.memory.watchers if w != f.watch)
 
     # --- what happens ------------------------------------------------------------------------------------------
 
@@ -125,6 +131,8 @@ class Launches:
         if route is None:
             return NotImplemented
         dispatcher.last = route.plan
+        if self.rerun is not None and (value := self.rerun.launch(route, args)) is not NotImplemented:
+            return value
         return self.launch(route, args)
 
     def launch(self, route: Route, args: tuple[Any, ...], number: int = 0) -> Any:
@@ -164,7 +172,7 @@ class Launches:
 
     def after(self, plan: Plan, args: tuple[Any, ...], token: tuple[Route, list[Before]], failed: bool) -> None:
         route, found = token
-        gradient, kept_args = plan.owner.gradient, args
+        gradient, kept_args = plan.owner.gradient, args  # of foreign arrays, which nobody can follow, copies
         if not failed and not self.paused:
             self.open_ends.launched(plan, args)
             if gradient is not None and plan.differentiable:
@@ -180,11 +188,12 @@ class Launches:
         if failed or self.paused:
             step.gradient = step.launch = step.route = None
         else:
-            step.repeat = partial(_launch_again, plan, args, plan.frame.launch_number)
-            if step.gradient is not None and kept_args is not args:  # foreign arrays, which nobody can follow
-                step.gradient = partial(step.gradient.func, gradient, kept_args, *step.gradient.args[2:])  # type: ignore[attr-defined]
+            number = plan.frame.launch_number
+            step.repeat = partial(_launch_again, plan, args, number)
             if not route.again:
                 step.route = None
+                if route.gradient is not None:
+                    step.gradient = partial(_foreign_gradient, route.gradient, kept_args, number, step.kept)
                 if self.open:
                     raise segments.cannot_be_made_again(
                         f"of {plan.kernel.name} uses a numpy array or memory of another library"
@@ -195,6 +204,20 @@ class Launches:
                 span = span_of(plan, name, (N.Load, N.Store, N.Atomic))
                 add(self._follow(memory, name, plan.kernel.name, span).regions, whole(memory.operand.shape))
         self._add(step)
+
+    def rest(self) -> bool:
+        """Between two uses; whether what is recorded is of use for the next one, for `rerun`."""
+        made = self.made
+        if made is None or len(made.steps) != len(self.steps):
+            steps = steps_to_run_again(self) if self.rerun is None else None
+            if steps is None:
+                self.clear()
+                return False
+            made = Rerun(self, steps)
+        self._unwatch()
+        made.at = 0
+        self.rerun = made
+        return True
 
     # --- what is done with it ------------------------------------------------------------------------------------
 
@@ -264,13 +287,19 @@ class Launches:
         plan, step = route.plan, Step()
         for before in found:
             self._overwrote(step, before, plan)
-        self.writes.kernels.append(plan.kernel.name)
+        step.launch, step.route = (plan, args, plan.frame.launch_number), route
+        self._note(route, args)
+        if route.keeps and route.gradient is not None and not self.paused:
+            self._take(step, route)
+        return step
+
+    def _note(self, route: Route, args: Sequence[Any]) -> None:
+        """What a launch that was made leaves to be followed."""
+        self.writes.kernels.append(route.plan.kernel.name)
         written = self.writes.written
         for _, place, _ in route.writes:
             memory = memory_at(place, args)
             written[id(memory)] = memory
-        number = plan.frame.launch_number
-        step.launch, step.route = (plan, args, number), route
         if route.gradient is not None and not self.paused:
             for name, place, elements in route.reads:
                 memory = memory_at(place, args)
@@ -278,27 +307,54 @@ class Launches:
                 if followed is None or not followed.reader:
                     followed = self._follow_reader(route, name, memory)
                 add(followed.regions, elements(args))
-            kept = self._take(step, route) if route.keeps else {}
-            if not self.open:
-                step.gradient = partial(_launch_gradient, route.gradient, args, number, kept)
             for name, place in route.derivatives:
                 followed = self.followed.get(id(memory_at(place, args)))
                 if followed is None or followed.grad is None:
                     self._follow_derivative(route, name, place, args)
-        return step
 
-    def _take(self, step: Step, route: Route) -> KeptBuffers:
-        """What the launch itself kept of what it overwrote."""
+    def failed(self, changes: list[Part]) -> None:
+        """A launch ended early, and may have overwritten what the changes are of."""
+        self._add(Step(changes=changes))
+        for followed in self.followed.values():
+            followed.version = followed.memory.version
+
+    def restart(self, steps: list[Step]) -> None:
+        """Takes the steps of an earlier recording, which were just made again, as what was recorded."""
+        self.clear()
+        for step in steps:
+            assert step.route is not None
+            assert step.launch is not None
+            plan, args, _ = step.launch
+            for part in step.changes:
+                followed = self.followed[id(part.memory)]
+                name = next(n for n, place, _ in step.route.writes if memory_at(place, args) is part.memory)
+                self._count_part(followed, part, plan.kernel.name, span_of(plan, name, (N.Store, N.Atomic)))
+            if step.kept:
+                step.own = step.cost = 0
+                self._count_kept(step, step.route, step.kept)
+            self._note(step.route, args)
+            self.steps.append(step)
+        for followed in self.followed.values():
+            followed.version = followed.memory.version
+
+    def _take(self, step: Step, route: Route) -> None:
+        """Takes what the launch itself kept of what it overwrote."""
         kept = route.plan.scratch.take()
+        if kept:
+            self._count_kept(step, route, kept)
+        if not self.open:
+            step.kept = kept
+
+    def _count_kept(self, step: Step, route: Route, kept: KeptBuffers) -> None:
+        """Counts what the launch itself kept."""
         shapes = {slot: memory.operand.shape for slot, memory in kept.items()}
         assert route.reverse is not None
-        for row in kept_rows(route.reverse.kernel, shapes) if kept else ():
+        for row in kept_rows(route.reverse.kernel, shapes):
             kernel = route.plan.kernel.name
             step.own += row.bytes
             step.cost += row.bytes
             if not self.open:
-                self._count(Kept(row.name, kernel, kernel, None, row.span, row.elements, row.bytes), row.bytes)
-        return {} if self.open else kept
+                self._count(Kept(row.name, kernel, kernel, None, row.span, row.elements, row.bytes))
 
     def _follow_reader(self, route: Route, name: str, memory: Memory) -> Followed:
         """Follows what the gradient of the route's launches reads."""
@@ -337,17 +393,21 @@ class Launches:
 
     def _keep(self, step: Step, followed: Followed, part: Part, writer: str, written: Span | None) -> None:
         if part.size:
-            kept = Kept(followed.name, followed.reader, writer, followed.span, written, part.size, part.nbytes)
-            self._count(kept, part.nbytes)
+            self._count_part(followed, part, writer, written)
             if self.open:
                 self.open[0].keep(part)
             else:
                 step.changes.append(part)
 
-    def _count(self, kept: Kept, nbytes: int) -> None:
-        """Adds to the report what was kept, in ``nbytes``."""
+    def _count_part(self, followed: Followed, part: Part, writer: str, written: Span | None) -> None:
+        """Counts what the tape keeps of followed memory."""
+        size = part.size, part.nbytes
+        self._count(Kept(followed.name, followed.reader, writer, followed.span, written, *size))
+
+    def _count(self, kept: Kept) -> None:
+        """Adds to the report what was kept."""
         what = f"{kept.name}, which the gradient of kernel {kept.reader} reads"
-        self._use(nbytes, what, kept.labels() if kept.written else ())
+        self._use(kept.bytes, what, kept.labels() if kept.written else ())
         known = self.kept.setdefault((kept.name, kept.reader, kept.writer), kept)
         if known is not kept:
             known.elements += kept.elements
@@ -371,6 +431,8 @@ class Launches:
 
     def _python_writes(self) -> None:
         """Notes what was written between launches."""
+        if self.rerun is not None:
+            self.rerun.end()
         for followed in self.followed.values():
             if followed.shadow is not None:
                 followed.compare()
@@ -440,14 +502,10 @@ def _copied(reverse: Plan, args: tuple[Any, ...]) -> tuple[Any, ...]:
     ])
 
 
-def _launch_gradient(gradient: Dispatcher, args: tuple[Any, ...], number: int, kept: KeptBuffers) -> None:
-    gradient.replays, gradient.kept = number, kept
-    try:
-        gradient.call(*args)
-        if gradient.last is not None:
-            gradient.last.done_foreign(args)
-    finally:
-        gradient.replays, gradient.kept = 0, None
+def _foreign_gradient(gradient: Dispatcher, args: tuple[Any, ...], number: int, kept: KeptBuffers) -> None:
+    launch_gradient(gradient, args, number, kept)
+    if gradient.last is not None:
+        gradient.last.done_foreign(args)
 
 
 def _launch_again(plan: Plan, args: tuple[Any, ...], number: int) -> None:

@@ -32,11 +32,13 @@ class Route:
     """``writes``: the buffers that a launch writes, where it is known. ``own_reads``: the elements of buffers that it
     reads. ``reads``: those that its gradient reads again; ``reverse`` is that gradient's plan, if there is one.
     ``derivatives``: the buffers it touches that have a gradient. ``quick``: nothing but scalars and the memory of
-    arrays tells a launch from the one before. ``again``: whether it can be made again from memory as it was."""
+    arrays tells a launch from the one before. ``arrays``, and ``scalars`` that indices depend on: by which
+    arguments launches differ in what they read and write. ``again``: whether it can be made again from memory as it
+    was."""
 
     __slots__ = (
-        "again", "classes", "derivatives", "draws", "gradient", "keeps", "own_reads", "placements", "plan", "prints",
-        "quick", "reads", "reverse", "writes",
+        "again", "arrays", "classes", "derivatives", "draws", "gradient", "keeps", "own_reads", "placements", "plan",
+        "prints", "quick", "reads", "reverse", "scalars", "writes",
     )  # fmt: skip
 
     def __init__(self, plan: Plan, args: Sequence[Any]) -> None:
@@ -61,6 +63,9 @@ class Route:
         ours = all(memory_of(a) is not None for s, a in zip(plan.slots, args, strict=True) if isinstance(s, ArraySlot))
         self.again = ours and not any(memory_at(p, args).foreign for p in places.values())
         self.quick = self.again and _quick(plan)
+        self.arrays = [n for n, slot in enumerate(plan.slots) if isinstance(slot, ArraySlot)]
+        self.scalars: list[int] = []
+        self._depend(plan)
 
     def differentiate(self, reverse: Plan, args: Sequence[Any]) -> None:
         """The launches have a gradient."""
@@ -70,6 +75,12 @@ class Route:
             (name, places[name], elements_read(reverse, name, places[name]))
             for name in reverse.primal_reads & places.keys()
         ]
+        self._depend(reverse)
+
+    def _depend(self, plan: Plan) -> None:
+        """Adds the scalars that footprints of the plan depend on."""
+        names = set().union(*(known.scalars() for known in plan.footprints.values() if known is not None))
+        self.scalars = sorted({*self.scalars, *(n for n, slot in enumerate(plan.slots) if slot.name in names)})
 
     def fits(self, args: Sequence[Any]) -> bool:
         """Whether the arguments are of the same kinds, in the same session."""
@@ -117,6 +128,7 @@ class Routes:
     def __init__(self, dispatcher: Dispatcher) -> None:
         self.templates = [n for n, slot in enumerate(dispatcher.slots) if isinstance(slot, TemplateSlot)]
         self.arrays = [n for n, slot in enumerate(dispatcher.slots) if isinstance(slot, ArraySlot)]
+        self.told_apart = bool(self.templates or self.arrays)
         self.slots = len(dispatcher.slots)
         self.ours = dispatcher.ndarray_classes
         self.context = _context()
@@ -135,7 +147,7 @@ class Routes:
         for n in self.arrays:
             if args[n].__class__ not in self.ours:
                 return None
-        route = self.table.get(self._key(args))
+        route = self.table.get(self._key(args) if self.told_apart else ())
         return route if route is not None and route.fits(args) else None
 
     def _key(self, args: Sequence[Any]) -> Hashable:

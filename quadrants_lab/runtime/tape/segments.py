@@ -55,6 +55,7 @@ def room(launches: Launches) -> int:
 
 def join(launches: Launches) -> None:
     """Joins steps to segments until what is kept is within its share of the budget."""
+    assert launches.memory is not None
     while launches.used > room(launches):
         tail = _tail(launches.steps)
         length = max(2, launches.span)

@@ -15,7 +15,9 @@ from quadrants_lab.runtime.regions import Region, holds
 from quadrants_lab.runtime.tape.parts import Part
 
 if TYPE_CHECKING:
+    from quadrants_lab.runtime.dispatch import Dispatcher
     from quadrants_lab.runtime.plan import Plan
+    from quadrants_lab.runtime.scratch import KeptBuffers
     from quadrants_lab.runtime.tape.route import Route
 
 
@@ -23,11 +25,12 @@ if TYPE_CHECKING:
 class Step:
     """Something that changed memory: a launch, a function with a gradient of its own, writes from Python.
 
-    ``gradient``: runs its derivative (None: there is none). ``repeat``: does it again (None: another step does).
-    ``changes``: parts of memory, as they were, that gradients of earlier steps read. ``launch``: plan, arguments and
-    number of a launch; ``write``: the memory that Python wrote to, which elements (indices into the array), and what.
-    ``route``: of a launch that can be made again from the same memory. ``own``: bytes that the launch itself keeps for
-    its gradient; ``cost``: with those that the step keeps of memory, or would if it stood alone.
+    ``gradient``: what runs its derivative, where it is not that of ``route``. ``repeat``: does it again (None: another
+    step does). ``changes``: parts of memory, as they were, that gradients of earlier steps read. ``launch``: plan,
+    arguments and number of a launch; ``write``: the memory that Python wrote to, which elements (indices into the
+    array), and what.
+    ``route``: of a launch that can be made again from the same memory. ``kept``: what the launch itself kept for its
+    gradient, ``own`` bytes; ``cost``: with those that the step keeps of memory, or would if it stood alone.
     """
 
     gradient: Callable[[], None] | None = None
@@ -36,6 +39,7 @@ class Step:
     launch: tuple[Plan, tuple[Any, ...], int] | None = None
     write: tuple[Memory, list[tuple[Any, npt.NDArray[Any]]]] | None = None
     route: Route | None = None
+    kept: KeptBuffers = field(default_factory=dict)
     own: int = 0
     cost: int = 0
 
@@ -50,7 +54,25 @@ class Step:
     def bare(self) -> Step:
         """The step without what it keeps."""
         gradient = self.gradient if self.write is not None else None
-        return Step(gradient, self.repeat, [], self.launch, self.write, self.route, 0, self.cost)
+        return Step(gradient, self.repeat, [], self.launch, self.write, self.route, {}, 0, self.cost)
+
+    def differentiate(self) -> None:
+        """Runs the derivative."""
+        if self.gradient is not None:
+            self.gradient()
+        elif self.route is not None and self.route.gradient is not None:
+            assert self.launch is not None
+            _, args, number = self.launch
+            launch_gradient(self.route.gradient, args, number, self.kept)
+
+
+def launch_gradient(gradient: Dispatcher, args: tuple[Any, ...], number: int, kept: KeptBuffers) -> None:
+    """Launches the gradient of the launch with that number, with what that kept."""
+    gradient.replays, gradient.kept = number, kept
+    try:
+        gradient.call(*args)
+    finally:
+        gradient.replays, gradient.kept = 0, None
 
 
 @dataclass(slots=True)
