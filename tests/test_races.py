@@ -149,6 +149,25 @@ def test_old_marks_of_one_byte_hide_nothing():
             k()
 
 
+def test_loops_over_many_axes():
+    """A mark has room for each index: iterations far apart on one axis are not taken for one."""
+    qd.init(arch=qd.cpu, debug=True, offline_cache=False)
+    x, at = qd.field(qd.f32, 500 * 27), qd.field(qd.i32, (500, 3, 3, 3))
+
+    @qd.kernel
+    def k():
+        for i, j, a, b in at:
+            x[at[i, j, a, b]] = 1.0 * i
+
+    at.from_numpy(np.arange(500 * 27, dtype=np.int32).reshape(500, 3, 3, 3))
+    k()
+    for i in (135, 7 + 256):
+        at[i, 0, 1, 2] = at[7, 0, 1, 2]
+        with pytest.raises(qd.QuadrantsAssertionError, match=f"i = 7, j = 0, a = 1, b = 2 .* i = {i}, j = 0, a = 1"):
+            k()
+        at[i, 0, 1, 2] = 27 * i + 5
+
+
 def test_what_is_not_suspected():
     """A store to a place of its own, reads there, a second store: the tasks behind have no iterations."""
     qd.init(arch=qd.cpu, debug=True, offline_cache=False)

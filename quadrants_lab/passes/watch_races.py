@@ -75,8 +75,20 @@ def _kind(a: Access) -> str:
     return READ if isinstance(a.stmt, N.Load) else WRITTEN if isinstance(a.stmt, N.Store) else CHANGED
 
 
+def _placed(task: N.Offload) -> list[tuple[N.Param, int, int]]:
+    """Each index of the task, where it is in a mark, and how many bits it has there: as many as it needs where
+    constants tell, else a share of what is left."""
+    consts = {s.id: s.value for s in task.bounds if isinstance(s, N.Const)}
+    ends, k = [consts.get(i, -1) for i in task.bounds[-1].operands()], len(task.indices)
+    needed = [max(e - 1, 1).bit_length() if b >= 0 <= e else 0 for b, e in zip(ends[:k], ends[k:], strict=True)]
+    left, shares = _ITERATION_BITS - sum(needed), needed.count(0)
+    widths = [n or left // shares for n in needed] if left >= 8 * shares else [_ITERATION_BITS // k] * k
+    return [(p, _ITERATION_AT + sum(widths[:n]), widths[n]) for n, p in enumerate(task.indices)]
+
+
 class _Watcher:
-    """``me``: the mark of an iteration, without a value; ``hashed``: whether marks of stores have a hash."""
+    """``me``: the mark of an iteration, without a value; ``hashed``: whether marks of stores have a hash; ``indices``:
+    those of the task, `_placed`."""
 
     def __init__(self, kernel: N.Kernel, watched: dict[int, Watched], suspect: bool) -> None:
         self.kernel = kernel
@@ -88,7 +100,7 @@ class _Watcher:
         self.epoch = self.buffers[EPOCH] = N.Buffer(EPOCH, "scratch", i64, 0, None, role="marks")
         self.me = 0
         self.hashed = True
-        self.indices: tuple[N.Param, ...] = ()
+        self.indices: list[tuple[N.Param, int, int]] = []
 
     def tasks(self, number: int, task: N.Stmt) -> list[N.Stmt]:
         """The task, watched, and what looks at its marks."""
@@ -96,7 +108,7 @@ class _Watcher:
         found = [w for w in self.watched.values() if w.access.number == number]
         if not found:
             return [task]
-        self.indices = task.indices
+        self.indices = _placed(task)
         several_store = any(isinstance(w.access.stmt, N.Store) and WRITTEN in w.against for w in found)
         for self.hashed in (True, False) if several_store else (False,):
             looking = self._with_mark(number, task, lambda: self._sliced(task.body, self._look))
@@ -132,9 +144,8 @@ class _Watcher:
         b.span = task.span
         with b.block() as top:
             me = self._shifted(self._epoch(number), _EPOCH_AT)
-            for at, p in zip(self._places(), task.indices, strict=True):
-                bits = b.op("and", b.cast(p.id, i64), b.const((1 << self._width()) - 1, i64))
-                me = b.op("or", me, self._shifted(bits, at))
+            for p, at, bits in self.indices:
+                me = b.op("or", me, self._shifted(b.op("and", b.cast(p.id, i64), b.const((1 << bits) - 1, i64)), at))
             self.me = me
         return replace(task, id=b.fresh(), body=(*top, *body()))
 
@@ -146,13 +157,6 @@ class _Watcher:
             isinstance(s, N.Random) or (isinstance(s, (N.Load, N.Atomic)) and s.buffer in written)
             for s in walk(kernel.body)
         )
-
-    def _width(self) -> int:
-        return _ITERATION_BITS // len(self.indices)
-
-    def _places(self) -> list[int]:
-        """Where in a mark each index of the iteration is."""
-        return [_ITERATION_AT + n * self._width() for n in range(len(self.indices))]
 
     def _shifted(self, value: int, by: int) -> int:
         return self.b.op("shl", value, self.b.const(by, i64))
@@ -252,7 +256,7 @@ class _Watcher:
 
     def _fail(self, s: Place, w: Watched, what: str, mark: int, race: int) -> None:
         b = self.b
-        theirs, mine = self._iteration(mark), [p.id for p in self.indices]
+        theirs, mine = self._iteration(mark), [p.id for p, _, _ in self.indices]
         if what == WRITTEN and all(o.stmt is w.access.stmt for o in w.others):
             # Either may have come first: the earlier one is told first, so that the message is the same each time.
             mine, theirs = (self._iteration(b.op(least, mark, self.me)) for least in ("min", "max"))
@@ -265,7 +269,7 @@ class _Watcher:
         shown = [*("{}" for _ in values[:_MOST_VALUES]), *("?" for _ in values[_MOST_VALUES:])]
         place, me, them = shown[: len(element)], shown[len(element) : -len(mine)], shown[-len(mine) :]
         lines = sorted({o.stmt.span.line for o in w.others if _kind(o) == what and o.stmt.span})
-        names = [p.name or "index" for p in self.indices]
+        names = [p.name or "index" for p, _, _ in self.indices]
         does = {READ: "reads", WRITTEN: "writes", CHANGED: "changes"}
         message = (
             f"iterations race for {s.buffer}[{', '.join(place) or 'None'}]: the one of "
@@ -276,11 +280,11 @@ class _Watcher:
 
     def _iteration(self, mark: int) -> list[int]:
         """The indices of the iteration that left the mark."""
-        b, found = self.b, []
-        for at in self._places():
-            bits = b.op("shr", mark, b.const(at, i64))
-            found.append(b.op("and", bits, b.const((1 << self._width()) - 1, i64)))
-        return found
+        b = self.b
+        return [
+            b.op("and", b.op("shr", mark, b.const(at, i64)), b.const((1 << bits) - 1, i64))
+            for _, at, bits in self.indices
+        ]
 
 
 def _equal(names: list[str], values: list[str]) -> str:
