@@ -61,12 +61,7 @@ class Suspecting:
         """The task with fresh ids, without iterations where the condition does not hold."""
         b, k = self.b, len(task.indices)
         with b.block() as bounds:
-            holds = cond()
-            *inner, last = rename(task.bounds, b.fresh, {})
-            b.stmts += inner
-            for s in inner:
-                b.types.update(s.defs())
-            ends = last.operands()
+            holds, ends = cond(), self._ends(task)
             if holds is not None:
                 ends = (*ends[:k], *(b.op("select", holds, e, a) for a, e in zip(ends[:k], ends[k:], strict=True)))
             b.yield_(*ends)
@@ -117,6 +112,13 @@ class Suspecting:
             return [b.const(n, t) for n in of.shape]
         return [b.add(N.ShapeOf(b.fresh(), t, of.name, axis)) for axis in range(of.ndim)]
 
+    def _ends(self, task: N.Offload) -> tuple[int, ...]:
+        """What the bounds of the task yield, computed here."""
+        *made, last = rename(task.bounds, self.b.fresh, {})
+        for s in made:
+            self.b.add(s)
+        return last.operands()
+
     def _is_dense(self) -> int | None:
         """Whether the task has enough iterations for going over the counted buffers not to matter; None: it has."""
         b = self.b
@@ -129,11 +131,7 @@ class Suspecting:
                 found = b.op("mul", found, b.op("max", b.cast(v, i64), b.const(0, i64)))
             return found
 
-        *inner, last = rename(self.task.bounds, b.fresh, {})
-        b.stmts += inner
-        for s in inner:
-            b.types.update(s.defs())
-        ends, k = last.operands(), len(self.task.indices)
+        ends, k = self._ends(self.task), len(self.task.indices)
         trips = product(b.op("sub", b.cast(e, i64), b.cast(a, i64)) for a, e in zip(ends[:k], ends[k:], strict=True))
         elements = b.const(0, i64)
         for name in self.counted:
