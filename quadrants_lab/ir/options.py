@@ -13,9 +13,10 @@ class CompileOptions:
     contraction, reassociation and approximate functions (never nnan or ninf). ``debug`` checks integer division and
     every push. It implies ``asserts``, which evaluates the user's asserts, ``check_out_of_bound``, which checks
     indices, and ``check_races``, under which iterations of parallel loops leave marks where they read and write; with
-    ``check_aliases`` ndarrays of one dtype are taken for the same memory there. ``ad_stack_size`` forces every adstack
-    to that many slots (0: sized by analysis). ``ad_unroll``: so many trips of a loop may be one for the gradient,
-    where it keeps much a trip: of loops over at most 32-bit floats, and of others."""
+    ``check_aliases`` ndarrays of one dtype are taken for the same memory there, and with ``suspect_races`` small marks
+    tell first whether there may be a race at all. ``ad_stack_size`` forces every adstack to that many slots (0: sized
+    by analysis). ``ad_unroll``: so many trips of a loop may be one for the gradient, where it keeps much a trip: of
+    loops over at most 32-bit floats, and of others."""
 
     default_ip: DType = i32
     default_fp: DType = f32
@@ -24,6 +25,7 @@ class CompileOptions:
     check_out_of_bound: bool = False
     check_races: bool = False
     check_aliases: bool = False
+    suspect_races: bool = False
     asserts: bool = False
     ad_stack_size: int = 0
     ad_unroll: tuple[int, int] = (1, 1)

@@ -7,58 +7,49 @@ too; of a store, a hash of the value, since two stores of one value do not race.
 
 Where places and conditions do not depend on what the task itself writes, stores only leave marks, and a second task
 goes over the iterations again and looks: an iteration that stored finds its own mark unless another one stored, too,
-and one that read finds none. Else each access exchanges marks and looks at once. Either way what is found does not
-depend on the order in which iterations run.
+and one that read finds none. With ``suspect`` both are tasks of their own, behind those of `suspect_races`, and have
+iterations only where those suspect something. Else each access exchanges marks and looks at once. In each case what
+is found does not depend on the order in which iterations run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from quadrants_lab.analysis.accesses import Access, accesses_of
 from quadrants_lab.analysis.boxes import extent_of
 from quadrants_lab.analysis.races import suspects
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
-from quadrants_lab.ir.types import f32, i32, i64, u64
-from quadrants_lab.ir.walk import map_blocks, rename, types_of, walk
+from quadrants_lab.ir.types import DType, f32, i32, i64, u8, u64
+from quadrants_lab.ir.walk import map_blocks, rename, types_of, uses, walk
 from quadrants_lab.passes.dce import dce
+from quadrants_lab.passes.suspect_races import CHANGED, READ, WRITTEN, Place, Suspecting, Watched
 
 EPOCH = "races.epoch"  # scratch memory: the launch's number times the number of its tasks
-EPOCHS = 1 << 12
-READ, WRITTEN, CHANGED = "read", "written", "changed"
+EPOCHS = 1 << 8  # those of marks of one byte
 _ITERATION_AT, _ITERATION_BITS = 21, 30
 _EPOCH_AT = _ITERATION_AT + _ITERATION_BITS
 _SEVERAL = 1 << 20
 _MIX = 0x9E3779B97F4A7C15 - (1 << 64)
 _MOST_VALUES = 8  # of an assert that a device keeps
-_Place = N.Load | N.Store | N.Atomic
 
 
-@dataclass(frozen=True, slots=True)
-class _Watched:
-    """An access, and the marks of others that would be a race."""
-
-    access: Access
-    against: tuple[str, ...]
-    others: tuple[Access, ...]
-
-
-def watch_races(aliases: bool = False) -> N.Pass:
-    """The pass; ``aliases``: ndarrays of one dtype may be the same memory."""
+def watch_races(aliases: bool = False, suspect: bool = False) -> N.Pass:
+    """The pass; ``aliases``: ndarrays of one dtype may be the same memory; ``suspect``: see above."""
 
     def watch_races(kernel: N.Kernel) -> N.Kernel:
         """Guarantees for an offloaded kernel that every race between two iterations of a parallel task fails an Assert
         of kind "race", wherever affine indices do not exclude it."""
         info = accesses_of(kernel)
-        watched: dict[int, _Watched] = {}
+        watched: dict[int, Watched] = {}
         for number in range(len(kernel.body)):
             for pairs in suspects(info, number, aliases).values():
                 _note(watched, pairs)
         if not watched:
             return kernel
-        w = _Watcher(kernel, watched)
+        w = _Watcher(kernel, watched, suspect and not aliases and len(kernel.body) < EPOCHS - 1)
         body = tuple(made for number, task in enumerate(kernel.body) for made in w.tasks(number, task))
         return replace(kernel, body=body, buffers=w.buffers, next_id=w.b.next_id)
 
@@ -71,31 +62,45 @@ def marks_of(buffer: N.Buffer) -> tuple[str, str] | None:
     return (name, what) if buffer.role == "marks" and buffer.name != EPOCH else None
 
 
-def _note(watched: dict[int, _Watched], pairs: Sequence[tuple[Access, Access]]) -> None:
+def _note(watched: dict[int, Watched], pairs: Sequence[tuple[Access, Access]]) -> None:
     for pair in pairs:
         for mine, other in (pair, pair[::-1]):
-            known = watched.get(mine.stmt.id, _Watched(mine, (), ()))
+            known = watched.get(mine.stmt.id, Watched(mine, (), ()))
             against = tuple(dict.fromkeys((*known.against, _kind(other))))
             others = known.others if any(o is other for o in known.others) else (*known.others, other)
-            watched[mine.stmt.id] = _Watched(mine, against, others)
+            watched[mine.stmt.id] = Watched(mine, against, others)
 
 
 def _kind(a: Access) -> str:
     return READ if isinstance(a.stmt, N.Load) else WRITTEN if isinstance(a.stmt, N.Store) else CHANGED
 
 
-class _Watcher:
-    """``me``: the mark of an iteration, without a value; ``hashed``: whether marks of stores have a hash."""
+def _placed(task: N.Offload) -> list[tuple[N.Param, int, int]]:
+    """Each index of the task, where it is in a mark, and how many bits it has there: as many as it needs where
+    constants tell, else a share of what is left."""
+    consts = {s.id: s.value for s in task.bounds if isinstance(s, N.Const)}
+    ends, k = [consts.get(i, -1) for i in task.bounds[-1].operands()], len(task.indices)
+    needed = [max(e - 1, 1).bit_length() if b >= 0 <= e else 0 for b, e in zip(ends[:k], ends[k:], strict=True)]
+    left, shares = _ITERATION_BITS - sum(needed), needed.count(0)
+    widths = [n or left // shares for n in needed] if left >= 8 * shares else [_ITERATION_BITS // k] * k
+    return [(p, _ITERATION_AT + sum(widths[:n]), widths[n]) for n, p in enumerate(task.indices)]
 
-    def __init__(self, kernel: N.Kernel, watched: dict[int, _Watched]) -> None:
+
+class _Watcher:
+    """``me``: the mark of an iteration, without a value; ``hashed``: whether marks of stores have a hash; ``indices``:
+    those of the task, `_placed`."""
+
+    def __init__(self, kernel: N.Kernel, watched: dict[int, Watched], suspect: bool) -> None:
         self.kernel = kernel
         self.watched = watched
+        self.suspect = suspect
+        self.read = uses(kernel.body)
         self.buffers = dict(kernel.buffers)
         self.b = Builder(kernel.next_id, types_of(kernel.body))
         self.epoch = self.buffers[EPOCH] = N.Buffer(EPOCH, "scratch", i64, 0, None, role="marks")
         self.me = 0
         self.hashed = True
-        self.indices: tuple[N.Param, ...] = ()
+        self.indices: list[tuple[N.Param, int, int]] = []
 
     def tasks(self, number: int, task: N.Stmt) -> list[N.Stmt]:
         """The task, watched, and what looks at its marks."""
@@ -103,51 +108,61 @@ class _Watcher:
         found = [w for w in self.watched.values() if w.access.number == number]
         if not found:
             return [task]
-        self.indices = task.indices
+        self.indices = _placed(task)
         several_store = any(isinstance(w.access.stmt, N.Store) and WRITTEN in w.against for w in found)
         for self.hashed in (True, False) if several_store else (False,):
-            looking = self._with_mark(number, task, lambda: self._looks(task.body))
+            looking = self._with_mark(number, task, lambda: self._sliced(task.body, self._look))
             if self._same_again(task, looking):
-                marking = self._with_mark(number, task, lambda: self._marked(task.body, self._leave_mark))
-                (again,) = rename((looking,), self.b.fresh, {})
-                return [marking, again]
+                return self._in_turn(number, task, found, looking)
         self.hashed = several_store
-        return [self._with_mark(number, task, lambda: self._marked(task.body, self._check_at_once))]
+        return [self._with_mark(number, task, lambda: self._added(task.body, self._check_at_once))]
+
+    def _in_turn(self, number: int, task: N.Offload, found: list[Watched], looking: N.Offload) -> list[N.Stmt]:
+        """A task that marks and the one that looks, behind those that suspect."""
+        b = self.b
+        marking = self._with_mark(number, task, lambda: self._sliced(task.body, self._leave_mark))
+        if not self.suspect or not self._same_again(task, marking):
+            marking = self._with_mark(number, task, lambda: self._added(task.body, self._leave_mark))
+            (again,) = rename((looking,), b.fresh, {})
+            return [marking, again]
+        name = f"races.suspected{number}"
+        counter = self.buffers[name] = N.Buffer(name, "temp", i32, 0, ())
+        tasks = Suspecting(
+            b, self.kernel, task, found, counter,
+            marks=lambda buffer, what: self._marks(buffer, what, u8),
+            mark=lambda: b.cast(self._epoch(number), u8),
+            slice=lambda mark: replace(task, id=b.fresh(), body=self._sliced(task.body, mark)),
+        )  # fmt: skip
+        return [task, *tasks.tasks(), *(tasks.bounded(t, tasks.suspected) for t in (marking, looking))]
+
+    def _epoch(self, number: int) -> int:
+        return self.b.op("add", self.b.load(self.epoch, ()), self.b.const(number + 1, i64))
 
     def _with_mark(self, number: int, task: N.Offload, body: Callable[[], N.Block]) -> N.Offload:
         """The task with another body, in front of which the iteration's mark is made."""
         b = self.b
         b.span = task.span
         with b.block() as top:
-            epoch = b.op("add", b.load(self.epoch, ()), b.const(number + 1, i64))
-            me = self._shifted(epoch, _EPOCH_AT)
-            for at, p in zip(self._places(), task.indices, strict=True):
-                bits = b.op("and", b.cast(p.id, i64), b.const((1 << self._width()) - 1, i64))
-                me = b.op("or", me, self._shifted(bits, at))
+            me = self._shifted(self._epoch(number), _EPOCH_AT)
+            for p, at, bits in self.indices:
+                me = b.op("or", me, self._shifted(b.op("and", b.cast(p.id, i64), b.const((1 << bits) - 1, i64)), at))
             self.me = me
         return replace(task, id=b.fresh(), body=(*top, *body()))
 
     def _same_again(self, task: N.Offload, looking: N.Offload) -> bool:
-        """Whether the second task comes to the places where the first one was: nothing that it reads was written."""
+        """Whether a task that looks comes to the places where the first one was: nothing that it reads was written."""
         written = {s.buffer for s in walk(task.body) if isinstance(s, (N.Store, N.Atomic))}
         kernel = dce(replace(self.kernel, buffers=self.buffers, body=(looking,), next_id=self.b.next_id))
         return not any(
-            isinstance(s, (N.Random, N.Atomic)) or (isinstance(s, N.Load) and s.buffer in written)
+            isinstance(s, N.Random) or (isinstance(s, (N.Load, N.Atomic)) and s.buffer in written)
             for s in walk(kernel.body)
         )
-
-    def _width(self) -> int:
-        return _ITERATION_BITS // len(self.indices)
-
-    def _places(self) -> list[int]:
-        """Where in a mark each index of the iteration is."""
-        return [_ITERATION_AT + n * self._width() for n in range(len(self.indices))]
 
     def _shifted(self, value: int, by: int) -> int:
         return self.b.op("shl", value, self.b.const(by, i64))
 
-    def _marked(self, stmts: N.Block, mark: Callable[[_Place, _Watched], None]) -> N.Block:
-        """The block with what ``mark`` adds in front of watched accesses."""
+    def _added(self, stmts: N.Block, add: Callable[[Place, Watched], None], effects: bool = True) -> N.Block:
+        """The block with what ``add`` puts in front of watched accesses, with or without its own effects."""
         out: list[N.Stmt] = []
         for s in stmts:
             w = self.watched.get(s.id)
@@ -155,41 +170,31 @@ class _Watcher:
                 assert isinstance(s, (N.Load, N.Store, N.Atomic))
                 with self.b.block() as made:
                     self.b.span = s.span
-                    mark(s, w)
+                    add(s, w)
                 out += made
-            out.append(map_blocks(s, lambda inner: self._marked(inner, mark)))
+            idle = isinstance(s, (N.Store, N.Print, N.Assert)) or (isinstance(s, N.Atomic) and s.id not in self.read)
+            if effects or not idle:
+                out.append(map_blocks(s, lambda inner: self._added(inner, add, effects)))
         return tuple(out)
 
-    def _looks(self, stmts: N.Block) -> N.Block:
-        """The block without effects, with looks at marks in the place of watched accesses."""
-        out: list[N.Stmt] = []
-        for s in stmts:
-            w = self.watched.get(s.id)
-            if w is not None:
-                assert isinstance(s, (N.Load, N.Store, N.Atomic))
-                with self.b.block() as made:
-                    self.b.span = s.span
-                    self._look(s, w)
-                out += made
-            if not isinstance(s, (N.Store, N.Print, N.Assert)):
-                out.append(map_blocks(s, self._looks))
-        return tuple(out)
+    def _sliced(self, stmts: N.Block, add: Callable[[Place, Watched], None]) -> N.Block:
+        return self._added(stmts, add, effects=False)
 
-    def _marks(self, buffer: str, what: str) -> N.Buffer:
-        name = f"{buffer}.{what}"
+    def _marks(self, buffer: str, what: str, dtype: DType = i64) -> N.Buffer:
+        name = f"{buffer}.{what}" if dtype is i64 else f"{buffer}.{what}_{dtype}"
         if name not in self.buffers:
             of = self.buffers[buffer]
             extents = tuple(extent_of(of, axis) for axis in range(of.ndim))
-            self.buffers[name] = N.Buffer(name, "scratch", i64, of.ndim, None, role="marks", extents=extents)
+            self.buffers[name] = N.Buffer(name, "scratch", dtype, of.ndim, None, role="marks", extents=extents)
         return self.buffers[name]
 
-    def _leave_mark(self, s: _Place, w: _Watched) -> None:
+    def _leave_mark(self, s: Place, w: Watched) -> None:
         if isinstance(s, N.Store):
             self.b.store(self._marks(s.buffer, WRITTEN), s.index, self._mark(s))
         elif isinstance(s, N.Atomic):
             self._count(s, CHANGED)
 
-    def _look(self, s: _Place, w: _Watched) -> None:
+    def _look(self, s: Place, w: Watched) -> None:
         b = self.b
         for what in w.against:
             if what == READ:
@@ -200,7 +205,7 @@ class _Watcher:
                 race = b.op("and", race, b.op("ne", self._low(found), self._low(self._mark(s))))
             self._fail(s, w, what, found, race)
 
-    def _check_at_once(self, s: _Place, w: _Watched) -> None:
+    def _check_at_once(self, s: Place, w: Watched) -> None:
         b, own = self.b, _kind(w.access)
         if isinstance(s, N.Store):
             mark = self._mark(s)
@@ -215,7 +220,7 @@ class _Watcher:
                 found = b.load(self._marks(s.buffer, what), s.index)
                 self._fail(s, w, what, found, self._other(found, several=what != WRITTEN))
 
-    def _count(self, s: _Place, what: str) -> None:
+    def _count(self, s: Place, what: str) -> None:
         """Leaves a mark that tells whether others were here before."""
         b = self.b
         before = b.atomic("exchange", self._marks(s.buffer, what), s.index, self.me)
@@ -249,9 +254,9 @@ class _Watcher:
         above = b.cast(b.op("sub", differing, b.const(least, i64)), u64)
         return b.op("lt", above, b.const((1 << _EPOCH_AT) - least, u64))
 
-    def _fail(self, s: _Place, w: _Watched, what: str, mark: int, race: int) -> None:
+    def _fail(self, s: Place, w: Watched, what: str, mark: int, race: int) -> None:
         b = self.b
-        theirs, mine = self._iteration(mark), [p.id for p in self.indices]
+        theirs, mine = self._iteration(mark), [p.id for p, _, _ in self.indices]
         if what == WRITTEN and all(o.stmt is w.access.stmt for o in w.others):
             # Either may have come first: the earlier one is told first, so that the message is the same each time.
             mine, theirs = (self._iteration(b.op(least, mark, self.me)) for least in ("min", "max"))
@@ -264,7 +269,7 @@ class _Watcher:
         shown = [*("{}" for _ in values[:_MOST_VALUES]), *("?" for _ in values[_MOST_VALUES:])]
         place, me, them = shown[: len(element)], shown[len(element) : -len(mine)], shown[-len(mine) :]
         lines = sorted({o.stmt.span.line for o in w.others if _kind(o) == what and o.stmt.span})
-        names = [p.name or "index" for p in self.indices]
+        names = [p.name or "index" for p, _, _ in self.indices]
         does = {READ: "reads", WRITTEN: "writes", CHANGED: "changes"}
         message = (
             f"iterations race for {s.buffer}[{', '.join(place) or 'None'}]: the one of "
@@ -273,14 +278,13 @@ class _Watcher:
         )
         b.add(N.Assert(b.fresh(), b.op("not", race), message, values[:_MOST_VALUES], kind="race"))
 
-
     def _iteration(self, mark: int) -> list[int]:
         """The indices of the iteration that left the mark."""
-        b, found = self.b, []
-        for at in self._places():
-            bits = b.op("shr", mark, b.const(at, i64))
-            found.append(b.op("and", bits, b.const((1 << self._width()) - 1, i64)))
-        return found
+        b = self.b
+        return [
+            b.op("and", b.op("shr", mark, b.const(at, i64)), b.const((1 << bits) - 1, i64))
+            for _, at, bits in self.indices
+        ]
 
 
 def _equal(names: list[str], values: list[str]) -> str:

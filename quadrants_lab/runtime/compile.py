@@ -119,10 +119,10 @@ def make_ir(kernel: N.Kernel, mode: str, options: CompileOptions) -> N.Kernel:
     kernel = pipeline.run(kernel, (plain_atomics,), options.verify)
     if mode == FORWARD:
         keeps = kept_by(kernel)
-        extra: tuple[N.Pass, ...] = (save_overwritten(keeps),) if keeps else ()
+        passes: tuple[N.Pass, ...] = (save_overwritten(keeps),) if keeps else ()  # it knows tasks by their numbers
         if options.check_races or options.debug:
-            kernel = pipeline.run(kernel, (watch_races(options.check_aliases), dce, *SIMPLIFY), options.verify)
-        kernel = pipeline.run(kernel, (*extra, drop_grafts, mark_private, mark_reach), options.verify)
+            passes = (*passes, watch_races(options.check_aliases, options.suspect_races), dce, *SIMPLIFY)
+        kernel = pipeline.run(kernel, (*passes, drop_grafts, mark_private, mark_reach), options.verify)
         return drop_unused_gradients(kernel)
     if mode == DUAL:
         dual = pipeline.run(kernel, (forward, drop_grafts, *SIMPLIFY, drop_unread_temporaries, dce), options.verify)

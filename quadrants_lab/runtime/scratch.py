@@ -30,7 +30,7 @@ class Scratch:
         self.plan = plan
         found = [b for b in plan.kernel.buffers.values() if b.kind == "scratch"]
         self.buffers = [b for b in found if b.role != "marks"]
-        self.marks = [(b.name, *of) for b in found if (of := marks_of(b)) is not None]
+        self.marks = [(b, *of) for b in found if (of := marks_of(b)) is not None]
         self.memories: dict[str, Memory] = {}
         self.origin: tuple[Any, ...] | None = None
         needed = [reads(e) for b in self.buffers for e in b.extents]
@@ -76,20 +76,20 @@ class Scratch:
             session.generation += 1
         parts = spans(operands[of] for _, of, _ in self.marks if of not in memories)
         of_host: dict[tuple[int, str], Memory] = {}
-        for name, of, what in self.marks:
+        for b, of, what in self.marks:
             if of in memories:
                 generation, marks = memories[of].marks.get(what, (-1, None))
                 if marks is None or generation != session.generation:
-                    marks = Memory(session, i64, operands[of].shape)
+                    marks = Memory(session, b.dtype, operands[of].shape)
                     memories[of].marks[what] = session.generation, marks
-                self.use(name, marks)
+                self.use(b.name, marks)
             else:
                 array = operands[of]
                 begin, end = next(p for p in parts if p[0] <= array.ctypes.data < p[1])
                 if (begin, what) not in of_host:
-                    of_host[begin, what] = Memory(session, i64, ((end - begin) // array.itemsize,))
+                    of_host[begin, what] = Memory(session, b.dtype, ((end - begin) // array.itemsize,))
                 at = (array.ctypes.data - begin) // array.itemsize
-                self.use(name, of_host[begin, what], at, array.shape)
+                self.use(b.name, of_host[begin, what], at, array.shape)
         if EPOCH not in self.memories:
             self.use(EPOCH, Memory(session, i64, ()))
         self.memories[EPOCH].assign(session.epoch)

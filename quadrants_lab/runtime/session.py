@@ -118,7 +118,7 @@ def compile_options(session: Session) -> CompileOptions:
     """The session's options for what is launched in this context: with those that `CHECKS` names turned on."""
     settings = session.settings
     trips = (settings.ad_unroll,) * 2 if settings.ad_unroll else session.backend.AD_UNROLL
-    options = replace(settings.compile, ad_unroll=trips)
+    options = replace(settings.compile, ad_unroll=trips, suspect_races=settings.backend == "cpu")
     turned_on: dict[str, Any] = dict.fromkeys(CHECKS.get(), True)
     return replace(options, **turned_on)
 

@@ -29,6 +29,7 @@ from quadrants_lab.passes.private import mark_private
 from quadrants_lab.passes.reach import mark_reach
 from quadrants_lab.passes.simplify import simplify
 from quadrants_lab.passes.structure_exits import structure_exits
+from quadrants_lab.passes.watch_races import watch_races
 
 PASSES = {
     fn.__name__: (fn,)
@@ -36,7 +37,7 @@ PASSES = {
         check_bounds, check_division, counting_kernel, cse, dce, determine_ad_stack_size, drop_unread_temporaries, fold,
         forward, hoist, mark_private, mark_reach, narrow_stacks, offload, reverse, simplify, structure_exits,
     )
-} | {"front": FRONT, "unroll 3": (unroll((3, 3)),)}
+} | {"front": FRONT, "unroll 3": (unroll((3, 3)),), "watch_races": (watch_races(suspect=True), dce, simplify)}
 RUN, EXPECT = "// run:", "// expect:"
 
 

@@ -1,0 +1,180 @@
+"""Tasks that suspect races: they miss none, and may suspect one where there is none.
+
+Every store of a watched task marks its element by one byte, and is counted. Where several stores were to one element,
+fewer elements have marks than there were stores; how often two iterations meet is not asked, nor who they are. An
+iteration that reads, or stores where others add, looks whether its element has the mark. Marks of one byte stay in a
+processor's caches where marks that name iterations do not, and two iterations may leave one at the same time: both
+leave the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from quadrants_lab.analysis.accesses import Access
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.types import i32, i64
+from quadrants_lab.ir.walk import rename, walk
+
+READ, WRITTEN, CHANGED = "read", "written", "changed"
+_SPARSE = 64  # elements of the buffers for each iteration, above which they are not gone over
+Place = N.Load | N.Store | N.Atomic
+Slice = Callable[[Callable[[Place, "Watched"], None]], N.Offload]
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """An access, and the marks of others that would be a race."""
+
+    access: Access
+    against: tuple[str, ...]
+    others: tuple[Access, ...]
+
+
+class Suspecting:
+    """The tasks for one task. ``marks``: buffer and what is told -> its bytes; ``mark``: makes the byte of this launch
+    and task; ``slice``: the task without effects, with what a function adds for its watched accesses."""
+
+    def __init__(
+        self, b: Builder, kernel: N.Kernel, task: N.Offload, found: Sequence[Watched], counter: N.Buffer,
+        marks: Callable[[str, str], N.Buffer], mark: Callable[[], int], slice: Slice,
+    ) -> None:  # fmt: skip
+        self.b = b
+        self.kernel = kernel
+        self.task = task
+        self.counter = counter
+        self.marks, self.mark, self.slice = marks, mark, slice
+        stores = [w for w in found if isinstance(w.access.stmt, N.Store) and WRITTEN in w.against]
+        self.counted = tuple(dict.fromkeys(w.access.stmt.buffer for w in stores))
+        self.covered = covered(task.body, {w.access.stmt.id for w in stores})
+
+    def tasks(self) -> list[N.Stmt]:
+        """They leave in the counter, a launch temporary, 0 where nothing is to be suspected."""
+        marking, looking = self.slice(self._leave), self.slice(self._look)
+        scans = [self._scan(self.kernel.buffers[name]) for name in self.counted]
+        found = (t for t in (marking, looking, *scans) if any(isinstance(s, (N.Store, N.Atomic)) for s in walk(t.body)))
+        return [self.bounded(t, self._is_dense) for t in found]
+
+    def bounded(self, task: N.Offload, cond: Callable[[], int | None]) -> N.Offload:
+        """The task with fresh ids, without iterations where the condition does not hold."""
+        b, k = self.b, len(task.indices)
+        with b.block() as bounds:
+            holds, ends = cond(), self._ends(task)
+            if holds is not None:
+                ends = (*ends[:k], *(b.op("select", holds, e, a) for a, e in zip(ends[:k], ends[k:], strict=True)))
+            b.yield_(*ends)
+        (made,) = rename((replace(task, bounds=()),), b.fresh, {})
+        assert isinstance(made, N.Offload)
+        return replace(made, bounds=tuple(bounds))
+
+    def suspected(self) -> int:
+        """Whether others are to find out: something was suspected, or was not looked for."""
+        b = self.b
+        some, dense = b.op("ne", b.load(self.counter, ()), b.const(0, i32)), self._is_dense()
+        return some if dense is None else b.op("or", some, b.op("not", dense))
+
+    def _leave(self, s: Place, w: Watched) -> None:
+        if isinstance(s, N.Load) or s.id in self.covered:
+            return
+        stores = isinstance(s, N.Store)
+        self.b.store(self.marks(s.buffer, WRITTEN if stores else CHANGED), s.index, self.mark())
+        if stores and s.buffer in self.counted:
+            self.b.atomic("add", self.counter, (), self.b.const(1, i32))
+
+    def _look(self, s: Place, w: Watched) -> None:
+        """Two stores meet in the count, and of a store and an atomic the store looks."""
+        for what in w.against:
+            if what == CHANGED or (what == WRITTEN and isinstance(s, N.Load) and s.id not in self.covered):
+                self._add("add", self.marks(s.buffer, what), s.index)
+
+    def _add(self, op: str, marks: N.Buffer, index: tuple[int, ...]) -> None:
+        """Counts the element where it has the mark."""
+        b = self.b
+        b.atomic(op, self.counter, (), b.cast(b.op("eq", b.load(marks, index), self.mark()), i32))
+
+    def _scan(self, of: N.Buffer) -> N.Offload:
+        """Takes as many from the counter as elements have marks."""
+        b = self.b
+        indices = tuple(b.param(of.extent_type) for _ in range(of.ndim)) or (b.param(i32),)
+        with b.block() as bounds:
+            begins = [b.const(0, p.type) for p in indices]
+            b.yield_(*begins, *(self._extents(of) or [b.const(1, i32)]))
+        with b.block() as body:
+            self._add("sub", self.marks(of.name, WRITTEN), tuple(p.id for p in indices[: of.ndim]))
+            b.yield_()
+        return N.Offload(b.fresh(), "range_for", tuple(bounds), indices, tuple(body), span=self.task.span)
+
+    def _extents(self, of: N.Buffer) -> list[int]:
+        b, t = self.b, of.extent_type
+        if of.shape is not None:
+            return [b.const(n, t) for n in of.shape]
+        return [b.add(N.ShapeOf(b.fresh(), t, of.name, axis)) for axis in range(of.ndim)]
+
+    def _ends(self, task: N.Offload) -> tuple[int, ...]:
+        """What the bounds of the task yield, computed here."""
+        *made, last = rename(task.bounds, self.b.fresh, {})
+        for s in made:
+            self.b.add(s)
+        return last.operands()
+
+    def _is_dense(self) -> int | None:
+        """Whether the task has enough iterations for going over the counted buffers not to matter; None: it has."""
+        b = self.b
+        if not self.counted:
+            return None
+
+        def product(values: Iterable[int]) -> int:
+            found = b.const(1, i64)
+            for v in values:
+                found = b.op("mul", found, b.op("max", b.cast(v, i64), b.const(0, i64)))
+            return found
+
+        ends, k = self._ends(self.task), len(self.task.indices)
+        trips = product(b.op("sub", b.cast(e, i64), b.cast(a, i64)) for a, e in zip(ends[:k], ends[k:], strict=True))
+        elements = b.const(0, i64)
+        for name in self.counted:
+            elements = b.op("add", elements, product(self._extents(self.kernel.buffers[name])))
+        return b.op("le", elements, b.op("mul", trips, b.const(_SPARSE, i64)))
+
+
+def covered(body: N.Block, stores: set[int]) -> set[int]:
+    """The loads that are made only where one of the stores is made, too, at the same element by the same iteration, and
+    those of the stores where an earlier one is. An arm that only keeps an index inside its buffer is as good as none:
+    where it is not taken, the launch fails."""
+    defs = {i: s for s in walk(body) for i, _ in s.defs()}
+    inside = {s.cond for s in walk(body) if isinstance(s, N.Assert) and s.kind == "bounds"}
+    loads: list[tuple[N.Load, tuple[int, ...]]] = []
+    stored: dict[tuple[str, tuple[int, ...]], set[int]] = {}  # place -> blocks that always store there
+    again: set[int] = set()
+
+    def sure(cond: int) -> bool:
+        s = defs.get(cond)
+        return cond in inside or (isinstance(s, N.Op) and s.prim == "and" and all(sure(a) for a in s.args))
+
+    def place(s: N.Load | N.Store) -> tuple[str, tuple[int, ...]]:
+        found = []
+        for i in s.index:
+            d = defs.get(i)
+            found.append(d.args[1] if isinstance(d, N.Op) and d.prim == "select" and sure(d.args[0]) else i)
+        return s.buffer, tuple(found)
+
+    def visit(block: N.Block, path: tuple[int, ...]) -> None:
+        for s in block:
+            if isinstance(s, N.Load):
+                loads.append((s, path))
+            elif isinstance(s, N.Store) and s.id in stores:
+                blocks = stored.setdefault(place(s), set())
+                if not blocks.isdisjoint(path):
+                    again.add(s.id)
+                blocks.add(path[-1])
+            for inner in s.blocks():
+                same = isinstance(s, N.If) and inner is s.then and sure(s.cond)
+                visit(inner, path if same else (*path, id(inner)))
+
+    visit(body, (id(body),))
+    return again | {s.id for s, path in loads if not stored.get(place(s), set()).isdisjoint(path)}
+
+
+__all__ = ["CHANGED", "READ", "WRITTEN", "Place", "Suspecting", "Watched", "covered"]
