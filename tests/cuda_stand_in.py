@@ -268,6 +268,21 @@ class StandIn:
 
         return SimpleNamespace(run=launch, args=(), held=held)
 
+    def capture(self, run: Any) -> Any:
+        before, self._pending = self._pending, deque()
+        try:
+            run()
+            works = list(self._pending)
+        finally:
+            self._pending = before
+        self.graphs += 1
+
+        def launch() -> None:
+            self.graph_launches += 1
+            self._pending += works
+
+        return launch
+
     def graph(self, launches: Any, clear: Any, back: Any) -> Any:
         return StandInGraph(self, launches, clear, back)
 

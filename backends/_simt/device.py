@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 from quadrants_lab.backends import forks
 from quadrants_lab.backends._gpu.device import GpuDevice
 from quadrants_lab.backends._gpu.flight import PART, Cost
+from quadrants_lab.backends._simt.capture import Captured, MustWait, capture
 from quadrants_lab.backends._simt.flight import Flight
 from quadrants_lab.backends._simt.tell import ALONE, Word
 
@@ -81,6 +83,8 @@ class SimtMemory:
     def piece(self, at: int, size: int) -> SimtMemory:
         """A copy, on the device, of ``size`` elements from number ``at`` on, as of all launches so far."""
         device, made = self.device, SimtMemory.__new__(SimtMemory)
+        if device.captured is not None:
+            raise MustWait
         made._describe(device, (size,), self.dtype)
         device.driver.enter()
         spare = device.spare.setdefault(made.nbytes, [])
@@ -117,6 +121,8 @@ class SimtMemory:
         driver.download(host, self.address + offset, nbytes)
 
     def _send(self, host: int, offset: int, nbytes: int) -> None:
+        if self.device.captured is not None:
+            raise MustWait
         driver = self.device.driver
         driver.enter()
         driver.upload(self.address + offset, host, nbytes)
@@ -172,6 +178,7 @@ class SimtDevice(GpuDevice):
         self.flight = Flight(driver)
         self.ahead: list[Any] = []
         self.unsettled: list[Any] = []
+        self.captured: list[Any] | None = None  # frames, while their launches are captured: `capture`
         self._over = False  # whether a fork ended it
         self.spare: dict[int, list[int]] = {}  # memory of pieces that are gone, by bytes, for others to come
         forks.finalize(self, _free, self.driver, self.spare)
@@ -230,6 +237,8 @@ class SimtDevice(GpuDevice):
 
     def finish(self) -> None:
         """Waits until nothing runs here."""
+        if self.captured is not None:
+            raise MustWait
         if self.running == ALONE and not self.unsettled and self.done.told():
             self.running = False
         if self.running or self.unsettled:
@@ -241,6 +250,10 @@ class SimtDevice(GpuDevice):
             self.running = False
             while self.unsettled:
                 self.unsettled.pop().settle()
+
+    def capture(self, run: Callable[[], None]) -> Captured | None:
+        """See `capture`."""
+        return capture(self, run)
 
     def send(self) -> None:
         """Hands the device what the host changed."""

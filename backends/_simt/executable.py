@@ -22,6 +22,7 @@ from quadrants_lab.backends._gpu.frame import GpuFrame
 from quadrants_lab.backends._gpu.programs import Program
 from quadrants_lab.backends._gpu.stacks import HeapPlan
 from quadrants_lab.backends._simt import tell
+from quadrants_lab.backends._simt.capture import MustWait
 from quadrants_lab.backends._simt.device import SimtDevice, SimtMemory
 from quadrants_lab.backends._simt.repeats import Repeats
 from quadrants_lab.backends._simt.state import State
@@ -149,9 +150,11 @@ class SimtFrame(GpuFrame):
 
     def launch(self) -> int:
         """Starts the kernel; waits for it only where something comes back. Returns the status."""
+        device, driver = self.device, self._driver
+        if device.captured is not None:
+            return self._be_captured(device.captured)
         if self._again is not None and not self._grid_is_old:
             return self._again()
-        device, driver = self.device, self._driver
         driver.enter()
         if self._grid_is_old:
             self._set_grid()
@@ -178,9 +181,23 @@ class SimtFrame(GpuFrame):
             self._start()
         if self._waits:
             return self._fetch()
+        self.leave_unsettled()
+        return 0
+
+    def leave_unsettled(self) -> None:
+        """Whether the launch failed is asked later."""
         if self._report is not None and not self.unsettled:
             self.unsettled = True
-            device.unsettled.append(self)
+            self.device.unsettled.append(self)
+
+    def _be_captured(self, frames: list[SimtFrame]) -> int:
+        """A launch as a part of what `capture` makes."""
+        if self._waits or self.exe.draws or not self._by_value or self._failed or self._grid_is_old:
+            raise MustWait
+        if self._stacks:
+            _WORD.pack_into(self.view, L.HEAP, self.device.heap_address)
+        self._start()
+        frames.append(self)
         return 0
 
     def _repetition(self, start: Callable[[], None]) -> Callable[[], int]:
@@ -315,7 +332,7 @@ class SimtFrame(GpuFrame):
         def entry(*args: Any) -> Any:
             if args:
                 return NotImplemented
-            if self._again is not None and not self._grid_is_old:
+            if self._again is not None and not self._grid_is_old and self.device.captured is None:
                 self._again()
                 return None
             return Ellipsis if self.launch() else None

@@ -10,13 +10,14 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 from quadrants_lab.backends._simt.opened import Opened
 from quadrants_lab.backends.cuda import toolkit, warmup
 from quadrants_lab.backends.cuda.graph import CALLS as GRAPH_CALLS
-from quadrants_lab.backends.cuda.graph import Graph
+from quadrants_lab.backends.cuda.graph import Graph, captured
 from quadrants_lab.backends.cuda.shape import passed_by_value
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
@@ -360,6 +361,10 @@ class Driver:
         """Prepared launches as one, in order. ``clear``: address and bytes of device memory, zeroed before them;
         ``back``: where in pinned memory, from where and how many bytes are copied after them."""
         return Graph(self, launches, clear, back)
+
+    def capture(self, run: Callable[[], None]) -> Callable[[], None]:
+        """See `graph.captured`."""
+        return captured(self, run)
 
     def call(self, function: Function, blocks: int, state: int, frame: int, frame_bytes: int) -> Any:
         """A prepared launch: `Launch`."""

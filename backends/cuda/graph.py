@@ -14,9 +14,12 @@ if TYPE_CHECKING:
 
 _p, _u, _z = C.c_void_p, C.c_uint, C.c_size_t
 _HOST, _DEVICE = 1, 2  # kinds of memory of a copy
+_RELAXED = 2  # memory may come and go while a stream is captured
 
 # the calls of the driver that are made here
 CALLS: dict[str, tuple[Any, ...]] = {
+    "cuStreamBeginCapture_v2": (_p, C.c_int),
+    "cuStreamEndCapture": (_p, _p),
     "cuGraphCreate": (_p, _u),
     "cuGraphDestroy": (_p,),
     "cuGraphAddKernelNode": (_p, _p, _p, _z, _p),
@@ -99,6 +102,25 @@ class Graph:
         for node, launch in self._launches:
             params = _kernel(launch)
             self._check(self._driver.cuGraphExecKernelNodeSetParams(self._exec, node, C.byref(params)))
+
+
+def captured(driver: Driver, run: Callable[[], None]) -> Callable[[], None]:
+    """What starts all that ``run`` puts into the driver's stream as one graph. Nothing of it happens now."""
+    what = "making a graph of launches"
+    graph, running = _p(), _p()
+    driver.check(driver.cuStreamBeginCapture_v2(driver.stream, _RELAXED), what)
+    try:
+        run()
+    except BaseException:
+        driver.cuStreamEndCapture(driver.stream, C.byref(graph))
+        if graph:
+            driver.cuGraphDestroy(graph)
+        raise
+    driver.check(driver.cuStreamEndCapture(driver.stream, C.byref(graph)), what)
+    driver.check(driver.cuGraphInstantiateWithFlags(C.byref(running), graph, 0), what)
+    launch = _launcher(driver, running)
+    forks.finalize(launch, _destroy, driver, running, graph)
+    return launch
 
 
 def _launcher(driver: Driver, running: Any) -> Callable[[], None]:

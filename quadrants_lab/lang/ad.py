@@ -25,11 +25,12 @@ from quadrants_lab.lang.missing import missing_attribute
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.grad_check import check_gradients
 from quadrants_lab.runtime.observe import OBSERVERS, watch
+from quadrants_lab.runtime.program import Program
 from quadrants_lab.runtime.tape.recorder import Launches
 from quadrants_lab.runtime.tape.rerun import MOST_RECORDINGS
 from quadrants_lab.runtime.tape.step import Kept
 
-__all__ = ["FwdMode", "Tape", "checkpoint", "clear_all_gradients", "grad_for", "grad_replaced", "no_grad"]
+__all__ = ["FwdMode", "Tape", "checkpoint", "clear_all_gradients", "grad_for", "grad_replaced", "no_grad", "program"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -193,6 +194,24 @@ def checkpoint(fn: Callable[P, R]) -> Callable[P, R]:
             return fn(*args, **kwargs)
 
     return segment
+
+
+def program(fn: Callable[P, R]) -> Callable[P, R | None]:
+    """A Python function that launches kernels, the same ones whenever its arguments are: they are recorded at the first
+    call and from then on made again without the Python between them, on CUDA in one go; under a Tape too.
+
+    Arguments count by value, fields and ndarrays by which they are; what is in these may be anything. A function that
+    reads or writes fields in Python, uses arrays of other libraries or returns something is run by Python each time,
+    and a warning says why (QL2102).
+    """
+    made = Program(fn)
+
+    @wraps(fn)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R | None:
+        result: R | None = made.call(args, kwargs)
+        return result
+
+    return run
 
 
 def _check_checked(x: Any) -> None:

@@ -25,7 +25,7 @@ from quadrants_lab.runtime.observe import differentiating
 class _Nowhere:
     """Stands for the memory of a field that is not placed: like that of a session that is over, it is of no use."""
 
-    alive = False
+    alive = quiet = False
     session: _Nowhere
 
 
@@ -143,16 +143,16 @@ class Dense:
         return self.dual is not None and self.dual.placed
 
     def __getitem__(self, key: Any) -> Any:
-        if not self._memory.session.alive:
-            raise self._unusable()
+        if not self._memory.session.quiet:
+            self._live()
         if key.__class__ is int and 0 <= key < self._length:
             return self._item(key)
         return self._item(self._index(key))
 
     def __setitem__(self, key: Any, value: Any) -> None:
         memory = self._memory
-        if not memory.session.alive:
-            raise self._unusable()
+        if not memory.session.quiet:
+            self._live()
         if value.__class__ is not self._low.__class__ or not self._low <= value <= self._high:
             value = self._element(value)
         if key.__class__ is not int or not 0 <= key < self._length:
@@ -273,8 +273,11 @@ class Dense:
 
     def _live(self) -> Memory:
         memory = self._memory
-        if not memory.session.alive:
-            raise self._unusable()
+        if not memory.session.quiet:
+            if not memory.session.alive:
+                raise self._unusable()
+            if memory.session.touched is not None:
+                memory.session.touched(self)
         return memory  # type: ignore[no-any-return]  # that of NOWHERE is never alive
 
     def _unusable(self) -> QuadrantsRuntimeError:

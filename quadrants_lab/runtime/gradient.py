@@ -111,6 +111,11 @@ class GradientPlan(Plan):
             self.reserve()
         return self.settle_draws if draws else self.set_gradients
 
+    @property
+    def alike(self) -> bool:
+        settled_anew = bool(self.data_read) or self.draws_of is not None or self.counting is not None
+        return not self.scratch and not settled_anew and self.elsewhere is None
+
     def forward_plan(self) -> Plan | None:
         """The plan of the kernel whose gradient this is; None where it was not launched."""
         if self.forward is not None:

@@ -271,6 +271,17 @@ class Plan:
         return memory_of(getattr(self.compiled.lowered.bindings.get(buffer), "grad", None))
 
     @property
+    def alike(self) -> bool:
+        """Whether two launches with the same arguments differ in nothing but what is in memory."""
+        return not self.scratch and (self.prepare is None or self.prepare == self.set_gradients)
+
+    def wrote(self, args: Sequence[Any]) -> None:
+        """Counts the writes of a launch that was not made by ``call``."""
+        memories = self.memories(args)
+        for name in self.writes & memories.keys():
+            memories[name].version += 1
+
+    @property
     def ran(self) -> N.Kernel:
         """The kernel whose code the last launch ran."""
         return self.kernel

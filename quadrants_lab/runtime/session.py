@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -41,8 +42,12 @@ class Settings:
     log_level: str = "warn"
 
 
+_serials = count()
+
+
 class Session:
     """One live device with its memory. Launches hold ``lock``; ``alive`` turns False once and for all at the end.
+    ``quiet``: it is alive, and nobody wants to be told (``touched``) of fields that Python reads or writes.
 
     ``fast_paths`` are objects whose ``forget()`` drops a launch path that was specialised for how things stood; it is
     called whenever that changes: at the end of the session, and when somebody starts or stops to watch launches.
@@ -56,7 +61,9 @@ class Session:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.lock = forks.lock()
-        self.alive = True
+        self.alive = self.quiet = True
+        self.touched: Callable[[object], None] | None = None
+        self.serial = next(_serials)
         self.over: Callable[[str], QuadrantsRuntimeError] = ended
         self.fast_paths: WeakSet[Any] = WeakSet()
         self.differentiable: WeakSet[Any] = WeakSet()
@@ -67,6 +74,17 @@ class Session:
         self.cache = DiskCache(settings.cache_path, settings.cache_bytes)
         self._device: Device | None = None
         _sessions.add(self)
+
+    @contextmanager
+    def telling(self, touched: Callable[[object], None]) -> Iterator[None]:
+        """Within the with, ``touched`` is called with each field or ndarray that Python reads or writes."""
+        before, self.touched = self.touched, touched
+        self.quiet = False
+        try:
+            yield
+        finally:
+            self.touched = before
+            self.quiet = self.alive and before is None
 
     @property
     def device(self) -> Device:
@@ -94,7 +112,7 @@ class Session:
     def end(self) -> None:
         """Ends it, when every launch is done; raises what launches ended with that nobody waited for."""
         with self.lock:
-            self.alive = False
+            self.alive = self.quiet = False
             self.forget_fast_paths()
             device, self._device = self._device, None
             if device is not None:
@@ -103,7 +121,7 @@ class Session:
     def forked(self) -> None:
         """To be called in the child of a fork: the session of a GPU is over there, because its driver is."""
         if self._device is not None and not self._device.forked():
-            self.alive = False
+            self.alive = self.quiet = False
             self.over = forks.forked
             self.forget_fast_paths()
             self._device = None

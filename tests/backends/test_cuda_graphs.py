@@ -234,3 +234,44 @@ def test_depths_that_do_not_suffice_are_noticed_when_somebody_waits(many):
     plan.stamp = None
     for _ in range(3):
         assert gradient() == [6.0] * 20
+
+
+def test_a_program_and_its_gradients_are_one_graph_each():
+    x, y, z = (qd.field(qd.f32, 8, needs_grad=True) for _ in range(3))
+    loss = qd.field(qd.f32, (), needs_grad=True)
+
+    @qd.kernel
+    def square(x: qd.template(), y: qd.template()):
+        for i in x:
+            y[i] = x[i] * x[i]
+
+    @qd.kernel
+    def total():
+        for i in z:
+            loss[None] += z[i]
+
+    @qd.ad.program
+    def run() -> None:
+        square(x, y)
+        square(y, z)
+        total()
+
+    def asked() -> tuple[int, int]:
+        device = driver.stand_in()
+        return (0, 0) if device is None else (device.graph_launches, device.launches)
+
+    graphs, started = asked()
+    for seed in range(6):
+        x.from_numpy(np.random.default_rng(seed).uniform(0.5, 1, 8).astype(np.float32))
+        run()
+        assert np.allclose(z.to_numpy(), x.to_numpy() ** 4, rtol=1e-5)
+    if driver.stand_in() is not None:
+        assert asked() == (graphs + 3, started + 3 * 3 + 3)  # it counts what is captured, too
+    for seed in range(6):
+        x.from_numpy(np.random.default_rng(seed).uniform(0.5, 1, 8).astype(np.float32))
+        graphs, started = asked()
+        with qd.ad.Tape(loss):
+            run()
+        assert np.allclose(x.grad.to_numpy(), 4 * x.to_numpy() ** 3, rtol=1e-5)
+    if driver.stand_in() is not None:
+        assert asked()[0] == graphs + 1

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @contextmanager
 def kept_as_it_is(launches: Launches) -> Iterator[None]:
     """What a sweep in the with changes, but for gradients, is afterwards as it was before."""
-    final = _as_it_is(launches.steps)
+    final = as_it_is(launches.steps)
     extra = sum(part.nbytes for part in final)
     launches.used += extra
     launches.most, launches.made_again = max(launches.most, launches.used), 0
@@ -34,7 +34,7 @@ def kept_as_it_is(launches: Launches) -> Iterator[None]:
             followed.version = followed.memory.version
 
 
-def _as_it_is(items: list[Step | Segment]) -> list[Part]:
+def as_it_is(items: list[Step | Segment]) -> list[Part]:
     """Copies of all that a sweep over the items puts back."""
     boxes: dict[int, tuple[Memory, list[Region]]] = {}
     others: list[Part] = []

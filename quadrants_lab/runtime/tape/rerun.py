@@ -11,10 +11,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from quadrants_lab.runtime.tape import back
 from quadrants_lab.runtime.tape.followed import Followed
+from quadrants_lab.runtime.tape.parts import Part
 from quadrants_lab.runtime.tape.route import Route, memory_at
 from quadrants_lab.runtime.tape.segments import item_bytes
-from quadrants_lab.runtime.tape.step import Step
+from quadrants_lab.runtime.tape.step import Segment, Step
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.memory import Memory
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 1 << 28  # that a recording may hold on to for the next time
 MOST_RECORDINGS = 8  # of a session
+_IN_ONE_GO = 3  # equal runs before their gradients are captured
 
 
 def steps_to_run_again(launches: Launches) -> list[Step] | None:
@@ -46,6 +49,20 @@ def _arguments(step: Step) -> list[Memory]:
     return [memory_at(n, step.launch[1]) for n in step.route.arrays]
 
 
+def equal(a: list[tuple[Any, ...]], b: list[tuple[Any, ...]]) -> bool:
+    """Whether launches have the same arguments, to the sign of zeros."""
+    return len(a) == len(b) and all(map(_equal, a, b))
+
+
+def _equal(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
+    if a is b:
+        return True
+    for x, y in zip(a, b, strict=True):
+        if x is not y and (x.__class__ is not y.__class__ or x != y or (x == 0 and str(x) != str(y))):
+            return False
+    return True
+
+
 class Rerun:
     """Compares with the steps of ``launches``, which it follows as far as they are the same; ``at``: how far."""
 
@@ -60,6 +77,14 @@ class Rerun:
             writes.update(id(memory_at(place, step.launch[1])) for _, place, _ in step.route.writes)
         self.writes = writes  # how often each memory is written
         self.versions: dict[int, int] = {}
+        self.swept = 0  # times
+        self.final: list[Part] = []
+        self.arguments: list[tuple[Any, ...]] = []  # that `captured` was made with
+        self.captured: Any = None
+        routes = [step.route for step in steps if step.route is not None]
+        alike = all(r.plan.alike and (r.reverse is None or r.reverse.alike) and not r.keeps for r in routes)
+        device = routes[0].plan.session.device
+        self.capture = getattr(device, "capture", None) if alike else None
 
     def launch(self, route: Route, args: tuple[Any, ...]) -> Any:
         """Launches what is next, as the step that it was; NotImplemented, and the end of it, where it is another."""
@@ -86,6 +111,46 @@ class Rerun:
         step.launch = plan, args, plan.frame.launch_number
         self.at = at + 1
         return value
+
+    def differentiate(self) -> bool:
+        """Runs the gradients of all steps in one go, where the device can do that; else False."""
+        if self.capture is None:
+            return False
+        self.swept += 1
+        if self.swept < _IN_ONE_GO:
+            return False
+        launches, session = self.launches, self._routes()[0].plan.session
+        arguments = [step.launch[1] for step in self.steps if step.launch is not None]
+        with session.lock:
+            if self.captured is None or not equal(arguments, self.arguments) or not self.captured.holds():
+                if self.captured is not None and not equal(arguments, self.arguments):
+                    self.swept, self.captured = 0, None  # which changes each time: not worth it
+                    return False
+                self.final = back.as_it_is(cast("list[Step | Segment]", self.steps))
+                self.captured = self.capture(self._sweep)
+                self.arguments = arguments
+            if self.captured is None:
+                self.capture = None
+                return False
+            self.captured.launch()
+        for step, route in zip(self.steps, self._routes(), strict=True):
+            if route.reverse is not None:
+                assert step.launch is not None
+                route.reverse.wrote(step.launch[1])
+        for followed in launches.followed.values():
+            followed.memory.version += 1
+            followed.version = followed.memory.version
+        return True
+
+    def _routes(self) -> list[Route]:
+        return [step.route for step in self.steps if step.route is not None]
+
+    def _sweep(self) -> None:
+        for part in self.final:
+            part.keep()
+        back.sweep(self.launches, forget=False)
+        for part in self.final:
+            part.put()
 
     def _same(self, step: Step, route: Route, args: Sequence[Any]) -> bool:
         if step.route is not route:

@@ -37,14 +37,30 @@ class Route:
     was."""
 
     __slots__ = (
-        "again", "arrays", "classes", "derivatives", "draws", "gradient", "keeps", "own_reads", "placements", "plan",
-        "prints", "quick", "reads", "reverse", "scalars", "writes",
+        "again",
+        "arrays",
+        "classes",
+        "derivatives",
+        "draws",
+        "gradient",
+        "keeps",
+        "objects",
+        "own_reads",
+        "placements",
+        "plan",
+        "prints",
+        "quick",
+        "reads",
+        "reverse",
+        "scalars",
+        "writes",
     )  # fmt: skip
 
     def __init__(self, plan: Plan, args: Sequence[Any]) -> None:
         self.plan = plan
         self.placements = plan.session.placements
         self.classes = [arg.__class__ for arg in args]
+        self.objects = [(owner, name, getattr(owner, name, None)) for owner, name in plan.compiled.lowered.reads]
         places = places_of(plan, args)
         self.writes: list[tuple[str, Place, Footprint | None]] = [
             (name, places[name], footprint(plan, name, writes=True)) for name in plan.writes & places.keys()
@@ -85,6 +101,9 @@ class Route:
     def fits(self, args: Sequence[Any]) -> bool:
         """Whether the arguments are of the same kinds, in the same session."""
         session = self.plan.session
+        for owner, name, then in self.objects:
+            if getattr(owner, name, None) is not then:
+                return False
         return (
             session is current()
             and session.placements == self.placements
@@ -131,18 +150,18 @@ class Routes:
         self.told_apart = bool(self.templates or self.arrays)
         self.slots = len(dispatcher.slots)
         self.ours = dispatcher.ndarray_classes
-        self.context = _context()
+        self.context = context()
         self.table: dict[Hashable, Route] = {}
 
     def add(self, route: Route, args: Sequence[Any]) -> None:
-        if _context() != self.context:
+        if context() != self.context:
             self.table.clear()
-            self.context = _context()
+            self.context = context()
         self.table[self._key(args)] = route
 
     def find(self, args: Sequence[Any]) -> Route | None:
         """The route of a launch with these arguments; None where anything else is another."""
-        if len(args) != self.slots or _context() != self.context:
+        if len(args) != self.slots or context() != self.context:
             return None
         for n in self.arrays:
             if args[n].__class__ not in self.ours:
@@ -156,7 +175,7 @@ class Routes:
         return (*templates, *arrays)
 
 
-def _context() -> tuple[Any, ...]:
+def context() -> tuple[Any, ...]:
     return MODE.get(), CONSTANT.get(), CHECKS.get()
 
 
@@ -164,8 +183,7 @@ def _quick(plan: Plan) -> bool:
     buffers = plan.compiled.lowered.kernel.buffers
     flows = [buffers[b] for pair in plan.value_flows for b in pair if buffers[b].kind in ("field", "ndarray")]
     return (
-        not plan.compiled.lowered.reads
-        and not any(b.wide for b in plan.kernel.buffers.values())
+        not any(b.wide for b in plan.kernel.buffers.values())
         and all(b.grad for b in flows)
         and not plan.integer_flows
     )

@@ -1,0 +1,223 @@
+"""`qd.ad.program`: launches that are recorded once and made again, alone and under a Tape."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sessions import sessions
+
+import quadrants_lab as qd
+
+N, STEPS = 8, 6
+
+
+@pytest.fixture(autouse=True, params=sessions("cpu", "cuda", "vulkan", "metal"))
+def session(request: pytest.FixtureRequest) -> None:
+    qd.init(**request.param)
+
+
+class Springs:
+    """``steps`` steps in place, and the loss; what numpy makes of it."""
+
+    def __init__(self) -> None:
+        self.x, self.v, self.k = (qd.field(qd.f32, N, needs_grad=True) for _ in range(3))
+        self.loss = qd.field(qd.f32, (), needs_grad=True)
+        self.calls = 0
+
+        @qd.kernel
+        def push(x: qd.template(), v: qd.template(), k: qd.template(), dt: qd.f32):
+            for i in x:
+                v[i] -= dt * k[i] * qd.sin(x[i])
+
+        @qd.kernel
+        def move(x: qd.template(), v: qd.template(), dt: qd.f32):
+            for i in x:
+                x[i] += dt * v[i]
+
+        @qd.kernel
+        def measure(x: qd.template(), loss: qd.template()):
+            for i in x:
+                loss[None] += x[i] * x[i]
+
+        @qd.ad.program
+        def run(dt: float, steps: int = STEPS) -> None:
+            self.calls += 1
+            for _ in range(steps):
+                push(self.x, self.v, self.k, dt)
+                move(self.x, self.v, dt)
+            measure(self.x, self.loss)
+
+        self.run = run
+
+    def start(self, seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        self.x.from_numpy(rng.uniform(-1, 1, N).astype(np.float32))
+        self.v.fill(0.25)
+        self.k.from_numpy(rng.uniform(1, 2, N).astype(np.float32))
+        self.loss[None] = 0.0
+
+    def by_numpy(self, seed: int, dt: float, steps: int = STEPS) -> tuple[float, np.ndarray]:
+        """The loss and its derivative by k, from complex steps."""
+        rng = np.random.default_rng(seed)
+        start, k = rng.uniform(-1, 1, N).astype(np.float32), rng.uniform(1, 2, N).astype(np.float32)
+        h = 1e-20
+        x, v, k = start.astype(complex), np.full(N, 0.25, complex), k + 1j * h
+        for _ in range(steps):
+            v = v - dt * k * np.sin(x)
+            x = x + dt * v
+        return float((x * x).real.sum()), (x * x).imag / h
+
+
+def close(a: Any, b: Any) -> bool:
+    return bool(np.allclose(a, b, rtol=2e-4, atol=1e-5))
+
+
+def test_launches_are_made_again_over_new_contents():
+    s = Springs()
+    for seed in range(6):
+        s.start(seed)
+        s.run(0.1)
+        assert close(s.loss[None], s.by_numpy(seed, 0.1)[0])
+    assert s.calls == 1
+    s.start(1)
+    s.run(0.2)
+    assert close(s.loss[None], s.by_numpy(1, 0.2)[0])
+    s.start(2)
+    s.run(0.1, steps=2)
+    assert close(s.loss[None], s.by_numpy(2, 0.1, 2)[0])
+    assert s.calls == 3
+
+
+def test_under_a_tape():
+    s = Springs()
+    for seed, dt in enumerate([0.1] * 6 + [0.05, 0.1, 0.1]):
+        s.start(seed)
+        with qd.ad.Tape(s.loss):
+            s.run(dt)
+        loss, gradient = s.by_numpy(seed, dt)
+        assert close(s.loss[None], loss)
+        assert close(s.k.grad.to_numpy(), gradient)
+    assert s.calls == 2
+
+
+def test_a_tape_that_runs_again_sees_new_contents_and_scalars():
+    s = Springs()
+    for seed, dt in enumerate([0.1] * 6 + [0.05, 0.06, 0.06, 0.06, 0.06, 0.07]):
+        s.start(seed)
+        with qd.ad.Tape(s.loss):
+            s.run.__wrapped__(dt)
+        loss, gradient = s.by_numpy(seed, dt)
+        assert close(s.loss[None], loss)
+        assert close(s.k.grad.to_numpy(), gradient)
+
+
+def test_attributes_that_kernels_read_count_too():
+    @qd.data_oriented
+    class Scaled:
+        def __init__(self) -> None:
+            self.x = self.a = qd.field(qd.f32, 3)
+            self.b = qd.field(qd.f32, 3)
+
+        @qd.kernel
+        def scale(self):
+            for i in self.x:
+                self.x[i] = self.x[i] * 2.0 + 1.0
+
+    s = Scaled()
+
+    @qd.ad.program
+    def twice() -> None:
+        s.scale()
+        s.scale()
+
+    for x in (s.a, s.a, s.b, s.b, s.a, s.a, s.a, s.b):
+        s.x = x
+        x.fill(1.0)
+        twice()
+        assert x[1] == 7.0
+
+
+@pytest.mark.parametrize("what", ["reads", "writes", "returns", "arrays", "kernel"])
+def test_what_is_no_program_is_run_by_python_and_said_once(what: str):
+    x, out = qd.field(qd.i32, 3), np.zeros(3, np.int32)
+
+    @qd.kernel
+    def add(by: qd.i32):
+        for i in x:
+            x[i] += by
+
+    @qd.kernel
+    def copied(out: qd.types.ndarray()):
+        for i in x:
+            out[i] = x[i]
+
+    @qd.kernel
+    def first() -> qd.i32:
+        return x[0]
+
+    @qd.ad.program
+    def run() -> Any:
+        add(1)
+        if what == "reads" and x[0] > 2:
+            add(10)
+        elif what == "writes":
+            x[2] = 5
+        elif what == "arrays":
+            copied(out)
+        elif what == "kernel":
+            add(first())
+        return 7 if what == "returns" else None
+
+    with pytest.warns(qd.QuadrantsWarning, match="QL2102.*run is run by Python each time"):
+        run()
+    for _ in range(4):
+        assert run() == (7 if what == "returns" else None)
+    assert list(x.to_numpy()) == {
+        "reads": [35, 35, 35], "writes": [5, 5, 5], "returns": [5, 5, 5], "arrays": [5, 5, 5], "kernel": [62, 62, 62]
+    }[what]  # fmt: skip
+    assert what != "arrays" or out[0] == 5
+
+
+def test_draws_differ_from_call_to_call():
+    x = qd.field(qd.f32, 4)
+
+    @qd.kernel
+    def draw():
+        for i in x:
+            x[i] = qd.random()
+
+    @qd.ad.program
+    def run() -> None:
+        draw()
+
+    seen = set()
+    for _ in range(8):
+        run()
+        seen.add(x[0])
+    assert len(seen) == 8
+
+
+def test_what_fails_is_told_each_time():
+    x = qd.field(qd.i32, 4)
+    qd.init(arch=qd.cpu, check_out_of_bound=True)
+    x = qd.field(qd.i32, 4)
+
+    @qd.kernel
+    def at(n: qd.i32):
+        for i in range(1):
+            x[i + n + x[0]] = 7
+
+    @qd.ad.program
+    def run() -> None:
+        at(1)
+
+    run()
+    run()
+    x[0] = 9
+    for _ in range(3):
+        with pytest.raises(AssertionError, match="out of bounds"):
+            run()
+    x[0] = 0
+    run()
