@@ -1,6 +1,7 @@
 # The two commands are `make demo` and `make test`; each makes its own environment in .venv first (scripts/setup.sh).
 PY := .venv/bin/python
 PEER := .venv-peer/bin/python
+JAX := .venv-jax/bin/python
 JOBS ?= auto
 ARGS ?=
 
@@ -46,7 +47,7 @@ docs:
 	@$(PY) -m sphinx -q -E -W --keep-going -d out/doctrees docs out/docs
 	@echo "docs: out/docs/index.html"
 
-bench: $(PEER)
+bench: $(PEER) $(JAX)
 	@scripts/setup.sh test
 	@$(PY) -m benchmarks $(ARGS)
 
@@ -65,5 +66,11 @@ $(PEER):
 	@$(PY) -m venv .venv-peer
 	@$(PEER) -m pip install -q --disable-pip-version-check quadrants==1.3.3 || { rm -rf .venv-peer; exit 1; }
 
+$(JAX):
+	@scripts/setup.sh demo
+	@echo "bench: pip install jax into .venv-jax"
+	@$(PY) -m venv .venv-jax
+	@$(JAX) -m pip install -q --disable-pip-version-check jax==0.10.2 || { rm -rf .venv-jax; echo "bench: goes on without jax"; }
+
 clean:
-	rm -rf .venv .venv-peer build dist out *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-peer .venv-jax build dist out *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

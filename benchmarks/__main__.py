@@ -14,9 +14,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import checks, code, document, relaunch, sizes, stacks
+from benchmarks import checks, code, document, relaunch, sizes, stacks, tapes
 from benchmarks.race import (
     GROUPS,
+    IN_JAX,
+    JAX,
     OURS,
     PEER,
     PROCESS_GROUPS,
@@ -38,6 +40,11 @@ STACKS = "adstack bytes an iteration in flight"
 CODE = "code of reverse kernels"
 RELAUNCH = "relaunch of a gradient"
 CHECKS = "looking for races"
+LIMITED = (
+    ("relaunch", RELAUNCH, relaunch.LIMITS),
+    ("checks", CHECKS, checks.LIMITS),
+    ("tapes", "under a tape", tapes.LIMITS),
+)
 COMPILE = "compile time over size"
 MOST_SECONDS = 20  # of compiling a program of some size
 MOST_PUSHES = 100  # beyond that it takes the peer and Vulkan's compiler minutes
@@ -102,13 +109,23 @@ def measure_limits(
     with tempfile.TemporaryDirectory() as cache:
         found = ask_process(OURS, mode, cache, logs)
     rows = [[x.name, f"{found[x.name]:.2f} {x.unit}".strip(), f"{x.most:g} {x.unit}".strip()] for x in limits]
+    console.print(limit_table(title, rows))
+    return rows
+
+
+def limit_table(title: str, rows: list[list[str]]) -> Table:
     table = Table(title=title, title_justify="left")
     for head in ("", "quadrants_lab", "at most"):
         table.add_column(head, justify="right" if head else "left")
     for row in rows:
         table.add_row(*row)
-    console.print(table)
-    return rows
+    return table
+
+
+def beside_jax(rows: list[Row]) -> list[list[str]]:
+    """Of programs that JAX ran too: ours over its time, and what that should be at most."""
+    found = [(row.name, ratio(row, JAX)) for row in rows if row.samples.get(JAX.module)]
+    return [[name, f"{1 / r:.2f}" if r else "values differ", "1"] for name, r in found]
 
 
 def measure_sizes(logs: Path, console: Console) -> list[list[str]]:
@@ -194,12 +211,16 @@ def main() -> int:
             rows += [r for r in race_processes(engines, repeats, args.out) if wanted(r.group, r.name)]
         for key in keys:
             status.update(key)
-            rows.append(race_case(engines, key, repeats, seconds, args.out))
+            beside = [JAX] if key in IN_JAX and Path(JAX.python).exists() else []
+            rows.append(race_case(engines + beside, key, repeats, seconds, args.out))
     if rows:
         show(rows, console)
     stack_rows = race_stacks(args.out, console) if wanted(STACKS, "") else []
     limited: dict[str, list[list[str]]] = {}
-    for mode, title, limits in (("relaunch", RELAUNCH, relaunch.LIMITS), ("checks", CHECKS, checks.LIMITS)):
+    if beside := beside_jax(rows):
+        limited["time of ours over jax's"] = beside
+        console.print(limit_table("time of ours over jax's", beside))
+    for mode, title, limits in LIMITED:
         if wanted(title, ""):
             limited[title] = measure_limits(mode, title, limits, args.out, console)
     code_rows = measure_code(args.out, console) if wanted(CODE, "") else []

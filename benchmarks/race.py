@@ -23,13 +23,14 @@ GROUPS = (*PROCESS_GROUPS, "launch", "throughput", "reverse", "programs", "vulka
 
 @dataclass(frozen=True)
 class Engine:
-    """``module`` is what kernels see as `qd`; ``python`` the interpreter that can import it."""
+    """``module`` is what kernels see as `qd`; ``python`` the interpreter that can import it; ``worker`` answers."""
 
     module: str
     python: str
+    worker: str = "benchmarks.worker"
 
     def command(self, mode: str) -> list[str]:
-        return [self.python, "-m", "benchmarks.worker", mode]
+        return [self.python, "-m", self.worker, mode]
 
     def environment(self, cache: str) -> dict[str, str]:
         """Bytecode is cached for both: an installed package has its own, a checkout makes it on its first import."""
@@ -59,9 +60,9 @@ class Row:
             self.samples.setdefault(engine, []).append(answer["seconds"])
             self.values[engine] = answer["value"]
 
-    def agrees(self) -> bool:
-        """All engines computed the same, to what f32 sums in another order allow."""
-        values = list(self.values.values())
+    def agrees(self, *engines: str) -> bool:
+        """These engines computed the same, to what f32 sums in another order allow."""
+        values = [self.values[engine] for engine in engines if engine in self.values]
         return all(math.isclose(v, values[0], rel_tol=2e-3, abs_tol=1e-6) for v in values)
 
 
@@ -175,6 +176,9 @@ def race_cases(engines: list[Engine], keys: list[str], repeats: int, seconds: fl
 OURS = Engine("quadrants_lab", sys.executable)
 PEER = Engine("quadrants", os.environ.get("QL_PEER_PYTHON", str(ROOT / ".venv-peer" / "bin" / "python")))
 
+JAX = Engine("jax", str(ROOT / ".venv-jax" / "bin" / "python"), "benchmarks.jax_worker")
+IN_JAX = ("programs/wave, 256^2, 200 steps, under a Tape", "programs/wave, 256^2, 200 steps in place, under a Tape")
+
 
 def human(seconds: float | None) -> str:
     if seconds is None:
@@ -185,16 +189,16 @@ def human(seconds: float | None) -> str:
     return f"{seconds / 1e-9:.3g} ns"
 
 
-def ratio(row: Row) -> float | None:
+def ratio(row: Row, other: Engine = PEER) -> float | None:
     """How many times faster ours is; None where one engine has no time or the values differ."""
-    ours, peer = row.median(OURS.module), row.median(PEER.module)
-    return peer / ours if ours and peer and row.agrees() else None
+    ours, peer = row.median(OURS.module), row.median(other.module)
+    return peer / ours if ours and peer and row.agrees(OURS.module, other.module) else None
 
 
 def cells(row: Row) -> list[str]:
     """Ours, the peer's and the ratio as shown."""
     r = ratio(row)
-    last = f"{r:.2f}" if r is not None else ("values differ" if not row.agrees() else "")
+    last = f"{r:.2f}" if r is not None else ("values differ" if not row.agrees(OURS.module, PEER.module) else "")
     return [*(row.errors.get(e.module) or human(row.median(e.module)) for e in (OURS, PEER)), last]
 
 

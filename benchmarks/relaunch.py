@@ -28,10 +28,10 @@ UNCHANGED, SCALAR, ARRAY = (
 LIMITS = (UNCHANGED, SCALAR, ARRAY)
 
 
-def fastest(*runs: Callable[[], Any], times: int = RUNS) -> list[float]:
+def fastest(*runs: Callable[[], Any], times: int = RUNS, rounds: int = ROUNDS) -> list[float]:
     """Seconds a call of each, the least over rounds in which they take turns."""
     best = [float("inf")] * len(runs)
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         for n, run in enumerate(runs):
             start = time.perf_counter()
             for _ in range(times):

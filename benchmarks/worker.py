@@ -101,7 +101,7 @@ if __name__ == "__main__":
     if sys.argv[1] == "serve":
         serve()
     else:
-        from benchmarks import checks, code, relaunch, sizes, stacks
+        from benchmarks import checks, code, relaunch, sizes, stacks, tapes
 
         case = "".join(sys.argv[2:])
         modes = {
@@ -113,6 +113,7 @@ if __name__ == "__main__":
             "gradient-on-vulkan": lambda: code.launch(case, gradient=True),
             "relaunch": relaunch.measure,
             "checks": checks.measure,
+            "tapes": tapes.measure,
             "sizes": lambda: sizes.measure(case),
         }
         print(json.dumps(modes[sys.argv[1]]()), file=ANSWERS)
