@@ -14,7 +14,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import checks, code, document, relaunch, sizes, stacks
+from benchmarks import checks, code, document, relaunch, sizes, stacks, stencils
 from benchmarks.race import (
     GROUPS,
     OURS,
@@ -38,6 +38,7 @@ STACKS = "adstack bytes an iteration in flight"
 CODE = "code of reverse kernels"
 RELAUNCH = "relaunch of a gradient"
 CHECKS = "looking for races"
+STENCILS = "stencil gradient over forward"
 COMPILE = "compile time over size"
 MOST_SECONDS = 20  # of compiling a program of some size
 MOST_PUSHES = 100  # beyond that it takes the peer and Vulkan's compiler minutes
@@ -199,7 +200,11 @@ def main() -> int:
         show(rows, console)
     stack_rows = race_stacks(args.out, console) if wanted(STACKS, "") else []
     limited: dict[str, list[list[str]]] = {}
-    for mode, title, limits in (("relaunch", RELAUNCH, relaunch.LIMITS), ("checks", CHECKS, checks.LIMITS)):
+    for mode, title, limits in (
+        ("relaunch", RELAUNCH, relaunch.LIMITS),
+        ("checks", CHECKS, checks.LIMITS),
+        ("stencils", STENCILS, stencils.LIMITS),
+    ):
         if wanted(title, ""):
             limited[title] = measure_limits(mode, title, limits, args.out, console)
     code_rows = measure_code(args.out, console) if wanted(CODE, "") else []
