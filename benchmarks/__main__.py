@@ -14,7 +14,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import checks, code, document, relaunch, sizes, stacks, tapes
+from benchmarks import checks, code, document, relaunch, sizes, stacks, stencils, tapes
 from benchmarks.race import (
     GROUPS,
     IN_JAX,
@@ -43,6 +43,7 @@ CHECKS = "looking for races"
 LIMITED = (
     ("relaunch", RELAUNCH, relaunch.LIMITS),
     ("checks", CHECKS, checks.LIMITS),
+    ("stencils", "stencil gradient over forward", stencils.LIMITS),
     ("tapes", "under a tape", tapes.LIMITS),
 )
 COMPILE = "compile time over size"

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from quadrants_lab.backends._llvm.text import Function, Module
 from quadrants_lab.backends.cpu import layout as L
+from quadrants_lab.backends.cpu.steps import steps
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import map_blocks, walk
 
@@ -20,10 +21,12 @@ from quadrants_lab.ir.walk import map_blocks, walk
 @dataclass(frozen=True, slots=True)
 class Coloured:
     """A kernel whose sums into neighbours are private, provided that blocks of at least ``rows`` of a task, by its
-    number, run in two colours."""
+    number, run in two colours. ``steps``: bodies that each row of such a task runs one after the other instead of its
+    own."""
 
     kernel: N.Kernel
     rows: Mapping[int, int]
+    steps: Mapping[int, tuple[N.Block, ...]]
 
 
 _last: tuple[N.Kernel, Coloured] | None = None
@@ -40,14 +43,18 @@ def coloured(kernel: N.Kernel) -> Coloured:
 
 def _coloured(kernel: N.Kernel) -> Coloured:
     rows: dict[int, int] = {}
+    stepped: dict[int, tuple[N.Block, ...]] = {}
     body: list[N.Stmt] = []
     for number, task in enumerate(kernel.body):
         reaches = [s.reach for s in walk(task.blocks()[-1]) if isinstance(s, N.Atomic) and s.reach >= 0]
         if reaches:
             rows[number] = max(reaches)
             task = map_blocks(task, _private)
+            found = steps(task.blocks()[-1])
+            if len(found) > 1:
+                stepped[number] = found
         body.append(task)
-    return Coloured(replace(kernel, body=tuple(body)) if rows else kernel, rows)
+    return Coloured(replace(kernel, body=tuple(body)) if rows else kernel, rows, stepped)
 
 
 def _private(stmts: N.Block) -> N.Block:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from quadrants_lab.backends._llvm import cost, memory, random
 from quadrants_lab.backends._llvm.ranges import Range
 from quadrants_lab.backends._llvm.text import Function, Module, ty
@@ -19,6 +21,8 @@ from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.walk import walk
 
 CHUNK_CYCLES = 20000  # work that is worth a chunk of its own
+BLOCK = 8192  # iterations of a block whose rows run in steps, and so in vectors
+PIECE = 1024  # iterations of a row whose elements stay in the nearest cache from step to step
 ENTRY_NAME = "entry"
 STOP_STATUS = 6  # Status.ASSERT | Status.CANCELLED
 
@@ -47,11 +51,14 @@ def module(
             total, known = maker.bounds(fn, task, number)
             grain, timed = _grain(task)
             if widths[number]:
-                maker.lanes(task, number, known, widths[number])
-                total = in_lanes.groups(fn, task, total, widths[number])
-                grain = max(1, grain // widths[number])
+                maker.lanes(task, number, known, widths[number], number in found.rows)
+                if number not in found.rows:
+                    total = in_lanes.groups(fn, task, total, widths[number])
+                    grain = max(1, grain // widths[number])
             else:
-                maker.range(task, number, known)
+                steps = found.steps.get(number, (task.body,))
+                maker.range(task, number, known, steps)
+                grain = grain if len(steps) == 1 else BLOCK
             if number in found.rows:
                 at = maker.frame.bounds[number]
                 colours.launch(fn, mod, number, len(task.indices), at, found.rows[number], grain, timed)
@@ -139,13 +146,16 @@ class _Maker:
         head = f"define internal void @task{number}(ptr %frame, i64 %begin, i64 %end, i64 %worker) noinline nounwind"
         return self.mod.function(f"task{number}", head)
 
-    def lanes(self, task: N.Offload, number: int, known: tuple[Range, ...], width: int) -> None:
-        """The chunk function of a task that runs in lanes: groups %begin to %end."""
+    def lanes(self, task: N.Offload, number: int, known: tuple[Range, ...], width: int, whole: bool) -> None:
+        """The chunk function of a task that runs in lanes: groups %begin to %end, or with ``whole`` iterations."""
         fn = self.chunk(number)
-        in_lanes.emit(fn, self.kernel, self.options, self.frame, self.scopes, task, number, known, width)
+        in_lanes.emit(fn, self.kernel, self.options, self.frame, self.scopes, task, number, known, width, whole)
 
-    def range(self, task: N.Offload, number: int, known: tuple[Range, ...]) -> None:
-        """The chunk function: iterations %begin to %end of the box in row-major order, on worker %worker."""
+    def range(
+        self, task: N.Offload, number: int, known: tuple[Range, ...], steps: tuple[N.Block, ...]
+    ) -> None:
+        """The chunk function: iterations %begin to %end of the box in row-major order, on worker %worker; each row runs
+        the ``steps`` one after the other."""
         fn = self.chunk(number)
         body = self.body(fn, parallel=True)
         body.worker = "%worker"
@@ -153,16 +163,38 @@ class _Maker:
         body.device = fn.let("load ptr, ptr %frame")
         body.open(task.body)
         memory.open_partials(body, reductions(self.kernel, task.body))
-        rows(body, task, number, known, "%begin", "%end", _row)
+        rows(body, task, number, known, "%begin", "%end", partial(_row, steps))
         fn.start("leave")
         memory.close_partials(body)
         fn.put("ret void")
         fn.close()
 
 
-def _row(body: CpuBody, task: N.Offload, begin: str, end: str, done: str) -> None:
-    """The innermost parallel loop, over [begin, end) given as i64, never empty."""
+def _row(
+    steps: tuple[N.Block, ...], body: CpuBody, task: N.Offload, begin: str, end: str, done: str
+) -> None:
+    """A row, over [begin, end) given as i64, never empty. Several steps take it in pieces, which each of them finds in
+    the cache."""
     fn, p = body.fn, task.indices[-1]
+    if len(steps) == 1:
+        _loop(body, p, steps[0], begin, end, done)
+        return
+    piece, before = fn.label("piece"), fn.block
+    fn.jump(piece)
+    fn.start(piece)
+    low, hole = fn.hole()
+    high = fn.call("i64", "llvm.smin.i64", ("i64", fn.let(f"add i64 {low}, {PIECE}")), ("i64", end))
+    for step in steps:
+        after = fn.label("step")
+        _loop(body, p, step, low, high, after)
+        fn.start(after)
+    fn.patch(hole, f"{low} = phi i64 [{begin}, %{before}], [{high}, %{fn.block}]")
+    fn.branch(fn.let(f"icmp slt i64 {high}, {end}"), piece, done)
+
+
+def _loop(body: CpuBody, p: N.Param, block: N.Block, begin: str, end: str, done: str) -> None:
+    """The innermost parallel loop, over [begin, end) given as i64, never empty."""
+    fn = body.fn
     t = ty(p.type).text
     if p.type.bits < 64:
         begin, end = fn.let(f"trunc i64 {begin} to {t}"), fn.let(f"trunc i64 {end} to {t}")
@@ -172,7 +204,7 @@ def _row(body: CpuBody, task: N.Offload, begin: str, end: str, done: str) -> Non
     index, at = fn.hole()
     body.define(p.id, p.type, index)
     random.begin_iteration(body)
-    body.block(task.body)
+    body.block(block)
     wraps = "nsw" if p.type.kind == "i" else "nuw"
     step = fn.let(f"add {wraps} {t} {index}, 1")
     fn.patch(at, f"{index} = phi {t} [{begin}, %{before}], [{step}, %{fn.block}]")
@@ -183,7 +215,7 @@ def widths_of(kernel: N.Kernel) -> list[int]:
     """Lanes of each task, 0 where its iterations run by themselves."""
     size, found = jit.vector_bytes(), coloured(kernel)
     tasks = [t for t in found.kernel.body if isinstance(t, N.Offload)]
-    return [0 if n in found.rows else lanes_of(kernel, t, size) for n, t in enumerate(tasks)]
+    return [0 if n in found.steps else lanes_of(kernel, t, size) for n, t in enumerate(tasks)]
 
 
 def vectorisable(kernel: N.Kernel, widths: list[int]) -> bool:

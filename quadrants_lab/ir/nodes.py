@@ -162,7 +162,8 @@ class Atomic(Value):
     ``op``: add, sub, mul, min, max, and, or, xor, exchange; or cas, which exchanges only where the element is
     ``expected``. ``private``: no other iteration of the task touches this element, so a plain read-modify-write will
     do. ``reach``: other iterations may, but only those whose first index is at most so far from this one's; -1 where
-    that is not known.
+    that is not known. ``sweep``, where it is not 0: any iterations may do this before all else that they do, for what
+    it needs can be computed again; and those of one row meet in no atomic of the same number.
     """
 
     op: str
@@ -172,6 +173,7 @@ class Atomic(Value):
     expected: int = field(default=NO_ID, kw_only=True)
     private: bool = field(default=False, kw_only=True)
     reach: int = field(default=-1, kw_only=True)
+    sweep: int = field(default=0, kw_only=True)
 
     def operands(self) -> tuple[int, ...]:
         return (*self.index, self.value) if self.op != "cas" else (*self.index, self.value, self.expected)

@@ -321,9 +321,11 @@ class _Parser:
         expected = self.id() if self.found("expected") else N.NO_ID
         private = self.found("private")
         reach = int(self.take("number", "how far it reaches")) if self.found("reach") else -1
+        sweep = int(self.take("number", "the number of its sweep")) if self.found("sweep") else 0
         return N.Atomic(
-            ident, type, op, buffer, index, value, expected=expected, private=private, reach=reach, name=name
-        )
+            ident, type, op, buffer, index, value, expected=expected, private=private, reach=reach, sweep=sweep,
+            name=name,
+        )  # fmt: skip
 
     def store(self) -> N.Stmt:
         buffer, index = self.at()

@@ -114,6 +114,7 @@ _SIMPLE: dict[type, Callable[..., str]] = {
         + (f" expected %{s.expected}" if s.op == "cas" else "")
         + (" private" if s.private else "")
         + (f" reach {s.reach}" if s.reach >= 0 else "")
+        + (f" sweep {s.sweep}" if s.sweep else "")
     ),
     N.AdStackLoadTop: lambda s: f"adstack_load_top ${s.stack}",
     N.AdStackLoadTopAdj: lambda s: f"adstack_load_top_adj ${s.stack}",

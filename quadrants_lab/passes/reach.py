@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from quadrants_lab.analysis.accesses import Access, Form, accesses_of, symbol
+from quadrants_lab.analysis.accesses import Access, Accesses, Form, accesses_of, symbol
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import map_blocks, uses, walk
+from quadrants_lab.passes.sweeps import sweeps
 
 _MOST = 64  # a farther reach is not worth knowing
 
@@ -14,12 +15,14 @@ _MOST = 64  # a farther reach is not worth knowing
 def mark_reach(kernel: N.Kernel) -> N.Kernel:
     """Guarantees for the ``reach`` of an Atomic that it is not private, that nobody reads its old value, and that all
     atomics of its task on that buffer have the same. Two iterations of one first index, or of one row of the box, add
-    either to one element or to different ones for all of their other indices."""
+    either to one element or to different ones for all of their other indices. For its ``sweep`` see `sweeps`."""
     body: list[N.Stmt] = []
     for task in kernel.body:
         assert isinstance(task, N.Offload)
         found = _reaches(kernel, task)
-        body.append(_marked(task, found) if found or _is_marked(task) else task)
+        if found or _is_marked(task):
+            task = _marked(task, found, sweeps(accesses_of(kernel), task, found) if found else {})
+        body.append(task)
     return replace(kernel, body=tuple(body))
 
 
@@ -38,7 +41,7 @@ def _reaches(kernel: N.Kernel, task: N.Offload) -> dict[str, int]:
         info, own = accesses_of(kernel), [symbol(p.id) for p in task.indices]
         places = [info.of[s.id] for s in sums if s.buffer == buffer]
         along = [r for axis in range(kernel.buffers[buffer].ndim) if (r := _along(places, axis, own)) is not None]
-        if along and min(along) <= _MOST and all(_apart(a, own) for a in places):
+        if along and min(along) <= _MOST and all(_apart(info, a, own) for a in places):
             found[buffer] = min(along)
     return found
 
@@ -56,9 +59,29 @@ def _along(places: list[Access], axis: int, own: list[str]) -> int | None:
     return max(offsets) - min(offsets)
 
 
-def _apart(place: Access, own: list[str]) -> bool:
-    """Whether iterations of one row go to elements of their own, or all to the same ones: lanes may add at once."""
-    return all(_simple(f, own) for f in place.at)
+def _apart(info: Accesses, place: Access, own: list[str]) -> bool:
+    """Whether iterations of one row go to elements of their own, or all to the same ones, which then nothing of the row
+    goes into: lanes may add at once."""
+    if not all(_simple(f, own) for f in place.at):
+        return False
+    return any(own[-1] in f.terms for f in place.at) or _same(info, list(place.stmt.index), own[:-1])
+
+
+def _same(info: Accesses, values: list[int], outer: list[str]) -> bool:
+    """Whether the values are computed from nothing but outer indices and what is the same in the whole launch; of
+    ``(i + j) - j`` the form alone would say so."""
+    while values:
+        value = values.pop()
+        match info.defs.get(value):
+            case N.Op(args=args):
+                values += args
+            case None if symbol(value) in outer:
+                pass
+            case N.Const() | N.ArgLoad() | N.ShapeOf():
+                pass
+            case _:
+                return False
+    return True
 
 
 def _simple(form: Form, own: list[str]) -> bool:
@@ -71,12 +94,13 @@ def _is_marked(task: N.Offload) -> bool:
     return any(isinstance(s, N.Atomic) and s.reach >= 0 for s in walk(task.body))
 
 
-def _marked(task: N.Offload, reaches: dict[str, int]) -> N.Offload:
+def _marked(task: N.Offload, reaches: dict[str, int], sweep: dict[int, int]) -> N.Offload:
     def block(stmts: N.Block) -> N.Block:
         out = []
         for s in stmts:
             if isinstance(s, N.Atomic):
-                s = replace(s, reach=-1 if s.private else reaches.get(s.buffer, -1))
+                reach = -1 if s.private else reaches.get(s.buffer, -1)
+                s = replace(s, reach=reach, sweep=sweep.get(s.id, 0))
             out.append(map_blocks(s, block))
         return tuple(out)
 

@@ -49,7 +49,7 @@ def sample():
             b.add(N.AdStackPop(b.fresh(), a))
             g = b.atomic("add", dy, (), top)
             b.add(N.Atomic(b.fresh(), f32, "add", "y.grad", (), g, private=True))
-            b.add(N.Atomic(b.fresh(), f32, "add", "y.grad", (), g, reach=3))
+            b.add(N.Atomic(b.fresh(), f32, "add", "y.grad", (), g, reach=3, sweep=2))
             b.yield_()
         b.adjoint_of = N.NO_ID
         b.add(N.AdStackGuard(b.fresh(), tuple(reverse)))

@@ -17,10 +17,11 @@ _GAIN = 1.5  # by how much lanes must be cheaper, by this file's rough prices
 
 def lanes_of(kernel: N.Kernel, task: N.Offload, vector_bytes: int) -> int:
     """Lanes that the task's iterations run in on a processor whose vectors have so many bytes; 0 where each runs by
-    itself. Straight code without elementary functions is left to LLVM's own vectoriser."""
+    itself. Straight code without elementary functions is left to LLVM's own vectoriser, but for what sums into
+    neighbours' elements, which stop that."""
     if not vector_bytes or not can(task):
         return 0
-    if not any(isinstance(s, (N.For, N.While)) or _is_math(s) for s in walk(task.body)):
+    if not any(isinstance(s, (N.For, N.While)) or _is_math(s) or _reaches(s) for s in walk(task.body)):
         return 0
     lanes = width(task, vector_bytes)
     if _shortest_row(task) < lanes // 2:
@@ -47,11 +48,21 @@ def _is_math(s: N.Stmt) -> bool:
     return isinstance(s, N.Op) and "@math" in PRIMS[s.prim].llvm and s.type.is_float
 
 
+def _reaches(s: N.Stmt) -> bool:
+    return isinstance(s, N.Atomic) and s.reach >= 0
+
+
+def _stores(s: N.Stmt) -> bool:
+    return isinstance(s, N.AdStackAlloca) and not s.count_only
+
+
 def can(task: N.Offload) -> bool:
     """Whether the task can run in lanes at all."""
     if task.kind == "serial":
         return False
     block = task.body
+    if any(_reaches(s) for s in walk(block)) and any(_stores(s) for s in walk(block)):
+        return False  # how many lanes its stacks have room for depends on the number of threads: so would its sums
     used = uses(block)
     for s in walk(block):
         if isinstance(s, _NOT_IN_LANES):

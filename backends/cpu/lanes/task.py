@@ -37,9 +37,9 @@ def groups(fn: Function, task: N.Offload, total: str, width: int) -> str:
 
 def emit(
     fn: Function, kernel: N.Kernel, options: CompileOptions, frame: L.FrameLayout, scopes: Scopes,
-    task: N.Offload, number: int, known: tuple[Range, ...], width: int,
+    task: N.Offload, number: int, known: tuple[Range, ...], width: int, whole: bool,
 ) -> None:  # fmt: skip
-    """Groups %begin to %end of the box in row-major order, on worker %worker."""
+    """Groups %begin to %end of the box in row-major order, on worker %worker; with ``whole``, iterations."""
     found = divergence(task.body, [task.indices[-1].id])
     body = LaneBody(fn, kernel, options, frame, scopes, found, width)
     body.worker = "%worker"
@@ -50,9 +50,10 @@ def emit(
         extent = body.word(body.bounds_at + (2 * axis + 1) * L.WORD)
         total = fn.let(f"mul i64 {total}, {extent}") if axis else extent
     body.stride = group(fn, task, total, width)
-    begin = fn.let(f"mul i64 %begin, {body.stride}")
-    past = fn.let(f"mul i64 %end, {body.stride}")
-    end = fn.call("i64", "llvm.umin.i64", ("i64", past), ("i64", total))
+    begin, end = "%begin", "%end"
+    if not whole:
+        begin, past = (fn.let(f"mul i64 {n}, {body.stride}") for n in (begin, end))
+        end = fn.call("i64", "llvm.umin.i64", ("i64", past), ("i64", total))
     body.open(task.body)
     body.scratch_at = fn.let(f"alloca <{width} x ptr>")
     body.scratch_values = fn.let(f"alloca <{width} x i64>")

@@ -1,0 +1,25 @@
+"""How many times its forward kernel the gradient of a stencil costs, on one thread."""
+
+from __future__ import annotations
+
+from benchmarks.relaunch import Limit, fastest
+
+LIMITS = tuple(Limit(f"5 points, {n}^2, {t}", 3.0, "") for n in (256, 1024) for t in ("f32", "f64"))
+RUNS = 1 << 22  # iterations of a round
+
+
+def measure() -> dict[str, float]:
+    """In a worker: row name -> ratio."""
+    from benchmarks import engine
+    from benchmarks.cases.reverse import five_points
+
+    engine.init(cpu_max_num_threads=1)
+    found: list[float] = []
+    for n in (256, 1024):
+        for t in ("f32", "f64"):
+            k = five_points(n, getattr(engine.qd, t)).kernel
+            k()
+            k.grad()
+            forward, gradient = fastest(k, k.grad, times=RUNS // n**2)
+            found.append(gradient / forward)
+    return {limit.name: ratio for limit, ratio in zip(LIMITS, found, strict=True)}

@@ -1,0 +1,54 @@
+"""Which sums into neighbours iterations may do in steps of their own, so that each step makes vectors.
+
+The adjoint of a stencil adds to ``x[j - 1]``, ``x[j]`` and ``x[j + 1]``, so iterations that run one after another meet.
+In loops of their own they do not: all of ``x[j - 1]``, then all of ``x[j + 1]``, then ``x[j]`` and the rest (loop
+distribution: R. Allen and K. Kennedy, Optimizing Compilers for Modern Architectures, 2001, chapters 2 and 5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from quadrants_lab.analysis.accesses import Access, Accesses, symbol
+from quadrants_lab.analysis.dependence import may_follow
+from quadrants_lab.analysis.memory import memory_classes
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.walk import walk
+
+# what a step may do again, or another one later
+_PLAIN = (N.Const, N.ArgLoad, N.ShapeOf, N.Op, N.Load, N.Store, N.Atomic, N.If, N.Yield)
+
+
+def sweeps(info: Accesses, task: N.Offload, buffers: Container[str]) -> dict[int, int]:
+    """By id of an atomic on one of ``buffers``, whose atomics have a reach, its ``sweep`` where that is not 0. Those
+    with the first one's index in the last axis are part of the rest."""
+    own = [a for a in info.of.values() if a.task is task and a.in_body]
+    sums = [a for a in own if a.stmt.buffer in buffers and _adds(a)]
+    number = {step: n for n, step in enumerate(dict.fromkeys(str(a.at[-1]) for a in sums))}
+    if len(number) < 2 or not all(isinstance(s, _PLAIN) for s in walk(task.body)):
+        return {}
+    classes = memory_classes(info.kernel.buffers)
+    near: dict[str, list[Access]] = {}
+    for a in own:
+        near.setdefault(classes[a.stmt.buffer], []).append(a)
+    for group in near.values():
+        loads = [a for a in group if isinstance(a.stmt, N.Load)]
+        if any(may_follow(info, a, load) for load in loads for a in group if not isinstance(a.stmt, N.Load)):
+            return {}  # what a step reads another one may have written
+    last = symbol(task.indices[-1].id)
+    found: dict[int, int] = {}
+    for a in sums:
+        step = number[str(a.at[-1])]
+        others = [b for b in near[classes[a.stmt.buffer]] if not _adds(b)]
+        if step and _along(a, last) and not any(may_follow(info, a, b) or may_follow(info, b, a) for b in others):
+            found[a.stmt.id] = step
+    return found
+
+
+def _adds(a: Access) -> bool:
+    return isinstance(a.stmt, N.Atomic) and a.stmt.op in ("add", "sub")
+
+
+def _along(a: Access, last: str) -> bool:
+    """Whether iterations of a row go to elements side by side."""
+    return abs(a.at[-1].terms.get(last, 0)) == 1 and not any(last in form.terms for form in a.at[:-1])
