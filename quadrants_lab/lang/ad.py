@@ -27,6 +27,7 @@ from quadrants_lab.runtime.grad_check import check_gradients
 from quadrants_lab.runtime.observe import OBSERVERS, watch
 from quadrants_lab.runtime.program import Program
 from quadrants_lab.runtime.tape.recorder import Launches
+from quadrants_lab.runtime.tape.report import Report, report
 from quadrants_lab.runtime.tape.rerun import MOST_RECORDINGS
 from quadrants_lab.runtime.tape.step import Kept
 
@@ -50,7 +51,7 @@ class Tape:
     both lines, field and index. What launches overwrote and the Tape therefore kept is reported as a warning.
     ``memory``: most bytes that are kept of what launches overwrite and gradients read (None: 1 GiB, beyond which there
     is an error). Where it would be more, launches are made again on the way back, from memory as it was before them;
-    `kept_bytes` and `made_again` tell how much that was.
+    `kept_bytes` and `made_again` tell how much that was, and `report`, a timeline in a notebook, where and why.
     ``grad_check``: fields (f64) whose gradients are compared with finite differences; a QuadrantsAssertionError names
     field, index and both values where they differ.
     """
@@ -93,6 +94,7 @@ class Tape:
         self.kept: list[Kept] = []
         self.kept_bytes = 0  # the most that was kept at a time
         self.made_again = 0  # launches, and writes from Python, for the gradient
+        self.report = Report()
 
     def __enter__(self) -> Tape:
         if self._open is not None:
@@ -156,6 +158,7 @@ class Tape:
         self._launches.differentiate(forget)
         self._launches.open_ends.differentiated()
         self.kept_bytes, self.made_again = self._launches.most, self._launches.made_again
+        self.report = report(self._launches)
 
     def insert(self, func: Callable[..., Any], args: Sequence[Any]) -> None:
         """Records a call of a function decorated with `grad_replaced` that happened elsewhere."""

@@ -310,3 +310,26 @@ def test_an_array_that_is_given_away_under_a_tape() -> None:
         c.to_numpy(copy=False)[0] = 7.0
         grown(x, c, y, 0)
     assert x.grad.to_numpy() == pytest.approx([2.0 * 2.0 + 7.0 * 7.0, 2.0 * 2.0 + 7.0 * 2.0, 2.0 * 2.0 + 7.0 * 2.0])
+
+
+def test_the_report_tells_where_steps_are_made_again() -> None:
+    x, c, y = drawn(field(3)), drawn(field(3)), field()
+
+    def run(**options: Any) -> qd.ad.Tape:
+        with qd.ad.Tape(y, **options) as tape:
+            for _ in range(12):
+                grown(x, c, y, 2)
+                scaled(c, 1.1)
+        return tape
+
+    plain, budget = run().report, run(memory=200).report
+    assert (plain.made_again, plain.stretches) == (0, [])
+    assert str(plain).startswith(f"at most {plain.kept_bytes} bytes kept, 0 steps made again\nwhat gradients read")
+    assert budget.kept_bytes <= 250 < plain.kept_bytes
+    assert [row.what for row in budget.steps] == ["grown", "scaled"] * 12
+    assert budget.made_again == sum(row.times for row in budget.steps) > 0
+    assert all(row.times > 0 for s in budget.stretches for row in budget.steps[s.first : s.first + s.steps])
+    assert "to keep all would take more than the budget" in str(budget)
+    html = budget._repr_html_()
+    assert html.count("<title>") >= 2 * len(budget.stretches)
+    assert "made again up to" in html

@@ -68,6 +68,7 @@ def _make_again(launches: Launches, segment: Segment) -> None:
         part.put()
     room = None if launches.memory is None else max(0, launches.memory - launches.used)
     inner = type(launches)(memory=room, joins=False)
+    inner.times = launches.times
     try:
         _record(inner, segment)
         sweep(inner, forget=True)
@@ -110,7 +111,8 @@ def _do_again(inner: Launches, item: Step | Segment) -> None:
         with inner.segment():
             for step in item.steps:
                 _do_again(inner, step)
-    elif item.route is not None:
+        return
+    if item.route is not None:
         assert item.launch is not None
         _, args, number = item.launch
         inner.launch(item.route, args, number)
@@ -118,3 +120,7 @@ def _do_again(inner: Launches, item: Step | Segment) -> None:
         inner.write(item)
     else:
         raise cannot_be_made_again("of them failed")
+    made = inner.latest()
+    assert isinstance(made, Step)
+    made.number = item.number
+    inner.times[item.number] += 1

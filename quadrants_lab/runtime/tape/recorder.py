@@ -8,6 +8,7 @@ there. With a budget, or within a segment that the user marked, launches are mad
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from functools import partial
@@ -77,6 +78,8 @@ class Launches:
         self.kept: dict[tuple[str, str, str], Kept] = {}
         self.used = self.most = 0  # bytes: now, and at most
         self.made_again = 0  # steps, on the last way back
+        self.times: Counter[int] = Counter()  # of each by its number
+        self.items: list[Step | Segment] = []  # as they were before that way back
         self.span = 1  # steps of a segment, where the budget makes them
         self.state = 0  # most bytes of a segment
         self.names: dict[int, str] = {}  # of memory, as the first kernel calls it
@@ -227,6 +230,11 @@ class Launches:
         self._python_writes()
         if self.made is not None and len(self.made.steps) == len(self.steps) and self.made.differentiate():
             return
+        self.items = list(self.steps)
+        self.times.clear()
+        if any(isinstance(item, Segment) for item in self.items):
+            for number, step in enumerate(self.leaves()):
+                step.number = number
         with back.kept_as_it_is(self):
             back.sweep(self, forget)
 
@@ -243,6 +251,10 @@ class Launches:
     def report(self) -> list[Kept]:
         """What the tape had to keep, most bytes first."""
         return sorted(self.kept.values(), key=lambda k: -k.bytes)
+
+    def latest(self) -> Step | Segment:
+        """What was recorded last."""
+        return (self.open[-1].steps if self.open else self.steps)[-1]
 
     # --- memory --------------------------------------------------------------------------------------------------
 

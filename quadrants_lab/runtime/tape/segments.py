@@ -13,13 +13,10 @@ from typing import TYPE_CHECKING
 
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.runtime.regions import Region
-from quadrants_lab.runtime.tape.step import Segment, Step
+from quadrants_lab.runtime.tape.step import Item, Segment, Step
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.tape.recorder import Launches
-
-Item = Step | Segment
-
 
 def elements(region: Region) -> int:
     return prod(high - low for low, high in region)

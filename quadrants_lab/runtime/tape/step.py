@@ -30,7 +30,8 @@ class Step:
     arguments and number of a launch; ``write``: the memory that Python wrote to, which elements (indices into the
     array), and what.
     ``route``: of a launch that can be made again from the same memory. ``kept``: what the launch itself kept for its
-    gradient, ``own`` bytes; ``cost``: with those that the step keeps of memory, or would if it stood alone.
+    gradient, ``own`` bytes; ``cost``: with those that the step keeps of memory, or would if it stood alone. ``number``:
+    in the program, where that is asked for.
     """
 
     gradient: Callable[[], None] | None = None
@@ -42,6 +43,7 @@ class Step:
     kept: KeptBuffers = field(default_factory=dict)
     own: int = 0
     cost: int = 0
+    number: int = -1
 
     @property
     def can_be_made_again(self) -> bool:
@@ -54,7 +56,7 @@ class Step:
     def bare(self) -> Step:
         """The step without what it keeps."""
         gradient = self.gradient if self.write is not None else None
-        return Step(gradient, self.repeat, [], self.launch, self.write, self.route, {}, 0, self.cost)
+        return Step(gradient, self.repeat, [], self.launch, self.write, self.route, {}, 0, self.cost, self.number)
 
     def differentiate(self) -> None:
         """Runs the derivative."""
@@ -111,6 +113,9 @@ class Segment:
                 yield from item.leaves()
             else:
                 yield item
+
+
+Item = Step | Segment
 
 
 @dataclass(slots=True)
