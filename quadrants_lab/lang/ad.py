@@ -28,7 +28,6 @@ from quadrants_lab.runtime.observe import OBSERVERS, watch
 from quadrants_lab.runtime.program import Program
 from quadrants_lab.runtime.tape.recorder import Launches
 from quadrants_lab.runtime.tape.report import Report, report
-from quadrants_lab.runtime.tape.rerun import MOST_RECORDINGS
 from quadrants_lab.runtime.tape.step import Kept
 
 __all__ = ["FwdMode", "Tape", "checkpoint", "clear_all_gradients", "grad_for", "grad_replaced", "no_grad", "program"]
@@ -130,8 +129,6 @@ class Tape:
         finally:
             if done:
                 self._recordings[self._key] = launches
-                while len(self._recordings) > MOST_RECORDINGS:
-                    self._recordings.pop(next(iter(self._recordings)), None)
                 self._launches = self._new()
             else:
                 launches.clear()
@@ -141,8 +138,10 @@ class Tape:
 
     @property
     def _recordings(self) -> dict[Hashable, Launches]:
-        """What tapes of the session recorded last."""
-        recordings: dict[Hashable, Launches] = self.loss._memory.session.recordings
+        """What tapes over the same loss recorded last, for when the same is recorded again."""
+        if self.loss.recordings is None:
+            self.loss.recordings = {}
+        recordings: dict[Hashable, Launches] = self.loss.recordings
         return recordings
 
     @property

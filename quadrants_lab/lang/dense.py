@@ -60,6 +60,7 @@ class Dense:
         "grad",
         "layout",
         "name",
+        "recordings",
     )
     kind: ClassVar[str]
 
@@ -72,6 +73,7 @@ class Dense:
         self.name = name
         self.grad: Any = None
         self.dual: Any = None
+        self.recordings: dict[Any, Any] | None = None  # what tapes over it recorded last, by their options
         self.layout: tuple[int, ...] | None = None  # as `qd.tensor` was told; memory is row-major
 
     def _unwrap(self) -> Dense:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 Call = tuple["Dispatcher", "Plan", tuple[Any, ...]]
 
 MOST = 16  # recordings of a program
+_PLAIN = frozenset({int, float, bool, str})
 _IN_ONE_GO = 3  # equal calls before launches are captured
 
 
@@ -118,6 +119,10 @@ class Program:
         self.fn = fn
         self.known: dict[Hashable, Recording | None] = {}
         self.session = -1  # that they are of
+        names = [code.co_names for code in [getattr(fn, "__code__", None)] if code is not None]
+        self.names = [name for some in names for name in some]
+        self.globals = getattr(fn, "__globals__", {})
+        self.cells = getattr(fn, "__closure__", None) or ()
         self.warned = False
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -130,7 +135,7 @@ class Program:
         if self.session != now.serial:
             self.session = now.serial
             self.known.clear()
-        key = now.placements, context(), template_key(args), template_key(kwargs)
+        key = now.placements, context(), template_key(args), template_key(kwargs), self._around(args)
         found = self.known.get(key, self)
         if isinstance(found, Program) or (found is not None and not found.holds()):
             return self._record(key, args, kwargs)
@@ -142,6 +147,19 @@ class Program:
             with now.lock:
                 found.under(tape)
         return None
+
+    def _around(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Numbers and texts that the function may read without being given them: globals, what is in its closure, and
+        attributes of its arguments."""
+        found = [value for name in self.names if (value := self.globals.get(name)).__class__ in _PLAIN]
+        for cell in self.cells:
+            try:
+                found.append(cell.cell_contents)
+            except ValueError:  # not there yet
+                continue
+        objects = [x for x in (*args, *found) if hasattr(x, "__dict__") and not hasattr(x, "__qd_field__")]
+        inside = [(n, v) for x in objects for n, v in x.__dict__.items() if v.__class__ in _PLAIN]
+        return tuple([x for x in found if x.__class__ in _PLAIN]), tuple(inside)
 
     def _record(self, key: Hashable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         calls = Calls()

@@ -52,8 +52,7 @@ class Session:
     ``fast_paths`` are objects whose ``forget()`` drops a launch path that was specialised for how things stood; it is
     called whenever that changes: at the end of the session, and when somebody starts or stops to watch launches.
     ``epoch`` counts the tasks of launches that watched for races, and begins anew with each ``generation`` of marks.
-    ``recordings``: what tapes recorded last, for when the same is recorded again. ``differentiable`` are the fields
-    whose gradients `qd.ad.clear_all_gradients` clears. ``plans``: those of all
+    ``differentiable`` are the fields whose gradients `qd.ad.clear_all_gradients` clears. ``plans``: those of all
     kernels. ``placements`` grows when fields that kernels may have been compiled for get a gradient, or lose their
     memory. ``over`` makes the error for using what belonged to it when it is over, from a word for that.
     """
@@ -70,7 +69,6 @@ class Session:
         self.plans: WeakSet[Any] = WeakSet()
         self.placements = 0
         self.epoch = self.generation = 0
-        self.recordings: dict[Any, Any] = {}
         self.cache = DiskCache(settings.cache_path, settings.cache_bytes)
         self._device: Device | None = None
         _sessions.add(self)

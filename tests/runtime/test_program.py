@@ -24,7 +24,7 @@ class Springs:
     def __init__(self) -> None:
         self.x, self.v, self.k = (qd.field(qd.f32, N, needs_grad=True) for _ in range(3))
         self.loss = qd.field(qd.f32, (), needs_grad=True)
-        self.calls = 0
+        self.calls: list[float] = []
 
         @qd.kernel
         def push(x: qd.template(), v: qd.template(), k: qd.template(), dt: qd.f32):
@@ -43,7 +43,7 @@ class Springs:
 
         @qd.ad.program
         def run(dt: float, steps: int = STEPS) -> None:
-            self.calls += 1
+            self.calls.append(dt)
             for _ in range(steps):
                 push(self.x, self.v, self.k, dt)
                 move(self.x, self.v, dt)
@@ -80,14 +80,14 @@ def test_launches_are_made_again_over_new_contents():
         s.start(seed)
         s.run(0.1)
         assert close(s.loss[None], s.by_numpy(seed, 0.1)[0])
-    assert s.calls == 1
+    assert len(s.calls) == 1
     s.start(1)
     s.run(0.2)
     assert close(s.loss[None], s.by_numpy(1, 0.2)[0])
     s.start(2)
     s.run(0.1, steps=2)
     assert close(s.loss[None], s.by_numpy(2, 0.1, 2)[0])
-    assert s.calls == 3
+    assert len(s.calls) == 3
 
 
 def test_under_a_tape():
@@ -99,7 +99,7 @@ def test_under_a_tape():
         loss, gradient = s.by_numpy(seed, dt)
         assert close(s.loss[None], loss)
         assert close(s.k.grad.to_numpy(), gradient)
-    assert s.calls == 2
+    assert len(s.calls) == 2
 
 
 def test_a_tape_that_runs_again_sees_new_contents_and_scalars():
@@ -221,3 +221,48 @@ def test_what_fails_is_told_each_time():
             run()
     x[0] = 0
     run()
+
+
+COUNT = 1
+
+
+def test_numbers_around_the_function_count_too():
+    x = qd.field(qd.i32, 2)
+
+    @qd.kernel
+    def add(by: qd.i32):
+        for i in x:
+            x[i] += by
+
+    class Settings:
+        def __init__(self) -> None:
+            self.by = 1
+
+        @qd.ad.program
+        def method(self) -> None:
+            add(self.by)
+
+    settings, times = Settings(), 1
+
+    @qd.ad.program
+    def run() -> None:
+        for _ in range(COUNT + times):
+            add(settings.by)
+
+    def grown(call: Any) -> int:
+        before = x[0]
+        call()
+        return int(x[0] - before)
+
+    global COUNT
+    assert [grown(run) for _ in range(3)] == [2, 2, 2]
+    COUNT = 2
+    assert [grown(run) for _ in range(3)] == [3, 3, 3]
+    times = 0
+    assert [grown(run) for _ in range(3)] == [2, 2, 2]
+    settings.by = 5
+    assert [grown(run) for _ in range(3)] == [10, 10, 10]
+    assert [grown(settings.method) for _ in range(3)] == [5, 5, 5]
+    settings.by = 7
+    assert [grown(settings.method) for _ in range(3)] == [7, 7, 7]
+    COUNT = 1

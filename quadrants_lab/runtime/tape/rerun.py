@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.tape.recorder import Launches
 
 MOST_BYTES = 1 << 28  # that a recording may hold on to for the next time
-MOST_RECORDINGS = 8  # of a session
 _IN_ONE_GO = 3  # equal runs before their gradients are captured
 
 
