@@ -54,6 +54,7 @@ class Dense:
         "_memory",
         "_offset",
         "_shape",
+        "_tangent",
         "dtype",
         "dual",
         "element_shape",
@@ -72,6 +73,7 @@ class Dense:
         self.name = name
         self.grad: Any = None
         self.dual: Any = None
+        self._tangent: Dense | None = None
         self.layout: tuple[int, ...] | None = None  # as `qd.tensor` was told; memory is row-major
 
     def _unwrap(self) -> Dense:
@@ -141,6 +143,21 @@ class Dense:
     def has_dual(self) -> bool:
         """Whether there is a dual, with memory."""
         return self.dual is not None and self.dual.placed
+
+    def tangent(self) -> Dense:
+        """What changes with it in a second derivative, of the same class and shape: made when it is first asked for. It
+        is not `dual`, which the user asked for and sees."""
+        if self._tangent is None:
+            if self._live().foreign:
+                raise QuadrantsRuntimeError(
+                    f"{self!r} is memory of another library, which has no second derivative",
+                    code="QL2102",
+                    help="copy it to an ndarray made with needs_grad=True",
+                )
+            made = type(self)(self.dtype, self.element_shape)
+            made.allocate(self.shape, self.offset)
+            self._tangent = made
+        return self._tangent
 
     def __getitem__(self, key: Any) -> Any:
         if not self._memory.session.quiet:
@@ -431,6 +448,7 @@ class Field(Dense):
         """Gives its memory back: it is not placed any more."""
         self._memory = NOWHERE
         self._length = 0
+        self._tangent = None
 
 
 class Ndarray(Dense):

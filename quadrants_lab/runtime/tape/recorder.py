@@ -368,7 +368,9 @@ class Launches:
         """Follows what the launch read or wrote that has a gradient."""
         grad = route.plan.gradient_of(name, args)
         if grad is not None:
-            self._follow(memory_at(place, args), name).grad = grad
+            followed = self._follow(memory_at(place, args), name)
+            followed.grad = grad
+            followed.tangent = route.plan.gradient_of(name, args, "dual") if route.plan.owner.second else None
 
     def _follow(self, memory: Memory, name: str, reader: str = "", span: Span | None = None) -> Followed:
         found = self.followed.get(id(memory))
@@ -435,7 +437,7 @@ class Launches:
         """Notes what was written between launches."""
         if self.rerun is not None:
             self.rerun.end()
-        for followed in self.followed.values():
+        for followed in list(self.followed.values()):
             if followed.shadow is not None:
                 followed.compare()
             if followed.written or followed.memory.version != followed.version:
@@ -465,6 +467,18 @@ class Launches:
                     warn([written_over(followed.name, "grad")])
                 step.gradient = partial(_write, followed.grad, [(where, 0) for where, _ in written], True)
         self._add(step)
+        if followed.tangent is not None:
+            self._no_tangent(followed.tangent, followed.name, [where for where, _ in written])
+
+    def _no_tangent(self, tangent: Memory, name: str, written: list[Any]) -> None:
+        """What Python wrote to memory with that tangent is a constant."""
+        self.constants.add(tangent.serial)  # what there is to say of it was said
+        followed = self._follow(tangent, name)
+        for where in written:
+            tangent.writing(where)
+            tangent.array[where] = 0
+            tangent.wrote()
+        self._python_wrote(followed)
 
     def write(self, step: Step) -> None:
         """Does again what Python did, and records it."""
