@@ -7,10 +7,13 @@ import pytest
 from hypothesis import given, reject, settings
 from oracle import Budget
 from programs import PROGRAMS
-from running import interpreted, job_of
+from running import differences, interpreted, job_of
 from second import disagreement, hessian_vector, moved, ways_of
 from strategies import kernels
 from test_hypothesis import COMMON, EXAMPLES, jobs_for
+from test_random_overwrites import job as overwriting
+
+import quadrants_lab as qd
 
 # the oracle's gradient changes with a field that has none, and ours is told to be constant there
 CONSTANT = {"field_without_grad_stops_the_gradient"}
@@ -52,3 +55,25 @@ def test_random_kernels(source):
         reject()
     wrong = disagreement(interpreted(job), outcome, 1e-6, 1e-4)
     assert not wrong, f"{wrong}\n{source!r}"
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_random_kernels_that_overwrite_what_they_read():
+    judged = 0
+    for seed in range(12):
+        job, text = overwriting(3 * seed + 1)
+        outcome = job.oracle(limit=20_000)
+        if not (outcome.finite and outcome.margin > 1e-4 and outcome.largest < 1e3):
+            continue
+        try:
+            run = interpreted(job)
+        except qd.QuadrantsCompilationError as e:
+            if "QL1706" not in str(e):  # a race
+                raise
+            continue
+        got, _, _ = run.run_reverse(run.reverse[-1].kernel)
+        if not differences(job, outcome, got, 1e-9, gradient=True):  # else a race that data makes
+            wrong = disagreement(run, outcome, 1e-6, 1e-4)
+            assert not wrong, f"{wrong}\n{text}"
+            judged += 1
+    assert judged >= 6

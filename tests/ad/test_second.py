@@ -375,6 +375,56 @@ def test_exponents_that_change(real) -> None:
     close(along_p[1], a**b * np.log(a) ** 2)
 
 
+def test_ndarrays_in_place(real) -> None:
+    """The loss is one of them; every launch has a trip count of its own, and tensors are fields or arrays."""
+    a, total = qd.Vector.ndarray(2, real, 3, needs_grad=True), filled([0], real, qd.ndarray)
+    scale = qd.tensor(real, (), needs_grad=True)
+    scale[None] = 0.5
+
+    @qd.kernel
+    def square(a: qd.types.ndarray(), scale: qd.Tensor, n: qd.i32):
+        for i in range(n):
+            a[i] = a[i] * a[i] * scale[None]
+
+    @qd.kernel
+    def measure(a: qd.types.ndarray(), total: qd.types.ndarray()):
+        for i in a:
+            total[0] += a[i].norm_sqr() ** 2
+
+    def program():
+        a.fill(1.5)
+        for n in range(4):
+            square(a, scale, n)
+        measure(a, total)
+
+    def by_numpy(a):
+        a, by = np.array(a[:6]).reshape(3, 2), a[6]
+        for n in range(4):
+            a[:n] = a[:n] ** 2 * by
+        return ((a * a).sum(axis=1) ** 2).sum()
+
+    at, v = np.array([1.5] * 6 + [0.5]), np.array([1, 0.5, -1, 2, 0, 0.3, 0.2])
+    along_a, along_scale = qd.ad.hessian_vector(program, total, [a, scale], [v[:6], v[6]])
+    want = changes(by_numpy, at, v)
+    close(along_a, want[:6].reshape(3, 2), 1e-8)
+    close(along_scale, want[6], 1e-8)
+
+
+@ON_CPU
+def test_memory_of_others_has_no_second_derivative(real) -> None:
+    a, loss = filled([1, 2], real, qd.ndarray), scalar(real)
+
+    @qd.kernel
+    def f(a: qd.types.ndarray()):
+        for i in a:
+            loss[None] += a[i] ** 3
+
+    a._memory.foreign = True  # as that of a tensor
+    x = filled([1], real)
+    with pytest.raises(qd.QuadrantsRuntimeError, match="QL2102.*memory of another library"):
+        qd.ad.hessian_vector(lambda: f(a), loss, x, [1])
+
+
 @ON_CPU
 def test_everything_else_is_as_under_a_tape(real) -> None:
     x, loss = filled([1, 2, 3, 4], real), scalar(real)
