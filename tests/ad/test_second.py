@@ -296,31 +296,33 @@ def test_an_atomic_maximum_that_many_win(real) -> None:
 
 def test_what_is_constant(real) -> None:
     """Of stop_grad, of a no_grad function and of what Python writes there is no derivative."""
-    x, y, loss = filled([1, 2, 3], real), qd.field(real, 3, needs_grad=True), scalar(real)
+    x, loss = filled([1, 2, 3], real), scalar(real)
+    y, z = (qd.field(real, 3, needs_grad=True) for _ in range(2))
 
     @qd.kernel
     def f():
         for i in x:
-            loss[None] += x[i] ** 2 * qd.stop_grad(x[i]) + y[i] * x[i] ** 2
+            loss[None] += (qd.stop_grad(x[i]) + y[i] + z[i]) * x[i] ** 2
 
     @qd.kernel
-    def square(k: qd.i32):
+    def square(y: qd.template()):
         for i in x:
-            y[i] = k * x[i] ** 2
+            y[i] = x[i] ** 2
 
     @qd.ad.no_grad
     def constant():
-        square(1)
+        square(z)
 
     def program():
-        square(5)
+        square(z)
         constant()
+        square(y)
         y[1] = 7.0
         f()
 
     a, v = x.to_numpy(), np.array([1, 1, 2], real.numpy)
     found = qd.ad.hessian_vector(program, loss, x, v)
-    close(found, (2 * a + 2 * np.array([1, 7, 9])) * v)
+    close(found, (2 * a + 2 * a**2 + np.where([True, False, True], 12 * a**2, 14)) * v)
 
 
 def test_checkpoints_and_random_numbers(real) -> None:
@@ -338,6 +340,27 @@ def test_checkpoints_and_random_numbers(real) -> None:
             loss[None] += v * v * drawn[i]
 
     @qd.kernel
+    def counted():
+        for i in x:
+            v = x[i]
+            qd.loop_config(checkpoint=True)
+            for k in range(12):
+                j = 0
+                while j < (k * k + i) % 4:
+                    v = v + 0.1 * qd.sin(v)
+                    j += 1
+            loss[None] += v * v
+
+    def counted_by_numpy(a):
+        total = 0.0
+        for i in range(2):
+            v = a[i]
+            for _ in range(sum((k * k + i) % 4 for k in range(12))):
+                v = v + 0.1 * np.sin(v)
+            total += v * v
+        return total
+
+    @qd.kernel
     def draw():
         for i in x:
             r = qd.random(real)
@@ -353,6 +376,8 @@ def test_checkpoints_and_random_numbers(real) -> None:
     for checkpoint in (True, False):
         found = qd.ad.hessian_vector(lambda: f(checkpoint), loss, x, [1, 2])
         close(found, changes(by_numpy, x.to_numpy().astype(float), np.array([1.0, 2])), 1e-8)
+    found = qd.ad.hessian_vector(counted, loss, x, [1, 2])
+    close(found, changes(counted_by_numpy, x.to_numpy().astype(float), np.array([1.0, 2])), 1e-8)
     found = qd.ad.hessian_vector(draw, loss, x, [1, 1])
     close(found, 6 * x.to_numpy() * drawn.to_numpy())
 
