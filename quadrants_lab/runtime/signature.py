@@ -215,9 +215,7 @@ def memory_of(value: Any) -> Memory | None:
 
 def derivative(array: Any, of: str) -> Any:
     """One of the `DERIVATIVES` of an array argument; None where it has no gradient."""
-    for name in of.split("."):
-        if name == "grad":
-            array = getattr(array, name, None)
-        elif array is not None:
-            array = array.tangent()
-    return array
+    if of == "tangent":
+        return array.tangent()
+    grad = getattr(array, "grad", None)
+    return grad if of == "grad" or grad is None else grad.tangent()
