@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sessions import WITH_F64
+from sessions import WITH_F64, sessions
 
 import quadrants_lab as qd
 
@@ -280,3 +280,24 @@ def test_second_derivatives_of_random_launches(options: dict[str, Any], seed: in
         found = np.array(qd.ad.hessian_vector(run, world.loss, world.fields, way, memory=memory))
         assert found == pytest.approx(changes, rel=1e-6, abs=1e-6 * max(1.0, np.abs(changes).max()))
         assert np.array([x.grad.to_numpy() for x in world.fields]) == pytest.approx(slopes, rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("options", sessions("cpu"))
+def test_python_writes_among_launches_that_are_made_again(options: dict[str, Any]) -> None:
+    """Each budget divides the program in another way; a part that Python wrote is put back before what holds it."""
+    qd.init(**options, default_fp=qd.f64)
+    world = World()
+    x, _, z = world.fields
+    start = [np.array([0.1, 0.2, 0.3]) + 0.3 * n for n in range(3)]
+    found = []
+    for memory in (None, *range(240, 360, 20)):
+        world.start(start)
+        with qd.ad.Tape(world.loss, memory=memory):
+            add_square(x, z)
+            for n in range(5):
+                z[1] = -0.7 + 0.1 * n
+                add_square(x, z)
+                swap(x, z)
+            measure(x, world.s, world.loss)
+        found.append([a.grad.to_numpy() for a in world.fields])
+    np.testing.assert_allclose(found, [found[0]] * len(found), rtol=1e-12)

@@ -91,7 +91,7 @@ class Segment:
 
     def begun(self) -> Segment:
         """Another one that begins where this one does: what this one keeps is enough, and not kept twice."""
-        return Segment(start=[*self.changes, *self.start], saved={at: list(boxes) for at, boxes in self.saved.items()})
+        return Segment(start=[*self.start, *self.changes], saved={at: list(boxes) for at, boxes in self.saved.items()})
 
     def holds(self, memory: Memory, region: Region) -> bool:
         """Whether what was there is kept."""
