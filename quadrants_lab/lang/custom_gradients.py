@@ -36,7 +36,7 @@ class Replaced:
         if MODE.get() == "second":
             raise QuadrantsRuntimeError(
                 f"{self.fn.__qualname__} has a gradient of its own, and no second derivative",
-                code="QL2102",
+                code="QL2103",
                 help="leave grad_replaced out, or compare gradients at two points",
             )
         for tape in tapes:

@@ -148,10 +148,10 @@ class Dense:
         """What changes with it in a second derivative, of the same class and shape: made when it is first asked for. It
         is not `dual`, which the user asked for and sees."""
         if self._tangent is None:
-            if self._live().foreign:
+            if self._memory.foreign:
                 raise QuadrantsRuntimeError(
                     f"{self!r} is memory of another library, which has no second derivative",
-                    code="QL2102",
+                    code="QL2103",
                     help="copy it to an ndarray made with needs_grad=True",
                 )
             made = type(self)(self.dtype, self.element_shape)

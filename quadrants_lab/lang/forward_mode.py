@@ -99,7 +99,7 @@ class FwdMode:
         if MODE.get() == "second":
             raise QuadrantsRuntimeError(
                 "FwdMode does not work inside of hessian_vector",
-                code="QL2102",
+                code="QL2103",
                 help="hessian_vector computes tangents itself; open the FwdMode before or after it",
             )
         if self.clear_gradients:

@@ -22,7 +22,7 @@ def along(program: Callable[[], object], tape: Tape, x: Any, v: Any) -> Any:
     if MODE.get() != "forward":
         raise QuadrantsRuntimeError(
             "hessian_vector does not work inside of FwdMode or of another hessian_vector",
-            code="QL2102",
+            code="QL2103",
             help="there are no third derivatives; call it after the with",
         )
     several = isinstance(x, (Mapping, list, tuple))
@@ -30,12 +30,12 @@ def along(program: Callable[[], object], tape: Tape, x: Any, v: Any) -> Any:
     if params.keys() != ways.keys():
         raise QuadrantsRuntimeError(
             f"hessian_vector got parameters {list(params)} and directions for {list(ways)}",
-            code="QL2102",
+            code="QL2103",
             help="give a direction for each parameter, in the same list or dict; zeros where it does not change",
         )
     seeds = {key: seed_of(_checked(param), ways[key], "v") for key, param in params.items()}
     if len({id(param) for param in params.values()}) < len(params):
-        raise QuadrantsRuntimeError("a parameter of hessian_vector is given twice", code="QL2102")
+        raise QuadrantsRuntimeError("a parameter of hessian_vector is given twice", code="QL2103")
     for owner in list(session.current().differentiable):
         for changing in (owner, owner.grad):
             if changing is not None and changing._tangent is not None:
@@ -59,13 +59,14 @@ def _checked(x: Any) -> Dense:
     if not isinstance(x, Dense):
         raise QuadrantsRuntimeTypeError(
             f"hessian_vector takes fields and ndarrays as parameters, not {x!r}",
-            code="QL2102",
+            code="QL2103",
             help="of a field of structs the members: [s.position, s.velocity]",
         )
     if not x.has_grad():
         raise QuadrantsRuntimeError(
             f"a parameter of hessian_vector must have a gradient, it is {x!r}",
-            code="QL2102",
+            code="QL2103",
             help="make it with needs_grad=True",
         )
+    x._live()  # not of a session that is over
     return x

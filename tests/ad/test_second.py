@@ -185,6 +185,50 @@ def test_twenty_steps_in_place(real) -> None:
         close(x.grad.to_numpy(), gradient(by_numpy, start))
 
 
+@pytest.mark.filterwarnings("error:.*QL2102")
+def test_a_recorded_program_again_and_again(real) -> None:
+    """As a Newton method does: the same launches from other values, among gradients of the same Tape."""
+    x, y, loss = filled([0.4, -0.2, 0.9], real), qd.field(real, 3, needs_grad=True), scalar(real)
+
+    @qd.kernel
+    def begin():
+        for i in x:
+            y[i] = x[i] * x[(i + 1) % 3]
+
+    @qd.kernel
+    def step():
+        for i in y:
+            y[i] = y[i] + 0.2 * qd.sin(y[i])
+
+    @qd.kernel
+    def end():
+        for i in y:
+            loss[None] += y[i] ** 2
+
+    @qd.ad.program
+    def program():
+        begin()
+        for _ in range(4):
+            step()
+        end()
+
+    def by_numpy(a):
+        y = a * np.roll(a, -1)
+        for _ in range(4):
+            y = y + 0.2 * np.sin(y)
+        return (y * y).sum()
+
+    for n in range(6):
+        v = np.cos(np.arange(3.0) + n)
+        at = x.to_numpy().astype(float)
+        close(qd.ad.hessian_vector(program, loss, x, v), changes(by_numpy, at, v), 1e-8)
+        close(x.grad.to_numpy(), gradient(by_numpy, at))
+        x.from_numpy((at + 0.1 * v).astype(real.numpy))
+        with qd.ad.Tape(loss):
+            program()
+        close(x.grad.to_numpy(), gradient(by_numpy, x.to_numpy().astype(float)))
+
+
 def test_matrices_of_an_ndarray(real) -> None:
     rng = np.random.default_rng(2)
     m, loss = qd.Matrix.ndarray(2, 2, real, 3, needs_grad=True), scalar(real)
@@ -446,8 +490,17 @@ def test_memory_of_others_has_no_second_derivative(real) -> None:
 
     a._memory.foreign = True  # as that of a tensor
     x = filled([1], real)
-    with pytest.raises(qd.QuadrantsRuntimeError, match="QL2102.*memory of another library"):
+    with pytest.raises(qd.QuadrantsRuntimeError, match="QL2103.*memory of another library"):
         qd.ad.hessian_vector(lambda: f(a), loss, x, [1])
+
+
+@ON_CPU
+def test_a_parameter_of_an_earlier_session(real) -> None:
+    x = filled([1, 2], real)
+    qd.init(arch=qd.cpu, default_fp=real)
+    loss = scalar(real)
+    with pytest.raises(qd.QuadrantsRuntimeError, match="QL2001"):
+        qd.ad.hessian_vector(lambda: None, loss, x, [1, 1])
 
 
 @ON_CPU
