@@ -31,7 +31,7 @@ class Followed:
     reader: str = ""
     span: Span | None = None
     grad: Memory | None = None
-    tangent: Memory | None = None
+    tangent: Followed | None = None
     regions: list[Region] = field(default_factory=list)
     written: list[tuple[Any, npt.NDArray[Any] | None]] = field(default_factory=list)
     shadow: npt.NDArray[Any] | None = None

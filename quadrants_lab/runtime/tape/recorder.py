@@ -370,7 +370,8 @@ class Launches:
         if grad is not None:
             followed = self._follow(memory_at(place, args), name)
             followed.grad = grad
-            followed.tangent = route.plan.gradient_of(name, args, "dual") if route.plan.owner.second else None
+            tangent = route.plan.gradient_of(name, args, "dual") if route.plan.owner.second else None
+            followed.tangent = None if tangent is None else self._follow(tangent, f"{name}.tangent")
 
     def _follow(self, memory: Memory, name: str, reader: str = "", span: Span | None = None) -> Followed:
         found = self.followed.get(id(memory))
@@ -437,7 +438,7 @@ class Launches:
         """Notes what was written between launches."""
         if self.rerun is not None:
             self.rerun.end()
-        for followed in list(self.followed.values()):
+        for followed in self.followed.values():
             if followed.shadow is not None:
                 followed.compare()
             if followed.written or followed.memory.version != followed.version:
@@ -468,12 +469,12 @@ class Launches:
                 step.gradient = partial(_write, followed.grad, [(where, 0) for where, _ in written], True)
         self._add(step)
         if followed.tangent is not None:
-            self._no_tangent(followed.tangent, followed.name, [where for where, _ in written])
+            self._no_tangent(followed.tangent, [where for where, _ in written])
 
-    def _no_tangent(self, tangent: Memory, name: str, written: list[Any]) -> None:
+    def _no_tangent(self, followed: Followed, written: list[Any]) -> None:
         """What Python wrote to memory with that tangent is a constant."""
+        tangent = followed.memory
         self.constants.add(tangent.serial)  # what there is to say of it was said
-        followed = self._follow(tangent, name)
         for where in written:
             tangent.writing(where)
             tangent.array[where] = 0
