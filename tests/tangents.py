@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from running import Arrays, Interpreted, f64
 
-from quadrants_lab.ir import nodes as N
+from quadrants_lab.autodiff.second import with_tangents
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.runtime.compile import DUAL, make_ir
 from quadrants_lab.runtime.interpreter import interpret
@@ -15,23 +13,13 @@ from quadrants_lab.runtime.interpreter import interpret
 OPTIONS = CompileOptions(default_fp=f64, verify=True)
 
 
-def with_duals(kernel: N.Kernel) -> N.Kernel:
-    """The front end's kernel with a dual for every buffer that has a gradient."""
-    buffers = dict(kernel.buffers)
-    for name, b in kernel.buffers.items():
-        if b.grad:
-            buffers[name] = replace(b, dual=f"{name}.dual")
-            buffers[f"{name}.dual"] = replace(b, name=f"{name}.dual", grad="")
-    return replace(kernel, buffers=buffers)
-
-
 def tangents(run: Interpreted, way: Arrays) -> tuple[Arrays, Arrays]:
     """(values, tangents) after the dual kernel ran, by the job's names; ``way``: the tangents before."""
-    kernel = make_ir(with_duals(run.forward[0].kernel), DUAL, OPTIONS)
+    kernel = make_ir(with_tangents(run.forward[0].kernel), DUAL, OPTIONS)
     arrays = run.job.arrays(f64)
     after = {name: np.array(v) for name, v in way.items()}
     named = {buffer: arrays[name] for buffer, name in run.names.items() if name in arrays}
-    named |= {f"{buffer}.dual": after[name] for buffer, name in run.names.items() if name in after}
+    named |= {f"{buffer}.tangent": after[name] for buffer, name in run.names.items() if name in after}
     interpret(kernel, run.job.scalars, named)
     return arrays, after
 

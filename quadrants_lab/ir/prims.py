@@ -200,10 +200,11 @@ _ROWS: tuple[Prim, ...] = (
     Prim("tanh", 1, "float", _flt(np.tanh), ("g*(1 - r*r)",), ("@math", "", ""), 20),
     Prim("exp", 1, "float", _flt(np.exp), ("g*r",), ("@math", "", ""), 15),
     Prim("log", 1, "float", _flt(np.log), ("g/a",), ("@math", "", ""), 15),
-    # a**b: the share of the exponent is 0 where log(a) does not exist; that of the base is 0 where b = 0
+    # a**b: the share of the exponent is 0 where log(a) does not exist; that of the base is 0 where b = 0. The selects
+    # within leave both as they are: derivatives of theirs, second ones, are then right where b = 0 and finite at a = 0
     Prim("pow", 2, "num", _num(_float_pow, _int_pow),
-         ("select(b == 0, zero, g*b*pow(a, b - 1))", "select(a > 0, g*r*log(a), zero)"), ("@math", "@pow_i", "@pow_i"),
-         40),
+         ("g*b*pow(select(b == 0, select(a == 0, 1, a), a), b - 1)",
+          "select(a > 0, g*r*log(select(a > 0, a, 1)), zero)"), ("@math", "@pow_i", "@pow_i"), 40),
     Prim("floor", 1, "float", _flt(np.floor), (None,), ("llvm.floor", "", "")),
     Prim("ceil", 1, "float", _flt(np.ceil), (None,), ("llvm.ceil", "", "")),
     Prim("trunc", 1, "float", _flt(np.trunc), (None,), ("llvm.trunc", "", "")),

@@ -17,6 +17,7 @@ from quadrants_lab.errors import (
     QuadrantsWarning,
 )
 from quadrants_lab.ir.types import f64
+from quadrants_lab.lang import second
 from quadrants_lab.lang.custom_gradients import Replaced, grad_for, grad_replaced, no_grad
 from quadrants_lab.lang.dense import Dense, Ndarray
 from quadrants_lab.lang.exchange import as_dense
@@ -24,13 +25,23 @@ from quadrants_lab.lang.forward_mode import FwdMode, warn_unwritten
 from quadrants_lab.lang.missing import missing_attribute
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.grad_check import check_gradients
-from quadrants_lab.runtime.observe import OBSERVERS, watch
+from quadrants_lab.runtime.observe import MODE, OBSERVERS, watch
 from quadrants_lab.runtime.program import Program
 from quadrants_lab.runtime.tape.recorder import Launches
 from quadrants_lab.runtime.tape.report import Report, report
 from quadrants_lab.runtime.tape.step import Kept
 
-__all__ = ["FwdMode", "Tape", "checkpoint", "clear_all_gradients", "grad_for", "grad_replaced", "no_grad", "program"]
+__all__ = [
+    "FwdMode",
+    "Tape",
+    "checkpoint",
+    "clear_all_gradients",
+    "grad_for",
+    "grad_replaced",
+    "hessian_vector",
+    "no_grad",
+    "program",
+]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -90,6 +101,7 @@ class Tape:
         self.memory = memory
         self._launches = self._new()
         self._open: ExitStack | None = None
+        self._shown = "Tape", 4  # what the user wrote, and how many frames below it warnings are made
         self.kept: list[Kept] = []
         self.kept_bytes = 0  # the most that was kept at a time
         self.made_again = 0  # launches, and writes from Python, for the gradient
@@ -146,7 +158,7 @@ class Tape:
 
     @property
     def _key(self) -> Hashable:
-        return self.loss._memory.serial, self.memory, self.validation, bool(self.grad_check)
+        return self.loss._memory.serial, MODE.get(), self.memory, self.validation, bool(self.grad_check)
 
     def grad(self) -> None:
         """Runs the gradients of what was launched so far; the end of the with does so by itself."""
@@ -169,7 +181,8 @@ class Tape:
 
     def _finish(self) -> None:
         if not self._launches.writes.wrote(self.loss):
-            warn_unwritten("Tape", self.loss, self._launches.writes, stacklevel=4)
+            what, levels = self._shown
+            warn_unwritten(what, self.loss, self._launches.writes, levels)
         self._differentiate(forget=self.memory is not None and not self.grad_check)
         self.kept = self._launches.report()
         if self.validation:
@@ -214,6 +227,20 @@ def program(fn: Callable[P, R]) -> Callable[P, R | None]:
         return result
 
     return run
+
+
+def hessian_vector(program: Callable[[], object], loss: Any, x: Any, v: Any, memory: int | None = None) -> Any:
+    """The product of the Hessian of ``loss`` with ``v``: how the gradient by ``x`` changes along ``v``.
+
+    ``program()`` launches the kernels that compute ``loss``, as under a `Tape`, which it runs under, with ``memory`` as
+    its budget. ``x`` is a field or ndarray with a gradient, or a list or dict of them; ``v`` has a number for each
+    entry, in row-major order or in the shape of ``x``, and is a list or dict where ``x`` is one. What is returned is a
+    numpy array with the shape and dtype of ``x``, or a list or dict of these. All that has a gradient takes part;
+    afterwards gradients are what a Tape leaves. QL0418 names what has a first derivative only.
+    """
+    tape = Tape(loss, memory=memory)
+    tape._shown = "hessian_vector", 6
+    return second.along(program, tape, x, v)
 
 
 def _check_checked(x: Any) -> None:

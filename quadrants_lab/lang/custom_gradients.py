@@ -33,6 +33,12 @@ class Replaced:
                 code="QL2097",
                 help=f"decorate one with @qd.ad.grad_for({self.fn.__name__})",
             )
+        if MODE.get() == "second":
+            raise QuadrantsRuntimeError(
+                f"{self.fn.__qualname__} has a gradient of its own, and no second derivative",
+                code="QL2103",
+                help="leave grad_replaced out, or compare gradients at two points",
+            )
         for tape in tapes:
             tape.pause()
         try:

@@ -54,6 +54,7 @@ class Dense:
         "_memory",
         "_offset",
         "_shape",
+        "_tangent",
         "dtype",
         "dual",
         "element_shape",
@@ -74,6 +75,7 @@ class Dense:
         self.grad: Any = None
         self.dual: Any = None
         self.recordings: dict[Any, Any] | None = None  # what tapes over it recorded last, by their options
+        self._tangent: Dense | None = None
         self.layout: tuple[int, ...] | None = None  # as `qd.tensor` was told; memory is row-major
 
     def _unwrap(self) -> Dense:
@@ -143,6 +145,21 @@ class Dense:
     def has_dual(self) -> bool:
         """Whether there is a dual, with memory."""
         return self.dual is not None and self.dual.placed
+
+    def tangent(self) -> Dense:
+        """What changes with it in a second derivative, of the same class and shape: made when it is first asked for. It
+        is not `dual`, which the user asked for and sees."""
+        if self._tangent is None:
+            if self._memory.foreign:
+                raise QuadrantsRuntimeError(
+                    f"{self!r} is memory of another library, which has no second derivative",
+                    code="QL2103",
+                    help="copy it to an ndarray made with needs_grad=True",
+                )
+            made = type(self)(self.dtype, self.element_shape)
+            made.allocate(self.shape, self.offset)
+            self._tangent = made
+        return self._tangent
 
     def __getitem__(self, key: Any) -> Any:
         if not self._memory.session.quiet:
@@ -433,6 +450,7 @@ class Field(Dense):
         """Gives its memory back: it is not placed any more."""
         self._memory = NOWHERE
         self._length = 0
+        self._tangent = None
 
 
 class Ndarray(Dense):

@@ -16,7 +16,7 @@ from quadrants_lab.errors import QuadrantsAssertionError, QuadrantsRuntimeError,
 from quadrants_lab.lang.dense import Dense
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.memory import SHARED
-from quadrants_lab.runtime.observe import launching, watch
+from quadrants_lab.runtime.observe import MODE, launching, watch
 from quadrants_lab.runtime.open_ends import OpenEnds
 from quadrants_lab.runtime.tape.writes import Writes, written_over
 
@@ -89,13 +89,19 @@ class FwdMode:
         for what, x in (("loss", x) for x in self.losses):
             _check(what, x)
         _check("param", param)
-        self.seed = _seed(param, seed)
+        self.seed = seed_of(param, seed)
         self._open: ExitStack | None = None
         self._writes = _Used()
 
     def __enter__(self) -> FwdMode:
         if self._open is not None:
             raise QuadrantsRuntimeError("this FwdMode is already active", code="QL2092")
+        if MODE.get() == "second":
+            raise QuadrantsRuntimeError(
+                "FwdMode does not work inside of hessian_vector",
+                code="QL2103",
+                help="hessian_vector computes tangents itself; open the FwdMode before or after it",
+            )
         if self.clear_gradients:
             clear_all_duals()
         self.param.dual.from_numpy(self.seed)
@@ -152,12 +158,13 @@ def _check(what: str, x: Any) -> None:
         )
 
 
-def _seed(param: Dense, seed: Sequence[float] | npt.NDArray[Any] | None) -> npt.NDArray[Any]:
+def seed_of(param: Dense, seed: Any, name: str = "seed") -> npt.NDArray[Any]:
+    """The seed in the shape of the param; ``name``: what the user calls it."""
     shape = param.shape + param.element_shape
     if seed is None:
         if shape:
             raise QuadrantsRuntimeError(
-                f"`seed` is not set for {param!r}, which is not 0-d",
+                f"`{name}` is not set for {param!r}, which is not 0-d",
                 code="QL2095",
                 help="give a number for each entry: [0, 0, 1] is the derivative by the third one, "
                 "[1, 1, 1] that along all three",
@@ -166,6 +173,6 @@ def _seed(param: Dense, seed: Sequence[float] | npt.NDArray[Any] | None) -> npt.
     values = np.asarray(seed, param.dtype.numpy)
     if values.size != int(np.prod(shape)) or (values.ndim > 1 and values.shape != shape):
         raise QuadrantsAssertionError(
-            f"`seed` must have a number for each entry of {param!r}, it has shape {values.shape}", code="QL2095"
+            f"`{name}` must have a number for each entry of {param!r}, it has shape {values.shape}", code="QL2095"
         )
     return values.reshape(shape)

@@ -18,6 +18,13 @@ from quadrants_lab.autodiff.extremes import EXTREMES
 from quadrants_lab.autodiff.forward import check_replays, forward
 from quadrants_lab.autodiff.keeps import Keeps, save_overwritten
 from quadrants_lab.autodiff.reverse import forward_slices, reverse_over
+from quadrants_lab.autodiff.second import (
+    TANGENT,
+    check_second,
+    is_second,
+    to_be_differentiated,
+    with_tangents,
+)
 from quadrants_lab.autodiff.temporaries import drop_unread_temporaries
 from quadrants_lab.autodiff.unroll import unroll
 from quadrants_lab.backends import disk_cache
@@ -73,6 +80,7 @@ class Compiled:
     returns: tuple[str, ...]
     counter: Counter | None
     constant: bool = False  # what it computes has no derivative
+    second: bool = False  # it is to be differentiated twice
 
     def field(self, buffer: str) -> Any:
         """The field behind a buffer; that of ``x.grad`` is the gradient of the one behind ``x``."""
@@ -94,7 +102,7 @@ class Compiled:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # they were given when it was compiled
-                made = lowered_kernel(self.source, self.specs, self.options, self.constant).kernel
+                made = lowered_kernel(self.source, self.specs, self.options, self.constant, self.second).kernel
                 kernel = make_ir(made, self.mode, self.options)
                 if self.counter is not None:
                     counting_ir(kernel, made, self.options)
@@ -117,6 +125,8 @@ def make_ir(kernel: N.Kernel, mode: str, options: CompileOptions) -> N.Kernel:
     kernel = forward_ir(kernel, options)
     check_races(kernel)
     kernel = pipeline.run(kernel, (plain_atomics,), options.verify)
+    broken = broken_paths(kernel, "dual" if mode == DUAL else "grad") if mode != FORWARD else []
+    kernel = tangents_ir(kernel, options)
     if mode == FORWARD:
         keeps = kept_by(kernel)
         passes: tuple[N.Pass, ...] = (save_overwritten(keeps),) if keeps else ()  # it knows tasks by their numbers
@@ -127,9 +137,8 @@ def make_ir(kernel: N.Kernel, mode: str, options: CompileOptions) -> N.Kernel:
     if mode == DUAL:
         dual = pipeline.run(kernel, (forward, drop_grafts, *SIMPLIFY, drop_unread_temporaries, dce), options.verify)
         check_replays(kernel, dual)
-        warn(broken_paths(kernel, "dual"))
+        warn(broken)
         return drop_unused_gradients(pipeline.run(dual, (mark_private, mark_reach), options.verify))
-    broken = broken_paths(kernel)
     keeps = kept_by(kernel)
     kernel = pipeline.run(kernel, (unroll(options.ad_unroll),), options.verify)
     gradient = pipeline.run(kernel, gradient_passes(keeps), options.verify)
@@ -138,6 +147,17 @@ def make_ir(kernel: N.Kernel, mode: str, options: CompileOptions) -> N.Kernel:
     gradient = pipeline.run(gradient, (determine_ad_stack_size, lower_roots), options.verify)
     warn(broken)
     return drop_unused_gradients(gradient)
+
+
+def tangents_ir(kernel: N.Kernel, options: CompileOptions) -> N.Kernel:
+    """Of a kernel that is to be differentiated twice, its first derivative, whose gradient is the second; any other
+    kernel as it is."""
+    if not is_second(kernel):
+        return kernel
+    check_second(kernel)
+    dual = pipeline.run(kernel, (forward, *SIMPLIFY), options.verify)
+    check_replays(kernel, dual)
+    return pipeline.run(dual, (to_be_differentiated,), options.verify)
 
 
 def gradient_passes(keeps: Keeps) -> tuple[N.Pass, ...]:
@@ -157,7 +177,7 @@ def counting_ir(kernel: N.Kernel, made: N.Kernel, options: CompileOptions) -> N.
     segmented = {stack for task in kernel.body for stack in pushed_in_reverse(task)}
     slices = None
     if segmented & counted_stacks(kernel):
-        whole = plain_atomics(forward_ir(made, options))
+        whole = tangents_ir(plain_atomics(forward_ir(made, options)), options)
         slices = forward_slices(unroll(options.ad_unroll)(whole), kept_by(whole))
     counting = counting_kernel(kernel, slices)
     if counting is None:
@@ -167,9 +187,11 @@ def counting_ir(kernel: N.Kernel, made: N.Kernel, options: CompileOptions) -> N.
 
 
 def drop_unused_gradients(kernel: N.Kernel) -> N.Kernel:
-    """Without the gradient and dual buffers that no statement touches, so that a launch need not provide them."""
+    """Without the gradient and dual buffers that no statement touches, nor a gradient of theirs, so that a launch need
+    not provide them."""
     reads, writes = accesses(kernel)
     touched = reads | writes | {s.buffer for s in walk(kernel.body) if isinstance(s, N.ShapeOf)}
+    touched |= {name for name, b in kernel.buffers.items() if b.grad in touched}
     unused = {d for b in kernel.buffers.values() for d in (b.grad, b.dual) if d} - touched
     if not unused:
         return kernel
@@ -196,23 +218,32 @@ def accesses(kernel: N.Kernel) -> tuple[frozenset[str], frozenset[str]]:
 
 
 def lowered_kernel(
-    source: FunctionSource, specs: Sequence[Spec], options: CompileOptions, constant: bool
+    source: FunctionSource, specs: Sequence[Spec], options: CompileOptions, constant: bool, second: bool
 ) -> Lowered:
-    """What the front end makes; ``constant``: with no derivative flowing from anything that it loads."""
+    """What the front end makes; ``constant``: with no derivative flowing from anything that it loads; ``second``: to be
+    differentiated twice."""
     lowered = lower(source, specs, options)
-    if not constant:
-        return lowered
-    b = Builder(lowered.kernel.next_id)
-    body = without_derivatives(b, lowered.kernel.body, set(lowered.kernel.buffers))
-    return replace(lowered, kernel=replace(lowered.kernel, body=body, next_id=b.next_id))
+    if constant:
+        b = Builder(lowered.kernel.next_id)
+        body = without_derivatives(b, lowered.kernel.body, set(lowered.kernel.buffers))
+        lowered = replace(lowered, kernel=replace(lowered.kernel, body=body, next_id=b.next_id))
+    if second:
+        bindings = dict(lowered.bindings)
+        for name, buffer in lowered.kernel.buffers.items():
+            if buffer.grad and name in bindings:
+                x = bindings[name]
+                bindings |= {f"{name}.{TANGENT}": x.tangent(), f"{buffer.grad}.{TANGENT}": x.grad.tangent()}
+        lowered = replace(lowered, kernel=with_tangents(lowered.kernel, adjoints=True), bindings=bindings)
+    return lowered
 
 
 def compile_kernel(
-    source: FunctionSource, specs: Sequence[Spec], mode: str, session: Session, constant: bool = False
-) -> Compiled:
+    source: FunctionSource, specs: Sequence[Spec], mode: str, session: Session, constant: bool = False,
+    second: bool = False,
+) -> Compiled:  # fmt: skip
     """Compiles one specialisation for the session's device; errors leave nothing behind."""
     options = compile_options(session)
-    lowered = room.call(lambda: lowered_kernel(source, specs, options, constant), session.lock)
+    lowered = room.call(lambda: lowered_kernel(source, specs, options, constant, second), session.lock)
     options = reproducible(lowered.kernel, options)
     kernel = make_ir(lowered.kernel, mode, options)
     counting = counting_ir(kernel, lowered.kernel, options) if mode == REVERSE else None
@@ -229,6 +260,7 @@ def compile_kernel(
         returns,
         counter,
         constant,
+        second,
     )
 
 

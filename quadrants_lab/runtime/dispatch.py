@@ -49,7 +49,7 @@ class Dispatcher:
     __slots__ = (
         "__weakref__", "_looks", "_session", "_table", "call", "constant", "field_class", "forward", "gradient",
         "graph", "kept", "last", "make_slots", "mode", "name", "ndarray_classes", "parameters", "plain", "plans",
-        "reads", "replays", "routes", "slots", "source", "variants",
+        "reads", "replays", "routes", "second", "slots", "source", "variants",
     )  # fmt: skip
 
     def __init__(
@@ -78,6 +78,7 @@ class Dispatcher:
         self.kept: KeptBuffers | None = None  # of a gradient: what the launch kept that it is of; None for the last one
         self.replays = 0  # of a gradient: the launch whose random draws it repeats; 0 for the last one
         self.constant = False  # what is computed has no derivative
+        self.second = False  # it is to be differentiated twice, and computes tangents; a gradient: of such a kernel
         self.graph = False  # launches are to start as one graph, where the device has such
         self.variants: dict[tuple[str, bool], Dispatcher] = {}  # of a forward kernel, by mode and constant
         self.routes: Routes | None = None  # of launches that tapes recorded
@@ -96,7 +97,7 @@ class Dispatcher:
         now = S.current()
         with now.lock:
             asked = MODE.get(), CONSTANT.get()
-            if self.mode == "forward" and not self.constant and asked != ("forward", False):
+            if self.mode == "forward" and not self.standing_in and asked != ("forward", False):
                 return self.variant(*asked).resolve(*args)
             observers = OBSERVERS.get()
             again = getattr(observers[0], "again", None) if len(observers) == 1 else None
@@ -167,21 +168,27 @@ class Dispatcher:
                     foreign = True
         return ours, foreign
 
+    @property
+    def standing_in(self) -> bool:
+        """Whether it is a variant in mode "forward"."""
+        return self.constant or self.second
+
     def variant(self, mode: str, constant: bool) -> Dispatcher:
-        """The same kernel in another mode that stands for "forward"; ``constant``: what it computes, and its gradient,
-        have no derivative."""
+        """The same kernel in another mode that stands for "forward"; "second": to be differentiated twice.
+        ``constant``: what it computes, and its gradient, have no derivative."""
         if (mode, constant) not in self.variants:
-            made = self._like(mode, constant)
+            second = mode == "second"
+            made = self._like("forward" if second else mode, constant, second)
             made.gradient, made.forward = self.gradient, self
-            if constant:
-                made.gradient = self._like("reverse", constant)
+            if made.standing_in:
+                made.gradient = self._like("reverse", constant, second)
                 made.gradient.forward = made
             self.variants[mode, constant] = made
         return self.variants[mode, constant]
 
-    def _like(self, mode: str, constant: bool) -> Dispatcher:
+    def _like(self, mode: str, constant: bool, second: bool) -> Dispatcher:
         made = Dispatcher(self.source, mode, self.make_slots, self.field_class, self.ndarray_classes)
-        made.constant, made.graph = constant, self.graph
+        made.constant, made.second, made.graph = constant, second, self.graph
         return made
 
     def plan_for(self, now: S.Session, args: Sequence[Any]) -> Plan:
@@ -213,7 +220,7 @@ class Dispatcher:
             plan: Plan
             given = iter(specs)
             whole = [structured(slot, given) for slot in self.parameters]
-            compiled = compile_kernel(self.source, whole, self.mode, now, self.constant)
+            compiled = compile_kernel(self.source, whole, self.mode, now, self.constant, self.second)
             if self.mode == "reverse":
                 plan = GradientPlan(self, now, compiled, lambda: self._forward_plan(key))
             else:

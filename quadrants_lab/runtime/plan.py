@@ -33,7 +33,16 @@ from quadrants_lab.runtime.lent import lead, must_be_writable
 from quadrants_lab.runtime.memory import Memory
 from quadrants_lab.runtime.scratch import KeptBuffers, Scratch
 from quadrants_lab.runtime.session import Session
-from quadrants_lab.runtime.signature import ArraySlot, ScalarSlot, Slot, TemplateSlot, is_wide, memory_of
+from quadrants_lab.runtime.signature import (
+    DERIVATIVES,
+    ArraySlot,
+    ScalarSlot,
+    Slot,
+    TemplateSlot,
+    derivative,
+    is_wide,
+    memory_of,
+)
 from quadrants_lab.runtime.trips import Trips, Versions, field_version, memory_version, seen
 
 if TYPE_CHECKING:
@@ -86,9 +95,10 @@ class Plan:
         self.fields = field_memories(compiled, self.kernel, session)
         self.slots: Sequence[Slot] = owner.slots
         self.gradient_args = tuple(
-            (n, self.kernel.buffers[slot.name].grad)
+            (n, of, f"{slot.name}.{of}")
             for n, slot in enumerate(self.slots)
-            if isinstance(slot, ArraySlot) and self.kernel.buffers[slot.name].grad in self.kernel.buffers
+            for of in DERIVATIVES
+            if isinstance(slot, ArraySlot) and f"{slot.name}.{of}" in self.kernel.buffers
         )
         self.written_args = [n for n, slot in enumerate(self.slots) if slot.name in self.writes]
         self.frame = make_frame(compiled.executable, self.kernel, self.fields, session)
@@ -140,8 +150,8 @@ class Plan:
 
     def set_gradients(self, *args: Any) -> bool:
         """Gradient buffers of array arguments: the entry sets those of the data only."""
-        for n, grad in self.gradient_args:
-            memory = memory_of(getattr(args[n], "grad", None))
+        for n, of, grad in self.gradient_args:
+            memory = memory_of(derivative(args[n], of))
             if memory is None or memory.dtype is not self.kernel.buffers[grad].dtype:
                 return False
             if memory.operand.ndim != self.kernel.buffers[grad].ndim:
@@ -181,7 +191,7 @@ class Plan:
 
     def ready_foreign(self, args: Sequence[Any]) -> None:
         """To be called before a launch some of whose arguments are the memory of other libraries."""
-        for n, _ in self.gradient_args:
+        for n, _, _ in self.gradient_args:
             if getattr(args[n], "_memory", None) is not None and args[n]._memory.foreign:
                 need_gradient(args[n], self.slots[n].name, self.kernel.name)
         for n in self.written_args:
@@ -240,11 +250,13 @@ class Plan:
         found = dict(self.fields)
         for slot, arg in zip(self.slots, args, strict=True):
             if isinstance(slot, ArraySlot):
-                memory, grad = memory_of(arg), memory_of(getattr(arg, "grad", None))
+                memory = memory_of(arg)
                 if memory is not None:
                     found[slot.name] = memory
-                if grad is not None:
-                    found[self.kernel.buffers[slot.name].grad] = grad
+        for n, of, name in self.gradient_args:
+            memory = memory_of(derivative(args[n], of))
+            if memory is not None:
+                found[name] = memory
         return {name: found[name] for name in self.kernel.buffers if name in found}
 
     def operands(self, args: Sequence[Any]) -> dict[str, Any]:
@@ -263,12 +275,15 @@ class Plan:
                 found.setdefault(slot.name, arg)
         return found
 
-    def gradient_of(self, buffer: str, args: Sequence[Any]) -> Memory | None:
-        """The memory of a buffer's gradient in a launch with ``args``, whether the kernel touches it or not."""
+    def gradient_of(self, buffer: str, args: Sequence[Any], which: str = "grad") -> Memory | None:
+        """The memory of a buffer's gradient (or "dual") in a launch with ``args``, whether the kernel touches it or
+        not."""
+        lowered = self.compiled.lowered
+        grad: str = getattr(lowered.kernel.buffers.get(buffer), which, "")
         for slot, arg in zip(self.slots, args, strict=True):
-            if slot.name == buffer:
-                return memory_of(getattr(arg, "grad", None))
-        return memory_of(getattr(self.compiled.lowered.bindings.get(buffer), "grad", None))
+            if isinstance(slot, ArraySlot) and grad.startswith(f"{slot.name}."):
+                return memory_of(derivative(arg, grad[len(slot.name) + 1 :]))
+        return memory_of(lowered.bindings.get(grad))
 
     @property
     def alike(self) -> bool:

@@ -123,6 +123,7 @@ def footprint(plan: Plan, buffer: str, writes: bool) -> Footprint | None:
 def _written_out(plan: Plan, box: Box) -> Callable[[Sequence[Any]], Region]:
     """A function from a launch's arguments to the region."""
     at = {slot.name: n for n, slot in enumerate(plan.slots)}
+    at |= {name: n for n, _, name in plan.gradient_args}  # which have the shape of what they are of
     shapes = {b for e in (*box.low, *box.high) for b in reads(e)[1]}
     arrays = {name: f"shape_of(a[{at[name]}])" for name in shapes if name in at}
     of_fields = {name: f"_{n}" for n, name in enumerate(sorted(shapes - at.keys()))}

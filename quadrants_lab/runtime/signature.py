@@ -15,6 +15,8 @@ from quadrants_lab.ir.types import DType
 from quadrants_lab.runtime.fitting import cure, fitting, shown
 from quadrants_lab.runtime.memory import Memory
 
+DERIVATIVES = ("grad", "tangent", "grad.tangent")  # what stands beside the buffer of an array, by name
+
 
 class ArgumentError(QuadrantsRuntimeTypeError, ValueError):
     """An argument that the kernel's annotation does not allow."""
@@ -209,3 +211,11 @@ def memory_of(value: Any) -> Memory | None:
     """The memory behind a field or ndarray of the language; None for anything else."""
     memory = getattr(value, "_memory", None)
     return memory if isinstance(memory, Memory) else None
+
+
+def derivative(array: Any, of: str) -> Any:
+    """One of the `DERIVATIVES` of an array argument; None where it has no gradient."""
+    if of == "tangent":
+        return array.tangent()
+    grad = getattr(array, "grad", None)
+    return grad if of == "grad" or grad is None else grad.tangent()

@@ -7,12 +7,12 @@ every buffer that has a gradient. So it shares the table of derivatives with the
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from quadrants_lab.autodiff.second import with_tangents
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import from_numpy
 from quadrants_lab.runtime.compile import DUAL, load_cached, make_ir
@@ -86,17 +86,6 @@ class Tangents:
         if id(compiled) not in self.made:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the gradient was compiled, and said what there is to say
-                kernel = make_ir(_with_tangents(compiled.lowered.kernel), DUAL, compiled.options)
+                kernel = make_ir(with_tangents(compiled.lowered.kernel), DUAL, compiled.options)
             self.made[id(compiled)] = kernel, load_cached(kernel, compiled.options, self.session)
         return self.made[id(compiled)]
-
-
-def _with_tangents(kernel: N.Kernel) -> N.Kernel:
-    """The front end's kernel with a tangent for each buffer that has a gradient."""
-    buffers: dict[str, N.Buffer] = {}
-    for name, b in kernel.buffers.items():
-        if b.grad and not b.dual:
-            b = replace(b, dual=f"{name}.dual")
-            buffers[b.dual] = replace(b, name=b.dual, grad="", dual="")
-        buffers[name] = b
-    return replace(kernel, buffers=buffers)

@@ -468,4 +468,74 @@ def one_array_twice():
     k.grad(x, x)
 
 
+def a_second_derivative_of_a_decomposition():
+    m, loss = qd.Matrix.field(2, 2, qd.f64, (), needs_grad=True), field()
+
+    @qd.kernel
+    def k():
+        loss[None] += qd.svd(m[None])[1][0, 0]
+
+    qd.ad.hessian_vector(k, loss, m, np.eye(2))
+
+
+def a_second_derivative_of_a_gradient_of_the_users():
+    x, loss = field(3), field()
+
+    @qd.ad.grad_replaced
+    def f():
+        pass
+
+    @qd.ad.grad_for(f)
+    def g():
+        pass
+
+    qd.ad.hessian_vector(f, loss, x, np.ones(3))
+
+
+def a_third_derivative():
+    x, loss = field(needs_dual=True), field()
+
+    def program():
+        with qd.ad.FwdMode(x, x):
+            pass
+
+    qd.ad.hessian_vector(program, loss, x, 1)
+
+
+def a_second_derivative_in_forward_mode():
+    x, loss = field(needs_dual=True), field()
+    with qd.ad.FwdMode(x, x):
+        qd.ad.hessian_vector(lambda: None, loss, x, 1)
+
+
+def a_second_derivative_by_a_field_without_gradient():
+    x, loss = field(3, needs_grad=False), field()
+    qd.ad.hessian_vector(lambda: None, loss, x, np.ones(3))
+
+
+def a_second_derivative_by_a_struct():
+    s, loss = qd.types.struct(a=qd.f64).field(shape=3, needs_grad=True), field()
+    qd.ad.hessian_vector(lambda: None, loss, s, np.ones(3))
+
+
+def a_second_derivative_without_a_direction():
+    x, loss = field(3), field()
+    qd.ad.hessian_vector(lambda: None, loss, {"x": x}, {"y": np.ones(3)})
+
+
+def a_second_derivative_along_too_few_numbers():
+    x, loss = field(3), field()
+    qd.ad.hessian_vector(lambda: None, loss, x, np.ones(2))
+
+
+def a_second_derivative_by_one_field_twice():
+    x, loss = field(3), field()
+    qd.ad.hessian_vector(lambda: None, loss, [x, x], [np.ones(3), np.ones(3)])
+
+
+def a_second_derivative_of_nothing():
+    x, loss = field(3), field()
+    qd.ad.hessian_vector(lambda: None, loss, x, np.ones(3))
+
+
 CASES = [v for v in list(globals().values()) if getattr(v, "__module__", "") == __name__ and v is not field]

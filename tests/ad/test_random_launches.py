@@ -1,4 +1,5 @@
-"""Random sequences of launches in place, of writes from Python and of copies: gradients and tangents of the whole."""
+"""Random sequences of launches in place, of writes from Python and of copies: derivatives of the whole, second ones
+too."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sessions import WITH_F64
+from sessions import WITH_F64, sessions
 
 import quadrants_lab as qd
 
@@ -154,7 +155,7 @@ class World:
                   id=f"{options.id}-{seed}")
      for options, by_day in zip(WITH_F64, (25, 6, 6, 0), strict=True) for seed in range(10 * max(by_day, 3))],
 )  # fmt: skip
-def test_gradients_and_tangents_of_random_launches(options: dict[str, Any], seed: int) -> None:
+def test_derivatives_of_random_launches(options: dict[str, Any], seed: int) -> None:
     qd.init(**options, default_fp=qd.f64)
     world, rng = World(), np.random.default_rng(seed)
     steps = list(world.steps(random.Random(seed)))
@@ -246,3 +247,57 @@ def test_a_program_that_runs_again(options: dict[str, Any], seed: int) -> None:
             run()
         found = sum(float((x.grad.to_numpy() * w).sum()) for x, w in zip(world.fields, way, strict=True))
         assert found == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-5, abs=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("options", "seed"),
+    [pytest.param(*options.values, seed, marks=[*options.marks, *([pytest.mark.slow] if seed >= by_day else [])],
+                  id=f"{options.id}-{seed}")
+     for options, by_day in zip(WITH_F64, (10, 2, 2, 0), strict=True) for seed in range(10 * max(by_day, 2))],
+)  # fmt: skip
+def test_second_derivatives_of_random_launches(options: dict[str, Any], seed: int) -> None:
+    """Against differences of gradients: of all steps, with little memory, and of the launches among them, twice."""
+    qd.init(**options, default_fp=qd.f64)
+    world, rng = World(), np.random.default_rng(seed)
+    steps = list(world.steps(random.Random(seed)))
+    launches = [(act, args) for act, args in steps if isinstance(act, type(sine))]
+    for program, memory in ((steps, None), (steps, 600), (launches, None), (launches, None)):
+        start, way = ([rng.uniform(-1, 1, 3) for _ in range(3)] for _ in range(2))
+
+        def run() -> None:
+            for act, args in program:
+                act(*args)
+
+        def gradients(h: float) -> np.ndarray:
+            world.start([a + h * w for a, w in zip(start, way, strict=True)])
+            with qd.ad.Tape(world.loss):
+                run()
+            return np.array([x.grad.to_numpy() for x in world.fields])
+
+        changes, slopes = (gradients(1e-5) - gradients(-1e-5)) / 2e-5, gradients(0.0)
+        world.start(start)
+        found = np.array(qd.ad.hessian_vector(run, world.loss, world.fields, way, memory=memory))
+        assert found == pytest.approx(changes, rel=1e-6, abs=1e-6 * max(1.0, np.abs(changes).max()))
+        assert np.array([x.grad.to_numpy() for x in world.fields]) == pytest.approx(slopes, rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("options", sessions("cpu"))
+def test_python_writes_among_launches_that_are_made_again(options: dict[str, Any]) -> None:
+    """Each budget divides the program in another way; a part that Python wrote is put back before what holds it."""
+    qd.init(**options, default_fp=qd.f64)
+    world = World()
+    x, _, z = world.fields
+    start = [np.array([0.1, 0.2, 0.3]) + 0.3 * n for n in range(3)]
+    found = []
+    for memory in (None, *range(240, 360, 20)):
+        world.start(start)
+        with qd.ad.Tape(world.loss, memory=memory):
+            add_square(x, z)
+            for n in range(5):
+                z[1] = -0.7 + 0.1 * n
+                add_square(x, z)
+                swap(x, z)
+            measure(x, world.s, world.loss)
+        found.append([a.grad.to_numpy() for a in world.fields])
+    np.testing.assert_allclose(found, [found[0]] * len(found), rtol=1e-12)

@@ -18,7 +18,7 @@ from quadrants_lab.runtime.tape.parts import Part
 @dataclass(slots=True)
 class Followed:
     """Memory that a recorded gradient reads (``reader`` is the kernel, ``span`` the line), or a recorded launch used or
-    gave a value that has a gradient (``grad``).
+    gave a value that has a gradient (``grad``; ``tangent``: where it is to be differentiated twice).
 
     ``version``: as of the last launch. ``regions``: what will be read again, together. ``written``: where Python wrote
     since then, and what was there, if it may be read. ``shadow``: the data as of ``version``, of memory that others may
@@ -31,6 +31,7 @@ class Followed:
     reader: str = ""
     span: Span | None = None
     grad: Memory | None = None
+    tangent: Followed | None = None
     regions: list[Region] = field(default_factory=list)
     written: list[tuple[Any, npt.NDArray[Any] | None]] = field(default_factory=list)
     shadow: npt.NDArray[Any] | None = None

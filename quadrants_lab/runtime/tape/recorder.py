@@ -380,7 +380,10 @@ class Launches:
         """Follows what the launch read or wrote that has a gradient."""
         grad = route.plan.gradient_of(name, args)
         if grad is not None:
-            self._follow(memory_at(place, args), name).grad = grad
+            followed = self._follow(memory_at(place, args), name)
+            followed.grad = grad
+            tangent = route.plan.gradient_of(name, args, "dual") if route.plan.owner.second else None
+            followed.tangent = None if tangent is None else self._follow(tangent, f"{name}.tangent")
 
     def _follow(self, memory: Memory, name: str, reader: str = "", span: Span | None = None) -> Followed:
         found = self.followed.get(id(memory))
@@ -477,6 +480,18 @@ class Launches:
                     warn([written_over(followed.name, "grad")])
                 step.gradient = partial(_write, followed.grad, [(where, 0) for where, _ in written], True)
         self._add(step)
+        if followed.tangent is not None:
+            self._no_tangent(followed.tangent, [where for where, _ in written])
+
+    def _no_tangent(self, followed: Followed, written: list[Any]) -> None:
+        """What Python wrote to memory with that tangent is a constant."""
+        tangent = followed.memory
+        self.constants.add(tangent.serial)  # what there is to say of it was said
+        for where in written:
+            tangent.writing(where)
+            tangent.array[where] = 0
+            tangent.wrote()
+        self._python_wrote(followed)
 
     def write(self, step: Step) -> None:
         """Does again what Python did, and records it."""

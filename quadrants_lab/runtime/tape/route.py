@@ -11,20 +11,24 @@ from quadrants_lab.runtime.memory import Memory
 from quadrants_lab.runtime.observe import CONSTANT, MODE
 from quadrants_lab.runtime.regions import Footprint, Region, footprint, whole
 from quadrants_lab.runtime.session import CHECKS, current
-from quadrants_lab.runtime.signature import ArraySlot, TemplateSlot, memory_of, template_key
+from quadrants_lab.runtime.signature import ArraySlot, TemplateSlot, derivative, memory_of, template_key
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.dispatch import Dispatcher
     from quadrants_lab.runtime.plan import Plan
 
-Place = Memory | int  # of a buffer: a field's memory, or number n of the arguments, or ~n for that one's gradient
+# of a buffer: a field's memory, or number n of the arguments, or (n, "grad") and the like for its `DERIVATIVES`
+Place = Memory | int | tuple[int, str]
 Elements = Callable[[Sequence[Any]], Region]  # those that a launch with these arguments touches
 
 
 def memory_at(place: Place, args: Sequence[Any]) -> Memory:
     if isinstance(place, int):
-        memory: Memory = args[place]._memory if place >= 0 else args[~place].grad._memory
+        memory: Memory = args[place]._memory
         return memory
+    if isinstance(place, tuple):
+        found: Memory = derivative(args[place[0]], place[1])._memory
+        return found
     return place
 
 
@@ -117,7 +121,7 @@ def places_of(plan: Plan, args: Sequence[Any]) -> dict[str, Place]:
     for n, (slot, arg) in enumerate(zip(plan.slots, args, strict=True)):
         if isinstance(slot, ArraySlot):
             found |= {slot.name: n} if memory_of(arg) is not None else {}
-            found |= {plan.kernel.buffers[slot.name].grad: ~n} if memory_of(getattr(arg, "grad", None)) else {}
+    found |= {name: (n, of) for n, of, name in plan.gradient_args if memory_of(derivative(args[n], of)) is not None}
     return {name: found[name] for name in plan.kernel.buffers if name in found}
 
 

@@ -92,8 +92,9 @@ class Segment:
     saved: dict[int, list[Region]] = field(default_factory=dict)  # by memory
 
     def begun(self) -> Segment:
-        """Another one that begins where this one does: what this one keeps is enough, and not kept twice."""
-        return Segment(start=[*self.changes, *self.start], saved={at: list(boxes) for at, boxes in self.saved.items()})
+        """Another one that begins where this one does: what this one keeps is enough, and not kept twice. What
+        was kept first stays in front: it is put back last."""
+        return Segment(start=[*self.start, *self.changes], saved={at: list(boxes) for at, boxes in self.saved.items()})
 
     def holds(self, memory: Memory, region: Region) -> bool:
         """Whether what was there is kept."""

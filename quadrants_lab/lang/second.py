@@ -1,0 +1,72 @@
+"""`qd.ad.hessian_vector`: how a gradient changes along a direction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsRuntimeTypeError
+from quadrants_lab.lang.dense import Dense
+from quadrants_lab.lang.forward_mode import seed_of
+from quadrants_lab.runtime import session
+from quadrants_lab.runtime.observe import MODE, launching
+
+if TYPE_CHECKING:
+    from quadrants_lab.lang.ad import Tape
+
+
+def along(program: Callable[[], object], tape: Tape, x: Any, v: Any) -> Any:
+    """What `qd.ad.hessian_vector` returns; ``tape``: one for the loss."""
+    if MODE.get() != "forward":
+        raise QuadrantsRuntimeError(
+            "hessian_vector does not work inside of FwdMode or of another hessian_vector",
+            code="QL2103",
+            help="there are no third derivatives; call it after the with",
+        )
+    several = isinstance(x, (Mapping, list, tuple))
+    params, ways = (_named(given) if several else {None: given} for given in (x, v))
+    if params.keys() != ways.keys():
+        raise QuadrantsRuntimeError(
+            f"hessian_vector got parameters {list(params)} and directions for {list(ways)}",
+            code="QL2103",
+            help="give a direction for each parameter, in the same list or dict; zeros where it does not change",
+        )
+    seeds = {key: seed_of(_checked(param), ways[key], "v") for key, param in params.items()}
+    if len({id(param) for param in params.values()}) < len(params):
+        raise QuadrantsRuntimeError("a parameter of hessian_vector is given twice", code="QL2103")
+    for owner in list(session.current().differentiable):
+        for changing in (owner, owner.grad):
+            if changing is not None and changing._tangent is not None:
+                changing._tangent.fill(0)
+    for key, param in params.items():
+        param.tangent().from_numpy(seeds[key])
+    with launching("second"), tape:
+        program()
+    found = {key: param.grad.tangent().to_numpy() for key, param in params.items()}
+    return found[None] if not several else found if isinstance(x, Mapping) else list(found.values())
+
+
+def _named(given: Any) -> Mapping[Any, Any]:
+    """The entries of a dict, or of a list by number."""
+    if isinstance(given, Mapping):
+        return given
+    return dict(enumerate(given if isinstance(given, (list, tuple, np.ndarray)) else [given]))
+
+
+def _checked(x: Any) -> Dense:
+    if not isinstance(x, Dense):
+        raise QuadrantsRuntimeTypeError(
+            f"hessian_vector takes fields and ndarrays as parameters, not {x!r}",
+            code="QL2103",
+            help="of a field of structs the members: [s.position, s.velocity]",
+        )
+    if not x.has_grad():
+        raise QuadrantsRuntimeError(
+            f"a parameter of hessian_vector must have a gradient, it is {x!r}",
+            code="QL2103",
+            help="make it with needs_grad=True",
+        )
+    x._live()  # not of a session that is over
+    return x
