@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 from quadrants_lab.runtime.memory import Memory
 from quadrants_lab.runtime.regions import Region, add
 from quadrants_lab.runtime.tape.parts import Part, part_of
+from quadrants_lab.runtime.tape.python_writes import write_again
 from quadrants_lab.runtime.tape.segments import cannot_be_made_again, item_bytes, lengths
 from quadrants_lab.runtime.tape.step import Segment, Step
 
@@ -117,7 +118,7 @@ def _do_again(inner: Launches, item: Step | Segment) -> None:
         _, args, number = item.launch
         inner.launch(item.route, args, number)
     elif item.write is not None:
-        inner.write(item)
+        write_again(inner, item)
     else:
         raise cannot_be_made_again("of them failed")
     made = inner.latest()

@@ -19,7 +19,6 @@ import numpy as np
 import numpy.typing as npt
 
 from quadrants_lab.adstack.report import kept_rows
-from quadrants_lab.autodiff.doubts import warn
 from quadrants_lab.errors import Label, QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.source import Span
@@ -28,11 +27,12 @@ from quadrants_lab.runtime.open_ends import OpenEnds
 from quadrants_lab.runtime.regions import add, whole
 from quadrants_lab.runtime.tape import back, segments
 from quadrants_lab.runtime.tape.followed import Before, Followed
-from quadrants_lab.runtime.tape.parts import HostPart, Part, part_of
+from quadrants_lab.runtime.tape.parts import Part, part_of
+from quadrants_lab.runtime.tape.python_writes import notice
 from quadrants_lab.runtime.tape.rerun import Rerun, steps_to_run_again
 from quadrants_lab.runtime.tape.route import Place, Route, Routes, memory_at
 from quadrants_lab.runtime.tape.step import Kept, Segment, Step, launch_gradient
-from quadrants_lab.runtime.tape.writes import Writes, span_of, written_over
+from quadrants_lab.runtime.tape.writes import Writes, span_of
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.dispatch import Dispatcher
@@ -98,11 +98,11 @@ class Launches:
         """Launches until `resume` belong to a function with a gradient of its own."""
         if self.open:
             raise segments.cannot_be_made_again("belongs to a function with a gradient of its own")
-        self._python_writes()
+        notice(self)
         self.paused += 1
 
     def resume(self) -> None:
-        self._python_writes()
+        notice(self)
         self.paused -= 1
 
     def insert(self, function: CustomGradient, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -110,18 +110,18 @@ class Launches:
         if not self.paused:
             assert function.grad is not None
             run = partial(function.grad, *args, **kwargs)
-            self._add(Step(run, partial(function.fn, *args, **kwargs)))
+            self.add(Step(run, partial(function.fn, *args, **kwargs)))
 
     @contextmanager
     def segment(self, known: Segment | None = None, by_hand: bool = True) -> Iterator[None]:
         """Steps recorded in the with are one segment, which begins where ``known`` does, if that is given."""
-        self._python_writes()
+        notice(self)
         segment = Segment(by_hand=by_hand) if known is None else known.begun()
-        self._add(segment)
+        self.add(segment)
         self.open.append(segment)
         try:
             yield
-            self._python_writes()
+            notice(self)
         finally:
             self.open.pop()
         if not segment.steps:
@@ -140,7 +140,7 @@ class Launches:
 
     def launch(self, route: Route, args: tuple[Any, ...], number: int = 0) -> Any:
         """Launches and records. ``number``: of the launch that it repeats."""
-        self._python_writes()
+        notice(self)
         plan = route.plan
         found = self._before(route, args)
         failed, value = True, None
@@ -153,7 +153,7 @@ class Launches:
                 step = self._launched(route, args, found)
                 if failed:
                     step.gradient = step.launch = step.route = None
-                self._add(step)
+                self.add(step)
             else:  # nothing was launched
                 for before in found:
                     before.followed.version = before.followed.memory.version
@@ -161,7 +161,7 @@ class Launches:
 
     def before(self, plan: Plan, args: tuple[Any, ...]) -> tuple[Route, list[Before]]:
         """Copies what this launch may overwrite although it will be read again."""
-        self._python_writes()
+        notice(self)
         memories = plan.memories(args)
         for name, memory in memories.items():
             self.names.setdefault(id(memory), name)
@@ -206,7 +206,7 @@ class Launches:
             for name, memory in plan.memories(args).items():
                 span = span_of(plan, name, (N.Load, N.Store, N.Atomic))
                 add(self._follow(memory, name, plan.kernel.name, span).regions, whole(memory.operand.shape))
-        self._add(step)
+        self.add(step)
 
     def rest(self) -> bool:
         """Between two uses; whether what is recorded is of use for the next one, for `rerun`."""
@@ -227,7 +227,7 @@ class Launches:
     def differentiate(self, forget: bool = False) -> None:
         """Runs the gradients, the last step's first, and leaves memory as it was. ``forget``: the steps on the way,
         which leaves more of the budget for those that are made again."""
-        self._python_writes()
+        notice(self)
         if self.made is not None and len(self.made.steps) == len(self.steps) and self.made.differentiate():
             return
         self.items = list(self.steps)
@@ -263,7 +263,7 @@ class Launches:
         """Whether launches that are recorded now may be made again."""
         return self.memory is not None or bool(self.open)
 
-    def _add(self, item: Step | Segment) -> None:
+    def add(self, item: Step | Segment) -> None:
         """Takes a step, or a segment that begins."""
         (self.open[-1].steps if self.open else self.steps).append(item)
         if self.joins and self.memory is not None and not self.open and self.used > segments.room(self):
@@ -328,7 +328,7 @@ class Launches:
 
     def failed(self, changes: list[Part]) -> None:
         """A launch ended early, and may have overwritten what the changes are of."""
-        self._add(Step(changes=changes))
+        self.add(Step(changes=changes))
         for followed in self.followed.values():
             followed.version = followed.memory.version
 
@@ -406,9 +406,9 @@ class Launches:
         step.cost += before.bytes
         if part is not None:  # of a scattered one mostly a few elements changed
             written = span_of(plan, before.name, (N.Store, N.Atomic))
-            self._keep(step, followed, part.changed() if before.scattered else part, plan.kernel.name, written)
+            self.keep(step, followed, part.changed() if before.scattered else part, plan.kernel.name, written)
 
-    def _keep(self, step: Step, followed: Followed, part: Part, writer: str, written: Span | None) -> None:
+    def keep(self, step: Step, followed: Followed, part: Part, writer: str, written: Span | None) -> None:
         if part.size:
             self._count_part(followed, part, writer, written)
             if self.open:
@@ -443,69 +443,6 @@ class Launches:
                 help="write each step to elements of its own, u[t + 1, i] from u[t, i]; or give the Tape a budget, "
                 "qd.ad.Tape(loss, memory=2**30), within which it launches again what it does not keep",
             )
-
-    # --- Python's writes -------------------------------------------------------------------------------------------
-
-    def _python_writes(self) -> None:
-        """Notes what was written between launches."""
-        if self.rerun is not None:
-            self.rerun.end()
-        for followed in self.followed.values():
-            if followed.shadow is not None:
-                followed.compare()
-            if followed.written or followed.memory.version != followed.version:
-                self._python_wrote(followed)
-
-    def _python_wrote(self, followed: Followed) -> None:
-        memory, step = followed.memory, Step()
-        unseen = memory.version - followed.version - len(followed.written)
-        if unseen > 0 and followed.shadow is None and (followed.regions or followed.grad is not None):
-            raise QuadrantsRuntimeError(
-                f"{followed.name} was written under a Tape by a launch that the Tape did not see",
-                code="QL2094",
-                help="launch in the thread that opened the Tape, or before it",
-            )
-        written, followed.written = followed.written, []
-        followed.version = memory.version
-        for where, old in written:
-            if old is not None and followed.reader:
-                self._keep(step, followed, HostPart(memory, where, old), "Python", None)
-        if not self.paused:
-            now = memory.values()
-            step.write = memory, [(where, np.array(now[where])) for where, _ in written]
-            step.repeat = partial(_write, *step.write)
-            if followed.grad is not None:
-                if id(memory) not in self.writes.written and memory.serial not in self.constants:
-                    self.constants.add(memory.serial)
-                    warn([written_over(followed.name, "grad")])
-                step.gradient = partial(_write, followed.grad, [(where, 0) for where, _ in written], True)
-        self._add(step)
-        if followed.tangent is not None:
-            self._no_tangent(followed.tangent, [where for where, _ in written])
-
-    def _no_tangent(self, followed: Followed, written: list[Any]) -> None:
-        """What Python wrote to memory with that tangent is a constant."""
-        tangent = followed.memory
-        self.constants.add(tangent.serial)  # what there is to say of it was said
-        for where in written:
-            tangent.writing(where)
-            tangent.array[where] = 0
-            tangent.wrote()
-        self._python_wrote(followed)
-
-    def write(self, step: Step) -> None:
-        """Does again what Python did, and records it."""
-        assert step.write is not None
-        memory, elements = step.write
-        made = Step(step.gradient, step.repeat, [], None, step.write)
-        followed = self.followed.get(id(memory))
-        if followed is not None and followed.regions:
-            for where, _ in elements:
-                self._keep(made, followed, HostPart(memory, where, np.array(memory.values()[where])), "Python", None)
-        _write(memory, elements, counts=True)
-        if followed is not None:
-            followed.version = memory.version
-        self._add(made)
 
 
 @contextmanager
@@ -543,11 +480,3 @@ def _launch_again(plan: Plan, args: tuple[Any, ...], number: int) -> None:
         plan.owner.launch(plan, args)
     finally:
         plan.frame.replay(0)
-
-
-def _write(memory: Memory, elements: Sequence[tuple[Any, Any]], counts: bool = False) -> None:
-    for where, values in elements:
-        memory.array[where] = values
-    memory.settle()
-    if counts:
-        memory.version += 1
