@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from benchmarks.race import ROOT
 from benchmarks.relaunch import Limit, fastest
 
 APART = Limit("wave, each step in elements of its own: under a Tape over by hand", 1.2, "")
@@ -12,7 +13,9 @@ PAIR = Limit("a launch and its gradient under a Tape", 8.0, "us")
 RECORDED = Limit("a launch of a recorded program", 2.0, "us")
 MEMORY = Limit("mpm, 512 steps: kept with a tenth as budget, of what is kept without one", 0.1, "")
 TIME = Limit("mpm, 512 steps: time with that budget, of the time without one", 1.6, "")
-LIMITS = (APART, IN_PLACE, PAIR, RECORDED, MEMORY, TIME)
+LONG = Limit("wave in place, 128^2: 2,000 steps over 200", 11.0, "")
+LIMITS = (APART, IN_PLACE, PAIR, RECORDED, MEMORY, TIME, LONG)
+LENGTHS = (200, 400, 600, 800, 1000, 1200, 1400, 1600, 1800, 2000)
 
 
 def measure() -> dict[str, float]:
@@ -20,7 +23,7 @@ def measure() -> dict[str, float]:
     from benchmarks import engine
 
     engine.init()
-    return waves() | pairs() | budget()
+    return waves() | pairs() | budget() | lengths()
 
 
 def waves() -> dict[str, float]:
@@ -29,6 +32,35 @@ def waves() -> dict[str, float]:
     apart, in_place = Wave(), InPlace()
     hand, taped, again = fastest(apart.by_hand, apart.taped, in_place.taped, times=1, rounds=12)
     return {APART.name: taped / hand, IN_PLACE.name: again / hand}
+
+
+def lengths() -> dict[str, float]:
+    """Also draws out/steps.svg: milliseconds of value and gradient over the number of steps."""
+    import quadrants_lab as qd
+    from benchmarks.cases.programs import InPlace
+
+    qd.reset()
+    qd.init(arch=qd.cpu)
+    runs = [InPlace(size=128, steps=steps).taped for steps in LENGTHS]
+    times = fastest(*runs, times=1, rounds=5)
+    (ROOT / "out").mkdir(exist_ok=True)
+    (ROOT / "out" / "steps.svg").write_text(plot(LENGTHS, [1e3 * t for t in times], "steps", "ms"))
+    return {LONG.name: times[-1] / times[0]}
+
+
+def plot(x: Sequence[float], y: Sequence[float], x_name: str, y_name: str) -> str:
+    """An SVG of points and the line through the origin and the last of them."""
+    wide, high, left, low = 480, 300, 60, 40
+    at = [(left + wide * a / max(x), high - high * b / max(y) + 10) for a, b in zip(x, y, strict=True)]
+    points = "".join(f'<circle cx="{a:.1f}" cy="{b:.1f}" r="3"><title>{n}: {t:.2f}</title></circle>'
+                     for (a, b), n, t in zip(at, x, y, strict=True))  # fmt: skip
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left + wide + 20} {high + low + 10}" '
+        f'font-family="sans-serif" font-size="12"><path d="M{left} 10V{high + 10}H{left + wide}" fill="none" '
+        f'stroke="black"/><path d="M{left} {high + 10}L{at[-1][0]:.1f} {at[-1][1]:.1f}" stroke="#aaa"/>{points}'
+        f'<text x="{left + wide - 40}" y="{high + low}">{x[-1]:g} {x_name}</text>'
+        f'<text x="2" y="20">{max(y):.3g} {y_name}</text></svg>\n'
+    )
 
 
 def pairs() -> dict[str, float]:

@@ -64,8 +64,9 @@ class Wave:
 class InPlace:
     """The same with two fields, of which each step overwrites one."""
 
-    def __init__(self) -> None:
-        n = SIZE
+    def __init__(self, size: int = SIZE, steps: int = STEPS) -> None:
+        n = self.size = size
+        self.steps = steps
         self.p, self.q, self.c = (qd.field(qd.f32, shape=(n, n), needs_grad=True) for _ in range(3))
         c = self.c
         loss = self.loss = qd.field(qd.f32, shape=(), needs_grad=True)
@@ -87,9 +88,9 @@ class InPlace:
     def taped(self) -> None:
         for x in (self.p, self.q):
             x.fill(0.0)
-            x[SIZE // 2, SIZE // 2] = 1.0
+            x[self.size // 2, self.size // 2] = 1.0
         with qd.ad.Tape(self.loss):
-            for _ in range(STEPS // 2):
+            for _ in range(self.steps // 2):
                 self.step(self.p, self.q)
                 self.step(self.q, self.p)
             self.measure(self.p)
