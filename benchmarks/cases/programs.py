@@ -89,7 +89,9 @@ class InPlace:
         for x in (self.p, self.q):
             x.fill(0.0)
             x[self.size // 2, self.size // 2] = 1.0
-        with qd.ad.Tape(self.loss):
+        for x in (self.p, self.q, self.c):  # and not those of all programs of the process
+            x.grad.fill(0.0)
+        with qd.ad.Tape(self.loss, clear_gradients=False):
             for _ in range(self.steps // 2):
                 self.step(self.p, self.q)
                 self.step(self.q, self.p)
