@@ -36,7 +36,7 @@ class Carried:
 
 class AdjointBuilder:
     """``slicer``: what made the forward slice, its stacks by stashed value; ``env``: forward value -> what the reverse
-    calls it, extended as restored and recomputed values come into scope."""
+    calls it, extended as restored and recomputed values come into scope. ``colliding``: see `colliding_stores`."""
 
     def __init__(
         self,
@@ -48,6 +48,7 @@ class AdjointBuilder:
         slicer: Slicer,
         env: dict[int, int],
         extremes: Extremes,
+        colliding: frozenset[int] = frozenset(),
     ) -> None:
         self.b = b
         self.scopes = scopes
@@ -58,6 +59,7 @@ class AdjointBuilder:
         self.stacks = slicer.stacks
         self.env = env
         self.extremes = extremes
+        self.colliding = colliding
         self.order = {v: n for n, v in enumerate(scopes.of)}
         self.free: dict[int, tuple[N.Block, set[int]]] = {}  # see `free_values`
 
@@ -167,6 +169,10 @@ class AdjointBuilder:
 
     def _store(self, store: N.Store, adj: Adjoints) -> None:
         grad, index = self._grad_of(store.buffer), self._index(store.index)
+        if store.value in self.active and store.id in self.colliding:
+            taken = self.b.atomic("exchange", grad, index, self.b.const(0, grad.dtype))
+            self._add(adj, store.value, taken)
+            return
         if store.value in self.active:
             self._add(adj, store.value, self.b.load(grad, index))
         self.b.store(grad, index, self.b.const(0, grad.dtype))

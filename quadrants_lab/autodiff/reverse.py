@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from quadrants_lab.analysis.accesses import Accesses
 from quadrants_lab.autodiff.activity import active_values
 from quadrants_lab.autodiff.adjoint import AdjointBuilder
+from quadrants_lab.autodiff.collisions import colliding_stores
 from quadrants_lab.autodiff.extremes import Extremes, extreme_atomics, winners_of
 from quadrants_lab.autodiff.keeps import NOTHING, Keeps, copied, set_changed, without_checkpoints
 from quadrants_lab.autodiff.prepare import prepared
@@ -85,12 +86,13 @@ def _adjoints(kernel: N.Kernel, keeps: Keeps) -> _Adjoints:
     forward = [t for t in kernel.body if isinstance(t, N.Offload)]
     extremes = {n: found for n, t in enumerate(forward) if (found := extreme_atomics(t, with_grad))}
     info = Accesses(kernel) if extremes else None
+    colliding = colliding_stores(kernel)
     for number, task in reversed(list(enumerate(forward))):
         repeated = keeps.repeats(number)
         winners = winners_of(info, number, extremes[number]) if info is not None and number in extremes else {}
         buffers = {**kernel.buffers, **{w.counts.name: w.counts for w in winners.values()}}
         around = Extremes(b, buffers, kernel.args, winners, repeated)
-        adjoint = _reverse_task(b, kernel, task, active, around)
+        adjoint = _reverse_task(b, kernel, task, active, around, colliding)
         if adjoint is None:
             continue
         if not winners:
@@ -145,7 +147,7 @@ def plan_task(kernel: N.Kernel, task: N.Offload, active: set[int]) -> tuple[Scop
 
 
 def _reverse_task(
-    b: Builder, kernel: N.Kernel, task: N.Offload, active: set[int], extremes: Extremes
+    b: Builder, kernel: N.Kernel, task: N.Offload, active: set[int], extremes: Extremes, colliding: frozenset[int]
 ) -> tuple[N.Offload, Callable[[], N.Offload]] | None:
     scopes, plan = plan_task(kernel, task, active)
     if not plan.reversed:
@@ -159,7 +161,7 @@ def _reverse_task(
     allocas += [a for kept in starts.values() for _, a in kept]
     ahead = slicer.block(task.body[:-1], None, N.NO_ID)
     ahead, env = export_from_ifs(ahead, plan.export, scopes, b)
-    builder = AdjointBuilder(b, scopes, plan, active, kernel.buffers, slicer, env, extremes)
+    builder = AdjointBuilder(b, scopes, plan, active, kernel.buffers, slicer, env, extremes, colliding)
     code = builder.task(task)
     if allocas:
         end = N.Yield(b.fresh(), ())

@@ -25,7 +25,9 @@ from quadrants_lab.notebook.options import parse, usage
 from quadrants_lab.notebook.stepping import stepper
 from quadrants_lab.runtime.backend import available, names
 from quadrants_lab.runtime.records import Recorder
+from quadrants_lab.runtime.tape.report import Report
 from quadrants_lab.widgets.html import seconds
+from quadrants_lab.widgets.timeline import timeline
 
 
 @magics_class
@@ -176,6 +178,8 @@ def load(shell: Any) -> None:
     errors.install(shell)
     magics = QuadrantsMagics(shell)
     shell.register_magics(magics)
+    if shell.display_formatter is not None:
+        shell.display_formatter.formatters["text/html"].for_type(Report, timeline)
     matchers = shell.Completer.custom_matchers
     matchers[:] = [m for m in matchers if getattr(m, "matcher_identifier", "") != "quadrants_lab"]
     matchers.append(matcher(magics.names))

@@ -14,6 +14,7 @@ import pytest
 
 import quadrants_lab as qd
 from quadrants_lab.runtime.tape import recorder
+from quadrants_lab.widgets.timeline import timeline
 
 RNG = np.random.default_rng(5)
 
@@ -330,6 +331,6 @@ def test_the_report_tells_where_steps_are_made_again() -> None:
     assert budget.made_again == sum(row.times for row in budget.steps) > 0
     assert all(row.times > 0 for s in budget.stretches for row in budget.steps[s.first : s.first + s.steps])
     assert "to keep all would take more than the budget" in str(budget)
-    html = budget._repr_html_()
+    html = timeline(budget)
     assert html.count("<title>") >= 2 * len(budget.stretches)
     assert "made again up to" in html

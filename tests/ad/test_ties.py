@@ -113,3 +113,31 @@ def test_an_element_each() -> None:
         want = [top, [0.5] * 4, [0, 0, 0, 3.0]]
         np.testing.assert_allclose(u.grad.to_numpy(), want, rtol=1e-6)
         np.testing.assert_allclose(best.grad.to_numpy(), [1 - last, 0, 0])
+
+
+@qd.kernel
+def one_value_stored_often(x: qd.template(), y: qd.template()):
+    for _ in range(4096):
+        y[None] = 3.0 * x[2]
+
+
+@qd.kernel
+def one_value_stored_by_data(x: qd.template(), y: qd.template(), at: qd.template(), to: qd.template()):
+    for i in at:
+        y[to[i]] = 3.0 * x[at[i]]
+
+
+def test_stores_of_one_value_count_once() -> None:
+    """Iterations that store the same do not race; the adjoint goes to one of them, whatever the threads do."""
+    x, y, at, z, to = field(4), field(), qd.field(qd.i32, 4096), field(2), qd.field(qd.i32, 4096)
+    x.from_numpy(np.array([1, 2, 3, 3], np.float32))
+    at.from_numpy(2 + np.arange(4096, dtype=np.int32) % 2)
+    for _ in range(5):
+        assert list(gradient(one_value_stored_often, x, y)) == [0, 0, 3, 0]
+        x.grad.fill(0)
+        z.grad.fill(1)
+        one_value_stored_by_data(x, z, at, to)
+        one_value_stored_by_data.grad(x, z, at, to)
+        found = x.grad.to_numpy()
+        assert sorted(found) == [0, 0, 0, 3]
+        assert not found[:2].any()

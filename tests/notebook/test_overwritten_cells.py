@@ -92,3 +92,11 @@ def test_a_sure_race_is_told_in_any_cell(cell) -> None:
     result, text = cell("%%qdkernel --release\n" + SCATTER.replace("x[at[i]] = x[i] * 0.5", "x[i] = x[(i + 1) % 6]"))
     assert not result.success
     assert "QL1706" in text
+
+
+def test_the_report_of_a_tape_is_a_timeline(cell, shell) -> None:
+    made = "qd.ad.Tape(qd.field(float, (), needs_grad=True), memory=9)"
+    result, text = cell(f"with {made} as tape:\n    pass\ntape.report")
+    assert result.success, text
+    assert "no step overwrites what gradients read" in repr(result.result)
+    assert "<svg" in shell.display_formatter.format(result.result)[0]["text/html"]

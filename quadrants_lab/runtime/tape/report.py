@@ -35,7 +35,9 @@ class Stretch:
 
 @dataclass(slots=True)
 class Report:
-    """``budget``: bytes, None where there was none; ``kept_bytes``: the most at a time; ``made_again``: steps."""
+    """``budget``: bytes, None where there was none; ``kept_bytes``: the most at a time; ``made_again``: steps. In a
+    notebook `widgets.timeline` shows it.
+    """
 
     budget: int | None = None
     kept_bytes: int = 0
@@ -67,11 +69,6 @@ class Report:
 
     def __repr__(self) -> str:
         return str(self)
-
-    def _repr_html_(self) -> str:
-        from quadrants_lab.widgets.timeline import timeline
-
-        return timeline(self)
 
 
 def report(launches: Launches) -> Report:
