@@ -59,6 +59,8 @@ class Launches:
     whether steps are joined to segments where the budget asks for it, or whoever records makes the segments.
     """
 
+    trusted: tuple[type, ...] = ()  # kinds of foreign memory that need not be compared to know what was written
+
     def __init__(self, repeatable: bool = False, memory: int | None = None, joins: bool = True) -> None:
         self.repeatable = repeatable
         self.memory = memory
@@ -389,7 +391,7 @@ class Launches:
         found = self.followed.get(id(memory))
         if found is None:
             found = self.followed[id(memory)] = Followed(memory, name, memory.version)
-            if memory.foreign:
+            if memory.foreign and not isinstance(memory.foreign, self.trusted):
                 self._use(memory.operand.nbytes, f"{name}, which another library may write to", ())
                 found.shadow = memory.copy()
             memory.watchers = (*memory.watchers, found.watch)
