@@ -198,7 +198,7 @@ class Launches:
             if not route.again:
                 step.route = None
                 if route.gradient is not None:
-                    step.gradient = partial(_foreign_gradient, route.gradient, kept_args, number, step.kept)
+                    step.gradient = partial(_foreign_gradient, route, kept_args, number, step.kept)
                 if self.open:
                     raise segments.cannot_be_made_again(
                         f"of {plan.kernel.name} uses a numpy array or memory of another library"
@@ -470,10 +470,11 @@ def _copied(reverse: Plan, args: tuple[Any, ...]) -> tuple[Any, ...]:
     ])
 
 
-def _foreign_gradient(gradient: Dispatcher, args: tuple[Any, ...], number: int, kept: KeptBuffers) -> None:
-    launch_gradient(gradient, args, number, kept)
-    if gradient.last is not None:
-        gradient.last.done_foreign(args)
+def _foreign_gradient(route: Route, args: tuple[Any, ...], number: int, kept: KeptBuffers) -> None:
+    launch_gradient(route, args, number, kept)
+    assert route.gradient is not None
+    if route.gradient.last is not None:
+        route.gradient.last.done_foreign(args)
 
 
 def _launch_again(plan: Plan, args: tuple[Any, ...], number: int) -> None:

@@ -105,14 +105,19 @@ class Route:
     def fits(self, args: Sequence[Any]) -> bool:
         """Whether the arguments are of the same kinds, in the same session."""
         session = self.plan.session
-        for owner, name, then in self.objects:
-            if getattr(owner, name, None) is not then:
-                return False
         return (
             session is current()
             and session.placements == self.placements
             and self.classes == [arg.__class__ for arg in args]
+            and self.objects_are_as_they_were()
         )
+
+    def objects_are_as_they_were(self) -> bool:
+        """Whether objects have the attributes that the plans were made for."""
+        for owner, name, then in self.objects:  # noqa: SIM110 - in each launch under a Tape
+            if getattr(owner, name, None) is not then:
+                return False
+        return True
 
 
 def places_of(plan: Plan, args: Sequence[Any]) -> dict[str, Place]:
