@@ -609,3 +609,34 @@ def test_attributes_that_change_hands_between_launches():
             p.measure()
         assert p.loss[None] == pytest.approx(1.1 ** 2**steps)
         assert p.x.grad[None] == pytest.approx(2**steps * 1.1 ** (2**steps - 1))
+
+
+def test_a_constant_that_turns_out_to_come_from_a_value_with_a_gradient():
+    """Also where the launch that reads it has been recorded before."""
+    h = qd.field(qd.f64, ())
+    x, y, loss = (qd.field(qd.f64, (), needs_grad=True) for _ in range(3))
+
+    @qd.kernel
+    def hand_over():
+        h[None] = 2 * x[None]
+
+    @qd.kernel
+    def add():
+        loss[None] += h[None] * y[None]
+
+    def run(times):
+        with qd.ad.Tape(loss):
+            for _ in range(times):
+                add()
+            hand_over()
+            add()
+
+    for times in (1, 3):
+        with pytest.warns(qd.QuadrantsWarning, match="h has no gradient|gradient.*h") as told:
+            run(times)
+        assert len(told) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with qd.ad.Tape(loss):
+            for _ in range(3):
+                add()

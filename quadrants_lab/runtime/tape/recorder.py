@@ -133,7 +133,7 @@ class Launches:
         """Launches and records, quickly, what was recorded before with other scalars; else NotImplemented."""
         routes = dispatcher.routes
         route = None if routes is None or self.paused or self.repeatable else routes.find(args)
-        if route is None:
+        if route is None or any(memory_at(p, args).serial in self.open_ends.open for p in route.constants):
             return NotImplemented
         dispatcher.last = route.plan
         if self.rerun is not None and (value := self.rerun.launch(route, args)) is not NotImplemented:
