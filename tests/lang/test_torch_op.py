@@ -1,6 +1,7 @@
 """`qd.torch_op`: kernels and programs in torch's autograd, against torch's own derivatives and differences in f64."""
 
 import copy
+import gc
 import threading
 
 import pytest
@@ -234,6 +235,21 @@ def test_without_gradients_nothing_is_recorded(monkeypatch):
     with torch.inference_mode():
         assert squared(torch.ones(2)).tolist() == [1, 1]
     assert not squared(x.detach()).requires_grad
+
+
+def test_nothing_is_kept_when_the_graph_is_gone():
+    from quadrants_lab.runtime import foreign
+
+    factor = qd.field(qd.f32, (), needs_grad=True)
+    op, held = scaled(factor)
+    x = leaf(1, 2)
+    gc.collect()
+    before = len(foreign._KNOWN)
+    for _ in range(3):
+        op(x).sum().backward()
+        op(x)
+    assert len(foreign._KNOWN) == before
+    assert factor._memory.watchers == held._memory.watchers == ()
 
 
 # --- what changes between forward and backward -----------------------------------------------------------------------
