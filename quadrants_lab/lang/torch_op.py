@@ -172,7 +172,7 @@ class Call:
         return tuple(returned.values())
 
     def _recorded(self, torch: Any, usable: dict[str, Any], again: bool = False) -> Recorded:
-        record = Recorded(f"torch_op {self.op.name}", usable, self.session, repeatable=again)
+        record = Recorded(f"torch_op {self.op.name}", usable, repeatable=again)
         try:
             with watch(record):
                 self.made = self.run(torch, usable, grads=True)

@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quadrants_lab.errors import QuadrantsRuntimeError
-from quadrants_lab.runtime import lent
+from quadrants_lab.runtime import lent, session
 from quadrants_lab.runtime.foreign import Tensor
 from quadrants_lab.runtime.memory import Lent, Memory
 from quadrants_lab.runtime.observe import unwatched
-from quadrants_lab.runtime.session import ended
 from quadrants_lab.runtime.signature import memory_of
 from quadrants_lab.runtime.tape.recorder import Launches
 from quadrants_lab.runtime.trips import memory_version
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.plan import Plan
-    from quadrants_lab.runtime.session import Session
 
 
 class Fields:
@@ -56,11 +54,10 @@ class Recorded(Launches):
 
     trusted = (Tensor,)
 
-    def __init__(self, function: str, inputs: dict[str, Any], session: Session, repeatable: bool = False) -> None:
+    def __init__(self, function: str = "", inputs: dict[str, Any] | None = None, **options: Any) -> None:
         self.function = function
-        self.inputs = inputs
-        self.session = session
-        super().__init__(repeatable)
+        self.inputs = inputs or {}
+        super().__init__(**options)
 
     def clear(self) -> None:
         super().clear()
@@ -129,9 +126,7 @@ class Recorded(Launches):
     def backward(self, outputs: Iterable[tuple[Any, Any]]) -> dict[str, Any]:
         """The gradients of the inputs, fresh tensors, from ``outputs``: tensors that the function wrote to, each with
         the gradient of what follows, or None. The gradients of fields that the function uses begin with 0."""
-        if not self.session.alive:
-            raise ended(f"what {self.function} recorded")
-        with self.session.lock, unwatched():
+        with session.current().lock, unwatched():
             for followed in self.followed.values():
                 if followed.grad is not None:
                     _follow(followed.grad, self.inputs.values())

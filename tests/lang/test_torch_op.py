@@ -329,6 +329,44 @@ def test_tensors_that_are_no_arguments(recompute):
 
 
 @pytest.mark.parametrize("recompute", [False, True])
+@pytest.mark.parametrize("mark", [qd.ad.checkpoint, qd.ad.program])
+def test_stretches_that_are_made_again(mark, recompute):
+    held = qd.field(qd.f32, 2, needs_grad=True)
+
+    @qd.kernel
+    def take(x: qd.types.ndarray()):
+        for i in range(2):
+            held[i] = x[i]
+
+    @qd.kernel
+    def multiply():
+        for i in range(2):
+            held[i] = held[i] * held[i]
+
+    @qd.kernel
+    def give(y: qd.types.ndarray()):
+        for i in range(2):
+            y[i] = held[i]
+
+    @mark
+    def eighth_power():
+        for _ in range(3):
+            multiply()
+
+    @qd.torch_op(outputs={"y": "x"}, recompute=recompute)
+    def op(x, y):
+        take(x)
+        eighth_power()
+        give(y)
+
+    x = leaf(1, 2)
+    for _ in range(3):
+        y = op(x)
+        for _ in range(2):
+            assert torch.autograd.grad(y.sum(), x, retain_graph=True)[0].tolist() == [8, 1024]
+
+
+@pytest.mark.parametrize("recompute", [False, True])
 def test_fields_in_a_program(recompute):
     factor = qd.field(qd.f32, (), needs_grad=True)
     factor[None] = 3
