@@ -14,6 +14,7 @@ from quadrants_lab.runtime.foreign import Tensor
 from quadrants_lab.runtime.memory import Lent, Memory
 from quadrants_lab.runtime.observe import unwatched
 from quadrants_lab.runtime.signature import memory_of
+from quadrants_lab.runtime.tape.python_writes import notice
 from quadrants_lab.runtime.tape.recorder import Launches
 from quadrants_lab.runtime.trips import memory_version
 
@@ -64,6 +65,10 @@ class Recorded(Launches):
         self.counts: dict[int, Any] = {}  # by memory of tensors: torch's count of its writes
         self.versions: list[tuple[Memory, str, Any]] = []  # of what gradients read, when the function returned
 
+    def before(self, plan: Plan, args: tuple[Any, ...]) -> Any:
+        self._compare_counts()
+        return super().before(plan, args)
+
     def after(self, plan: Plan, args: tuple[Any, ...], token: Any, failed: bool) -> None:
         super().after(plan, args, token, failed)
         for slot, arg in zip(plan.slots, args, strict=True):
@@ -89,7 +94,7 @@ class Recorded(Launches):
         tensors = (f.memory for f in self.followed.values() if isinstance(f.memory.foreign, Tensor))
         self.counts = {id(memory): version(memory) for memory in tensors}
 
-    def _python_writes(self) -> None:
+    def _compare_counts(self) -> None:
         for key, count in self.counts.items():
             followed = self.followed[key]
             if was_written(followed.memory, count):
@@ -99,14 +104,13 @@ class Recorded(Launches):
                     code="QL2125",
                     help="write to it in a kernel, or before the call",
                 )
-        super()._python_writes()
 
     # --- the gradient ----------------------------------------------------------------------------------------------
 
     def close(self) -> None:
         """To be called when the function has returned: nobody tells it of writes any more."""
-        self._python_writes()
-        self.counts.clear()
+        self._compare_counts()
+        notice(self)
         self._unwatch()
         self._stamp()
 
