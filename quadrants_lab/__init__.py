@@ -45,6 +45,7 @@ from quadrants_lab.lang.shapes import Layout
 from quadrants_lab.lang.struct import Struct, dataclass
 from quadrants_lab.lang.struct_field import StructField
 from quadrants_lab.lang.tensor import Backend, MatrixTensor, Tensor, VectorTensor, tensor, wrap
+from quadrants_lab.lang.torch_op import torch_op
 
 __version__ = "0.1.0"
 
@@ -60,7 +61,7 @@ __all__ = [  # noqa: PLE0604  # the lists hold strings
     "Struct", "StructField", "Template", "Tensor", "Vector", "VectorNdarray", "VectorTensor", "ad", "amdgpu",
     "arm64", "axes", "cpu", "cuda", "data_oriented", "dataclass", "field", "func", "gpu", "init",
     "is_logging_effective", "kernel", "math", "metal", "ndarray", "pyfunc", "real_func", "reset", "root",
-    "set_logging_level", "sync", "template", "tensor", "types", "vulkan", "wrap", "x64", "x86_64", *_axes,
+    "set_logging_level", "sync", "template", "tensor", "torch_op", "types", "vulkan", "wrap", "x64", "x86_64", *_axes,
     *_dtypes, *_operations,
 ]  # fmt: skip
 

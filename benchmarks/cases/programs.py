@@ -1,12 +1,16 @@
-"""Programs of many launches: value and gradient under a Tape, and the same launches and gradients by hand."""
+"""Programs of many launches: value and gradient under a Tape, and the same launches and gradients by hand; and those of
+kernels/ that keep every step in elements of its own, as small as their `main` has them and larger."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+import numpy as np
+
 from benchmarks.cases import Case, Timed
-from benchmarks.engine import qd
+from benchmarks.engine import qd, sample
 
 SIZE, STEPS, PAIRS = 256, 200, 1000
 
@@ -128,7 +132,77 @@ def pairs() -> Timed:
     return Timed(run, lambda: float(x.grad[1]))
 
 
+def ripple(n: int, steps: int) -> Timed:
+    module = sample("ripple")
+    pond = module.Pond(n, steps)
+    pond.picture.from_numpy(module.drawn(module.PICTURE, n))
+    return _gradient(pond, np.zeros((n, n), np.float32))
+
+
+def billiards(rows: int, steps: int) -> Timed:
+    module = sample("billiards")
+    places = module.rack(rows)
+    table = module.Table(places, steps, target=len(places) - 1)
+    table.goal[None] = [2.0, 0.5]
+    return _gradient(table, np.array([3.6, 0.02], np.float32))
+
+
+def sticks(n: int, steps: int) -> Timed:
+    some = sample("sticks").Sticks(n, steps)
+    return _gradient(some, np.linspace(0.4, 1.0, 3 * n, dtype=np.float32).reshape(n, 3))
+
+
+def robot(hidden: int, steps: int, wide: int) -> Timed:
+    module = sample("robot")
+    walker = module.Robot(*module.built(module.BODY.replace("###", "###" * wide)), hidden, steps)
+    draw = np.random.default_rng(4)
+    weights = [draw.normal(0.0, 0.1, field.to_numpy().shape).astype(np.float32) for field in walker.weights]
+    return _gradient(walker, weights)
+
+
+def smoke(n: int, steps: int, iterations: int) -> Timed:
+    module = sample("smoke")
+    flow = module.Flow(n, steps, iterations)
+    flow.q.from_numpy(np.stack([module.disc(n, 0.4, 0.25)] * (steps + 1)))
+    flow.target.from_numpy(module.disc(n, 0.55, 0.25))
+    return _gradient(flow, np.full((n, n, 2), 0.2, np.float32))
+
+
+def muscle(cells: int, steps: int, a_side: int) -> Timed:
+    module = sample("muscle")
+    places, kinds, volume = module.built(module.BODY, cells, a_side)
+    body = module.Body(places, kinds, volume, cells, steps, dt=0.12 / cells)
+    return _gradient(body, np.full((2, 4), 0.02, np.float32))
+
+
+def _gradient(program: Any, parameters: Any) -> Timed:
+    found: list[Any] = []
+
+    def run() -> None:
+        found[:] = [program.gradient(parameters)]
+
+    def value() -> float:
+        slopes = found[0][1]
+        return float(sum(np.abs(slope).sum() for slope in (slopes if isinstance(slopes, list) else [slopes])))
+
+    return Timed(run, value)
+
+
+# by sample: what to call with the sizes of its `main`, and with larger ones
+SAMPLES: dict[str, tuple[Callable[..., Timed], dict[str, tuple[int, ...]]]] = {
+    "ripple": (ripple, {"32^2, 100 steps": (32, 100), "256^2, 200 steps": (256, 200)}),
+    "billiards": (billiards, {"11 balls, 200 steps": (4, 200), "211 balls, 200 steps": (20, 200)}),
+    "sticks": (sticks, {"8 sticks, 200 steps": (8, 200), "20,000 sticks, 200 steps": (20_000, 200)}),
+    "robot": (robot, {"16 masses, 150 steps": (12, 150, 1), "64 units, 28 masses": (64, 150, 3)}),
+    "smoke": (smoke, {"32^2, 20 steps": (32, 20, 6), "256^2, 20 steps": (256, 20, 6)}),
+    "muscle": (muscle, {"80 particles, 200 steps": (24, 200, 2), "2,880 particles, 100 steps": (48, 100, 12)}),
+}
 CASES = [
+    *(
+        Case("programs", f"{name}, {size}", partial(make, *arguments))
+        for name, (make, sizes) in SAMPLES.items()
+        for size, arguments in sizes.items()
+    ),
     Case("programs", f"wave, {SIZE}^2, {STEPS} steps, under a Tape", lambda: wave("under a Tape")),
     Case("programs", f"wave, {SIZE}^2, {STEPS} steps in place, under a Tape", lambda: wave("in place")),
     Case("programs", f"wave, {SIZE}^2, {STEPS} steps, by hand", lambda: wave("by hand")),

@@ -122,7 +122,7 @@ def need_gradient(ndarray: Any, name: str, where: str) -> None:
             "QL2054",
             f"argument {name!r} of the gradient of kernel {where} is a tensor that torch computed: its gradient is "
             "added to its .grad, from where torch takes it no further",
-            help="call the kernels in a torch.autograd.Function, or pass a leaf",
+            help="make a qd.torch_op of the kernels, or pass a leaf",
             kind="warning",
         )
         warn(text)

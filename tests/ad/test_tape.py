@@ -572,3 +572,71 @@ def test_a_loss_that_no_launch_writes() -> None:
         total(x, other)
     assert caught[0].filename == __file__
     assert "it launched total" in str(caught[0].message)
+
+
+def test_attributes_that_change_hands_between_launches():
+    """Each gradient is that of the fields that its launch had."""
+
+    @qd.data_oriented
+    class PingPong:
+        def __init__(self):
+            self.now, self.then = (qd.field(qd.f64, (), needs_grad=True) for _ in range(2))
+            self.x, self.loss = (qd.field(qd.f64, (), needs_grad=True) for _ in range(2))
+
+        @qd.kernel
+        def begin(self):
+            for _ in range(1):
+                self.now[None] = self.x[None]
+
+        @qd.kernel
+        def step(self):
+            for _ in range(1):
+                self.then[None] = self.now[None] * self.now[None]
+
+        @qd.kernel
+        def measure(self):
+            for _ in range(1):
+                self.loss[None] += self.now[None]
+
+    p = PingPong()
+    p.x[None] = 1.1
+    for steps in (1, 2, 3, 4):
+        with qd.ad.Tape(p.loss):
+            p.begin()
+            for _ in range(steps):
+                p.step()
+                p.now, p.then = p.then, p.now
+            p.measure()
+        assert p.loss[None] == pytest.approx(1.1 ** 2**steps)
+        assert p.x.grad[None] == pytest.approx(2**steps * 1.1 ** (2**steps - 1))
+
+
+def test_a_constant_that_turns_out_to_come_from_a_value_with_a_gradient():
+    """Also where the launch that reads it has been recorded before."""
+    h = qd.field(qd.f64, ())
+    x, y, loss = (qd.field(qd.f64, (), needs_grad=True) for _ in range(3))
+
+    @qd.kernel
+    def hand_over():
+        h[None] = 2 * x[None]
+
+    @qd.kernel
+    def add():
+        loss[None] += h[None] * y[None]
+
+    def run(times):
+        with qd.ad.Tape(loss):
+            for _ in range(times):
+                add()
+            hand_over()
+            add()
+
+    for times in (1, 3):
+        with pytest.warns(qd.QuadrantsWarning, match="h has no gradient|gradient.*h") as told:
+            run(times)
+        assert len(told) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with qd.ad.Tape(loss):
+            for _ in range(3):
+                add()

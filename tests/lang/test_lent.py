@@ -250,6 +250,26 @@ def test_streams_of_torch(torch):
         torch.cuda.synchronize()
 
 
+@pytest.mark.parametrize("recompute", [False, True])
+def test_operations_of_torch(torch, recompute):
+    def twice(x, n, y):
+        powers(x, n, y)
+        double(y)
+
+    op = qd.torch_op(twice, outputs={"y": "x"}, recompute=recompute)
+    n = torch.tensor([2, 3], device="cuda", dtype=torch.int32)
+    x = torch.full((2,), 1.1, device="cuda", requires_grad=True)
+    for _ in range(10):
+        with torch.cuda.stream(torch.cuda.Stream()):
+            h = x
+            for _ in range(50):
+                h = torch.cos(h)
+            ours = torch.autograd.grad((op(h, n) * op(2 * h, n)).sum(), x)
+            right = torch.autograd.grad((4 * h ** (n + 1) * (2 * h) ** (n + 1)).sum(), x)
+        torch.cuda.synchronize()
+        torch.testing.assert_close(ours, right)
+
+
 def test_streams_of_cupy(torch):
     cupy = pytest.importorskip("cupy")
     with cupy.cuda.Stream(non_blocking=True) as stream:

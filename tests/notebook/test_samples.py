@@ -5,7 +5,20 @@ from __future__ import annotations
 import pytest
 
 import quadrants_lab as qd
-from quadrants_lab.kernels import arm, chain, crawler, heat, kepler, lorenz, mpm, nbody, raymarch, recurrent
+from quadrants_lab.kernels import (
+    arm,
+    billiards,
+    chain,
+    crawler,
+    heat,
+    kepler,
+    lorenz,
+    mpm,
+    nbody,
+    raymarch,
+    recurrent,
+    ripple,
+)
 from quadrants_lab.notebook.collect import cell_view, last_view
 from quadrants_lab.notebook.inspection import Inspection
 from quadrants_lab.runtime.records import recording
@@ -15,6 +28,7 @@ from quadrants_lab.widgets.static import static_html
 
 RUNS = {
     "arm": (lambda: arm.main(2, 3, 1), arm.reach),
+    "billiards": (lambda: billiards.main(2, 2, 1), billiards.Table.touch),
     "chain": (lambda: chain.main(2, 3, 1), chain.reach),
     "crawler": (lambda: crawler.main(1, 2, 1), crawler.Crawler.pull),
     "heat": (lambda: heat.main(6, 3, 1), heat.step),
@@ -24,6 +38,7 @@ RUNS = {
     "nbody": (lambda: nbody.main(3, 2), nbody.potential),
     "raymarch": (lambda: raymarch.main(4, 3, 1), raymarch.draw),
     "recurrent": (lambda: recurrent.main(2, 3, 1), recurrent.unroll),
+    "ripple": (lambda: ripple.main(16, 3, 1), ripple.Pond.step),
 }
 
 

@@ -38,12 +38,13 @@ class Route:
     ``derivatives``: the buffers it touches that have a gradient. ``quick``: nothing but scalars and the memory of
     arrays tells a launch from the one before. ``arrays``, and ``scalars`` that indices depend on: by which
     arguments launches differ in what they read and write. ``again``: whether it can be made again from memory as it
-    was."""
+    was. ``constants``: memory without a gradient whose values flow on."""
 
     __slots__ = (
         "again",
         "arrays",
         "classes",
+        "constants",
         "derivatives",
         "draws",
         "gradient",
@@ -74,6 +75,8 @@ class Route:
         buffers = plan.compiled.lowered.kernel.buffers
         touched = (plan.reads | plan.writes) & places.keys()
         self.derivatives = [(n, places[n]) for n, b in buffers.items() if b.grad and n in touched]
+        sources = {source for source, _ in plan.value_flows if source in places}
+        self.constants = [places[source] for source in sources if not buffers[source].grad]
         self.draws = any(isinstance(s, N.Random) for s in stmts)
         self.prints = any(isinstance(s, N.Print) for s in stmts)
         self.keeps = bool(plan.scratch)
@@ -105,14 +108,19 @@ class Route:
     def fits(self, args: Sequence[Any]) -> bool:
         """Whether the arguments are of the same kinds, in the same session."""
         session = self.plan.session
-        for owner, name, then in self.objects:
-            if getattr(owner, name, None) is not then:
-                return False
         return (
             session is current()
             and session.placements == self.placements
             and self.classes == [arg.__class__ for arg in args]
+            and self.objects_are_as_they_were()
         )
+
+    def objects_are_as_they_were(self) -> bool:
+        """Whether objects have the attributes that the plans were made for."""
+        for owner, name, then in self.objects:  # noqa: SIM110 - in each launch under a Tape
+            if getattr(owner, name, None) is not then:
+                return False
+        return True
 
 
 def places_of(plan: Plan, args: Sequence[Any]) -> dict[str, Place]:
@@ -185,9 +193,9 @@ def context() -> tuple[Any, ...]:
 
 def _quick(plan: Plan) -> bool:
     buffers = plan.compiled.lowered.kernel.buffers
-    flows = [buffers[b] for pair in plan.value_flows for b in pair if buffers[b].kind in ("field", "ndarray")]
+    targets = [buffers[b] for _, b in plan.value_flows if buffers[b].kind in ("field", "ndarray")]
     return (
         not any(b.wide for b in plan.kernel.buffers.values())
-        and all(b.grad for b in flows)
+        and all(b.grad for b in targets)
         and not plan.integer_flows
     )

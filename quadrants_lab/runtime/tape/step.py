@@ -15,7 +15,6 @@ from quadrants_lab.runtime.regions import Region, holds
 from quadrants_lab.runtime.tape.parts import Part
 
 if TYPE_CHECKING:
-    from quadrants_lab.runtime.dispatch import Dispatcher
     from quadrants_lab.runtime.plan import Plan
     from quadrants_lab.runtime.scratch import KeptBuffers
     from quadrants_lab.runtime.tape.route import Route
@@ -65,14 +64,22 @@ class Step:
         elif self.route is not None and self.route.gradient is not None:
             assert self.launch is not None
             _, args, number = self.launch
-            launch_gradient(self.route.gradient, args, number, self.kept)
+            launch_gradient(self.route, args, number, self.kept)
 
 
-def launch_gradient(gradient: Dispatcher, args: tuple[Any, ...], number: int, kept: KeptBuffers) -> None:
+def launch_gradient(route: Route, args: tuple[Any, ...], number: int, kept: KeptBuffers) -> None:
     """Launches the gradient of the launch with that number, with what that kept."""
+    gradient, reverse = route.gradient, route.reverse
+    assert gradient is not None
+    assert reverse is not None
     gradient.replays, gradient.kept = number, kept
     try:
-        gradient.call(*args)
+        if route.objects_are_as_they_were():
+            gradient.call(*args)
+        else:
+            gradient.last = reverse
+            with reverse.session.lock:
+                gradient.launch(reverse, args)
     finally:
         gradient.replays, gradient.kept = 0, None
 
