@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from benchmarks.race import ROOT
 from benchmarks.relaunch import Limit, fastest
@@ -32,6 +32,34 @@ def waves() -> dict[str, float]:
     apart, in_place = Wave(), InPlace()
     hand, taped, again = fastest(apart.by_hand, apart.taped, in_place.taped, times=1, rounds=12)
     return {APART.name: taped / hand, IN_PLACE.name: again / hand}
+
+
+def on_gpu() -> None:
+    """Prints what programs cost on the device of the session, beside what they should cost on an H200 at most."""
+    import quadrants_lab as qd
+    from benchmarks.cases.programs import PAIRS, InPlace, Wave, tiny
+
+    apart, in_place = Wave(), InPlace()
+    loss, launches = tiny()
+    program = qd.ad.program(launches)
+
+    def pairs() -> None:
+        with qd.ad.Tape(loss, clear_gradients=False):
+            launches()
+        qd.sync()
+
+    def recorded() -> None:
+        program()
+        qd.sync()
+
+    for run in (apart.taped, in_place.taped, pairs, recorded) * 4:
+        run()
+    hand, wave, again = fastest(apart.by_hand, apart.taped, in_place.taped, times=1, rounds=12)
+    pair, launch = fastest(pairs, recorded, times=1, rounds=12)
+    print(f"wave 256^2, 200 steps, value and gradient: by hand {1e3 * hand:.2f} ms")
+    print(f"  under a Tape {1e3 * wave:.2f} ms (at most 5), in place {1e3 * again:.2f} ms (at most 5)")
+    print(f"a launch and its gradient under a Tape {1e6 * pair / PAIRS:.2f} us (at most 15)")
+    print(f"a launch of a recorded program {1e6 * launch / PAIRS:.2f} us (at most 2)")
 
 
 def lengths() -> dict[str, float]:
@@ -65,30 +93,17 @@ def plot(x: Sequence[float], y: Sequence[float], x_name: str, y_name: str) -> st
 
 def pairs() -> dict[str, float]:
     import quadrants_lab as qd
-    from benchmarks.cases.programs import PAIRS
+    from benchmarks.cases.programs import PAIRS, tiny
 
     qd.reset()
     qd.init(arch=qd.cpu)
-    x = qd.field(qd.f32, shape=4, needs_grad=True)
-    loss = qd.field(qd.f32, shape=(), needs_grad=True)
+    loss, launches = tiny()
 
-    @qd.kernel
-    def square(i: int):
-        for _ in range(1):
-            loss[None] += x[i] * x[i]
+    def taped() -> None:
+        with qd.ad.Tape(loss):
+            launches()
 
-    def launches() -> None:
-        for n in range(PAIRS):
-            square(n % 4)
-
-    def under(run: Callable[[], None]) -> Callable[[], None]:
-        def taped() -> None:
-            with qd.ad.Tape(loss):
-                run()
-
-        return taped
-
-    pair, recorded = fastest(under(launches), qd.ad.program(launches), times=1)
+    pair, recorded = fastest(taped, qd.ad.program(launches), times=1)
     return {PAIR.name: 1e6 * pair / PAIRS, RECORDED.name: 1e6 * recorded / PAIRS}
 
 

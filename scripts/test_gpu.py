@@ -63,6 +63,7 @@ def parts(workers: int) -> dict[str, tuple[list[str], int]]:
     return race | {
         "about": (own("about"), 60),
         "speed": (own("speed"), 120),
+        "tapes": (own("tapes"), 60),
         "endurance": (own("endurance"), 60),
         "memory": (own("memory"), 60),
         "conformance": (pytest_command(*CONFORMANCE, workers=workers), 150),
@@ -133,6 +134,14 @@ def speed() -> None:
     launches()
     streams()
     loops()
+
+
+def tapes() -> None:
+    os.environ |= {"QL_ENGINE": "quadrants_lab", "QL_BENCH_CACHE": os.devnull}
+    from benchmarks.tapes import on_gpu
+
+    start()
+    on_gpu()
 
 
 def launches() -> None:
@@ -430,8 +439,8 @@ def small() -> None:
 
 
 PARTS: dict[str, Callable[[], None]] = {
-    "about": about, "speed": speed, "endurance": endurance, "memory": memory, "differences": differences,
-    "small": small,
+    "about": about, "speed": speed, "tapes": tapes, "endurance": endurance, "memory": memory,
+    "differences": differences, "small": small,
 }  # fmt: skip
 
 
