@@ -25,7 +25,7 @@ from quadrants_lab.lang.forward_mode import FwdMode, warn_unwritten
 from quadrants_lab.lang.missing import missing_attribute
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.grad_check import check_gradients
-from quadrants_lab.runtime.observe import MODE, OBSERVERS, watch
+from quadrants_lab.runtime.observe import MODE, OBSERVERS, unwatched, watch
 from quadrants_lab.runtime.program import Program
 from quadrants_lab.runtime.tape.recorder import Launches
 from quadrants_lab.runtime.tape.report import Report, report
@@ -166,7 +166,8 @@ class Tape:
 
     def _differentiate(self, forget: bool) -> None:
         self.loss.grad.fill(1)
-        self._launches.differentiate(forget)
+        with unwatched(self._launches):
+            self._launches.differentiate(forget)
         self._launches.open_ends.differentiated()
         self.kept_bytes, self.made_again = self._launches.most, self._launches.made_again
         self.report = report(self._launches)

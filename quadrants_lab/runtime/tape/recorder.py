@@ -140,6 +140,10 @@ class Launches:
 
     def launch(self, route: Route, args: tuple[Any, ...], number: int = 0) -> Any:
         """Launches and records. ``number``: of the launch that it repeats."""
+        with route.plan.session.lock:  # another thread may launch the same kernel, which has one frame
+            return self._launch(route, args, number)
+
+    def _launch(self, route: Route, args: tuple[Any, ...], number: int) -> Any:
         notice(self)
         plan = route.plan
         found = self._before(route, args)
@@ -195,8 +199,8 @@ class Launches:
             step.repeat = partial(_launch_again, plan, args, number)
             if not route.again:
                 step.route = None
-                if route.gradient is not None:
-                    step.gradient = partial(_foreign_gradient, route.gradient, kept_args, number, step.kept)
+                if route.reverse is not None:
+                    step.gradient = partial(launch_gradient, route.reverse, kept_args, number, step.kept)
                 if self.open:
                     raise segments.cannot_be_made_again(
                         f"of {plan.kernel.name} uses a numpy array or memory of another library"
@@ -303,7 +307,7 @@ class Launches:
             self._overwrote(step, before, plan)
         step.launch, step.route = (plan, args, plan.frame.launch_number), route
         self._note(route, args)
-        if route.keeps and route.gradient is not None and not self.paused:
+        if route.keeps and route.reverse is not None and not self.paused:
             self._take(step, route)
         return step
 
@@ -314,7 +318,7 @@ class Launches:
         for _, place, _ in route.writes:
             memory = memory_at(place, args)
             written[id(memory)] = memory
-        if route.gradient is not None and not self.paused:
+        if route.reverse is not None and not self.paused:
             for name, place, elements in route.reads:
                 memory = memory_at(place, args)
                 followed = self.followed.get(id(memory))
@@ -468,15 +472,10 @@ def _copied(reverse: Plan, args: tuple[Any, ...]) -> tuple[Any, ...]:
     ])
 
 
-def _foreign_gradient(gradient: Dispatcher, args: tuple[Any, ...], number: int, kept: KeptBuffers) -> None:
-    launch_gradient(gradient, args, number, kept)
-    if gradient.last is not None:
-        gradient.last.done_foreign(args)
-
-
 def _launch_again(plan: Plan, args: tuple[Any, ...], number: int) -> None:
-    plan.frame.replay(number)
-    try:
-        plan.owner.launch(plan, args)
-    finally:
-        plan.frame.replay(0)
+    with plan.session.lock:
+        plan.frame.replay(number)
+        try:
+            plan.owner.launch(plan, args)
+        finally:
+            plan.frame.replay(0)
