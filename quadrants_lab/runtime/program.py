@@ -16,10 +16,11 @@ import numpy as np
 
 from quadrants_lab.errors import QuadrantsWarning, render
 from quadrants_lab.runtime import session as S
+from quadrants_lab.runtime.around import surroundings
 from quadrants_lab.runtime.dispatch import Dispatcher, Reads, state
 from quadrants_lab.runtime.foreign import is_foreign
 from quadrants_lab.runtime.observe import OBSERVERS, watch
-from quadrants_lab.runtime.signature import memory_of, template_key
+from quadrants_lab.runtime.signature import memory_of
 from quadrants_lab.runtime.tape.recorder import Launches
 from quadrants_lab.runtime.tape.route import context
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 Call = tuple["Dispatcher", "Plan", tuple[Any, ...]]
 
 MOST = 16  # recordings of a program
-_PLAIN = frozenset({int, float, bool, str})
 _IN_ONE_GO = 3  # equal calls before launches are captured
 
 
@@ -119,10 +119,7 @@ class Program:
         self.fn = fn
         self.known: dict[Hashable, Recording | None] = {}
         self.session = -1  # that they are of
-        names = [code.co_names for code in [getattr(fn, "__code__", None)] if code is not None]
-        self.names = [name for some in names for name in some]
-        self.globals = getattr(fn, "__globals__", {})
-        self.cells = getattr(fn, "__closure__", None) or ()
+        self.names: set[str] = set()  # see `surroundings`
         self.warned = False
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -135,7 +132,7 @@ class Program:
         if self.session != now.serial:
             self.session = now.serial
             self.known.clear()
-        key = now.placements, context(), template_key(args), template_key(kwargs), self._around(args)
+        key = now.placements, context(), surroundings((self.fn, args, kwargs), self.names)
         found = self.known.get(key, self)
         if isinstance(found, Program) or (found is not None and not found.holds()):
             return self._record(key, args, kwargs)
@@ -148,24 +145,13 @@ class Program:
                 found.under(tape)
         return None
 
-    def _around(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Numbers and texts that the function may read without being given them: globals, what is in its closure, and
-        attributes of its arguments."""
-        found = [value for name in self.names if (value := self.globals.get(name)).__class__ in _PLAIN]
-        for cell in self.cells:
-            try:
-                found.append(cell.cell_contents)
-            except ValueError:  # not there yet
-                continue
-        objects = [x for x in (*args, *found) if hasattr(x, "__dict__") and not hasattr(x, "__qd_field__")]
-        inside = [(n, v) for x in objects for n, v in x.__dict__.items() if v.__class__ in _PLAIN]
-        return tuple([x for x in found if x.__class__ in _PLAIN]), tuple(inside)
-
-    def _record(self, key: Hashable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _record(self, key: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         calls = Calls()
         with watch(calls), S.current().telling(calls.touched):
             value = self.fn(*args, **kwargs)
         why_not = calls.why_not or ("it returns a value" if value is not None else "")
+        if not why_not and surroundings((self.fn, args, kwargs), self.names) != key[-1]:
+            why_not = "it changes what it reads: a variable, an attribute, or what is in a list or dict"
         if len(self.known) >= MOST:
             self.known.clear()
         self.known[key] = Recording(calls.calls) if calls.calls and not why_not else None
