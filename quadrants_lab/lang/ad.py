@@ -216,9 +216,10 @@ def program(fn: Callable[P, R]) -> Callable[P, R | None]:
     """A Python function that launches kernels, the same ones whenever its arguments are: they are recorded at the first
     call and from then on made again without the Python between them, on CUDA in one go; under a Tape too.
 
-    Arguments count by value, fields and ndarrays by which they are; what is in these may be anything. A function that
-    reads or writes fields in Python, uses arrays of other libraries or returns something is run by Python each time,
-    and a warning says why (QL2102).
+    What the function reads counts by value (`runtime.around`), fields and ndarrays by which they are; what is in these
+    may be anything. A function that reads or writes fields in Python, changes what it reads, uses arrays of other
+    libraries, has a gradient of its own or returns something is run by Python each time, and a warning says why
+    (QL2102).
     """
     made = Program(fn)
 

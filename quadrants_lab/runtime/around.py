@@ -8,6 +8,7 @@ the standard library keeps for itself (random numbers, clocks), and attributes t
 from __future__ import annotations
 
 import sysconfig
+from collections import deque
 from functools import partial
 from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType
@@ -20,6 +21,7 @@ from quadrants_lab.runtime.signature import Same, template_key
 _LIBRARIES = (*{sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")},
               str(Path(__file__).parents[1]))  # fmt: skip
 _OURS = "__qd_field__", "__qd_ndarray__", "__qd_kernel__"  # whose attributes are no Python of the user's
+_CONTAINERS = list, tuple, set, frozenset, dict, deque
 _NUMBERS = frozenset({int, float, bool, complex, str, bytes, type(None)})
 
 
@@ -49,13 +51,14 @@ class _Look:
             self.found.append(template_key(value))
         elif id(value) in self.seen:
             self.found.append(Same(value))
-        elif kind in (list, tuple, set, frozenset, dict):
+        elif isinstance(value, _CONTAINERS):
             self.seen[id(value)] = value
             self.found.append((kind, len(value)))
             for inner in value:
                 self.at(inner)
-                if kind is dict:
+                if isinstance(value, dict):
                     self.at(value[inner])
+            self._attributes(value)
         elif isinstance(value, (np.ndarray, np.generic)) or _is_structured(value):
             self.found.append(template_key(value))
         else:

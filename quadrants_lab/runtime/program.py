@@ -1,6 +1,6 @@
 """Programs that are recorded once: a Python function that does nothing but launch kernels, the same ones each time.
 
-`Program` keeps the launches that a call made, by the arguments of the call, and makes them again without the Python
+`Program` keeps the launches that a call made, by all that the function reads, and makes them again without the Python
 between them: one by one on the CPU, on CUDA in one go. What Python does with fields in the function cannot be made
 again, so a function that does so is not recorded.
 """
@@ -52,6 +52,8 @@ class Calls:
             self.why_not = f"kernel {name} uses a numpy array"
         elif plan.compiled.returns:
             self.why_not = f"kernel {name} returns a value to Python"
+        elif failed:
+            self.why_not = f"a launch of {name} failed"
         self.calls.append((plan.owner, plan, args))
 
     def touched(self, what: object) -> None:
@@ -112,8 +114,7 @@ class Recording:
 
 
 class Program:
-    """``fn``, and the launches of its calls by their arguments: numbers by value, fields and ndarrays by which they
-    are."""
+    """``fn``, and the launches of its calls by what it reads (`surroundings`)."""
 
     def __init__(self, fn: Callable[..., Any]) -> None:
         self.fn = fn

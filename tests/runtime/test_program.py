@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from collections import deque
+from contextlib import suppress
 from functools import partial
+from threading import Event, Thread
 from types import SimpleNamespace
 from typing import Any
 
@@ -286,7 +289,11 @@ class ByClass:
 
 
 @pytest.mark.parametrize(
-    "where", ["global", "helper", "list", "dict", "nested", "class", "keyword", "default", "lambda", "function", "set"]
+    "where",
+    [
+        "global", "helper", "list", "dict", "nested", "class", "keyword", "default", "lambda", "function", "set",
+        "deque",
+    ],  # fmt: skip
 )
 def test_what_is_around_the_function_counts_too(where: str):
     """The same calls as by Python alone, whatever changes between them that the function reads."""
@@ -299,6 +306,7 @@ def test_what_is_around_the_function_counts_too(where: str):
 
     near: dict[str, Any] = {}
     chosen: Any = None
+    turn = deque([1.0], 1)
     outer, some = SimpleNamespace(inner=SimpleNamespace(by=1.0)), {1.0}
 
     @qd.ad.program
@@ -328,6 +336,8 @@ def test_what_is_around_the_function_counts_too(where: str):
             elif where == "set":
                 for by in some:
                     add(by)
+            elif where == "deque":
+                add(turn[0])
 
     def called(call: Any) -> float:
         x.fill(0)
@@ -342,6 +352,8 @@ def test_what_is_around_the_function_counts_too(where: str):
             FAR = by
         elif where in ("dict", "default"):
             near["by"] = by
+        elif where == "deque":
+            turn.append(by)
         elif where in ("nested", "keyword"):
             outer.inner.by = by
         elif where == "class":
@@ -480,3 +492,59 @@ def test_a_gradient_that_another_array_takes():
         with qd.ad.Tape(loss):
             square(a, loss)
         assert a.grad[0] == 2.0 * n
+
+
+def test_a_failure_that_the_function_catches():
+    qd.init(arch=qd.cpu, check_out_of_bound=True)
+    x = qd.field(qd.i32, 4)
+
+    @qd.kernel
+    def at():
+        for i in range(1):
+            x[i + x[0]] += 1
+
+    @qd.kernel
+    def count():
+        x[2] += 1
+
+    @qd.ad.program
+    def run() -> None:
+        with suppress(AssertionError):
+            at()
+        count()
+
+    x[0] = 9
+    with pytest.warns(qd.QuadrantsWarning, match="QL2102.*a launch of at failed"):
+        run()
+    run()
+    assert x[2] == 2
+
+
+def test_two_threads_record_at_a_time():
+    """What Python reads in one is noticed whenever the other ends."""
+    x = qd.field(qd.i32, 4)
+    began, ended = Event(), Event()
+
+    @qd.kernel
+    def count():
+        x[2] += 1
+
+    @qd.ad.program
+    def first() -> None:
+        count()
+        began.set()
+        ended.wait(60)
+
+    @qd.ad.program
+    def second() -> None:
+        began.wait(60)
+        count()
+        ended.set()
+        thread.join()
+        if x[2] < 100:
+            count()
+
+    thread = Thread(target=first)
+    thread.start()
+    with pytest.warns(qd.QuadrantsWarning, match="QL2102.*reads or writes"):
+        second()
