@@ -84,7 +84,8 @@ class Recording:
             return
         for dispatcher, plan, args in self.calls:
             dispatcher.last = plan
-            if plan.call(*args) is NotImplemented:
+            if plan.call(*args) is NotImplemented:  # it takes its arguments another way
+                self.capture = None
                 dispatcher.call(*args)
 
     def _in_one_go(self) -> bool:

@@ -290,10 +290,8 @@ class ByClass:
 
 @pytest.mark.parametrize(
     "where",
-    [
-        "global", "helper", "list", "dict", "nested", "class", "keyword", "default", "lambda", "function", "set",
-        "deque",
-    ],  # fmt: skip
+    ["global", "helper", "list", "dict", "nested", "class"]
+    + ["keyword", "default", "lambda", "function", "set", "deque"],
 )
 def test_what_is_around_the_function_counts_too(where: str):
     """The same calls as by Python alone, whatever changes between them that the function reads."""
@@ -548,3 +546,21 @@ def test_two_threads_record_at_a_time():
     thread.start()
     with pytest.warns(qd.QuadrantsWarning, match="QL2102.*reads or writes"):
         second()
+
+
+def test_scalars_that_launches_take_another_way():
+    x = qd.field(qd.f32, 4)
+
+    @qd.kernel
+    def add(by: qd.f16):
+        for i in x:
+            x[i] += by
+
+    @qd.ad.program
+    def run() -> None:
+        add(2.0)
+        add(0.5)
+
+    for n in range(6):
+        run()
+        assert x[1] == 2.5 * (n + 1)
