@@ -25,7 +25,7 @@ from quadrants_lab.lang.forward_mode import FwdMode, warn_unwritten
 from quadrants_lab.lang.missing import missing_attribute
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.grad_check import check_gradients
-from quadrants_lab.runtime.observe import MODE, OBSERVERS, watch
+from quadrants_lab.runtime.observe import MODE, OBSERVERS, unwatched, watch
 from quadrants_lab.runtime.program import Program
 from quadrants_lab.runtime.tape.recorder import Launches
 from quadrants_lab.runtime.tape.report import Report, report
@@ -166,7 +166,8 @@ class Tape:
 
     def _differentiate(self, forget: bool) -> None:
         self.loss.grad.fill(1)
-        self._launches.differentiate(forget)
+        with unwatched(self._launches):
+            self._launches.differentiate(forget)
         self._launches.open_ends.differentiated()
         self.kept_bytes, self.made_again = self._launches.most, self._launches.made_again
         self.report = report(self._launches)
@@ -215,9 +216,10 @@ def program(fn: Callable[P, R]) -> Callable[P, R | None]:
     """A Python function that launches kernels, the same ones whenever its arguments are: they are recorded at the first
     call and from then on made again without the Python between them, on CUDA in one go; under a Tape too.
 
-    Arguments count by value, fields and ndarrays by which they are; what is in these may be anything. A function that
-    reads or writes fields in Python, uses arrays of other libraries or returns something is run by Python each time,
-    and a warning says why (QL2102).
+    What the function reads counts by value (`runtime.around`), fields and ndarrays by which they are; what is in these
+    may be anything. A function that reads or writes fields in Python, changes what it reads, uses arrays of other
+    libraries, has a gradient of its own or returns something is run by Python each time, and a warning says why
+    (QL2102).
     """
     made = Program(fn)
 

@@ -10,6 +10,7 @@ from typing import Any
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsRuntimeTypeError
 from quadrants_lab.lang.kernel import Func, Launchable
 from quadrants_lab.runtime.observe import MODE, OBSERVERS, constants
+from quadrants_lab.runtime.program import Calls
 from quadrants_lab.runtime.tape.recorder import Launches
 
 
@@ -27,6 +28,8 @@ class Replaced:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         tapes = [o for o in OBSERVERS.get() if isinstance(o, Launches)]
+        for calls in (o for o in OBSERVERS.get() if isinstance(o, Calls)):
+            calls.why_not = f"{self.fn.__name__} has a gradient of its own"
         if tapes and self.grad is None:
             raise QuadrantsRuntimeError(
                 f"{self.fn.__qualname__} is called under a Tape and has no gradient",

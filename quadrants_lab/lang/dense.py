@@ -295,8 +295,8 @@ class Dense:
         if not memory.session.quiet:
             if not memory.session.alive:
                 raise self._unusable()
-            if memory.session.touched is not None:
-                memory.session.touched(self)
+            for tell in memory.session.touched:
+                tell(self)
         return memory  # type: ignore[no-any-return]  # that of NOWHERE is never alive
 
     def _unusable(self) -> QuadrantsRuntimeError:

@@ -125,6 +125,12 @@ class Dispatcher:
             if foreign:
                 plan.done_foreign(args)
 
+    def launch_by(self, plan: Plan, args: tuple[Any, ...]) -> Any:
+        """Launches checked arguments, with the session locked, by a plan that was found for them earlier: what is in
+        lists and attributes may call for another one by now."""
+        self.last = plan
+        return self._observed(plan, args) if OBSERVERS.get() else self.launch(plan, args)
+
     def enter(self, now: S.Session) -> None:
         """Forgets what belonged to another session; annotations like int mean what that session's options say."""
         if self._session is not now:

@@ -51,9 +51,9 @@ def watch(observer: Observer) -> Iterator[None]:
 
 
 @contextmanager
-def unwatched() -> Iterator[None]:
-    """Hides the launches of this context, until the with ends, from those who watch it."""
-    token = OBSERVERS.set(())
+def unwatched(by: Observer | None = None) -> Iterator[None]:
+    """Hides the launches of this context, until the with ends, from those who watch it, or from that one of them."""
+    token = OBSERVERS.set(() if by is None else tuple(o for o in OBSERVERS.get() if o is not by))
     try:
         yield
     finally:

@@ -291,10 +291,12 @@ class Plan:
         return not self.scratch and (self.prepare is None or self.prepare == self.set_gradients)
 
     def wrote(self, args: Sequence[Any]) -> None:
-        """Counts the writes of a launch that was not made by ``call``."""
+        """Notes a launch that was not made by ``call``."""
         memories = self.memories(args)
         for name in self.writes & memories.keys():
             memories[name].version += 1
+        if self.trips:
+            self.launched = self.trips.versions(args)
 
     @property
     def ran(self) -> N.Kernel:

@@ -1,6 +1,6 @@
 """Programs that are recorded once: a Python function that does nothing but launch kernels, the same ones each time.
 
-`Program` keeps the launches that a call made, by the arguments of the call, and makes them again without the Python
+`Program` keeps the launches that a call made, by all that the function reads, and makes them again without the Python
 between them: one by one on the CPU, on CUDA in one go. What Python does with fields in the function cannot be made
 again, so a function that does so is not recorded.
 """
@@ -16,10 +16,11 @@ import numpy as np
 
 from quadrants_lab.errors import QuadrantsWarning, render
 from quadrants_lab.runtime import session as S
+from quadrants_lab.runtime.around import surroundings
 from quadrants_lab.runtime.dispatch import Dispatcher, Reads, state
 from quadrants_lab.runtime.foreign import is_foreign
 from quadrants_lab.runtime.observe import OBSERVERS, watch
-from quadrants_lab.runtime.signature import memory_of, template_key
+from quadrants_lab.runtime.signature import memory_of
 from quadrants_lab.runtime.tape.recorder import Launches
 from quadrants_lab.runtime.tape.route import context
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 Call = tuple["Dispatcher", "Plan", tuple[Any, ...]]
 
 MOST = 16  # recordings of a program
-_PLAIN = frozenset({int, float, bool, str})
 _IN_ONE_GO = 3  # equal calls before launches are captured
 
 
@@ -52,6 +52,8 @@ class Calls:
             self.why_not = f"kernel {name} uses a numpy array"
         elif plan.compiled.returns:
             self.why_not = f"kernel {name} returns a value to Python"
+        elif failed:
+            self.why_not = f"a launch of {name} failed"
         self.calls.append((plan.owner, plan, args))
 
     def touched(self, what: object) -> None:
@@ -82,7 +84,8 @@ class Recording:
             return
         for dispatcher, plan, args in self.calls:
             dispatcher.last = plan
-            if plan.call(*args) is NotImplemented:
+            if plan.call(*args) is NotImplemented:  # it takes its arguments another way
+                self.capture = None
                 dispatcher.call(*args)
 
     def _in_one_go(self) -> bool:
@@ -112,17 +115,13 @@ class Recording:
 
 
 class Program:
-    """``fn``, and the launches of its calls by their arguments: numbers by value, fields and ndarrays by which they
-    are."""
+    """``fn``, and the launches of its calls by what it reads (`surroundings`)."""
 
     def __init__(self, fn: Callable[..., Any]) -> None:
         self.fn = fn
         self.known: dict[Hashable, Recording | None] = {}
         self.session = -1  # that they are of
-        names = [code.co_names for code in [getattr(fn, "__code__", None)] if code is not None]
-        self.names = [name for some in names for name in some]
-        self.globals = getattr(fn, "__globals__", {})
-        self.cells = getattr(fn, "__closure__", None) or ()
+        self.names: set[str] = set()  # see `surroundings`
         self.warned = False
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -135,7 +134,7 @@ class Program:
         if self.session != now.serial:
             self.session = now.serial
             self.known.clear()
-        key = now.placements, context(), template_key(args), template_key(kwargs), self._around(args)
+        key = now.placements, context(), surroundings((self.fn, args, kwargs), self.names)
         found = self.known.get(key, self)
         if isinstance(found, Program) or (found is not None and not found.holds()):
             return self._record(key, args, kwargs)
@@ -148,24 +147,13 @@ class Program:
                 found.under(tape)
         return None
 
-    def _around(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Numbers and texts that the function may read without being given them: globals, what is in its closure, and
-        attributes of its arguments."""
-        found = [value for name in self.names if (value := self.globals.get(name)).__class__ in _PLAIN]
-        for cell in self.cells:
-            try:
-                found.append(cell.cell_contents)
-            except ValueError:  # not there yet
-                continue
-        objects = [x for x in (*args, *found) if hasattr(x, "__dict__") and not hasattr(x, "__qd_field__")]
-        inside = [(n, v) for x in objects for n, v in x.__dict__.items() if v.__class__ in _PLAIN]
-        return tuple([x for x in found if x.__class__ in _PLAIN]), tuple(inside)
-
-    def _record(self, key: Hashable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _record(self, key: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         calls = Calls()
         with watch(calls), S.current().telling(calls.touched):
             value = self.fn(*args, **kwargs)
         why_not = calls.why_not or ("it returns a value" if value is not None else "")
+        if not why_not and surroundings((self.fn, args, kwargs), self.names) != key[-1]:
+            why_not = "it changes what it reads: a variable, an attribute, or what is in a list or dict"
         if len(self.known) >= MOST:
             self.known.clear()
         self.known[key] = Recording(calls.calls) if calls.calls and not why_not else None

@@ -61,7 +61,7 @@ class Session:
         self.settings = settings
         self.lock = forks.lock()
         self.alive = self.quiet = True
-        self.touched: Callable[[object], None] | None = None
+        self.touched: tuple[Callable[[object], None], ...] = ()
         self.serial = next(_serials)
         self.over: Callable[[str], QuadrantsRuntimeError] = ended
         self.fast_paths: WeakSet[Any] = WeakSet()
@@ -76,13 +76,15 @@ class Session:
     @contextmanager
     def telling(self, touched: Callable[[object], None]) -> Iterator[None]:
         """Within the with, ``touched`` is called with each field or ndarray that Python reads or writes."""
-        before, self.touched = self.touched, touched
-        self.quiet = False
+        with self.lock:  # other threads may ask for the same
+            self.touched = (*self.touched, touched)
+            self.quiet = False
         try:
             yield
         finally:
-            self.touched = before
-            self.quiet = self.alive and before is None
+            with self.lock:
+                self.touched = tuple(t for t in self.touched if t is not touched)
+                self.quiet = self.alive and not self.touched
 
     @property
     def device(self) -> Device:

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
+from collections import deque
+from contextlib import suppress
+from functools import partial
+from threading import Event, Thread
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -25,6 +31,7 @@ class Springs:
         self.x, self.v, self.k = (qd.field(qd.f32, N, needs_grad=True) for _ in range(3))
         self.loss = qd.field(qd.f32, (), needs_grad=True)
         self.calls: list[float] = []
+        self.called = self.calls.append
 
         @qd.kernel
         def push(x: qd.template(), v: qd.template(), k: qd.template(), dt: qd.f32):
@@ -43,7 +50,7 @@ class Springs:
 
         @qd.ad.program
         def run(dt: float, steps: int = STEPS) -> None:
-            self.calls.append(dt)
+            self.called(dt)
             for _ in range(steps):
                 push(self.x, self.v, self.k, dt)
                 move(self.x, self.v, dt)
@@ -266,3 +273,294 @@ def test_numbers_around_the_function_count_too():
     settings.by = 7
     assert [grown(settings.method) for _ in range(3)] == [7, 7, 7]
     COUNT = 1
+
+
+BY: Any = 1.0
+FAR: Any = 1.0
+LIST = [1.0]
+
+
+def by_global(add: Any) -> None:
+    add(FAR)
+
+
+class ByClass:
+    by = 1.0
+
+
+@pytest.mark.parametrize(
+    "where",
+    ["global", "helper", "list", "dict", "nested", "class"]
+    + ["keyword", "default", "lambda", "function", "set", "deque"],
+)
+def test_what_is_around_the_function_counts_too(where: str):
+    """The same calls as by Python alone, whatever changes between them that the function reads."""
+    x = qd.field(qd.f32, 2)
+
+    @qd.kernel
+    def add(by: qd.template()):
+        for i in x:
+            x[i] += by // 2 + 1 / by
+
+    near: dict[str, Any] = {}
+    chosen: Any = None
+    turn = deque([1.0], 1)
+    outer, some = SimpleNamespace(inner=SimpleNamespace(by=1.0)), {1.0}
+
+    @qd.ad.program
+    def run(given: Any = None, default: Any = near) -> None:
+        for _ in range(2):
+            if where == "global":
+                add(BY)
+            elif where == "helper":
+                by_global(add)
+            elif where == "list":
+                for by in LIST:
+                    add(by)
+            elif where == "dict":
+                add(near["by"])
+            elif where == "nested":
+                add(outer.inner.by)
+            elif where == "class":
+                add(ByClass().by)
+            elif where == "keyword":
+                add(given.by)
+            elif where == "default":
+                add(default["by"])
+            elif where == "lambda":
+                (lambda: add(FAR))()
+            elif where == "function":
+                chosen()
+            elif where == "set":
+                for by in some:
+                    add(by)
+            elif where == "deque":
+                add(turn[0])
+
+    def called(call: Any) -> float:
+        x.fill(0)
+        call(given=outer.inner) if where == "keyword" else call()
+        return float(x[0])
+
+    global BY, FAR
+    for by in (1.0, 3, 3.0, np.float32(5), -3.0, 1, 1.0, 3):
+        if where == "global":
+            BY = by
+        elif where in ("helper", "lambda"):
+            FAR = by
+        elif where in ("dict", "default"):
+            near["by"] = by
+        elif where == "deque":
+            turn.append(by)
+        elif where in ("nested", "keyword"):
+            outer.inner.by = by
+        elif where == "class":
+            ByClass.by = by
+        elif where == "list":
+            LIST[:] = [by]
+        elif where == "set":
+            some = {by}
+        else:
+            chosen = partial(add, by)
+        assert called(run) == called(run.__wrapped__), by
+    BY = FAR = ByClass.by = 1.0
+
+
+def test_fields_around_the_function_count_by_which_they_are():
+    a, b = qd.field(qd.f32, 2), qd.field(qd.f32, 2)
+
+    @qd.kernel
+    def add(x: qd.template()):
+        for i in x:
+            x[i] += 1.0
+
+    holder, near = SimpleNamespace(x=a), a
+
+    class Unhashable:
+        __hash__ = None  # type: ignore[assignment]
+
+        def __init__(self, x: Any) -> None:
+            self.x = [x]
+
+    @qd.ad.program
+    def run(given: Any) -> None:
+        add(holder.x)
+        add(near)
+        add(given.x[0])
+
+    for n, x in enumerate([a, a, b, a, b, b, b, a]):
+        holder.x = near = x
+        x.fill(n)
+        run(Unhashable(x))
+        assert x[1] == n + 3
+
+
+def test_a_function_that_changes_what_it_reads_is_run_by_python():
+    @qd.data_oriented
+    class Swapped:
+        def __init__(self) -> None:
+            self.x, self.y = qd.field(qd.f32, ()), qd.field(qd.f32, ())
+
+        @qd.kernel
+        def step(self):
+            self.y[None] = self.x[None] + 1.0
+
+        @qd.ad.program
+        def run(self) -> None:
+            self.step()
+            self.x, self.y = self.y, self.x
+
+    s = Swapped()
+    with pytest.warns(qd.QuadrantsWarning, match="QL2102.*changes what it reads"):
+        s.run()
+    for n in range(2, 6):
+        s.run()
+        assert s.x[None] == n
+
+
+def test_gradients_of_the_users_are_run_by_python():
+    x, loss = (qd.field(qd.f32, (), needs_grad=True) for _ in range(2))
+
+    @qd.kernel
+    def add():
+        loss[None] += x[None]
+
+    @qd.ad.grad_replaced
+    def replaced() -> None:
+        add()
+
+    @qd.ad.grad_for(replaced)
+    def gradient() -> None:
+        x.grad[None] += 100.0
+
+    @qd.ad.program
+    def run() -> None:
+        replaced()
+
+    with pytest.warns(qd.QuadrantsWarning, match="QL2102.*gradient of its own"):
+        run()
+    for _ in range(3):
+        with qd.ad.Tape(loss):
+            run()
+        assert x.grad[None] == 100.0
+
+
+def test_gradients_by_hand_after_a_program():
+    """They are those of its last launch, and nobody is warned."""
+    x, y = (qd.field(qd.f32, 4, needs_grad=True) for _ in range(2))
+    n = qd.field(qd.i32, ())
+
+    @qd.kernel
+    def power():
+        for i in x:
+            v = x[i]
+            for _ in range(n[None]):
+                v = v * x[i]
+            y[i] = v
+
+    @qd.ad.program
+    def run() -> None:
+        power()
+
+    for trips in range(6):
+        n[None] = trips
+        x.fill(1.5)
+        y.grad.fill(1.0)
+        x.grad.fill(0.0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            run()
+            power.grad()
+        assert close(x.grad[0], (trips + 1) * 1.5**trips)
+
+
+def test_a_gradient_that_another_array_takes():
+    a, loss = qd.ndarray(qd.f32, (3,), needs_grad=True), qd.ndarray(qd.f32, (), needs_grad=True)
+
+    @qd.kernel
+    def square(a: qd.types.ndarray(), loss: qd.types.ndarray()):
+        for i in range(3):
+            loss[None] += a[i] ** 2
+
+    for n in range(9):
+        a.fill(n)
+        if n in (6, 7):
+            a.grad = qd.ndarray(qd.f32, (3,))
+        a.grad.fill(0)
+        with qd.ad.Tape(loss):
+            square(a, loss)
+        assert a.grad[0] == 2.0 * n
+
+
+def test_a_failure_that_the_function_catches():
+    qd.init(arch=qd.cpu, check_out_of_bound=True)
+    x = qd.field(qd.i32, 4)
+
+    @qd.kernel
+    def at():
+        for i in range(1):
+            x[i + x[0]] += 1
+
+    @qd.kernel
+    def count():
+        x[2] += 1
+
+    @qd.ad.program
+    def run() -> None:
+        with suppress(AssertionError):
+            at()
+        count()
+
+    x[0] = 9
+    with pytest.warns(qd.QuadrantsWarning, match="QL2102.*a launch of at failed"):
+        run()
+    run()
+    assert x[2] == 2
+
+
+def test_two_threads_record_at_a_time():
+    """What Python reads in one is noticed whenever the other ends."""
+    x = qd.field(qd.i32, 4)
+    began, ended = Event(), Event()
+
+    @qd.kernel
+    def count():
+        x[2] += 1
+
+    @qd.ad.program
+    def first() -> None:
+        count()
+        began.set()
+        ended.wait(60)
+
+    @qd.ad.program
+    def second() -> None:
+        began.wait(60)
+        count()
+        ended.set()
+        thread.join()
+        if x[2] < 100:
+            count()
+
+    thread = Thread(target=first)
+    thread.start()
+    with pytest.warns(qd.QuadrantsWarning, match="QL2102.*reads or writes"):
+        second()
+
+
+def test_scalars_that_launches_take_another_way():
+    x = qd.field(qd.f32, 4)
+
+    @qd.kernel
+    def add(by: qd.f16):
+        for i in x:
+            x[i] += by
+
+    @qd.ad.program
+    def run() -> None:
+        add(2.0)
+        add(0.5)
+
+    for n in range(6):
+        run()
+        assert x[1] == 2.5 * (n + 1)

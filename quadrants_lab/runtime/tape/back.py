@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, nullcontext
 from itertools import islice
 from typing import TYPE_CHECKING, cast
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 @contextmanager
 def kept_as_it_is(launches: Launches) -> Iterator[None]:
     """What a sweep in the with changes, but for gradients, is afterwards as it was before."""
-    final = as_it_is(launches.steps)
+    final = as_it_is(launches.steps, {id(f.grad) for f in launches.followed.values()})
     extra = sum(part.nbytes for part in final)
     launches.used += extra
     launches.most, launches.made_again = max(launches.most, launches.used), 0
@@ -35,8 +36,9 @@ def kept_as_it_is(launches: Launches) -> Iterator[None]:
             followed.version = followed.memory.version
 
 
-def as_it_is(items: list[Step | Segment]) -> list[Part]:
-    """Copies of all that a sweep over the items puts back."""
+def as_it_is(items: list[Step | Segment], gradients: AbstractSet[int] = frozenset()) -> list[Part]:
+    """Copies of all that a sweep over the items puts back, or writes when it makes steps again; without ``gradients``,
+    the ids of memory that is to change."""
     boxes: dict[int, tuple[Memory, list[Region]]] = {}
     others: list[Part] = []
     for item in items:
@@ -45,6 +47,10 @@ def as_it_is(items: list[Step | Segment]) -> list[Part]:
                 others.append(part.again())
             else:
                 add(boxes.setdefault(id(part.memory), (part.memory, []))[1], part.region)
+        for step in item.leaves() if isinstance(item, Segment) else ():
+            for memory, region in step.overwrites():
+                if id(memory) not in gradients:
+                    add(boxes.setdefault(id(memory), (memory, []))[1], region)
     return others + [part_of(memory, region) for memory, regions in boxes.values() for region in regions]
 
 

@@ -142,6 +142,10 @@ class Launches:
 
     def launch(self, route: Route, args: tuple[Any, ...], number: int = 0) -> Any:
         """Launches and records. ``number``: of the launch that it repeats."""
+        with route.plan.session.lock:  # another thread may launch the same kernel, which has one frame
+            return self._launch(route, args, number)
+
+    def _launch(self, route: Route, args: tuple[Any, ...], number: int) -> Any:
         notice(self)
         plan = route.plan
         found = self._before(route, args)
@@ -197,8 +201,8 @@ class Launches:
             step.repeat = partial(_launch_again, plan, args, number)
             if not route.again:
                 step.route = None
-                if route.gradient is not None:
-                    step.gradient = partial(_foreign_gradient, route, kept_args, number, step.kept)
+                if route.reverse is not None:
+                    step.gradient = partial(launch_gradient, route.reverse, kept_args, number, step.kept)
                 if self.open:
                     raise segments.cannot_be_made_again(
                         f"of {plan.kernel.name} uses a numpy array or memory of another library"
@@ -305,7 +309,7 @@ class Launches:
             self._overwrote(step, before, plan)
         step.launch, step.route = (plan, args, plan.frame.launch_number), route
         self._note(route, args)
-        if route.keeps and route.gradient is not None and not self.paused:
+        if route.keeps and route.reverse is not None and not self.paused:
             self._take(step, route)
         return step
 
@@ -316,7 +320,7 @@ class Launches:
         for _, place, _ in route.writes:
             memory = memory_at(place, args)
             written[id(memory)] = memory
-        if route.gradient is not None and not self.paused:
+        if route.reverse is not None and not self.paused:
             for name, place, elements in route.reads:
                 memory = memory_at(place, args)
                 followed = self.followed.get(id(memory))
@@ -470,16 +474,10 @@ def _copied(reverse: Plan, args: tuple[Any, ...]) -> tuple[Any, ...]:
     ])
 
 
-def _foreign_gradient(route: Route, args: tuple[Any, ...], number: int, kept: KeptBuffers) -> None:
-    launch_gradient(route, args, number, kept)
-    assert route.gradient is not None
-    if route.gradient.last is not None:
-        route.gradient.last.done_foreign(args)
-
-
 def _launch_again(plan: Plan, args: tuple[Any, ...], number: int) -> None:
-    plan.frame.replay(number)
-    try:
-        plan.owner.launch(plan, args)
-    finally:
-        plan.frame.replay(0)
+    with plan.session.lock:
+        plan.frame.replay(number)
+        try:
+            plan.owner.launch(plan, args)
+        finally:
+            plan.frame.replay(0)

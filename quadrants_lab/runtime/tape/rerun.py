@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from quadrants_lab.runtime.signature import derivative, memory_of
 from quadrants_lab.runtime.tape import back
 from quadrants_lab.runtime.tape.followed import Followed
 from quadrants_lab.runtime.tape.parts import Part
@@ -62,6 +63,15 @@ def _equal(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
     return True
 
 
+def _given(step: Step) -> tuple[Any, ...]:
+    """The arguments of a step's gradient, and what keeps the derivatives of its arrays."""
+    assert step.route is not None
+    assert step.launch is not None
+    args, reverse = step.launch[1], step.route.reverse
+    beside = () if reverse is None else reverse.gradient_args
+    return *args, *(memory_of(derivative(args[n], of)) for n, of, _ in beside)
+
+
 class Rerun:
     """Compares with the steps of ``launches``, which it follows as far as they are the same; ``at``: how far."""
 
@@ -88,7 +98,8 @@ class Rerun:
     def launch(self, route: Route, args: tuple[Any, ...]) -> Any:
         """Launches what is next, as the step that it was; NotImplemented, and the end of it, where it is another."""
         at = self.at
-        if at == len(self.steps) or not self._same(self.steps[at], route, args):
+        shared = not at and any(f.memory.foreign for f in self.launches.followed.values())  # since the last time
+        if shared or at == len(self.steps) or not self._same(self.steps[at], route, args):
             self.end()
             return NotImplemented
         if not at:
@@ -119,7 +130,7 @@ class Rerun:
         if self.swept < _IN_ONE_GO:
             return False
         launches, session = self.launches, self._routes()[0].plan.session
-        arguments = [step.launch[1] for step in self.steps if step.launch is not None]
+        arguments = [_given(step) for step in self.steps]
         with session.lock:
             if self.captured is None or not equal(arguments, self.arguments) or not self.captured.holds():
                 if self.captured is not None and not equal(arguments, self.arguments):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
+from quadrants_lab.runtime.dispatch import state
 from quadrants_lab.runtime.memory import Memory
 from quadrants_lab.runtime.observe import CONSTANT, MODE
 from quadrants_lab.runtime.regions import Footprint, Region, footprint, whole
@@ -47,9 +48,7 @@ class Route:
         "constants",
         "derivatives",
         "draws",
-        "gradient",
         "keeps",
-        "objects",
         "own_reads",
         "placements",
         "plan",
@@ -58,6 +57,7 @@ class Route:
         "reads",
         "reverse",
         "scalars",
+        "state",
         "writes",
     )  # fmt: skip
 
@@ -65,7 +65,7 @@ class Route:
         self.plan = plan
         self.placements = plan.session.placements
         self.classes = [arg.__class__ for arg in args]
-        self.objects = [(owner, name, getattr(owner, name, None)) for owner, name in plan.compiled.lowered.reads]
+        self.state = state(plan.compiled.lowered.reads)
         places = places_of(plan, args)
         self.writes: list[tuple[str, Place, Footprint | None]] = [
             (name, places[name], footprint(plan, name, writes=True)) for name in plan.writes & places.keys()
@@ -81,7 +81,6 @@ class Route:
         self.prints = any(isinstance(s, N.Print) for s in stmts)
         self.keeps = bool(plan.scratch)
         self.reverse: Plan | None = None
-        self.gradient: Dispatcher | None = None
         self.reads: list[tuple[str, Place, Elements]] = []
         ours = all(memory_of(a) is not None for s, a in zip(plan.slots, args, strict=True) if isinstance(s, ArraySlot))
         self.again = ours and not any(memory_at(p, args).foreign for p in places.values())
@@ -92,7 +91,7 @@ class Route:
 
     def differentiate(self, reverse: Plan, args: Sequence[Any]) -> None:
         """The launches have a gradient."""
-        self.reverse, self.gradient = reverse, self.plan.owner.gradient
+        self.reverse = reverse
         places = places_of(reverse, args)
         self.reads = [
             (name, places[name], elements_read(reverse, name, places[name]))
@@ -108,19 +107,13 @@ class Route:
     def fits(self, args: Sequence[Any]) -> bool:
         """Whether the arguments are of the same kinds, in the same session."""
         session = self.plan.session
+        reads = self.plan.compiled.lowered.reads
         return (
             session is current()
+            and (not reads or state(reads) == self.state)
             and session.placements == self.placements
             and self.classes == [arg.__class__ for arg in args]
-            and self.objects_are_as_they_were()
         )
-
-    def objects_are_as_they_were(self) -> bool:
-        """Whether objects have the attributes that the plans were made for."""
-        for owner, name, then in self.objects:  # noqa: SIM110 - in each launch under a Tape
-            if getattr(owner, name, None) is not then:
-                return False
-        return True
 
 
 def places_of(plan: Plan, args: Sequence[Any]) -> dict[str, Place]:

@@ -11,8 +11,9 @@ import numpy.typing as npt
 from quadrants_lab.errors import Label, render
 from quadrants_lab.ir.source import Span
 from quadrants_lab.runtime.memory import Memory
-from quadrants_lab.runtime.regions import Region, holds
+from quadrants_lab.runtime.regions import Region, holds, whole
 from quadrants_lab.runtime.tape.parts import Part
+from quadrants_lab.runtime.tape.route import memory_at
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.plan import Plan
@@ -50,38 +51,43 @@ class Step:
 
     @property
     def differentiates(self) -> bool:
-        return self.gradient is not None or (self.route is not None and self.route.gradient is not None)
+        return self.gradient is not None or (self.route is not None and self.route.reverse is not None)
 
     def bare(self) -> Step:
         """The step without what it keeps."""
         gradient = self.gradient if self.write is not None else None
         return Step(gradient, self.repeat, [], self.launch, self.write, self.route, {}, 0, self.cost, self.number)
 
+    def overwrites(self) -> Iterator[tuple[Memory, Region]]:
+        """Boxes around what it writes when it is made again."""
+        if self.write is not None:
+            yield self.write[0], whole(self.write[0].operand.shape)
+        elif self.route is not None:
+            assert self.launch is not None
+            args = self.launch[1]
+            for _, place, footprint in self.route.writes:
+                if footprint is not None:
+                    yield memory_at(place, args), footprint.of(args)
+
     def differentiate(self) -> None:
         """Runs the derivative."""
         if self.gradient is not None:
             self.gradient()
-        elif self.route is not None and self.route.gradient is not None:
+        elif self.route is not None and self.route.reverse is not None:
             assert self.launch is not None
             _, args, number = self.launch
-            launch_gradient(self.route, args, number, self.kept)
+            launch_gradient(self.route.reverse, args, number, self.kept)
 
 
-def launch_gradient(route: Route, args: tuple[Any, ...], number: int, kept: KeptBuffers) -> None:
+def launch_gradient(reverse: Plan, args: tuple[Any, ...], number: int, kept: KeptBuffers) -> None:
     """Launches the gradient of the launch with that number, with what that kept."""
-    gradient, reverse = route.gradient, route.reverse
-    assert gradient is not None
-    assert reverse is not None
-    gradient.replays, gradient.kept = number, kept
-    try:
-        if route.objects_are_as_they_were():
-            gradient.call(*args)
-        else:
-            gradient.last = reverse
-            with reverse.session.lock:
-                gradient.launch(reverse, args)
-    finally:
-        gradient.replays, gradient.kept = 0, None
+    gradient = reverse.owner
+    with reverse.session.lock:  # another thread may differentiate launches of the same kernel
+        gradient.replays, gradient.kept = number, kept
+        try:
+            gradient.launch_by(reverse, args)
+        finally:
+            gradient.replays, gradient.kept = 0, None
 
 
 @dataclass(slots=True)
