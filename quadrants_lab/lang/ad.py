@@ -59,8 +59,9 @@ class Tape:
     ``validation``: within a launch, each access that the compiler cannot decide is checked element by element: an
     element that is overwritten after it was read and that the gradient needs is a QuadrantsAssertionError which names
     both lines, field and index. What launches overwrote and the Tape therefore kept is reported as a warning.
-    ``memory``: most bytes that are kept of what launches overwrite and gradients read (None: 1 GiB, beyond which there
-    is an error). Where it would be more, launches are made again on the way back, from memory as it was before them;
+    ``memory``: bytes to keep of what launches overwrite and gradients read (None: 1 GiB, beyond which there is an
+    error); where that is hardly more than one copy of what the program overwrites, up to three such copies more. What
+    would be more is launched again on the way back, from memory as it was before;
     `kept_bytes` and `made_again` tell how much that was, and `report`, a timeline in a notebook, where and why.
     ``grad_check``: fields (f64) whose gradients are compared with finite differences; a QuadrantsAssertionError names
     field, index and both values where they differ.
@@ -103,6 +104,7 @@ class Tape:
         self._open: ExitStack | None = None
         self._shown = "Tape", 4  # what the user wrote, and how many frames below it warnings are made
         self.kept: list[Kept] = []
+        self._differentiated = False  # since it began to record
         self.kept_bytes = 0  # the most that was kept at a time
         self.made_again = 0  # launches, and writes from Python, for the gradient
         self.report = Report()
@@ -118,6 +120,7 @@ class Tape:
             )
         if self.clear_gradients:
             clear_all_gradients()
+        self._differentiated = False
         self.loss.fill(0)
         self._launches = self._recordings.pop(self._key, self._launches)
         self._open = ExitStack()
@@ -161,10 +164,14 @@ class Tape:
         return self.loss._memory.serial, MODE.get(), self.memory, self.validation, bool(self.grad_check)
 
     def grad(self) -> None:
-        """Runs the gradients of what was launched so far; the end of the with does so by itself."""
+        """Runs the gradients of what was launched so far; the end of the with does so by itself, for all of it. With
+        ``clear_gradients`` each time from gradients of 0, else they add up."""
         self._differentiate(forget=False)
 
     def _differentiate(self, forget: bool) -> None:
+        if self._differentiated and self.clear_gradients:
+            clear_all_gradients()
+        self._differentiated = True
         self.loss.grad.fill(1)
         with unwatched(self._launches):
             self._launches.differentiate(forget)
