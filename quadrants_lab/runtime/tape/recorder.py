@@ -57,6 +57,10 @@ class Launches:
     ``repeatable``: also what `repeat` needs, which is all memory as it was before the first step. ``memory``: most
     bytes to keep; launches are made again where they would be more. None: all is kept, up to `KEEP_BYTES`. ``joins``:
     whether steps are joined to segments where the budget asks for it, or whoever records makes the segments.
+
+    It records into ``steps`` until `clear`. `rest` keeps a recording for the next run of a program: then ``rerun``
+    compares launches with ``steps``, which stay as they are. At the first difference `Rerun.end` calls `restart` with the
+    steps that were the same; where all were, the rerun becomes ``made``. Either way recording goes on in ``steps``.
     """
 
     trusted: tuple[type, ...] = ()  # kinds of foreign memory that need not be compared to know what was written

@@ -86,7 +86,7 @@ class Rerun:
             writes.update(id(memory_at(place, step.launch[1])) for _, place, _ in step.route.writes)
         self.writes = writes  # how often each memory is written
         self.versions: dict[int, int] = {}
-        self.swept = 0  # times
+        self.sweeps = 0  # times
         self.final: list[Part] = []
         self.arguments: list[tuple[Any, ...]] = []  # that `captured` was made with
         self.captured: Any = None
@@ -126,15 +126,15 @@ class Rerun:
         """Runs the gradients of all steps in one go, where the device can do that; else False."""
         if self.capture is None:
             return False
-        self.swept += 1
-        if self.swept < _IN_ONE_GO:
+        self.sweeps += 1
+        if self.sweeps < _IN_ONE_GO:
             return False
         launches, session = self.launches, self._routes()[0].plan.session
         arguments = [_given(step) for step in self.steps]
         with session.lock:
             if self.captured is None or not equal(arguments, self.arguments) or not self.captured.holds():
                 if self.captured is not None and not equal(arguments, self.arguments):
-                    self.swept, self.captured = 0, None  # which changes each time: not worth it
+                    self.sweeps, self.captured = 0, None  # which changes each time: not worth it
                     return False
                 self.final = back.as_it_is(cast("list[Step | Segment]", self.steps))
                 self.captured = self.capture(self._sweep)

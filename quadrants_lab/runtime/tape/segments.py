@@ -54,6 +54,8 @@ def join(launches: Launches) -> None:
     """Joins steps to segments until what is kept is within its share of the budget."""
     assert launches.memory is not None
     while launches.used > room(launches):
+        # single steps at the end first: the last ones are differentiated first and then need not be made again; then
+        # segments in pairs, which doubles their length; then whatever single steps there are
         tail = _tail(launches.steps)
         length = max(2, launches.span)
         if tail >= length:
