@@ -59,8 +59,8 @@ class Launches:
     whether steps are joined to segments where the budget asks for it, or whoever records makes the segments.
 
     It records into ``steps`` until `clear`. `rest` keeps a recording for the next run of a program: then ``rerun``
-    compares launches with ``steps``, which stay as they are. At the first difference `Rerun.end` calls `restart` with the
-    steps that were the same; where all were, the rerun becomes ``made``. Either way recording goes on in ``steps``.
+    compares launches with ``steps``, which stay as they are. At the first difference `Rerun.end` calls `restart` with
+    the steps that were the same; where all were, the rerun becomes ``made``. Then recording goes on in ``steps``.
     """
 
     trusted: tuple[type, ...] = ()  # kinds of foreign memory that need not be compared to know what was written
