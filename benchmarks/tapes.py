@@ -14,7 +14,8 @@ RECORDED = Limit("a launch of a recorded program", 2.0, "us")
 MEMORY = Limit("mpm, 512 steps: kept with a tenth as budget, of what is kept without one", 0.1, "")
 TIME = Limit("mpm, 512 steps: time with that budget, of the time without one", 1.6, "")
 LONG = Limit("wave in place, 128^2: 2,000 steps over 200", 11.0, "")
-LIMITS = (APART, IN_PLACE, PAIR, RECORDED, MEMORY, TIME, LONG)
+VULKAN = Limit("Vulkan, 1,024 steps of 4,096 elements in two fields, value and gradient under a Tape", 1.0, "s")
+LIMITS = (APART, IN_PLACE, PAIR, RECORDED, MEMORY, TIME, LONG, VULKAN)
 LENGTHS = (200, 400, 600, 800, 1000, 1200, 1400, 1600, 1800, 2000)
 
 
@@ -23,7 +24,7 @@ def measure() -> dict[str, float]:
     from benchmarks import engine
 
     engine.init()
-    return waves() | pairs() | budget() | lengths()
+    return waves() | pairs() | budget() | lengths() | on_vulkan()
 
 
 def waves() -> dict[str, float]:
@@ -74,6 +75,19 @@ def lengths() -> dict[str, float]:
     (ROOT / "out").mkdir(exist_ok=True)
     (ROOT / "out" / "steps.svg").write_text(plot(LENGTHS, [1e3 * t for t in times], "steps", "ms"))
     return {LONG.name: times[-1] / times[0]}
+
+
+def on_vulkan() -> dict[str, float]:
+    """NaN where there is no device."""
+    import quadrants_lab as qd
+    from benchmarks.cases.programs import swings
+    from quadrants_lab.runtime.backend import available
+
+    if not available("vulkan").runs:
+        return {VULKAN.name: float("nan")}
+    qd.reset()
+    qd.init(arch=qd.vulkan)
+    return {VULKAN.name: fastest(swings(1024, 4096), times=1, rounds=3)[0]}
 
 
 def plot(x: Sequence[float], y: Sequence[float], x_name: str, y_name: str) -> str:

@@ -112,6 +112,33 @@ def wave(way: str) -> Timed:
     return Timed(run, w.value)
 
 
+def swings(steps: int, n: int) -> Callable[[], None]:
+    """Pendulums, each step in elements of its own, with the gradient of where they are in the end."""
+    x, v = (qd.field(qd.f32, shape=(steps + 1, n), needs_grad=True) for _ in range(2))
+    loss = qd.field(qd.f32, shape=(), needs_grad=True)
+    v.fill(0.5)
+
+    @qd.kernel
+    def step(t: qd.i32):
+        for i in range(n):
+            v[t + 1, i] = v[t, i] - 0.01 * qd.sin(x[t, i])
+            x[t + 1, i] = x[t, i] + 0.01 * v[t + 1, i]
+
+    @qd.kernel
+    def measure():
+        for i in range(n):
+            loss[None] += x[steps, i] ** 2
+
+    def run() -> None:
+        with qd.ad.Tape(loss):
+            for t in range(steps):
+                step(t)
+            measure()
+        qd.sync()
+
+    return run
+
+
 def tiny() -> tuple[Any, Callable[[], None]]:
     """A loss, and launches of almost nothing that add to it."""
     x = qd.field(qd.f32, shape=4, needs_grad=True)
