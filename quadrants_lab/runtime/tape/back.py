@@ -127,7 +127,7 @@ def _do_again(inner: Launches, item: Step | Segment) -> None:
         write_again(inner, item)
     else:
         raise cannot_be_made_again("of them failed")
-    made = inner.latest()
+    made = inner.under_way[-1]
     assert isinstance(made, Step)
     made.number = item.number
     inner.times[item.number] += 1

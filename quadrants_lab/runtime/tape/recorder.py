@@ -131,7 +131,7 @@ class Launches:
         finally:
             self.open.pop()
         if not segment.steps:
-            (self.open[-1].steps if self.open else self.steps).pop()
+            self.under_way.pop()
 
     def again(self, dispatcher: Dispatcher, args: tuple[Any, ...]) -> Any:
         """Launches and records, quickly, what was recorded before with other scalars; else NotImplemented."""
@@ -262,9 +262,10 @@ class Launches:
         """What the tape had to keep, most bytes first."""
         return sorted(self.kept.values(), key=lambda k: -k.bytes)
 
-    def latest(self) -> Step | Segment:
-        """What was recorded last."""
-        return (self.open[-1].steps if self.open else self.steps)[-1]
+    @property
+    def under_way(self) -> list[Step | Segment]:
+        """Where steps are recorded now."""
+        return self.open[-1].steps if self.open else self.steps
 
     # --- memory --------------------------------------------------------------------------------------------------
 
@@ -275,7 +276,7 @@ class Launches:
 
     def add(self, item: Step | Segment) -> None:
         """Takes a step, or a segment that begins."""
-        (self.open[-1].steps if self.open else self.steps).append(item)
+        self.under_way.append(item)
         if self.joins and self.memory is not None and not self.open and self.used > segments.room(self):
             segments.join(self)
 
