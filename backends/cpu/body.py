@@ -27,6 +27,10 @@ class CpuBody(Body):
         self.extents: dict[tuple[str, int], str] = {}
         self.args: dict[str, str] = {}
         self.worker = "0"
+        self.alone = ""  # whether no other thread runs iterations of the task meanwhile, an i1
+        self.copies: dict[
+            str, tuple[str, str]
+        ] = {}  # what `sums` says of the buffers that workers may have copies of
         self.indices: tuple[N.Param, ...] = ()  # of a parallel task, and where its bounds are
         self.bounds_at = 0
         self.scratch = ""  # room for the values that an assert or a print hands over
@@ -102,6 +106,9 @@ class CpuBody(Body):
             offset = self.fn.let(f"mul i64 {self.worker}, {self.word(L.SLAB_BYTES)}")
             self.pointers["slab"] = self.fn.let(f"getelementptr inbounds i8, ptr {base}, i64 {offset}")
         return self.pointers["slab"]
+
+    def sums(self, buffer: str) -> tuple[str, str]:
+        return self.copies.get(buffer, (self.alone, ""))
 
     # --- what Body asks for -------------------------------------------------------------------------------------
 

@@ -36,6 +36,7 @@ class _Runtime:
         self.start = _start_type(address["qd_start"])
         self.stop = _stop_type(address["qd_stop"])
         self.add_device = _add_type(address["qd_add_device"])
+        self.drop_copies = _add_type(address["qd_drop_copies"])
         self.call = address["qd_call"]
         self.blocks: list[Block] = []  # of devices; the monitor reads them, so they are never freed
         self.free: list[Block] = []
@@ -101,6 +102,7 @@ class Device:
 
     def __del__(self) -> None:
         if hasattr(self, "_block"):
+            self.runtime.drop_copies(self._block.address)
             self.runtime.free.append(self._block)
 
     def finish(self) -> None:

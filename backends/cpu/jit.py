@@ -146,8 +146,10 @@ def check_object(obj: bytes, export: str) -> None:
 
 # --- the runtime module -----------------------------------------------------------------------------------------
 
-_FOR_KERNELS = ("qd_parallel", "qd_poll", "qd_assert", "qd_overflow", "qd_print")
-_FOR_PYTHON = ("qd_reset", "qd_start", "qd_stop", "qd_add_device", "qd_launch", "qd_call")
+_FOR_KERNELS = (
+    "qd_parallel", "qd_poll", "qd_assert", "qd_overflow", "qd_print", "qd_copies", "qd_add_copies",
+)  # fmt: skip
+_FOR_PYTHON = ("qd_reset", "qd_start", "qd_stop", "qd_add_device", "qd_launch", "qd_call", "qd_drop_copies")
 _PYTHON_SYMBOLS = (
     "PyEval_SaveThread", "PyEval_RestoreThread", "PyErr_CheckSignals", "PyErr_Occurred", "PyErr_Clear",
     "PyFloat_AsDouble", "PyLong_AsDouble", "PyLong_AsLongLong", "PyLong_FromLongLong", "PyLong_FromUnsignedLongLong",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from quadrants_lab.backends.cpu import layout as L
-from quadrants_lab.backends.cpu import rt_entry, rt_launch, rt_threads
+from quadrants_lab.backends.cpu import rt_copies, rt_entry, rt_launch, rt_threads
 from quadrants_lab.backends.launch import Status
 
 _FP_MODE = {
@@ -81,7 +81,9 @@ def runtime_text(p: Platform) -> str:
         "THREADS": L.THREADS, "PRINT_LOCK": L.PRINT_LOCK,
         "PRINT_BYTES": L.PRINT_BYTES, "PRINT_ROOM": L.PRINT_ROOM, "PRINT_DATA": L.PRINT_DATA,
         "PRINT_LOST": L.PRINT_LOST, "RUNNING": L.RUNNING, "AGE": L.AGE, "THREAD_STATE": L.THREAD_STATE,
-        "FP_MODE": L.FP_MODE, "NEXT": L.NEXT,
+        "FP_MODE": L.FP_MODE, "NEXT": L.NEXT, "COPIES_ROOM": L.COPIES_ROOM, "COPIES_BYTES": L.COPIES_BYTES,
+        "ADD_TO": L.ADD_TO, "ADD_FROM": L.ADD_FROM, "ADD_STRIDE": L.ADD_STRIDE, "ADD_COPIES": L.ADD_COPIES,
+        "COPIES_STRIDE": L.COPIES_STRIDE,
         "OVERFLOW": OVERFLOW, "ASSERT": ASSERT, "CANCELLED": CANCELLED, "PRINTED": PRINTED,
         "STOP_STATUS": ASSERT | CANCELLED,
         "MONOTONIC": 6 if p.darwin else 1, "SIG_SETMASK": 3 if p.darwin else 2,
@@ -90,7 +92,7 @@ def runtime_text(p: Platform) -> str:
         # PyArrayObject after the head: data, nd, dimensions, strides, base, descr, flags
         "NP_DATA": head, "NP_NDIM": head + 8, "NP_DIMS": head + 16, "NP_DESCR": head + 40, "NP_FLAGS": head + 48,
     }  # fmt: skip
-    text = rt_threads.TEXT + rt_launch.TEXT + rt_entry.TEXT
+    text = rt_threads.TEXT + rt_copies.TEXT + rt_launch.TEXT + rt_entry.TEXT
     for name, value in constants.items():
         text = text.replace("${" + name + "}", str(value))
     return _FP_MODE[p.machine] + text

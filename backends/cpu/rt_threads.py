@@ -195,12 +195,15 @@ out:
   ret ptr null
 }
 
-; Runs fn(frame, begin, end, worker) over 0..total in chunks of at least %grain. With %timed an iteration's cost is
-; not known: the first ones run here, on the clock, until what is left is seen to be worth waking workers for.
-define void @qd_parallel(ptr %frame, ptr %fn, i64 %total, i64 %grain, i64 %timed) {
+; Runs fn(frame, begin, end, worker) over 0..total in chunks of at least %grain, where worker is -1 while no other
+; thread runs any, and returns how many workers but the caller took part. With %timed an iteration's cost is not known:
+; the first ones run here, on the clock, until what is left is seen to be worth waking workers for.
+define i64 @qd_parallel(ptr %frame, ptr %fn, i64 %total, i64 %grain, i64 %timed) {
 entry:
   %at = alloca i64
   %step = alloca i64
+  %helped = alloca i64
+  store i64 0, ptr %helped
   store i64 0, ptr %at
   %none = icmp eq i64 %total, 0
   br i1 %none, label %out, label %some
@@ -228,7 +231,7 @@ probe:
   %want = add i64 %b0, %n0
   %e0 = call i64 @llvm.umin.i64(i64 %want, i64 %total)
   %t0 = call i64 @now()
-  call void %fn(ptr %frame, i64 %b0, i64 %e0, i64 0)
+  call void %fn(ptr %frame, i64 %b0, i64 %e0, i64 -1)
   %t1 = call i64 @now()
   store i64 %e0, ptr %at
   %finished = icmp uge i64 %e0, %total
@@ -319,6 +322,9 @@ spin:
   call void @relax()
   br label %join
 release:
+  %came = lshr i64 %s, 16
+  %entered = and i64 %came, 65535
+  store i64 %entered, ptr %helped
   store atomic i32 0, ptr @busy release, align 4
   br label %out
 here:
@@ -332,11 +338,12 @@ run:
   %n1 = load i64, ptr %step
   %w1 = add i64 %b1, %n1
   %e1 = call i64 @llvm.umin.i64(i64 %w1, i64 %total)
-  call void %fn(ptr %frame, i64 %b1, i64 %e1, i64 0)
+  call void %fn(ptr %frame, i64 %b1, i64 %e1, i64 -1)
   store i64 %e1, ptr %at
   br label %here
 out:
-  ret void
+  %count = load i64, ptr %helped
+  ret i64 %count
 }
 
 ; --- the monitor ------------------------------------------------------------
@@ -448,6 +455,10 @@ device:
   store i64 0, ptr %pr
   %pl = getelementptr i8, ptr %d, i64 ${PRINT_LOCK}
   store i64 0, ptr %pl
+  %pcr = getelementptr i8, ptr %d, i64 ${COPIES_ROOM}
+  store ptr null, ptr %pcr
+  %pcb = getelementptr i8, ptr %d, i64 ${COPIES_BYTES}
+  store i64 0, ptr %pcb
   %pn = getelementptr i8, ptr %d, i64 ${NEXT}
   %next = load ptr, ptr %pn
   br label %each

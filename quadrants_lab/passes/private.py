@@ -9,8 +9,8 @@ from quadrants_lab.ir.walk import map_blocks, map_offloads, walk
 
 
 def mark_private(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that an Atomic is ``private`` only where every access of its task to that buffer goes to the
-    element that the task's own indices name, so two iterations never meet. Two ndarray arguments may be the same
+    """Guarantees that an Atomic is ``private`` only where each of the task's own indices is the index along one axis in
+    every access of the task to that buffer, so two iterations never meet. Two ndarray arguments may be the same
     memory, so an ndarray counts only where the task makes atomics on no other one. Serial tasks are private."""
     return map_offloads(kernel, lambda task: _task(kernel, task))
 
@@ -29,10 +29,11 @@ def _task(kernel: N.Kernel, task: N.Offload) -> N.Offload:
     def alone(buffer: str) -> bool:
         if task.kind == "serial":
             return True
-        if len(places[buffer]) != 1 or (buffer in arrays and len(arrays) > 1):
+        if buffer in arrays and len(arrays) > 1:
             return False
-        (index,) = places[buffer]
-        return own <= set(index)
+        first, *others = places[buffer]
+        same = {i for axis, i in enumerate(first) if all(index[axis] == i for index in others)}
+        return own <= same
 
     private = {b for b in atomics if alone(b)}
     if not private:
