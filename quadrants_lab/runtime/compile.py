@@ -17,7 +17,7 @@ from quadrants_lab.autodiff.doubts import warn
 from quadrants_lab.autodiff.extremes import EXTREMES
 from quadrants_lab.autodiff.forward import check_replays, forward
 from quadrants_lab.autodiff.keeps import Keeps, save_overwritten
-from quadrants_lab.autodiff.reverse import forward_slices, reverse_over
+from quadrants_lab.autodiff.reverse import forward_slices, reverse_over, value_and_gradient
 from quadrants_lab.autodiff.second import (
     TANGENT,
     check_second,
@@ -25,6 +25,7 @@ from quadrants_lab.autodiff.second import (
     to_be_differentiated,
     with_tangents,
 )
+from quadrants_lab.autodiff.sink import sink_sums
 from quadrants_lab.autodiff.temporaries import drop_unread_temporaries
 from quadrants_lab.autodiff.unroll import unroll
 from quadrants_lab.backends import disk_cache
@@ -48,12 +49,14 @@ from quadrants_lab.passes.private import mark_private
 from quadrants_lab.passes.reach import mark_reach
 from quadrants_lab.passes.roots import lower_roots
 from quadrants_lab.passes.watch_races import watch_races
+from quadrants_lab.runtime.one_sweep import must_be_one_sweep
 from quadrants_lab.runtime.session import Session, compile_options
 
 if TYPE_CHECKING:
     from quadrants_lab.backends.launch import Executable
 
 FORWARD, REVERSE, DUAL = "forward", "reverse", "dual"  # dual: values and their tangents
+BOTH = "both"  # a launch and its gradient in one sweep
 
 
 @dataclass(slots=True)
@@ -143,7 +146,12 @@ def make_ir(kernel: N.Kernel, mode: str, options: CompileOptions) -> N.Kernel:
     kernel = pipeline.run(kernel, (unroll(options.ad_unroll),), options.verify)
     gradient = pipeline.run(kernel, gradient_passes(keeps), options.verify)
     check_data_access(kernel, gradient, keeps)
-    gradient = pipeline.run(gradient, (mark_private, mark_reach, narrow_stacks), options.verify)
+    if mode == BOTH:
+        sized = determine_ad_stack_size(gradient)
+        must_be_one_sweep(kernel, sized, keeps, counted=counting_kernel(sized) is not None)
+        passes = (value_and_gradient, drop_grafts, dce, *SIMPLIFY, drop_unread_temporaries, dce)
+        gradient = pipeline.run(kernel, passes, options.verify)
+    gradient = pipeline.run(gradient, (mark_private, mark_reach, sink_sums, dce, narrow_stacks), options.verify)
     gradient = pipeline.run(gradient, (determine_ad_stack_size, lower_roots), options.verify)
     warn(broken)
     return drop_unused_gradients(gradient)

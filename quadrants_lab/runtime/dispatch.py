@@ -38,7 +38,7 @@ Reads = tuple[tuple[Any, str], ...]
 
 
 class Dispatcher:
-    """One kernel in one mode ("forward", "reverse" or "dual") over all its specialisations.
+    """One kernel in one mode ("forward", "reverse", "dual" or "both", see `Together`) over all its specialisations.
 
     ``call`` takes the positional arguments, flattened by `flat` where some are not scalars, arrays or templates, and
     launches. It is a slot that holds the shortest path known: the plan's
@@ -227,7 +227,7 @@ class Dispatcher:
             given = iter(specs)
             whole = [structured(slot, given) for slot in self.parameters]
             compiled = compile_kernel(self.source, whole, self.mode, now, self.constant, self.second)
-            if self.mode == "reverse":
+            if self.mode in ("reverse", "both"):
                 plan = GradientPlan(self, now, compiled, lambda: self._forward_plan(key))
             else:
                 plan = Plan(self, now, compiled)

@@ -12,6 +12,7 @@ from quadrants_lab.adstack.counting import counting_kernel
 from quadrants_lab.adstack.size import determine_ad_stack_size
 from quadrants_lab.autodiff.forward import forward
 from quadrants_lab.autodiff.reverse import reverse
+from quadrants_lab.autodiff.sink import sink_sums
 from quadrants_lab.autodiff.temporaries import drop_unread_temporaries
 from quadrants_lab.autodiff.unroll import unroll
 from quadrants_lab.ir.parse import parse_kernel
@@ -35,7 +36,7 @@ PASSES = {
     fn.__name__: (fn,)
     for fn in (
         check_bounds, check_division, counting_kernel, cse, dce, determine_ad_stack_size, drop_unread_temporaries, fold,
-        forward, hoist, mark_private, mark_reach, narrow_stacks, offload, reverse, simplify, structure_exits,
+        forward, hoist, mark_private, mark_reach, narrow_stacks, offload, reverse, simplify, sink_sums, structure_exits,
     )
 } | {"front": FRONT, "unroll 3": (unroll((3, 3)),), "watch_races": (watch_races(suspect=True), dce, simplify)}
 RUN, EXPECT = "// run:", "// expect:"
