@@ -117,7 +117,10 @@ def captured(driver: Driver, run: Callable[[], None]) -> Callable[[], None]:
             driver.cuGraphDestroy(graph)
         raise
     driver.check(driver.cuStreamEndCapture(driver.stream, C.byref(graph)), what)
-    driver.check(driver.cuGraphInstantiateWithFlags(C.byref(running), graph, 0), what)
+    failed = driver.cuGraphInstantiateWithFlags(C.byref(running), graph, 0)
+    if failed:
+        driver.cuGraphDestroy(graph)
+        driver.check(failed, what)
     launch = _launcher(driver, running)
     forks.finalize(launch, _destroy, driver, running, graph)
     return launch
