@@ -14,6 +14,7 @@ from quadrants_lab.lang.parameters import Parameter
 from quadrants_lab.runtime.compound import AnySlot, TensorSlot, leaves, settled
 from quadrants_lab.runtime.dispatch import Dispatcher
 from quadrants_lab.runtime.foreign import is_foreign
+from quadrants_lab.runtime.plans import make_plan
 from quadrants_lab.runtime.together import Together
 
 NDARRAYS = (ScalarNdarray, VectorNdarray, MatrixNdarray)
@@ -42,9 +43,10 @@ class Pairs:
                 return [settled(slot, left) for slot in made] if kinds else made
 
             forward, reverse = (
-                Dispatcher(self.source, mode, slots, ScalarField, NDARRAYS) for mode in ("forward", "reverse")
+                Dispatcher(self.source, mode, slots, ScalarField, NDARRAYS, make_plan)
+                for mode in ("forward", "reverse")
             )
-            both = Together(self.source, "both", slots, ScalarField, NDARRAYS)
+            both = Together(self.source, "both", slots, ScalarField, NDARRAYS, make_plan)
             forward.gradient, reverse.forward, both.forward = reverse, forward, forward
             forward.graph = reverse.graph = both.graph = self.graph
             pair = self.made[kinds] = forward, reverse, both

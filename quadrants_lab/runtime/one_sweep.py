@@ -9,7 +9,10 @@ from quadrants_lab.autodiff.keeps import Keeps
 from quadrants_lab.autodiff.reverse import written_buffers
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
-from quadrants_lab.runtime.together import TwoLaunchesError
+
+
+class TwoLaunchesError(Exception):
+    """The kernel and its gradient are not one sweep."""
 
 
 def must_be_one_sweep(kernel: N.Kernel, gradient: N.Kernel, keeps: Keeps, counted: bool) -> None:

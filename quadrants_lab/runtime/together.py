@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from quadrants_lab.backends import forks
 from quadrants_lab.runtime import session as S
 from quadrants_lab.runtime.dispatch import Dispatcher
 from quadrants_lab.runtime.observe import CONSTANT, MODE, OBSERVERS, watching
@@ -11,10 +12,6 @@ from quadrants_lab.runtime.signature import TemplateSlot
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.plan import Plan
-
-
-class TwoLaunchesError(Exception):
-    """The kernel and its gradient are not one sweep."""
 
 
 class Together(Dispatcher):
@@ -36,9 +33,8 @@ class Together(Dispatcher):
             if not (watched or options.debug or options.check_races):
                 self.enter(now)
                 args = self.checked(args)
-                try:
-                    plan = self.plan(now, args)
-                except TwoLaunchesError:
+                plan = self.together(now, args)
+                if plan is None:
                     if not any(isinstance(slot, TemplateSlot) for slot in self.slots):
                         now.fast_paths.add(self)
                         self.call = self.two
@@ -59,7 +55,18 @@ class Together(Dispatcher):
     def _forward_plan(self, key: Any) -> Plan | None:
         return None  # no launch stands before this gradient
 
+    def together(self, now: S.Session, args: tuple[Any, ...]) -> Plan | None:
+        """The plan of both for checked arguments; None where they are two launches."""
+        with forks.whole():
+            from quadrants_lab.runtime.one_sweep import TwoLaunchesError
+        try:
+            return self.plan(now, args)
+        except TwoLaunchesError:
+            return None
+
     def _made(self, now: S.Session, key: Any, specs: Any) -> Plan:
+        from quadrants_lab.runtime.one_sweep import TwoLaunchesError
+
         if self._with_state(key) in self.apart:
             raise TwoLaunchesError
         try:
