@@ -48,7 +48,7 @@ def module(kernel: N.Kernel, options: CompileOptions, target: Target) -> Module:
         names += [f"${s.id}", f"${s.id}.adjoints"] if s.id in frame.adjoint_stacks else [f"${s.id}"]
     scopes = memory.Scopes(names)
     made = programs(kernel)
-    tells = target.tells and tell.tells(kernel, options)
+    tells = target.shape.tells and tell.tells(kernel, options)
     for program in made:
         _Entry(mod, kernel, options, state, scopes, target, program).emit(tells and program is made[-1])
     mod.metadata = scopes.lines()
@@ -58,7 +58,7 @@ def module(kernel: N.Kernel, options: CompileOptions, target: Target) -> Module:
 
 def group_of(target: Target, program: Program) -> int:
     """Threads of a group of the program."""
-    return target.group(program, any(not s.count_only for s in stacks_of(program.task)))
+    return target.shape.group_of(program, any(not s.count_only for s in stacks_of(program.task)))
 
 
 class _Entry:

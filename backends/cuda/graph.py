@@ -10,7 +10,8 @@ from quadrants_lab.backends import forks
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from quadrants_lab.backends.cuda.driver import Driver, Launch
+    from quadrants_lab.backends._simt.driver import Launch
+    from quadrants_lab.backends.cuda.driver import Driver
 
 _p, _u, _z = C.c_void_p, C.c_uint, C.c_size_t
 _HOST, _DEVICE = 1, 2  # kinds of memory of a copy
