@@ -41,3 +41,15 @@ def memory_classes(buffers: Mapping[str, N.Buffer]) -> dict[str, str]:
 def written(blocks: Iterable[N.Block], classes: Mapping[str, str]) -> set[str]:
     """Memory classes that something in the blocks writes."""
     return {classes[s.buffer] for b in blocks for s in walk(b) if isinstance(s, (N.Store, N.Atomic))}
+
+
+def accesses(kernel: N.Kernel) -> tuple[frozenset[str], frozenset[str]]:
+    """Names of the buffers that the kernel reads, and of those that it writes."""
+    reads: set[str] = set()
+    writes: set[str] = set()
+    for s in walk(kernel.body):
+        if isinstance(s, (N.Load, N.Atomic)):
+            reads.add(s.buffer)
+        if isinstance(s, (N.Store, N.Atomic)):
+            writes.add(s.buffer)
+    return frozenset(reads), frozenset(writes)

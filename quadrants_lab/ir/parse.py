@@ -25,14 +25,15 @@ class ParseError(ValueError):
         self.message, self.line, self.col = message, line, col
 
 
-def parse_kernel(text: str, file: str = "") -> N.Kernel:
-    """The kernel that ``text`` shows; spans, where printed, get ``file``.
+def parse_kernel(text: str, file: str = "", locate: bool = False) -> N.Kernel:
+    """The kernel that ``text`` shows; spans, where printed, get ``file``; with ``locate`` they say where
+    each statement stands in ``text``.
 
     Lines that are empty or begin with ``//`` are skipped. Statements whose id is not printed get the smallest
     unused ids; ``next %n`` in the header may be left out and is then the smallest that will do. The result is
     not verified. ParseError for anything that is not IR.
     """
-    return _Parser(text, file).kernel()
+    return _Parser(text, file, locate).kernel()
 
 
 _UNNAMED = -2  # id of a statement whose text carries none, until all ids are known
@@ -51,9 +52,9 @@ _KERNEL_NAME = re.compile(r"\s*([^\s(]+)")
 
 
 class _Parser:
-    def __init__(self, text: str, file: str) -> None:
+    def __init__(self, text: str, file: str, locate: bool) -> None:
         self.lines = text.split("\n")
-        self.file = file
+        self.file, self.locate = file, locate
         self.row = -1
         self.next_line()
 
@@ -182,6 +183,9 @@ class _Parser:
         if self.kind == "stmt":
             stmt.id = int(self.take("stmt")[1:])
         stmt.span = self.span()
+        if self.locate:
+            col = len(self.line) - len(self.line.lstrip())
+            stmt.span = Span(self.file, self.row + 1, col, self.row + 1, len(self.line))
         if self.kind == "link":
             stmt.adjoint_of = int(self.take("link")[2:])
         if self.kind != "end":

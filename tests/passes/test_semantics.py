@@ -17,8 +17,8 @@ from quadrants_lab.passes.fold import fold
 from quadrants_lab.passes.hoist import hoist
 from quadrants_lab.passes.offload import offload
 from quadrants_lab.passes.pipeline import run
-from quadrants_lab.passes.pipelines import front
 from quadrants_lab.passes.structure_exits import structure_exits
+from quadrants_lab.pipelines import front
 from quadrants_lab.runtime.interpreter import OutOfBounds, interpret
 
 SEEDS = st.integers(0, 2**32)
