@@ -23,11 +23,6 @@ ATOMIC_OPS = ("add", "sub", "mul", "min", "max", "and", "or", "xor", "exchange",
 MODES = ("forward", "reverse", "count", "dual")
 
 
-StackUse = (
-    N.AdStackPush | N.AdStackPop | N.AdStackLoadTop | N.AdStackLoadTopAdj | N.AdStackAccAdjoint | N.AdStackDepth
-)
-
-
 class VerifyError(Exception):
     """IR that breaks a rule: ``rule`` in words, the statement and its span (None for the kernel as a whole)."""
 
@@ -140,7 +135,7 @@ class _Verifier:
             raise self.fail("a block does not end in a terminator", last)
         self.claim(last.id, last)
         carried: Sequence[DType] = yields
-        if isinstance(last, (N.Break, N.Continue)):
+        if isinstance(last, N.Exit):
             what = "break" if isinstance(last, N.Break) else "continue"
             inside = place.loop is not None and (place.can_break or what == "continue")
             self.need(inside, f"{what} outside of a loop", last)
@@ -206,7 +201,7 @@ class _Verifier:
         self.block(s.then, inner, results, s)
         self.block(s.orelse, inner, results, s)
 
-    def loop(self, s: N.For | N.While) -> list[DType]:
+    def loop(self, s: N.Loop) -> list[DType]:
         carried = [p.type for p in s.carried]
         self.types(s, s.inits, carried, "the loop's inits")
         self.need([r.type for r in s.results] == carried, "carried values and results differ in dtype", s)
@@ -272,7 +267,7 @@ class _Verifier:
     def random(self, s: N.Random) -> None:
         self.need(s.type.is_int or s.type in (f32, f64), f"there is no random {s.type}", s)
 
-    def access(self, s: N.Load | N.Store | N.Atomic) -> DType:
+    def access(self, s: N.Access) -> DType:
         b = self.k.buffers.get(s.buffer)
         if b is None:
             raise self.fail(f"there is no buffer '{s.buffer}'", s)
@@ -305,7 +300,7 @@ class _Verifier:
     def alloca(self, s: N.AdStackAlloca) -> None:
         self.stacks[s.id] = s.type
 
-    def stack(self, s: StackUse) -> None:
+    def stack(self, s: N.StackUse) -> None:
         """The stack is one of this task; what goes in and comes out has its dtype."""
         t = self.stacks.get(s.stack)
         if t is None:

@@ -8,8 +8,6 @@ from quadrants_lab.ir.walk import walk
 Broken = tuple[str, N.Stmt]
 Depths = dict[int, int | None]  # None: not known
 
-_READS = (N.AdStackPop, N.AdStackLoadTop, N.AdStackLoadTopAdj, N.AdStackAccAdjoint)
-
 
 def check_stacks(task: N.Offload, mode: str) -> Broken | None:
     """The first rule that the task's stacks certainly break, and where; None when they may well be right.
@@ -26,7 +24,7 @@ def check_stacks(task: N.Offload, mode: str) -> Broken | None:
             depths[s.id] = 0
         elif isinstance(s, N.AdStackPush):
             pushed.add(s.stack)
-        elif isinstance(s, _READS):
+        elif isinstance(s, N.TopUse):
             reads.append(s)
     if not depths:
         return None
@@ -50,7 +48,7 @@ def _block(block: N.Block, depths: Depths) -> Depths | Broken:
         if isinstance(s, N.AdStackPush):
             now = depths[s.stack]
             depths = {**depths, s.stack: None if now is None else now + 1}
-        elif isinstance(s, _READS):
+        elif isinstance(s, N.TopUse):
             now = depths[s.stack]
             if now == 0:
                 return f"${s.stack} is empty here", s

@@ -319,7 +319,7 @@ class Plan:
         """The loads, stores and atomics of each buffer, in program order."""
         found: dict[str, list[N.Stmt]] = {}
         for s in walk(self.kernel.body):
-            if isinstance(s, (N.Load, N.Store, N.Atomic)):
+            if isinstance(s, N.Access):
                 found.setdefault(s.buffer, []).append(s)
         return found
 
