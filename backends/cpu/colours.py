@@ -15,7 +15,7 @@ from quadrants_lab.backends._llvm.text import Function, Module
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.backends.cpu.steps import steps
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.walk import map_blocks, walk
+from quadrants_lab.ir.walk import rewrite_in, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def _coloured(kernel: N.Kernel) -> Coloured:
         reaches = [s.reach for s in walk(task.blocks()[-1]) if isinstance(s, N.Atomic) and s.reach >= 0]
         if reaches:
             rows[number] = max(reaches)
-            task = map_blocks(task, _private)
+            task = rewrite_in(task, _private)
             found = steps(task.blocks()[-1])
             if len(found) > 1:
                 stepped[number] = found
@@ -57,13 +57,8 @@ def _coloured(kernel: N.Kernel) -> Coloured:
     return Coloured(replace(kernel, body=tuple(body)) if rows else kernel, rows, stepped)
 
 
-def _private(stmts: N.Block) -> N.Block:
-    out = []
-    for s in stmts:
-        if isinstance(s, N.Atomic) and s.reach >= 0:
-            s = replace(s, private=True)
-        out.append(map_blocks(s, _private))
-    return tuple(out)
+def _private(s: N.Stmt) -> N.Stmt:
+    return replace(s, private=True) if isinstance(s, N.Atomic) and s.reach >= 0 else s
 
 
 # --- the code -------------------------------------------------------------------------------------------------------

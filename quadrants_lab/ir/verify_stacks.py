@@ -9,6 +9,11 @@ Broken = tuple[str, N.Stmt]
 Depths = dict[int, int | None]  # None: not known
 
 
+class _Empty(Exception):
+    def __init__(self, use: N.TopUse) -> None:
+        self.use = use
+
+
 def check_stacks(task: N.Offload, mode: str) -> Broken | None:
     """The first rule that the task's stacks certainly break, and where; None when they may well be right.
 
@@ -31,9 +36,10 @@ def check_stacks(task: N.Offload, mode: str) -> Broken | None:
     for s in reads:
         if s.stack not in pushed:
             return f"nothing in this task pushes on ${s.stack}", s
-    after = _block(task.body, depths)
-    if isinstance(after, tuple):
-        return after
+    try:
+        after = _block(task.body, depths)
+    except _Empty as e:
+        return f"${e.use.stack} is empty here", e.use
     for s in task.body:
         if isinstance(s, N.AdStackAlloca) and mode == "reverse" and not s.count_only:
             left = after[s.id]
@@ -42,8 +48,8 @@ def check_stacks(task: N.Offload, mode: str) -> Broken | None:
     return None
 
 
-def _block(block: N.Block, depths: Depths) -> Depths | Broken:
-    """Depths after the block."""
+def _block(block: N.Block, depths: Depths) -> Depths:
+    """Depths after the block. Raises _Empty for what needs a value on an empty stack."""
     for s in block:
         if isinstance(s, N.AdStackPush):
             now = depths[s.stack]
@@ -51,31 +57,18 @@ def _block(block: N.Block, depths: Depths) -> Depths | Broken:
         elif isinstance(s, N.TopUse):
             now = depths[s.stack]
             if now == 0:
-                return f"${s.stack} is empty here", s
+                raise _Empty(s)
             if now is not None and isinstance(s, N.AdStackPop):
                 depths = {**depths, s.stack: now - 1}
         elif isinstance(s, N.If):
-            arms = []
-            for arm in s.blocks():
-                after = _block(arm, depths)
-                if isinstance(after, tuple):
-                    return after
-                if type(arm[-1]) is N.Yield:
-                    arms.append(after)
-            if arms:
-                depths = {k: d if all(a[k] == d for a in arms) else None for k, d in arms[0].items()}
-            else:
-                depths = dict.fromkeys(depths)
+            arms = [(arm, _block(arm, depths)) for arm in s.blocks()]
+            ends = [after for arm, after in arms if type(arm[-1]) is N.Yield]
+            depths = {k: d if ends and all(a[k] == d for a in ends) else None for k, d in (ends or [depths])[0].items()}
         elif isinstance(s, N.AdStackGuard):
-            after = _block(s.body, depths)
-            if isinstance(after, tuple):
-                return after
-            depths = after
+            depths = _block(s.body, depths)
         elif s.blocks():
             moved = {i.stack for b in s.blocks() for i in walk(b) if isinstance(i, (N.AdStackPush, N.AdStackPop))}
             depths = {k: None if k in moved else d for k, d in depths.items()}
             for b in s.blocks():
-                after = _block(b, depths)
-                if isinstance(after, tuple):
-                    return after
+                depths = _block(b, depths)
     return depths
