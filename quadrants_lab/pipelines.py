@@ -24,7 +24,7 @@ from quadrants_lab.passes.cse import cse
 from quadrants_lab.passes.dce import dce
 from quadrants_lab.passes.fold import fold
 from quadrants_lab.passes.grafts import drop_grafts
-from quadrants_lab.passes.hoist import hoist
+from quadrants_lab.passes.licm import licm
 from quadrants_lab.passes.narrow_stacks import narrow_stacks
 from quadrants_lab.passes.offload import offload
 from quadrants_lab.passes.plain_atomics import plain_atomics
@@ -41,7 +41,7 @@ Passes = tuple[Pass, ...]
 SIMPLIFY: Passes = (simplify,)
 
 # From the front end's kernel to tasks. What a check needs must be looked at before anything is folded away.
-FRONT: Passes = (simplify, structure_exits, offload, hoist, simplify)
+FRONT: Passes = (simplify, structure_exits, offload, licm, simplify)
 CHECKED: Passes = (check_bounds, check_division, *FRONT)
 
 # From tasks to what `primal`, `TANGENT` and `gradient` start from.
@@ -124,7 +124,7 @@ def split_pushing(kernel: Kernel) -> Kernel:
 PASSES: dict[str, Pass] = {
     fn.__name__: fn
     for fn in (
-        check_bounds, check_division, fold, cse, dce, simplify, structure_exits, offload, hoist, plain_atomics,
+        check_bounds, check_division, fold, cse, dce, simplify, structure_exits, offload, licm, plain_atomics,
         _keeping(save_overwritten), watch_races(suspect=True), drop_grafts, mark_private, mark_reach,
         with_tangents, forward, to_be_differentiated, unroll((3, 3)), prepared, _keeping(reverse_over),
         drop_unread_temporaries, narrow_stacks, determine_ad_stack_size, lower_roots, drop_unused_gradients,

@@ -1,4 +1,4 @@
-"""`hoist`: what is the same in every iteration of a serial loop is computed once, in front of it."""
+"""`licm`: loop-invariant code motion. What is the same in every iteration of a serial loop is computed in front of it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
 
 
-def hoist(kernel: N.Kernel) -> N.Kernel:
+def licm(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that no constant, argument, shape or Op whose operands come from outside stands at the top level of
     a For or While; nor such a load from memory that the kernel does not write, provided that reading there is safe:
     a 0-d buffer, an index surely inside, a loop that surely runs, or the condition of a While, which does."""
