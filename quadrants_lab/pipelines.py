@@ -28,7 +28,7 @@ from quadrants_lab.passes.licm import licm
 from quadrants_lab.passes.narrow_stacks import narrow_stacks
 from quadrants_lab.passes.offload import offload
 from quadrants_lab.passes.plain_atomics import plain_atomics
-from quadrants_lab.passes.private import mark_private
+from quadrants_lab.passes.privatize_atomics import privatize_atomics
 from quadrants_lab.passes.reach import mark_reach
 from quadrants_lab.passes.roots import lower_roots
 from quadrants_lab.passes.simplify import simplify
@@ -47,7 +47,7 @@ CHECKED: Passes = (check_bounds, check_division, *FRONT)
 # From tasks to what `primal`, `TANGENT` and `gradient` start from.
 TASKS: Passes = (plain_atomics,)
 
-_MARKS: Passes = (mark_private, mark_reach)
+_MARKS: Passes = (privatize_atomics, mark_reach)
 
 # Forward mode: from tasks to values and their tangents.
 TANGENT: Passes = (
@@ -125,7 +125,7 @@ PASSES: dict[str, Pass] = {
     fn.__name__: fn
     for fn in (
         check_bounds, check_division, fold, cse, dce, simplify, structure_exits, offload, licm, plain_atomics,
-        _keeping(save_overwritten), watch_races(suspect=True), drop_grafts, mark_private, mark_reach,
+        _keeping(save_overwritten), watch_races(suspect=True), drop_grafts, privatize_atomics, mark_reach,
         with_tangents, forward, to_be_differentiated, unroll((3, 3)), prepared, _keeping(reverse_over),
         drop_unread_temporaries, narrow_stacks, determine_ad_stack_size, lower_roots, drop_unused_gradients,
         _counting, list_pushing, split_pushing, put_back,

@@ -53,7 +53,7 @@ def test_no_pass_prints_the_text_in_its_own_form(opt):
 
 
 def test_names_may_have_hyphens_and_pipelines_have_names(opt):
-    assert opt("mark-private")[1] == opt("mark_private")[1]
+    assert opt("privatize-atomics")[1] == opt("privatize_atomics")[1]
     status, out, _ = opt("checked, gradient", WITH_GRADIENT, "--verify")
     assert status == 0
     assert "atomic add @x.grad[%2], %13 private" in out

@@ -7,19 +7,19 @@ from collections.abc import Iterator
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.walk import rewritten, types_of, uses, walk
-from quadrants_lab.passes.private import mark_private
+from quadrants_lab.passes.privatize_atomics import privatize_atomics
 
 _SUMS = ("add", "sub")
 _EXTREMES = ("min", "max")
 
 
 def plain_atomics(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees for a kernel to be differentiated that a private Atomic (see `mark_private`) is a sum whose old value
+    """Guarantees for a kernel to be differentiated that a private Atomic (see `privatize_atomics`) is a sum whose old value
     nothing reads, or a minimum or maximum of a buffer that its task uses in no other way: what any other gives depends
     on the order of what was there before, which is known where one iteration does it all."""
     if not any(b.grad or b.dual for b in kernel.buffers.values()):
         return kernel
-    marked = mark_private(kernel)
+    marked = privatize_atomics(kernel)
     if not any(isinstance(s, N.Atomic) and s.private for s in walk(marked.body)):
         return kernel
     chosen = {s.id for task in marked.body for s in _ordered(task)}

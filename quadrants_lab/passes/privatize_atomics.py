@@ -1,4 +1,4 @@
-"""`mark_private`: atomics on elements that no other iteration touches need not be atomic."""
+"""`privatize_atomics`: atomics on elements that no other iteration touches need not be atomic."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import map_offloads, rewrite_in, walk
 
 
-def mark_private(kernel: N.Kernel) -> N.Kernel:
+def privatize_atomics(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that an Atomic is ``private`` only where every access of its task to that buffer goes to the
     element that the task's own indices name, so two iterations never meet. Two ndarray arguments may be the same
     memory, so an ndarray counts only where the task makes atomics on no other one. Serial tasks are private."""
