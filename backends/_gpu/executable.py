@@ -43,9 +43,9 @@ class GpuExecutable:
         self.stacked = [any(not s.count_only for s in stacks_of(t)) for t in self.tasks]
         reduced = [reductions(kernel, t.body) for t in self.tasks]
         self.reducing = [bool(found) for found in reduced]
-        self.looping = [any(isinstance(s, (N.For, N.While)) for s in walk(t.body)) for t in self.tasks]
+        self.looping = [any(isinstance(s, N.Loop) for s in walk(t.body)) for t in self.tasks]
         self.rounds = [rounds(t.body, found) for t, found in zip(self.tasks, reduced, strict=True)]
-        self.written = frozenset(s.buffer for s in walk(kernel.body) if isinstance(s, (N.Store, N.Atomic)))
+        self.written = frozenset(s.buffer for s in walk(kernel.body) if isinstance(s, N.Write))
         bounds = [s for p in self.programs if p.inline for s in p.task.bounds]
         self.sizing_args = {s.arg for s in bounds if isinstance(s, N.ArgLoad)}
         self.draws = any(isinstance(s, N.Random) for s in walk(kernel.body))

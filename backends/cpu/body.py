@@ -53,7 +53,7 @@ class CpuBody(Body):
             for s in walk(block):
                 if isinstance(s, (N.Assert, N.Print)):
                     words = max(words, len(s.operands()))
-                if isinstance(s, (N.Load, N.Store, N.Atomic)):
+                if isinstance(s, N.Access):
                     self._open_buffer(s.buffer, len(s.index))
                 elif isinstance(s, N.ShapeOf) and self.kernel.buffers[s.buffer].shape is None:
                     self._open_extent(s.buffer, s.axis)

@@ -16,7 +16,7 @@ from quadrants_lab.backends._llvm.text import Function, Module
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.backends.cpu.steps import steps
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.walk import map_blocks, walk
+from quadrants_lab.ir.walk import rewrite_in, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def _coloured(kernel: N.Kernel) -> Coloured:
         assert isinstance(task, N.Offload)
         own = max(reaches, default=0) == 0 and len(task.indices) == 1  # no other iteration adds to its elements
         if reaches:
-            task = map_blocks(task, partial(_private, own=own))
+            task = rewrite_in(task, partial(_private, own=own))
         if reaches and not own:
             rows[number] = max(reaches)
             found = steps(task.blocks()[-1])
@@ -61,14 +61,11 @@ def _coloured(kernel: N.Kernel) -> Coloured:
     return Coloured(replace(kernel, body=tuple(body)), rows, stepped)
 
 
-def _private(stmts: N.Block, own: bool) -> N.Block:
-    """With sums that are private; ``own``: those of every iteration are."""
-    out = []
-    for s in stmts:
-        if isinstance(s, N.Atomic) and s.reach >= 0:
-            s = replace(s, private=True, reach=-1 if own else s.reach)
-        out.append(map_blocks(s, partial(_private, own=own)))
-    return tuple(out)
+def _private(s: N.Stmt, own: bool) -> N.Stmt:
+    """A sum as a private one; ``own``: those of every iteration are."""
+    if not isinstance(s, N.Atomic) or s.reach < 0:
+        return s
+    return replace(s, private=True, reach=-1 if own else s.reach)
 
 
 # --- the code -------------------------------------------------------------------------------------------------------

@@ -7,22 +7,10 @@ from collections.abc import Iterable, Mapping
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
 
-# what has an effect of its own, besides the value that it may define
-EFFECTS = (
-    N.Store,
-    N.Atomic,
-    N.Assert,
-    N.Print,
-    N.AdStackAlloca,
-    N.AdStackPush,
-    N.AdStackPop,
-    N.AdStackAccAdjoint,
-)
-
 
 def pure(blocks: Iterable[N.Block]) -> bool:
     """Whether nothing in the blocks has an effect."""
-    return not any(isinstance(s, EFFECTS) for b in blocks for s in walk(b))
+    return not any(isinstance(s, N.Effect) for b in blocks for s in walk(b))
 
 
 def memory_classes(buffers: Mapping[str, N.Buffer]) -> dict[str, str]:
@@ -40,4 +28,16 @@ def memory_classes(buffers: Mapping[str, N.Buffer]) -> dict[str, str]:
 
 def written(blocks: Iterable[N.Block], classes: Mapping[str, str]) -> set[str]:
     """Memory classes that something in the blocks writes."""
-    return {classes[s.buffer] for b in blocks for s in walk(b) if isinstance(s, (N.Store, N.Atomic))}
+    return {classes[s.buffer] for b in blocks for s in walk(b) if isinstance(s, N.Write)}
+
+
+def accesses(kernel: N.Kernel) -> tuple[frozenset[str], frozenset[str]]:
+    """Names of the buffers that the kernel reads, and of those that it writes."""
+    reads: set[str] = set()
+    writes: set[str] = set()
+    for s in walk(kernel.body):
+        if isinstance(s, N.Read):
+            reads.add(s.buffer)
+        if isinstance(s, N.Write):
+            writes.add(s.buffer)
+    return frozenset(reads), frozenset(writes)

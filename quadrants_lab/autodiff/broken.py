@@ -26,7 +26,7 @@ class _Graph:
 
     next: dict[int, list[tuple[int, N.Stmt | None]]] = field(default_factory=dict)
     loads: dict[str, list[N.Load]] = field(default_factory=dict)
-    stored: dict[int, list[N.Store | N.Atomic]] = field(default_factory=dict)
+    stored: dict[int, list[N.Write]] = field(default_factory=dict)
 
     def reach(self, buffer: str, cuts: bool) -> dict[int, N.Stmt | None]:
         """Values that depend on the buffer, each with the statement that ended the derivative on the way there:
@@ -53,7 +53,7 @@ def _graph(kernel: N.Kernel) -> _Graph:
                 g.next.setdefault(a, []).append((s.id, cut))
         elif isinstance(s, N.Load):
             g.loads.setdefault(s.buffer, []).append(s)
-        elif isinstance(s, (N.Store, N.Atomic)):
+        elif isinstance(s, N.Write):
             g.stored.setdefault(s.value, []).append(s)
         for a, b in links(s):
             g.next.setdefault(a, []).append((b, None))

@@ -53,7 +53,7 @@ def reversed_statements(block: N.Block, active: set[int], with_grad: set[str]) -
         for b in stmt.blocks():
             inner |= reversed_statements(b, active, with_grad)
         own = (
-            (isinstance(stmt, (N.Store, N.Atomic)) and stmt.buffer in with_grad)
+            (isinstance(stmt, N.Write) and stmt.buffer in with_grad)
             or (isinstance(stmt, (N.Op, N.Load)) and stmt.id in active)
             or any(i in active for i, _ in stmt.defs())
         )
@@ -71,7 +71,7 @@ def demands(block: N.Block, rev: set[int], active: set[int]) -> list[Demand]:
             continue
         if isinstance(stmt, N.Op):
             out += _op_demands(stmt, active)
-        elif isinstance(stmt, (N.Load, N.Store, N.Atomic)):
+        elif isinstance(stmt, N.Access):
             out += [Demand(i, f"index into {stmt.buffer}", stmt) for i in stmt.index]
             if isinstance(stmt, N.Atomic) and stmt.op in EXTREMES:
                 out.append(Demand(stmt.value, f"operand of atomic {stmt.op}", stmt))
@@ -111,7 +111,7 @@ def record(
 
     def at_hand(v: int) -> bool:
         stmt = scopes.defs[v]
-        if isinstance(stmt, (N.Const, N.ArgLoad, N.ShapeOf)) or scopes.of[v].parent is None:
+        if isinstance(stmt, N.Uniform) or scopes.of[v].parent is None:
             return True
         if isinstance(stmt, N.For) and v == stmt.index.id:
             return True

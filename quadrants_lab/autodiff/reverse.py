@@ -148,7 +148,7 @@ def has_gradients(kernel: N.Kernel) -> bool:
 
 
 def written_buffers(kernel: N.Kernel) -> set[str]:
-    return {s.buffer for s in walk(kernel.body) if isinstance(s, (N.Store, N.Atomic))}
+    return {s.buffer for s in walk(kernel.body) if isinstance(s, N.Write)}
 
 
 def plan_task(kernel: N.Kernel, task: N.Offload, active: set[int]) -> tuple[Scopes, Plan]:

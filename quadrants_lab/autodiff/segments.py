@@ -76,7 +76,7 @@ def _sources(loop: N.For) -> tuple[dict[int, list[int]], set[int]]:
                 sources.setdefault(s.id, []).extend(s.operands())
             for a, b in links(s):
                 sources.setdefault(b, []).append(a)
-            if isinstance(s, (N.For, N.While)):  # a result needs its carried value, so that neither goes alone
+            if isinstance(s, N.Loop):  # a result needs its carried value, so that neither goes alone
                 for c, r in zip(s.carried, s.results, strict=True):
                     sources.setdefault(r.id, []).append(c.id)
             inner = list(around)

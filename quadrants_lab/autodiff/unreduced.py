@@ -13,8 +13,6 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.walk import types_of
 
-_ANYWHERE = (N.Const, N.ArgLoad, N.ShapeOf)
-
 
 @dataclass(slots=True)
 class Unreduced:
@@ -49,4 +47,4 @@ def unreduced(forward: N.Kernel) -> Unreduced:
 def _at_hand(scopes: Scopes, v: int) -> bool:
     stmt = scopes.defs[v]
     index = isinstance(stmt, N.For) and v == stmt.index.id
-    return index or isinstance(stmt, _ANYWHERE) or (isinstance(stmt, N.While) and v == stmt.carried[-1].id)
+    return index or isinstance(stmt, N.Uniform) or (isinstance(stmt, N.While) and v == stmt.carried[-1].id)

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar, overload
 
-from quadrants_lab.ir.nodes import Block, Break, Continue, For, If, While, Yield
+from quadrants_lab.ir.nodes import Block, Exit, For, If, Stmt, While, Yield
+from quadrants_lab.ir.walk import rewrite
 
 T = TypeVar("T")
 
@@ -15,10 +16,10 @@ def pick(items: Sequence[T], keep: Sequence[int]) -> tuple[T, ...]:
     return tuple(items[n] for n in keep)
 
 
-def leaves(block: Block) -> Iterator[Break | Continue]:
+def leaves(block: Block) -> Iterator[Exit]:
     """The Breaks and Continues in the block that leave the innermost loop (or task) around it."""
     last = block[-1] if block else None
-    if isinstance(last, (Break, Continue)):
+    if isinstance(last, Exit):
         yield last
     for s in block:
         if isinstance(s, If):
@@ -43,16 +44,13 @@ def keep_yields(block: Block, keep: Sequence[int]) -> Block:
 
 
 def _keep_leaves(block: Block, keep: Sequence[int]) -> Block:
-    out = []
-    for s in block:
-        if isinstance(s, (Break, Continue)):
-            s = replace(s, values=pick(s.values, keep))
-        elif isinstance(s, If):
-            then, orelse = _keep_leaves(s.then, keep), _keep_leaves(s.orelse, keep)
-            if then is not s.then or orelse is not s.orelse:
-                s = replace(s, then=then, orelse=orelse)
-        out.append(s)
-    return block if all(a is b for a, b in zip(out, block, strict=True)) else tuple(out)
+    """The block with only these values in its `leaves`."""
+    left = {s.id for s in leaves(block)}
+
+    def one(s: Stmt) -> Stmt:
+        return replace(s, values=pick(s.values, keep)) if isinstance(s, Exit) and s.id in left else s
+
+    return rewrite(block, one) if left else block
 
 
 @overload

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.walk import map_blocks, substitute, walk
+from quadrants_lab.ir.walk import rewritten, substitute, walk
 from quadrants_lab.passes.dce import dce
 
 
@@ -18,9 +18,4 @@ def drop_grafts(kernel: N.Kernel) -> N.Kernel:
             ids[s.id] = ids.get(s.args[0], s.args[0])
     if not ids:
         return kernel
-    return dce(replace(kernel, body=_without(substitute(kernel.body, ids), ids)))
-
-
-def _without(block: N.Block, ids: dict[int, int]) -> N.Block:
-    kept = tuple(map_blocks(s, lambda b: _without(b, ids)) for s in block if s.id not in ids)
-    return block if len(kept) == len(block) and all(a is b for a, b in zip(kept, block, strict=True)) else kept
+    return dce(rewritten(replace(kernel, body=substitute(kernel.body, ids)), lambda s: () if s.id in ids else s))

@@ -59,7 +59,7 @@ class _Offloader:
         for s in kernel.body:
             for i, _ in s.defs():
                 self.defs[i] = s
-            if isinstance(s, (N.If, N.For, N.While)):
+            if isinstance(s, N.Control):
                 self.names.update((r.id, r.name) for r in s.results)
             elif isinstance(s, N.Value):
                 self.names[s.id] = s.name
@@ -117,7 +117,7 @@ class _Offloader:
         if i not in self.cost:
             s = self.defs.get(i)
             cost: int | None = None
-            if isinstance(s, (N.Const, N.ArgLoad, N.ShapeOf)):
+            if isinstance(s, N.Uniform):
                 cost = 0
             elif isinstance(s, N.Op) or (isinstance(s, N.Load) and s.id in self.steady):
                 cost = PRIMS[s.prim].cost if isinstance(s, N.Op) else 4

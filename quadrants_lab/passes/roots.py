@@ -2,33 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
-from quadrants_lab.ir.walk import map_blocks, types_of, walk
+from quadrants_lab.ir.walk import rewritten, types_of
 
 
 def lower_roots(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that there is no ``root``. Run when the sizes of stacks are known: they can hold roots, not loops."""
-    if not any(isinstance(s, N.Op) and s.prim == "root" for s in walk(kernel.body)):
-        return kernel
     b = Builder(kernel.next_id, types_of(kernel.body))
-
-    def block(stmts: N.Block) -> N.Block:
-        out: list[N.Stmt] = []
-        for s in stmts:
-            if isinstance(s, N.Op) and s.prim == "root":
-                with b.block() as made:
-                    _root(b, s)
-                out += made
-            else:
-                out.append(map_blocks(s, block))
-        same = len(out) == len(stmts) and all(x is y for x, y in zip(stmts, out, strict=True))
-        return stmts if same else tuple(out)
-
-    body = block(kernel.body)
-    return replace(kernel, body=body, next_id=b.next_id)
+    return rewritten(kernel, lambda s: b.made(_root, b, s) if isinstance(s, N.Op) and s.prim == "root" else s, b)
 
 
 def _root(b: Builder, s: N.Op) -> None:

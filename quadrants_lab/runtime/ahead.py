@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 from quadrants_lab.adstack.evaluate import Live, evaluate
 from quadrants_lab.adstack.gates import ROWS, may_be_gated
 from quadrants_lab.adstack.report import stack_allocas
+from quadrants_lab.analysis.memory import accesses
 from quadrants_lab.backends import forks
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir.types import i32
-from quadrants_lab.runtime.compile import REVERSE, Counter, accesses, compile_gates
+from quadrants_lab.runtime.compile import REVERSE, Counter, compile_gates
 from quadrants_lab.runtime.faults import failure
 from quadrants_lab.runtime.frames import entry_params, field_memories, make_frame, set_arguments
 from quadrants_lab.runtime.memory import Memory

@@ -373,7 +373,7 @@ def nothing_kept(kernel: N.Kernel, why: str) -> QuadrantsRuntimeError:
 def forward_writes(compiled: Compiled) -> frozenset[str]:
     """The buffers that the kernel itself, not its gradient, writes."""
     return frozenset(
-        s.buffer for s in walk(compiled.lowered.kernel.body) if isinstance(s, (N.Store, N.Atomic))
+        s.buffer for s in walk(compiled.lowered.kernel.body) if isinstance(s, N.Write)
     )
 
 

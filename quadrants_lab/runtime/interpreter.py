@@ -249,7 +249,7 @@ class _Machine:
             raise QuadrantsRuntimeError(f"no array was given for buffer '{buffer}'", labels=(Label(s.span),))
         return array
 
-    def cell(self, s: N.Load | N.Store | N.Atomic) -> tuple[np.ndarray[Any, Any], Lane]:
+    def cell(self, s: N.Access) -> tuple[np.ndarray[Any, Any], Lane]:
         array = self.array(s, s.buffer)
         env = self.env
         index = tuple([int(env[i]) for i in s.index])

@@ -1,14 +1,14 @@
-"""`mark_private`: atomics on elements that no other iteration touches need not be atomic."""
+"""`privatize_atomics`: atomics on elements that no other iteration touches need not be atomic."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.walk import map_blocks, map_offloads, walk
+from quadrants_lab.ir.walk import map_offloads, rewrite_in, walk
 
 
-def mark_private(kernel: N.Kernel) -> N.Kernel:
+def privatize_atomics(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that an Atomic is ``private`` only where each of the task's own indices is the index along one axis in
     every access of the task to that buffer, so two iterations never meet. Two ndarray arguments may be the same
     memory, so an ndarray counts only where the task makes atomics on no other one. Serial tasks are private."""
@@ -20,7 +20,7 @@ def _task(kernel: N.Kernel, task: N.Offload) -> N.Offload:
     places: dict[str, set[tuple[int, ...]]] = {}
     atomics: set[str] = set()
     for s in walk(task.body):
-        if isinstance(s, (N.Load, N.Store, N.Atomic)):
+        if isinstance(s, N.Access):
             places.setdefault(s.buffer, set()).add(s.index)
             if isinstance(s, N.Atomic):
                 atomics.add(s.buffer)
@@ -36,17 +36,7 @@ def _task(kernel: N.Kernel, task: N.Offload) -> N.Offload:
         return own <= same
 
     private = {b for b in atomics if alone(b)}
-    if not private:
-        return task
+    def one(s: N.Stmt) -> N.Stmt:
+        return replace(s, private=True) if isinstance(s, N.Atomic) and s.buffer in private and not s.private else s
 
-    def block(stmts: N.Block) -> N.Block:
-        out = []
-        for s in stmts:
-            if isinstance(s, N.Atomic) and s.buffer in private and not s.private:
-                s = replace(s, private=True)
-            out.append(map_blocks(s, block))
-        return tuple(out)
-
-    done = map_blocks(task, block)
-    assert isinstance(done, N.Offload)
-    return done
+    return rewrite_in(task, one) if private else task

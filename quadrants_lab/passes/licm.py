@@ -1,4 +1,4 @@
-"""`hoist`: what is the same in every iteration of a serial loop is computed once, in front of it."""
+"""`licm`: loop-invariant code motion. What is the same in every iteration of a serial loop is computed in front of it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
 
 
-def hoist(kernel: N.Kernel) -> N.Kernel:
+def licm(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that no constant, argument, shape or Op whose operands come from outside stands at the top level of
     a For or While; nor such a load from memory that the kernel does not write, provided that reading there is safe:
     a 0-d buffer, an index surely inside, a loop that surely runs, or the condition of a While, which does."""
-    if not any(isinstance(s, (N.For, N.While)) for s in walk(kernel.body)):
+    if not any(isinstance(s, N.Loop) for s in walk(kernel.body)):
         return kernel
     h = _Hoister(kernel)
     body = h.block(kernel.body)
@@ -36,12 +36,12 @@ class _Hoister:
                 new = tuple(self.block(b) for b in old)  # inner loops first: what leaves one may leave this one too
                 if any(a is not b for a, b in zip(old, new, strict=True)):
                     s = s.with_blocks(new)
-                if isinstance(s, (N.For, N.While)):
+                if isinstance(s, N.Loop):
                     s = self.loop(s, out)
             out.append(s)
         return block if len(out) == len(block) and all(a is b for a, b in zip(out, block, strict=True)) else tuple(out)
 
-    def loop(self, s: N.For | N.While, out: list[N.Stmt]) -> N.Stmt:
+    def loop(self, s: N.Loop, out: list[N.Stmt]) -> N.Stmt:
         """The loop without what can stand in front of it, which is appended to ``out``."""
         inside = {p.id for p in s.params()}
         new: list[N.Block] = []
@@ -64,7 +64,7 @@ class _Hoister:
 
     def same_everywhere(self, s: N.Stmt, runs: bool) -> bool:
         """Whether the statement may be executed earlier, or without need, and gives the same for the same operands."""
-        if isinstance(s, (N.Op, N.Const, N.ArgLoad, N.ShapeOf)):
+        if isinstance(s, N.Pure):
             return True
         if not isinstance(s, N.Load) or s.buffer not in self.steady:
             return False
