@@ -1,4 +1,4 @@
-"""`licm`: loop-invariant code motion. What is the same in every iteration of a serial loop is computed in front of it."""
+"""`licm`: loop-invariant code motion. What no iteration of a serial loop changes is computed once, in front of it."""
 
 from __future__ import annotations
 
