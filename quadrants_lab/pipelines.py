@@ -25,12 +25,12 @@ from quadrants_lab.passes.dce import dce
 from quadrants_lab.passes.fold import fold
 from quadrants_lab.passes.grafts import drop_grafts
 from quadrants_lab.passes.licm import licm
+from quadrants_lab.passes.lower_isqrt import lower_isqrt
 from quadrants_lab.passes.narrow_stacks import narrow_stacks
 from quadrants_lab.passes.offload import offload
 from quadrants_lab.passes.plain_atomics import plain_atomics
 from quadrants_lab.passes.privatize_atomics import privatize_atomics
 from quadrants_lab.passes.reach import mark_reach
-from quadrants_lab.passes.roots import lower_roots
 from quadrants_lab.passes.simplify import simplify
 from quadrants_lab.passes.structure_exits import structure_exits
 from quadrants_lab.passes.unused_gradients import drop_unused_gradients
@@ -59,7 +59,7 @@ FIRST: Passes = (forward, *SIMPLIFY)
 
 # From `counting_kernel` to the kernel that counts; for one that is made of `forward_slices`.
 COUNTING: Passes = (*SIMPLIFY, drop_unused_gradients)
-COUNTING_SLICES: Passes = (drop_grafts, dce, *SIMPLIFY, lower_roots, drop_unused_gradients)
+COUNTING_SLICES: Passes = (drop_grafts, dce, *SIMPLIFY, lower_isqrt, drop_unused_gradients)
 
 # From the parts of `gates` to what is launched.
 SPARSE: Passes = (dce, *SIMPLIFY, dce, mark_reach, drop_unused_gradients)
@@ -88,7 +88,7 @@ def gradient(keeps: Keeps = NOTHING) -> Passes:
     """From tasks to the gradient, with sized stacks. What the reverse does not read goes before `cse` can give its name
     to what it reads."""
     derivative = (reverse_over(keeps), drop_grafts, dce, *SIMPLIFY, drop_unread_temporaries, dce)
-    return (*derivative, *_MARKS, narrow_stacks, determine_ad_stack_size, lower_roots, drop_unused_gradients)
+    return (*derivative, *_MARKS, narrow_stacks, determine_ad_stack_size, lower_isqrt, drop_unused_gradients)
 
 
 def kept_by(kernel: Kernel) -> Keeps:
@@ -127,7 +127,7 @@ PASSES: dict[str, Pass] = {
         check_bounds, check_division, fold, cse, dce, simplify, structure_exits, offload, licm, plain_atomics,
         _keeping(save_overwritten), watch_races(suspect=True), drop_grafts, privatize_atomics, mark_reach,
         with_tangents, forward, to_be_differentiated, unroll((3, 3)), prepared, _keeping(reverse_over),
-        drop_unread_temporaries, narrow_stacks, determine_ad_stack_size, lower_roots, drop_unused_gradients,
+        drop_unread_temporaries, narrow_stacks, determine_ad_stack_size, lower_isqrt, drop_unused_gradients,
         _counting, list_pushing, split_pushing, put_back,
     )
 }  # fmt: skip
