@@ -238,7 +238,7 @@ _ROWS: tuple[Prim, ...] = (
     # the least r with r * r >= a, 0 where a < 1; `passes.lower_isqrt` writes it as a loop before a backend sees it
     Prim("isqrt", 1, "isqrt", lambda t, a: t.numpy(ceil_sqrt(int(a))), (None,), ("", "", ""), 64),
     # the value of a with the derivative of b: where an algorithm finds a and a formula knows how it changes
-    Prim("graft", 2, "float", lambda t, a, b: a, (None, "g"), ("@same", "", ""), 0),
+    Prim("custom_jvp", 2, "float", lambda t, a, b: a, (None, "g"), ("@same", "", ""), 0),
 )
 
 PRIMS: dict[str, Prim] = {p.name: p for p in _ROWS}
