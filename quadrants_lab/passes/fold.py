@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from quadrants_lab.analysis.memory import pure
+from quadrants_lab.analysis.effects import pure
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import DType, u1
