@@ -24,14 +24,14 @@ from quadrants_lab.passes.check_bounds import check_bounds, check_division
 from quadrants_lab.passes.cse import cse
 from quadrants_lab.passes.dce import dce
 from quadrants_lab.passes.fold import fold
-from quadrants_lab.passes.grafts import drop_grafts
 from quadrants_lab.passes.licm import licm
+from quadrants_lab.passes.lower_custom_jvp import lower_custom_jvp
+from quadrants_lab.passes.lower_isqrt import lower_isqrt
 from quadrants_lab.passes.narrow_stacks import narrow_stacks
 from quadrants_lab.passes.offload import offload
 from quadrants_lab.passes.plain_atomics import plain_atomics
 from quadrants_lab.passes.privatize_atomics import privatize_atomics
 from quadrants_lab.passes.reach import mark_reach
-from quadrants_lab.passes.roots import lower_roots
 from quadrants_lab.passes.simplify import simplify
 from quadrants_lab.passes.structure_exits import structure_exits
 from quadrants_lab.passes.unused_gradients import drop_unused_gradients
@@ -52,7 +52,7 @@ _MARKS: Passes = (privatize_atomics, mark_reach)
 
 # Forward mode: from tasks to values and their tangents.
 TANGENT: Passes = (
-    forward, drop_grafts, *SIMPLIFY, drop_unread_temporaries, dce, *_MARKS, drop_unused_gradients
+    forward, lower_custom_jvp, *SIMPLIFY, drop_unread_temporaries, dce, *_MARKS, drop_unused_gradients
 )  # fmt: skip
 
 # The first derivative of a kernel that is to be differentiated twice; `to_be_differentiated` follows.
@@ -60,8 +60,8 @@ FIRST: Passes = (forward, *SIMPLIFY)
 
 # From what `reverse` makes to what is launched.
 _AFTER_REVERSE: Passes = (
-    drop_grafts, dce, *SIMPLIFY, drop_unread_temporaries, dce, *_MARKS, sink_sums, dce, narrow_stacks,
-    determine_ad_stack_size, lower_roots, drop_unused_gradients,
+    lower_custom_jvp, dce, *SIMPLIFY, drop_unread_temporaries, dce, *_MARKS, sink_sums, dce, narrow_stacks,
+    determine_ad_stack_size, lower_isqrt, drop_unused_gradients,
 )  # fmt: skip
 
 # From tasks to a launch and its gradient in one sweep.
@@ -69,7 +69,7 @@ BOTH: Passes = (value_and_gradient, *_AFTER_REVERSE)
 
 # From `counting_kernel` to the kernel that counts; for one that is made of `forward_slices`.
 COUNTING: Passes = (*SIMPLIFY, drop_unused_gradients)
-COUNTING_SLICES: Passes = (drop_grafts, dce, *SIMPLIFY, lower_roots, drop_unused_gradients)
+COUNTING_SLICES: Passes = (lower_custom_jvp, dce, *SIMPLIFY, lower_isqrt, drop_unused_gradients)
 
 # From the parts of `gates` to what is launched.
 SPARSE: Passes = (dce, *SIMPLIFY, dce, mark_reach, drop_unused_gradients)
@@ -87,7 +87,7 @@ def primal(options: CompileOptions, keeps: Keeps = NOTHING) -> Passes:
     watched: Passes = ()
     if options.check_races or options.debug:
         watched = (watch_races(options.check_aliases, options.suspect_races), dce, *SIMPLIFY)
-    return (*saves, *watched, drop_grafts, *_MARKS, drop_unused_gradients)
+    return (*saves, *watched, lower_custom_jvp, *_MARKS, drop_unused_gradients)
 
 
 def before_reverse(options: CompileOptions) -> Passes:
@@ -102,7 +102,7 @@ def gradient(keeps: Keeps = NOTHING) -> Passes:
 
 def kept_by(kernel: Kernel) -> Keeps:
     """What the kernel (after `TASKS`) keeps for its gradient."""
-    return overwritten(kernel, lambda draft: dce(drop_grafts(reverse_over(draft)(kernel))))
+    return overwritten(kernel, lambda draft: dce(lower_custom_jvp(reverse_over(draft)(kernel))))
 
 
 # --- by name, for `opt` and the panes -------------------------------------------------------------------------------
@@ -134,9 +134,9 @@ PASSES: dict[str, Pass] = {
     fn.__name__: fn
     for fn in (
         check_bounds, check_division, fold, cse, dce, simplify, structure_exits, offload, licm, plain_atomics,
-        _keeping(save_overwritten), watch_races(suspect=True), drop_grafts, privatize_atomics, mark_reach,
+        _keeping(save_overwritten), watch_races(suspect=True), lower_custom_jvp, privatize_atomics, mark_reach,
         with_tangents, forward, to_be_differentiated, unroll((3, 3)), prepared, _keeping(reverse_over),
-        value_and_gradient, drop_unread_temporaries, sink_sums, narrow_stacks, determine_ad_stack_size, lower_roots,
+        value_and_gradient, drop_unread_temporaries, sink_sums, narrow_stacks, determine_ad_stack_size, lower_isqrt,
         drop_unused_gradients, _counting, list_pushing, split_pushing, put_back,
     )
 }  # fmt: skip

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from quadrants_lab.autodiff import rules
+from quadrants_lab.autodiff.checkpointing import StashPlan
 from quadrants_lab.autodiff.extremes import EXTREMES, Extremes
-from quadrants_lab.autodiff.record import Plan
 from quadrants_lab.autodiff.refusals import no_derivative, old_value
 from quadrants_lab.autodiff.scopes import Scopes
 from quadrants_lab.autodiff.segments import Segment, first_and_length, index_at, lengths, pruned
@@ -42,7 +42,7 @@ class AdjointBuilder:
         self,
         b: Builder,
         scopes: Scopes,
-        plan: Plan,
+        plan: StashPlan,
         active: set[int],
         buffers: dict[str, N.Buffer],
         slicer: Slicer,

@@ -13,7 +13,7 @@ from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.walk import types_of, walk
 
 _DECISIONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "isnan", "isinf"})
-_ON_PURPOSE = frozenset({"graft"})  # ends a derivative because it is asked to
+_ON_PURPOSE = frozenset({"custom_jvp"})  # ends a derivative because it is asked to
 _WORDS = {"grad": ("gradient", "needs_grad"), "dual": ("tangent", "needs_dual")}
 Flows = dict[tuple[str, str], tuple[Span | None, Span | None]]
 Cuts = dict[tuple[str, str], tuple[N.Load, N.Stmt | None]]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from quadrants_lab.autodiff.activity import active_values
+from quadrants_lab.autodiff.checkpointing import StashPlan
 from quadrants_lab.autodiff.prepare import prepared
-from quadrants_lab.autodiff.record import Plan
 from quadrants_lab.autodiff.reverse import plan_task
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
@@ -42,7 +42,7 @@ def explain(forward: N.Kernel) -> list[Note]:
     return notes
 
 
-def _why(p: N.Param, loop: N.Loop, plan: Plan, active: set[int]) -> str:
+def _why(p: N.Param, loop: N.Loop, plan: StashPlan, active: set[int]) -> str:
     if p.id in plan.stash:
         d = plan.demand[p.id]
         return d.why + (f" at line {d.by.span.line}" if d.by.span else "")

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from quadrants_lab.analysis.accesses import Accesses
 from quadrants_lab.autodiff.activity import active_values
 from quadrants_lab.autodiff.adjoint import AdjointBuilder
+from quadrants_lab.autodiff.checkpointing import Demand, StashPlan, stash_plan
 from quadrants_lab.autodiff.collisions import colliding_stores
 from quadrants_lab.autodiff.extremes import Extremes, extreme_atomics, winners_of
 from quadrants_lab.autodiff.keeps import NOTHING, Keeps, copied, set_changed, without_checkpoints
 from quadrants_lab.autodiff.prepare import prepared
-from quadrants_lab.autodiff.record import Demand, Plan, record
 from quadrants_lab.autodiff.scopes import Scopes, scopes_of
 from quadrants_lab.autodiff.segments import Segment, home
 from quadrants_lab.autodiff.slice import Slicer, export_from_ifs
@@ -151,12 +151,12 @@ def written_buffers(kernel: N.Kernel) -> set[str]:
     return {s.buffer for s in walk(kernel.body) if isinstance(s, N.Write)}
 
 
-def plan_task(kernel: N.Kernel, task: N.Offload, active: set[int]) -> tuple[Scopes, Plan]:
+def plan_task(kernel: N.Kernel, task: N.Offload, active: set[int]) -> tuple[Scopes, StashPlan]:
     """What is kept and what is recomputed for one task of a prepared kernel; the panes ask this too."""
     scopes = scopes_of(task)
     with_grad = {b.name for b in kernel.buffers.values() if b.grad}
     read_only = set(kernel.buffers) - written_buffers(kernel)
-    return scopes, record(task, scopes, active, with_grad, read_only)
+    return scopes, stash_plan(task, scopes, active, with_grad, read_only)
 
 
 def _reverse_task(

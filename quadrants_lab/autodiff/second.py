@@ -65,7 +65,7 @@ def check_second(kernel: N.Kernel) -> None:
     """Raises QL0418 for a derivative of an offloaded kernel that is a formula, which holds for the first one only."""
     active = active_values(kernel, {name for name, b in kernel.buffers.items() if b.dual})
     for s in walk(kernel.body):
-        if isinstance(s, N.Op) and s.prim == "graft" and s.id in active:
+        if isinstance(s, N.Op) and s.prim == "custom_jvp" and s.id in active:
             raise QuadrantsCompilationError(
                 "this decomposition has a first derivative only",
                 code="QL0418",

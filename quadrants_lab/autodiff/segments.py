@@ -170,7 +170,7 @@ def lengths(b: Builder, loop: N.For, begin: int, end: int) -> Lengths:
     t = loop.index.type
     zero, one = b.const(0, t), b.const(1, t)
     trips = b.op("max", b.op("sub", end, begin), zero)
-    size = b.op("root", trips)
+    size = b.op("isqrt", trips)
     last = b.op("sub", b.op("add", trips, size), one)
     return Lengths(trips, size, b.op("floordiv", last, size))  # without trips: 0 by 0, which is 0
 

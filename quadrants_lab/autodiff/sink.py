@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from quadrants_lab.analysis.memory import memory_classes, written
+from quadrants_lab.analysis.alias import memory_classes
+from quadrants_lab.analysis.effects import written
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.walk import map_blocks, rename, uses, walk

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from quadrants_lab.autodiff.activity import active_values
+from quadrants_lab.autodiff.checkpointing import demands, reversed_statements
 from quadrants_lab.autodiff.prepare import prepared
-from quadrants_lab.autodiff.record import demands, reversed_statements
 from quadrants_lab.autodiff.scopes import Scopes, scopes_of
 from quadrants_lab.autodiff.slice import forward_slice
 from quadrants_lab.ir import nodes as N

@@ -22,7 +22,7 @@ def _stop_grad(cx: Context, call: ast.Call, x: Value) -> Value:
         if isinstance(leaf, Lit) or not leaf.type.is_float:
             return leaf
         cx.at(call)
-        return Num(cx.b.op("graft", leaf.id, cx.const(0, leaf.type)), leaf.type)
+        return Num(cx.b.op("custom_jvp", leaf.id, cx.const(0, leaf.type)), leaf.type)
 
     return mapped(cx.loaded(x, call), stop)  # type: ignore[no-any-return]  # it maps a value to a value
 
@@ -45,7 +45,7 @@ def without_derivatives(b: Builder, block: N.Block, stopped: set[str]) -> N.Bloc
         with b.block() as made:
             value = b.add(replace(s, id=b.fresh()))
             zero = b.const(0, s.type)
-            b.add(N.Op(s.id, s.type, "graft", (value, zero), name=s.name))
+            b.add(N.Op(s.id, s.type, "custom_jvp", (value, zero), name=s.name))
         return made
 
     return rewrite(block, one)

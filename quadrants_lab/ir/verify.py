@@ -336,7 +336,7 @@ _RULES: dict[str, Callable[[Sequence[DType], N.Op], bool]] = {
     "bitcast": lambda ts, s: ts[0].bits == s.type.bits,
     "test": lambda ts, s: ts[0].is_float,
     "count": lambda ts, s: ts[0].is_int,
-    "root": lambda ts, s: ts[0] in (i32, i64),
+    "isqrt": lambda ts, s: ts[0] in (i32, i64),
 }
 
 # of structured statements, which have a place, and of what other statements are

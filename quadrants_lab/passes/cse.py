@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from dataclasses import replace
 from typing import Any
 
-from quadrants_lab.analysis.memory import memory_classes
+from quadrants_lab.analysis.alias import memory_classes
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.passes.fold_rules import COMMUTATIVE
 

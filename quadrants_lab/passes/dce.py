@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
-from quadrants_lab.passes.carried import exits, keep_carried, keep_results
+from quadrants_lab.passes.loop_carried import exits, keep_carried, keep_results
 
 _OUTSIDE = -1
 

@@ -1,10 +1,11 @@
-"""`licm`: loop-invariant code motion. What is the same in every iteration of a serial loop is computed in front of it."""
+"""`licm`: loop-invariant code motion. What no iteration of a serial loop changes is computed once, in front of it."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from quadrants_lab.analysis.memory import memory_classes, written
+from quadrants_lab.analysis.alias import memory_classes
+from quadrants_lab.analysis.effects import written
 from quadrants_lab.analysis.ranges import Ranges
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk

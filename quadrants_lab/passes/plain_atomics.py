@@ -14,7 +14,7 @@ _EXTREMES = ("min", "max")
 
 
 def plain_atomics(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees for a kernel to be differentiated that a private Atomic (see `privatize_atomics`) is a sum whose old value
+    """Guarantees for a kernel to be differentiated that a private Atomic (`privatize_atomics`) is a sum whose old value
     nothing reads, or a minimum or maximum of a buffer that its task uses in no other way: what any other gives depends
     on the order of what was there before, which is known where one iteration does it all."""
     if not any(b.grad or b.dual for b in kernel.buffers.values()):

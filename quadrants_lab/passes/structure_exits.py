@@ -10,7 +10,7 @@ from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.types import DType, u1
 from quadrants_lab.ir.walk import map_blocks, substitute, types_of, walk
-from quadrants_lab.passes.carried import leaves
+from quadrants_lab.passes.loop_carried import leaves
 
 Ids = tuple[int, ...]
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Container
 
 from quadrants_lab.analysis.accesses import Access, Accesses, symbol
+from quadrants_lab.analysis.alias import memory_classes
 from quadrants_lab.analysis.dependence import may_follow
-from quadrants_lab.analysis.memory import memory_classes
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from quadrants_lab.analysis.memory import accesses
+from quadrants_lab.analysis.effects import accesses
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
 

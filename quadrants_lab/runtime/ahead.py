@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from quadrants_lab.adstack.evaluate import Live, evaluate
 from quadrants_lab.adstack.gates import ROWS, may_be_gated
 from quadrants_lab.adstack.report import stack_allocas
-from quadrants_lab.analysis.memory import accesses
+from quadrants_lab.analysis.effects import accesses
 from quadrants_lab.backends import forks
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir.types import i32

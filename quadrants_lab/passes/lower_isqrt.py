@@ -1,4 +1,4 @@
-"""`lower_roots`: square roots of integers as loops over the bits of the result."""
+"""`lower_isqrt`: square roots of integers as loops over the bits of the result."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.walk import rewritten, types_of
 
 
-def lower_roots(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that there is no ``root``. Run when the sizes of stacks are known: they can hold roots, not loops."""
+def lower_isqrt(kernel: N.Kernel) -> N.Kernel:
+    """Guarantees that there is no ``isqrt``. Run when the sizes of stacks are known: they can hold it, but no loops."""
     b = Builder(kernel.next_id, types_of(kernel.body))
-    return rewritten(kernel, lambda s: b.made(_root, b, s) if isinstance(s, N.Op) and s.prim == "root" else s, b)
+    return rewritten(kernel, lambda s: b.made(_isqrt, b, s) if isinstance(s, N.Op) and s.prim == "isqrt" else s, b)
 
 
-def _root(b: Builder, s: N.Op) -> None:
+def _isqrt(b: Builder, s: N.Op) -> None:
     """The greatest r with r * r <= a - 1, bit by bit from above, plus one; r and r * r fit into the dtype, i32 or
     i64."""
     b.span, b.adjoint_of = s.span, s.adjoint_of

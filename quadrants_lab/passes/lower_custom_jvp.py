@@ -1,4 +1,4 @@
-"""`drop_grafts`: once the derivative is taken, a graft is its value."""
+"""`lower_custom_jvp`: once the derivative is taken, a custom_jvp is its value."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from quadrants_lab.ir.walk import rewritten, substitute, walk
 from quadrants_lab.passes.dce import dce
 
 
-def drop_grafts(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that there is no ``graft``: each is replaced by its first operand, and what only the second was
+def lower_custom_jvp(kernel: N.Kernel) -> N.Kernel:
+    """Guarantees that there is no ``custom_jvp``: each is replaced by its first operand, and what only the second was
     computed for is gone. Run where no derivative is taken any more."""
     ids: dict[int, int] = {}
     for s in walk(kernel.body):
-        if isinstance(s, N.Op) and s.prim == "graft":
+        if isinstance(s, N.Op) and s.prim == "custom_jvp":
             ids[s.id] = ids.get(s.args[0], s.args[0])
     if not ids:
         return kernel

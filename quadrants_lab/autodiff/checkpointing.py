@@ -31,8 +31,8 @@ class Demand:
 
 
 @dataclass(slots=True)
-class Plan:
-    """What `record` decided. ``reversed``: ids of the structured statements that have an adjoint;
+class StashPlan:
+    """What `stash_plan` decided. ``reversed``: ids of the structured statements that have an adjoint;
     ``stash``: values pushed; ``export``: values in ifs outside all loops, handed out as results of the ifs;
     ``recompute``: values computed again; ``segments``: the checkpointed loops in which values are stashed, by id, inner
     ones first; ``demand``: the first demand of each stashed or exported value."""
@@ -93,11 +93,11 @@ def _op_demands(op: N.Op, active: set[int]) -> list[Demand]:
     return [Demand(values[n], role.get(n, f"operand of {op.prim}"), op) for n in sorted(names)]
 
 
-def record(
+def stash_plan(
     task: N.Offload, scopes: Scopes, active: set[int], with_grad: set[str], read_only: set[str]
-) -> Plan:
+) -> StashPlan:
     """Decides for one task. ``read_only``: buffers that no task of the kernel writes."""
-    plan = Plan(reversed_statements(task.body, active, with_grad))
+    plan = StashPlan(reversed_statements(task.body, active, with_grad))
     needed = demands(task.body, plan.reversed, active)
     for d in needed:
         plan.demand.setdefault(d.value, d)
