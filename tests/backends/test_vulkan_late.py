@@ -219,7 +219,7 @@ def test_what_was_not_submitted(session: None, monkeypatch: pytest.MonkeyPatch, 
     def add(n: qd.i32):
         x[None] += n
 
-    def fails(slot: Slot, small: bool) -> None:
+    def fails(slot: Slot) -> None:
         raise error
 
     add(1)
@@ -281,7 +281,7 @@ def test_more_wait_than_go_at_once(session: None, monkeypatch: pytest.MonkeyPatc
     def add(n: qd.i32):
         x[None] += n
 
-    def interrupted(slot: Slot, small: bool) -> None:
+    def interrupted(slot: Slot) -> None:
         raise KeyboardInterrupt
 
     add(0)
