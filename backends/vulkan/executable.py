@@ -165,7 +165,6 @@ class Slot:
     def __init__(self, frame: Frame) -> None:
         exe, self._frame = frame.exe, frame
         self.uses = 0
-        self.long = self.met = False
         self.cost = frame.cost
         self.what = f"running kernel {exe.kernel.name}"
         self.inputs = b""

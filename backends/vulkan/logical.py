@@ -45,7 +45,6 @@ class Copy:
 
     def __init__(self, commands: Any) -> None:
         self.uses = 0
-        self.long = self.met = False
         self.cost = Cost()
         self._commands = commands
 

@@ -1,10 +1,9 @@
 """Launches on their way to the device: several go in one submission, and nobody waits until somebody looks.
 
-What is launched first, or after a while, or was seen to run long, is submitted at once. What follows within `_PATIENCE`
-is gathered, up to `MOST` launches, until that time has passed or somebody waits. They run in the order of their
-launches. A submission is one command buffer, written when it goes, which executes those of its launches: drivers take
-long for each submitted. No more goes than is expected to take two parts of `_gpu.flight`, for Ctrl-C does not take it
-back.
+A launch is submitted at once where fewer than `_SUBMISSIONS` run. What follows is gathered, up to `MOST` launches,
+until there is room or somebody waits. They run in the order of their launches. A submission is one command buffer,
+written when it goes, which executes those of its launches: drivers take long for each submitted. No more goes than is
+expected to take two parts of `_gpu.flight`, because Ctrl-C does not take it back.
 """
 
 from __future__ import annotations
@@ -29,8 +28,6 @@ PRIMARY, SECONDARY = 0, 1
 _ONCE = 1  # a command buffer that is submitted once
 _RESETTABLE = 2
 # nanoseconds
-_PATIENCE = 100_000  # between two submissions
-_LONG = 200_000  # of a launch that goes at once
 _AWAKE = 500_000  # of looking again and again: an idle core takes tens of microseconds to wake up
 _CROWDED = 50_000_000  # of sleeping at once, after that was too long: others want the core, and give it who slept first
 _SLICE = 20_000_000  # of sleeping between two looks at signals
@@ -39,14 +36,11 @@ _others_first = getattr(os, "sched_yield", partial(time.sleep, 0))
 
 
 class Launch(Protocol):
-    """Something that can be started again while it waits or runs: ``uses`` counts how often it does. ``long``: whether
-    the device was seen to work on it for so long that it should not wait for others; ``met``: whether it ran before.
-    ``cost``: what it takes."""
+    """Something that can be started again while it waits or runs: ``uses`` counts how often it does. ``cost``: what it
+    takes."""
 
     uses: int
     cost: Cost
-    long: bool
-    met: bool
     what: str
 
     def commands(self) -> Any:
@@ -119,7 +113,6 @@ class Queue:
         self.load = 0
         self._waiting: list[Launch] = []
         self._load = 0  # nanoseconds that what waits is expected to take
-        self._wait_until = 0  # when a launch is not to wait for others any more
         self._crowded_until = 0
         self._ended = 0  # when the last submission was seen to be done
         self._over = False  # whether a fork ended it
@@ -136,8 +129,7 @@ class Queue:
         waiting = self._waiting
         waiting.append(launch)
         self._load += launch.cost.ns
-        at_once = launch.long or perf_counter_ns() > self._wait_until
-        if (at_once and self._has_room()) or len(waiting) >= MOST or self._load >= PART:
+        if self._has_room() or len(waiting) >= MOST or self._load >= PART:
             self._submit()
 
     def finish(self) -> None:
@@ -150,7 +142,6 @@ class Queue:
             self._await_first()
         self.busy = False
         self.load = 0  # Ctrl-C may have come between what runs and that
-        self._wait_until = 0
         graves, self._graves = self._graves, []
         for end in graves:
             end()
@@ -193,7 +184,6 @@ class Queue:
         made = self._room()
         made.load = self._load
         made.sent = perf_counter_ns()
-        self._wait_until = made.sent + _PATIENCE
         rest = self._waiting[MOST:]  # where Ctrl-C kept them from going
         try:
             result = made.write(self._waiting[:MOST])
@@ -248,16 +238,12 @@ class Queue:
             self._failed(result, first)
         launches = first.launches
         began, self._ended = max(first.sent, self._ended), perf_counter_ns()
-        took = (self._ended - began) // max(len(launches), 1)
         if self._ended - began > first.load or first.load > LEAST * len(launches):
             learn([x.cost for x in launches], self._ended - began, at_most=not seen)
         while launches:  # those left after Ctrl-C are for the next who waits
             x = launches[0]
             x.uses -= 1
             del launches[0]
-            if seen or took <= _LONG:
-                x.long = x.met and took > _LONG  # the driver compiles what it has not met
-                x.met = True
             error = x.done()
             if error is not None:
                 self.errors.append(error)
