@@ -111,6 +111,15 @@ X_N_Y = {"x": F((8,)), "n": I(), "y": F()}
 # --- one loop
 
 
+@program({"x": F((4,)), "y": F()})
+def sum_of_constants():
+    e = 0.2
+    for i in x:
+        e += 0.3
+    for i in x:
+        y[None] += e * x[i]
+
+
 @program(X_N_Y, cases=(*N_CASES, {"n": 512}))
 def linear():
     for i in x:
