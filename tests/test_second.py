@@ -10,7 +10,7 @@ from programs import PROGRAMS
 from running import differences, interpreted, job_of
 from second import disagreement, hessian_vector, moved, ways_of
 from strategies import kernels
-from test_hypothesis import COMMON, EXAMPLES, jobs_for
+from test_hypothesis import COMMON, jobs_for
 from test_random_overwrites import job as overwriting
 
 import quadrants_lab as qd
@@ -42,7 +42,7 @@ def test_at_a_kink_it_is_finite(name):
 
 
 @pytest.mark.filterwarnings("ignore")
-@settings(max_examples=max(EXAMPLES // 2, 1), derandomize=True, database=None, **COMMON)
+@settings(max_examples=30, derandomize=True, database=None, **COMMON)
 @given(kernels())
 def test_random_kernels(source):
     job = jobs_for(source)[0]

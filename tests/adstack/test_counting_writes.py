@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from generated import GENERATED
 from programs import PROGRAMS
 from running import interpreted, job_of
+from seeded import SEEDED
 
 from quadrants_lab.adstack.counting import counting_kernel
 from quadrants_lab.adstack.gates import ROWS, gates
@@ -13,7 +13,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.passes.dce import dce
 
-ALL = [*(p for p in PROGRAMS.values() if p.grad), *GENERATED.values()]
+ALL = [*(p for p in PROGRAMS.values() if p.grad), *SEEDED.values()]
 
 
 def written(kernel: N.Kernel) -> set[str]:
