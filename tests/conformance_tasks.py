@@ -285,12 +285,17 @@ def test_reductions(rig: Any, op: str, t: str) -> None:
     dtype = {"f": f"float{t[1:]}", "i": f"int{t[1:]}", "u": f"uint{t[1:]}"}[t[0]] if t != "u1" else "bool"
     whole = rng.integers(0, 2 if t == "u1" else 100, n).astype(dtype)
     x = (np.where(np.arange(n) % 5000, 1, 2) if op == "mul" and t[0] == "f" else whole).astype(dtype)
-    y = np.array(3, dtype)
     if t == "f16" and op in ("add", "sub"):
         x[600:] = 0
         x %= 4
+    for given in [x, np.ones_like(x)] if t == "u1" else [x]:
+        _reduced(rig, op, t, given)
+
+
+def _reduced(rig: Any, op: str, t: str, x: np.ndarray) -> None:
+    dtype, y = x.dtype, np.array(3, x.dtype)
     start = y.copy()
-    rig.run(reduction(op, t, n), {"x": x, "y": y}, options=rig.FAST)
+    rig.run(reduction(op, t, len(x)), {"x": x, "y": y}, options=rig.FAST)
     with np.errstate(all="ignore"):
         match op:
             case "sub":
