@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 
 import llvmlite.binding as llvm
-import numpy as np
 import metal_rig
+import numpy as np
 import pytest
 from child import run
 from conformance_tasks import AXPY, CHECKED, stacked
@@ -182,10 +182,10 @@ def test_modules_pass_and_cut_ones_do_not(source: str) -> None:
     assert not any(is_module(code[:n], names) for n in range(len(code)))
 
 
-def without_a_constant(code: bytes) -> bytes:
-    """The module without the instruction that defines an id which others use."""
+def without_a_type(code: bytes) -> bytes:
+    """The module without an instruction that defines an id which others use."""
     words, at = np.frombuffer(code, np.uint32), 5
-    while words[at] & 0xFFFF != C.OPS["Constant"][0]:
+    while words[at] & 0xFFFF != C.OPS["TypeFloat"][0]:
         at += words[at] >> 16
     return code[: 4 * at] + code[4 * (at + (words[at] >> 16)) :]
 
@@ -193,7 +193,7 @@ def without_a_constant(code: bytes) -> bytes:
 @pytest.mark.parametrize(
     "change",
     [
-        without_a_constant, lambda b: b"", lambda b: bytes(len(b)), lambda b: b + b[20:], lambda b: b[:20] + b[24:],
+        without_a_type, lambda b: b"", lambda b: bytes(len(b)), lambda b: b + b[20:], lambda b: b[:20] + b[24:],
         lambda b: b[:12] + b"\2\0\0\0" + b[16:], lambda b: b[:12] + b"\xff\xff\xff\xff" + b[16:],
     ],
     ids=["an instruction less", "nothing", "zeros", "twice", "a word less", "ids beyond the bound", "an endless bound"],
