@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 from pathlib import Path
 from queue import SimpleQueue
 from typing import NamedTuple
@@ -25,18 +26,24 @@ from child import Done, run
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 LIMIT = 900.0  # seconds of the tests of a mutation
+EACH = "180"  # seconds of one of them
 _LEFT_OUT = shutil.ignore_patterns(".*", "out", "__pycache__", "*.egg-info")
-_FORM = re.compile(r"(?P<name>.+)\nin (?P<file>\S+)\n- (?P<text>(?s:.+?))\n\+ (?P<instead>(?s:.+?))\nby (?P<tests>.+)")
+_FORM = re.compile(
+    r"(?P<name>.+)\nin (?P<file>\S+)\n- (?P<text>(?s:.+?))\n\+ (?P<instead>(?s:.+?))"
+    r"\nby (?P<tests>.+?)(?: with (?P<module>\w+))?"
+)
 
 
 class Mutation(NamedTuple):
-    """``text`` stands in the file exactly once, and becomes ``instead``; then one of the ``tests`` is to fail."""
+    """``text`` stands in the file exactly once, and becomes ``instead``; then one of the ``tests`` is to fail.
+    ``module``: of the library that they need, or None."""
 
     name: str
     file: str
     text: str
     instead: str
     tests: str
+    module: str | None
 
     def planted(self, source: str) -> str:
         """The file's text with the mistake; ValueError where the row does not fit it."""
@@ -67,7 +74,7 @@ class Tree:
         cache = self.root / ".cache"
         shutil.rmtree(cache, ignore_errors=True)
         env = {"PYTHONPATH": str(self.root), "PYTHONDONTWRITEBYTECODE": "1", "XDG_CACHE_HOME": str(cache)}
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *args]
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--timeout={EACH}", *args]
         return run(*command, env=env, cwd=self.root, seconds=LIMIT, status=None)
 
     def verdict(self, m: Mutation) -> str:
@@ -87,7 +94,8 @@ class Tree:
         failed = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.M)
         if done.returncode == 1 and failed:
             return f"caught by {failed[1]}"
-        return "caught by a crash" if done.returncode < 0 else f"NOT RUN\n{done.output[-3000:]}"
+        how = "a crash" if done.returncode < 0 else "the time limit" if "+ Timeout +" in done.output else ""
+        return f"caught by {how}" if how else f"NOT RUN\n{done.output[-3000:]}"
 
 
 def main() -> int:
@@ -95,7 +103,10 @@ def main() -> int:
     parser.add_argument("-j", "--jobs", type=int, default=2)
     parser.add_argument("words", nargs="*")
     given = parser.parse_args()
-    rows = [m for m in mutations() if not given.words or any(word in " ".join(m) for word in given.words)]
+    rows = [m for m in mutations() if not given.words or any(word in " ".join(m[:5]) for word in given.words)]
+    for m in [m for m in rows if m.module is not None and find_spec(m.module) is None]:
+        rows.remove(m)
+        print(f"{m.name}\n    left out: {m.module} is not installed")
     free: SimpleQueue[Tree] = SimpleQueue()
 
     def judge(m: Mutation) -> str:

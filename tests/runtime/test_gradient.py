@@ -259,6 +259,15 @@ def test_ndarrays_are_followed_by_version_and_identity() -> None:
     by_array.grad(x, a, y)
     assert by_array.sizes()[0].depth == 30
 
+    @qd.kernel
+    def more(counts: Ints):
+        for i in counts:
+            counts[i] += 10
+
+    more(a)
+    by_array.grad(x, a, y)
+    assert by_array.sizes()[0].depth == 40
+
 
 def test_a_while_loop_is_counted() -> None:
     x, y = make()
