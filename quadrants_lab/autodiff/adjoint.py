@@ -13,9 +13,15 @@ from dataclasses import dataclass, replace
 from quadrants_lab.autodiff import rules
 from quadrants_lab.autodiff.checkpointing import StashPlan
 from quadrants_lab.autodiff.extremes import EXTREMES, Extremes
+from quadrants_lab.autodiff.recursive_checkpointing import (
+    Segment,
+    first_and_length,
+    index_at,
+    lengths,
+    pruned,
+)
 from quadrants_lab.autodiff.refusals import no_derivative, old_value
 from quadrants_lab.autodiff.scopes import Scopes
-from quadrants_lab.autodiff.segments import Segment, first_and_length, index_at, lengths, pruned
 from quadrants_lab.autodiff.slice import Slicer
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
@@ -297,7 +303,7 @@ class AdjointBuilder:
     def _segments(
         self, loop: N.For, begin: int, end: int, adjoints: Carried, inits: list[int]
     ) -> list[int]:
-        """A checkpointed loop backwards, segment by segment (`autodiff.segments`)."""
+        """A checkpointed loop backwards, segment by segment (`autodiff.recursive_checkpointing`)."""
         b, t = self.b, loop.index.type
         segment = self.plan.segments[loop.id]
         n = lengths(b, loop, begin, end)

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 
 from quadrants_lab.autodiff.extremes import EXTREMES
 from quadrants_lab.autodiff.mincut import min_vertex_cut
+from quadrants_lab.autodiff.recursive_checkpointing import Segment, segments_of
 from quadrants_lab.autodiff.rules import OPERANDS, needs
 from quadrants_lab.autodiff.scopes import Scope, Scopes
-from quadrants_lab.autodiff.segments import Segment, segments_of
 from quadrants_lab.ir import nodes as N
 
 _LOOP_WEIGHT = 64  # a value inside one more loop is kept that many times more often, we guess

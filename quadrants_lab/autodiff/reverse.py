@@ -13,8 +13,8 @@ from quadrants_lab.autodiff.collisions import colliding_stores
 from quadrants_lab.autodiff.extremes import Extremes, extreme_atomics, winners_of
 from quadrants_lab.autodiff.keeps import NOTHING, Keeps, copied, set_changed, without_checkpoints
 from quadrants_lab.autodiff.prepare import prepared
+from quadrants_lab.autodiff.recursive_checkpointing import Segment, home
 from quadrants_lab.autodiff.scopes import Scopes, scopes_of
-from quadrants_lab.autodiff.segments import Segment, home
 from quadrants_lab.autodiff.slice import Slicer, export_from_ifs
 from quadrants_lab.autodiff.temporaries import temporaries
 from quadrants_lab.errors import QuadrantsRuntimeError
