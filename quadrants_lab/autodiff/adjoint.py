@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from quadrants_lab.autodiff import rules
 from quadrants_lab.autodiff.checkpointing import StashPlan
-from quadrants_lab.autodiff.extremes import EXTREMES, Extremes
+from quadrants_lab.autodiff.minmax_atomics import MINMAX, MinmaxAtomics
 from quadrants_lab.autodiff.recursive_checkpointing import (
     Segment,
     first_and_length,
@@ -53,7 +53,7 @@ class AdjointBuilder:
         buffers: dict[str, N.Buffer],
         slicer: Slicer,
         env: dict[int, int],
-        extremes: Extremes,
+        minmax: MinmaxAtomics,
         colliding: frozenset[int] = frozenset(),
     ) -> None:
         self.b = b
@@ -64,7 +64,7 @@ class AdjointBuilder:
         self.slicer = slicer
         self.stacks = slicer.stacks
         self.env = env
-        self.extremes = extremes
+        self.minmax = minmax
         self.colliding = colliding
         self.order = {v: n for n, v in enumerate(scopes.of)}
         self.free: dict[int, tuple[N.Block, set[int]]] = {}  # see `free_values`
@@ -184,7 +184,7 @@ class AdjointBuilder:
         self.b.store(grad, index, self.b.const(0, grad.dtype))
 
     def _atomic(self, atomic: N.Atomic, adj: Adjoints) -> None:
-        if atomic.op not in ("add", "sub", *EXTREMES):
+        if atomic.op not in ("add", "sub", *MINMAX):
             raise no_derivative(atomic)
         if atomic.id in adj:
             raise old_value(atomic)
@@ -193,9 +193,9 @@ class AdjointBuilder:
             g = b.load(self._grad_of(atomic.buffer), index)
             if atomic.op == "sub":
                 g = b.op("neg", g)
-            elif atomic.op in EXTREMES:
-                mine = self.extremes.won(atomic, self._primal(atomic.value), index)
-                g = b.op("select", mine, self.extremes.share(atomic, g, index), self._zero(atomic.value))
+            elif atomic.op in MINMAX:
+                mine = self.minmax.is_argmax(atomic, self._primal(atomic.value), index)
+                g = b.op("select", mine, self.minmax.share(atomic, g, index), self._zero(atomic.value))
             self._add(adj, atomic.value, g)
 
     def _outer_active(self, *blocks: N.Block) -> list[int]:

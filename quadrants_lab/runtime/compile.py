@@ -15,8 +15,8 @@ from quadrants_lab.analysis.races import check_races
 from quadrants_lab.autodiff.access import check_data_access
 from quadrants_lab.autodiff.broken import broken_paths
 from quadrants_lab.autodiff.doubts import warn
-from quadrants_lab.autodiff.extremes import EXTREMES
 from quadrants_lab.autodiff.forward import check_replays
+from quadrants_lab.autodiff.minmax_atomics import MINMAX
 from quadrants_lab.autodiff.reverse import forward_slices
 from quadrants_lab.autodiff.second import (
     TANGENT,
@@ -214,7 +214,7 @@ def reproducible(kernel: N.Kernel, options: CompileOptions) -> CompileOptions:
     kernels must then round alike."""
     if options.fast_math and any(
         isinstance(s, N.Atomic)
-        and s.op in EXTREMES
+        and s.op in MINMAX
         and (kernel.buffers[s.buffer].grad or kernel.buffers[s.buffer].dual)
         for s in walk(kernel.body)
     ):
