@@ -11,7 +11,7 @@ from quadrants_lab.backends._llvm import cost, memory, random
 from quadrants_lab.backends._llvm.body import HANDLERS
 from quadrants_lab.backends._llvm.ranges import Range, full
 from quadrants_lab.backends._llvm.text import Module, ty
-from quadrants_lab.backends._simt import tell
+from quadrants_lab.backends._simt import host_flag
 from quadrants_lab.backends._simt.body import SimtBody
 from quadrants_lab.backends._simt.reduce import close_partials
 from quadrants_lab.backends._simt.state import State
@@ -48,9 +48,9 @@ def module(kernel: N.Kernel, options: CompileOptions, target: Target) -> Module:
         names += [f"${s.id}", f"${s.id}.adjoints"] if s.id in frame.adjoint_stacks else [f"${s.id}"]
     scopes = memory.Scopes(names)
     made = programs(kernel)
-    tells = target.shape.tells and tell.tells(kernel, options)
+    signals = target.shape.signals and host_flag.signals(kernel, options)
     for program in made:
-        _Entry(mod, kernel, options, state, scopes, target, program).emit(tells and program is made[-1])
+        _Entry(mod, kernel, options, state, scopes, target, program).emit(signals and program is made[-1])
     mod.metadata = scopes.lines()
     target.finish(mod, kernel)
     return mod
@@ -78,15 +78,15 @@ class _Entry:
         self.fn.stmt = program.task.id
         self.body = SimtBody(self.fn, kernel, options, state, program.kind == "range", scopes, target)
 
-    def emit(self, tells: bool) -> None:
-        """``tells``: its end is the launch's, which the host is told."""
+    def emit(self, signals: bool) -> None:
+        """``signals``: its end is the launch's, and sets the flag of `host_flag`."""
         fn, body = self.fn, self.body
         getattr(self, "_" + self.program.kind)()
         fn.start("leave")
         if self.program.kind == "range":
             close_partials(body, group_of(self.target, self.program))
-        if tells:
-            tell.tell(body)
+        if signals:
+            host_flag.signal(body)
         fn.put("ret void")
         fn.close()
 
