@@ -5,12 +5,16 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from quadrants_lab.analysis import ranges
+
 
 def digest(*folders: str, also: bytes = b"") -> str:
-    """A number for the source text of this folder and of those within it that are named, and for what else is given."""
+    """A number for the source text of this folder, of those within it that are named, of lowerings, and of the analysis
+    that they ask; and for what else is given."""
     here = Path(__file__).resolve().parent
     made = hashlib.sha256(also)
-    for folder in (here, *(here / name for name in folders)):
+    analysis = Path(ranges.__file__).resolve().parent
+    for folder in (here, here / "lower", analysis, *(here / name for name in folders)):
         for path in sorted(folder.glob("*.py")):
             made.update(path.read_bytes())
     return made.hexdigest()

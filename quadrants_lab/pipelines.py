@@ -18,6 +18,10 @@ from quadrants_lab.autodiff.second import to_be_differentiated, with_tangents
 from quadrants_lab.autodiff.sink import sink_sums
 from quadrants_lab.autodiff.temporaries import drop_unread_temporaries
 from quadrants_lab.autodiff.unroll import unroll
+from quadrants_lab.backends.lower.casts import FORMULAS, lower_casts, lower_formulas
+from quadrants_lab.backends.lower.functions import lower_math
+from quadrants_lab.backends.lower.integers import lower_counts, lower_division, lower_integers, lower_orders
+from quadrants_lab.backends.lower.random import lower_random
 from quadrants_lab.ir.nodes import Kernel, Pass
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.passes.check_bounds import check_bounds, check_division
@@ -138,7 +142,14 @@ PASSES: dict[str, Pass] = {
         with_tangents, forward, to_be_differentiated, unroll((3, 3)), prepared, _keeping(reverse_over),
         value_and_gradient, drop_unread_temporaries, sink_sums, narrow_stacks, determine_ad_stack_size, lower_isqrt,
         drop_unused_gradients, _counting, list_pushing, split_pushing, put_back,
+        lower_casts(), lower_counts, lower_division(), lower_formulas(*FORMULAS), lower_integers, lower_math("exp"),
+        lower_orders, lower_random,
     )
+} | {
+    "lower_casts calls": lower_casts(calls=True),
+    "lower_casts short": lower_casts(saturates=True, short=False),
+    "lower_division calls": lower_division(calls=True),
+    "lower_division remainder": lower_division(remainder=False),
 }  # fmt: skip
 
 PIPELINES: dict[str, Passes] = {

@@ -12,7 +12,6 @@ from cuda_stand_in import Host
 from cuda_stand_in import StandIn as Cuda
 from gcn_machine import Machine
 
-from quadrants_lab.backends._simt import functions
 from quadrants_lab.backends._simt.target import Target
 from quadrants_lab.backends.amdgpu import chips, gcn, hip
 from quadrants_lab.backends.amdgpu.shape import SHAPE
@@ -31,7 +30,7 @@ class StandIn(Cuda):
 
     def target(self) -> Target:
         made = Host(self.shape)
-        made.own = functions.OWN
+        made.lowering = gcn.lowering
         return made
 
 

@@ -15,7 +15,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
 
 GROUP = 64  # threads of a group of a parallel task
-_INLINE = (N.Const, N.Op, N.ArgLoad, N.ShapeOf, N.Yield)
+_INLINE = (N.Const, N.Op, N.Call, N.ArgLoad, N.ShapeOf, N.Yield)
 
 
 @dataclass(frozen=True, slots=True)

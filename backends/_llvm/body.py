@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-from quadrants_lab.backends._llvm import control, memory, ops, random, ranges, stacks
+from quadrants_lab.backends._llvm import control, memory, ops, ranges, stacks
 from quadrants_lab.backends._llvm.ranges import Range
 from quadrants_lab.backends._llvm.text import Function, Ty, constant, ty
 from quadrants_lab.ir import nodes as N
@@ -42,7 +42,6 @@ class Body(ABC):
         ] = {}  # element offsets computed in this block or one around it
         self.partials: dict[str, memory.Partial] = {}
         self.stacks: dict[int, stacks.Stack] = {}
-        self.draws: dict[int, str] = {}  # call site -> address of an i64: how often this iteration drew there
         self.guarded = False  # inside an AdStackGuard, where depths are known to fit
         self.exit = ""  # the label that ends the task's function early
 
@@ -77,8 +76,8 @@ class Body(ABC):
         """Prints."""
 
     @abstractmethod
-    def random_key(self) -> tuple[str, str, str]:
-        """Seed, number of the launch and number of the iteration, as i64s."""
+    def builtin(self, what: str) -> str:
+        """What the device tells, an i64: see `N.Builtin`."""
 
     def sums(self, buffer: str) -> tuple[str, str]:
         """Of atomics on a buffer: whether nobody else changes an element meanwhile, an i1, or "" where that is not
@@ -149,8 +148,13 @@ def _op(b: Body, s: N.Op) -> None:
     args = tuple(b.values[i] for i in s.args)
     known = tuple(b.ranges.get(i) for i in s.args)
     value = ops.emit(b.fn, s.prim, ty(s.type, b.lanes), types, args, known, b.fast)
-    first = types[0].dtype
-    b.define(s.id, s.type, value, ranges.result(s.prim, known, first, s.type) if first.is_int else None)
+    b.define(s.id, s.type, value, s.range or ranges.result(s.prim, known, s.type))
+
+
+def _call(b: Body, s: N.Call) -> None:
+    from quadrants_lab.backends._llvm.calls import call  # its functions have bodies, too
+
+    call(b, s)
 
 
 def _arg(b: Body, s: N.ArgLoad) -> None:
@@ -171,9 +175,10 @@ def _shape(b: Body, s: N.ShapeOf) -> None:
 HANDLERS: dict[type, Callable[[Any, Any], None]] = {
     N.Const: _const,
     N.Op: _op,
+    N.Call: _call,
     N.ArgLoad: _arg,
     N.ShapeOf: _shape,
-    N.Random: random.draw,
+    N.Builtin: lambda b, s: b.define(s.id, s.type, b.builtin(s.what)),
     N.Load: memory.load,
     N.Store: memory.store,
     N.Atomic: memory.atomic,

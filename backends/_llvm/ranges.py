@@ -26,10 +26,6 @@ def union(a: Range, b: Range) -> Range:
     return min(a[0], b[0]), max(a[1], b[1])
 
 
-def excludes_zero(r: Range | None) -> bool:
-    return r is not None and (r[0] > 0 or r[1] < 0)
-
-
 def _corners(fn: Callable[[int, int], int]) -> Callable[[Range, Range], Range | None]:
     def rule(a: Range, b: Range) -> Range | None:
         ends = [fn(x, y) for x in a for y in b]
@@ -38,12 +34,16 @@ def _corners(fn: Callable[[int, int], int]) -> Callable[[Range, Range], Range | 
     return rule
 
 
-def _floordiv(a: Range, b: Range) -> Range | None:
-    return _corners(lambda x, y: x // y)(a, b) if b[0] > 0 else None
+def _quot(a: Range, b: Range) -> Range | None:
+    return _corners(lambda x, y: x // y)(a, b) if a[0] >= 0 and b[0] > 0 else None
 
 
-def _mod(a: Range, b: Range) -> Range | None:
-    return (0, min(b[1] - 1, a[1]) if a[0] >= 0 else b[1] - 1) if b[0] > 0 else None
+def _rem(a: Range, b: Range) -> Range | None:
+    return (0, min(b[1] - 1, a[1])) if a[0] >= 0 and b[0] > 0 else None
+
+
+def _shr(a: Range, b: Range) -> Range | None:
+    return (a[0] >> b[0], a[1] >> b[0]) if b[0] == b[1] else None
 
 
 def _and(a: Range, b: Range) -> Range | None:
@@ -58,8 +58,9 @@ _RULES: dict[str, Callable[[Range, Range], Range | None]] = {
     "mul": _corners(lambda x, y: x * y),
     "min": _corners(min),
     "max": _corners(max),
-    "floordiv": _floordiv,
-    "mod": _mod,
+    "quot": _quot,
+    "rem": _rem,
+    "shr": _shr,
     "and": _and,
 }
 
@@ -71,12 +72,14 @@ def exact(prim: str, args: tuple[Range | None, ...], t: DType) -> bool:
     return r is not None and within(r, t)
 
 
-def result(prim: str, args: tuple[Range | None, ...], t: DType, out: DType) -> Range | None:
+def result(prim: str, args: tuple[Range | None, ...], out: DType) -> Range | None:
     """The range of an operation's result, None where nothing is known beyond its dtype ``out``."""
-    if prim == "cast":
-        return args[0] if args[0] is not None and within(args[0], out) else None
-    if prim not in _RULES:
-        return None
-    a, b = (full(t) if r is None else r for r in args)
-    r = _RULES[prim](a, b)
-    return r if r is not None and within(r, t) else None
+    r = None
+    if prim in ("cast", "bitcast"):
+        r = args[0]
+    elif prim == "select":
+        r = None if args[1] is None or args[2] is None else union(args[1], args[2])
+    elif prim in _RULES and out.is_int:
+        a, b = (full(out) if r is None else r for r in args)
+        r = _RULES[prim](a, b)
+    return r if r is not None and within(r, out) else None

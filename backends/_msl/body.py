@@ -10,8 +10,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.steps import Steps
-from quadrants_lab.backends._msl import control, failures, memory, names, ops, random, stacks
+from quadrants_lab.backends._msl import control, failures, memory, names, ops, stacks
 from quadrants_lab.backends._msl import expr as X
 from quadrants_lab.backends._msl.expr import Expr
 from quadrants_lab.backends._msl.frame import FrameStruct, stored
@@ -51,7 +52,6 @@ class Body:
         self.groups = Groups(Steps((), {}))
         self.counted: list[int] = []  # numbers of the task's stacks that have a counter
         self.first_stack = next((s.id for s in walk(block) if isinstance(s, N.AdStackAlloca)), N.NO_ID)
-        self.draws: dict[int, str] = {}  # call site -> variable: how often this iteration drew there
         self.iteration = "0"  # number of the parallel iteration within its task
         self.guarded = False  # inside an AdStackGuard, where depths are known to fit
         self._uses = uses(block)
@@ -201,6 +201,12 @@ def _op(b: Body, s: N.Op) -> None:
     b.define(s, e if e.known is None else replace(e, known=None))
 
 
+def _call(b: Body, s: N.Call) -> None:
+    from quadrants_lab.backends._msl.calls import call  # its functions have bodies, too
+
+    b.define(s, call(b, s))
+
+
 def _arg(b: Body, s: N.ArgLoad) -> None:
     member = b.frame.arg(s.arg, s.type)
     text = f"{member} != 0" if s.type is u1 else member
@@ -215,12 +221,19 @@ def _shape(b: Body, s: N.ShapeOf) -> None:
         b.set(s.id, s.type, X.as_type(b.extent(buffer, s.axis), X.name(s.type)))
 
 
+def _builtin(b: Body, s: N.Builtin) -> None:
+    at = {"seed": L.SEED, "launch": L.LAUNCH}
+    text = b.frame.head(at[s.what]) if s.what in at else f"ulong({b.iteration})"
+    b.set(s.id, s.type, X.variable(text, "ulong"))
+
+
 HANDLERS: dict[type, Callable[[Any, Any], None]] = {
     N.Const: _const,
     N.Op: _op,
+    N.Call: _call,
     N.ArgLoad: _arg,
     N.ShapeOf: _shape,
-    N.Random: random.draw,
+    N.Builtin: _builtin,
     N.Load: memory.load,
     N.Store: memory.store,
     N.Atomic: memory.atomic,

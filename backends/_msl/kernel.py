@@ -9,14 +9,16 @@ from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.programs import GROUP, Program, programs
 from quadrants_lab.backends._gpu.stacks import stacks_of
 from quadrants_lab.backends._msl import expr as X
-from quadrants_lab.backends._msl import memory, names, random, stacks
+from quadrants_lab.backends._msl import memory, names, stacks
 from quadrants_lab.backends._msl.body import Body
 from quadrants_lab.backends._msl.expr import Expr
 from quadrants_lab.backends._msl.frame import FrameStruct
 from quadrants_lab.backends._msl.helpers import Library
 from quadrants_lab.backends._msl.limits import check
+from quadrants_lab.backends._msl.ops import LOWERING
 from quadrants_lab.backends._msl.source import Source
 from quadrants_lab.backends.launch import Status
+from quadrants_lab.backends.lower import lower
 from quadrants_lab.backends.reductions import reductions
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
@@ -45,6 +47,7 @@ def module(kernel: N.Kernel, options: CompileOptions, directives: bool = False) 
     Raises QuadrantsTypeError where the kernel needs f64.
     """
     check(kernel)
+    kernel = lower(kernel, LOWERING, options)
     layout = L.gpu_layout(kernel)
     frame = FrameStruct(kernel, layout)
     library = Library(frame.need)
@@ -93,7 +96,6 @@ class _Entry:
     def _serial(self) -> None:
         block = self.program.task.body
         stacks.open_stacks(self.body, block, "0")
-        random.begin_iteration(self.body, block)
         self.body.block(block)
 
     # --- the box of iterations --------------------------------------------------------------------------------------
@@ -130,8 +132,7 @@ class _Entry:
 
     def _bounds(self) -> None:
         """Leaves the box in the frame, and the count of groups that the task needs."""
-        out, b, number = self.out, self.body, self.program.number
-        random.begin_iteration(b, self.program.task.bounds)
+        out, number = self.out, self.program.number
         begins, extents = self._box()
         box, grid = self.frame.bounds(number), self.frame.grid(number)
         for axis, (begin, extent) in enumerate(zip(begins, extents, strict=True)):
@@ -162,7 +163,6 @@ class _Entry:
         out.put(f"for ({t} it = lane; it < {total}; it += lanes) {{")
         with out.nest():
             self._indices(begins, extents)
-            random.begin_iteration(b, task.body)
             b.block(task.body)
         out.put("}")
         memory.close_partials(b)

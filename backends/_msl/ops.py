@@ -13,24 +13,37 @@ from dataclasses import dataclass
 from quadrants_lab.backends._msl import expr as X
 from quadrants_lab.backends._msl.expr import Expr
 from quadrants_lab.backends._msl.helpers import Library
+from quadrants_lab.backends.lower.casts import lower_casts, lower_formulas
+from quadrants_lab.backends.lower.functions import lower_math
+from quadrants_lab.backends.lower.integers import lower_counts, lower_division, lower_integers
+from quadrants_lab.backends.lower.random import lower_random
+from quadrants_lab.ir.nodes import Pass
 from quadrants_lab.ir.prims import PRIMS
-from quadrants_lab.ir.types import DType, f16, f32, u1
+from quadrants_lab.ir.types import DType, u1
 
+LOWERING: tuple[Pass, ...] = (
+    lower_random,
+    lower_math(),
+    lower_formulas("rsqrt", "custom_jvp"),
+    lower_division(calls=True),
+    lower_integers,
+    lower_counts,
+    lower_casts(calls=True),
+)  # what has no spelling here
 SPELLINGS: dict[str, tuple[str, str, str]] = {
     "add": ("+", "@modular +", ""),
     "sub": ("-", "@modular -", ""),
     "mul": ("*", "@modular *", ""),
     "div": ("/", "", ""),
-    "floordiv": ("@floor_quotient", "@floordiv", ""),
-    "mod": ("h qd_fmod", "@mod", ""),
-    "raw_div": ("/", "@divide", ""),
-    "raw_mod": ("p fmod", "@remainder", ""),
+    "raw_div": ("/", "", ""),
+    "raw_mod": ("p fmod", "", ""),
+    "quot": ("", "@bits /", ""),
+    "rem": ("", "@bits %", ""),
     "neg": ("@negate", "@negate", ""),
     "abs": ("f fabs", "@abs", ""),
     "min": ("f fmin", "h qd_min", ""),
     "max": ("f fmax", "h qd_max", ""),
     "sqrt": ("p sqrt", "", ""),
-    "rsqrt": ("@rsqrt", "", ""),
     "sin": ("p sin", "", ""),
     "cos": ("p cos", "", ""),
     "tan": ("p tan", "", ""),
@@ -40,7 +53,7 @@ SPELLINGS: dict[str, tuple[str, str, str]] = {
     "tanh": ("p tanh", "", ""),
     "exp": ("p exp", "", ""),
     "log": ("p log", "", ""),
-    "pow": ("p pow", "@power", ""),
+    "pow": ("p pow", "", ""),
     "floor": ("f floor", "", ""),
     "ceil": ("f ceil", "", ""),
     "trunc": ("f trunc", "", ""),
@@ -52,8 +65,8 @@ SPELLINGS: dict[str, tuple[str, str, str]] = {
     "shl": ("", "@shl", ""),
     "shr": ("", "@shr", ""),
     "lshr": ("", "@lshr", ""),
-    "popcnt": ("", "@popcnt", ""),
-    "clz": ("", "@clz", ""),
+    "popcnt": ("", "f popcount", ""),
+    "clz": ("", "f clz", ""),
     "lt": ("<", "<", "<"),
     "le": ("<=", "<=", "<="),
     "gt": (">", ">", ">"),
@@ -63,9 +76,9 @@ SPELLINGS: dict[str, tuple[str, str, str]] = {
     "isnan": ("f isnan", "", ""),
     "isinf": ("f isinf", "", ""),
     "select": ("@select", "@select", "@select"),
-    "cast": ("@cast", "@cast", "@cast"),
-    "bitcast": ("@bitcast", "@bitcast", "@same"),
-    "custom_jvp": ("@same", "", ""),
+    "cast": ("@cast", "@cast", ""),
+    "fptoint": ("@cast", "", ""),
+    "bitcast": ("@bitcast", "@bitcast", "@bitcast"),
 }
 
 
@@ -102,9 +115,10 @@ def emit(library: Library, prim: str, out: DType, types: tuple[DType, ...], args
     c = Ctx(library, out, types, args)
     head, _, rest = spelling.partition(" ")
     if head == "f":
-        return X.call(rest, X.name(out), *c.all_typed())
+        return X.call(rest, "uint" if PRIMS[prim].rule == "count" else X.name(out), *c.all_typed())
     if head == "p":
-        return _precise(c, rest)
+        floats = (X.as_type(a, "float") for a in c.all_typed())
+        return X.as_type(X.call(f"precise::{rest}", "float", *floats), X.name(out))
     if head == "h":
         return c.help(rest, *c.all_typed())
     if head[0] == "@":
@@ -152,66 +166,15 @@ def _abs(c: Ctx) -> Expr:
     return c.help("qd_abs", c.typed(0)) if c.t.kind == "i" else c.args[0]
 
 
-def _safe(divisor: Expr) -> bool:
-    """A divisor that needs no care."""
-    return divisor.known not in (None, 0, -1)
-
-
-def _floordiv(c: Ctx) -> Expr:
-    a, b = c.all_typed()
-    if c.t.kind == "u":
-        return _divide(c)
-    divisor = b.known
-    if divisor is not None and divisor > 0 and divisor & (divisor - 1) == 0:
-        shift = Expr(str(divisor.bit_length() - 1), X.PRIMARY, "int")
-        return _narrow(c, X.binary(">>", X.name(c.t), a, shift)) if divisor > 1 else a
-    return c.help("qd_floordiv", a, b)
-
-
-def _mod(c: Ctx) -> Expr:
-    a, b = c.all_typed()
-    if c.t.kind == "u":
-        return _remainder(c)
-    divisor = b.known
-    if divisor is not None and divisor > 0 and divisor & (divisor - 1) == 0:
-        mask = X.literal(c.t, divisor - 1)
-        return _narrow(c, X.binary("&", X.name(c.t), a, mask))
-    return c.help("qd_mod", a, b)
-
-
-def _divide(c: Ctx) -> Expr:
-    a, b = c.all_typed()
-    if _safe(b):
-        return _narrow(c, X.binary("/", X.name(c.t), a, b))
-    return c.help("qd_div" if c.t.kind == "i" else "qd_udiv", a, b)
-
-
-def _remainder(c: Ctx) -> Expr:
-    a, b = c.all_typed()
-    if _safe(b):
-        return _narrow(c, X.binary("%", X.name(c.t), a, b))
-    return c.help("qd_rem" if c.t.kind == "i" else "qd_urem", a, b)
-
-
-def _power(c: Ctx) -> Expr:
-    if c.t.kind == "i":
-        return c.help("qd_pow", *c.all_typed())
-    wide = (X.as_type(a, "ulong") for a in c.all_typed())
-    return X.as_type(c.help("qd_power", *wide, t="ulong"), X.name(c.out))
-
-
 def _bits(c: Ctx, op: str) -> Expr:
     a, b = c.all_typed()
     return _narrow(c, X.binary(op, X.name(c.t), a, b))
 
 
 def _count(c: Ctx) -> Expr:
-    """A shift count within the width."""
+    """The count of a shift."""
     b = c.typed(1)
-    if b.known is not None:
-        return Expr(str(b.known & (c.t.bits - 1)), X.PRIMARY, "int", 0)
-    mask = Expr(str(c.t.bits - 1), X.PRIMARY, "int")
-    return X.binary("&", b.type, b, mask)
+    return b if b.known is None else Expr(str(b.known), X.PRIMARY, "int", 0)
 
 
 def _shl(c: Ctx) -> Expr:
@@ -233,56 +196,12 @@ def _not(c: Ctx) -> Expr:
     return _narrow(c, X.prefix("~", X.name(c.t), c.typed(0)))
 
 
-def _zero_extended(c: Ctx) -> Expr:
-    t = X.UNSIGNED[X.name(c.t)]
-    a = X.as_type(c.typed(0), t)
-    return X.as_type(a, "ulong" if c.t.bits == 64 else "uint")
-
-
-def _popcnt(c: Ctx) -> Expr:
-    if c.t.bits == 64:
-        return c.help("qd_popcount", _zero_extended(c), t="uint")
-    return X.call("popcount", "uint", _zero_extended(c))
-
-
-def _clz(c: Ctx) -> Expr:
-    if c.t.bits == 64:
-        return c.help("qd_clz", _zero_extended(c), t="uint")
-    zeros = X.call("clz", "uint", _zero_extended(c))
-    return X.binary("-", "uint", zeros, Expr(f"{32 - c.t.bits}u", X.PRIMARY, "uint")) if c.t.bits < 32 else zeros
-
-
-# --- floats -----------------------------------------------------------------------------------------------------------
-
-
-def _precise(c: Ctx, name: str) -> Expr:
-    """One of Metal's precise functions, which are of f32; f16 is computed in f32."""
-    args = tuple(X.as_type(a, "float") for a in c.all_typed())
-    return X.as_type(X.call(f"precise::{name}", "float", *args), X.name(c.out))
-
-
-def _floor_quotient(c: Ctx) -> Expr:
-    return X.call("floor", X.name(c.out), X.binary("/", X.name(c.t), *c.all_typed()))
-
-
-def _rsqrt(c: Ctx) -> Expr:
-    return X.binary("/", X.name(c.t), X.literal(c.t, 1.0), _precise(c, "sqrt"))
-
-
 # --- conversions ------------------------------------------------------------------------------------------------------
 
 
 def _cast(c: Ctx) -> Expr:
     a, s, d = c.typed(0), c.t, c.out
     to = X.name(d)
-    if s is d:
-        return a
-    if d is u1:
-        return X.binary("!=", to, a, X.literal(s, 0))
-    if s.is_float and not d.is_float:
-        return c.help(f"qd_to_{to}", X.as_type(a, "float"))
-    if d is f16 and s is not f32:
-        return X.as_type(X.as_type(a, "float"), to)  # what f32 rounds is infinite in f16
     if s.is_int and d.is_int and s.bits == d.bits and X.UNSIGNED[to] == c.args[0].type:
         return X.as_type(c.args[0], to)
     return X.as_type(a, to)
@@ -297,24 +216,14 @@ def _bitcast(c: Ctx) -> Expr:
 
 SEQUENCES: dict[str, Callable[..., Expr]] = {
     "@modular": _modular,
-    "@floor_quotient": _floor_quotient,
-    "@floordiv": _floordiv,
-    "@mod": _mod,
-    "@divide": _divide,
-    "@remainder": _remainder,
     "@negate": _negate,
     "@abs": _abs,
-    "@rsqrt": _rsqrt,
-    "@power": _power,
     "@bits": _bits,
     "@not": _not,
     "@not_truth": lambda c: X.prefix("!", "bool", c.args[0]),
     "@shl": _shl,
     "@shr": _shr,
     "@lshr": _lshr,
-    "@popcnt": _popcnt,
-    "@clz": _clz,
-    "@same": lambda c: c.typed(0),
     "@select": lambda c: X.choose(c.typed(0), X.name(c.out), c.typed(1), c.typed(2)),
     "@cast": _cast,
     "@bitcast": _bitcast,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.stacks import element_bytes
-from quadrants_lab.backends._llvm import memory, random
+from quadrants_lab.backends._llvm import memory
 from quadrants_lab.backends._llvm.body import Body
 from quadrants_lab.backends._llvm.stacks import Stack
 from quadrants_lab.backends._llvm.text import Function, ty
@@ -95,7 +95,6 @@ class SimtBody(Body):
     def open(self, *blocks: N.Block) -> None:
         """Reads what the blocks need from the frame."""
         for block in blocks:
-            random.open_sites(self, block)
             for s in walk(block):
                 if isinstance(s, N.Access):
                     self.pointer(s.buffer)
@@ -110,8 +109,8 @@ class SimtBody(Body):
                     self._open_stack(s)
                 elif isinstance(s, N.Print):
                     self.address_at(L.PRINTS)
-                elif isinstance(s, N.Random):
-                    self.random_key()
+                elif isinstance(s, N.Builtin):
+                    self.builtin(s.what)
 
     def _open_arg(self, s: N.ArgLoad) -> None:
         self.once(s.arg, lambda: memory.read(self, s.type, self.at(self.layout.frame.args[s.arg])))
@@ -158,8 +157,8 @@ class SimtBody(Body):
     def poll(self) -> None:
         """Nothing ends a launch on a GPU."""
 
-    def random_key(self) -> tuple[str, str, str]:
-        return self.word(L.SEED), self.word(L.LAUNCH), self.iteration
+    def builtin(self, what: str) -> str:
+        return self.iteration if what == "iteration" else self.word({"seed": L.SEED, "launch": L.LAUNCH}[what])
 
     # --- what a thread leaves behind for the host ---------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from math import prod
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.programs import Program, programs
 from quadrants_lab.backends._gpu.stacks import stacks_of
-from quadrants_lab.backends._llvm import cost, memory, random
+from quadrants_lab.backends._llvm import cost, memory
 from quadrants_lab.backends._llvm.body import HANDLERS
 from quadrants_lab.backends._llvm.ranges import Range, full
 from quadrants_lab.backends._llvm.text import Module, ty
@@ -18,6 +18,7 @@ from quadrants_lab.backends._simt.state import State
 from quadrants_lab.backends._simt.target import Target
 from quadrants_lab.backends.launch import Status
 from quadrants_lab.backends.layout import WORD
+from quadrants_lab.backends.lower import lower
 from quadrants_lab.backends.reductions import reductions
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
@@ -37,6 +38,8 @@ def together(block: N.Block) -> bool:
 
 def module(kernel: N.Kernel, options: CompileOptions, target: Target) -> Module:
     """The module of an offloaded kernel without exits."""
+    in_step = [isinstance(t, N.Offload) and together(t.body) for t in kernel.body]
+    kernel = lower(kernel, target.lowering(options), options)
     mod = Module(target.triple, target.layout)
     mod.own = target.own
     mod.private_space = target.private_space
@@ -50,7 +53,8 @@ def module(kernel: N.Kernel, options: CompileOptions, target: Target) -> Module:
     made = programs(kernel)
     signals = target.shape.signals and host_flag.signals(kernel, options)
     for program in made:
-        _Entry(mod, kernel, options, state, scopes, target, program).emit(signals and program is made[-1])
+        entry = _Entry(mod, kernel, options, state, scopes, target, program, in_step[program.number])
+        entry.emit(signals and program is made[-1])
     mod.metadata = scopes.lines()
     target.finish(mod, kernel)
     return mod
@@ -66,10 +70,11 @@ class _Entry:
 
     def __init__(
         self, mod: Module, kernel: N.Kernel, options: CompileOptions, state: State, scopes: memory.Scopes,
-        target: Target, program: Program,
+        target: Target, program: Program, in_step: bool,
     ) -> None:  # fmt: skip
         self.kernel = kernel
         self.program = program
+        self.in_step = in_step
         self.target = target
         head = target.head(program, group_of(target, program), state.layout.size)
         self.fn = mod.function(program.name, head)
@@ -109,7 +114,6 @@ class _Entry:
         body, block = self.body, self.program.task.body
         body.open(block)
         self._unless_failed()
-        random.begin_iteration(body)
         body.block(block)
         self.fn.jump("leave")
 
@@ -140,7 +144,6 @@ class _Entry:
         fn, body = self.fn, self.body
         body.open(self.program.task.bounds)
         self._unless_failed()
-        random.begin_iteration(body)
         begins, extents, _ = self._box()
         at = self.body.layout.frame.bounds[self.program.number]
         for axis, pair in enumerate(zip(begins, extents, strict=True)):
@@ -184,7 +187,7 @@ class _Entry:
         first, step = body.thread, threads
         if t == "i64":
             first, step = (fn.let(f"zext i32 {x} to i64") for x in (first, step))
-        if together(task.body):
+        if self.in_step:
             first = self._several(first, step, total, t, begins, extents, known)
         loop, before = fn.label("iteration"), fn.block
         fn.branch(fn.let(f"icmp ult {t} {first}, {total}"), loop, "leave")
@@ -192,7 +195,6 @@ class _Entry:
         number, at = fn.hole()
         body.iteration = number if t == "i64" else fn.let(f"zext i32 {number} to i64")
         self._indices(number, t, begins, extents, known)
-        random.begin_iteration(body)
         body.block(task.body)
         after = fn.let(f"add nuw {t} {number}, {step}")
         fn.patch(at, f"{number} = phi {t} [{first}, %{before}], [{after}, %{fn.block}]")

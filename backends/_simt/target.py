@@ -8,15 +8,23 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.backends._gpu.programs import Program
-from quadrants_lab.backends._llvm.ops import Ctx
+from quadrants_lab.backends._llvm.ops import LOWERING, Ctx
 from quadrants_lab.backends._llvm.text import Function, Module
 from quadrants_lab.backends._simt.shape import Shape
+from quadrants_lab.backends.lower.functions import lower_math
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.nodes import Pass
+from quadrants_lab.ir.options import CompileOptions
 
 if TYPE_CHECKING:
     from quadrants_lab.backends._simt.body import SimtBody
 
 LEAST_GROUP = 32
+
+
+def lowering(options: CompileOptions) -> tuple[Pass, ...]:
+    """Of a target with a math library."""
+    return (lower_math(), *LOWERING)
 
 
 class Target(ABC):
@@ -38,6 +46,10 @@ class Target(ABC):
 
     def __init__(self) -> None:
         self.own: dict[str, Callable[[Ctx], str]] = {}  # primitives on floats: see `_llvm.text.Module.own`
+
+    def lowering(self, options: CompileOptions) -> tuple[Pass, ...]:
+        """What the target has no spelling for."""
+        return lowering(options)
 
     @abstractmethod
     def head(self, program: Program, group: int, frame_bytes: int) -> str:

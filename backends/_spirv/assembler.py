@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,13 +11,12 @@ import numpy as np
 
 from quadrants_lab.backends._spirv import opcodes as C
 from quadrants_lab.backends._spirv.target import Target
+from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.nodes import NO_ID
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.types import DType, u1, u8, u16, u32, u64
 
 Instruction = list[int]  # opcode and operands
-# (caller, name, dtype of the operands, operands, exact) -> result
-Library = Callable[["Function", str, DType, tuple[int, ...], bool], int]
 UNSIGNED = {8: u8, 16: u16, 32: u32, 64: u64}
 
 
@@ -30,13 +29,13 @@ def text_words(text: str) -> list[int]:
 class Module:
     """Ids count from 1. All integers are unsigned in SPIR-V's types; signs are in the instructions.
 
-    ``library`` emits a call of a function that is no instruction. ``lines``: instructions say from which line of the
+    ``functions``: what may be called. ``lines``: instructions say from which line of the
     source they came.
     """
 
-    def __init__(self, library: Library, target: Target, lines: bool = False) -> None:
+    def __init__(self, functions: Mapping[str, N.Function], target: Target, lines: bool = False) -> None:
         self.bound = 1
-        self.library = library
+        self.callable = functions
         self.target = target
         self.lines = lines
         self.capabilities: dict[str, None] = {}

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.steps import Steps
 from quadrants_lab.backends._gpu.trips import Ahead
-from quadrants_lab.backends._spirv import control, failures, memory, ops, random, stacks
+from quadrants_lab.backends._spirv import control, failures, memory, ops, stacks
 from quadrants_lab.backends._spirv.depths import Depth
 from quadrants_lab.backends._spirv.groups import Groups
 from quadrants_lab.ir import nodes as N
@@ -46,7 +47,6 @@ class Body:
         self.depths: dict[int, Depth] = {}  # of stacks alone and, by their first ones, of groups
         self.trips: dict[int, int] = {}  # by the id of a loop: the number of its trip, where slots go by it
         self.groups = Groups(Steps((), {}))
-        self.draws: dict[int, int] = {}  # call site -> variable: how often this iteration drew there
         self.iteration = 0  # number of the parallel iteration within its task, a u64
         self.ahead: Ahead | None = None  # where depths are compared with capacities before anything is pushed
         self.guarded = False  # inside an AdStackGuard, where depths are known to fit
@@ -110,6 +110,12 @@ def _op(b: Body, s: N.Op) -> None:
     b.define(s.id, s.type, ops.emit(b.fn, s.prim, s.type, types, args, known, b.exact))
 
 
+def _call(b: Body, s: N.Call) -> None:
+    from quadrants_lab.backends._spirv.calls import call  # its functions have bodies, too
+
+    call(b, s)
+
+
 def _arg(b: Body, s: N.ArgLoad) -> None:
     b.define(s.id, s.type, b.frame.arg(s.arg))
 
@@ -124,12 +130,18 @@ def _shape(b: Body, s: N.ShapeOf) -> None:
         b.define(s.id, s.type, wide if s.type.bits == 64 else b.fn.let("UConvert", b.m.type(s.type), wide))
 
 
+def _builtin(b: Body, s: N.Builtin) -> None:
+    at = {"seed": L.SEED, "launch": L.LAUNCH}
+    b.define(s.id, s.type, b.frame.word(at[s.what]) if s.what in at else b.iteration)
+
+
 HANDLERS: dict[type, Callable[[Any, Any], None]] = {
     N.Const: _const,
     N.Op: _op,
+    N.Call: _call,
     N.ArgLoad: _arg,
     N.ShapeOf: _shape,
-    N.Random: random.draw,
+    N.Builtin: _builtin,
     N.Load: memory.load,
     N.Store: memory.store,
     N.Atomic: memory.atomic,

@@ -5,14 +5,16 @@ from __future__ import annotations
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.programs import GROUP, Program, programs
 from quadrants_lab.backends._gpu.stacks import stacks_of
-from quadrants_lab.backends._spirv import control, failures, functions, memory, random, stacks
+from quadrants_lab.backends._spirv import control, failures, memory, stacks
 from quadrants_lab.backends._spirv import opcodes as C
 from quadrants_lab.backends._spirv.assembler import Function, Module
 from quadrants_lab.backends._spirv.body import Body
 from quadrants_lab.backends._spirv.frame import FrameReader
+from quadrants_lab.backends._spirv.ops import lowering
 from quadrants_lab.backends._spirv.target import Target
 from quadrants_lab.backends.launch import Status
 from quadrants_lab.backends.layout import WORD
+from quadrants_lab.backends.lower import lower
 from quadrants_lab.backends.reductions import reductions
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
@@ -23,7 +25,8 @@ NOTHING = "nothing"  # the one program of a kernel that has none
 
 def module(kernel: N.Kernel, options: CompileOptions, target: Target, lines: bool = False) -> Module:
     """``lines``: with the source line of every instruction."""
-    m = Module(functions.Library(fast=options.fast_math), target, lines)
+    kernel = lower(kernel, lowering(options), options)
+    m = Module(kernel.functions, target, lines)
     layout = L.gpu_layout(kernel)
     for program in programs(kernel):
         _Entry(m, kernel, options, layout, program).emit()
@@ -84,7 +87,6 @@ class _Entry:
     def _serial(self) -> None:
         block = self.program.task.body
         stacks.open_stacks(self.body, block, self.m.const(u32, 0))
-        random.begin_iteration(self.body, block)
         self.body.block(block)
 
     # --- the box of iterations ---------------------------------------------------------------------------------
@@ -118,7 +120,6 @@ class _Entry:
     def _bounds(self) -> None:
         """Leaves the box in the frame, and the count of groups that the task needs."""
         fn, m, b = self.fn, self.m, self.body
-        random.begin_iteration(b, self.program.task.bounds)
         begins, extents = self._box()
         at = self.layout.frame.bounds[self.program.number]
         for axis, (begin, extent) in enumerate(zip(begins, extents, strict=True)):
@@ -157,7 +158,6 @@ class _Entry:
         def one(values: tuple[int, ...]) -> tuple[int, ...]:
             b.iteration = values[0]
             self._indices(values[0], begins, extents)
-            random.begin_iteration(b, task.body)
             b.block(task.body)
             return (fn.let("IAdd", m.type(u64), values[0], step),)
 

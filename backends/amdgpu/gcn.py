@@ -9,13 +9,14 @@ import llvmlite.binding as llvm
 
 from quadrants_lab.backends import forks
 from quadrants_lab.backends._gpu.programs import Program
+from quadrants_lab.backends._llvm.ops import LOWERING
 from quadrants_lab.backends._llvm.text import Function, Module
-from quadrants_lab.backends._simt import functions
 from quadrants_lab.backends._simt.kernel import module
 from quadrants_lab.backends._simt.target import Target
 from quadrants_lab.backends.amdgpu.chips import WAVES
 from quadrants_lab.backends.amdgpu.shape import SHAPE
-from quadrants_lab.ir.nodes import Kernel
+from quadrants_lab.backends.lower.functions import MATH, lower_math
+from quadrants_lab.ir.nodes import Kernel, Pass
 from quadrants_lab.ir.options import CompileOptions
 
 TRIPLE = "amdgcn-amd-amdhsa"
@@ -37,6 +38,11 @@ def machine(chip: str) -> Any:
         return llvm.Target.from_triple(TRIPLE).create_target_machine(cpu=chip, opt=3, reloc="pic")
 
 
+def lowering(options: CompileOptions) -> tuple[Pass, ...]:
+    """Elementary functions are our own."""
+    return (lower_math(*MATH, near=options.fast_math), *LOWERING)
+
+
 class Gcn(Target):
     """``chip``: a key of `chips.WAVES`."""
 
@@ -56,7 +62,9 @@ class Gcn(Target):
         self.name = chip
         self.warp = WAVES[chip]
         self.layout = str(machine(chip).target_data)
-        self.own = functions.OWN
+
+    def lowering(self, options: CompileOptions) -> tuple[Pass, ...]:
+        return lowering(options)
 
     def head(self, program: Program, group: int, frame_bytes: int) -> str:
         how = f" byref([{frame_bytes} x i8]) align 8" if self.shape.passed_by_value(frame_bytes) else ""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from quadrants_lab.backends.cpu.device import Device
     from quadrants_lab.backends.cpu.executable import Executable
     from quadrants_lab.backends.stage import Stage
-    from quadrants_lab.ir.nodes import Kernel
+    from quadrants_lab.ir.nodes import Kernel, Pass
     from quadrants_lab.ir.options import CompileOptions
 
 STAGES = ("llvm", "llvm-opt", "asm")
@@ -53,6 +53,13 @@ def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], St
     from quadrants_lab.backends.cpu.listings import stages as make
 
     return make(kernel, options)
+
+
+def lowering(options: CompileOptions) -> tuple[Pass, ...]:
+    """See `quadrants_lab.runtime.backend.Backend`."""
+    from quadrants_lab.backends.cpu.tasks import lowering as make
+
+    return make(options)
 
 
 def load(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quadrants_lab.backends._llvm import memory, random
+from quadrants_lab.backends._llvm import memory
 from quadrants_lab.backends._llvm.body import Body
 from quadrants_lab.backends._llvm.stacks import Stack
 from quadrants_lab.backends._llvm.text import Function, ty
@@ -49,7 +49,6 @@ class CpuBody(Body):
         """Reads what the blocks need from the frame."""
         words = 0
         for block in blocks:
-            self.open_sites(block)
             for s in walk(block):
                 if isinstance(s, (N.Assert, N.Print)):
                     words = max(words, len(s.operands()))
@@ -63,10 +62,6 @@ class CpuBody(Body):
                     self._open_stack(s)
         if words:
             self.scratch = self.fn.let(f"alloca [{words} x i64]")
-
-    def open_sites(self, block: N.Block) -> None:
-        """Makes the counters of call sites of random draws."""
-        random.open_sites(self, block)
 
     def _open_buffer(self, name: str, rank: int) -> None:
         if name not in self.pointers:
@@ -122,6 +117,8 @@ class CpuBody(Body):
         return self.args[name]
 
     def poll(self) -> None:
+        if not self.polls:
+            return
         fn = self.fn
         flag = fn.let(f"load volatile i32, ptr {self.device}")
         look, on = fn.label("look"), fn.label("on")
@@ -156,9 +153,11 @@ class CpuBody(Body):
     def overflow(self, stack: str, depth: str) -> None:
         self.fn.call("void", "qd_overflow", ("ptr", "%frame"), ("i64", stack), ("i64", depth))
 
-    def random_key(self) -> tuple[str, str, str]:
-        seed = self.fn.let(f"getelementptr inbounds i8, ptr {self.device}, i64 {L.SEED}")
-        return self.fn.let(f"load i64, ptr {seed}"), self.word(L.LAUNCH), self.iteration()
+    def builtin(self, what: str) -> str:
+        if what == "seed":
+            at = self.fn.let(f"getelementptr inbounds i8, ptr {self.device}, i64 {L.SEED}")
+            return self.fn.let(f"load i64, ptr {at}")
+        return self.word(L.LAUNCH) if what == "launch" else self.iteration()
 
     def iteration(self) -> str:
         """Number of the parallel iteration within its task, row by row."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from quadrants_lab.backends._llvm import cost, memory, random
+from quadrants_lab.backends._llvm import cost, memory
+from quadrants_lab.backends._llvm.ops import LOWERING
 from quadrants_lab.backends._llvm.ranges import Range
 from quadrants_lab.backends._llvm.text import Function, Module, ty
 from quadrants_lab.backends.cpu import colours, copies, jit
@@ -13,7 +14,10 @@ from quadrants_lab.backends.cpu.body import CpuBody
 from quadrants_lab.backends.cpu.colours import Coloured, coloured
 from quadrants_lab.backends.cpu.lanes import task as in_lanes
 from quadrants_lab.backends.cpu.lanes.choose import lanes_of
+from quadrants_lab.backends.cpu.lanes.functions import lower_varying_math
 from quadrants_lab.backends.cpu.rows import rows
+from quadrants_lab.backends.lower import lower
+from quadrants_lab.backends.lower.functions import lower_math
 from quadrants_lab.backends.reductions import reductions
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
@@ -35,7 +39,8 @@ def module(
     The entry is glue that runs once a launch: ``optnone`` spends no time on it. Nothing in the module throws:
     ``nounwind`` spares tables for unwinding.
     """
-    plan = coloured(kernel)
+    grains = [_grain(t) for t in kernel.body if isinstance(t, N.Offload)]
+    plan = coloured(lower(kernel, lowering(options), options))
     kernel = plan.kernel
     maker = _Maker(plan, options, Module(triple, data_layout))
     mod = maker.mod
@@ -50,7 +55,7 @@ def module(
         else:
             entry, total, known = maker.bounds(fn, task, number)
             reached = copies.ask(entry, task, maker.targets[number], total) if maker.targets[number] else []
-            grain, timed = _grain(task)
+            grain, timed = grains[number]
             if widths[number]:
                 maker.lanes(task, number, known, widths[number], number in plan.rows)
                 if number not in plan.rows:
@@ -120,7 +125,6 @@ class _Maker:
         )
         body = self.body(fn, parallel=False)
         body.open(task.body)
-        random.begin_iteration(body)
         body.block(task.body)
         fn.jump("leave")
         fn.start("leave")
@@ -210,12 +214,21 @@ def _loop(body: CpuBody, p: N.Param, block: N.Block, begin: str, end: str, done:
     fn.start(loop)
     index, at = fn.hole()
     body.define(p.id, p.type, index)
-    random.begin_iteration(body)
     body.block(block)
     wraps = "nsw" if p.type.kind == "i" else "nuw"
     step = fn.let(f"add {wraps} {t} {index}, 1")
     fn.patch(at, f"{index} = phi {t} [{begin}, %{before}], [{step}, %{fn.block}]")
     fn.branch(fn.let(f"icmp {'slt' if p.type.kind == 'i' else 'ult'} {t} {step}, {end}"), loop, done)
+
+
+def lowering(options: CompileOptions) -> tuple[N.Pass, ...]:
+    """From a kernel to what the emitters have spellings for."""
+
+    def lower_lanes(kernel: N.Kernel) -> N.Kernel:
+        """Guarantees that elementary functions of what differs between lanes are calls; others are the C library's."""
+        return lower_varying_math(kernel, widths_of(kernel))
+
+    return (lower_lanes, lower_math(), *LOWERING)
 
 
 def widths_of(kernel: N.Kernel) -> list[int]:

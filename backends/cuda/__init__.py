@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from quadrants_lab.backends.stage import Stage
-    from quadrants_lab.ir.nodes import Kernel
+    from quadrants_lab.ir.nodes import Kernel, Pass
     from quadrants_lab.ir.options import CompileOptions
 
 STAGES = ("llvm", "ptx")
@@ -53,6 +53,13 @@ def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], St
     from quadrants_lab.backends.cuda.listings import stages as make
 
     return make(kernel, options, chip())
+
+
+def lowering(options: CompileOptions) -> tuple[Pass, ...]:
+    """See `quadrants_lab.runtime.backend.Backend`."""
+    from quadrants_lab.backends._simt.target import lowering as make
+
+    return make(options)
 
 
 @cache

@@ -20,9 +20,9 @@ import numpy as np
 
 from quadrants_lab.backends._llvm.ops import Ctx
 from quadrants_lab.backends._llvm.text import Function, Module, constant, ty
-from quadrants_lab.backends.cuda.sine import PI, ROUND, in_f32
+from quadrants_lab.backends.cuda.sine import PI, ROUND
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.types import f16, f32
+from quadrants_lab.ir.types import f32
 
 if TYPE_CHECKING:
     from quadrants_lab.backends._simt.body import SimtBody
@@ -84,13 +84,13 @@ def _unit(fn: Function, name: str, r: str) -> str:
 
 
 def quick(name: str, otherwise: Callable[[Ctx], str]) -> Callable[[Ctx], str]:
-    """The primitive on f32 and f16 with fast math; ``otherwise`` else."""
+    """The primitive on f32 with fast math; ``otherwise`` else."""
 
     def sequence(c: Ctx) -> str:
-        if not c.fast or c.t.dtype not in (f16, f32):
+        if not c.fast or c.t.dtype is not f32:
             return otherwise(c)
         _declare(c.fn.module)
-        return in_f32(c, lambda x: _unit(c.fn, name, _reduced(c.fn, x)))
+        return _unit(c.fn, name, _reduced(c.fn, c.args[0]))
 
     return sequence
 

@@ -11,13 +11,13 @@ import llvmlite.binding as llvm
 from quadrants_lab.backends import forks
 from quadrants_lab.backends._gpu.programs import Program
 from quadrants_lab.backends._llvm.ops import Ctx
-from quadrants_lab.backends._llvm.text import Function, Module, ty
+from quadrants_lab.backends._llvm.text import Function, Module
 from quadrants_lab.backends._simt.target import Target
 from quadrants_lab.backends.cuda import approximate, libdevice, sine
 from quadrants_lab.backends.cuda.shape import SHAPE
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.types import f16, f32, f64
+from quadrants_lab.ir.types import f64
 
 if TYPE_CHECKING:
     from quadrants_lab.backends._simt.body import SimtBody
@@ -120,13 +120,11 @@ class Nvptx(Target):
 
 
 def _nv(name: str) -> Callable[[Ctx], str]:
-    """A call of libdevice's function, in f32 where the dtype is f16."""
+    """A call of libdevice's function."""
 
     def sequence(c: Ctx) -> str:
-        t = c.t if c.t.dtype is f64 else ty(f32)
-        args = [c.convert("fpext", a, c.t, t) if c.t.dtype is f16 else a for a in c.args]
-        r = c.fn.call(t.text, f"{name}{'' if t.dtype is f64 else 'f'}", *((t.text, a) for a in args), attrs="#0")
-        return c.convert("fptrunc", r, t, c.t) if c.t.dtype is f16 else r
+        t = c.t.text
+        return c.fn.call(t, f"{name}{'' if c.t.dtype is f64 else 'f'}", *((t, a) for a in c.args), attrs="#0")
 
     return sequence
 

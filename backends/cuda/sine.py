@@ -15,7 +15,7 @@ import numpy as np
 
 from quadrants_lab.backends._llvm.ops import Ctx
 from quadrants_lab.backends._llvm.text import constant, ty
-from quadrants_lab.ir.types import f16, f32
+from quadrants_lab.ir.types import f32
 
 LARGE = 65536.0  # arguments from here on go the long way
 GLOBAL = 1  # the address space of device memory
@@ -166,19 +166,11 @@ def far_text(space: int) -> str:
     )
 
 
-def in_f32(c: Ctx, compute: Callable[[str], str]) -> str:
-    """The primitive on f32, or on f16 by way of f32."""
-    t = ty(f32)
-    if c.t.dtype is f32:
-        return compute(c.args[0])
-    return c.convert("fptrunc", compute(c.convert("fpext", c.args[0], c.t, t)), t, c.t)
-
-
 def short(name: str, otherwise: Callable[[Ctx], str]) -> Callable[[Ctx], str]:
-    """The primitive on f32 and f16; ``otherwise`` on f64."""
+    """The primitive on f32; ``otherwise`` on f64."""
 
     def sequence(c: Ctx) -> str:
-        if c.t.dtype not in (f16, f32):
+        if c.t.dtype is not f32:
             return otherwise(c)
         module = c.fn.module
         for intrinsic, args in _INTRINSICS.items():
@@ -186,6 +178,6 @@ def short(name: str, otherwise: Callable[[Ctx], str]) -> Callable[[Ctx], str]:
         module.declare("llvm.fshl.i32", "i32", ("i32",) * 3)
         module.helper("qd.sine.far", far_text(GLOBAL))
         module.helper(f"qd.{name}.f32", text(name))
-        return in_f32(c, lambda x: c.fn.call("float", f"qd.{name}.f32", ("float", x)))
+        return c.fn.call("float", f"qd.{name}.f32", ("float", c.args[0]))
 
     return sequence

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from quadrants_lab.backends.metal.device import Device
     from quadrants_lab.backends.metal.executable import Executable
     from quadrants_lab.backends.stage import Stage
-    from quadrants_lab.ir.nodes import Kernel
+    from quadrants_lab.ir.nodes import Kernel, Pass
     from quadrants_lab.ir.options import CompileOptions
 
 
@@ -64,6 +64,13 @@ def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], St
     from quadrants_lab.backends.metal.executable import stage
 
     return {"msl": lambda: stage(shallow(kernel), options)}
+
+
+def lowering(options: CompileOptions) -> tuple[Pass, ...]:
+    """See `quadrants_lab.runtime.backend.Backend`."""
+    from quadrants_lab.backends._msl.ops import LOWERING
+
+    return LOWERING
 
 
 def load(

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from quadrants_lab.backends.stage import Stage
     from quadrants_lab.backends.vulkan.device import Device
     from quadrants_lab.backends.vulkan.executable import Executable
-    from quadrants_lab.ir.nodes import Kernel
+    from quadrants_lab.ir.nodes import Kernel, Pass
     from quadrants_lab.ir.options import CompileOptions
 
 STAGES = ("spirv",)
@@ -58,6 +58,13 @@ def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], St
     from quadrants_lab.backends.vulkan.listings import stages as make
 
     return make(shallow(kernel), options)
+
+
+def lowering(options: CompileOptions) -> tuple[Pass, ...]:
+    """See `quadrants_lab.runtime.backend.Backend`."""
+    from quadrants_lab.backends._spirv.ops import lowering as make
+
+    return make(options)
 
 
 def load(

@@ -36,10 +36,21 @@ class Const(Uniform):
 
 @dataclass(slots=True)
 class Op(Pure):
-    """A scalar primitive (a row of `prims.PRIMS`) applied to values."""
+    """A scalar primitive (a row of `prims.PRIMS`) applied to values. ``range``: least and greatest value of an integer,
+    where what made the statement knew more than it shows."""
 
-    form = "{prim} {args}"
+    form = "{prim} {args}{range?in}"
     prim: Word
+    args: Ids
+    range: Range | None = field(default=None, kw_only=True)
+
+
+@dataclass(slots=True)
+class Call(Pure):
+    """The value of the kernel's `Function` of that name. Only lowered kernels call."""
+
+    form = "call {function} ({args})"
+    function: BufferName
     args: Ids
 
 
@@ -66,6 +77,15 @@ class Random(Value):
 
     form = "random {site}"
     site: int
+
+
+@dataclass(slots=True)
+class Builtin(Value):
+    """What a device tells a lowered kernel, a u64: ``what`` is "seed" (of random draws), "launch" (its number) or
+    "iteration" (the row-major number of the parallel iteration within its task, 0 where there is none)."""
+
+    form = "builtin {what}"
+    what: Word
 
 
 @dataclass(slots=True)
@@ -303,7 +323,7 @@ class Offload(Stmt):
 
 
 STATEMENTS: tuple[type[Stmt], ...] = (
-    Const, Op, ArgLoad, ShapeOf, Random, Load, Store, Atomic, Assert, Print,
+    Const, Op, Call, ArgLoad, ShapeOf, Random, Builtin, Load, Store, Atomic, Assert, Print,
     AdStackAlloca, AdStackPush, AdStackPop, AdStackLoadTop, AdStackLoadTopAdj, AdStackAccAdjoint, AdStackDepth,
     AdStackGuard, Yield, Break, Continue, If, For, While, Offload,
 )  # fmt: skip
@@ -357,6 +377,17 @@ class Arg:
 
 
 @dataclass(slots=True)
+class Function:
+    """A computation that calls share, without memory or effects. ``body`` yields one value of dtype ``type``; it sees
+    the ``params`` alone, and its ids are its own."""
+
+    name: str
+    params: Params
+    type: DType
+    body: Block
+
+
+@dataclass(slots=True)
 class Kernel:
     """``body`` holds plain statements and `Offload`s in program order; after `offload` only `Offload`s.
 
@@ -371,6 +402,7 @@ class Kernel:
     next_id: int
     mode: str = "forward"
     span: Span | None = None
+    functions: dict[str, Function] = field(default_factory=dict)
 
 
 Pass = Callable[[Kernel], Kernel]

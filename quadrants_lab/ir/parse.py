@@ -224,13 +224,32 @@ class _Parser:
         while self.tok == "buffer" and self.kind == "word":
             b = self.buffer_line()
             buffers[b.name] = b
+        functions: dict[str, N.Function] = {}
+        while self.tok == "function" and self.kind == "word":
+            f = self.function()
+            functions[f.name] = f
         body = self.block()
         self.expect("}")
         self.next_line()
         if self.row < len(self.lines):
             raise self.error("unexpected text after the kernel")
         next_id = _number(body, next_id)
-        return N.Kernel(m.group(1), args, buffers, body, next_id, mode, span)
+        return N.Kernel(m.group(1), args, buffers, body, next_id, mode, span, functions)
+
+    def function(self) -> N.Function:
+        self.scan()
+        name = self.buffer()
+        self.expect("(")
+        params = self.many(self.param, ")")
+        self.expect("->")
+        type = self.type()
+        self.expect("{")
+        self.next_line()
+        body = self.block()
+        self.expect("}")
+        self.next_line()
+        _number(body, -1)
+        return N.Function(name, params, type, body)
 
     def arg(self) -> N.Arg:
         name = self.arg_name()
@@ -351,6 +370,11 @@ class _Parser:
                 break
         return tuple(parts), tuple(specs) if any(specs) else ()
 
+    def range(self) -> tuple[int, int]:
+        low = int(self.take("number", "a bound"))
+        self.expect("..")
+        return low, int(self.take("number", "a bound"))
+
     def size(self) -> SizeExpr:
         # a size expression holds no quotes, so that the next ' reason "' ends it
         end = self.line.find(' reason "', self.pos)
@@ -386,6 +410,7 @@ _READ: dict[str, Callable[[_Parser], Any]] = {
     "int": lambda p: int(p.take("number")),
     "str": _Parser.name,
     "SizeExpr | None": _Parser.size,
+    "Range | None": _Parser.range,
     "Param": _Parser.param,
     "Params": lambda p: p.several(p.param),
     "Results": _Parser.results,

@@ -33,9 +33,11 @@ class Prim:
     ``rule``: how operands and result are typed: "num" (all one numeric dtype), "float" (all one float dtype), "int"
     (all one integer dtype; u1 too for and/or/xor/not), "cmp" (one dtype in, u1 out), "select" (u1, T, T -> T),
     "cast" (anything to the result's dtype), "bitcast" (same width), "test" (float in, u1 out), "count" (integer in,
-    i32 out), "isqrt" (i32 or i64).
+    i32 out), "isqrt" (i32 or i64), "machine" (two of one integer dtype, of which only lowered kernels have some),
+    "fptoint" (float in, integer out).
     ``llvm``: spellings for (float, signed, unsigned); an instruction, ``llvm.*`` for an intrinsic, ``@name`` for a
-    short sequence that the emitter knows by that name, "" where the rule excludes the kind.
+    short sequence that the emitter knows by that name, "" where there is none: the rule excludes the kind, or
+    `backends.lower` has put something else in its place.
     ``cost``: rough cycles; recomputation in reverse mode weighs it.
     """
 
@@ -94,6 +96,22 @@ def _trunc_div(a: int, b: int) -> int:
 
 def _trunc_rem(a: int, b: int) -> int:
     return 0 if b == 0 else a - b * _trunc_div(a, b)
+
+
+def _machine(fn: Callable[[int, int], int]) -> Evaluate:
+    def evaluate(t: DType, a: Any, b: Any) -> Any:
+        if b == 0 or (t.kind == "i" and b == -1 and a == np.iinfo(t.numpy).min):
+            raise ArithmeticError(f"devices leave open what {a} divided by {b} is")
+        return t.numpy(fn(int(a), int(b)))
+
+    return evaluate
+
+
+def _fptoint(t: DType, a: Any) -> Any:
+    info = np.iinfo(t.numpy)
+    if not float(info.min) - 1 < a < float(info.max) + 1:
+        raise ArithmeticError(f"devices leave open what {a} is as {t}")
+    return t.numpy(int(a))
 
 
 def _float_pow(a: Any, b: Any) -> Any:
@@ -173,12 +191,12 @@ _ROWS: tuple[Prim, ...] = (
     Prim("div", 2, "float", _flt(lambda a, b: a / b), ("g/b", "-(g*r)/b"), ("fdiv", "", ""), 4),
     # floor division: integers by zero give 0; piecewise constant, so no derivative
     Prim("floordiv", 2, "num", _num(lambda a, b: np.floor(a / b), lambda a, b: a // b if b else 0),
-         (None, None), ("@floordiv_f", "@floordiv_i", "@div_u"), 8),
+         (None, None), ("", "", ""), 8),
     Prim("mod", 2, "num", _num(_floor_mod, lambda a, b: a % b if b else 0),
-         ("g", "-g*floor(a/b)"), ("@mod_f", "@mod_i", "@rem_u"), 8),
+         ("g", "-g*floor(a/b)"), ("", "", ""), 8),
     Prim("raw_div", 2, "num", _num(lambda a, b: a / b, _trunc_div),
-         ("g/b", "-(g*r)/b"), ("fdiv", "@div_i", "@div_u"), 8),
-    Prim("raw_mod", 2, "num", _num(np.fmod, _trunc_rem), ("g", "-g*trunc(a/b)"), ("frem", "@rem_i", "@rem_u"), 8),
+         ("g/b", "-(g*r)/b"), ("fdiv", "", ""), 8),
+    Prim("raw_mod", 2, "num", _num(np.fmod, _trunc_rem), ("g", "-g*trunc(a/b)"), ("frem", "", ""), 8),
     Prim("neg", 1, "num", _num(lambda a: -a, lambda a: -a), ("-g",), ("fneg", "@neg_i", "@neg_i")),
     # |a|: 0 at a = 0
     Prim("abs", 1, "num", _num(np.abs, abs), ("select(a > 0, g, select(a < 0, -g, zero))",),
@@ -190,7 +208,7 @@ _ROWS: tuple[Prim, ...] = (
          ("llvm.maxnum", "llvm.smax", "llvm.umax")),
     # elementary functions
     Prim("sqrt", 1, "float", _flt(np.sqrt), ("0.5*g/r",), ("llvm.sqrt", "", ""), 6),
-    Prim("rsqrt", 1, "float", _flt(lambda a: a.dtype.type(1) / np.sqrt(a)), ("-0.5*g*r*r*r",), ("@rsqrt", "", ""), 8),
+    Prim("rsqrt", 1, "float", _flt(lambda a: a.dtype.type(1) / np.sqrt(a)), ("-0.5*g*r*r*r",), ("", "", ""), 8),
     Prim("sin", 1, "float", _flt(np.sin), ("g*cos(a)",), ("@math", "", ""), 20),
     Prim("cos", 1, "float", _flt(np.cos), ("-(g*sin(a))",), ("@math", "", ""), 20),
     Prim("tan", 1, "float", _flt(np.tan), ("g*(1 + r*r)",), ("@math", "", ""), 20),
@@ -204,21 +222,25 @@ _ROWS: tuple[Prim, ...] = (
     # within leave both as they are: derivatives of theirs, second ones, are then right where b = 0 and finite at a = 0
     Prim("pow", 2, "num", _num(_float_pow, _int_pow),
          ("g*b*pow(select(b == 0, select(a == 0, 1, a), a), b - 1)",
-          "select(a > 0, g*r*log(select(a > 0, a, 1)), zero)"), ("@math", "@pow_i", "@pow_i"), 40),
+          "select(a > 0, g*r*log(select(a > 0, a, 1)), zero)"), ("@math", "", ""), 40),
     Prim("floor", 1, "float", _flt(np.floor), (None,), ("llvm.floor", "", "")),
     Prim("ceil", 1, "float", _flt(np.ceil), (None,), ("llvm.ceil", "", "")),
     Prim("trunc", 1, "float", _flt(np.trunc), (None,), ("llvm.trunc", "", "")),
     # to the nearest integer, ties away from zero
     Prim("round", 1, "float", _flt(_round), (None,), ("llvm.round", "", "")),
+    # what devices have: no operand may be one for which they leave the result open
+    Prim("quot", 2, "machine", _machine(_trunc_div), (None, None), ("", "@quot", "udiv"), 8),
+    Prim("rem", 2, "machine", _machine(_trunc_rem), (None, None), ("", "@rem", "urem"), 8),
+    Prim("fptoint", 1, "fptoint", _fptoint, (None,), ("", "", "")),
     # bits
     Prim("and", 2, "int", _int(lambda a, b: a & b), (None, None), ("", "and", "and")),
     Prim("or", 2, "int", _int(lambda a, b: a | b), (None, None), ("", "or", "or")),
     Prim("xor", 2, "int", _int(lambda a, b: a ^ b), (None, None), ("", "xor", "xor")),
     Prim("not", 1, "int", _int(lambda a: ~a), (None,), ("", "@not", "@not")),
     # shift counts are taken modulo the width; shr keeps the sign of a signed operand, lshr never does
-    Prim("shl", 2, "int", _shift(lambda a, s, w: a << s), (None, None), ("", "@shl", "@shl")),
-    Prim("shr", 2, "int", _shift(lambda a, s, w: a >> s), (None, None), ("", "@ashr", "@lshr")),
-    Prim("lshr", 2, "int", _shift(lambda a, s, w: (a & ((1 << w) - 1)) >> s), (None, None), ("", "@lshr", "@lshr")),
+    Prim("shl", 2, "int", _shift(lambda a, s, w: a << s), (None, None), ("", "shl", "shl")),
+    Prim("shr", 2, "int", _shift(lambda a, s, w: a >> s), (None, None), ("", "ashr", "lshr")),
+    Prim("lshr", 2, "int", _shift(lambda a, s, w: (a & ((1 << w) - 1)) >> s), (None, None), ("", "lshr", "lshr")),
     Prim("popcnt", 1, "count", _popcnt, (None,), ("", "@popcnt", "@popcnt")),
     Prim("clz", 1, "count", _clz, (None,), ("", "@clz", "@clz")),
     # comparisons
@@ -228,8 +250,8 @@ _ROWS: tuple[Prim, ...] = (
     Prim("ge", 2, "cmp", _cmp(lambda a, b: a >= b), (None, None), ("fcmp >=", "icmp_signed >=", "icmp_unsigned >=")),
     Prim("eq", 2, "cmp", _cmp(lambda a, b: a == b), (None, None), ("fcmp ==", "icmp_signed ==", "icmp_unsigned ==")),
     Prim("ne", 2, "cmp", _cmp(lambda a, b: a != b), (None, None), ("fcmp !=", "icmp_signed !=", "icmp_unsigned !=")),
-    Prim("isnan", 1, "test", lambda t, a: np.bool_(np.isnan(a)), (None,), ("@isnan", "", "")),
-    Prim("isinf", 1, "test", lambda t, a: np.bool_(np.isinf(a)), (None,), ("@isinf", "", "")),
+    Prim("isnan", 1, "test", lambda t, a: np.bool_(np.isnan(a)), (None,), ("", "", "")),
+    Prim("isinf", 1, "test", lambda t, a: np.bool_(np.isinf(a)), (None,), ("", "", "")),
     # choice and conversion; a cast's share exists only between floats
     Prim("select", 3, "select", _select, (None, "select(a, g, zero)", "select(a, zero, g)"),
          ("@select", "@select", "@select")),
@@ -238,7 +260,7 @@ _ROWS: tuple[Prim, ...] = (
     # the least r with r * r >= a, 0 where a < 1; `passes.lower_isqrt` writes it as a loop before a backend sees it
     Prim("isqrt", 1, "isqrt", lambda t, a: t.numpy(ceil_sqrt(int(a))), (None,), ("", "", ""), 64),
     # the value of a with the derivative of b: where an algorithm finds a and a formula knows how it changes
-    Prim("custom_jvp", 2, "float", lambda t, a, b: a, (None, "g"), ("@same", "", ""), 0),
+    Prim("custom_jvp", 2, "float", lambda t, a, b: a, (None, "g"), ("", "", ""), 0),
 )
 
 PRIMS: dict[str, Prim] = {p.name: p for p in _ROWS}
@@ -249,7 +271,7 @@ def result_type(prim: str, operand: DType, second: DType | None, asked: DType | 
     rule = PRIMS[prim].rule
     if rule in _FIXED:
         return _FIXED[rule]
-    if rule in ("cast", "bitcast"):
+    if rule in ("cast", "bitcast", "fptoint"):
         assert asked is not None
         return asked
     if rule == "select":

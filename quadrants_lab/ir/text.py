@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
@@ -23,6 +24,11 @@ def print_kernel(kernel: N.Kernel, spans: bool = False, links: bool = False) -> 
     span = f"  !{kernel.span}" if spans and kernel.span is not None else ""
     lines = [f"kernel {kernel.name}({args}) {kernel.mode} next %{kernel.next_id} {{{span}"]
     lines += [f"  {_buffer(b)}" for b in kernel.buffers.values()]
+    for f in kernel.functions.values():
+        lines.append(f"  function @{f.name} ({', '.join(map(_param, f.params))}) -> {f.type} {{")
+        for stmt in f.body:
+            _stmt(stmt, 2, lines, spans, links)
+        lines.append("  }")
     for stmt in kernel.body:
         _stmt(stmt, 1, lines, spans, links)
     lines.append("}")
@@ -39,7 +45,7 @@ def print_stmt(stmt: N.Stmt) -> str:
 def statement_lines(kernel: N.Kernel) -> list[tuple[str, N.Stmt | None]]:
     """The kernel's text line by line, each with the statement that it shows (None for braces and header)."""
     sink: list[tuple[str, N.Stmt | None]] = []
-    header = print_kernel(N.Kernel(kernel.name, kernel.args, kernel.buffers, (), kernel.next_id, kernel.mode))
+    header = print_kernel(replace(kernel, body=(), span=None))
     sink += [(line, None) for line in header.splitlines()[:-1]]
     for stmt in kernel.body:
         _stmt(stmt, 1, [], False, False, sink)
@@ -104,6 +110,7 @@ _SHOW: dict[str, Callable[..., str]] = {
     "int": lambda s, v: str(v),
     "str": lambda s, v: f" '{v}'" if v else "",
     "SizeExpr | None": lambda s, v: print_size(v),
+    "Range | None": lambda s, v: f"{v[0]}..{v[1]}",
     "Param": lambda s, v: _param(v),
     "Params": lambda s, v: ", ".join(map(_param, v)),
     "Results": lambda s, v: f" -> ({', '.join(map(_param, v))})" if v else "",

@@ -24,6 +24,7 @@ ArgName = str
 Word = str  # one of a few
 Text = str
 PrimalId = int  # of a forward value
+Range = tuple[int, int]  # both ends included
 
 NO_ID = -1
 

@@ -69,6 +69,14 @@ def from_numpy(dtype: Any) -> DType | None:
 _BY_NUMPY: dict[Any, DType] = {np.dtype(t.numpy): t for t in DTYPES.values()}
 
 
+UNSIGNED: dict[int, DType] = {t.bits: t for t in (u8, u16, u32, u64)}
+
+
+def unsigned(t: DType) -> DType:
+    """The unsigned integer as wide."""
+    return UNSIGNED[t.bits]
+
+
 def promote(a: DType, b: DType) -> DType:
     """The common type of two operands: float beats integer, the wider wins, at equal width the unsigned one.
 

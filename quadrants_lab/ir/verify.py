@@ -13,13 +13,14 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS, result_type
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.text import print_stmt
-from quadrants_lab.ir.types import DType, f32, f64, i32, i64, u1
+from quadrants_lab.ir.types import DType, f32, f64, i32, i64, u1, u64
 from quadrants_lab.ir.verify_stacks import check_stacks
 
 BUFFER_KINDS = ("field", "ndarray", "temp", "ret", "scratch")
 ROLES = ("kept", "work", "marks")
 OFFLOAD_KINDS = ("serial", "range_for", "struct_for")
 ATOMIC_OPS = ("add", "sub", "mul", "min", "max", "and", "or", "xor", "exchange", "cas")
+BUILTINS = ("seed", "launch", "iteration")
 MODES = ("forward", "reverse", "both", "count", "dual")
 
 
@@ -66,6 +67,7 @@ class _Verifier:
         self.visible: dict[int, DType] = {}
         self.taken: set[int] = set()
         self.stacks: dict[int, DType] = {}  # of the task at hand
+        self.callable: set[str] = set()
 
     def fail(self, rule: str, stmt: N.Stmt | None = None) -> VerifyError:
         return VerifyError(rule, self.k.name, stmt)
@@ -82,6 +84,8 @@ class _Verifier:
         self.need(len(self.args) == len(k.args), "two arguments have the same name")
         for name, b in k.buffers.items():
             self.buffer(name, b)
+        for f in k.functions.values():
+            self.function(f)
         outside = _Place(None, False)
         for s in k.body:
             if isinstance(s, N.Yield):
@@ -90,6 +94,23 @@ class _Verifier:
                 self.offload(s)
             else:
                 self.stmt(s, outside)
+
+    def function(self, f: N.Function) -> None:
+        """A function sees what stands in front of it, its parameters and nothing else; its ids are its own."""
+        name = f"{self.k.name}' in function '{f.name}"
+        inner = _Verifier(N.Kernel(name, (), {}, (), 1 << 62, functions=self.k.functions))
+        inner.callable = self.callable
+        inner.block(f.body, _Place(None, False), (f.type,), f.body[-1], f.params)
+        self.callable = {*self.callable, f.name}
+
+    def call(self, s: N.Call) -> None:
+        self.need(s.function in self.callable, f"there is no function '{s.function}' in front of this", s)
+        f = self.k.functions[s.function]
+        self.types(s, s.args, [p.type for p in f.params], "the call")
+        self.need(s.type is f.type, f"the result of {s.function} is {f.type}, not {s.type}", s)
+
+    def builtin(self, s: N.Builtin) -> None:
+        self.need(s.what in BUILTINS and s.type is u64, f"there is no builtin '{s.what}' of {s.type}", s)
 
     def buffer(self, name: str, b: N.Buffer) -> None:
         self.need(b.name == name, f"buffer '{b.name}' is listed as '{name}'")
@@ -336,6 +357,8 @@ _RULES: dict[str, Callable[[Sequence[DType], N.Op], bool]] = {
     "bitcast": lambda ts, s: ts[0].bits == s.type.bits,
     "test": lambda ts, s: ts[0].is_float,
     "count": lambda ts, s: ts[0].is_int,
+    "machine": lambda ts, s: _same(ts) and ts[0].is_int,
+    "fptoint": lambda ts, s: ts[0].is_float and s.type.is_int,
     "isqrt": lambda ts, s: ts[0] in (i32, i64),
 }
 
@@ -349,9 +372,11 @@ _STRUCTURED: dict[type, Callable[..., None]] = {
 _RULE_OF: dict[type, Callable[..., None]] = {
     N.Const: _Verifier.const,
     N.Op: _Verifier.op,
+    N.Call: _Verifier.call,
     N.ArgLoad: _Verifier.arg,
     N.ShapeOf: _Verifier.shape,
     N.Random: _Verifier.random,
+    N.Builtin: _Verifier.builtin,
     N.Access: _Verifier.access,
     N.Atomic: _Verifier.atomic,
     N.Assert: _Verifier.assert_,

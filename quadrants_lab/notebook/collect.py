@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -12,8 +12,10 @@ from quadrants_lab import pipelines
 from quadrants_lab.adstack.evaluate import values_of_parts
 from quadrants_lab.adstack.sparse_iterations import sparse_iterations
 from quadrants_lab.autodiff.explain import explain
+from quadrants_lab.backends.lower import lower
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.ir import sizeexpr as S
+from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.room import roomy
 from quadrants_lab.lang.kernel import Kernel
 from quadrants_lab.notebook.compare import MODES, NOT_KEPT, Compared, place
@@ -111,13 +113,13 @@ def source_lines(source: FunctionSource) -> list[Line]:
 
 def _stages(plan: Plan, file: str) -> list[StageView]:
     """Of every backend, its own first, of what ran there: code needs no device."""
-    own = plan.session.settings.backend
-    return [
-        stage
-        for name in sorted(names(), key=lambda name: name != own)
-        for kernel in (plan.ran if name == own else plan.kernel,)
-        for stage in stage_views(name, backend(name).stages(kernel, plan.compiled.options), kernel, file)
-    ]
+    own, options = plan.session.settings.backend, plan.compiled.options
+    out: list[StageView] = []
+    for name in sorted(names(), key=lambda name: name != own):
+        kernel = plan.ran if name == own else plan.kernel
+        lowered = partial(lower, kernel, backend(name).lowering(options), options)
+        out += stage_views(name, backend(name).stages(kernel, options), lowered, file)
+    return out
 
 
 # --- passes -------------------------------------------------------------------------------------------------------
@@ -126,7 +128,8 @@ def _stages(plan: Plan, file: str) -> list[StageView]:
 @lru_cache(maxsize=1)
 def pass_docs() -> dict[str, str]:
     """What each pass guarantees: the head of its docstring, by the name that a trace shows."""
-    return {pipeline.pass_name(fn): _doc(fn) for fn in pipelines.PASSES.values()}
+    lowerings = backend("cpu").lowering(CompileOptions())  # one of them is of its own
+    return {pipeline.pass_name(fn): _doc(fn) for fn in (*pipelines.PASSES.values(), *lowerings)}
 
 
 def _doc(fn: Callable[..., Any]) -> str:

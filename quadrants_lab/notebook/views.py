@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 
 from quadrants_lab.adstack.bounds import Symbols
 from quadrants_lab.adstack.cfg import Cfg, CfgNode, build_cfg
@@ -244,22 +245,26 @@ def stack_views(kernel: N.Kernel, rows: Sequence[StackRow], file: str, values: V
 
 
 def stage_views(
-    backend: str, stages: Mapping[str, Callable[[], Stage]], kernel: N.Kernel, file: str
+    backend: str, stages: Mapping[str, Callable[[], Stage]], lowered: Callable[[], N.Kernel], file: str
 ) -> list[StageView]:
-    """A backend's stages; each is made once, when somebody looks."""
-    lines = {s.id: span_line(s.span, file) for s in walk(kernel.body)}
+    """A backend's stages; each is made once, when somebody looks. ``lowered``: the kernel as its emitter takes it."""
+
+    @cache
+    def lines() -> dict[int, int]:
+        return {s.id: span_line(s.span, file) for s in walk(lowered().body)}
+
     return [
         StageView(name, LANGUAGES.get(name, ""), _once(make, lines), backend) for name, make in stages.items()
     ]
 
 
-def _once(make: Callable[[], Stage], lines: Mapping[int, int]) -> Callable[[], CodeView]:
+def _once(make: Callable[[], Stage], lines: Callable[[], Mapping[int, int]]) -> Callable[[], CodeView]:
     made: list[CodeView] = []
 
     def code() -> CodeView:
         if not made:
             try:
-                made.append(code_view(call(make), lines))
+                made.append(code_view(call(make), lines()))
             except QuadrantsError as e:  # what this backend cannot express
                 made.append(CodeView([], [], str(e)))
         return made[0]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from quadrants_lab.backends.disk_cache import DiskCache, Keep, Kept
     from quadrants_lab.backends.launch import Device, Executable
     from quadrants_lab.backends.stage import Stage
-    from quadrants_lab.ir.nodes import Kernel
+    from quadrants_lab.ir.nodes import Kernel, Pass
     from quadrants_lab.ir.options import CompileOptions
 
 
@@ -48,13 +48,18 @@ class Backend(Protocol):
         code that was made."""
         ...
 
+    def lowering(self, options: CompileOptions) -> tuple[Pass, ...]:
+        """The passes that stand between a kernel and the emitter: what has no spelling on the device is written in
+        terms of what has one. `stages` and `load` run them."""
+        ...
+
     def target_key(self) -> str: ...
 
 
 @cache
 def names() -> tuple[str, ...]:
     """The backends that there are; the first is the default one."""
-    found = [m.name for m in iter_modules(folder.__path__) if m.ispkg and not m.name.startswith("_")]
+    found = [m.name for m in iter_modules(folder.__path__) if m.ispkg and m.name != "lower" and m.name[0] != "_"]
     return tuple(sorted(found, key=lambda name: (name != "cpu", name)))
 
 

@@ -230,6 +230,14 @@ class _Machine:
             value = _flush(PRIMS[prim].evaluate(s.type, *[_flush(env[i]) for i in s.args]))
         self.define(s, value)
 
+    def _call(self, s: N.Call) -> None:
+        f = self.kernel.functions[s.function]
+        outer = self.env, self.observer
+        self.env, self.observer = dict(zip((p.id for p in f.params), self.values(s.args), strict=True)), None
+        _, (value,) = self.block(f.body)
+        self.env, self.observer = outer
+        self.define(s, value)
+
     def _arg(self, s: N.ArgLoad) -> None:
         self.define(s, self.args[s.arg])
 
@@ -240,6 +248,10 @@ class _Machine:
         n = self.drawn[s.site] = self.drawn.get(s.site, -1) + 1
         seed, launch = self.draws
         self.define(s, draws.value(s.type, draws.draw(seed, launch, self.iteration, s.site, n)))
+
+    def _builtin(self, s: N.Builtin) -> None:
+        words = dict(zip(("seed", "launch", "iteration"), (*self.draws, self.iteration), strict=True))
+        self.define(s, s.type.numpy(words[s.what] & (1 << 64) - 1))
 
     # --- memory
 
@@ -423,8 +435,8 @@ def _number(box: Box, lane: Lane) -> int:
 
 
 _HANDLERS: dict[type[N.Stmt], str] = {
-    N.Const: "const", N.Op: "op", N.ArgLoad: "arg", N.ShapeOf: "shape", N.Random: "random",
-    N.Load: "load", N.Store: "store", N.Atomic: "atomic", N.Assert: "assert", N.Print: "print",
+    N.Const: "const", N.Op: "op", N.Call: "call", N.ArgLoad: "arg", N.ShapeOf: "shape", N.Random: "random",
+    N.Builtin: "builtin", N.Load: "load", N.Store: "store", N.Atomic: "atomic", N.Assert: "assert", N.Print: "print",
     N.AdStackAlloca: "alloca", N.AdStackPush: "push", N.AdStackPop: "pop", N.AdStackLoadTop: "load_top",
     N.AdStackLoadTopAdj: "load_top_adj", N.AdStackAccAdjoint: "acc_adjoint", N.AdStackDepth: "depth",
     N.AdStackGuard: "guard", N.Yield: "end", N.Break: "end", N.Continue: "end", N.If: "if", N.For: "for",

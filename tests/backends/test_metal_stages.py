@@ -14,6 +14,7 @@ from quadrants_lab.backends import metal
 from quadrants_lab.backends._msl.kernel import Module, module
 from quadrants_lab.backends._msl.stacks import BRANCHY
 from quadrants_lab.backends.disk_cache import Kept
+from quadrants_lab.backends.lower import lower
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.parse import parse_kernel
 from quadrants_lab.ir.source import Span
@@ -175,7 +176,7 @@ def test_stage(name: str) -> None:
     assert len(lines) == len(stage.ids) == stage.lines
     assert stage.bytes == len(stage.text)
     assert 10 < stage.instructions < stage.lines
-    assert {i for i in stage.ids if i >= 0} <= {s.id for s in walk(kernel.body)}
+    assert {i for i in stage.ids if i >= 0} <= {s.id for s in walk(lower(kernel, metal.lowering(EXACT), EXACT).body)}
     assert stage.text == metal.load(kernel, EXACT).source
     for s in walk(kernel.body):
         if isinstance(s, N.Op) and s.prim in ("sin", "cos", "sqrt"):

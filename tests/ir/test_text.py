@@ -13,7 +13,7 @@ from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.parse import ParseError, parse_kernel
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.text import print_kernel, statement_lines
-from quadrants_lab.ir.types import f16, f32, f64, i32, i64, u1
+from quadrants_lab.ir.types import f16, f32, f64, i32, i64, u1, u64
 from quadrants_lab.ir.verify import verify
 from quadrants_lab.ir.walk import walk
 
@@ -60,12 +60,21 @@ def sample():
         b.add(N.Assert(b.fresh(), ok, "{} is a number", (v,), kind="bounds"))
         b.add(N.ShapeOf(b.fresh(), i32, "a", 1))
         b.add(N.Random(b.fresh(), f64, 7))
+        b.add(N.Builtin(b.fresh(), u64, "seed"))
+        b.add(N.Call(b.fresh(), f64, "half.f64", (b.const(1.0, f64),)))
+        b.add(N.Op(b.fresh(), i32, "add", (b.const(1, i32), b.const(2, i32)), range=(-3, 3)))
         for value, t in ((math.nan, f32), (-math.inf, f64), (0.1, f16), (1e-30, f32), (-0.0, f64), (1e300, f64)):
             b.const(value, t)
         b.yield_()
     task = N.Offload(b.fresh(), "serial", tuple(bounds), (), tuple(body), span=b.span)
     buffers = {x.name: x for x in (y, dy, temp, ret, array, flat)}
-    return N.Kernel("k.<locals>.f", (N.Arg("n", i32), N.Arg("s", f64)), buffers, (task,), b.next_id, "reverse", b.span)
+    h = Builder(0)
+    a = h.param(f64, "a")
+    with h.block() as half:
+        h.yield_(h.op("mul", a.id, h.const(0.5, f64)))
+    functions = {"half.f64": N.Function("half.f64", (a,), f64, tuple(half))}
+    args = N.Arg("n", i32), N.Arg("s", f64)
+    return N.Kernel("k.<locals>.f", args, buffers, (task,), b.next_id, "reverse", b.span, functions)
 
 
 @pytest.mark.parametrize(("spans", "links"), WAYS)

@@ -140,10 +140,10 @@ def kernel_view() -> KernelView:
     back_steps = [Step("reverse", forward, back, 1.4e-3), Step("simplify", back, back, 2e-4),
                   Step("determine ad stack size", back, sized, 8e-4)]  # fmt: skip
     docs = {"reverse": "The adjoint of each task, in opposite order.", "lower": "Python to IR."}
-    stages = stage_views("cpu", {"asm": lambda: stage}, forward, "cell")
+    stages = stage_views("cpu", {"asm": lambda: stage}, lambda: forward, "cell")
     msl = Stage("msl", MSL, (-1, 9, -1), 2, 0, 1)
-    stages += stage_views("metal", {"msl": lambda: msl}, forward, "cell")
-    gradient = stages[:1] + stage_views("metal", {"msl": no_msl}, forward, "cell")
+    stages += stage_views("metal", {"msl": lambda: msl}, lambda: forward, "cell")
+    gradient = stages[:1] + stage_views("metal", {"msl": no_msl}, lambda: forward, "cell")
     notes = [x for x in explain(forward) if not x.stacked]
     return KernelView(
         name="k",

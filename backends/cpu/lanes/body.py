@@ -13,13 +13,13 @@ from quadrants_lab.backends._llvm.body import HANDLERS
 from quadrants_lab.backends._llvm.text import Function, Ty, constant, ty
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.backends.cpu.body import CpuBody
-from quadrants_lab.backends.cpu.lanes import control, functions, memory, random, stacks
+from quadrants_lab.backends.cpu.lanes import control, functions, memory, stacks
 from quadrants_lab.backends.cpu.lanes.divergence import Divergence
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import DType, u1
 
-_DIVIDES = ("floordiv", "mod", "raw_div", "raw_mod")
+_DIVIDES = ("quot", "rem")
 
 
 class LaneBody(CpuBody):
@@ -128,13 +128,6 @@ class LaneBody(CpuBody):
     def statement(self, stmt: N.Stmt) -> None:
         LANES.get(type(stmt), HANDLERS[type(stmt)])(self, stmt)
 
-    def poll(self) -> None:
-        if self.polls:
-            super().poll()
-
-    def open_sites(self, block: N.Block) -> None:
-        random.open_sites(self, block)
-
     def iteration(self) -> str:
         """Number of the first lane's iteration."""
         last = self.indices[-1].id
@@ -158,7 +151,7 @@ def _op(b: LaneBody, s: N.Op) -> None:
         return
     known = tuple(b.ranges.get(i) for i in s.args)
     first = b.types[s.args[0]]
-    result = ranges.result(s.prim, known, first, s.type) if first.is_int else None
+    result = s.range or ranges.result(s.prim, known, s.type)
     if _counts_up(b, s):
         args = tuple(b.linear.get(i, b.values.get(i, "")) for i in s.args)
         t = ty(s.type)
@@ -168,14 +161,19 @@ def _op(b: LaneBody, s: N.Op) -> None:
         return
     types = tuple(ty(b.types[i], b.width) for i in s.args)
     values = [b.vector(i) for i in s.args]
-    if s.prim in _DIVIDES and first.is_int:  # a lane that takes no part may hold anything, 0 and poison too
+    if s.prim in _DIVIDES and not b.shared(s.args[1]):  # a lane that takes no part may hold anything, 0 and poison too
         values[1] = b.either(b.mask, values[1], constant(types[1], 1), first)
     out = ty(s.type, b.width)
-    if functions.wanted(s.prim, first):
-        value = functions.emit(b, s.prim, out, types, tuple(values))
+    if functions.is_library(s.prim, first):
+        value = functions.lane_by_lane(b, s.prim, out, tuple(values))
     else:
         value = ops.emit(b.fn, s.prim, out, types, tuple(values), known, b.fast)
     b.define(s.id, s.type, value, result)
+
+
+def _builtin(b: LaneBody, s: N.Builtin) -> None:
+    value = b.builtin(s.what)
+    b.define(s.id, s.type, value if b.shared(s.id) else b._count_up(value, s.type))
 
 
 def _counts_up(b: LaneBody, s: N.Op) -> bool:
@@ -189,7 +187,8 @@ def _counts_up(b: LaneBody, s: N.Op) -> bool:
 
 LANES: dict[type, Callable[[Any, Any], None]] = {
     N.Op: _op,
-    N.Random: random.draw,
+    N.Call: functions.call,
+    N.Builtin: _builtin,
     N.Assert: control.check,
     N.Load: memory.load,
     N.Store: memory.store,

@@ -38,8 +38,11 @@ def _block(d: Divergence, block: N.Block, parted: bool) -> None:
 
 def _statement(d: Divergence, s: N.Stmt, parted: bool) -> None:
     varying = d.varying
-    if isinstance(s, (N.Op, N.Load)):
+    if isinstance(s, (N.Op, N.Call, N.Load)):
         if not varying.isdisjoint(s.operands()):
+            varying.add(s.id)
+    elif isinstance(s, N.Builtin):
+        if s.what == "iteration":
             varying.add(s.id)
     elif isinstance(s, (N.Atomic, N.Random, N.AdStackLoadTop, N.AdStackLoadTopAdj)):
         varying.add(s.id)

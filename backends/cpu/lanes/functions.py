@@ -1,100 +1,127 @@
-"""Elementary functions over lanes: their computations as IR (`_gpu.functions`), a function of the module each.
-Arguments of sin, cos and tan beyond the range of the short reduction go to the C library's function, lane by lane."""
+"""Functions over lanes: each of a lowered kernel's is one of the module, on vectors and a mask. Elementary functions
+that no function stands for are the C library's, lane by lane."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from quadrants_lab.backends._gpu.functions import FUNCTIONS, NEAR, Computation, function
-from quadrants_lab.backends._llvm.text import Ty, constant, ty
+from quadrants_lab.backends._llvm.body import HANDLERS
+from quadrants_lab.backends._llvm.text import Ty, ty
 from quadrants_lab.backends.cpu.lanes.divergence import divergence
+from quadrants_lab.backends.lower.expression import Scope, X
+from quadrants_lab.backends.lower.functions import CIRCULAR, FUNCTIONS, NEAR, function
+from quadrants_lab.backends.lower.rewrite import Site, rewrite
+from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
-from quadrants_lab.ir.types import DType, f16, f32
+from quadrants_lab.ir.types import DType
 
 if TYPE_CHECKING:
-    from quadrants_lab.backends._llvm.text import Function
+    from collections.abc import Collection
+
     from quadrants_lab.backends.cpu.lanes.body import LaneBody
 
-_CIRCULAR = ("sin", "cos", "tan")
+
+def is_library(prim: str, t: DType) -> bool:
+    """Whether the primitive is a function of the C library on operands of dtype ``t``."""
+    return t.is_float and PRIMS[prim].llvm[0] in ("@math", "frem")
 
 
-def wanted(prim: str, t: DType) -> bool:
-    """Whether the primitive is a function of this file on operands of dtype ``t``."""
-    return prim in FUNCTIONS and t.is_float and PRIMS[prim].llvm[0] in ("@math", "frem")
+# --- as IR ----------------------------------------------------------------------------------------------------------
 
 
-def emit(b: LaneBody, prim: str, out: Ty, types: tuple[Ty, ...], args: tuple[str, ...]) -> str:
-    """The function on vectors; f16 is computed in f32."""
-    fn = b.fn
-    if out.dtype is f16:
-        wide = ty(f32, b.width)
-        args = tuple(fn.let(f"fpext {t.text} {a} to {wide.text}") for t, a in zip(types, args, strict=True))
-        value = emit(b, prim, wide, (wide,) * len(args), args)
-        return fn.let(f"fptrunc {wide.text} {value} to {out.text}")
-    name = f"qd.{prim}.{out.suffix}"
-    if name not in fn.module.defined:
-        names = [f"%a{n}" for n in range(len(args))]
-        params = ", ".join([*(f"{out.text} {a}" for a in names), f"{b.truth} %mask"])
-        inner = fn.module.function(name, f"define internal {out.text} @{name}({params}) noinline nounwind")
-        value = _compute(b, inner, prim, out, tuple(names), "%mask")
-        inner.put(f"ret {out.text} {value}")
-        inner.close(library=True)
-    return fn.call(out.text, name, *((out.text, a) for a in args), (b.truth, b.mask))
+def lower_varying_math(kernel: N.Kernel, widths: Collection[int]) -> N.Kernel:
+    """The kernel with calls for the elementary functions of what differs between lanes; ``widths``: of its tasks."""
+    tasks = [s for s in kernel.body if isinstance(s, N.Offload)]
+    varying: set[int] = set()
+    for task, width in zip(tasks, widths, strict=True):
+        if width:
+            varying |= divergence(task.body, [task.indices[-1].id]).varying
+    rules = {p: _own for p in PRIMS if p in FUNCTIONS}
+    return rewrite(kernel, rules, lambda s: s.id in varying) if varying else kernel
 
 
-def _compute(b: LaneBody, fn: Function, prim: str, t: Ty, args: tuple[str, ...], mask: str) -> str:
-    made = function(prim, t.dtype, False)
-    value = _run(b, fn, made, args, mask)
-    if prim not in _CIRCULAR:
-        return value
-    v = t.text
-    size = fn.call(v, f"llvm.fabs.{t.suffix}", (v, args[0]))
-    far = fn.let(f"fcmp uge {v} {size}, {constant(t, NEAR[t.dtype])}")
-    far = fn.let(f"select {b.truth} {mask}, {b.truth} {far}, {b.truth} zeroinitializer")
-    some = fn.call("i1", f"llvm.vector.reduce.or.v{t.lanes}i1", (b.truth, far))
-    call, join = fn.label("far"), fn.label("join")
-    before = fn.block
-    fn.branch(some, call, join)
-    fn.start(call)
-    helper = f"qd.{prim}.far.{t.suffix}"
-    c_name = prim if t.dtype.bits == 64 else prim + "f"
-    fn.module.declare(c_name, ty(t.dtype).text, (ty(t.dtype).text,), "#0")
-    fn.module.helper(helper, _far(helper, c_name, t))
-    exact = fn.let(f"call {v} @{helper}({v} {args[0]}, {v} {value}, {b.truth} {far})")
-    fn.jump(join)
-    fn.start(join)
-    return fn.phi(v, (value, before), (exact, call))
+def _own(s: Site, *args: X) -> X | None:
+    return s.call(_function(s.prim, s.t), *args) if is_library(s.prim, s.t) else None
 
 
-def _run(b: LaneBody, fn: Function, made: Computation, args: tuple[str, ...], mask: str) -> str:
-    """A computation's block in ``fn``. Its arithmetic is exact: none of the user's fast-math flags."""
-    found = divergence(made.block, [p.id for p in made.params])
-    inner = type(b)(fn, b.kernel, b.options, b.frame, b.scopes, found, b.width)
+def _function(prim: str, t: DType) -> N.Function:
+    """That of all devices, but for large arguments of circular functions, which go to the C library."""
+    if prim not in CIRCULAR:
+        return function(prim, t)
+    s = Scope(t, False)
+    x = s.b.param(t, "a")
+    with s.b.block() as body:
+        a = X(s.b, x.id)
+        near = FUNCTIONS[prim][0](s, a)
+        (y,) = s.choose(~(a.abs() < NEAR[t]), [t], lambda: [X(s.b, s.b.op(prim, a.id))], lambda: [near])
+        s.b.yield_(y.id)
+    return N.Function(f"{prim}.{t}.lanes", (x,), t, tuple(body))
+
+
+# --- as LLVM --------------------------------------------------------------------------------------------------------
+
+
+def call(b: LaneBody, s: N.Call) -> None:
+    if b.shared(s.id):  # the function's ids are its own: nothing varies there
+        outer, b.varying = b.varying, set()
+        HANDLERS[N.Call](b, s)
+        b.varying = outer
+        return
+    f = b.kernel.functions[s.function]
+    out, types = ty(f.type, b.width), [ty(p.type, b.width).text for p in f.params]
+    symbol = f"qd.{f.name}.v{b.width}"
+    if symbol not in b.fn.module.defined:
+        _make(b, f, symbol, out, types)
+    args = zip(types, (b.vector(i) for i in s.args), strict=True)
+    b.define(s.id, s.type, b.fn.call(out.text, symbol, *args, (b.truth, b.mask)))
+
+
+def _make(b: LaneBody, f: N.Function, symbol: str, out: Ty, types: list[str]) -> None:
+    """Its arithmetic is exact: none of the user's fast-math flags."""
+    names = [f"%a{n}" for n in range(len(types))]
+    params = ", ".join([*(f"{t} {a}" for t, a in zip(types, names, strict=True)), f"{b.truth} %mask"])
+    fn = b.fn.module.function(symbol, f"define internal {out.text} @{symbol}({params}) noinline nounwind")
+    found = divergence(f.body, [p.id for p in f.params])
+    inner = type(b)(fn, replace(b.kernel, body=()), b.options, b.frame, b.scopes, found, b.width)
     inner.fast = ""
-    inner.mask = mask
+    inner.mask = "%mask"
     inner.polls = False
-    for p, a in zip(made.params, args, strict=True):
+    fn.stmt = b.fn.stmt
+    for p, a in zip(f.params, names, strict=True):
         inner.define(p.id, p.type, a)
-    inner.fn.stmt = b.fn.stmt
-    for s in made.block[:-1]:
+    for s in f.body[:-1]:
         inner.statement(s)
-    return inner.vector(made.block[-1].operands()[0])
+    fn.put(f"ret {out.text} {inner.vector(f.body[-1].operands()[0])}")
+    fn.ids = [b.fn.stmt] * len(fn.ids)
+    fn.close(library=True)
 
 
-def _far(name: str, c_name: str, t: Ty) -> str:
-    """A function: ``c_name`` of the first operand in the lanes of the mask, the second operand in the others."""
+def lane_by_lane(b: LaneBody, prim: str, t: Ty, args: tuple[str, ...]) -> str:
+    """The C library's function of vectors in the lanes that take part."""
+    c_name = {"raw_mod": "fmod"}.get(prim, prim) + ("" if t.dtype.bits == 64 else "f")
+    one, helper = ty(t.dtype).text, f"qd.{prim}.each.{t.suffix}"
+    b.fn.module.declare(c_name, one, (one,) * len(args), "#0")
+    b.fn.module.helper(helper, _each(helper, c_name, t, len(args)))
+    return b.fn.call(t.text, helper, *((t.text, a) for a in args), (b.truth, b.mask))
+
+
+def _each(name: str, c_name: str, t: Ty, arity: int) -> str:
     one, v, w = ty(t.dtype).text, t.text, t.lanes
+    params = ", ".join(f"{v} %x{n}" for n in range(arity))
+    parts = "\n".join(f"  %a{n} = extractelement {v} %x{n}, i{w} %n" for n in range(arity))
+    args = ", ".join(f"{one} %a{n}" for n in range(arity))
     return f"""\
-define internal {v} @{name}({v} %x, {v} %y, <{w} x i1> %mask) noinline nounwind {{
+define internal {v} @{name}({params}, <{w} x i1> %mask) noinline nounwind {{
 entry:
   %bits = bitcast <{w} x i1> %mask to i{w}
   br label %lane
 lane:
   %left = phi i{w} [%bits, %entry], [%rest, %lane]
-  %now = phi {v} [%y, %entry], [%next, %lane]
+  %now = phi {v} [zeroinitializer, %entry], [%next, %lane]
   %n = call i{w} @llvm.cttz.i{w}(i{w} %left, i1 true)
-  %a = extractelement {v} %x, i{w} %n
-  %r = call {one} @{c_name}({one} %a)
+{parts}
+  %r = call {one} @{c_name}({args})
   %next = insertelement {v} %now, {one} %r, i{w} %n
   %less = sub i{w} %left, 1
   %rest = and i{w} %left, %less

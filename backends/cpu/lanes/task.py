@@ -7,7 +7,7 @@ from quadrants_lab.backends._llvm.ranges import Range
 from quadrants_lab.backends._llvm.text import Function, ty
 from quadrants_lab.backends.cpu import copies
 from quadrants_lab.backends.cpu import layout as L
-from quadrants_lab.backends.cpu.lanes import memory, random
+from quadrants_lab.backends.cpu.lanes import memory
 from quadrants_lab.backends.cpu.lanes.body import LaneBody
 from quadrants_lab.backends.cpu.lanes.divergence import divergence
 from quadrants_lab.backends.cpu.rows import rows
@@ -87,7 +87,6 @@ def _row(body: LaneBody, task: N.Offload, begin: str, end: str, done: str) -> No
     first = at if p.type.bits == 64 else fn.let(f"trunc i64 {at} to {t}")
     body.linear[p.id] = first
     body.define(p.id, p.type, "")
-    random.begin_group(body)
     body.block(task.body, ())
     body.offsets = outer
     step = fn.let(f"add i64 {at}, {body.stride}")

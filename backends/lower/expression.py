@@ -10,7 +10,11 @@ import numpy as np
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
-from quadrants_lab.ir.types import DType, f64, i32, i64, u32, u64
+from quadrants_lab.ir.types import UNSIGNED, DType, f64, i32, i64
+
+
+def _method(prim: str) -> Callable[..., X]:
+    return lambda self, *others: X(self.b, self.b.op(prim, self.id, *(self._of(o) for o in others)))
 
 
 class X:
@@ -30,99 +34,39 @@ class X:
     def _of(self, other: Any) -> int:
         return other.id if isinstance(other, X) else self.b.const(other, self.type)
 
-    def _op(self, prim: str, *others: Any) -> X:
-        return X(self.b, self.b.op(prim, self.id, *(self._of(o) for o in others)))
-
-    def __add__(self, other: Any) -> X:
-        return self._op("add", other)
-
-    def __sub__(self, other: Any) -> X:
-        return self._op("sub", other)
+    def like(self, value: Any) -> X:
+        """A constant of the same dtype."""
+        return X(self.b, self._of(value))
 
     def __rsub__(self, other: Any) -> X:
-        return X(self.b, self.b.op("sub", self._of(other), self.id))
+        return self.like(other) - self
 
-    def __mul__(self, other: Any) -> X:
-        return self._op("mul", other)
-
-    def __truediv__(self, other: Any) -> X:
-        return self._op("div", other)
-
-    def __neg__(self) -> X:
-        return self._op("neg")
-
-    def __and__(self, other: Any) -> X:
-        return self._op("and", other)
-
-    def __or__(self, other: Any) -> X:
-        return self._op("or", other)
-
-    def __xor__(self, other: Any) -> X:
-        return self._op("xor", other)
-
-    def __invert__(self) -> X:
-        return self._op("not")
-
-    def __lt__(self, other: Any) -> X:
-        return self._op("lt", other)
-
-    def __le__(self, other: Any) -> X:
-        return self._op("le", other)
-
-    def __gt__(self, other: Any) -> X:
-        return self._op("gt", other)
-
-    def __ge__(self, other: Any) -> X:
-        return self._op("ge", other)
-
-    def __eq__(self, other: Any) -> X:  # type: ignore[override]
-        return self._op("eq", other)
-
-    def __ne__(self, other: Any) -> X:  # type: ignore[override]
-        return self._op("ne", other)
-
-    def abs(self) -> X:
-        return self._op("abs")
-
-    def floor(self) -> X:
-        return self._op("floor")
-
-    def sqrt(self) -> X:
-        return self._op("sqrt")
-
-    def min(self, other: Any) -> X:
-        return self._op("min", other)
-
-    def max(self, other: Any) -> X:
-        return self._op("max", other)
+    __add__, __sub__, __mul__, __truediv__ = _method("add"), _method("sub"), _method("mul"), _method("div")
+    __and__, __or__, __xor__, __invert__ = _method("and"), _method("or"), _method("xor"), _method("not")
+    __lt__, __le__, __gt__, __ge__ = _method("lt"), _method("le"), _method("gt"), _method("ge")
+    __eq__, __ne__, __neg__ = _method("eq"), _method("ne"), _method("neg")  # type: ignore[assignment]  # values
+    abs, floor, sqrt, is_nan = _method("abs"), _method("floor"), _method("sqrt"), _method("isnan")
+    min, max, quot, rem = _method("min"), _method("max"), _method("quot"), _method("rem")
+    shl, shr, lshr, popcnt, clz = _method("shl"), _method("shr"), _method("lshr"), _method("popcnt"), _method("clz")
 
     def clamp(self, low: int, high: int) -> X:
         return self.max(low).min(high)
 
-    def shl(self, count: Any) -> X:
-        return self._op("shl", count)
-
-    def shr(self, count: Any) -> X:
-        return self._op("shr", count)
-
-    def lshr(self, count: Any) -> X:
-        return self._op("lshr", count)
-
-    def is_nan(self) -> X:
-        return self._op("isnan")
+    def fptoint(self, t: DType) -> X:
+        return X(self.b, self.b.op("fptoint", self.id, type=t))
 
     def cast(self, t: DType) -> X:
         return X(self.b, self.b.cast(self.id, t))
 
     def bitcast(self, t: DType) -> X:
-        return X(self.b, self.b.op("bitcast", self.id, type=t))
+        return self if self.type is t else X(self.b, self.b.op("bitcast", self.id, type=t))
 
     def select(self, a: X, b: X) -> X:
         return X(self.b, self.b.op("select", self.id, a.id, b.id))
 
     def copysign(self, sign: X) -> X:
         """The size of this one with the sign of the other."""
-        whole = {16: u32, 32: u32, 64: u64}[self.type.bits]
+        whole = UNSIGNED[self.type.bits]
         top = 1 << (self.type.bits - 1)
         return ((self.bitcast(whole) & (top - 1)) | (sign.bitcast(whole) & top)).bitcast(self.type)
 

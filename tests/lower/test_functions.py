@@ -1,4 +1,4 @@
-"""The elementary functions that GPU emitters share, computed by the table's evaluators, against numpy."""
+"""The elementary functions that lowered kernels call, interpreted, against numpy."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quadrants_lab.backends._gpu.functions import FUNCTIONS, Computation, function
+from quadrants_lab.backends.lower.functions import FUNCTIONS, function
 from quadrants_lab.ir import draws
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import DType, f32, f64, i64, u64
+from quadrants_lab.runtime.interpreter import interpret
 
 NUMPY = {
     "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan2": np.arctan2,
@@ -20,30 +22,16 @@ NUMPY = {
 ULPS = {f32: 4.0, f64: 4.0}
 
 
-def compute(made: Computation, *args: Any) -> Any:
-    env = {p.id: a for p, a in zip(made.params, args, strict=True)}
-
-    def block(stmts: N.Block) -> tuple[Any, ...]:
-        for s in stmts:
-            if isinstance(s, N.Const):
-                env[s.id] = s.type.numpy(s.value)
-            elif isinstance(s, N.Op):
-                env[s.id] = PRIMS[s.prim].evaluate(s.type, *(env[i] for i in s.args))
-            elif isinstance(s, N.If):
-                values = block(s.then if env[s.cond] else s.orelse)
-                env.update(zip((r.id for r in s.results), values, strict=True))
-            elif isinstance(s, N.While):
-                values = tuple(env[i] for i in s.inits)
-                while True:
-                    env.update(zip((p.id for p in s.carried), values, strict=True))
-                    if not block(s.cond)[0]:
-                        break
-                    values = block(s.body)
-                env.update(zip((r.id for r in s.results), values, strict=True))
-        return tuple(env[i] for i in stmts[-1].operands())
-
-    with np.errstate(all="ignore"):
-        return block(made.block)[0]
+def compute(made: N.Function, *args: Any) -> Any:
+    """Its value: it is called in a kernel that returns that."""
+    b = Builder(0)
+    ret = N.Buffer("ret0", "ret", made.type, 0, ())
+    operands = tuple(b.add(N.ArgLoad(b.fresh(), p.type, p.name)) for p in made.params)
+    value = b.add(N.Call(b.fresh(), made.type, made.name, operands))
+    b.store(ret, (), value)
+    given = tuple(N.Arg(p.name, p.type) for p in made.params)
+    kernel = N.Kernel("call", given, {"ret0": ret}, tuple(b.stmts), b.next_id, functions={made.name: made})
+    return interpret(kernel, dict(zip("abc", args)), {}).rets["ret0"]  # noqa: B905
 
 
 def arguments(t: DType, name: str) -> list[Any]:

@@ -1,7 +1,7 @@
-"""Elementary functions as IR: what a GPU's own instructions do not give, or not accurately enough.
+"""Elementary functions as IR: what a device's own instructions do not give, or not accurately enough.
 
-`function(name, dtype, wide)` is a computation without memory: parameters, and a block that yields the result. It runs
-wherever IR runs: in every emitter, and in the interpreter, where its accuracy is tested. Largest errors measured, in
+`function(name, dtype, wide)` is a function that kernels can call. It runs
+wherever IR runs: on every device, and in the interpreter, where its accuracy is tested. Largest errors measured, in
 units of the last place, f32 and f64: sin, cos 1; tan, asin, acos, tanh 3; atan2, exp, log 2; pow 3 and 12. ``wide``:
 sin, cos and tan hold for arguments of any size; else up to 400 (f32, sin and cos within 2 units) and 10**6 (f64).
 Denormals count as zero. fmod is exact.
@@ -12,29 +12,21 @@ exact sums and products after Dekker (1971); polynomials are Taylor's, in ranges
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
 from math import factorial
 from typing import Any
 
-from quadrants_lab.backends._gpu.expression import Scope, X
+from quadrants_lab.backends.lower.expression import Scope, X
+from quadrants_lab.backends.lower.rewrite import Rule, Site, rewrite
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.types import DType, f32, f64, i32, u32, u64
-
-
-@dataclass(frozen=True, slots=True)
-class Computation:
-    """``params`` are the operands; ``block`` yields one value, of dtype ``result``."""
-
-    params: tuple[N.Param, ...]
-    block: N.Block
-    result: DType
+from quadrants_lab.ir.nodes import Pass
+from quadrants_lab.ir.types import DType, f16, f32, f64, i32, u32, u64
 
 
 @lru_cache(maxsize=256)
-def function(name: str, t: DType, wide: bool = True) -> Computation:
+def function(name: str, t: DType, wide: bool = True) -> N.Function:
     """The function on operands of dtype ``t``: f32 and f64, for "pow" also i64 and u64, for "mix" u64."""
     make, arity = FUNCTIONS[name if t.is_float else f"{name}_int"]
     s = Scope(t, wide)
@@ -42,7 +34,40 @@ def function(name: str, t: DType, wide: bool = True) -> Computation:
     with s.b.block() as block:
         result = make(s, *(X(s.b, p.id) for p in params))
         s.b.yield_(result.id)
-    return Computation(params, tuple(block), s.b.types[result.id])
+    symbol = f"{name}.{t}" + (".wide" if wide and name in CIRCULAR else "")
+    return N.Function(symbol, params, s.b.types[result.id], tuple(block))
+
+
+CIRCULAR = ("sin", "cos", "tan")
+MATH = (*CIRCULAR, "asin", "acos", "atan2", "tanh", "exp", "log", "pow", "raw_mod")
+
+
+def lower_math(*own: str, near: bool = False) -> Pass:
+    """``own``: the primitives on floats that are functions of this file. ``near``: circular functions lose digits of
+    large arguments."""
+
+    def function_of(s: Site, *args: X) -> X | None:
+        if not s.t.is_float:
+            return None
+        if s.t is f16:
+            wide = [a.cast(f32) for a in args]
+            value = called(s, *wide) or X(s.b, s.b.op(s.prim, *(a.id for a in wide)))
+            return value.cast(f16)
+        return called(s, *args)
+
+    def called(s: Site, *args: X) -> X | None:
+        if s.prim not in own:
+            return None
+        return s.call(function(s.prim, args[0].type, not (near and s.prim in CIRCULAR)), *args)
+
+    rules: dict[str, Rule] = dict.fromkeys(MATH, function_of)
+
+    def lower_math(kernel: N.Kernel) -> N.Kernel:
+        """Guarantees that elementary functions are of f32 and f64, f16 being computed in f32, and that those which the
+        device lacks, or gives inaccurately, are calls."""
+        return rewrite(kernel, rules)
+
+    return lower_math
 
 
 # --- numbers --------------------------------------------------------------------------------------------------

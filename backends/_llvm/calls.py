@@ -1,0 +1,31 @@
+"""Functions of a lowered kernel: each is one of the module, made where it is first called."""
+
+from __future__ import annotations
+
+from copy import copy
+
+from quadrants_lab.backends._llvm.body import Body
+from quadrants_lab.backends._llvm.text import ty
+from quadrants_lab.ir import nodes as N
+
+
+def call(b: Body, s: N.Call) -> None:
+    symbol = f"qd.{s.function}"
+    if symbol not in b.fn.module.defined:
+        _make(b, b.kernel.functions[s.function], symbol)
+    args = ((ty(b.types[i]).text, b.values[i]) for i in s.args)
+    b.define(s.id, s.type, b.fn.call(ty(s.type).text, symbol, *args))
+
+
+def _make(caller: Body, f: N.Function, symbol: str) -> None:
+    """Its sums catch the rounding of others: none of the user's fast-math flags may reassociate them."""
+    names = [f"%p{n}" for n in range(len(f.params))]
+    params = ", ".join(f"{ty(p.type).text} {x}" for p, x in zip(f.params, names, strict=True))
+    b = copy(caller)
+    b.fn = caller.fn.module.function(symbol, f"define internal {ty(f.type).text} @{symbol}({params})")
+    b.values, b.types, b.ranges, b.offsets, b.fast, b.polls = {}, {}, {}, {}, "", False
+    for p, x in zip(f.params, names, strict=True):
+        b.define(p.id, p.type, x)
+    (value,) = b.block(f.body)
+    b.fn.put(f"ret {ty(f.type).text} {value}")
+    b.fn.module.helper(symbol, "\n".join([*b.fn.lines, "}"]))

@@ -1,0 +1,28 @@
+"""Functions of a lowered kernel: each is one of the module, made where it is first called."""
+
+from __future__ import annotations
+
+from quadrants_lab.backends._spirv.assembler import Function
+from quadrants_lab.backends._spirv.body import Body
+from quadrants_lab.ir import nodes as N
+
+
+def call(b: Body, s: N.Call) -> None:
+    m = b.m
+    if s.function not in m.helpers:
+        m.helpers[s.function] = _made(b.fn, m.callable[s.function])
+    args = (b.values[i] for i in s.args)
+    b.define(s.id, s.type, b.fn.let("FunctionCall", m.type(s.type), m.helpers[s.function], *args))
+
+
+def _made(caller: Function, f: N.Function) -> int:
+    """The function, without contraction: sums that catch the rounding of others stay as they are."""
+    m = caller.module
+    fn = Function(m, m.type(f.type), tuple(m.type(p.type) for p in f.params), f.name.replace(".", "_"))
+    fn.stmt, fn.span = caller.stmt, caller.span
+    body = Body(fn, None, True, False, False)
+    for p, id in zip(f.params, fn.params, strict=True):
+        body.define(p.id, p.type, id)
+    (value,) = body.block(f.body)
+    fn.put("ReturnValue", value)
+    return fn.close()

@@ -1,0 +1,89 @@
+"""Conversions, and functions of one formula."""
+
+from __future__ import annotations
+
+from quadrants_lab.backends.lower.expression import X
+from quadrants_lab.backends.lower.rewrite import Rule, Site, rewrite
+from quadrants_lab.ir.nodes import Kernel, Pass
+from quadrants_lab.ir.types import f16, f32, f64, i32, u1, u32
+
+
+def _round_to_odd(a: X) -> X:
+    """An f64 as an f32, rounded so that rounding once more to f16 is right (Boldo and Melquiond, 2008)."""
+    near = a.cast(f32)
+    back, size = near.cast(f64).abs(), a.abs()
+    bits, up = near.bitcast(u32), back > size
+    odd = up.select(bits - 1, bits) | 1
+    return (up | (back < size)).select(odd, bits).bitcast(f32)
+
+
+def _saturated(s: Site, a: X) -> X:
+    """Toward zero, saturating; 0 for NaN."""
+    t, at = s.out, a.type
+    low, high = (-(1 << (t.bits - 1)), 1 << (t.bits - 1)) if t.kind == "i" else (0, 1 << t.bits)
+    first, past = s.lit(float(low), at), s.lit(float(high), at)
+    safe = ((a < past) & (a > first)).select(a, s.lit(0.0, at))
+    whole = safe.fptoint(t if t.bits >= 32 else i32).cast(t)
+    return (a >= past).select(s.lit(high - 1, t), (a <= first).select(s.lit(low, t), whole))
+
+
+def lower_casts(saturates: bool = False, calls: bool = False, short: bool = True) -> Pass:
+    """``saturates``: the device's conversions of floats to integers do. ``calls``: where they do not, each is a
+    function. ``short``: the device converts integers of 8 and 16 bits to floats."""
+
+    def cast(s: Site, a: X) -> X | None:
+        if s.t is s.out:
+            return a
+        if s.out is u1:
+            return a != 0
+        if s.t is u1:
+            return a.select(s.lit(1, s.out), s.lit(0, s.out))
+        if s.out.is_float and s.t.is_int and s.t.bits < 32 and not short:
+            a = a.cast(i32 if s.t.kind == "i" else u32)
+            return a.cast(f32).cast(f16) if s.out is f16 else a.cast(s.out)
+        if s.out is f16:
+            return None if s.t is f32 else (_round_to_odd(a) if s.t is f64 else a.cast(f32)).cast(f16)
+        if not s.t.is_float or s.out.is_float:
+            return None
+        wide = a.cast(f32) if s.t is f16 else a
+        if saturates:
+            return None if wide is a else wide.cast(s.out)
+        return s.shared(f"to_{s.out}", _saturated, wide) if calls else _saturated(s, wide)
+
+    def lower_casts(kernel: Kernel) -> Kernel:
+        """Guarantees that casts convert between different numeric dtypes, and to f16 from f32 alone; and, unless the
+        device's conversions saturate, that those of floats to integers are fptoint, of what is in range."""
+        return rewrite(kernel, {"cast": cast})
+
+    return lower_casts
+
+
+def _rsqrt(s: Site, a: X) -> X:
+    return a.like(1.0) / a.sqrt()
+
+
+def _round(s: Site, a: X) -> X:
+    """Ties away from zero; the sign survives in zeros."""
+    size = a.abs()
+    whole = size.floor()
+    return (size - whole >= 0.5).select(whole + 1.0, whole).copysign(a)
+
+
+FORMULAS: dict[str, Rule] = {
+    "rsqrt": _rsqrt,
+    "round": _round,
+    "isnan": lambda s, a: a != a,
+    "isinf": lambda s, a: a.abs() == float("inf"),
+    "custom_jvp": lambda s, a, b: a,
+}
+
+
+def lower_formulas(*prims: str) -> Pass:
+    """``prims``: keys of `FORMULAS`."""
+    rules = {p: FORMULAS[p] for p in prims}
+
+    def lower_formulas(kernel: Kernel) -> Kernel:
+        """Guarantees that there are none of the primitives named in the backend's tuple that a formula stands for."""
+        return rewrite(kernel, rules)
+
+    return lower_formulas

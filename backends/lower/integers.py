@@ -1,0 +1,211 @@
+"""Integers: division and its remainder in their two ways of rounding, shifts, powers, counts of bits.
+
+A device divides toward zero and leaves open what a division by zero or the overflow of INT_MIN / -1 gives (``quot``,
+``rem``); nor does it say what a shift by the width or more is. Here these get what `ir.prims` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from quadrants_lab.backends.lower.expression import X
+from quadrants_lab.backends.lower.functions import function
+from quadrants_lab.backends.lower.rewrite import Rule, Site, rewrite
+from quadrants_lab.ir.nodes import Kernel, Pass
+from quadrants_lab.ir.types import i64, u1, u32, u64, unsigned
+
+# --- division -------------------------------------------------------------------------------------------------------
+
+
+def _unsafe(s: Site, b: X) -> X | None:
+    """Where nothing can be divided by ``b``, 0 or, of a signed dtype, -1; None where it is never that."""
+    zero, minus = s.may_be(b, 0), s.t.kind == "i" and s.may_be(b, -1)
+    if zero and minus:
+        return (b + 1).bitcast(unsigned(s.t)) < 2
+    return b == 0 if zero else b == -1 if minus else None
+
+
+def _safe(bad: X | None, b: X) -> X:
+    return b if bad is None else bad.select(b.like(1), b)
+
+
+def _quotient(s: Site, a: X, b: X) -> tuple[X, X]:
+    """Of a division toward zero by ``b``, made safe, and the remainder: by 0 the quotient is a, the remainder 0."""
+    d = _safe(_unsafe(s, b), b)
+    q = a.quot(d)
+    return q, a - q * d
+
+
+def _patched(s: Site, a: X, b: X, q: X) -> X:
+    """The quotient with what divisions by 0 and -1 give: a * b, which wraps."""
+    bad = _unsafe(s, b)
+    return q if bad is None else bad.select(a * b, q)
+
+
+def _off_floor(s: Site, r: X, b: X) -> X:
+    """Where a remainder toward zero is not that of floor division: it is not 0 and its sign is not the divisor's."""
+    low, high = s.range(b)
+    if low > 0:
+        return r < 0
+    return r > 0 if high < 0 else (r != 0) & ((r ^ b) < 0)
+
+
+def _is_power(n: Any) -> bool:
+    return n is not None and n > 0 and n & (n - 1) == 0
+
+
+def _natural(s: Site, a: X, b: X) -> bool:
+    """Neither is negative, and the divisor is not 0: all ways of division agree."""
+    return s.range(a)[0] >= 0 and s.range(b)[0] > 0
+
+
+class Division:
+    """``remainder``: the device has a remainder of negative operands. ``calls``: what takes more than an expression
+    becomes a function."""
+
+    def __init__(self, remainder: bool, calls: bool) -> None:
+        self.remainder = remainder
+        self.calls = calls
+
+    def maybe_call(self, s: Site, make: Callable[[Site, X, X], X], a: X, b: X) -> X:
+        return s.shared(s.prim, make, a, b) if self.calls else make(s, a, b)
+
+    def raw_div(self, s: Site, a: X, b: X) -> X | None:
+        if s.t.is_float:
+            return None
+        if _unsafe_free(s, b):
+            return a.quot(b)
+        return self.maybe_call(s, lambda s, a, b: _patched(s, a, b, _quotient(s, a, b)[0]), a, b)
+
+    def raw_mod(self, s: Site, a: X, b: X) -> X | None:
+        if s.t.is_float:
+            return None
+        if _unsafe_free(s, b) and (self.remainder or s.t.kind == "u" or _natural(s, a, b)):
+            return a.rem(b)
+        return self.maybe_call(s, self._remainder, a, b)
+
+    def _remainder(self, s: Site, a: X, b: X) -> X:
+        if self.remainder or s.t.kind == "u":
+            return a.rem(_safe(_unsafe(s, b), b))
+        return _quotient(s, a, b)[1]
+
+    def floordiv(self, s: Site, a: X, b: X) -> X | None:
+        if s.t.is_float:
+            return (a / b).floor()
+        n = s.constant(b)
+        if _is_power(n):
+            return a.shr(n.bit_length() - 1)
+        if s.t.kind == "u" or _natural(s, a, b):
+            return self.raw_div(s, a, b)
+
+        def general(s: Site, a: X, b: X) -> X:
+            q, r = _quotient(s, a, b)
+            return _patched(s, a, b, _off_floor(s, r, b).select(q - 1, q))
+
+        return self.maybe_call(s, general, a, b)
+
+    def mod(self, s: Site, a: X, b: X) -> X | None:
+        if s.t.is_float:
+            return self.maybe_call(s, lambda s, a, b: a - b * (a / b).floor(), a, b)
+        n = s.constant(b)
+        if _is_power(n):
+            return a & int(n - 1)
+        if s.t.kind == "u" or _natural(s, a, b):
+            return self.raw_mod(s, a, b)
+
+        def general(s: Site, a: X, b: X) -> X:
+            r = self._remainder(s, a, b)
+            return _off_floor(s, r, b).select(r + b, r)
+
+        return self.maybe_call(s, general, a, b)
+
+
+def _unsafe_free(s: Site, b: X) -> bool:
+    return not s.may_be(b, 0) and not (s.t.kind == "i" and s.may_be(b, -1))
+
+
+def lower_division(remainder: bool = True, calls: bool = False) -> Pass:
+    """See `Division`."""
+    d = Division(remainder, calls)
+    rules: dict[str, Rule] = {n: getattr(d, n) for n in ("floordiv", "mod", "raw_div", "raw_mod")}
+
+    def lower_division(kernel: Kernel) -> Kernel:
+        """Guarantees that there is no floordiv and no mod, nor raw_div and raw_mod of integers: what is left are quot
+        and rem, whose divisors are not 0 and, of signed operands, not -1. Where the ranges of both operands show that
+        none is negative, floor division is plain division."""
+        return rewrite(kernel, rules)
+
+    return lower_division
+
+
+# --- shifts, powers, bits -------------------------------------------------------------------------------------------
+
+
+def _shift(s: Site, a: X, count: X) -> X | None:
+    low, high = s.range(count)
+    if low >= 0 and high < s.t.bits:
+        return None
+    n = s.constant(count)
+    return X(s.b, s.b.op(s.prim, a.id, (count & (s.t.bits - 1) if n is None else count.like(n & (s.t.bits - 1))).id))
+
+
+def _power(s: Site, a: X, b: X) -> X | None:
+    """In 64 bits."""
+    if s.t.is_float:
+        return None
+    wide = i64 if s.t.kind == "i" else u64
+    return s.call(function("pow", wide), a.cast(wide), b.cast(wide)).cast(s.t)
+
+
+def lower_integers(kernel: Kernel) -> Kernel:
+    """Guarantees that every shift's count is within the width of what is shifted, and that integer powers are calls of
+    a function that multiplies."""
+    return rewrite(kernel, {"shl": _shift, "shr": _shift, "lshr": _shift, "pow": _power})
+
+
+def _widened(a: X) -> tuple[X, ...]:
+    """The bits of an integer as u32s, the low one first."""
+    bits = a.bitcast(unsigned(a.type))
+    return (bits.cast(u32), bits.lshr(32).cast(u32)) if a.type.bits == 64 else (bits.cast(u32),)
+
+
+def _popcnt(s: Site, a: X) -> X | None:
+    if s.t is u32:
+        return None
+    low, *high = (x.popcnt() for x in _widened(a))
+    return low + high[0] if high else low
+
+
+def _clz(s: Site, a: X) -> X | None:
+    if s.t is u32:
+        return None
+    low, *high = _widened(a)
+    if not high:
+        return low.clz() - (32 - s.t.bits) if s.t.bits < 32 else low.clz()
+    return (high[0] == 0).select(low.clz() + 32, high[0].clz())
+
+
+def lower_counts(kernel: Kernel) -> Kernel:
+    """Guarantees that popcnt and clz count in u32 alone."""
+    return rewrite(kernel, {"popcnt": _popcnt, "clz": _clz})
+
+
+def _abs(s: Site, a: X) -> X | None:
+    if s.t.is_float:
+        return None
+    return (a < 0).select(-a, a) if s.t.kind == "i" else a
+
+
+_FALSE_IS_LESS: dict[str, Callable[[X, X], X]] = {
+    "lt": lambda a, b: ~a & b, "le": lambda a, b: ~a | b, "gt": lambda a, b: a & ~b, "ge": lambda a, b: a | ~b,
+}  # fmt: skip
+
+
+def _order(s: Site, a: X, b: X) -> X | None:
+    return _FALSE_IS_LESS[s.prim](a, b) if s.t is u1 else None
+
+
+def lower_orders(kernel: Kernel) -> Kernel:
+    """Guarantees that there is no abs of integers, and that no truth values are compared but for equality."""
+    return rewrite(kernel, {"abs": _abs, **dict.fromkeys(_FALSE_IS_LESS, _order)})

@@ -1,0 +1,169 @@
+"""The driver of lowerings: replaces operations of a kernel by what rules make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from copy import copy
+from dataclasses import replace
+from typing import Any
+
+from quadrants_lab.analysis.ranges import Range, Ranges, limits
+from quadrants_lab.backends.lower.expression import X
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.room import roomy
+from quadrants_lab.ir.types import DType
+from quadrants_lab.ir.walk import types_of, walk
+
+
+class Site:
+    """An operation that is being replaced: what its rule sees besides the operands, and writes to.
+
+    ``t``: dtype of the first operand (of a select, of what it chooses from); ``out``: of the result.
+    """
+
+    def __init__(self, b: Builder, ranges: Ranges, functions: dict[str, N.Function], op: N.Op) -> None:
+        self.b = b
+        self.ranges = ranges
+        self.functions = functions
+        self.prim = op.prim
+        self.t = b.types[op.args[1 if op.prim == "select" else 0]]
+        self.out = op.type
+
+    def lit(self, value: Any, t: DType | None = None) -> X:
+        return X(self.b, self.b.const(value, t or self.t))
+
+    def constant(self, x: X) -> Any:
+        """The value where it is a constant, else None."""
+        d = self.ranges.defs.get(x.id)
+        return d.value if isinstance(d, N.Const) else None
+
+    def range(self, x: X) -> Range:
+        """Least and greatest value of an integer."""
+        return self.ranges.range(x.id) or limits(x.type)
+
+    def may_be(self, x: X, value: int) -> bool:
+        low, high = self.range(x)
+        return low <= value <= high
+
+    def call(self, f: N.Function, *args: X) -> X:
+        """A call of the function, which the kernel has from now on."""
+        self.functions.setdefault(f.name, f)
+        return X(self.b, self.b.add(N.Call(self.b.fresh(), f.type, f.name, tuple(x.id for x in args))))
+
+    def shared(self, name: str, make: Callable[..., X], *args: X) -> X:
+        """A call of the function of that name and these dtypes, to which ``make(site, *params)`` gives a body."""
+        name = ".".join((name, *dict.fromkeys(x.type.name for x in args)))
+        if name not in self.functions:
+            b = Builder(0)
+            site = copy(self)
+            site.b, site.ranges = b, Ranges(EMPTY)
+            params = tuple(b.param(x.type, "abc"[n]) for n, x in enumerate(args))
+            with b.block() as body:
+                result = make(site, *(X(b, p.id) for p in params))
+                b.yield_(result.id)
+            self.functions[name] = N.Function(name, params, result.type, tuple(body))
+        return self.call(self.functions[name], *args)
+
+
+EMPTY = N.Kernel("", (), {}, (), 0)
+Rule = Callable[..., X | None]  # of the site and the operands; None: the operation stays
+
+
+@roomy
+def rewrite(
+    kernel: N.Kernel, rules: Mapping[str, Rule], where: Callable[[N.Op], bool] = lambda s: True
+) -> N.Kernel:
+    """The kernel with each operation of a key of ``rules`` replaced by what its rule makes, in functions too; what a
+    rule makes is looked at in turn, except for the primitive that the rule is for. A result keeps its id, and the range
+    that is known of it. ``where``: of which operations."""
+    functions: dict[str, N.Function] = {}
+    for f in kernel.functions.values():
+        inner = replace(EMPTY, body=f.body, next_id=_past(f))
+        body = _Rewriter(inner, rules, where, functions, {p.id: p.type for p in f.params}).block(f.body)
+        functions[f.name] = f if body is f.body else replace(f, body=body)
+    body, next_id = kernel.body, kernel.next_id
+    if any(isinstance(s, N.Op) and s.prim in rules for s in walk(body)):
+        r = _Rewriter(kernel, rules, where, functions, {})
+        body, next_id = r.block(body), r.b.next_id
+    if body is kernel.body and all(f is kernel.functions[n] for n, f in functions.items()):
+        return kernel
+    return replace(kernel, body=body, next_id=next_id, functions=functions)
+
+
+def _numbered(made: list[N.Stmt]) -> tuple[list[N.Stmt], dict[int, int]]:
+    """The statements without those that compute a value again; such a value -> the first one."""
+    out: list[N.Stmt] = []
+    first: dict[object, int] = {}
+    same: dict[int, int] = {}
+    for m in made:
+        m = m.with_operands(tuple(same.get(i, i) for i in m.operands()))
+        if isinstance(m, (N.Const, N.Op, N.Call)):
+            what = repr(m.value) if isinstance(m, N.Const) else m.prim if isinstance(m, N.Op) else m.function
+            known = first.setdefault((type(m), m.type, what, m.operands()), m.id)
+            if known != m.id:
+                same[m.id] = known
+                continue
+        out.append(m)
+    return out, same
+
+
+def _past(f: N.Function) -> int:
+    """More than every id in the function."""
+    ids = {p.id for p in f.params} | types_of(f.body).keys() | {s.id for s in walk(f.body)}
+    return 1 + max(ids)
+
+
+class _Rewriter:
+    def __init__(
+        self, kernel: N.Kernel, rules: Mapping[str, Rule], where: Callable[[N.Op], bool],
+        functions: dict[str, N.Function], types: dict[int, DType],
+    ) -> None:  # fmt: skip
+        self.rules = rules
+        self.where = where
+        self.functions = functions
+        self.b = Builder(kernel.next_id, types | types_of(kernel.body))
+        self.ranges = Ranges(kernel)
+        self.ids: dict[int, int] = {}
+
+    def block(self, block: N.Block) -> N.Block:
+        with self.b.block() as out:
+            for s in block:
+                self.stmt(s, "")
+        same = len(out) == len(block) and all(a is b for a, b in zip(out, block, strict=True))
+        return block if same else tuple(out)
+
+    def stmt(self, s: N.Stmt, ruled: str) -> None:
+        """``ruled``: the primitive whose rule made the statement."""
+        b, ids = self.b, self.ids
+        if any(i in ids for i in s.operands()):
+            s = s.with_operands(tuple(ids.get(i, i) for i in s.operands()))
+        if isinstance(s, N.Op) and s.prim in self.rules and s.prim != ruled and self.where(s):
+            b.span, b.adjoint_of = s.span, s.adjoint_of
+            with b.block() as made:
+                x = self.rules[s.prim](Site(b, self.ranges, self.functions, s), *(X(b, i) for i in s.args))
+            b.span, b.adjoint_of = None, N.NO_ID
+            if x is not None:
+                made, same = _numbered(made)
+                self._replace(s, X(b, same.get(x.id, x.id)), made)
+                return
+        if (blocks := s.blocks()) != ():
+            new = tuple(self.block(inner) for inner in blocks)
+            if any(x is not y for x, y in zip(blocks, new, strict=True)):
+                s = s.with_blocks(new)
+        b.stmts.append(s)
+
+    def _replace(self, s: N.Op, x: X, made: list[N.Stmt]) -> None:
+        known = self.ranges.range(s.id) if s.type.is_int else None
+        if made and isinstance(last := made[-1], N.Value) and last.id == x.id:
+            del self.b.types[x.id]
+            made[-1] = last = replace(last, id=s.id, name=s.name)
+            if isinstance(last, N.Op) and last.prim == "select" and known is not None:
+                made[-1] = replace(last, range=known)
+        for m in made:
+            if isinstance(m, N.Value) and m.id != s.id:
+                self.ranges.defs[m.id] = m
+        for m in made:
+            self.stmt(m, s.prim)
+        if x.id in self.b.types and x.id != s.id:
+            self.ids[s.id] = self.ids.get(x.id, x.id)
