@@ -191,6 +191,8 @@ print("parent", parallel.launch(), flush=True)
 pid = os.fork()
 if pid == 0:
     print("child", parallel.launch(), parallel.launch(), flush=True)
+    if sys.platform == "linux":  # this thread, a worker and the monitor
+        assert len(os.listdir("/proc/self/task")) == 3
     sys.exit(0)
 _, status = os.waitpid(pid, 0)
 print("child's exit", status)

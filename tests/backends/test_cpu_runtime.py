@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
 import sys
+import threading
 from pathlib import Path
 
+import cpu_rig
 import llvmlite.binding as llvm
+import numpy as np
 import pytest
-from child import run
+from child import ANSWER, run
+from conformance_tasks import AXPY
 from conftest import ROOT
 
 from quadrants_lab.backends.cpu import jit
@@ -15,6 +20,8 @@ from quadrants_lab.backends.cpu import jit
 SCRIPT = ROOT / "scripts" / "cpu_runtime.py"
 FOLDER = ROOT / "quadrants_lab" / "backends" / "cpu" / "runtime"
 TEXTS = ("aarch64.ll", "runtime.ll", "x86_64.ll")
+CHUNK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_int64)
+PARALLEL = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, CHUNK, *[ctypes.c_uint64] * 3)
 
 
 def test_the_text_is_of_these_sources() -> None:
@@ -47,3 +54,21 @@ def test_the_text_becomes_code_for_every_system(processor: str, system: str) -> 
     assert all(export.encode() in code for export in (*jit._FOR_KERNELS, *jit._FOR_PYTHON))
     undefined = {f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm.")}
     assert not any(f.startswith("qd_") for f in undefined)
+
+
+def test_workers_take_part() -> None:
+    """Each of two chunks waits for the other one, and a single one is told that it is alone."""
+    x = np.zeros(2, np.float32)
+    frame = cpu_rig.bind(cpu_rig.load(AXPY), {"x": x, "y": x})
+    parallel = PARALLEL(jit.runtime().address["qd_parallel"])
+    meeting, seen = threading.Barrier(2, timeout=ANSWER), set()
+
+    def meet(frame: int, begin: int, end: int, worker: int) -> None:
+        meeting.wait()
+        seen.add((begin, end, worker))
+
+    assert parallel(frame.address, CHUNK(meet), 2, 1, 0) == 1
+    assert seen in ({(0, 1, 0), (1, 2, 1)}, {(0, 1, 1), (1, 2, 0)})
+    alone: list[int] = []
+    assert parallel(frame.address, CHUNK(lambda *job: alone.append(job[-1])), 1, 1, 0) == 0
+    assert alone == [-1]
