@@ -88,7 +88,7 @@ class Memory(Protocol):
 
     ``array`` is a numpy view of the memory itself where the host can see it, else None; memory whose ``late`` is true
     must not be ``busy`` when the host looks there (`Device.finish`). `read` and `write` copy and work everywhere. Freed
-    with the object. Memory without an ``array`` is a launch's operand itself (`runtime.memory`
+    with the object. Memory without an ``array`` is a launch's operand itself (`runtime.memory.memory`
     says what it has besides).
     """
 
@@ -135,7 +135,7 @@ class Frame(Protocol):
 
     def set_extents(self, name: str, shape: tuple[int, ...]) -> None: ...
 
-    def borrow(self, name: str, array: np.ndarray[Any, Any]) -> Callable[[], None] | None:
+    def bind_temp(self, name: str, array: np.ndarray[Any, Any]) -> Callable[[], None] | None:
         """Binds an array, the host's or one of `Memory.array`, to an ndarray buffer for the next launch. Returns None
         or what must be called after the launch, so that the array has what the kernel wrote."""
         ...
@@ -180,7 +180,7 @@ class Frame(Protocol):
         """Lets all that a launch starts on the device start as one graph, where there are such. An error where the
         kernel returns something there; from now on arrays of the host are refused there."""
 
-    def trust_depths(self, report: Callable[[], BaseException]) -> None:
+    def defer_overflow_check(self, report: Callable[[], BaseException]) -> None:
         """The depths are computed to suffice, so a launch need not be waited for to learn that they did. Where they
         did not, `Device.finish` raises what ``report`` returns."""
 

@@ -64,7 +64,7 @@ def clocked(module: Any, name: str) -> Iterator[list[float]]:
 
 def compiling(engine: Any) -> float:
     """The part of compiling that `check_races` takes, over every kernel and gradient of the sample programs."""
-    import quadrants_lab.runtime.compile as compiler
+    import quadrants_lab.runtime.compile.compile as compiler
 
     no_cache = patch.dict(os.environ, QD_OFFLINE_CACHE="0")
     with no_cache, clocked(compiler, "check_races") as looking, clocked(compiler, "compile_kernel") as whole:

@@ -71,7 +71,7 @@ def measure(name: str) -> list[dict[str, Any]]:
     from quadrants_lab.ir import nodes as N
     from quadrants_lab.ir.walk import walk
     from quadrants_lab.runtime.backend import backend
-    from quadrants_lab.runtime.inspect import compiled_plan
+    from quadrants_lab.runtime.record.inspect import compiled_plan
 
     rows = []
     for language, (speaker, size, switch) in _languages().items():

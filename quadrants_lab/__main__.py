@@ -25,7 +25,7 @@ def inspect(file: str, kernel: str | None, stage: str, code: str | None, arches:
     from quadrants_lab.lang.kernel import Kernel, Launchable
     from quadrants_lab.notebook.compare import compare, tables
     from quadrants_lab.runtime.backend import names
-    from quadrants_lab.runtime.records import recording
+    from quadrants_lab.runtime.record.records import recording
 
     for name in arches:
         if name not in names():
@@ -65,7 +65,7 @@ def check(file: str, grad: str) -> int:
     with finite differences and forward mode; 1 where something speaks against one."""
     from quadrants_lab.errors import QuadrantsError
     from quadrants_lab.notebook import experiment, verdict
-    from quadrants_lab.runtime.observe import unwatched, watch
+    from quadrants_lab.runtime.launch.observe import unwatched, watch
 
     sys.path.insert(0, str(Path(file).resolve().parent))
     launches = experiment.Forward(repeatable=True)

@@ -9,7 +9,7 @@ import pytest
 
 from quadrants_lab.backends.launch import Overflow, Status
 from quadrants_lab.ir.parse import parse_kernel
-from quadrants_lab.runtime.interpreter import interpret
+from quadrants_lab.runtime.interpret.interpreter import interpret
 
 # --- adstacks ---------------------------------------------------------------------------------------------------
 

@@ -181,13 +181,13 @@ class StandIn:
         self._streams.setdefault(stream, [])
         _run_all(self._streams[stream])
 
-    def follow(self, stream: int) -> None:
+    def wait_stream(self, stream: int) -> None:
         if stream > 1:
             before = self._streams.pop(stream, [])
             self._pending.append(lambda: _run_all(before))
             self.put(stream, lambda: _run_all(before))
 
-    def lead(self, stream: int) -> None:
+    def signal_stream(self, stream: int) -> None:
         if stream > 1:
             self.put(stream, lambda: self.wait("another stream"))
 

@@ -1,4 +1,4 @@
-"""Pairs of kernels: one whose iterations race, and its like in which they do not.
+"""TensorVariants of kernels: one whose iterations race, and its like in which they do not.
 
 A racy one that is ``sure`` races by indices alone: it is told when it is compiled; others race for the data they get.
 """

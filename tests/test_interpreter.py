@@ -10,7 +10,7 @@ from quadrants_lab.ir import draws
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import f32, f64, i32, u1
-from quadrants_lab.runtime.interpreter import OutOfBounds, interpret
+from quadrants_lab.runtime.interpret.interpreter import OutOfBounds, interpret
 
 
 def field(name, dtype, *shape, grad=""):

@@ -17,8 +17,8 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import f64
 from quadrants_lab.ir.walk import walk
-from quadrants_lab.runtime.compile import make_ir
-from quadrants_lab.runtime.interpreter import interpret
+from quadrants_lab.runtime.compile.compile import make_ir
+from quadrants_lab.runtime.interpret.interpreter import interpret
 
 RNG = np.random.default_rng(7)
 

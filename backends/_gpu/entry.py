@@ -40,7 +40,7 @@ def make_entry(frame: GpuFrame, params: list[Param], returns: str) -> Callable[.
         return lambda *args: NotImplemented
     types = {a.name: a.type for a in frame.exe.kernel.args}
     space: dict[str, Any] = {
-        "memory": frame.device.memory, "array": np.ndarray, "borrow": frame.borrow, "launch": frame.launch,
+        "memory": frame.device.memory, "array": np.ndarray, "bind_temp": frame.bind_temp, "launch": frame.launch,
         "ret": frame.ret, "set_arg": frame.set_arg, "view": frame.view, "inf": float("inf"), "long_axis": LongAxis,
     }  # fmt: skip
     names = [f"a{n}" for n in range(len(params))]
@@ -70,7 +70,7 @@ def make_entry(frame: GpuFrame, params: list[Param], returns: str) -> Callable[.
                 f"        if not ({flags}): return NotImplemented",
                 f"    if {must}: return NotImplemented",
             ]
-            sets.append(f"    g{n} = borrow({b.name!r}, a{n})")
+            sets.append(f"    g{n} = bind_temp({b.name!r}, a{n})")
             sets.append(f"    if g{n} is not None: after.append(g{n})")
     lines = ["def entry(*args):", f"    if len(args) != {len(params)}: return NotImplemented"]
     if names:
@@ -83,7 +83,7 @@ def make_entry(frame: GpuFrame, params: list[Param], returns: str) -> Callable[.
         lines += sets
     lines.append("    status = launch()")
     if borrows:
-        lines.append("    for give_back in after: give_back()")
+        lines.append("    for unbind in after: unbind()")
     lines.append("    if status: return Ellipsis")
     lines.append(f"    return ret({returns!r})" if returns else "    return None")
     exec("\n".join(lines), space)

@@ -162,7 +162,7 @@ class GpuFrame(ABC):
     def as_graph(self) -> None:  # noqa: B027 - a backend whose launch is one submission has nothing to do
         """From now on a launch is one submission."""
 
-    def trust_depths(self, report: Callable[[], BaseException]) -> None:  # noqa: B027 - nor has one that waits
+    def defer_overflow_check(self, report: Callable[[], BaseException]) -> None:  # noqa: B027 - nor has one that waits
         """A launch may return before it is known whether its stacks sufficed; ``report`` makes the error of one whose
         stacks did not."""
 
@@ -266,7 +266,7 @@ class GpuFrame(ABC):
         """See `quadrants_lab.backends.launch.Frame`."""
         return make_entry(self, params, returns)
 
-    def borrow(self, name: str, array: np.ndarray[Any, Any]) -> Callable[[], None] | None:
+    def bind_temp(self, name: str, array: np.ndarray[Any, Any]) -> Callable[[], None] | None:
         """Binds an array to an ndarray buffer for the next launch. Returns None, or, where the array is the host's and
         the kernel writes it, what must be called after the launch."""
         self.set_extents(name, array.shape)

@@ -219,7 +219,7 @@ class SimtFrame(GpuFrame):
         back = (self._back_at, self._state, self.exe.state.zeroed) if self._waits else None
         return self._driver.graph(self._launches, clear, back)
 
-    def trust_depths(self, report: Callable[[], BaseException]) -> None:
+    def defer_overflow_check(self, report: Callable[[], BaseException]) -> None:
         """See `quadrants_lab.backends.launch.Frame`. The status then stays in the state from launch to launch."""
         if self.exe.asked_for_depths:
             self._waits, self._report = False, report
@@ -331,7 +331,7 @@ class SimtFrame(GpuFrame):
         super().set_buffer(name, address)
         self._again = None
 
-    def borrow(self, name: str, array: Any) -> Callable[[], None] | None:
+    def bind_temp(self, name: str, array: Any) -> Callable[[], None] | None:
         """Binds an array, the host's or one in memory of the device, to an ndarray buffer for the next launch."""
         if isinstance(array, SimtMemory):
             self.set_extents(name, array.shape)
@@ -343,4 +343,4 @@ class SimtFrame(GpuFrame):
                 code="QL3021",
                 help="pass a qd.ndarray, or an array of another library on the GPU",
             )
-        return super().borrow(name, array)
+        return super().bind_temp(name, array)

@@ -33,7 +33,7 @@ from quadrants_lab.ir.types import DType, u1, u32
 from quadrants_lab.ir.walk import walk
 
 if TYPE_CHECKING:
-    from quadrants_lab.backends._gpu.trips import Ahead, Trips
+    from quadrants_lab.backends._gpu.trips import PreLaunch, Trips
     from quadrants_lab.backends._spirv.body import Body
 
 _SHARED = {False: 3, True: 6}  # pushes from which on functions are shorter: with a counter, and with numbered slots
@@ -342,7 +342,7 @@ def guard(b: Body, s: N.AdStackGuard) -> None:
         fn.start(join)
 
 
-def guard_ahead(b: Body, known: Ahead) -> int:
+def guard_ahead(b: Body, known: PreLaunch) -> int:
     """Compares what will be pushed; returns the label behind what follows."""
     stored = list(b.depths.values())
     with b.fn.owned(known.guard.id):

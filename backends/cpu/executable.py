@@ -162,7 +162,7 @@ class Frame:
         for axis, n in enumerate(shape):
             _WORD.pack_into(self._view, at + axis * L.WORD, n)
 
-    def borrow(self, name: str, array: np.ndarray[Any, Any]) -> None:
+    def bind_temp(self, name: str, array: np.ndarray[Any, Any]) -> None:
         """Binds an array to an ndarray buffer for the next launch: here it is used where it lies."""
         self.set_buffer(name, array.ctypes.data)
         self.set_extents(name, array.shape)
@@ -249,7 +249,7 @@ class Frame:
     def as_graph(self) -> None:
         """Here a launch is one call."""
 
-    def trust_depths(self, report: Callable[[], BaseException]) -> None:
+    def defer_overflow_check(self, report: Callable[[], BaseException]) -> None:
         """Here every launch is waited for."""
 
     def launch(self) -> int:

@@ -49,13 +49,13 @@ class Device(SimtDevice):
                 raise ValueError(f"its memory is on {where}, the session is on GPU {self.driver.ordinal}")
         return CudaMemory.over(self, address, shape, dtype, keep)  # type: ignore[return-value]  # of this class
 
-    def follow(self, stream: int) -> None:
+    def wait_stream(self, stream: int) -> None:
         """Lets what is launched from now on wait for what is in another library's stream."""
         self.driver.enter()
-        self.driver.follow(stream)
+        self.driver.wait_stream(stream)
         self.running = True
 
-    def lead(self, stream: int) -> None:
+    def signal_stream(self, stream: int) -> None:
         """Lets another library's stream wait for what was launched."""
         self.driver.enter()
-        self.driver.lead(stream)
+        self.driver.signal_stream(stream)

@@ -97,13 +97,13 @@ class Driver(simt.Driver):
         n = C.c_int()
         return -1 if self.cuPointerGetAttribute(C.byref(n), _DEVICE_OF_POINTER, address) else n.value
 
-    def follow(self, stream: int) -> None:
+    def wait_stream(self, stream: int) -> None:
         """Our stream waits for what is in another one. The default stream needs no telling."""
         if stream > _DEFAULT_STREAM:
             self.check(self.EventRecord(self._event, stream), "marking a stream")
             self.check(self.cuStreamWaitEvent(self.stream, self._event, 0), "waiting for a stream")
 
-    def lead(self, stream: int) -> None:
+    def signal_stream(self, stream: int) -> None:
         """Another stream waits for what is in ours."""
         if stream > _DEFAULT_STREAM:
             self.check(self.EventRecord(self._event, self.stream), "marking a stream")

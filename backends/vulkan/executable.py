@@ -231,7 +231,7 @@ class Frame(GpuFrame):
         self._queue.add(slot)
         return self._await(slot) if self._waits else 0
 
-    def trust_depths(self, report: Callable[[], BaseException]) -> None:
+    def defer_overflow_check(self, report: Callable[[], BaseException]) -> None:
         """See `quadrants_lab.backends.launch.Frame`."""
         self._waits = self.exe.asked
         self._report = report

@@ -45,7 +45,7 @@ def reverse(kernel: N.Kernel, keeps: Keeps = NOTHING) -> N.Kernel:
 def value_and_gradient(kernel: N.Kernel) -> N.Kernel:
     """The forward kernel and its reverse-mode derivative in one sweep: the forward tasks, then those of `reverse`, of
     which the first stands for the last forward task, too: each iteration goes on to its reverse code where it is. For
-    kernels whose gradient needs nothing that only the end of the launch tells (`runtime.one_sweep`)."""
+    kernels whose gradient needs nothing that only the end of the launch tells (`runtime.compile.one_sweep`)."""
     last = max(n for n, t in enumerate(kernel.body) if isinstance(t, N.Offload))
     made = _adjoints(kernel, NOTHING, whole=last)
     merged = any(number == last for number, _, _ in made.tasks)

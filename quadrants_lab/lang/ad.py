@@ -23,11 +23,11 @@ from quadrants_lab.lang.dense import Dense, Ndarray, ScalarNdarray
 from quadrants_lab.lang.forward_mode import FwdMode, warn_unwritten
 from quadrants_lab.lang.missing import missing_attribute
 from quadrants_lab.runtime import session
-from quadrants_lab.runtime.foreign import adopt, need_gradient, torch_tensor
-from quadrants_lab.runtime.grad_check import check_gradients
-from quadrants_lab.runtime.observe import MODE, OBSERVERS, unwatched, watch
-from quadrants_lab.runtime.program import Program
-from quadrants_lab.runtime.signature import ArraySlot
+from quadrants_lab.runtime.arguments.signature import ArraySlot
+from quadrants_lab.runtime.check.grad_check import check_gradients
+from quadrants_lab.runtime.interop.arrays import adopt, need_gradient, torch_tensor
+from quadrants_lab.runtime.launch.observe import MODE, OBSERVERS, unwatched, watch
+from quadrants_lab.runtime.tape.program import Program
 from quadrants_lab.runtime.tape.recorder import Launches
 from quadrants_lab.runtime.tape.report import Report, report
 from quadrants_lab.runtime.tape.step import Kept
@@ -224,9 +224,9 @@ def program(fn: Callable[P, R]) -> Callable[P, R | None]:
     """A Python function that launches kernels, the same ones whenever its arguments are: they are recorded at the first
     call and from then on made again without the Python between them, on CUDA in one go; under a Tape too.
 
-    What the function reads counts by value (`runtime.around`), fields and ndarrays by which they are; what is in these
-    may be anything. A function that reads or writes fields in Python, changes what it reads, uses arrays of other
-    libraries, has a gradient of its own or returns something is run by Python each time, and a warning says why
+    What the function reads counts by value (`runtime.tape.surroundings`), fields and ndarrays by which they are; what
+    is in these may be anything. A function that reads or writes fields in Python, changes what it reads, uses arrays of
+    other libraries, has a gradient of its own or returns something is run by Python each time, and a warning says why
     (QL2102).
     """
     made = Program(fn)

@@ -9,8 +9,8 @@ from typing import Any
 
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsRuntimeTypeError
 from quadrants_lab.lang.kernel import Func, Launchable
-from quadrants_lab.runtime.observe import MODE, OBSERVERS, constants
-from quadrants_lab.runtime.program import Calls
+from quadrants_lab.runtime.launch.observe import MODE, OBSERVERS, constants
+from quadrants_lab.runtime.tape.program import Calls
 from quadrants_lab.runtime.tape.recorder import Launches
 
 

@@ -18,9 +18,9 @@ from quadrants_lab.errors import (
 from quadrants_lab.ir.types import DTYPES, DType
 from quadrants_lab.lang.exchange import from_torch, shared, to_numpy, to_torch
 from quadrants_lab.runtime import session
-from quadrants_lab.runtime.fitting import LIMITS, check, fitted
-from quadrants_lab.runtime.memory import Memory
-from quadrants_lab.runtime.observe import differentiating
+from quadrants_lab.runtime.arguments.fitting import LIMITS, check, fitted
+from quadrants_lab.runtime.launch.observe import differentiating
+from quadrants_lab.runtime.memory.memory import Memory
 
 
 class _Nowhere:

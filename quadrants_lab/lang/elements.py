@@ -13,7 +13,7 @@ from quadrants_lab.lang.dense import Dense, Field, Ndarray, numpy_dtype
 from quadrants_lab.lang.exchange import to_numpy, to_torch
 from quadrants_lab.lang.matrix import Matrix, Vector
 from quadrants_lab.lang.matrix_types import MatrixType, matrix, vector
-from quadrants_lab.runtime.fitting import held
+from quadrants_lab.runtime.arguments.fitting import held
 
 
 class Elements(Dense):

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from quadrants_lab.errors import QuadrantsRuntimeTypeError
-from quadrants_lab.runtime.foreign import torch_tensor
-from quadrants_lab.runtime.memory import SHARED, Memory
+from quadrants_lab.runtime.interop.arrays import torch_tensor
+from quadrants_lab.runtime.memory.memory import SHARED, Memory
 
 
 def shared(memory: Memory) -> npt.NDArray[Any]:

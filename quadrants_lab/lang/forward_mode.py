@@ -15,13 +15,13 @@ from quadrants_lab.autodiff.doubts import warn
 from quadrants_lab.errors import QuadrantsAssertionError, QuadrantsRuntimeError, QuadrantsWarning, render
 from quadrants_lab.lang.dense import Dense
 from quadrants_lab.runtime import session
-from quadrants_lab.runtime.memory import SHARED
-from quadrants_lab.runtime.observe import MODE, launching, watch
-from quadrants_lab.runtime.open_ends import OpenEnds
+from quadrants_lab.runtime.launch.observe import MODE, launching, watch
+from quadrants_lab.runtime.lint.cross_kernel import OpenEnds
+from quadrants_lab.runtime.memory.memory import SHARED
 from quadrants_lab.runtime.tape.writes import Writes, written_over
 
 if TYPE_CHECKING:
-    from quadrants_lab.runtime.plan import Plan
+    from quadrants_lab.runtime.launch.plan import Plan
 
 
 class _Used(Writes):

@@ -8,11 +8,11 @@ from typing import Any, overload
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsSyntaxError
 from quadrants_lab.frontend.source import function_source
 from quadrants_lab.lang.classes import BoundFunc, BoundKernel, bind, is_method
-from quadrants_lab.lang.pairs import Pairs
+from quadrants_lab.lang.pairs import TensorVariants
 from quadrants_lab.lang.parameters import positional, read_parameters
 from quadrants_lab.lang.wrappers import unwrapped
-from quadrants_lab.runtime.dispatch import Dispatcher
-from quadrants_lab.runtime.inspect import Sizes, code_text, ir_text, sizes
+from quadrants_lab.runtime.launch.dispatch import Dispatcher
+from quadrants_lab.runtime.record.inspect import Sizes, code_text, ir_text, sizes
 
 
 class Launchable:
@@ -25,7 +25,7 @@ class Launchable:
     __slots__ = ("__weakref__", "_dispatch", "_pairs", "_parameters", "_side", "name")
     __qd_kernel__ = True
 
-    def __init__(self, pairs: Pairs, side: int) -> None:
+    def __init__(self, pairs: TensorVariants, side: int) -> None:
         self.name = pairs.source.name
         self._parameters = pairs.parameters
         self._pairs = pairs
@@ -138,7 +138,7 @@ class Kernel(Launchable):
         self.source = function_source(fn)
         self.method = is_method(fn)
         parameters = read_parameters(fn, self.source)
-        pairs = Pairs(self.source, parameters, graph)
+        pairs = TensorVariants(self.source, parameters, graph)
         super().__init__(pairs, 0)
         gradient, both = Gradient, ValueAndGradient
         if any(p.tensors for p in parameters):  # other kernels need not ask at every call

@@ -17,7 +17,7 @@ from quadrants_lab.frontend.context import convert
 from quadrants_lab.frontend.swizzle import letters, swizzle
 from quadrants_lab.ir.types import DType, from_numpy
 from quadrants_lab.lang.dtypes import as_dtype
-from quadrants_lab.runtime.fitting import INTEGERS, held
+from quadrants_lab.runtime.arguments.fitting import INTEGERS, held
 
 Array = npt.NDArray[Any]
 

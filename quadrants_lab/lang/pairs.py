@@ -11,17 +11,17 @@ from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.lang.dense import ScalarField, ScalarNdarray
 from quadrants_lab.lang.elements import MatrixNdarray, VectorNdarray
 from quadrants_lab.lang.parameters import Parameter
-from quadrants_lab.runtime.compound import AnySlot, TensorSlot, leaves, settled
-from quadrants_lab.runtime.dispatch import Dispatcher
-from quadrants_lab.runtime.foreign import is_foreign
+from quadrants_lab.runtime.arguments.compound import AnySlot, TensorSlot, leaves, settled
+from quadrants_lab.runtime.interop.arrays import is_foreign
+from quadrants_lab.runtime.launch.dispatch import Dispatcher
+from quadrants_lab.runtime.launch.together import Together
 from quadrants_lab.runtime.plans import make_plan
-from quadrants_lab.runtime.together import Together
 
 NDARRAYS = (ScalarNdarray, VectorNdarray, MatrixNdarray)
 Kinds = tuple[bool, ...]  # whether it is an array, for each tensor
 
 
-class Pairs:
+class TensorVariants:
     """The dispatchers of a kernel, of its gradient, and of both together. ``default`` takes the arguments of kernels
     without tensors, and flattens those of any. ``graph``: as `qd.kernel` takes it."""
 

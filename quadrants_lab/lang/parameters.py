@@ -17,9 +17,9 @@ from quadrants_lab.lang import annotations as A
 from quadrants_lab.lang.classes import is_method
 from quadrants_lab.lang.dtypes import as_dtype
 from quadrants_lab.lang.tensor import Tensor
-from quadrants_lab.runtime.compound import AnySlot, StructSlot, TensorSlot, typed_slot
-from quadrants_lab.runtime.dispatch import arity_error
-from quadrants_lab.runtime.signature import ArraySlot, ScalarSlot, TemplateSlot
+from quadrants_lab.runtime.arguments.compound import AnySlot, StructSlot, TensorSlot, typed_slot
+from quadrants_lab.runtime.arguments.signature import ArraySlot, ScalarSlot, TemplateSlot
+from quadrants_lab.runtime.launch.dispatch import arity_error
 
 
 @dataclass(frozen=True, slots=True)

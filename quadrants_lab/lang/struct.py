@@ -15,8 +15,8 @@ from quadrants_lab.ir.types import DType, from_numpy
 from quadrants_lab.lang.dtypes import as_dtype
 from quadrants_lab.lang.matrix import Matrix
 from quadrants_lab.lang.matrix_types import matrix, vector
-from quadrants_lab.runtime.compound import leaf_count
-from quadrants_lab.runtime.fitting import fitted
+from quadrants_lab.runtime.arguments.compound import leaf_count
+from quadrants_lab.runtime.arguments.fitting import fitted
 
 
 class StructType:

@@ -11,9 +11,9 @@ from typing import Any
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsRuntimeTypeError
 from quadrants_lab.lang.classes import BoundKernel
 from quadrants_lab.runtime import session
-from quadrants_lab.runtime.observe import differentiating, watch
-from quadrants_lab.runtime.recorded import Fields, Recorded
+from quadrants_lab.runtime.launch.observe import differentiating, watch
 from quadrants_lab.runtime.session import ended
+from quadrants_lab.runtime.tape.recorded import Fields, Recorded
 
 Outputs = Mapping[str, Any]
 

@@ -24,11 +24,11 @@ from quadrants_lab.notebook.values import array_view, number, results
 from quadrants_lab.notebook.views import Values, pass_views, stack_views, stage_views, task_graphs
 from quadrants_lab.passes import pipeline
 from quadrants_lab.runtime.backend import backend, names
-from quadrants_lab.runtime.dispatch import Dispatcher
-from quadrants_lab.runtime.gradient import GradientPlan
-from quadrants_lab.runtime.plan import Live, Plan
-from quadrants_lab.runtime.records import LaunchRecord, Recorder
-from quadrants_lab.runtime.reduction import bytes_before
+from quadrants_lab.runtime.compile.naive_stack_bytes import bytes_before
+from quadrants_lab.runtime.gradient.plan import GradientPlan
+from quadrants_lab.runtime.launch.dispatch import Dispatcher
+from quadrants_lab.runtime.launch.plan import Live, Plan
+from quadrants_lab.runtime.record.records import LaunchRecord, Recorder
 from quadrants_lab.widgets.model import (
     BackendRun,
     CellView,

@@ -12,8 +12,8 @@ from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.notebook.backends import SIMULATION
 from quadrants_lab.notebook.values import everything, number, results
 from quadrants_lab.runtime.backend import Available, available
-from quadrants_lab.runtime.records import LaunchRecord
-from quadrants_lab.runtime.replay import Replay, replay, shadow
+from quadrants_lab.runtime.record.records import LaunchRecord
+from quadrants_lab.runtime.record.replay import Replay, replay, shadow
 from quadrants_lab.widgets.model import BackendRun
 
 Compared = dict[int, list[BackendRun]]  # by the number of the record

@@ -20,9 +20,9 @@ from quadrants_lab.notebook.cell import Cell, calls, run_body, run_last
 from quadrants_lab.notebook.verdict import Verdict, check
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.backend import available
-from quadrants_lab.runtime.observe import unwatched, watch
-from quadrants_lab.runtime.plan import Plan
-from quadrants_lab.runtime.records import LaunchRecord, Recorder, recording
+from quadrants_lab.runtime.launch.observe import unwatched, watch
+from quadrants_lab.runtime.launch.plan import Plan
+from quadrants_lab.runtime.record.records import LaunchRecord, Recorder, recording
 from quadrants_lab.runtime.tape.recorder import Launches
 
 if TYPE_CHECKING:

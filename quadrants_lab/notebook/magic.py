@@ -24,7 +24,7 @@ from quadrants_lab.notebook.inspection import Inspection
 from quadrants_lab.notebook.options import parse, usage
 from quadrants_lab.notebook.stepping import stepper
 from quadrants_lab.runtime.backend import available, names
-from quadrants_lab.runtime.records import Recorder
+from quadrants_lab.runtime.record.records import Recorder
 from quadrants_lab.runtime.tape.report import Report
 from quadrants_lab.widgets.html import seconds
 from quadrants_lab.widgets.timeline import timeline

@@ -18,9 +18,9 @@ from quadrants_lab.notebook import show
 from quadrants_lab.notebook.compare import MODES
 from quadrants_lab.notebook.inspection import Inspection
 from quadrants_lab.notebook.values import number
-from quadrants_lab.runtime.interpreter import Lane, Trip
-from quadrants_lab.runtime.records import Arrays, LaunchRecord
-from quadrants_lab.runtime.steps import Event, walk_iteration
+from quadrants_lab.runtime.interpret.interpreter import Lane, Trip
+from quadrants_lab.runtime.interpret.interpreter_trace import Event, walk_iteration
+from quadrants_lab.runtime.record.records import Arrays, LaunchRecord
 from quadrants_lab.widgets.model import StepStatement, StepsView, StepTrace, span_line
 
 MOST_BYTES = 16 << 20  # of a launch's data that is kept for its steps

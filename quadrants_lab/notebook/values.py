@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from quadrants_lab.ir.types import DType
-from quadrants_lab.runtime.records import Arrays, LaunchRecord
+from quadrants_lab.runtime.record.records import Arrays, LaunchRecord
 from quadrants_lab.widgets.model import ArrayView
 
 

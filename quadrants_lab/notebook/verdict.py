@@ -22,9 +22,9 @@ import numpy.typing as npt
 
 from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.lang.dense import Dense
-from quadrants_lab.runtime.grad_check import Move, loss_at, moves, saved
-from quadrants_lab.runtime.memory import Memory
-from quadrants_lab.runtime.tangent import Tangents
+from quadrants_lab.runtime.check.grad_check import Move, loss_at, moves, saved
+from quadrants_lab.runtime.check.tangent import Tangents
+from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.tape.recorder import Launches
 
 WIDTHS = tuple(10.0**-k for k in range(1, 9))

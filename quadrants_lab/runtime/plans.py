@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from quadrants_lab.backends import forks
 
 if TYPE_CHECKING:
-    from quadrants_lab.runtime.compile import Compiled
-    from quadrants_lab.runtime.dispatch import Dispatcher
-    from quadrants_lab.runtime.plan import Plan
+    from quadrants_lab.runtime.compile.compile import Compiled
+    from quadrants_lab.runtime.launch.dispatch import Dispatcher
+    from quadrants_lab.runtime.launch.plan import Plan
     from quadrants_lab.runtime.session import Session
 
 
@@ -20,8 +20,8 @@ def make_plan(
     owner: Dispatcher, session: Session, compiled: Compiled, forward: Callable[[], Plan | None]
 ) -> Plan:
     """The plan of a specialisation; ``forward`` finds that of the kernel where it is a gradient."""
-    from quadrants_lab.runtime.gradient import GradientPlan
-    from quadrants_lab.runtime.plan import Plan
+    from quadrants_lab.runtime.gradient.plan import GradientPlan
+    from quadrants_lab.runtime.launch.plan import Plan
 
     if compiled.mode in ("reverse", "both"):
         return GradientPlan(owner, session, compiled, forward)
@@ -31,4 +31,4 @@ def make_plan(
 @cache
 def load_compiler() -> None:
     """Begins to import what the first kernel of a process needs, for a caller that is about to wait for a device."""
-    forks.start(import_module, "quadrants_lab.runtime.gradient", name="imports")
+    forks.start(import_module, "quadrants_lab.runtime.gradient.plan", name="imports")

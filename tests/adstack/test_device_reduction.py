@@ -16,8 +16,8 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir import sizeexpr as S
 from quadrants_lab.ir.types import i32, i64, u8
 from quadrants_lab.ir.verify import verify
-from quadrants_lab.runtime import device_sizes
-from quadrants_lab.runtime.gradient import Live
+from quadrants_lab.runtime.gradient import device_sizes
+from quadrants_lab.runtime.gradient.plan import Live
 
 C, V, Op = S.SizeConst, S.SizeVar, S.SizeOp
 K, J, ZERO = V(90, "k"), V(91, "j"), C(0)

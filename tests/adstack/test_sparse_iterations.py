@@ -18,8 +18,8 @@ from quadrants_lab.adstack.sparse_iterations import (
     sparse_iterations,
 )
 from quadrants_lab.pipelines import COUNTING
-from quadrants_lab.runtime.gradient import Live
-from quadrants_lab.runtime.interpreter import interpret
+from quadrants_lab.runtime.gradient.plan import Live
+from quadrants_lab.runtime.interpret.interpreter import interpret
 
 LAUNCH = {"n": 3, "m": [1, 2, 0, 3], "a": [2, 1, 3, 0], "lim": 1, "s": 4}
 LOOP = "for j in range({}):\n{}    v = qd.sin(v) * z[i]\n"

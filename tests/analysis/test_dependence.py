@@ -18,7 +18,7 @@ from quadrants_lab.ir.parse import parse_kernel
 from quadrants_lab.ir.text import print_kernel
 from quadrants_lab.ir.types import f64, i32
 from quadrants_lab.ir.verify import verify
-from quadrants_lab.runtime.interpreter import interpret
+from quadrants_lab.runtime.interpret.interpreter import interpret
 
 SIZE = 32
 ARG = 3

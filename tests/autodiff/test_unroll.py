@@ -17,7 +17,7 @@ from test_hypothesis import check as check_random
 
 import quadrants_lab as qd
 from quadrants_lab.autodiff import unroll
-from quadrants_lab.runtime.compile import forward_ir
+from quadrants_lab.runtime.compile.compile import forward_ir
 
 N = 5
 

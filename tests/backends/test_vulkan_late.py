@@ -302,7 +302,7 @@ def test_an_overflow_is_told_at_the_next_look() -> None:
         told.append(frame.failure())
         return RuntimeError("too deep")
 
-    frame.trust_depths(report)
+    frame.defer_overflow_check(report)
     assert frame.launch() == 0
     with pytest.raises(RuntimeError, match="too deep"):
         own.finish()

@@ -16,7 +16,7 @@ from frontend.rig import fields, load
 
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import f64, i64
-from quadrants_lab.runtime.interpreter import interpret
+from quadrants_lab.runtime.interpret.interpreter import interpret
 
 PATH = Path(__file__).parent / "meaning.py"
 OPTIONS = CompileOptions(default_ip=i64, default_fp=f64)

@@ -76,7 +76,7 @@ class Exported(Owned):
         return 2, 0
 
     def __dlpack__(self, *, stream: int) -> Any:
-        from quadrants_lab.runtime.lent import _Tensor
+        from quadrants_lab.runtime.interop.dlpack import _Tensor
 
         assert stream > 2
         self.extents = (ctypes.c_int64 * self.values.ndim)(*self.values.shape)

@@ -13,7 +13,7 @@ from sessions import EVERYWHERE
 
 import quadrants_lab as qd
 from quadrants_lab.ir.types import DTYPES
-from quadrants_lab.runtime.fitting import LIMITS, LossError, check
+from quadrants_lab.runtime.arguments.fitting import LIMITS, LossError, check
 
 INTEGERS = [t for t in DTYPES.values() if t.is_int]
 GOLDEN = Path(__file__).with_name("losses.txt")

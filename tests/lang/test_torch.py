@@ -143,7 +143,7 @@ def test_tensors_numpy_arrays_and_ndarrays_in_turn():
 
 
 def test_nothing_is_kept_of_a_tensor_that_is_gone():
-    from quadrants_lab.runtime import foreign
+    from quadrants_lab.runtime.interop import arrays as foreign
 
     before = len(foreign._KNOWN)
     for _ in range(20):

@@ -269,7 +269,7 @@ def test_without_gradients_nothing_is_recorded(monkeypatch):
 
 
 def test_nothing_is_kept_when_the_graph_is_gone():
-    from quadrants_lab.runtime import foreign
+    from quadrants_lab.runtime.interop import arrays as foreign
 
     factor = qd.field(qd.f32, (), needs_grad=True)
     op, held = scaled(factor)

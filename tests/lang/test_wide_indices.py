@@ -16,8 +16,8 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import DTYPES, i32, i64, u8
 from quadrants_lab.ir.verify import verify
-from quadrants_lab.runtime.compile import FORWARD, make_ir
-from quadrants_lab.runtime.interpreter import interpret
+from quadrants_lab.runtime.compile.compile import FORWARD, make_ir
+from quadrants_lab.runtime.interpret.interpreter import interpret
 
 HUGE = 2**31 + 5
 BEGINS = (-5, 2**31 - 3, 2**32 - 1, 2**40, -(2**31) - 4, -(2**33))

@@ -13,7 +13,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import DType, f32, f64, i64, u64
-from quadrants_lab.runtime.interpreter import interpret
+from quadrants_lab.runtime.interpret.interpreter import interpret
 
 NUMPY = {
     "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan2": np.arctan2,

@@ -20,7 +20,7 @@ from quadrants_lab.ir.walk import walk
 from quadrants_lab.passes.pipeline import run
 from quadrants_lab.pipelines import front
 from quadrants_lab.runtime.backend import backend, names
-from quadrants_lab.runtime.interpreter import interpret
+from quadrants_lab.runtime.interpret.interpreter import interpret
 
 EXACT = CompileOptions(fast_math=False)
 DRAWN = (12345, 7)  # seed and number of the launch

@@ -11,7 +11,7 @@ from quadrants_lab.ir.types import f16, f32, f64, i32, u1
 from quadrants_lab.passes.fold import fold
 from quadrants_lab.passes.fold_rules import RULES
 from quadrants_lab.passes.pipeline import run
-from quadrants_lab.runtime.interpreter import interpret
+from quadrants_lab.runtime.interpret.interpreter import interpret
 
 KINDS = {"num": "iuf", "float": "f", "int": "iu", "cmp": "iufb", "test": "f", "count": "iu"}
 

@@ -7,7 +7,7 @@ import pytest
 from sessions import EVERYWHERE
 
 import quadrants_lab as qd
-from quadrants_lab.runtime.records import recording
+from quadrants_lab.runtime.record.records import recording
 
 
 @pytest.fixture(autouse=True, params=EVERYWHERE)

@@ -10,9 +10,9 @@ import pytest
 import quadrants_lab as qd
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.runtime import steps
-from quadrants_lab.runtime.records import LaunchRecord, recording
-from quadrants_lab.runtime.steps import Walk, walk_iteration
+from quadrants_lab.runtime.interpret import interpreter_trace as steps
+from quadrants_lab.runtime.interpret.interpreter_trace import Walk, walk_iteration
+from quadrants_lab.runtime.record.records import LaunchRecord, recording
 
 
 def recorded(launch: Any, *kernels: Any) -> list[LaunchRecord]:

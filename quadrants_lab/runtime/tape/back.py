@@ -8,8 +8,8 @@ from contextlib import contextmanager, nullcontext
 from itertools import islice
 from typing import TYPE_CHECKING, cast
 
-from quadrants_lab.runtime.memory import Memory
-from quadrants_lab.runtime.regions import Region, add
+from quadrants_lab.runtime.launch.regions import Region, add
+from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.tape.parts import Part, part_of
 from quadrants_lab.runtime.tape.python_writes import write_again
 from quadrants_lab.runtime.tape.segments import cannot_be_made_again, item_bytes, lengths

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from quadrants_lab.ir.source import Span
-from quadrants_lab.runtime.memory import SHARED, Memory
-from quadrants_lab.runtime.regions import Region, around, common, meet
+from quadrants_lab.runtime.launch.regions import Region, around, common, meet
+from quadrants_lab.runtime.memory.memory import SHARED, Memory
 from quadrants_lab.runtime.tape.parts import Part
 
 

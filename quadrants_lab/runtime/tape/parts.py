@@ -8,8 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from quadrants_lab.runtime.memory import Lent, Memory, Mirrored
-from quadrants_lab.runtime.regions import Region
+from quadrants_lab.runtime.launch.regions import Region
+from quadrants_lab.runtime.memory.memory import HostMirrored, Imported, Memory
 
 
 class Part(Protocol):
@@ -75,7 +75,7 @@ class DevicePart:
     """What memory of a device has from element ``at`` on, kept there: all that is in between, where a box is no range
     of elements."""
 
-    def __init__(self, memory: Mirrored, at: int, size: int, region: Region | None) -> None:
+    def __init__(self, memory: HostMirrored, at: int, size: int, region: Region | None) -> None:
         self.memory: Memory = memory
         self.at = at
         self.size = size
@@ -89,19 +89,19 @@ class DevicePart:
 
     def put(self) -> None:
         memory = self.memory
-        assert isinstance(memory, Mirrored)
+        assert isinstance(memory, HostMirrored)
         memory.send()
         memory.on_device.put(self.at, self.values)
         memory.version += 1
 
     def keep(self) -> None:
         memory = self.memory
-        assert isinstance(memory, Mirrored)
+        assert isinstance(memory, HostMirrored)
         memory.send()
         memory.on_device.take(self.at, self.values)
 
     def again(self) -> Part:
-        assert isinstance(self.memory, Mirrored)
+        assert isinstance(self.memory, HostMirrored)
         return DevicePart(self.memory, self.at, self.size, self.region)
 
     def changed(self) -> Part:
@@ -110,7 +110,7 @@ class DevicePart:
 
 def part_of(memory: Memory, region: Region) -> Part:
     """A copy of the region's elements."""
-    if isinstance(memory, Mirrored) and not isinstance(memory, Lent):
+    if isinstance(memory, HostMirrored) and not isinstance(memory, Imported):
         first, size = span(memory.operand.shape, region)
         return DevicePart(memory, first, size, region)
     where = tuple(slice(low, high) for low, high in region)

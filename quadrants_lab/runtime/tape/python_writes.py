@@ -10,7 +10,7 @@ import numpy as np
 
 from quadrants_lab.autodiff.doubts import warn
 from quadrants_lab.errors import QuadrantsRuntimeError
-from quadrants_lab.runtime.memory import Memory
+from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.tape.followed import Followed
 from quadrants_lab.runtime.tape.parts import HostPart
 from quadrants_lab.runtime.tape.step import Step

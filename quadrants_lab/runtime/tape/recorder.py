@@ -22,9 +22,9 @@ from quadrants_lab.adstack.report import kept_rows
 from quadrants_lab.errors import Label, QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.source import Span
-from quadrants_lab.runtime.memory import Memory
-from quadrants_lab.runtime.open_ends import OpenEnds
-from quadrants_lab.runtime.regions import add, whole
+from quadrants_lab.runtime.launch.regions import add, whole
+from quadrants_lab.runtime.lint.cross_kernel import OpenEnds
+from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.tape import back, segments
 from quadrants_lab.runtime.tape.followed import Before, Followed
 from quadrants_lab.runtime.tape.parts import Part, part_of
@@ -35,9 +35,9 @@ from quadrants_lab.runtime.tape.step import Kept, Segment, Step, launch_gradient
 from quadrants_lab.runtime.tape.writes import Writes, span_of
 
 if TYPE_CHECKING:
-    from quadrants_lab.runtime.dispatch import Dispatcher
-    from quadrants_lab.runtime.plan import Plan
-    from quadrants_lab.runtime.scratch import KeptBuffers
+    from quadrants_lab.runtime.launch.dispatch import Dispatcher
+    from quadrants_lab.runtime.launch.plan import Plan
+    from quadrants_lab.runtime.launch.scratch import KeptBuffers
 
 KEEP_BYTES = 1 << 30  # most bytes that a tape without a budget keeps
 

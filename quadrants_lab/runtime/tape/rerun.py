@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from quadrants_lab.runtime.one_go import OneGo
-from quadrants_lab.runtime.signature import derivative, memory_of
+from quadrants_lab.runtime.arguments.signature import derivative, memory_of
+from quadrants_lab.runtime.launch.one_go import OneGo
 from quadrants_lab.runtime.tape import back
 from quadrants_lab.runtime.tape.followed import Followed
 from quadrants_lab.runtime.tape.parts import Part
@@ -21,7 +21,7 @@ from quadrants_lab.runtime.tape.segments import item_bytes
 from quadrants_lab.runtime.tape.step import Segment, Step
 
 if TYPE_CHECKING:
-    from quadrants_lab.runtime.memory import Memory
+    from quadrants_lab.runtime.memory.memory import Memory
     from quadrants_lab.runtime.tape.recorder import Launches
 
 MOST_BYTES = 1 << 28  # that a recording may hold on to for the next time

@@ -7,16 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
-from quadrants_lab.runtime.dispatch import state
-from quadrants_lab.runtime.memory import Memory
-from quadrants_lab.runtime.observe import CONSTANT, MODE
-from quadrants_lab.runtime.regions import Footprint, Region, footprint, whole
+from quadrants_lab.runtime.arguments.signature import (
+    ArraySlot,
+    TemplateSlot,
+    derivative,
+    memory_of,
+    template_key,
+)
+from quadrants_lab.runtime.launch.dispatch import state
+from quadrants_lab.runtime.launch.observe import CONSTANT, MODE
+from quadrants_lab.runtime.launch.regions import Footprint, Region, footprint, whole
+from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.session import CHECKS, current
-from quadrants_lab.runtime.signature import ArraySlot, TemplateSlot, derivative, memory_of, template_key
 
 if TYPE_CHECKING:
-    from quadrants_lab.runtime.dispatch import Dispatcher
-    from quadrants_lab.runtime.plan import Plan
+    from quadrants_lab.runtime.launch.dispatch import Dispatcher
+    from quadrants_lab.runtime.launch.plan import Plan
 
 # of a buffer: a field's memory, or number n of the arguments, or (n, "grad") and the like for its `DERIVATIVES`
 Place = Memory | int | tuple[int, str]

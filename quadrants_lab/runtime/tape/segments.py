@@ -12,7 +12,7 @@ from math import comb, prod
 from typing import TYPE_CHECKING
 
 from quadrants_lab.errors import QuadrantsRuntimeError
-from quadrants_lab.runtime.regions import Region
+from quadrants_lab.runtime.launch.regions import Region
 from quadrants_lab.runtime.tape.step import Item, Segment, Step
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from quadrants_lab.autodiff.doubts import Doubt
 from quadrants_lab.errors import render
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.source import Span
-from quadrants_lab.runtime.memory import Memory
+from quadrants_lab.runtime.memory.memory import Memory
 
 if TYPE_CHECKING:
-    from quadrants_lab.runtime.plan import Plan
+    from quadrants_lab.runtime.launch.plan import Plan
 
 
 class HasMemory(Protocol):

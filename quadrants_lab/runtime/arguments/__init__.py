@@ -1,0 +1,1 @@
+"""From a call's arguments to what a specialisation takes."""

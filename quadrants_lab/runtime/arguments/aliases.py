@@ -1,0 +1,33 @@
+"""Array arguments that are the same memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from quadrants_lab.runtime.arguments.signature import ArraySlot, Slot, memory_of
+
+TensorVariants = tuple[tuple[int, int], ...]
+
+
+def written_pairs(slots: Sequence[Slot], written: AbstractSet[str]) -> TensorVariants:
+    """Positions of any two array arguments of which one at least is among the buffers ``written``."""
+    arrays = [n for n, slot in enumerate(slots) if isinstance(slot, ArraySlot)]
+    return tuple((n, m) for n, m in combinations(arrays, 2) if {slots[n].name, slots[m].name} & written)
+
+
+def same_memory(a: Any, b: Any) -> bool:
+    """Whether two array arguments overlap."""
+    if a is b:
+        return True
+    a, b = (x if (memory := memory_of(x)) is None else memory.operand for x in (a, b))
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return np.may_share_memory(a, b)
+    begins = [getattr(x, "address", None) for x in (a, b)]
+    if None in begins:
+        return False  # what one is of is the host's
+    return bool(begins[0] < begins[1] + b.nbytes and begins[1] < begins[0] + a.nbytes)

@@ -1,0 +1,221 @@
+"""What a kernel's arguments may be: checks, conversion, and the key of a specialisation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from quadrants_lab.errors import QuadrantsRuntimeTypeError
+from quadrants_lab.frontend.specs import NdarraySpec, ScalarSpec, Spec, TemplateSpec
+from quadrants_lab.ir import types as T
+from quadrants_lab.ir.types import DType
+from quadrants_lab.runtime.arguments.fitting import cure, fitting, shown
+from quadrants_lab.runtime.memory.memory import Memory
+
+DERIVATIVES = ("grad", "tangent", "grad.tangent")  # what stands beside the buffer of an array, by name
+
+
+class ArgumentError(QuadrantsRuntimeTypeError, ValueError):
+    """An argument that the kernel's annotation does not allow."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarSlot:
+    """A scalar argument. Takes Python's and numpy's numbers: integers that the dtype holds, and for a floating-point
+    dtype any real number."""
+
+    name: str
+    dtype: DType
+
+    def convert(self, value: Any, where: str) -> Any:
+        try:
+            return fitting(value, self.dtype)
+        except (TypeError, OverflowError) as e:
+            what = f", {shown(value)} is given" if shown(value) else ""
+            raise ArgumentError(
+                f"argument {self.name!r} of {where} is {self.dtype}{what}: {e}",
+                code="QL2040",
+                help=cure(value, self.dtype),
+            ) from None
+
+    def spec(self, value: Any) -> tuple[Any, Spec]:
+        return None, ScalarSpec(self.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class ArraySlot:
+    """A numpy array or an ndarray of the language; ``dtype``, ``ndim``, ``grad``: None where nothing is asked for.
+
+    ``element``: the shape of the elements, with None for extents that are left open; () for numbers and, where
+    ``dtype`` is None too, for anything. The last axes of a numpy array are those of its elements."""
+
+    name: str
+    dtype: DType | None
+    ndim: int | None
+    grad: bool | None
+    element: tuple[int | None, ...] = ()
+
+    def convert(self, value: Any, where: str) -> Any:
+        what = f"argument {self.name!r} of {where}"
+        if getattr(value, "__qd_ndarray__", False):
+            if value.grad is None and self.grad:
+                raise ArgumentError(
+                    f"{what} must have a gradient", code="QL2041", help="make it with needs_grad=True"
+                )
+            given: DType | None = value.dtype
+        elif isinstance(value, np.ndarray):
+            given = T.from_numpy(value.dtype)
+            if given is None:
+                raise ArgumentError(
+                    f"{what} is an array of {value.dtype}, which is no dtype of the language",
+                    code="QL2042",
+                    help="the dtypes are " + ", ".join(T.DTYPES),
+                )
+            if not value.flags.c_contiguous or not value.flags.aligned:
+                raise ArgumentError(
+                    f"{what} is a numpy array that is not C-contiguous",
+                    code="QL2043",
+                    help="pass np.ascontiguousarray(...); writes to it then reach only the copy",
+                )
+        else:
+            kind = "a field" if getattr(value, "__qd_field__", False) else f"of type {type(value).__name__}"
+            hint = (
+                "pass a field as a qd.template() argument"
+                if kind == "a field"
+                else "np.asarray(...) makes one"
+            )
+            raise ArgumentError(
+                f"{what} must be a numpy array or a qd.ndarray, it is {kind}", code="QL2044", help=hint
+            )
+        if self.dtype is not None and given is not self.dtype:
+            raise ArgumentError(
+                f"{what} must have dtype {self.dtype}, the array has {given}",
+                code="QL2045",
+                help=f"pass x.astype(np.{np.dtype(self.dtype.numpy).name})"
+                if isinstance(value, np.ndarray)
+                else "",
+            )
+        ndim = len(value.shape)
+        foreign = isinstance(value, np.ndarray)
+        if self.ndim is not None:
+            ndim_wanted = self.ndim + len(self.element) * foreign
+            if ndim != ndim_wanted:
+                raise ArgumentError(
+                    f"{what} must have {ndim_wanted} ax{'i' if ndim_wanted == 1 else 'e'}s, "
+                    f"the array has shape {value.shape}",
+                    code="QL2046",
+                )
+        element = value.shape[ndim - len(self.element) :] if foreign else value.element_shape
+        if (self.element or self.dtype) and not self._fits(element):
+            raise ArgumentError(
+                f"{what} must have elements of shape {self.element}, those of the array have shape {element}",
+                code="QL2047",
+            )
+        return value
+
+    def _fits(self, element: tuple[int, ...]) -> bool:
+        wanted = self.element
+        return len(element) == len(wanted) and all(
+            w in (None, n) for w, n in zip(wanted, element, strict=True)
+        )
+
+    def spec(self, value: Any) -> tuple[Any, Spec]:
+        dtype: DType = _dtype_of(value)
+        grad = not isinstance(value, np.ndarray) and value.grad is not None and self.grad is not False
+        ndim = len(value.shape)
+        if isinstance(value, np.ndarray):
+            ndim -= len(self.element)
+            element = value.shape[ndim:]
+        else:
+            element = value.element_shape
+        wide = is_wide(value.shape)
+        return (dtype, ndim, grad, element, wide), NdarraySpec(dtype, ndim, grad, element, wide)
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateSlot:
+    """A compile-time argument: a field, a function of the language, or a value."""
+
+    name: str
+
+    def convert(self, value: Any, where: str) -> Any:
+        return value
+
+    def spec(self, value: Any) -> tuple[Any, Spec]:
+        return template_key(value), TemplateSpec(value)
+
+
+Slot = ScalarSlot | ArraySlot | TemplateSlot
+
+
+class Same:
+    """Equal to what stands for the same object."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and other.value is self.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+def template_key(value: Any) -> Any:
+    """Equal exactly where the same code results: by identity for fields, ndarrays and objects, by type and value for
+    numbers and for what holds them, which may be written to between two launches."""
+    if getattr(value, "__qd_field__", False):
+        return value
+    if getattr(value, "__qd_data_oriented__", "") or getattr(value, "__qd_ndarray__", False):
+        return Same(value)
+    if isinstance(value, (float, np.floating)):
+        return type(value), float(value).hex()
+    if isinstance(value, (tuple, list)):
+        return type(value), tuple(template_key(v) for v in value)
+    if isinstance(value, np.ndarray):
+        return value.dtype.str, value.shape, value.tobytes()
+    if isinstance(value, dict):
+        return dict, tuple((template_key(k), template_key(v)) for k, v in value.items())
+    if isinstance(entries := getattr(value, "entries", None), (np.ndarray, dict)):  # a vector, matrix or struct
+        return type(value), getattr(value, "dtype", None), template_key(entries)
+    try:
+        hash(value)
+    except TypeError:
+        return id(value)
+    return type(value), value
+
+
+def specialise(slots: Sequence[Slot], args: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Spec, ...]]:
+    """(key, specs) of the specialisation that serves checked ``args``."""
+    pairs = [slot.spec(arg) for slot, arg in zip(slots, args, strict=True)]
+    return tuple(k for k, _ in pairs), tuple(s for _, s in pairs)
+
+
+def _dtype_of(array: Any) -> DType:
+    dtype = T.from_numpy(array.dtype) if isinstance(array, np.ndarray) else array.dtype
+    assert isinstance(dtype, DType)
+    return dtype
+
+
+def is_wide(shape: Sequence[int]) -> bool:
+    """Whether an index along an axis may be beyond i32: such arrays get code of their own."""
+    return any(n >> 31 for n in shape)
+
+
+def memory_of(value: Any) -> Memory | None:
+    """The memory behind a field or ndarray of the language; None for anything else."""
+    memory = getattr(value, "_memory", None)
+    return memory if isinstance(memory, Memory) else None
+
+
+def derivative(array: Any, of: str) -> Any:
+    """One of the `DERIVATIVES` of an array argument; None where it has no gradient."""
+    if of == "tangent":
+        return array.tangent()
+    grad = getattr(array, "grad", None)
+    return grad if of == "grad" or grad is None else grad.tangent()

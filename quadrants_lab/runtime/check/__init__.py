@@ -1,0 +1,1 @@
+"""Gradients compared with differences and with forward mode."""

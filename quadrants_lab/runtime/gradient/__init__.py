@@ -1,0 +1,1 @@
+"""Gradient launches: sizes of adstacks, budgets, what is launched before."""

@@ -1,0 +1,389 @@
+"""Gradient launches: the depths of the adstacks are settled against live data before compiled code runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+import numpy as np
+
+from quadrants_lab.adstack.evaluate import evaluate, evaluated, reads
+from quadrants_lab.adstack.report import StackRow, report, stack_allocas
+from quadrants_lab.autodiff.doubts import Doubt, warn
+from quadrants_lab.errors import Label, QuadrantsRuntimeError
+from quadrants_lab.frontend.specs import NdarraySpec, flat_specs
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir import sizeexpr as SE
+from quadrants_lab.ir.walk import walk
+from quadrants_lab.runtime.arguments.aliases import same_memory, written_pairs
+from quadrants_lab.runtime.arguments.signature import ArraySlot, ScalarSlot, memory_of
+from quadrants_lab.runtime.compile.compile import BOTH, Compiled
+from quadrants_lab.runtime.gradient.budget import Needs, no_room, over_budget
+from quadrants_lab.runtime.gradient.device_sizes import device_sizes
+from quadrants_lab.runtime.gradient.pre_launch import Apart, PreLaunch
+from quadrants_lab.runtime.launch.bounds_snapshot import other_trips
+from quadrants_lab.runtime.launch.faults import failure
+from quadrants_lab.runtime.launch.guard_source import dependencies_of
+from quadrants_lab.runtime.launch.launch_guard import LaunchGuard
+from quadrants_lab.runtime.launch.plan import Live, Plan
+from quadrants_lab.runtime.launch.scratch import KeptBuffers
+from quadrants_lab.runtime.lint.stale import stale, writer_since
+from quadrants_lab.runtime.lint.zero_seed import Seeds
+from quadrants_lab.runtime.memory.memory import Memory
+
+if TYPE_CHECKING:
+    from quadrants_lab.backends.launch import Frame
+    from quadrants_lab.runtime.launch.dispatch import Dispatcher
+    from quadrants_lab.runtime.session import Session
+
+
+class GradientPlan(Plan):
+    """The plan of a reverse kernel.
+
+    Depths are settled anew when something that they depend on changed: a field or ndarray by its version, a scalar
+    argument or a shape by its value; arrays that are not ours are read before every launch.
+    """
+
+    def __init__(
+        self, owner: Dispatcher, session: Session, compiled: Compiled, forward: Callable[[], Plan | None]
+    ) -> None:
+        self.find_forward = forward
+        self.forward: Plan | None = None  # once it is known and stays
+        super().__init__(owner, session, compiled)
+
+    def touched(self) -> tuple[frozenset[str], frozenset[str]]:
+        """What a gradient copies to other buffers than gradients is what was there before."""
+        reads, writes = super().touched()
+        if self.compiled.mode == BOTH:
+            return reads, writes
+        return reads, writes & {b.grad for b in self.kernel.buffers.values()}
+
+    def frames(self) -> list[Frame]:
+        return [self.whole[0], *(a.frame for a in self.ahead())]
+
+    def preparation(self) -> Callable[..., bool] | None:
+        """Finds what the launch kept and sets depths that never change, or says how to settle the others before each
+        launch."""
+        settle = self.settling()
+        return settle if not self.scratch else lambda *args: self.take_kept(args) and (settle is None or settle(*args))
+
+    def settling(self) -> Callable[..., bool] | None:
+        """The part of `preparation` that is about stacks, draws and gradients."""
+        self.sizes: list[SE.SizeExpr] = [s.size for s in stack_allocas(self.kernel) if s.size is not None]
+        self.depths: list[int] = []
+        self.data_read: frozenset[str] = frozenset()  # buffers whose data the depths depend on
+        self.looked_at: tuple[dict[str, Any], dict[str, ref[Any]]] = {}, {}
+        self.counted: dict[int, int] = {}
+        counter = self.compiled.counter
+        self.counting = None if counter is None else PreLaunch(self, counter)
+        self.whole = self.frame, self.entry
+        self.apart = Apart(self, self.session.settings.ad_stack_threshold)
+        self.lists = False  # whether it was worth it to list the iterations that push
+        self.passing: dict[int, int] = {}  # by task, how many these are, where they run apart
+        self.current: Callable[..., Any] = self.entry
+        if self.apart.possible:
+            self.entry = lambda *args: self.current(*args)
+        self.stamp: tuple[Any, ...] | None = None
+        self.checked = False  # whether the arguments at hand are known to match
+        self.without_gradient = tuple(
+            n
+            for n, (slot, spec) in enumerate(zip(self.slots, flat_specs(self.compiled.specs), strict=True))
+            if isinstance(spec, NdarraySpec) and isinstance(slot, ArraySlot)
+            if not spec.grad and slot.grad is not False
+        )
+        self.must_differ = written_pairs(self.slots, forward_writes(self.compiled))
+        self.seeds = Seeds(self)
+        draws = any(isinstance(s, N.Random) for s in walk(self.kernel.body))
+        self.draws_of: Callable[[], int] | None = self.launch_number if draws else None
+        self.guard = LaunchGuard(self)
+        forced = self.compiled.options.ad_stack_size
+        if forced:
+            self.sizes = [SE.SizeConst(forced)] * len(self.sizes)
+        else:
+            frame = self.frame  # another one may take its place
+            frame.defer_overflow_check(lambda: failure(frame, self.kernel.name, 0))
+        self.elsewhere = None if forced else device_sizes(self, self.sizes)
+        fixed = [s.value for s in self.sizes if isinstance(s, SE.SizeConst)]
+        if len(fixed) < len(self.sizes) or (fixed and self.apart.wanted(self.frame, fixed)):
+            self._follow()
+            return self.settle
+        self.depths = fixed
+        if self.depths:
+            self.reserve()
+        return self.settle_draws if draws else self.set_gradients
+
+    @property
+    def alike(self) -> bool:
+        settled_anew = bool(self.data_read) or self.draws_of is not None or self.counting is not None
+        return not self.scratch and not settled_anew and self.elsewhere is None
+
+    def forward_plan(self) -> Plan | None:
+        """The plan of the kernel whose gradient this is; None where it was not launched."""
+        if self.forward is not None:
+            return self.forward
+        plan = self.find_forward()
+        if plan is not None and not plan.compiled.lowered.reads:
+            self.forward = plan
+        return plan
+
+    def take_kept(self, args: Sequence[Any]) -> bool:
+        """Finds what the launch kept of what it overwrote, which the gradient needs."""
+        if self.owner.kept is None and any(b.role == "kept" for b in self.scratch.buffers):
+            forward = self.forward_plan()
+            if forward is None or forward.scratch.origin is None:
+                raise nothing_kept(self.kernel, "and it was not launched")
+            if forward.scratch.origin != self.scratch.identity(args):
+                raise nothing_kept(self.kernel, "and its last launch was one with other arguments")
+        self.scratch.give(self.given())
+        return True
+
+    def given(self) -> KeptBuffers:
+        """What the launch kept whose gradient comes next."""
+        if self.owner.kept is not None:
+            return self.owner.kept
+        forward = self.forward_plan()
+        return {} if forward is None else forward.scratch.kept()
+
+    def launch_number(self) -> int:
+        """The launch whose random draws are repeated; 0 where there was none."""
+        if self.owner.replays:
+            return self.owner.replays
+        plan = self.forward_plan()
+        return 0 if plan is None else plan.frame.launch_number
+
+    def compare_reads(self, forward: Plan, args: Sequence[Any]) -> None:
+        """Warns, once, where what the gradient reads was written since the kernel was launched."""
+        changed = forward.trips.changed(forward.launched, args)
+        doubts: list[Doubt] = []
+        trips = [c for c, _ in changed if c.steers]
+        if trips:
+            doubts.append(other_trips(self.kernel.name, trips))
+        memories, reads = self.memories(args), self.primal_reads
+        for count, then in changed:
+            if not count.steers and count.buffer in reads:
+                version = then[-1] if isinstance(then, tuple) else then
+                writer = writer_since(forward, count.buffer, memories[count.buffer], version, args)
+                if writer:
+                    doubts.append(stale(self.kernel.name, count, writer))
+        if doubts:
+            forward.launched = ()
+            warn(doubts)
+
+    def set_gradients(self, *args: Any) -> bool:
+        """As in a forward launch; an array with a gradient does not match code that was compiled for one without."""
+        for n in self.without_gradient:
+            if getattr(args[n], "grad", None) is not None:
+                return False
+        for n, m in self.must_differ:
+            if same_memory(args[n], args[m]):
+                raise self.aliased(n, m)
+        if not self.owner.replays:  # a Tape knows what it does
+            forward = self.forward or self.forward_plan()
+            if forward is not None and forward.launched and forward.launched != forward.trips.versions(args):
+                self.compare_reads(forward, args)
+            if self.seeds.looks and not self.seeds.given(args):
+                self.seeds.looks = 0
+                warn([self.seeds.doubt()])
+        return not self.gradient_args or super().set_gradients(*args)
+
+    def aliased(self, n: int, m: int) -> QuadrantsRuntimeError:
+        a, b = self.slots[n].name, self.slots[m].name
+        return QuadrantsRuntimeError(
+            f"arguments {a!r} and {b!r} of kernel {self.kernel.name} are the same memory, and the kernel writes to "
+            "it: the derivative takes them for two arrays",
+            code="QL2074",
+            help="pass a copy as one of them, or take one argument for both",
+        )
+
+    @property
+    def sized_by(self) -> frozenset[str]:
+        counted: frozenset[str] = frozenset().union(*(a.data for a in self.ahead()))
+        return counted | _dependencies(self.sizes)[2]
+
+    def settle_draws(self, *args: Any) -> bool:
+        """Without stacks to size: draws and gradients of array arguments."""
+        self.frame.replay(self.launch_number())
+        return self.set_gradients(*args)
+
+    def _follow(self) -> None:
+        """What the depths depend on: fields by memory; arguments as (position, is a scalar, by its data)."""
+        args, shapes, data = _dependencies(self.sizes)
+        self.data_read = frozenset(data)
+        for ahead in self.ahead():
+            args |= ahead.args
+            data |= ahead.data
+            shapes |= ahead.shapes
+        self.follows_fields: tuple[Memory, ...] = tuple(
+            self.fields[b] for b in sorted(data) if b in self.fields
+        )
+        self.follows_args = tuple(
+            (n, isinstance(slot, ScalarSlot), slot.name in data)
+            for n, slot in enumerate(self.slots)
+            if slot.name in args | shapes | data
+        )
+        self.dependencies_of = dependencies_of(len(self.slots), self.follows_fields, self.follows_args)
+
+    def settle(self, *args: Any) -> bool:
+        """Sets gradients of array arguments and, where anything changed, the depths."""
+        guard = self.guard
+        settled = guard.then is not None and self.stamp is not None and not self.scratch
+        if settled and not self.owner.replays and guard.of(*args) == guard.then:
+            return True
+        if not self.set_gradients(*args):
+            return False
+        stamp = self.dependencies_of(*args)
+        if self.draws_of is not None:
+            number = self.draws_of()
+            self.frame.replay(number)
+            stamp = None if stamp is None else (*stamp, number)
+        if self.scratch and self.counting is not None:
+            stamp = None  # what is counted may depend on what was kept
+        if stamp is None or stamp != self.stamp:
+            self.stamp = None  # an interrupt before the depths are settled must not leave one behind
+            if not self.known(args) or not self.resize(args):
+                return False
+            self.stamp = stamp
+        if guard.possible:
+            guard.keep(args)
+        return True
+
+    def known(self, args: Sequence[Any]) -> bool:
+        """Whether what the depths depend on is of the kinds that `resize` reads."""
+        return all(
+            isinstance(args[n], (int, float)) if is_scalar else memory_of(args[n]) is not None
+            or isinstance(args[n], np.ndarray)
+            for n, is_scalar, _ in self.follows_args
+        )
+
+    def resize(self, args: Sequence[Any]) -> bool:
+        """Evaluates every size, the counting slice first where there is one; False where the arguments do not match."""
+        operands = self.operands(args)
+        for name, operand in operands.items():
+            buffer = self.kernel.buffers[name]
+            if not hasattr(operand, "ndim") or (operand.ndim, operand.dtype) != (buffer.ndim, buffer.dtype.numpy):
+                return False
+        if self.counting is not None:
+            counted = self.counting.counts(args, operands)
+            if counted is None:
+                return False
+            self.counted = counted
+        live = self.live(args)
+        sizes, counted = self.sizes, self.counted
+        if self.elsewhere is not None and self.elsewhere.wanted(operands):
+            found = self.elsewhere.values(args, operands, lambda e: evaluated(e, live))
+            if found is None:
+                return False
+            sizes, counted = self.elsewhere.work.sizes, counted | found
+        self.depths = [evaluate(size, live, counted) for size in sizes]
+        self.looked_at = live.scalars, {name: ref(array) for name, array in operands.items()}
+        if not self.choose(args, operands, live):
+            return False
+        self.reserve()
+        return True
+
+    def choose(self, args: Sequence[Any], operands: dict[str, Any], live: Live) -> bool:
+        """Whether iterations that push run apart in this launch; False where the arguments do not match."""
+        frame, entry = self.whole
+        passing: dict[int, int] = {}
+        if self.apart.wanted(frame, self.depths):
+            if not self.lists:
+                self.lists = True
+                self._follow()
+            listed = self.apart.settled(args, operands, live)
+            if listed is None:
+                return False
+            passing = listed
+            frame, entry = self.apart.frame, self.apart.entry
+        self.passing = passing
+        if frame is not self.frame:
+            self.frame, self.current = frame, entry
+            self.unbind.clear()
+            return not self.gradient_args or super().set_gradients(*args)
+        return True
+
+    @property
+    def ran(self) -> N.Kernel:
+        return self.kernel if self.frame is self.whole[0] else self.apart.gates.split
+
+    def ahead(self) -> list[PreLaunch]:
+        """What is launched before a gradient."""
+        found = [self.counting, self.apart.ahead if self.lists else None]
+        return [a for a in found if a is not None]
+
+    def seen(self) -> Live:
+        """The data that the depths were last settled for, as far as it still is there."""
+        scalars, arrays = self.looked_at
+        alive = {name: array for name, r in arrays.items() if (array := r()) is not None}
+        fields = {n: m.values() if n in self.data_read else m.operand for n, m in self.fields.items()}
+        return Live(scalars, fields | alive)
+
+    def reserve(self) -> None:
+        """Hands the depths to the device, which grows its heap; an error where they pass the session's budget."""
+        budget = self.session.settings.ad_stack_budget
+        try:
+            if budget and self.frame.least_heap(self.depths)[1] > budget:
+                raise over_budget(self.needs(), budget)
+            self.frame.set_stacks(self.depths, budget, self.passing)
+        except MemoryError as e:
+            raise no_room(self.needs(), str(e)) from None
+
+    def needs(self) -> Needs:
+        """For errors: what a launch with these depths takes at the least."""
+        rows = self.report()
+        try:
+            lanes, total = self.frame.least_heap(self.depths)
+        except MemoryError:  # more than can be addressed
+            lanes, total = 1, sum(row.bytes_per_lane for row in rows)
+        return Needs(self.kernel, rows, stack_allocas(self.kernel), lanes, total)
+
+    def launch_slowly(self, args: Sequence[Any]) -> Any:
+        with self.session.lock:
+            self.checked = True
+            try:
+                return super().launch_slowly(args)
+            finally:
+                self.checked = False
+
+    @property
+    def primal_reads(self) -> frozenset[str]:
+        """The buffers that the gradient, its sizes and its counting slice read, without gradients."""
+        return super().primal_reads | self.sized_by
+
+    def drawn(self) -> int:
+        return self.launch_number()
+
+    def report(self) -> list[StackRow]:
+        """A row a stack, with the depths of the last launch."""
+        return report(self.kernel, self.depths, forced=bool(self.compiled.options.ad_stack_size))
+
+
+def nothing_kept(kernel: N.Kernel, why: str) -> QuadrantsRuntimeError:
+    saved = next(t for t in kernel.body if any(isinstance(s, N.Load) and kernel.buffers[s.buffer].role == "kept"
+                                               for s in walk((t,))))  # fmt: skip
+    return QuadrantsRuntimeError(
+        f"the gradient of kernel {kernel.name} needs values that the kernel overwrites, {why}",
+        code="QL0416",
+        labels=(Label(saved.span, "overwritten here; a launch keeps what was there for its gradient"),),
+        help=f"launch {kernel.name} first, with the arguments of its gradient; or under qd.ad.Tape(loss), which keeps "
+        "the values of every launch",
+    )
+
+
+def forward_writes(compiled: Compiled) -> frozenset[str]:
+    """The buffers that the kernel itself, not its gradient, writes."""
+    return frozenset(
+        s.buffer for s in walk(compiled.lowered.kernel.body) if isinstance(s, N.Write)
+    )
+
+
+def _dependencies(sizes: Sequence[SE.SizeExpr]) -> tuple[set[str], set[str], set[str]]:
+    args: set[str] = set()
+    shapes: set[str] = set()
+    data: set[str] = set()
+    for size in sizes:
+        a, s, d = reads(size)
+        args |= a
+        shapes |= s
+        data |= d
+    return args, shapes, data

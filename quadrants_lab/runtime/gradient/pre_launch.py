@@ -1,0 +1,142 @@
+"""Kernels that run before a gradient: the counting slice, and what lists the iterations that push at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from quadrants_lab.adstack.evaluate import Live, evaluate
+from quadrants_lab.adstack.report import stack_allocas
+from quadrants_lab.adstack.sparse_iterations import ROWS, may_be_sparse
+from quadrants_lab.analysis.effects import accesses
+from quadrants_lab.backends import forks
+from quadrants_lab.errors import QuadrantsRuntimeError
+from quadrants_lab.ir.types import i32
+from quadrants_lab.runtime.arguments.signature import ArraySlot, ScalarSlot, memory_of
+from quadrants_lab.runtime.compile.compile import REVERSE, Counter, compile_gates
+from quadrants_lab.runtime.launch.faults import failure
+from quadrants_lab.runtime.launch.frames import entry_params, field_memories, make_frame, set_arguments
+from quadrants_lab.runtime.memory.memory import Memory
+
+if TYPE_CHECKING:
+    from quadrants_lab.adstack.sparse_iterations import SparseIterations
+    from quadrants_lab.backends.launch import Frame
+    from quadrants_lab.runtime.gradient.plan import GradientPlan
+
+
+class PreLaunch:
+    """``args``, ``shapes``, ``data``: the scalar arguments, and the buffers by shape and by data, that the counts
+    depend on."""
+
+    def __init__(self, plan: GradientPlan, counter: Counter) -> None:
+        self.plan = plan
+        self.counter = counter
+        kernel = counter.kernel
+        fields = field_memories(plan.compiled, kernel, plan.session)
+        self.frame = make_frame(counter.executable, kernel, fields, plan.session)
+        self.entry = self.frame.entry(entry_params(plan.slots), returns="")
+        self.frame.set_stacks([0] * len(stack_allocas(kernel)))
+        self.args = {a.name for a in kernel.args}
+        known = set(plan.kernel.buffers)
+        self.data = {b for b in accesses(kernel)[0] & known if kernel.buffers[b].kind in ("field", "ndarray")}
+        self.shapes = {b.name for b in kernel.buffers.values() if b.kind == "ndarray"} & known
+
+    def counts(self, args: Sequence[Any], operands: dict[str, Any]) -> dict[int, int] | None:
+        """What is counted by number (`Counter.results`); None where the arguments do not match."""
+        plan = self.plan
+        passed = [
+            arg if memory_of(arg) is None else operands[slot.name]
+            for slot, arg in zip(plan.slots, args, strict=True)
+            if isinstance(slot, (ScalarSlot, ArraySlot))
+        ]
+        if plan.draws_of is not None:
+            self.frame.replay(plan.draws_of())
+        if self.entry(*passed) is NotImplemented:
+            if not plan.checked:
+                return None
+            set_arguments(self.frame, plan.slots, args)
+            self.frame.launch()
+        return {number: self.frame.ret(name) for number, name in self.counter.results.items()}
+
+
+class Apart:
+    """A gradient whose iterations that push run by themselves (`adstack.sparse_iterations`): where all of them in
+    flight would take more than ``threshold`` bytes of adstacks, and on devices where many are.
+
+    ``frame`` and ``entry`` launch it once `settled`."""
+
+    def __init__(self, plan: GradientPlan, threshold: int) -> None:
+        self.plan = plan
+        self.threshold = threshold
+        gradient_alone = plan.compiled.mode == REVERSE
+        self.possible = plan.session.settings.backend != "cpu" and gradient_alone and may_be_sparse(plan.kernel)
+        self.rows: dict[int, Memory] = {}
+
+    @forks.lazy
+    def made(self) -> tuple[SparseIterations, PreLaunch, Frame] | None:
+        """Compiled when it is first needed; None where no condition keeps iterations out."""
+        plan = self.plan
+        compiled = compile_gates(plan.compiled, plan.session) if self.possible else None
+        if compiled is None:
+            return None
+        gates, counter, executable = compiled
+        fields = field_memories(plan.compiled, gates.split, plan.session)
+        frame = make_frame(executable, gates.split, fields, plan.session)
+        if not plan.compiled.options.ad_stack_size:
+            frame.defer_overflow_check(lambda: failure(frame, plan.kernel.name, 0))
+        return gates, PreLaunch(plan, counter), frame
+
+    @property
+    def ahead(self) -> PreLaunch | None:
+        return self.made[1] if self.made is not None else None
+
+    @property
+    def gates(self) -> SparseIterations:
+        assert self.made is not None
+        return self.made[0]
+
+    @property
+    def frame(self) -> Frame:
+        assert self.made is not None
+        return self.made[2]
+
+    @forks.lazy
+    def entry(self) -> Callable[..., Any]:
+        entry: Callable[..., Any] = self.frame.entry(entry_params(self.plan.slots), returns="")
+        return entry
+
+    def wanted(self, frame: Frame, depths: list[int]) -> bool:
+        """Whether a launch with these depths is worth it; ``frame``: of the gradient as it is."""
+        if not self.possible:
+            return False
+        try:
+            return frame.heap_bytes(depths) > self.threshold and self.made is not None
+        except MemoryError:
+            return False
+
+    def settled(self, args: Sequence[Any], operands: dict[str, Any], live: Live) -> dict[int, int] | None:
+        """Lists the iterations that push. By the number of a task, how many it has; None where the arguments do not
+        match."""
+        assert self.made is not None
+        gates, ahead, frame = self.made
+        for n, size in gates.boxes.items():
+            box = evaluate(size, live)
+            if box >> 31:
+                raise QuadrantsRuntimeError(
+                    f"the gradient of kernel {self.plan.kernel.name} would list which of {box} iterations keep values, "
+                    "and a list holds 2**31 - 1",
+                    code="QL2101",
+                    help=f"qd.init(ad_stack_sparse_threshold_bytes={1 << 62}) does without lists",
+                )
+            rows = self.rows.get(n)
+            if rows is None or rows.operand.shape[0] < box:
+                rows = self.rows[n] = Memory(self.plan.session, i32, (max(box, 1),))
+            for each in (ahead.frame, frame):
+                each.set_buffer(f"{ROWS}{n}", rows.address)
+            ahead.frame.set_extents(f"{ROWS}{n}", (box,))
+        listed = ahead.counts(args, operands)
+        if listed is None:
+            return None
+        for n, count in listed.items():
+            frame.set_extents(f"{ROWS}{n}", (count,))
+        return {task: listed[n] for n, task in gates.tasks().items()}

@@ -1,0 +1,227 @@
+"""Arrays of other libraries as kernel arguments, without a copy.
+
+A torch tensor becomes an ndarray of the language over the tensor's own memory, with the tensor's `.grad` as gradient;
+one ndarray a tensor, so that a tape knows it again. Anything else that exports its memory (DLPack, numpy's array
+interface) becomes a numpy array for one launch. No library is imported for that.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+import weakref
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from quadrants_lab.errors import render, warn
+from quadrants_lab.ir import types as T
+from quadrants_lab.runtime.arguments.signature import ArgumentError, ArraySlot
+from quadrants_lab.runtime.interop import dlpack as lent
+from quadrants_lab.runtime.memory.memory import Imported, Memory
+
+if TYPE_CHECKING:
+    from quadrants_lab.runtime.session import Session
+
+_HOST = {1, 3, 11, 13}  # DLPack's numbers of devices whose memory the CPU sees
+NOT_TORCH: Any = ()  # isinstance() of it is False
+
+
+def torch_tensor() -> Any:
+    """The class of torch's tensors, where the user has imported torch."""
+    return getattr(sys.modules.get("torch"), "Tensor", NOT_TORCH)
+
+
+def is_foreign(value: Any) -> bool:
+    """Whether `adopt` takes it: neither ours nor numpy's, but memory."""
+    if isinstance(value, (np.ndarray, np.generic)) or hasattr(value, "_memory"):
+        return False
+    kind = type(value)
+    if hasattr(kind, "__dlpack__") or hasattr(kind, "__cuda_array_interface__"):
+        return True
+    return hasattr(value, "__array_interface__")
+
+
+class Tensor:
+    """What is known of a torch tensor: where its memory is, and which tensor its gradient is.
+
+    It does not keep the tensor alive, only its memory."""
+
+    __slots__ = ("count", "dtype", "grad", "key", "ndarray", "of", "session", "shape", "start")
+
+    def __init__(self, tensor: Any, axes: int, ndarray: Any, session: Session) -> None:
+        self.key = id(tensor), axes
+        self.of: Callable[[], Any] = weakref.ref(tensor, self._gone)
+        self.ndarray = ndarray
+        self.session = session
+        self.start, self.shape, self.dtype = tensor.data_ptr(), tensor.shape, tensor.dtype
+        self.grad: Any = None  # the tensor behind ndarray.grad
+        self.count: Callable[[Any], None] = sys.modules["torch"].autograd.graph.increment_version
+
+    def holds(self, tensor: Any, now: Session) -> bool:
+        """Whether all this is still so."""
+        return (
+            self.of() is tensor
+            and self.session is now
+            and tensor.data_ptr() == self.start
+            and tensor.shape == self.shape
+            and tensor.dtype is self.dtype
+            and tensor.is_contiguous()
+        )
+
+    def _gone(self, _: Any) -> None:
+        if _KNOWN.get(self.key) is self:
+            del _KNOWN[self.key]
+
+    def written(self) -> None:
+        """Lets torch's autograd know that the memory changed."""
+        tensor = self.of()
+        if tensor is not None and not tensor.is_inference():
+            self.count(tensor)
+
+
+_KNOWN: dict[tuple[int, int], Tensor] = {}  # by the tensor's id and the number of axes of an element
+
+
+def adopt(value: Any, slot: ArraySlot, where: str, now: Session, classes: Sequence[Any]) -> Any:
+    """An ndarray (one of ``classes``, by the number of axes of an element) or numpy array over the memory of
+    ``value``, for an argument of kernel ``where``; ArgumentError where it cannot be shared."""
+    axes = len(slot.element)
+    known = _KNOWN.get((id(value), axes))
+    if known is None or not known.holds(value, now):
+        what = f"argument {slot.name!r} of {where}"
+        if not isinstance(value, torch_tensor()):
+            if lent.exports(value):
+                return _ndarray_over(lent.of_array(value, now, what), classes[axes], axes)
+            return _shared(value, what)
+        known = _adopted(value, now, what, classes[axes], axes)
+    elif isinstance(known.ndarray._memory, Imported):
+        lent.wait_stream(known.ndarray._memory, lent.stream_of(value))
+    if value.requires_grad or known.ndarray.grad is not None:
+        _refresh_gradient(known, value, now)
+    return known.ndarray
+
+
+def need_gradient(ndarray: Any, name: str, where: str) -> None:
+    """Makes the gradient of a tensor that requires one and has none yet; zeros, as torch itself would."""
+    memory = ndarray._memory
+    known: Tensor | None = memory.foreign if isinstance(memory.foreign, Tensor) else None
+    if known is None or ndarray.grad is None or ndarray.grad.placed:
+        return
+    tensor = known.of()
+    if tensor is None:  # its gradient only passes through
+        passing = Memory(memory.session, memory.dtype, memory.operand.shape)
+        passing.foreign = True
+        ndarray.grad.lie_over(passing, ndarray.shape)
+        return
+    torch: Any = sys.modules["torch"]
+    if not tensor.is_leaf and not tensor.retains_grad:
+        text = render(
+            "QL2054",
+            f"argument {name!r} of the gradient of kernel {where} is a tensor that torch computed: its gradient is "
+            "added to its .grad, from where torch takes it no further",
+            help="make a qd.torch_op of the kernels, or pass a leaf",
+            kind="warning",
+        )
+        warn(text)
+    tensor.grad = torch.zeros_like(tensor, memory_format=torch.contiguous_format)
+    _lay_gradient(known, tensor, memory.session)
+
+
+def _adopted(tensor: Any, now: Session, what: str, cls: Any, axes: int) -> Tensor:
+    memory = tensor_memory(tensor, now, what)
+    ndarray = _ndarray_over(memory, cls, axes)
+    known = memory.foreign = _KNOWN[id(tensor), axes] = Tensor(tensor, axes, ndarray, now)
+    return known
+
+
+def _ndarray_over(memory: Memory, cls: Any, axes: int) -> Any:
+    """An ndarray whose elements are the last ``axes``."""
+    shape = memory.operand.shape
+    outer = len(shape) - axes
+    ndarray = cls(memory.dtype, shape[outer:])
+    ndarray.lie_over(memory, shape[:outer])
+    return ndarray
+
+
+def _refresh_gradient(known: Tensor, tensor: Any, now: Session) -> None:
+    """The user may have given the tensor another gradient since, or taken it away."""
+    ndarray = known.ndarray
+    if not tensor.requires_grad:
+        ndarray.grad = known.grad = None
+        return
+    looks = tensor.is_leaf or tensor.retains_grad or known.grad is not None  # torch warns of others
+    grad = tensor.grad if looks else None
+    if grad is None:
+        if ndarray.grad is None or known.grad is not None:
+            ndarray.grad = type(ndarray)(ndarray.dtype, ndarray.element_shape)  # memory comes when it is needed
+        known.grad = None
+    elif grad is not known.grad:
+        _lay_gradient(known, tensor, now)
+
+
+def _lay_gradient(known: Tensor, tensor: Any, now: Session) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of torch, about tensors that are no leaves
+        grad = tensor.grad
+    memory = tensor_memory(grad, now, "the .grad of a tensor")
+    ndarray = known.ndarray
+    if ndarray.grad is None or ndarray.grad.placed:
+        ndarray.grad = type(ndarray)(ndarray.dtype, ndarray.element_shape)
+    ndarray.grad.lie_over(memory, ndarray.shape)
+    known.grad = grad
+
+
+def tensor_memory(tensor: Any, now: Session, what: str) -> Memory:
+    """The memory of a torch tensor; ArgumentError where kernels cannot use it as it is."""
+    torch: Any = sys.modules["torch"]
+    on_device = tensor.is_cuda and lent.lends(now)
+    if not tensor.is_cpu and not on_device:
+        raise ArgumentError(
+            f"{what} is a tensor on device {tensor.device}, kernels of this session read the CPU's memory",
+            code="QL2052",
+            help="pass x.cpu()",
+        )
+    if tensor.layout is not torch.strided:
+        raise ArgumentError(f"{what} is a tensor of layout {tensor.layout}", code="QL2043", help="pass x.to_dense()")
+    if tensor.dtype in (torch.bfloat16,) or tensor.dtype.is_complex:
+        raise ArgumentError(
+            f"{what} is a tensor of {tensor.dtype}, which is no dtype of the language",
+            code="QL2042",
+            help="pass x.float(); the dtypes are " + ", ".join(T.DTYPES),
+        )
+    if not tensor.is_contiguous():
+        raise ArgumentError(
+            f"{what} is a tensor that is not contiguous: shape {tuple(tensor.shape)}, strides {tensor.stride()}",
+            code="QL2043",
+            help="pass x.contiguous(); writes to it then reach only the copy",
+        )
+    if on_device and not (tensor.is_neg() or tensor.is_conj()):
+        return lent.of_tensor(tensor, now, True, what)
+    try:
+        array: npt.NDArray[Any] = tensor.detach().numpy()
+    except (TypeError, RuntimeError) as e:
+        raise ArgumentError(
+            f"{what} is a tensor that numpy cannot see: {e}",
+            code="QL2042" if isinstance(e, TypeError) else "QL2052",
+            help="pass a plain tensor, for instance x.clone() or x.resolve_neg()",
+        ) from None
+    return Memory.over(now, array, True)
+
+
+def _shared(value: Any, what: str) -> npt.NDArray[Any]:
+    """The memory of anything else as a numpy array, which its owner may have made read-only."""
+    exports = hasattr(type(value), "__dlpack__")
+    take: Callable[[Any], npt.NDArray[Any]] = np.from_dlpack if exports else np.asarray
+    try:
+        if exports and value.__dlpack_device__()[0] not in _HOST:
+            raise BufferError(f"it is on device {value.__dlpack_device__()}, as DLPack counts them")
+        return take(value)
+    except Exception as e:  # whatever the other library raises
+        raise ArgumentError(
+            f"{what}, of type {type(value).__name__}, does not share its memory: {e}",
+            code="QL2052",
+            help="pass a numpy array: np.asarray(...) copies where it must",
+        ) from None

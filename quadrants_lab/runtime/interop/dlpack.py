@@ -1,0 +1,186 @@
+"""Arrays of other libraries on the session's own device: their memory is used as it is, in the order of their stream.
+
+Each launch waits, on the device, for what the array's owner has put into its current stream, and the stream waits for
+the launch; the host waits for neither.
+"""
+
+from __future__ import annotations
+
+import ctypes as C
+import math
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+import numpy as np
+
+from quadrants_lab.ir.types import DTYPES, from_numpy
+from quadrants_lab.runtime.arguments.signature import ArgumentError
+from quadrants_lab.runtime.memory.memory import Imported, Memory
+
+if TYPE_CHECKING:
+    from quadrants_lab.runtime.session import Session
+
+_CUDA = 2  # DLPack's number of the kind of device
+_KINDS = {0: "i", 1: "u", 2: "f", 6: "b"}  # DLPack's numbers of the kinds of dtypes, as numpy calls them
+
+
+class Lender(Protocol):
+    """What a device has besides `backends.launch.Device` that uses the memory of other libraries."""
+
+    @property
+    def stream_number(self) -> int: ...
+    def lend(self, address: int, shape: tuple[int, ...], dtype: Any, keep: Any) -> Any: ...
+    def wait_stream(self, stream: int) -> None: ...
+    def signal_stream(self, stream: int) -> None: ...
+    def finish(self) -> None: ...
+
+
+def _lender(session: Session) -> Lender:
+    return cast("Lender", session.device)
+
+
+def lends(session: Session) -> bool:
+    """Whether the session's device can use the memory of other libraries on it."""
+    return session.settings.backend == "cuda"
+
+
+def exports(value: Any) -> bool:
+    """Whether ``value`` is an array in memory of an NVIDIA GPU that says so."""
+    kind = type(value)
+    if hasattr(kind, "__cuda_array_interface__"):
+        return True
+    return hasattr(kind, "__dlpack_device__") and value.__dlpack_device__()[0] == _CUDA
+
+
+def of_tensor(tensor: Any, session: Session, foreign: Any, what: str) -> Memory:
+    """Memory over a contiguous torch tensor on the GPU. ArgumentError where it is on another one."""
+    try:
+        dtype = np.dtype(str(tensor.dtype).removeprefix("torch."))
+    except TypeError as e:
+        raise ArgumentError(
+            f"{what} is a tensor of {tensor.dtype}: {e}", code="QL2042", help="pass x.float()"
+        ) from None
+    keep = tensor.untyped_storage()
+    return _over(
+        session, tensor.data_ptr(), tuple(tensor.shape), dtype, keep, stream_of(tensor), foreign, what
+    )
+
+
+def stream_of(tensor: Any) -> int:
+    """The stream in which torch now uses the device of a tensor."""
+    torch: Any = sys.modules["torch"]
+    return int(torch.cuda.current_stream(tensor.device).cuda_stream)
+
+
+def of_array(value: Any, session: Session, what: str) -> Memory:
+    """Memory over an array that `exports`. ArgumentError where kernels cannot use it as it is."""
+    what = f"{what}, of type {type(value).__name__},"
+    if not lends(session):
+        raise ArgumentError(
+            f"{what} is in memory of a GPU, which kernels of this session on {session.settings.arch} do not see",
+            code="QL2052",
+            help="pass a copy on the CPU, or call qd.init(arch=qd.cuda)",
+        )
+    if not hasattr(type(value), "__cuda_array_interface__"):
+        return _of_capsule(value, session, what)
+    about = value.__cuda_array_interface__
+    dtype, shape = np.dtype(about["typestr"]), tuple(about["shape"])
+    if about.get("mask") is not None:
+        raise ArgumentError(f"{what} is an array with a mask", code="QL2043", help="pass the data without it")
+    address, read_only = about["data"]
+    _must_be_contiguous(shape, about.get("strides"), dtype.itemsize, what)
+    memory = _over(session, address, shape, dtype, value, about.get("stream") or 0, True, what)
+    memory.on_device.read_only = read_only
+    return memory
+
+
+def wait_stream(memory: Memory, stream: int | None) -> None:
+    """Lets what is launched from now on wait for what is in a stream."""
+    memory.on_device.stream = stream
+    if stream is not None:
+        _lender(memory.session).wait_stream(stream)
+
+
+def signal_stream(memory: Memory) -> None:
+    """Lets the stream of the memory's owner wait for what was launched; where it is not known, the host waits."""
+    if isinstance(memory, Imported):
+        stream = memory.on_device.stream
+        device = _lender(memory.session)
+        device.finish() if stream is None else device.signal_stream(stream)
+
+
+def must_be_writable(memory: Memory | None, name: str, kernel: str) -> None:
+    """ArgumentError where the memory is one that its owner lets others only read."""
+    if isinstance(memory, Imported) and memory.on_device.read_only:
+        raise ArgumentError(
+            f"kernel {kernel} writes to argument {name!r}, a read-only array",
+            code="QL2048",
+            help="pass a copy of it",
+        )
+
+
+def _over(
+    session: Session, address: int, shape: tuple[int, ...], dtype: np.dtype[Any], keep: Any, stream: int | None,
+    foreign: Any, what: str,
+) -> Memory:  # fmt: skip
+    if from_numpy(dtype) is None:
+        raise ArgumentError(
+            f"{what} is an array of {dtype}, which is no dtype of the language",
+            code="QL2042",
+            help="the dtypes are " + ", ".join(DTYPES),
+        )
+    try:
+        there = _lender(session).lend(address, shape, dtype, keep)
+    except ValueError as e:
+        raise ArgumentError(
+            f"{what} cannot be used: {e}", code="QL2052", help="copy it to the device of the session"
+        ) from None
+    memory = Imported.at(session, there, foreign)
+    wait_stream(memory, stream)
+    return memory
+
+
+def _must_be_contiguous(shape: Sequence[int], strides: Sequence[int] | None, unit: int, what: str) -> None:
+    """``strides`` in the unit of ``unit``."""
+    if strides is None or math.prod(shape) == 0:
+        return
+    for n, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if n != 1 and stride != unit:
+            raise ArgumentError(
+                f"{what} is an array that is not C-contiguous: shape {tuple(shape)}, strides {tuple(strides)}",
+                code="QL2043",
+                help="pass a contiguous copy; writes to it then reach only the copy",
+            )
+        unit *= n
+
+
+# --- DLPack -----------------------------------------------------------------------------------------------------
+
+
+class _Tensor(C.Structure):
+    """DLPack's DLTensor, which its DLManagedTensor begins with."""
+
+    _fields_ = (
+        ("data", C.c_void_p), ("device_type", C.c_int32), ("device_id", C.c_int32), ("ndim", C.c_int32),
+        ("code", C.c_uint8), ("bits", C.c_uint8), ("lanes", C.c_uint16), ("shape", C.POINTER(C.c_int64)),
+        ("strides", C.POINTER(C.c_int64)), ("byte_offset", C.c_uint64),
+    )  # fmt: skip
+
+
+def _of_capsule(value: Any, session: Session, what: str) -> Memory:
+    """The exporter itself sees to the order: it is told our stream."""
+    try:
+        capsule = value.__dlpack__(stream=_lender(session).stream_number)
+    except Exception as e:  # whatever the other library raises
+        raise ArgumentError(f"{what} does not share its memory: {e}", code="QL2052") from None
+    pointer = C.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = C.c_void_p, (C.py_object, C.c_char_p)
+    t = _Tensor.from_address(pointer(capsule, b"dltensor"))
+    if t.code not in _KINDS or t.lanes != 1:
+        raise ArgumentError(f"{what} is an array of DLPack's dtype {t.code, t.bits, t.lanes}", code="QL2042")
+    kind = _KINDS[t.code]
+    dtype = np.dtype(np.bool_) if kind == "b" else np.dtype(f"{kind}{t.bits // 8}")
+    shape = tuple(t.shape[n] for n in range(t.ndim))
+    _must_be_contiguous(shape, [t.strides[n] for n in range(t.ndim)] if t.strides else None, 1, what)
+    return _over(session, (t.data or 0) + t.byte_offset, shape, dtype, (value, capsule), None, True, what)

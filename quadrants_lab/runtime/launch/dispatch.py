@@ -1,0 +1,337 @@
+"""From a call of a kernel to the plan that serves it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from quadrants_lab.backends import forks
+from quadrants_lab.errors import QuadrantsSyntaxError
+from quadrants_lab.frontend.source import FunctionSource
+from quadrants_lab.runtime import session as S
+from quadrants_lab.runtime.arguments.aliases import same_memory
+from quadrants_lab.runtime.arguments.compound import AnySlot, flatten, leaves, structured
+from quadrants_lab.runtime.arguments.signature import (
+    ArgumentError,
+    ArraySlot,
+    Slot,
+    TemplateSlot,
+    memory_of,
+    specialise,
+    template_key,
+)
+from quadrants_lab.runtime.interop.arrays import adopt, is_foreign
+from quadrants_lab.runtime.launch.observe import CONSTANT, MODE, OBSERVERS, watching
+
+if TYPE_CHECKING:
+    from quadrants_lab.runtime.compile.compile import Compiled
+    from quadrants_lab.runtime.launch.plan import Plan
+    from quadrants_lab.runtime.launch.scratch import KeptBuffers
+    from quadrants_lab.runtime.tape.route import Routes
+
+
+Reads = tuple[tuple[Any, str], ...]
+# a dispatcher, its session, a specialisation, and what finds the plan of the kernel itself where that is a gradient
+MakePlan = Callable[["Dispatcher", S.Session, "Compiled", Callable[[], "Plan | None"]], "Plan"]
+
+
+class Dispatcher:
+    """One kernel in one mode ("forward", "reverse", "dual" or "both", see `Together`) over all its specialisations.
+
+    ``call`` takes the positional arguments, flattened by `flat` where some are not scalars, arrays or templates, and
+    launches. It is a slot that holds the shortest path known: the plan's
+    own closure where one plan serves every call, a table by template arguments, or `resolve`, which checks, compiles
+    what is missing, and installs one of the former.
+    """
+
+    __slots__ = (
+        "__weakref__", "_looks", "_session", "_table", "call", "constant", "field_class", "forward", "gradient",
+        "graph", "kept", "last", "make_plan", "make_slots", "mode", "name", "ndarray_classes", "parameters", "plain",
+        "plans", "reads", "replays", "routes", "second", "slots", "source", "variants",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        source: FunctionSource,
+        mode: str,
+        make_slots: Callable[[], Sequence[AnySlot]],
+        field_class: type,
+        ndarray_classes: tuple[type, ...],
+        make_plan: MakePlan,
+    ) -> None:
+        self.source = source
+        self.name = source.name
+        self.mode = mode
+        self.make_slots = make_slots
+        self.field_class = field_class
+        self.ndarray_classes = ndarray_classes  # of numbers, vectors, matrices
+        self.make_plan = make_plan
+        self.plain = frozenset({int, float, bool, np.ndarray, *ndarray_classes})  # what plans take as it is
+        self.parameters: Sequence[AnySlot] = ()
+        self.slots: Sequence[Slot] = ()  # the leaves of the parameters
+        self.plans: dict[Any, Plan] = {}
+        self.reads: dict[Any, Reads] = {}  # attributes of objects that a specialisation depends on, by key
+        self._looks: dict[Any, Reads] = {}  # the same by template arguments
+        self.last: Plan | None = None
+        self.gradient: Dispatcher | None = None  # of a forward kernel, that of its derivative
+        self.forward: Dispatcher | None = None  # of a gradient, that of its kernel
+        self.kept: KeptBuffers | None = None  # of a gradient: what the launch kept that it is of; None for the last one
+        self.replays = 0  # of a gradient: the launch whose random draws it repeats; 0 for the last one
+        self.constant = False  # what is computed has no derivative
+        self.second = False  # it is to be differentiated twice, and computes tangents; a gradient: of such a kernel
+        self.graph = False  # launches are to start as one graph, where the device has such
+        self.variants: dict[tuple[str, bool], Dispatcher] = {}  # of a forward kernel, by mode and constant
+        self.routes: Routes | None = None  # of launches that tapes recorded
+        self._session: S.Session | None = None
+        self._table: dict[Any, Callable[..., Any]] = {}
+        self.call: Callable[..., Any] = self.resolve
+
+    def forget(self) -> None:
+        """Drops the installed fast path; the next call resolves anew."""
+        self.call = self.resolve
+        self._table = {}
+        self._looks = {}
+
+    def resolve(self, *args: Any) -> Any:
+        """Checks the arguments, finds or makes the plan, installs the fast path, launches."""
+        now = S.current()
+        with now.lock:
+            asked = MODE.get(), CONSTANT.get()
+            if self.mode == "forward" and not self.standing_in and asked != ("forward", False):
+                return self.variant(*asked).resolve(*args)
+            observers = OBSERVERS.get()
+            again = getattr(observers[0], "again", None) if len(observers) == 1 else None
+            if again is not None and self._session is now and (value := again(self, args)) is not NotImplemented:
+                return value
+            self.enter(now)
+            args = self.checked(args)
+            plan = self.plan(now, args)
+            self.last = plan
+            if observers:
+                return self._observed(plan, args)
+            if not watching():
+                self._install(now, plan, args)
+            return self.launch(plan, args)
+
+    def launch(self, plan: Plan, args: Sequence[Any]) -> Any:
+        """Launches checked arguments."""
+        foreign = any(memory is not None and memory.foreign for memory in map(memory_of, args))
+        if foreign:
+            plan.ready_foreign(args)
+        try:
+            value = plan.call(*args)
+            return self._refused(plan, args) if value is NotImplemented else value
+        finally:
+            if foreign:
+                plan.done_foreign(args)
+
+    def launch_by(self, plan: Plan, args: tuple[Any, ...]) -> Any:
+        """Launches checked arguments, with the session locked, by a plan that was found for them earlier: what is in
+        lists and attributes may call for another one by now."""
+        self.last = plan
+        return self._observed(plan, args) if OBSERVERS.get() else self.launch(plan, args)
+
+    def enter(self, now: S.Session) -> None:
+        """Forgets what belonged to another session; annotations like int mean what that session's options say."""
+        if self._session is not now:
+            self._session = now
+            self.plans = {}
+            self.reads = {}
+            self.routes = None
+            self.last = None
+            self.forget()
+            self.parameters = tuple(self.make_slots())
+            self.slots = tuple(leaf for slot in self.parameters for leaf in leaves(slot))
+
+    def flat(self, args: Sequence[Any]) -> list[Any]:
+        """The arguments of ``call`` from those of the kernel, of which some are vectors, matrices or structs."""
+        now = S.current()
+        if self._session is not now:
+            with now.lock:
+                self.enter(now)
+        return [
+            leaf
+            for slot, arg in zip(self.parameters, args, strict=True)
+            for leaf in flatten(slot, arg, self.name)
+        ]
+
+    def checked(self, args: Sequence[Any]) -> tuple[Any, ...]:
+        """The arguments converted to what the plans take, or the error that says what is wrong with one."""
+        if len(args) != len(self.slots):
+            raise arity_error(self.name, [s.name for s in self.slots], len(args))
+        ours, _ = self.adopted(args, S.current())
+        return tuple(s.convert(a, self.name) for s, a in zip(self.slots, ours, strict=True))
+
+    def adopted(self, args: Sequence[Any], now: S.Session) -> tuple[list[Any], bool]:
+        """The arguments with arrays of other libraries as ndarrays or numpy arrays over their memory, and whether there
+        is one."""
+        ours, foreign = list(args), False
+        for n, arg in enumerate(args):
+            if arg.__class__ not in self.plain:
+                slot = self.slots[n]
+                if isinstance(slot, ArraySlot) and is_foreign(arg):
+                    ours[n] = adopt(arg, slot, self.name, now, self.ndarray_classes)
+                    foreign = True
+        return ours, foreign
+
+    @property
+    def standing_in(self) -> bool:
+        """Whether it is a variant in mode "forward"."""
+        return self.constant or self.second
+
+    def variant(self, mode: str, constant: bool) -> Dispatcher:
+        """The same kernel in another mode that stands for "forward"; "second": to be differentiated twice.
+        ``constant``: what it computes, and its gradient, have no derivative."""
+        if (mode, constant) not in self.variants:
+            second = mode == "second"
+            made = self._like("forward" if second else mode, constant, second)
+            made.gradient, made.forward = self.gradient, self
+            if made.standing_in:
+                made.gradient = self._like("reverse", constant, second)
+                made.gradient.forward = made
+            self.variants[mode, constant] = made
+        return self.variants[mode, constant]
+
+    def _like(self, mode: str, constant: bool, second: bool) -> Dispatcher:
+        made = Dispatcher(self.source, mode, self.make_slots, self.field_class, self.ndarray_classes, self.make_plan)
+        made.constant, made.second, made.graph = constant, second, self.graph
+        return made
+
+    def plan_for(self, now: S.Session, args: Sequence[Any]) -> Plan:
+        """The plan for arguments as another mode of the kernel took them."""
+        with now.lock:
+            self.enter(now)
+            return self.plan(now, self.checked(args))
+
+    def plan(self, now: S.Session, args: Sequence[Any]) -> Plan:
+        """The plan for checked arguments, compiled if it is not there yet."""
+        key, specs = specialise(self.slots, args)
+        options = S.compile_options(now)
+        if self.mode == "forward" and (options.check_races or options.debug) and not options.check_aliases:
+            arrays = [a for slot, a in zip(self.slots, args, strict=True) if isinstance(slot, ArraySlot)]
+            if any(same_memory(a, b) for a, b in combinations(arrays, 2)):
+                with S.checking("check_aliases"):
+                    return self.plan(now, args)
+        key = (key, options, now.placements)
+        plan = self.plans.get(self._with_state(key))
+        return self._made(now, key, specs) if plan is None else plan
+
+    def _made(self, now: S.Session, key: Any, specs: Sequence[Any]) -> Plan:
+        """The plan, compiled."""
+        with forks.whole():  # it imports modules, and a child of a fork would wait for ever for one that is half there
+            from quadrants_lab.runtime.compile.compile import compile_kernel
+
+            given = iter(specs)
+            whole = [structured(slot, given) for slot in self.parameters]
+            compiled = compile_kernel(self.source, whole, self.mode, now, self.constant, self.second)
+            plan = self.make_plan(self, now, compiled, lambda: self._forward_plan(key))
+            known = self.reads.get(key, ())
+            self.reads[key] = (*known, *(r for r in compiled.lowered.reads if r not in known))
+            self.plans[self._with_state(key)] = plan
+            return plan
+
+    def _with_state(self, key: Any) -> Any:
+        """The key together with what the attributes that matter are now."""
+        reads = self.reads.get(key)
+        return (key, state(reads)) if reads else key
+
+    def _forward_plan(self, key: Any) -> Plan | None:
+        """Of a gradient: the plan of the kernel itself for the same arguments, where there is one."""
+        return None if self.forward is None else self.forward.plans.get(self.forward._with_state(key))
+
+    def retry(self, plan: Plan) -> Callable[..., Any]:
+        """For a call that the plan's closure did not take: once more with numpy's numbers as Python's and other
+        libraries' arrays as ours, else from the start."""
+
+        def call(*args: Any) -> Any:
+            with plan.session.lock:
+                ours, foreign = self.adopted(args, plan.session)
+                if foreign:
+                    plan.ready_foreign(ours)
+                    value = plan.call(*ours)
+                    plan.done_foreign(ours)
+                else:
+                    value = plan.call(*[a.item() if isinstance(a, np.generic) else a for a in args])
+            return self.resolve(*args) if value is NotImplemented else value
+
+        return call
+
+    def _install(self, now: S.Session, plan: Plan, args: Sequence[Any]) -> None:
+        now.fast_paths.add(self)
+        templates = [n for n, slot in enumerate(self.slots) if isinstance(slot, TemplateSlot)]
+        reads = plan.compiled.lowered.reads
+        if not templates and not reads:
+            self.call = plan.fast
+            return
+        key = tuple(template_key(args[n]) for n in templates)
+        if reads or self._looks:
+            known = self._looks.get(key, ())
+            self._looks[key] = (*known, *(r for r in reads if r not in known))
+            self._table[key, state(self._looks[key])] = plan.fast
+        else:
+            self._table[key] = plan.fast
+        self.call = self._by_template(templates)
+
+    def _by_template(self, templates: Sequence[int]) -> Callable[..., Any]:
+        """Written out for the argument list: looks up the launch by the template arguments."""
+        names = [f"a{n}" for n in range(len(self.slots))]
+        keys = "".join(f"a{n} if a{n}.__class__ is field else key(a{n}), " for n in templates)
+        given = ", ".join(names)
+        space: dict[str, Any] = {
+            "field": self.field_class,
+            "key": template_key,
+            "table": self._table,
+            "resolve": self.resolve,
+            "full": self._full,
+        }
+        which = f"full(({keys}))" if self._looks else f"({keys})"
+        exec(f"def call({given}): return table.get({which}, resolve)({given})", space)
+        call: Callable[..., Any] = space["call"]
+        return call
+
+    def _full(self, key: tuple[Any, ...]) -> Any:
+        return key, state(self._looks.get(key, ()))
+
+    def _observed(self, plan: Plan, args: tuple[Any, ...]) -> Any:
+        watchers = [(o, o.before(plan, args)) for o in OBSERVERS.get()]
+        failed = True
+        try:
+            value = self.launch(plan, args)
+            failed = False
+            return value
+        finally:
+            for observer, token in watchers:
+                observer.after(plan, args, token, failed)
+
+    def _refused(self, plan: Plan, args: Sequence[Any]) -> Any:
+        """What compiled code did not take although it was checked: a read-only array, or a scalar that it takes only
+        the slow way."""
+        for slot, arg in zip(self.slots, args, strict=True):
+            writes = isinstance(slot, ArraySlot) and slot.name in plan.writes
+            if writes and isinstance(arg, np.ndarray) and not arg.flags.writeable:
+                raise ArgumentError(
+                    f"kernel {self.name} writes to argument {slot.name!r}, a read-only numpy array",
+                    code="QL2048",
+                    help="pass a copy of it",
+                )
+        value = plan.launch_slowly(args)
+        assert value is not NotImplemented, f"kernel {self.name} refused checked arguments: {args!r}"
+        return value
+
+
+def state(reads: Reads) -> tuple[Any, ...]:
+    """What attributes are now: by identity for objects, by value for numbers."""
+    return tuple([template_key(getattr(owner, name, None)) for owner, name in reads])
+
+
+def arity_error(name: str, names: Sequence[str], got: int) -> QuadrantsSyntaxError:
+    what = f"takes {len(names)} argument{'' if len(names) == 1 else 's'}, {got} were given"
+    missing = ", ".join(names[got:])
+    return QuadrantsSyntaxError(
+        f"kernel {name} {what}",
+        code="QL2049",
+        help=f"missing: {missing}" if missing else f"it takes ({', '.join(names)})",
+    )

@@ -1,0 +1,61 @@
+"""Launch frames from plans: which memory and which arguments go where."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from quadrants_lab.backends.launch import ArrayParam, Param, ScalarParam
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.runtime.arguments.signature import ArraySlot, ScalarSlot, Slot, memory_of
+from quadrants_lab.runtime.compile.compile import Compiled
+from quadrants_lab.runtime.memory.memory import Memory
+from quadrants_lab.runtime.session import Session
+
+if TYPE_CHECKING:
+    from quadrants_lab.backends.launch import Frame
+
+
+def field_memories(compiled: Compiled, kernel: N.Kernel, session: Session) -> dict[str, Memory]:
+    """The memory behind each field buffer of ``kernel``; an error for a field of an earlier session."""
+    found: dict[str, Memory] = {}
+    for name, buffer in kernel.buffers.items():
+        if buffer.kind != "field":
+            continue
+        memory = memory_of(compiled.field(name))
+        assert memory is not None, name
+        if memory.session is not session:
+            raise memory.session.over(f"field {name}, which kernel {kernel.name} uses,")
+        found[name] = memory
+    return found
+
+
+def make_frame(executable: Any, kernel: N.Kernel, fields: dict[str, Memory], session: Session) -> Frame:
+    frame: Frame = executable.frame(session.device)
+    for name, memory in fields.items():
+        frame.set_buffer(name, memory.address)
+    return frame
+
+
+def set_arguments(frame: Frame, slots: Sequence[Slot], args: Sequence[Any]) -> list[Callable[[], None]]:
+    """Scalars, arrays and their shapes; what is returned must be called after the launch."""
+    after: list[Callable[[], None]] = []
+    for slot, arg in zip(slots, args, strict=True):
+        if isinstance(slot, ScalarSlot):
+            frame.set_arg(slot.name, slot.dtype.numpy(arg).item())
+        elif isinstance(slot, ArraySlot):
+            memory = memory_of(arg)
+            unbind = frame.bind_temp(slot.name, arg if memory is None else memory.operand)
+            if unbind is not None:
+                after.append(unbind)
+    return after
+
+
+def entry_params(slots: Sequence[Slot]) -> list[Param]:
+    made: list[Param] = []
+    for slot in slots:
+        if isinstance(slot, ScalarSlot):
+            made.append(ScalarParam(slot.name))
+        elif isinstance(slot, ArraySlot):
+            made.append(ArrayParam(slot.name))
+    return made

@@ -1,0 +1,448 @@
+"""Launch plans: one specialisation of a kernel, loaded, with a frame, and the closure that launches it.
+
+What can be settled once is settled when the plan is made: addresses of fields, which arguments are arrays, whose
+versions grow. The closure is Python source made for the kernel's argument list, so a warm launch is one call of it, one
+lock and one call into compiled code.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from quadrants_lab.adstack.report import kept_rows
+from quadrants_lab.analysis.accesses import Accesses
+from quadrants_lab.analysis.effects import accesses
+from quadrants_lab.autodiff.broken import Cuts, Flows, integer_flows, value_flows
+from quadrants_lab.backends import forks
+from quadrants_lab.backends.launch import Status
+from quadrants_lab.frontend.specs import flat_specs
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.types import f16
+from quadrants_lab.ir.walk import walk
+from quadrants_lab.runtime.arguments.aliases import same_memory, written_pairs
+from quadrants_lab.runtime.arguments.compound import rebuilt
+from quadrants_lab.runtime.arguments.signature import (
+    DERIVATIVES,
+    ArraySlot,
+    ScalarSlot,
+    Slot,
+    TemplateSlot,
+    derivative,
+    is_wide,
+    memory_of,
+)
+from quadrants_lab.runtime.compile.compile import FORWARD, Compiled
+from quadrants_lab.runtime.interop.arrays import Tensor, need_gradient
+from quadrants_lab.runtime.interop.dlpack import must_be_writable, signal_stream
+from quadrants_lab.runtime.launch.bounds_snapshot import Trips, Versions, field_version, memory_version, seen
+from quadrants_lab.runtime.launch.faults import failure
+from quadrants_lab.runtime.launch.frames import entry_params, field_memories, make_frame, set_arguments
+from quadrants_lab.runtime.launch.scratch import KeptBuffers, Scratch
+from quadrants_lab.runtime.memory.memory import Memory
+from quadrants_lab.runtime.session import Session
+
+if TYPE_CHECKING:
+    from quadrants_lab.adstack.report import KeptRow, StackRow
+    from quadrants_lab.backends.launch import Frame
+    from quadrants_lab.runtime.launch.dispatch import Dispatcher
+    from quadrants_lab.runtime.launch.regions import Footprint
+
+
+class Live:
+    """What size expressions read of one launch. ``arrays``: a buffer, its array, or what has its shape; ``memories``: a
+    buffer, where its data is, if not in ``arrays``."""
+
+    def __init__(
+        self, scalars: dict[str, Any], arrays: dict[str, Any], memories: dict[str, Memory] | None = None
+    ) -> None:
+        self.scalars = scalars
+        self.arrays = arrays
+        self.memories = memories or {}
+
+    def arg(self, name: str) -> int:
+        return int(self.scalars[name])
+
+    def shape(self, buffer: str, axis: int) -> int:
+        return int(self.arrays[buffer].shape[axis])
+
+    def array(self, buffer: str) -> npt.NDArray[Any]:
+        memory = self.memories.get(buffer)
+        array: Any = self.arrays[buffer] if memory is None else memory.values()
+        found: npt.NDArray[Any] = array if isinstance(array, np.ndarray) else array.read()
+        return found
+
+
+class Plan:
+    """One specialisation in one session.
+
+    ``call`` launches: it takes the kernel's positional arguments and returns the kernel's value, or NotImplemented,
+    without launching, where an argument does not match the specialisation; ``fast`` hands such a call back to the
+    dispatcher. ``reads`` and ``writes`` name the buffers
+    that the kernel touches.
+    """
+
+    def __init__(self, owner: Dispatcher, session: Session, compiled: Compiled) -> None:
+        self.owner = owner
+        self.session = session
+        self.compiled = compiled
+        self.kernel = compiled.kernel
+        self.reads, self.writes = self.touched()
+        self.footprints: dict[tuple[str, bool], Footprint | None] = {}  # see `runtime.launch.regions`
+        self.fields = field_memories(compiled, self.kernel, session)
+        self.slots: Sequence[Slot] = owner.slots
+        self.gradient_args = tuple(
+            (n, of, f"{slot.name}.{of}")
+            for n, slot in enumerate(self.slots)
+            for of in DERIVATIVES
+            if isinstance(slot, ArraySlot) and f"{slot.name}.{of}" in self.kernel.buffers
+        )
+        self.written_args = [n for n, slot in enumerate(self.slots) if slot.name in self.writes]
+        self.frame = make_frame(compiled.executable, self.kernel, self.fields, session)
+        if owner.graph:
+            self.frame.as_graph()
+        self.entry = self.frame.entry(entry_params(self.slots), returns=self.single_return())
+        self.unbind: list[Callable[[], None]] = []  # after a launch: borrowed gradients to their owners
+        self.trips = Trips(self)
+        self.launched: Versions = ()  # versions of what decided the trip counts of the last launch
+        self.scratch = Scratch(self)
+        self.prepare = self.preparation()
+        if self.scratch:
+            self.prepare = self.scratch.before(self.prepare)
+        options = compiled.options
+        if (options.check_races or options.debug) and not options.check_aliases and compiled.mode == FORWARD:
+            self.prepare = self.without_aliases(self.prepare)
+        session.plans.add(self)
+        if any(b.wide for b in self.kernel.buffers.values()):  # arrays that need no fast way
+            self.call, self.fast = refuse, owner.retry(self)
+        else:
+            self.call = closure(self, self.prepare, refuse)
+            self.fast = closure(self, self.prepare, owner.retry(self))
+
+    def single_return(self) -> str:
+        """The "ret" buffer whose value the entry itself can return, or ""."""
+        lowered = self.compiled.lowered
+        if len(lowered.returns) != 1 or lowered.returns_tuple or lowered.returns[0] is f16:
+            return ""
+        if lowered.returns_as is not None:
+            return ""
+        return "".join(self.compiled.returns)
+
+    def preparation(self) -> Callable[..., bool] | None:
+        """What a launch does, with the arguments, before the entry is called; False: the arguments do not match."""
+        return self.set_gradients if self.gradient_args else None
+
+    def without_aliases(self, prepare: Callable[..., bool] | None) -> Callable[..., bool] | None:
+        """``prepare`` for arguments none of which is the memory of another one that is written to: races between those
+        are watched for in another plan."""
+        pairs = written_pairs(self.slots, self.writes)
+        if not pairs:
+            return prepare
+
+        def apart(*args: Any) -> bool:
+            met = any(same_memory(args[n], args[m]) for n, m in pairs)
+            return not met and (prepare is None or prepare(*args))
+
+        return apart
+
+    def set_gradients(self, *args: Any) -> bool:
+        """Gradient buffers of array arguments: the entry sets those of the data only."""
+        for n, of, grad in self.gradient_args:
+            memory = memory_of(derivative(args[n], of))
+            if memory is None or memory.dtype is not self.kernel.buffers[grad].dtype:
+                return False
+            if memory.operand.ndim != self.kernel.buffers[grad].ndim:
+                return False
+            if is_wide(memory.operand.shape) is not self.kernel.buffers[grad].wide:
+                return False
+            if memory.foreign:
+                unbind = self.frame.bind_temp(grad, memory.operand)
+                if unbind is not None:
+                    self.unbind.append(unbind)
+            else:
+                self.frame.set_buffer(grad, memory.address)
+                self.frame.set_extents(grad, memory.operand.shape)
+            if grad in self.writes:
+                memory.version += 1
+        return True
+
+    def touched(self) -> tuple[frozenset[str], frozenset[str]]:
+        """The buffers that a launch reads, and those that it changes."""
+        scratch = {b.name for b in self.kernel.buffers.values() if b.kind == "scratch"}
+        reads, writes = accesses(self.kernel)
+        return reads - scratch, writes - scratch
+
+    def frames(self) -> list[Frame]:
+        """All frames that a launch may use."""
+        return [self.frame]
+
+    def live(self, args: Sequence[Any]) -> Live:
+        """What expressions of sizes read in a launch with ``args``."""
+        return Live(self.scalars(args), self.operands(args), self.memories(args))
+
+    def hand_back(self) -> None:
+        """Gives their owners what a launch wrote to gradients that it had borrowed."""
+        for unbind in self.unbind:
+            unbind()
+        self.unbind.clear()
+
+    def ready_foreign(self, args: Sequence[Any]) -> None:
+        """To be called before a launch some of whose arguments are the memory of other libraries."""
+        for n, _, _ in self.gradient_args:
+            if getattr(args[n], "_memory", None) is not None and args[n]._memory.foreign:
+                need_gradient(args[n], self.slots[n].name, self.kernel.name)
+        for n in self.written_args:
+            must_be_writable(memory_of(args[n]), self.slots[n].name, self.kernel.name)
+
+    def done_foreign(self, args: Sequence[Any]) -> None:
+        """To be called after such a launch."""
+        for n in self.written_args:
+            memory = memory_of(args[n])
+            if memory is not None and isinstance(memory.foreign, Tensor):
+                memory.foreign.written()
+        for memory in map(memory_of, args):
+            if memory is not None:
+                signal_stream(memory)
+
+    def launch_slowly(self, args: Sequence[Any]) -> Any:
+        """Launches checked arguments through the frame's setters: for what the entry does not take, which are scalars
+        of dtype f16 and u64 from 2**63 on, and wide arrays. NotImplemented where `prepare` refuses."""
+        with self.session.lock:
+            if self.prepare is not None and not self.prepare(*args):
+                return NotImplemented
+            memories = self.memories(args)
+            for name in self.writes & memories.keys():
+                memories[name].version += 1
+            if self.trips:
+                self.launched = self.trips.versions(args)
+            after = set_arguments(self.frame, self.slots, args)
+            self.frame.launch()
+            for unbind in after:
+                unbind()
+            self.hand_back()
+            return self.finish()
+
+    def finish(self) -> Any:
+        """The rest of a launch whose status is not 0: prints go to sys.stdout, failures are raised."""
+        status = self.frame.status
+        if status & Status.PRINTED:
+            sys.stdout.write("".join(self.frame.take_prints()))
+        if status & ~Status.PRINTED:
+            self.scratch.put_back()
+            raise failure(self.frame, self.kernel.name, self.compiled.options.ad_stack_size)
+        return self.returned()
+
+    def returned(self) -> Any:
+        """The kernel's value after a launch that succeeded."""
+        names = self.compiled.returns
+        if not names:
+            return None
+        values = tuple(self.frame.ret(name) for name in names)
+        if self.compiled.lowered.returns_as is not None:
+            return rebuilt(self.compiled.lowered.returns_as, values)
+        return values if self.compiled.lowered.returns_tuple else values[0]
+
+    def memories(self, args: Sequence[Any]) -> dict[str, Memory]:
+        """The memory behind each buffer that is ours in a launch with ``args``."""
+        found = dict(self.fields)
+        for slot, arg in zip(self.slots, args, strict=True):
+            if isinstance(slot, ArraySlot):
+                memory = memory_of(arg)
+                if memory is not None:
+                    found[slot.name] = memory
+        for n, of, name in self.gradient_args:
+            memory = memory_of(derivative(args[n], of))
+            if memory is not None:
+                found[name] = memory
+        return {name: found[name] for name in self.kernel.buffers if name in found}
+
+    def operands(self, args: Sequence[Any]) -> dict[str, Any]:
+        """What a launch with ``args`` takes for each field and ndarray buffer."""
+        found = {name: memory.operand for name, memory in self.memories(args).items()}
+        for slot, arg in zip(self.slots, args, strict=True):
+            if isinstance(slot, ArraySlot):
+                found.setdefault(slot.name, arg)
+        return found
+
+    def arrays(self, args: Sequence[Any]) -> dict[str, npt.NDArray[Any]]:
+        """The data behind each field and ndarray buffer in a launch with ``args``; for reading."""
+        found = {name: memory.values() for name, memory in self.memories(args).items()}
+        for slot, arg in zip(self.slots, args, strict=True):
+            if isinstance(slot, ArraySlot):
+                found.setdefault(slot.name, arg)
+        return found
+
+    def gradient_of(self, buffer: str, args: Sequence[Any], which: str = "grad") -> Memory | None:
+        """The memory of a buffer's gradient (or "dual") in a launch with ``args``, whether the kernel touches it or
+        not."""
+        lowered = self.compiled.lowered
+        grad: str = getattr(lowered.kernel.buffers.get(buffer), which, "")
+        for slot, arg in zip(self.slots, args, strict=True):
+            if isinstance(slot, ArraySlot) and grad.startswith(f"{slot.name}."):
+                return memory_of(derivative(arg, grad[len(slot.name) + 1 :]))
+        return memory_of(lowered.bindings.get(grad))
+
+    @property
+    def alike(self) -> bool:
+        """Whether two launches with the same arguments differ in nothing but what is in memory."""
+        return not self.scratch and (self.prepare is None or self.prepare == self.set_gradients)
+
+    def wrote(self, args: Sequence[Any]) -> None:
+        """Notes a launch that was not made by ``call``."""
+        memories = self.memories(args)
+        for name in self.writes & memories.keys():
+            memories[name].version += 1
+        if self.trips:
+            self.launched = self.trips.versions(args)
+
+    @property
+    def ran(self) -> N.Kernel:
+        """The kernel whose code the last launch ran."""
+        return self.kernel
+
+    @forks.lazy
+    def value_flows(self) -> Flows:
+        """See `autodiff.broken.value_flows`."""
+        return value_flows(self.kernel)
+
+    @forks.lazy
+    def integer_flows(self) -> Cuts:
+        """See `autodiff.broken.integer_flows`."""
+        return integer_flows(self.kernel)
+
+    @forks.lazy
+    def accesses_of(self) -> dict[str, list[N.Stmt]]:
+        """The loads, stores and atomics of each buffer, in program order."""
+        found: dict[str, list[N.Stmt]] = {}
+        for s in walk(self.kernel.body):
+            if isinstance(s, N.Access):
+                found.setdefault(s.buffer, []).append(s)
+        return found
+
+    @forks.lazy
+    def known_accesses(self) -> Accesses:
+        """Where loads, stores and atomics go, as far as indices tell."""
+        return Accesses(self.kernel)
+
+    @property
+    def sized_by(self) -> frozenset[str]:
+        """Buffers whose data the stacks of a gradient are sized by."""
+        return frozenset()
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether the kernel touches anything that has a gradient."""
+        return any(b.grad and b.kind != "temp" for b in self.compiled.lowered.kernel.buffers.values())
+
+    @property
+    def primal_reads(self) -> frozenset[str]:
+        """The buffers that are read and are no gradients."""
+        return self.reads - {b.grad for b in self.kernel.buffers.values()}
+
+    def report(self) -> list[StackRow]:
+        """A row an adstack; a forward kernel has none."""
+        return []
+
+    def given(self) -> KeptBuffers:
+        """What another launch kept that the next launch of this plan starts from."""
+        return {}
+
+    def kept(self) -> list[KeptRow]:
+        """A row for everything that the last launch's gradient was given of what the launch overwrote."""
+        shapes = {name: memory.operand.shape for name, memory in self.scratch.memories.items()}
+        return kept_rows(self.kernel, shapes)
+
+    def drawn(self) -> int:
+        """The number of the launch whose random draws the last launch made."""
+        return self.frame.launch_number
+
+    def scalars(self, args: Sequence[Any]) -> dict[str, Any]:
+        """The value of each scalar argument."""
+        return {s.name: a for s, a in zip(self.slots, args, strict=True) if isinstance(s, ScalarSlot)}
+
+
+def closure(plan: Plan, prepare: Callable[..., bool] | None, miss: Callable[..., Any]) -> Callable[..., Any]:
+    """The function that launches ``plan``, written out for its arguments; what does not match goes to ``miss``."""
+    names = [f"a{n}" for n in range(len(plan.slots))]
+    given = ", ".join(names)
+    space: dict[str, Any] = {
+        "lock": plan.session.lock,
+        "entry": plan.entry,
+        "finish": plan.finish,
+        "miss": miss,
+    }
+    space |= {"prepare": prepare, "returned": plan.returned}
+    elements = [getattr(spec, "element_shape", ()) for spec in flat_specs(plan.compiled.specs)]
+    lines = [f"def launch({given}):", "    with lock:"]
+    passed = []
+    if any(isinstance(slot, TemplateSlot) for slot in plan.slots):
+        space |= {"owner": plan.owner, "plan": plan}
+        lines.append("        owner.last = plan")  # several plans may be installed at a time
+    if prepare is not None:
+        space["plain"] = plan.owner.plain
+        slots = zip(plan.slots, names, strict=True)
+        strange = [f"{name}.__class__ not in plain" for slot, name in slots if isinstance(slot, ArraySlot)]
+        if strange:  # what they have as .grad is for `adopt` to look at
+            lines.append(f"        if {' or '.join(strange)}: return miss({given})")
+        lines.append(f"        if not prepare({given}): return miss({given})")
+    followed = plan.trips.args
+    for n, (slot, name, element) in enumerate(zip(plan.slots, names, elements, strict=True)):
+        if isinstance(slot, ArraySlot):
+            ours = f"ndarray{len(element)}"
+            space[ours] = plan.owner.ndarray_classes[len(element)]
+            lines += [f"        {name}_ = {name}", f"        if {name}.__class__ is {ours}:"]
+            lines.append(f"            {name}_ = {name}._memory")
+            if n in followed:
+                lines.insert(-2, f"        {name}_v = seen({name}) if {name}.__class__ is not {ours} else None")
+                lines.append(f"            {name}_v = memory_version({name}_)")
+            if slot.name in plan.writes:
+                lines.append(f"            {name}_.version += 1")
+            if n in plan.trips.others:
+                lines.append(f"            {name}_v = {name}_.serial, {name}_.version")
+            lines.append(f"            {name}_ = {name}_.operand")
+            if n in plan.trips.others:
+                lines.append(f"        else: {name}_v = None")
+            if element:  # the entry knows of no shapes
+                lines.append(f"        if getattr({name}_, 'shape', ())[-{len(element)}:] != {element}:")
+                lines.append(f"            return miss({given})")
+            passed.append(f"{name}_")
+        elif isinstance(slot, ScalarSlot):
+            passed.append(name)
+    for n, written in enumerate(sorted(plan.writes & plan.fields.keys())):
+        space[f"f{n}"] = plan.fields[written]
+        lines.append(f"        f{n}.version += 1")
+    if plan.trips:
+        space |= {"plan": plan, "field_version": field_version, "memory_version": memory_version, "seen": seen}
+        space |= {f"t{n}": memory for n, memory in plan.trips.fields.items()}
+        own = [
+            f"(t{n}.version if not t{n}.foreign else field_version(t{n}))" if c.steers else f"t{n}.version"
+            for n, c in enumerate(plan.trips.counts)
+        ]
+        found = [f"a{at}_v" if at >= 0 else own[n] for n, at in enumerate(plan.trips.places)]
+        lines.append(f"        plan.launched = {', '.join(found)},")
+    if plan.scratch.changes_memory:
+        space["put_back"] = plan.scratch.put_back
+        lines += ["        try:", f"            r = entry({', '.join(passed)})", "        except BaseException:"]
+        lines += ["            put_back()", "            raise"]
+    else:
+        lines.append(f"        r = entry({', '.join(passed)})")
+    if prepare is not None and plan.gradient_args:
+        space |= {"borrowed": plan.unbind, "hand_back": plan.hand_back}
+        lines.append("        if borrowed: hand_back()")
+    if plan.single_return():
+        lines.append("        if r is not NotImplemented and r is not Ellipsis: return r")
+    else:
+        lines.append(f"        if r is None: return {'returned()' if plan.compiled.returns else 'None'}")
+    lines.append(f"        return miss({given}) if r is NotImplemented else finish()")
+    exec("\n".join(lines), space)
+    launch: Callable[..., Any] = space["launch"]
+    return launch
+
+
+def refuse(*args: Any) -> Any:
+    """The ``miss`` of `Plan.call`."""
+    return NotImplemented

@@ -1,0 +1,161 @@
+"""Which elements of an array a launch reads or writes: a box of indices, known from the compiled kernel.
+
+The ends of a box are size expressions of scalar arguments and shapes (`analysis.boxes`). For launches by the hundred
+they are written out as a Python function of the arguments, once for each plan and buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from quadrants_lab.adstack.evaluate import Live, evaluated, reads
+from quadrants_lab.analysis.accesses import Access, Accesses
+from quadrants_lab.analysis.algebra import fold
+from quadrants_lab.analysis.boxes import Box, box_of
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir import sizeexpr as S
+from quadrants_lab.runtime.arguments.signature import memory_of
+
+if TYPE_CHECKING:
+    from quadrants_lab.runtime.launch.plan import Plan
+
+_OPERATIONS = {
+    "add": "({} + {})", "sub": "({} - {})", "mul": "({} * {})", "min": "min({}, {})", "max": "max({}, {})",
+}  # fmt: skip
+Region = tuple[tuple[int, int], ...]  # along each axis from the first index up to, but not including, the second
+
+
+def meet(a: Region, b: Region) -> bool:
+    """Whether the boxes have an element in common."""
+    for (x, y), (c, d) in zip(a, b, strict=True):  # noqa: SIM110 - in each launch under a Tape; `all` takes twice as long
+        if x >= d or c >= y or x >= y or c >= d:
+            return False
+    return True
+
+
+def common(a: Region, b: Region) -> Region:
+    """The elements that both have; empty along some axis where they do not meet."""
+    return tuple((max(x, c), min(y, d)) for (x, y), (c, d) in zip(a, b, strict=True))
+
+
+def around(a: Region, b: Region) -> Region:
+    """The smallest box that holds both."""
+    return tuple((min(x, c), max(y, d)) for (x, y), (c, d) in zip(a, b, strict=True))
+
+
+def holds(a: Region, b: Region) -> bool:
+    """Whether ``a`` has every element of ``b``."""
+    for (x, y), (c, d) in zip(a, b, strict=True):  # noqa: SIM110
+        if c < x or y < d:
+            return False
+    return True
+
+
+def is_empty(a: Region) -> bool:
+    return any(x >= y for x, y in a)
+
+
+def add(regions: list[Region], new: Region, most: int = 8) -> None:
+    """Adds a box to a list of boxes whose union matters. Boxes that make a box together become one; beyond ``most``
+    boxes the list becomes the box around them all, so its length does not grow with the history."""
+    for r in regions:
+        if holds(r, new):
+            return
+    if is_empty(new):
+        return
+    for n, r in enumerate(regions):
+        if _side_by_side(r, new) or holds(new, r):
+            del regions[n]
+            add(regions, around(r, new), most)
+            return
+    regions.append(new)
+    if len(regions) > most:
+        regions[:] = [reduce(around, regions)]
+
+
+def _side_by_side(a: Region, b: Region) -> bool:
+    """Whether the boxes differ along one axis only, and there touch or overlap: together they are a box."""
+    other = [ends for ends in zip(a, b, strict=True) if ends[0] != ends[1]]
+    if len(other) != 1:
+        return False
+    ((x, y), (c, d)) = other[0]
+    return max(x, c) <= min(y, d)
+
+
+class Footprint:
+    """The elements of one buffer that launches of a plan touch by some accesses.
+
+    ``of``: the region of a launch with these arguments. ``everywhere``: data decides where along some axis.
+    """
+
+    def __init__(self, plan: Plan, info: Accesses, accesses: Sequence[Access]) -> None:
+        self.box = box_of(info, accesses)
+        self.everywhere = any(
+            info.bound(form, low=low) is None for a in accesses for form in a.at for low in (True, False)
+        )
+        self.of = _written_out(plan, self.box)
+
+    def scalars(self) -> set[str]:
+        """The arguments that the region depends on."""
+        return set().union(*(reads(e)[0] for e in (*self.box.low, *self.box.high)))
+
+    def live(self, live: Live) -> Region | None:
+        """The region by what is known of a launch; None where that is not enough."""
+        with suppress(LookupError):
+            ends = zip(self.box.low, self.box.high, strict=True)
+            return tuple((evaluated(low, live), evaluated(high, live)) for low, high in ends)
+        return None
+
+
+def footprint(plan: Plan, buffer: str, writes: bool) -> Footprint | None:
+    """Where launches of the plan write to the buffer, or read from it; None where they do not."""
+    key = buffer, writes
+    if key not in plan.footprints:
+        info = plan.known_accesses
+        found = [a for a in info.of.values() if a.stmt.buffer == buffer and isinstance(a.stmt, N.Load) != writes]
+        plan.footprints[key] = Footprint(plan, info, found) if found else None
+    return plan.footprints[key]
+
+
+def _written_out(plan: Plan, box: Box) -> Callable[[Sequence[Any]], Region]:
+    """A function from a launch's arguments to the region."""
+    at = {slot.name: n for n, slot in enumerate(plan.slots)}
+    at |= {name: n for n, _, name in plan.gradient_args}  # which have the shape of what they are of
+    shapes = {b for e in (*box.low, *box.high) for b in reads(e)[1]}
+    arrays = {name: f"shape_of(a[{at[name]}])" for name in shapes if name in at}
+    of_fields = {name: f"_{n}" for n, name in enumerate(sorted(shapes - at.keys()))}
+    names = arrays | of_fields
+
+    def text(e: S.SizeExpr) -> str:
+        match e:
+            case S.SizeConst(value):
+                return str(value)
+            case S.SizeArg(arg):
+                return f"int(a[{at[arg]}])"
+            case S.SizeShape(of, axis):
+                return f"{names[of]}[{axis}]"
+            case S.SizeOp(op, x, y):
+                return _OPERATIONS.get(op, f"fold('{op}', {{}}, {{}})").format(text(x), text(y))
+        raise TypeError(f"not an expression of arguments and shapes: {e!r}")
+
+    ends = ", ".join(f"({text(low)}, {text(high)})" for low, high in zip(box.low, box.high, strict=True))
+    space: dict[str, Any] = {"fold": fold, "shape_of": shape_of}
+    space |= {local: plan.fields[name].operand.shape for name, local in of_fields.items()}
+    exec(f"def region(a): return ({ends}{',' * bool(ends)})", space)
+    region: Callable[[Sequence[Any]], Region] = space["region"]
+    return region
+
+
+def whole(shape: Sequence[int]) -> Region:
+    """All elements of an array."""
+    return tuple((0, n) for n in shape)
+
+
+def shape_of(array: Any) -> tuple[int, ...]:
+    """Of an argument, as its kernel sees it: with the axes of its elements."""
+    memory = memory_of(array)
+    shape: tuple[int, ...] = (array if memory is None else memory.operand).shape
+    return shape

@@ -1,0 +1,164 @@
+"""Scratch memory of launches: what a forward launch keeps for its gradient, and what a gradient works in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
+
+from quadrants_lab.adstack.evaluate import evaluate, reads
+from quadrants_lab.autodiff.keeps import CHANGED, put_back
+from quadrants_lab.ir.types import i64
+from quadrants_lab.passes.watch_races import EPOCH, EPOCHS, marks_of
+from quadrants_lab.runtime.arguments.signature import memory_of
+from quadrants_lab.runtime.compile.compile import load_cached
+from quadrants_lab.runtime.launch.frames import set_arguments
+from quadrants_lab.runtime.memory.memory import Memory
+
+if TYPE_CHECKING:
+    from quadrants_lab.backends.launch import Frame
+    from quadrants_lab.runtime.launch.plan import Plan
+
+KeptBuffers = dict[str, Memory]
+
+
+class Scratch:
+    """The scratch buffers of a plan's kernel. ``origin``: the arguments of the last launch (`identity`)."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        found = [b for b in plan.kernel.buffers.values() if b.kind == "scratch"]
+        self.buffers = [b for b in found if b.role != "marks"]
+        self.marks = [(b, *of) for b in found if (of := marks_of(b)) is not None]
+        self.memories: dict[str, Memory] = {}
+        self.origin: tuple[Any, ...] | None = None
+        needed = [reads(e) for b in self.buffers for e in b.extents]
+        self.fixed = not any(args or shapes for args, shapes, _ in needed)
+        self.changes_memory = CHANGED in plan.kernel.buffers
+        self.args: tuple[Any, ...] = ()  # of the last launch, where that changes memory
+
+    def __bool__(self) -> bool:
+        return bool(self.buffers or self.marks)
+
+    def before(self, prepare: Callable[..., bool] | None) -> Callable[..., bool]:
+        """What `Plan.prepare` is for a kernel with scratch memory."""
+
+        def ready(*args: Any) -> bool:
+            self.bind(args)
+            if self.marks:
+                self.bind_marks(args)
+            self.origin = self.identity(args)
+            if self.changes_memory:
+                self.args = args
+            return prepare is None or prepare(*args)
+
+        return ready
+
+    def bind(self, args: Sequence[Any]) -> None:
+        """Gives every buffer memory of its size in a launch with ``args``: that of the last launch, where it fits and
+        nobody took it."""
+        if self.fixed and all(b.name in self.memories for b in self.buffers):
+            return
+        live = self.plan.live(args)
+        for b in self.buffers:
+            shape = tuple(evaluate(e, live) for e in b.extents)
+            memory = self.memories.get(b.name)
+            if memory is None or memory.operand.shape != shape:
+                self.use(b.name, Memory(self.plan.session, b.dtype, shape))
+
+    def bind_marks(self, args: Sequence[Any]) -> None:
+        """Gives each buffer of marks those of the array that it is about, for all kernels the same, and the launch its
+        epoch. Arrays of the host have none that outlast the launch."""
+        session, memories, operands = self.plan.session, self.plan.memories(args), self.plan.operands(args)
+        if session.epoch + len(self.plan.kernel.body) >= EPOCHS:
+            session.epoch = 0
+            session.generation += 1
+        parts = spans(operands[of] for _, of, _ in self.marks if of not in memories)
+        of_host: dict[tuple[int, str], Memory] = {}
+        for b, of, what in self.marks:
+            if of in memories:
+                generation, marks = memories[of].marks.get(what, (-1, None))
+                if marks is None or generation != session.generation:
+                    marks = Memory(session, b.dtype, operands[of].shape)
+                    memories[of].marks[what] = session.generation, marks
+                self.use(b.name, marks)
+            else:
+                array = operands[of]
+                begin, end = next(p for p in parts if p[0] <= array.ctypes.data < p[1])
+                if (begin, what) not in of_host:
+                    of_host[begin, what] = Memory(session, b.dtype, ((end - begin) // array.itemsize,))
+                at = (array.ctypes.data - begin) // array.itemsize
+                self.use(b.name, of_host[begin, what], at, array.shape)
+        if EPOCH not in self.memories:
+            self.use(EPOCH, Memory(session, i64, ()))
+        self.memories[EPOCH].assign(session.epoch)
+        session.epoch += len(self.plan.kernel.body)
+
+    def use(self, name: str, memory: Memory, at: int = 0, shape: tuple[int, ...] | None = None) -> None:
+        """Launches from now on have this memory, from element number ``at`` on and in this shape, as that buffer."""
+        self.memories[name] = memory
+        for frame in self.plan.frames():
+            self.set(frame, name)
+            if shape is not None:
+                frame.set_buffer(name, memory.address + at * memory.dtype.nbytes)
+                frame.set_extents(name, shape)
+
+    def set(self, frame: Frame, name: str) -> None:
+        memory = self.memories[name]
+        frame.set_buffer(name, memory.address)
+        frame.set_extents(name, memory.operand.shape)
+
+    def kept(self) -> KeptBuffers:
+        """What the last launch kept."""
+        return {b.name: self.memories[b.name] for b in self.buffers if b.role == "kept" and b.name in self.memories}
+
+    def take(self) -> KeptBuffers:
+        """What the last launch kept, which is the caller's from now on."""
+        kept = self.kept()
+        for name in kept:
+            del self.memories[name]
+        return kept
+
+    def give(self, kept: KeptBuffers) -> None:
+        """What the launch kept whose gradient comes next."""
+        for name, memory in kept.items():
+            if self.memories.get(name) is not memory:
+                self.use(name, memory)
+
+    def put_back(self) -> None:
+        """After a gradient that ended early: memory becomes what the launch had left, where it is not."""
+        plan = self.plan
+        if not self.changes_memory or not self.memories[CHANGED].values():
+            return
+        kernel = put_back(plan.kernel)
+        executable = load_cached(kernel, plan.compiled.options, plan.session)
+        frame: Frame = executable.frame(plan.session.device)
+        for name, memory in (plan.fields | self.memories).items():
+            frame.set_buffer(name, memory.address)
+        for name in self.memories:
+            self.set(frame, name)
+        after = set_arguments(frame, plan.slots, self.args)
+        frame.launch()
+        for unbind in after:
+            unbind()
+
+    def identity(self, args: Sequence[Any]) -> tuple[Any, ...]:
+        """What is equal for two launches over the same arrays with the same scalars."""
+        found: list[Any] = []
+        for arg in args:
+            memory = memory_of(arg)
+            data = getattr(arg, "ctypes", None)
+            found.append(memory.serial if memory is not None else arg if data is None else (data.data, arg.shape))
+        return tuple(found)
+
+
+def spans(arrays: Iterable[npt.NDArray[Any]]) -> list[tuple[int, int]]:
+    """Begin and end of the memory of arrays; those that overlap are one."""
+    found: list[tuple[int, int]] = []
+    for begin, end in sorted((a.ctypes.data, a.ctypes.data + max(a.nbytes, 1)) for a in arrays):
+        if found and begin < found[-1][1]:
+            found[-1] = found[-1][0], max(end, found[-1][1])
+        else:
+            found.append((begin, end))
+    return found

@@ -1,0 +1,1 @@
+"""Doubts about a gradient, told as warnings."""

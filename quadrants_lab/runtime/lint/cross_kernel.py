@@ -1,0 +1,80 @@
+"""Chains of derivatives over several launches that end on the way, in memory without a derivative."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from quadrants_lab.autodiff.broken import gets_nothing, missing
+from quadrants_lab.autodiff.doubts import Doubt, warn
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.source import Span
+from quadrants_lab.runtime.arguments.signature import ArraySlot
+from quadrants_lab.runtime.memory.memory import Memory
+
+if TYPE_CHECKING:
+    from quadrants_lab.runtime.launch.plan import Plan
+
+
+class OpenEnds:
+    """Knows which memory without a derivative has taken a value that has one. ``which``: "grad" or "dual"."""
+
+    def __init__(self, which: str) -> None:
+        self.which = which
+        self.clear()
+
+    def clear(self) -> None:
+        self.open: dict[Hashable, Span | None] = {}  # memory -> where it took the value
+        self.warned: set[tuple[Hashable, str]] = set()
+        self.alive: list[Any] = []  # arrays in `open`, whose addresses nobody else may get
+        self.cut: dict[int, tuple[Memory, str, N.Load, N.Op]] = {}  # integers -> the gradient of what they come from
+        self.lost: dict[tuple[int, str], tuple[Memory, Doubt]] = {}  # to be said where that gradient stays 0
+
+    def launched(self, plan: Plan, args: Sequence[Any]) -> None:
+        """Warns where a value with a derivative came, from an earlier launch, through memory without one."""
+        if plan.owner.constant:
+            return
+        buffers = plan.compiled.lowered.kernel.buffers
+        keys: dict[str, Hashable] = {name: memory.serial for name, memory in plan.memories(args).items()}
+        arrays = {
+            slot.name: arg for slot, arg in zip(plan.slots, args, strict=True)
+            if isinstance(slot, ArraySlot) and isinstance(arg, np.ndarray)
+        }  # fmt: skip
+        keys |= {name: ("array", array.ctypes.data) for name, array in arrays.items()}
+        opened: dict[Hashable, Span | None] = {}
+        for (source, target), (read, write) in sorted(plan.value_flows.items()):
+            if source not in keys or target not in keys:
+                continue
+            m, to = keys[source], keys[target]
+            has_one, goes_on = bool(getattr(buffers[source], self.which)), bool(getattr(buffers[target], self.which))
+            if not goes_on and (has_one or m in self.open):
+                opened.setdefault(to, write)
+                if target in arrays and to not in self.open:
+                    self.alive.append(arrays[target])
+            elif goes_on and not has_one and m in self.open and (m, target) not in self.warned:
+                self.warned.add((m, target))
+                warn([missing(buffers[source], read, self.open[m], self.which)])
+        self.open = opened | self.open
+        if self.which == "grad" and plan.integer_flows:
+            self._through_integers(plan, args)
+
+    def _through_integers(self, plan: Plan, args: Sequence[Any]) -> None:
+        """Notes what is computed from values with a gradient by way of integers that another kernel has written."""
+        memories, buffers = plan.memories(args), plan.compiled.lowered.kernel.buffers
+        own = [plan.gradient_of(name, args) for name in plan.reads]  # within one kernel the compiler has warned
+        for (source, target), (read, cut) in plan.integer_flows.items():
+            if source not in memories or target not in memories:
+                continue
+            grad, origin = plan.gradient_of(source, args), self.cut.get(memories[source].serial)
+            if grad is not None and isinstance(cut, N.Op):
+                self.cut.setdefault(memories[target].serial, (grad, source, read, cut))
+            elif origin is not None and buffers[target].grad and not any(origin[0] is grad for grad in own):
+                lost, name, read, cut = origin
+                self.lost.setdefault((lost.serial, target), (lost, gets_nothing(name, target, read, cut)))
+
+    def differentiated(self) -> None:
+        """To be called when the gradients have run: warns of those that are 0 because integers are on the way."""
+        warn([doubt for grad, doubt in self.lost.values() if not grad.values().any()])
+        self.lost.clear()

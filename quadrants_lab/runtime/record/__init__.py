@@ -1,0 +1,1 @@
+"""What launches were: records, their text, and launching them once more elsewhere."""

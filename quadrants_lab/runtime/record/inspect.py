@@ -1,0 +1,147 @@
+"""What was compiled, as text: IR by stage, code by stage, stacks by row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, overload
+
+from quadrants_lab.errors import QuadrantsRuntimeError
+from quadrants_lab.ir.room import depth_of_block, need, roomy
+from quadrants_lab.ir.text import print_kernel
+from quadrants_lab.runtime import session as S
+from quadrants_lab.runtime.arguments.signature import ScalarSlot
+from quadrants_lab.runtime.backend import all_stages, backend
+from quadrants_lab.runtime.launch.dispatch import Dispatcher
+
+if TYPE_CHECKING:
+    from quadrants_lab.adstack.report import KeptRow, StackRow
+    from quadrants_lab.autodiff.explain import Note
+    from quadrants_lab.runtime.launch.plan import Plan
+
+FRONT_END = "front end"
+
+
+class Sizes(Sequence["StackRow"]):
+    """The launch report of a gradient: a row an adstack; ``kept``: a row for each buffer of which the launch kept what
+    it overwrote; ``notes`` say why other values have no stack. ``bytes``: what one iteration in flight keeps;
+    ``bytes_before``: what it would keep without recomputation and narrowing (None: not known); ``launch_bytes``: what
+    the launch took of the heap, for ``lanes`` iterations in flight. Printing it shows a table."""
+
+    def __init__(
+        self, rows: Sequence[StackRow], kept: Sequence[KeptRow], notes: Sequence[Note], bytes_before: int | None,
+        launch_bytes: int, lanes: int,
+    ) -> None:  # fmt: skip
+        self.rows = tuple(rows)
+        self.kept = tuple(kept)
+        self.notes = tuple(notes)
+        self.bytes = sum(row.bytes_per_lane for row in rows)
+        self.bytes_before = bytes_before
+        self.launch_bytes = launch_bytes
+        self.lanes = lanes
+
+    @overload
+    def __getitem__(self, index: int) -> StackRow: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[StackRow, ...]: ...
+    def __getitem__(self, index: int | slice) -> StackRow | tuple[StackRow, ...]:
+        return self.rows[index]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __str__(self) -> str:
+        lines = _table(self.rows) if self.rows else ["no adstacks"]
+        for text in dict.fromkeys(row.cure for row in self.rows):
+            names = ", ".join(f"{row.name} (line {row.line})" for row in self.rows if row.cure == text)
+            lines.append(f"to do without {names}: {text}")
+        if self.bytes_before:
+            before = f"{self.bytes_before} if everything that the reverse needs were kept as it is"
+            lines.append(f"bytes an iteration in flight: {self.bytes}; {before}")
+        for k in self.kept:
+            lines.append(f"kept of {k.name}: {k.elements} values, {k.bytes} bytes a launch ({k.size}), {k.reason}")
+        lines += [f"no stack for '{n.name}' (line {n.line}): {n.why}" for n in self.notes]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _table(rows: Sequence[StackRow]) -> list[str]:
+    head = ("stack", "line", "type", "slots", "bytes", "size", "how", "because")
+    cells = [head] + [
+        (r.name, str(r.line), r.dtype, str(r.depth), str(r.bytes_per_lane), r.size, r.how, r.reason)
+        for r in rows
+    ]
+    widths = [max(len(row[k]) for row in cells) for k in range(len(head))]
+    return ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in cells]
+
+
+def compiled_plan(dispatcher: Dispatcher) -> Plan:
+    """The plan of the last call; compiled now where the arguments do not matter to the code."""
+    now = S.current()
+    with now.lock:
+        dispatcher.enter(now)
+        if dispatcher.last is not None:
+            return dispatcher.last
+        if all(isinstance(slot, ScalarSlot) for slot in dispatcher.slots):
+            return dispatcher.plan(now, [None] * len(dispatcher.slots))
+    what = "its gradient" if dispatcher.mode == "reverse" else "it"
+    raise QuadrantsRuntimeError(
+        f"kernel {dispatcher.name} has arrays or templates among its arguments and no call yet",
+        code="QL2065",
+        help=f"launch {what} once: what it is compiled to depends on its arguments",
+    )
+
+
+@roomy
+def ir_text(dispatcher: Dispatcher, stage: str = "") -> str:
+    compiled = compiled_plan(dispatcher).compiled
+    if not stage:
+        return print_kernel(compiled.kernel)
+    if stage == FRONT_END:
+        return print_kernel(compiled.lowered.kernel)
+    steps = {
+        step.name: step.after for step in compiled.trace().steps
+    }  # of a pass that ran twice, the last run
+    wanted = stage.removeprefix("after ").replace("_", " ")
+    if wanted not in steps:
+        raise KeyError(f"no stage {stage!r}: there are {', '.join((FRONT_END, *steps))}")
+    return print_kernel(steps[wanted])
+
+
+@roomy
+def code_text(dispatcher: Dispatcher, stage: str) -> str:
+    """The stage of the session's backend, of what ran last, or of another one: code needs no device."""
+    plan, own = compiled_plan(dispatcher), S.current().settings.backend
+    makers = all_stages() | dict.fromkeys(S.current().backend.STAGES, own)
+    stage = stage or S.current().backend.STAGES[-1]
+    if stage not in makers:
+        raise KeyError(f"no stage {stage!r}: there are {', '.join(makers)}")
+    kernel = plan.ran if makers[stage] == own else plan.kernel
+    need(depth_of_block(kernel.body))
+    return backend(makers[stage]).stages(kernel, plan.compiled.options)[stage]().text
+
+
+@roomy
+def sizes(dispatcher: Dispatcher) -> Sizes:
+    """Rows for the last gradient launch."""
+    from quadrants_lab.autodiff.explain import explain
+    from quadrants_lab.autodiff.unroll import unroll
+    from quadrants_lab.runtime.compile.compile import forward_ir
+    from quadrants_lab.runtime.compile.naive_stack_bytes import bytes_before
+    from quadrants_lab.runtime.gradient.plan import GradientPlan
+
+    plan = dispatcher.last
+    if not isinstance(plan, GradientPlan) or plan.session is not S.current():
+        raise QuadrantsRuntimeError(
+            f"the gradient of kernel {dispatcher.name} was not launched yet",
+            code="QL2066",
+            help="stacks are sized at launch: call .grad(...) first",
+        )
+    compiled = plan.compiled
+    forward = forward_ir(compiled.lowered.kernel, compiled.options)
+    notes = explain(unroll(compiled.options.ad_unroll)(forward))
+    frame = plan.frame
+    lanes, launch = frame.stack_threads, frame.stack_threads * frame.stack_bytes()
+    unstacked = [n for n in notes if not n.stacked]
+    return Sizes(plan.report(), plan.kept(), unstacked, bytes_before(plan, plan.seen()), launch, lanes)

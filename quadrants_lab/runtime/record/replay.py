@@ -1,0 +1,142 @@
+"""A recorded launch once more, on a device of its own: what another backend makes of the same kernel and data.
+
+    session = shadow(record.plan.session, "vulkan")
+    replay(record, session).outputs["x.grad"]
+
+Code is made from the IR that the recorded launch ran; nothing of the session that is recorded is touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from quadrants_lab.adstack.evaluate import evaluate
+from quadrants_lab.adstack.report import stack_allocas
+from quadrants_lab.backends.launch import Status
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.runtime.compile.compile import load_cached
+from quadrants_lab.runtime.gradient.plan import GradientPlan
+from quadrants_lab.runtime.launch.faults import failure
+from quadrants_lab.runtime.launch.frames import make_frame
+from quadrants_lab.runtime.launch.plan import Live
+from quadrants_lab.runtime.memory.memory import Memory
+from quadrants_lab.runtime.session import Session
+
+if TYPE_CHECKING:
+    from quadrants_lab.backends.launch import Executable, Frame
+    from quadrants_lab.runtime.record.records import Arrays, LaunchRecord
+
+MOST_SECONDS, MOST_LAUNCHES = 0.2, 5  # of the launches that are made for their time
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What a replay left behind. ``outputs`` and ``returned``: as in the record. ``seconds``: of the fastest of a few
+    launches, for drivers finish their work at the first; of the only one where that is long. ``lane_bytes``: adstacks
+    of an iteration in flight; ``heap_bytes``: the device's whole adstack heap."""
+
+    outputs: Arrays
+    returned: dict[str, Any]
+    seconds: float
+    lane_bytes: int
+    heap_bytes: int
+
+
+def shadow(home: Session, backend: str) -> Session:
+    """A session on ``backend`` with the options of ``home``, beside it."""
+    same = backend == home.settings.backend
+    arch, threads = (home.settings.arch, home.settings.threads) if same else (backend, 0)
+    return Session(replace(home.settings, arch=arch, backend=backend, threads=threads))
+
+
+def replay(record: LaunchRecord, session: Session) -> Replay:
+    """Launches the record's kernel on the session's device, on copies of its data; stacks are sized there anew.
+
+    The record must hold its inputs. Raises the error of a kernel that the backend cannot compile or that fails there,
+    MemoryError where the device has too little.
+    """
+    plan, kernel = record.plan, record.plan.kernel
+    assert record.inputs is not None
+    with session.lock:
+        executable = load_cached(kernel, plan.compiled.options, session)
+        memories = {
+            name: Memory(session, kernel.buffers[name].dtype, shape) for name, shape in record.shapes.items()
+        }
+        shapes = Live(plan.scalars(record.args), {name: memory.operand for name, memory in memories.items()})
+        for b in kernel.buffers.values():
+            if b.kind == "scratch" and b.name not in memories:
+                memories[b.name] = Memory(session, b.dtype, tuple(evaluate(e, shapes) for e in b.extents))
+        marks = [b.name for b in kernel.buffers.values() if b.role == "marks"]
+        frame = frame_of(record, executable, kernel, session, memories)
+        _fill(memories, record.inputs)
+        if isinstance(plan, GradientPlan):
+            frame.set_stacks(_depths(record, plan, session, memories))
+        took = [launch(record, frame, session)]
+        while sum(took) < MOST_SECONDS and len(took) < MOST_LAUNCHES:
+            _fill(memories, record.inputs | dict.fromkeys(marks, 0))
+            took.append(launch(record, frame, session))
+        for name in plan.writes & memories.keys():
+            memories[name].wrote()
+        return Replay(
+            {name: memories[name].copy() for name in sorted(plan.writes & memories.keys())},
+            {name: frame.ret(name) for name in plan.compiled.returns},
+            min(took),
+            frame.stack_bytes(),
+            session.device.heap_bytes,
+        )
+
+
+def frame_of(
+    record: LaunchRecord, executable: Executable, kernel: N.Kernel, session: Session, memories: dict[str, Memory]
+) -> Frame:
+    """A frame of one of the record's kernels with its arguments set."""
+    used = {name: memory for name, memory in memories.items() if name in kernel.buffers}
+    frame = make_frame(executable, kernel, used, session)
+    for name in used:
+        if kernel.buffers[name].shape is None:
+            frame.set_extents(name, memories[name].operand.shape)
+    dtypes = {a.name: a.type for a in kernel.args}
+    for name, value in record.plan.scalars(record.args).items():
+        if name in dtypes:
+            frame.set_arg(name, dtypes[name].numpy(value).item())
+    frame.replay(record.draws)
+    return frame
+
+
+def _fill(memories: dict[str, Memory], inputs: Mapping[str, Any]) -> None:
+    for name, array in inputs.items():
+        memories[name].assign(array)
+
+
+def _depths(
+    record: LaunchRecord, plan: GradientPlan, session: Session, memories: dict[str, Memory]
+) -> list[int]:
+    """The depths of the stacks, from the data on this device."""
+    forced, counter = plan.compiled.options.ad_stack_size, plan.compiled.counter
+    if forced:
+        return [forced] * len(plan.sizes)
+    counted: dict[int, int] = {}
+    if counter is not None:
+        executable = load_cached(counter.kernel, plan.compiled.options, session)
+        frame = frame_of(record, executable, counter.kernel, session, memories)
+        frame.set_stacks([0] * len(stack_allocas(counter.kernel)))
+        launch(record, frame, session)
+        counted = {stack: frame.ret(name) for stack, name in counter.results.items()}
+    live = Live(plan.scalars(record.args), {name: memory.values() for name, memory in memories.items()})
+    return [evaluate(size, live, counted) for size in plan.sizes]
+
+
+def launch(record: LaunchRecord, frame: Frame, session: Session) -> float:
+    """Seconds of a launch to its end; what it prints was printed before and is dropped."""
+    start = perf_counter()
+    status = frame.launch()
+    session.finish()
+    seconds = perf_counter() - start
+    if status & Status.PRINTED:
+        frame.take_prints()
+    if status & ~Status.PRINTED:
+        raise failure(frame, record.kernel, record.plan.compiled.options.ad_stack_size)
+    return seconds

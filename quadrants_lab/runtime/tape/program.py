@@ -1,0 +1,160 @@
+"""Programs that are recorded once: a Python function that does nothing but launch kernels, the same ones each time.
+
+`Program` keeps the launches that a call made, by all that the function reads, and makes them again without the Python
+between them: one by one on the CPU, on CUDA in one go. What Python does with fields in the function cannot be made
+again, so a function that does so is not recorded.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Hashable
+from threading import get_ident
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from quadrants_lab.errors import QuadrantsWarning, render
+from quadrants_lab.runtime import session as S
+from quadrants_lab.runtime.arguments.signature import memory_of
+from quadrants_lab.runtime.interop.arrays import is_foreign
+from quadrants_lab.runtime.launch.dispatch import Dispatcher, Reads, state
+from quadrants_lab.runtime.launch.observe import OBSERVERS, watch
+from quadrants_lab.runtime.launch.one_go import OneGo
+from quadrants_lab.runtime.tape.recorder import Launches
+from quadrants_lab.runtime.tape.route import context
+from quadrants_lab.runtime.tape.surroundings import surroundings
+
+if TYPE_CHECKING:
+    from quadrants_lab.runtime.launch.plan import Plan
+
+Call = tuple["Dispatcher", "Plan", tuple[Any, ...]]
+
+MOST = 16  # recordings of a program
+
+
+class Calls:
+    """An observer that takes down launches. ``why_not``: why they cannot stand for the function that made them."""
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+        self.why_not = ""
+        self.thread = get_ident()
+
+    def before(self, plan: Plan, args: tuple[Any, ...]) -> None:
+        return None
+
+    def after(self, plan: Plan, args: tuple[Any, ...], token: Any, failed: bool) -> None:
+        name = plan.kernel.name
+        if any(a is not None and memory.foreign for a in args if (memory := memory_of(a)) is not None):
+            self.why_not = f"kernel {name} uses memory of another library"
+        elif any(isinstance(a, np.ndarray) for a in args):
+            self.why_not = f"kernel {name} uses a numpy array"
+        elif plan.compiled.returns:
+            self.why_not = f"kernel {name} returns a value to Python"
+        elif failed:
+            self.why_not = f"a launch of {name} failed"
+        self.calls.append((plan.owner, plan, args))
+
+    def touched(self, what: object) -> None:
+        """Python reads or writes a field or ndarray."""
+        if get_ident() == self.thread:
+            self.why_not = f"it reads or writes {what!r} in Python"
+
+
+class Recording:
+    """The launches of one call, with what else decides what they do."""
+
+    def __init__(self, calls: list[Call]) -> None:
+        self.calls = calls
+        reads = [read for _, plan, _ in calls for read in plan.compiled.lowered.reads]
+        self.reads: Reads = tuple({(id(owner), name): (owner, name) for owner, name in reads}.values())
+        self.state = state(self.reads)
+        self.one_go = OneGo(calls[0][1].session, all(plan.alike for _, plan, _ in calls))
+
+    def holds(self) -> bool:
+        return not self.reads or state(self.reads) == self.state
+
+    def run(self) -> None:
+        """Outside of a Tape."""
+        if self.one_go.start(lambda: self._launch, []):
+            for _, plan, args in self.calls:
+                plan.wrote(args)
+            return
+        for dispatcher, plan, args in self.calls:
+            dispatcher.last = plan
+            if plan.call(*args) is NotImplemented:  # it takes its arguments another way
+                self.one_go.capture = None
+                dispatcher.call(*args)
+
+    def _launch(self) -> None:
+        for _, plan, args in self.calls:
+            plan.call(*args)
+
+    def under(self, tape: Launches) -> None:
+        for dispatcher, _, args in self.calls:
+            if tape.again(dispatcher, args) is NotImplemented:
+                dispatcher.call(*args)
+
+
+class Program:
+    """``fn``, and the launches of its calls by what it reads (`surroundings`)."""
+
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        self.fn = fn
+        self.known: dict[Hashable, Recording | None] = {}
+        self.session = -1  # that they are of
+        self.names: set[str] = set()  # see `surroundings`
+        self.warned = False
+
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        observers = OBSERVERS.get()
+        tape = observers[0] if len(observers) == 1 and isinstance(observers[0], Launches) else None
+        plain = tape is not None and not (tape.paused or tape.repeatable)
+        if (observers and not plain) or any(map(_is_array, (*args, *kwargs.values()))):
+            return self.fn(*args, **kwargs)
+        now = S.current()
+        if self.session != now.serial:
+            self.session = now.serial
+            self.known.clear()
+        key = now.placements, context(), surroundings((self.fn, args, kwargs), self.names)
+        found = self.known.get(key, self)
+        if isinstance(found, Program) or (found is not None and not found.holds()):
+            return self._record(key, args, kwargs)
+        if found is None:
+            return self.fn(*args, **kwargs)
+        if tape is None:
+            found.run()
+        else:
+            with now.lock:
+                found.under(tape)
+        return None
+
+    def _record(self, key: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        calls = Calls()
+        with watch(calls), S.current().telling(calls.touched):
+            value = self.fn(*args, **kwargs)
+        why_not = calls.why_not or ("it returns a value" if value is not None else "")
+        if not why_not and surroundings((self.fn, args, kwargs), self.names) != key[-1]:
+            why_not = "it changes what it reads: a variable, an attribute, or what is in a list or dict"
+        if len(self.known) >= MOST:
+            self.known.clear()
+        self.known[key] = Recording(calls.calls) if calls.calls and not why_not else None
+        if why_not and not self.warned:
+            self.warned = True
+            warnings.warn(_told(self.fn.__name__, why_not), QuadrantsWarning, stacklevel=4)
+        return value
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, np.ndarray) or is_foreign(value)
+
+
+def _told(name: str, why_not: str) -> str:
+    return render(
+        "QL2102",
+        f"qd.ad.program: {name} is run by Python each time, for {why_not}",
+        (),
+        "a program launches kernels and does nothing else with fields; set and read them outside, or by kernels",
+        kind="warning",
+    )
