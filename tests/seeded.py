@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from oracle import Budget
+from oracle_numbers import Budget
 from programs import F, I, Program
 from running import define, job_of
 from strategies import ELEMENTS, FLOATS, SIZE, Source, seeded_kernel

@@ -8,7 +8,7 @@ import traceback
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, reject, settings
-from oracle import Budget
+from oracle_numbers import Budget
 from programs import PROGRAMS
 from reduce import reduce
 from running import WAYS, Bench, Job, differences, f64, interpreted, job_of, way

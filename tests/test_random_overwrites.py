@@ -7,7 +7,7 @@ import random
 
 import numpy as np
 import pytest
-from oracle import Budget
+from oracle_numbers import Budget
 from running import Bench, Job, define, differences, f32, f64
 from sessions import skips
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given, reject, settings
-from oracle import Budget
+from oracle_numbers import Budget
 from programs import PROGRAMS
 from running import differences, interpreted, job_of
 from second import disagreement, hessian_vector, moved, ways_of
