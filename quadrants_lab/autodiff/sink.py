@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import replace
 
 from quadrants_lab.analysis.alias import memory_classes
@@ -55,15 +56,15 @@ def _sunk(
         return s, tail
     made = {i: t for t in tail for i, _ in t.defs()}
     changed = written((tail,), classes)
-    read = {classes[t.buffer] for t in walk(tail) if isinstance(t, (N.Load, N.Store))}
+    used = uses(tail)
+    read = {classes[t.buffer] for t in walk(tail) if isinstance(t, N.Access) and not _only_adds(t, used)}
     for t in tail:
         if isinstance(t, N.Op) and _is_zero(t, zero, nil):
             zero.add(t.id)
-    used = uses(tail)
     moved: set[int] = set()
     needed: set[int] = set()
     for t in tail:
-        if not isinstance(t, N.Atomic) or t.op not in ("add", "sub") or t.private or t.reach >= 0 or t.id in used:
+        if not isinstance(t, N.Atomic) or not _only_adds(t, used) or t.private or t.reach >= 0:
             continue
         if t.value not in zero or classes[t.buffer] in read:
             continue
@@ -80,6 +81,11 @@ def _sunk(
     changed_if = s.with_blocks(tuple(arms))
     assert isinstance(changed_if, N.If)
     return changed_if, tuple(t for t in tail if t.id not in moved)
+
+
+def _only_adds(s: N.Stmt, used: Container[int]) -> bool:
+    """Whether the access is a sum whose old value nothing reads: such ones may change places."""
+    return isinstance(s, N.Atomic) and s.op in ("add", "sub") and s.id not in used
 
 
 def _is_zero(s: N.Op, zero: set[int], nil: set[int]) -> bool:
