@@ -39,7 +39,6 @@ def function(name: str, t: DType, wide: bool = True) -> N.Function:
 
 
 CIRCULAR = ("sin", "cos", "tan")
-MATH = (*CIRCULAR, "asin", "acos", "atan2", "tanh", "exp", "log", "pow", "raw_mod")
 
 
 def lower_math(*own: str, near: bool = False) -> Pass:
@@ -469,3 +468,4 @@ FUNCTIONS: dict[str, tuple[Any, int]] = {
     "tanh": (tanh, 1), "exp": (exp, 1), "log": (log, 1), "pow": (pow, 2), "raw_mod": (raw_mod, 2),
     "pow_int": (pow_int, 2), "mix_int": (mix_int, 2),
 }  # fmt: skip
+MATH = tuple(name for name in FUNCTIONS if not name.endswith("_int"))  # those of primitives on floats
