@@ -383,6 +383,7 @@ OPERATIONS = {
     "tanh": _unary(np.tanh, lambda a, r: 1 / np.cosh(a) ** 2),
     "exp": _unary(np.exp, lambda a, r: r),
     "log": _unary(np.log, lambda a, r: 1 / a),
+    "log1p": _unary(np.log1p, lambda a, r: 1 / (1 + a)),
     "sqrt": _unary(np.sqrt, lambda a, r: 0.5 / r),
     "rsqrt": _unary(lambda a: 1 / np.sqrt(a), lambda a, r: -0.5 * r / a),
     "atan2": atan2,
