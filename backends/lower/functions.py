@@ -1,9 +1,9 @@
 """Elementary functions as IR: what a device's own instructions do not give, or not accurately enough.
 
 `function(name, dtype, wide)` is a function that kernels can call. It runs wherever IR runs: on every device, and in the
-interpreter, where its accuracy is tested. Largest errors measured, in units of the last place, f32 and f64: sin, cos 1;
-tan, asin, acos, tanh 3; atan2, exp, log, log1p 2; pow 3 and 12. ``wide``: sin, cos and tan hold for arguments of any size;
-else up to 400 (f32, sin and cos within 2 units) and 10**6 (f64). Denormals count as zero. fmod is exact.
+interpreter, where its accuracy is tested. Largest errors measured, in units of the last place, f32 and f64: sin, cos
+1; tan, asin, acos, tanh 3; atan2, exp, log, log1p 2; pow 3 and 12. ``wide``: sin, cos and tan hold for arguments of any
+size; else up to 400 (f32, sin and cos within 2 units) and 10**6 (f64). Denormals count as zero. fmod is exact.
 
 Sources: argument reduction in parts after Cody and Waite (1980) and for large arguments after Payne and Hanek (1983);
 exact sums and products after Dekker (1971); polynomials are Taylor's, in ranges where that is accurate.
