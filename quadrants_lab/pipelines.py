@@ -142,8 +142,8 @@ PASSES: dict[str, Pass] = {
         with_tangents, forward, to_be_differentiated, unroll((3, 3)), prepared, _keeping(reverse_over),
         value_and_gradient, drop_unread_temporaries, sink_sums, narrow_stacks, determine_ad_stack_size, lower_isqrt,
         drop_unused_gradients, _counting, list_pushing, split_pushing, put_back,
-        lower_casts(), lower_counts, lower_division(), lower_formulas(*FORMULAS), lower_integers, lower_math("exp"),
-        lower_orders, lower_random,
+        lower_casts(), lower_counts, lower_division(), lower_formulas(*FORMULAS), lower_integers,
+        lower_math("exp", "log1p"), lower_orders, lower_random,
     )
 } | {
     "lower_casts calls": lower_casts(calls=True),

@@ -153,6 +153,7 @@ OPERATIONS = {
     "tanh": unary(np.tanh, lambda a, r: 1 / np.cosh(a) ** 2),
     "exp": unary(np.exp, lambda a, r: r),
     "log": unary(np.log, lambda a, r: 1 / a),
+    "log1p": unary(np.log1p, lambda a, r: 1 / (1 + a)),
     "sqrt": unary(np.sqrt, lambda a, r: 0.5 / r),
     "rsqrt": unary(lambda a: 1 / np.sqrt(a), lambda a, r: -0.5 * r / a),
     "atan2": atan2,

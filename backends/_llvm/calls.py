@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from copy import copy
+from typing import TYPE_CHECKING
 
-from quadrants_lab.backends._llvm.body import Body
 from quadrants_lab.backends._llvm.text import ty
 from quadrants_lab.ir import nodes as N
+
+if TYPE_CHECKING:
+    from quadrants_lab.backends._llvm.body import Body
 
 
 def call(b: Body, s: N.Call) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from quadrants_lab.backends._msl import expr as X
 from quadrants_lab.backends._msl import names
-from quadrants_lab.backends._msl.body import Body
 from quadrants_lab.backends._msl.expr import Expr
 from quadrants_lab.backends._msl.helpers import Helper
 from quadrants_lab.backends._msl.source import Source
 from quadrants_lab.ir import nodes as N
+
+if TYPE_CHECKING:
+    from quadrants_lab.backends._msl.body import Body
 
 
 def call(b: Body, s: N.Call) -> Expr:
@@ -21,7 +25,7 @@ def call(b: Body, s: N.Call) -> Expr:
 
 def _text(b: Body, name: str, f: N.Function) -> str:
     out = Source(False)
-    body = Body(f.body, 0, b.frame, b.library, out, False, False)
+    body = b.__class__(f.body, 0, b.frame, b.library, out, False, False)
     for p in f.params:
         body.set(p.id, p.type, X.variable(names.of_value(p.name, p.id), X.name(p.type)))
     params = ", ".join(f"{X.name(p.type)} {names.of_value(p.name, p.id)}" for p in f.params)

@@ -14,22 +14,13 @@ from quadrants_lab.backends._msl import expr as X
 from quadrants_lab.backends._msl.expr import Expr
 from quadrants_lab.backends._msl.helpers import Library
 from quadrants_lab.backends.lower.casts import lower_casts, lower_formulas
-from quadrants_lab.backends.lower.functions import lower_math
+from quadrants_lab.backends.lower.functions import MATH, lower_math
 from quadrants_lab.backends.lower.integers import lower_counts, lower_division, lower_integers
 from quadrants_lab.backends.lower.random import lower_random
 from quadrants_lab.ir.nodes import Pass
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import DType, u1
 
-LOWERING: tuple[Pass, ...] = (
-    lower_random,
-    lower_math(),
-    lower_formulas("rsqrt", "custom_jvp"),
-    lower_division(calls=True),
-    lower_integers,
-    lower_counts,
-    lower_casts(calls=True),
-)  # what has no spelling here
 SPELLINGS: dict[str, tuple[str, str, str]] = {
     "add": ("+", "@modular +", ""),
     "sub": ("-", "@modular -", ""),
@@ -80,6 +71,16 @@ SPELLINGS: dict[str, tuple[str, str, str]] = {
     "fptoint": ("@cast", "", ""),
     "bitcast": ("@bitcast", "@bitcast", "@bitcast"),
 }
+
+LOWERING: tuple[Pass, ...] = (
+    lower_random,
+    lower_math(*(name for name in MATH if name not in SPELLINGS)),
+    lower_formulas("rsqrt", "custom_jvp"),
+    lower_division(calls=True),
+    lower_integers,
+    lower_counts,
+    lower_casts(calls=True),
+)  # what has no spelling here
 
 
 @dataclass(slots=True)

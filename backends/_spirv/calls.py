@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from quadrants_lab.backends._spirv.assembler import Function
-from quadrants_lab.backends._spirv.body import Body
 from quadrants_lab.ir import nodes as N
+
+if TYPE_CHECKING:
+    from quadrants_lab.backends._spirv.body import Body
 
 
 def call(b: Body, s: N.Call) -> None:
@@ -20,7 +24,7 @@ def _made(caller: Function, f: N.Function) -> int:
     m = caller.module
     fn = Function(m, m.type(f.type), tuple(m.type(p.type) for p in f.params), f.name.replace(".", "_"))
     fn.stmt, fn.span = caller.stmt, caller.span
-    body = Body(fn, None, True, False, False)
+    body = caller.__class__(fn, None, True, False, False)
     for p, id in zip(f.params, fn.params, strict=True):
         body.define(p.id, p.type, id)
     (value,) = body.block(f.body)

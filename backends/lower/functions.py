@@ -1,10 +1,9 @@
 """Elementary functions as IR: what a device's own instructions do not give, or not accurately enough.
 
-`function(name, dtype, wide)` is a function that kernels can call. It runs
-wherever IR runs: on every device, and in the interpreter, where its accuracy is tested. Largest errors measured, in
-units of the last place, f32 and f64: sin, cos 1; tan, asin, acos, tanh 3; atan2, exp, log 2; pow 3 and 12. ``wide``:
-sin, cos and tan hold for arguments of any size; else up to 400 (f32, sin and cos within 2 units) and 10**6 (f64).
-Denormals count as zero. fmod is exact.
+`function(name, dtype, wide)` is a function that kernels can call. It runs wherever IR runs: on every device, and in the
+interpreter, where its accuracy is tested. Largest errors measured, in units of the last place, f32 and f64: sin, cos
+1; tan, asin, acos, tanh 3; atan2, exp, log, log1p 2; pow 3 and 12. ``wide``: sin, cos and tan hold for arguments of any
+size; else up to 400 (f32, sin and cos within 2 units) and 10**6 (f64). Denormals count as zero. fmod is exact.
 
 Sources: argument reduction in parts after Cody and Waite (1980) and for large arguments after Payne and Hanek (1983);
 exact sums and products after Dekker (1971); polynomials are Taylor's, in ranges where that is accurate.
@@ -39,7 +38,6 @@ def function(name: str, t: DType, wide: bool = True) -> N.Function:
 
 
 CIRCULAR = ("sin", "cos", "tan")
-MATH = (*CIRCULAR, "asin", "acos", "atan2", "tanh", "exp", "log", "pow", "raw_mod")
 
 
 def lower_math(*own: str, near: bool = False) -> Pass:
@@ -194,6 +192,13 @@ def log(s: Scope, x: X) -> X:
     r = _log_series(s, q * q)
     y = k * high - ((half_square - (q * (half_square + r) + k * low)) - f)
     return _log_edges(s, x, y)
+
+
+def log1p(s: Scope, x: X) -> X:
+    """log(u) of u = 1 + x, and what rounding u lost (Kahan): close to 0 that is all there is."""
+    u = x + 1.0
+    y = log(s, u)
+    return ((u > 0.0) & (u < float("inf"))).select(y + (x - (u - 1.0)) / u, y)
 
 
 def _log_edges(s: Scope, x: X, y: X) -> X:
@@ -466,6 +471,7 @@ def mix_int(s: Scope, state: X, counter: X) -> X:
 
 FUNCTIONS: dict[str, tuple[Any, int]] = {
     "sin": (sin, 1), "cos": (cos, 1), "tan": (tan, 1), "asin": (asin, 1), "acos": (acos, 1), "atan2": (atan2, 2),
-    "tanh": (tanh, 1), "exp": (exp, 1), "log": (log, 1), "pow": (pow, 2), "raw_mod": (raw_mod, 2),
+    "tanh": (tanh, 1), "exp": (exp, 1), "log": (log, 1), "log1p": (log1p, 1), "pow": (pow, 2), "raw_mod": (raw_mod, 2),
     "pow_int": (pow_int, 2), "mix_int": (mix_int, 2),
 }  # fmt: skip
+MATH = tuple(name for name in FUNCTIONS if not name.endswith("_int"))  # those of primitives on floats

@@ -79,16 +79,23 @@ def rewrite(
     that is known of it. ``where``: of which operations."""
     functions: dict[str, N.Function] = {}
     for f in kernel.functions.values():
+        if not _concerned(f.body, rules):
+            functions[f.name] = f
+            continue
         inner = replace(EMPTY, body=f.body, next_id=_past(f))
         body = _Rewriter(inner, rules, where, functions, {p.id: p.type for p in f.params}).block(f.body)
         functions[f.name] = f if body is f.body else replace(f, body=body)
     body, next_id = kernel.body, kernel.next_id
-    if any(isinstance(s, N.Op) and s.prim in rules for s in walk(body)):
+    if _concerned(body, rules):
         r = _Rewriter(kernel, rules, where, functions, {})
         body, next_id = r.block(body), r.b.next_id
     if body is kernel.body and all(f is kernel.functions[n] for n, f in functions.items()):
         return kernel
     return replace(kernel, body=body, next_id=next_id, functions=functions)
+
+
+def _concerned(block: N.Block, rules: Mapping[str, Rule]) -> bool:
+    return any(type(s) is N.Op and s.prim in rules for s in walk(block))
 
 
 def _numbered(made: list[N.Stmt]) -> tuple[list[N.Stmt], dict[int, int]]:

@@ -354,6 +354,7 @@ _FLOAT_DOCS = {
     "tanh": "Hyperbolic tangent of x.",
     "exp": "e to the power of x.",
     "log": "Natural logarithm of x.",
+    "log1p": "Natural logarithm of 1 + x, accurate where x is small.",
     "sqrt": "Square root of x.",
     "rsqrt": "One over the square root of x.",
 }

@@ -218,6 +218,7 @@ _ROWS: tuple[Prim, ...] = (
     Prim("tanh", 1, "float", _flt(np.tanh), ("g*(1 - r*r)",), ("@math", "", ""), 20),
     Prim("exp", 1, "float", _flt(np.exp), ("g*r",), ("@math", "", ""), 15),
     Prim("log", 1, "float", _flt(np.log), ("g/a",), ("@math", "", ""), 15),
+    Prim("log1p", 1, "float", _flt(np.log1p), ("g/(1 + a)",), ("@math", "", ""), 20),
     # a**b: the share of the exponent is 0 where log(a) does not exist; that of the base is 0 where b = 0. The selects
     # within leave both as they are: derivatives of theirs, second ones, are then right where b = 0 and finite at a = 0
     Prim("pow", 2, "num", _num(_float_pow, _int_pow),

@@ -11,8 +11,8 @@ from quadrants_lab.lang.missing import missing_attribute
 from quadrants_lab.lang.ops import MATH, OPERATIONS
 
 _SHARED = (
-    "acos", "asin", "atan2", "ceil", "cos", "exp", "floor", "log", "max", "min", "pow", "round", "sin", "sqrt", "tan",
-    "tanh",
+    "acos", "asin", "atan2", "ceil", "cos", "exp", "floor", "log", "log1p", "max", "min", "pow", "round", "sin", "sqrt",
+    "tan", "tanh",
 )  # fmt: skip
 
 vec2, vec3, vec4 = (vector(n, float) for n in (2, 3, 4))

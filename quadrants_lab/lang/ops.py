@@ -116,7 +116,8 @@ def _truncating(prim: str, real: Callable[[Any, Any], Any]) -> Callable[[Any, An
 
 _PYTHON: dict[str, Callable[..., Any]] = {
     "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan2": np.arctan2,
-    "tanh": np.tanh, "exp": np.exp, "log": np.log, "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x),
+    "tanh": np.tanh, "exp": np.exp, "log": np.log, "log1p": np.log1p, "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
     "floor": _rounding(np.floor), "ceil": _rounding(np.ceil), "round": _rounding(np.rint), "abs": abs,
     "min": _folded(np.minimum), "max": _folded(np.maximum), "pow": pow, "isnan": np.isnan, "isinf": np.isinf,
     "raw_div": _truncating("raw_div", lambda a, b: a / b), "raw_mod": _truncating("raw_mod", np.fmod),

@@ -25,6 +25,7 @@ from quadrants_lab.ir.verify import verify
 # a matrix. OP stands for what is called.
 VALUES: dict[str, str] = {
     **dict.fromkeys(("sin", "cos", "tan", "asin", "acos", "tanh", "exp", "log", "sqrt", "rsqrt", "abs"), "OP(r)"),
+    "log1p": "OP(r)",
     **dict.fromkeys(("floor", "ceil", "round"), "OP(r, qd.i32)"),
     **dict.fromkeys(("atan2", "min", "max", "pow", "mod", "step"), "OP(r, 2.5)"),
     **dict.fromkeys(("raw_div", "raw_mod", "bit_shr"), "OP(k, 3)"),

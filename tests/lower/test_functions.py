@@ -17,7 +17,7 @@ from quadrants_lab.runtime.interpret.interpreter import interpret
 
 NUMPY = {
     "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan2": np.arctan2,
-    "tanh": np.tanh, "exp": np.exp, "log": np.log, "pow": np.power, "raw_mod": np.fmod,
+    "tanh": np.tanh, "exp": np.exp, "log": np.log, "log1p": np.log1p, "pow": np.power, "raw_mod": np.fmod,
 }  # fmt: skip
 ULPS = {f32: 4.0, f64: 4.0}
 

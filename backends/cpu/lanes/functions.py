@@ -4,6 +4,7 @@ that no function stands for are the C library's, lane by lane."""
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 from quadrants_lab.backends._llvm.body import HANDLERS
@@ -45,6 +46,7 @@ def _own(s: Site, *args: X) -> X | None:
     return s.call(_function(s.prim, s.t), *args) if is_library(s.prim, s.t) else None
 
 
+@cache
 def _function(prim: str, t: DType) -> N.Function:
     """That of all devices, but for large arguments of circular functions, which go to the C library."""
     if prim not in CIRCULAR:
