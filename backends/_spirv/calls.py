@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 def call(b: Body, s: N.Call) -> None:
     m = b.m
     if s.function not in m.helpers:
-        m.helpers[s.function] = _made(b.fn, m.callable[s.function])
+        m.helpers[s.function] = _made(b, m.callable[s.function])
     args = (b.values[i] for i in s.args)
     b.define(s.id, s.type, b.fn.let("FunctionCall", m.type(s.type), m.helpers[s.function], *args))
 
 
-def _made(caller: Function, f: N.Function) -> int:
+def _made(caller: Body, f: N.Function) -> int:
     """The function, without contraction: sums that catch the rounding of others stay as they are."""
-    m = caller.module
+    m = caller.m
     fn = Function(m, m.type(f.type), tuple(m.type(p.type) for p in f.params), f.name.replace(".", "_"))
-    fn.stmt, fn.span = caller.stmt, caller.span
+    fn.stmt, fn.span = caller.fn.stmt, caller.fn.span
     body = caller.__class__(fn, None, True, False, False)
     for p, id in zip(f.params, fn.params, strict=True):
         body.define(p.id, p.type, id)
