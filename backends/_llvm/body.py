@@ -24,6 +24,8 @@ class Body(ABC):
 
     lanes = 1
     polls = True  # whether long loops look at a cancel flag
+    thread = "0"  # number of the lane that runs this iteration
+    stride = ""  # how many elements on the next slot of an adstack is
 
     def __init__(
         self, fn: Function, kernel: N.Kernel, options: CompileOptions, parallel: bool, scopes: memory.Scopes
@@ -177,6 +179,8 @@ HANDLERS: dict[type, Callable[[Any, Any], None]] = {
     N.If: control.if_,
     N.For: control.for_,
     N.While: control.while_,
+    N.Lane: lambda b, s: b.define(s.id, s.type, b.thread),
+    N.Overflow: lambda b, s: b.overflow(memory.widen(b, s.stack), memory.widen(b, s.depth)),
     N.AdStackAlloca: stacks.alloca,
     N.AdStackPush: stacks.push,
     N.AdStackPop: stacks.pop,

@@ -25,7 +25,7 @@ class _Pure(Body):
     refusal = TypeError("an elementary function has no memory and no effects")
 
     def __init__(self, fn: Function) -> None:
-        super().__init__(fn, _NOTHING, _EXACT, False, Scopes([]))
+        super().__init__(fn, _NOTHING, _EXACT, False, Scopes(_NOTHING))
 
     def pointer(self, buffer: str) -> str:
         raise self.refusal

@@ -6,7 +6,6 @@ from math import prod
 
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.programs import Program, programs
-from quadrants_lab.backends._gpu.stacks import stacks_of
 from quadrants_lab.backends._llvm import cost, memory, random
 from quadrants_lab.backends._llvm.body import HANDLERS
 from quadrants_lab.backends._llvm.ranges import Range, full
@@ -18,6 +17,8 @@ from quadrants_lab.backends._simt.state import State
 from quadrants_lab.backends._simt.target import Target
 from quadrants_lab.backends.launch import Status
 from quadrants_lab.backends.layout import WORD
+from quadrants_lab.backends.lower import lower
+from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks, stores_slots
 from quadrants_lab.backends.reductions import reductions
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
@@ -25,6 +26,7 @@ from quadrants_lab.ir.options import CompileOptions
 _SMALL = 1 << 30  # iterations that 32 bits count, with room for a few more rounds of all threads
 TOGETHER = 4  # iterations of a small body that a thread runs in step
 _CHEAP = 60  # cycles of a small body
+LOWERING: tuple[N.Pass, ...] = (lower_adstacks(Layout()),)
 _PLAIN = (N.Const, N.Op, N.ArgLoad, N.ShapeOf, N.Load, N.Store, N.Atomic)
 
 
@@ -37,28 +39,20 @@ def together(block: N.Block) -> bool:
 
 def module(kernel: N.Kernel, options: CompileOptions, target: Target) -> Module:
     """The module of an offloaded kernel without exits."""
+    tells = target.tells and tell.tells(kernel, options)
+    kernel = lower(kernel, LOWERING)
     mod = Module(target.triple, target.layout)
     mod.own = target.own
     mod.private_space = target.private_space
     mod.atomic_scope, mod.atomic_notes = target.atomic_scope, target.atomic_notes
     state = State(kernel)
-    names = [memory.scope_of(b) for b in kernel.buffers.values()]
-    frame = state.layout.frame
-    for s in frame.stacks:
-        names += [f"${s.id}", f"${s.id}.adjoints"] if s.id in frame.adjoint_stacks else [f"${s.id}"]
-    scopes = memory.Scopes(names)
+    scopes = memory.Scopes(kernel)
     made = programs(kernel)
-    tells = target.tells and tell.tells(kernel, options)
     for program in made:
         _Entry(mod, kernel, options, state, scopes, target, program).emit(tells and program is made[-1])
     mod.metadata = scopes.lines()
     target.finish(mod, kernel)
     return mod
-
-
-def group_of(target: Target, program: Program) -> int:
-    """Threads of a group of the program."""
-    return target.group(program, any(not s.count_only for s in stacks_of(program.task)))
 
 
 class _Entry:
@@ -71,7 +65,8 @@ class _Entry:
         self.kernel = kernel
         self.program = program
         self.target = target
-        head = target.head(program, group_of(target, program), state.layout.size)
+        self.group = target.group(program, stores_slots(kernel, program.task.body))
+        head = target.head(program, self.group, state.layout.size)
         self.fn = mod.function(program.name, head)
         for line in target.prologue:
             self.fn.put(line)
@@ -84,7 +79,7 @@ class _Entry:
         getattr(self, "_" + self.program.kind)()
         fn.start("leave")
         if self.program.kind == "range":
-            close_partials(body, group_of(self.target, self.program))
+            close_partials(body, self.group)
         if tells:
             tell.tell(body)
         fn.put("ret void")

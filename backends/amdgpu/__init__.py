@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from quadrants_lab.backends.amdgpu.device import Device
     from quadrants_lab.backends.amdgpu.executable import Executable
     from quadrants_lab.backends.stage import Stage
-    from quadrants_lab.ir.nodes import Kernel
+    from quadrants_lab.ir.nodes import Kernel, Pass
     from quadrants_lab.ir.options import CompileOptions
 
 STAGES = ("llvm", "llvm-opt", "isa", "hsaco")
@@ -72,6 +72,13 @@ def chip() -> str:
     return asked or (chips.DEFAULT if hip.probe() else str(hip.current().chip))
 
 
+def lowering() -> tuple[Pass, ...]:
+    """The passes that the emitter begins with."""
+    from quadrants_lab.backends._simt.kernel import LOWERING
+
+    return LOWERING
+
+
 def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], Stage]]:
     """ "llvm": as emitted; "llvm-opt": optimised; "isa": assembly; "hsaco": the code object, where LLVM's linker is
     found. The last two say what each program needs of registers and memory."""
@@ -100,5 +107,5 @@ def target_key() -> str:
     from quadrants_lab.backends.amdgpu import hip
     from quadrants_lab.backends.sources import digest
 
-    sources = digest("_gpu", "_llvm", "_simt", "amdgpu")
+    sources = digest("_gpu", "_llvm", "_simt", "amdgpu", "lower/adstacks")
     return f"amdgpu/{hip.current().code_name}/llvm{llvm.llvm_version_info}/{sources}"

@@ -187,6 +187,8 @@ class Frame:
             if slab >> 62:  # no word holds it, let alone a heap
                 raise MemoryError(f"{slab} bytes a thread are more than can be addressed")
             for stack, cap, (at, adjoints_at) in zip(self.exe.layout.stacks, caps, places, strict=True):
+                if stack.count_only:
+                    continue
                 where = self.exe.layout.stack_at[stack.id]
                 self._block.set_word(where + L.STACK_CAPACITY, cap)
                 self._block.set_word(where + L.STACK_LAST, max(cap, 1) - 1)

@@ -99,10 +99,10 @@ class _Maker:
         self.options = options
         self.mod = mod
         self.frame = L.frame_layout(kernel)
-        names = [memory.scope_of(b) for b in kernel.buffers.values()]
+        names: list[str] = []
         for s in self.frame.stacks:
             names += [f"${s.id}", f"${s.id}.adjoints"] if s.id in self.frame.adjoint_stacks else [f"${s.id}"]
-        self.scopes = memory.Scopes(names)
+        self.scopes = memory.Scopes(kernel, names)
 
     def body(self, fn: Function, parallel: bool) -> CpuBody:
         body = CpuBody(fn, self.kernel, self.options, self.frame, parallel, self.scopes)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from quadrants_lab.backends.cuda.device import Device
     from quadrants_lab.backends.cuda.executable import Executable
     from quadrants_lab.backends.stage import Stage
-    from quadrants_lab.ir.nodes import Kernel
+    from quadrants_lab.ir.nodes import Kernel, Pass
     from quadrants_lab.ir.options import CompileOptions
 
 STAGES = ("llvm", "ptx")
@@ -77,6 +77,13 @@ def chip() -> int:
     return nvptx.chip_for(driver.current().capability)
 
 
+def lowering() -> tuple[Pass, ...]:
+    """The passes that the emitter begins with."""
+    from quadrants_lab.backends._simt.kernel import LOWERING
+
+    return LOWERING
+
+
 def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], Stage]]:
     """ "llvm": as emitted; "ptx": optimised; "sass", where ptxas and nvdisasm are found: the machine code, with what
     it needs of registers and memory."""
@@ -107,6 +114,6 @@ def target_key() -> str:
 
     library = toolkit.libdevice()
     sources = digest(
-        "_gpu", "_llvm", "_simt", "cuda", also=library.read_bytes() if library is not None else b""
+        "_gpu", "_llvm", "_simt", "cuda", "lower/adstacks", also=library.read_bytes() if library is not None else b""
     )
     return f"cuda/{driver.current().code_name}/llvm{llvm.llvm_version_info}/{sources}"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from quadrants_lab.backends.metal.device import Device
     from quadrants_lab.backends.metal.executable import Executable
     from quadrants_lab.backends.stage import Stage
-    from quadrants_lab.ir.nodes import Kernel
+    from quadrants_lab.ir.nodes import Kernel, Pass
     from quadrants_lab.ir.options import CompileOptions
 
 
@@ -56,6 +56,11 @@ def open_device(threads: int = 0, cache: DiskCache | None = None) -> Device:
     from quadrants_lab.backends.metal import device
 
     return device.open_device(threads)
+
+
+def lowering() -> tuple[Pass, ...]:
+    """The passes that the emitter begins with."""
+    return ()
 
 
 def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], Stage]]:

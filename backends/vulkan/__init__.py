@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from quadrants_lab.backends.stage import Stage
     from quadrants_lab.backends.vulkan.device import Device
     from quadrants_lab.backends.vulkan.executable import Executable
-    from quadrants_lab.ir.nodes import Kernel
+    from quadrants_lab.ir.nodes import Kernel, Pass
     from quadrants_lab.ir.options import CompileOptions
 
 STAGES = ("spirv",)
@@ -50,6 +50,11 @@ def open_device(threads: int = 0, cache: DiskCache | None = None) -> Device:
     from quadrants_lab.backends.vulkan.device import Device
 
     return Device(mapped=True, threads=threads, cache=cache)
+
+
+def lowering() -> tuple[Pass, ...]:
+    """The passes that the emitter begins with."""
+    return ()
 
 
 def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], Stage]]:

@@ -307,6 +307,29 @@ class AdStackGuard(Stmt):
         return replace(self, body=blocks[0])
 
 
+# --- what adstacks are lowered to (backends/lower/adstacks), besides loads and stores -------------------------------
+
+
+@dataclass(slots=True)
+class Lane(Value):
+    """The number of the thread or vector lane that runs this iteration, among those that run at a time."""
+
+
+@dataclass(slots=True)
+class Overflow(Stmt):
+    """Reports an adstack that is too small: ``stack`` is its number among the kernel's AdStackAllocas, a u32, and
+    ``depth`` how many slots it would have needed. What follows runs."""
+
+    stack: int
+    depth: int
+
+    def operands(self) -> tuple[int, ...]:
+        return (self.stack, self.depth)
+
+    def with_operands(self, ids: tuple[int, ...]) -> Stmt:
+        return replace(self, stack=ids[0], depth=ids[1])
+
+
 # --- terminators ------------------------------------------------------------------------------------------------
 
 
@@ -461,14 +484,18 @@ class Offload(Stmt):
 # --- kernel -------------------------------------------------------------------------------------------------
 
 
+UNSHAPED = ("ndarray", "scratch", "heap")  # kinds of buffers whose extents are known at launch
+
+
 @dataclass(slots=True)
 class Buffer:
     """Memory that a kernel reads or writes.
 
     ``kind``: "field" (static ``shape``), "ndarray" (a kernel argument; only ``ndim`` known), "temp" (0-d launch
     temporary, zero at the start of a launch), "ret" (0-d slot of a returned scalar), "scratch" (memory that the runtime
-    provides, of the size ``extents``, one an axis, below 0 standing for 0). ``grad`` names the buffer of
-    its adjoint, ``dual`` that of its tangent, "" where there is none. All are row-major and dense. Indices count from
+    provides, of the size ``extents``, one an axis, below 0 standing for 0), "heap" (the slots of an adstack, as many
+    as a launch finds that it needs) or "local" (0-d, a variable of the running iteration: an unsigned count below half
+    of what its dtype holds). ``grad`` names the buffer of its adjoint, ``dual`` that of its tangent, "" where there is none. All are row-major and dense. Indices count from
     0 in the IR; ``first`` is what the program calls the first one of each axis (() for zeros). ``wide``: an axis of the
     ndarray has 2**31 elements or more.
 

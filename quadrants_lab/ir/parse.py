@@ -243,7 +243,7 @@ class _Parser:
         dtype = self.type()
         dims = self.raw(_DIMS, "the shape in brackets")
         sizes = dims.split("x") if dims else []
-        known = kind not in ("ndarray", "scratch") and "?" not in sizes
+        known = kind not in N.UNSHAPED and "?" not in sizes
         wide = self.found("wide")
         begins = self.raw(_FIRST, "the first index of each axis") if self.found("first") else ""
         first = tuple(int(n) for n in begins.split(",")) if begins else ()
@@ -437,6 +437,11 @@ class _Parser:
         stmt.results = self.close()
         return stmt
 
+    def overflow(self) -> N.Stmt:
+        stack = self.id()
+        self.expect(",")
+        return N.Overflow(_UNNAMED, stack, self.id())
+
     def guard(self) -> N.Stmt:
         stmt = N.AdStackGuard(_UNNAMED, ())
         stmt.body = self.open(stmt)
@@ -472,6 +477,7 @@ _PLAIN: dict[str, Callable[[_Parser], N.Stmt]] = {
     "adstack_push": _Parser.push,
     "adstack_pop": lambda p: N.AdStackPop(_UNNAMED, p.stack()),
     "adstack_acc_adjoint": lambda p: N.AdStackAccAdjoint(_UNNAMED, *p.stack_and_value()),
+    "overflow": _Parser.overflow,
     "yield": lambda p: N.Yield(_UNNAMED, p.ids()),
     "break": lambda p: N.Break(_UNNAMED, p.ids()),
     "continue": lambda p: N.Continue(_UNNAMED, p.ids()),
@@ -486,6 +492,7 @@ _VALUES: dict[str, Callable[[_Parser, int, DType, str], N.Stmt]] = {
     "atomic": _Parser.atomic,
     "adstack_load_top": lambda p, i, t, n: N.AdStackLoadTop(i, t, p.stack(), name=n),
     "adstack_load_top_adj": lambda p, i, t, n: N.AdStackLoadTopAdj(i, t, p.stack(), name=n),
+    "lane": lambda p, i, t, n: N.Lane(i, t, name=n),
     "adstack_depth": lambda p, i, t, n: N.AdStackDepth(i, t, p.stack(), name=n),
 }
 

@@ -126,6 +126,8 @@ _SIMPLE: dict[type, Callable[..., str]] = {
     N.AdStackPush: lambda s: f"adstack_push ${s.stack}, %{s.value}",
     N.AdStackPop: lambda s: f"adstack_pop ${s.stack}",
     N.AdStackAccAdjoint: lambda s: f"adstack_acc_adjoint ${s.stack}, %{s.value}",
+    N.Lane: lambda s: "lane",
+    N.Overflow: lambda s: f"overflow %{s.stack}, %{s.depth}",
     N.Yield: lambda s: f"yield {_ids(s.values)}".rstrip(),
     N.Break: lambda s: f"break {_ids(s.values)}".rstrip(),
     N.Continue: lambda s: f"continue {_ids(s.values)}".rstrip(),

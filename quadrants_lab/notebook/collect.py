@@ -15,7 +15,9 @@ from quadrants_lab.autodiff.explain import explain
 from quadrants_lab.autodiff.reverse import reverse
 from quadrants_lab.autodiff.unroll import unroll
 from quadrants_lab.frontend.source import FunctionSource
+from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir import sizeexpr as S
+from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.room import roomy
 from quadrants_lab.lang.kernel import Kernel
 from quadrants_lab.notebook.compare import MODES, NOT_KEPT, Compared, place
@@ -24,6 +26,7 @@ from quadrants_lab.notebook.values import array_view, number, results
 from quadrants_lab.notebook.views import Values, pass_views, stack_views, stage_views, task_graphs
 from quadrants_lab.passes import pipeline, pipelines
 from quadrants_lab.runtime.backend import backend, names
+from quadrants_lab.runtime.compile import lowering_trace
 from quadrants_lab.runtime.dispatch import Dispatcher
 from quadrants_lab.runtime.gradient import GradientPlan
 from quadrants_lab.runtime.plan import Live, Plan
@@ -113,13 +116,23 @@ def source_lines(source: FunctionSource) -> list[Line]:
 
 def _stages(plan: Plan, file: str) -> list[StageView]:
     """Of every backend, its own first, of what ran there: code needs no device."""
-    own = plan.session.settings.backend
+    options = plan.compiled.options
     return [
         stage
-        for name in sorted(names(), key=lambda name: name != own)
-        for kernel in (plan.ran if name == own else plan.kernel,)
-        for stage in stage_views(name, backend(name).stages(kernel, plan.compiled.options), kernel, file)
+        for name in _backends(plan)
+        for kernel in (plan.ran if name == plan.session.settings.backend else plan.kernel,)
+        for stage in stage_views(name, backend(name).stages(kernel, options), _lowered(kernel, name, options), file)
     ]
+
+
+def _backends(plan: Plan) -> list[str]:
+    """All of them, the plan's own first."""
+    return sorted(names(), key=lambda name: name != plan.session.settings.backend)
+
+
+def _lowered(kernel: N.Kernel, name: str, options: CompileOptions) -> N.Kernel:
+    steps = lowering_trace(kernel, backend(name), options).steps
+    return steps[-1].after if steps else kernel
 
 
 # --- passes -------------------------------------------------------------------------------------------------------
@@ -129,6 +142,7 @@ def _stages(plan: Plan, file: str) -> list[StageView]:
 def pass_docs() -> dict[str, str]:
     """What each pass guarantees: the head of its docstring, by the name that a trace shows."""
     passes = {*pipelines.FRONT, *pipelines.SIMPLIFY, unroll((1, 1)), reverse, determine_ad_stack_size}
+    passes.update(fn for name in names() for fn in backend(name).lowering())
     return {pipeline.pass_name(fn): _doc(fn) for fn in passes}
 
 
@@ -146,6 +160,10 @@ def _add_traces(view: KernelView, mode: str, plan: Plan) -> None:
     start, at = (next((n for n, s in enumerate(steps) if s.name == name), 0) for name in ("unroll", "reverse"))
     own = [s for s in steps[start:] if s.before.mode != "count"]
     view.traces["gradient"] = pass_views(own, pass_docs())
+    for name in _backends(plan):
+        lowering = lowering_trace(plan.kernel, backend(name), plan.compiled.options).steps
+        if any(s.after is not s.before for s in lowering):
+            view.traces[f"gradient on {name}"] = pass_views(lowering, pass_docs())
     counting = [s for s in steps[at:] if s.before.mode == "count"]
     if counting:
         doc = "The counting slice: the forward slice that only counts pushes, run before the gradient."

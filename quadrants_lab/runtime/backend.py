@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from quadrants_lab.backends.disk_cache import DiskCache, Keep, Kept
     from quadrants_lab.backends.launch import Device, Executable
     from quadrants_lab.backends.stage import Stage
-    from quadrants_lab.ir.nodes import Kernel
+    from quadrants_lab.ir.nodes import Kernel, Pass
     from quadrants_lab.ir.options import CompileOptions
 
 
@@ -38,6 +38,10 @@ class Backend(Protocol):
         what the device makes of code."""
         ...
 
+    def lowering(self) -> tuple[Pass, ...]:
+        """The passes that `stages` and `load` begin with; the ids of a stage's lines are of the kernel after them."""
+        ...
+
     def stages(self, kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], Stage]]: ...
 
     def load(
@@ -54,7 +58,7 @@ class Backend(Protocol):
 @cache
 def names() -> tuple[str, ...]:
     """The backends that there are; the first is the default one."""
-    found = [m.name for m in iter_modules(folder.__path__) if m.ispkg and not m.name.startswith("_")]
+    found = [m.name for m in iter_modules(folder.__path__) if m.ispkg and m.name[0] != "_" and m.name != "lower"]
     return tuple(sorted(found, key=lambda name: (name != "cpu", name)))
 
 

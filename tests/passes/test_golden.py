@@ -14,8 +14,10 @@ from quadrants_lab.autodiff.forward import forward
 from quadrants_lab.autodiff.reverse import reverse
 from quadrants_lab.autodiff.temporaries import drop_unread_temporaries
 from quadrants_lab.autodiff.unroll import unroll
+from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks
 from quadrants_lab.ir.parse import parse_kernel
 from quadrants_lab.ir.text import print_kernel
+from quadrants_lab.ir.types import u64
 from quadrants_lab.passes.check_bounds import check_bounds, check_division
 from quadrants_lab.passes.cse import cse
 from quadrants_lab.passes.dce import dce
@@ -38,6 +40,7 @@ PASSES = {
         forward, hoist, mark_private, mark_reach, narrow_stacks, offload, reverse, simplify, structure_exits,
     )
 } | {"front": FRONT, "unroll 3": (unroll((3, 3)),), "watch_races": (watch_races(suspect=True), dce, simplify)}
+PASSES |= {"lower_adstacks": (lower_adstacks(Layout()),), "lower_adstacks 64": (lower_adstacks(Layout(u64, False)),)}
 RUN, EXPECT = "// run:", "// expect:"
 
 

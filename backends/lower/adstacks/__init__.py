@@ -1,0 +1,102 @@
+"""Adstacks as memory: allocas, pushes, pops and loads of the top become counters, slots, loads and stores.
+
+The slots of a stack are a buffer of kind "heap", indexed [slot] where one iteration runs at a time and [slot][lane]
+where many do, so that neighbours touch neighbouring addresses. How many slots there are is known at launch only: the
+lowered kernel has two more scalar arguments for each stack, its capacity and the number of its last slot. The count of
+slots in use is a buffer of kind "local". Flags are packed, 32 to a word.
+
+Pushes are straight-line code: a push over capacity writes to the last slot and counts on. The one comparison of depths
+with capacities stands where the adstack_guard stood, between forward slice and reverse: an iteration that is over
+capacity on any stack reports that (`Overflow`) and skips the reverse.
+
+What a backend wants is data, a `Layout`; a file here is an idea: `counters` the depths, `slots` the memory, `guard` the
+comparison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from quadrants_lab.backends.lower.adstacks import counters, guard, slots
+from quadrants_lab.backends.lower.adstacks.stack import Layout, Stack, Task
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.walk import map_blocks, walk
+
+__all__ = ["Layout", "lower_adstacks", "stores_slots"]
+
+
+def lower_adstacks(layout: Layout) -> N.Pass:
+    """The pass that lays all stacks of a kernel out alike."""
+
+    def lower_adstacks(kernel: N.Kernel) -> N.Kernel:
+        """Guarantees that no adstack statement is left: stacks are counters and slots in memory, as the backend lays
+        them out, and what they hold is what it was. The id of a load of the top stays that of its value, and those of
+        a push and of a pop become those of the store that they come down to."""
+        return lowered(kernel, [layout] * len(kernel.body))
+
+    return lower_adstacks
+
+
+def lowered(kernel: N.Kernel, layouts: list[Layout]) -> N.Kernel:
+    """As `lower_adstacks` says; ``layouts``: by the number of a task."""
+    if not any(isinstance(s, N.AdStackAlloca) for s in walk(kernel.body)):
+        return kernel
+    adjoints = {s.stack for s in walk(kernel.body) if isinstance(s, (N.AdStackLoadTopAdj, N.AdStackAccAdjoint))}
+    buffers, args, next_id = dict(kernel.buffers), list(kernel.args), kernel.next_id
+    body: list[N.Stmt] = []
+    number = 0
+    for task, layout in zip(kernel.body, layouts, strict=True):
+        assert isinstance(task, N.Offload)
+        allocas = [s for s in task.body if isinstance(s, N.AdStackAlloca)]
+        stacks = {s.id: Stack.of(s, number + n, layout, s.id in adjoints) for n, s in enumerate(allocas)}
+        t = Task(layout, next_id, stacks)
+        number += len(allocas)
+        for st in t.stacks.values():
+            buffers |= {b.name: b for b in st.buffers()}
+            args += st.args()
+        body.append(replace(task, body=_block(t, task.body)) if allocas else task)
+        next_id = t.b.next_id
+    return replace(kernel, buffers=buffers, args=tuple(args), body=tuple(body), next_id=next_id)
+
+
+def stores_slots(kernel: N.Kernel, block: N.Block) -> bool:
+    """Whether a block of a lowered kernel keeps values on adstacks."""
+    return any(isinstance(s, N.Store) and kernel.buffers[s.buffer].kind == "heap" for s in walk(block))
+
+
+def _block(t: Task, block: N.Block) -> N.Block:
+    with t.b.block() as out:
+        for s in block:
+            t.b.span, t.b.adjoint_of = s.span, s.adjoint_of
+            if type(s) in _RULES:
+                _RULES[type(s)](t, s)
+            elif isinstance(s, N.AdStackGuard):
+                guard.lower(t, s, partial(_inner, t, t.counts, {}))
+                t.counts, t.tops = {}, {}
+            elif s.blocks():
+                known = (t.counts, t.tops) if isinstance(s, N.If) else ({}, {})
+                out.append(map_blocks(s, partial(_inner, t, *known)))
+                t.counts, t.tops = {}, {}
+            else:
+                out.append(s)
+    return tuple(out)
+
+
+def _inner(t: Task, counts: dict[int, int], tops: dict[int, int], block: N.Block) -> N.Block:
+    """A block of a statement; ``counts``, ``tops``: what is known where it begins."""
+    t.counts, t.tops = dict(counts), dict(tops)
+    return _block(t, block)
+
+
+_RULES: dict[type, Callable[[Task, Any], None]] = {
+    N.AdStackAlloca: counters.alloca,
+    N.AdStackPush: slots.push,
+    N.AdStackPop: counters.pop,
+    N.AdStackLoadTop: slots.load_top,
+    N.AdStackLoadTopAdj: slots.load_top_adjoint,
+    N.AdStackAccAdjoint: slots.accumulate,
+    N.AdStackDepth: counters.depth,
+}
