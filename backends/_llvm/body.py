@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-from quadrants_lab.backends._llvm import control, memory, ops, random, ranges, stacks
+from quadrants_lab.backends._llvm import control, memory, ops, random, ranges
 from quadrants_lab.backends._llvm.ranges import Range
 from quadrants_lab.backends._llvm.text import Function, Ty, constant, ty
 from quadrants_lab.ir import nodes as N
@@ -43,9 +43,7 @@ class Body(ABC):
             tuple[Any, ...], str
         ] = {}  # element offsets computed in this block or one around it
         self.partials: dict[str, memory.Partial] = {}
-        self.stacks: dict[int, stacks.Stack] = {}
         self.draws: dict[int, str] = {}  # call site -> address of an i64: how often this iteration drew there
-        self.guarded = False  # inside an AdStackGuard, where depths are known to fit
         self.exit = ""  # the label that ends the task's function early
 
     # --- what a device provides ---------------------------------------------------------------------------------
@@ -181,12 +179,4 @@ HANDLERS: dict[type, Callable[[Any, Any], None]] = {
     N.While: control.while_,
     N.Lane: lambda b, s: b.define(s.id, s.type, b.thread),
     N.Overflow: lambda b, s: b.overflow(memory.widen(b, s.stack), memory.widen(b, s.depth)),
-    N.AdStackAlloca: stacks.alloca,
-    N.AdStackPush: stacks.push,
-    N.AdStackPop: stacks.pop,
-    N.AdStackLoadTop: stacks.load_top,
-    N.AdStackLoadTopAdj: stacks.load_top_adjoint,
-    N.AdStackAccAdjoint: stacks.accumulate,
-    N.AdStackDepth: stacks.depth,
-    N.AdStackGuard: stacks.guard,
 }

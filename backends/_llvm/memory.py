@@ -76,8 +76,8 @@ class Scopes:
     """Alias scopes of a module: a field, a launch temporary, a returned slot and an adstack are each disjoint from
     everything else; ndarrays, which the caller may pass twice, share one scope. A local needs none."""
 
-    def __init__(self, kernel: N.Kernel, more: list[str] | None = None) -> None:
-        names = [*(scope_of(b) for b in kernel.buffers.values() if b.kind != "local"), *(more or [])]
+    def __init__(self, kernel: N.Kernel) -> None:
+        names = (scope_of(b) for b in kernel.buffers.values() if b.kind != "local")
         self.numbers = {name: n for n, name in enumerate(dict.fromkeys(names))}
 
     def tag(self, name: str) -> str:

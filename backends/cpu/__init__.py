@@ -50,7 +50,9 @@ def open_device(threads: int = 0, cache: DiskCache | None = None) -> Device:
 
 def lowering() -> tuple[Pass, ...]:
     """The passes that the emitter begins with."""
-    return ()
+    from quadrants_lab.backends.cpu.tasks import LOWERING
+
+    return LOWERING
 
 
 def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], Stage]]:
@@ -78,5 +80,5 @@ def target_key() -> str:
     from quadrants_lab.backends.cpu import jit
     from quadrants_lab.backends.sources import digest
 
-    sources = digest("cpu", "cpu/lanes", "_llvm", "_gpu")
+    sources = digest("cpu", "cpu/lanes", "_llvm", "_gpu", "lower/adstacks")
     return f"{jit.target_key()}/{sources}"

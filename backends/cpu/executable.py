@@ -46,7 +46,7 @@ from typing import Any
 
 import numpy as np
 
-from quadrants_lab.backends._llvm.stacks import slot_bytes
+from quadrants_lab.backends._gpu.stacks import element_bytes, elements
 from quadrants_lab.backends.boxes import fixed_total
 from quadrants_lab.backends.cpu import fast, jit, tasks
 from quadrants_lab.backends.cpu import layout as L
@@ -217,7 +217,8 @@ class Frame:
         for stack, cap in zip(layout.stacks, caps, strict=True):
             if layout.task_of[stack.id] != task:
                 task, at = layout.task_of[stack.id], 0
-            nbytes = 0 if stack.count_only else -(-slot_bytes(stack.type, cap) // LINE) * LINE
+            slots = 0 if stack.count_only else elements(stack.type, cap) * element_bytes(stack.type)
+            nbytes = -(-slots // LINE) * LINE
             places.append((at, at + nbytes))
             at += nbytes * (2 if stack.id in layout.adjoint_stacks else 1)
             size = max(size, at)

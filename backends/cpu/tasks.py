@@ -14,10 +14,12 @@ from quadrants_lab.backends.cpu.colours import coloured
 from quadrants_lab.backends.cpu.lanes import task as in_lanes
 from quadrants_lab.backends.cpu.lanes.choose import lanes_of
 from quadrants_lab.backends.cpu.rows import rows
+from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks, lowered
 from quadrants_lab.backends.reductions import reductions
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.prims import PRIMS
+from quadrants_lab.ir.types import u64
 from quadrants_lab.ir.walk import walk
 
 CHUNK_CYCLES = 20000  # work that is worth a chunk of its own
@@ -36,12 +38,13 @@ def module(
     ``nounwind`` spares tables for unwinding.
     """
     found = coloured(kernel)
-    kernel = found.kernel
+    kernel = lowered(found.kernel, _layouts(widths))
     maker = _Maker(kernel, options, Module(triple, data_layout))
     mod = maker.mod
     fn = mod.function(ENTRY_NAME, f"define void @{ENTRY_NAME}(ptr %frame) noinline nounwind optnone")
     device = fn.let("load ptr, ptr %frame")
     tasks = [t for t in kernel.body if isinstance(t, N.Offload)]
+    grains = [_grain(t) for t in found.kernel.body if isinstance(t, N.Offload)]
     for number, task in enumerate(tasks):
         fn.stmt = task.id
         if task.kind == "serial":
@@ -49,11 +52,11 @@ def module(
             fn.put(f"call void @task{number}(ptr %frame, ptr {device})")
         else:
             total, known = maker.bounds(fn, task, number)
-            grain, timed = _grain(task)
+            grain, timed = grains[number]
             if widths[number]:
                 maker.lanes(task, number, known, widths[number], number in found.rows)
                 if number not in found.rows:
-                    total = in_lanes.groups(fn, task, total, widths[number])
+                    total = in_lanes.groups(fn, kernel, task, total, widths[number])
                     grain = max(1, grain // widths[number])
             else:
                 steps = found.steps.get(number, (task.body,))
@@ -99,10 +102,7 @@ class _Maker:
         self.options = options
         self.mod = mod
         self.frame = L.frame_layout(kernel)
-        names: list[str] = []
-        for s in self.frame.stacks:
-            names += [f"${s.id}", f"${s.id}.adjoints"] if s.id in self.frame.adjoint_stacks else [f"${s.id}"]
-        self.scopes = memory.Scopes(kernel, names)
+        self.scopes = memory.Scopes(kernel)
 
     def body(self, fn: Function, parallel: bool) -> CpuBody:
         body = CpuBody(fn, self.kernel, self.options, self.frame, parallel, self.scopes)
@@ -209,6 +209,13 @@ def _loop(body: CpuBody, p: N.Param, block: N.Block, begin: str, end: str, done:
     step = fn.let(f"add {wraps} {t} {index}, 1")
     fn.patch(at, f"{index} = phi {t} [{begin}, %{before}], [{step}, %{fn.block}]")
     fn.branch(fn.let(f"icmp {'slt' if p.type.kind == 'i' else 'ult'} {t} {step}, {end}"), loop, done)
+
+
+def _layouts(widths: list[int]) -> list[Layout]:
+    return [Layout(u64, lanes=width > 0) for width in widths]
+
+
+LOWERING: tuple[N.Pass, ...] = (lower_adstacks(lambda kernel: _layouts(widths_of(kernel))),)
 
 
 def widths_of(kernel: N.Kernel) -> list[int]:

@@ -495,9 +495,9 @@ class Buffer:
     temporary, zero at the start of a launch), "ret" (0-d slot of a returned scalar), "scratch" (memory that the runtime
     provides, of the size ``extents``, one an axis, below 0 standing for 0), "heap" (the slots of an adstack, as many
     as a launch finds that it needs) or "local" (0-d, a variable of the running iteration: an unsigned count below half
-    of what its dtype holds). ``grad`` names the buffer of its adjoint, ``dual`` that of its tangent, "" where there is none. All are row-major and dense. Indices count from
-    0 in the IR; ``first`` is what the program calls the first one of each axis (() for zeros). ``wide``: an axis of the
-    ndarray has 2**31 elements or more.
+    of what its dtype holds). ``grad`` names the buffer of its adjoint, ``dual`` that of its tangent, "" where there is
+    none. All are row-major and dense. Indices count from 0 in the IR; ``first`` is what the program calls the first one
+    of each axis (() for zeros). ``wide``: an axis of the ndarray has 2**31 elements or more.
 
     ``role`` of scratch memory: "kept" (a forward launch fills it for its gradient), "work" (zero when it is made, then
     as the launch before left it), "marks" (the same, but shared by all kernels that use the same array).

@@ -7,6 +7,7 @@ from cpu_rig import EXACT, FAST
 
 from quadrants_lab.backends import cpu
 from quadrants_lab.backends.disk_cache import Kept
+from quadrants_lab.backends.lower import lower
 from quadrants_lab.backends.stage import Stage
 from quadrants_lab.ir.parse import parse_kernel
 from quadrants_lab.ir.walk import walk
@@ -46,7 +47,7 @@ kernel staged(a: f32) reverse {
 def test_stages(options: object) -> None:
     made = {name: make() for name, make in cpu.stages(KERNEL, options).items()}  # type: ignore[arg-type]
     assert list(made) == ["llvm", "llvm-opt", "asm"]
-    known = {s.id for s in walk(KERNEL.body)}
+    known = {s.id for s in walk(lower(KERNEL, cpu.lowering()).body)}
     sine = next(s.id for s in walk(KERNEL.body) if getattr(s, "prim", "") == "sin")
     for name, stage in made.items():
         assert isinstance(stage, Stage)

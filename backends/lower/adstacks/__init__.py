@@ -15,7 +15,7 @@ comparison.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -25,22 +25,22 @@ from quadrants_lab.backends.lower.adstacks.stack import Layout, Stack, Task
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import map_blocks, walk
 
-__all__ = ["Layout", "lower_adstacks", "stores_slots"]
+__all__ = ["Layout", "lower_adstacks", "lowered", "stores_slots"]
 
 
-def lower_adstacks(layout: Layout) -> N.Pass:
-    """The pass that lays all stacks of a kernel out alike."""
+def lower_adstacks(layout: Layout | Callable[[N.Kernel], Sequence[Layout]]) -> N.Pass:
+    """The pass with one layout for all tasks, or one each that depends on the kernel."""
 
     def lower_adstacks(kernel: N.Kernel) -> N.Kernel:
         """Guarantees that no adstack statement is left: stacks are counters and slots in memory, as the backend lays
         them out, and what they hold is what it was. The id of a load of the top stays that of its value, and those of
         a push and of a pop become those of the store that they come down to."""
-        return lowered(kernel, [layout] * len(kernel.body))
+        return lowered(kernel, [layout] * len(kernel.body) if isinstance(layout, Layout) else layout(kernel))
 
     return lower_adstacks
 
 
-def lowered(kernel: N.Kernel, layouts: list[Layout]) -> N.Kernel:
+def lowered(kernel: N.Kernel, layouts: Sequence[Layout]) -> N.Kernel:
     """As `lower_adstacks` says; ``layouts``: by the number of a task."""
     if not any(isinstance(s, N.AdStackAlloca) for s in walk(kernel.body)):
         return kernel
