@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from quadrants_lab.backends._gpu.steps import Steps
 from quadrants_lab.backends._msl import control, failures, memory, names, ops, random, stacks
 from quadrants_lab.backends._msl import expr as X
 from quadrants_lab.backends._msl.expr import Expr
@@ -18,6 +17,7 @@ from quadrants_lab.backends._msl.frame import FrameStruct, stored
 from quadrants_lab.backends._msl.groups import Groups
 from quadrants_lab.backends._msl.helpers import Helper, Library
 from quadrants_lab.backends._msl.source import Source
+from quadrants_lab.backends.lower.adstacks.lockstep import Steps
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, u1
 from quadrants_lab.ir.walk import uses, walk

@@ -1,4 +1,5 @@
-"""Adstacks in step (`_gpu.steps`): one counter and one index for all of a group, up to four slots in one access.
+"""Adstacks in lockstep (`lower.adstacks`): one counter and one index for all of a group, up to four slots in one
+access.
 
 The counter moves where a segment first touches the group. A chunk's slots are written when the last of its values is
 there, and read when the first one is wanted: ``q3.x`` is then the value of a load.
@@ -9,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from quadrants_lab.backends._gpu.steps import Segment, Steps, chunks
 from quadrants_lab.backends._msl import expr as X
 from quadrants_lab.backends._msl.expr import Expr
+from quadrants_lab.backends.lower.adstacks.lockstep import Segment, Steps, chunks
 from quadrants_lab.ir import nodes as N
 
 if TYPE_CHECKING:

@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from quadrants_lab.backends._gpu import layout as L
-from quadrants_lab.backends._gpu.steps import Steps, in_step, pop_behind
 from quadrants_lab.backends._msl import expr as X
 from quadrants_lab.backends._msl.expr import Expr
 from quadrants_lab.backends._msl.groups import Group, Groups
 from quadrants_lab.backends.launch import Status
+from quadrants_lab.backends.lower.adstacks.lockstep import Steps, in_step, pop_behind
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, u1
 from quadrants_lab.ir.walk import walk

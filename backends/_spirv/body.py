@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from quadrants_lab.backends._gpu.steps import Steps
-from quadrants_lab.backends._gpu.trips import Ahead
 from quadrants_lab.backends._spirv import control, failures, memory, ops, random, stacks
 from quadrants_lab.backends._spirv.depths import Depth
 from quadrants_lab.backends._spirv.groups import Groups
+from quadrants_lab.backends.lower.adstacks.lockstep import Steps
+from quadrants_lab.backends.lower.adstacks.loops import Ahead
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType
 

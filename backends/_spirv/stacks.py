@@ -19,8 +19,6 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from quadrants_lab.backends._gpu.steps import Steps, in_step, pop_behind
-from quadrants_lab.backends._gpu.trips import ahead, by_trips
 from quadrants_lab.backends._spirv import depths, failures, heap, memory
 from quadrants_lab.backends._spirv import opcodes as C
 from quadrants_lab.backends._spirv.assembler import Function
@@ -28,13 +26,15 @@ from quadrants_lab.backends._spirv.depths import Depth
 from quadrants_lab.backends._spirv.groups import Groups
 from quadrants_lab.backends.launch import Status
 from quadrants_lab.backends.layout import STACK_ADJOINTS_AT, STACK_AT, STACK_CAPACITY, STACK_LAST
+from quadrants_lab.backends.lower.adstacks.lockstep import Steps, in_step, pop_behind
+from quadrants_lab.backends.lower.adstacks.loops import ahead, by_trips
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, u1, u32
 from quadrants_lab.ir.walk import walk
 
 if TYPE_CHECKING:
-    from quadrants_lab.backends._gpu.trips import Ahead, Trips
     from quadrants_lab.backends._spirv.body import Body
+    from quadrants_lab.backends.lower.adstacks.loops import Ahead, Trips
 
 _SHARED = {False: 3, True: 6}  # pushes from which on functions are shorter: with a counter, and with numbered slots
 BRANCHY: ContextVar[bool] = ContextVar("quadrants_lab_branchy_pushes", default=False)

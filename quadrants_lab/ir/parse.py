@@ -249,13 +249,16 @@ class _Parser:
         first = tuple(int(n) for n in begins.split(",")) if begins else ()
         grad = self.buffer() if self.found("grad") else ""
         dual = self.buffer() if self.found("dual") else ""
+        beside = self.buffer() if self.found("beside") else ""
         rest = self.raw(_SCRATCH, "what the scratch memory is for") if kind == "scratch" else ""
         role, _, extents = rest.partition(" ")
         if self.kind != "end":
             raise self.error("unexpected text after the buffer")
         self.next_line()
         shape = tuple(int(s) for s in sizes) if known else None
-        return N.Buffer(name, kind, dtype, len(sizes), shape, grad, dual, first, wide, role, self.sizes(extents))
+        return N.Buffer(
+            name, kind, dtype, len(sizes), shape, grad, dual, first, wide, role, self.sizes(extents), beside
+        )
 
     def sizes(self, text: str) -> tuple[SizeExpr, ...]:
         """Size expressions separated by semicolons."""

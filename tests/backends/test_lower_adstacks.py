@@ -16,7 +16,7 @@ from quadrants_lab.ir.types import u32, u64
 from quadrants_lab.ir.verify import verify
 from quadrants_lab.ir.walk import walk
 
-LAYOUTS = {"one": Layout(u64, False), "lanes": Layout(u32, True)}
+LAYOUTS = {"one": Layout(u64, False), "lanes": Layout(u32, True), "together": Layout(u32, True, True, True)}
 STACKED = [*GENERATED.values(), *(p for p in PROGRAMS.values() if p.grad and not p.large)]
 
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -41,6 +41,7 @@ PASSES = {
     )
 } | {"front": FRONT, "unroll 3": (unroll((3, 3)),), "watch_races": (watch_races(suspect=True), dce, simplify)}
 PASSES |= {"lower_adstacks": (lower_adstacks(Layout()),), "lower_adstacks 64": (lower_adstacks(Layout(u64, False)),)}
+PASSES["lower_adstacks together"] = (lower_adstacks(Layout(lockstep=True, numbered=True)),)
 RUN, EXPECT = "// run:", "// expect:"
 
 

@@ -9,7 +9,7 @@ Pushes are straight-line code: a push over capacity writes to the last slot and 
 with capacities stands where the adstack_guard stood, between forward slice and reverse: an iteration that is over
 capacity on any stack reports that (`Overflow`) and skips the reverse.
 
-What a backend wants is data, a `Layout`; a file here is an idea: `counters` the depths, `slots` the memory, `guard` the
+What a backend wants is data, a `Layout`; a file here is an idea: `depths` the counters, `slots` the memory, `guard` the
 comparison.
 """
 
@@ -20,8 +20,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from quadrants_lab.backends.lower.adstacks import counters, guard, slots
-from quadrants_lab.backends.lower.adstacks.stack import Layout, Stack, Task
+from quadrants_lab.backends.lower.adstacks import depths, guard, slots
+from quadrants_lab.backends.lower.adstacks.stack import Layout, Task
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import map_blocks, walk
 
@@ -44,21 +44,19 @@ def lowered(kernel: N.Kernel, layouts: Sequence[Layout]) -> N.Kernel:
     """As `lower_adstacks` says; ``layouts``: by the number of a task."""
     if not any(isinstance(s, N.AdStackAlloca) for s in walk(kernel.body)):
         return kernel
-    adjoints = {s.stack for s in walk(kernel.body) if isinstance(s, (N.AdStackLoadTopAdj, N.AdStackAccAdjoint))}
     buffers, args, next_id = dict(kernel.buffers), list(kernel.args), kernel.next_id
     body: list[N.Stmt] = []
     number = 0
     for task, layout in zip(kernel.body, layouts, strict=True):
         assert isinstance(task, N.Offload)
-        allocas = [s for s in task.body if isinstance(s, N.AdStackAlloca)]
-        stacks = {s.id: Stack.of(s, number + n, layout, s.id in adjoints) for n, s in enumerate(allocas)}
-        t = Task(layout, next_id, stacks)
-        number += len(allocas)
-        for st in t.stacks.values():
-            buffers |= {b.name: b for b in st.buffers()}
-            args += st.args()
-        body.append(replace(task, body=_block(t, task.body)) if allocas else task)
-        next_id = t.b.next_id
+        if any(isinstance(s, N.AdStackAlloca) for s in task.body):
+            t = Task(layout, next_id, task, number)
+            task = replace(task, body=_block(t, task.body))
+            number, next_id = number + len(t.stacks), t.b.next_id
+            for st in t.stacks.values():
+                buffers |= {b.name: b for b in st.buffers()}
+                args += t.args(st)
+        body.append(task)
     return replace(kernel, buffers=buffers, args=tuple(args), body=tuple(body), next_id=next_id)
 
 
@@ -68,35 +66,29 @@ def stores_slots(kernel: N.Kernel, block: N.Block) -> bool:
 
 
 def _block(t: Task, block: N.Block) -> N.Block:
+    lower = partial(_block, t)
     with t.b.block() as out:
-        for s in block:
+        for n, s in enumerate(block):
+            if t.ahead and s is t.ahead.loop and not t.guarded:
+                guard.lower_ahead(t, block[n:], lower)
+                break
             t.b.span, t.b.adjoint_of = s.span, s.adjoint_of
             if type(s) in _RULES:
                 _RULES[type(s)](t, s)
             elif isinstance(s, N.AdStackGuard):
-                guard.lower(t, s, partial(_inner, t, t.counts, {}))
-                t.counts, t.tops = {}, {}
-            elif s.blocks():
-                known = (t.counts, t.tops) if isinstance(s, N.If) else ({}, {})
-                out.append(map_blocks(s, partial(_inner, t, *known)))
-                t.counts, t.tops = {}, {}
+                guard.lower(t, s, lower)
             else:
-                out.append(s)
+                out.append(map_blocks(s, lower))
+                depths.behind(t, s)
     return tuple(out)
 
 
-def _inner(t: Task, counts: dict[int, int], tops: dict[int, int], block: N.Block) -> N.Block:
-    """A block of a statement; ``counts``, ``tops``: what is known where it begins."""
-    t.counts, t.tops = dict(counts), dict(tops)
-    return _block(t, block)
-
-
 _RULES: dict[type, Callable[[Task, Any], None]] = {
-    N.AdStackAlloca: counters.alloca,
+    N.AdStackAlloca: depths.alloca,
     N.AdStackPush: slots.push,
-    N.AdStackPop: counters.pop,
+    N.AdStackPop: depths.pop,
     N.AdStackLoadTop: slots.load_top,
     N.AdStackLoadTopAdj: slots.load_top_adjoint,
     N.AdStackAccAdjoint: slots.accumulate,
-    N.AdStackDepth: counters.depth,
+    N.AdStackDepth: depths.depth,
 }
