@@ -35,6 +35,7 @@ class FrameLayout:
     asserts: list[N.Assert] = field(default_factory=list)
     prints: list[N.Print] = field(default_factory=list)
     bounds: list[int] = field(default_factory=list)  # a task: begin and extent of each axis
+    stacks_at: int = 0  # the words of all stacks, as far as zero_at
     zero_at: int = 0
     zero_bytes: int = 0
     size: int = 0
@@ -74,6 +75,7 @@ def frame_layout(kernel: N.Kernel, head: int) -> FrameLayout:
                 out.asserts.append(s)
             elif isinstance(s, N.Print):
                 out.prints.append(s)
+    out.stacks_at = at
     for s in out.stacks:
         if not s.count_only:
             out.stack_at[s.id] = take(STACK_WORDS)

@@ -1,11 +1,12 @@
-"""The code of reverse kernels for GPUs: bytes and lines with straight-line pushes, and as the same emitters make it
-with pushes that branch and a counter a stack; and bytes of the SPIR-V that the peer keeps in its cache on disk."""
+"""The code of reverse kernels for GPUs: bytes and lines with straight-line pushes, and, of SPIR-V, as the same emitter
+makes it with pushes that branch and a counter a stack; and bytes of the SPIR-V that the peer keeps in its cache on
+disk."""
 
 from __future__ import annotations
 
 import struct
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class CodeRow:
     language: str
     pushes: int
     straight: Size
-    branchy: Size
+    branchy: Size | None
     peer: int | None = None
 
 
@@ -57,12 +58,11 @@ def _spirv(kernel: Kernel, options: CompileOptions, ids: set[int]) -> Size:
     return Size(len(made.words()), len(instructions), sum(own), len(own))
 
 
-def _languages() -> dict[str, tuple[str, Callable[[Kernel, CompileOptions, set[int]], Size], ContextVar[bool]]]:
+def _languages() -> dict[str, tuple[str, Callable[[Kernel, CompileOptions, set[int]], Size], ContextVar[bool] | None]]:
     """Name -> the backend that speaks it, what measures a module, what makes it branchy."""
-    from quadrants_lab.backends._msl.stacks import BRANCHY as MSL
     from quadrants_lab.backends._spirv.stacks import BRANCHY as SPIRV
 
-    return {"MSL": ("metal", _msl, MSL), "SPIR-V": ("vulkan", _spirv, SPIRV)}
+    return {"MSL": ("metal", _msl, None), "SPIR-V": ("vulkan", _spirv, SPIRV)}
 
 
 def measure(name: str) -> list[dict[str, Any]]:
@@ -83,11 +83,15 @@ def measure(name: str) -> list[dict[str, Any]]:
             s for s in walk(made.kernel.body) if isinstance(s, (N.AdStackPush, N.AdStackPop, N.AdStackLoadTop))
         ]
         pushes = sum(isinstance(s, N.AdStackPush) for s in touching)
-        sizes = []
+        sizes: list[dict[str, int] | None] = []
         for branchy in (False, True):
-            token = switch.set(branchy)
-            sizes.append(vars(size(made.kernel, made.options, {s.id for s in touching})))
-            switch.reset(token)
+            if branchy and switch is None:
+                sizes.append(None)
+                continue
+            token = switch.set(branchy) if switch else None
+            sizes.append(asdict(size(made.kernel, made.options, {s.id for s in touching})))
+            if switch and token:
+                switch.reset(token)
         rows.append({"case": name, "language": language, "pushes": pushes, "straight": sizes[0], "branchy": sizes[1]})
     return rows
 
@@ -132,7 +136,7 @@ def spirv_bytes(data: bytes) -> int:
 
 
 def row(found: dict[str, Any], peer: int | None) -> CodeRow:
-    sizes = {way: Size(**found[way]) for way in ("straight", "branchy")}
+    sizes = {way: found[way] and Size(**found[way]) for way in ("straight", "branchy")}
     theirs = peer if found["language"] == "SPIR-V" else None
     return CodeRow(found["case"], found["language"], found["pushes"], **sizes, peer=theirs)
 
@@ -142,10 +146,10 @@ def cells(r: CodeRow) -> list[str]:
     peer's bytes, and how much shorter ours are."""
     ours, branchy = r.straight, r.branchy
     own = ["", ""]
-    if r.pushes:
+    if r.pushes and branchy:
         own = [f"{branchy.own_bytes / ours.own_bytes:.2f}", f"{branchy.own_lines / ours.own_lines:.2f}"]
-    sizes = [f"{s.bytes:,} in {s.lines:,}" for s in (r.straight, r.branchy)]
-    whole = f"{r.branchy.bytes / r.straight.bytes:.2f}"
+    sizes = [f"{s.bytes:,} in {s.lines:,}" if s else "" for s in (ours, branchy)]
+    whole = f"{branchy.bytes / ours.bytes:.2f}" if branchy else ""
     peer = [f"{r.peer:,}", f"{r.peer / r.straight.bytes:.2f}"] if r.peer else ["" if r.peer is None else "refused", ""]
     return [str(r.pushes), *sizes, *own, whole, *peer]
 

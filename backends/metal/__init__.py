@@ -60,7 +60,10 @@ def open_device(threads: int = 0, cache: DiskCache | None = None) -> Device:
 
 def lowering() -> tuple[Pass, ...]:
     """The passes that the emitter begins with."""
-    return ()
+    from quadrants_lab.backends._gpu.shallow import shallow
+    from quadrants_lab.backends._msl.kernel import LOWERING
+
+    return (shallow, *LOWERING)
 
 
 def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], Stage]]:

@@ -124,10 +124,22 @@ def behind(t: Task, loop: N.Stmt) -> None:
             _set(t, st, _pushed(t, st))
 
 
-def foreseen(t: Task, st: Stack) -> tuple[int, int]:
-    """Whether more will be pushed than fits, and how many; capacity is divided, for a product might not fit 32 bits."""
+def _counted(st: Stack) -> tuple[int, int]:
+    """The value that says how many trips the outermost loop makes, and how many slots are pushed in one."""
     assert st.trips is not None
-    b, loop, inner = t.b, st.trips.there[0].loop, st.trips.inner()
+    loop = st.trips.there[0].loop
     assert isinstance(loop, N.For)
+    return loop.end, st.trips.inner()
+
+
+def will_exceed(t: Task, st: Stack) -> int:
+    """Whether more will be pushed than fits; capacity is divided, for a product might not fit 32 bits."""
+    b, (trips, inner) = t.b, _counted(st)
     most = st.capacity if inner == 1 else b.op("raw_div", st.capacity, b.const(inner, u32))
-    return b.op("gt", loop.end, b.cast(most, b.types[loop.end])), _times(t, b.cast(loop.end, u32), inner)
+    return b.op("gt", trips, b.cast(most, b.types[trips]))
+
+
+def foreseen(t: Task, st: Stack) -> int:
+    """What will be pushed."""
+    trips, inner = _counted(st)
+    return _times(t, t.b.cast(trips, u32), inner)

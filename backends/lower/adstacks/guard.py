@@ -39,13 +39,12 @@ def lower_ahead(t: Task, rest: N.Block, block: Lower) -> None:
     assert t.ahead is not None
     guard = t.ahead.guard
     b.span, b.adjoint_of = guard.span, guard.adjoint_of
-    found = {st.number: depths.foreseen(t, st) for st in stored}
-    over = [found[st.number][0] for st in stored]
+    over = [depths.will_exceed(t, st) for st in stored]
     outer, t.guarded = t.guarded, True
     body = block(rest)
     t.guarded = outer
     b.span, b.adjoint_of = guard.span, guard.adjoint_of
-    _unless(t, guard.id, stored, over, lambda st: found[st.number][1], body)
+    _unless(t, guard.id, stored, over, lambda st: depths.foreseen(t, st), body)
     b.yield_()
 
 

@@ -67,10 +67,9 @@ def _index(t: Task, slot: int) -> tuple[int, ...]:
 
 
 def _bit(t: Task, slot: int) -> tuple[tuple[int, ...], int]:
-    """Where the word of a flag is, and the flag's place in it, a u32."""
+    """Where the word of a flag is, and a u32 whose low five bits are the flag's place in it, as shifts take them."""
     b = t.b
-    wide = b.types[slot]
-    return _index(t, b.op("lshr", slot, b.const(5, wide))), b.op("and", b.cast(slot, u32), b.const(31, u32))
+    return _index(t, b.op("lshr", slot, b.const(5, b.types[slot]))), b.cast(slot, u32)
 
 
 def _set_flag(t: Task, words: N.Buffer, slot: int, s: N.AdStackPush) -> None:

@@ -18,8 +18,8 @@ from quadrants_lab.ir.walk import types_of, walk
 class Layout:
     """What a backend wants. ``counter``: the unsigned dtype of counts and slots. ``lanes``: slots lie as [slot][lane],
     for many iterations run at a time; else as [slot]. ``lockstep``: stacks that are pushed and popped together share a
-    counter, and up to four of a dtype lie beside each other. ``numbered``: where the trips of loops number the slots
-    nothing counts."""
+    counter, and lie beside each other, so that an access may move up to four of a dtype. ``numbered``: where the trips
+    of loops number the slots nothing counts."""
 
     counter: DType = u32
     lanes: bool = True
@@ -83,9 +83,9 @@ class Task:
                 self.stacks[a.id].lead = self.stacks[group[0].id]
             for chunk in chunks(group):
                 self.chunk.update(dict.fromkeys((a.id for a in chunk), chunk))
-                for before, a in pairwise(chunk):
-                    slots = self.stacks[a.id].slots
-                    assert slots is not None
+            for before, a in pairwise(group):
+                slots = self.stacks[a.id].slots
+                if slots is not None and a.type is before.type:
                     slots.beside = self.stacks[before.id].name
         for st in self.stacks.values():
             top_level = st.trips is not None and any(s is st.trips.there[0].loop for s in body)
