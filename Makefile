@@ -5,7 +5,7 @@ JAX := .venv-jax/bin/python
 JOBS ?= auto
 ARGS ?=
 
-.PHONY: help demo test test-gpu lab lint docs bench peer-gradients nightly setup clean
+.PHONY: help demo test test-gpu lab lint docs bench peer-gradients cpu-runtime nightly setup clean
 help:
 	@echo "make demo     run the first notebook without a browser, check its gradients, write the inspector as HTML"
 	@echo "make test     the test suite            (JOBS=2, ARGS='-k name')"
@@ -15,6 +15,7 @@ help:
 	@echo "make docs     the documentation as HTML in out/docs; a warning is an error"
 	@echo "make bench    race the pip package quadrants on the same kernels   (ARGS='--quick --only launch')"
 	@echo "make peer-gradients  every program's gradient beside the pip package's, into docs/peer_gradients.md"
+	@echo "make cpu-runtime  compile the CPU runtime from C to the LLVM text that is checked in (needs clang 19)"
 	@echo "make nightly  the long tests: more random kernels, slow cases"
 
 setup:
@@ -54,6 +55,10 @@ bench: $(PEER) $(JAX)
 peer-gradients: $(PEER)
 	@scripts/setup.sh test
 	@$(PY) tests/peer_gradients.py
+
+cpu-runtime:
+	@scripts/setup.sh test
+	@$(PY) scripts/cpu_runtime.py
 
 nightly:
 	@scripts/setup.sh test

@@ -23,7 +23,7 @@ def reductions(kernel: N.Kernel, body: N.Block) -> dict[str, str]:
     read_ids = uses(body)
     found: dict[str, str] = {}
     for s in walk(body):
-        if not isinstance(s, (N.Load, N.Store, N.Atomic)):
+        if not isinstance(s, N.Access):
             continue
         family = "no"
         if isinstance(s, N.Atomic) and not read_ids.get(s.id) and kernel.buffers[s.buffer].ndim == 0:

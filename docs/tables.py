@@ -95,7 +95,7 @@ class Derivatives(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         lines = ["| operation | share of a | share of b |", "|---|---|---|"]
         for p in PRIMS.values():
-            if (p.name in _SPELLING or p.rule == "float") and p.name != "graft":
+            if (p.name in _SPELLING or p.rule == "float") and p.name != "custom_jvp":
                 shares = [_share(e) for e in p.adjoint] + [""] * (2 - p.arity)
                 lines.append(f"| `{_SPELLING.get(p.name) or call_of(p)}` | {' | '.join(shares)} |")
         return self.parse_text_to_nodes("\n".join(lines) + "\n")

@@ -26,6 +26,7 @@ from quadrants_lab.errors import (
     QuadrantsWarning,
 )
 from quadrants_lab.lang import ad, math, types
+from quadrants_lab.lang import copying as _copying  # noqa: F401  # lets fields copy each other by a launch
 from quadrants_lab.lang.annotations import Template, template
 from quadrants_lab.lang.arch import amdgpu, arm64, cpu, cuda, gpu, metal, vulkan, x64, x86_64
 from quadrants_lab.lang.classes import data_oriented

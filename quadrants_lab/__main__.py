@@ -87,6 +87,13 @@ def check(file: str, grad: str) -> int:
     return int(isinstance(found, str) or not all(v.good for v in found))
 
 
+def opt(passes: str, file: str, verify: bool) -> int:
+    """Prints the IR in ``file`` after the passes; 2 where the text, a name or a kernel is wrong."""
+    from quadrants_lab.opt import opt
+
+    return opt(passes, file, verify)
+
+
 def unreadable(file: str) -> str:
     """Why the file cannot be read, in a line; "" where it can."""
     try:
@@ -112,6 +119,10 @@ def main(argv: list[str] | None = None) -> int:
     show.add_argument(
         "--arch", default="", help="backends, with commas: repeat the last launches on each, and compare"
     )
+    passes = commands.add_parser("opt", help="run passes over a kernel's IR text and print the result")
+    passes.add_argument("-p", "--passes", default="", help="names, with commas between; 'help' lists them")
+    passes.add_argument("--verify", action="store_true", help="run the verifier before the first pass and after each")
+    passes.add_argument("file", nargs="?", default="-", help="IR text; '-' (the default): standard input")
     compare = commands.add_parser(
         "check", help="run a Python file and compare its gradients with finite differences and forward mode"
     )
@@ -120,9 +131,13 @@ def main(argv: list[str] | None = None) -> int:
     given = parser.parse_args(argv)
     if given.command == "backends":
         return backends()
+    if given.command == "opt" and (given.file == "-" or given.passes == "help"):
+        return opt(given.passes, "-", given.verify)
     if why := unreadable(given.file):
         print(why, file=sys.stderr)
         return 2
+    if given.command == "opt":
+        return opt(given.passes, given.file, given.verify)
     if given.command == "check":
         return check(given.file, given.grad)
     return inspect(given.file, given.kernel, given.stage, given.code, [a for a in given.arch.split(",") if a])

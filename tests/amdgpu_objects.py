@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 from quadrants_lab.backends._gpu.programs import programs
 from quadrants_lab.backends._objects import elf
+from quadrants_lab.backends._simt.executable import SimtExecutable
 from quadrants_lab.backends._simt.state import State
 from quadrants_lab.backends.amdgpu import hsaco, toolkit
 from quadrants_lab.backends.amdgpu.chips import WAVES
-from quadrants_lab.backends.amdgpu.executable import Executable
-from quadrants_lab.backends.amdgpu.shape import passed_by_value
+from quadrants_lab.backends.amdgpu.shape import SHAPE
 from quadrants_lab.backends.disk_cache import Kept, forget
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
@@ -36,9 +38,9 @@ def check(obj: bytes, kernel: N.Kernel, chip: str) -> hsaco.CodeObject:
 
 
 def _agrees(read: hsaco.CodeObject, kernel: N.Kernel, chip: str) -> None:
-    exe = Executable(kernel, CompileOptions(), None, Kept(b"", sealed=True), forget)
+    exe = SimtExecutable(kernel, CompileOptions(), SimpleNamespace(shape=SHAPE), Kept(b"", sealed=True), forget)
     frame = State(kernel).layout.size
-    words = frame if passed_by_value(frame) else 8
+    words = frame if SHAPE.passed_by_value(frame) else 8
     assert read.machine == hsaco.MACHINE
     assert read.chip_flags == _FLAGS[chip]
     assert read.metadata["amdhsa.target"] == f"amdgcn-amd-amdhsa--{chip}"

@@ -10,8 +10,8 @@ import hip_stand_in
 from cuda_rig import EXACT, FAST, Bound
 
 from quadrants_lab.backends import amdgpu
+from quadrants_lab.backends._simt.executable import SimtExecutable as Executable
 from quadrants_lab.backends.amdgpu.device import Device
-from quadrants_lab.backends.amdgpu.executable import Executable
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.parse import parse_kernel

@@ -52,6 +52,7 @@ SYSTEM: dict[str, Callable[[], bool]] = {
     "dot": _any_program("dot"),
     "spirv-val": _any_program("spirv-val"),
     "ld.lld": _linker_for_amd,
+    "clang-19": _any_program("clang-19"),
     "chromium": _any_program("chromium", "chromium-browser", "google-chrome"),
     "vulkan": _vulkan_icd,
 }

@@ -10,8 +10,9 @@ import cuda_stand_in
 import numpy as np
 
 from quadrants_lab.backends import cuda
+from quadrants_lab.backends._simt.executable import SimtExecutable as Executable
+from quadrants_lab.backends._simt.executable import SimtFrame as Frame
 from quadrants_lab.backends.cuda.device import Device
-from quadrants_lab.backends.cuda.executable import Executable, Frame
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.parse import parse_kernel

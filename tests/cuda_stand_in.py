@@ -22,9 +22,11 @@ from typing import Any
 from quadrants_lab.backends._gpu.programs import Program, programs
 from quadrants_lab.backends._llvm.text import Function, Module
 from quadrants_lab.backends._simt.kernel import module
+from quadrants_lab.backends._simt.shape import Shape
 from quadrants_lab.backends._simt.target import Target
 from quadrants_lab.backends.cpu import jit
-from quadrants_lab.backends.cuda import driver, shape
+from quadrants_lab.backends.cuda import driver
+from quadrants_lab.backends.cuda.shape import SHAPE
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 
@@ -52,15 +54,10 @@ class Host(Target):
     warp = 1
     global_space = 0
 
-    def __init__(self, shape: Any) -> None:
+    def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.shape = shape
-        self.tells = shape.TELLS
         self.triple, self.layout = jit.triple_and_layout()
-
-    def group(self, program: Program, stacked: bool) -> int:
-        group: int = self.shape.group_of(program, stacked)
-        return group
 
     def head(self, program: Program, group: int, frame_bytes: int) -> str:
         return f"define internal void @{program.name}(ptr %state, ptr %frame) noinline"
@@ -92,7 +89,7 @@ class Host(Target):
 class StandIn:
     """See `quadrants_lab.backends.cuda.driver.Driver`. ``launches`` counts; ``waits`` too."""
 
-    shape: Any = shape
+    shape = SHAPE
     name = "a stand-in for a CUDA device"
     code_name = "host"
     capability = 90
@@ -114,6 +111,9 @@ class StandIn:
 
     def enter(self) -> None:
         pass
+
+    def is_whole(self, code: bytes) -> bool:
+        return True
 
     def check(self, result: int, what: str) -> None:
         assert not result, what

@@ -14,7 +14,8 @@ from gcn_machine import Machine
 
 from quadrants_lab.backends._simt import functions
 from quadrants_lab.backends._simt.target import Target
-from quadrants_lab.backends.amdgpu import chips, gcn, hip, shape
+from quadrants_lab.backends.amdgpu import chips, gcn, hip
+from quadrants_lab.backends.amdgpu.shape import SHAPE
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 
@@ -22,14 +23,11 @@ from quadrants_lab.ir.options import CompileOptions
 class StandIn(Cuda):
     """See `quadrants_lab.backends.amdgpu.hip.Driver`."""
 
-    shape = shape
+    shape = SHAPE
     name = "a stand-in for an AMD device"
     chip = chips.DEFAULT
     version = 70000000
     graph = None  # type: ignore[assignment]  # the driver starts programs one by one
-
-    def is_whole(self, code: bytes) -> bool:
-        return True
 
     def target(self) -> Target:
         made = Host(self.shape)

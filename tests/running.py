@@ -344,11 +344,12 @@ class Bench:
         names = job.fn.__code__.co_varnames[: job.fn.__code__.co_argcount]
         return self.kernels[key], [placed[n] if n in placed else job.scalars[n] for n in names], placed
 
-    def run(self, job: Job, gradient: bool = True) -> tuple[Arrays, Any]:
-        """Buffers after the launch and, if asked for, its gradient; and what the kernel returned."""
+    def run(self, job: Job, gradient: bool = True, together: bool = False) -> tuple[Arrays, Any]:
+        """Buffers after the launch and, if asked for, its gradient, ``together``: by `value_and_grad`; and what the
+        kernel returned."""
         kernel, args, placed = self.kernel(job)
-        returned = kernel(*args)
-        if gradient:
+        returned = (kernel.value_and_grad if together else kernel)(*args)
+        if gradient and not together:
             kernel.grad(*args)
         out = {name: f.to_numpy() for name, f in placed.items()}
         for name, f in placed.items():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from programs import PROGRAMS
-from running import WAYS, Bench, differences, f64, interpreted, job_of
+from running import WAYS, Bench, differences, f32, f64, interpreted, job_of, way
 
 DIFFERENTIABLE = [pytest.param(p, id=p.name) for p in PROGRAMS.values() if p.grad]
 SMOOTH = [
@@ -35,6 +35,17 @@ def test_backend(program, arch, fp):
     for case in program.cases:
         job = job_of(program, case)
         got, _ = bench.run(job)
+        tol = 1e-9 if fp is f64 else program.tol32
+        assert not differences(job, job.oracle(), got, tol, gradient=True), case
+
+
+@pytest.mark.parametrize("program", DIFFERENTIABLE)
+@pytest.mark.parametrize(("arch", "fp"), [way("cpu", f64), way("vulkan", f64), way("metal", f32), way("cuda", f64)])
+def test_value_and_gradient_together(program, arch, fp):
+    bench = Bench(fp, arch)
+    for case in program.cases:
+        job = job_of(program, case)
+        got, _ = bench.run(job, together=True)
         tol = 1e-9 if fp is f64 else program.tol32
         assert not differences(job, job.oracle(), got, tol, gradient=True), case
 

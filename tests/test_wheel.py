@@ -32,7 +32,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def modules(folder: Path, under: str) -> set[str]:
-    files = (p for p in folder.rglob("*") if p.is_file() and p.suffix in (".py", ".js", ".css", ".html", ".h"))
+    files = (p for p in folder.rglob("*") if p.is_file() and p.suffix in (".py", ".js", ".css", ".html", ".h", ".ll"))
     return {f"{under}/{p.relative_to(folder).as_posix()}" for p in files}
 
 

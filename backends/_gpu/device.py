@@ -23,19 +23,15 @@ class ArraysAlone:
 
 
 class GpuDevice(ABC):
-    """``threads``: the most that a launch keeps in flight; ``enough``: how many keep the device busy, where iterations
-    may share a thread (0: as many as there are); ``stack_threads``: the most that it needs where each has adstacks.
-    ``heap_budget``: bytes of adstacks beyond which a launch runs with fewer threads. ``loop_limit``: how many
+    """``threads``: the most that a launch keeps in flight; ``stack_threads``: the most that it needs where each has
+    adstacks. ``heap_budget``: bytes of adstacks beyond which a launch runs with fewer threads. ``loop_limit``: how many
     times a thread may go round loops before the driver stops it (0: as often as it likes). ``seed`` and ``launches``
     are what random draws depend on. ``memory``: the class of what `allocate` gives, where launches take that."""
 
     memory: type[Any] = ArraysAlone
 
-    def __init__(
-        self, threads: int, stack_threads: int, heap_budget: int, loop_limit: int = 0, enough: int = 0
-    ) -> None:
+    def __init__(self, threads: int, stack_threads: int, heap_budget: int, loop_limit: int = 0) -> None:
         self.threads = threads
-        self.enough = min(enough or threads, threads)
         self.stack_threads = min(stack_threads, threads)
         self.heap_budget = heap_budget
         self.loop_limit = loop_limit

@@ -7,7 +7,6 @@ from typing import TypeVar
 
 from quadrants_lab.backends._gpu.layout import gpu_layout
 from quadrants_lab.backends._gpu.programs import programs
-from quadrants_lab.backends._gpu.rounds import rounds
 from quadrants_lab.backends._gpu.stacks import in_heap_order, stacks_of
 from quadrants_lab.backends.boxes import fixed_total
 from quadrants_lab.backends.disk_cache import Keep, Kept
@@ -24,9 +23,8 @@ class GpuExecutable:
     """``object``: the code, made by ``make`` where none is ``cached``; ``keep`` gets what was made. ``groups``: ids of
     adstacks in step; ``stacks``: those of each task in heap order. ``totals``: a task, how many iterations it has in
     every launch, None where that varies; ``stacked``: whether it keeps values on adstacks; ``reducing``: whether it
-    reduces into a scalar; ``looping``: whether its iterations hold loops; ``rounds``: how often one goes round them,
-    None where that varies. ``sizing_args``: the scalar arguments that group counts depend on; ``draws``: whether it
-    draws at random."""
+    reduces into a scalar; ``looping``: whether its iterations hold loops. ``sizing_args``: the scalar
+    arguments that group counts depend on; ``draws``: whether it draws at random."""
 
     def __init__(self, kernel: N.Kernel, make: Callable[[], bytes], cached: Kept | None, keep: Keep) -> None:
         self.kernel = kernel
@@ -41,11 +39,9 @@ class GpuExecutable:
         self.groups = [tuple(a.id for a in group) for found in steps for group in found.groups]
         self.stacks = [in_heap_order(t, found) for t, found in zip(self.tasks, steps, strict=True)]
         self.stacked = [any(not s.count_only for s in stacks_of(t)) for t in self.tasks]
-        reduced = [reductions(kernel, t.body) for t in self.tasks]
-        self.reducing = [bool(found) for found in reduced]
-        self.looping = [any(isinstance(s, (N.For, N.While)) for s in walk(t.body)) for t in self.tasks]
-        self.rounds = [rounds(t.body, found) for t, found in zip(self.tasks, reduced, strict=True)]
-        self.written = frozenset(s.buffer for s in walk(kernel.body) if isinstance(s, (N.Store, N.Atomic)))
+        self.reducing = [bool(reductions(kernel, t.body)) for t in self.tasks]
+        self.looping = [any(isinstance(s, N.Loop) for s in walk(t.body)) for t in self.tasks]
+        self.written = frozenset(s.buffer for s in walk(kernel.body) if isinstance(s, N.Write))
         bounds = [s for p in self.programs if p.inline for s in p.task.bounds]
         self.sizing_args = {s.arg for s in bounds if isinstance(s, N.ArgLoad)}
         self.draws = any(isinstance(s, N.Random) for s in walk(kernel.body))

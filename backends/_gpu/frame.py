@@ -196,22 +196,18 @@ class GpuFrame(ABC):
                 groups = 1
             else:
                 total = self._total(n) if program.inline else None
-                most = self.most_groups(n, total)
+                most = self.most_groups(n)
                 groups = most if total is None else min(-(-total // GROUP), most)
             _GRID.pack_into(self.view, exe.layout.grid[n], groups, 1, 1)
         self._grid_is_old = False
 
-    def most_groups(self, number: int, total: int | None) -> int:
-        """The most groups of a task that may be in flight; ``total``: its iterations, where they are known."""
+    def most_groups(self, number: int) -> int:
+        """The most groups of a task that may be in flight."""
         exe, device = self.exe, self.device
         if exe.stacked[number]:
             return self._stack_threads // GROUP
-        rounds, reducing = exe.rounds[number], exe.reducing[number]
-        known = rounds is not None and (total is not None or (reducing and not rounds))
-        if device.loop_limit and not known:
-            return device.threads // GROUP
-        enough = device.reducing_threads if reducing else device.enough
-        return max(enough, device.fewest(total or 0, 2 * (rounds or 0) + 4)) // GROUP
+        few = exe.reducing[number] and not device.loop_limit
+        return (device.reducing_threads if few else device.threads) // GROUP
 
     def groups(self, number: int) -> int:
         """Group count of a task as it stands in the frame."""

@@ -80,6 +80,11 @@ class Body(ABC):
     def random_key(self) -> tuple[str, str, str]:
         """Seed, number of the launch and number of the iteration, as i64s."""
 
+    def sums(self, buffer: str) -> tuple[str, str]:
+        """Of atomics on a buffer: whether nobody else changes an element meanwhile, an i1, or "" where that is not
+        known; and where element 0 is, "" for where it always is."""
+        return "", ""
+
     # --- shared by the handlers ---------------------------------------------------------------------------------
 
     def type_of(self, id: int) -> Ty:

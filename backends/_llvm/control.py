@@ -77,7 +77,7 @@ def for_(b: Body, s: N.For) -> None:
     b.ranges[s.index.id] = (low[0], max(low[0], high[1] - 1))
     signed = "s" if s.index.type.kind == "i" else "u"
     short = high[1] - low[0] <= STRIP
-    leaf = not any(isinstance(x, (N.For, N.While)) for x in walk(s.body))
+    leaf = not any(isinstance(x, N.Loop) for x in walk(s.body))
     inits = b.given(s.carried, s.inits)
 
     enter, done = fn.label("enter"), fn.label("done")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from quadrants_lab.backends.stage import Stage
 from quadrants_lab.ir.nodes import NO_ID
 
 FIRST = 100_000  # numbers of metadata that the emitter does not reach
@@ -68,6 +69,8 @@ def without_locations(text: str) -> tuple[list[str], list[int]]:
     return lines, ids
 
 
-def phis(lines: list[str]) -> int:
-    """How many values are merged where control flow meets."""
-    return sum(1 for line in lines if " = phi " in line)
+def stage(name: str, lines: list[str], ids: list[int]) -> Stage:
+    """LLVM IR as a stage."""
+    count = sum(1 for line in lines if line.startswith("  ") and not line.lstrip().startswith((";", "]")))
+    merged = sum(1 for line in lines if " = phi " in line)
+    return Stage(name, "\n".join(lines), tuple(ids), count, phis=merged)

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 # --- addresses --------------------------------------------------------------------------------------------------
 
 
-def address(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> str:
-    """Address of an element. Indices are taken to be in range: what is not is an error that only checks can see."""
-    base = b.pointer(buffer.name)
+def address(b: Body, buffer: N.Buffer, index: tuple[int, ...], base: str = "") -> str:
+    """Address of an element of the buffer, or of what lies at ``base`` instead. Indices are taken to be in range: what
+    is not is an error that only checks can see."""
+    base = base or b.pointer(buffer.name)
     if not index:
         return base
     if buffer.kind == "heap":
@@ -164,7 +165,8 @@ def atomic(b: Body, s: N.Atomic) -> None:
         b.define(s.id, t, old)
         return
     buffer = b.kernel.buffers[s.buffer]
-    ptr, tag = address(b, buffer, s.index), b.tag(buffer)
+    alone, base = ("", "") if s.private else b.sums(s.buffer)
+    ptr, tag = address(b, buffer, s.index, base), b.tag(buffer)
     if s.op == "cas":
         types = f"{memory_type(t)} {b.values[s.expected]}, {memory_type(t)} {value}"
         pair = b.fn.atomic(f"cmpxchg ptr {ptr}, {types}", "acq_rel acquire", tag)
@@ -173,8 +175,27 @@ def atomic(b: Body, s: N.Atomic) -> None:
         old = read(b, t, ptr, tag)
         write(b, t, ptr, combine(b, s.op, t, old, value), tag)
     else:
-        old = modify(b, s.op, t, ptr, value, tag)
+        old = either(b, s.op, t, ptr, value, tag, alone)
     b.define(s.id, t, old)
+
+
+def either(b: Body, op: str, t: DType, ptr: str, value: str, tag: str, alone: str) -> str:
+    """`modify` by a plain read and write where ``alone``, an i1, says that nobody else changes the element."""
+    if not alone:
+        return modify(b, op, t, ptr, value, tag)
+    fn = b.fn
+    plain, atomically, done = fn.label("plain"), fn.label("atomic"), fn.label("done")
+    fn.branch(alone, plain, atomically)
+    fn.start(plain)
+    here = read(b, t, ptr, tag)
+    write(b, t, ptr, combine(b, op, t, here, value), tag)
+    fn.jump(done)
+    fn.start(atomically)
+    old = modify(b, op, t, ptr, value, tag)
+    last = fn.block
+    fn.jump(done)
+    fn.start(done)
+    return fn.phi(ty(t).text, (here, plain), (old, last))
 
 
 def modify(b: Body, op: str, t: DType, ptr: str, value: str, tag: str = "") -> str:

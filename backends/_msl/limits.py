@@ -24,7 +24,7 @@ def check(kernel: N.Kernel) -> None:
 
 def _f64(kernel: N.Kernel, s: N.Stmt) -> str:
     """What of the statement is f64, in words; "" where nothing is."""
-    if isinstance(s, (N.Load, N.Store, N.Atomic)) and kernel.buffers[s.buffer].dtype is f64:
+    if isinstance(s, N.Access) and kernel.buffers[s.buffer].dtype is f64:
         buffer = kernel.buffers[s.buffer]
         return f"{_WHAT[buffer.kind]} '{buffer.name}'"
     if isinstance(s, N.ArgLoad) and s.type is f64:

@@ -65,7 +65,7 @@ SPELLINGS: dict[str, tuple[str, str, str]] = {
     "select": ("@select", "@select", "@select"),
     "cast": ("@cast", "@cast", "@cast"),
     "bitcast": ("@bitcast", "@bitcast", "@same"),
-    "graft": ("@same", "", ""),
+    "custom_jvp": ("@same", "", ""),
 }
 
 

@@ -86,7 +86,7 @@ class SimtBody(Body):
         for block in blocks:
             random.open_sites(self, block)
             for s in walk(block):
-                if isinstance(s, (N.Load, N.Store, N.Atomic)):
+                if isinstance(s, N.Access):
                     self.pointer(s.buffer)
                     if s.buffer in self.layout.frame.extents:
                         for axis in range(1, len(s.index)):

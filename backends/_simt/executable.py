@@ -11,7 +11,7 @@ import ctypes
 import struct
 import weakref
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from quadrants_lab.backends._simt import tell
 from quadrants_lab.backends._simt.capture import MustWait
 from quadrants_lab.backends._simt.device import SimtDevice, SimtMemory
 from quadrants_lab.backends._simt.repeats import Repeats
+from quadrants_lab.backends._simt.shape import Shape
 from quadrants_lab.backends._simt.state import State
 from quadrants_lab.backends.disk_cache import Keep, Kept
 from quadrants_lab.backends.launch import Param
@@ -41,40 +42,26 @@ _WORD = struct.Struct("=Q")
 REDUCING_WAVES = 4
 
 
-class Shape(Protocol):
-    """How an API launches programs. ``WAVES``: groups of a task that are started for each that runs at a time.
-    ``TELLS``: whether kernels may tell the host that they are done."""
-
-    @property
-    def WAVES(self) -> int: ...
-
-    @property
-    def TELLS(self) -> bool: ...
-
-    def group_of(self, program: Program, stacked: bool) -> int:
-        """Threads of a group of the program; ``stacked``: whether its task keeps values on adstacks."""
-
-    def passed_by_value(self, frame_bytes: int) -> bool:
-        """Whether a frame of that size goes along with a launch, or else is copied to the device first."""
-
-
 class SimtExecutable(GpuExecutable):
     """``object``: what the driver loads. ``asked``: whether a launch has to be waited for, because it returns something
     or can fail; ``asked_for_depths``: only because an adstack may be too small. ``tells``: see `_simt.tell`."""
 
-    shape: ClassVar[Shape]
-
     def __init__(
         self, kernel: N.Kernel, options: CompileOptions, driver: Any, cached: Kept | None, keep: Keep
     ) -> None:
+        self._driver = driver
         super().__init__(kernel, lambda: driver.build(kernel, options), cached, keep)
+        self.shape: Shape = driver.shape
         self.options = options
         self.state = State(kernel)
         answers = tell.answers(kernel, options)
         self.asked = answers or any(self.stacked)
         self.asked_for_depths = self.asked and not answers
-        self.tells = self.shape.TELLS and tell.tells(kernel, options)
+        self.tells = self.shape.tells and tell.tells(kernel, options)
         self._loaded: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
+
+    def is_whole(self, code: bytes) -> bool:
+        return bool(self._driver.is_whole(code))
 
     def frame(self, device: Any) -> SimtFrame:
         return SimtFrame(self, device)
@@ -319,7 +306,7 @@ class SimtFrame(GpuFrame):
         """Groups of a task that are started for each that runs at a time."""
         exe = self.exe
         if not exe.reducing[number]:
-            return exe.shape.WAVES
+            return exe.shape.waves
         return REDUCING_WAVES if exe.looping[number] else 1
 
     # --- arrays -------------------------------------------------------------------------------------------------

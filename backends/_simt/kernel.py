@@ -39,7 +39,7 @@ def together(block: N.Block) -> bool:
 
 def module(kernel: N.Kernel, options: CompileOptions, target: Target) -> Module:
     """The module of an offloaded kernel without exits."""
-    tells = target.tells and tell.tells(kernel, options)
+    tells = target.shape.tells and tell.tells(kernel, options)
     kernel = lower(kernel, LOWERING)
     mod = Module(target.triple, target.layout)
     mod.own = target.own
@@ -65,7 +65,7 @@ class _Entry:
         self.kernel = kernel
         self.program = program
         self.target = target
-        self.group = target.group(program, stores_slots(kernel, program.task.body))
+        self.group = target.shape.group_of(program, stores_slots(kernel, program.task.body))
         head = target.head(program, self.group, state.layout.size)
         self.fn = mod.function(program.name, head)
         for line in target.prologue:

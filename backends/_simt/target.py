@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from quadrants_lab.backends._gpu.programs import Program
 from quadrants_lab.backends._llvm.ops import Ctx
 from quadrants_lab.backends._llvm.text import Function, Module
+from quadrants_lab.backends._simt.shape import Shape
 from quadrants_lab.ir import nodes as N
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ class Target(ABC):
     """``name`` says for which chip. ``triple`` and ``layout`` are LLVM's. ``warp``: how many threads of a group run in
     step and can `shuffle`, 1 where none can. ``global_space``: LLVM's number of the address space of device memory.
     ``private_space``, ``atomic_scope``, ``atomic_notes``: see `_llvm.text.Module`. ``prologue``: what a program begins
-    with, where its parameters are not %state and %frame yet. ``tells``: see `_simt.tell`."""
+    with, where its parameters are not %state and %frame yet."""
 
     name: str
     triple: str
@@ -33,14 +34,10 @@ class Target(ABC):
     atomic_scope = ""
     atomic_notes = ""
     prologue: tuple[str, ...] = ()
-    tells = False
+    shape: Shape
 
     def __init__(self) -> None:
         self.own: dict[str, Callable[[Ctx], str]] = {}  # primitives on floats: see `_llvm.text.Module.own`
-
-    @abstractmethod
-    def group(self, program: Program, stacked: bool) -> int:
-        """Threads of a group of the program."""
 
     @abstractmethod
     def head(self, program: Program, group: int, frame_bytes: int) -> str:

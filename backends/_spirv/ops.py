@@ -63,7 +63,7 @@ SPELLINGS: dict[str, tuple[str, str, str]] = {
     "ne": ("FUnordNotEqual", "INotEqual", "INotEqual"),
     "isnan": ("IsNan", "", ""),
     "isinf": ("IsInf", "", ""),
-    "graft": ("@same", "", ""),
+    "custom_jvp": ("@same", "", ""),
     "select": ("@select", "@select", "@select"),
     "cast": ("@cast", "@cast", "@cast"),
     "bitcast": ("@bitcast", "@bitcast", "@bitcast"),

@@ -7,16 +7,13 @@ object needs LLVM's linker. No kernel has ever run on an AMD GPU: what can be te
 from __future__ import annotations
 
 from functools import cache
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from quadrants_lab.backends.disk_cache import DiskCache, Keep, Kept, forget
+from quadrants_lab.backends._simt.backend import SimtBackend
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from quadrants_lab.backends.amdgpu.device import Device
-    from quadrants_lab.backends.amdgpu.executable import Executable
     from quadrants_lab.backends.stage import Stage
     from quadrants_lab.ir.nodes import Kernel, Pass
     from quadrants_lab.ir.options import CompileOptions
@@ -24,14 +21,9 @@ if TYPE_CHECKING:
 STAGES = ("llvm", "llvm-opt", "isa", "hsaco")
 AD_UNROLL = (2, 1)
 
-
-def probe() -> str:
-    """Empty when kernels can run here, else the sentence why not."""
-    if find_spec("llvmlite") is None:
-        return "The amdgpu backend needs the package llvmlite: pip install llvmlite."
-    from quadrants_lab.backends.amdgpu import hip
-
-    return hip.probe()
+_backend = SimtBackend("amdgpu", "hip", "an AMD device")
+probe, probe_simulation = _backend.probe, _backend.probe_simulation
+open_device, load = _backend.open_device, _backend.load
 
 
 def devices() -> list[str]:
@@ -40,28 +32,6 @@ def devices() -> list[str]:
 
     d = hip.current()
     return [f"{d.name}, {d.total_bytes / 2**30:.0f} GiB"]
-
-
-def probe_simulation() -> str:
-    """Empty where something stands in for a device (`hip.register`), else the sentence why not."""
-    from quadrants_lab.backends.amdgpu import hip
-
-    return "" if hip.stand_in() is not None else "Nothing stands in for an AMD device here."
-
-
-def open_device(threads: int = 0, cache: DiskCache | None = None) -> Device:
-    """The device that QD_VISIBLE_DEVICE names by its number, or the first. ``threads``: most in flight, 0 for what the
-    device has room for.
-
-    Raises QuadrantsRuntimeError where there is no device.
-    """
-    from quadrants_lab.backends.amdgpu.device import Device
-    from quadrants_lab.errors import QuadrantsRuntimeError
-
-    why_not = probe()
-    if why_not and probe_simulation():
-        raise QuadrantsRuntimeError(why_not, code="QL3010")
-    return Device(threads)
 
 
 def chip() -> str:
@@ -87,25 +57,7 @@ def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], St
     return make(kernel, options, chip())
 
 
-def load(
-    kernel: Kernel, options: CompileOptions, cached: Kept | None = None, keep: Keep = forget
-) -> Executable:
-    """The code object of an offloaded kernel without exits, ready to launch.
-
-    ``cached``, ``keep``: see `quadrants_lab.runtime.backend.Backend`.
-    """
-    from quadrants_lab.backends.amdgpu.executable import load as make
-
-    return make(kernel, options, cached, keep)
-
-
 @cache
 def target_key() -> str:
-    """What code depends on besides kernel and options: the chip, LLVM, and our own sources."""
-    import llvmlite.binding as llvm
-
-    from quadrants_lab.backends.amdgpu import hip
-    from quadrants_lab.backends.sources import digest
-
-    sources = digest("_gpu", "_llvm", "_simt", "amdgpu", "lower/adstacks")
-    return f"amdgpu/{hip.current().code_name}/llvm{llvm.llvm_version_info}/{sources}"
+    """See `SimtBackend.key`."""
+    return _backend.key()

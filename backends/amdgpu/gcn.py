@@ -14,7 +14,7 @@ from quadrants_lab.backends._simt import functions
 from quadrants_lab.backends._simt.kernel import module
 from quadrants_lab.backends._simt.target import Target
 from quadrants_lab.backends.amdgpu.chips import WAVES
-from quadrants_lab.backends.amdgpu.shape import group_of, passed_by_value
+from quadrants_lab.backends.amdgpu.shape import SHAPE
 from quadrants_lab.ir.nodes import Kernel
 from quadrants_lab.ir.options import CompileOptions
 
@@ -40,6 +40,7 @@ def machine(chip: str) -> Any:
 class Gcn(Target):
     """``chip``: a key of `chips.WAVES`."""
 
+    shape = SHAPE
     global_space = 1
     private_space = 5
     atomic_scope = 'syncscope("agent") '
@@ -57,11 +58,8 @@ class Gcn(Target):
         self.layout = str(machine(chip).target_data)
         self.own = functions.OWN
 
-    def group(self, program: Program, stacked: bool) -> int:
-        return group_of(program, stacked)
-
     def head(self, program: Program, group: int, frame_bytes: int) -> str:
-        how = f" byref([{frame_bytes} x i8]) align 8" if passed_by_value(frame_bytes) else ""
+        how = f" byref([{frame_bytes} x i8]) align 8" if self.shape.passed_by_value(frame_bytes) else ""
         return (
             f"define amdgpu_kernel void @{program.name}(ptr addrspace(1) %written, ptr addrspace(4){how} %words) "
             f'"amdgpu-flat-work-group-size"="{group},{group}" "uniform-work-group-size"="true" #1'

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from quadrants_lab.backends._llvm.listings import phis, with_locations, without_locations
+from quadrants_lab.backends._llvm.listings import stage, with_locations, without_locations
 from quadrants_lab.backends.amdgpu import gcn, hsaco
 from quadrants_lab.backends.stage import Stage
 from quadrants_lab.ir.nodes import NO_ID, Kernel
@@ -44,12 +44,10 @@ def stages(kernel: Kernel, options: CompileOptions, chip: str) -> dict[str, Call
         return gcn.object_code(gcn.optimised("\n".join(emitted()[0]), chip), chip)
 
     def llvm() -> Stage:
-        lines, ids = emitted()
-        return Stage("llvm", "\n".join(lines), tuple(ids), _count_llvm(lines), phis=phis(lines))
+        return stage("llvm", *emitted())
 
     def llvm_opt() -> Stage:
-        lines, ids = without_locations(str(optimised()))
-        return Stage("llvm-opt", "\n".join(lines), tuple(ids), _count_llvm(lines), phis=phis(lines))
+        return stage("llvm-opt", *without_locations(str(optimised())))
 
     def isa() -> Stage:
         lines, ids = instructions()
@@ -79,10 +77,6 @@ def _headed(
     head = [f"{comment} {p.words()}" for p in programs]
     return Stage(name, "\n".join([*head, *lines]), (*[NO_ID] * len(head), *ids), count,
                  code_bytes=sum(p.code for p in programs))  # fmt: skip
-
-
-def _count_llvm(lines: list[str]) -> int:
-    return sum(1 for line in lines if line.startswith("  ") and not line.lstrip().startswith((";", "]")))
 
 
 def outline(value: Any, depth: int = 0) -> list[str]:

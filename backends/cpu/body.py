@@ -26,6 +26,10 @@ class CpuBody(Body):
         self.extents: dict[tuple[str, int], str] = {}
         self.args: dict[str, str] = {}
         self.worker = "0"
+        self.alone = ""  # whether no other thread runs iterations of the task meanwhile, an i1
+        self.copies: dict[
+            str, tuple[str, str]
+        ] = {}  # what `sums` says of the buffers that workers may have copies of
         self.indices: tuple[N.Param, ...] = ()  # of a parallel task, and where its bounds are
         self.bounds_at = 0
         self.scratch = ""  # room for the values that an assert or a print hands over
@@ -48,7 +52,7 @@ class CpuBody(Body):
             for s in walk(block):
                 if isinstance(s, (N.Assert, N.Print)):
                     words = max(words, len(s.operands()))
-                if isinstance(s, (N.Load, N.Store, N.Atomic)):
+                if isinstance(s, N.Access):
                     self._open_buffer(s.buffer, len(s.index))
                 elif isinstance(s, N.ShapeOf) and self.kernel.buffers[s.buffer].shape is None:
                     self._open_extent(s.buffer, s.axis)
@@ -95,6 +99,9 @@ class CpuBody(Body):
             offset = self.fn.let(f"mul i64 {self.worker}, {self.word(L.SLAB_BYTES)}")
             self.pointers["slab"] = self.fn.let(f"getelementptr inbounds i8, ptr {base}, i64 {offset}")
         return self.pointers["slab"]
+
+    def sums(self, buffer: str) -> tuple[str, str]:
+        return self.copies.get(buffer, (self.alone, ""))
 
     # --- what Body asks for -------------------------------------------------------------------------------------
 

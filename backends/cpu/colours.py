@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from quadrants_lab.backends._llvm.text import Function, Module
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.backends.cpu.steps import steps
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.walk import map_blocks, walk
+from quadrants_lab.ir.walk import rewrite_in, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,23 +48,24 @@ def _coloured(kernel: N.Kernel) -> Coloured:
     body: list[N.Stmt] = []
     for number, task in enumerate(kernel.body):
         reaches = [s.reach for s in walk(task.blocks()[-1]) if isinstance(s, N.Atomic) and s.reach >= 0]
+        assert isinstance(task, N.Offload)
+        own = max(reaches, default=0) == 0 and len(task.indices) == 1  # no other iteration adds to its elements
         if reaches:
+            task = rewrite_in(task, partial(_private, own=own))
+        if reaches and not own:
             rows[number] = max(reaches)
-            task = map_blocks(task, _private)
             found = steps(task.blocks()[-1])
             if len(found) > 1:
                 stepped[number] = found
         body.append(task)
-    return Coloured(replace(kernel, body=tuple(body)) if rows else kernel, rows, stepped)
+    return Coloured(replace(kernel, body=tuple(body)), rows, stepped)
 
 
-def _private(stmts: N.Block) -> N.Block:
-    out = []
-    for s in stmts:
-        if isinstance(s, N.Atomic) and s.reach >= 0:
-            s = replace(s, private=True)
-        out.append(map_blocks(s, _private))
-    return tuple(out)
+def _private(s: N.Stmt, own: bool) -> N.Stmt:
+    """A sum as a private one; ``own``: those of every iteration are."""
+    if not isinstance(s, N.Atomic) or s.reach < 0:
+        return s
+    return replace(s, private=True, reach=-1 if own else s.reach)
 
 
 # --- the code -------------------------------------------------------------------------------------------------------
@@ -78,7 +80,7 @@ def launch(fn: Function, mod: Module, number: int, axes: int, at: int, rows: int
         _, _, blocks = _sizes(fn, axes, at, rows, grain)
         mine = fn.let(f"lshr i64 {fn.let(f'add i64 {blocks}, {1 - colour}')}, 1")
         fn.call(
-            "void", "qd_parallel", ("ptr", "%frame"), ("ptr", f"@{name}"), ("i64", mine), ("i64", "1"),
+            "i64", "qd_parallel", ("ptr", "%frame"), ("ptr", f"@{name}"), ("i64", mine), ("i64", "1"),
             ("i64", str(timed)),
         )  # fmt: skip
 

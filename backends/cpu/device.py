@@ -9,6 +9,8 @@ from __future__ import annotations
 import atexit
 import ctypes
 import os
+import signal
+import time
 from typing import Any
 
 from quadrants_lab.backends import forks
@@ -20,7 +22,7 @@ from quadrants_lab.backends.layout import grow_heap
 MOST_THREADS = 1024
 
 _launch_type = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
-_reset_type = ctypes.PYFUNCTYPE(None)
+_reset_type = ctypes.PYFUNCTYPE(None, ctypes.c_int32, ctypes.c_int32, ctypes.c_int64)
 _start_type = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
 _stop_type = ctypes.CFUNCTYPE(None)  # joins threads, so it must not hold the GIL
 _add_type = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
@@ -32,10 +34,11 @@ class _Runtime:
     def __init__(self) -> None:
         address = jit.runtime().address
         self.launch = _launch_type(address["qd_launch"])
-        self.reset = _reset_type(address["qd_reset"])
+        self._reset = _reset_type(address["qd_reset"])
         self.start = _start_type(address["qd_start"])
         self.stop = _stop_type(address["qd_stop"])
         self.add_device = _add_type(address["qd_add_device"])
+        self.drop_copies = _add_type(address["qd_drop_copies"])
         self.call = address["qd_call"]
         self.blocks: list[Block] = []  # of devices; the monitor reads them, so they are never freed
         self.free: list[Block] = []
@@ -43,6 +46,9 @@ class _Runtime:
         self.reset()
         forks.in_child(self._forked)
         atexit.register(self.stop)
+
+    def reset(self) -> None:
+        self._reset(time.CLOCK_MONOTONIC, signal.SIG_SETMASK, object.__basicsize__)
 
     def _forked(self) -> None:
         self.reset()
@@ -101,6 +107,7 @@ class Device:
 
     def __del__(self) -> None:
         if hasattr(self, "_block"):
+            self.runtime.drop_copies(self._block.address)
             self.runtime.free.append(self._block)
 
     def finish(self) -> None:

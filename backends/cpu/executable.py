@@ -79,7 +79,7 @@ class Executable:
         self._code = code
         self.entry = code.address[tasks.ENTRY_NAME]
         self.releases_gil = not tasks.brief(kernel)
-        self.written = frozenset(s.buffer for s in walk(kernel.body) if isinstance(s, (N.Store, N.Atomic)))
+        self.written = frozenset(s.buffer for s in walk(kernel.body) if isinstance(s, N.Write))
         self._types: dict[int, DType] | None = None
 
     def frame(self, device: Device) -> Frame:

@@ -1,8 +1,8 @@
 """The fast entry of a frame: a builtin function whose code is the runtime's `qd_call`, driven by a plan.
 
-The plan is a block of words: frame, number of parameters, kind and offset of the returned value, then eight words a
-parameter (`rt_text`). Arrays are read through the fixed head of numpy's PyArrayObject, which every extension module
-compiled against numpy relies on; `_numpy_head_is_known` checks it once against a real array.
+The plan is a block of words: frame, number of parameters, kind and offset of the returned value, then seven words a
+parameter (runtime/entry.c). Arrays are read through the fixed head of numpy's PyArrayObject, which every extension
+module compiled against numpy relies on; `_numpy_head_is_known` checks it once against a real array.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import numpy as np
 
 from quadrants_lab.backends._llvm import ranges
 from quadrants_lab.backends.cpu.memory import Block
-from quadrants_lab.backends.cpu.rt_text import PARAM_BYTES
 from quadrants_lab.backends.launch import ArrayParam, ConstParam, Param, ScalarParam
 from quadrants_lab.ir.types import DType
 
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ArrayParam", "ConstParam", "Param", "ScalarParam", "make_entry"]
 
+PARAM_BYTES = 56
 _CONST, _FLOAT, _INT, _TRUTH, _ARRAY, _NEVER = 0, 1, 2, 3, 4, 5
 _RETURNS = {
     "f32": 1,
@@ -104,7 +104,7 @@ def _words(frame: Frame, p: Param) -> tuple[int, ...]:
     """A parameter's words: kind, offset of its value in the frame, then
 
     float: bytes; integer: least and greatest value;
-    array: ndim, flags it must have, ndim, address of its dtype, address of its type, offset of its extents.
+    array: ndim, flags it must have, address of its dtype, address of its type, offset of its extents.
     """
     layout = frame.exe.layout
     if isinstance(p, ConstParam):
@@ -118,7 +118,7 @@ def _words(frame: Frame, p: Param) -> tuple[int, ...]:
     dtype = np.dtype(b.dtype.numpy)
     flags = _C_CONTIGUOUS | _ALIGNED | (_WRITEABLE if b.name in frame.exe.written else 0)
     extents = layout.extents[b.name]
-    return (_ARRAY, layout.buffers[b.name], b.ndim, flags, b.ndim, id(dtype), id(np.ndarray), extents)
+    return (_ARRAY, layout.buffers[b.name], b.ndim, flags, id(dtype), id(np.ndarray), extents)
 
 
 def _scalar_words(t: DType, at: int) -> tuple[int, ...]:

@@ -6,12 +6,12 @@ import ctypes
 import itertools
 import sys
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import llvmlite.binding as llvm
 
 from quadrants_lab.backends import forks
-from quadrants_lab.backends.cpu.rt_text import Platform, runtime_text
 from quadrants_lab.backends.disk_cache import Kept
 
 _names = itertools.count()
@@ -139,15 +139,16 @@ def check_object(obj: bytes, export: str) -> None:
     """ValueError unless it is an object that can be given to `link`: LLVM ends the process where one is wrong."""
     from quadrants_lab.backends._objects import elf, macho
 
-    here = platform()
-    check = macho.check_object if here.darwin else elf.check_relocatable
-    check(obj, here.machine, export.encode())
+    check = macho.check_object if sys.platform == "darwin" else elf.check_relocatable
+    check(obj, machine(), export.encode())
 
 
 # --- the runtime module -----------------------------------------------------------------------------------------
 
-_FOR_KERNELS = ("qd_parallel", "qd_poll", "qd_assert", "qd_overflow", "qd_print")
-_FOR_PYTHON = ("qd_reset", "qd_start", "qd_stop", "qd_add_device", "qd_launch", "qd_call")
+_FOR_KERNELS = (
+    "qd_parallel", "qd_poll", "qd_assert", "qd_overflow", "qd_print", "qd_copies", "qd_add_copies",
+)  # fmt: skip
+_FOR_PYTHON = ("qd_reset", "qd_start", "qd_stop", "qd_add_device", "qd_launch", "qd_call", "qd_drop_copies")
 _PYTHON_SYMBOLS = (
     "PyEval_SaveThread", "PyEval_RestoreThread", "PyErr_CheckSignals", "PyErr_Occurred", "PyErr_Clear",
     "PyFloat_AsDouble", "PyLong_AsDouble", "PyLong_AsLongLong", "PyLong_FromLongLong", "PyLong_FromUnsignedLongLong",
@@ -156,10 +157,9 @@ _PYTHON_SYMBOLS = (
 )  # fmt: skip
 
 
-def platform() -> Platform:
-    triple = triple_and_layout()[0]
-    machine = "aarch64" if triple.split("-")[0] in ("aarch64", "arm64") else "x86_64"
-    return Platform(machine, sys.platform == "darwin", object.__basicsize__)
+@cache
+def machine() -> str:
+    return "aarch64" if triple_and_layout()[0].split("-")[0] in ("aarch64", "arm64") else "x86_64"
 
 
 @cache
@@ -169,13 +169,18 @@ def runtime() -> Code:
     Instruction selection at level 0 costs a quarter of the usual and a launch 0.01 us.
     """
     with _lock:
-        triple, layout = triple_and_layout()
-        text = f'target datalayout = "{layout}"\ntarget triple = "{triple}"\n' + runtime_text(platform())
-        module = parse(text)
-        module.verify()
-        optimise(module, vectorise=False)
+        module = runtime_module(machine(), *triple_and_layout())
         python = {name: _python_address(name) for name in _PYTHON_SYMBOLS}
         return link(bytes(_machine(0).emit_object(module)), _FOR_KERNELS + _FOR_PYTHON, python)
+
+
+def runtime_module(processor: str, triple: str, layout: str) -> Any:
+    """runtime/*.c as a module for a system. ``processor``: x86_64 or aarch64."""
+    head = f'target datalayout = "{layout}"\ntarget triple = "{triple}"\n'
+    folder = Path(__file__).parent / "runtime"
+    module, differs = (parse(head + (folder / f"{name}.ll").read_text()) for name in ("runtime", processor))
+    module.link_in(differs)
+    return module
 
 
 def _python_address(name: str) -> int:

@@ -34,7 +34,11 @@ SLAB_BYTES = FAIL_VALUES + VALUES * WORD  # of the adstack heap, a worker
 LANES = SLAB_BYTES + 8  # most iterations that a worker's slab has room for
 LAUNCH = LANES + 8  # number of the launch on its device, for random draws
 REPLAY = LAUNCH + 8  # 0, or the number of the launch whose draws this one repeats
-HEAD_BYTES = REPLAY + 8
+COPIES = 8  # the most buffers of a task that workers have copies of, see `copies`
+COPIES_AT = REPLAY + 8  # where the copies of the running task begin, 0 where it has none
+COPIES_STRIDE = COPIES_AT + 8  # bytes of a worker's copies
+COPIES_SHIFT = COPIES_STRIDE + 8  # by buffer, where in a worker's copies its element 0 would be, in bytes
+HEAD_BYTES = COPIES_SHIFT + COPIES * WORD
 
 # the device block
 CANCEL = 0  # i32: 1 stop, 2 the launching thread should look for signals
@@ -52,7 +56,13 @@ FP_MODE = 88  # the caller's floating-point mode
 NEXT = 96  # the device made before
 LAUNCHES = 104
 SEED = 112
-DEVICE_BYTES = 128
+COPIES_ROOM = 120  # what the workers' copies lie in, zero but while a task runs
+COPIES_BYTES = 128
+ADD_TO = 136  # of the addition of copies that runs: elements, first copy, bytes of a worker's copies, how many of them
+ADD_FROM = 144
+ADD_STRIDE = 152
+ADD_COPIES = 160
+DEVICE_BYTES = 192
 
 
 def frame_layout(kernel: N.Kernel) -> FrameLayout:

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable
 from functools import lru_cache
 
-from quadrants_lab.backends._llvm.listings import phis, with_locations, without_locations
+from quadrants_lab.backends._llvm.listings import stage, with_locations, without_locations
 from quadrants_lab.backends.cpu import jit, tasks
 from quadrants_lab.backends.stage import Stage
 from quadrants_lab.ir.nodes import NO_ID, Kernel
@@ -31,12 +31,10 @@ def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], St
         return module
 
     def llvm() -> Stage:
-        lines, ids = emitted()
-        return Stage("llvm", "\n".join(lines), tuple(ids), _count_llvm(lines), phis=phis(lines))
+        return stage("llvm", *emitted())
 
     def llvm_opt() -> Stage:
-        lines, ids = without_locations(str(optimised()))
-        return Stage("llvm-opt", "\n".join(lines), tuple(ids), _count_llvm(lines), phis=phis(lines))
+        return stage("llvm-opt", *without_locations(str(optimised())))
 
     def asm() -> Stage:
         module = optimised()
@@ -45,10 +43,6 @@ def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], St
         return Stage("asm", "\n".join(lines), tuple(ids), count, text_bytes(jit.object_code(module)))
 
     return {"llvm": llvm, "llvm-opt": llvm_opt, "asm": asm}
-
-
-def _count_llvm(lines: list[str]) -> int:
-    return sum(1 for line in lines if line.startswith("  ") and not line.lstrip().startswith((";", "]")))
 
 
 # --- assembly ---------------------------------------------------------------------------------------------------

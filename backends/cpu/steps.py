@@ -30,7 +30,7 @@ def _step(block: N.Block, sweep: int, live: set[int]) -> N.Block:
     for s in reversed(block):
         if isinstance(s, N.If):
             s = map_blocks(s, lambda arm: _step(arm, sweep, live))
-        acts = any(isinstance(a, (N.Store, N.Atomic)) for b in s.blocks() for a in walk(b))
+        acts = any(isinstance(a, N.Write) for b in s.blocks() for a in walk(b))
         acts = acts or (s.sweep == sweep if isinstance(s, N.Atomic) else isinstance(s, N.Store) and not sweep)
         if acts or isinstance(s, N.Yield) or any(i in live for i, _ in s.defs()):
             out.append(s)

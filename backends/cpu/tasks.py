@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from quadrants_lab.backends._llvm import cost, memory, random
 from quadrants_lab.backends._llvm.ranges import Range
 from quadrants_lab.backends._llvm.text import Function, Module, ty
-from quadrants_lab.backends.cpu import colours, jit
+from quadrants_lab.backends.cpu import colours, copies, jit
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.backends.cpu.body import CpuBody
-from quadrants_lab.backends.cpu.colours import coloured
+from quadrants_lab.backends.cpu.colours import Coloured, coloured
 from quadrants_lab.backends.cpu.lanes import task as in_lanes
 from quadrants_lab.backends.cpu.lanes.choose import lanes_of
 from quadrants_lab.backends.cpu.rows import rows
@@ -37,39 +38,42 @@ def module(
     The entry is glue that runs once a launch: ``optnone`` spends no time on it. Nothing in the module throws:
     ``nounwind`` spares tables for unwinding.
     """
-    found = coloured(kernel)
-    kernel = lowered(found.kernel, _layouts(widths))
-    maker = _Maker(kernel, options, Module(triple, data_layout))
+    plan = coloured(kernel)
+    grains = [_grain(t) for t in plan.kernel.body if isinstance(t, N.Offload)]
+    kernel = lowered(plan.kernel, _layouts(widths))
+    maker = _Maker(replace(plan, kernel=kernel), options, Module(triple, data_layout))
     mod = maker.mod
     fn = mod.function(ENTRY_NAME, f"define void @{ENTRY_NAME}(ptr %frame) noinline nounwind optnone")
     device = fn.let("load ptr, ptr %frame")
     tasks = [t for t in kernel.body if isinstance(t, N.Offload)]
-    grains = [_grain(t) for t in found.kernel.body if isinstance(t, N.Offload)]
     for number, task in enumerate(tasks):
         fn.stmt = task.id
         if task.kind == "serial":
             maker.serial(task, number)
             fn.put(f"call void @task{number}(ptr %frame, ptr {device})")
         else:
-            total, known = maker.bounds(fn, task, number)
+            entry, total, known = maker.bounds(fn, task, number)
+            reached = copies.ask(entry, task, maker.targets[number], total) if maker.targets[number] else []
             grain, timed = grains[number]
             if widths[number]:
-                maker.lanes(task, number, known, widths[number], number in found.rows)
-                if number not in found.rows:
+                maker.lanes(task, number, known, widths[number], number in plan.rows)
+                if number not in plan.rows:
                     total = in_lanes.groups(fn, kernel, task, total, widths[number])
                     grain = max(1, grain // widths[number])
             else:
-                steps = found.steps.get(number, (task.body,))
+                steps = plan.steps.get(number, (task.body,))
                 maker.range(task, number, known, steps)
                 grain = grain if len(steps) == 1 else BLOCK
-            if number in found.rows:
+            if number in plan.rows:
                 at = maker.frame.bounds[number]
-                colours.launch(fn, mod, number, len(task.indices), at, found.rows[number], grain, timed)
+                colours.launch(fn, mod, number, len(task.indices), at, plan.rows[number], grain, timed)
             else:
-                fn.call(
-                    "void", "qd_parallel", ("ptr", "%frame"), ("ptr", f"@task{number}"), ("i64", total),
+                helpers = fn.call(
+                    "i64", "qd_parallel", ("ptr", "%frame"), ("ptr", f"@task{number}"), ("i64", total),
                     ("i64", str(grain)), ("i64", str(timed)),
                 )  # fmt: skip
+                if reached:
+                    copies.add(entry, reached, helpers)
         if number + 1 < len(tasks):
             status = fn.let(f"getelementptr inbounds i8, ptr %frame, i64 {L.STATUS}")
             bits = fn.let(f"and i64 {fn.let(f'load i64, ptr {status}')}, {STOP_STATUS}")
@@ -97,8 +101,10 @@ def _grain(task: N.Offload) -> tuple[int, int]:
 class _Maker:
     """What the functions of one module share."""
 
-    def __init__(self, kernel: N.Kernel, options: CompileOptions, mod: Module) -> None:
-        self.kernel = kernel
+    def __init__(self, plan: Coloured, options: CompileOptions, mod: Module) -> None:
+        self.kernel = kernel = plan.kernel
+        tasks = enumerate(t for t in kernel.body if isinstance(t, N.Offload))
+        self.targets = [() if n in plan.rows else copies.targets(kernel, t) for n, t in tasks]
         self.options = options
         self.mod = mod
         self.frame = L.frame_layout(kernel)
@@ -122,9 +128,9 @@ class _Maker:
         fn.put("ret void")
         fn.close()
 
-    def bounds(self, fn: Function, task: N.Offload, number: int) -> tuple[str, tuple[Range, ...]]:
-        """Runs the bounds block in the entry and leaves begin and extent of each axis in the frame. Returns how many
-        iterations there are, and the range of each index."""
+    def bounds(self, fn: Function, task: N.Offload, number: int) -> tuple[CpuBody, str, tuple[Range, ...]]:
+        """Runs the bounds block in the entry and leaves begin and extent of each axis in the frame. Returns the body
+        of the entry, how many iterations there are, and the range of each index."""
         body = self.body(fn, parallel=False)
         body.device = "%t1"
         body.open(task.bounds)
@@ -140,7 +146,7 @@ class _Maker:
             fn.put(f"store i64 {begin}, ptr {body.at(at)}")
             fn.put(f"store i64 {extent}, ptr {body.at(at + L.WORD)}")
             total = extent if axis == 0 else fn.let(f"mul i64 {total}, {extent}")
-        return total, tuple(known)
+        return body, total, tuple(known)
 
     def chunk(self, number: int) -> Function:
         head = f"define internal void @task{number}(ptr %frame, i64 %begin, i64 %end, i64 %worker) noinline nounwind"
@@ -149,19 +155,23 @@ class _Maker:
     def lanes(self, task: N.Offload, number: int, known: tuple[Range, ...], width: int, whole: bool) -> None:
         """The chunk function of a task that runs in lanes: groups %begin to %end, or with ``whole`` iterations."""
         fn = self.chunk(number)
-        in_lanes.emit(fn, self.kernel, self.options, self.frame, self.scopes, task, number, known, width, whole)
+        found = self.targets[number]
+        in_lanes.emit(
+            fn, self.kernel, self.options, self.frame, self.scopes, task, number, known, width, whole, found
+        )
 
     def range(
         self, task: N.Offload, number: int, known: tuple[Range, ...], steps: tuple[N.Block, ...]
     ) -> None:
-        """The chunk function: iterations %begin to %end of the box in row-major order, on worker %worker; each row runs
-        the ``steps`` one after the other."""
+        """The chunk function: iterations %begin to %end of the box in row-major order; each row runs the
+        ``steps`` one after the other."""
         fn = self.chunk(number)
         body = self.body(fn, parallel=True)
-        body.worker = "%worker"
+        copies.worker(body)
         body.indices, body.bounds_at = task.indices, self.frame.bounds[number]
         body.device = fn.let("load ptr, ptr %frame")
         body.open(task.body)
+        copies.open(body, self.targets[number])
         memory.open_partials(body, reductions(self.kernel, task.body))
         rows(body, task, number, known, "%begin", "%end", partial(_row, steps))
         fn.start("leave")
@@ -170,9 +180,7 @@ class _Maker:
         fn.close()
 
 
-def _row(
-    steps: tuple[N.Block, ...], body: CpuBody, task: N.Offload, begin: str, end: str, done: str
-) -> None:
+def _row(steps: tuple[N.Block, ...], body: CpuBody, task: N.Offload, begin: str, end: str, done: str) -> None:
     """A row, over [begin, end) given as i64, never empty. Several steps take it in pieces, which each of them finds in
     the cache."""
     fn, p = body.fn, task.indices[-1]

@@ -10,7 +10,8 @@ from quadrants_lab.backends import forks
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from quadrants_lab.backends.cuda.driver import Driver, Launch
+    from quadrants_lab.backends._simt.driver import Launch
+    from quadrants_lab.backends.cuda.driver import Driver
 
 _p, _u, _z = C.c_void_p, C.c_uint, C.c_size_t
 _HOST, _DEVICE = 1, 2  # kinds of memory of a copy
@@ -117,7 +118,10 @@ def captured(driver: Driver, run: Callable[[], None]) -> Callable[[], None]:
             driver.cuGraphDestroy(graph)
         raise
     driver.check(driver.cuStreamEndCapture(driver.stream, C.byref(graph)), what)
-    driver.check(driver.cuGraphInstantiateWithFlags(C.byref(running), graph, 0), what)
+    failed = driver.cuGraphInstantiateWithFlags(C.byref(running), graph, 0)
+    if failed:
+        driver.cuGraphDestroy(graph)
+        driver.check(failed, what)
     launch = _launcher(driver, running)
     forks.finalize(launch, _destroy, driver, running, graph)
     return launch

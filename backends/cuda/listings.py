@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from quadrants_lab.backends._llvm.listings import phis, with_locations
+from quadrants_lab.backends._llvm.listings import stage, with_locations
 from quadrants_lab.backends._simt.kernel import module
 from quadrants_lab.backends.cuda import nvptx, toolkit
 from quadrants_lab.backends.stage import Stage
@@ -41,8 +41,7 @@ def stages(kernel: Kernel, options: CompileOptions, chip: int) -> dict[str, Call
 
     def llvm() -> Stage:
         lines, ids, _ = emitted()
-        count = sum(1 for line in lines if line.startswith("  "))
-        return Stage("llvm", "\n".join(lines), tuple(ids), count, phis=phis(lines))
+        return stage("llvm", lines, ids)
 
     def ptx() -> Stage:
         lines, ids = from_ptx(assembly())

@@ -14,7 +14,7 @@ from quadrants_lab.backends._llvm.ops import Ctx
 from quadrants_lab.backends._llvm.text import Function, Module, ty
 from quadrants_lab.backends._simt.target import Target
 from quadrants_lab.backends.cuda import approximate, libdevice, sine
-from quadrants_lab.backends.cuda.shape import TELLS, group_of, passed_by_value
+from quadrants_lab.backends.cuda.shape import SHAPE
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import f16, f32, f64
@@ -65,7 +65,7 @@ class Nvptx(Target):
     """``chip``: a key of `PTX_VERSIONS`."""
 
     warp = 32
-    tells = TELLS
+    shape = SHAPE
     global_space = 1
     triple = TRIPLE
 
@@ -76,12 +76,9 @@ class Nvptx(Target):
         self.layout = str(machine(chip).target_data)
         self.own = OWN
 
-    def group(self, program: Program, stacked: bool) -> int:
-        return group_of(program, stacked)
-
     def head(self, program: Program, group: int, frame_bytes: int) -> str:
-        frame = f"ptr byval([{frame_bytes} x i8]) align 8 %frame" if passed_by_value(frame_bytes) else "ptr %frame"
-        return f'define ptx_kernel void @{program.name}(ptr %state, {frame}) "nvvm.maxntid"="{group}" #1'
+        how = f" byval([{frame_bytes} x i8]) align 8" if self.shape.passed_by_value(frame_bytes) else ""
+        return f'define ptx_kernel void @{program.name}(ptr %state, ptr{how} %frame) "nvvm.maxntid"="{group}" #1'
 
     def _register(self, fn: Function, name: str) -> str:
         return fn.call("i32", f"llvm.nvvm.read.ptx.sreg.{name}")

@@ -24,7 +24,6 @@ COMPUTE_STAGE = 32
 ADDING = 1 | 4  # what subgroups can do: elect one of their threads, and arithmetic
 LLVMPIPE = 13  # VkDriverId; it ends a thread's loops when they have gone round this often in all
 LLVMPIPE_ROUNDS = 65535
-LLVMPIPE_THREADS = "LP_NUM_THREADS"  # in the environment, read where devices are listed
 MOST_IN_BLOCK = 64
 _MESA_ROOM = 4 << 20
 _KINDS = {CPU: "cpu", INTEGRATED: "integrated", DISCRETE: "discrete", VIRTUAL: "virtual"}
@@ -193,20 +192,6 @@ def _home() -> forks.Home:
 @cache
 def _devices() -> tuple[Physical, ...]:
     return _physical(instance())
-
-
-@cache
-def threadless(physical: Physical) -> Physical | None:
-    """llvmpipe once more, without threads of its own: programs run where they are taken from the queue, and nobody has
-    to be woken, which takes ten times as long as a small program. None for other drivers, and where the user chose."""
-    if not physical.target.cuts_loops or LLVMPIPE_THREADS in os.environ:
-        return None
-    os.environ[LLVMPIPE_THREADS] = "0"
-    try:
-        found = _physical(_instance())
-    finally:
-        del os.environ[LLVMPIPE_THREADS]
-    return next((d for d in found if d.identity == physical.identity), None)
 
 
 def _physical(instance: Any) -> tuple[Physical, ...]:

@@ -12,8 +12,8 @@ from quadrants_lab.backends.vulkan import api
 from quadrants_lab.backends.vulkan.logical import Logical
 from quadrants_lab.backends.vulkan.memory import Pool, VulkanMemory
 
-_THREADS = {api.CPU: (1 << 18, 1 << 9, 1 << 12)}  # in flight, in flight with adstacks, and enough
-_OTHERS = (1 << 17, 1 << 17, 1 << 17)
+_THREADS = {api.CPU: (1 << 18, 1 << 9)}  # in flight, and in flight with adstacks
+_OTHERS = (1 << 17, 1 << 17)
 _HEAP_BUDGET = 1 << 30
 
 
@@ -31,9 +31,9 @@ class Device(GpuDevice):
         cache: DiskCache | None = None,
     ) -> None:
         physical = physical or api.choose()
-        most, stacked, enough = _THREADS.get(physical.kind, _OTHERS)
+        most, stacked = _THREADS.get(physical.kind, _OTHERS)
         limit = api.LLVMPIPE_ROUNDS if physical.target.cuts_loops else 0
-        super().__init__(threads or most, threads or stacked, heap_budget, limit, enough)
+        super().__init__(threads or most, threads or stacked, heap_budget, limit)
         if mapped is None:
             mapped = physical.kind in (api.CPU, api.INTEGRATED)
         self.physical = physical

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 _COMPUTE_STAGE, _COMPUTE_POINT = 0x20, 1
 _AGAIN_WHILE_PENDING = 4
 _MOST_SLOTS = 2 * Q.MOST
-_FEW = 8  # groups
 _READS = V.SHADER_READ | V.SHADER_WRITE | V.INDIRECT_READ | V.TRANSFER_READ | V.TRANSFER_WRITE | V.HOST_READ
 _DRAWS = struct.Struct("=QQ")
 _WORD = struct.Struct("=Q")
@@ -166,8 +165,6 @@ class Slot:
     def __init__(self, frame: Frame) -> None:
         exe, self._frame = frame.exe, frame
         self.uses = 0
-        self.long = self.small = False
-        self.met: Q.Lane | None = None
         self.cost = frame.cost
         self.what = f"running kernel {exe.kernel.name}"
         self.inputs = b""
@@ -176,13 +173,12 @@ class Slot:
         words[...] = 0
         self.words = words.data
         self.status = words[L.STATUS : L.STATUS + 4].view(np.uint32).data
-        self._commands: list[Any] = [None, None]
+        self._commands: Any = None
 
-    def commands(self, small: bool) -> Any:
-        made = self._commands[small]
-        if made is None:
-            made = self._commands[small] = self._frame.record(self.piece, small)
-        return made
+    def commands(self) -> Any:
+        if self._commands is None:
+            self._commands = self._frame.record(self.piece)
+        return self._commands
 
     def done(self) -> BaseException | None:
         return self._frame.ended(self) if self.status[0] else None
@@ -200,7 +196,6 @@ class Frame(GpuFrame):
         super().__init__(exe, device, self._words.data)
         self._logical, self._queue = device.logical, device.logical.queue
         exe.pipelines(self._logical)  # what cannot be built is told here
-        self._small = False  # whether the device's twin is to run it
         self._slot = Slot(self)
         self._slots = deque([self._slot])  # the one that was taken last is the last
         self._inputs = self.view[L.SEED :]
@@ -216,7 +211,6 @@ class Frame(GpuFrame):
         device, view = self.device, self.view
         if self._grid_is_old:
             self._set_grid()
-            self._small = self._is_small()
         device.launches += 1
         self._number = self._replay or device.launches
         if self.exe.draws:
@@ -234,7 +228,6 @@ class Frame(GpuFrame):
             slot = self._next_slot()
             slot.words[:] = view
             slot.inputs = inputs
-            slot.small = self._small
         self._queue.add(slot)
         return self._await(slot) if self._waits else 0
 
@@ -286,30 +279,20 @@ class Frame(GpuFrame):
         self._slot = slots[-1]
         return self._slot
 
-    def _is_small(self) -> bool:
-        """Whether the twin does it as fast: with one group, or a few whose iterations hold no loops."""
-        exe = self.exe
-        for program in exe.programs:
-            n = program.number
-            if program.kind == "bounds" or self.groups(n) > (1 if exe.looping[n] else _FEW):
-                return False
-        return self._logical.twin is not None
-
-    def record(self, piece: Piece, small: bool) -> Any:
-        """A command buffer that runs the programs in order, each after the one before; on the twin, one group each."""
-        logical = self._logical.twin if small else self._logical
-        assert logical is not None
-        made = logical.record(partial(self._write, piece, small, self.exe.pipelines(logical)), _AGAIN_WHILE_PENDING)
+    def record(self, piece: Piece) -> Any:
+        """A command buffer that runs the programs in order, each after the one before."""
+        logical = self._logical
+        made = logical.record(partial(self._write, piece, self.exe.pipelines(logical)), _AGAIN_WHILE_PENDING)
         forks.finalize(self, logical.free_commands, made)
         return made[0]
 
-    def _write(self, piece: Piece, small: bool, pipelines: Pipelines, commands: Any) -> None:
+    def _write(self, piece: Piece, pipelines: Pipelines, commands: Any) -> None:
         vk, exe = api.lib(), self.exe
         address = api.ffi().new("uint64_t *", piece.address)
         vk.vkCmdPushConstants(commands, pipelines.layout, _COMPUTE_STAGE, 0, 8, address)
         for program, pipeline in zip(exe.programs, pipelines.handles, strict=True):
             vk.vkCmdBindPipeline(commands, _COMPUTE_POINT, pipeline)
-            if program.kind == "range" and not small:
+            if program.kind == "range":
                 at = piece.offset + exe.layout.grid[program.number]
                 vk.vkCmdDispatchIndirect(commands, piece.block.buffer, at)
             else:

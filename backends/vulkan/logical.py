@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,13 +16,11 @@ from quadrants_lab.backends.vulkan.memory import (
     HOST_CACHED,
     HOST_COHERENT,
     HOST_VISIBLE,
-    LEAST,
     Block,
     Piece,
 )
 from quadrants_lab.backends.vulkan.queue import (
     SECONDARY,
-    Lane,
     Queue,
     Submission,
     command_buffer,
@@ -47,12 +45,10 @@ class Copy:
 
     def __init__(self, commands: Any) -> None:
         self.uses = 0
-        self.long = self.small = False
-        self.met: Lane | None = None
         self.cost = Cost()
         self._commands = commands
 
-    def commands(self, small: bool) -> Any:
+    def commands(self) -> Any:
         return self._commands
 
     def done(self) -> None:
@@ -60,12 +56,10 @@ class Copy:
 
 
 class Logical:
-    """``mapped``: arrays lie in memory that the host sees, for the device prefers that. ``handle`` is the VkDevice.
-    ``queue``: of which device this is the twin."""
+    """``mapped``: arrays lie in memory that the host sees, because the device prefers that. ``handle`` is the
+    VkDevice."""
 
-    def __init__(
-        self, physical: api.Physical, mapped: bool, cache: DiskCache, queue: Queue | None = None
-    ) -> None:
+    def __init__(self, physical: api.Physical, mapped: bool, cache: DiskCache) -> None:
         f, vk = api.ffi(), api.lib()
         self.physical = physical
         self.mapped = mapped
@@ -73,8 +67,7 @@ class Logical:
         self.handle = self._create()
         handle = f.new("VkQueue *")
         vk.vkGetDeviceQueue(self.handle, physical.queue_family, 0, handle)
-        self.lane = Lane(self.handle, handle[0], physical.queue_family)
-        self.queue = Queue(self.lane) if queue is None else queue
+        self.queue = Queue(self.handle, handle[0], physical.queue_family)
         self._types = self._memory_types()
         self.command_pool = command_pool(self.handle, physical.queue_family)
         name = key("vulkan pipelines", physical.identity)
@@ -85,9 +78,10 @@ class Logical:
         forks.finalize(
             self,
             _destroy,
+            self.handle,
             self.queue.running,
-            self.lane,
-            (self.lane.pool, self.command_pool),
+            self.queue.fences,
+            (self.queue.pool, self.command_pool),
             self.pipeline_cache,
             known,
             cache.keeper(name) if cache.folder is not None else forget,
@@ -133,18 +127,6 @@ class Logical:
         if not usable:
             raise RuntimeError(f"{self.physical.name} has no memory that the host can map")
         return max(usable, key=lambda n: ((self._types[n] & like).bit_count(), -n))
-
-    @cached_property
-    def twin(self) -> Logical | None:
-        """The same device without threads of its own, where there is such. It takes this one's addresses, which are the
-        host's in both."""
-        physical = api.threadless(self.physical)
-        probe = Block(self, LEAST, True)
-        if physical is None or probe.address != probe.host:
-            return None
-        twin = Logical(physical, self.mapped, DiskCache(), self.queue)
-        self.queue.twin = twin.lane
-        return twin
 
     # --- running -----------------------------------------------------------------------------------------------
 
@@ -234,19 +216,19 @@ def barrier(commands: Any, before: int, wrote: int, after: int, reads: int) -> N
 
 
 def _destroy(
-    running: list[Submission], lane: Lane, pools: tuple[Any, ...], cache: Any, known: bytes, keep: Keep
-) -> None:
-    f, vk, handle = api.ffi(), api.lib(), lane.device
+    handle: Any, running: list[Submission], fences: list[Any], pools: tuple[Any, ...], cache: Any, known: bytes,
+    keep: Keep,
+) -> None:  # fmt: skip
+    f, vk = api.ffi(), api.lib()
     for submission in running:
-        if vk.vkWaitForFences(submission.lane.device, 1, submission.fences, 1, _LAST_WAIT):
+        if vk.vkWaitForFences(handle, 1, submission.fences, 1, _LAST_WAIT):
             return  # lost, or still at work: it ends with the process
-    running.clear()  # the other lane may end before this one's
     if keep is not forget and (data := _cache_data(handle, cache)) not in (b"", known):
         keep(data)
     vk.vkDestroyPipelineCache(handle, cache, f.NULL)
     for pool in pools:
         vk.vkDestroyCommandPool(handle, pool, f.NULL)
-    for fence in lane.fences:
+    for fence in fences:
         vk.vkDestroyFence(handle, fence, f.NULL)
     vk.vkDestroyDevice(handle, f.NULL)
 

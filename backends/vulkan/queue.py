@@ -1,10 +1,9 @@
 """Launches on their way to the device: several go in one submission, and nobody waits until somebody looks.
 
-What is launched first, or after a while, or was seen to run long, is submitted at once. What follows within `_PATIENCE`
-is gathered, up to `MOST` launches, until that time has passed or somebody waits. They run in the order of their
-launches. A submission is one command buffer, written when it goes, which executes those of its launches: drivers take
-long for each submitted. No more goes than is expected to take two parts of `_gpu.flight`, for Ctrl-C does not take it
-back.
+A launch is submitted at once where fewer than `_SUBMISSIONS` run. What follows is gathered, up to `MOST` launches,
+until there is room or somebody waits. They run in the order of their launches. A submission is one command buffer,
+written when it goes, which executes those of its launches: drivers take long for each submitted. No more goes than is
+expected to take two parts of `_gpu.flight`, because Ctrl-C does not take it back.
 """
 
 from __future__ import annotations
@@ -29,9 +28,6 @@ PRIMARY, SECONDARY = 0, 1
 _ONCE = 1  # a command buffer that is submitted once
 _RESETTABLE = 2
 # nanoseconds
-_PATIENCE = 100_000  # between two submissions
-_LONG = 200_000  # of a launch that goes at once
-_HEAVY = 5_000_000  # of one whose end nobody should have to wait for, to go on in another lane
 _AWAKE = 500_000  # of looking again and again: an idle core takes tens of microseconds to wake up
 _CROWDED = 50_000_000  # of sleeping at once, after that was too long: others want the core, and give it who slept first
 _SLICE = 20_000_000  # of sleeping between two looks at signals
@@ -40,46 +36,30 @@ _others_first = getattr(os, "sched_yield", partial(time.sleep, 0))
 
 
 class Launch(Protocol):
-    """Something that can be started again while it waits or runs: ``uses`` counts how often it does. ``long``: whether
-    the device was seen to work on it for so long that it should not wait for others; ``met``: in which lane that
-    was looked at before. ``small``: whether a twin of the device is to run it. ``cost``: what it takes."""
+    """Something that can be started again while it waits or runs: ``uses`` counts how often it does. ``cost``: what it
+    takes."""
 
     uses: int
     cost: Cost
-    long: bool
-    met: Lane | None
-    small: bool
     what: str
 
-    def commands(self, small: bool) -> Any:
-        """A secondary command buffer that may be executed any number of times at once, of the device or of its twin."""
+    def commands(self) -> Any:
+        """A secondary command buffer that may be executed any number of times at once."""
 
     def done(self) -> BaseException | None:
         """To be called for each run that came to its end; the error that it ended with."""
 
 
-class Lane:
-    """A queue of the driver's. ``fences``: of all submissions that were made for it; ``free``: those not in use."""
-
-    def __init__(self, device: Any, handle: Any, family: int) -> None:
-        self.device = device
-        self.handle = handle
-        self.pool = command_pool(device, family)
-        self.fences: list[Any] = []
-        self.free: list[Submission] = []
-
-
 class Submission:
     """A command buffer that executes those of ``launches``, and the fence that tells its end."""
 
-    def __init__(self, lane: Lane) -> None:
-        f, vk, device = api.ffi(), api.lib(), lane.device
-        self.lane = lane
+    def __init__(self, device: Any, pool: Any) -> None:
+        f, vk = api.ffi(), api.lib()
+        self.device = device
         self.fences = f.new("VkFence *")
         api.check(vk.vkCreateFence(device, api.new("VkFenceCreateInfo"), f.NULL, self.fences), "making a fence")
         self.fence = self.fences[0]
-        lane.fences.append(self.fence)
-        self.buffers = command_buffer(device, lane.pool)
+        self.buffers = command_buffer(device, pool)
         self.info = api.new("VkSubmitInfo", commandBufferCount=1, pCommandBuffers=self.buffers)
         self.launches: list[Launch] = []
         self.sent = 0  # when
@@ -87,11 +67,11 @@ class Submission:
         self._begin = api.new("VkCommandBufferBeginInfo", flags=_ONCE)
         self._executed = f.new("VkCommandBuffer[]", MOST)
 
-    def write(self, launches: list[Launch], small: bool) -> int:
+    def write(self, launches: list[Launch]) -> int:
         """Makes it one of ``launches``; a VkResult."""
         vk, commands, count = api.lib(), self.buffers[0], len(launches)
         self.launches = launches
-        self._executed[0:count] = [x.commands(small) for x in launches]
+        self._executed[0:count] = [x.commands() for x in launches]
         result = vk.vkBeginCommandBuffer(commands, self._begin)
         if not result:
             vk.vkCmdExecuteCommands(commands, count, self._executed)
@@ -116,22 +96,23 @@ def command_buffer(device: Any, pool: Any, level: int = PRIMARY) -> Any:
 
 
 class Queue:
-    """``busy``: whether launches wait or run. ``errors``: of launches that nobody waited for. ``running``: submissions
-    in order, all in one lane. ``load``: nanoseconds that they are expected to take. ``twin``: a lane over the same
-    memory which starts sooner: what is small goes there, unless the other one still works. ``lost``: the device is."""
+    """A queue of the driver's. ``fences``: of all submissions that were made for it. ``busy``: whether launches wait or
+    run. ``errors``: of launches that nobody waited for. ``running``: submissions in order. ``load``: nanoseconds that
+    they are expected to take. ``lost``: whether the device is lost."""
 
-    def __init__(self, lane: Lane) -> None:
-        self.lane = lane
-        self.twin: Lane | None = None
+    def __init__(self, device: Any, handle: Any, family: int) -> None:
+        self.device = device
+        self.handle = handle
+        self.pool = command_pool(device, family)
+        self.fences: list[Any] = []
+        self._free: list[Submission] = []
         self.busy = False
         self.lost = False
         self.errors: list[BaseException] = []
         self.running: list[Submission] = []
         self.load = 0
         self._waiting: list[Launch] = []
-        self._small = True  # whether all that waits is
         self._load = 0  # nanoseconds that what waits is expected to take
-        self._wait_until = 0  # when a launch is not to wait for others any more
         self._crowded_until = 0
         self._ended = 0  # when the last submission was seen to be done
         self._over = False  # whether a fork ended it
@@ -148,10 +129,7 @@ class Queue:
         waiting = self._waiting
         waiting.append(launch)
         self._load += launch.cost.ns
-        if not launch.small:
-            self._small = False
-        at_once = launch.long or perf_counter_ns() > self._wait_until
-        if (at_once and self._has_room()) or len(waiting) >= MOST or self._load >= PART:
+        if self._has_room() or len(waiting) >= MOST or self._load >= PART:
             self._submit()
 
     def finish(self) -> None:
@@ -164,7 +142,6 @@ class Queue:
             self._await_first()
         self.busy = False
         self.load = 0  # Ctrl-C may have come between what runs and that
-        self._wait_until = 0
         graves, self._graves = self._graves, []
         for end in graves:
             end()
@@ -204,14 +181,12 @@ class Queue:
         """Submits what waits."""
         while self.running and self.load + self._load > 2 * PART:
             self._await_first()
-        lane = self._choose()
-        made = self._room(lane)
+        made = self._room()
         made.load = self._load
         made.sent = perf_counter_ns()
-        self._wait_until = made.sent + _PATIENCE
         rest = self._waiting[MOST:]  # where Ctrl-C kept them from going
         try:
-            result = made.write(self._waiting[:MOST], lane is self.twin)
+            result = made.write(self._waiting[:MOST])
         except Exception:
             self._wait(rest)
             self._drop(made)
@@ -219,7 +194,7 @@ class Queue:
         self._wait(rest)
         if not result:
             try:
-                result = self._start(lane.handle, 1, made.info, made.fence)
+                result = self._start(self.handle, 1, made.info, made.fence)
             finally:  # Ctrl-C comes when it is on its way
                 self.running.append(made)
                 self.load += made.load
@@ -227,44 +202,33 @@ class Queue:
                 self.running.remove(made)
                 self.load -= made.load
         if result:
-            lane.free.append(made)
+            self._free.append(made)
             self._failed(result, made)
 
     def _wait(self, launches: list[Launch]) -> None:
         """These wait, and no others."""
-        self._waiting, self._small, self._load = launches, True, 0
-        if launches:
-            self._small = all(x.small for x in launches)
-            self._load = sum(x.cost.ns for x in launches)
-
-    def _choose(self) -> Lane:
-        """The lane for what waits, in which nothing of the other one is left to wait for."""
-        lane = self.twin if self._small and self.twin is not None else self.lane
-        running = self.running
-        if running and running[0].lane is not lane:
-            if lane is self.twin and not self._done(running[-1]):
-                return self.lane
-            while running:
-                self._await_first()
-        return lane
+        self._waiting, self._load = launches, sum(x.cost.ns for x in launches)
 
     def _done(self, submission: Submission) -> bool:
-        return bool(self._fence_status(submission.lane.device, submission.fence) != _NOT_READY)
+        return bool(self._fence_status(self.device, submission.fence) != _NOT_READY)
 
     def _has_room(self) -> bool:
         """Whether nobody has to wait for another submission."""
         return len(self.running) < _SUBMISSIONS or self._done(self.running[0])
 
-    def _room(self, lane: Lane) -> Submission:
-        if not lane.free and len(self.running) >= _SUBMISSIONS:
+    def _room(self) -> Submission:
+        if not self._free and len(self.running) >= _SUBMISSIONS:
             self._await_first()
-        return lane.free.pop() if lane.free else Submission(lane)
+        if self._free:
+            return self._free.pop()
+        made = Submission(self.device, self.pool)
+        self.fences.append(made.fence)
+        return made
 
     def _await_first(self) -> None:
         """Waits for the oldest submission."""
         first = self.running[0]
-        device = first.lane.device
-        result = self._fence_status(device, first.fence)
+        result = self._fence_status(self.device, first.fence)
         seen = result == _NOT_READY
         if seen:
             result = self._end_of(first)
@@ -274,32 +238,26 @@ class Queue:
             self._failed(result, first)
         launches = first.launches
         began, self._ended = max(first.sent, self._ended), perf_counter_ns()
-        took = (self._ended - began) // max(len(launches), 1)
         if self._ended - began > first.load or first.load > LEAST * len(launches):
             learn([x.cost for x in launches], self._ended - began, at_most=not seen)
         while launches:  # those left after Ctrl-C are for the next who waits
             x = launches[0]
             x.uses -= 1
             del launches[0]
-            if seen or took <= _LONG:
-                if x.met is first.lane:  # when it is met first the driver compiles
-                    x.long = took > _LONG
-                    x.small = x.small and took <= _HEAVY
-                x.met = first.lane
             error = x.done()
             if error is not None:
                 self.errors.append(error)
         reset = api.lib().vkResetFences
         try:
-            reset(device, 1, first.fences)
+            reset(self.device, 1, first.fences)
         finally:
             del self.running[0]
             self.load -= first.load
-        first.lane.free.append(first)
+        self._free.append(first)
 
     def _end_of(self, submission: Submission) -> int:
         """Waits for it: at first awake, while others may have the core; a VkResult."""
-        device, fence, look = submission.lane.device, submission.fence, self._fence_status
+        device, fence, look = self.device, submission.fence, self._fence_status
         now = perf_counter_ns()
         if now > self._crowded_until:
             asleep_at = now + _AWAKE

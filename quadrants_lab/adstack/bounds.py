@@ -71,9 +71,9 @@ class Symbols:
             case N.Op(prim="neg", args=(inner,), type=t) if t.is_int:
                 e = self.size(inner)
                 return None if e is None else binary("sub", S.SizeConst(0), e)
-            case N.Op(prim="root", args=(inner,)):
+            case N.Op(prim="isqrt", args=(inner,)):
                 e = self.size(inner)
-                return None if e is None else binary("root", e, TWO)
+                return None if e is None else binary("isqrt", e, TWO)
             case N.Op(prim=prim, args=args, type=t) if prim in _OPS and t.is_int:
                 a, b = self.size(args[0]), self.size(args[1])
                 return None if a is None or b is None else binary(prim, a, b)

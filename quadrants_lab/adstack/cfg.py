@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.walk import map_blocks
+from quadrants_lab.ir.walk import rewrite
 
 
 @dataclass(slots=True)
@@ -15,7 +15,7 @@ class CfgNode:
     id: int
     label: str
     stmts: list[N.Stmt] = field(default_factory=list)
-    loop: N.For | N.While | None = None
+    loop: N.Loop | None = None
 
     def pops(self, stack: int) -> bool:
         """Whether the block pops the stack."""
@@ -54,13 +54,7 @@ def build_cfg(task: N.Offload, whole: bool = False) -> Cfg:
 
 def _opened(block: N.Block) -> N.Block:
     """The block with the reverse code in place of each AdStackGuard."""
-    out: list[N.Stmt] = []
-    for stmt in block:
-        if isinstance(stmt, N.AdStackGuard):
-            out += _opened(stmt.body)
-        else:
-            out.append(map_blocks(stmt, _opened))
-    return tuple(out)
+    return rewrite(block, lambda s: _opened(s.body) if isinstance(s, N.AdStackGuard) else s)
 
 
 def _block(cfg: Cfg, block: N.Block, at: CfgNode) -> CfgNode:
@@ -71,7 +65,7 @@ def _block(cfg: Cfg, block: N.Block, at: CfgNode) -> CfgNode:
         if isinstance(stmt, N.If):
             at.stmts.append(stmt)
             at = _if(cfg, stmt, at)
-        elif isinstance(stmt, (N.For, N.While)):
+        elif isinstance(stmt, N.Loop):
             at = _loop(cfg, stmt, at)
         else:
             at.stmts.append(stmt)
@@ -89,7 +83,7 @@ def _if(cfg: Cfg, stmt: N.If, at: CfgNode) -> CfgNode:
     return join
 
 
-def _loop(cfg: Cfg, stmt: N.For | N.While, at: CfgNode) -> CfgNode:
+def _loop(cfg: Cfg, stmt: N.Loop, at: CfgNode) -> CfgNode:
     kind = "for" if isinstance(stmt, N.For) else "while"
     where = f" line {stmt.span.line}" if stmt.span else ""
     header = cfg.node(f"{kind}{where}")

@@ -43,7 +43,7 @@ def computes_temporaries(buffers: dict[str, N.Buffer], task: N.Offload) -> bool:
     """Whether the task of a reverse kernel may be one that recomputes launch temporaries of the forward one: it writes
     nothing else and keeps no stacks. One that is not, but gathers adjoints of temporaries, does no harm in a kernel
     that leaves out what would read them."""
-    written = [s.buffer for s in walk((task,)) if isinstance(s, (N.Store, N.Atomic))]
+    written = [s.buffer for s in walk((task,)) if isinstance(s, N.Write)]
     stacks = any(isinstance(s, N.AdStackAlloca) for s in task.body)
     return bool(written) and not stacks and all(buffers[b].kind == "temp" for b in written)
 

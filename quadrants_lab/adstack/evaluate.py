@@ -160,7 +160,7 @@ def _apply(op: str, a: Number, b: Number) -> Number:
     if isinstance(a, int) and isinstance(b, int):
         return fold(op, a, b)
     x, y = np.asarray(a, np.int64), np.asarray(b, np.int64)
-    if op == "root":
+    if op == "isqrt":
         return _roots(x)
     if op in ("floordiv", "mod"):
         safe = np.where(y == 0, 1, y)

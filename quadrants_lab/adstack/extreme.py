@@ -37,7 +37,7 @@ def greatest(
         case S.SizeOp("max", a, b):
             x, y = of(a), of(b)
             return None if x is None or y is None else max(x, y)
-        case S.SizeOp("add" | "min" | "sub" | "mul" | "floordiv" | "root" as op, a, b):
+        case S.SizeOp("add" | "min" | "sub" | "mul" | "floordiv" | "isqrt" as op, a, b):
             if op in ("add", "min", "mul") and not _varies(a, box):
                 a, b = b, a
             if _varies(b, box):

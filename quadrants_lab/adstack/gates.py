@@ -17,12 +17,10 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir import sizeexpr as S
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import i32, u1
-from quadrants_lab.ir.walk import map_blocks, rename, types_of, walk
+from quadrants_lab.ir.walk import rename, rewrite_in, types_of, walk
 
 PASSING = "passing"  # and a number: how many iterations the list of that number has
 ROWS = "rows"  # and a number: the list, of numbers of iterations in row-major order
-_COSTLY = (N.For, N.While)  # conditions are not worth settling ahead if that takes a loop
-_STACKS = (N.AdStackPush, N.AdStackPop, N.AdStackLoadTop, N.AdStackLoadTopAdj, N.AdStackAccAdjoint)
 
 
 @dataclass(slots=True)
@@ -83,7 +81,7 @@ def may_be_gated(kernel: N.Kernel) -> bool:
 
 def is_cheap(lists: N.Kernel) -> bool:
     """Whether the conditions are settled without running a loop."""
-    return not any(isinstance(s, _COSTLY) for s in walk(lists.body))
+    return not any(isinstance(s, N.Loop) for s in walk(lists.body))
 
 
 def _box(task: N.Offload, buffers: Mapping[str, N.Buffer]) -> S.SizeExpr | None:
@@ -116,7 +114,7 @@ def _listed(b: Builder, task: N.Offload, rows: str, passing: str) -> N.Offload |
     if passes is None:
         return None
     with b.block() as store:
-        at = b.add(N.Atomic(b.fresh(), i32, "add", passing, (), b.const(1, i32)))
+        at = b.add(N.Atomic(b.fresh(), i32, passing, (), b.const(1, i32), "add"))
         b.add(N.Store(b.fresh(), rows, (at,), _number(b, task)))
         b.yield_()
     with b.block() as nothing:
@@ -141,7 +139,7 @@ def _flagged(b: Builder, block: N.Block) -> tuple[list[N.Stmt], int | None]:
             flags.append(flag.id)
             out.append(replace(s, then=arms[0], orelse=arms[1], results=(*s.results, flag)))
         elif not isinstance(s, N.AdStackPush):  # what a loop computes may steer a later condition
-            out.append(map_blocks(s, _without_pushes))
+            out.append(rewrite_in(s, _not_a_push))
     if _uses_stacks(block):
         return out, None
     with b.block() as made:
@@ -160,12 +158,12 @@ def _arm(b: Builder, block: N.Block) -> N.Block:
     return (*body, *made, replace(end, values=(*end.values, flag)))
 
 
-def _without_pushes(block: N.Block) -> N.Block:
-    return tuple(map_blocks(s, _without_pushes) for s in block if not isinstance(s, N.AdStackPush))
+def _not_a_push(s: N.Stmt) -> N.Stmt | tuple[()]:
+    return () if isinstance(s, N.AdStackPush) else s
 
 
 def _somewhere(s: N.Stmt) -> bool:
-    return any(isinstance(inner, _STACKS) for inner in walk((s,)))
+    return any(isinstance(inner, N.StackUse) for inner in walk((s,)))
 
 
 def _uses_stacks(block: N.Block) -> bool:

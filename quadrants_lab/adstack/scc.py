@@ -16,7 +16,7 @@ class Component:
 
     id: int
     nodes: list[int]
-    loop: N.For | N.While | None = None
+    loop: N.Loop | None = None
     body: Dag | None = None
 
 

@@ -30,7 +30,7 @@ from quadrants_lab.ir.walk import map_offloads, walk
 def determine_ad_stack_size(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that every AdStackAlloca has its ``size``: never less than the depth that any iteration of the
     task reaches, and equal to it where no push lies under a condition that depends on data."""
-    written = {s.buffer for s in walk(kernel.body) if isinstance(s, (N.Store, N.Atomic))}
+    written = {s.buffer for s in walk(kernel.body) if isinstance(s, N.Write)}
     return map_offloads(kernel, lambda task: _size_task(kernel, task, written))
 
 

@@ -14,7 +14,7 @@ from functools import cached_property
 from quadrants_lab.analysis.ranges import Range, Ranges
 from quadrants_lab.ir import nodes as N
 
-Loop = N.For | N.While
+Loop = N.Loop
 
 
 @dataclass(frozen=True, slots=True, eq=True)
@@ -55,7 +55,7 @@ class Access:
     around it, outer ones first; ``arms``: the ifs around it, by id, and which arm; ``at``: a form an axis; ``in_body``:
     it is not in the task's bounds."""
 
-    stmt: N.Load | N.Store | N.Atomic
+    stmt: N.Access
     task: N.Offload
     number: int
     order: int
@@ -121,7 +121,7 @@ class Accesses:
         self, block: N.Block, task: N.Offload, number: int, loops: tuple[Loop, ...], arms: Mapping[int, int]
     ) -> None:
         for s in block:
-            if isinstance(s, (N.Load, N.Store, N.Atomic)):
+            if isinstance(s, N.Access):
                 at = tuple(self.form(i) for i in s.index)
                 access = self.of[s.id] = Access(s, task, number, len(self.of), loops, arms, at, self._in_body)
                 if not isinstance(s, N.Load):
@@ -138,7 +138,7 @@ class Accesses:
                 certain = s.cond in self._asserted
                 for arm, b in enumerate(s.blocks()):
                     self._visit(b, task, number, loops, arms if certain else {**arms, s.id: arm})
-            elif isinstance(s, (N.For, N.While)):
+            elif isinstance(s, N.Loop):
                 for p in s.params():
                     self._define(p.id, (*loops, s))
                 if isinstance(s, N.For):

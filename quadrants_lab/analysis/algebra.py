@@ -29,7 +29,7 @@ def fold(op: str, a: int, b: int) -> int:
             return a % b if b else 0
         case "min":
             return min(a, b)
-        case "root":
+        case "isqrt":
             return ceil_sqrt(a)
     assert op == "max", op
     return max(a, b)
@@ -51,7 +51,7 @@ def binary(op: str, a: S.SizeExpr, b: S.SizeExpr) -> S.SizeExpr:
         return a
     if op == "max" and b == ZERO and never_negative(a):
         return a
-    if op == "min" and a == S.SizeOp("root", b, TWO) and never_negative(b):
+    if op == "min" and a == S.SizeOp("isqrt", b, TWO) and never_negative(b):
         return a
     if op == "add" and isinstance(b, S.SizeConst) and isinstance(a, S.SizeOp) and a.op == "add" \
             and isinstance(a.b, S.SizeConst):
@@ -72,7 +72,7 @@ def never_negative(e: S.SizeExpr) -> bool:
     match e:
         case S.SizeConst(value):
             return value >= 0
-        case S.SizeShape() | S.SizeCounted() | S.SizeOp("root"):
+        case S.SizeShape() | S.SizeCounted() | S.SizeOp("isqrt"):
             return True
         case S.SizeOp("max", a, b):
             return never_negative(a) or never_negative(b)
@@ -115,7 +115,7 @@ def greatest_over(
         return over_range("max", var, begin, end, body)
     first = substituted(body, var, begin) if reads_variable(body, var) else body
     match end:
-        case S.SizeOp("floordiv", _, S.SizeOp("root") as size) if size in subexpressions(first):
+        case S.SizeOp("floordiv", _, S.SizeOp("isqrt") as size) if size in subexpressions(first):
             return first  # segments: there are none where their size, and so what is pushed in one, is 0
     return binary("mul", first, binary("min", trips(begin, end), ONE))
 
@@ -131,7 +131,7 @@ def falls(e: S.SizeExpr, var: S.SizeVar, sign: int = 1) -> bool:
             return falls(a, var, sign) and falls(b, var, sign)
         case S.SizeOp("sub", a, b):
             return falls(a, var, sign) and falls(b, var, -sign)
-        case S.SizeOp("root", a, _):
+        case S.SizeOp("isqrt", a, _):
             return falls(a, var, sign)
         case S.SizeOp("mul", a, b):
             if reads_variable(b, var):

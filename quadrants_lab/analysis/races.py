@@ -38,8 +38,8 @@ class Race:
     """``write`` and ``other`` touch one element in different iterations: ``element``, ``first`` and ``second``, in some
     launch."""
 
-    write: N.Store | N.Atomic
-    other: N.Load | N.Store | N.Atomic
+    write: N.Write
+    other: N.Access
     element: tuple[int, ...]
     first: tuple[int, ...]
     second: tuple[int, ...]
@@ -74,7 +74,7 @@ def _suspicious(task: N.Offload) -> bool:
     stored: set[str] = set()
     own = {p.id for p in task.indices}
     for s in walk(task.body):
-        if isinstance(s, (N.Load, N.Store, N.Atomic)):
+        if isinstance(s, N.Access):
             places.setdefault(s.buffer, set()).add(s.index)
             if not isinstance(s, N.Load):
                 stored.add(s.buffer)
@@ -132,7 +132,7 @@ def _same_value(info: Accesses, a: Access, b: Access) -> bool:
 
 def is_uniform(info: Accesses, task: N.Offload, value: int) -> bool:
     """Whether the value is the same in every iteration of the task."""
-    written = {s.buffer for s in walk(task.body) if isinstance(s, (N.Store, N.Atomic))}
+    written = {s.buffer for s in walk(task.body) if isinstance(s, N.Write)}
     todo, seen = [value], {value}
     while todo:
         s = info.defs.get(todo.pop())
@@ -217,7 +217,7 @@ class _Trial:
             self.steps += 1
             if isinstance(s, N.Yield):
                 return tuple(env.get(v) for v in s.values)
-            if isinstance(s, (N.Load, N.Store, N.Atomic)):
+            if isinstance(s, N.Access):
                 if s.id in self.wanted:
                     self.touch(s)
                 if self.uniform and isinstance(s, N.Load) and s.type.is_int:
@@ -276,7 +276,7 @@ class _Trial:
                 return None if None in values else int(PRIMS[prim].evaluate(type, *values))
         return None
 
-    def touch(self, s: N.Load | N.Store | N.Atomic) -> None:
+    def touch(self, s: N.Access) -> None:
         at = tuple([v for i in s.index if (v := self.env.get(i)) is not None])
         if len(at) < len(s.index) or not self.is_inside(s.buffer, at):
             return
@@ -297,7 +297,7 @@ class _Trial:
             for element in sorted(ours.keys() & theirs.keys()):
                 for first, second in product(ours[element], theirs[element]):
                     if first != second:
-                        assert not isinstance(write.stmt, N.Load)
+                        assert isinstance(write.stmt, N.Write)
                         return Race(write.stmt, other.stmt, element, first, second, self.task)
         return None
 

@@ -25,7 +25,7 @@ class Ranges:
         self.indices: dict[int, tuple[int, int, DType]] = {}  # loop or task index -> begin, end, dtype
         self.merged: dict[int, tuple[int, ...]] = {}  # carried value or result -> the values that it may be
         self.known: dict[int, Range | None] = {}
-        exits = any(isinstance(s, (N.Break, N.Continue)) for s in walk(kernel.body))  # then values merge in more ways
+        exits = any(isinstance(s, N.Exit) for s in walk(kernel.body))  # then values merge in more ways
         for s in walk(kernel.body):
             if not exits:
                 self._merge(s)
@@ -40,7 +40,7 @@ class Ranges:
                     self.indices[p.id] = (bounds[n], bounds[half + n], p.type)
 
     def _merge(self, s: N.Stmt) -> None:
-        if isinstance(s, (N.For, N.While)):
+        if isinstance(s, N.Loop):
             for p, r, init, last in zip(s.carried, s.results, s.inits, s.body[-1].operands(), strict=True):
                 self.merged[p.id] = self.merged[r.id] = (init, last)
         elif isinstance(s, N.If):

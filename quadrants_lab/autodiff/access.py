@@ -78,7 +78,7 @@ def _may_conflict(kernel: N.Kernel) -> bool:
     for task in kernel.body:
         stmts = list(walk((task,)))
         read |= {s.buffer for s in stmts if isinstance(s, N.Load) and kernel.buffers[s.buffer].kind != "temp"}
-        if any(isinstance(s, (N.Store, N.Atomic)) and s.buffer in read for s in stmts):
+        if any(isinstance(s, N.Write) and s.buffer in read for s in stmts):
             return True
     return False
 
@@ -151,4 +151,4 @@ def _writes(info: Accesses, buffer: str) -> list[Access]:
 
 
 def _written(task: N.Stmt) -> set[str]:
-    return {s.buffer for s in walk((task,)) if isinstance(s, (N.Store, N.Atomic))}
+    return {s.buffer for s in walk((task,)) if isinstance(s, N.Write)}

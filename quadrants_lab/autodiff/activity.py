@@ -21,7 +21,7 @@ def links(stmt: N.Stmt) -> list[tuple[int, int]]:
     if isinstance(stmt, N.If):
         for block in stmt.blocks():
             pairs += _yielded(block, stmt.results)
-    elif isinstance(stmt, (N.For, N.While)):
+    elif isinstance(stmt, N.Loop):
         pairs += [(i, c.id) for i, c in zip(stmt.inits, stmt.carried, strict=True)]
         pairs += [(i, r.id) for i, r in zip(stmt.inits, stmt.results, strict=True)]
         pairs += _yielded(stmt.body, stmt.carried) + _yielded(stmt.body, stmt.results)
@@ -50,7 +50,7 @@ def active_values(kernel: N.Kernel, with_derivative: set[str] | None = None) -> 
             edges += [(a, stmt.id) for a in flows(stmt)]
         elif isinstance(stmt, N.Load):
             reads.setdefault(stmt.buffer, []).append(stmt.id)
-        elif isinstance(stmt, (N.Store, N.Atomic)):
+        elif isinstance(stmt, N.Write):
             writes.setdefault(stmt.buffer, []).append(stmt.value)
             if isinstance(stmt, N.Atomic):
                 reads.setdefault(stmt.buffer, []).append(stmt.id)

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from quadrants_lab.autodiff import rules
+from quadrants_lab.autodiff.checkpointing import StashPlan
 from quadrants_lab.autodiff.extremes import EXTREMES, Extremes
-from quadrants_lab.autodiff.record import Plan
 from quadrants_lab.autodiff.refusals import no_derivative, old_value
 from quadrants_lab.autodiff.scopes import Scopes
 from quadrants_lab.autodiff.segments import Segment, first_and_length, index_at, lengths, pruned
@@ -42,7 +42,7 @@ class AdjointBuilder:
         self,
         b: Builder,
         scopes: Scopes,
-        plan: Plan,
+        plan: StashPlan,
         active: set[int],
         buffers: dict[str, N.Buffer],
         slicer: Slicer,
@@ -77,7 +77,7 @@ class AdjointBuilder:
         if v in self.env:
             return self.env[v]
         stmt = self.scopes.defs[v]
-        if isinstance(stmt, (N.Const, N.ArgLoad, N.ShapeOf)) and self.scopes.of[v].parent is not None:
+        if isinstance(stmt, N.Uniform) and self.scopes.of[v].parent is not None:
             return self.b.add(replace(stmt, id=self.b.fresh(), adjoint_of=N.NO_ID))
         return v
 
@@ -135,7 +135,7 @@ class AdjointBuilder:
                     self._atomic(stmt, adj)
                 case N.If():
                     self._if(stmt, adj)
-                case N.For() | N.While():
+                case N.Loop():
                     self._loop(stmt, adj)
 
     def _op(self, op: N.Op, adj: Adjoints) -> None:
@@ -228,7 +228,7 @@ class AdjointBuilder:
             if g is not None and v in self.active:
                 self._add(adj, v, g)
 
-    def _loop(self, stmt: N.For | N.While, adj: Adjoints) -> None:
+    def _loop(self, stmt: N.Loop, adj: Adjoints) -> None:
         b = self.b
         if isinstance(stmt, N.For):
             begin, end = self._primal(stmt.begin), self._primal(stmt.end)
@@ -261,7 +261,7 @@ class AdjointBuilder:
                 self._add(adj, stmt.inits[k], r)
 
     def _backwards(
-        self, stmt: N.For | N.While, index: N.Param, begin: int, end: int, adjoints: Carried, inits: list[int],
+        self, stmt: N.Loop, index: N.Param, begin: int, end: int, adjoints: Carried, inits: list[int],
         own: int, before: Callable[[], None] = lambda: None,
     ) -> list[int]:  # fmt: skip
         """The loop backwards: a For over ``index``. ``own``: what the loop's own index or counter is in it, computed by

@@ -13,7 +13,7 @@ from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.walk import types_of, walk
 
 _DECISIONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "isnan", "isinf"})
-_ON_PURPOSE = frozenset({"graft"})  # ends a derivative because it is asked to
+_ON_PURPOSE = frozenset({"custom_jvp"})  # ends a derivative because it is asked to
 _WORDS = {"grad": ("gradient", "needs_grad"), "dual": ("tangent", "needs_dual")}
 Flows = dict[tuple[str, str], tuple[Span | None, Span | None]]
 Cuts = dict[tuple[str, str], tuple[N.Load, N.Stmt | None]]
@@ -26,7 +26,7 @@ class _Graph:
 
     next: dict[int, list[tuple[int, N.Stmt | None]]] = field(default_factory=dict)
     loads: dict[str, list[N.Load]] = field(default_factory=dict)
-    stored: dict[int, list[N.Store | N.Atomic]] = field(default_factory=dict)
+    stored: dict[int, list[N.Write]] = field(default_factory=dict)
 
     def reach(self, buffer: str, cuts: bool) -> dict[int, N.Stmt | None]:
         """Values that depend on the buffer, each with the statement that ended the derivative on the way there:
@@ -53,7 +53,7 @@ def _graph(kernel: N.Kernel) -> _Graph:
                 g.next.setdefault(a, []).append((s.id, cut))
         elif isinstance(s, N.Load):
             g.loads.setdefault(s.buffer, []).append(s)
-        elif isinstance(s, (N.Store, N.Atomic)):
+        elif isinstance(s, N.Write):
             g.stored.setdefault(s.value, []).append(s)
         for a, b in links(s):
             g.next.setdefault(a, []).append((b, None))

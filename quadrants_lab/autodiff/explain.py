@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from quadrants_lab.autodiff.activity import active_values
+from quadrants_lab.autodiff.checkpointing import StashPlan
 from quadrants_lab.autodiff.prepare import prepared
-from quadrants_lab.autodiff.record import Plan
 from quadrants_lab.autodiff.reverse import plan_task
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
@@ -32,7 +32,7 @@ def explain(forward: N.Kernel) -> list[Note]:
         assert isinstance(task, N.Offload)
         _, plan = plan_task(kernel, task, active)
         for stmt in walk(task.body):
-            if not isinstance(stmt, (N.For, N.While)) or stmt.id not in plan.reversed:
+            if not isinstance(stmt, N.Loop) or stmt.id not in plan.reversed:
                 continue
             for p in stmt.carried:
                 if not p.name or (isinstance(stmt, N.While) and p is stmt.carried[-1]):
@@ -42,7 +42,7 @@ def explain(forward: N.Kernel) -> list[Note]:
     return notes
 
 
-def _why(p: N.Param, loop: N.For | N.While, plan: Plan, active: set[int]) -> str:
+def _why(p: N.Param, loop: N.Loop, plan: StashPlan, active: set[int]) -> str:
     if p.id in plan.stash:
         d = plan.demand[p.id]
         return d.why + (f" at line {d.by.span.line}" if d.by.span else "")
@@ -55,10 +55,10 @@ def _why(p: N.Param, loop: N.For | N.While, plan: Plan, active: set[int]) -> str
     return "no derivative flows through it and the reverse does not read it"
 
 
-def _handed_to(p: N.Param, loop: N.For | N.While) -> int:
+def _handed_to(p: N.Param, loop: N.Loop) -> int:
     """The line of the inner loop that starts from the value, where nothing else in the body reads it; else 0."""
     users = [s for s in walk(loop.body) if p.id in s.operands()]
-    if len(users) != 1 or not isinstance(users[0], (N.For, N.While)):
+    if len(users) != 1 or not isinstance(users[0], N.Loop):
         return 0
     (inner,) = users
     bounds = (inner.begin, inner.end) if isinstance(inner, N.For) else ()

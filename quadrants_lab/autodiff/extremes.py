@@ -23,7 +23,7 @@ from quadrants_lab.errors import Label, QuadrantsCompilationError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import i32
-from quadrants_lab.ir.walk import rename, walk
+from quadrants_lab.ir.walk import rename, rewrite, walk
 
 EXTREMES = ("min", "max")
 
@@ -36,7 +36,7 @@ def extreme_atomics(task: N.Offload, with_derivative: AbstractSet[str]) -> list[
     ]
     ops = {s.buffer: s.op for s in found}
     for s in walk(task.body) if found else ():
-        if not isinstance(s, (N.Load, N.Store, N.Atomic)) or s.buffer not in ops:
+        if not isinstance(s, N.Access) or s.buffer not in ops:
             continue
         if not isinstance(s, N.Atomic) or s.op != ops[s.buffer]:
             first = next(a for a in found if a.buffer == s.buffer)
@@ -150,20 +150,14 @@ def replay(task: N.Offload, instead: Mapping[int, N.Block], repeated: frozenset[
     """The task again without its effects but for writes to ``repeated`` buffers, under the same ids, with ``instead``
     in the place of some statements; every statement names itself as the one that it comes from."""
 
-    def block(stmts: N.Block) -> N.Block:
-        out: list[N.Stmt] = []
-        for s in stmts:
-            if s.id in instead:
-                out += instead[s.id]
-                continue
-            if left_out(s, repeated):
-                continue
-            if isinstance(s, N.Atomic) and s.buffer not in repeated:
-                # its old value is gone; `check_data_access` refuses whoever needs it
-                s = N.Load(s.id, s.type, s.buffer, s.index, span=s.span)
-            if s.blocks():
-                s = s.with_blocks(tuple(block(inner) for inner in s.blocks()))
-            out.append(s if s.adjoint_of != N.NO_ID else replace(s, adjoint_of=s.id))
-        return tuple(out)
+    def one(s: N.Stmt) -> N.Stmt | N.Block:
+        if s.id in instead:
+            return instead[s.id]
+        if left_out(s, repeated):
+            return ()
+        if isinstance(s, N.Atomic) and s.buffer not in repeated:
+            # its old value is gone; `check_data_access` refuses whoever needs it
+            s = N.Load(s.id, s.type, s.buffer, s.index, span=s.span)
+        return s if s.adjoint_of != N.NO_ID else replace(s, adjoint_of=s.id)
 
-    return replace(task, body=block(task.body), adjoint_of=task.id)
+    return replace(task, body=rewrite(task.body, one), adjoint_of=task.id)

@@ -17,7 +17,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.types import i32
-from quadrants_lab.ir.walk import types_of, walk
+from quadrants_lab.ir.walk import rewrite_in, types_of, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,14 +158,7 @@ def copied(
 def without_checkpoints(task: N.Offload) -> N.Offload:
     """The task with every loop kept whole: one that repeats its writes cannot run a segment twice."""
 
-    def block(stmts: N.Block) -> N.Block:
-        out: list[N.Stmt] = []
-        for s in stmts:
-            if isinstance(s, (N.For, N.While)) and s.checkpoint:
-                s = replace(s, checkpoint=False)
-            out.append(s.with_blocks(tuple(block(inner) for inner in s.blocks())) if s.blocks() else s)
-        return tuple(out)
+    def whole(s: N.Stmt) -> N.Stmt:
+        return replace(s, checkpoint=False) if isinstance(s, (N.For, N.While)) and s.checkpoint else s
 
-    made = task.with_blocks(tuple(block(inner) for inner in task.blocks()))
-    assert isinstance(made, N.Offload)
-    return made
+    return rewrite_in(task, whole)

@@ -9,7 +9,7 @@ from quadrants_lab.autodiff.refusals import drawn_again, old_value_again
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import i32
-from quadrants_lab.ir.walk import map_blocks, rename, substitute, types_of, uses, walk
+from quadrants_lab.ir.walk import rename, rewrite, rewrite_in, rewritten, substitute, types_of, uses, walk
 
 
 def prepared(kernel: N.Kernel) -> N.Kernel:
@@ -19,24 +19,18 @@ def prepared(kernel: N.Kernel) -> N.Kernel:
 
 def count_whiles(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that the last carried value of every While is an i32 that counts its iterations from 0."""
-    if not any(isinstance(s, N.While) for s in walk(kernel.body)):
-        return kernel
     b = Builder(kernel.next_id)
 
-    def block(stmts: N.Block) -> N.Block:
-        out: list[N.Stmt] = []
-        for stmt in stmts:
-            stmt = map_blocks(stmt, block)
-            if isinstance(stmt, N.While):
-                with b.block() as made:
-                    b.span = stmt.span
-                    stmt = _counted(b, stmt)
-                out += made
-            out.append(stmt)
-        return tuple(out)
+    def one(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
+        if not isinstance(s, N.While):
+            return s
+        b.span = s.span
+        with b.block() as made:
+            counted = _counted(b, s)
+        return [*made, counted]
 
-    body = block(kernel.body)
-    return replace(kernel, body=body, next_id=b.next_id)
+    body = rewrite(kernel.body, one, inner_first=True)
+    return kernel if body is kernel.body else replace(kernel, body=body, next_id=b.next_id)
 
 
 def _counted(b: Builder, loop: N.While) -> N.While:
@@ -60,28 +54,17 @@ def measure_whiles(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that no While has a checkpoint: one becomes a While that has no effect but to count its iterations,
     and a For with a checkpoint over as many. Run after `count_whiles`. Raises QuadrantsCompilationError where a loop
     draws random numbers, or needs what an atomic in it returned."""
-    if not any(isinstance(s, N.While) and s.checkpoint for s in walk(kernel.body)):
-        return kernel
     b = Builder(kernel.next_id)
 
-    def block(stmts: N.Block) -> N.Block:
-        out: list[N.Stmt] = []
-        for stmt in stmts:
-            stmt = map_blocks(stmt, block)
-            if isinstance(stmt, N.While) and stmt.checkpoint:
-                with b.block() as made:
-                    b.span = stmt.span
-                    _measured(b, stmt)
-                out += made
-            else:
-                out.append(stmt)
-        return tuple(out)
+    def one(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
+        return b.made(_measured, b, s) if isinstance(s, N.While) and s.checkpoint else s
 
-    body = block(kernel.body)
-    return replace(kernel, body=body, next_id=b.next_id)
+    body = rewrite(kernel.body, one, inner_first=True)
+    return kernel if body is kernel.body else replace(kernel, body=body, next_id=b.next_id)
 
 
 def _measured(b: Builder, loop: N.While) -> None:
+    b.span = loop.span
     used = uses(loop.blocks()[0]) | uses(loop.blocks()[1])
     for s in walk((*loop.cond, *loop.body)):
         if isinstance(s, N.Random):
@@ -103,12 +86,12 @@ def _measured(b: Builder, loop: N.While) -> None:
 def _without_effects(s: N.Stmt) -> N.Stmt:
     """The statement without effects inside; what it loads names the load that it repeats."""
 
-    def block(stmts: N.Block) -> N.Block:
-        kept = (i for i in stmts if not isinstance(i, (N.Store, N.Atomic, N.Assert, N.Print)))
-        return tuple(_without_effects(i) for i in kept)
+    def one(i: N.Stmt) -> N.Stmt | tuple[N.Stmt, ...]:
+        if isinstance(i, (N.Write, N.Assert, N.Print)):
+            return ()
+        return replace(i, adjoint_of=i.id) if isinstance(i, N.Load) else i
 
-    s = map_blocks(s, block)
-    return replace(s, adjoint_of=s.id) if isinstance(s, N.Load) else s
+    return rewrite_in(s, one)
 
 
 def rewrite_inductions(kernel: N.Kernel) -> N.Kernel:
@@ -117,17 +100,7 @@ def rewrite_inductions(kernel: N.Kernel) -> N.Kernel:
     wrapping arithmetic.) Run after `count_whiles`: a While's iteration is its counter."""
     b = Builder(kernel.next_id, types_of(kernel.body))
 
-    def block(stmts: N.Block) -> N.Block:
-        out: list[N.Stmt] = []
-        for stmt in stmts:
-            if isinstance(stmt, (N.For, N.While)):
-                stmt = induction_formulas(b, stmt)
-            out.append(map_blocks(stmt, block))
-        same = all(x is y for x, y in zip(stmts, out, strict=True))
-        return stmts if same else tuple(out)
-
-    body = block(kernel.body)
-    return kernel if body is kernel.body else replace(kernel, body=body, next_id=b.next_id)
+    return rewritten(kernel, lambda s: induction_formulas(b, s) if isinstance(s, (N.For, N.While)) else s, b)
 
 
 def induction_formulas(b: Builder, loop: N.For | N.While) -> N.For | N.While:

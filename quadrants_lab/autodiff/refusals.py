@@ -24,7 +24,7 @@ def old_value(atomic: N.Atomic) -> QuadrantsCompilationError:
     )
 
 
-def old_value_again(atomic: N.Atomic, loop: N.For | N.While) -> QuadrantsCompilationError:
+def old_value_again(atomic: N.Atomic, loop: N.Loop) -> QuadrantsCompilationError:
     return QuadrantsCompilationError(
         f"a checkpointed loop needs the old value that an atomic in it returned from {atomic.buffer}",
         code="QL0412",
@@ -33,7 +33,7 @@ def old_value_again(atomic: N.Atomic, loop: N.For | N.While) -> QuadrantsCompila
     )
 
 
-def drawn_again(draw: N.Random, loop: N.For | N.While) -> QuadrantsCompilationError:
+def drawn_again(draw: N.Random, loop: N.Loop) -> QuadrantsCompilationError:
     return QuadrantsCompilationError(
         "a checkpointed loop may not draw random numbers",
         code="QL0413",

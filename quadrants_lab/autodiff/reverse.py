@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from quadrants_lab.analysis.accesses import Accesses
 from quadrants_lab.autodiff.activity import active_values
 from quadrants_lab.autodiff.adjoint import AdjointBuilder
+from quadrants_lab.autodiff.checkpointing import Demand, StashPlan, stash_plan
 from quadrants_lab.autodiff.collisions import colliding_stores
 from quadrants_lab.autodiff.extremes import Extremes, extreme_atomics, winners_of
 from quadrants_lab.autodiff.keeps import NOTHING, Keeps, copied, set_changed, without_checkpoints
 from quadrants_lab.autodiff.prepare import prepared
-from quadrants_lab.autodiff.record import Demand, Plan, record
 from quadrants_lab.autodiff.scopes import Scopes, scopes_of
 from quadrants_lab.autodiff.segments import Segment, home
 from quadrants_lab.autodiff.slice import Slicer, export_from_ifs
@@ -20,7 +20,7 @@ from quadrants_lab.autodiff.temporaries import temporaries
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
-from quadrants_lab.ir.walk import types_of, walk
+from quadrants_lab.ir.walk import rename, types_of, walk
 
 
 def reverse(kernel: N.Kernel, keeps: Keeps = NOTHING) -> N.Kernel:
@@ -40,6 +40,18 @@ def reverse(kernel: N.Kernel, keeps: Keeps = NOTHING) -> N.Kernel:
         )
     made = _adjoints(kernel, keeps)
     return _assembled(made, keeps, [(number, made_by) for number, made_by, _ in made.tasks], "reverse")
+
+
+def value_and_gradient(kernel: N.Kernel) -> N.Kernel:
+    """The forward kernel and its reverse-mode derivative in one sweep: the forward tasks, then those of `reverse`, of
+    which the first stands for the last forward task, too: each iteration goes on to its reverse code where it is. For
+    kernels whose gradient needs nothing that only the end of the launch tells (`runtime.one_sweep`)."""
+    last = max(n for n, t in enumerate(kernel.body) if isinstance(t, N.Offload))
+    made = _adjoints(kernel, NOTHING, whole=last)
+    merged = any(number == last for number, _, _ in made.tasks)
+    first = made.kernel.body[: last if merged else last + 1]
+    body = (*rename(first, made.b.fresh, {}), *(task for _, task, _ in made.tasks))
+    return replace(made.kernel, body=body, next_id=made.b.next_id, mode="both")
 
 
 def reverse_over(keeps: Keeps) -> N.Pass:
@@ -73,12 +85,13 @@ class _Adjoints:
     tasks: list[_Task]
 
 
-def _adjoints(kernel: N.Kernel, keeps: Keeps) -> _Adjoints:
-    whole = tuple(
+def _adjoints(kernel: N.Kernel, keeps: Keeps, whole: int = -1) -> _Adjoints:
+    """``whole``: the number of the task whose adjoint does what it does, too."""
+    unsegmented = tuple(
         without_checkpoints(t) if keeps.repeats(n) and isinstance(t, N.Offload) else t
         for n, t in enumerate(kernel.body)
     )
-    kernel = prepared(replace(kernel, body=whole))
+    kernel = prepared(replace(kernel, body=unsegmented))
     with_grad = {b.name for b in kernel.buffers.values() if b.grad}
     active = active_values(kernel)
     b = Builder(kernel.next_id, types_of(kernel.body))
@@ -92,7 +105,7 @@ def _adjoints(kernel: N.Kernel, keeps: Keeps) -> _Adjoints:
         winners = winners_of(info, number, extremes[number]) if info is not None and number in extremes else {}
         buffers = {**kernel.buffers, **{w.counts.name: w.counts for w in winners.values()}}
         around = Extremes(b, buffers, kernel.args, winners, repeated)
-        adjoint = _reverse_task(b, kernel, task, active, around, colliding)
+        adjoint = _reverse_task(b, kernel, task, active, around, colliding, number == whole)
         if adjoint is None:
             continue
         if not winners:
@@ -135,19 +148,20 @@ def has_gradients(kernel: N.Kernel) -> bool:
 
 
 def written_buffers(kernel: N.Kernel) -> set[str]:
-    return {s.buffer for s in walk(kernel.body) if isinstance(s, (N.Store, N.Atomic))}
+    return {s.buffer for s in walk(kernel.body) if isinstance(s, N.Write)}
 
 
-def plan_task(kernel: N.Kernel, task: N.Offload, active: set[int]) -> tuple[Scopes, Plan]:
+def plan_task(kernel: N.Kernel, task: N.Offload, active: set[int]) -> tuple[Scopes, StashPlan]:
     """What is kept and what is recomputed for one task of a prepared kernel; the panes ask this too."""
     scopes = scopes_of(task)
     with_grad = {b.name for b in kernel.buffers.values() if b.grad}
     read_only = set(kernel.buffers) - written_buffers(kernel)
-    return scopes, record(task, scopes, active, with_grad, read_only)
+    return scopes, stash_plan(task, scopes, active, with_grad, read_only)
 
 
 def _reverse_task(
-    b: Builder, kernel: N.Kernel, task: N.Offload, active: set[int], extremes: Extremes, colliding: frozenset[int]
+    b: Builder, kernel: N.Kernel, task: N.Offload, active: set[int], extremes: Extremes, colliding: frozenset[int],
+    whole: bool,
 ) -> tuple[N.Offload, Callable[[], N.Offload]] | None:
     scopes, plan = plan_task(kernel, task, active)
     if not plan.reversed:
@@ -159,7 +173,8 @@ def _reverse_task(
     ids = {loop: [(v, a.id) for v, a in kept] for loop, kept in starts.items()}
     slicer = Slicer(b, stacks, ids, homes, repeated=extremes.repeated)
     allocas += [a for kept in starts.values() for _, a in kept]
-    ahead = slicer.block(task.body[:-1], None, N.NO_ID)
+    first = Slicer(b, stacks, ids, homes, whole=True) if whole else slicer
+    ahead = first.block(task.body[:-1], None, N.NO_ID)
     ahead, env = export_from_ifs(ahead, plan.export, scopes, b)
     builder = AdjointBuilder(b, scopes, plan, active, kernel.buffers, slicer, env, extremes, colliding)
     code = builder.task(task)

@@ -58,7 +58,7 @@ def scopes_of(task: N.Offload) -> Scopes:
 
 def _visit(s: Scopes, scope: Scope, block: N.Block) -> None:
     for stmt in block:
-        looping = isinstance(stmt, (N.For, N.While))
+        looping = isinstance(stmt, N.Loop)
         for arm, inner in enumerate(stmt.blocks()):
             child = Scope(scope, stmt, arm, scope.loops + looping)
             s.by_key[child.key] = child
@@ -72,6 +72,6 @@ def _visit(s: Scopes, scope: Scope, block: N.Block) -> None:
             _visit(s, child, inner)
         if isinstance(stmt, N.Value):
             s.define(scope, stmt.id, stmt, stmt.type, stmt.name)
-        elif isinstance(stmt, (N.If, N.For, N.While)):
+        elif isinstance(stmt, N.Control):
             for r in stmt.results:
                 s.define(scope, r.id, stmt, r.type, r.name)

@@ -15,7 +15,7 @@ from dataclasses import replace
 from quadrants_lab.autodiff.activity import active_values
 from quadrants_lab.errors import Label, QuadrantsCompilationError
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.walk import map_blocks, walk
+from quadrants_lab.ir.walk import rewrite, walk
 
 TANGENT = "tangent"
 
@@ -53,22 +53,19 @@ def to_be_differentiated(kernel: N.Kernel) -> N.Kernel:
     work = {name: f"{name}.kept" for name, b in buffers.items() if b.role == "work"}
     buffers |= {kept: replace(buffers.pop(name), name=kept, role="kept") for name, kept in work.items()}
 
-    def block(stmts: N.Block) -> N.Block:
-        return tuple(one(map_blocks(s, block)) for s in stmts)
-
     def one(s: N.Stmt) -> N.Stmt:
-        if isinstance(s, (N.Load, N.Store, N.Atomic)) and s.buffer in work:
+        if isinstance(s, N.Access) and s.buffer in work:
             s = replace(s, buffer=work[s.buffer])
         return replace(s, adjoint_of=N.NO_ID)
 
-    return replace(kernel, buffers=buffers, body=block(kernel.body), mode="forward")
+    return replace(kernel, buffers=buffers, body=rewrite(kernel.body, one), mode="forward")
 
 
 def check_second(kernel: N.Kernel) -> None:
     """Raises QL0418 for a derivative of an offloaded kernel that is a formula, which holds for the first one only."""
     active = active_values(kernel, {name for name, b in kernel.buffers.items() if b.dual})
     for s in walk(kernel.body):
-        if isinstance(s, N.Op) and s.prim == "graft" and s.id in active:
+        if isinstance(s, N.Op) and s.prim == "custom_jvp" and s.id in active:
             raise QuadrantsCompilationError(
                 "this decomposition has a first derivative only",
                 code="QL0418",

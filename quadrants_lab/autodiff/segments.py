@@ -76,7 +76,7 @@ def _sources(loop: N.For) -> tuple[dict[int, list[int]], set[int]]:
                 sources.setdefault(s.id, []).extend(s.operands())
             for a, b in links(s):
                 sources.setdefault(b, []).append(a)
-            if isinstance(s, (N.For, N.While)):  # a result needs its carried value, so that neither goes alone
+            if isinstance(s, N.Loop):  # a result needs its carried value, so that neither goes alone
                 for c, r in zip(s.carried, s.results, strict=True):
                     sources.setdefault(r.id, []).append(c.id)
             inner = list(around)
@@ -170,7 +170,7 @@ def lengths(b: Builder, loop: N.For, begin: int, end: int) -> Lengths:
     t = loop.index.type
     zero, one = b.const(0, t), b.const(1, t)
     trips = b.op("max", b.op("sub", end, begin), zero)
-    size = b.op("root", trips)
+    size = b.op("isqrt", trips)
     last = b.op("sub", b.op("add", trips, size), one)
     return Lengths(trips, size, b.op("floordiv", last, size))  # without trips: 0 by 0, which is 0
 

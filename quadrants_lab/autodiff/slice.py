@@ -18,11 +18,11 @@ class Slicer:
     """Forward slices with pushes. ``stacks``: stashed value -> stack; ``starts``: the segmented loops; ``home``: of
     stashed values, the innermost segmented loop around them, the only place that pushes them (NO_ID: the task).
     ``counts``: for counting, the slice of the task pushes everything, with an empty guard behind each segment.
-    ``repeated``: buffers whose writes stay in the slice."""
+    ``repeated``: buffers whose writes stay in the slice; ``whole``: everything stays, it is the forward task itself."""
 
     def __init__(
         self, b: Builder, stacks: Mapping[int, int], starts: Starts, home: Mapping[int, int], counts: bool = False,
-        repeated: frozenset[str] = frozenset(),
+        repeated: frozenset[str] = frozenset(), whole: bool = False,
     ) -> None:  # fmt: skip
         self.b = b
         self.stacks = stacks
@@ -30,6 +30,7 @@ class Slicer:
         self.home = home
         self.counts = counts
         self.repeated = repeated
+        self.whole = whole
 
     def block(self, stmts: N.Block, owner: N.Stmt | None, place: int | None) -> N.Block:
         """The block under the same ids, memory effects left out but for those on ``repeated`` buffers, with
@@ -39,9 +40,9 @@ class Slicer:
         if owner is not None:
             out += self._pushes([p.id for p in owner.params()], owner, place)
         for stmt in stmts:
-            if left_out(stmt, self.repeated):
+            if left_out(stmt, self.repeated) and not self.whole:
                 continue
-            if isinstance(stmt, N.Atomic) and stmt.buffer not in self.repeated:
+            if isinstance(stmt, N.Atomic) and stmt.buffer not in self.repeated and not self.whole:
                 # its old value is gone; `check_data_access` refuses whoever needs it
                 stmt = N.Load(stmt.id, stmt.type, stmt.buffer, stmt.index, span=stmt.span)
             if isinstance(stmt, N.For) and stmt.id in self.starts and place is not None:

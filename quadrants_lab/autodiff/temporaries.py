@@ -8,7 +8,7 @@ from quadrants_lab.autodiff.keeps import NOTHING, Keeps, restored_temporaries
 from quadrants_lab.autodiff.slice import left_out
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
-from quadrants_lab.ir.walk import map_blocks, rename, walk
+from quadrants_lab.ir.walk import rename, rewrite, rewrite_in, rewritten, walk
 
 
 def temporaries(kernel: N.Kernel, adjoints: N.Block, b: Builder, keeps: Keeps = NOTHING) -> N.Block:
@@ -21,7 +21,7 @@ def temporaries(kernel: N.Kernel, adjoints: N.Block, b: Builder, keeps: Keeps = 
     out: list[N.Offload] = []
     for task in reversed(kernel.body):
         assert isinstance(task, N.Offload)
-        if not any(isinstance(s, (N.Store, N.Atomic)) and s.buffer in needed for s in walk((task,))):
+        if not any(isinstance(s, N.Write) and s.buffer in needed for s in walk((task,))):
             continue
         again = _only_writes(task, needed)
         needed |= _reads((again,)) & temps
@@ -34,21 +34,14 @@ def temporaries(kernel: N.Kernel, adjoints: N.Block, b: Builder, keeps: Keeps = 
 
 def map_origins(block: N.Block) -> N.Block:
     """The block with every statement naming itself as the forward statement that it comes from."""
-    return tuple(map_blocks(replace(s, adjoint_of=s.id), map_origins) for s in block)
+    return rewrite(block, lambda s: replace(s, adjoint_of=s.id))
 
 
 def drop_unread_temporaries(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that every launch temporary which is written is also read."""
     read = _reads(kernel.body)
     unread = {b.name for b in kernel.buffers.values() if b.kind == "temp"} - read
-    if not any(isinstance(s, (N.Store, N.Atomic)) and s.buffer in unread for s in walk(kernel.body)):
-        return kernel
-
-    def block(stmts: N.Block) -> N.Block:
-        kept = (s for s in stmts if not (isinstance(s, (N.Store, N.Atomic)) and s.buffer in unread))
-        return tuple(map_blocks(s, block) for s in kept)
-
-    return replace(kernel, body=block(kernel.body))
+    return rewritten(kernel, lambda s: () if isinstance(s, N.Write) and s.buffer in unread else s)
 
 
 def _reads(block: N.Block) -> set[str]:
@@ -56,14 +49,7 @@ def _reads(block: N.Block) -> set[str]:
 
 
 def _only_writes(task: N.Offload, buffers: set[str]) -> N.Offload:
-    def block(stmts: N.Block) -> N.Block:
-        out: list[N.Stmt] = []
-        for s in stmts:
-            if left_out(s, buffers) or (isinstance(s, N.Atomic) and s.buffer not in buffers):
-                continue
-            out.append(map_blocks(s, block))
-        return tuple(out)
+    def gone(s: N.Stmt) -> bool:
+        return left_out(s, buffers) or (isinstance(s, N.Atomic) and s.buffer not in buffers)
 
-    kept = map_blocks(task, block)
-    assert isinstance(kept, N.Offload)
-    return kept
+    return rewrite_in(task, lambda s: () if gone(s) else s)

@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from quadrants_lab.autodiff.activity import active_values
+from quadrants_lab.autodiff.checkpointing import demands, reversed_statements
 from quadrants_lab.autodiff.prepare import prepared
-from quadrants_lab.autodiff.record import demands, reversed_statements
 from quadrants_lab.autodiff.scopes import Scopes, scopes_of
 from quadrants_lab.autodiff.slice import forward_slice
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.walk import types_of
-
-_ANYWHERE = (N.Const, N.ArgLoad, N.ShapeOf)
 
 
 @dataclass(slots=True)
@@ -49,4 +47,4 @@ def unreduced(forward: N.Kernel) -> Unreduced:
 def _at_hand(scopes: Scopes, v: int) -> bool:
     stmt = scopes.defs[v]
     index = isinstance(stmt, N.For) and v == stmt.index.id
-    return index or isinstance(stmt, _ANYWHERE) or (isinstance(stmt, N.While) and v == stmt.carried[-1].id)
+    return index or isinstance(stmt, N.Uniform) or (isinstance(stmt, N.While) and v == stmt.carried[-1].id)

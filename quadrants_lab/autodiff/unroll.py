@@ -18,11 +18,11 @@ from quadrants_lab.autodiff.reverse import plan_task
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import i32, i64
-from quadrants_lab.ir.walk import map_blocks, rename, types_of, walk
+from quadrants_lab.ir.walk import rename, rewritten, types_of, walk
 
 LEAST_BYTES = 32  # kept a trip; less is not worth the second computation
 MOST_STATEMENTS = 160  # in all copies of a body together
-_PLAIN = (N.Const, N.Op, N.ArgLoad, N.ShapeOf, N.Load, N.Assert, N.If, N.Yield)
+_PLAIN = (N.Pure, N.Load, N.Assert, N.If, N.Yield)
 
 
 Trips = tuple[int, int]  # most that may be one: of loops that carry floats of at most 32 bits, and of others
@@ -41,19 +41,10 @@ def unroll(trips: Trips) -> N.Pass:
         b = Builder(kernel.next_id, types_of(kernel.body))
         consts = {s.id: s for s in walk(kernel.body) if isinstance(s, N.Const)}
 
-        def block(stmts: N.Block) -> N.Block:
-            out: list[N.Stmt] = []
-            for stmt in stmts:
-                if isinstance(stmt, N.For) and stmt.id in loops:
-                    with b.block() as made:
-                        _grouped(b, stmt, loops[stmt.id], consts)
-                    out += made
-                else:
-                    out.append(map_blocks(stmt, block))
-            return tuple(out)
+        def one(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
+            return b.made(_grouped, b, s, loops[s.id], consts) if isinstance(s, N.For) and s.id in loops else s
 
-        body = block(kernel.body)
-        return replace(kernel, body=body, next_id=b.next_id)
+        return rewritten(kernel, one, b)
 
     return unroll
 

@@ -78,7 +78,7 @@ def _compare_and_swap(cx: Context, call: ast.Call, x: Value, expected: Value, de
     if isinstance(target, Element):
         index = (*target.index, *target.at)
         buffer = target.mem.buffer.name
-        return Num(cx.b.add(N.Atomic(cx.b.fresh(), t, "cas", buffer, index, new, expected=old)), t)
+        return Num(cx.b.add(N.Atomic(cx.b.fresh(), t, buffer, index, new, "cas", expected=old)), t)
     assert isinstance(place, Local)
     assert isinstance(target, Num)
     check_own(cx, place.whole, node, place.name)

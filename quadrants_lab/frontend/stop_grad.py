@@ -10,7 +10,7 @@ from quadrants_lab.frontend.rows import Builtin
 from quadrants_lab.frontend.values import Lit, Mem, Num, Obj, StructMem, Value, mapped
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
-from quadrants_lab.ir.walk import map_blocks
+from quadrants_lab.ir.walk import rewrite
 
 
 def _stop_grad(cx: Context, call: ast.Call, x: Value) -> Value:
@@ -22,7 +22,7 @@ def _stop_grad(cx: Context, call: ast.Call, x: Value) -> Value:
         if isinstance(leaf, Lit) or not leaf.type.is_float:
             return leaf
         cx.at(call)
-        return Num(cx.b.op("graft", leaf.id, cx.const(0, leaf.type)), leaf.type)
+        return Num(cx.b.op("custom_jvp", leaf.id, cx.const(0, leaf.type)), leaf.type)
 
     return mapped(cx.loaded(x, call), stop)  # type: ignore[no-any-return]  # it maps a value to a value
 
@@ -38,21 +38,17 @@ def without_derivatives(b: Builder, block: N.Block, stopped: set[str]) -> N.Bloc
     if not stopped:
         return block
 
-    def visit(stmts: N.Block) -> N.Block:
-        out: list[N.Stmt] = []
-        for s in stmts:
-            if not isinstance(s, N.Load) or s.buffer not in stopped or not s.type.is_float:
-                out.append(map_blocks(s, visit))
-                continue
-            b.span = s.span
-            with b.block() as made:
-                value = b.add(replace(s, id=b.fresh()))
-                zero = b.const(0, s.type)
-                b.add(N.Op(s.id, s.type, "graft", (value, zero), name=s.name))
-            out += made
-        return tuple(out)
+    def one(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
+        if not isinstance(s, N.Load) or s.buffer not in stopped or not s.type.is_float:
+            return s
+        b.span = s.span
+        with b.block() as made:
+            value = b.add(replace(s, id=b.fresh()))
+            zero = b.const(0, s.type)
+            b.add(N.Op(s.id, s.type, "custom_jvp", (value, zero), name=s.name))
+        return made
 
-    return visit(block)
+    return rewrite(block, one)
 
 
 ROWS: tuple[Builtin, ...] = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -55,6 +55,12 @@ class Builder:
         finally:
             self.stmts = outer
 
+    def made(self, build: Callable[..., object], *args: Any) -> list[N.Stmt]:
+        """The statements that ``build(*args)`` appends."""
+        with self.block() as stmts:
+            build(*args)
+        return stmts
+
     def const(self, value: Any, type: DType) -> int:
         value = float(type.numpy(value)) if type.is_float else bool(value) if type is u1 else int(value)
         return self.add(N.Const(self.fresh(), type, value))
@@ -76,7 +82,7 @@ class Builder:
         self.add(N.Store(self.fresh(), buffer.name, index, value))
 
     def atomic(self, op: str, buffer: N.Buffer, index: tuple[int, ...], value: int) -> int:
-        return self.add(N.Atomic(self.fresh(), buffer.dtype, op, buffer.name, index, value))
+        return self.add(N.Atomic(self.fresh(), buffer.dtype, buffer.name, index, value, op))
 
     def yield_(self, *values: int) -> None:
         self.add(N.Yield(self.fresh(), values))

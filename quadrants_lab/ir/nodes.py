@@ -18,9 +18,8 @@ from typing import Any
 
 from quadrants_lab.ir.sizeexpr import SizeExpr
 from quadrants_lab.ir.source import Span
+from quadrants_lab.ir.traits import *  # N is where all classes are found
 from quadrants_lab.ir.types import DType, i32, i64
-
-NO_ID = -1
 
 
 def buffer_name(text: str) -> str:
@@ -30,94 +29,34 @@ def buffer_name(text: str) -> str:
 
 
 @dataclass(slots=True)
-class Param:
-    """A value that a block or structured statement defines: loop index, carried value or result."""
-
-    id: int
-    type: DType
-    name: str = ""
-
-
-@dataclass(slots=True)
-class Stmt:
-    """Base of all statements.
-
-    ``span``: the source it came from (what a pass invents points at what it came from). ``adjoint_of``: in reverse
-    code, the id of the forward statement that this one is the adjoint of (or, where the reverse recomputes a launch
-    temporary, of the forward statement that it repeats).
-    """
-
-    id: int
-    span: Span | None = field(default=None, kw_only=True)
-    adjoint_of: int = field(default=NO_ID, kw_only=True)
-
-    def operands(self) -> tuple[int, ...]:
-        """Ids that this statement itself reads; what its blocks read is not included."""
-        return ()
-
-    def with_operands(self, ids: tuple[int, ...]) -> Stmt:
-        return self
-
-    def blocks(self) -> tuple[Block, ...]:
-        return ()
-
-    def with_blocks(self, blocks: tuple[Block, ...]) -> Stmt:
-        return self
-
-    def defs(self) -> tuple[tuple[int, DType], ...]:
-        """Values visible after this statement."""
-        return ()
-
-    def params(self) -> tuple[Param, ...]:
-        """Values visible only inside this statement's blocks."""
-        return ()
-
-
-Block = tuple[Stmt, ...]
-
-
-@dataclass(slots=True)
-class Value(Stmt):
-    """A statement that defines exactly one value, of dtype ``type``; ``name`` is the user's variable, if any."""
-
-    type: DType
-    name: str = field(default="", kw_only=True)
-
-    def defs(self) -> tuple[tuple[int, DType], ...]:
-        return ((self.id, self.type),)
-
-
-@dataclass(slots=True)
-class Const(Value):
+class Const(Uniform):
+    form = "const {value:Number}"
     value: Any  # bool, int or float of Python; floats are exact in `type`
 
 
 @dataclass(slots=True)
-class Op(Value):
+class Op(Pure):
     """A scalar primitive (a row of `prims.PRIMS`) applied to values."""
 
-    prim: str
-    args: tuple[int, ...]
-
-    def operands(self) -> tuple[int, ...]:
-        return self.args
-
-    def with_operands(self, ids: tuple[int, ...]) -> Stmt:
-        return replace(self, args=ids)
+    form = "{prim} {args}"
+    prim: Word
+    args: Ids
 
 
 @dataclass(slots=True)
-class ArgLoad(Value):
-    """The scalar kernel argument named ``arg``: uniform over a launch."""
+class ArgLoad(Uniform):
+    """The scalar kernel argument named ``arg``."""
 
-    arg: str
+    form = "arg {arg}"
+    arg: ArgName
 
 
 @dataclass(slots=True)
-class ShapeOf(Value):
-    """The extent of an ndarray buffer along ``axis`` (i32, i64 of a wide one): uniform over a launch."""
+class ShapeOf(Uniform):
+    """The extent of an ndarray buffer along ``axis`` (i32, i64 of a wide one)."""
 
-    buffer: str
+    form = "shape {buffer} {axis}"
+    buffer: BufferName
     axis: int
 
 
@@ -125,38 +64,22 @@ class ShapeOf(Value):
 class Random(Value):
     """A counter-based draw for call site ``site``; dtype f32/f64: uniform in [0, 1), integers: all bits."""
 
+    form = "random {site}"
     site: int
 
 
 @dataclass(slots=True)
-class Load(Value):
-    """Global load of ``buffer[index]``; one index value an axis."""
-
-    buffer: str
-    index: tuple[int, ...]
-
-    def operands(self) -> tuple[int, ...]:
-        return self.index
-
-    def with_operands(self, ids: tuple[int, ...]) -> Stmt:
-        return replace(self, index=ids)
+class Load(Read, Value):
+    form = "load {buffer}[{index}]"
 
 
 @dataclass(slots=True)
-class Store(Stmt):
-    buffer: str
-    index: tuple[int, ...]
-    value: int
-
-    def operands(self) -> tuple[int, ...]:
-        return (*self.index, self.value)
-
-    def with_operands(self, ids: tuple[int, ...]) -> Stmt:
-        return replace(self, index=ids[:-1], value=ids[-1])
+class Store(Write):
+    form = "store {buffer}[{index}], {value}"
 
 
 @dataclass(slots=True)
-class Atomic(Value):
+class Atomic(Read, Write, Value):
     """``buffer[index] op= value``, atomically; defines the old value.
 
     ``op``: add, sub, mul, min, max, and, or, xor, exchange; or cas, which exchanges only where the element is
@@ -166,49 +89,37 @@ class Atomic(Value):
     it needs can be computed again; and those of one row meet in no atomic of the same number.
     """
 
-    op: str
-    buffer: str
-    index: tuple[int, ...]
-    value: int
-    expected: int = field(default=NO_ID, kw_only=True)
+    form = "atomic {op} {buffer}[{index}], {value}{expected?}{private?}{reach?}{sweep?}"
+    op: Word
+    expected: MaybeId = field(default=NO_ID, kw_only=True)
     private: bool = field(default=False, kw_only=True)
     reach: int = field(default=-1, kw_only=True)
     sweep: int = field(default=0, kw_only=True)
 
-    def operands(self) -> tuple[int, ...]:
-        return (*self.index, self.value) if self.op != "cas" else (*self.index, self.value, self.expected)
-
-    def with_operands(self, ids: tuple[int, ...]) -> Stmt:
-        n = len(self.index)
-        return replace(self, index=ids[:n], value=ids[n], expected=ids[n + 1] if self.op == "cas" else NO_ID)
-
 
 @dataclass(slots=True)
-class Assert(Stmt):
+class Assert(Effect):
     """Error at the next entry when ``cond`` (u1) is false; ``args`` fill the ``{}`` and ``{:spec}`` of ``message``.
 
     ``kind`` is "assert" (the user's, or check_out_of_bound's with kind "bounds", division's with "division").
     """
 
-    cond: int
-    message: str
-    args: tuple[int, ...]
-    kind: str = field(default="assert", kw_only=True)
-
-    def operands(self) -> tuple[int, ...]:
-        return (self.cond, *self.args)
-
-    def with_operands(self, ids: tuple[int, ...]) -> Stmt:
-        return replace(self, cond=ids[0], args=ids[1:])
+    form = "assert {kind} {cond}, {message} ({args})"
+    cond: Id
+    message: Text
+    args: Ids
+    kind: Word = field(default="assert", kw_only=True)
 
 
 @dataclass(slots=True)
-class Print(Stmt):
+class Print(Effect):
     """Print ``parts`` in order: text as it is, ids as values; a newline is part of the text.
 
     ``specs``: the format specification of each value as Python has them ("" for none), or () where none has one.
     """
 
+    form = "print {parts+specs:Pieces}"
+    lane_safe = False
     parts: tuple[str | int, ...]
     specs: tuple[str, ...] = ()
 
@@ -218,19 +129,19 @@ class Print(Stmt):
         for p in self.parts:
             yield p, next(specs, "") if isinstance(p, int) else ""
 
-    def operands(self) -> tuple[int, ...]:
+    def operands(self) -> Ids:
         return tuple(p for p in self.parts if isinstance(p, int))
 
-    def with_operands(self, ids: tuple[int, ...]) -> Stmt:
+    def with_operands(self, ids: Ids) -> Print:
         it = iter(ids)
         return replace(self, parts=tuple(next(it) if isinstance(p, int) else p for p in self.parts))
 
 
-# --- adstacks: typed stacks of primal values, one a parallel iteration in flight -------------------------------
+# --- adstacks: typed stacks of primal values, one a parallel iteration in flight --------------------------------
 
 
 @dataclass(slots=True)
-class AdStackAlloca(Stmt):
+class AdStackAlloca(Effect):
     """An adstack of ``type``, empty at the start of every parallel iteration; stands at the top of a task's body.
 
     ``primal`` is the id of the forward value kept there, ``name`` its variable, ``reason`` says in words which use
@@ -238,58 +149,49 @@ class AdStackAlloca(Stmt):
     only count (the counting slice).
     """
 
+    form = "adstack_alloca {id:StackId}: {type}{name} primal {primal}{count_only?}{size?} reason {reason}"
     type: DType
     name: str = field(default="", kw_only=True)
-    primal: int = field(default=NO_ID, kw_only=True)
-    reason: str = field(default="", kw_only=True)
+    primal: PrimalId = field(default=NO_ID, kw_only=True)
+    reason: Text = field(default="", kw_only=True)
     size: SizeExpr | None = field(default=None, kw_only=True)
     count_only: bool = field(default=False, kw_only=True)
 
 
 @dataclass(slots=True)
-class AdStackPush(Stmt):
-    stack: int
-    value: int
-
-    def operands(self) -> tuple[int, ...]:
-        return (self.value,)
-
-    def with_operands(self, ids: tuple[int, ...]) -> Stmt:
-        return replace(self, value=ids[0])
+class AdStackPush(StackUse, Effect):
+    form = "adstack_push {stack}, {value}"
+    value: Id
 
 
 @dataclass(slots=True)
-class AdStackPop(Stmt):
-    stack: int
+class AdStackPop(TopUse, Effect):
+    form = "adstack_pop {stack}"
 
 
 @dataclass(slots=True)
-class AdStackLoadTop(Value):
-    stack: int
+class AdStackLoadTop(TopUse, Value):
+    form = "adstack_load_top {stack}"
 
 
 @dataclass(slots=True)
-class AdStackLoadTopAdj(Value):
-    stack: int
+class AdStackLoadTopAdj(TopUse, Value):
+    form = "adstack_load_top_adj {stack}"
+    lane_safe = False
 
 
 @dataclass(slots=True)
-class AdStackAccAdjoint(Stmt):
-    stack: int
-    value: int
-
-    def operands(self) -> tuple[int, ...]:
-        return (self.value,)
-
-    def with_operands(self, ids: tuple[int, ...]) -> Stmt:
-        return replace(self, value=ids[0])
+class AdStackAccAdjoint(TopUse, Effect):
+    form = "adstack_acc_adjoint {stack}, {value}"
+    lane_safe = False
+    value: Id
 
 
 @dataclass(slots=True)
-class AdStackDepth(Value):
+class AdStackDepth(StackUse, Value):
     """How many slots the stack holds right now (i64); the counting slice reports with it."""
 
-    stack: int
+    form = "adstack_depth {stack}"
 
 
 @dataclass(slots=True)
@@ -298,13 +200,8 @@ class AdStackGuard(Stmt):
     skips ``body``, the reverse. An empty one in there stands behind each segment of a checkpointed loop, which pushes
     in the reverse: it sets the flag."""
 
+    form = "adstack_guard {body}"
     body: Block
-
-    def blocks(self) -> tuple[Block, ...]:
-        return (self.body,)
-
-    def with_blocks(self, blocks: tuple[Block, ...]) -> Stmt:
-        return replace(self, body=blocks[0])
 
 
 # --- what adstacks are lowered to (backends/lower/adstacks), besides loads and stores -------------------------------
@@ -314,20 +211,17 @@ class AdStackGuard(Stmt):
 class Lane(Value):
     """The number of the thread or vector lane that runs this iteration, among those that run at a time."""
 
+    form = "lane"
+
 
 @dataclass(slots=True)
-class Overflow(Stmt):
+class Overflow(Effect):
     """Reports an adstack that is too small: ``stack`` is its number among the kernel's AdStackAllocas, a u32, and
     ``depth`` how many slots it would have needed. What follows runs."""
 
-    stack: int
-    depth: int
-
-    def operands(self) -> tuple[int, ...]:
-        return (self.stack, self.depth)
-
-    def with_operands(self, ids: tuple[int, ...]) -> Stmt:
-        return replace(self, stack=ids[0], depth=ids[1])
+    form = "overflow {stack}, {depth}"
+    stack: Id
+    depth: Id
 
 
 # --- terminators ------------------------------------------------------------------------------------------------
@@ -337,123 +231,78 @@ class Overflow(Stmt):
 class Yield(Stmt):
     """Ends a block and hands ``values`` to the statement that owns it."""
 
-    values: tuple[int, ...]
-
-    def operands(self) -> tuple[int, ...]:
-        return self.values
-
-    def with_operands(self, ids: tuple[int, ...]) -> Stmt:
-        return replace(self, values=ids)
+    form = "yield {values}"
+    values: Ids
 
 
-@dataclass(slots=True)
-class Break(Yield):
-    """Leaves the innermost loop with ``values`` as its results. Gone after `structure_exits`."""
+class Exit(Yield):
+    """Leaves a block of the innermost loop, or task. Gone after `structure_exits`."""
+
+    __slots__ = ()
 
 
 @dataclass(slots=True)
-class Continue(Yield):
-    """Ends this iteration of the innermost loop, carrying ``values``. Gone after `structure_exits`."""
+class Break(Exit):
+    """Leaves the innermost loop with ``values`` as its results."""
 
-
-# --- structured statements -----------------------------------------------------------------------------------
+    form = "break {values}"
 
 
 @dataclass(slots=True)
-class If(Stmt):
+class Continue(Exit):
+    """Ends this iteration of the innermost loop, carrying ``values``."""
+
+    form = "continue {values}"
+
+
+# --- structured statements --------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class If(Control):
     """Both arms end in a Yield (or Break/Continue) with one value a result."""
 
-    cond: int
+    form = "if {cond} {then} else {orelse}{results:Results}"
+    cond: Id
     then: Block
     orelse: Block
-    results: tuple[Param, ...]
-
-    def operands(self) -> tuple[int, ...]:
-        return (self.cond,)
-
-    def with_operands(self, ids: tuple[int, ...]) -> Stmt:
-        return replace(self, cond=ids[0])
-
-    def blocks(self) -> tuple[Block, ...]:
-        return (self.then, self.orelse)
-
-    def with_blocks(self, blocks: tuple[Block, ...]) -> Stmt:
-        return replace(self, then=blocks[0], orelse=blocks[1])
-
-    def defs(self) -> tuple[tuple[int, DType], ...]:
-        return tuple((r.id, r.type) for r in self.results)
+    results: Params
 
 
 @dataclass(slots=True)
-class For(Stmt):
-    """A serial counted loop: index = begin, begin+1, ..., end-1 (or the other way round when ``reverse``).
+class For(Loop):
+    """A serial counted loop: index = begin, begin+1, ..., end-1 (or the other way round when ``reverse``). No
+    iteration when end <= begin."""
 
-    ``carried`` start as ``inits``; the body's Yield gives their next values; ``results`` are their last ones. No
-    iteration when end <= begin. ``checkpoint``: the user's wish that reverse mode keeps the values of a segment of
-    about sqrt(trips) iterations at a time and runs each segment once more; it changes no value.
-    """
-
+    form = (
+        "for{reverse?reversed}{checkpoint?} {index} in {begin}..{end}{carried+inits:Carry} {body}{results:Results}"
+    )
     index: Param
-    begin: int
-    end: int
-    carried: tuple[Param, ...]
-    inits: tuple[int, ...]
+    begin: Id
+    end: Id
+    carried: Params
+    inits: Ids
     body: Block
-    results: tuple[Param, ...]
+    results: Params
     reverse: bool = field(default=False, kw_only=True)
     checkpoint: bool = field(default=False, kw_only=True)
 
-    def operands(self) -> tuple[int, ...]:
-        return (self.begin, self.end, *self.inits)
-
-    def with_operands(self, ids: tuple[int, ...]) -> Stmt:
-        return replace(self, begin=ids[0], end=ids[1], inits=ids[2:])
-
-    def blocks(self) -> tuple[Block, ...]:
-        return (self.body,)
-
-    def with_blocks(self, blocks: tuple[Block, ...]) -> Stmt:
-        return replace(self, body=blocks[0])
-
-    def defs(self) -> tuple[tuple[int, DType], ...]:
-        return tuple((r.id, r.type) for r in self.results)
-
-    def params(self) -> tuple[Param, ...]:
-        return (self.index, *self.carried)
-
 
 @dataclass(slots=True)
-class While(Stmt):
+class While(Loop):
     """``cond`` computes one u1 from the carried values and yields it; ``body`` yields their next values.
 
     Values of ``cond`` are not visible in ``body``. ``results`` are the carried values when cond was false (or at a
-    Break). ``checkpoint``: as of a For.
+    Break).
     """
 
-    carried: tuple[Param, ...]
-    inits: tuple[int, ...]
+    form = "while{checkpoint?}{carried+inits:Carry} {cond} do {body}{results:Results}"
+    carried: Params
+    inits: Ids
     cond: Block
     body: Block
-    results: tuple[Param, ...]
+    results: Params
     checkpoint: bool = field(default=False, kw_only=True)
-
-    def operands(self) -> tuple[int, ...]:
-        return self.inits
-
-    def with_operands(self, ids: tuple[int, ...]) -> Stmt:
-        return replace(self, inits=ids)
-
-    def blocks(self) -> tuple[Block, ...]:
-        return (self.cond, self.body)
-
-    def with_blocks(self, blocks: tuple[Block, ...]) -> Stmt:
-        return replace(self, cond=blocks[0], body=blocks[1])
-
-    def defs(self) -> tuple[tuple[int, DType], ...]:
-        return tuple((r.id, r.type) for r in self.results)
-
-    def params(self) -> tuple[Param, ...]:
-        return self.carried
 
 
 @dataclass(slots=True)
@@ -466,19 +315,21 @@ class Offload(Stmt):
     body does not see values of ``bounds``.
     """
 
-    kind: str
+    form = "offload {kind} bounds {bounds} do ({indices}) {body}"
+    kind: Word
     bounds: Block
-    indices: tuple[Param, ...]
+    indices: Params
     body: Block
 
-    def blocks(self) -> tuple[Block, ...]:
-        return (self.bounds, self.body)
 
-    def with_blocks(self, blocks: tuple[Block, ...]) -> Stmt:
-        return replace(self, bounds=blocks[0], body=blocks[1])
+STATEMENTS: tuple[type[Stmt], ...] = (
+    Const, Op, ArgLoad, ShapeOf, Random, Load, Store, Atomic, Assert, Print,
+    AdStackAlloca, AdStackPush, AdStackPop, AdStackLoadTop, AdStackLoadTopAdj, AdStackAccAdjoint, AdStackDepth,
+    AdStackGuard, Lane, Overflow, Yield, Break, Continue, If, For, While, Offload,
+)  # fmt: skip
 
-    def params(self) -> tuple[Param, ...]:
-        return self.indices
+for _statement in STATEMENTS:
+    derive(_statement)
 
 
 # --- kernel -------------------------------------------------------------------------------------------------

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.forms import FORMS, Piece
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.sizeexpr import SizeExpr
 from quadrants_lab.ir.sizetext import parse_size
@@ -25,14 +26,15 @@ class ParseError(ValueError):
         self.message, self.line, self.col = message, line, col
 
 
-def parse_kernel(text: str, file: str = "") -> N.Kernel:
-    """The kernel that ``text`` shows; spans, where printed, get ``file``.
+def parse_kernel(text: str, file: str = "", locate: bool = False) -> N.Kernel:
+    """The kernel that ``text`` shows; spans, where printed, get ``file``; with ``locate`` they say where
+    each statement stands in ``text``.
 
     Lines that are empty or begin with ``//`` are skipped. Statements whose id is not printed get the smallest
     unused ids; ``next %n`` in the header may be left out and is then the smallest that will do. The result is
     not verified. ParseError for anything that is not IR.
     """
-    return _Parser(text, file).kernel()
+    return _Parser(text, file, locate).kernel()
 
 
 _UNNAMED = -2  # id of a statement whose text carries none, until all ids are known
@@ -51,9 +53,9 @@ _KERNEL_NAME = re.compile(r"\s*([^\s(]+)")
 
 
 class _Parser:
-    def __init__(self, text: str, file: str) -> None:
+    def __init__(self, text: str, file: str, locate: bool) -> None:
         self.lines = text.split("\n")
-        self.file = file
+        self.file, self.locate = file, locate
         self.row = -1
         self.next_line()
 
@@ -138,38 +140,34 @@ class _Parser:
             out.append(one())
         return tuple(out)
 
-    def ids(self) -> tuple[int, ...]:
-        """Ids separated by commas, as far as they go."""
-        out = [self.id()] if self.kind == "id" else []
+    def several(self, one: Callable[[], Any]) -> tuple[Any, ...]:
+        """Items that begin with an id, separated by commas, as far as they go."""
+        out = [one()] if self.kind == "id" else []
         while out and self.found(","):
-            out.append(self.id())
+            out.append(one())
         return tuple(out)
-
-    def at(self) -> tuple[str, tuple[int, ...]]:
-        buffer = self.buffer()
-        self.expect("[")
-        return buffer, self.many(self.id, "]")
 
     def param(self) -> N.Param:
         ident = self.id()
         self.expect(":")
         return N.Param(ident, self.type(), self.name())
 
-    def params(self) -> tuple[N.Param, ...]:
+    def results(self) -> tuple[N.Param, ...]:
+        if not self.found("->"):
+            return ()
         self.expect("(")
         return self.many(self.param, ")")
 
     def carry(self) -> tuple[tuple[N.Param, ...], tuple[int, ...]]:
-        def one() -> tuple[N.Param, int]:
-            p = self.param()
-            self.expect("=")
-            return p, self.id()
-
         if not self.found("carry"):
             return (), ()
         self.expect("(")
-        pairs = self.many(one, ")")
+        pairs = self.many(lambda: (self.param(), self.init()), ")")
         return tuple(p for p, _ in pairs), tuple(i for _, i in pairs)
+
+    def init(self) -> int:
+        self.expect("=")
+        return self.id()
 
     def span(self) -> Span | None:
         if self.kind != "span":
@@ -177,16 +175,23 @@ class _Parser:
         line, col, end_line, end_col = (int(n) for n in re.findall(r"\d+", self.take("span")))
         return Span(self.file, line, col, end_line, end_col)
 
-    def tail(self, stmt: N.Stmt) -> N.Stmt:
+    def tail(self) -> dict[str, Any]:
         """What may follow a statement on its line: id, span, link."""
+        found: dict[str, Any] = {}
         if self.kind == "stmt":
-            stmt.id = int(self.take("stmt")[1:])
-        stmt.span = self.span()
+            found["id"] = int(self.take("stmt")[1:])
+        found["span"] = self.span()
+        if self.locate:
+            col = len(self.line) - len(self.line.lstrip())
+            found["span"] = Span(self.file, self.row + 1, col, self.row + 1, len(self.line))
         if self.kind == "link":
-            stmt.adjoint_of = int(self.take("link")[2:])
+            found["adjoint_of"] = int(self.take("link")[2:])
+        self.end("the statement")
+        return found
+
+    def end(self, what: str) -> None:
         if self.kind != "end":
-            raise self.error("unexpected text after the statement")
-        return stmt
+            raise self.error(f"unexpected text after {what}")
 
     # --- kernel -------------------------------------------------------------------------------------------
 
@@ -252,8 +257,7 @@ class _Parser:
         beside = self.buffer() if self.found("beside") else ""
         rest = self.raw(_SCRATCH, "what the scratch memory is for") if kind == "scratch" else ""
         role, _, extents = rest.partition(" ")
-        if self.kind != "end":
-            raise self.error("unexpected text after the buffer")
+        self.end("the buffer")
         self.next_line()
         shape = tuple(int(s) for s in sizes) if known else None
         return N.Buffer(
@@ -277,32 +281,52 @@ class _Parser:
         return tuple(out)
 
     def stmt(self) -> N.Stmt:
+        given: dict[str, Any] = {"id": _UNNAMED}
         if self.kind == "id":
-            ident = self.id()
+            given["id"] = self.id()
             self.expect(":")
-            type = self.type()
-            name = self.name()
+            given["type"], given["name"] = self.type(), self.name()
             self.expect("=")
-            stmt = self.value(ident, type, name)
-        elif self.tok in _OWNERS:
-            return _OWNERS[self.take("word")](self)
-        elif self.tok in _PLAIN:
-            stmt = _PLAIN[self.take("word")](self)
-        else:
-            raise self.error("expected a statement" if self.kind != "end" else "expected '}'")
-        stmt = self.tail(stmt)
+            if self.tok in PRIMS:
+                return self.filled(N.Op, FORMS[N.Op], given)
+        forms = _VALUES if "type" in given else _PLAIN
+        if self.tok not in forms or self.kind != "word":
+            what = "a primitive or another statement that defines a value" if "type" in given else "a statement"
+            raise self.error("expected '}'" if self.kind == "end" else f"expected {what}")
+        cls = forms[self.take("word")]
+        word, *rest = FORMS[cls]
+        assert isinstance(word, str)
+        return self.filled(cls, (word.partition(" ")[2], *rest), given)
+
+    def filled(self, cls: Callable[..., N.Stmt], form: Iterable[str | Piece], given: dict[str, Any]) -> N.Stmt:
+        """The statement of the class whose text, from here on, has the form."""
+        tail: dict[str, Any] = {}
+        for piece in form:
+            if isinstance(piece, str):
+                self.expect(*_WORDS.findall(piece))
+            elif piece.kind == "Block":
+                self.expect("{")
+                if tail:
+                    self.end("'{'")
+                tail = tail or self.tail()
+                self.next_line()
+                given[piece.fields[0]] = self.block()
+                self.expect("}")
+            elif len(piece.fields) > 1:
+                given |= zip(piece.fields, _READ[piece.kind](self), strict=True)
+            elif piece.kind == "Number":
+                given["value"] = self.number(given["type"])
+            elif not piece.word or self.found(piece.word):
+                given[piece.fields[0]] = _READ[piece.kind](self)
+            else:
+                given[piece.fields[0]] = piece.default
+        if tail:
+            self.end("'}'")
+        stmt = cls(**(given | (tail or self.tail())))
         self.next_line()
         return stmt
 
-    def value(self, ident: int, type: DType, name: str) -> N.Stmt:
-        if self.tok in PRIMS:
-            prim = self.take("word")
-            return N.Op(ident, type, prim, self.ids(), name=name)
-        if self.tok not in _VALUES or self.kind != "word":
-            raise self.error("expected a primitive or another statement that defines a value")
-        return _VALUES[self.take("word")](self, ident, type, name)
-
-    def const(self, ident: int, type: DType, name: str) -> N.Stmt:
+    def number(self, type: DType) -> bool | int | float:
         tok = self.tok
         value: bool | int | float
         if type is u1 and tok in ("True", "False"):
@@ -314,36 +338,10 @@ class _Parser:
         else:
             raise self.error(f"expected a constant of {type}")
         self.scan()
-        return N.Const(ident, type, value, name=name)
+        return value
 
-    def atomic(self, ident: int, type: DType, name: str) -> N.Stmt:
-        op = self.take("word", "the atomic's operation")
-        buffer, index = self.at()
-        self.expect(",")
-        value = self.id()
-        expected = self.id() if self.found("expected") else N.NO_ID
-        private = self.found("private")
-        reach = int(self.take("number", "how far it reaches")) if self.found("reach") else -1
-        sweep = int(self.take("number", "the number of its sweep")) if self.found("sweep") else 0
-        return N.Atomic(
-            ident, type, op, buffer, index, value, expected=expected, private=private, reach=reach, sweep=sweep,
-            name=name,
-        )  # fmt: skip
-
-    def store(self) -> N.Stmt:
-        buffer, index = self.at()
-        self.expect(",")
-        return N.Store(_UNNAMED, buffer, index, self.id())
-
-    def assert_(self) -> N.Stmt:
-        kind = self.take("word", "the assert's kind")
-        cond = self.id()
-        self.expect(",")
-        message = self.text()
-        self.expect("(")
-        return N.Assert(_UNNAMED, cond, message, self.many(self.id, ")"), kind=kind)
-
-    def print(self) -> N.Stmt:
+    def pieces(self) -> tuple[tuple[str | int, ...], tuple[str, ...]]:
+        """The parts of a print, and the specifications of its values."""
         parts: list[str | int] = []
         specs: list[str] = []
         while self.kind in ("id", "text"):
@@ -354,149 +352,47 @@ class _Parser:
                 parts.append(self.text())
             if not self.found(","):
                 break
-        return N.Print(_UNNAMED, tuple(parts), tuple(specs) if any(specs) else ())
+        return tuple(parts), tuple(specs) if any(specs) else ()
 
-    def alloca(self) -> N.Stmt:
-        stmt = N.AdStackAlloca(self.stack(), u1)
-        self.expect(":")
-        stmt.type = self.type()
-        stmt.name = self.name()
-        self.expect("primal")
-        stmt.primal = self.id()
-        stmt.count_only = self.found("count_only")
-        if self.tok == "size":
-            # a size expression holds no quotes, so that the next ' reason "' ends it
-            end = self.line.find(' reason "', self.pos)
-            if end < 0:
-                raise self.error("expected a reason after the size")
-            (stmt.size,) = self.sizes(self.line[self.pos : end])
-            self.pos = end
-            self.scan()
-        self.expect("reason")
-        stmt.reason = self.text()
-        return stmt
-
-    def push(self) -> N.Stmt:
-        return N.AdStackPush(_UNNAMED, *self.stack_and_value())
-
-    def stack_and_value(self) -> tuple[int, int]:
-        stack = self.stack()
-        self.expect(",")
-        return stack, self.id()
-
-    # --- statements with blocks ---------------------------------------------------------------------------
-
-    def open(self, stmt: N.Stmt) -> N.Block:
-        """The rest of the head's line, ``{ #id``, and the first block."""
-        self.expect("{")
-        self.tail(stmt)
-        self.next_line()
-        return self.block()
-
-    def next_block(self) -> N.Block:
-        self.expect("{")
-        if self.kind != "end":
-            raise self.error("unexpected text after '{'")
-        self.next_line()
-        return self.block()
-
-    def close(self) -> tuple[N.Param, ...]:
-        """The line of the last closing brace, with the results if there are any."""
-        self.expect("}")
-        results = self.params() if self.found("->") else ()
-        if self.kind != "end":
-            raise self.error("unexpected text after '}'")
-        self.next_line()
-        return results
-
-    def if_(self) -> N.Stmt:
-        stmt = N.If(_UNNAMED, self.id(), (), (), ())
-        stmt.then = self.open(stmt)
-        self.expect("}", "else")
-        stmt.orelse = self.next_block()
-        stmt.results = self.close()
-        return stmt
-
-    def for_(self) -> N.Stmt:
-        reverse, checkpoint = self.found("reversed"), self.found("checkpoint")
-        index = self.param()
-        self.expect("in")
-        begin = self.id()
-        self.expect("..")
-        end = self.id()
-        carried, inits = self.carry()
-        stmt = N.For(_UNNAMED, index, begin, end, carried, inits, (), (), reverse=reverse, checkpoint=checkpoint)
-        stmt.body = self.open(stmt)
-        stmt.results = self.close()
-        return stmt
-
-    def while_(self) -> N.Stmt:
-        checkpoint = self.found("checkpoint")
-        carried, inits = self.carry()
-        stmt = N.While(_UNNAMED, carried, inits, (), (), (), checkpoint=checkpoint)
-        stmt.cond = self.open(stmt)
-        self.expect("}", "do")
-        stmt.body = self.next_block()
-        stmt.results = self.close()
-        return stmt
-
-    def overflow(self) -> N.Stmt:
-        stack = self.id()
-        self.expect(",")
-        return N.Overflow(_UNNAMED, stack, self.id())
-
-    def guard(self) -> N.Stmt:
-        stmt = N.AdStackGuard(_UNNAMED, ())
-        stmt.body = self.open(stmt)
-        if self.close():
-            raise self.error("an adstack_guard has no results")
-        return stmt
-
-    def offload(self) -> N.Stmt:
-        stmt = N.Offload(_UNNAMED, self.take("word", "the task's kind"), (), (), ())
-        self.expect("bounds")
-        stmt.bounds = self.open(stmt)
-        self.expect("}", "do")
-        stmt.indices = self.params()
-        stmt.body = self.next_block()
-        if self.close():
-            raise self.error("an offload has no results")
-        return stmt
+    def size(self) -> SizeExpr:
+        # a size expression holds no quotes, so that the next ' reason "' ends it
+        end = self.line.find(' reason "', self.pos)
+        if end < 0:
+            raise self.error("expected a reason after the size")
+        (size,) = self.sizes(self.line[self.start : end])
+        self.pos = end
+        self.scan()
+        return size
 
 
-_OWNERS: dict[str, Callable[[_Parser], N.Stmt]] = {
-    "if": _Parser.if_,
-    "for": _Parser.for_,
-    "while": _Parser.while_,
-    "adstack_guard": _Parser.guard,
-    "offload": _Parser.offload,
-}
+_WORDS = re.compile(r"->|\.\.|\w+|[^\w\s]")
+_PLAIN: dict[str, type[N.Stmt]] = {}
+_VALUES: dict[str, type[N.Stmt]] = {}
+for _cls, (_word, *_) in FORMS.items():
+    if isinstance(_word, str):
+        (_VALUES if issubclass(_cls, N.Value) else _PLAIN)[_word.split(" ")[0].split("{")[0]] = _cls
 
-_PLAIN: dict[str, Callable[[_Parser], N.Stmt]] = {
-    "store": _Parser.store,
-    "assert": _Parser.assert_,
-    "print": _Parser.print,
-    "adstack_alloca": _Parser.alloca,
-    "adstack_push": _Parser.push,
-    "adstack_pop": lambda p: N.AdStackPop(_UNNAMED, p.stack()),
-    "adstack_acc_adjoint": lambda p: N.AdStackAccAdjoint(_UNNAMED, *p.stack_and_value()),
-    "overflow": _Parser.overflow,
-    "yield": lambda p: N.Yield(_UNNAMED, p.ids()),
-    "break": lambda p: N.Break(_UNNAMED, p.ids()),
-    "continue": lambda p: N.Continue(_UNNAMED, p.ids()),
-}
-
-_VALUES: dict[str, Callable[[_Parser, int, DType, str], N.Stmt]] = {
-    "const": _Parser.const,
-    "arg": lambda p, i, t, n: N.ArgLoad(i, t, p.arg_name(), name=n),
-    "shape": lambda p, i, t, n: N.ShapeOf(i, t, p.buffer(), int(p.take("number", "an axis")), name=n),
-    "random": lambda p, i, t, n: N.Random(i, t, int(p.take("number", "a call site")), name=n),
-    "load": lambda p, i, t, n: N.Load(i, t, *p.at(), name=n),
-    "atomic": _Parser.atomic,
-    "adstack_load_top": lambda p, i, t, n: N.AdStackLoadTop(i, t, p.stack(), name=n),
-    "adstack_load_top_adj": lambda p, i, t, n: N.AdStackLoadTopAdj(i, t, p.stack(), name=n),
-    "lane": lambda p, i, t, n: N.Lane(i, t, name=n),
-    "adstack_depth": lambda p, i, t, n: N.AdStackDepth(i, t, p.stack(), name=n),
+# how the fields of a statement are read, by kind
+_READ: dict[str, Callable[[_Parser], Any]] = {
+    "Id": _Parser.id,
+    "MaybeId": _Parser.id,
+    "PrimalId": _Parser.id,
+    "Ids": lambda p: p.several(p.id),
+    "StackId": _Parser.stack,
+    "BufferName": _Parser.buffer,
+    "ArgName": _Parser.arg_name,
+    "Word": lambda p: p.take("word"),
+    "Text": _Parser.text,
+    "Pieces": _Parser.pieces,
+    "DType": _Parser.type,
+    "bool": lambda p: True,
+    "int": lambda p: int(p.take("number")),
+    "str": _Parser.name,
+    "SizeExpr | None": _Parser.size,
+    "Param": _Parser.param,
+    "Params": lambda p: p.several(p.param),
+    "Results": _Parser.results,
+    "Carry": _Parser.carry,
 }
 
 

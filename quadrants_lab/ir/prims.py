@@ -33,7 +33,7 @@ class Prim:
     ``rule``: how operands and result are typed: "num" (all one numeric dtype), "float" (all one float dtype), "int"
     (all one integer dtype; u1 too for and/or/xor/not), "cmp" (one dtype in, u1 out), "select" (u1, T, T -> T),
     "cast" (anything to the result's dtype), "bitcast" (same width), "test" (float in, u1 out), "count" (integer in,
-    i32 out), "root" (i32 or i64).
+    i32 out), "isqrt" (i32 or i64).
     ``llvm``: spellings for (float, signed, unsigned); an instruction, ``llvm.*`` for an intrinsic, ``@name`` for a
     short sequence that the emitter knows by that name, "" where the rule excludes the kind.
     ``cost``: rough cycles; recomputation in reverse mode weighs it.
@@ -235,10 +235,10 @@ _ROWS: tuple[Prim, ...] = (
          ("@select", "@select", "@select")),
     Prim("cast", 1, "cast", _cast, ("cast(g)",), ("@cast", "@cast", "@cast")),
     Prim("bitcast", 1, "bitcast", _bitcast, (None,), ("@bitcast", "@bitcast", "@bitcast")),
-    # the least r with r * r >= a, 0 where a < 1; `passes.roots` writes it as a loop before a backend sees it
-    Prim("root", 1, "root", lambda t, a: t.numpy(ceil_sqrt(int(a))), (None,), ("", "", ""), 64),
+    # the least r with r * r >= a, 0 where a < 1; `passes.lower_isqrt` writes it as a loop before a backend sees it
+    Prim("isqrt", 1, "isqrt", lambda t, a: t.numpy(ceil_sqrt(int(a))), (None,), ("", "", ""), 64),
     # the value of a with the derivative of b: where an algorithm finds a and a formula knows how it changes
-    Prim("graft", 2, "float", lambda t, a, b: a, (None, "g"), ("@same", "", ""), 0),
+    Prim("custom_jvp", 2, "float", lambda t, a, b: a, (None, "g"), ("@same", "", ""), 0),
 )
 
 PRIMS: dict[str, Prim] = {p.name: p for p in _ROWS}

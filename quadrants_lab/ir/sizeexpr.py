@@ -56,7 +56,7 @@ class SizeVar(SizeExpr):
 
 @dataclass(frozen=True, slots=True)
 class SizeOp(SizeExpr):
-    """``op``: add, sub, mul, floordiv, mod, min, max; two operands, saturating 64-bit. root(a, 2): the square root of
+    """``op``: add, sub, mul, floordiv, mod, min, max; two operands, saturating 64-bit. isqrt(a, 2): the square root of
     ``a``, rounded up, 0 where ``a`` is negative."""
 
     op: str

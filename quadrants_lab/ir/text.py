@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from operator import attrgetter
+from typing import Any
 
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.forms import FORMS, Piece
 from quadrants_lab.ir.sizetext import print_size
 
 
@@ -60,25 +63,8 @@ def arg_name(name: str) -> str:
     return name if name.isidentifier() else f"'{name}'"
 
 
-def _ids(ids: tuple[int, ...]) -> str:
-    return ", ".join(f"%{i}" for i in ids)
-
-
 def _param(p: N.Param) -> str:
     return f"%{p.id}: {p.type}" + (f" '{p.name}'" if p.name else "")
-
-
-def _carry(params: tuple[N.Param, ...], inits: tuple[int, ...]) -> str:
-    pairs = ", ".join(f"{_param(p)} = %{i}" for p, i in zip(params, inits, strict=True))
-    return f" carry ({pairs})" if pairs else ""
-
-
-def _results(results: tuple[N.Param, ...]) -> str:
-    return f" -> ({', '.join(_param(r) for r in results)})" if results else ""
-
-
-def _at(buffer: str, index: tuple[int, ...]) -> str:
-    return f"@{buffer}[{_ids(index)}]"
 
 
 def _quote(text: str) -> str:
@@ -91,65 +77,56 @@ def _piece(part: str | int, spec: str) -> str:
     return f"%{part}: {_quote(spec)}" if spec else f"%{part}"
 
 
-def _const(s: N.Const) -> str:
+def _number(s: N.Const, value: Any) -> str:
     # a float by the shortest text that its own dtype reads back
-    return f"const {s.type.numpy(s.value)!s}" if s.type.is_float else f"const {s.value!r}"
+    return str(s.type.numpy(value)) if s.type.is_float else repr(value)
 
 
-def _alloca(s: N.AdStackAlloca) -> str:
-    size = f" size {print_size(s.size)}" if s.size is not None else ""
-    count = " count_only" if s.count_only else ""
-    name = f" '{s.name}'" if s.name else ""
-    return f"adstack_alloca ${s.id}: {s.type}{name} primal %{s.primal}{count}{size} reason {_quote(s.reason)}"
+def _carry(_: N.Stmt, carried: tuple[N.Param, ...], inits: tuple[int, ...]) -> str:
+    pairs = ", ".join(f"{_param(p)} = %{i}" for p, i in zip(carried, inits, strict=True))
+    return f" carry ({pairs})" if pairs else ""
 
 
-_SIMPLE: dict[type, Callable[..., str]] = {
-    N.Const: _const,
-    N.Op: lambda s: f"{s.prim} {_ids(s.args)}",
-    N.ArgLoad: lambda s: f"arg {arg_name(s.arg)}",
-    N.ShapeOf: lambda s: f"shape @{s.buffer} {s.axis}",
-    N.Random: lambda s: f"random {s.site}",
-    N.Load: lambda s: f"load {_at(s.buffer, s.index)}",
-    N.Atomic: lambda s: (
-        f"atomic {s.op} {_at(s.buffer, s.index)}, %{s.value}"
-        + (f" expected %{s.expected}" if s.op == "cas" else "")
-        + (" private" if s.private else "")
-        + (f" reach {s.reach}" if s.reach >= 0 else "")
-        + (f" sweep {s.sweep}" if s.sweep else "")
-    ),
-    N.AdStackLoadTop: lambda s: f"adstack_load_top ${s.stack}",
-    N.AdStackLoadTopAdj: lambda s: f"adstack_load_top_adj ${s.stack}",
-    N.AdStackDepth: lambda s: f"adstack_depth ${s.stack}",
-    N.Store: lambda s: f"store {_at(s.buffer, s.index)}, %{s.value}",
-    N.Assert: lambda s: f"assert {s.kind} %{s.cond}, {_quote(s.message)} ({_ids(s.args)})",
-    N.Print: lambda s: "print " + ", ".join(_piece(p, spec) for p, spec in s.pieces()),
-    N.AdStackAlloca: _alloca,
-    N.AdStackPush: lambda s: f"adstack_push ${s.stack}, %{s.value}",
-    N.AdStackPop: lambda s: f"adstack_pop ${s.stack}",
-    N.AdStackAccAdjoint: lambda s: f"adstack_acc_adjoint ${s.stack}, %{s.value}",
-    N.Lane: lambda s: "lane",
-    N.Overflow: lambda s: f"overflow %{s.stack}, %{s.depth}",
-    N.Yield: lambda s: f"yield {_ids(s.values)}".rstrip(),
-    N.Break: lambda s: f"break {_ids(s.values)}".rstrip(),
-    N.Continue: lambda s: f"continue {_ids(s.values)}".rstrip(),
+# how the fields of a statement are shown, by kind: of the statement and their values
+_SHOW: dict[str, Callable[..., str]] = {
+    "Id": lambda s, v: f"%{v}",
+    "MaybeId": lambda s, v: f"%{v}",
+    "PrimalId": lambda s, v: f"%{v}",
+    "Ids": lambda s, v: ", ".join([f"%{i}" for i in v]),
+    "StackId": lambda s, v: f"${v}",
+    "BufferName": lambda s, v: f"@{v}",
+    "ArgName": lambda s, v: arg_name(v),
+    "Word": lambda s, v: v,
+    "Text": lambda s, v: _quote(v),
+    "Number": _number,
+    "Pieces": lambda s, parts, specs: ", ".join(_piece(p, spec) for p, spec in s.pieces()),
+    "DType": lambda s, v: str(v),
+    "bool": lambda s, v: "",
+    "int": lambda s, v: str(v),
+    "str": lambda s, v: f" '{v}'" if v else "",
+    "SizeExpr | None": lambda s, v: print_size(v),
+    "Param": lambda s, v: _param(v),
+    "Params": lambda s, v: ", ".join(map(_param, v)),
+    "Results": lambda s, v: f" -> ({', '.join(map(_param, v))})" if v else "",
+    "Carry": _carry,
 }
 
 
-def _head(s: N.Stmt) -> tuple[tuple[str, ...], str]:
-    """For a statement with blocks: the line before each block, and what follows the last closing brace."""
-    if isinstance(s, N.If):
-        return (f"if %{s.cond} {{", "} else {"), _results(s.results)
-    if isinstance(s, N.For):
-        way = ("reversed " if s.reverse else "") + ("checkpoint " if s.checkpoint else "")
-        head = f"for {way}{_param(s.index)} in %{s.begin}..%{s.end}{_carry(s.carried, s.inits)} {{"
-        return (head,), _results(s.results)
-    if isinstance(s, N.While):
-        way = " checkpoint" if s.checkpoint else ""
-        return (f"while{way}{_carry(s.carried, s.inits)} {{", "} do {"), _results(s.results)
-    if isinstance(s, N.AdStackGuard):
-        return ("adstack_guard {",), ""
-    assert isinstance(s, N.Offload)
-    return (f"offload {s.kind} bounds {{", f"}} do ({', '.join(_param(p) for p in s.indices)}) {{"), ""
+def _printer(piece: Piece) -> Callable[[N.Stmt], str]:
+    """What prints the piece of a statement."""
+    show, get = _SHOW[piece.kind], attrgetter(*piece.fields)
+    if piece.word:
+        return lambda s: "" if get(s) == piece.default else f" {piece.word} {show(s, get(s))}".rstrip()
+    if len(piece.fields) > 1:
+        return lambda s: show(s, *get(s))
+    return lambda s: show(s, get(s))
+
+
+# a text, what prints a piece, or None where a block stands
+_PRINTERS: dict[type[N.Stmt], tuple[str | Callable[[N.Stmt], str] | None, ...]] = {
+    cls: tuple(p if isinstance(p, str) else None if p.kind == "Block" else _printer(p) for p in form)
+    for cls, form in FORMS.items()
+}
 
 
 def _stmt(
@@ -170,19 +147,20 @@ def _stmt(
     tail = f"  !{s.span}" if spans and s.span is not None else ""
     if links and s.adjoint_of != N.NO_ID:
         tail += f"  ~%{s.adjoint_of}"
-    blocks = s.blocks()
-    if blocks:
-        heads, end = _head(s)
-        for n, (head, block) in enumerate(zip(heads, blocks, strict=True)):
-            put(head + (f" #{s.id}{tail}" if n == 0 else ""), s if n == 0 else None)
-            for inner in block:
-                _stmt(inner, depth + 1, lines, spans, links, sink)
-        put("}" + end, s if end else None)
-        return
-    text = _SIMPLE[type(s)](s)
+    blocks = iter(s.blocks())
+    text, first = "", True
     if isinstance(s, N.Value):
-        name = f" '{s.name}'" if s.name else ""
-        put(f"%{s.id}: {s.type}{name} = {text}{tail}", s)
-    else:
-        ident = f" #{s.id}" if links and not isinstance(s, N.AdStackAlloca) else ""
-        put(f"{text}{ident}{tail}", s)
+        text = f"%{s.id}: {s.type}" + (f" '{s.name}'" if s.name else "") + " = "
+    for part in _PRINTERS[type(s)]:
+        if part is not None:
+            text += part if isinstance(part, str) else part(s)
+            continue
+        put(text + "{" + (f" #{s.id}{tail}" if first else ""), s if first else None)
+        for inner in next(blocks):
+            _stmt(inner, depth + 1, lines, spans, links, sink)
+        text, first = "}", False
+    if not first:
+        put(text, s if text != "}" else None)
+        return
+    ident = f" #{s.id}" if links and not isinstance(s, (N.Value, N.AdStackAlloca)) else ""
+    put(f"{text.rstrip()}{ident}{tail}", s)

@@ -20,12 +20,7 @@ BUFFER_KINDS = ("field", "ndarray", "temp", "ret", "scratch", "heap", "local")
 ROLES = ("kept", "work", "marks")
 OFFLOAD_KINDS = ("serial", "range_for", "struct_for")
 ATOMIC_OPS = ("add", "sub", "mul", "min", "max", "and", "or", "xor", "exchange", "cas")
-MODES = ("forward", "reverse", "count", "dual")
-
-
-StackUse = (
-    N.AdStackPush | N.AdStackPop | N.AdStackLoadTop | N.AdStackLoadTopAdj | N.AdStackAccAdjoint | N.AdStackDepth
-)
+MODES = ("forward", "reverse", "both", "count", "dual")
 
 
 class VerifyError(Exception):
@@ -140,7 +135,7 @@ class _Verifier:
             raise self.fail("a block does not end in a terminator", last)
         self.claim(last.id, last)
         carried: Sequence[DType] = yields
-        if isinstance(last, (N.Break, N.Continue)):
+        if isinstance(last, N.Exit):
             what = "break" if isinstance(last, N.Break) else "continue"
             inside = place.loop is not None and (place.can_break or what == "continue")
             self.need(inside, f"{what} outside of a loop", last)
@@ -174,12 +169,13 @@ class _Verifier:
                 self.claim(i, s)
                 self.visible[i] = t
             return
-        check = _CHECKS.get(type(s))
-        if check is None:
+        checks = _CHECKS.get(type(s))
+        if checks is None:
             raise self.fail(f"{type(s).__name__} cannot stand here", s)
         if isinstance(s, N.AdStackAlloca):
             self.need(place.top, "an adstack_alloca does not stand at the top level of a task's body", s)
-        check(self, s)
+        for check in checks:
+            check(self, s)
         self.claim(s.id, s)
         if isinstance(s, N.Value):
             self.visible[s.id] = s.type
@@ -206,7 +202,7 @@ class _Verifier:
         self.block(s.then, inner, results, s)
         self.block(s.orelse, inner, results, s)
 
-    def loop(self, s: N.For | N.While) -> list[DType]:
+    def loop(self, s: N.Loop) -> list[DType]:
         carried = [p.type for p in s.carried]
         self.types(s, s.inits, carried, "the loop's inits")
         self.need([r.type for r in s.results] == carried, "carried values and results differ in dtype", s)
@@ -272,28 +268,22 @@ class _Verifier:
     def random(self, s: N.Random) -> None:
         self.need(s.type.is_int or s.type in (f32, f64), f"there is no random {s.type}", s)
 
-    def access(self, s: N.Load | N.Store | N.Atomic) -> DType:
+    def access(self, s: N.Access) -> None:
         b = self.k.buffers.get(s.buffer)
         if b is None:
             raise self.fail(f"there is no buffer '{s.buffer}'", s)
         self.need(len(s.index) == b.ndim, f"'{s.buffer}' takes {b.ndim} indices", s)
         self.need(all(self.visible[i].is_int for i in s.index), "an index is not an integer", s)
-        return b.dtype
-
-    def load(self, s: N.Load) -> None:
-        t = self.access(s)
-        self.need(s.type is t, f"'{s.buffer}' holds {t}", s)
-
-    def store(self, s: N.Store) -> None:
-        t = self.access(s)
-        self.need(self.visible[s.value] is t, f"'{s.buffer}' holds {t}", s)
+        held = [self.visible[s.value]] if isinstance(s, N.Write) else []
+        held += [s.type] if isinstance(s, N.Value) else []
+        self.need(all(t is b.dtype for t in held), f"'{s.buffer}' holds {b.dtype}", s)
 
     def atomic(self, s: N.Atomic) -> None:
-        t = self.access(s)
+        t = s.type
         self.need(s.op in ATOMIC_OPS, f"there is no atomic '{s.op}'", s)
-        self.need(s.type is t and self.visible[s.value] is t, f"'{s.buffer}' holds {t}", s)
         if s.op == "cas":
-            self.need(t.is_int and self.visible[s.expected] is t, f"there is no such compare-and-swap of {t}", s)
+            ok = t.is_int and self.visible.get(s.expected) is t
+            self.need(ok, f"there is no such compare-and-swap of {t}", s)
         elif s.op in ("and", "or", "xor"):
             self.need(not t.is_float, f"there is no atomic {s.op} of {t}", s)
         elif s.op != "exchange":
@@ -305,16 +295,15 @@ class _Verifier:
     def alloca(self, s: N.AdStackAlloca) -> None:
         self.stacks[s.id] = s.type
 
-    def stack(self, s: StackUse) -> None:
+    def stack(self, s: N.StackUse) -> None:
         """The stack is one of this task; what goes in and comes out has its dtype."""
         t = self.stacks.get(s.stack)
         if t is None:
             raise self.fail(f"${s.stack} is no adstack of this task", s)
-        if isinstance(s, (N.AdStackPush, N.AdStackAccAdjoint)):
-            self.need(self.visible[s.value] is t, f"${s.stack} holds {t}", s)
-        elif isinstance(s, N.AdStackDepth):
+        self.need(all(self.visible[i] is t for i in s.operands()), f"${s.stack} holds {t}", s)
+        if isinstance(s, N.AdStackDepth):
             self.need(s.type is i64, "a depth is i64", s)
-        elif isinstance(s, (N.AdStackLoadTop, N.AdStackLoadTopAdj)):
+        elif isinstance(s, N.Value):
             self.need(s.type is t, f"${s.stack} holds {t}", s)
         if isinstance(s, (N.AdStackAccAdjoint, N.AdStackLoadTopAdj)):
             self.need(t.is_float, f"a stack of {t} has no adjoint", s)
@@ -347,34 +336,32 @@ _RULES: dict[str, Callable[[Sequence[DType], N.Op], bool]] = {
     "bitcast": lambda ts, s: ts[0].bits == s.type.bits,
     "test": lambda ts, s: ts[0].is_float,
     "count": lambda ts, s: ts[0].is_int,
-    "root": lambda ts, s: ts[0] in (i32, i64),
+    "isqrt": lambda ts, s: ts[0] in (i32, i64),
 }
 
+# of structured statements, which have a place, and of what other statements are
 _STRUCTURED: dict[type, Callable[..., None]] = {
     N.If: _Verifier.if_,
     N.For: _Verifier.for_,
     N.While: _Verifier.while_,
     N.AdStackGuard: _Verifier.guard,
 }
-
-_CHECKS: dict[type, Callable[..., None]] = {
+_RULE_OF: dict[type, Callable[..., None]] = {
     N.Const: _Verifier.const,
     N.Op: _Verifier.op,
     N.ArgLoad: _Verifier.arg,
     N.ShapeOf: _Verifier.shape,
     N.Random: _Verifier.random,
-    N.Load: _Verifier.load,
-    N.Store: _Verifier.store,
+    N.Access: _Verifier.access,
     N.Atomic: _Verifier.atomic,
     N.Assert: _Verifier.assert_,
-    N.Print: lambda v, s: None,
     N.Lane: lambda v, s: v.need(s.type is u32, "a lane's number is u32", s),
     N.Overflow: lambda v, s: v.need(v.visible[s.stack] is u32, "a stack's number is u32", s),
     N.AdStackAlloca: _Verifier.alloca,
-    N.AdStackPush: _Verifier.stack,
-    N.AdStackPop: _Verifier.stack,
-    N.AdStackLoadTop: _Verifier.stack,
-    N.AdStackLoadTopAdj: _Verifier.stack,
-    N.AdStackAccAdjoint: _Verifier.stack,
-    N.AdStackDepth: _Verifier.stack,
+    N.StackUse: _Verifier.stack,
+}
+_CHECKS: dict[type, list[Callable[..., None]]] = {
+    cls: [_RULE_OF[base] for base in reversed(cls.__mro__) if base in _RULE_OF]
+    for cls in N.STATEMENTS
+    if not issubclass(cls, (N.Yield, N.Offload))
 }

@@ -8,15 +8,18 @@ from quadrants_lab.ir.walk import walk
 Broken = tuple[str, N.Stmt]
 Depths = dict[int, int | None]  # None: not known
 
-_READS = (N.AdStackPop, N.AdStackLoadTop, N.AdStackLoadTopAdj, N.AdStackAccAdjoint)
+
+class _Empty(Exception):
+    def __init__(self, use: N.TopUse) -> None:
+        self.use = use
 
 
 def check_stacks(task: N.Offload, mode: str) -> Broken | None:
     """The first rule that the task's stacks certainly break, and where; None when they may well be right.
 
     A stack that is read or popped is pushed somewhere in the task. Along statements whose number of runs is known
-    (no loops, or arms of an If that agree) no empty stack is popped or read, and in a kernel of mode "reverse" every
-    stack that is not count_only is empty at the end.
+    (no loops, or arms of an If that agree) no empty stack is popped or read, and in a kernel of mode "reverse" or
+    "both" every stack that is not count_only is empty at the end.
     """
     pushed = set()
     reads = []
@@ -26,58 +29,46 @@ def check_stacks(task: N.Offload, mode: str) -> Broken | None:
             depths[s.id] = 0
         elif isinstance(s, N.AdStackPush):
             pushed.add(s.stack)
-        elif isinstance(s, _READS):
+        elif isinstance(s, N.TopUse):
             reads.append(s)
     if not depths:
         return None
     for s in reads:
         if s.stack not in pushed:
             return f"nothing in this task pushes on ${s.stack}", s
-    after = _block(task.body, depths)
-    if isinstance(after, tuple):
-        return after
+    try:
+        after = _block(task.body, depths)
+    except _Empty as e:
+        return f"${e.use.stack} is empty here", e.use
     for s in task.body:
-        if isinstance(s, N.AdStackAlloca) and mode == "reverse" and not s.count_only:
+        if isinstance(s, N.AdStackAlloca) and mode in ("reverse", "both") and not s.count_only:
             left = after[s.id]
             if left:
                 return f"{left} values are left on ${s.id} at the end of the task", s
     return None
 
 
-def _block(block: N.Block, depths: Depths) -> Depths | Broken:
-    """Depths after the block."""
+def _block(block: N.Block, depths: Depths) -> Depths:
+    """Depths after the block. Raises _Empty for what needs a value on an empty stack."""
     for s in block:
         if isinstance(s, N.AdStackPush):
             now = depths[s.stack]
             depths = {**depths, s.stack: None if now is None else now + 1}
-        elif isinstance(s, _READS):
+        elif isinstance(s, N.TopUse):
             now = depths[s.stack]
             if now == 0:
-                return f"${s.stack} is empty here", s
+                raise _Empty(s)
             if now is not None and isinstance(s, N.AdStackPop):
                 depths = {**depths, s.stack: now - 1}
         elif isinstance(s, N.If):
-            arms = []
-            for arm in s.blocks():
-                after = _block(arm, depths)
-                if isinstance(after, tuple):
-                    return after
-                if type(arm[-1]) is N.Yield:
-                    arms.append(after)
-            if arms:
-                depths = {k: d if all(a[k] == d for a in arms) else None for k, d in arms[0].items()}
-            else:
-                depths = dict.fromkeys(depths)
+            arms = [(arm, _block(arm, depths)) for arm in s.blocks()]
+            ends = [after for arm, after in arms if type(arm[-1]) is N.Yield]
+            depths = {k: d if ends and all(a[k] == d for a in ends) else None for k, d in (ends or [depths])[0].items()}
         elif isinstance(s, N.AdStackGuard):
-            after = _block(s.body, depths)
-            if isinstance(after, tuple):
-                return after
-            depths = after
+            depths = _block(s.body, depths)
         elif s.blocks():
             moved = {i.stack for b in s.blocks() for i in walk(b) if isinstance(i, (N.AdStackPush, N.AdStackPop))}
             depths = {k: None if k in moved else d for k, d in depths.items()}
             for b in s.blocks():
-                after = _block(b, depths)
-                if isinstance(after, tuple):
-                    return after
+                depths = _block(b, depths)
     return depths

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from quadrants_lab.ir.nodes import Block, For, If, Kernel, Offload, Param, Stmt, Value, While
+from quadrants_lab.ir.traits import S
 from quadrants_lab.ir.types import DType
+
+if TYPE_CHECKING:
+    from quadrants_lab.ir.build import Builder
 
 
 def walk(block: Block) -> Iterator[Stmt]:
@@ -61,7 +66,7 @@ def free_values(block: Block, known: dict[int, tuple[Block, set[int]]] | None = 
     return read
 
 
-def map_blocks(stmt: Stmt, fn: Callable[[Block], Block]) -> Stmt:
+def map_blocks(stmt: S, fn: Callable[[Block], Block]) -> S:
     """The statement with ``fn`` applied to each of its blocks; the same object when none changed."""
     old = stmt.blocks()
     if not old:
@@ -70,19 +75,48 @@ def map_blocks(stmt: Stmt, fn: Callable[[Block], Block]) -> Stmt:
     return stmt if all(a is b for a, b in zip(old, new, strict=True)) else stmt.with_blocks(new)
 
 
+def rewrite(block: Block, fn: Callable[[Stmt], Stmt | Sequence[Stmt]], inner_first: bool = False) -> Block:
+    """The block with each statement at any depth replaced by what ``fn`` makes of it: one, whose blocks are rewritten
+    in their turn, or several or none, which are left as they are. Unchanged blocks by identity. ``inner_first``: ``fn``
+    gets statements whose blocks are rewritten already."""
+
+    def inside(inner: Block) -> Block:
+        return rewrite(inner, fn, inner_first)
+
+    out: list[Stmt] = []
+    changed = False
+    for stmt in block:
+        made = fn(map_blocks(stmt, inside) if inner_first else stmt)
+        if isinstance(made, Stmt):
+            made = made if inner_first else map_blocks(made, inside)
+            changed = changed or made is not stmt
+            out.append(made)
+        else:
+            changed = True
+            out += made
+    return tuple(out) if changed else block
+
+
+def rewrite_in(stmt: S, fn: Callable[[Stmt], Stmt | Sequence[Stmt]]) -> S:
+    """The statement with its blocks rewritten."""
+    return map_blocks(stmt, lambda block: rewrite(block, fn))
+
+
+def rewritten(kernel: Kernel, fn: Callable[[Stmt], Stmt | Sequence[Stmt]], b: Builder | None = None) -> Kernel:
+    """The kernel with its body rewritten; ``b`` handed out the ids of what is new."""
+    body = rewrite(kernel.body, fn)
+    next_id = kernel.next_id if b is None else b.next_id
+    return kernel if body is kernel.body else replace(kernel, body=body, next_id=next_id)
+
+
 def substitute(block: Block, ids: Mapping[int, int]) -> Block:
     """The block with every read of a key of ``ids`` replaced by its value; unchanged parts by identity."""
-    if not ids:
-        return block
 
     def one(stmt: Stmt) -> Stmt:
         ops = stmt.operands()
-        if any(i in ids for i in ops):
-            stmt = stmt.with_operands(tuple(ids.get(i, i) for i in ops))
-        return map_blocks(stmt, lambda b: substitute(b, ids))
+        return stmt.with_operands(tuple(ids.get(i, i) for i in ops)) if any(i in ids for i in ops) else stmt
 
-    new = tuple(one(s) for s in block)
-    return block if all(a is b for a, b in zip(block, new, strict=True)) else new
+    return rewrite(block, one) if ids else block
 
 
 def rename(block: Block, fresh: Callable[[], int], ids: dict[int, int]) -> Block:
@@ -119,6 +153,5 @@ def rename(block: Block, fresh: Callable[[], int], ids: dict[int, int]) -> Block
 def map_offloads(kernel: Kernel, fn: Callable[[Offload], Offload]) -> Kernel:
     """The kernel with ``fn`` applied to each task."""
     body = tuple(fn(s) if isinstance(s, Offload) else s for s in kernel.body)
-    if all(a is b for a, b in zip(kernel.body, body, strict=True)):
-        return kernel
-    return replace(kernel, body=body)
+    same = all(a is b for a, b in zip(kernel.body, body, strict=True))
+    return kernel if same else replace(kernel, body=body)

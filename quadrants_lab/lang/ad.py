@@ -19,14 +19,15 @@ from quadrants_lab.errors import (
 from quadrants_lab.ir.types import f64
 from quadrants_lab.lang import second
 from quadrants_lab.lang.custom_gradients import Replaced, grad_for, grad_replaced, no_grad
-from quadrants_lab.lang.dense import Dense, Ndarray
-from quadrants_lab.lang.exchange import as_dense
+from quadrants_lab.lang.dense import Dense, Ndarray, ScalarNdarray
 from quadrants_lab.lang.forward_mode import FwdMode, warn_unwritten
 from quadrants_lab.lang.missing import missing_attribute
 from quadrants_lab.runtime import session
+from quadrants_lab.runtime.foreign import adopt, need_gradient, torch_tensor
 from quadrants_lab.runtime.grad_check import check_gradients
 from quadrants_lab.runtime.observe import MODE, OBSERVERS, unwatched, watch
 from quadrants_lab.runtime.program import Program
+from quadrants_lab.runtime.signature import ArraySlot
 from quadrants_lab.runtime.tape.recorder import Launches
 from quadrants_lab.runtime.tape.report import Report, report
 from quadrants_lab.runtime.tape.step import Kept
@@ -76,7 +77,7 @@ class Tape:
         memory: int | None = None,
     ) -> None:
         self._given = loss  # a tensor lives as long as its Tape
-        loss = as_dense(loss, "loss", "a Tape")
+        loss = _as_dense(loss)
         if not isinstance(loss, Dense):
             raise QuadrantsRuntimeTypeError(
                 f"the loss of a Tape must be a 0-d field or ndarray, not {loss!r}", code="QL2090"
@@ -276,3 +277,13 @@ def clear_all_gradients() -> None:
 
 def __getattr__(name: str) -> object:
     return missing_attribute("qd.ad", name, globals())
+
+
+def _as_dense(loss: Any) -> Any:
+    """A torch tensor as an ndarray over its memory, its gradient made; anything else as it is."""
+    if not isinstance(loss, torch_tensor()):
+        return loss
+    slot = ArraySlot("loss", None, None, None)
+    made = adopt(loss, slot, "a Tape", session.current(), (ScalarNdarray,))
+    need_gradient(made, "loss", "a Tape")
+    return made

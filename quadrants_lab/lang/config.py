@@ -23,7 +23,7 @@ from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import DTYPES, DType, f16, f32, f64, i32, i64
 from quadrants_lab.lang import arch as A
 from quadrants_lab.runtime import session
-from quadrants_lab.runtime.dispatch import load_compiler
+from quadrants_lab.runtime.plans import load_compiler
 from quadrants_lab.runtime.session import Settings
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.frontend.mathlib import Operation
-from quadrants_lab.lang.kernel import kernel
+from quadrants_lab.lang.dense import Dense
+from quadrants_lab.lang.kernel import Kernel
 
 if TYPE_CHECKING:  # the kernel's body is not Python
     from typing import Any as Template
     from typing import Any as Tensor
-
-    from quadrants_lab.lang.dense import Dense
 else:
     from quadrants_lab.lang.annotations import Template
     from quadrants_lab.lang.tensor import Tensor
@@ -20,7 +20,6 @@ _grouped: Any = Operation("grouped")
 _static: Any = Operation("static")
 
 
-@kernel
 def copy_from(to: Tensor, source: Tensor, shift: Template) -> None:
     for i in _grouped(to):
         if _static(shift is None):
@@ -29,7 +28,15 @@ def copy_from(to: Tensor, source: Tensor, shift: Template) -> None:
             to[i] = source[i + shift]
 
 
-def launch_copy(to: Dense, source: Dense) -> None:
+@cache
+def _kernel() -> Kernel:
+    return Kernel(copy_from)
+
+
+def _copy(to: Dense, source: Dense) -> None:
     """``to`` takes the elements of ``source``, of the same shape, one by one, whatever their offsets."""
     shift = tuple(b - a for a, b in zip(to.offset or (0,) * to.ndim, source.offset or (0,) * to.ndim, strict=True))
-    copy_from(to, source, shift if any(shift) else None)
+    _kernel()(to, source, shift if any(shift) else None)
+
+
+Dense.copy_by_launch = staticmethod(_copy)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from operator import index as as_index
 from typing import Any, ClassVar, NoReturn
 
@@ -64,6 +65,7 @@ class Dense:
         "recordings",
     )
     kind: ClassVar[str]
+    copy_by_launch: ClassVar[Callable[[Dense, Dense], None]]  # see `lang.copying`, which is made of what is here
 
     def __init__(self, dtype: DType, element_shape: tuple[int, ...] = (), name: str = "") -> None:
         self._memory: Any = NOWHERE  # a Memory once it is allocated
@@ -266,9 +268,7 @@ class Dense:
         values = other._live().values()
         same = (self.shape, self.element_shape) == (other.shape, other.element_shape)
         if same and self.dtype.is_float and other.dtype.is_float and differentiating():
-            from quadrants_lab.lang.copying import launch_copy  # a kernel, which takes fields
-
-            launch_copy(self, other)
+            Dense.copy_by_launch(self, other)
         else:
             self.from_numpy(values)
 

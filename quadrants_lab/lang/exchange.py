@@ -8,10 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from quadrants_lab.errors import QuadrantsRuntimeTypeError
-from quadrants_lab.runtime import session
-from quadrants_lab.runtime.foreign import adopt, need_gradient, torch_tensor
+from quadrants_lab.runtime.foreign import torch_tensor
 from quadrants_lab.runtime.memory import SHARED, Memory
-from quadrants_lab.runtime.signature import ArraySlot
 
 
 def shared(memory: Memory) -> npt.NDArray[Any]:
@@ -66,18 +64,3 @@ def from_torch(tensor: Any) -> npt.NDArray[Any]:
     except TypeError as e:  # bfloat16 and complex numbers
         raise QuadrantsRuntimeTypeError(f"from_torch: {e}", code="QL2042", help="pass x.float()") from None
     return array
-
-
-def as_dense(value: Any, name: str, where: str) -> Any:
-    """A torch tensor as an ndarray over its memory, its gradient made; anything else as it is."""
-    if not isinstance(value, torch_tensor()):
-        return value
-    made = adopt(value, ArraySlot(name, None, None, None), where, session.current(), (_scalar_ndarray(),))
-    need_gradient(made, name, where)
-    return made
-
-
-def _scalar_ndarray() -> Any:
-    from quadrants_lab.lang.dense import ScalarNdarray
-
-    return ScalarNdarray

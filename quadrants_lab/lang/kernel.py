@@ -101,10 +101,38 @@ class TensorGradient(Gradient):
     __call__ = Launchable._call_tensors
 
 
-class Kernel(Launchable):
-    """A compiled function. Call it to launch; `grad` launches its reverse-mode derivative."""
+class ValueAndGradient(Launchable):
+    """A kernel followed by its gradient: what ``k(...)`` and then ``k.grad(...)`` do, and the kernel's value.
 
-    __slots__ = ("__dict__", "grad", "method", "source")
+    Set the gradients of what the kernel writes before, as for `Kernel.grad`. Where the gradient needs nothing that only
+    the end of the launch tells, both are one launch, in which the kernel's last loop goes on to the derivative of each
+    iteration while its values are at hand; else, and under a Tape and in checked modes, they are two.
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"<value and gradient of qd.kernel {self.name}>"
+
+
+class CompoundValueAndGradient(ValueAndGradient):
+    """Those of a `CompoundKernel`."""
+
+    __slots__ = ()
+    __call__ = Launchable._call_compound
+
+
+class TensorValueAndGradient(ValueAndGradient):
+    """Those of a `TensorKernel`."""
+
+    __slots__ = ()
+    __call__ = Launchable._call_tensors
+
+
+class Kernel(Launchable):
+    """A compiled function. Call it to launch; `grad` launches its reverse-mode derivative, `value_and_grad` both."""
+
+    __slots__ = ("__dict__", "grad", "method", "source", "value_and_grad")
 
     def __init__(self, fn: Callable[..., Any], graph: bool = False) -> None:
         self.source = function_source(fn)
@@ -112,11 +140,12 @@ class Kernel(Launchable):
         parameters = read_parameters(fn, self.source)
         pairs = Pairs(self.source, parameters, graph)
         super().__init__(pairs, 0)
-        self.grad = Gradient(pairs, 1)
+        gradient, both = Gradient, ValueAndGradient
         if any(p.tensors for p in parameters):  # other kernels need not ask at every call
-            self.__class__, self.grad.__class__ = TensorKernel, TensorGradient
+            self.__class__, gradient, both = TensorKernel, TensorGradient, TensorValueAndGradient
         elif any(p.compound for p in parameters):
-            self.__class__, self.grad.__class__ = CompoundKernel, CompoundGradient
+            self.__class__, gradient, both = CompoundKernel, CompoundGradient, CompoundValueAndGradient
+        self.grad, self.value_and_grad = gradient(pairs, 1), both(pairs, 2)
         self.__dict__.update(
             __name__=self.name,
             __qualname__=fn.__qualname__,

@@ -1,4 +1,4 @@
-"""A kernel with `qd.Tensor` parameters is compiled apart for fields and for arrays: a pair of dispatchers for each."""
+"""A kernel with `qd.Tensor` parameters is compiled apart for fields and for arrays: with dispatchers for each."""
 
 from __future__ import annotations
 
@@ -14,24 +14,26 @@ from quadrants_lab.lang.parameters import Parameter
 from quadrants_lab.runtime.compound import AnySlot, TensorSlot, leaves, settled
 from quadrants_lab.runtime.dispatch import Dispatcher
 from quadrants_lab.runtime.foreign import is_foreign
+from quadrants_lab.runtime.plans import make_plan
+from quadrants_lab.runtime.together import Together
 
 NDARRAYS = (ScalarNdarray, VectorNdarray, MatrixNdarray)
 Kinds = tuple[bool, ...]  # whether it is an array, for each tensor
 
 
 class Pairs:
-    """The dispatchers of a kernel and of its gradient. ``default`` takes the arguments of kernels without tensors, and
-    flattens those of any. ``graph``: as `qd.kernel` takes it."""
+    """The dispatchers of a kernel, of its gradient, and of both together. ``default`` takes the arguments of kernels
+    without tensors, and flattens those of any. ``graph``: as `qd.kernel` takes it."""
 
     def __init__(self, source: FunctionSource, parameters: Sequence[Parameter], graph: bool = False) -> None:
         self.source = source
         self.graph = graph
         self.parameters = parameters
-        self.made: dict[Kinds, tuple[Dispatcher, Dispatcher]] = {}
+        self.made: dict[Kinds, tuple[Dispatcher, Dispatcher, Together]] = {}
         self.default = self.of(())
         self._tensors: list[int] | None = None
 
-    def of(self, kinds: Kinds) -> tuple[Dispatcher, Dispatcher]:
+    def of(self, kinds: Kinds) -> tuple[Dispatcher, Dispatcher, Together]:
         pair = self.made.get(kinds)
         if pair is None:
 
@@ -41,15 +43,17 @@ class Pairs:
                 return [settled(slot, left) for slot in made] if kinds else made
 
             forward, reverse = (
-                Dispatcher(self.source, mode, slots, ScalarField, NDARRAYS) for mode in ("forward", "reverse")
+                Dispatcher(self.source, mode, slots, ScalarField, NDARRAYS, make_plan)
+                for mode in ("forward", "reverse")
             )
-            forward.gradient, reverse.forward = reverse, forward
-            forward.graph = reverse.graph = self.graph
-            pair = self.made[kinds] = forward, reverse
+            both = Together(self.source, "both", slots, ScalarField, NDARRAYS, make_plan)
+            forward.gradient, reverse.forward, both.forward = reverse, forward, forward
+            forward.graph = reverse.graph = both.graph = self.graph
+            pair = self.made[kinds] = forward, reverse, both
         return pair
 
-    def given(self, flat: Sequence[Any]) -> tuple[Dispatcher, Dispatcher]:
-        """The pair for these arguments, flattened."""
+    def given(self, flat: Sequence[Any]) -> tuple[Dispatcher, Dispatcher, Together]:
+        """Those for these arguments, flattened."""
         if self._tensors is None:
             all_leaves = [leaf for p in self.parameters for leaf in leaves(p.slot())]
             self._tensors = [n for n, leaf in enumerate(all_leaves) if isinstance(leaf, TensorSlot)]

@@ -8,12 +8,10 @@ from functools import lru_cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from quadrants_lab import pipelines
 from quadrants_lab.adstack.evaluate import values_of_parts
 from quadrants_lab.adstack.gates import gates as find_gates
-from quadrants_lab.adstack.size import determine_ad_stack_size
 from quadrants_lab.autodiff.explain import explain
-from quadrants_lab.autodiff.reverse import reverse
-from quadrants_lab.autodiff.unroll import unroll
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir import sizeexpr as S
@@ -24,7 +22,7 @@ from quadrants_lab.notebook.compare import MODES, NOT_KEPT, Compared, place
 from quadrants_lab.notebook.stepping import steps_view
 from quadrants_lab.notebook.values import array_view, number, results
 from quadrants_lab.notebook.views import Values, pass_views, stack_views, stage_views, task_graphs
-from quadrants_lab.passes import pipeline, pipelines
+from quadrants_lab.passes import pipeline
 from quadrants_lab.runtime.backend import backend, names
 from quadrants_lab.runtime.compile import lowering_trace
 from quadrants_lab.runtime.dispatch import Dispatcher
@@ -141,8 +139,7 @@ def _lowered(kernel: N.Kernel, name: str, options: CompileOptions) -> N.Kernel:
 @lru_cache(maxsize=1)
 def pass_docs() -> dict[str, str]:
     """What each pass guarantees: the head of its docstring, by the name that a trace shows."""
-    passes = {*pipelines.FRONT, *pipelines.SIMPLIFY, unroll((1, 1)), reverse, determine_ad_stack_size}
-    passes.update(fn for name in names() for fn in backend(name).lowering())
+    passes = [*pipelines.PASSES.values(), *(fn for name in names() for fn in backend(name).lowering())]
     return {pipeline.pass_name(fn): _doc(fn) for fn in passes}
 
 

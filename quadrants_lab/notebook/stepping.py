@@ -113,13 +113,13 @@ def _trace(
 
 def _kind(e: Event) -> str:
     match e.stmt:
-        case N.For() | N.While():
+        case N.Loop():
             return "trip" if isinstance(e.value, Trip) else "end"
         case N.AdStackPush():
             return "push"
         case N.AdStackPop():
             return "pop"
-        case N.Store() | N.Atomic():
+        case N.Write():
             return "write"
     return "value"
 
@@ -128,7 +128,7 @@ def _statement(
     s: N.Stmt, kind: str, text: str, file: str, column: Mapping[int, int], back: bool
 ) -> StepStatement:
     name, carried = "", []
-    if isinstance(s, (N.For, N.While)):
+    if isinstance(s, N.Loop):
         name = s.index.name if isinstance(s, N.For) else ""
         carried = _distinct([p.name for p in (s.carried if kind == "trip" else s.results)])
     elif isinstance(s, N.Value):

@@ -165,7 +165,7 @@ def _is_back(cfg: Cfg, e: EdgeView) -> bool:
     return any((str(a), str(b)) == (e.src, e.dst) and kind == "back" for a, b, kind in cfg.edges)
 
 
-def _loop_label(loop: N.For | N.While | None, symbols: Symbols, values: Values | None) -> str:
+def _loop_label(loop: N.Loop | None, symbols: Symbols, values: Values | None) -> str:
     where = f"line {loop.span.line}" if loop is not None and loop.span else ""
     if not isinstance(loop, N.For):
         return f"while {where}: trips are counted"

@@ -1,1 +1,1 @@
-"""Passes over the IR: each is a function Kernel -> Kernel; `pipelines` says which run and in which order."""
+"""Passes over the IR: each is a function Kernel -> Kernel; `quadrants_lab.pipelines` says which run, in which order."""

@@ -8,7 +8,7 @@ from quadrants_lab.analysis.ranges import Ranges, limits
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import i32, i64
-from quadrants_lab.ir.walk import map_blocks, types_of
+from quadrants_lab.ir.walk import rewritten, types_of
 
 
 def check_bounds(kernel: N.Kernel) -> N.Kernel:
@@ -17,8 +17,7 @@ def check_bounds(kernel: N.Kernel) -> N.Kernel:
     element 0 of that axis, a load from an ndarray (which may be empty) gives 0, and a store or atomic does nothing.
     An index of a loop over the buffer's own extent needs no check."""
     c = _Checker(kernel)
-    body = c.block(kernel.body)
-    return kernel if body is kernel.body else replace(kernel, body=body, next_id=c.b.next_id)
+    return rewritten(kernel, c.access, c.b)
 
 
 class _Checker:
@@ -27,22 +26,14 @@ class _Checker:
         self.b = Builder(kernel.next_id, types_of(kernel.body))
         self.ranges = Ranges(kernel)
 
-    def block(self, block: N.Block) -> N.Block:
-        changed = False
-        with self.b.block() as out:
-            for s in block:
-                if isinstance(s, (N.Load, N.Store, N.Atomic)):
-                    unsure = [a for a, i in enumerate(s.index) if not self.ranges.inside(i, s.buffer, a)]
-                    if unsure:
-                        self.checked(s, unsure)
-                        changed = True
-                        continue
-                new = map_blocks(s, self.block)
-                changed = changed or new is not s
-                out.append(new)
-        return tuple(out) if changed else block
+    def access(self, s: N.Stmt) -> N.Stmt | list[N.Stmt]:
+        if isinstance(s, N.Access):
+            unsure = [a for a, i in enumerate(s.index) if not self.ranges.inside(i, s.buffer, a)]
+            if unsure:
+                return self.b.made(self.checked, s, unsure)
+        return s
 
-    def checked(self, s: N.Load | N.Store | N.Atomic, axes: list[int]) -> None:
+    def checked(self, s: N.Access, axes: list[int]) -> None:
         """Appends the access with the checks of these axes."""
         b = self.b
         b.span = s.span
@@ -70,7 +61,7 @@ class _Checker:
             b.yield_(*(b.const(0, r.type) for r in results))
         b.add(N.If(b.fresh(), all_ok, tuple(then), tuple(orelse), results))
 
-    def inside(self, s: N.Load | N.Store | N.Atomic, axis: int) -> int:
+    def inside(self, s: N.Access, axis: int) -> int:
         """Appends the assert for one axis; the id of its condition."""
         b = self.b
         index = s.index[axis]
@@ -109,19 +100,13 @@ def check_division(kernel: N.Kernel) -> N.Kernel:
         r = ranges.range(v)
         return r is not None and (r[0] > 0 or r[1] < 0)
 
-    def block(stmts: N.Block) -> N.Block:
-        changed = False
-        with b.block() as out:
-            for s in stmts:
-                if isinstance(s, N.Op) and s.prim in _DIVISIONS and s.type.is_int and not nonzero(s.args[1]):
-                    b.span = s.span
-                    ok = b.op("ne", s.args[1], b.const(0, s.type))
-                    b.add(N.Assert(b.fresh(), ok, "integer division by zero", (), kind="division"))
-                    changed = True
-                new = map_blocks(s, block)
-                changed = changed or new is not s
-                out.append(new)
-        return tuple(out) if changed else stmts
+    def one(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
+        if not (isinstance(s, N.Op) and s.prim in _DIVISIONS and s.type.is_int) or nonzero(s.args[1]):
+            return s
+        b.span = s.span
+        with b.block() as made:
+            ok = b.op("ne", s.args[1], b.const(0, s.type))
+            b.add(N.Assert(b.fresh(), ok, "integer division by zero", (), kind="division"))
+        return [*made, s]
 
-    body = block(kernel.body)
-    return kernel if body is kernel.body else replace(kernel, body=body, next_id=b.next_id)
+    return rewritten(kernel, one, b)

@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from dataclasses import replace
 from typing import Any
 
-from quadrants_lab.analysis.memory import memory_classes
+from quadrants_lab.analysis.alias import memory_classes
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.passes.fold_rules import COMMUTATIVE
 
@@ -36,7 +36,7 @@ class _Cse:
     def _written(self, block: N.Block) -> set[str]:
         known = self.known.get(id(block))
         if known is None:
-            found = {self.classes[s.buffer] for s in block if isinstance(s, (N.Store, N.Atomic))}
+            found = {self.classes[s.buffer] for s in block if isinstance(s, N.Write)}
             found = found.union(*(self.written(s) for s in block if s.blocks()))
             self.known[id(block)] = block, found
             return found
@@ -88,7 +88,7 @@ class _Cse:
                     continue
                 self.seen[key] = s.id
                 new.append(key)
-            elif isinstance(s, (N.Store, N.Atomic)):
+            elif isinstance(s, N.Write):
                 self.write(self.classes[s.buffer])
             elif (fn := _OWNERS.get(type(s))) is not None:
                 inside = fn(self, s)
@@ -112,7 +112,7 @@ class _Cse:
             self.write(memory)
         return tuple(out)
 
-    def loop(self, s: N.For | N.While) -> tuple[N.Block, ...]:
+    def loop(self, s: N.Loop) -> tuple[N.Block, ...]:
         """What the loop writes is unknown in it and behind it."""
         memories = self.written(s)
         out = []

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from quadrants_lab.analysis.memory import EFFECTS
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
-from quadrants_lab.passes.carried import exits, keep_carried, keep_results
+from quadrants_lab.passes.loop_carried import exits, keep_carried, keep_results
 
 _OUTSIDE = -1
 
@@ -40,9 +39,9 @@ class _Dce:
         self.guarded = False
 
     def effect(self, s: N.Stmt) -> bool:
-        if not isinstance(s, EFFECTS):
+        if not isinstance(s, N.Effect):
             return False
-        return not (self.unread and isinstance(s, (N.Store, N.Atomic)) and s.buffer in self.unread)
+        return not (self.unread and isinstance(s, N.Write) and s.buffer in self.unread)
 
     def collect(self, block: N.Block, owner: int, target: int) -> None:
         """``target``: the loop or task that a Break or Continue in the block leaves."""
@@ -86,7 +85,7 @@ class _Dce:
                 outer, self.guarded = self.guarded, True
                 self.collect(s.body, s.id, target)
                 self.guarded = outer
-            elif isinstance(s, (N.Break, N.Continue)) and owner != target:
+            elif isinstance(s, N.Exit) and owner != target:
                 needs[target] = (*needs[target], owner)
 
     def mark(self) -> None:
@@ -125,6 +124,6 @@ def _named(buffers: dict[str, N.Buffer], body: N.Block) -> dict[str, N.Buffer]:
     """The buffers without temporaries that neither a statement nor a remaining buffer's grad names."""
     if all(b.kind != "temp" for b in buffers.values()):
         return buffers
-    named = {s.buffer for s in walk(body) if isinstance(s, (N.Load, N.Store, N.Atomic))}
+    named = {s.buffer for s in walk(body) if isinstance(s, N.Access)}
     named |= {b.grad for n, b in buffers.items() if n in named or b.kind != "temp"}
     return {n: b for n, b in buffers.items() if b.kind != "temp" or n in named}

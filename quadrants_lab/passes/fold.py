@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from quadrants_lab.analysis.memory import pure
+from quadrants_lab.analysis.effects import pure
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import DType, u1
-from quadrants_lab.passes.carried import exits, keep_carried, keep_results
 from quadrants_lab.passes.fold_rules import COMMUTATIVE, RULES, Rewritten
+from quadrants_lab.passes.loop_carried import exits, keep_carried, keep_results
 
 
 def fold(kernel: N.Kernel) -> N.Kernel:
@@ -232,7 +232,7 @@ class _Folder:
                 keep.append(n)
         return keep_results(s, keep)
 
-    def kept(self, s: N.For | N.While) -> list[int]:
+    def kept(self, s: N.Loop) -> list[int]:
         """Positions of the carried values that may change: at no exit are they what they were."""
         ends = exits(s.body)
         keep = []
@@ -269,7 +269,7 @@ class _Folder:
         self.loop(s)
         return False
 
-    def never(self, s: N.For | N.While) -> bool:
+    def never(self, s: N.Loop) -> bool:
         """The loop runs not at all: its results are its inits."""
         self.changed = True
         for r, init in zip(s.results, s.inits, strict=True):

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from quadrants_lab.analysis.ranges import Ranges, limits
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import DType, i8, i16, i32, u8, u16, u32
-from quadrants_lab.ir.walk import map_blocks, map_offloads, walk
+from quadrants_lab.ir.walk import rewritten, walk
 
 _BY_SIZE = (u8, i8, u16, i16, u32, i32)
 
@@ -30,36 +31,20 @@ def narrow_stacks(kernel: N.Kernel) -> N.Kernel:
             narrow[stack.id] = t
     if not narrow:
         return kernel
-    next_id = kernel.next_id
+    b = Builder(kernel.next_id)
 
-    def fresh() -> int:
-        nonlocal next_id
-        next_id += 1
-        return next_id - 1
+    def one(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
+        if isinstance(s, N.AdStackAlloca) and s.id in narrow:
+            return replace(s, type=narrow[s.id])
+        if isinstance(s, N.AdStackPush) and s.stack in narrow:
+            cast = N.Op(b.fresh(), narrow[s.stack], "cast", (s.value,), span=s.span, adjoint_of=s.adjoint_of)
+            return [cast, replace(s, value=cast.id)]
+        if isinstance(s, N.AdStackLoadTop) and s.stack in narrow:
+            top = replace(s, id=b.fresh(), type=narrow[s.stack])
+            return [top, N.Op(s.id, s.type, "cast", (top.id,), span=s.span, adjoint_of=s.adjoint_of)]
+        return s
 
-    def block(stmts: N.Block) -> N.Block:
-        out: list[N.Stmt] = []
-        for s in stmts:
-            if isinstance(s, N.AdStackAlloca) and s.id in narrow:
-                s = replace(s, type=narrow[s.id])
-            elif isinstance(s, N.AdStackPush) and s.stack in narrow:
-                cast = N.Op(fresh(), narrow[s.stack], "cast", (s.value,), span=s.span, adjoint_of=s.adjoint_of)
-                out.append(cast)
-                s = replace(s, value=cast.id)
-            elif isinstance(s, N.AdStackLoadTop) and s.stack in narrow:
-                top = replace(s, id=fresh(), type=narrow[s.stack])
-                out.append(top)
-                s = N.Op(s.id, s.type, "cast", (top.id,), span=s.span, adjoint_of=s.adjoint_of)
-            out.append(map_blocks(s, block))
-        return tuple(out)
-
-    def task(t: N.Offload) -> N.Offload:
-        done = map_blocks(t, block)
-        assert isinstance(done, N.Offload)
-        return done
-
-    made = map_offloads(kernel, task)
-    return replace(made, next_id=next_id)
+    return rewritten(kernel, one, b)
 
 
 def _fitting(ranges: Ranges, values: list[int]) -> DType | None:

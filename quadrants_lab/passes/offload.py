@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from quadrants_lab.analysis.memory import memory_classes, written
+from quadrants_lab.analysis.alias import memory_classes
+from quadrants_lab.analysis.effects import written
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.prims import PRIMS
@@ -59,7 +60,7 @@ class _Offloader:
         for s in kernel.body:
             for i, _ in s.defs():
                 self.defs[i] = s
-            if isinstance(s, (N.If, N.For, N.While)):
+            if isinstance(s, N.Control):
                 self.names.update((r.id, r.name) for r in s.results)
             elif isinstance(s, N.Value):
                 self.names[s.id] = s.name
@@ -117,7 +118,7 @@ class _Offloader:
         if i not in self.cost:
             s = self.defs.get(i)
             cost: int | None = None
-            if isinstance(s, (N.Const, N.ArgLoad, N.ShapeOf)):
+            if isinstance(s, N.Uniform):
                 cost = 0
             elif isinstance(s, N.Op) or (isinstance(s, N.Load) and s.id in self.steady):
                 cost = PRIMS[s.prim].cost if isinstance(s, N.Op) else 4

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
-from quadrants_lab.ir.walk import map_blocks, types_of, uses, walk
-from quadrants_lab.passes.private import mark_private
+from quadrants_lab.ir.walk import rewritten, types_of, uses, walk
+from quadrants_lab.passes.privatize_atomics import privatize_atomics
 
 _SUMS = ("add", "sub")
 _EXTREMES = ("min", "max")
 
 
 def plain_atomics(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees for a kernel to be differentiated that a private Atomic (see `mark_private`) is a sum whose old value
+    """Guarantees for a kernel to be differentiated that a private Atomic (`privatize_atomics`) is a sum whose old value
     nothing reads, or a minimum or maximum of a buffer that its task uses in no other way: what any other gives depends
     on the order of what was there before, which is known where one iteration does it all."""
     if not any(b.grad or b.dual for b in kernel.buffers.values()):
         return kernel
-    marked = mark_private(kernel)
+    marked = privatize_atomics(kernel)
     if not any(isinstance(s, N.Atomic) and s.private for s in walk(marked.body)):
         return kernel
     chosen = {s.id for task in marked.body for s in _ordered(task)}
@@ -28,16 +27,7 @@ def plain_atomics(kernel: N.Kernel) -> N.Kernel:
         return kernel
     b = Builder(kernel.next_id, types_of(kernel.body))
 
-    def block(stmts: N.Block) -> N.Block:
-        out: list[N.Stmt] = []
-        for s in stmts:
-            if isinstance(s, N.Atomic) and s.id in chosen:
-                out += _plain(b, s)
-            else:
-                out.append(map_blocks(s, block))
-        return tuple(out)
-
-    return replace(kernel, body=block(marked.body), next_id=b.next_id)
+    return rewritten(marked, lambda s: b.made(_plain, b, s) if s.id in chosen else s, b)
 
 
 def _ordered(task: N.Stmt) -> Iterator[N.Atomic]:
@@ -54,21 +44,19 @@ def _also_used_otherwise(task: N.Stmt) -> set[str]:
     """The buffers with an atomic minimum or maximum that the task also uses in another way."""
     ways: dict[str, set[str]] = {}
     for s in walk((task,)):
-        if isinstance(s, (N.Load, N.Store, N.Atomic)):
+        if isinstance(s, N.Access):
             ways.setdefault(s.buffer, set()).add(s.op if isinstance(s, N.Atomic) else type(s).__name__)
     return {buffer for buffer, found in ways.items() if len(found) > 1 and found & {*_EXTREMES}}
 
 
-def _plain(b: Builder, s: N.Atomic) -> list[N.Stmt]:
+def _plain(b: Builder, s: N.Atomic) -> None:
     """The same, step by step; the old value keeps its id."""
     b.span = s.span
-    with b.block() as made:
-        b.add(N.Load(s.id, s.type, s.buffer, s.index, name=s.name))
-        if s.op == "exchange":
-            value = s.value
-        elif s.op == "cas":
-            value = b.op("select", b.op("eq", s.id, s.expected), s.value, s.id)
-        else:
-            value = b.op(s.op, s.id, s.value)
-        b.add(N.Store(b.fresh(), s.buffer, s.index, value))
-    return made
+    b.add(N.Load(s.id, s.type, s.buffer, s.index, name=s.name))
+    if s.op == "exchange":
+        value = s.value
+    elif s.op == "cas":
+        value = b.op("select", b.op("eq", s.id, s.expected), s.value, s.id)
+    else:
+        value = b.op(s.op, s.id, s.value)
+    b.add(N.Store(b.fresh(), s.buffer, s.index, value))

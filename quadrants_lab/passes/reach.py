@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from quadrants_lab.analysis.accesses import Access, Accesses, Form, accesses_of, symbol
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.walk import map_blocks, uses, walk
+from quadrants_lab.ir.walk import rewrite_in, uses, walk
 from quadrants_lab.passes.sweeps import sweeps
 
 _MOST = 64  # a farther reach is not worth knowing
@@ -77,7 +77,7 @@ def _same(info: Accesses, values: list[int], outer: list[str]) -> bool:
                 values += args
             case None if symbol(value) in outer:
                 pass
-            case N.Const() | N.ArgLoad() | N.ShapeOf():
+            case N.Uniform():
                 pass
             case _:
                 return False
@@ -95,15 +95,9 @@ def _is_marked(task: N.Offload) -> bool:
 
 
 def _marked(task: N.Offload, reaches: dict[str, int], sweep: dict[int, int]) -> N.Offload:
-    def block(stmts: N.Block) -> N.Block:
-        out = []
-        for s in stmts:
-            if isinstance(s, N.Atomic):
-                reach = -1 if s.private else reaches.get(s.buffer, -1)
-                s = replace(s, reach=reach, sweep=sweep.get(s.id, 0))
-            out.append(map_blocks(s, block))
-        return tuple(out)
+    def one(s: N.Stmt) -> N.Stmt:
+        if not isinstance(s, N.Atomic):
+            return s
+        return replace(s, reach=-1 if s.private else reaches.get(s.buffer, -1), sweep=sweep.get(s.id, 0))
 
-    done = map_blocks(task, block)
-    assert isinstance(done, N.Offload)
-    return done
+    return rewrite_in(task, one)

@@ -10,7 +10,7 @@ from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.types import DType, u1
 from quadrants_lab.ir.walk import map_blocks, substitute, types_of, walk
-from quadrants_lab.passes.carried import leaves
+from quadrants_lab.passes.loop_carried import leaves
 
 Ids = tuple[int, ...]
 
@@ -23,7 +23,7 @@ def structure_exits(kernel: N.Kernel) -> N.Kernel:
     index and a live flag, and a While that breaks carries a live flag; the condition of the source is not evaluated
     again after a break unless that has no effect and can be done anywhere.
     """
-    if not any(isinstance(s, (N.Break, N.Continue)) for s in walk(kernel.body)):
+    if not any(isinstance(s, N.Exit) for s in walk(kernel.body)):
         return kernel
     b = Builder(kernel.next_id, types_of(kernel.body))
     body = _Structurer(b).block(kernel.body)
@@ -133,7 +133,7 @@ class _Structurer:
         live = b.param(u1, "live")
         last = s.cond[-1]
         (goes_on,) = last.operands()
-        if all(isinstance(i, (N.Const, N.Op, N.ArgLoad, N.ShapeOf)) for i in s.cond[:-1]):
+        if all(isinstance(i, N.Pure) for i in s.cond[:-1]):
             with b.block() as end:
                 b.yield_(b.op("and", goes_on, live.id))
             cond = (*s.cond[:-1], *end)
@@ -175,7 +175,7 @@ class _Structurer:
     def terminator(self, s: N.Yield, out: _Exits) -> None:
         b = self.b
         b.span = s.span
-        if isinstance(s, (N.Break, N.Continue)):
+        if isinstance(s, N.Exit):
             live = b.const(isinstance(s, N.Continue), u1) if out.breaks else N.NO_ID
             values = out.leave(s.values, live)
         else:

@@ -20,7 +20,7 @@ from quadrants_lab.ir.walk import rename, walk
 
 READ, WRITTEN, CHANGED = "read", "written", "changed"
 _SPARSE = 64  # elements of the buffers for each iteration, above which they are not gone over
-Place = N.Load | N.Store | N.Atomic
+Place = N.Access
 Slice = Callable[[Callable[[Place, "Watched"], None]], N.Offload]
 
 
@@ -54,7 +54,7 @@ class Suspecting:
         """They leave in the counter, a launch temporary, 0 where nothing is to be suspected."""
         marking, looking = self.slice(self._leave), self.slice(self._look)
         scans = [self._scan(self.kernel.buffers[name]) for name in self.counted]
-        found = (t for t in (marking, looking, *scans) if any(isinstance(s, (N.Store, N.Atomic)) for s in walk(t.body)))
+        found = (t for t in (marking, looking, *scans) if any(isinstance(s, N.Write) for s in walk(t.body)))
         return [self.bounded(t, self._is_dense) for t in found]
 
     def bounded(self, task: N.Offload, cond: Callable[[], int | None]) -> N.Offload:

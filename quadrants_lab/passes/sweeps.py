@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Container
 
 from quadrants_lab.analysis.accesses import Access, Accesses, symbol
+from quadrants_lab.analysis.alias import memory_classes
 from quadrants_lab.analysis.dependence import may_follow
-from quadrants_lab.analysis.memory import memory_classes
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
 
 # what a step may do again, or another one later
-_PLAIN = (N.Const, N.ArgLoad, N.ShapeOf, N.Op, N.Load, N.Store, N.Atomic, N.If, N.Yield)
+_PLAIN = (N.Pure, N.Access, N.If, N.Yield)
 
 
 def sweeps(info: Accesses, task: N.Offload, buffers: Container[str]) -> dict[int, int]:

@@ -23,7 +23,7 @@ from quadrants_lab.analysis.races import suspects
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import DType, f32, i32, i64, u8, u64
-from quadrants_lab.ir.walk import map_blocks, rename, types_of, uses, walk
+from quadrants_lab.ir.walk import rename, rewrite, types_of, uses, walk
 from quadrants_lab.passes.dce import dce
 from quadrants_lab.passes.suspect_races import CHANGED, READ, WRITTEN, Place, Suspecting, Watched
 
@@ -151,10 +151,10 @@ class _Watcher:
 
     def _same_again(self, task: N.Offload, looking: N.Offload) -> bool:
         """Whether a task that looks comes to the places where the first one was: nothing that it reads was written."""
-        written = {s.buffer for s in walk(task.body) if isinstance(s, (N.Store, N.Atomic))}
+        written = {s.buffer for s in walk(task.body) if isinstance(s, N.Write)}
         kernel = dce(replace(self.kernel, buffers=self.buffers, body=(looking,), next_id=self.b.next_id))
         return not any(
-            isinstance(s, N.Random) or (isinstance(s, (N.Load, N.Atomic)) and s.buffer in written)
+            isinstance(s, N.Random) or (isinstance(s, N.Read) and s.buffer in written)
             for s in walk(kernel.body)
         )
 
@@ -163,19 +163,20 @@ class _Watcher:
 
     def _added(self, stmts: N.Block, add: Callable[[Place, Watched], None], effects: bool = True) -> N.Block:
         """The block with what ``add`` puts in front of watched accesses, with or without its own effects."""
-        out: list[N.Stmt] = []
-        for s in stmts:
+
+        def one(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
             w = self.watched.get(s.id)
+            made: list[N.Stmt] = []
             if w is not None:
-                assert isinstance(s, (N.Load, N.Store, N.Atomic))
-                with self.b.block() as made:
-                    self.b.span = s.span
-                    add(s, w)
-                out += made
+                assert isinstance(s, N.Access)
+                self.b.span = s.span
+                made = self.b.made(add, s, w)
             idle = isinstance(s, (N.Store, N.Print, N.Assert)) or (isinstance(s, N.Atomic) and s.id not in self.read)
-            if effects or not idle:
-                out.append(map_blocks(s, lambda inner: self._added(inner, add, effects)))
-        return tuple(out)
+            if idle and not effects:
+                return made
+            return [*made, s] if made else s
+
+        return rewrite(stmts, one)
 
     def _sliced(self, stmts: N.Block, add: Callable[[Place, Watched], None]) -> N.Block:
         return self._added(stmts, add, effects=False)

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 from quadrants_lab.adstack.evaluate import Live, evaluate
 from quadrants_lab.adstack.gates import ROWS, may_be_gated
 from quadrants_lab.adstack.report import stack_allocas
+from quadrants_lab.analysis.effects import accesses
 from quadrants_lab.backends import forks
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir.types import i32
-from quadrants_lab.runtime.compile import Counter, accesses, compile_gates
+from quadrants_lab.runtime.compile import REVERSE, Counter, compile_gates
 from quadrants_lab.runtime.faults import failure
 from quadrants_lab.runtime.frames import entry_params, field_memories, make_frame, set_arguments
 from quadrants_lab.runtime.memory import Memory
@@ -67,7 +68,8 @@ class Apart:
     def __init__(self, plan: GradientPlan, threshold: int) -> None:
         self.plan = plan
         self.threshold = threshold
-        self.possible = plan.session.settings.backend != "cpu" and may_be_gated(plan.kernel)
+        gradient_alone = plan.compiled.mode == REVERSE
+        self.possible = plan.session.settings.backend != "cpu" and gradient_alone and may_be_gated(plan.kernel)
         self.rows: dict[int, Memory] = {}
 
     @forks.lazy

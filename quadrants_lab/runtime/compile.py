@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from quadrants_lab import pipelines
 from quadrants_lab.adstack.counting import DEPTH, counting_kernel
 from quadrants_lab.adstack.gates import PASSING, Gates, gates, is_cheap
-from quadrants_lab.adstack.size import counted_stacks, determine_ad_stack_size, pushed_in_reverse
+from quadrants_lab.adstack.size import counted_stacks, pushed_in_reverse
 from quadrants_lab.analysis.races import check_races
-from quadrants_lab.autodiff.access import check_data_access, overwritten
+from quadrants_lab.autodiff.access import check_data_access
 from quadrants_lab.autodiff.broken import broken_paths
 from quadrants_lab.autodiff.doubts import warn
 from quadrants_lab.autodiff.extremes import EXTREMES
-from quadrants_lab.autodiff.forward import check_replays, forward
-from quadrants_lab.autodiff.keeps import Keeps, save_overwritten
-from quadrants_lab.autodiff.reverse import forward_slices, reverse_over
+from quadrants_lab.autodiff.forward import check_replays
+from quadrants_lab.autodiff.reverse import forward_slices
 from quadrants_lab.autodiff.second import (
     TANGENT,
     check_second,
@@ -25,8 +25,6 @@ from quadrants_lab.autodiff.second import (
     to_be_differentiated,
     with_tangents,
 )
-from quadrants_lab.autodiff.temporaries import drop_unread_temporaries
-from quadrants_lab.autodiff.unroll import unroll
 from quadrants_lab.backends import disk_cache
 from quadrants_lab.frontend.lower import lower
 from quadrants_lab.frontend.source import FunctionSource
@@ -39,15 +37,7 @@ from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.text import print_kernel
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.passes import pipeline
-from quadrants_lab.passes.dce import dce
-from quadrants_lab.passes.grafts import drop_grafts
-from quadrants_lab.passes.narrow_stacks import narrow_stacks
-from quadrants_lab.passes.pipelines import SIMPLIFY, front
-from quadrants_lab.passes.plain_atomics import plain_atomics
-from quadrants_lab.passes.private import mark_private
-from quadrants_lab.passes.reach import mark_reach
-from quadrants_lab.passes.roots import lower_roots
-from quadrants_lab.passes.watch_races import watch_races
+from quadrants_lab.runtime.one_sweep import must_be_one_sweep
 from quadrants_lab.runtime.session import Session, compile_options
 
 if TYPE_CHECKING:
@@ -55,6 +45,7 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.backend import Backend
 
 FORWARD, REVERSE, DUAL = "forward", "reverse", "dual"  # dual: values and their tangents
+BOTH = "both"  # a launch and its gradient in one sweep
 
 
 @dataclass(slots=True)
@@ -128,7 +119,7 @@ def lowering_trace(kernel: N.Kernel, backend: Backend, options: CompileOptions) 
 def forward_ir(kernel: N.Kernel, options: CompileOptions) -> N.Kernel:
     """The front end's kernel as tasks: what a backend gets of it, and what `reverse` starts from."""
     room.need(room.depth_of_block(kernel.body))
-    return pipeline.run(kernel, front(options), options.verify)
+    return pipeline.run(kernel, pipelines.front(options), options.verify)
 
 
 @room.roomy
@@ -137,29 +128,24 @@ def make_ir(kernel: N.Kernel, mode: str, options: CompileOptions) -> N.Kernel:
     value is provably gone) and warns about derivative paths that end on the way."""
     kernel = forward_ir(kernel, options)
     check_races(kernel)
-    kernel = pipeline.run(kernel, (plain_atomics,), options.verify)
+    kernel = pipeline.run(kernel, pipelines.TASKS, options.verify)
     broken = broken_paths(kernel, "dual" if mode == DUAL else "grad") if mode != FORWARD else []
     kernel = tangents_ir(kernel, options)
-    if mode == FORWARD:
-        keeps = kept_by(kernel)
-        passes: tuple[N.Pass, ...] = (save_overwritten(keeps),) if keeps else ()  # it knows tasks by their numbers
-        if options.check_races or options.debug:
-            passes = (*passes, watch_races(options.check_aliases, options.suspect_races), dce, *SIMPLIFY)
-        kernel = pipeline.run(kernel, (*passes, drop_grafts, mark_private, mark_reach), options.verify)
-        return drop_unused_gradients(kernel)
     if mode == DUAL:
-        dual = pipeline.run(kernel, (forward, drop_grafts, *SIMPLIFY, drop_unread_temporaries, dce), options.verify)
-        check_replays(kernel, dual)
-        warn(broken)
-        return drop_unused_gradients(pipeline.run(dual, (mark_private, mark_reach), options.verify))
-    keeps = kept_by(kernel)
-    kernel = pipeline.run(kernel, (unroll(options.ad_unroll),), options.verify)
-    gradient = pipeline.run(kernel, gradient_passes(keeps), options.verify)
-    check_data_access(kernel, gradient, keeps)
-    gradient = pipeline.run(gradient, (mark_private, mark_reach, narrow_stacks), options.verify)
-    gradient = pipeline.run(gradient, (determine_ad_stack_size, lower_roots), options.verify)
+        made = pipeline.run(kernel, pipelines.TANGENT, options.verify)
+        check_replays(kernel, made)
+    elif mode == FORWARD:
+        made = pipeline.run(kernel, pipelines.primal(options, pipelines.kept_by(kernel)), options.verify)
+    else:
+        keeps = pipelines.kept_by(kernel)
+        kernel = pipeline.run(kernel, pipelines.before_reverse(options), options.verify)
+        made = pipeline.run(kernel, pipelines.gradient(keeps), options.verify)
+        check_data_access(kernel, made, keeps)
+        if mode == BOTH:
+            must_be_one_sweep(kernel, made, keeps, counted=counting_kernel(made) is not None)
+            made = pipeline.run(kernel, pipelines.BOTH, options.verify)
     warn(broken)
-    return drop_unused_gradients(gradient)
+    return made
 
 
 def tangents_ir(kernel: N.Kernel, options: CompileOptions) -> N.Kernel:
@@ -168,20 +154,9 @@ def tangents_ir(kernel: N.Kernel, options: CompileOptions) -> N.Kernel:
     if not is_second(kernel):
         return kernel
     check_second(kernel)
-    dual = pipeline.run(kernel, (forward, *SIMPLIFY), options.verify)
+    dual = pipeline.run(kernel, pipelines.FIRST, options.verify)
     check_replays(kernel, dual)
     return pipeline.run(dual, (to_be_differentiated,), options.verify)
-
-
-def gradient_passes(keeps: Keeps) -> tuple[N.Pass, ...]:
-    """From a forward kernel to its gradient. What the reverse does not read goes before `cse` can give its name to what
-    it reads."""
-    return (reverse_over(keeps), drop_grafts, dce, *SIMPLIFY, drop_unread_temporaries, dce)
-
-
-def kept_by(kernel: N.Kernel) -> Keeps:
-    """What the kernel (`forward_ir`) keeps for its gradient."""
-    return overwritten(kernel, lambda draft: dce(drop_grafts(reverse_over(draft)(kernel))))
 
 
 @room.roomy
@@ -190,44 +165,14 @@ def counting_ir(kernel: N.Kernel, made: N.Kernel, options: CompileOptions) -> N.
     segmented = {stack for task in kernel.body for stack in pushed_in_reverse(task)}
     slices = None
     if segmented & counted_stacks(kernel):
-        whole = tangents_ir(plain_atomics(forward_ir(made, options)), options)
-        slices = forward_slices(unroll(options.ad_unroll)(whole), kept_by(whole))
+        whole = tangents_ir(pipeline.run(forward_ir(made, options), pipelines.TASKS), options)
+        keeps = pipelines.kept_by(whole)
+        slices = forward_slices(pipeline.run(whole, pipelines.before_reverse(options)), keeps)
     counting = counting_kernel(kernel, slices)
     if counting is None:
         return None
-    passes = SIMPLIFY if slices is None else (drop_grafts, dce, *SIMPLIFY, lower_roots)
-    return drop_unused_gradients(pipeline.run(counting, passes, options.verify))
-
-
-def drop_unused_gradients(kernel: N.Kernel) -> N.Kernel:
-    """Without the gradient and dual buffers that no statement touches, nor a gradient of theirs, so that a launch need
-    not provide them."""
-    reads, writes = accesses(kernel)
-    touched = reads | writes | {s.buffer for s in walk(kernel.body) if isinstance(s, N.ShapeOf)}
-    touched |= {name for name, b in kernel.buffers.items() if b.grad in touched}
-    unused = {d for b in kernel.buffers.values() for d in (b.grad, b.dual) if d} - touched
-    if not unused:
-        return kernel
-    kept = {
-        name: replace(b, grad="" if b.grad in unused else b.grad, dual="" if b.dual in unused else b.dual)
-        if unused & {b.grad, b.dual}
-        else b
-        for name, b in kernel.buffers.items()
-        if name not in unused
-    }
-    return replace(kernel, buffers=kept)
-
-
-def accesses(kernel: N.Kernel) -> tuple[frozenset[str], frozenset[str]]:
-    """Names of the buffers that the kernel reads, and of those that it writes."""
-    reads: set[str] = set()
-    writes: set[str] = set()
-    for s in walk(kernel.body):
-        if isinstance(s, (N.Load, N.Atomic)):
-            reads.add(s.buffer)
-        if isinstance(s, (N.Store, N.Atomic)):
-            writes.add(s.buffer)
-    return frozenset(reads), frozenset(writes)
+    passes = pipelines.COUNTING if slices is None else pipelines.COUNTING_SLICES
+    return pipeline.run(counting, passes, options.verify)
 
 
 def lowered_kernel(
@@ -298,8 +243,7 @@ def compile_gates(compiled: Compiled, session: Session) -> tuple[Gates, Counter,
     if found is None:
         return None
     made = [
-        drop_unused_gradients(pipeline.run(kernel, (dce, *SIMPLIFY, dce, mark_reach), compiled.options.verify))
-        for kernel in (found.lists, found.split)
+        pipeline.run(kernel, pipelines.SPARSE, compiled.options.verify) for kernel in (found.lists, found.split)
     ]
     found = replace(found, lists=made[0], split=made[1])
     if not is_cheap(found.lists):

@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from quadrants_lab import pipelines
 from quadrants_lab.adstack.on_device import ROUGH, SIZE, Elsewhere, elsewhere, sizing_kernel
 from quadrants_lab.analysis.algebra import INT64_MAX
 from quadrants_lab.backends import forks
 from quadrants_lab.ir import sizeexpr as SE
 from quadrants_lab.passes import pipeline
-from quadrants_lab.passes.pipelines import SIMPLIFY
 from quadrants_lab.runtime.ahead import Ahead
-from quadrants_lab.runtime.compile import Counter, drop_unused_gradients, load_cached
+from quadrants_lab.runtime.compile import Counter, load_cached
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.gradient import GradientPlan
@@ -33,8 +33,7 @@ class DeviceSizes:
         """Compiled when it is first needed."""
         plan = self.plan
         options = plan.compiled.options
-        kernel = pipeline.run(sizing_kernel(plan.kernel, self.work), SIMPLIFY, options.verify)
-        kernel = drop_unused_gradients(kernel)
+        kernel = pipeline.run(sizing_kernel(plan.kernel, self.work), pipelines.COUNTING, options.verify)
         results = {k: f"{SIZE}{k}" for k in range(len(self.work.ranges))}
         return Ahead(plan, Counter(kernel, load_cached(kernel, options, plan.session), results))
 

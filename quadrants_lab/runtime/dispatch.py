@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
-from importlib import import_module
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -29,16 +27,19 @@ from quadrants_lab.runtime.signature import (
 )
 
 if TYPE_CHECKING:
+    from quadrants_lab.runtime.compile import Compiled
     from quadrants_lab.runtime.plan import Plan
     from quadrants_lab.runtime.scratch import KeptBuffers
     from quadrants_lab.runtime.tape.route import Routes
 
 
 Reads = tuple[tuple[Any, str], ...]
+# a dispatcher, its session, a specialisation, and what finds the plan of the kernel itself where that is a gradient
+MakePlan = Callable[["Dispatcher", S.Session, "Compiled", Callable[[], "Plan | None"]], "Plan"]
 
 
 class Dispatcher:
-    """One kernel in one mode ("forward", "reverse" or "dual") over all its specialisations.
+    """One kernel in one mode ("forward", "reverse", "dual" or "both", see `Together`) over all its specialisations.
 
     ``call`` takes the positional arguments, flattened by `flat` where some are not scalars, arrays or templates, and
     launches. It is a slot that holds the shortest path known: the plan's
@@ -48,8 +49,8 @@ class Dispatcher:
 
     __slots__ = (
         "__weakref__", "_looks", "_session", "_table", "call", "constant", "field_class", "forward", "gradient",
-        "graph", "kept", "last", "make_slots", "mode", "name", "ndarray_classes", "parameters", "plain", "plans",
-        "reads", "replays", "routes", "second", "slots", "source", "variants",
+        "graph", "kept", "last", "make_plan", "make_slots", "mode", "name", "ndarray_classes", "parameters", "plain",
+        "plans", "reads", "replays", "routes", "second", "slots", "source", "variants",
     )  # fmt: skip
 
     def __init__(
@@ -59,6 +60,7 @@ class Dispatcher:
         make_slots: Callable[[], Sequence[AnySlot]],
         field_class: type,
         ndarray_classes: tuple[type, ...],
+        make_plan: MakePlan,
     ) -> None:
         self.source = source
         self.name = source.name
@@ -66,6 +68,7 @@ class Dispatcher:
         self.make_slots = make_slots
         self.field_class = field_class
         self.ndarray_classes = ndarray_classes  # of numbers, vectors, matrices
+        self.make_plan = make_plan
         self.plain = frozenset({int, float, bool, np.ndarray, *ndarray_classes})  # what plans take as it is
         self.parameters: Sequence[AnySlot] = ()
         self.slots: Sequence[Slot] = ()  # the leaves of the parameters
@@ -193,7 +196,7 @@ class Dispatcher:
         return self.variants[mode, constant]
 
     def _like(self, mode: str, constant: bool, second: bool) -> Dispatcher:
-        made = Dispatcher(self.source, mode, self.make_slots, self.field_class, self.ndarray_classes)
+        made = Dispatcher(self.source, mode, self.make_slots, self.field_class, self.ndarray_classes, self.make_plan)
         made.constant, made.second, made.graph = constant, second, self.graph
         return made
 
@@ -220,17 +223,11 @@ class Dispatcher:
         """The plan, compiled."""
         with forks.whole():  # it imports modules, and a child of a fork would wait for ever for one that is half there
             from quadrants_lab.runtime.compile import compile_kernel
-            from quadrants_lab.runtime.gradient import GradientPlan
-            from quadrants_lab.runtime.plan import Plan
 
-            plan: Plan
             given = iter(specs)
             whole = [structured(slot, given) for slot in self.parameters]
             compiled = compile_kernel(self.source, whole, self.mode, now, self.constant, self.second)
-            if self.mode == "reverse":
-                plan = GradientPlan(self, now, compiled, lambda: self._forward_plan(key))
-            else:
-                plan = Plan(self, now, compiled)
+            plan = self.make_plan(self, now, compiled, lambda: self._forward_plan(key))
             known = self.reads.get(key, ())
             self.reads[key] = (*known, *(r for r in compiled.lowered.reads if r not in known))
             self.plans[self._with_state(key)] = plan
@@ -323,12 +320,6 @@ class Dispatcher:
         value = plan.launch_slowly(args)
         assert value is not NotImplemented, f"kernel {self.name} refused checked arguments: {args!r}"
         return value
-
-
-@cache
-def load_compiler() -> None:
-    """Begins to import what the first kernel of a process needs, for a caller that is about to wait for a device."""
-    forks.start(import_module, "quadrants_lab.runtime.gradient", name="imports")
 
 
 def state(reads: Reads) -> tuple[Any, ...]:

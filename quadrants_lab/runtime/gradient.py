@@ -19,7 +19,7 @@ from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.ahead import Ahead, Apart
 from quadrants_lab.runtime.aliases import same_memory, written_pairs
 from quadrants_lab.runtime.budget import Needs, no_room, over_budget
-from quadrants_lab.runtime.compile import Compiled
+from quadrants_lab.runtime.compile import BOTH, Compiled
 from quadrants_lab.runtime.device_sizes import device_sizes
 from quadrants_lab.runtime.faults import failure
 from quadrants_lab.runtime.memory import Memory
@@ -55,6 +55,8 @@ class GradientPlan(Plan):
     def touched(self) -> tuple[frozenset[str], frozenset[str]]:
         """What a gradient copies to other buffers than gradients is what was there before."""
         reads, writes = super().touched()
+        if self.compiled.mode == BOTH:
+            return reads, writes
         return reads, writes & {b.grad for b in self.kernel.buffers.values()}
 
     def frames(self) -> list[Frame]:
@@ -371,7 +373,7 @@ def nothing_kept(kernel: N.Kernel, why: str) -> QuadrantsRuntimeError:
 def forward_writes(compiled: Compiled) -> frozenset[str]:
     """The buffers that the kernel itself, not its gradient, writes."""
     return frozenset(
-        s.buffer for s in walk(compiled.lowered.kernel.body) if isinstance(s, (N.Store, N.Atomic))
+        s.buffer for s in walk(compiled.lowered.kernel.body) if isinstance(s, N.Write)
     )
 
 

@@ -141,7 +141,7 @@ _Signal = tuple[type[N.Yield], tuple[Any, ...]]  # how a block ended, and with w
 _END: _Signal = (N.Yield, ())
 
 _TINY: dict[Any, Any] = {t.numpy: np.finfo(t.numpy).tiny for t in (f32, f64)}
-_BITS_ONLY = frozenset({"neg", "abs", "select", "bitcast", "min", "max", "graft"})  # move bits: no flush
+_BITS_ONLY = frozenset({"neg", "abs", "select", "bitcast", "min", "max", "custom_jvp"})  # move bits: no flush
 
 
 def _flush(value: Any) -> Any:
@@ -249,7 +249,7 @@ class _Machine:
             raise QuadrantsRuntimeError(f"no array was given for buffer '{buffer}'", labels=(Label(s.span),))
         return array
 
-    def cell(self, s: N.Load | N.Store | N.Atomic) -> tuple[np.ndarray[Any, Any], Lane]:
+    def cell(self, s: N.Access) -> tuple[np.ndarray[Any, Any], Lane]:
         array = self.array(s, s.buffer)
         env = self.env
         index = tuple([int(env[i]) for i in s.index])

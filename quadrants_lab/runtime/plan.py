@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from quadrants_lab.adstack.report import kept_rows
 from quadrants_lab.analysis.accesses import Accesses
+from quadrants_lab.analysis.effects import accesses
 from quadrants_lab.autodiff.broken import Cuts, Flows, integer_flows, value_flows
 from quadrants_lab.backends import forks
 from quadrants_lab.backends.launch import Status
@@ -24,7 +25,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import f16
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.aliases import same_memory, written_pairs
-from quadrants_lab.runtime.compile import FORWARD, Compiled, accesses
+from quadrants_lab.runtime.compile import FORWARD, Compiled
 from quadrants_lab.runtime.compound import rebuilt
 from quadrants_lab.runtime.faults import failure
 from quadrants_lab.runtime.foreign import Tensor, need_gradient
@@ -318,7 +319,7 @@ class Plan:
         """The loads, stores and atomics of each buffer, in program order."""
         found: dict[str, list[N.Stmt]] = {}
         for s in walk(self.kernel.body):
-            if isinstance(s, (N.Load, N.Store, N.Atomic)):
+            if isinstance(s, N.Access):
                 found.setdefault(s.buffer, []).append(s)
         return found
 

@@ -20,6 +20,7 @@ from quadrants_lab.runtime.around import surroundings
 from quadrants_lab.runtime.dispatch import Dispatcher, Reads, state
 from quadrants_lab.runtime.foreign import is_foreign
 from quadrants_lab.runtime.observe import OBSERVERS, watch
+from quadrants_lab.runtime.one_go import OneGo
 from quadrants_lab.runtime.signature import memory_of
 from quadrants_lab.runtime.tape.recorder import Launches
 from quadrants_lab.runtime.tape.route import context
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 Call = tuple["Dispatcher", "Plan", tuple[Any, ...]]
 
 MOST = 16  # recordings of a program
-_IN_ONE_GO = 3  # equal calls before launches are captured
 
 
 class Calls:
@@ -70,39 +70,22 @@ class Recording:
         reads = [read for _, plan, _ in calls for read in plan.compiled.lowered.reads]
         self.reads: Reads = tuple({(id(owner), name): (owner, name) for owner, name in reads}.values())
         self.state = state(self.reads)
-        self.equal = 0  # calls so far
-        self.captured: Any = None
-        device = calls[0][1].session.device
-        self.capture = getattr(device, "capture", None) if all(plan.alike for _, plan, _ in calls) else None
+        self.one_go = OneGo(calls[0][1].session, all(plan.alike for _, plan, _ in calls))
 
     def holds(self) -> bool:
         return not self.reads or state(self.reads) == self.state
 
     def run(self) -> None:
         """Outside of a Tape."""
-        if self.capture is not None and self._in_one_go():
+        if self.one_go.start(lambda: self._launch, []):
+            for _, plan, args in self.calls:
+                plan.wrote(args)
             return
         for dispatcher, plan, args in self.calls:
             dispatcher.last = plan
             if plan.call(*args) is NotImplemented:  # it takes its arguments another way
-                self.capture = None
+                self.one_go.capture = None
                 dispatcher.call(*args)
-
-    def _in_one_go(self) -> bool:
-        self.equal += 1
-        if self.equal < _IN_ONE_GO:
-            return False
-        with self.calls[0][1].session.lock:
-            if self.captured is None or not self.captured.holds():
-                assert self.capture is not None
-                self.captured = self.capture(self._launch)
-            if self.captured is None:
-                self.capture = None
-                return False
-            self.captured.launch()
-        for _, plan, args in self.calls:
-            plan.wrote(args)
-        return True
 
     def _launch(self) -> None:
         for _, plan, args in self.calls:

@@ -122,7 +122,7 @@ class _Watcher:
             self.walk.events.append(self._event(s, value))
 
     def _event(self, s: N.Stmt, value: Any) -> Event:
-        at = tuple(int(self.env[i]) for i in s.index) if isinstance(s, (N.Load, N.Store, N.Atomic)) else ()
+        at = tuple(int(self.env[i]) for i in s.index) if isinstance(s, N.Access) else ()
         read = s.args if isinstance(s, N.Op) else (s.value,) if isinstance(s, N.Atomic) else ()
         return Event(s, value, at, tuple(self.env[i] for i in read))
 
@@ -131,11 +131,11 @@ class _Watcher:
         if isinstance(s, N.Value):
             env[s.id] = value
         elif isinstance(value, Trip):
-            assert isinstance(s, (N.For, N.While))
+            assert isinstance(s, N.Loop)
             if isinstance(s, N.For):
                 env[s.index.id] = value.index
             env.update((p.id, v) for p, v in zip(s.carried, value.carried, strict=True))
-        elif isinstance(s, (N.If, N.For, N.While)):
+        elif isinstance(s, N.Control):
             env.update((p.id, v) for p, v in zip(s.results, value, strict=True))
         elif isinstance(s, N.Offload):
             env.update((p.id, v) for p, v in zip(s.indices, value, strict=True))

@@ -11,8 +11,7 @@ from sessions import sessions
 import quadrants_lab as qd
 from quadrants_lab.adstack.evaluate import evaluate
 from quadrants_lab.adstack.gates import PASSING, ROWS, gates, is_cheap, may_be_gated
-from quadrants_lab.passes.pipelines import SIMPLIFY
-from quadrants_lab.runtime.compile import drop_unused_gradients
+from quadrants_lab.pipelines import COUNTING
 from quadrants_lab.runtime.gradient import Live
 from quadrants_lab.runtime.interpreter import interpret
 
@@ -34,9 +33,9 @@ ALWAYS = {
 
 
 def ready(kernel):
-    for p in SIMPLIFY:
+    for p in COUNTING:
         kernel = p(kernel)
-    return drop_unused_gradients(kernel)
+    return kernel
 
 
 def reverse_of(body: str):

@@ -53,7 +53,7 @@ def brute(e: S.SizeExpr, env: dict[int, int]) -> int:
             return {
                 "add": lambda: x + y, "sub": lambda: x - y, "mul": lambda: x * y, "min": lambda: min(x, y),
                 "max": lambda: max(x, y), "floordiv": lambda: x // y if y else 0, "mod": lambda: x % y if y else 0,
-                "root": lambda: math.isqrt(x - 1) + 1 if x > 0 else 0,
+                "isqrt": lambda: math.isqrt(x - 1) + 1 if x > 0 else 0,
             }[op]()
         case S.SizeRange(op, var, begin, end, body):
             values = [brute(body, {**env, var.id: k}) for k in range(brute(begin, env), brute(end, env))]
@@ -74,7 +74,7 @@ def exprs(bound: tuple[int, ...] = ()) -> st.SearchStrategy[S.SizeExpr]:
     def grow(inner: st.SearchStrategy[S.SizeExpr]) -> st.SearchStrategy[S.SizeExpr]:
         choices = [
             st.builds(S.SizeOp, st.sampled_from(["add", "sub", "mul", "min", "max", "floordiv", "mod"]), inner, inner),
-            inner.map(lambda e: S.SizeOp("root", e, TWO)),
+            inner.map(lambda e: S.SizeOp("isqrt", e, TWO)),
             inner.map(lambda e: S.SizeLoad("m", (e,))),
             st.tuples(inner, inner).map(lambda p: S.SizeLoad("p", p)),
         ]

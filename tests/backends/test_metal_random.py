@@ -13,7 +13,7 @@ from metal_rig import EXACT, bind, build, load
 from quadrants_lab.backends.metal.executable import Executable
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.passes.pipeline import run
-from quadrants_lab.passes.pipelines import front
+from quadrants_lab.pipelines import front
 from quadrants_lab.runtime.interpreter import interpret
 
 # what C libraries and numpy round differently, and what shows the sign of a NaN or of a zero

@@ -66,9 +66,7 @@ def test_launches_run_in_order_and_are_seen_by_every_way_to_look(session: None) 
         assert look() == 64.0 * 2**20
 
 
-def test_what_waits_goes_when_it_has_waited_long(session: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = [1]
-    monkeypatch.setattr(queue, "perf_counter_ns", lambda: clock[0])
+def test_launches_go_at_once_as_long_as_there_is_room(session: None, monkeypatch: pytest.MonkeyPatch) -> None:
     x = qd.field(qd.i32, ())
 
     @qd.kernel
@@ -77,39 +75,17 @@ def test_what_waits_goes_when_it_has_waited_long(session: None, monkeypatch: pyt
 
     count()
     qd.sync()
-    running = current().device.logical.queue.running
-    seen = []
-    for pause in (0, 0, 1_000_000, 0):
-        clock[0] += pause
-        count()
-        seen.append(len(running))
-    assert seen == [1, 1, 2, 2]
-    assert x[None] == 5
-
-
-def test_what_runs_long_goes_at_once_as_long_as_there_is_room(session: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    x = qd.field(qd.f32, 1 << 16)
-
-    @qd.kernel
-    def long():
-        for i in x:
-            v = x[i]
-            for _ in range(100):
-                v = qd.sin(v) + 0.1
-            x[i] = v
-
     on_its_way = current().device.logical.queue
     monkeypatch.setattr(queue, "PART", 1 << 62)  # or more of them would go because they may take long
-    for expected in ([1, 1, 1, 1, 1, 1], [1, 2, 3, 4, 4, 4]):
+    with monkeypatch.context() as patch:
+        patch.setattr(on_its_way, "_done", lambda submission: False)
         seen = []
-        with monkeypatch.context() as patch:
-            now = queue.perf_counter_ns()
-            patch.setattr(queue, "perf_counter_ns", lambda: now)
-            for _ in expected:
-                long()
-                seen.append(len(on_its_way.running))
-        qd.sync()
-        assert seen == expected
+        for _ in range(6):
+            count()
+            seen.append(len(on_its_way.running))
+    assert seen == [1, 2, 3, 4, 4, 4]
+    count()  # the first of them may be done by now
+    assert x[None] == 8
 
 
 def test_who_lost_the_core_to_others_sleeps_at_once(session: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,20 +195,19 @@ def test_what_was_not_submitted(session: None, monkeypatch: pytest.MonkeyPatch, 
     def add(n: qd.i32):
         x[None] += n
 
-    def fails(slot: Slot, small: bool) -> None:
+    def fails(slot: Slot) -> None:
         raise error
 
     add(1)
     assert x[None] == 1
     with monkeypatch.context() as patch:
-        patch.setattr(queue, "_PATIENCE", 1 << 60)
-        qd.sync()
+        patch.setattr(current().device.logical.queue, "_has_room", lambda: False)
         add(1)
         add(2)
         patch.setattr(Slot, "commands", fails)
         with pytest.raises(error):
             qd.sync()
-    assert x[None] == (4 if error is KeyboardInterrupt else 2)
+    assert x[None] == (4 if error is KeyboardInterrupt else 1)
     x[None] = 0
     for n in range(COUNT):
         add(n)
@@ -281,7 +256,7 @@ def test_more_wait_than_go_at_once(session: None, monkeypatch: pytest.MonkeyPatc
     def add(n: qd.i32):
         x[None] += n
 
-    def interrupted(slot: Slot, small: bool) -> None:
+    def interrupted(slot: Slot) -> None:
         raise KeyboardInterrupt
 
     add(0)

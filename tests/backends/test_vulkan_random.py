@@ -15,7 +15,7 @@ from vulkan_rig import EXACT, bind, load
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.passes.pipeline import run
-from quadrants_lab.passes.pipelines import front
+from quadrants_lab.pipelines import front
 from quadrants_lab.runtime.interpreter import interpret
 
 # what libraries and numpy round differently, and what shows the sign of a NaN or of a zero

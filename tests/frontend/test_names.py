@@ -77,7 +77,7 @@ STATEMENTS: dict[str, tuple[str, ...]] = {
     "loop_config": ("OP(serialize=True)\nfor j in range(3):\n    own += j",), "stop_grad": ("OP(x)\nx[i] = x[i] * r",),
     "Matrix.fill": ("OP(v, r)", "for j in range(2):\n    OP(v, r)\nx[i] = v[1]"),
 }  # fmt: skip
-_HIDDEN = ("graft", "detached", "epsilon", "Matrix.zero_like")  # of the library, not of qd
+_HIDDEN = ("custom_jvp", "detached", "epsilon", "Matrix.zero_like")  # of the library, not of qd
 _OPERATORS = ("Matrix.__matmul__",)
 
 HEAD = """

@@ -46,7 +46,7 @@ RIGHT = {
     "wide index": "%3: i64 = cast %0\n%4: f32 = load @a[%3]",
     "wide array": "%3: i64 = shape @w 0\n%4: f32 = load @w[%3, %0]",
     "task of 64 bits": TASK.replace("i32", "i64").format(body="%12: f32 = load @a[%11]"),
-    "root of 64 bits": "%3: i64 = cast %0\n%4: i64 = root %3",
+    "isqrt of 64 bits": "%3: i64 = cast %0\n%4: i64 = isqrt %3",
     "compare truth values": "%3: u1 = eq %2, %2\n%4: u1 = and %2, %3",
     "continue in a task": TASK.format(body="if %2 {\ncontinue\n} else {\nyield\n}"),
     "break in both arms": """

@@ -14,11 +14,11 @@ from quadrants_lab.passes.check_bounds import check_bounds
 from quadrants_lab.passes.cse import cse
 from quadrants_lab.passes.dce import dce
 from quadrants_lab.passes.fold import fold
-from quadrants_lab.passes.hoist import hoist
+from quadrants_lab.passes.licm import licm
 from quadrants_lab.passes.offload import offload
 from quadrants_lab.passes.pipeline import run
-from quadrants_lab.passes.pipelines import front
 from quadrants_lab.passes.structure_exits import structure_exits
+from quadrants_lab.pipelines import front
 from quadrants_lab.runtime.interpreter import OutOfBounds, interpret
 
 SEEDS = st.integers(0, 2**32)
@@ -42,7 +42,7 @@ def same(a, b):
         np.testing.assert_array_equal(x, y, err_msg=name)
 
 
-@pytest.mark.parametrize("fn", [fold, cse, dce, hoist, structure_exits], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("fn", [fold, cse, dce, licm, structure_exits], ids=lambda f: f.__name__)
 @given(SEEDS)
 def test_pass_keeps_the_meaning(fn, seed):
     kernel = random_kernel(seed)

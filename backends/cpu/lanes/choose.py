@@ -10,7 +10,6 @@ from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import f16, f64
 from quadrants_lab.ir.walk import types_of, uses, walk
 
-_NOT_IN_LANES = (N.Print, N.AdStackLoadTopAdj, N.AdStackAccAdjoint)
 _TRIPS = 16  # of a loop whose trips are not known
 _GAIN = 1.5  # by how much lanes must be cheaper, by this file's rough prices
 
@@ -21,7 +20,7 @@ def lanes_of(kernel: N.Kernel, task: N.Offload, vector_bytes: int) -> int:
     neighbours' elements, which stop that."""
     if not vector_bytes or not can(task):
         return 0
-    if not any(isinstance(s, (N.For, N.While)) or _is_math(s) or _reaches(s) for s in walk(task.body)):
+    if not any(isinstance(s, N.Loop) or _is_math(s) or _reaches(s) for s in walk(task.body)):
         return 0
     lanes = width(task, vector_bytes)
     if _shortest_row(task) < lanes // 2:
@@ -65,7 +64,7 @@ def can(task: N.Offload) -> bool:
         return False  # how many lanes its stacks have room for depends on the number of threads: so would its sums
     used = uses(block)
     for s in walk(block):
-        if isinstance(s, _NOT_IN_LANES):
+        if not s.lane_safe:
             return False
         if isinstance(s, N.Atomic) and (s.id in used or s.op in ("cas", "exchange") or s.type.kind == "b"):
             return False
@@ -126,7 +125,7 @@ class _Prices:
             return 3, 2.5 * w if s.stack in self.found.split else 3
         if isinstance(s, N.Random):
             return 20, 3 * w
-        if isinstance(s, (N.If, N.For, N.While)):
+        if isinstance(s, N.Control):
             return 2, 4
         return 0, 0
 

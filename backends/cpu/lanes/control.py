@@ -58,7 +58,7 @@ def _plain(block: N.Block) -> bool:
     for s in block[:-1]:
         if isinstance(s, N.Op) and "@math" not in PRIMS[s.prim].llvm:
             cost += PRIMS[s.prim].cost
-        elif not isinstance(s, (N.Const, N.ArgLoad, N.ShapeOf)):
+        elif not isinstance(s, N.Uniform):
             return False
     return cost <= _CHEAP
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,7 @@ def _in_a_row(b: LaneBody, index: tuple[int, ...]) -> bool:
     return bool(index) and index[-1] in b.linear and b.shared(*index[:-1])
 
 
-def _row(b: LaneBody, buffer: N.Buffer, index: tuple[int, ...]) -> str:
+def _row(b: LaneBody, buffer: N.Buffer, index: tuple[int, ...], base: str) -> str:
     """Address of the first lane's element, which may lie outside where that lane takes no part."""
 
     def offset() -> str:
@@ -41,10 +42,10 @@ def _row(b: LaneBody, buffer: N.Buffer, index: tuple[int, ...]) -> str:
         return total
 
     at = b.once(("row", buffer.shape or buffer.name, index), offset)
-    return b.fn.let(f"getelementptr {memory_type(buffer.dtype)}, ptr {b.pointer(buffer.name)}, i64 {at}")
+    return b.fn.let(f"getelementptr {memory_type(buffer.dtype)}, ptr {base}, i64 {at}")
 
 
-def _each(b: LaneBody, buffer: N.Buffer, index: tuple[int, ...]) -> str:
+def _each(b: LaneBody, buffer: N.Buffer, index: tuple[int, ...], base: str) -> str:
     """A vector of addresses, right in the lanes that take part."""
     narrow = buffer.shape is not None and prod(buffer.shape) < 1 << 31
     t = i32 if narrow and all(b.types[i].bits <= 32 for i in index) else i64
@@ -63,7 +64,7 @@ def _each(b: LaneBody, buffer: N.Buffer, index: tuple[int, ...]) -> str:
         return total
 
     at = b.once(("each", buffer.shape or buffer.name, index), offset)
-    return b.fn.let(f"getelementptr {memory_type(buffer.dtype)}, ptr {b.pointer(buffer.name)}, {v} {at}")
+    return b.fn.let(f"getelementptr {memory_type(buffer.dtype)}, ptr {base}, {v} {at}")
 
 
 def _as(b: LaneBody, id: int, t: DType) -> str:
@@ -77,15 +78,16 @@ def _as(b: LaneBody, id: int, t: DType) -> str:
     return b.fn.let(f"{op} {ty(source, b.width).text} {b.vector(id)} to {ty(t, b.width).text}")
 
 
-def where(b: LaneBody, buffer: N.Buffer, index: tuple[int, ...]) -> tuple[str, bool]:
-    """Address of the elements of a varying access: of the first (True), or of each."""
+def where(b: LaneBody, buffer: N.Buffer, index: tuple[int, ...], base: str = "") -> tuple[str, bool]:
+    """Address of the elements of a varying access: of the first (True), or of each; see `scalar.address`."""
     if buffer.kind == "heap":
         return _slot(b, buffer, index[0])
+    base = base or b.pointer(buffer.name)
     if _in_a_row(b, index):
-        return _row(b, buffer, index), True
+        return _row(b, buffer, index, base), True
     if b.shared(*index):
-        return b.spread_pointer(scalar.address(b, buffer, index)), False
-    return _each(b, buffer, index), False
+        return b.spread_pointer(scalar.address(b, buffer, index, base)), False
+    return _each(b, buffer, index, base), False
 
 
 def _slot(b: LaneBody, buffer: N.Buffer, slot: int) -> tuple[str, bool]:
@@ -201,20 +203,23 @@ def atomic(b: LaneBody, s: N.Atomic) -> None:
         b.fn.put(f"store {v} {new}, ptr {partial.ptr}")
         return
     buffer = b.kernel.buffers[s.buffer]
+    alone, base = ("", "") if s.private else b.sums(s.buffer)
     if b.shared(*s.index):
         share = _reduced(b, s.op, t, _taking_part(b, s.op, t, value))
-        scalar.modify(b, s.op, t, scalar.address(b, buffer, s.index), share, b.tag(buffer))
+        place = scalar.address(b, buffer, s.index, base)
+        scalar.either(b, s.op, t, place, share, b.tag(buffer), alone)
         return
-    at, row = where(b, buffer, s.index)
+    at, row = where(b, buffer, s.index, base)
     if s.private:
         old = read(b, t, at, row, b.tag(buffer))
         write(b, t, at, row, _combine(b, s.op, t, old, value), b.tag(buffer))
     else:
-        _one_by_one(b, s.op, t, _each(b, buffer, s.index) if row else at, value, b.tag(buffer))
+        at, tag = _each(b, buffer, s.index, base or b.pointer(s.buffer)) if row else at, b.tag(buffer)
+        _one_by_one(b, t, at, value, lambda place, one: scalar.either(b, s.op, t, place, one, tag, alone))
 
 
-def _one_by_one(b: LaneBody, op: str, t: DType, at: str, value: str, tag: str) -> None:
-    """An atomic a lane, for lanes may meet."""
+def _one_by_one(b: LaneBody, t: DType, at: str, value: str, change: Callable[[str, str], str]) -> None:
+    """A change a lane, for lanes may meet."""
     fn, w = b.fn, b.width
     fn.put(f"store <{w} x ptr> {at}, ptr {b.scratch_at}")
     fn.put(f"store {ty(t, w).text} {value}, ptr {b.scratch_values}")
@@ -227,9 +232,12 @@ def _one_by_one(b: LaneBody, op: str, t: DType, at: str, value: str, tag: str) -
     n = fn.let(f"zext i{w} {lane} to i64")
     place = fn.let(f"getelementptr inbounds ptr, ptr {b.scratch_at}, i64 {n}")
     one = fn.let(f"getelementptr inbounds {ty(t).text}, ptr {b.scratch_values}, i64 {n}")
-    scalar.modify(b, op, t, fn.let(f"load ptr, ptr {place}"), fn.let(f"load {ty(t).text}, ptr {one}"), tag)
+    change(fn.let(f"load ptr, ptr {place}"), fn.let(f"load {ty(t).text}, ptr {one}"))
+    after = fn.label("next")
+    fn.jump(after)
+    fn.start(after)
     rest = fn.let(f"and i{w} {left}, {fn.let(f'sub i{w} {left}, 1')}")
-    fn.patch(hole, f"{left} = phi i{w} [{todo}, %{before}], [{rest}, %{fn.block}]")
+    fn.patch(hole, f"{left} = phi i{w} [{todo}, %{before}], [{rest}, %{after}]")
     fn.branch(fn.let(f"icmp ne i{w} {rest}, 0"), loop, done)
     fn.start(done)
 

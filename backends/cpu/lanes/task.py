@@ -5,6 +5,7 @@ from __future__ import annotations
 from quadrants_lab.backends._llvm.memory import Scopes
 from quadrants_lab.backends._llvm.ranges import Range
 from quadrants_lab.backends._llvm.text import Function, ty
+from quadrants_lab.backends.cpu import copies
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.backends.cpu.lanes import memory, random
 from quadrants_lab.backends.cpu.lanes.body import LaneBody
@@ -38,12 +39,14 @@ def groups(fn: Function, kernel: N.Kernel, task: N.Offload, total: str, width: i
 def emit(
     fn: Function, kernel: N.Kernel, options: CompileOptions, frame: L.FrameLayout, scopes: Scopes,
     task: N.Offload, number: int, known: tuple[Range, ...], width: int, whole: bool,
+    targets: tuple[copies.Target, ...],
 ) -> None:  # fmt: skip
-    """Groups %begin to %end of the box in row-major order, on worker %worker; with ``whole``, iterations."""
+    """Groups %begin to %end of the box in row-major order, on worker %worker; with ``whole``, iterations. ``targets``:
+    what workers may have copies of."""
     variables = {b.name for b in kernel.buffers.values() if b.kind == "local"}
     found = divergence(task.body, [task.indices[-1].id], variables)
     body = LaneBody(fn, kernel, options, frame, scopes, found, width)
-    body.worker = "%worker"
+    copies.worker(body)
     body.indices, body.bounds_at = task.indices, frame.bounds[number]
     body.device = fn.let("load ptr, ptr %frame")
     total = "1"
@@ -56,6 +59,7 @@ def emit(
         begin, past = (fn.let(f"mul i64 {n}, {body.stride}") for n in (begin, end))
         end = fn.call("i64", "llvm.umin.i64", ("i64", past), ("i64", total))
     body.open(task.body)
+    copies.open(body, targets)
     body.scratch_at = fn.let(f"alloca <{width} x ptr>")
     body.scratch_values = fn.let(f"alloca <{width} x i64>")
     memory.open_partials(body, reductions(kernel, task.body))

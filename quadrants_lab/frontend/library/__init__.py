@@ -4,8 +4,8 @@ Like those of `quadrants_lab.frontend.mathlib` they are read by the front end an
 text under each ``def`` is not Python that runs.
 
 Algorithms that iterate see their argument ``detached``: no derivative goes through the iteration. What they found is
-handed out by ``graft(value, change)``, which has that value and the derivative of ``change``, a formula for how the
-result moves with the argument. So a gradient costs no stacks and is as exact as the result.
+handed out by ``custom_jvp(value, change)``, which has that value and the derivative of ``change``: a formula for how
+the result moves with the argument. So a gradient costs no stacks and is as exact as the result.
 """
 
 from quadrants_lab.frontend.library import complexes, eigen, geometry, linear, randn, rotations, svd

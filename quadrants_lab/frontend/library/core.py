@@ -11,7 +11,7 @@ from quadrants_lab.frontend.mathlib import LibraryFunc, Operation
 op = Operation
 static: Any = op("static")
 detached: Any = op("detached")  # the value, with no derivative
-graft: Any = op("graft")  # the value of the first, with the derivative of the second
+custom_jvp: Any = op("custom_jvp")  # the value of the first, with the derivative of the second
 epsilon: Any = op("epsilon")  # of the dtype of its argument
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from quadrants_lab.frontend.library.core import (
+    custom_jvp,
     detached,
     epsilon,
-    graft,
     helper,
     op,
     public,
@@ -43,7 +43,7 @@ def sym_eig(A: Any, dt: Any = None) -> Any:
         for j in static(range(i + 1, a.n)):
             turn[i, j] = b[i, j] * reciprocal(w[j] - w[i], small)
             turn[j, i] = -turn[i, j]
-    return graft(w, change), graft(q, q @ turn)
+    return custom_jvp(w, change), custom_jvp(q, q @ turn)
 
 
 @public("", sizes=(1, 2, 3, 4, 5, 6), optional=("dt",))
@@ -69,7 +69,7 @@ def make_spd(A: Any, dt: Any = None) -> Any:
             elif w[j] > 0.0:
                 share = w[j] / (w[j] - w[i])
             change[i, j] = share * b[i, j]
-    return graft(q @ kept @ q.transpose(), q @ change @ q.transpose())
+    return custom_jvp(q @ kept @ q.transpose(), q @ change @ q.transpose())
 
 
 @helper

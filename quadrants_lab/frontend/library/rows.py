@@ -60,16 +60,16 @@ def _rows() -> Iterator[Builtin]:
 # --- what only the library calls --------------------------------------------------------------------------------
 
 
-def _graft(cx: Context, call: ast.Call, value: Value, change: Value) -> Value:
+def _custom_jvp(cx: Context, call: ast.Call, value: Value, change: Value) -> Value:
     a, b = cx.number(value, call), cx.number(change, call)
     t = cx.type_of(a)
     ids = cx.to(a, t), cx.to(b, t)
     cx.at(call)
-    return Num(cx.b.op("graft", *ids), t)
+    return Num(cx.b.op("custom_jvp", *ids), t)
 
 
 def _detached(cx: Context, call: ast.Call, x: Value) -> Value:
-    return _graft(cx, call, x, Lit(0.0))
+    return _custom_jvp(cx, call, x, Lit(0.0))
 
 
 def _epsilon(cx: Context, call: ast.Call, x: Value) -> Value:
@@ -87,7 +87,7 @@ def _zero_like(cx: Context, call: ast.Call, m: Value) -> Value:
 
 ROWS: tuple[Builtin, ...] = (
     *_rows(),
-    Builtin("graft", ("value", "change"), _graft, "", home="library", elementwise=True),
+    Builtin("custom_jvp", ("value", "change"), _custom_jvp, "", home="library", elementwise=True),
     Builtin("detached", ("x",), _detached, "", home="library", elementwise=True),
     Builtin("epsilon", ("x",), _epsilon, "", home="library"),
     Builtin("Matrix.zero_like", ("m",), _zero_like, "", home="library"),

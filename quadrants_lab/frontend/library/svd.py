@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from quadrants_lab.frontend.library.core import (
+    custom_jvp,
     detached,
     epsilon,
-    graft,
     helper,
     op,
     public,
@@ -50,7 +50,7 @@ def svd(A: Any, dt: Any = None) -> Any:
             apart = 0.5 * (b[i, j] - b[j, i]) * reciprocal(s[j] + s[i], small)
             turn_u[i, j], turn_u[j, i] = same + apart, -same - apart
             turn_v[i, j], turn_v[j, i] = same - apart, apart - same
-    return graft(u, u @ turn_u), graft(entries, change), graft(v, v @ turn_v)
+    return custom_jvp(u, u @ turn_u), custom_jvp(entries, change), custom_jvp(v, v @ turn_v)
 
 
 @public("", sizes=(2, 3), optional=("dt",))
@@ -71,9 +71,9 @@ def polar_decompose(A: Any, dt: Any = None) -> Any:
         for j in static(range(i + 1, a.n)):
             turn[i, j] = (b[i, j] - b[j, i]) * reciprocal(s[i] + s[j], small)
             turn[j, i] = -turn[i, j]
-    r = graft(u @ v.transpose(), u @ turn @ v.transpose())
+    r = custom_jvp(u @ v.transpose(), u @ turn @ v.transpose())
     p = r.transpose() @ a
-    return r, graft(v @ entries @ v.transpose(), 0.5 * (p + p.transpose()))
+    return r, custom_jvp(v @ entries @ v.transpose(), 0.5 * (p + p.transpose()))
 
 
 @helper

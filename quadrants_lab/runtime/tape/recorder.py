@@ -214,7 +214,7 @@ class Launches:
         if self.paused:
             # a gradient of the user's may read anything that the function touched
             for name, memory in plan.memories(args).items():
-                span = span_of(plan, name, (N.Load, N.Store, N.Atomic))
+                span = span_of(plan, name, N.Access)
                 add(self._follow(memory, name, plan.kernel.name, span).regions, whole(memory.operand.shape))
         self.add(step)
 
@@ -287,7 +287,7 @@ class Launches:
                 memory = memory_at(place, args)
                 followed = self.followed.get(id(memory))
                 if followed is None or not followed.reader:
-                    span = span_of(route.plan, name, (N.Load, N.Atomic))
+                    span = span_of(route.plan, name, N.Read)
                     followed = self._follow(memory, name, route.plan.kernel.name, span)
                 add(followed.regions, elements(args))
         found: list[Before] = []
@@ -353,7 +353,7 @@ class Launches:
             for part in step.changes:
                 followed = self.followed[id(part.memory)]
                 name = next(n for n, place, _ in step.route.writes if memory_at(place, args) is part.memory)
-                self._count_part(followed, part, plan.kernel.name, span_of(plan, name, (N.Store, N.Atomic)))
+                self._count_part(followed, part, plan.kernel.name, span_of(plan, name, N.Write))
             if step.kept:
                 step.own = step.cost = 0
                 self._count_kept(step, step.route, step.kept)
@@ -385,7 +385,7 @@ class Launches:
         """Follows what the gradient of the route's launches reads."""
         reverse = route.reverse
         assert reverse is not None
-        return self._follow(memory, name, reverse.kernel.name, span_of(reverse, name, (N.Load,)))
+        return self._follow(memory, name, reverse.kernel.name, span_of(reverse, name, N.Load))
 
     def _follow_derivative(self, route: Route, name: str, place: Place, args: Sequence[Any]) -> None:
         """Follows what the launch read or wrote that has a gradient."""
@@ -416,7 +416,7 @@ class Launches:
             followed.shadow[...] = followed.memory.values()
         step.cost += before.bytes
         if part is not None:  # of a scattered one mostly a few elements changed
-            written = span_of(plan, before.name, (N.Store, N.Atomic))
+            written = span_of(plan, before.name, N.Write)
             self.keep(step, followed, part.changed() if before.scattered else part, plan.kernel.name, written)
 
     def keep(self, step: Step, followed: Followed, part: Part, writer: str, written: Span | None) -> None:

@@ -8,9 +8,10 @@ last time. The first difference ends that, and recording goes on as ever from th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from quadrants_lab.runtime.one_go import OneGo
 from quadrants_lab.runtime.signature import derivative, memory_of
 from quadrants_lab.runtime.tape import back
 from quadrants_lab.runtime.tape.followed import Followed
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.tape.recorder import Launches
 
 MOST_BYTES = 1 << 28  # that a recording may hold on to for the next time
-_IN_ONE_GO = 3  # equal runs before their gradients are captured
 
 
 def steps_to_run_again(launches: Launches) -> list[Step] | None:
@@ -47,20 +47,6 @@ def _arguments(step: Step) -> list[Memory]:
     assert step.route is not None
     assert step.launch is not None
     return [memory_at(n, step.launch[1]) for n in step.route.arrays]
-
-
-def equal(a: list[tuple[Any, ...]], b: list[tuple[Any, ...]]) -> bool:
-    """Whether launches have the same arguments, to the sign of zeros."""
-    return len(a) == len(b) and all(map(_equal, a, b))
-
-
-def _equal(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
-    if a is b:
-        return True
-    for x, y in zip(a, b, strict=True):
-        if x is not y and (x.__class__ is not y.__class__ or x != y or (x == 0 and str(x) != str(y))):
-            return False
-    return True
 
 
 def _given(step: Step) -> tuple[Any, ...]:
@@ -86,14 +72,10 @@ class Rerun:
             writes.update(id(memory_at(place, step.launch[1])) for _, place, _ in step.route.writes)
         self.writes = writes  # how often each memory is written
         self.versions: dict[int, int] = {}
-        self.sweeps = 0  # times
         self.final: list[Part] = []
-        self.arguments: list[tuple[Any, ...]] = []  # that `captured` was made with
-        self.captured: Any = None
         routes = [step.route for step in steps if step.route is not None]
         alike = all(r.plan.alike and (r.reverse is None or r.reverse.alike) and not r.keeps for r in routes)
-        device = routes[0].plan.session.device
-        self.capture = getattr(device, "capture", None) if alike else None
+        self.one_go = OneGo(routes[0].plan.session, alike)
 
     def launch(self, route: Route, args: tuple[Any, ...]) -> Any:
         """Launches what is next, as the step that it was; NotImplemented, and the end of it, where it is another."""
@@ -124,36 +106,23 @@ class Rerun:
 
     def differentiate(self) -> bool:
         """Runs the gradients of all steps in one go, where the device can do that; else False."""
-        if self.capture is None:
+        if self.one_go.capture is None or not self.one_go.start(self._ready, [_given(s) for s in self.steps]):
             return False
-        self.sweeps += 1
-        if self.sweeps < _IN_ONE_GO:
-            return False
-        launches, session = self.launches, self._routes()[0].plan.session
-        arguments = [_given(step) for step in self.steps]
-        with session.lock:
-            if self.captured is None or not equal(arguments, self.arguments) or not self.captured.holds():
-                if self.captured is not None and not equal(arguments, self.arguments):
-                    self.sweeps, self.captured = 0, None  # which changes each time: not worth it
-                    return False
-                self.final = back.as_it_is(cast("list[Step | Segment]", self.steps))
-                self.captured = self.capture(self._sweep)
-                self.arguments = arguments
-            if self.captured is None:
-                self.capture = None
-                return False
-            self.captured.launch()
         for step, route in zip(self.steps, self._routes(), strict=True):
             if route.reverse is not None:
                 assert step.launch is not None
                 route.reverse.wrote(step.launch[1])
-        for followed in launches.followed.values():
+        for followed in self.launches.followed.values():
             followed.memory.version += 1
             followed.version = followed.memory.version
         return True
 
     def _routes(self) -> list[Route]:
         return [step.route for step in self.steps if step.route is not None]
+
+    def _ready(self) -> Callable[[], None]:
+        self.final = back.as_it_is(cast("list[Step | Segment]", self.steps))
+        return self._sweep
 
     def _sweep(self) -> None:
         for part in self.final:

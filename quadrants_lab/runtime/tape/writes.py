@@ -59,6 +59,6 @@ def written_over(name: str, which: str) -> Doubt:
     )
 
 
-def span_of(plan: Plan, buffer: str, kinds: tuple[type[N.Stmt], ...]) -> Span | None:
-    """Where the kernel first touches the buffer by a statement of one of the kinds."""
-    return next((s.span for s in plan.accesses_of.get(buffer, ()) if isinstance(s, kinds)), None)
+def span_of(plan: Plan, buffer: str, kind: type[N.Stmt]) -> Span | None:
+    """Where the kernel first touches the buffer by a statement of the kind."""
+    return next((s.span for s in plan.accesses_of.get(buffer, ()) if isinstance(s, kind)), None)

@@ -1,0 +1,74 @@
+"""What the ``__init__`` of a backend's folder has, where a driver behind `_simt.driver` launches what LLVM made."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from quadrants_lab.backends.disk_cache import DiskCache, Keep, Kept, forget
+
+if TYPE_CHECKING:
+    from quadrants_lab.backends._simt.device import SimtDevice
+    from quadrants_lab.backends._simt.executable import SimtExecutable
+    from quadrants_lab.ir.nodes import Kernel
+    from quadrants_lab.ir.options import CompileOptions
+
+
+class SimtBackend:
+    """``name``: of the folder; ``driver``: of the module in it with `current`, `probe` and `stand_in`; ``device``: what
+    it drives, in words. Nothing is imported before it is needed."""
+
+    def __init__(self, name: str, driver: str, device: str) -> None:
+        self._name = name
+        self._driver = driver
+        self._device = device
+
+    def _module(self, name: str) -> Any:
+        return import_module(f"quadrants_lab.backends.{self._name}.{name}")
+
+    def probe(self) -> str:
+        """Empty when kernels can run here, else the sentence why not."""
+        if find_spec("llvmlite") is None:
+            return f"The {self._name} backend needs the package llvmlite: pip install llvmlite."
+        return str(self._module(self._driver).probe())
+
+    def probe_simulation(self) -> str:
+        """Empty where something stands in for a device, else the sentence why not."""
+        there = self._module(self._driver).stand_in() is not None
+        return "" if there else f"Nothing stands in for {self._device} here."
+
+    def open_device(self, threads: int = 0, cache: DiskCache | None = None) -> SimtDevice:
+        """The device that QD_VISIBLE_DEVICE names by its number, or the first. ``threads``: most in flight, 0 for what
+        the device has room for. The driver keeps its own cache of machine code.
+
+        Raises QuadrantsRuntimeError where there is no device.
+        """
+        from quadrants_lab.errors import QuadrantsRuntimeError
+
+        why_not = self.probe()
+        if why_not and self.probe_simulation():
+            raise QuadrantsRuntimeError(why_not, code="QL3010")
+        made: SimtDevice = self._module("device").Device(threads)
+        return made
+
+    def load(
+        self, kernel: Kernel, options: CompileOptions, cached: Kept | None = None, keep: Keep = forget
+    ) -> SimtExecutable:
+        """Code of an offloaded kernel without exits, ready to launch; the driver loads it when a device first needs it.
+
+        ``cached``, ``keep``: see `quadrants_lab.runtime.backend.Backend`.
+        """
+        from quadrants_lab.backends._simt.executable import SimtExecutable
+
+        return SimtExecutable(kernel, options, self._module(self._driver).current(), cached, keep)
+
+    def key(self, also: bytes = b"") -> str:
+        """What code depends on besides kernel and options: the chip, LLVM, our own sources, and what is given."""
+        import llvmlite.binding as llvm
+
+        from quadrants_lab.backends.sources import digest
+
+        sources = digest("_gpu", "_llvm", "_simt", "lower/adstacks", self._name, also=also)
+        chip = self._module(self._driver).current().code_name
+        return f"{self._name}/{chip}/llvm{llvm.llvm_version_info}/{sources}"

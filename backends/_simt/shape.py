@@ -1,0 +1,30 @@
+"""How an API launches programs: threads of a group, how many groups, and how a frame gets to the device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from quadrants_lab.backends._gpu.programs import Program
+
+
+@dataclass(slots=True)
+class Shape:
+    """``group``: threads of a group; ``stacked_group`` where each has adstacks, as many as `_gpu.programs.GROUP`, of
+    which they have room. ``waves``: groups of a task that are started for each that runs at a time. ``tells``: whether
+    kernels may tell the host that they are done (`_simt.tell`). ``by_value``: bytes of a frame that goes along with a
+    launch, as a parameter; a longer one is copied to the device first."""
+
+    group: int
+    waves: int
+    tells: bool
+    stacked_group: int = 64
+    by_value: int = 4000
+
+    def group_of(self, program: Program, stacked: bool) -> int:
+        """Threads of a group of the program; ``stacked``: whether its task keeps values on adstacks."""
+        if program.kind != "range":
+            return 1
+        return self.stacked_group if stacked else self.group
+
+    def passed_by_value(self, frame_bytes: int) -> bool:
+        return frame_bytes <= self.by_value

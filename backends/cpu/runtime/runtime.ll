@@ -1,0 +1,1665 @@
+; made by scripts/cpu_runtime.py from the sources d259e134b529a6f8
+
+%struct.System = type { [16 x i64] }
+%struct.Param = type { i64, i64, %union.anon }
+%union.anon = type { %struct.anon.2 }
+%struct.anon.2 = type { i64, i64, ptr, ptr, i64 }
+
+@busy = internal global i32 0, align 4
+@qd_add_copies.add = internal unnamed_addr constant [4 x ptr] [ptr @add_f32, ptr @add_f64, ptr @add_i32, ptr @add_i64], align 16
+@host.0 = internal unnamed_addr global i32 0, align 8
+@host.1 = internal unnamed_addr global i32 0, align 8
+@host.2 = internal unnamed_addr global i64 0, align 8
+@job.0 = internal unnamed_addr global ptr null, align 8
+@job.1 = internal unnamed_addr global ptr null, align 8
+@job.2 = internal unnamed_addr global i64 0, align 8
+@job.3 = internal unnamed_addr global i64 0, align 8
+@job.4 = internal unnamed_addr global i64 0, align 8
+@state = internal global i64 0, align 8
+@sleepers = internal global i64 0, align 128
+@stopping = internal unnamed_addr global i32 0, align 4
+@monitor_asleep = internal unnamed_addr global i32 0, align 4
+@workers = internal unnamed_addr global i64 0, align 8
+@monitor_on = internal unnamed_addr global i8 0, align 1
+@lock = internal global %struct.System zeroinitializer, align 8
+@wake = internal global %struct.System zeroinitializer, align 8
+@monitor_wake = internal global %struct.System zeroinitializer, align 8
+@devices = internal unnamed_addr global ptr null, align 8
+@monitor = internal global i64 0, align 8
+@threads = internal global [1024 x i64] zeroinitializer, align 16
+@_Py_NotImplementedStruct = external global [0 x i8], align 1
+@_Py_EllipsisObject = external global [0 x i8], align 1
+@next = internal global i64 0, align 128
+@PyFloat_Type = external global [0 x i8], align 1
+@PyLong_Type = external global [0 x i8], align 1
+@_Py_TrueStruct = external global [0 x i8], align 1
+@PyBool_Type = external global [0 x i8], align 1
+@_Py_NoneStruct = external global [0 x i8], align 1
+
+define i64 @qd_launch(ptr %0) nounwind {
+  %2 = load ptr, ptr %0, align 8
+  %3 = getelementptr inbounds i8, ptr %0, i64 16
+  store atomic i64 0, ptr %3 monotonic, align 8
+  %4 = getelementptr inbounds i8, ptr %0, i64 48
+  store atomic i64 0, ptr %4 monotonic, align 8
+  %5 = getelementptr inbounds i8, ptr %0, i64 32
+  %6 = load i64, ptr %5, align 8
+  %7 = getelementptr inbounds i8, ptr %0, i64 %6
+  %8 = getelementptr inbounds i8, ptr %0, i64 40
+  %9 = load i64, ptr %8, align 8
+  %10 = tail call ptr @memset(ptr %7, i32 0, i64 %9)
+  %11 = getelementptr inbounds i8, ptr %2, i64 104
+  %12 = load i64, ptr %11, align 8
+  %13 = add nsw i64 %12, 1
+  store i64 %13, ptr %11, align 8
+  %14 = getelementptr inbounds i8, ptr %0, i64 160
+  %15 = load i64, ptr %14, align 8
+  %16 = icmp eq i64 %15, 0
+  %17 = select i1 %16, i64 %13, i64 %15
+  %18 = getelementptr inbounds i8, ptr %0, i64 152
+  store i64 %17, ptr %18, align 8
+  store atomic i32 0, ptr %2 monotonic, align 8
+  %19 = getelementptr inbounds i8, ptr %2, i64 72
+  store atomic i64 0, ptr %19 monotonic, align 8
+  %20 = getelementptr inbounds i8, ptr %2, i64 80
+  store ptr null, ptr %20, align 8
+  %21 = tail call i64 @qd_fp_flush()
+  %22 = getelementptr inbounds i8, ptr %2, i64 88
+  store i64 %21, ptr %22, align 8
+  %23 = getelementptr inbounds i8, ptr %0, i64 24
+  %24 = load i64, ptr %23, align 8
+  %25 = icmp eq i64 %24, 0
+  br i1 %25, label %39, label %26
+
+26:                                               ; preds = %1
+  %27 = getelementptr inbounds i8, ptr %2, i64 64
+  store atomic i64 1, ptr %27 seq_cst, align 8
+  %28 = load atomic i32, ptr @monitor_asleep seq_cst, align 4
+  %29 = icmp eq i32 %28, 0
+  br i1 %29, label %34, label %30
+
+30:                                               ; preds = %26
+  %31 = tail call i32 @pthread_mutex_lock(ptr @lock)
+  store atomic i32 0, ptr @monitor_asleep seq_cst, align 4
+  %32 = tail call i32 @pthread_cond_signal(ptr @monitor_wake)
+  %33 = tail call i32 @pthread_mutex_unlock(ptr @lock)
+  br label %34
+
+34:                                               ; preds = %26, %30
+  %35 = tail call ptr @PyEval_SaveThread()
+  store ptr %35, ptr %20, align 8
+  %36 = getelementptr inbounds i8, ptr %0, i64 8
+  %37 = load ptr, ptr %36, align 8
+  tail call void %37(ptr %0)
+  tail call void @qd_fp_restore(i64 %21)
+  %38 = load ptr, ptr %20, align 8
+  store atomic i64 0, ptr %27 release, align 8
+  tail call void @PyEval_RestoreThread(ptr %38)
+  br label %42
+
+39:                                               ; preds = %1
+  %40 = getelementptr inbounds i8, ptr %0, i64 8
+  %41 = load ptr, ptr %40, align 8
+  tail call void %41(ptr %0)
+  tail call void @qd_fp_restore(i64 %21)
+  br label %42
+
+42:                                               ; preds = %39, %34
+  %43 = load atomic i64, ptr %3 monotonic, align 8
+  ret i64 %43
+}
+declare void @llvm.lifetime.start.p0(i64 immarg, ptr)
+declare ptr @memset(ptr, i32, i64)
+declare i64 @qd_fp_flush()
+declare ptr @PyEval_SaveThread()
+declare void @qd_fp_restore(i64)
+declare void @PyEval_RestoreThread(ptr)
+declare void @llvm.lifetime.end.p0(i64 immarg, ptr)
+
+define zeroext i1 @qd_poll(ptr %0, i64 %1) nounwind {
+  %3 = load ptr, ptr %0, align 8
+  %4 = icmp eq i64 %1, 0
+  br i1 %4, label %9, label %5
+
+5:                                                ; preds = %2
+  %6 = load atomic i32, ptr %3 monotonic, align 8
+  %7 = and i32 %6, 1
+  %8 = icmp ne i32 %7, 0
+  br label %36
+
+9:                                                ; preds = %2
+  %10 = atomicrmw and ptr %3, i32 -3 seq_cst, align 8
+  %11 = and i32 %10, 1
+  %12 = icmp eq i32 %11, 0
+  br i1 %12, label %13, label %33
+
+13:                                               ; preds = %9
+  %14 = and i32 %10, 2
+  %15 = icmp eq i32 %14, 0
+  br i1 %15, label %36, label %16
+
+16:                                               ; preds = %13
+  %17 = getelementptr inbounds i8, ptr %3, i64 88
+  %18 = load i64, ptr %17, align 8
+  tail call void @qd_fp_restore(i64 %18)
+  %19 = getelementptr inbounds i8, ptr %3, i64 80
+  %20 = load ptr, ptr %19, align 8
+  %21 = icmp eq ptr %20, null
+  br i1 %21, label %23, label %22
+
+22:                                               ; preds = %16
+  tail call void @PyEval_RestoreThread(ptr %20)
+  br label %23
+
+23:                                               ; preds = %22, %16
+  %24 = tail call i32 @PyErr_CheckSignals()
+  %25 = tail call ptr @PyEval_SaveThread()
+  br i1 %21, label %27, label %26
+
+26:                                               ; preds = %23
+  store ptr %25, ptr %19, align 8
+  br label %28
+
+27:                                               ; preds = %23
+  tail call void @PyEval_RestoreThread(ptr %25)
+  br label %28
+
+28:                                               ; preds = %26, %27
+  %29 = icmp eq i32 %24, 0
+  %30 = tail call i64 @qd_fp_flush()
+  br i1 %29, label %36, label %31
+
+31:                                               ; preds = %28
+  %32 = atomicrmw or ptr %3, i32 1 seq_cst, align 8
+  br label %33
+
+33:                                               ; preds = %31, %9
+  %34 = getelementptr inbounds i8, ptr %0, i64 16
+  %35 = atomicrmw or ptr %34, i64 4 seq_cst, align 8
+  br label %36
+
+36:                                               ; preds = %33, %28, %13, %5
+  %37 = phi i1 [ %8, %5 ], [ true, %33 ], [ false, %28 ], [ false, %13 ]
+  ret i1 %37
+}
+
+define void @qd_assert(ptr %0, i64 %1, i64 %2, ptr %3) nounwind {
+  %5 = getelementptr inbounds i8, ptr %0, i64 48
+  %6 = cmpxchg ptr %5, i64 0, i64 2 acq_rel monotonic, align 8
+  %7 = extractvalue { i64, i1 } %6, 1
+  br i1 %7, label %11, label %8
+
+8:                                                ; preds = %4
+  %9 = getelementptr inbounds i8, ptr %0, i64 16
+  %10 = atomicrmw or ptr %9, i64 2 seq_cst, align 8
+  br label %26
+
+11:                                               ; preds = %4
+  %12 = getelementptr inbounds i8, ptr %0, i64 56
+  store i64 %1, ptr %12, align 8
+  %13 = getelementptr inbounds i8, ptr %0, i64 64
+  store i64 %2, ptr %13, align 8
+  %14 = getelementptr inbounds i8, ptr %0, i64 16
+  %15 = atomicrmw or ptr %14, i64 2 seq_cst, align 8
+  %16 = icmp sgt i64 %2, 0
+  br i1 %16, label %17, label %26
+
+17:                                               ; preds = %11
+  %18 = getelementptr inbounds i8, ptr %0, i64 72
+  br label %19
+
+19:                                               ; preds = %17, %19
+  %20 = phi i64 [ 0, %17 ], [ %24, %19 ]
+  %21 = getelementptr inbounds i64, ptr %3, i64 %20
+  %22 = load i64, ptr %21, align 8
+  %23 = getelementptr inbounds [8 x i64], ptr %18, i64 0, i64 %20
+  store i64 %22, ptr %23, align 8
+  %24 = add nuw nsw i64 %20, 1
+  %25 = icmp eq i64 %24, %2
+  br i1 %25, label %26, label %19
+
+26:                                               ; preds = %19, %11, %8
+  ret void
+}
+
+define void @qd_overflow(ptr %0, i64 %1, i64 %2) nounwind {
+  %4 = getelementptr inbounds i8, ptr %0, i64 48
+  %5 = cmpxchg ptr %4, i64 0, i64 1 acq_rel monotonic, align 8
+  %6 = extractvalue { i64, i1 } %5, 1
+  br i1 %6, label %7, label %10
+
+7:                                                ; preds = %3
+  %8 = getelementptr inbounds i8, ptr %0, i64 56
+  store i64 %1, ptr %8, align 8
+  %9 = getelementptr inbounds i8, ptr %0, i64 64
+  store i64 %2, ptr %9, align 8
+  br label %10
+
+10:                                               ; preds = %3, %7
+  %11 = getelementptr inbounds i8, ptr %0, i64 16
+  %12 = atomicrmw or ptr %11, i64 1 seq_cst, align 8
+  ret void
+}
+
+define void @qd_print(ptr %0, i64 %1, i64 %2, ptr %3) nounwind {
+  %5 = load ptr, ptr %0, align 8
+  %6 = getelementptr inbounds i8, ptr %0, i64 16
+  %7 = atomicrmw or ptr %6, i64 8 monotonic, align 8
+  %8 = getelementptr inbounds i8, ptr %5, i64 24
+  %9 = cmpxchg ptr %8, i64 0, i64 1 acquire monotonic, align 8
+  %10 = extractvalue { i64, i1 } %9, 1
+  br i1 %10, label %11, label %35
+
+11:                                               ; preds = %35, %4
+  %12 = getelementptr inbounds i8, ptr %5, i64 32
+  %13 = load i64, ptr %12, align 8
+  %14 = shl i64 %2, 3
+  %15 = add i64 %14, 8
+  %16 = add i64 %15, %13
+  %17 = getelementptr inbounds i8, ptr %5, i64 40
+  %18 = load i64, ptr %17, align 8
+  %19 = icmp ult i64 %18, %16
+  br i1 %19, label %23, label %20
+
+20:                                               ; preds = %11
+  %21 = getelementptr inbounds i8, ptr %5, i64 48
+  %22 = load ptr, ptr %21, align 8
+  br label %38
+
+23:                                               ; preds = %11
+  %24 = shl i64 %18, 1
+  %25 = tail call i64 @llvm.umax.i64(i64 %24, i64 %16)
+  %26 = tail call i64 @llvm.umax.i64(i64 %25, i64 4096)
+  %27 = icmp ult i64 %25, 67108865
+  br i1 %27, label %28, label %53
+
+28:                                               ; preds = %23
+  %29 = getelementptr inbounds i8, ptr %5, i64 48
+  %30 = load ptr, ptr %29, align 8
+  %31 = tail call ptr @realloc(ptr %30, i64 %26)
+  %32 = icmp eq ptr %31, null
+  br i1 %32, label %53, label %33
+
+33:                                               ; preds = %28
+  store ptr %31, ptr %29, align 8
+  store i64 %26, ptr %17, align 8
+  %34 = load i64, ptr %12, align 8
+  br label %38
+
+35:                                               ; preds = %4, %35
+  tail call void @qd_relax()
+  %36 = cmpxchg ptr %8, i64 0, i64 1 acquire monotonic, align 8
+  %37 = extractvalue { i64, i1 } %36, 1
+  br i1 %37, label %11, label %35
+
+38:                                               ; preds = %20, %33
+  %39 = phi i64 [ %13, %20 ], [ %34, %33 ]
+  %40 = phi ptr [ %22, %20 ], [ %31, %33 ]
+  %41 = lshr i64 %39, 3
+  %42 = getelementptr inbounds i64, ptr %40, i64 %41
+  %43 = getelementptr inbounds i8, ptr %42, i64 8
+  store i64 %1, ptr %42, align 8
+  %44 = icmp eq i64 %2, 0
+  br i1 %44, label %45, label %46
+
+45:                                               ; preds = %46, %38
+  store i64 %16, ptr %12, align 8
+  br label %57
+
+46:                                               ; preds = %38, %46
+  %47 = phi i64 [ %51, %46 ], [ 0, %38 ]
+  %48 = getelementptr inbounds i64, ptr %3, i64 %47
+  %49 = load i64, ptr %48, align 8
+  %50 = getelementptr inbounds i64, ptr %43, i64 %47
+  store i64 %49, ptr %50, align 8
+  %51 = add nuw i64 %47, 1
+  %52 = icmp eq i64 %51, %2
+  br i1 %52, label %45, label %46
+
+53:                                               ; preds = %28, %23
+  %54 = getelementptr inbounds i8, ptr %5, i64 56
+  %55 = load i64, ptr %54, align 8
+  %56 = add nsw i64 %55, 1
+  store i64 %56, ptr %54, align 8
+  br label %57
+
+57:                                               ; preds = %53, %45
+  store atomic i64 0, ptr %8 release, align 8
+  ret void
+}
+declare void @qd_relax()
+
+define i64 @qd_parallel(ptr %0, ptr %1, i64 %2, i64 %3, i64 %4) nounwind {
+  %6 = alloca [2 x i64], align 16
+  %7 = alloca [2 x i64], align 16
+  %8 = load ptr, ptr %0, align 8
+  %9 = getelementptr inbounds i8, ptr %8, i64 16
+  %10 = load i64, ptr %9, align 8
+  %11 = add i64 %10, -1
+  %12 = icmp ne i64 %11, 0
+  %13 = icmp ugt i64 %2, %3
+  %14 = and i1 %13, %12
+  br i1 %14, label %34, label %15
+
+15:                                               ; preds = %5
+  %16 = tail call i64 @llvm.umax.i64(i64 %3, i64 65536)
+  %17 = getelementptr inbounds i8, ptr %0, i64 16
+  %18 = icmp eq i64 %2, 0
+  br i1 %18, label %182, label %19
+
+19:                                               ; preds = %15, %30
+  %20 = phi i64 [ %32, %30 ], [ 0, %15 ]
+  %21 = load atomic i64, ptr %17 monotonic, align 8
+  %22 = and i64 %21, 6
+  %23 = icmp eq i64 %22, 0
+  br i1 %23, label %24, label %182
+
+24:                                               ; preds = %19
+  %25 = load ptr, ptr %0, align 8
+  %26 = load atomic i32, ptr %25 monotonic, align 8
+  %27 = icmp eq i32 %26, 0
+  br i1 %27, label %30, label %28
+
+28:                                               ; preds = %24
+  %29 = tail call zeroext i1 @qd_poll(ptr %0, i64 0)
+  br i1 %29, label %182, label %30
+
+30:                                               ; preds = %28, %24
+  %31 = add i64 %20, %16
+  %32 = tail call i64 @llvm.umin.i64(i64 %31, i64 %2)
+  tail call void %1(ptr %0, i64 %20, i64 %32, i64 -1)
+  %33 = icmp ult i64 %31, %2
+  br i1 %33, label %19, label %182
+
+34:                                               ; preds = %5
+  %35 = icmp eq i64 %4, 0
+  br i1 %35, label %77, label %36
+
+36:                                               ; preds = %34
+  %37 = lshr i64 %2, 4
+  %38 = tail call i64 @llvm.umax.i64(i64 %37, i64 1)
+  %39 = getelementptr inbounds i8, ptr %0, i64 16
+  %40 = getelementptr inbounds i8, ptr %7, i64 8
+  %41 = getelementptr inbounds i8, ptr %6, i64 8
+  br label %42
+
+42:                                               ; preds = %70, %36
+  %43 = phi i64 [ %38, %36 ], [ %76, %70 ]
+  %44 = phi i64 [ 0, %36 ], [ %46, %70 ]
+  %45 = add i64 %44, %43
+  %46 = call i64 @llvm.umin.i64(i64 %45, i64 %2)
+  call void @llvm.lifetime.start.p0(i64 16, ptr %7)
+  %47 = load i32, ptr @host.0, align 8
+  %48 = call i32 @clock_gettime(i32 %47, ptr %7)
+  %49 = load i64, ptr %7, align 16
+  %50 = load i64, ptr %40, align 8
+  call void @llvm.lifetime.end.p0(i64 16, ptr %7)
+  call void %1(ptr %0, i64 %44, i64 %46, i64 -1)
+  call void @llvm.lifetime.start.p0(i64 16, ptr %6)
+  %51 = load i32, ptr @host.0, align 8
+  %52 = call i32 @clock_gettime(i32 %51, ptr %6)
+  %53 = load i64, ptr %6, align 16
+  %54 = load i64, ptr %41, align 8
+  call void @llvm.lifetime.end.p0(i64 16, ptr %6)
+  %55 = sub i64 %53, %49
+  %56 = mul i64 %55, 1000000000
+  %57 = sub i64 %54, %50
+  %58 = add i64 %57, %56
+  %59 = icmp ult i64 %45, %2
+  br i1 %59, label %60, label %182
+
+60:                                               ; preds = %42
+  %61 = load atomic i64, ptr %39 monotonic, align 8
+  %62 = and i64 %61, 6
+  %63 = icmp eq i64 %62, 0
+  br i1 %63, label %64, label %182
+
+64:                                               ; preds = %60
+  %65 = load ptr, ptr %0, align 8
+  %66 = load atomic i32, ptr %65 monotonic, align 8
+  %67 = icmp eq i32 %66, 0
+  br i1 %67, label %70, label %68
+
+68:                                               ; preds = %64
+  %69 = call zeroext i1 @qd_poll(ptr %0, i64 0)
+  br i1 %69, label %182, label %70
+
+70:                                               ; preds = %68, %64
+  %71 = sub i64 %2, %46
+  %72 = mul i64 %58, %71
+  %73 = sub i64 %46, %44
+  %74 = udiv i64 %72, %73
+  %75 = icmp ugt i64 %74, 10000
+  %76 = shl i64 %43, 1
+  br i1 %75, label %77, label %42
+
+77:                                               ; preds = %70, %34
+  %78 = phi i64 [ 0, %34 ], [ %46, %70 ]
+  %79 = cmpxchg ptr @busy, i32 0, i32 1 acquire monotonic, align 4
+  %80 = extractvalue { i32, i1 } %79, 1
+  br i1 %80, label %99, label %81
+
+81:                                               ; preds = %77
+  %82 = getelementptr inbounds i8, ptr %0, i64 16
+  %83 = icmp ult i64 %78, %2
+  br i1 %83, label %84, label %182
+
+84:                                               ; preds = %81, %95
+  %85 = phi i64 [ %97, %95 ], [ %78, %81 ]
+  %86 = load atomic i64, ptr %82 monotonic, align 8
+  %87 = and i64 %86, 6
+  %88 = icmp eq i64 %87, 0
+  br i1 %88, label %89, label %182
+
+89:                                               ; preds = %84
+  %90 = load ptr, ptr %0, align 8
+  %91 = load atomic i32, ptr %90 monotonic, align 8
+  %92 = icmp eq i32 %91, 0
+  br i1 %92, label %95, label %93
+
+93:                                               ; preds = %89
+  %94 = call zeroext i1 @qd_poll(ptr %0, i64 0)
+  br i1 %94, label %182, label %95
+
+95:                                               ; preds = %93, %89
+  %96 = add i64 %85, 65536
+  %97 = call i64 @llvm.umin.i64(i64 %96, i64 %2)
+  call void %1(ptr %0, i64 %85, i64 %97, i64 -1)
+  %98 = icmp ult i64 %96, %2
+  br i1 %98, label %84, label %182
+
+99:                                               ; preds = %77
+  %100 = sub i64 %2, %78
+  %101 = shl i64 %11, 3
+  %102 = add i64 %101, 8
+  %103 = udiv i64 %100, %102
+  %104 = call i64 @llvm.umax.i64(i64 %103, i64 %3)
+  %105 = call i64 @llvm.umax.i64(i64 %104, i64 1)
+  %106 = call i64 @llvm.umin.i64(i64 %105, i64 1048576)
+  %107 = add i64 %100, -1
+  %108 = add i64 %107, %106
+  %109 = udiv i64 %108, %106
+  %110 = add i64 %109, -1
+  %111 = call i64 @llvm.umin.i64(i64 %11, i64 %110)
+  store ptr %1, ptr @job.0, align 8
+  store ptr %0, ptr @job.1, align 8
+  store i64 %2, ptr @job.2, align 8
+  store i64 %106, ptr @job.3, align 8
+  store atomic i64 %111, ptr @job.4 monotonic, align 8
+  store atomic i64 %78, ptr @next monotonic, align 128
+  %112 = load atomic i64, ptr @state monotonic, align 8
+  %113 = and i64 %112, -8589934592
+  %114 = add i64 %113, 12884901888
+  store atomic i64 %114, ptr @state seq_cst, align 8
+  %115 = load atomic i64, ptr @sleepers seq_cst, align 128
+  %116 = icmp eq i64 %115, 0
+  br i1 %116, label %126, label %117
+
+117:                                              ; preds = %99
+  %118 = call i32 @pthread_mutex_lock(ptr @lock)
+  %119 = icmp eq i64 %111, 1
+  br i1 %119, label %120, label %122
+
+120:                                              ; preds = %117
+  %121 = call i32 @pthread_cond_signal(ptr @wake)
+  br label %124
+
+122:                                              ; preds = %117
+  %123 = call i32 @pthread_cond_broadcast(ptr @wake)
+  br label %124
+
+124:                                              ; preds = %122, %120
+  %125 = call i32 @pthread_mutex_unlock(ptr @lock)
+  br label %126
+
+126:                                              ; preds = %124, %99
+  %127 = load ptr, ptr @job.0, align 8
+  %128 = load ptr, ptr @job.1, align 8
+  %129 = load i64, ptr @job.2, align 8
+  %130 = load i64, ptr @job.3, align 8
+  %131 = getelementptr inbounds i8, ptr %128, i64 16
+  %132 = atomicrmw add ptr @next, i64 %130 monotonic, align 128
+  %133 = icmp ult i64 %132, %129
+  br i1 %133, label %134, label %150
+
+134:                                              ; preds = %126, %145
+  %135 = phi i64 [ %148, %145 ], [ %132, %126 ]
+  %136 = load atomic i64, ptr %131 monotonic, align 8
+  %137 = and i64 %136, 6
+  %138 = icmp eq i64 %137, 0
+  br i1 %138, label %139, label %150
+
+139:                                              ; preds = %134
+  %140 = load ptr, ptr %128, align 8
+  %141 = load atomic i32, ptr %140 monotonic, align 8
+  %142 = icmp eq i32 %141, 0
+  br i1 %142, label %145, label %143
+
+143:                                              ; preds = %139
+  %144 = call zeroext i1 @qd_poll(ptr %128, i64 0)
+  br i1 %144, label %150, label %145
+
+145:                                              ; preds = %143, %139
+  %146 = add i64 %135, %130
+  %147 = call i64 @llvm.umin.i64(i64 %146, i64 %129)
+  call void %127(ptr %128, i64 %135, i64 %147, i64 0)
+  %148 = atomicrmw add ptr @next, i64 %130 monotonic, align 128
+  %149 = icmp ult i64 %148, %129
+  br i1 %149, label %134, label %150
+
+150:                                              ; preds = %145, %143, %134, %126
+  %151 = atomicrmw and ptr @state, i64 -4294967297 seq_cst, align 8
+  %152 = load atomic i64, ptr @state acquire, align 8
+  %153 = and i64 %152, 65535
+  %154 = icmp eq i64 %153, 0
+  br i1 %154, label %178, label %155
+
+155:                                              ; preds = %150
+  %156 = getelementptr inbounds i8, ptr %0, i64 16
+  br label %157
+
+157:                                              ; preds = %173, %155
+  %158 = phi i32 [ 0, %155 ], [ %174, %173 ]
+  %159 = load atomic i64, ptr %156 monotonic, align 8
+  %160 = and i64 %159, 6
+  %161 = icmp eq i64 %160, 0
+  br i1 %161, label %162, label %168
+
+162:                                              ; preds = %157
+  %163 = load ptr, ptr %0, align 8
+  %164 = load atomic i32, ptr %163 monotonic, align 8
+  %165 = icmp eq i32 %164, 0
+  br i1 %165, label %168, label %166
+
+166:                                              ; preds = %162
+  %167 = call zeroext i1 @qd_poll(ptr %0, i64 0)
+  br label %168
+
+168:                                              ; preds = %166, %162, %157
+  %169 = icmp ult i32 %158, 2000
+  br i1 %169, label %170, label %171
+
+170:                                              ; preds = %168
+  call void @qd_relax()
+  br label %173
+
+171:                                              ; preds = %168
+  %172 = call i32 @sched_yield()
+  br label %173
+
+173:                                              ; preds = %171, %170
+  %174 = add nuw nsw i32 %158, 1
+  %175 = load atomic i64, ptr @state acquire, align 8
+  %176 = and i64 %175, 65535
+  %177 = icmp eq i64 %176, 0
+  br i1 %177, label %178, label %157
+
+178:                                              ; preds = %173, %150
+  %179 = phi i64 [ %152, %150 ], [ %175, %173 ]
+  %180 = lshr exact i64 %179, 16
+  %181 = and i64 %180, 65535
+  store atomic i32 0, ptr @busy release, align 4
+  br label %182
+
+182:                                              ; preds = %30, %28, %19, %60, %68, %42, %95, %93, %84, %81, %15, %178
+  %183 = phi i64 [ %181, %178 ], [ 0, %15 ], [ 0, %81 ], [ 0, %84 ], [ 0, %93 ], [ 0, %95 ], [ 0, %42 ], [ 0, %68 ], [ 0, %60 ], [ 0, %19 ], [ 0, %28 ], [ 0, %30 ]
+  ret i64 %183
+}
+
+define ptr @qd_copies(ptr %0, i64 %1, i64 %2) nounwind {
+  %4 = load ptr, ptr %0, align 8
+  %5 = getelementptr inbounds i8, ptr %4, i64 16
+  %6 = load i64, ptr %5, align 8
+  %7 = add i64 %6, -1
+  %8 = mul i64 %7, %1
+  %9 = add i64 %8, -1
+  %10 = icmp ult i64 %9, %2
+  br i1 %10, label %11, label %30
+
+11:                                               ; preds = %3
+  %12 = getelementptr inbounds i8, ptr %4, i64 128
+  %13 = load i64, ptr %12, align 8
+  %14 = icmp ult i64 %13, %8
+  %15 = getelementptr inbounds i8, ptr %4, i64 120
+  %16 = load ptr, ptr %15, align 8
+  br i1 %14, label %17, label %22
+
+17:                                               ; preds = %11
+  tail call void @free(ptr %16)
+  %18 = add i64 %8, 64
+  %19 = tail call ptr @calloc(i64 %18, i64 1)
+  store ptr %19, ptr %15, align 8
+  %20 = icmp eq ptr %19, null
+  %21 = select i1 %20, i64 0, i64 %8
+  store i64 %21, ptr %12, align 8
+  br label %22
+
+22:                                               ; preds = %11, %17
+  %23 = phi ptr [ %19, %17 ], [ %16, %11 ]
+  %24 = icmp eq ptr %23, null
+  %25 = ptrtoint ptr %23 to i64
+  %26 = add i64 %25, 63
+  %27 = and i64 %26, -64
+  %28 = inttoptr i64 %27 to ptr
+  %29 = select i1 %24, ptr null, ptr %28
+  br label %30
+
+30:                                               ; preds = %3, %22
+  %31 = phi ptr [ %29, %22 ], [ null, %3 ]
+  ret ptr %31
+}
+declare void @free(ptr)
+declare ptr @calloc(i64, i64)
+
+define void @qd_drop_copies(ptr %0) nounwind {
+  %2 = getelementptr inbounds i8, ptr %0, i64 120
+  %3 = load ptr, ptr %2, align 8
+  tail call void @free(ptr %3)
+  store ptr null, ptr %2, align 8
+  %4 = getelementptr inbounds i8, ptr %0, i64 128
+  store i64 0, ptr %4, align 8
+  ret void
+}
+
+define void @qd_add_copies(ptr %0, i64 %1, ptr %2, ptr %3, i64 %4, i64 %5) nounwind {
+  %7 = load ptr, ptr %0, align 8
+  %8 = getelementptr inbounds i8, ptr %7, i64 136
+  store ptr %2, ptr %8, align 8
+  %9 = getelementptr inbounds i8, ptr %7, i64 144
+  store ptr %3, ptr %9, align 8
+  %10 = getelementptr inbounds i8, ptr %7, i64 160
+  store i64 %5, ptr %10, align 8
+  %11 = getelementptr inbounds i8, ptr %0, i64 176
+  %12 = load i64, ptr %11, align 8
+  %13 = getelementptr inbounds i8, ptr %7, i64 152
+  store i64 %12, ptr %13, align 8
+  %14 = getelementptr inbounds [4 x ptr], ptr @qd_add_copies.add, i64 0, i64 %1
+  %15 = load ptr, ptr %14, align 8
+  %16 = tail call i64 @qd_parallel(ptr %0, ptr %15, i64 %4, i64 16384, i64 0)
+  %17 = getelementptr inbounds i8, ptr %0, i64 16
+  %18 = load atomic i64, ptr %17 monotonic, align 8
+  %19 = and i64 %18, 6
+  %20 = icmp ne i64 %19, 0
+  %21 = icmp ne i64 %5, 0
+  %22 = and i1 %20, %21
+  br i1 %22, label %23, label %35
+
+23:                                               ; preds = %6
+  %24 = and i64 %1, 1
+  %25 = or disjoint i64 %24, 2
+  %26 = shl i64 %4, %25
+  br label %27
+
+27:                                               ; preds = %23, %27
+  %28 = phi i64 [ 0, %23 ], [ %33, %27 ]
+  %29 = load i64, ptr %13, align 8
+  %30 = mul i64 %29, %28
+  %31 = getelementptr inbounds i8, ptr %3, i64 %30
+  %32 = tail call ptr @memset(ptr %31, i32 0, i64 %26)
+  %33 = add nuw i64 %28, 1
+  %34 = icmp eq i64 %33, %5
+  br i1 %34, label %35, label %27
+
+35:                                               ; preds = %27, %6
+  ret void
+}
+
+define internal void @add_f32(ptr %0, i64 %1, i64 %2, i64 %3) nounwind {
+  %5 = load ptr, ptr %0, align 8
+  %6 = getelementptr inbounds i8, ptr %5, i64 136
+  %7 = load ptr, ptr %6, align 8
+  %8 = getelementptr inbounds i8, ptr %5, i64 160
+  %9 = load i64, ptr %8, align 8
+  %10 = icmp eq i64 %9, 0
+  br i1 %10, label %16, label %11
+
+11:                                               ; preds = %4
+  %12 = getelementptr inbounds i8, ptr %5, i64 144
+  %13 = getelementptr inbounds i8, ptr %5, i64 152
+  %14 = add i64 %1, 8
+  %15 = icmp ugt i64 %14, %2
+  br label %17
+
+16:                                               ; preds = %45, %4
+  ret void
+
+17:                                               ; preds = %11, %45
+  %18 = phi i64 [ 0, %11 ], [ %46, %45 ]
+  %19 = load ptr, ptr %12, align 8
+  %20 = load i64, ptr %13, align 8
+  %21 = mul i64 %20, %18
+  %22 = getelementptr inbounds i8, ptr %19, i64 %21
+  br i1 %15, label %23, label %26
+
+23:                                               ; preds = %26, %17
+  %24 = phi i64 [ %1, %17 ], [ %27, %26 ]
+  %25 = icmp ult i64 %24, %2
+  br i1 %25, label %36, label %45
+
+26:                                               ; preds = %17, %26
+  %27 = phi i64 [ %34, %26 ], [ %14, %17 ]
+  %28 = phi i64 [ %27, %26 ], [ %1, %17 ]
+  %29 = getelementptr inbounds float, ptr %22, i64 %28
+  %30 = load <8 x float>, ptr %29, align 4
+  %31 = getelementptr inbounds float, ptr %7, i64 %28
+  %32 = load <8 x float>, ptr %31, align 4
+  %33 = fadd <8 x float> %30, %32
+  store <8 x float> %33, ptr %31, align 4
+  store <8 x float> zeroinitializer, ptr %29, align 4
+  %34 = add i64 %27, 8
+  %35 = icmp ugt i64 %34, %2
+  br i1 %35, label %23, label %26
+
+36:                                               ; preds = %23, %36
+  %37 = phi i64 [ %43, %36 ], [ %24, %23 ]
+  %38 = getelementptr inbounds float, ptr %22, i64 %37
+  %39 = load float, ptr %38, align 4
+  %40 = getelementptr inbounds float, ptr %7, i64 %37
+  %41 = load float, ptr %40, align 4
+  %42 = fadd float %39, %41
+  store float %42, ptr %40, align 4
+  store float 0.000000e+00, ptr %38, align 4
+  %43 = add nuw i64 %37, 1
+  %44 = icmp eq i64 %43, %2
+  br i1 %44, label %45, label %36
+
+45:                                               ; preds = %36, %23
+  %46 = add nuw i64 %18, 1
+  %47 = load i64, ptr %8, align 8
+  %48 = icmp ult i64 %46, %47
+  br i1 %48, label %17, label %16
+}
+
+define internal void @add_f64(ptr %0, i64 %1, i64 %2, i64 %3) nounwind {
+  %5 = load ptr, ptr %0, align 8
+  %6 = getelementptr inbounds i8, ptr %5, i64 136
+  %7 = load ptr, ptr %6, align 8
+  %8 = getelementptr inbounds i8, ptr %5, i64 160
+  %9 = load i64, ptr %8, align 8
+  %10 = icmp eq i64 %9, 0
+  br i1 %10, label %16, label %11
+
+11:                                               ; preds = %4
+  %12 = getelementptr inbounds i8, ptr %5, i64 144
+  %13 = getelementptr inbounds i8, ptr %5, i64 152
+  %14 = add i64 %1, 8
+  %15 = icmp ugt i64 %14, %2
+  br label %17
+
+16:                                               ; preds = %45, %4
+  ret void
+
+17:                                               ; preds = %11, %45
+  %18 = phi i64 [ 0, %11 ], [ %46, %45 ]
+  %19 = load ptr, ptr %12, align 8
+  %20 = load i64, ptr %13, align 8
+  %21 = mul i64 %20, %18
+  %22 = getelementptr inbounds i8, ptr %19, i64 %21
+  br i1 %15, label %23, label %26
+
+23:                                               ; preds = %26, %17
+  %24 = phi i64 [ %1, %17 ], [ %27, %26 ]
+  %25 = icmp ult i64 %24, %2
+  br i1 %25, label %36, label %45
+
+26:                                               ; preds = %17, %26
+  %27 = phi i64 [ %34, %26 ], [ %14, %17 ]
+  %28 = phi i64 [ %27, %26 ], [ %1, %17 ]
+  %29 = getelementptr inbounds double, ptr %22, i64 %28
+  %30 = load <8 x double>, ptr %29, align 8
+  %31 = getelementptr inbounds double, ptr %7, i64 %28
+  %32 = load <8 x double>, ptr %31, align 8
+  %33 = fadd <8 x double> %30, %32
+  store <8 x double> %33, ptr %31, align 8
+  store <8 x double> zeroinitializer, ptr %29, align 8
+  %34 = add i64 %27, 8
+  %35 = icmp ugt i64 %34, %2
+  br i1 %35, label %23, label %26
+
+36:                                               ; preds = %23, %36
+  %37 = phi i64 [ %43, %36 ], [ %24, %23 ]
+  %38 = getelementptr inbounds double, ptr %22, i64 %37
+  %39 = load double, ptr %38, align 8
+  %40 = getelementptr inbounds double, ptr %7, i64 %37
+  %41 = load double, ptr %40, align 8
+  %42 = fadd double %39, %41
+  store double %42, ptr %40, align 8
+  store double 0.000000e+00, ptr %38, align 8
+  %43 = add nuw i64 %37, 1
+  %44 = icmp eq i64 %43, %2
+  br i1 %44, label %45, label %36
+
+45:                                               ; preds = %36, %23
+  %46 = add nuw i64 %18, 1
+  %47 = load i64, ptr %8, align 8
+  %48 = icmp ult i64 %46, %47
+  br i1 %48, label %17, label %16
+}
+
+define internal void @add_i32(ptr %0, i64 %1, i64 %2, i64 %3) nounwind {
+  %5 = load ptr, ptr %0, align 8
+  %6 = getelementptr inbounds i8, ptr %5, i64 136
+  %7 = load ptr, ptr %6, align 8
+  %8 = getelementptr inbounds i8, ptr %5, i64 160
+  %9 = load i64, ptr %8, align 8
+  %10 = icmp eq i64 %9, 0
+  br i1 %10, label %16, label %11
+
+11:                                               ; preds = %4
+  %12 = getelementptr inbounds i8, ptr %5, i64 144
+  %13 = getelementptr inbounds i8, ptr %5, i64 152
+  %14 = add i64 %1, 8
+  %15 = icmp ugt i64 %14, %2
+  br label %17
+
+16:                                               ; preds = %45, %4
+  ret void
+
+17:                                               ; preds = %11, %45
+  %18 = phi i64 [ 0, %11 ], [ %46, %45 ]
+  %19 = load ptr, ptr %12, align 8
+  %20 = load i64, ptr %13, align 8
+  %21 = mul i64 %20, %18
+  %22 = getelementptr inbounds i8, ptr %19, i64 %21
+  br i1 %15, label %23, label %26
+
+23:                                               ; preds = %26, %17
+  %24 = phi i64 [ %1, %17 ], [ %27, %26 ]
+  %25 = icmp ult i64 %24, %2
+  br i1 %25, label %36, label %45
+
+26:                                               ; preds = %17, %26
+  %27 = phi i64 [ %34, %26 ], [ %14, %17 ]
+  %28 = phi i64 [ %27, %26 ], [ %1, %17 ]
+  %29 = getelementptr inbounds i32, ptr %22, i64 %28
+  %30 = load <8 x i32>, ptr %29, align 4
+  %31 = getelementptr inbounds i32, ptr %7, i64 %28
+  %32 = load <8 x i32>, ptr %31, align 4
+  %33 = add <8 x i32> %32, %30
+  store <8 x i32> %33, ptr %31, align 4
+  store <8 x i32> zeroinitializer, ptr %29, align 4
+  %34 = add i64 %27, 8
+  %35 = icmp ugt i64 %34, %2
+  br i1 %35, label %23, label %26
+
+36:                                               ; preds = %23, %36
+  %37 = phi i64 [ %43, %36 ], [ %24, %23 ]
+  %38 = getelementptr inbounds i32, ptr %22, i64 %37
+  %39 = load i32, ptr %38, align 4
+  %40 = getelementptr inbounds i32, ptr %7, i64 %37
+  %41 = load i32, ptr %40, align 4
+  %42 = add i32 %41, %39
+  store i32 %42, ptr %40, align 4
+  store i32 0, ptr %38, align 4
+  %43 = add nuw i64 %37, 1
+  %44 = icmp eq i64 %43, %2
+  br i1 %44, label %45, label %36
+
+45:                                               ; preds = %36, %23
+  %46 = add nuw i64 %18, 1
+  %47 = load i64, ptr %8, align 8
+  %48 = icmp ult i64 %46, %47
+  br i1 %48, label %17, label %16
+}
+
+define internal void @add_i64(ptr %0, i64 %1, i64 %2, i64 %3) nounwind {
+  %5 = load ptr, ptr %0, align 8
+  %6 = getelementptr inbounds i8, ptr %5, i64 136
+  %7 = load ptr, ptr %6, align 8
+  %8 = getelementptr inbounds i8, ptr %5, i64 160
+  %9 = load i64, ptr %8, align 8
+  %10 = icmp eq i64 %9, 0
+  br i1 %10, label %16, label %11
+
+11:                                               ; preds = %4
+  %12 = getelementptr inbounds i8, ptr %5, i64 144
+  %13 = getelementptr inbounds i8, ptr %5, i64 152
+  %14 = add i64 %1, 8
+  %15 = icmp ugt i64 %14, %2
+  br label %17
+
+16:                                               ; preds = %45, %4
+  ret void
+
+17:                                               ; preds = %11, %45
+  %18 = phi i64 [ 0, %11 ], [ %46, %45 ]
+  %19 = load ptr, ptr %12, align 8
+  %20 = load i64, ptr %13, align 8
+  %21 = mul i64 %20, %18
+  %22 = getelementptr inbounds i8, ptr %19, i64 %21
+  br i1 %15, label %23, label %26
+
+23:                                               ; preds = %26, %17
+  %24 = phi i64 [ %1, %17 ], [ %27, %26 ]
+  %25 = icmp ult i64 %24, %2
+  br i1 %25, label %36, label %45
+
+26:                                               ; preds = %17, %26
+  %27 = phi i64 [ %34, %26 ], [ %14, %17 ]
+  %28 = phi i64 [ %27, %26 ], [ %1, %17 ]
+  %29 = getelementptr inbounds i64, ptr %22, i64 %28
+  %30 = load <8 x i64>, ptr %29, align 8
+  %31 = getelementptr inbounds i64, ptr %7, i64 %28
+  %32 = load <8 x i64>, ptr %31, align 8
+  %33 = add <8 x i64> %32, %30
+  store <8 x i64> %33, ptr %31, align 8
+  store <8 x i64> zeroinitializer, ptr %29, align 8
+  %34 = add i64 %27, 8
+  %35 = icmp ugt i64 %34, %2
+  br i1 %35, label %23, label %26
+
+36:                                               ; preds = %23, %36
+  %37 = phi i64 [ %43, %36 ], [ %24, %23 ]
+  %38 = getelementptr inbounds i64, ptr %22, i64 %37
+  %39 = load i64, ptr %38, align 8
+  %40 = getelementptr inbounds i64, ptr %7, i64 %37
+  %41 = load i64, ptr %40, align 8
+  %42 = add i64 %41, %39
+  store i64 %42, ptr %40, align 8
+  store i64 0, ptr %38, align 8
+  %43 = add nuw i64 %37, 1
+  %44 = icmp eq i64 %43, %2
+  br i1 %44, label %45, label %36
+
+45:                                               ; preds = %36, %23
+  %46 = add nuw i64 %18, 1
+  %47 = load i64, ptr %8, align 8
+  %48 = icmp ult i64 %46, %47
+  br i1 %48, label %17, label %16
+}
+
+define void @qd_reset(i32 %0, i32 %1, i64 %2) nounwind {
+  store i32 %0, ptr @host.0, align 8
+  store i32 %1, ptr @host.1, align 8
+  store i64 %2, ptr @host.2, align 8
+  %4 = load atomic i32, ptr @busy monotonic, align 4
+  %5 = icmp eq i32 %4, 0
+  br i1 %5, label %10, label %6
+
+6:                                                ; preds = %3
+  %7 = load ptr, ptr @job.1, align 8
+  %8 = getelementptr inbounds i8, ptr %7, i64 16
+  %9 = atomicrmw or ptr %8, i64 4 seq_cst, align 8
+  br label %10
+
+10:                                               ; preds = %6, %3
+  store atomic i64 0, ptr @state monotonic, align 8
+  store atomic i32 0, ptr @busy monotonic, align 4
+  store atomic i64 0, ptr @sleepers monotonic, align 128
+  store atomic i32 0, ptr @stopping monotonic, align 4
+  store atomic i32 0, ptr @monitor_asleep monotonic, align 4
+  store i64 0, ptr @workers, align 8
+  store i8 0, ptr @monitor_on, align 1
+  %11 = tail call i32 @pthread_mutex_init(ptr @lock, ptr null)
+  %12 = tail call i32 @pthread_cond_init(ptr @wake, ptr null)
+  %13 = tail call i32 @pthread_cond_init(ptr @monitor_wake, ptr null)
+  %14 = load atomic i64, ptr @devices monotonic, align 8
+  %15 = icmp eq i64 %14, 0
+  br i1 %15, label %18, label %16
+
+16:                                               ; preds = %10
+  %17 = inttoptr i64 %14 to ptr
+  br label %19
+
+18:                                               ; preds = %19, %10
+  ret void
+
+19:                                               ; preds = %16, %19
+  %20 = phi ptr [ %29, %19 ], [ %17, %16 ]
+  %21 = getelementptr inbounds i8, ptr %20, i64 64
+  %22 = load atomic i64, ptr %21 monotonic, align 8
+  %23 = icmp ne i64 %22, 0
+  %24 = zext i1 %23 to i32
+  store atomic i32 %24, ptr %20 monotonic, align 8
+  store atomic i64 0, ptr %21 monotonic, align 8
+  %25 = getelementptr inbounds i8, ptr %20, i64 24
+  store atomic i64 0, ptr %25 monotonic, align 8
+  %26 = getelementptr inbounds i8, ptr %20, i64 120
+  store ptr null, ptr %26, align 8
+  %27 = getelementptr inbounds i8, ptr %20, i64 128
+  store i64 0, ptr %27, align 8
+  %28 = getelementptr inbounds i8, ptr %20, i64 96
+  %29 = load ptr, ptr %28, align 8
+  %30 = icmp eq ptr %29, null
+  br i1 %30, label %18, label %19
+}
+declare i32 @pthread_mutex_init(ptr, ptr)
+declare i32 @pthread_cond_init(ptr, ptr)
+
+define i64 @qd_start(i64 %0) nounwind {
+  %2 = load i8, ptr @monitor_on, align 1
+  %3 = trunc nuw i8 %2 to i1
+  br i1 %3, label %8, label %4
+
+4:                                                ; preds = %1
+  %5 = tail call i32 @pthread_create(ptr @monitor, ptr null, ptr @watch, ptr null)
+  %6 = icmp eq i32 %5, 0
+  %7 = zext i1 %6 to i8
+  store i8 %7, ptr @monitor_on, align 1
+  br label %8
+
+8:                                                ; preds = %4, %1
+  %9 = load i64, ptr @workers, align 8
+  %10 = icmp ult i64 %9, %0
+  br i1 %10, label %11, label %20
+
+11:                                               ; preds = %8, %17
+  %12 = phi i64 [ %18, %17 ], [ %9, %8 ]
+  %13 = getelementptr inbounds [1024 x i64], ptr @threads, i64 0, i64 %12
+  %14 = tail call i32 @pthread_create(ptr %13, ptr null, ptr @work, ptr null)
+  %15 = icmp eq i32 %14, 0
+  %16 = load i64, ptr @workers, align 8
+  br i1 %15, label %17, label %20
+
+17:                                               ; preds = %11
+  %18 = add i64 %16, 1
+  store i64 %18, ptr @workers, align 8
+  %19 = icmp ult i64 %18, %0
+  br i1 %19, label %11, label %20
+
+20:                                               ; preds = %11, %17, %8
+  %21 = phi i64 [ %9, %8 ], [ %16, %11 ], [ %18, %17 ]
+  ret i64 %21
+}
+declare i32 @pthread_create(ptr, ptr, ptr, ptr)
+
+define internal noalias ptr @watch(ptr readnone %0) nounwind {
+  %2 = alloca %struct.System, align 8
+  call void @llvm.lifetime.start.p0(i64 128, ptr %2)
+  %3 = call i32 @sigfillset(ptr %2)
+  %4 = load i32, ptr @host.1, align 8
+  %5 = call i32 @pthread_sigmask(i32 %4, ptr %2, ptr null)
+  call void @llvm.lifetime.end.p0(i64 128, ptr %2)
+  %6 = call i32 @usleep(i32 50000)
+  %7 = load atomic i32, ptr @stopping acquire, align 4
+  %8 = icmp eq i32 %7, 0
+  br i1 %8, label %10, label %9
+
+9:                                                ; preds = %49, %1
+  ret ptr null
+
+10:                                               ; preds = %1, %49
+  %11 = phi i32 [ %51, %49 ], [ 1, %1 ]
+  %12 = load atomic i64, ptr @devices acquire, align 8
+  %13 = icmp eq i64 %12, 0
+  br i1 %13, label %16, label %14
+
+14:                                               ; preds = %10
+  %15 = inttoptr i64 %12 to ptr
+  br label %19
+
+16:                                               ; preds = %31, %10
+  %17 = phi i32 [ %11, %10 ], [ %32, %31 ]
+  %18 = icmp sgt i32 %17, 20
+  br i1 %18, label %36, label %49
+
+19:                                               ; preds = %14, %31
+  %20 = phi i32 [ %32, %31 ], [ %11, %14 ]
+  %21 = phi ptr [ %34, %31 ], [ %15, %14 ]
+  %22 = getelementptr inbounds i8, ptr %21, i64 64
+  %23 = load atomic i64, ptr %22 acquire, align 8
+  %24 = icmp eq i64 %23, 0
+  br i1 %24, label %31, label %25
+
+25:                                               ; preds = %19
+  %26 = getelementptr inbounds i8, ptr %21, i64 72
+  %27 = atomicrmw add ptr %26, i64 1 monotonic, align 8
+  %28 = icmp sgt i64 %27, 0
+  br i1 %28, label %29, label %31
+
+29:                                               ; preds = %25
+  %30 = atomicrmw or ptr %21, i32 2 seq_cst, align 8
+  br label %31
+
+31:                                               ; preds = %25, %29, %19
+  %32 = phi i32 [ 0, %29 ], [ 0, %25 ], [ %20, %19 ]
+  %33 = getelementptr inbounds i8, ptr %21, i64 96
+  %34 = load ptr, ptr %33, align 8
+  %35 = icmp eq ptr %34, null
+  br i1 %35, label %16, label %19
+
+36:                                               ; preds = %16
+  %37 = call i32 @pthread_mutex_lock(ptr @lock)
+  store atomic i32 1, ptr @monitor_asleep seq_cst, align 4
+  %38 = load atomic i32, ptr @stopping seq_cst, align 4
+  %39 = icmp eq i32 %38, 0
+  br i1 %39, label %40, label %47
+
+40:                                               ; preds = %36, %43
+  %41 = load atomic i32, ptr @monitor_asleep seq_cst, align 4
+  %42 = icmp eq i32 %41, 0
+  br i1 %42, label %47, label %43
+
+43:                                               ; preds = %40
+  %44 = call i32 @pthread_cond_wait(ptr @monitor_wake, ptr @lock)
+  %45 = load atomic i32, ptr @stopping seq_cst, align 4
+  %46 = icmp eq i32 %45, 0
+  br i1 %46, label %40, label %47
+
+47:                                               ; preds = %40, %43, %36
+  %48 = call i32 @pthread_mutex_unlock(ptr @lock)
+  br label %49
+
+49:                                               ; preds = %16, %47
+  %50 = phi i32 [ 0, %47 ], [ %17, %16 ]
+  %51 = add nsw i32 %50, 1
+  %52 = call i32 @usleep(i32 50000)
+  %53 = load atomic i32, ptr @stopping acquire, align 4
+  %54 = icmp eq i32 %53, 0
+  br i1 %54, label %10, label %9
+}
+
+define internal ptr @work(ptr readnone %0) nounwind {
+  %2 = alloca %struct.System, align 8
+  call void @llvm.lifetime.start.p0(i64 128, ptr %2)
+  %3 = call i32 @sigfillset(ptr %2)
+  %4 = load i32, ptr @host.1, align 8
+  %5 = call i32 @pthread_sigmask(i32 %4, ptr %2, ptr null)
+  call void @llvm.lifetime.end.p0(i64 128, ptr %2)
+  %6 = call i64 @qd_fp_flush()
+  %7 = load atomic i32, ptr @stopping acquire, align 4
+  %8 = icmp eq i32 %7, 0
+  br i1 %8, label %9, label %87
+
+9:                                                ; preds = %1, %82
+  %10 = phi i64 [ %84, %82 ], [ 0, %1 ]
+  %11 = phi i32 [ %83, %82 ], [ 0, %1 ]
+  %12 = load atomic i64, ptr @state acquire, align 8
+  %13 = and i64 %12, 4294967296
+  %14 = icmp ne i64 %13, 0
+  %15 = lshr i64 %12, 32
+  %16 = icmp ne i64 %15, %10
+  %17 = and i1 %14, %16
+  br i1 %17, label %18, label %58
+
+18:                                               ; preds = %9
+  %19 = lshr i64 %12, 16
+  %20 = and i64 %19, 65535
+  %21 = load atomic i64, ptr @job.4 monotonic, align 8
+  %22 = icmp ult i64 %20, %21
+  br i1 %22, label %23, label %58
+
+23:                                               ; preds = %18
+  %24 = add i64 %12, 65537
+  %25 = cmpxchg ptr @state, i64 %12, i64 %24 acq_rel monotonic, align 8
+  %26 = extractvalue { i64, i1 } %25, 1
+  %27 = extractvalue { i64, i1 } %25, 0
+  br i1 %26, label %28, label %82
+
+28:                                               ; preds = %23
+  %29 = add nuw nsw i64 %20, 1
+  %30 = load ptr, ptr @job.0, align 8
+  %31 = load ptr, ptr @job.1, align 8
+  %32 = load i64, ptr @job.2, align 8
+  %33 = load i64, ptr @job.3, align 8
+  %34 = getelementptr inbounds i8, ptr %31, i64 16
+  %35 = atomicrmw add ptr @next, i64 %33 monotonic, align 128
+  %36 = icmp ult i64 %35, %32
+  br i1 %36, label %39, label %37
+
+37:                                               ; preds = %28
+  %38 = atomicrmw sub ptr @state, i64 1 release, align 8
+  br label %82
+
+39:                                               ; preds = %28, %50
+  %40 = phi i64 [ %53, %50 ], [ %35, %28 ]
+  %41 = load atomic i64, ptr %34 monotonic, align 8
+  %42 = and i64 %41, 6
+  %43 = icmp eq i64 %42, 0
+  br i1 %43, label %44, label %55
+
+44:                                               ; preds = %39
+  %45 = load ptr, ptr %31, align 8
+  %46 = load atomic i32, ptr %45 monotonic, align 8
+  %47 = icmp eq i32 %46, 0
+  br i1 %47, label %50, label %48
+
+48:                                               ; preds = %44
+  %49 = call zeroext i1 @qd_poll(ptr %31, i64 %29)
+  br i1 %49, label %55, label %50
+
+50:                                               ; preds = %48, %44
+  %51 = add i64 %40, %33
+  %52 = call i64 @llvm.umin.i64(i64 %51, i64 %32)
+  call void %30(ptr %31, i64 %40, i64 %52, i64 %29)
+  %53 = atomicrmw add ptr @next, i64 %33 monotonic, align 128
+  %54 = icmp ult i64 %53, %32
+  br i1 %54, label %39, label %55
+
+55:                                               ; preds = %50, %48, %39
+  %56 = atomicrmw sub ptr @state, i64 1 release, align 8
+  %57 = lshr i64 %27, 32
+  br label %82
+
+58:                                               ; preds = %18, %9
+  %59 = phi i64 [ %10, %9 ], [ %15, %18 ]
+  %60 = icmp slt i32 %11, 1999
+  br i1 %60, label %61, label %63
+
+61:                                               ; preds = %58
+  %62 = add nsw i32 %11, 1
+  call void @qd_relax()
+  br label %82
+
+63:                                               ; preds = %58
+  %64 = call i32 @pthread_mutex_lock(ptr @lock)
+  %65 = atomicrmw add ptr @sleepers, i64 1 seq_cst, align 128
+  %66 = load atomic i32, ptr @stopping seq_cst, align 4
+  %67 = icmp eq i32 %66, 0
+  br i1 %67, label %68, label %79
+
+68:                                               ; preds = %63, %75
+  %69 = load atomic i64, ptr @state seq_cst, align 8
+  %70 = and i64 %69, 4294967296
+  %71 = icmp ne i64 %70, 0
+  %72 = lshr i64 %69, 32
+  %73 = icmp ne i64 %72, %59
+  %74 = and i1 %71, %73
+  br i1 %74, label %79, label %75
+
+75:                                               ; preds = %68
+  %76 = call i32 @pthread_cond_wait(ptr @wake, ptr @lock)
+  %77 = load atomic i32, ptr @stopping seq_cst, align 4
+  %78 = icmp eq i32 %77, 0
+  br i1 %78, label %68, label %79
+
+79:                                               ; preds = %68, %75, %63
+  %80 = atomicrmw sub ptr @sleepers, i64 1 seq_cst, align 128
+  %81 = call i32 @pthread_mutex_unlock(ptr @lock)
+  br label %82
+
+82:                                               ; preds = %55, %23, %37, %61, %79
+  %83 = phi i32 [ 0, %55 ], [ %62, %61 ], [ 0, %79 ], [ 0, %37 ], [ %11, %23 ]
+  %84 = phi i64 [ %57, %55 ], [ %59, %61 ], [ %59, %79 ], [ %15, %37 ], [ %10, %23 ]
+  %85 = load atomic i32, ptr @stopping acquire, align 4
+  %86 = icmp eq i32 %85, 0
+  br i1 %86, label %9, label %87
+
+87:                                               ; preds = %82, %1
+  ret ptr null
+}
+
+define void @qd_stop() nounwind {
+  store atomic i32 1, ptr @stopping seq_cst, align 4
+  %1 = load atomic i64, ptr @devices acquire, align 8
+  %2 = icmp eq i64 %1, 0
+  br i1 %2, label %5, label %3
+
+3:                                                ; preds = %0
+  %4 = inttoptr i64 %1 to ptr
+  br label %12
+
+5:                                                ; preds = %12, %0
+  %6 = tail call i32 @pthread_mutex_lock(ptr @lock)
+  %7 = tail call i32 @pthread_cond_broadcast(ptr @wake)
+  %8 = tail call i32 @pthread_cond_broadcast(ptr @monitor_wake)
+  %9 = tail call i32 @pthread_mutex_unlock(ptr @lock)
+  %10 = load i8, ptr @monitor_on, align 1
+  %11 = trunc nuw i8 %10 to i1
+  br i1 %11, label %18, label %21
+
+12:                                               ; preds = %3, %12
+  %13 = phi ptr [ %16, %12 ], [ %4, %3 ]
+  %14 = atomicrmw or ptr %13, i32 1 seq_cst, align 8
+  %15 = getelementptr inbounds i8, ptr %13, i64 96
+  %16 = load ptr, ptr %15, align 8
+  %17 = icmp eq ptr %16, null
+  br i1 %17, label %5, label %12
+
+18:                                               ; preds = %5
+  %19 = load i64, ptr @monitor, align 8
+  %20 = tail call i32 @pthread_join(i64 %19, ptr null)
+  br label %21
+
+21:                                               ; preds = %18, %5
+  store i8 0, ptr @monitor_on, align 1
+  %22 = load i64, ptr @workers, align 8
+  %23 = icmp eq i64 %22, 0
+  br i1 %23, label %33, label %24
+
+24:                                               ; preds = %21, %24
+  %25 = phi i64 [ %31, %24 ], [ %22, %21 ]
+  %26 = add i64 %25, -1
+  %27 = getelementptr inbounds [1024 x i64], ptr @threads, i64 0, i64 %26
+  %28 = load i64, ptr %27, align 8
+  %29 = tail call i32 @pthread_join(i64 %28, ptr null)
+  %30 = load i64, ptr @workers, align 8
+  %31 = add i64 %30, -1
+  store i64 %31, ptr @workers, align 8
+  %32 = icmp eq i64 %31, 0
+  br i1 %32, label %33, label %24
+
+33:                                               ; preds = %24, %21
+  store atomic i32 0, ptr @stopping seq_cst, align 4
+  ret void
+}
+declare i32 @pthread_mutex_lock(ptr)
+declare i32 @pthread_cond_broadcast(ptr)
+declare i32 @pthread_mutex_unlock(ptr)
+declare i32 @pthread_join(i64, ptr)
+
+define void @qd_add_device(ptr %0) nounwind {
+  %2 = load atomic i64, ptr @devices monotonic, align 8
+  %3 = inttoptr i64 %2 to ptr
+  %4 = getelementptr inbounds i8, ptr %0, i64 96
+  store ptr %3, ptr %4, align 8
+  %5 = ptrtoint ptr %0 to i64
+  store atomic i64 %5, ptr @devices release, align 8
+  ret void
+}
+
+define ptr @qd_call(ptr %0, ptr %1, i64 %2) nounwind {
+  %4 = tail call ptr @PyTuple_GetItem(ptr %0, i64 0)
+  %5 = tail call ptr @PyLong_AsVoidPtr(ptr %4)
+  %6 = load ptr, ptr %5, align 8
+  %7 = getelementptr inbounds i8, ptr %5, i64 8
+  %8 = load i64, ptr %7, align 8
+  %9 = icmp eq i64 %8, %2
+  %10 = icmp sgt i64 %2, 0
+  %11 = and i1 %9, %10
+  br i1 %11, label %12, label %14
+
+12:                                               ; preds = %3
+  %13 = getelementptr inbounds i8, ptr %5, i64 32
+  br label %16
+
+14:                                               ; preds = %127, %3
+  %15 = phi i1 [ %9, %3 ], [ %128, %127 ]
+  br i1 %15, label %134, label %133
+
+16:                                               ; preds = %12, %127
+  %17 = phi i64 [ 0, %12 ], [ %129, %127 ]
+  %18 = getelementptr inbounds [0 x %struct.Param], ptr %13, i64 0, i64 %17
+  %19 = getelementptr inbounds ptr, ptr %1, i64 %17
+  %20 = load ptr, ptr %19, align 8
+  %21 = getelementptr inbounds i8, ptr %18, i64 8
+  %22 = load i64, ptr %21, align 8
+  %23 = getelementptr inbounds i8, ptr %6, i64 %22
+  %24 = load i64, ptr %18, align 8
+  switch i64 %24, label %133 [
+    i64 0, label %127
+    i64 1, label %25
+    i64 2, label %49
+    i64 3, label %70
+    i64 4, label %78
+  ]
+
+25:                                               ; preds = %16
+  %26 = load i64, ptr @host.2, align 8
+  %27 = getelementptr inbounds i8, ptr %20, i64 %26
+  %28 = getelementptr inbounds i8, ptr %27, i64 -8
+  %29 = load ptr, ptr %28, align 8
+  %30 = icmp eq ptr %29, @PyFloat_Type
+  br i1 %30, label %31, label %33
+
+31:                                               ; preds = %25
+  %32 = tail call double @PyFloat_AsDouble(ptr %20)
+  br label %41
+
+33:                                               ; preds = %25
+  %34 = icmp eq ptr %29, @PyLong_Type
+  br i1 %34, label %35, label %133
+
+35:                                               ; preds = %33
+  %36 = tail call double @PyLong_AsDouble(ptr %20)
+  %37 = fcmp oeq double %36, -1.000000e+00
+  br i1 %37, label %38, label %41
+
+38:                                               ; preds = %35
+  %39 = tail call ptr @PyErr_Occurred()
+  %40 = icmp eq ptr %39, null
+  br i1 %40, label %41, label %132
+
+41:                                               ; preds = %38, %35, %31
+  %42 = phi double [ %32, %31 ], [ -1.000000e+00, %38 ], [ %36, %35 ]
+  %43 = getelementptr inbounds i8, ptr %18, i64 16
+  %44 = load i64, ptr %43, align 8
+  %45 = icmp eq i64 %44, 4
+  br i1 %45, label %46, label %48
+
+46:                                               ; preds = %41
+  %47 = fptrunc double %42 to float
+  store float %47, ptr %23, align 4
+  br label %127
+
+48:                                               ; preds = %41
+  store double %42, ptr %23, align 8
+  br label %127
+
+49:                                               ; preds = %16
+  %50 = load i64, ptr @host.2, align 8
+  %51 = getelementptr inbounds i8, ptr %20, i64 %50
+  %52 = getelementptr inbounds i8, ptr %51, i64 -8
+  %53 = load ptr, ptr %52, align 8
+  %54 = icmp eq ptr %53, @PyLong_Type
+  br i1 %54, label %55, label %133
+
+55:                                               ; preds = %49
+  %56 = tail call i64 @PyLong_AsLongLong(ptr %20)
+  %57 = icmp eq i64 %56, -1
+  br i1 %57, label %58, label %61
+
+58:                                               ; preds = %55
+  %59 = tail call ptr @PyErr_Occurred()
+  %60 = icmp eq ptr %59, null
+  br i1 %60, label %61, label %132
+
+61:                                               ; preds = %58, %55
+  %62 = getelementptr inbounds i8, ptr %18, i64 16
+  %63 = load i64, ptr %62, align 8
+  %64 = icmp slt i64 %56, %63
+  br i1 %64, label %133, label %65
+
+65:                                               ; preds = %61
+  %66 = getelementptr inbounds i8, ptr %18, i64 24
+  %67 = load i64, ptr %66, align 8
+  %68 = icmp sgt i64 %56, %67
+  br i1 %68, label %133, label %69
+
+69:                                               ; preds = %65
+  store i64 %56, ptr %23, align 8
+  br label %127
+
+70:                                               ; preds = %16
+  %71 = icmp eq ptr %20, @_Py_TrueStruct
+  %72 = zext i1 %71 to i64
+  store i64 %72, ptr %23, align 8
+  %73 = load i64, ptr @host.2, align 8
+  %74 = getelementptr inbounds i8, ptr %20, i64 %73
+  %75 = getelementptr inbounds i8, ptr %74, i64 -8
+  %76 = load ptr, ptr %75, align 8
+  %77 = icmp eq ptr %76, @PyBool_Type
+  br label %127
+
+78:                                               ; preds = %16
+  %79 = getelementptr inbounds i8, ptr %18, i64 16
+  %80 = getelementptr inbounds i8, ptr %18, i64 40
+  %81 = load ptr, ptr %80, align 8
+  %82 = load i64, ptr @host.2, align 8
+  %83 = getelementptr inbounds i8, ptr %20, i64 %82
+  %84 = getelementptr inbounds i8, ptr %83, i64 -8
+  %85 = load ptr, ptr %84, align 8
+  %86 = icmp eq ptr %85, %81
+  br i1 %86, label %87, label %133
+
+87:                                               ; preds = %78
+  %88 = getelementptr inbounds i8, ptr %83, i64 40
+  %89 = load ptr, ptr %88, align 8
+  %90 = getelementptr inbounds i8, ptr %18, i64 32
+  %91 = load ptr, ptr %90, align 8
+  %92 = icmp eq ptr %89, %91
+  br i1 %92, label %93, label %133
+
+93:                                               ; preds = %87
+  %94 = getelementptr inbounds i8, ptr %83, i64 8
+  %95 = load i32, ptr %94, align 8
+  %96 = sext i32 %95 to i64
+  %97 = load i64, ptr %79, align 8
+  %98 = icmp eq i64 %97, %96
+  br i1 %98, label %99, label %133
+
+99:                                               ; preds = %93
+  %100 = getelementptr inbounds i8, ptr %18, i64 24
+  %101 = load i64, ptr %100, align 8
+  %102 = getelementptr inbounds i8, ptr %83, i64 48
+  %103 = load i32, ptr %102, align 8
+  %104 = xor i32 %103, -1
+  %105 = sext i32 %104 to i64
+  %106 = and i64 %101, %105
+  %107 = icmp eq i64 %106, 0
+  br i1 %107, label %108, label %133
+
+108:                                              ; preds = %99
+  %109 = load ptr, ptr %83, align 8
+  store ptr %109, ptr %23, align 8
+  %110 = getelementptr inbounds i8, ptr %18, i64 48
+  %111 = load i64, ptr %110, align 8
+  %112 = getelementptr inbounds i8, ptr %6, i64 %111
+  %113 = getelementptr inbounds i8, ptr %83, i64 16
+  %114 = load i64, ptr %79, align 8
+  %115 = icmp sgt i64 %114, 0
+  br i1 %115, label %116, label %127
+
+116:                                              ; preds = %108, %122
+  %117 = phi i64 [ %124, %122 ], [ 0, %108 ]
+  %118 = load ptr, ptr %113, align 8
+  %119 = getelementptr inbounds i64, ptr %118, i64 %117
+  %120 = load i64, ptr %119, align 8
+  %121 = icmp ult i64 %120, 2147483648
+  br i1 %121, label %122, label %133
+
+122:                                              ; preds = %116
+  %123 = getelementptr inbounds i64, ptr %112, i64 %117
+  store i64 %120, ptr %123, align 8
+  %124 = add nuw nsw i64 %117, 1
+  %125 = load i64, ptr %79, align 8
+  %126 = icmp slt i64 %124, %125
+  br i1 %126, label %116, label %127
+
+127:                                              ; preds = %122, %16, %46, %48, %69, %70, %108
+  %128 = phi i1 [ %77, %70 ], [ true, %16 ], [ true, %48 ], [ true, %46 ], [ true, %69 ], [ true, %108 ], [ true, %122 ]
+  %129 = add nuw nsw i64 %17, 1
+  %130 = icmp slt i64 %129, %2
+  %131 = select i1 %128, i1 %130, i1 false
+  br i1 %131, label %16, label %14
+
+132:                                              ; preds = %58, %38
+  tail call void @PyErr_Clear()
+  br label %133
+
+133:                                              ; preds = %33, %49, %65, %61, %78, %99, %93, %87, %16, %116, %132, %14
+  tail call void @Py_IncRef(ptr @_Py_NotImplementedStruct)
+  br label %180
+
+134:                                              ; preds = %14
+  %135 = tail call i64 @qd_launch(ptr %6)
+  %136 = icmp eq i64 %135, 0
+  br i1 %136, label %137, label %173
+
+137:                                              ; preds = %134
+  %138 = getelementptr inbounds i8, ptr %5, i64 16
+  %139 = load i64, ptr %138, align 8
+  %140 = getelementptr inbounds i8, ptr %5, i64 24
+  %141 = load i64, ptr %140, align 8
+  %142 = getelementptr inbounds i8, ptr %6, i64 %141
+  switch i64 %139, label %172 [
+    i64 1, label %143
+    i64 2, label %147
+    i64 3, label %150
+    i64 4, label %154
+    i64 5, label %158
+    i64 6, label %162
+    i64 7, label %165
+    i64 8, label %168
+  ]
+
+143:                                              ; preds = %137
+  %144 = load float, ptr %142, align 4
+  %145 = fpext float %144 to double
+  %146 = tail call ptr @PyFloat_FromDouble(double %145)
+  br label %180
+
+147:                                              ; preds = %137
+  %148 = load double, ptr %142, align 8
+  %149 = tail call ptr @PyFloat_FromDouble(double %148)
+  br label %180
+
+150:                                              ; preds = %137
+  %151 = load i8, ptr %142, align 1
+  %152 = sext i8 %151 to i64
+  %153 = tail call ptr @PyLong_FromLongLong(i64 %152)
+  br label %180
+
+154:                                              ; preds = %137
+  %155 = load i16, ptr %142, align 2
+  %156 = sext i16 %155 to i64
+  %157 = tail call ptr @PyLong_FromLongLong(i64 %156)
+  br label %180
+
+158:                                              ; preds = %137
+  %159 = load i32, ptr %142, align 4
+  %160 = sext i32 %159 to i64
+  %161 = tail call ptr @PyLong_FromLongLong(i64 %160)
+  br label %180
+
+162:                                              ; preds = %137
+  %163 = load i64, ptr %142, align 8
+  %164 = tail call ptr @PyLong_FromLongLong(i64 %163)
+  br label %180
+
+165:                                              ; preds = %137
+  %166 = load i64, ptr %142, align 8
+  %167 = tail call ptr @PyLong_FromUnsignedLongLong(i64 %166)
+  br label %180
+
+168:                                              ; preds = %137
+  %169 = load i8, ptr %142, align 1
+  %170 = zext i8 %169 to i64
+  %171 = tail call ptr @PyBool_FromLong(i64 %170)
+  br label %180
+
+172:                                              ; preds = %137
+  tail call void @Py_IncRef(ptr @_Py_NoneStruct)
+  br label %180
+
+173:                                              ; preds = %134
+  %174 = and i64 %135, 4
+  %175 = icmp eq i64 %174, 0
+  br i1 %175, label %179, label %176
+
+176:                                              ; preds = %173
+  %177 = tail call ptr @PyErr_Occurred()
+  %178 = icmp eq ptr %177, null
+  br i1 %178, label %179, label %180
+
+179:                                              ; preds = %176, %173
+  tail call void @Py_IncRef(ptr @_Py_EllipsisObject)
+  br label %180
+
+180:                                              ; preds = %172, %168, %165, %162, %158, %154, %150, %147, %143, %179, %176, %133
+  %181 = phi ptr [ @_Py_NotImplementedStruct, %133 ], [ @_Py_EllipsisObject, %179 ], [ null, %176 ], [ @_Py_NoneStruct, %172 ], [ %171, %168 ], [ %167, %165 ], [ %164, %162 ], [ %161, %158 ], [ %157, %154 ], [ %153, %150 ], [ %149, %147 ], [ %146, %143 ]
+  ret ptr %181
+}
+declare ptr @PyLong_AsVoidPtr(ptr)
+declare ptr @PyTuple_GetItem(ptr, i64)
+declare ptr @PyErr_Occurred()
+declare i32 @PyErr_CheckSignals()
+declare ptr @realloc(ptr, i64)
+declare i32 @clock_gettime(i32, ptr)
+declare i32 @pthread_cond_signal(ptr)
+declare i32 @sched_yield()
+declare i32 @usleep(i32)
+declare i32 @sigfillset(ptr)
+declare i32 @pthread_sigmask(i32, ptr, ptr)
+declare i32 @pthread_cond_wait(ptr, ptr)
+declare double @PyFloat_AsDouble(ptr)
+declare double @PyLong_AsDouble(ptr)
+declare void @PyErr_Clear()
+declare i64 @PyLong_AsLongLong(ptr)
+declare void @Py_IncRef(ptr)
+declare ptr @PyFloat_FromDouble(double)
+declare ptr @PyLong_FromLongLong(i64)
+declare ptr @PyLong_FromUnsignedLongLong(i64)
+declare ptr @PyBool_FromLong(i64)
+declare i64 @llvm.umax.i64(i64, i64)
+declare i64 @llvm.umin.i64(i64, i64)

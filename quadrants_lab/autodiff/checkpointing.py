@@ -1,0 +1,176 @@
+"""The to-be-recorded analysis: which primal values the reverse needs, and for each whether it is at hand,
+recomputed, or stashed on an adstack.
+
+Needed are operands of non-linear operations, indices of memory that carries a gradient, branch conditions and trip
+counts. At hand are values of the task's outermost block, and loop indices (the reversed loop has its own). Of the
+rest a minimum vertex cut over the dataflow from what cannot be recomputed to what is needed picks what is stashed;
+what lies behind the cut is recomputed. Capacities are bytes, times a factor for every loop around the definition.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from quadrants_lab.autodiff.extremes import EXTREMES
+from quadrants_lab.autodiff.mincut import min_vertex_cut
+from quadrants_lab.autodiff.rules import OPERANDS, needs
+from quadrants_lab.autodiff.scopes import Scope, Scopes
+from quadrants_lab.autodiff.segments import Segment, segments_of
+from quadrants_lab.ir import nodes as N
+
+_LOOP_WEIGHT = 64  # a value inside one more loop is kept that many times more often, we guess
+
+
+@dataclass(slots=True)
+class Demand:
+    """A value that the reverse needs: ``why`` in words for the launch report, ``by`` the statement that needs it."""
+
+    value: int
+    why: str
+    by: N.Stmt
+
+
+@dataclass(slots=True)
+class StashPlan:
+    """What `stash_plan` decided. ``reversed``: ids of the structured statements that have an adjoint;
+    ``stash``: values pushed; ``export``: values in ifs outside all loops, handed out as results of the ifs;
+    ``recompute``: values computed again; ``segments``: the checkpointed loops in which values are stashed, by id, inner
+    ones first; ``demand``: the first demand of each stashed or exported value."""
+
+    reversed: set[int]
+    stash: list[int] = field(default_factory=list)
+    export: list[int] = field(default_factory=list)
+    recompute: set[int] = field(default_factory=set)
+    segments: dict[int, Segment] = field(default_factory=dict)
+    demand: dict[int, Demand] = field(default_factory=dict)
+
+
+def reversed_statements(block: N.Block, active: set[int], with_grad: set[str]) -> set[int]:
+    """Ids of statements, at any depth, that have an adjoint."""
+    found: set[int] = set()
+    for stmt in block:
+        inner: set[int] = set()
+        for b in stmt.blocks():
+            inner |= reversed_statements(b, active, with_grad)
+        own = (
+            (isinstance(stmt, N.Write) and stmt.buffer in with_grad)
+            or (isinstance(stmt, (N.Op, N.Load)) and stmt.id in active)
+            or any(i in active for i, _ in stmt.defs())
+        )
+        if own or inner:
+            found.add(stmt.id)
+        found |= inner
+    return found
+
+
+def demands(block: N.Block, rev: set[int], active: set[int]) -> list[Demand]:
+    """What the adjoint of the block needs, in program order."""
+    out: list[Demand] = []
+    for stmt in block:
+        if stmt.id not in rev:
+            continue
+        if isinstance(stmt, N.Op):
+            out += _op_demands(stmt, active)
+        elif isinstance(stmt, N.Access):
+            out += [Demand(i, f"index into {stmt.buffer}", stmt) for i in stmt.index]
+            if isinstance(stmt, N.Atomic) and stmt.op in EXTREMES:
+                out.append(Demand(stmt.value, f"operand of atomic {stmt.op}", stmt))
+        elif isinstance(stmt, N.If):
+            out.append(Demand(stmt.cond, "condition of this if", stmt))
+        elif isinstance(stmt, N.For):
+            out += [Demand(v, "bound of this loop", stmt) for v in (stmt.begin, stmt.end)]
+        elif isinstance(stmt, N.While):
+            out.append(Demand(stmt.results[-1].id, "trip count of this loop", stmt))
+        for b in stmt.blocks():
+            out += demands(b, rev, active)
+    return out
+
+
+def _op_demands(op: N.Op, active: set[int]) -> list[Demand]:
+    names = {n for k, a in enumerate(op.args) if a in active for n in needs(op.prim, k)}
+    values = {**dict(zip(OPERANDS, op.args, strict=False)), "r": op.id}
+    role = {"r": f"result of {op.prim}"}
+    return [Demand(values[n], role.get(n, f"operand of {op.prim}"), op) for n in sorted(names)]
+
+
+def stash_plan(
+    task: N.Offload, scopes: Scopes, active: set[int], with_grad: set[str], read_only: set[str]
+) -> StashPlan:
+    """Decides for one task. ``read_only``: buffers that no task of the kernel writes."""
+    plan = StashPlan(reversed_statements(task.body, active, with_grad))
+    needed = demands(task.body, plan.reversed, active)
+    for d in needed:
+        plan.demand.setdefault(d.value, d)
+
+    segments = segments_of(task.body, scopes, plan.reversed, [d.value for d in needed])
+    for s in segments.values():
+        outside = [Demand(v, "value that the checkpointed loop runs again from", s.loop) for v in s.outside]
+        needed += outside
+        for d in outside:
+            plan.demand.setdefault(d.value, d)
+
+    def at_hand(v: int) -> bool:
+        stmt = scopes.defs[v]
+        if isinstance(stmt, N.Uniform) or scopes.of[v].parent is None:
+            return True
+        if isinstance(stmt, N.For) and v == stmt.index.id:
+            return True
+        return isinstance(stmt, N.While) and v == stmt.carried[-1].id
+
+    def sources_of(v: int) -> tuple[int, ...] | None:
+        """What v is recomputed from, or None where it cannot be."""
+        stmt = scopes.defs[v]
+        if isinstance(stmt, N.Op) or (isinstance(stmt, N.Load) and stmt.buffer in read_only):
+            return stmt.operands()
+        return None
+
+    graph: dict[int, tuple[int, ...] | None] = {}
+    todo = [d.value for d in needed]
+    while todo:
+        v = todo.pop()
+        if v in graph or at_hand(v):
+            continue
+        graph[v] = sources_of(v)
+        todo += graph[v] or ()
+
+    order = {v: n for n, v in enumerate(scopes.of)}
+    vertices = sorted(graph, key=order.__getitem__)
+    capacity = {v: scopes.types[v].nbytes * _LOOP_WEIGHT ** scopes.of[v].loops for v in vertices}
+    edges = [(a, v) for v in vertices for a in graph[v] or () if a in graph]
+    leaves = [v for v in vertices if graph[v] is None]
+    wanted = dict.fromkeys(d.value for d in needed if d.value in graph)
+    cut = min_vertex_cut(capacity, edges, leaves, wanted)
+
+    kept: set[int] = set()
+    todo = list(wanted)
+    while todo:
+        v = todo.pop()
+        if v not in graph or v in kept or v in plan.recompute:
+            continue
+        if v in cut:
+            kept.add(v)
+        else:
+            plan.recompute.add(v)
+            todo += graph[v] or ()
+            for a in graph[v] or ():
+                plan.demand.setdefault(a, plan.demand[v])
+    for v in sorted(kept, key=order.__getitem__):
+        (plan.export if in_ifs_only(scopes.of[v]) else plan.stash).append(v)
+    around = {loop for v in plan.stash for loop in _loops(scopes.of[v])}
+    plan.segments = {loop: s for loop, s in segments.items() if loop in around}
+    return plan
+
+
+def _loops(scope: Scope | None) -> list[int]:
+    """Ids of the statements around the scope."""
+    found: list[int] = []
+    while scope is not None:
+        if scope.owner is not None:
+            found.append(scope.owner.id)
+        scope = scope.parent
+    return found
+
+
+def in_ifs_only(scope: Scope) -> bool:
+    """No loop lies around this scope."""
+    return scope.loops == 0

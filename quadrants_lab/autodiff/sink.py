@@ -1,0 +1,112 @@
+"""`sink_sums`: what is added to gradients only where an if was taken moves into that if."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from quadrants_lab.analysis.alias import memory_classes
+from quadrants_lab.analysis.effects import written
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.walk import map_blocks, rename, uses, walk
+
+_OF_FIRST = ("neg", "cast", "div")  # primitives that are 0 where their first operand is
+_OF_ALL = ("add", "sub")  # those that are 0 where all operands are
+
+
+def sink_sums(kernel: N.Kernel) -> N.Kernel:
+    """Guarantees that an atomic addition of 0 in the case that an if before it, in the same block, went the other way
+    stands in that if's arm, with what computes its value, where nothing between them forbids it.
+
+    Values that an if reads from outside get derivatives that the if hands out, zeros from the arm that did not use
+    them; what follows would scatter these zeros. A value counts as 0 by the rules of arithmetic on numbers: what is
+    infinite outside the arm does not make it nan, as the derivative does not depend on it there. Sums that are private
+    stay, for loops over them become vectors.
+    """
+    if not any(isinstance(s, N.If) and s.results for s in walk(kernel.body)):
+        return kernel
+    b, classes = Builder(kernel.next_id), memory_classes(kernel.buffers)
+    nil = {s.id for s in walk(kernel.body) if isinstance(s, N.Const) and s.type.is_float and not s.value}
+
+    def block(stmts: N.Block) -> N.Block:
+        out = list(stmts)
+        for n in reversed(range(len(out))):
+            s = out[n]
+            if isinstance(s, N.If) and s.results:
+                for arm in (0, 1):
+                    s, out[n + 1 :] = _sunk(b, s, arm, tuple(out[n + 1 :]), nil, classes)
+                out[n] = s
+            out[n] = map_blocks(out[n], block)
+        same = all(x is y for x, y in zip(stmts, out, strict=False)) and len(out) == len(stmts)
+        return stmts if same else tuple(out)
+
+    body = block(kernel.body)
+    return kernel if body is kernel.body else replace(kernel, body=body, next_id=b.next_id)
+
+
+def _sunk(
+    b: Builder, s: N.If, arm: int, tail: N.Block, nil: set[int], classes: dict[str, str]
+) -> tuple[N.If, N.Block]:
+    """The if with what moves into the arm, and what is left of the ``tail``, which follows it; ``nil``: constants 0."""
+    blocks = s.blocks()
+    ends = blocks[1 - arm][-1].operands()
+    zero = {r.id for r, given in zip(s.results, ends, strict=True) if given in nil}
+    if not zero:
+        return s, tail
+    made = {i: t for t in tail for i, _ in t.defs()}
+    changed = written((tail,), classes)
+    read = {classes[t.buffer] for t in walk(tail) if isinstance(t, (N.Load, N.Store))}
+    for t in tail:
+        if isinstance(t, N.Op) and _is_zero(t, zero, nil):
+            zero.add(t.id)
+    used = uses(tail)
+    moved: set[int] = set()
+    needed: set[int] = set()
+    for t in tail:
+        if not isinstance(t, N.Atomic) or t.op not in ("add", "sub") or t.private or t.reach >= 0 or t.id in used:
+            continue
+        if t.value not in zero or classes[t.buffer] in read:
+            continue
+        found = _closure(t, made, changed, classes)
+        if found is not None:
+            moved.add(t.id)
+            needed |= found
+    if not moved:
+        return s, tail
+    end = blocks[arm][-1]
+    ids = {r.id: i for r, i in zip(s.results, end.operands(), strict=True)}
+    sunk = rename(tuple(t for t in tail if t.id in moved or t.id in needed), b.fresh, ids)
+    arms = [*blocks[:arm], (*blocks[arm][:-1], *sunk, end), *blocks[arm + 1 :]]
+    changed_if = s.with_blocks(tuple(arms))
+    assert isinstance(changed_if, N.If)
+    return changed_if, tuple(t for t in tail if t.id not in moved)
+
+
+def _is_zero(s: N.Op, zero: set[int], nil: set[int]) -> bool:
+    if not s.type.is_float:
+        return False
+    if s.prim == "mul":
+        return any(i in zero for i in s.args)
+    if s.prim in _OF_FIRST:
+        return s.args[0] in zero
+    if s.prim == "select":
+        return all(i in zero or i in nil for i in s.args[1:])
+    return s.prim in _OF_ALL and all(i in zero for i in s.args)
+
+
+def _closure(
+    s: N.Stmt, made: dict[int, N.Stmt], changed: set[str], classes: dict[str, str]
+) -> set[int] | None:
+    """What the statement needs of what is made in the tail; None where something of it may not move."""
+    found: set[int] = set()
+    todo = list(s.operands())
+    while todo:
+        t = made.get(todo.pop())
+        if t is None or t.id in found:
+            continue
+        free = isinstance(t, (N.Const, N.Op, N.ArgLoad, N.ShapeOf))
+        if not free and not (isinstance(t, N.Load) and classes[t.buffer] not in changed):
+            return None
+        found.add(t.id)
+        todo += t.operands()
+    return found

@@ -1,0 +1,41 @@
+"""The form of a class of statements, from which `text` prints and `parse` reads.
+
+``{field}`` stands for a field, shown as its annotation says, or as the kind behind a colon says; ``{a+b:Kind}`` for two
+fields that are shown together. ``{field?}`` stands for a space, the field's name and its value where that is not the
+default; of a truth value, for the name alone; ``{field?word}`` shows another word than the name.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, fields
+from typing import Any
+
+from quadrants_lab.ir.nodes import STATEMENTS, Stmt
+
+_PIECE = re.compile(r"\{([\w+]+)(?:(\?)(\w*))?(?::(\w+))?\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Fields, how they are shown, and the word in front of them where they may be left out."""
+
+    fields: tuple[str, ...]
+    kind: str
+    word: str = ""
+    default: Any = None
+
+
+def _pieces(cls: type[Stmt]) -> tuple[str | Piece, ...]:
+    """The form as literal text and pieces in turn."""
+    known = {f.name: f for f in fields(cls)}
+    parts = _PIECE.split(cls.form)
+    out: list[str | Piece] = [parts[0]]
+    for name, optional, word, kind, text in zip(*(parts[n::5] for n in range(1, 6)), strict=True):
+        kind = kind or str(known[name].type)
+        default = known[name].default if optional else None
+        out += [Piece(tuple(name.split("+")), kind, (word or name) if optional else "", default), text]
+    return tuple(p for p in out if p != "")
+
+
+FORMS: dict[type[Stmt], tuple[str | Piece, ...]] = {cls: _pieces(cls) for cls in STATEMENTS}

@@ -1,0 +1,57 @@
+"""`python -m quadrants_lab opt`: passes over the text of a kernel."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from inspect import getdoc
+from pathlib import Path
+from textwrap import fill
+
+from quadrants_lab.errors import Label, QuadrantsError, render
+from quadrants_lab.ir.parse import ParseError, parse_kernel
+from quadrants_lab.ir.room import roomy
+from quadrants_lab.ir.text import print_kernel
+from quadrants_lab.ir.verify import VerifyError
+from quadrants_lab.passes.pipeline import run
+from quadrants_lab.pipelines import PASSES, PIPELINES, passes_by_name
+
+
+def help_text() -> str:
+    """What each pass does, then the passes of each pipeline."""
+    rows = {name: (getdoc(fn) or "").split("\n\n")[0] for name, fn in PASSES.items()}
+    rows |= {name: ", ".join(fn.__name__ for fn in fns) for name, fns in PIPELINES.items()}
+    return "\n".join(
+        fill(text, 110, initial_indent=f"{name:25}", subsequent_indent=" " * 25)
+        for name, text in rows.items()
+    )
+
+
+@roomy
+def opt(names: str, file: str, verify: bool) -> int:
+    """Prints the kernel in ``file`` ("-": standard input) after these passes. Errors go to stderr, with the line of
+    the text; the exit status is then 2."""
+    if names == "help":
+        print(help_text())
+        return 0
+    try:
+        passes = passes_by_name(names) if names else ()
+    except KeyError as e:
+        print(f"no pass {e.args[0]!r}: there are {', '.join((*PASSES, *PIPELINES))}", file=sys.stderr)
+        return 2
+    shown = "<stdin>" if file == "-" else file
+    text = sys.stdin.read() if file == "-" else Path(file).read_text()
+    linecache.cache[shown] = (len(text), None, text.splitlines(keepends=True), shown)
+    try:
+        after = run(parse_kernel(text, shown, locate=True), passes, verify)
+    except ParseError as e:
+        print(f"{shown}: {e}", file=sys.stderr)
+    except VerifyError as e:
+        rule = f"invalid IR in kernel '{e.kernel}' {e.when}: {e.rule}"
+        print(render("", rule, (Label(e.span),) if e.span is not None else ()), file=sys.stderr)
+    except QuadrantsError as e:
+        print(e, file=sys.stderr)
+    else:
+        print(print_kernel(after), end="")
+        return 0
+    return 2

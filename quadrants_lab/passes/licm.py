@@ -1,0 +1,72 @@
+"""`licm`: loop-invariant code motion. What no iteration of a serial loop changes is computed once, in front of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from quadrants_lab.analysis.alias import memory_classes
+from quadrants_lab.analysis.effects import written
+from quadrants_lab.analysis.ranges import Ranges
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.walk import walk
+
+
+def licm(kernel: N.Kernel) -> N.Kernel:
+    """Guarantees that no constant, argument, shape or Op whose operands come from outside stands at the top level of
+    a For or While; nor such a load from memory that the kernel does not write, provided that reading there is safe:
+    a 0-d buffer, an index surely inside, a loop that surely runs, or the condition of a While, which does."""
+    if not any(isinstance(s, N.Loop) for s in walk(kernel.body)):
+        return kernel
+    h = _Hoister(kernel)
+    body = h.block(kernel.body)
+    return kernel if body is kernel.body else replace(kernel, body=body)
+
+
+class _Hoister:
+    def __init__(self, kernel: N.Kernel) -> None:
+        classes = memory_classes(kernel.buffers)
+        changing = written((kernel.body,), classes)
+        self.steady = {name for name, memory in classes.items() if memory not in changing}
+        self.ranges = Ranges(kernel)
+
+    def block(self, block: N.Block) -> N.Block:
+        out: list[N.Stmt] = []
+        for s in block:
+            old = s.blocks()
+            if old:
+                new = tuple(self.block(b) for b in old)  # inner loops first: what leaves one may leave this one too
+                if any(a is not b for a, b in zip(old, new, strict=True)):
+                    s = s.with_blocks(new)
+                if isinstance(s, N.Loop):
+                    s = self.loop(s, out)
+            out.append(s)
+        return block if len(out) == len(block) and all(a is b for a, b in zip(out, block, strict=True)) else tuple(out)
+
+    def loop(self, s: N.Loop, out: list[N.Stmt]) -> N.Stmt:
+        """The loop without what can stand in front of it, which is appended to ``out``."""
+        inside = {p.id for p in s.params()}
+        new: list[N.Block] = []
+        moved = len(out)
+        for b in s.blocks():
+            runs = (isinstance(s, N.While) and b is s.cond) or (isinstance(s, N.For) and self.surely_runs(s))
+            stay: list[N.Stmt] = []
+            for i in b:
+                if self.same_everywhere(i, runs) and inside.isdisjoint(i.operands()):
+                    out.append(i)
+                else:
+                    inside.update(d for d, _ in i.defs())
+                    stay.append(i)
+            new.append(tuple(stay))
+        return s if len(out) == moved else s.with_blocks(tuple(new))
+
+    def surely_runs(self, s: N.For) -> bool:
+        begin, end = self.ranges.range(s.begin), self.ranges.range(s.end)
+        return begin is not None and end is not None and begin[1] < end[0]
+
+    def same_everywhere(self, s: N.Stmt, runs: bool) -> bool:
+        """Whether the statement may be executed earlier, or without need, and gives the same for the same operands."""
+        if isinstance(s, N.Pure):
+            return True
+        if not isinstance(s, N.Load) or s.buffer not in self.steady:
+            return False
+        return runs or all(self.ranges.inside(i, s.buffer, axis) for axis, i in enumerate(s.index))

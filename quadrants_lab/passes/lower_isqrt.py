@@ -1,0 +1,32 @@
+"""`lower_isqrt`: square roots of integers as loops over the bits of the result."""
+
+from __future__ import annotations
+
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.walk import rewritten, types_of
+
+
+def lower_isqrt(kernel: N.Kernel) -> N.Kernel:
+    """Guarantees that there is no ``isqrt``. Run when the sizes of stacks are known: they can hold it, but no loops."""
+    b = Builder(kernel.next_id, types_of(kernel.body))
+    return rewritten(kernel, lambda s: b.made(_isqrt, b, s) if isinstance(s, N.Op) and s.prim == "isqrt" else s, b)
+
+
+def _isqrt(b: Builder, s: N.Op) -> None:
+    """The greatest r with r * r <= a - 1, bit by bit from above, plus one; r and r * r fit into the dtype, i32 or
+    i64."""
+    b.span, b.adjoint_of = s.span, s.adjoint_of
+    t = s.type
+    zero, one = b.const(0, t), b.const(1, t)
+    below = b.op("sub", b.op("max", s.args[0], one), one)
+    bit, root, result = b.param(t), b.param(t), b.param(t)
+    with b.block() as body:
+        more = b.op("or", root.id, b.op("shl", one, bit.id))
+        # more * more > below, without overflow
+        fits = b.op("le", more, b.op("floordiv", below, more))
+        b.yield_(b.op("select", fits, more, root.id))
+    bits = b.const(t.bits // 2, t)
+    b.add(N.For(b.fresh(), bit, zero, bits, (root,), (zero,), tuple(body), (result,), reverse=True))
+    grown = b.op("add", result.id, one)
+    b.add(N.Op(s.id, t, "select", (b.op("gt", s.args[0], zero), grown, zero), name=s.name))

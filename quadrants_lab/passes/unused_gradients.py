@@ -1,0 +1,28 @@
+"""`drop_unused_gradients`: memory of derivatives that a kernel does not touch need not be there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from quadrants_lab.analysis.effects import accesses
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.walk import walk
+
+
+def drop_unused_gradients(kernel: N.Kernel) -> N.Kernel:
+    """Guarantees that there is no gradient or dual buffer that neither a statement nor a gradient of it touches, so
+    that a launch need not provide it."""
+    reads, writes = accesses(kernel)
+    touched = reads | writes | {s.buffer for s in walk(kernel.body) if isinstance(s, N.ShapeOf)}
+    touched |= {name for name, b in kernel.buffers.items() if b.grad in touched}
+    unused = {d for b in kernel.buffers.values() for d in (b.grad, b.dual) if d} - touched
+    if not unused:
+        return kernel
+    kept = {
+        name: replace(b, grad="" if b.grad in unused else b.grad, dual="" if b.dual in unused else b.dual)
+        if unused & {b.grad, b.dual}
+        else b
+        for name, b in kernel.buffers.items()
+        if name not in unused
+    }
+    return replace(kernel, buffers=kept)

@@ -1,0 +1,168 @@
+"""Which passes run, in which order: data. Every pass by its name, and the tuples of passes that make kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import wraps
+
+from quadrants_lab.adstack.counting import counting_kernel
+from quadrants_lab.adstack.gates import gates
+from quadrants_lab.adstack.size import determine_ad_stack_size
+from quadrants_lab.autodiff.access import overwritten
+from quadrants_lab.autodiff.forward import forward
+from quadrants_lab.autodiff.keeps import NOTHING, Keeps, put_back, save_overwritten
+from quadrants_lab.autodiff.prepare import prepared
+from quadrants_lab.autodiff.reverse import reverse_over, value_and_gradient
+from quadrants_lab.autodiff.second import to_be_differentiated, with_tangents
+from quadrants_lab.autodiff.sink import sink_sums
+from quadrants_lab.autodiff.temporaries import drop_unread_temporaries
+from quadrants_lab.autodiff.unroll import unroll
+from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks
+from quadrants_lab.ir.nodes import Kernel, Pass
+from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.ir.types import u64
+from quadrants_lab.passes.check_bounds import check_bounds, check_division
+from quadrants_lab.passes.cse import cse
+from quadrants_lab.passes.dce import dce
+from quadrants_lab.passes.fold import fold
+from quadrants_lab.passes.licm import licm
+from quadrants_lab.passes.lower_custom_jvp import lower_custom_jvp
+from quadrants_lab.passes.lower_isqrt import lower_isqrt
+from quadrants_lab.passes.narrow_stacks import narrow_stacks
+from quadrants_lab.passes.offload import offload
+from quadrants_lab.passes.plain_atomics import plain_atomics
+from quadrants_lab.passes.privatize_atomics import privatize_atomics
+from quadrants_lab.passes.reach import mark_reach
+from quadrants_lab.passes.simplify import simplify
+from quadrants_lab.passes.structure_exits import structure_exits
+from quadrants_lab.passes.unused_gradients import drop_unused_gradients
+from quadrants_lab.passes.watch_races import watch_races
+
+Passes = tuple[Pass, ...]
+
+SIMPLIFY: Passes = (simplify,)
+
+# From the front end's kernel to tasks. What a check needs must be looked at before anything is folded away.
+FRONT: Passes = (simplify, structure_exits, offload, licm, simplify)
+CHECKED: Passes = (check_bounds, check_division, *FRONT)
+
+# From tasks to what `primal`, `TANGENT` and `gradient` start from.
+TASKS: Passes = (plain_atomics,)
+
+_MARKS: Passes = (privatize_atomics, mark_reach)
+
+# Forward mode: from tasks to values and their tangents.
+TANGENT: Passes = (
+    forward, lower_custom_jvp, *SIMPLIFY, drop_unread_temporaries, dce, *_MARKS, drop_unused_gradients
+)  # fmt: skip
+
+# The first derivative of a kernel that is to be differentiated twice; `to_be_differentiated` follows.
+FIRST: Passes = (forward, *SIMPLIFY)
+
+# From what `reverse` makes to what is launched.
+_AFTER_REVERSE: Passes = (
+    lower_custom_jvp, dce, *SIMPLIFY, drop_unread_temporaries, dce, *_MARKS, sink_sums, dce, narrow_stacks,
+    determine_ad_stack_size, lower_isqrt, drop_unused_gradients,
+)  # fmt: skip
+
+# From tasks to a launch and its gradient in one sweep.
+BOTH: Passes = (value_and_gradient, *_AFTER_REVERSE)
+
+# From `counting_kernel` to the kernel that counts; for one that is made of `forward_slices`.
+COUNTING: Passes = (*SIMPLIFY, drop_unused_gradients)
+COUNTING_SLICES: Passes = (lower_custom_jvp, dce, *SIMPLIFY, lower_isqrt, drop_unused_gradients)
+
+# From the parts of `gates` to what is launched.
+SPARSE: Passes = (dce, *SIMPLIFY, dce, mark_reach, drop_unused_gradients)
+
+
+def front(options: CompileOptions) -> Passes:
+    """From the front end's kernel to tasks, under these options."""
+    bounds = (check_bounds,) if options.check_out_of_bound or options.debug else ()
+    return (*bounds, check_division, *FRONT) if options.debug else (*bounds, *FRONT)
+
+
+def primal(options: CompileOptions, keeps: Keeps = NOTHING) -> Passes:
+    """From tasks to the kernel that computes values, and keeps what its gradient will miss."""
+    saves = (save_overwritten(keeps),) if keeps else ()  # it knows tasks by their numbers
+    watched: Passes = ()
+    if options.check_races or options.debug:
+        watched = (watch_races(options.check_aliases, options.suspect_races), dce, *SIMPLIFY)
+    return (*saves, *watched, lower_custom_jvp, *_MARKS, drop_unused_gradients)
+
+
+def before_reverse(options: CompileOptions) -> Passes:
+    return (unroll(options.ad_unroll),)
+
+
+def gradient(keeps: Keeps = NOTHING) -> Passes:
+    """From tasks to the gradient, with sized stacks. What the reverse does not read goes before `cse` can give its name
+    to what it reads."""
+    return (reverse_over(keeps), *_AFTER_REVERSE)
+
+
+def kept_by(kernel: Kernel) -> Keeps:
+    """What the kernel (after `TASKS`) keeps for its gradient."""
+    return overwritten(kernel, lambda draft: dce(lower_custom_jvp(reverse_over(draft)(kernel))))
+
+
+# --- by name, for `opt` and the panes -------------------------------------------------------------------------------
+
+
+def _keeping(make: Callable[[Keeps], Pass]) -> Pass:
+    """The pass that is made for what the kernel has to keep."""
+    return wraps(make(NOTHING))(lambda kernel: make(kept_by(kernel))(kernel))
+
+
+@wraps(counting_kernel)
+def _counting(kernel: Kernel) -> Kernel:
+    return counting_kernel(kernel) or replace(kernel, body=(), mode="count")
+
+
+def list_pushing(kernel: Kernel) -> Kernel:
+    """The kernel that lists the iterations which push, of a sized gradient; see `gates`."""
+    found = gates(kernel)
+    return found.lists if found is not None else replace(kernel, body=(), mode="count")
+
+
+def split_pushing(kernel: Kernel) -> Kernel:
+    """The sized gradient that runs the iterations which push apart from the others; see `gates`."""
+    found = gates(kernel)
+    return found.split if found is not None else kernel
+
+
+PASSES: dict[str, Pass] = {
+    fn.__name__: fn
+    for fn in (
+        check_bounds, check_division, fold, cse, dce, simplify, structure_exits, offload, licm, plain_atomics,
+        _keeping(save_overwritten), watch_races(suspect=True), lower_custom_jvp, privatize_atomics, mark_reach,
+        with_tangents, forward, to_be_differentiated, unroll((3, 3)), prepared, _keeping(reverse_over),
+        value_and_gradient, drop_unread_temporaries, sink_sums, narrow_stacks, determine_ad_stack_size, lower_isqrt,
+        drop_unused_gradients, _counting, list_pushing, split_pushing, put_back,
+    )
+}  # fmt: skip
+
+# adstacks as memory, as CUDA and AMDGPU, the CPU without lanes, and Metal want them
+PASSES |= {
+    "lower_adstacks": lower_adstacks(Layout()),
+    "lower_adstacks_alone": lower_adstacks(Layout(u64, lanes=False)),
+    "lower_adstacks_together": lower_adstacks(Layout(lockstep=True, numbered=True)),
+}
+
+PIPELINES: dict[str, Passes] = {
+    "front": FRONT,
+    "checked": CHECKED,
+    "primal": (*TASKS, PASSES["save_overwritten"], *primal(CompileOptions())),
+    "tangent": (*TASKS, *TANGENT),
+    "gradient": (*TASKS, PASSES["reverse"], *gradient()[1:]),
+    "both": (*TASKS, *BOTH),
+    "counting": (PASSES["counting_kernel"], *COUNTING),
+}
+
+
+def passes_by_name(names: str) -> Passes:
+    """The passes that a text names, with commas between; a pipeline stands for its passes. KeyError with the first name
+    that there is not."""
+    keys = [name.strip().replace("-", "_") for name in names.split(",")]
+    return tuple(fn for key in keys for fn in (PIPELINES.get(key) or (PASSES[key],)))

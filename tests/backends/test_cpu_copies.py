@@ -1,0 +1,218 @@
+"""Sums at places from data: what several threads add up in copies of their own is all there, and only that."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from cpu_rig import load
+
+import quadrants_lab as qd
+from quadrants_lab.backends.cpu import copies
+from quadrants_lab.backends.cpu import layout as L
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.runtime import session
+
+THREADS, COUNT = 4, 200_000
+
+
+@pytest.fixture(autouse=True)
+def several_threads():
+    qd.init(arch=qd.cpu, cpu_max_num_threads=THREADS, offline_cache=False)
+
+
+def room() -> int:
+    """Bytes of copies that the session's device has made room for."""
+    return session.current().device._block.word(L.COPIES_BYTES)
+
+
+def copied(kernel: qd.Kernel) -> list[tuple[str, int]]:
+    """Which buffers the kernel's last specialisation may copy, and how many of their axes are fixed."""
+    made = kernel.dispatcher.last.kernel
+    return [(t.buffer.name, len(t.fixed)) for task in made.body for t in copies.targets(made, task)]
+
+
+@pytest.mark.parametrize("dtype", [qd.f32, qd.f64, qd.i32, qd.u32, qd.i64, qd.u64], ids=str)
+def test_no_sum_is_lost_and_none_is_made_twice(dtype):
+    at, y = qd.field(qd.i32, shape=COUNT), qd.field(dtype, shape=(3, 37, 5))
+    places = np.random.default_rng(0).integers(0, 37, COUNT).astype(np.int32)
+    at.from_numpy(places)
+
+    @qd.kernel
+    def scatter(k: qd.i32):
+        for i in at:
+            y[k, at[i], 2] += 1
+            y[k, at[i], 4] -= 2
+
+    for k in (1, 1, 2):
+        scatter(k)
+    expected = np.zeros((3, 37, 5), dtype.numpy)
+    once = np.bincount(places, minlength=37)
+    with np.errstate(over="ignore"):
+        for k, times in ((1, 2), (2, 1)):
+            expected[k, :, 2] = (times * once).astype(dtype.numpy)
+            expected[k, :, 4] = (np.zeros(1, np.int64) - 2 * times * once).astype(dtype.numpy)
+    np.testing.assert_array_equal(y.to_numpy(), expected)
+    assert copied(scatter) == [("y", 1)]
+    assert room() >= (THREADS - 1) * 37 * 5 * np.dtype(dtype.numpy).itemsize
+
+
+def test_ndarrays_and_steps_that_read_what_the_step_before_left():
+    n = 53
+    at = qd.field(qd.i32, shape=COUNT)
+    at.from_numpy((np.arange(COUNT) * 7919 % n).astype(np.int32))
+
+    @qd.kernel
+    def step(y: qd.types.NDArray[qd.f64, 2], t: qd.i32):
+        for i in at:
+            y[t + 1, at[i]] += y[t, at[i]] / COUNT + 1.0
+
+    y = qd.ndarray(qd.f64, (4, n))
+    for t in range(3):
+        step(y, t)
+    expected, hits = np.zeros((4, n)), np.bincount(at.to_numpy(), minlength=n)
+    for t in range(3):
+        expected[t + 1] = hits * (expected[t] / COUNT + 1.0)
+    np.testing.assert_allclose(y.to_numpy(), expected, rtol=1e-12)
+    assert copied(step) == [("y", 1)]
+
+
+def test_an_array_that_is_passed_twice_is_not_copied():
+    @qd.kernel
+    def both(a: qd.types.NDArray[qd.i32, 1], b: qd.types.NDArray[qd.i32, 1]):
+        for i in range(COUNT):
+            a[i % 11] += 1
+            b[i % 7] += 1
+
+    x = qd.ndarray(qd.i32, (11,))
+    both(x, x)
+    i = np.arange(COUNT)
+    np.testing.assert_array_equal(
+        x.to_numpy(), np.bincount(i % 11, minlength=11) + np.bincount(i % 7, minlength=11)
+    )
+    assert not copied(both)
+
+
+def test_what_is_read_stored_or_counted_by_is_not_copied():
+    y, n, order = qd.field(qd.i32, shape=8), qd.field(qd.i32, shape=2), qd.field(qd.i32, shape=COUNT)
+
+    @qd.kernel
+    def tickets():
+        for i in range(COUNT):
+            order[qd.atomic_add(n[i % 2], 1) * 2 + i % 2] = i
+            y[i % 8] += 1
+
+    tickets()
+    np.testing.assert_array_equal(np.sort(order.to_numpy()), np.arange(COUNT))
+    assert copied(tickets) == [("y", 0)]
+
+
+def test_an_index_out_of_range_that_is_never_used_touches_nothing():
+    y, z = qd.field(qd.f32, shape=(2, 16)), qd.field(qd.f32, shape=(2, 16))
+
+    @qd.kernel
+    def last(t: qd.i32, times: qd.i32):
+        for i in range(COUNT):
+            if t + 1 < 2:
+                y[t + 1, i % 16] += 1.0
+            z[1, i % 16] += 1.0
+
+    last(1_000_000, 1)
+    assert not y.to_numpy().any()
+    np.testing.assert_array_equal(z.to_numpy()[1], COUNT / 16)
+    last(0, 1)
+    np.testing.assert_array_equal(y.to_numpy()[1], COUNT / 16)
+
+
+def test_loops_of_unknown_length_are_timed_first():
+    y = qd.field(qd.f64, shape=13)
+
+    @qd.kernel
+    def walks(m: qd.i32):
+        for i in range(20_000):
+            k = 0
+            while k < m + i % 3:
+                y[(i + k) % 13] += 1.0
+                k += 1
+
+    for m in (0, 40):
+        walks(m)
+    i = np.arange(20_000)
+    hits = sum(np.bincount((i[i % 3 + m > k] + k) % 13, minlength=13) for m in (0, 40) for k in range(m + 2))
+    np.testing.assert_array_equal(y.to_numpy(), hits)
+    assert room()
+
+
+def test_sums_in_lanes():
+    x, y = qd.field(qd.f32, shape=COUNT, needs_grad=True), qd.field(qd.f32, shape=64, needs_grad=True)
+    x.from_numpy(np.linspace(0.0, 3.0, COUNT, dtype=np.float32))
+
+    @qd.kernel
+    def waves():
+        for i in x:
+            y[i * 7 % 64] += qd.sin(x[i])
+
+    waves()
+    expected = np.bincount(np.arange(COUNT) * 7 % 64, np.sin(x.to_numpy().astype(float)), 64)
+    np.testing.assert_allclose(y.to_numpy(), expected, rtol=1e-4)
+    assert copied(waves) == [("y", 0)]
+
+
+def test_a_launch_that_fails_leaves_no_copies_for_the_next():
+    qd.init(arch=qd.cpu, cpu_max_num_threads=THREADS, debug=True, offline_cache=False)
+    y = qd.field(qd.f32, shape=5)
+
+    @qd.kernel
+    def counts(most: qd.i32):
+        for i in range(COUNT):
+            y[i % 5] += 1.0
+            assert i < most, "too far"
+
+    with pytest.raises(qd.QuadrantsAssertionError):
+        counts(COUNT // 2)
+    y.fill(0.0)
+    counts(COUNT)
+    np.testing.assert_array_equal(y.to_numpy(), COUNT / 5)
+
+
+def test_large_targets_and_few_sums_go_without_copies():
+    y, few = qd.field(qd.f32, shape=1 << 20), qd.field(qd.i32, shape=1000)
+
+    @qd.kernel
+    def sparse():
+        for i in few:
+            y[i * i] += 1.0
+
+    assert not room()
+    sparse()
+    assert copied(sparse) == [("y", 0)]
+    assert not room()
+    assert np.count_nonzero(y.to_numpy()) == 1000
+
+
+def test_names_of_targets_are_of_their_task():
+    """Each task has targets of its own, and what is in step with the task's index is private instead."""
+    exe = load(
+        """
+kernel sums(n: i32) forward next %40 {
+  buffer @y: field f32[64x64]
+  buffer @at: field i32[64]
+  offload range_for bounds { #30
+    %0: i32 = const 0
+    %1: i32 = arg n
+    yield %0, %1
+  } do (%2: i32 'i') {
+    %3: i32 = arg n
+    %4: i32 = const 3
+    %5: i32 = sub %3, %4
+    %6: i32 = load @at[%2]
+    %7: f32 = const 1.0
+    %8: f32 = atomic add @y[%5, %6], %7
+    yield
+  }
+}
+"""
+    )
+    (task,) = exe.kernel.body
+    assert isinstance(task, N.Offload)
+    (found,) = copies.targets(exe.kernel, task)
+    assert (found.fixed, found.sums) == ((5,), 1)

@@ -1,0 +1,108 @@
+"""`python -m quadrants_lab opt`: IR text in, passes, IR text out; and what it says of text that is wrong."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from quadrants_lab.__main__ import main
+
+TEXT = """kernel double() forward {
+  buffer @x: field f32[4]
+  offload range_for bounds {
+    %0: i32 = const 0
+    %1: i32 = const 4
+    yield %0, %1
+  } do (%2: i32 'i') {
+    %3: f32 = load @x[%2]
+    %4: f32 = add %3, %3
+    %5: f32 = load @x[%2]
+    store @x[%2], %4
+    yield
+  }
+}
+"""
+WITH_GRADIENT = TEXT.replace("f32[4]", "f32[4] grad @x.grad\n  buffer @x.grad: field f32[4]")
+
+
+@pytest.fixture
+def opt(tmp_path, capsys):
+    """Status, stdout and stderr of the command on a file with this text."""
+
+    def run(passes, text=TEXT, *options):
+        file = tmp_path / "k.qlir"
+        file.write_text(text)
+        status = main(["opt", "-p", passes, *options, str(file)])
+        out, err = capsys.readouterr()
+        return status, out, err.replace(str(tmp_path) + "/", "")
+
+    return run
+
+
+def test_passes_run_in_order(opt):
+    status, out, err = opt("cse,dce", TEXT, "--verify")
+    assert (status, err) == (0, "")
+    assert "%5" not in out
+    assert "%4: f32 = add %3, %3" in out
+    assert opt("dce,cse")[1] == out
+
+
+def test_no_pass_prints_the_text_in_its_own_form(opt):
+    assert opt("")[1].replace(" next %10", "").replace(" #6", "") == TEXT
+
+
+def test_names_may_have_hyphens_and_pipelines_have_names(opt):
+    assert opt("privatize-atomics")[1] == opt("privatize_atomics")[1]
+    status, out, _ = opt("checked, gradient", WITH_GRADIENT, "--verify")
+    assert status == 0
+    assert "atomic add @x.grad[%2], %13 private" in out
+
+
+def test_standard_input(opt, monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdin", io.StringIO(TEXT))
+    assert main(["opt", "-p", "cse", "-"]) == 0
+    assert capsys.readouterr().out == opt("cse")[1]
+
+
+def test_help_lists_every_pass(capsys):
+    from quadrants_lab.pipelines import PASSES, PIPELINES
+
+    assert main(["opt", "-p", "help"]) == 0
+    out = capsys.readouterr().out
+    assert all(f"\n{name} " in f"\n{out}" for name in (*PASSES, *PIPELINES))
+
+
+UNREAD = """k.qlir: line 9: unexpected text after the statement
+9 |     %4: f32 = add %3 %3
+  |                      ^
+"""
+INVISIBLE = """error: invalid IR in kernel 'double' before the first pass: %7 is read where it is not visible
+  --> k.qlir, line 11
+11 |     store @x[%2], %7
+   |     ^^^^^^^^^^^^^^^^
+"""
+WRONG = {
+    "a name": ("cse,csee", TEXT, "no pass 'csee': there are check_bounds, "),
+    "the text": ("cse", TEXT.replace("add %3,", "add %3"), UNREAD),
+    "the IR": ("cse", TEXT.replace("store @x[%2], %4", "store @x[%2], %7"), INVISIBLE),
+    "what a pass asks for": ("gradient", TEXT, "error[QL0400]: kernel double reads and writes nothing that has"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_errors_show_the_line_and_end_with_2(opt, what):
+    passes, text, says = WRONG[what]
+    status, out, err = opt(passes, text, "--verify")
+    assert (status, out) == (2, "")
+    assert err.startswith(says)
+
+
+def test_an_error_of_the_program_shows_the_line_of_the_text(opt):
+    uses_old_value = WITH_GRADIENT.replace("%5: f32 = load @x[%2]", "%5: f32 = atomic add @x[%2], %4").replace(
+        "store @x[%2], %4", "%6: f32 = sin %5\n    store @x[%2], %6"
+    )
+    status, _, err = opt("reverse", uses_old_value)
+    assert status == 2
+    assert "error[QL0402]" in err
+    assert "k.qlir, line 11\n11 |     %5: f32 = atomic add @x[%2], %4\n   |     ^^^" in err
