@@ -10,7 +10,7 @@ with capacities stands where the adstack_guard stood, between forward slice and 
 capacity on any stack reports that (`Overflow`) and skips the reverse.
 
 What a backend wants is data, a `Layout`; a file here is an idea: `depths` the counters, `slots` the memory, `guard` the
-comparison.
+comparison, `lockstep` stacks that share a counter, `loops` stacks whose slots go by the trips of loops.
 """
 
 from __future__ import annotations
