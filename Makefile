@@ -5,7 +5,7 @@ JAX := .venv-jax/bin/python
 JOBS ?= auto
 ARGS ?=
 
-.PHONY: help demo test test-gpu lab lint docs bench peer-gradients cpu-runtime nightly setup clean
+.PHONY: help demo test test-gpu lab lint docs bench peer-gradients cpu-runtime nightly mutations setup clean
 help:
 	@echo "make demo     run the first notebook without a browser, check its gradients, write the inspector as HTML"
 	@echo "make test     the test suite            (JOBS=2, ARGS='-k name')"
@@ -17,6 +17,7 @@ help:
 	@echo "make peer-gradients  every program's gradient beside the pip package's, into docs/peer_gradients.md"
 	@echo "make cpu-runtime  compile the CPU runtime from C to the LLVM text that is checked in (needs clang 19)"
 	@echo "make nightly  the long tests: more random kernels, slow cases"
+	@echo "make mutations  plants mistakes in the product, and says which of them no test notices"
 
 setup:
 	@rm -f out/.apt-failed
@@ -63,6 +64,11 @@ cpu-runtime:
 nightly:
 	@scripts/setup.sh test
 	@QL_NIGHTLY=1 $(PY) -m pytest -q --timeout 7200 -n $(JOBS) $(ARGS)
+
+# By night, too: most of an hour on two cores.
+mutations:
+	@scripts/setup.sh test
+	@$(PY) tests/mutations.py $(ARGS)
 
 # The peer lives in an environment of its own; its compiled library need not share a process with ours.
 $(PEER):

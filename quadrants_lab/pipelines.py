@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import wraps
 
 from quadrants_lab.adstack.counting import counting_kernel
-from quadrants_lab.adstack.gates import gates
 from quadrants_lab.adstack.size import determine_ad_stack_size
+from quadrants_lab.adstack.sparse_iterations import sparse_iterations
 from quadrants_lab.autodiff.access import overwritten
 from quadrants_lab.autodiff.forward import forward
 from quadrants_lab.autodiff.keeps import NOTHING, Keeps, put_back, save_overwritten
@@ -73,7 +73,7 @@ BOTH: Passes = (value_and_gradient, *_AFTER_REVERSE)
 COUNTING: Passes = (*SIMPLIFY, drop_unused_gradients)
 COUNTING_SLICES: Passes = (lower_custom_jvp, dce, *SIMPLIFY, lower_isqrt, drop_unused_gradients)
 
-# From the parts of `gates` to what is launched.
+# From the parts of `sparse_iterations` to what is launched.
 SPARSE: Passes = (dce, *SIMPLIFY, dce, mark_reach, drop_unused_gradients)
 
 
@@ -121,14 +121,14 @@ def _counting(kernel: Kernel) -> Kernel:
 
 
 def list_pushing(kernel: Kernel) -> Kernel:
-    """The kernel that lists the iterations which push, of a sized gradient; see `gates`."""
-    found = gates(kernel)
+    """The kernel that lists the iterations which push, of a sized gradient; see `sparse_iterations`."""
+    found = sparse_iterations(kernel)
     return found.lists if found is not None else replace(kernel, body=(), mode="count")
 
 
 def split_pushing(kernel: Kernel) -> Kernel:
-    """The sized gradient that runs the iterations which push apart from the others; see `gates`."""
-    found = gates(kernel)
+    """The sized gradient that runs the iterations which push apart from the others; see `sparse_iterations`."""
+    found = sparse_iterations(kernel)
     return found.split if found is not None else kernel
 
 

@@ -74,6 +74,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the expected output of golden tests")
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out the slow ones by day: thousands, which would be skipped one by one."""
+    if not os.environ.get("QL_NIGHTLY"):
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("slow")])
+        items[:] = [item for item in items if not item.get_closest_marker("slow")]
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     for mark in item.iter_markers("needs"):
         for name in mark.args:
@@ -83,8 +90,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
                 pytest.skip(f"system package missing: {name}")
     if item.get_closest_marker("peer") and not peer_python():
         pytest.skip("the peer (pip package quadrants) is not installed")
-    if item.get_closest_marker("slow") and not os.environ.get("QL_NIGHTLY"):
-        pytest.skip("slow: runs in `make nightly`")
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -17,18 +17,18 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT)]
 
 import numpy as np  # noqa: E402
-from generated import GENERATED  # noqa: E402
 from oracle import Outcome  # noqa: E402
 from peer import Peer, request  # noqa: E402
 from programs import PROGRAMS, Program  # noqa: E402
 from running import Bench, differences, f64, job_of  # noqa: E402
+from seeded import SEEDED  # noqa: E402
 
 DOCUMENT = ROOT / "docs" / "peer_gradients.md"
 BEGIN, END = "<!-- make peer-gradients writes from here -->", "<!-- to here -->"
 TOLERANCE = 1e-9  # of the summed absolute contributions
 COARSE = 1e-6  # what is wrong by less is a matter of precision
 
-ALL = {name: p for name, p in {**PROGRAMS, **GENERATED}.items() if p.grad}
+ALL = {name: p for name, p in {**PROGRAMS, **SEEDED}.items() if p.grad}
 
 
 class Row(NamedTuple):
@@ -49,7 +49,8 @@ def row(program: Program, peer: Peer) -> Row | None:
         kind, words = alone if alone[0] else ("relaunched", words)
     if not kind:
         return None
-    file = Path(inspect.getfile(program.fn)).resolve().relative_to(ROOT).as_posix()
+    seeded = program.name in SEEDED
+    file = "tests/seeded.py" if seeded else Path(inspect.getfile(program.fn)).resolve().relative_to(ROOT).as_posix()
     return Row(program.name, file, kind, words, _ours(program))
 
 

@@ -600,3 +600,9 @@ def steps_of_time():
     for i in range(8):
         for t in range(5):
             u[t + 1, i] = qd.sin(u[t, i])
+
+
+@clean({"x": F((12,)), "y": F()}, scalars={"first": 6, "many": 6})
+def halves_that_arguments_keep_apart(first: int, many: int):
+    for i in range(first, first + many):
+        x[i] = x[i - first] * 2.0

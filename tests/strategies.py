@@ -8,7 +8,10 @@ earlier task wrote.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from itertools import count
 
 import numpy as np
 from hypothesis import strategies as st
@@ -16,6 +19,7 @@ from strategies_vectors import IN_FUNC, SIZES, Vectors
 
 SIZE = 4  # extent of every axis
 TASKS = 3
+Number = Callable[[int, int], int]
 
 # shapes of the elements of the fields of vectors and matrices
 ELEMENTS: dict[str, tuple[int, ...]] = {"P": (3,), "B": (2, 2)}
@@ -39,13 +43,6 @@ class Source:
     def __repr__(self) -> str:
         launches = [", ".join(f"{k} = {v.tolist()}" for k, v in ints.items()) for ints in self.ints]
         return "".join(f"# launched with {ints}\n" for ints in launches) + self.text
-
-    def integers(self, launch: int) -> dict[str, np.ndarray]:
-        return {**self.ints[launch], "o": np.zeros(SIZE, np.int32)}
-
-    def floats(self, seed: int = 0) -> dict[str, np.ndarray]:
-        rng = np.random.default_rng(seed)
-        return {name: np.asarray(rng.uniform(-1, 1, shape)) for name, shape in FLOATS.items()}
 
 
 @dataclass
@@ -75,21 +72,23 @@ class Scope:
 
 
 class _Writer(Vectors):
-    def __init__(self, draw) -> None:
-        self.draw = draw
+    """``number(low, high)`` draws one, both ends included."""
+
+    def __init__(self, number: Number) -> None:
+        self.number = number
         self.names = 0
         # name -> (what its parameters are, what it returns): 1 for a number, else the size of a vector
         self.funcs: dict[str, tuple[tuple[int, ...], int]] = {}
         self.budget = 28  # statements
 
     def pick(self, *choices):
-        return self.draw(st.sampled_from(choices))
+        return choices[self.number(0, len(choices) - 1)]
 
     def draw_below(self, n: int) -> int:
-        return self.draw(st.integers(0, n - 1))
+        return self.number(0, n - 1)
 
     def chance(self, percent: int) -> bool:
-        return self.draw(st.integers(0, 99)) >= 100 - percent  # shrinks towards no
+        return self.number(0, 99) >= 100 - percent  # shrinks towards no
 
     def fresh(self, letter: str) -> str:
         self.names += 1
@@ -104,13 +103,13 @@ class _Writer(Vectors):
             choices += [f"{name} % {SIZE}", f"({name} + {self.pick(1, 2, 3)}) % {SIZE}"]
         if s.indices:
             choices += [f"at[{s.indices[-1]}]", f"{SIZE - 1} - {s.indices[0]}"]
-        return self.pick(str(self.draw(st.integers(0, SIZE - 1))), *choices)
+        return self.pick(str(self.number(0, SIZE - 1)), *choices)
 
     def constant(self) -> str:
         return self.pick("0.517", "0.113", "-0.331", "0.829", "-0.713", "0.257")
 
     def leaf(self, s: Scope) -> str:
-        how = self.draw(st.integers(0, 9))
+        how = self.number(0, 9)
         if s.floats and how < 6:
             return self.pick(*s.floats)
         if how < 8 and s.fields:
@@ -127,7 +126,7 @@ class _Writer(Vectors):
         if depth == 0 or self.chance(20):
             return self.leaf(s)
         a = self.value(s, depth - 1)
-        how = self.draw(st.integers(0, 23))
+        how = self.number(0, 23)
         if how > 21:
             return self.number_of_a_vector(s)
         if how < 11:
@@ -166,7 +165,7 @@ class _Writer(Vectors):
         return a
 
     def condition(self, s: Scope, depth: int = 1) -> str:
-        how = self.draw(st.integers(0, 9))
+        how = self.number(0, 9)
         if how >= 7 and depth:
             a, b = self.condition(s, depth - 1), self.condition(s, depth - 1)
             return (f"({a} and {b})", f"({a} or {b})", f"not ({a})")[how - 7]
@@ -192,7 +191,7 @@ class _Writer(Vectors):
 
     def block(self, s: Scope, pad: str, most: int = 4) -> list[str]:
         out: list[str] = []
-        for _ in range(self.draw(st.integers(1, most))):
+        for _ in range(self.number(1, most)):
             if self.budget <= 0:
                 break
             self.budget -= 1
@@ -200,7 +199,7 @@ class _Writer(Vectors):
         return out or [f"{pad}pass"]
 
     def statement(self, s: Scope, pad: str) -> list[str]:
-        how = self.draw(st.integers(0, 23))
+        how = self.number(0, 23)
         if how > 19:
             return self.vector_statement(s, pad)
         if how < 6 or (how > 13 and s.depth > 3):
@@ -221,7 +220,7 @@ class _Writer(Vectors):
         value = self.value(s)
         if s.own and self.chance(70):
             name = self.pick(*s.own)
-            form = self.draw(st.integers(0, 6))
+            form = self.number(0, 6)
             if form == 1 and len(s.own) > 1:
                 other = self.pick(*s.own)
                 if other != name:
@@ -397,7 +396,7 @@ class _Writer(Vectors):
 
     def kernel(self) -> str:
         lines: list[str] = []
-        for _ in range(self.draw(st.integers(0, 2))):
+        for _ in range(self.number(0, 2)):
             lines += self.func()
         lines.append("def k():")
         shared = Scope(fields=["x", "z"], vector_fields=["P"])
@@ -414,7 +413,7 @@ class _Writer(Vectors):
         if self.chance(15):
             lines.append("    h = n[None] + 1")
             shared.ints.append("h")
-        for t in range(self.draw(st.integers(1, TASKS))):
+        for t in range(self.number(1, TASKS)):
             if self.chance(15):
                 lines += self.reduction(shared)
             self.budget = max(self.budget, 6)
@@ -441,18 +440,29 @@ class _Writer(Vectors):
         return [*lines, f"    y[None] += 0.1 * {e} * {e}"]
 
 
+def kernel_of(number: Number) -> Source:
+    """The kernel, and what it is launched with, that the numbers say."""
+    writer = _Writer(number)
+    text = writer.kernel()
+    launches = []
+    for _ in range(2):
+        n, *m = (writer.pick(3, 2, 4, 1, 0) for _ in range(1 + SIZE))
+        ints = {"n": n, "m": m, "at": [number(0, SIZE - 1) for _ in range(SIZE)]}
+        launches.append({name: np.array(v, np.int32) for name, v in ints.items()})
+    return Source(text, tuple(writer.funcs), tuple(launches))
+
+
 @st.composite
 def kernels(draw) -> Source:
-    writer = _Writer(draw)
-    text = writer.kernel()
-    ints = tuple(draw(_launches) for _ in range(2))
-    return Source(text, tuple(writer.funcs), ints)
+    return kernel_of(lambda low, high: draw(st.integers(low, high)))
 
 
-_small = st.sampled_from((3, 2, 4, 1, 0))
-_launches = st.builds(
-    lambda n, m, at: {name: np.array(v, np.int32) for name, v in (("n", n), ("m", m), ("at", at))},
-    _small,
-    st.lists(_small, min_size=SIZE, max_size=SIZE),
-    st.lists(st.integers(0, SIZE - 1), min_size=SIZE, max_size=SIZE),
-)
+def seeded_kernel(seed: int) -> Source:
+    """The same in every run and everywhere: its numbers are hashes."""
+    drawn = count()
+
+    def number(low: int, high: int) -> int:
+        digest = blake2b(f"{seed} {next(drawn)}".encode(), digest_size=8).digest()
+        return low + int.from_bytes(digest, "little") % (high - low + 1)
+
+    return kernel_of(number)

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from generated import GENERATED
 from peer import Peer, request
 from programs import PROGRAMS, Program
 from running import Bench, f64, job_of
+from seeded import SEEDED
 
 import quadrants_lab as qd
 
@@ -48,14 +48,12 @@ REFUSED = {
     "mantissa_and_exponent": "the process ended",
     "tasks_under_a_branch_and_in_a_loop": "struct_for cannot be nested inside a kernel",
 }
-# what may be refused of the generated ones, which are not listed one by one
+# what may be refused of the random ones, which are not listed one by one
 REFUSALS = (EARLY,)
 # program -> why the peer's values are not those of the program
 WRONG = {
     "vectors_accumulated_by_a_parallel_loop": "an element at a run-time index of a vector that iterations share",
-    "kernel_274": "after a loop, V -= V.yzx reads elements that it has just written",
 }
-ALL = {**PROGRAMS, **GENERATED}
 PARTS = 8  # processes of the peer, one after the other in each process of the suite
 
 
@@ -80,14 +78,18 @@ def disagreements(program: Program, theirs: list[dict[str, Any]]) -> Iterator[st
 
 
 @pytest.mark.peer
-@pytest.mark.parametrize("part", range(PARTS))
-def test_values_are_the_peers(part: int, peer: Peer) -> None:
+@pytest.mark.parametrize(
+    ("part", "programs"),
+    [pytest.param(n, some, id=f"{name}{n}", marks=marks)
+     for name, some, marks in (("", PROGRAMS, ()), ("random", SEEDED, pytest.mark.slow)) for n in range(PARTS)],
+)  # fmt: skip
+def test_values_are_the_peers(part: int, programs: dict[str, Program], peer: Peer) -> None:
     wrong = []
-    for program in list(ALL.values())[part::PARTS]:
+    for program in list(programs.values())[part::PARTS]:
         answer = peer.ask(request(program))
         refused = answer.get("refused", "")
         if refused or program.name in REFUSED:
-            known = REFUSALS if program.name in GENERATED else (REFUSED.get(program.name, "not listed"),)
+            known = REFUSALS if program.name in SEEDED else (REFUSED.get(program.name, "not listed"),)
             if not any(words in refused for words in known):
                 wrong.append(f"{program.name}: the peer says {refused!r}")
             continue
@@ -100,7 +102,7 @@ def test_values_are_the_peers(part: int, peer: Peer) -> None:
 
 
 def test_few_programs_are_left_out() -> None:
-    assert {*REFUSED, *WRONG} <= {*ALL}
+    assert {*REFUSED, *WRONG} <= {*PROGRAMS, *SEEDED}
     assert len(PROGRAMS) - len(REFUSED) - len(WRONG) >= 190
 
 

@@ -12,10 +12,16 @@ from dataclasses import dataclass, replace
 
 from quadrants_lab.autodiff import rules
 from quadrants_lab.autodiff.checkpointing import StashPlan
-from quadrants_lab.autodiff.extremes import EXTREMES, Extremes
+from quadrants_lab.autodiff.minmax_atomics import MINMAX, MinmaxAtomics
+from quadrants_lab.autodiff.recursive_checkpointing import (
+    Segment,
+    first_and_length,
+    index_at,
+    lengths,
+    pruned,
+)
 from quadrants_lab.autodiff.refusals import no_derivative, old_value
 from quadrants_lab.autodiff.scopes import Scopes
-from quadrants_lab.autodiff.segments import Segment, first_and_length, index_at, lengths, pruned
 from quadrants_lab.autodiff.slice import Slicer
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
@@ -47,7 +53,7 @@ class AdjointBuilder:
         buffers: dict[str, N.Buffer],
         slicer: Slicer,
         env: dict[int, int],
-        extremes: Extremes,
+        minmax: MinmaxAtomics,
         colliding: frozenset[int] = frozenset(),
     ) -> None:
         self.b = b
@@ -58,7 +64,7 @@ class AdjointBuilder:
         self.slicer = slicer
         self.stacks = slicer.stacks
         self.env = env
-        self.extremes = extremes
+        self.minmax = minmax
         self.colliding = colliding
         self.order = {v: n for n, v in enumerate(scopes.of)}
         self.free: dict[int, tuple[N.Block, set[int]]] = {}  # see `free_values`
@@ -178,7 +184,7 @@ class AdjointBuilder:
         self.b.store(grad, index, self.b.const(0, grad.dtype))
 
     def _atomic(self, atomic: N.Atomic, adj: Adjoints) -> None:
-        if atomic.op not in ("add", "sub", *EXTREMES):
+        if atomic.op not in ("add", "sub", *MINMAX):
             raise no_derivative(atomic)
         if atomic.id in adj:
             raise old_value(atomic)
@@ -187,9 +193,9 @@ class AdjointBuilder:
             g = b.load(self._grad_of(atomic.buffer), index)
             if atomic.op == "sub":
                 g = b.op("neg", g)
-            elif atomic.op in EXTREMES:
-                mine = self.extremes.won(atomic, self._primal(atomic.value), index)
-                g = b.op("select", mine, self.extremes.share(atomic, g, index), self._zero(atomic.value))
+            elif atomic.op in MINMAX:
+                mine = self.minmax.is_argmax(atomic, self._primal(atomic.value), index)
+                g = b.op("select", mine, self.minmax.share(atomic, g, index), self._zero(atomic.value))
             self._add(adj, atomic.value, g)
 
     def _outer_active(self, *blocks: N.Block) -> list[int]:
@@ -297,7 +303,7 @@ class AdjointBuilder:
     def _segments(
         self, loop: N.For, begin: int, end: int, adjoints: Carried, inits: list[int]
     ) -> list[int]:
-        """A checkpointed loop backwards, segment by segment (`autodiff.segments`)."""
+        """A checkpointed loop backwards, segment by segment (`autodiff.recursive_checkpointing`)."""
         b, t = self.b, loop.index.type
         segment = self.plan.segments[loop.id]
         n = lengths(b, loop, begin, end)

@@ -9,7 +9,7 @@ from quadrants_lab.analysis.accesses import Accesses
 from quadrants_lab.autodiff import rules
 from quadrants_lab.autodiff.access import check_data_access
 from quadrants_lab.autodiff.activity import active_values
-from quadrants_lab.autodiff.extremes import EXTREMES, Extremes, extreme_atomics, replay, winners_of
+from quadrants_lab.autodiff.minmax_atomics import MINMAX, MinmaxAtomics, minmax_atomics, replay, winners_of
 from quadrants_lab.autodiff.refusals import no_derivative, old_value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
@@ -40,16 +40,16 @@ def forward(kernel: N.Kernel) -> N.Kernel:
         assert isinstance(task, N.Offload)
         tangents = _Tangents(b, active, buffers, duals)
         tasks.append(replace(task, body=tangents.block(task.body)))
-        extremes = extreme_atomics(task, set(duals))
-        if extremes:
+        minmax = minmax_atomics(task, set(duals))
+        if minmax:
             info = info or Accesses(kernel)
-            won = winners_of(info, number, extremes)
+            won = winners_of(info, number, minmax)
             buffers |= {w.counts.name: w.counts for w in won.values()}
-            around = Extremes(b, buffers, kernel.args, won)
-            tasks += (*around.cleared(), around.counted(task, extremes), *around.settled(duals))
+            around = MinmaxAtomics(b, buffers, kernel.args, won)
+            tasks += (*around.cleared(), around.counted(task, minmax), *around.settled(duals))
             winners = _Tangents(b, active, buffers, duals, around)
             # replayed under the same ids, so that the tangents know which values are active, and then renamed
-            again = replay(task, {s.id: (s,) for s in extremes}, frozenset())
+            again = replay(task, {s.id: (s,) for s in minmax}, frozenset())
             again = replace(again, body=winners.block(again.body))
             tasks += rename((again,), b.fresh, {})
     return replace(kernel, body=tuple(tasks), buffers=buffers, next_id=b.next_id, mode="dual")
@@ -73,7 +73,7 @@ class _Tangents:
         active: set[int],
         buffers: dict[str, N.Buffer],
         duals: Mapping[str, str],
-        winners: Extremes | None = None,
+        winners: MinmaxAtomics | None = None,
     ) -> None:
         self.b = b
         self.active = active
@@ -138,14 +138,14 @@ class _Tangents:
         if s.buffer not in self.duals:
             self.b.stmts.append(s)
             return
-        if s.op not in ("add", "sub", *EXTREMES):
+        if s.op not in ("add", "sub", *MINMAX):
             raise no_derivative(s)
         if s.id in self.active:
             raise old_value(s)
         if self.winners is not None:
-            if s.op in EXTREMES and s.value in self.of:
+            if s.op in MINMAX and s.value in self.of:
                 b = self.b
-                cond = self.winners.won(s, s.value, s.index)
+                cond = self.winners.is_argmax(s, s.value, s.index)
                 with b.block() as then:
                     b.atomic("add", self._dual(s.buffer), s.index, self.winners.share(s, self.of[s.value], s.index))
                     b.yield_()
@@ -154,7 +154,7 @@ class _Tangents:
                 b.add(N.If(b.fresh(), cond, tuple(then), tuple(orelse), ()))
             return
         self.b.stmts.append(s)
-        if s.op not in EXTREMES and s.value in self.of:
+        if s.op not in MINMAX and s.value in self.of:
             self.b.atomic(s.op, self._dual(s.buffer), s.index, self.of[s.value])
 
     def _if(self, s: N.If) -> None:

@@ -10,11 +10,11 @@ from quadrants_lab.autodiff.activity import active_values
 from quadrants_lab.autodiff.adjoint import AdjointBuilder
 from quadrants_lab.autodiff.checkpointing import Demand, StashPlan, stash_plan
 from quadrants_lab.autodiff.collisions import colliding_stores
-from quadrants_lab.autodiff.extremes import Extremes, extreme_atomics, winners_of
 from quadrants_lab.autodiff.keeps import NOTHING, Keeps, copied, set_changed, without_checkpoints
+from quadrants_lab.autodiff.minmax_atomics import MinmaxAtomics, minmax_atomics, winners_of
 from quadrants_lab.autodiff.prepare import prepared
+from quadrants_lab.autodiff.recursive_checkpointing import Segment, home
 from quadrants_lab.autodiff.scopes import Scopes, scopes_of
-from quadrants_lab.autodiff.segments import Segment, home
 from quadrants_lab.autodiff.slice import Slicer, export_from_ifs
 from quadrants_lab.autodiff.temporaries import temporaries
 from quadrants_lab.errors import QuadrantsRuntimeError
@@ -97,14 +97,14 @@ def _adjoints(kernel: N.Kernel, keeps: Keeps, whole: int = -1) -> _Adjoints:
     b = Builder(kernel.next_id, types_of(kernel.body))
     tasks: list[_Task] = []
     forward = [t for t in kernel.body if isinstance(t, N.Offload)]
-    extremes = {n: found for n, t in enumerate(forward) if (found := extreme_atomics(t, with_grad))}
-    info = Accesses(kernel) if extremes else None
+    minmax = {n: found for n, t in enumerate(forward) if (found := minmax_atomics(t, with_grad))}
+    info = Accesses(kernel) if minmax else None
     colliding = colliding_stores(kernel)
     for number, task in reversed(list(enumerate(forward))):
         repeated = keeps.repeats(number)
-        winners = winners_of(info, number, extremes[number]) if info is not None and number in extremes else {}
+        winners = winners_of(info, number, minmax[number]) if info is not None and number in minmax else {}
         buffers = {**kernel.buffers, **{w.counts.name: w.counts for w in winners.values()}}
-        around = Extremes(b, buffers, kernel.args, winners, repeated)
+        around = MinmaxAtomics(b, buffers, kernel.args, winners, repeated)
         adjoint = _reverse_task(b, kernel, task, active, around, colliding, number == whole)
         if adjoint is None:
             continue
@@ -112,7 +112,7 @@ def _adjoints(kernel: N.Kernel, keeps: Keeps, whole: int = -1) -> _Adjoints:
             tasks.append((number, *adjoint))
             continue
         kernel = replace(kernel, buffers=buffers)
-        counted = around.counted(task, extremes[number])
+        counted = around.counted(task, minmax[number])
         settled = around.settled({name: buffer.grad for name, buffer in buffers.items()})
         tasks += ((number, t, None) for t in (*around.cleared(), counted))
         tasks.append((number, *adjoint))
@@ -160,7 +160,7 @@ def plan_task(kernel: N.Kernel, task: N.Offload, active: set[int]) -> tuple[Scop
 
 
 def _reverse_task(
-    b: Builder, kernel: N.Kernel, task: N.Offload, active: set[int], extremes: Extremes, colliding: frozenset[int],
+    b: Builder, kernel: N.Kernel, task: N.Offload, active: set[int], minmax: MinmaxAtomics, colliding: frozenset[int],
     whole: bool,
 ) -> tuple[N.Offload, Callable[[], N.Offload]] | None:
     scopes, plan = plan_task(kernel, task, active)
@@ -171,12 +171,12 @@ def _reverse_task(
     homes = {v: home(scopes.of[v], plan.segments) for v in plan.stash}
     starts = {s.loop.id: [(v, _start(b, scopes, s, v)) for v in s.starts] for s in plan.segments.values()}
     ids = {loop: [(v, a.id) for v, a in kept] for loop, kept in starts.items()}
-    slicer = Slicer(b, stacks, ids, homes, repeated=extremes.repeated)
+    slicer = Slicer(b, stacks, ids, homes, repeated=minmax.repeated)
     allocas += [a for kept in starts.values() for _, a in kept]
     first = Slicer(b, stacks, ids, homes, whole=True) if whole else slicer
     ahead = first.block(task.body[:-1], None, N.NO_ID)
     ahead, env = export_from_ifs(ahead, plan.export, scopes, b)
-    builder = AdjointBuilder(b, scopes, plan, active, kernel.buffers, slicer, env, extremes, colliding)
+    builder = AdjointBuilder(b, scopes, plan, active, kernel.buffers, slicer, env, minmax, colliding)
     code = builder.task(task)
     if allocas:
         end = N.Yield(b.fresh(), ())
@@ -184,7 +184,7 @@ def _reverse_task(
     body = (*allocas, *ahead, *code, N.Yield(b.fresh(), (), span=task.span))
 
     def counting() -> N.Offload:
-        slicer = Slicer(b, stacks, ids, homes, counts=True, repeated=extremes.repeated)
+        slicer = Slicer(b, stacks, ids, homes, counts=True, repeated=minmax.repeated)
         ahead = slicer.block(task.body[:-1], None, N.NO_ID)
         return replace(task, body=(*allocas, *ahead, N.Yield(b.fresh(), ())), adjoint_of=task.id)
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
+from quadrants_lab.autodiff.recursive_checkpointing import first_and_length, index_at, lengths
 from quadrants_lab.autodiff.scopes import Scopes
-from quadrants_lab.autodiff.segments import first_and_length, index_at, lengths
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 

@@ -58,8 +58,8 @@ _CONFIG: dict[str, tuple[type, ...]] = {
 
 
 def _loop_config(cx: Context, call: ast.Call, *args: Value) -> Value:
-    """``parallelize=1`` is ``serialize=True``; ``checkpoint``: see `autodiff.segments`; everything else is a hint that
-    changes nothing here."""
+    """``parallelize=1`` is ``serialize=True``; ``checkpoint``: see `autodiff.recursive_checkpointing`; everything else
+    is a hint that changes nothing here."""
     if args:
         raise cx.fail("QL1602", call, text="qd.loop_config", what="takes keywords only", params=", ".join(_CONFIG))
     given: dict[str, Any] = {}

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 from quadrants_lab import pipelines
 from quadrants_lab.adstack.evaluate import values_of_parts
-from quadrants_lab.adstack.gates import gates as find_gates
+from quadrants_lab.adstack.sparse_iterations import sparse_iterations
 from quadrants_lab.autodiff.explain import explain
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.ir import nodes as N
@@ -169,8 +169,8 @@ def _add_traces(view: KernelView, mode: str, plan: Plan) -> None:
     if isinstance(plan, GradientPlan) and plan.ran is not plan.kernel:
         gates = plan.apart.gates
         view.traces["gated"] = [
-            PassView("iterations that push, listed", None, gates.lists, 0.0, _doc(find_gates)),
-            PassView("the others, then those", plan.kernel, gates.split, 0.0, _doc(find_gates)),
+            PassView("iterations that push, listed", None, gates.lists, 0.0, _doc(sparse_iterations)),
+            PassView("the others, then those", plan.kernel, gates.split, 0.0, _doc(sparse_iterations)),
         ]
     view.free = [
         FreeView(n.name, n.line, n.why)

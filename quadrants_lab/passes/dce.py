@@ -121,9 +121,9 @@ class _Dce:
 
 
 def _named(buffers: dict[str, N.Buffer], body: N.Block) -> dict[str, N.Buffer]:
-    """The buffers without temporaries that neither a statement nor a remaining buffer's grad names."""
+    """The buffers without temporaries that neither a statement nor a remaining buffer names, as its grad or dual."""
     if all(b.kind != "temp" for b in buffers.values()):
         return buffers
     named = {s.buffer for s in walk(body) if isinstance(s, N.Access)}
-    named |= {b.grad for n, b in buffers.items() if n in named or b.kind != "temp"}
+    named |= {of for n, b in buffers.items() if n in named or b.kind != "temp" for of in (b.grad, b.dual)}
     return {n: b for n, b in buffers.items() if b.kind != "temp" or n in named}

@@ -10,7 +10,7 @@ from quadrants_lab.ir.walk import rewritten, types_of, uses, walk
 from quadrants_lab.passes.privatize_atomics import privatize_atomics
 
 _SUMS = ("add", "sub")
-_EXTREMES = ("min", "max")
+_MINMAX = ("min", "max")
 
 
 def plain_atomics(kernel: N.Kernel) -> N.Kernel:
@@ -35,7 +35,7 @@ def _ordered(task: N.Stmt) -> Iterator[N.Atomic]:
     used, others = uses((task,)), _also_used_otherwise(task)
     for s in walk((task,)):
         if isinstance(s, N.Atomic) and s.private:
-            free = _SUMS if s.buffer in others else (*_SUMS, *_EXTREMES)
+            free = _SUMS if s.buffer in others else (*_SUMS, *_MINMAX)
             if s.id in used or s.op not in free:
                 yield s
 
@@ -46,7 +46,7 @@ def _also_used_otherwise(task: N.Stmt) -> set[str]:
     for s in walk((task,)):
         if isinstance(s, N.Access):
             ways.setdefault(s.buffer, set()).add(s.op if isinstance(s, N.Atomic) else type(s).__name__)
-    return {buffer for buffer, found in ways.items() if len(found) > 1 and found & {*_EXTREMES}}
+    return {buffer for buffer, found in ways.items() if len(found) > 1 and found & {*_MINMAX}}
 
 
 def _plain(b: Builder, s: N.Atomic) -> None:

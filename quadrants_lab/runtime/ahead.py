@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.adstack.evaluate import Live, evaluate
-from quadrants_lab.adstack.gates import ROWS, may_be_gated
 from quadrants_lab.adstack.report import stack_allocas
+from quadrants_lab.adstack.sparse_iterations import ROWS, may_be_sparse
 from quadrants_lab.analysis.effects import accesses
 from quadrants_lab.backends import forks
 from quadrants_lab.errors import QuadrantsRuntimeError
@@ -19,7 +19,7 @@ from quadrants_lab.runtime.memory import Memory
 from quadrants_lab.runtime.signature import ArraySlot, ScalarSlot, memory_of
 
 if TYPE_CHECKING:
-    from quadrants_lab.adstack.gates import Gates
+    from quadrants_lab.adstack.sparse_iterations import SparseIterations
     from quadrants_lab.backends.launch import Frame
     from quadrants_lab.runtime.gradient import GradientPlan
 
@@ -60,8 +60,8 @@ class Ahead:
 
 
 class Apart:
-    """A gradient whose iterations that push run by themselves (`adstack.gates`): where all of them in flight would take
-    more than ``threshold`` bytes of adstacks, and on devices where many are.
+    """A gradient whose iterations that push run by themselves (`adstack.sparse_iterations`): where all of them in
+    flight would take more than ``threshold`` bytes of adstacks, and on devices where many are.
 
     ``frame`` and ``entry`` launch it once `settled`."""
 
@@ -69,11 +69,11 @@ class Apart:
         self.plan = plan
         self.threshold = threshold
         gradient_alone = plan.compiled.mode == REVERSE
-        self.possible = plan.session.settings.backend != "cpu" and gradient_alone and may_be_gated(plan.kernel)
+        self.possible = plan.session.settings.backend != "cpu" and gradient_alone and may_be_sparse(plan.kernel)
         self.rows: dict[int, Memory] = {}
 
     @forks.lazy
-    def made(self) -> tuple[Gates, Ahead, Frame] | None:
+    def made(self) -> tuple[SparseIterations, Ahead, Frame] | None:
         """Compiled when it is first needed; None where no condition keeps iterations out."""
         plan = self.plan
         compiled = compile_gates(plan.compiled, plan.session) if self.possible else None
@@ -91,7 +91,7 @@ class Apart:
         return self.made[1] if self.made is not None else None
 
     @property
-    def gates(self) -> Gates:
+    def gates(self) -> SparseIterations:
         assert self.made is not None
         return self.made[0]
 

@@ -9,14 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 from quadrants_lab import pipelines
 from quadrants_lab.adstack.counting import DEPTH, counting_kernel
-from quadrants_lab.adstack.gates import PASSING, Gates, gates, is_cheap
 from quadrants_lab.adstack.size import counted_stacks, pushed_in_reverse
+from quadrants_lab.adstack.sparse_iterations import (
+    ACTIVE_COUNT,
+    SparseIterations,
+    is_cheap,
+    sparse_iterations,
+)
 from quadrants_lab.analysis.races import check_races
 from quadrants_lab.autodiff.access import check_data_access
 from quadrants_lab.autodiff.broken import broken_paths
 from quadrants_lab.autodiff.doubts import warn
-from quadrants_lab.autodiff.extremes import EXTREMES
 from quadrants_lab.autodiff.forward import check_replays
+from quadrants_lab.autodiff.minmax_atomics import MINMAX
 from quadrants_lab.autodiff.reverse import forward_slices
 from quadrants_lab.autodiff.second import (
     TANGENT,
@@ -227,7 +232,7 @@ def reproducible(kernel: N.Kernel, options: CompileOptions) -> CompileOptions:
     kernels must then round alike."""
     if options.fast_math and any(
         isinstance(s, N.Atomic)
-        and s.op in EXTREMES
+        and s.op in MINMAX
         and (kernel.buffers[s.buffer].grad or kernel.buffers[s.buffer].dual)
         for s in walk(kernel.body)
     ):
@@ -236,10 +241,10 @@ def reproducible(kernel: N.Kernel, options: CompileOptions) -> CompileOptions:
 
 
 @room.roomy
-def compile_gates(compiled: Compiled, session: Session) -> tuple[Gates, Counter, Executable] | None:
+def compile_gates(compiled: Compiled, session: Session) -> tuple[SparseIterations, Counter, Executable] | None:
     """For the kernel of a gradient, in which conditions may keep iterations from pushing: what lists the others, and
     the kernel that runs them apart. None where it has no such conditions, or where settling them takes a loop."""
-    found = gates(compiled.kernel)
+    found = sparse_iterations(compiled.kernel)
     if found is None:
         return None
     made = [
@@ -248,7 +253,7 @@ def compile_gates(compiled: Compiled, session: Session) -> tuple[Gates, Counter,
     found = replace(found, lists=made[0], split=made[1])
     if not is_cheap(found.lists):
         return None
-    counter = _counter(found.lists, PASSING, compiled.options, session)
+    counter = _counter(found.lists, ACTIVE_COUNT, compiled.options, session)
     return found, counter, load_cached(found.split, compiled.options, session)
 
 

@@ -7,7 +7,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from quadrants_lab import pipelines
-from quadrants_lab.adstack.on_device import ROUGH, SIZE, Elsewhere, elsewhere, sizing_kernel
+from quadrants_lab.adstack.device_reduction import (
+    ROUGH,
+    SIZE,
+    DeviceReduction,
+    device_reduction,
+    sizing_kernel,
+)
 from quadrants_lab.analysis.algebra import INT64_MAX
 from quadrants_lab.backends import forks
 from quadrants_lab.ir import sizeexpr as SE
@@ -24,7 +30,7 @@ LEAST_BYTES = 1 << 16  # of arrays; fewer are copied to the host as fast as a ke
 class DeviceSizes:
     """``work``: what is evaluated on the device, and the sizes that are left for the host."""
 
-    def __init__(self, plan: GradientPlan, work: Elsewhere) -> None:
+    def __init__(self, plan: GradientPlan, work: DeviceReduction) -> None:
         self.plan = plan
         self.work = work
 
@@ -64,5 +70,5 @@ def device_sizes(plan: GradientPlan, sizes: Sequence[SE.SizeExpr]) -> DeviceSize
     """None where nothing goes over elements of arrays, or where the host sees the device's memory."""
     if not getattr(plan.session.device, "remote", False):
         return None
-    work = elsewhere(sizes)
+    work = device_reduction(sizes)
     return None if work is None else DeviceSizes(plan, work)

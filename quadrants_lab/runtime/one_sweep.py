@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from quadrants_lab.adstack.evaluate import reads
 from quadrants_lab.adstack.report import stack_allocas
-from quadrants_lab.autodiff.extremes import EXTREMES
 from quadrants_lab.autodiff.keeps import Keeps
+from quadrants_lab.autodiff.minmax_atomics import MINMAX
 from quadrants_lab.autodiff.reverse import written_buffers
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
@@ -22,6 +22,6 @@ def must_be_one_sweep(kernel: N.Kernel, gradient: N.Kernel, keeps: Keeps, counte
     derivatives = {d for b in kernel.buffers.values() for d in (b.grad, b.dual) if d}
     touched = {s.buffer for s in walk(kernel.body) if isinstance(s, (N.Load, N.Store, N.Atomic))}
     sized_by = set().union(*(reads(s.size)[2] for s in stack_allocas(gradient) if s.size is not None))
-    by_end = any(isinstance(s, N.Random) or (isinstance(s, N.Atomic) and s.op in EXTREMES) for s in walk(kernel.body))
+    by_end = any(isinstance(s, N.Random) or (isinstance(s, N.Atomic) and s.op in MINMAX) for s in walk(kernel.body))
     if keeps or counted or by_end or touched & derivatives or sized_by & written_buffers(kernel):
         raise TwoLaunchesError

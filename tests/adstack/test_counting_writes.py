@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from generated import GENERATED
 from programs import PROGRAMS
 from running import interpreted, job_of
+from seeded import SEEDED
 
 from quadrants_lab.adstack.counting import counting_kernel
-from quadrants_lab.adstack.gates import ROWS, gates
+from quadrants_lab.adstack.sparse_iterations import ROWS, sparse_iterations
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.passes.dce import dce
 
-ALL = [*(p for p in PROGRAMS.values() if p.grad), *GENERATED.values()]
+ALL = [*(p for p in PROGRAMS.values() if p.grad), *SEEDED.values()]
 
 
 def written(kernel: N.Kernel) -> set[str]:
@@ -24,7 +24,7 @@ def written(kernel: N.Kernel) -> set[str]:
 @pytest.mark.parametrize("program", [pytest.param(p, id=p.name) for p in ALL])
 def test_only_counts_are_written(program) -> None:
     reverse = interpreted(job_of(program, program.cases[0])).reverse[-1].kernel
-    for counter in (counting_kernel(reverse), (found := gates(reverse)) and found.lists):
+    for counter in (counting_kernel(reverse), (found := sparse_iterations(reverse)) and found.lists):
         if counter is not None:
             kinds = {name: counter.buffers[name].kind for name in written(counter) if not name.startswith(ROWS)}
             put_back = {name for name in kinds if any(b.startswith(f"{name}.kept") for b in counter.buffers)}

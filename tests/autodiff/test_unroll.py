@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from generated import GENERATED
 from hypothesis import HealthCheck, given, settings
 from programs import PROGRAMS
 from running import Bench, differences, f64, job_of
+from seeded import SEEDED
 from strategies import kernels
 from test_hypothesis import BENCHES, PHASES
 from test_hypothesis import check as check_random
@@ -36,7 +36,7 @@ def wherever_possible(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("program", [pytest.param(p, id=p.name) for p in GENERATED.values()])
+@pytest.mark.parametrize("program", [pytest.param(p, id=p.name) for p in SEEDED.values()])
 def test_random_programs(program: Any, wherever_possible: None) -> None:
     check(program, 3)
 

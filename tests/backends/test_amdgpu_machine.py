@@ -60,7 +60,7 @@ def rig(request: pytest.FixtureRequest, imitation: Any, monkeypatch: pytest.Monk
     """For what is taken of the conformance suite."""
     imitation(request.param)
     device = amdgpu_rig.fresh()
-    monkeypatch.setattr(amdgpu_rig, "device", lambda: device)
+    monkeypatch.setattr(amdgpu_rig.RIG, "device", lambda: device)
     return amdgpu_rig
 
 

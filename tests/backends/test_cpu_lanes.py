@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from conformance_prims import *  # noqa: F403
 from conformance_tasks import *  # noqa: F403
-from generated import GENERATED
 from hypothesis import HealthCheck, given, settings
 from programs import PROGRAMS
 from running import Bench, differences, f32, f64, job_of
+from seeded import SEEDED
 from strategies import kernels
 from test_hypothesis import BENCHES, PHASES
 from test_hypothesis import check as check_random
@@ -68,7 +68,7 @@ def check(program: Any, fp: Any) -> None:
         assert not differences(job, job.oracle(), got, tol, gradient=program.grad), case
 
 
-@pytest.mark.parametrize("program", [pytest.param(p, id=p.name) for p in GENERATED.values()])
+@pytest.mark.parametrize("program", [pytest.param(p, id=p.name) for p in SEEDED.values()])
 def test_random_programs(program: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     in_lanes(monkeypatch)
     check(program, f64)

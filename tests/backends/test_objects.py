@@ -9,6 +9,7 @@ from pathlib import Path
 
 import llvmlite.binding as llvm
 import metal_rig
+import numpy as np
 import pytest
 from child import run
 from conformance_tasks import AXPY, CHECKED, stacked
@@ -16,6 +17,7 @@ from conformance_tasks import AXPY, CHECKED, stacked
 from quadrants_lab.backends._gpu.programs import programs
 from quadrants_lab.backends._objects import elf, macho
 from quadrants_lab.backends._spirv import kernel as spirv
+from quadrants_lab.backends._spirv import opcodes as C
 from quadrants_lab.backends._spirv.check import is_module
 from quadrants_lab.backends._spirv.target import Target
 from quadrants_lab.backends.cpu import tasks
@@ -79,6 +81,7 @@ def test_other_objects_do_not_pass(triple: str) -> None:
 CHANGED = """
 import sys
 import llvmlite.binding as llvm
+import numpy as np
 from quadrants_lab.backends.cpu import jit
 from quadrants_lab.backends._objects import elf, macho
 
@@ -179,13 +182,21 @@ def test_modules_pass_and_cut_ones_do_not(source: str) -> None:
     assert not any(is_module(code[:n], names) for n in range(len(code)))
 
 
+def without_a_type(code: bytes) -> bytes:
+    """The module without an instruction that defines an id which others use."""
+    words, at = np.frombuffer(code, np.uint32), 5
+    while words[at] & 0xFFFF != C.OPS["TypeFloat"][0]:
+        at += words[at] >> 16
+    return code[: 4 * at] + code[4 * (at + (words[at] >> 16)) :]
+
+
 @pytest.mark.parametrize(
     "change",
     [
-        lambda b: b"", lambda b: bytes(len(b)), lambda b: b + b[20:], lambda b: b[:20] + b[24:],
+        without_a_type, lambda b: b"", lambda b: bytes(len(b)), lambda b: b + b[20:], lambda b: b[:20] + b[24:],
         lambda b: b[:12] + b"\2\0\0\0" + b[16:], lambda b: b[:12] + b"\xff\xff\xff\xff" + b[16:],
     ],
-    ids=["nothing", "zeros", "twice", "a word less", "ids beyond the bound", "an endless bound"],
+    ids=["an instruction less", "nothing", "zeros", "twice", "a word less", "ids beyond the bound", "an endless bound"],
 )  # fmt: skip
 def test_other_modules_do_not_pass(change: Callable[[bytes], bytes]) -> None:
     code, names = module_of("stacked")

@@ -204,7 +204,7 @@ def test_fast_entry_reports_failures_and_returns() -> None:
         exe,
         {"x": np.full(1000, -1, np.int32), "y": np.zeros(1000, np.int32), "after": np.zeros((), np.int32)},
     )
-    bound.memories["x"].write(np.full(1000, -1, np.int32))
+    bound.memory["x"].write(np.full(1000, -1, np.int32))
     assert bound.frame.entry([])() is Ellipsis
     assert bound.frame.status == Status.ASSERT
     source = serial("%1: u1 = arg a\nstore @r[], %1", "buffer @r: ret u1[]", "a: u1")
@@ -428,7 +428,7 @@ def test_ctrl_c_ends_the_waiting() -> None:
     arrays = {"x": np.ones(262144), "n": np.array(5000, np.int32)}
     bound = bind(load(SLOW), arrays, on=own)
     for name, array in arrays.items():
-        bound.memories[name].write(array)
+        bound.memory[name].write(array)
     begin = time.perf_counter()
     assert bound.frame.launch() == 0
     timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
@@ -437,12 +437,12 @@ def test_ctrl_c_ends_the_waiting() -> None:
         own.finish()
     waited = time.perf_counter() - begin
     assert own.busy
-    bound.memories["n"].array[...] = 1
+    bound.memory["n"].array[...] = 1
     own.finish()
     assert waited < max(1.0, (time.perf_counter() - begin) / 2)
-    bound.memories["x"].write(np.ones(262144))
+    bound.memory["x"].write(np.ones(262144))
     assert bound.frame.launch() == 0
-    assert np.allclose(bound.memories["x"].read(), np.tanh(1.0))
+    assert np.allclose(bound.memory["x"].read(), np.tanh(1.0))
 
 
 def test_a_shader_that_does_not_build_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

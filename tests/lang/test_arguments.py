@@ -268,6 +268,14 @@ def test_templates_that_hold_numbers_are_taken_by_value():
     assert out[None] == 7
 
 
+def test_zeros_of_both_signs_are_two_templates() -> None:
+    @qd.kernel
+    def inverse(a: qd.template()) -> qd.f32:
+        return 1.0 / a
+
+    assert [inverse(0.0), inverse(-0.0), inverse(0.0)] == [np.inf, -np.inf, np.inf]
+
+
 def test_a_struct_captured_and_one_as_template() -> None:
     body = Body(2, [1, 2, 3], 4)
 

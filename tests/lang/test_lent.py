@@ -132,6 +132,9 @@ def test_shapes_and_dtypes():
 
     add(x, x)
     assert x.tolist() == [[2, 1, 2], [8, 4, 5]]
+    x.about["strides"] = (12, 4)
+    add(x, x)
+    assert x.tolist() == [[4, 1, 2], [13, 4, 5]]
     double(Theirs([], stream=None))
 
 

@@ -15,6 +15,7 @@ from quadrants_lab.widgets.diff import counts, diff_html
 from quadrants_lab.widgets.export import answers, page
 from quadrants_lab.widgets.graph import svg
 from quadrants_lab.widgets.highlight import highlight
+from quadrants_lab.widgets.layout import layout
 from quadrants_lab.widgets.model import GraphView, Line, kernel_lines
 from quadrants_lab.widgets.panes import PANES, render
 from quadrants_lab.widgets.static import static_html
@@ -97,11 +98,15 @@ def test_marks_name_the_statement_of_their_line(view):
 def test_a_diff_counts_statements_and_keeps_both_sides():
     kernel = parse_kernel(TEXT, "cell")
     before = kernel_lines(kernel, "cell")
-    after = [x for x in before if "const 0.01" not in x.text] + [Line("  new", 3, 99)]
-    assert counts(before, after) == (1, 1)
+    after = [x for x in before if "const 0.01" not in x.text] + [Line("  new", 3, 99), Line("  newer", 3, 100)]
+    after.insert(1, Line("  newest", 3, 101))
+    assert counts(before, after) == (3, 1)
     markup = diff_html(before, after)
     assert markup.count('<div class="l">') == markup.count('<div class="r">')
-    assert "unchanged lines" in markup
+    folded = re.findall(r"<summary>(\d+) unchanged lines</summary>.*?</details>", markup)
+    assert folded
+    for n, part in zip(folded, re.findall(r"<details.*?</details>", markup, re.DOTALL), strict=True):
+        assert part.count('class="ln"') == 2 * int(n)
 
 
 def test_svg_is_well_formed_with_and_without_graphviz(view):
@@ -109,6 +114,16 @@ def test_svg_is_well_formed_with_and_without_graphviz(view):
         for standalone in (False, True):
             for dot in (None, ""):
                 ElementTree.fromstring(svg(graph, standalone, dot))
+
+
+def test_edges_run_from_border_to_border(view):
+    graph: GraphView = view.kernels[0].graphs[0].cfg
+    placed = layout(graph, {node.id: (80.0, 40.0) for node in graph.nodes}, dot="")
+    assert any(edge.kind == "back" for edge, _, _ in placed.edges)
+    for edge, points, _ in placed.edges:
+        for (x, y), end in ((points[0], edge.src), (points[-1], edge.dst)):
+            across, down = abs(x - placed.nodes[end][0]), abs(y - placed.nodes[end][1])
+            assert (across, down) in ((40, 0), (0, 20)), (edge, points)
 
 
 def test_a_broken_graphviz_is_as_good_as_none(view, tmp_path):

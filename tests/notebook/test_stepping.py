@@ -23,7 +23,7 @@ from quadrants_lab.widgets.static import static_html
 
 
 @pytest.fixture
-def wave(cell, shell):  # noqa: F811
+def wave(cell, shell):
     """The view of a gradient of five sines."""
     assert cell("%%qdkernel --grad y" + WAVE + "wave()").ok
     return show(shell.user_ns["wave"]).view
@@ -73,7 +73,7 @@ def test_an_iteration_that_there_is_not_is_a_sentence(wave, lane, says):
     assert says in html.unescape(render(wave, f"0/steps/0/{lane}"))
 
 
-def test_the_magic_in_a_terminal(cell, wave):  # noqa: F811
+def test_the_magic_in_a_terminal(cell, wave):
     ran = cell("%qdstep wave 1")
     assert ran.ok
     assert "gradient of wave, iteration 1" in ran.text
@@ -90,14 +90,14 @@ def test_the_magic_in_a_terminal(cell, wave):  # noqa: F811
         ("wave one", "is not an iteration"),
     ],
 )
-def test_bad_wishes_are_told(cell, wave, line, says):  # noqa: F811
+def test_bad_wishes_are_told(cell, wave, line, says):
     ran = cell(f"%qdstep {line}")
     assert not ran.ok
     assert says in ran.text
     assert cell("%qdstep wave 0").ok
 
 
-def test_after_a_quiet_cell_its_own_launch_is_followed(cell, shell, wave):  # noqa: F811
+def test_after_a_quiet_cell_its_own_launch_is_followed(cell, shell, wave):
     assert cell("x[1] = 0.9").ok
     assert cell("%%qdkernel --grad y --quiet\nwave()").ok
     trace = trace_of(show(shell.user_ns["wave"]).view, "1")
@@ -106,7 +106,7 @@ def test_after_a_quiet_cell_its_own_launch_is_followed(cell, shell, wave):  # no
     assert cell("%qdstep wave 1").ok
 
 
-def test_kernels_of_objects_are_followed_too(cell):  # noqa: F811
+def test_kernels_of_objects_are_followed_too(cell):
     bell = """
 @qd.data_oriented
 class Bell:
@@ -123,7 +123,7 @@ bell = Bell()
     assert "no such name" in cell("%qdstep bell.rung 2").text
 
 
-def test_without_a_record_there_is_a_reason(cell, shell):  # noqa: F811
+def test_without_a_record_there_is_a_reason(cell, shell):
     assert cell(WAVE.replace("wave", "plain") + "plain()").ok
     ran = cell("%qdstep plain")
     assert not ran.ok
@@ -131,7 +131,7 @@ def test_without_a_record_there_is_a_reason(cell, shell):  # noqa: F811
     assert "launch it in a" in render(show(shell.user_ns["plain"]).view, "0/steps")
 
 
-def test_a_forward_launch_alone_has_steps_too(cell, shell):  # noqa: F811
+def test_a_forward_launch_alone_has_steps_too(cell, shell):
     assert cell("%%qdkernel" + WAVE.replace("wave", "ahead") + "ahead()").ok
     trace = trace_of(show(shell.user_ns["ahead"]).view, "1")
     assert not trace.stacks
@@ -139,7 +139,7 @@ def test_a_forward_launch_alone_has_steps_too(cell, shell):  # noqa: F811
     assert trace.events[-1][1].startswith("y[None] += ")
 
 
-def test_the_bounds_of_a_later_loop_are_no_steps_of_the_iteration(cell, shell):  # noqa: F811
+def test_the_bounds_of_a_later_loop_are_no_steps_of_the_iteration(cell, shell):
     two = """
 @qd.kernel
 def two():
@@ -156,7 +156,7 @@ def two():
     assert not trace.cut
 
 
-def test_a_gradient_that_takes_several_trips_as_one_shows_that_pass(cell, shell):  # noqa: F811
+def test_a_gradient_that_takes_several_trips_as_one_shows_that_pass(cell, shell):
     many = """
 @qd.kernel
 def many():

@@ -75,7 +75,7 @@ def test_rules_keep_every_bit(prim):
         bench = Bench(t)
         b = bench.b
         with b.block() as more:
-            for x in bench.x[t]:
+            for x, y in zip(bench.x[t], bench.x[t][1:] + bench.x[t][:1], strict=True):
                 if prim.arity == 1:
                     again = b.op(prim.name, x)
                     bench.keep(again)
@@ -90,6 +90,8 @@ def test_rules_keep_every_bit(prim):
                     bench.keep(b.op(prim.name, x, minus))
                     bench.keep(b.op(prim.name, minus, x))
                     bench.keep(b.op(prim.name, minus, minus))
+                    bench.keep(b.op(prim.name, minus, y))
+                    bench.keep(b.op(prim.name, y, minus))
                 for c in values(t):
                     k = b.const(c, t)
                     bench.keep(b.op(prim.name, x, k))

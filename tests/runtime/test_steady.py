@@ -105,6 +105,25 @@ def test_no_seed(sines: Sines) -> None:
         assert sines.gradient() == 0.0
 
 
+def test_no_seed_in_an_array(sines: Sines) -> None:
+    x, y, n = sines.x, qd.field(qd.f64, 4, needs_grad=True), sines.n
+
+    @qd.kernel
+    def apart():
+        for i in x:
+            v = x[i]
+            for _ in range(n[None]):
+                v = qd.sin(v)
+            y[i] = v
+
+    apart()
+    y.grad.fill(1.0)
+    apart.grad()
+    y.grad.fill(0.0)
+    with pytest.warns(qd.QuadrantsWarning, match="QL0409"):
+        apart.grad()
+
+
 def test_a_tape_settles_for_itself(sines: Sines) -> None:
     """Two launches of different trips: each gradient runs those of its own."""
     for grad in (sines.x.grad, sines.y.grad):

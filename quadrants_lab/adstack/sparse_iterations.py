@@ -19,15 +19,15 @@ from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import i32, u1
 from quadrants_lab.ir.walk import rename, rewrite_in, types_of, walk
 
-PASSING = "passing"  # and a number: how many iterations the list of that number has
+ACTIVE_COUNT = "active_count"  # and a number: how many iterations the list of that number has
 ROWS = "rows"  # and a number: the list, of numbers of iterations in row-major order
 
 
 @dataclass(slots=True)
-class Gates:
-    """``lists``: the kernel (mode "count") that leaves i32 "ndarray" buffers `ROWS` and i32 "ret" buffers `PASSING`;
-    ``split``: the kernel that reads `ROWS`, whose extent is the list's length. ``boxes``: by the
-    number of a list, how many iterations may be on it."""
+class SparseIterations:
+    """``lists``: the kernel (mode "count") that leaves i32 "ndarray" buffers `ROWS` and i32 "ret" buffers
+    `ACTIVE_COUNT`; ``split``: the kernel that reads `ROWS`, whose extent is the list's length. ``boxes``: by the number
+    of a list, how many iterations may be on it."""
 
     lists: N.Kernel
     split: N.Kernel
@@ -40,7 +40,7 @@ class Gates:
         return {n: rows[f"{ROWS}{n}"] for n in self.boxes if f"{ROWS}{n}" in rows}
 
 
-def gates(kernel: N.Kernel) -> Gates | None:
+def sparse_iterations(kernel: N.Kernel) -> SparseIterations | None:
     """Of a sized reverse kernel; None where no task has conditions in front of all that it pushes. Both kernels are to
     be simplified; then see `is_cheap`."""
     b = Builder(kernel.next_id, types_of(kernel.body))
@@ -51,7 +51,7 @@ def gates(kernel: N.Kernel) -> Gates | None:
     for task in kernel.body:
         assert isinstance(task, N.Offload)
         box = _box(task, kernel.buffers)
-        listed = None if box is None else _listed(b, task, f"{ROWS}{len(boxes)}", f"{PASSING}{len(boxes)}")
+        listed = None if box is None else _listed(b, task, f"{ROWS}{len(boxes)}", f"{ACTIVE_COUNT}{len(boxes)}")
         if box is None or listed is None:
             split.append(task)
             if computes_temporaries(kernel.buffers, task):
@@ -65,14 +65,14 @@ def gates(kernel: N.Kernel) -> Gates | None:
         split.append(_from_list(b, task, buffers[f"{ROWS}{n}"]))
     if not boxes:
         return None
-    counts = {f"{PASSING}{n}": N.Buffer(f"{PASSING}{n}", "ret", i32, 0, ()) for n in boxes}
+    counts = {f"{ACTIVE_COUNT}{n}": N.Buffer(f"{ACTIVE_COUNT}{n}", "ret", i32, 0, ()) for n in boxes}
     first = replace(kernel, buffers=buffers | counts, body=tuple(lists), mode="count", next_id=b.next_id)
-    return Gates(first, replace(kernel, buffers=buffers, body=tuple(split), next_id=b.next_id), boxes)
+    return SparseIterations(first, replace(kernel, buffers=buffers, body=tuple(split), next_id=b.next_id), boxes)
 
 
-def may_be_gated(kernel: N.Kernel) -> bool:
-    """A quick look: whether `gates` may find any. What lists iterations finds the memory that the launch left, which
-    may not be what the gradient puts back."""
+def may_be_sparse(kernel: N.Kernel) -> bool:
+    """A quick look: whether `sparse_iterations` may find any. What lists iterations finds the memory that the launch
+    left, which may not be what the gradient puts back."""
     if any(b.kind == "scratch" for b in kernel.buffers.values()):
         return False
     tasks = [s for s in kernel.body if isinstance(s, N.Offload)]
@@ -105,7 +105,7 @@ def _box(task: N.Offload, buffers: Mapping[str, N.Buffer]) -> S.SizeExpr | None:
 # --- the iterations that push
 
 
-def _listed(b: Builder, task: N.Offload, rows: str, passing: str) -> N.Offload | None:
+def _listed(b: Builder, task: N.Offload, rows: str, active: str) -> N.Offload | None:
     """The task that lists them; None where all push, or none."""
     stacks = {s.id for s in task.body if isinstance(s, N.AdStackAlloca)}
     if not stacks or stacks - {s.stack for s in walk(_ahead(task)) if isinstance(s, N.AdStackPush)}:
@@ -114,7 +114,7 @@ def _listed(b: Builder, task: N.Offload, rows: str, passing: str) -> N.Offload |
     if passes is None:
         return None
     with b.block() as store:
-        at = b.add(N.Atomic(b.fresh(), i32, passing, (), b.const(1, i32), "add"))
+        at = b.add(N.Atomic(b.fresh(), i32, active, (), b.const(1, i32), "add"))
         b.add(N.Store(b.fresh(), rows, (at,), _number(b, task)))
         b.yield_()
     with b.block() as nothing:

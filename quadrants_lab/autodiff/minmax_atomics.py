@@ -25,14 +25,14 @@ from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import i32
 from quadrants_lab.ir.walk import rename, rewrite, walk
 
-EXTREMES = ("min", "max")
+MINMAX = ("min", "max")
 
 
-def extreme_atomics(task: N.Offload, with_derivative: AbstractSet[str]) -> list[N.Atomic]:
+def minmax_atomics(task: N.Offload, with_derivative: AbstractSet[str]) -> list[N.Atomic]:
     """The task's atomic mins and maxes on buffers with a derivative; an error where the task touches such a buffer in
     another way too, because then the order of the threads decides."""
     found = [
-        s for s in walk(task.body) if isinstance(s, N.Atomic) and s.op in EXTREMES and s.buffer in with_derivative
+        s for s in walk(task.body) if isinstance(s, N.Atomic) and s.op in MINMAX and s.buffer in with_derivative
     ]
     ops = {s.buffer: s.op for s in found}
     for s in walk(task.body) if found else ():
@@ -59,10 +59,10 @@ class Winners:
     box: Box
 
 
-def winners_of(info: Accesses, number: int, extremes: list[N.Atomic]) -> dict[str, Winners]:
+def winners_of(info: Accesses, number: int, minmax: list[N.Atomic]) -> dict[str, Winners]:
     """What counts the winners of task ``number`` of the kernel behind ``info``, by buffer."""
     found: dict[str, Winners] = {}
-    for buffer in dict.fromkeys(s.buffer for s in extremes):
+    for buffer in dict.fromkeys(s.buffer for s in minmax):
         box = box_of(info, (w for w in info.writes[buffer] if w.number == number))
         of, name = info.kernel.buffers[buffer], f"{buffer}.winners{number}"
         counts = N.Buffer(name, "scratch", i32, of.ndim, None, role="work", extents=box.extents())
@@ -70,7 +70,7 @@ def winners_of(info: Accesses, number: int, extremes: list[N.Atomic]) -> dict[st
     return found
 
 
-class Extremes:
+class MinmaxAtomics:
     """The tasks around the derivative of one forward task. ``args``: of the kernel; ``repeated``: buffers whose writes
     are repeated where the task runs again."""
 
@@ -94,9 +94,9 @@ class Extremes:
             found.append(loop.task())
         return found
 
-    def counted(self, task: N.Offload, extremes: list[N.Atomic]) -> N.Offload:
+    def counted(self, task: N.Offload, minmax: list[N.Atomic]) -> N.Offload:
         """The task once more, without effects, counting the winners."""
-        again = replay(task, {s.id: self._count(s) for s in extremes}, self.repeated)
+        again = replay(task, {s.id: self._count(s) for s in minmax}, self.repeated)
         (made,) = rename((again,), self.b.fresh, {})
         assert isinstance(made, N.Offload)
         return made
@@ -105,7 +105,7 @@ class Extremes:
         b, w = self.b, self.winners[s.buffer]
         b.span, b.adjoint_of = s.span, s.id
         with b.block() as made:
-            cond = self.won(s, s.value, s.index)
+            cond = self.is_argmax(s, s.value, s.index)
             with b.block() as then:
                 b.atomic("add", w.counts, self._place(w, s.index), b.const(1, i32))
                 b.yield_()
@@ -132,7 +132,7 @@ class Extremes:
             found.append(loop.task())
         return found
 
-    def won(self, atomic: N.Atomic, value: int, index: tuple[int, ...]) -> int:
+    def is_argmax(self, atomic: N.Atomic, value: int, index: tuple[int, ...]) -> int:
         """u1: the memory after the task holds ``value``."""
         return self.b.op("eq", value, self.b.load(self.buffers[atomic.buffer], index))
 

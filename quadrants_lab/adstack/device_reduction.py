@@ -22,7 +22,7 @@ _OPS = {"add": "add", "sub": "sub", "mul": "mul", "min": "min", "max": "max", "f
 
 
 @dataclass(slots=True)
-class Elsewhere:
+class DeviceReduction:
     """``ranges``: what is evaluated on the device. ``sizes``: the sizes with `SizeCounted` in their place, the first
     one -1, the next -2. ``given``: by argument of the kernel, what the host evaluates for it."""
 
@@ -36,7 +36,7 @@ class Elsewhere:
         return frozenset(p.buffer for r in self.ranges for p in subexpressions(r) if isinstance(p, S.SizeLoad))
 
 
-def elsewhere(sizes: Sequence[S.SizeExpr]) -> Elsewhere | None:
+def device_reduction(sizes: Sequence[S.SizeExpr]) -> DeviceReduction | None:
     """What of these sizes a device can evaluate; None where nothing goes over elements of arrays."""
     ranges: list[S.SizeRange] = []
 
@@ -50,7 +50,7 @@ def elsewhere(sizes: Sequence[S.SizeExpr]) -> Elsewhere | None:
         return replace(e, a=without(e.a), b=without(e.b)) if isinstance(e, S.SizeOp) else e
 
     rest = [without(e) for e in sizes]
-    return Elsewhere(ranges, rest) if ranges else None
+    return DeviceReduction(ranges, rest) if ranges else None
 
 
 def _goes_over_elements(e: S.SizeRange) -> bool:
@@ -69,7 +69,7 @@ def _free(e: S.SizeExpr) -> bool:
     return any(isinstance(p, S.SizeVar) and p.id not in bound for p in parts)
 
 
-def sizing_kernel(kernel: N.Kernel, work: Elsewhere) -> N.Kernel:
+def sizing_kernel(kernel: N.Kernel, work: DeviceReduction) -> N.Kernel:
     """The kernel (mode "count") that leaves the value of range number k in the "ret" buffer ``size<k>``, and of a sum
     also as a f64, in ``rough<k>``. Its arguments beside those of ``kernel`` are put into ``work.given``."""
     b = Builder(kernel.next_id)

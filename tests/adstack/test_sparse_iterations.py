@@ -10,7 +10,13 @@ from sessions import sessions
 
 import quadrants_lab as qd
 from quadrants_lab.adstack.evaluate import evaluate
-from quadrants_lab.adstack.gates import PASSING, ROWS, gates, is_cheap, may_be_gated
+from quadrants_lab.adstack.sparse_iterations import (
+    ACTIVE_COUNT,
+    ROWS,
+    is_cheap,
+    may_be_sparse,
+    sparse_iterations,
+)
 from quadrants_lab.pipelines import COUNTING
 from quadrants_lab.runtime.gradient import Live
 from quadrants_lab.runtime.interpreter import interpret
@@ -38,26 +44,28 @@ def ready(kernel):
     return kernel
 
 
-def reverse_of(body: str):
-    run = interpreted(job(HEAD + body + TAIL, LAUNCH))
+def reverse_of(body: str, first: int = 0):
+    head = HEAD.replace("for i in x:", f"for i in range({first}, 4):")
+    run = interpreted(job(head + body + TAIL, LAUNCH))
     return run, run.reverse[-1].kernel
 
 
+@pytest.mark.parametrize("first", [0, 1])
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
-def test_the_two_parts_do_what_the_one_does(body) -> None:
-    run, kernel = reverse_of(body)
+def test_the_two_parts_do_what_the_one_does(body, first) -> None:
+    run, kernel = reverse_of(body, first)
     want, _, caps = run.run_reverse(kernel)
-    assert may_be_gated(kernel)
-    found = gates(kernel)
+    assert may_be_sparse(kernel)
+    found = sparse_iterations(kernel)
     lists, split = ready(found.lists), ready(found.split)
     assert is_cheap(lists)
     arrays, _ = run.run_forward(run.forward[-1].kernel)
     named = run._named(arrays)
     live = Live(dict(run.job.scalars), named)
     (box,) = (evaluate(size, live) for size in found.boxes.values())
-    assert box == 4
+    assert box == 4 - first
     rows = np.zeros(box, np.int32)
-    listed = interpret(lists, run.job.scalars, {**named, f"{ROWS}0": rows}).rets[f"{PASSING}0"]
+    listed = interpret(lists, run.job.scalars, {**named, f"{ROWS}0": rows}).rets[f"{ACTIVE_COUNT}0"]
     assert 0 < listed < 4
     result = interpret(split, run.job.scalars, {**named, f"{ROWS}0": rows[:listed]}, caps=caps)
     assert result.overflow is None
@@ -68,8 +76,8 @@ def test_the_two_parts_do_what_the_one_does(body) -> None:
 @pytest.mark.parametrize("body", ALWAYS.values(), ids=ALWAYS)
 def test_what_always_pushes_is_left_alone(body) -> None:
     _, kernel = reverse_of(body)
-    assert not may_be_gated(kernel)
-    assert gates(kernel) is None
+    assert not may_be_sparse(kernel)
+    assert sparse_iterations(kernel) is None
 
 
 @qd.kernel

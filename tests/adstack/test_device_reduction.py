@@ -10,8 +10,8 @@ import pytest
 from sessions import sessions
 
 import quadrants_lab as qd
+from quadrants_lab.adstack.device_reduction import device_reduction, sizing_kernel
 from quadrants_lab.adstack.evaluate import evaluate, evaluated
-from quadrants_lab.adstack.on_device import elsewhere, sizing_kernel
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir import sizeexpr as S
 from quadrants_lab.ir.types import i32, i64, u8
@@ -72,7 +72,7 @@ def test_as_on_the_host(name):
     arrays = {"n": rng.integers(1, 60, 200).astype(np.int32), "m": rng.integers(0, 250, (40, 30)).astype(np.uint8)}
     args = {"k": 60}
     live = Live(args, arrays)
-    work = elsewhere([size])
+    work = device_reduction([size])
     assert work is not None
     made = sizing_kernel(kernel(), work)
     verify(made)
@@ -88,7 +88,7 @@ def test_as_on_the_host(name):
 
 @pytest.mark.parametrize("size", [C(5), n(C(3)), over("sum", K, C(9)), over("max", Op("isqrt", n(K), C(2)), C(9)), n()])
 def test_what_stays_on_the_host(size):
-    assert elsewhere([size]) is None
+    assert device_reduction([size]) is None
 
 
 @pytest.mark.parametrize("options", sessions("cuda"))

@@ -1,0 +1,179 @@
+"""Functions with a gradient of their own, under tapes and in forward mode."""
+
+from __future__ import annotations
+
+import pytest
+from ad.test_tape import field, for_y, session, total  # noqa: F401  # fixtures
+
+import quadrants_lab as qd
+
+# --- custom gradients
+
+
+@qd.kernel
+def scale(x: qd.template(), y: qd.template(), a: qd.f64):
+    for i in x:
+        y[i] = x[i] * a
+
+
+def test_a_replaced_gradient_gets_the_arguments_and_the_memory() -> None:
+    x, y, loss = field(3), field(3), field()
+    x.fill(2.0)
+    seen = []
+
+    @qd.ad.grad_replaced
+    def forward(a, *, b=1.0):
+        scale(x, y, a * b)
+        return "value"
+
+    @qd.ad.grad_for(forward)
+    def backward(a, *, b=1.0):
+        seen.append((a, b, y[0]))
+        for i in range(3):
+            x.grad[i] += 100 * y.grad[i]
+
+    with qd.ad.Tape(loss):
+        assert forward(3.0, b=2.0) == "value"
+        total(y, loss)
+        scale(x, y, 0.0)
+    assert seen == [(3.0, 2.0, 12.0)]
+    assert x.grad.to_numpy().tolist() == [100 * 2 * 12.0] * 3
+    assert y.to_numpy().tolist() == [0] * 3
+    forward.grad(1.0)
+    assert seen[-1] == (1.0, 1.0, 0.0)
+
+
+def test_a_replaced_method() -> None:
+    loss = field()
+
+    class Model:
+        def __init__(self):
+            self.x = field(3)
+
+        @qd.ad.grad_replaced
+        def forward(self, a):
+            total(self.x, loss)
+
+        @qd.ad.grad_for(forward)
+        def backward(self, a):
+            self.x.grad.fill(a)
+
+    m = Model()
+    with qd.ad.Tape(loss):
+        m.forward(9.0)
+    assert m.x.grad.to_numpy().tolist() == [9, 9, 9]
+
+
+def test_no_grad_counts_as_constant() -> None:
+    x, y, loss = field(3), field(3), field()
+    x.fill(2.0)
+
+    @qd.ad.no_grad
+    def hidden():
+        scale(x, y, 5.0)
+
+    with qd.ad.Tape(loss):
+        hidden()
+        total(x, loss)
+        total(y, loss)
+    assert x.grad.to_numpy().tolist() == [4, 4, 4]
+
+
+def test_no_grad_ends_the_derivative_of_what_it_overwrites() -> None:
+    """y is the result of a launch until a constant takes its place; what is added to z leaves z's derivative alone."""
+    x, y, z, loss = field(3), field(3), field(3), field()
+    x.fill(2.0)
+
+    @qd.kernel
+    def reset():
+        for i in y:
+            y[i] = 0.5 * x[i]
+            z[i] += x[i]
+
+    hidden = qd.ad.no_grad(reset_by(reset))
+    with qd.ad.Tape(loss):
+        scale(x, y, 3.0)
+        scale(x, z, 3.0)
+        hidden()
+        for_y(y, loss)
+        for_y(z, loss)
+    assert x.grad.to_numpy().tolist() == [3, 3, 3]
+    assert loss[None] == 3 * (1 + 8)
+
+
+def reset_by(kernel):
+    def hidden():
+        kernel()
+
+    return hidden
+
+
+def test_no_grad_in_forward_mode() -> None:
+    x, y, z = (qd.field(qd.f64, 3, needs_dual=True) for _ in range(3))
+    x.fill(2.0)
+    y.dual.fill(7)
+    z.dual.fill(7)
+
+    @qd.kernel
+    def k():
+        for i in x:
+            y[i] = x[i]
+            z[i] += x[i]
+
+    with pytest.warns(qd.QuadrantsWarning, match="QL2096"), qd.ad.FwdMode(z, x, [1, 1, 1], clear_gradients=False):
+        qd.ad.no_grad(reset_by(k))()
+    assert y.dual.to_numpy().tolist() == [0, 0, 0]
+    assert z.dual.to_numpy().tolist() == [7, 7, 7]
+
+
+def test_replaced_functions_nest() -> None:
+    x, y, loss = field(3), field(3), field()
+    x.fill(1.0)
+
+    @qd.ad.grad_replaced
+    def inner():
+        scale(x, y, 2.0)
+
+    @qd.ad.grad_for(inner)
+    def inner_grad():
+        raise AssertionError("belongs to outer")
+
+    @qd.ad.grad_replaced
+    def outer():
+        inner()
+
+    @qd.ad.grad_for(outer)
+    def outer_grad():
+        scale.grad(x, y, 2.0)
+
+    with qd.ad.Tape(loss):
+        outer()
+        total(y, loss)
+    assert x.grad.to_numpy().tolist() == [8, 8, 8]
+
+
+def test_misuse_of_custom_gradients() -> None:
+    loss = field()
+
+    @qd.ad.grad_replaced
+    def f():
+        pass
+
+    with pytest.raises(qd.QuadrantsRuntimeError, match="has no gradient"), qd.ad.Tape(loss):
+        f()
+    with pytest.raises(RuntimeError, match=r"\*\*python\*\* function"):
+        qd.ad.grad_for(total)
+    with pytest.raises(TypeError, match="decorates a Python function"):
+        qd.ad.grad_replaced(total)
+    with pytest.raises(TypeError, match="decorates a Python function"):
+        qd.ad.no_grad(3)
+
+    @qd.ad.grad_for(f)
+    def g():
+        pass
+
+    with pytest.raises(RuntimeError, match="already"):
+
+        @qd.ad.grad_for(f)
+        def h():
+            pass

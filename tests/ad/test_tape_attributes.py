@@ -1,0 +1,218 @@
+"""Attributes and lists that change between launches of a tape, and memory that nobody reads."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from ad.test_tape_between_launches import field, runtime  # noqa: F401  # fixtures
+
+import quadrants_lab as qd
+
+# --- what is in attributes and lists, and memory that nobody reads
+
+
+def test_attributes_that_change_between_launches() -> None:
+    """Each gradient is that of its launch: over the fields, and with the numbers, that were attributes then."""
+
+    @qd.data_oriented
+    class Swapped:
+        def __init__(self) -> None:
+            self.x, self.y, self.loss = field(), field(), field()
+            self.weights = [1.0, 0.5]
+
+        @qd.kernel
+        def step(self):
+            for k in qd.static(range(2)):
+                self.y[None] += self.weights[k] * qd.sin(self.x[None])
+
+        @qd.kernel
+        def measure(self):
+            self.loss[None] += self.x[None]
+
+    s = Swapped()
+    for trial in range(3):
+        first, value, slope = s.x, 0.3, 1.0
+        s.x[None], s.y[None] = value, 0.0
+        with qd.ad.Tape(s.loss):
+            for weight in (0.5, 0.25 + trial):
+                s.weights[1] = weight
+                s.step()
+                slope *= (1 + weight) * np.cos(value)
+                value = (1 + weight) * np.sin(value) + (0.3 if weight != 0.5 else 0.0)
+                slope += 1.0 if weight != 0.5 else 0.0
+                s.x, s.y = s.y, s.x
+            s.measure()
+        assert s.loss[None] == pytest.approx(value)
+        assert first.grad[None] == pytest.approx(slope)
+
+
+@qd.kernel
+def total(x: qd.template(), loss: qd.template()):
+    for i in x:
+        loss[None] += x[i] * x[i]
+
+
+@pytest.mark.parametrize("how", ["by hand", "by budget"])
+def test_memory_that_no_launch_reads_is_as_the_last_one_left_it(how: str) -> None:
+    """Launches that are made again write it once more, with what it was then."""
+    x, y, loss, seen, told = field(16), field(16), field(), qd.field(qd.f64, 16), field()
+
+    @qd.kernel
+    def step(t: qd.i32):
+        for i in x:
+            y[i] = qd.sin(x[i])
+            seen[i] = x[i] + t
+
+    @qd.kernel
+    def back():
+        for i in x:
+            x[i] = y[i]
+
+    def one(t: int) -> None:
+        step(t)
+        told[None] = t
+        back()
+
+    found = []
+    for given, memory in ((one, None), (qd.ad.checkpoint(one), None) if how == "by hand" else (one, 900)):
+        x.fill(0.5)
+        with qd.ad.Tape(loss, memory=memory) as tape:
+            for t in range(20):
+                given(t)
+            total(x, loss)
+            seen[3] = 7.0
+        found.append((x.grad.to_numpy().tolist(), x.to_numpy().tolist(), seen.to_numpy().tolist(), told[None]))
+    assert tape.made_again >= 40
+    assert found[0] == found[1]
+
+
+def test_gradients_in_between_are_no_launches_of_the_program() -> None:
+    x, loss = field(4), field()
+
+    @qd.kernel
+    def step():
+        for i in x:
+            x[i] = x[i] * x[i]
+
+    for memory in (None, 400):
+        x.fill(1.5)
+        with qd.ad.Tape(loss, memory=memory) as tape:
+            step()
+            step()
+            total(x, loss)
+            tape.grad()
+            assert x.grad[0] == pytest.approx(8 * 1.5**7)
+            x.grad.fill(0)
+            step()
+            total(x, loss)
+        assert x.grad[0] == pytest.approx(8 * 1.5**7 + 16 * 1.5**15)
+
+
+def test_threads_that_differentiate_the_same_kernel() -> None:
+    """Each gradient gets what its own launch kept, with a budget too."""
+    wrong: list[Any] = []
+
+    @qd.kernel
+    def step(x: qd.types.ndarray(), s: qd.f64):
+        for i in range(x.shape[0]):
+            x[i] = x[i] * x[i] * s + qd.sin(x[i])
+
+    @qd.kernel
+    def measure(x: qd.types.ndarray(), loss: qd.types.ndarray()):
+        for i in range(x.shape[0]):
+            loss[0] += x[i]
+
+    def work(k: int, memory: int | None) -> None:
+        x, loss = (qd.ndarray(qd.f64, (n,), needs_grad=True) for n in (5 + k, 1))
+        for trial in range(15):
+            value, slope, s = 0.1 + 0.01 * trial + 0.1 * k, 1.0, 0.3 + 0.2 * k
+            x.fill(value)
+            try:
+                with qd.ad.Tape(loss, clear_gradients=False, memory=memory):
+                    for _ in range(5):
+                        step(x, s)
+                    measure(x, loss)
+            except qd.QuadrantsRuntimeError as e:
+                wrong.append(str(e))
+            for _ in range(5):
+                slope *= 2 * value * s + np.cos(value)
+                value = value * value * s + np.sin(value)
+            if abs(x.grad[0] - slope) > 1e-9 * abs(slope):
+                wrong.append((k, trial, x.grad[0], slope))
+            x.grad.fill(0)
+            loss.grad.fill(0)
+
+    for memory in (None, 400):
+        threads = [threading.Thread(target=work, args=(k, memory)) for k in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert not wrong
+
+
+def test_views_that_were_handed_out_after_the_first_run() -> None:
+    """What is written through one under a Tape is a constant, also where the program was recorded before."""
+    x, y, loss = field(3), field(3), field()
+
+    @qd.kernel
+    def square():
+        for i in x:
+            y[i] = x[i] * x[i]
+
+    @qd.kernel
+    def back():
+        for i in x:
+            x[i] = y[i]
+
+    def run(view: Any = None) -> None:
+        x.fill(1.5)
+        with qd.ad.Tape(loss):
+            for _ in range(2):
+                square()
+                back()
+                if view is not None:
+                    view[1] = 3.0
+            total(x, loss)
+
+    run()
+    run()
+    for _ in range(2):
+        run(x.to_numpy(copy=False))
+        assert x.grad.to_numpy() == pytest.approx([8 * 1.5**7, 0.0, 8 * 1.5**7])
+
+
+def test_gradients_in_the_midst_do_not_count_twice() -> None:
+    x, y = field(3), field()
+    x.from_numpy(np.array([0.3, 0.4, 0.5]))
+    with qd.ad.Tape(y) as tape:
+        for _ in range(3):
+            sines_in_place(x)
+        summed(x, y)
+        tape.grad()
+        midst = x.grad.to_numpy()
+        for _ in range(3):
+            sines_in_place(x)
+        summed(x, y)
+    v, d, right = np.array([0.3, 0.4, 0.5]), np.ones(3), np.zeros(3)
+    for n in range(6):
+        d, v = d * np.cos(v), np.sin(v)
+        right += d if n in (2, 5) else 0
+        if n == 2:
+            np.testing.assert_allclose(midst, d)
+    np.testing.assert_allclose(x.grad.to_numpy(), right)
+
+
+@qd.kernel
+def sines_in_place(x: qd.template()):
+    for i in x:
+        x[i] = qd.sin(x[i])
+
+
+@qd.kernel
+def summed(x: qd.template(), y: qd.template()):
+    for i in x:
+        y[None] += x[i]

@@ -1,0 +1,328 @@
+"""Functions, operations, what is static, and small applications; see `programs`."""
+
+# ruff: noqa: F821
+from __future__ import annotations
+
+from programs import N_CASES, X_N_Y, F, I, program
+
+# --- functions of the language
+
+
+def sigmoid(t):
+    return 1.0 / (1.0 + qd.exp(-t))
+
+
+def leaky(t, slope):
+    r = t
+    if t < 0.0:
+        r = t * slope
+    return r
+
+
+def iterate(t, count):
+    r = t
+    for q in range(count):
+        r = leaky(qd.sin(r) - 0.3, 0.1) + sigmoid(r)
+    return r
+
+
+def accumulate(i, t):
+    y[None] += t * x[i]
+
+
+@program({"x": F((8,)), "y": F((8,))}, funcs=(sigmoid,))
+def calls_a_func():
+    for i in x:
+        y[i] = sigmoid(x[i] * 2.0) * sigmoid(-x[i])
+
+
+@program(X_N_Y, funcs=(leaky, sigmoid, iterate, accumulate), cases=N_CASES[:3])
+def funcs_with_branches_and_loops():
+    for i in x:
+        v = iterate(x[i], n[None])
+        accumulate(i, v)
+        accumulate(7 - i, iterate(v, 2))
+
+
+def adds_and_returns(i, t):
+    y[None] += t * t
+    z[i] += qd.sin(t)
+    return t + 0.5
+
+
+@program({"x": F((8,)), "z": F((8,)), "y": F()}, funcs=(adds_and_returns,))
+def augmented_by_a_func_that_changes_the_target():
+    for i in x:
+        y[None] += adds_and_returns(i, x[i]) * 2.0
+        z[i] -= adds_and_returns(i, x[7 - i]) * adds_and_returns(i, 0.3)
+
+
+# --- the table of operations
+
+
+@program({"x": F((8,)), "y": F()})
+def min_max():
+    for i in x:
+        y[None] += min(x[i], 0.3) * max(x[i], -0.2) + qd.max(x[i], x[7 - i] + 0.01) * qd.min(0.0, x[i])
+
+
+@program({"x": F((4,)), "z": F((4,)), "y": F()}, cases=({"x": 0.5, "z": 0.5},), exact=True)
+def min_max_ties():
+    for i in x:
+        y[None] += qd.max(x[i], z[i]) * 2.0 + qd.min(x[i], z[i]) * 3.0 + qd.max(qd.min(x[i], 0.5), z[i])
+
+
+@program({"x": F((4,)), "y": F((4,))}, cases=({"x": [-1.0, 0.0, 0.0, 2.0]},), exact=True)
+def absolute_value_at_zero():
+    for i in x:
+        y[i] = qd.abs(x[i]) * 2.0 + abs(x[i] * 3.0)
+
+
+@program(X_N_Y, cases=N_CASES[:3])
+def tanh_of_itself():
+    for i in x:
+        v = x[i]
+        for j in range(n[None]):
+            v = qd.tanh(v * 1.5)
+        y[None] += v
+        v = qd.exp(v)
+        v = v + 1.0
+        y[None] += v
+
+
+@program(X_N_Y, cases=N_CASES[:3])
+def exp_overwritten():
+    for i in x:
+        v = x[i]
+        for j in range(n[None]):
+            v = qd.exp(-v)
+            v = v - 0.5
+        y[None] += v
+
+
+@program({"x": F((8,), 0.3, 2.0), "e": F((8,), -2.0, 2.0), "y": F()})
+def powers():
+    for i in x:
+        y[None] += x[i] ** e[i] + x[i] ** 3 + qd.pow(x[i], 0.5) + 2.0 ** e[i] + (x[i] - 1.1) ** 2
+
+
+@program({"x": F((4,)), "y": F((4,))}, cases=({"x": [0.0, -2.0, 0.0, 3.0]},), exact=True)
+def powers_at_the_edge():
+    for i in x:
+        y[i] = x[i] ** 2 + x[i] ** 1 + x[i] ** 0 + x[i] ** 2.0
+
+
+@program({"x": F((8,)), "z": F((8,)), "y": F()})
+def atan2_of_both():
+    for i in x:
+        y[None] += qd.atan2(x[i], z[i] + 1.5) + qd.atan2(x[i] - 2.0, z[i])
+
+
+@program({"x": F((8,), 0.2, 3.0), "y": F((8,))})
+def roots_and_logs():
+    for i in x:
+        y[i] = qd.sqrt(x[i]) + qd.rsqrt(x[i]) * 2.0 + qd.log(x[i]) * x[i]
+
+
+@program({"x": F((8,), -0.8, 0.8), "y": F((8,))})
+def trigonometry():
+    for i in x:
+        v = x[i]
+        y[i] = qd.sin(v) + qd.cos(v) * 2.0 + qd.tan(v) * 3.0 + qd.asin(v) + qd.acos(v) * 0.5 + qd.tanh(v)
+
+
+@program({"x": F((8,), -4.0, 4.0), "z": F((8,), 0.5, 2.0), "y": F((8,)), "w": F((8,))})
+def rounding():
+    for i in x:
+        y[i] = qd.floor(x[i]) + qd.ceil(x[i]) * 2.0 + qd.round(x[i]) * 3.0 + x[i]
+        w[i] = x[i] % z[i] + x[i] // z[i]
+
+
+@program({"a": I((8,), -20, 20), "b": I((8,), -4, -1), "r": I((8, 12), 0, 0)}, grad=False)
+def integer_arithmetic():
+    for i in a:
+        p = a[i]
+        q = b[i] if i % 2 == 0 else -b[i]
+        r[i, 0] = p // q
+        r[i, 1] = p % q
+        r[i, 2] = p * q - p
+        r[i, 3] = (p & q) | (p ^ 21)
+        r[i, 4] = ~p
+        r[i, 5] = p << 3
+        r[i, 6] = p >> 2
+        r[i, 7] = -p
+        r[i, 8] = abs(p) + min(p, q) * max(p, q)
+        r[i, 9] = q**3
+        r[i, 10] = p > q
+        r[i, 11] = int(p / q) + qd.cast(p * 0.5, qd.i32)
+
+
+@program({"x": F((8,)), "k": I((8,), -9, 9), "y": F((8,))})
+def integers_meet_floats():
+    for i in x:
+        y[i] = k[i] / 4 + x[i] * k[i] + (k[i] // 2) * x[i] * x[i] - i
+
+
+# --- static, arguments, returns
+
+TERMS = 3
+USE_SINE = True
+
+
+@program({"x": F((8,)), "y": F((8,))})
+def static_unrolling():
+    for i in x:
+        v = x[i]
+        for k in qd.static(range(TERMS)):
+            v = v * x[(i + k) % 8] + k
+        if qd.static(USE_SINE):
+            v = qd.sin(v)
+        else:
+            v = v.no_such_thing
+        y[i] = v
+
+
+@program({"x": F((8,)), "y": F()}, scalars={"a": 0.7, "m": 3}, cases=({}, {"m": 0}, {"a": -1.5, "m": 6}))
+def scalar_arguments(a: float, m: int):
+    for i in x:
+        v = x[i]
+        for j in range(m):
+            v = qd.sin(a * v)
+        y[None] += v * a
+
+
+@program({"a": F((7,), arg=True), "b": F((7,), arg=True), "y": F((), arg=False)})
+def ndarray_arguments(a: qd.types.ndarray(), b: qd.types.ndarray()):
+    for i in range(a.shape[0]):
+        b[i] = qd.sin(a[i])
+        for j in range(i):
+            y[None] += a[j] * a[i]
+
+
+@program({"a": F((3, 5), arg=True), "n": I((5,), 0, 4, arg=True), "y": F()})
+def trip_counts_from_an_ndarray(a: qd.types.ndarray(), n: qd.types.ndarray()):
+    for i, j in a:
+        v = a[i, j]
+        for k in range(n[j]):
+            v = qd.cos(v) * 0.9
+        y[None] += v * v
+
+
+@program({"x": F((8,))}, grad=False)
+def returns_a_value() -> float:
+    s = 0.0
+    for i in x:
+        s += x[i]
+    return s * 2.0
+
+
+@program({n: F(s, grad=False) for n, s in (("x", (8,)), ("loss", ()), ("x.grad", (8,)), ("loss.grad", ()))}, grad=False)
+def writes_a_gradient_by_hand():
+    for i in x:
+        x.grad[i] += loss.grad[None] * 2.0 * x[i]
+
+
+# --- small applications
+
+
+@program({"px": F((5,)), "py": F((5,)), "m": F((5,), 0.5, 1.0), "energy": F()})
+def gravitational_energy():
+    for i in px:
+        for j in range(5):
+            if i != j:
+                dx = px[i] - px[j]
+                dy = py[i] - py[j]
+                energy[None] -= 0.5 * m[i] * m[j] * qd.rsqrt(dx * dx + dy * dy + 0.05)
+
+
+@program({"start": F((3,)), "n": I((), 0, 20), "y": F()}, cases=({"n": 0}, {"n": 15}), tol32=1e-3)
+def lorenz():
+    for s in range(1):
+        a = start[0]
+        b = start[1]
+        c = start[2]
+        for t in range(n[None]):
+            da = 10.0 * (b - a)
+            db = a * (28.0 - c) - b
+            dc = a * b - 2.6 * c
+            a += 0.01 * da
+            b += 0.01 * db
+            c += 0.01 * dc
+        y[None] += a * a + b * b + c * c
+
+
+@program({"x": F((3, 6)), "w": F((2, 2)), "v": F((2,)), "n": I((3,), 0, 6), "loss": F()})
+def recurrent_network():
+    for s in range(3):
+        h0 = 0.0
+        h1 = 0.1
+        for t in range(n[s]):
+            g0 = qd.tanh(w[0, 0] * h0 + w[0, 1] * h1 + x[s, t])
+            g1 = qd.tanh(w[1, 0] * h0 + w[1, 1] * h1 - x[s, t])
+            h0 = g0
+            h1 = g1
+        loss[None] += (h0 * v[0] + h1 * v[1]) ** 2
+
+
+@program({"q": F((4,)), "p": F((4,)), "k": F((), 0.5, 1.5), "n": I((), 0, 12), "y": F()}, cases=({"n": 0}, {"n": 12}))
+def leapfrog():
+    for i in q:
+        a = q[i]
+        b = p[i]
+        for t in range(n[None]):
+            b -= 0.05 * k[None] * qd.sin(a)
+            a += 0.1 * b
+            b -= 0.05 * k[None] * qd.sin(a)
+        y[None] += 0.5 * b * b - k[None] * qd.cos(a)
+
+
+@program({"x": F((6,), 0.0, 1.0), "r": F((), 1.5, 2.5), "n": I((), 0, 8), "y": F()}, cases=({"n": 0}, {"n": 8}))
+def logistic_map_with_parameter_loaded_inside():
+    for i in x:
+        v = x[i]
+        for t in range(n[None]):
+            v = r[None] * v * (1.0 - v)
+        y[None] += v
+
+
+@program({"c": F((6,)), "x": F((4,)), "y": F((4,))})
+def horner():
+    for i in x:
+        acc = 0.0
+        for j in range(6):
+            acc = acc * x[i] + c[5 - j]
+        y[i] = acc
+
+
+@program({"x": F((5,), 0.2, 1.0), "y": F((5,))})
+def bisection():
+    for i in x:
+        low = 0.0
+        high = 1.5
+        steps = 0
+        while high - low > 0.05 and steps < 20:
+            mid = 0.5 * (low + high)
+            if mid * mid > x[i]:
+                high = mid
+            else:
+                low = mid
+            steps += 1
+        y[i] = (low + x[i] / (low + 0.1)) * 0.5
+
+
+@program({"k": I((6,), 1, 30), "steps": I((6,), 0, 0), "x": F((6,)), "y": F()})
+def collatz():
+    for i in k:
+        c = k[i]
+        s = 0
+        v = x[i]
+        while c != 1:
+            if c % 2 == 0:
+                c = c // 2
+                v = v * 0.9
+            else:
+                c = 3 * c + 1
+                v = qd.sin(v)
+            s += 1
+        steps[i] = s
+        y[None] += v

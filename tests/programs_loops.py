@@ -1,0 +1,413 @@
+"""Loops and branches; see `programs`."""
+
+# ruff: noqa: F821
+from __future__ import annotations
+
+from programs import MANY, N_CASES, X_N_Y, F, I, program
+
+# --- one loop
+
+
+@program({"x": F((4,)), "y": F()})
+def sum_of_constants():
+    e = 0.2
+    for i in x:
+        e += 0.3
+    for i in x:
+        y[None] += e * x[i]
+
+
+@program(X_N_Y, cases=(*N_CASES, {"n": 512}))
+def linear():
+    for i in x:
+        v = x[i]
+        for _ in range(n[None]):
+            v = v * 0.95 + 0.01
+        y[None] += v
+
+
+@program(X_N_Y, cases=N_CASES)
+def sine():
+    for i in x:
+        v = x[i]
+        for _ in range(n[None]):
+            v = qd.sin(v) * 0.95 + 0.01
+        y[None] += v
+
+
+@program({"x": F((8,)), "z": F((8,)), "n": I(), "L": F()}, cases=({"n": 0}, {"n": 1}, {"n": 2}, {"n": 7}))
+def loop_invariant_operand():
+    for i in x:
+        a = x[i]
+        v = z[i]
+        for j in range(n[None]):
+            v = v * 0.5 + qd.sin(a)
+        L[None] += qd.sin(v)
+
+
+@program({"x": F((6,)), "y": F()})
+def constant_trip_count():
+    for i in x:
+        v = x[i]
+        for j in range(5):
+            v = v * v * 0.5 + 0.3
+        y[None] += v
+
+
+@program(X_N_Y, cases=N_CASES)
+def loop_index_as_a_number():
+    for i in x:
+        v = x[i]
+        for j in range(n[None]):
+            v = v * 0.9 + j * 0.01 * qd.cos(v)
+        y[None] += v * i
+
+
+@program(X_N_Y, cases=({"n": -3}, {"n": 0}, {"n": 2}))
+def negative_trip_count():
+    for i in x:
+        v = x[i]
+        for j in range(n[None]):
+            v = qd.cos(v)
+        for j in range(3, n[None]):
+            v = v * v
+        y[None] += v
+
+
+@program({"x": F((8,)), "m": I((8,), 0, 4), "n": I((), 2, 7), "y": F()})
+def begin_and_end_from_fields():
+    for i in x:
+        v = x[i]
+        for j in range(m[i] - 2, n[None] + 1):
+            v = qd.sin(v + j * 0.1)
+        y[None] += v
+
+
+@program({"x": F((8,)), "m": I((8,), 0, 6), "y": F((8,))})
+def trip_count_per_iteration():
+    for i in x:
+        v = x[i]
+        for j in range(m[i]):
+            v = qd.tanh(v) + 0.2
+        y[i] = v * v
+
+
+@program({"x": F((8,)), "n": I(), "y": F()}, cases=N_CASES)
+def eight_carried_values():
+    for i in x:
+        a = x[i]
+        b = a * 0.5
+        c = a + 0.1
+        d = a - 0.2
+        for j in range(n[None]):
+            t = qd.sin(a) * b
+            b = qd.cos(c) * 0.7
+            c = a * d
+            d = t + 0.1 * b
+            a = t - c * 0.3
+        y[None] += a * b + c * d
+
+
+@program({"x": F((8,)), "n": I(), "y": F()}, cases=N_CASES)
+def swapped_carried_values():
+    for i in x:
+        a = x[i]
+        b = 1.0 - a
+        for j in range(n[None]):
+            a, b = b, 0.5 * a * b
+        y[None] += a * 2.0 + b
+
+
+@program({"x": F((8,)), "n": I(), "y": F()}, cases=N_CASES)
+def augmented_assignments():
+    for i in x:
+        v = x[i]
+        w = 1.0
+        for j in range(n[None]):
+            v += 0.1 * w
+            w -= v * 0.2
+            v *= w
+            w /= 1.5 + v * v
+        y[None] += v - w
+
+
+@program({"x": F((8,)), "n": I(), "y": F()}, cases=N_CASES)
+def result_unused():
+    for i in x:
+        v = x[i]
+        w = x[i]
+        for j in range(n[None]):
+            w = qd.exp(-w * w)
+            v = v * 0.9
+        y[None] += v
+
+
+@program({"x": F((MANY,)), "m": I((MANY,), 0, 5), "y": F(), "z": F((7,))}, tol32=1e-3, large=True)
+def many_iterations_of_varied_length():
+    for i in x:
+        v = x[i]
+        for j in range(m[i]):
+            v = qd.sin(v) + 0.1 * v * v
+        y[None] += v
+        z[i % 7] += v * v
+
+
+@program({"x": F((MANY,)), "m": I((MANY,), 0, 3), "y": F((MANY,)), "s": F()}, tol32=1e-3, large=True)
+def many_iterations_with_exits():
+    for i in x:
+        v = x[i]
+        k = 0
+        while v < 1.5 and k < 5:
+            k += 1
+            if k == m[i]:
+                continue
+            v = v * 1.3 + 0.2 * qd.cos(v)
+        y[i] = v
+    t = 0.0
+    for i in x:
+        t += y[i] * 0.01
+    s[None] = t * t
+
+
+# --- loops in loops
+
+
+@program({"x": F((5,)), "m": I((5,), 0, 4), "n": I(), "y": F()}, cases=({"n": 0}, {"n": 1}, {"n": 4}, {"n": 3, "m": 0}))
+def nested_dynamic_loops():
+    for i in x:
+        v = x[i]
+        for j in range(n[None]):
+            w = v * 0.5
+            for k in range(m[i]):
+                w = qd.sin(w) + 0.1 * v
+            v = w * 0.8 + 0.05
+        y[None] += v
+
+
+@program(X_N_Y, cases=N_CASES[:3])
+def triangular():
+    for i in x:
+        v = x[i]
+        for j in range(n[None]):
+            for k in range(j):
+                v = qd.sin(v) * 0.9 + 0.02
+        y[None] += v
+
+
+@program({"x": F((6,)), "n": I((), 0, 8), "y": F()}, cases=({"n": 0}, {"n": 3}, {"n": 8}))
+def bound_falls_with_the_task_index():
+    for i in x:
+        v = x[i]
+        for j in range(n[None] - i):
+            v = qd.cos(v) * v
+        y[None] += v
+
+
+@program({"x": F((4,)), "y": F()})
+def bound_is_an_expression_of_indices():
+    for i in x:
+        v = x[i]
+        for j in range(i + 1):
+            for k in range((i * (j + 1)) // 2, 2 * j + 2):
+                v = qd.sin(v + 0.1 * k)
+        y[None] += v
+
+
+@program({"x": F((4,)), "n": I((), 0, 4), "y": F()}, cases=({"n": 0}, {"n": 4}))
+def three_deep_with_ifs():
+    for i in x:
+        v = x[i]
+        for a in range(n[None]):
+            w = v
+            for b in range(a + 1):
+                if b % 2 == 0:
+                    for c in range(b + 1):
+                        w = qd.sin(w) + 0.1
+                else:
+                    w = w * v
+            v = 0.5 * (v + w)
+        y[None] += v
+
+
+@program({"x": F((6,)), "m": I((6,), 0, 5), "y": F((6,))})
+def bound_is_carried():
+    for i in x:
+        v = x[i]
+        c = 1
+        for j in range(m[i]):
+            for k in range(c):
+                v = qd.sin(v) + 0.05
+            c = c + j % 2
+        y[i] = v
+
+
+@program({"x": F((6,)), "n": I((), 0, 4), "y": F()}, cases=({"n": 0}, {"n": 3}))
+def sibling_loops_with_values_between():
+    for i in x:
+        v = x[i]
+        for j in range(n[None]):
+            v = qd.sin(v)
+        w = v * v
+        c = i % 3
+        for j in range(n[None] + c):
+            v = v * 0.5 + w
+            for k in range(c):
+                w = w * qd.cos(v)
+        y[None] += v * w
+
+
+@program({"x": F((6,)), "n": I((), 0, 5), "y": F()}, cases=({"n": 0}, {"n": 4}))
+def sibling_loops_in_a_loop():
+    for i in x:
+        v = x[i]
+        for t in range(n[None]):
+            u = 0.0
+            for j in range(t + 1):
+                u = u * 0.5 + qd.sin(v + j)
+            c = t - 1
+            w = u * v
+            for j in range(c):
+                w = qd.cos(w) + u
+            v = 0.3 * w
+        y[None] += v
+
+
+@program({"x": F((5,)), "n": I((), 0, 4), "y": F()}, cases=({"n": 0}, {"n": 4}))
+def carried_through_and_reset():
+    for i in x:
+        total = 0.0
+        for j in range(n[None]):
+            acc = x[i]
+            for k in range(j + 1):
+                acc = acc * qd.sin(acc + 1.0)
+            total += acc * acc
+        y[None] += total
+
+
+# --- branches
+
+
+@program(X_N_Y, cases=N_CASES)
+def branch_on_the_value_in_a_loop():
+    for i in x:
+        v = x[i]
+        for j in range(n[None]):
+            if v > 0.2:
+                v = v * v
+            else:
+                v = qd.cos(v) * 0.9
+        y[None] += v
+
+
+@program(X_N_Y, cases=N_CASES)
+def branch_on_parity():
+    for i in x:
+        v = x[i]
+        for j in range(n[None]):
+            if (i + j) % 2 == 0:
+                v = qd.sin(v)
+        y[None] += v
+
+
+@program({"x": F((8,)), "n": I(), "gate": I((), 0, 1), "y": F()}, cases=({"gate": 0, "n": 4}, {"gate": 1, "n": 4}))
+def loop_guarded_by_a_branch():
+    for i in x:
+        v = x[i]
+        w = 0.5
+        if gate[None] == 1:
+            for j in range(n[None]):
+                v = qd.sin(v) * w
+                w = w + v * 0.1
+        y[None] += v * w
+
+
+@program({"x": F((4, 5)), "n": I((), 0, 4), "y": F((4, 5))}, cases=({"n": 0}, {"n": 4}))
+def branches_before_and_after_the_loop():
+    for i, j in x:
+        v = x[i, j]
+        if i > j:
+            v = v * v
+        for k in range(n[None]):
+            v = qd.sin(v) + 0.1
+        if j % 2 == 0:
+            y[i, j] = v * 2.0
+        else:
+            y[i, j] = qd.exp(v)
+
+
+@program({"x": F((9,)), "y": F((9,))})
+def elif_chain():
+    for i in x:
+        v = x[i]
+        if v < -0.5:
+            v = -v
+        elif v < 0.0:
+            v = v * v
+        elif i % 2 == 0:
+            v = qd.sin(v)
+        else:
+            pass
+        y[i] = v * 3.0
+
+
+@program({"x": F((9,)), "a": F(), "y": F()})
+def ternaries():
+    for i in x:
+        v = x[i] if x[i] > 0.0 else -x[i] * 0.5
+        w = (v * v if i % 3 == 0 else qd.sin(v)) if v > 0.4 else a[None]
+        y[None] += v * w
+
+
+@program({"x": F((9,)), "y": F((9,))})
+def comparison_chains():
+    for i in x:
+        v = x[i]
+        if -0.4 < v <= 0.5:
+            v = v * v
+        if not (0 <= i < 3 <= 8):
+            v = v + 1.0
+        y[i] = v * v
+
+
+@program({"x": F((8,)), "p": F((4,), 0.1, 1.0), "n": I(), "y": F()}, cases=({"n": 0}, {"n": 9}))
+def short_circuit_protects_an_index():
+    for i in x:
+        v = x[i]
+        for j in range(n[None]):
+            if j < 4 and p[j] > 0.3:
+                v = v * p[j]
+            if j >= 4 or p[j] < 0.2:
+                v = qd.sin(v)
+        y[None] += v
+
+
+@program({"x": F((8,), 0.1, 1.0), "y": F()})
+def short_circuit_condition_changes_in_the_body():
+    for i in x:
+        v = x[i]
+        k = 0
+        while k < 8 and v < 2.0:
+            v = v * 1.3 + 0.1 * qd.sin(v)
+            k += 1
+        y[None] += v * v
+
+
+@program({"x": F((9,)), "y": F((9,))})
+def truth_values_in_locals():
+    for i in x:
+        v = x[i]
+        big = v > 0.3
+        odd = i % 2 == 1
+        both = big and odd
+        if both or not big:
+            v = v * v
+        if big:
+            v = qd.cos(v)
+        y[i] = v
+
+
+@program({"x": F((9,)), "y": F((9,))})
+def select_takes_one_side():
+    for i in x:
+        v = x[i]
+        y[i] = qd.select(v > 0.1, v * v, qd.sin(v)) + qd.select(i < 4, 1.0, v)

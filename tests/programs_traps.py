@@ -1,0 +1,303 @@
+"""What a reverse mode easily gets wrong; see `programs`."""
+
+# ruff: noqa: F821
+from __future__ import annotations
+
+from programs import N_CASES, F, I, program
+
+# --- traps
+
+
+@program({"A": F((4, 4)), "x": F((4,)), "y": F()})
+def augmented_by_a_choice():
+    for i, j in A:
+        v = x[i]
+        v -= A[j, 2] if j == 0 else v * 0.5
+        v *= 2.0 if i > 1 and j > 1 else 1.0
+        y[None] += v * v
+
+
+@program({"x": F((8,)), "s": F((8,)), "y": F()})
+def reads_back_what_it_stored():
+    for i in x:
+        s[i] = x[i] * x[i]
+        y[None] += qd.sin(s[i]) * s[i]
+
+
+@program({"x": F((8,)), "s": F((8,)), "t": F((8,), grad=False), "n": I((8,)), "y": F()})
+def reads_back_what_it_added():
+    for i in x:
+        y[None] += s[i]
+        before = qd.atomic_add(s[i], x[i] * x[i])
+        t[i] = before
+        y[None] += qd.sin(s[i]) * s[i]
+        for j in range(n[i]):
+            y[None] += s[i] * s[i] * j
+
+
+@program({"x": F((8,)), "s": F((8,)), "n": I()}, cases=N_CASES[:3])
+def linear_update_by_load_and_store():
+    for i in s:
+        for j in range(n[None]):
+            s[i] = s[i] * 0.5 + qd.sin(x[j % 8])
+
+
+@program({"x": F((8,)), "y": F((8,))}, cases=({"x": [0.0, 0.5, 0.0, -1.0, 2.0, 0.0, 0.25, -0.5]},), exact=True)
+def root_in_an_arm_that_is_not_taken():
+    for i in x:
+        r = x[i] * x[i]
+        v = 0.0
+        if r > 0.0:
+            v = qd.sqrt(r)
+        w = qd.log(r) if r > 0.0 else r
+        y[i] = v + w
+
+
+def early(t):
+    if t > 0.3:
+        return t * t
+    if t < -0.3:
+        return qd.sin(t)
+    return t * 0.5
+
+
+def either(t, flag):
+    if flag:
+        return qd.exp(t)
+    else:
+        return t
+
+
+def pair(t):
+    return t * t, qd.cos(t)
+
+
+@program({"x": F((8,)), "y": F((8,))}, funcs=(early, either))
+def early_returns():
+    for i in x:
+        v = early(x[i])
+        for j in range(3):
+            v = early(either(v, j == i) - 0.4)
+        y[i] = v
+
+
+@program({"x": F((8,)), "y": F((8,))}, funcs=(pair,))
+def func_with_two_results():
+    for i in x:
+        a, b = pair(x[i])
+        c, d = pair(a * b)
+        y[i] = c * b + d
+
+
+@program({"x": F((8,)), "n": I(), "y": F()}, cases=({"n": 0}, {"n": 2}, {"n": 5}))
+def tasks_under_a_branch_and_in_a_loop():
+    if n[None] > 1:
+        for i in x:
+            y[None] += x[i] * x[i]
+    for t in range(1):
+        for i in range(8):
+            y[None] += qd.sin(x[i]) * n[None]
+
+
+@program({"x": F((8,)), "n": I(), "y": F()}, cases=({"n": 0}, {"n": 3}))
+def serial_while_with_a_loop_inside():
+    v = x[0]
+    k = 0
+    while k < n[None]:
+        for j in range(k + 1):
+            v = qd.sin(v) + x[j] * 0.3
+        if v > 0.6:
+            v = v * 0.5
+        k += 1
+    y[None] += v
+
+
+@program({"x": F((9,)), "lo": I((), 1, 3), "hi": I((), 5, 8), "y": F((9,))}, cases=({}, {"lo": 6, "hi": 2}))
+def task_with_a_dynamic_begin():
+    for i in range(lo[None] - 1, hi[None]):
+        y[i] = x[i] * x[i + 1] * i
+
+
+ALPHA = 0.37
+COUNT = 3
+
+
+@program({"x": F((8,)), "y": F((8,))})
+def numbers_of_the_module():
+    for i in x:
+        v = x[i]
+        for j in range(COUNT):
+            v = qd.sin(ALPHA * v) - v**COUNT * ALPHA
+        y[i] = v
+
+
+@program({"x": F((8,)), "y": F((8,))})
+def operators_bind_as_in_python():
+    for i in x:
+        v = x[i]
+        y[i] = -(v**2) + -(v**2) * 2.0 - (-v) ** 3 + 2.0**-1 + v * -v - +v + (v - v / 2.0 * 3.0)
+
+
+@program({"k": I((8,), 1, 40), "r": I((8, 8), 0, 0), "x": F((8,)), "y": F((8,))})
+def augmented_integers():
+    for i in k:
+        p = k[i]
+        p |= 8
+        p <<= 1
+        r[i, 0] = p
+        p //= 3
+        r[i, 1] = p
+        p %= 5
+        r[i, 2] += p
+        p ^= 7
+        p &= 13
+        r[i, 3] = p
+        p >>= 1
+        p **= 2
+        r[i, 4] -= p
+        r[i, 5] |= p
+        v = x[i]
+        v **= 2
+        v %= 0.3
+        v += p
+        y[i] = v
+
+
+@program({"x": F((8,)), "y": F((8,))})
+def choices_inside_an_index():
+    for i in x:
+        y[i if i > 3 else 7 - i] += x[(i + 1) % 8 if x[i] > 0.0 else 0] * x[i]
+
+
+@program({"x": F((8,)), "z": F((8,)), "y": F((8,))})
+def extremes_of_many():
+    for i in x:
+        y[i] = max(x[i], z[i], 0.1) * min(x[i] * 2.0, z[i], x[7 - i], 0.9)
+
+
+@program({"x": F((6,)), "n": I((), 0, 5), "y": F()}, cases=({"n": 0}, {"n": 1}, {"n": 5}))
+def exits_at_every_level():
+    for i in x:
+        if x[i] < -0.9:
+            continue
+        v = x[i]
+        for a in range(n[None]):
+            if a == 3:
+                continue
+            b = 0
+            while b < 4:
+                b += 1
+                if v > 0.9:
+                    break
+                for c in range(b):
+                    v = v + 0.1 * qd.cos(v)
+                    if c == 2 or v > 1.2:
+                        break
+                if b == 2:
+                    continue
+                v = v * 0.9
+            else_value = v * 0.5
+            if else_value > 0.7:
+                break
+            v = else_value
+        y[None] += v * v
+
+
+@program({"x": F((6,)), "n": I((), 0, 5), "y": F()}, cases=({"n": 0}, {"n": 4}))
+def values_that_only_one_arm_changes():
+    for i in x:
+        a = x[i]
+        b = x[i] * 2.0
+        k = 0
+        for j in range(n[None]):
+            if j % 2 == 0:
+                a = qd.sin(b)
+                k = k + 1
+            elif a > 0.0:
+                b = a * a
+            if k > 1:
+                a = a * b
+                if b < 0.5:
+                    b = b + 0.3
+        y[None] += a + b * k
+
+
+@program({"x": F((6,)), "n": I((), 0, 5), "y": F()}, cases=({"n": 0}, {"n": 4}))
+def same_names_in_sibling_blocks():
+    for i in x:
+        v = x[i]
+        for j in range(n[None]):
+            t = v * v
+            v = t * 0.5 + 0.1
+        for j in range(2):
+            t = qd.sin(v)
+            for k in range(j):
+                t = t * v
+            v = t
+        if v > 0.1:
+            t = v * 3.0
+            v = t * t
+        y[None] += v
+
+
+@program({"x": F((5,)), "w": F((5, 5)), "n": I((), 0, 4), "y": F()}, cases=({"n": 0}, {"n": 3}))
+def element_products_carried():
+    for i in x:
+        v = 1.0
+        for t in range(n[None]):
+            s = 0.0
+            for j in range(5):
+                s += w[i, j] * qd.tanh(x[j] * v)
+            v = v * 0.5 + s
+        y[None] += v * v
+
+
+@program({"x": F((5,)), "y": F((5,))})
+def nested_static_loops():
+    for i in x:
+        v = x[i]
+        for a in qd.static(range(2)):
+            for b in qd.static(range(a + 1)):
+                if qd.static(a == 1 and b == 0):
+                    continue
+                v = qd.sin(v) + x[(i + a + b) % 5]
+                if qd.static(b == 1):
+                    break
+        y[i] = v
+
+
+@program({"x": F((8,)), "n": I(), "y": F((8,))}, cases=({"n": 0}, {"n": 3}))
+def accumulates_into_the_target_in_a_loop():
+    for i in x:
+        for j in range(n[None]):
+            y[i] += qd.sin(x[i] * (j + 1))
+            y[j] -= x[i] * x[j]
+
+
+@program({"x": F((8,)), "a": F((8,)), "b": F((8,)), "y": F()})
+def stores_that_are_overwritten():
+    for i in x:
+        a[i] = x[i] * 2.0
+        a[i] = x[i] * x[i]
+        if i % 2 == 0:
+            b[i] = a[i]
+        b[i] += x[i]
+    for i in x:
+        y[None] += a[i] * b[i]
+    for i in x:
+        y[None] += a[7 - i]
+
+
+@program({"x": F((8,)), "n": I((), 1, 4), "y": F()}, exact=True)
+def loop_after_the_loop_it_feeds():
+    for i in x:
+        c = 0
+        v = x[i]
+        for j in range(8):
+            if x[j] > v:
+                c += 1
+        for j in range(c):
+            v = v * v + 0.1 * j
+            for k in range(c - j):
+                v = qd.sin(v)
+        y[None] += v * (c + n[None])

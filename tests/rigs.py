@@ -1,0 +1,80 @@
+"""Runs IR on a device without the layers above it: what the rigs of the backends (`cuda_rig`, ...) have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.ir.parse import parse_kernel
+
+EXACT = CompileOptions(fast_math=False)
+FAST = CompileOptions()
+Arrays = dict[str, np.ndarray[Any, Any]]
+
+
+class Bound:
+    """A frame with everything set, over copies of the arrays in device memory; `launch` copies them in and out."""
+
+    def __init__(self, frame: Any, arrays: Arrays) -> None:
+        self.frame = frame
+        self.arrays = arrays
+        own: dict[int, Any] = {}  # an array under two names is one memory
+        self.memory = {}
+        for name, a in arrays.items():
+            m = self.memory[name] = own.setdefault(id(a), frame.device.allocate(a.shape, a.dtype))
+            frame.set_buffer(name, m.address)
+            if frame.exe.kernel.buffers[name].kind == "ndarray":
+                frame.set_extents(name, a.shape)
+
+    def launch(self) -> int:
+        for name, a in self.arrays.items():
+            self.memory[name].write(a)
+        status: int = self.frame.launch()
+        for name, a in self.arrays.items():
+            a[...] = self.memory[name].read()
+        return status
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.frame, name)
+
+
+class Rig:
+    """``made``: makes an executable of a kernel; ``fresh``: a device of one's own; ``device``: the one that all
+    share."""
+
+    def __init__(self, made: Callable[[N.Kernel, CompileOptions], Any], fresh: Callable[[], Any]) -> None:
+        self.made = made
+        self.fresh = fresh
+        self.device = cache(fresh)
+
+    def load(self, source: str | N.Kernel, options: CompileOptions = EXACT, **changes: Any) -> Any:
+        """Compiles IR text; ``changes`` is for `dataclasses.replace` on the options."""
+        kernel = parse_kernel(source) if isinstance(source, str) else source
+        return self.made(kernel, replace(options, **changes))
+
+    def bind(
+        self, exe: Any, arrays: Arrays, args: dict[str, Any] | None = None, stacks: list[int] | None = None,
+        on: Any = None,
+    ) -> Bound:  # fmt: skip
+        """A frame with everything set."""
+        bound = Bound(exe.frame(on or self.device()), arrays)
+        for name, value in (args or {}).items():
+            bound.set_arg(name, value)
+        if exe.layout.frame.stacks:
+            bound.set_stacks(stacks if stacks is not None else [1] * len(exe.layout.frame.stacks))
+        return bound
+
+    def run(
+        self, source: str | N.Kernel, arrays: Arrays, args: dict[str, Any] | None = None,
+        stacks: list[int] | None = None, options: CompileOptions = EXACT, on: Any = None,
+    ) -> Bound:  # fmt: skip
+        """Compiles, binds and launches; the launch must end well."""
+        bound = self.bind(self.load(source, options), arrays, args, stacks, on)
+        assert bound.launch() == 0
+        return bound

@@ -1,0 +1,166 @@
+"""Gradients under a tape, and of random draws."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from runtime.test_gradient import make, session, start  # noqa: F401  # fixtures
+
+import quadrants_lab as qd
+
+# --- tapes
+
+
+@qd.kernel
+def step(u: qd.template(), t: qd.i32):
+    for i in range(3):
+        u[t + 1, i] = qd.sin(u[t, i]) * 1.5
+
+
+@qd.kernel
+def step_in_place(u: qd.template()):
+    for i in u:
+        u[i] = qd.sin(u[i]) * 1.5
+
+
+@qd.kernel
+def copy_scaled(a: qd.template(), b: qd.template(), by: qd.template()):
+    for i in a:
+        b[i] = a[i] * a[i] * by[None]
+
+
+@qd.kernel
+def total(a: qd.template(), loss: qd.template()):
+    for i in a:
+        loss[None] += a[i]
+
+
+@qd.kernel
+def total_at(u: qd.template(), t: qd.i32, loss: qd.template()):
+    for i in range(3):
+        loss[None] += u[t, i]
+
+
+def chain(x0, steps):
+    v, d = np.array(x0, float), np.ones(len(x0))
+    for _ in range(steps):
+        v, d = np.sin(v) * 1.5, d * np.cos(v) * 1.5
+    return v, d
+
+
+def test_a_tape_runs_gradients_in_opposite_order() -> None:
+    u = qd.field(qd.f64, (6, 3), needs_grad=True)
+    _, loss = make()
+    start_values = np.array([0.2, 0.5, 0.9])
+    for i, v in enumerate(start_values):
+        u[0, i] = v
+    for _ in range(2):  # gradients are cleared, the loss starts from 0
+        with qd.ad.Tape(loss):
+            for t in range(5):
+                step(u, t)
+            total_at(u, 5, loss)
+        value, d = chain(start_values, 5)
+        assert loss[None] == pytest.approx(value.sum(), rel=1e-13)
+        np.testing.assert_allclose(u.grad.to_numpy()[0], d, rtol=1e-12)
+
+
+def test_values_that_later_launches_overwrite_are_seen_again() -> None:
+    """x is overwritten between two launches that read it, by a kernel and from Python."""
+    a, loss = make(3)
+    b = qd.field(qd.f64, 3, needs_grad=True)
+    by = qd.field(qd.f64, ())
+    a0 = a.to_numpy()
+    by[None] = 3
+    with qd.ad.Tape(loss):
+        copy_scaled(a, b, by)  # b = 3 a^2
+        total(b, loss)
+        by[None] = 5
+        copy_scaled(a, b, by)  # b = 5 a^2, the old b is gone
+        total(b, loss)
+    np.testing.assert_allclose(a.grad.to_numpy(), 2 * a0 * 8, rtol=1e-12)
+    assert by[None] == 5
+    np.testing.assert_allclose(b.to_numpy(), 5 * a0 * a0, rtol=1e-12)
+
+
+def test_no_gradient_runs_after_an_exception() -> None:
+    x, loss = make()
+
+    def fail() -> None:
+        with qd.ad.Tape(loss):
+            total(x, loss)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert x.grad.to_numpy().tolist() == [0] * 4
+    with qd.ad.Tape(loss):
+        total(x, loss)
+    assert x.grad.to_numpy().tolist() == [1] * 4
+
+
+def test_launches_outside_of_a_tape_are_not_seen() -> None:
+    x, loss = make()
+    tape = qd.ad.Tape(loss)
+    total(x, loss)
+    with tape:
+        total(x, loss)
+    total(x, loss)
+    assert x.grad.to_numpy().tolist() == [1] * 4
+
+
+@pytest.mark.parametrize("loss", [None, 3])
+def test_the_loss_of_a_tape_is_checked(loss) -> None:
+    with pytest.raises(qd.QuadrantsRuntimeTypeError, match="the loss of a Tape"):
+        qd.ad.Tape(loss)
+    with pytest.raises(qd.QuadrantsRuntimeError, match="must be 0-d"):
+        qd.ad.Tape(qd.field(qd.f64, 3, needs_grad=True))
+    with pytest.raises(qd.QuadrantsRuntimeError, match="must have a gradient"):
+        qd.ad.Tape(qd.field(qd.f64, ()))
+
+
+# --- random draws
+
+
+@qd.kernel
+def noisy(x: qd.template(), y: qd.template()):
+    for i in x:
+        w = qd.random()
+        for _ in range(3):
+            w = w * x[i]
+        y[None] += w
+
+
+def test_a_gradient_replays_the_draws_of_its_launch() -> None:
+    start(random_seed=7)
+    x, y = make(3)
+    x.fill(1.0)
+    y[None] = 0
+    noisy(x, y)
+    first = y[None]
+    noisy.grad(x, y)  # d/dx of r x^3 at 1 is 3 r
+    assert x.grad.to_numpy().sum() == pytest.approx(3 * first, rel=1e-12)
+    noisy(x, y)
+    second = y[None] - first
+    assert second != first
+    x.grad.fill(0)
+    noisy.grad(x, y)
+    assert x.grad.to_numpy().sum() == pytest.approx(3 * second, rel=1e-12)
+
+
+def test_a_tape_replays_the_draws_of_each_launch() -> None:
+    x, y = make(3)
+    x.fill(1.0)
+    with qd.ad.Tape(y):
+        for _ in range(3):
+            noisy(x, y)
+    assert x.grad.to_numpy().sum() == pytest.approx(3 * y[None], rel=1e-12)
+
+
+def test_the_seed_settles_the_draws() -> None:
+    seen = []
+    for seed in (3, 3, 4):
+        start(random_seed=seed)
+        x, y = make(3)
+        noisy(x, y)
+        seen.append(y[None])
+    assert seen[0] == seen[1] != seen[2]

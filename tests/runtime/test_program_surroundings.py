@@ -1,0 +1,176 @@
+"""What a recorded program reads around its function: numbers, objects, fields."""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from runtime.test_program import COUNT, session  # noqa: F401  # fixtures
+
+import quadrants_lab as qd
+
+
+def test_numbers_around_the_function_count_too():
+    x = qd.field(qd.i32, 2)
+
+    @qd.kernel
+    def add(by: qd.i32):
+        for i in x:
+            x[i] += by
+
+    class Settings:
+        def __init__(self) -> None:
+            self.by = 1
+
+        @qd.ad.program
+        def method(self) -> None:
+            add(self.by)
+
+    settings, times = Settings(), 1
+
+    @qd.ad.program
+    def run() -> None:
+        for _ in range(COUNT + times):
+            add(settings.by)
+
+    def grown(call: Any) -> int:
+        before = x[0]
+        call()
+        return int(x[0] - before)
+
+    global COUNT
+    assert [grown(run) for _ in range(3)] == [2, 2, 2]
+    COUNT = 2
+    assert [grown(run) for _ in range(3)] == [3, 3, 3]
+    times = 0
+    assert [grown(run) for _ in range(3)] == [2, 2, 2]
+    settings.by = 5
+    assert [grown(run) for _ in range(3)] == [10, 10, 10]
+    assert [grown(settings.method) for _ in range(3)] == [5, 5, 5]
+    settings.by = 7
+    assert [grown(settings.method) for _ in range(3)] == [7, 7, 7]
+    COUNT = 1
+
+
+BY: Any = 1.0
+FAR: Any = 1.0
+LIST = [1.0]
+
+
+def by_global(add: Any) -> None:
+    add(FAR)
+
+
+class ByClass:
+    by = 1.0
+
+
+@pytest.mark.parametrize(
+    "where",
+    ["global", "helper", "list", "dict", "nested", "class"]
+    + ["keyword", "default", "lambda", "function", "set", "deque"],
+)
+def test_what_is_around_the_function_counts_too(where: str):
+    """The same calls as by Python alone, whatever changes between them that the function reads."""
+    x = qd.field(qd.f32, 2)
+
+    @qd.kernel
+    def add(by: qd.template()):
+        for i in x:
+            x[i] += by // 2 + 1 / by
+
+    near: dict[str, Any] = {}
+    chosen: Any = None
+    turn = deque([1.0], 1)
+    outer, some = SimpleNamespace(inner=SimpleNamespace(by=1.0)), {1.0}
+
+    @qd.ad.program
+    def run(given: Any = None, default: Any = near) -> None:
+        for _ in range(2):
+            if where == "global":
+                add(BY)
+            elif where == "helper":
+                by_global(add)
+            elif where == "list":
+                for by in LIST:
+                    add(by)
+            elif where == "dict":
+                add(near["by"])
+            elif where == "nested":
+                add(outer.inner.by)
+            elif where == "class":
+                add(ByClass().by)
+            elif where == "keyword":
+                add(given.by)
+            elif where == "default":
+                add(default["by"])
+            elif where == "lambda":
+                (lambda: add(FAR))()
+            elif where == "function":
+                chosen()
+            elif where == "set":
+                for by in some:
+                    add(by)
+            elif where == "deque":
+                add(turn[0])
+
+    def called(call: Any) -> float:
+        x.fill(0)
+        call(given=outer.inner) if where == "keyword" else call()
+        return float(x[0])
+
+    global BY, FAR
+    for by in (1.0, 3, 3.0, np.float32(5), -3.0, 1, 1.0, 3):
+        if where == "global":
+            BY = by
+        elif where in ("helper", "lambda"):
+            FAR = by
+        elif where in ("dict", "default"):
+            near["by"] = by
+        elif where == "deque":
+            turn.append(by)
+        elif where in ("nested", "keyword"):
+            outer.inner.by = by
+        elif where == "class":
+            ByClass.by = by
+        elif where == "list":
+            LIST[:] = [by]
+        elif where == "set":
+            some = {by}
+        else:
+            chosen = partial(add, by)
+        assert called(run) == called(run.__wrapped__), by
+    BY = FAR = ByClass.by = 1.0
+
+
+def test_fields_around_the_function_count_by_which_they_are():
+    a, b = qd.field(qd.f32, 2), qd.field(qd.f32, 2)
+
+    @qd.kernel
+    def add(x: qd.template()):
+        for i in x:
+            x[i] += 1.0
+
+    holder, near = SimpleNamespace(x=a), a
+
+    class Unhashable:
+        __hash__ = None  # type: ignore[assignment]
+
+        def __init__(self, x: Any) -> None:
+            self.x = [x]
+
+    @qd.ad.program
+    def run(given: Any) -> None:
+        add(holder.x)
+        add(near)
+        add(given.x[0])
+
+    for n, x in enumerate([a, a, b, a, b, b, b, a]):
+        holder.x = near = x
+        x.fill(n)
+        run(Unhashable(x))
+        assert x[1] == n + 3

@@ -1,0 +1,25 @@
+"""Every row of tests/mutations.txt fits the code; what the rows are for, `make mutations` finds out."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+from mutations import HERE, ROOT, Mutation, mutations
+
+ROWS = mutations()
+
+
+def test_every_row_is_read() -> None:
+    text = (HERE / "mutations.txt").read_text()
+    assert len(ROWS) == text.count("\nin ") >= 40
+    assert len({m.name for m in ROWS}) == len(ROWS)
+
+
+@pytest.mark.parametrize("row", [pytest.param(m, id=m.name) for m in ROWS])
+def test_a_row_fits_the_code(row: Mutation) -> None:
+    mistaken = row.planted((ROOT / row.file).read_text())
+    if row.file.endswith(".py"):
+        ast.parse(mistaken)
+    for test in row.tests.split():
+        assert (ROOT / test.split("::")[0]).exists(), test
