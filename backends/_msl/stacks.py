@@ -35,19 +35,15 @@ class Chunk:
 
 def chunks(kernel: N.Kernel) -> dict[str, Chunk]:
     """The chunk of each buffer of slots, by name."""
-    runs: dict[str, list[N.Buffer]] = {}
+    runs: dict[str, list[N.Buffer]] = {}  # by the first of those that lie beside each other
     for b in kernel.buffers.values():
-        if b.kind == "heap" and not b.beside:
-            runs[b.name] = [b]
-    left = [b for b in kernel.buffers.values() if b.beside]
-    while left:  # a buffer may be listed in front of the one that it lies behind
-        for b in [*left]:
-            if b.beside in runs:
-                runs[b.name] = runs[b.beside]
-                runs[b.name].append(b)
-                left.remove(b)
+        if b.kind == "heap":
+            run = [b]
+            while run[0].beside:
+                run.insert(0, kernel.buffers[run[0].beside])
+            runs[run[0].name] = max(run, runs.get(run[0].name, []), key=len)
     out: dict[str, Chunk] = {}
-    for run in {id(run): run for run in runs.values()}.values():
+    for run in runs.values():
         at, first, number, width = 0, "", 0, 0
         while at < len(run):
             before, width = width, widest(len(run) - at, run[0].dtype)

@@ -11,7 +11,7 @@ from quadrants_lab.backends.disk_cache import DiskCache, Keep, Kept, forget
 if TYPE_CHECKING:
     from quadrants_lab.backends._simt.device import SimtDevice
     from quadrants_lab.backends._simt.executable import SimtExecutable
-    from quadrants_lab.ir.nodes import Kernel
+    from quadrants_lab.ir.nodes import Kernel, Pass
     from quadrants_lab.ir.options import CompileOptions
 
 
@@ -51,6 +51,12 @@ class SimtBackend:
             raise QuadrantsRuntimeError(why_not, code="QL3010")
         made: SimtDevice = self._module("device").Device(threads)
         return made
+
+    def lowering(self) -> tuple[Pass, ...]:
+        """The passes that the emitter begins with."""
+        from quadrants_lab.backends._simt.kernel import LOWERING
+
+        return LOWERING
 
     def load(
         self, kernel: Kernel, options: CompileOptions, cached: Kept | None = None, keep: Keep = forget

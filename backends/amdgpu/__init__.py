@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from quadrants_lab.backends.stage import Stage
-    from quadrants_lab.ir.nodes import Kernel, Pass
+    from quadrants_lab.ir.nodes import Kernel
     from quadrants_lab.ir.options import CompileOptions
 
 STAGES = ("llvm", "llvm-opt", "isa", "hsaco")
@@ -23,7 +23,7 @@ AD_UNROLL = (2, 1)
 
 _backend = SimtBackend("amdgpu", "hip", "an AMD device")
 probe, probe_simulation = _backend.probe, _backend.probe_simulation
-open_device, load = _backend.open_device, _backend.load
+open_device, load, lowering = _backend.open_device, _backend.load, _backend.lowering
 
 
 def devices() -> list[str]:
@@ -40,13 +40,6 @@ def chip() -> str:
 
     asked = chips.asked()
     return asked or (chips.DEFAULT if hip.probe() else str(hip.current().chip))
-
-
-def lowering() -> tuple[Pass, ...]:
-    """The passes that the emitter begins with."""
-    from quadrants_lab.backends._simt.kernel import LOWERING
-
-    return LOWERING
 
 
 def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], Stage]]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from quadrants_lab.backends.stage import Stage
-    from quadrants_lab.ir.nodes import Kernel, Pass
+    from quadrants_lab.ir.nodes import Kernel
     from quadrants_lab.ir.options import CompileOptions
 
 STAGES = ("llvm", "ptx")
@@ -25,7 +25,7 @@ if toolkit.tool("ptxas") and toolkit.tool("nvdisasm"):
 
 _backend = SimtBackend("cuda", "driver", "a CUDA device")
 probe, probe_simulation = _backend.probe, _backend.probe_simulation
-open_device, load = _backend.open_device, _backend.load
+open_device, load, lowering = _backend.open_device, _backend.load, _backend.lowering
 
 
 def devices() -> list[str]:
@@ -45,13 +45,6 @@ def chip() -> int:
     if driver.probe():
         return nvptx.DEFAULT_CHIP
     return nvptx.chip_for(driver.current().capability)
-
-
-def lowering() -> tuple[Pass, ...]:
-    """The passes that the emitter begins with."""
-    from quadrants_lab.backends._simt.kernel import LOWERING
-
-    return LOWERING
 
 
 def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], Stage]]:
