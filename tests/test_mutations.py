@@ -18,6 +18,7 @@ def test_every_row_is_read() -> None:
 
 @pytest.mark.parametrize("row", [pytest.param(m, id=m.name) for m in ROWS])
 def test_a_row_fits_the_code(row: Mutation) -> None:
+    assert (ROOT / row.file).exists(), "mend the row: the file has another name"
     mistaken = row.planted((ROOT / row.file).read_text())
     if row.file.endswith(".py"):
         ast.parse(mistaken)

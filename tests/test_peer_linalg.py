@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from child import run
 from conftest import peer_python
-from test_linalg import CASES, V2, V3, launch, polar, spd, text_of, wide
+from test_factorisations import polar, spd
+from test_linalg import CASES, V2, V3, launch, text_of, wide
 
 MORE = {
     "polar2": ("a: qd.polar_decompose(a)", polar, [wide(2)]),

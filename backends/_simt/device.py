@@ -14,7 +14,7 @@ from quadrants_lab.backends._gpu.device import GpuDevice
 from quadrants_lab.backends._gpu.flight import PART, Cost
 from quadrants_lab.backends._simt.capture import Captured, MustWait, capture
 from quadrants_lab.backends._simt.flight import Flight
-from quadrants_lab.backends._simt.tell import ALONE, Word
+from quadrants_lab.backends._simt.host_flag import ALONE, HostFlag
 
 _HEAP_SHARE = 4  # adstacks may take that part of the device's memory before fewer threads run at a time
 
@@ -159,7 +159,7 @@ def _free(driver: Any, spare: dict[int, list[int]]) -> None:
 class SimtDevice(GpuDevice):
     """``memory``: the class of arrays on it. ``ahead``: what the host changed in copies of its own and the device has
     not seen; each has a method ``send``, which the next launch calls. ``running``: something may not be done yet;
-    `ALONE` where that is one launch, which tells when it is. ``done``: where it does.
+    `ALONE` where that is one launch that sets the flag ``done`` at its end.
     ``unsettled``: frames whose last launches may have failed; each has methods ``ask``, and, for when that is answered,
     ``settle``, which raises then. ``few_threads``: the most with adstacks, where these take more than ``large_heap``
     bytes."""
@@ -207,19 +207,19 @@ class SimtDevice(GpuDevice):
         return bool(self.running)
 
     @cached_property
-    def done(self) -> Word:
+    def done(self) -> HostFlag:
         address = self.driver.pinned(8)
         forks.finalize(self, self.driver.free_pinned, address)
-        return Word(address)
+        return HostFlag(address)
 
     def forked(self) -> bool:
         self.running, self._over = False, True
         self.unsettled, self.ahead = [], []
         return False
 
-    def begin(self, tells: bool, cost: Cost) -> None:
-        """To be called before a launch, which it lets wait where many are on their way; ``tells``: it tells when it is
-        done. ``cost``: its frame's."""
+    def begin(self, signals: bool, cost: Cost) -> None:
+        """To be called before a launch, which it lets wait where many are on their way; ``signals``: it sets the
+        flag `done`. ``cost``: its frame's."""
         flight = self.flight
         if self.running:
             if flight.load >= PART:
@@ -229,9 +229,9 @@ class SimtDevice(GpuDevice):
             if self._over:
                 raise forks.forked(self.name)
             flight.begin()
-            if tells:
+            if signals:
                 self.done.clear()
-            self.running = ALONE if tells else True
+            self.running = ALONE if signals else True
         flight.load += cost.ns
         flight.costs.append(cost)
 
@@ -239,7 +239,7 @@ class SimtDevice(GpuDevice):
         """Waits until nothing runs here."""
         if self.captured is not None:
             raise MustWait
-        if self.running == ALONE and not self.unsettled and self.done.told():
+        if self.running == ALONE and not self.unsettled and self.done.signaled():
             self.running = False
         if self.running or self.unsettled:
             self.driver.enter()

@@ -21,10 +21,10 @@ from quadrants_lab.backends._gpu.executable import GpuExecutable
 from quadrants_lab.backends._gpu.frame import GpuFrame
 from quadrants_lab.backends._gpu.programs import Program
 from quadrants_lab.backends._gpu.stacks import HeapPlan
-from quadrants_lab.backends._simt import tell
+from quadrants_lab.backends._simt import host_flag
 from quadrants_lab.backends._simt.capture import MustWait
 from quadrants_lab.backends._simt.device import SimtDevice, SimtMemory
-from quadrants_lab.backends._simt.repeats import Repeats
+from quadrants_lab.backends._simt.graph_cache import GraphCache
 from quadrants_lab.backends._simt.shape import Shape
 from quadrants_lab.backends._simt.state import State
 from quadrants_lab.backends.disk_cache import Keep, Kept
@@ -44,7 +44,7 @@ REDUCING_WAVES = 4
 
 class SimtExecutable(GpuExecutable):
     """``object``: what the driver loads. ``asked``: whether a launch has to be waited for, because it returns something
-    or can fail; ``asked_for_depths``: only because an adstack may be too small. ``tells``: see `_simt.tell`."""
+    or can fail; ``asked_for_depths``: only because an adstack may be too small. ``signals``: see `_simt.host_flag`."""
 
     def __init__(
         self, kernel: N.Kernel, options: CompileOptions, driver: Any, cached: Kept | None, keep: Keep
@@ -54,10 +54,10 @@ class SimtExecutable(GpuExecutable):
         self.shape: Shape = driver.shape
         self.options = options
         self.state = State(kernel)
-        answers = tell.answers(kernel, options)
+        answers = host_flag.answers(kernel, options)
         self.asked = answers or any(self.stacked)
         self.asked_for_depths = self.asked and not answers
-        self.tells = self.shape.tells and tell.tells(kernel, options)
+        self.signals = self.shape.signals and host_flag.signals(kernel, options)
         self._loaded: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
 
     def is_whole(self, code: bytes) -> bool:
@@ -116,12 +116,12 @@ class SimtFrame(GpuFrame):
             forks.finalize(self, driver.free_pinned, pinned)
             self._back_at = pinned
             self._back = memoryview((ctypes.c_char * exe.state.zeroed).from_address(pinned)).cast("B")
-        if exe.tells:
-            _WORD.pack_into(self.view, tell.AT, device.done.address)
+        if exe.signals:
+            _WORD.pack_into(self.view, host_flag.AT, device.done.address)
         self._launches: list[Any] = []
         self._stacks = bool(exe.layout.frame.stacks)
         self._inputs = self.view[L.SEED : exe.layout.frame.zero_at]  # all that programs read of it
-        self._repeats = Repeats(self) if getattr(driver, "graph", None) else None
+        self._graphs = GraphCache(self) if getattr(driver, "graph", None) else None
         self._number = 0
         self._waits = exe.asked
         self._report: Callable[[], BaseException] | None = None
@@ -145,7 +145,7 @@ class SimtFrame(GpuFrame):
         driver.enter()
         if self._grid_is_old:
             self._set_grid()
-        device.begin(self.exe.tells, self.cost)
+        device.begin(self.exe.signals, self.cost)
         if device.ahead:
             device.send()
         device.launches += 1
@@ -156,7 +156,7 @@ class SimtFrame(GpuFrame):
             _WORD.pack_into(self.view, L.HEAP, device.heap_address)
         if not self._by_value:
             driver.upload(self._copy, self._host, self._bytes)
-        graph = self._repeats and self._repeats.graph(self._inputs.tobytes())
+        graph = self._graphs and self._graphs.graph(self._inputs.tobytes())
         if self._failed:
             driver.clear(self._state, self.exe.state.zeroed)
             self._failed = False
@@ -189,10 +189,10 @@ class SimtFrame(GpuFrame):
 
     def _repetition(self, start: Callable[[], None]) -> Callable[[], int]:
         """What is left of a launch where nothing of the frame can have changed."""
-        device, tells, cost = self.device, self.exe.tells, self.cost
+        device, signals, cost = self.device, self.exe.signals, self.cost
 
         def again() -> int:
-            device.begin(tells, cost)
+            device.begin(signals, cost)
             if device.ahead:
                 device.send()
             start()
@@ -240,7 +240,7 @@ class SimtFrame(GpuFrame):
 
     def as_graph(self) -> None:
         """See `quadrants_lab.backends.launch.Frame`."""
-        if self._repeats is None:
+        if self._graphs is None:
             return
         if any(b.kind == "ret" for b in self.exe.kernel.buffers.values()):
             raise QuadrantsRuntimeError(
@@ -248,7 +248,7 @@ class SimtFrame(GpuFrame):
                 code="QL3020",
                 help="leave the value in a field, or take graph=True away",
             )
-        self._repeats.always = True
+        self._graphs.always = True
 
     @property
     def launch_number(self) -> int:
@@ -274,8 +274,8 @@ class SimtFrame(GpuFrame):
         """Prepares the launches: group counts from the tasks' bounds and from what runs at a time."""
         exe, driver = self.exe, self._driver
         self._launches = []
-        if self._repeats:
-            self._repeats.drop()
+        if self._graphs:
+            self._graphs.drop()
         for program, function in zip(exe.programs, self._functions, strict=True):
             groups = 1
             if program.kind == "range":
@@ -337,7 +337,7 @@ class SimtFrame(GpuFrame):
             self.set_extents(name, array.shape)
             self.set_buffer(name, array.address)
             return None
-        if self._repeats and self._repeats.always:
+        if self._graphs and self._graphs.always:
             raise QuadrantsRuntimeError(
                 f"kernel {self.exe.kernel.name} has graph=True, and its argument {name!r} is an array of the host",
                 code="QL3021",

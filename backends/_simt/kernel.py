@@ -10,7 +10,7 @@ from quadrants_lab.backends._llvm import cost, memory, random
 from quadrants_lab.backends._llvm.body import HANDLERS
 from quadrants_lab.backends._llvm.ranges import Range, full
 from quadrants_lab.backends._llvm.text import Module, ty
-from quadrants_lab.backends._simt import tell
+from quadrants_lab.backends._simt import host_flag
 from quadrants_lab.backends._simt.body import SimtBody
 from quadrants_lab.backends._simt.reduce import close_partials
 from quadrants_lab.backends._simt.state import State
@@ -39,7 +39,7 @@ def together(block: N.Block) -> bool:
 
 def module(kernel: N.Kernel, options: CompileOptions, target: Target) -> Module:
     """The module of an offloaded kernel without exits."""
-    tells = target.shape.tells and tell.tells(kernel, options)
+    signals = target.shape.signals and host_flag.signals(kernel, options)
     kernel = lower(kernel, LOWERING)
     mod = Module(target.triple, target.layout)
     mod.own = target.own
@@ -49,7 +49,7 @@ def module(kernel: N.Kernel, options: CompileOptions, target: Target) -> Module:
     scopes = memory.Scopes(kernel)
     made = programs(kernel)
     for program in made:
-        _Entry(mod, kernel, options, state, scopes, target, program).emit(tells and program is made[-1])
+        _Entry(mod, kernel, options, state, scopes, target, program).emit(signals and program is made[-1])
     mod.metadata = scopes.lines()
     target.finish(mod, kernel)
     return mod
@@ -73,15 +73,15 @@ class _Entry:
         self.fn.stmt = program.task.id
         self.body = SimtBody(self.fn, kernel, options, state, program.kind == "range", scopes, target)
 
-    def emit(self, tells: bool) -> None:
-        """``tells``: its end is the launch's, which the host is told."""
+    def emit(self, signals: bool) -> None:
+        """``signals``: its end is the launch's, and sets the flag of `host_flag`."""
         fn, body = self.fn, self.body
         getattr(self, "_" + self.program.kind)()
         fn.start("leave")
         if self.program.kind == "range":
             close_partials(body, self.group)
-        if tells:
-            tell.tell(body)
+        if signals:
+            host_flag.signal(body)
         fn.put("ret void")
         fn.close()
 

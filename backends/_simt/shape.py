@@ -10,13 +10,14 @@ from quadrants_lab.backends._gpu.programs import Program
 @dataclass(slots=True)
 class Shape:
     """``group``: threads of a group; ``stacked_group`` where each has adstacks, as many as `_gpu.programs.GROUP`, of
-    which they have room. ``waves``: groups of a task that are started for each that runs at a time. ``tells``: whether
-    kernels may tell the host that they are done (`_simt.tell`). ``by_value``: bytes of a frame that goes along with a
-    launch, as a parameter; a longer one is copied to the device first."""
+    which they have room. ``waves``: oversubscription, how many groups of a task start for each that runs at a time.
+    ``signals``: whether kernels may set a flag in memory of the host when they are done (`_simt.host_flag`).
+    ``by_value``: bytes of a frame that goes along with a launch, as a parameter; a longer one is copied to the device
+    first."""
 
     group: int
     waves: int
-    tells: bool
+    signals: bool
     stacked_group: int = 64
     by_value: int = 4000
 

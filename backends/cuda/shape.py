@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from quadrants_lab.backends._simt.shape import Shape
 
-# With that many waves most iterations have a thread of their own. Memory of the host is the device's too: kernels tell.
-SHAPE = Shape(group=128, waves=64, tells=True)
+# With that many waves most iterations have a thread of their own. Kernels see memory of the host, and set flags there.
+SHAPE = Shape(group=128, waves=64, signals=True)
 # threads of a multiprocessor with adstacks, where these take more than LARGE_HEAP bytes: enough for most of the speed
 FEW = 448
 LARGE_HEAP = 64 << 20

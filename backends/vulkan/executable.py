@@ -135,7 +135,7 @@ class Pipelines:
         vk.vkDestroyShaderModule(device, shader[0], f.NULL)
         self.handles = [made[n] for n in range(count)]
         built = [h for h in self.handles if h]
-        forks.finalize(self, logical.queue.bury, partial(_destroy, logical, self.layout, built))
+        forks.finalize(self, logical.queue.defer_free, partial(_destroy, logical, self.layout, built))
         if result:
             failed = [p for p, h in zip(exe.programs, self.handles, strict=True) if not h]
             api.check(result, where(failed))

@@ -191,7 +191,7 @@ class Logical:
 
     def free_commands(self, commands: Any) -> None:
         """Gives a command buffer back, as soon as nothing runs."""
-        self.queue.bury(partial(api.lib().vkFreeCommandBuffers, self.handle, self.command_pool, 1, commands))
+        self.queue.defer_free(partial(api.lib().vkFreeCommandBuffers, self.handle, self.command_pool, 1, commands))
 
     # --- pipeline cache ----------------------------------------------------------------------------------------
 

@@ -57,7 +57,7 @@ class Block:
             self.host = int(f.cast("uintptr_t", data[0]))
         asked = api.new("VkBufferDeviceAddressInfo", buffer=self.buffer)
         self.address = int(vk.vkGetBufferDeviceAddress(device, asked))
-        forks.finalize(self, logical.queue.bury, partial(_free, logical, self.buffer, self.memory))
+        forks.finalize(self, logical.queue.defer_free, partial(_free, logical, self.buffer, self.memory))
 
 
 def _free(logical: Logical, buffer: Any, memory: Any) -> None:
@@ -111,7 +111,7 @@ class Pool:
             free += [(block, at) for at in reversed(range(0, SHARED_BYTES, size))]
         block, at = free.pop()
         piece = Piece(block, at, nbytes)
-        forks.finalize(piece, self.logical.queue.bury, partial(free.append, (block, at)))
+        forks.finalize(piece, self.logical.queue.defer_free, partial(free.append, (block, at)))
         return piece
 
     def _block(self, nbytes: int) -> Block:

@@ -28,11 +28,11 @@ PRIMARY, SECONDARY = 0, 1
 _ONCE = 1  # a command buffer that is submitted once
 _RESETTABLE = 2
 # nanoseconds
-_AWAKE = 500_000  # of looking again and again: an idle core takes tens of microseconds to wake up
-_CROWDED = 50_000_000  # of sleeping at once, after that was too long: others want the core, and give it who slept first
+_SPIN = 500_000  # of looking again and again: an idle core takes tens of microseconds to wake up
+_OVERSUBSCRIBED = 50_000_000  # of blocking instead of spinning, after that was too long: the host is oversubscribed
 _SLICE = 20_000_000  # of sleeping between two looks at signals
 
-_others_first = getattr(os, "sched_yield", partial(time.sleep, 0))
+_yield = getattr(os, "sched_yield", partial(time.sleep, 0))
 
 
 class Launch(Protocol):
@@ -113,10 +113,10 @@ class Queue:
         self.load = 0
         self._waiting: list[Launch] = []
         self._load = 0  # nanoseconds that what waits is expected to take
-        self._crowded_until = 0
+        self._oversubscribed_until = 0
         self._ended = 0  # when the last submission was seen to be done
         self._over = False  # whether a fork ended it
-        self._graves: list[Callable[[], None]] = []
+        self._pending_frees: list[Callable[[], None]] = []
         self._start = api.lib().vkQueueSubmit
         self._fence_status = api.lib().vkGetFenceStatus
 
@@ -142,8 +142,8 @@ class Queue:
             self._await_first()
         self.busy = False
         self.load = 0  # Ctrl-C may have come between what runs and that
-        graves, self._graves = self._graves, []
-        for end in graves:
+        frees, self._pending_frees = self._pending_frees, []
+        for end in frees:
             end()
         if self.errors or self._over:
             self._raise()
@@ -158,16 +158,16 @@ class Queue:
                 return
             self._await_first()
 
-    def bury(self, end: Callable[[], None]) -> None:
-        """Calls ``end``, which gives back what the device may still use, as soon as nothing runs."""
+    def defer_free(self, end: Callable[[], None]) -> None:
+        """Calls ``end``, which frees what the device may still use, as soon as nothing runs."""
         if self.busy:
-            self._graves.append(end)
+            self._pending_frees.append(end)
         elif not self.lost:
             end()
 
     def forked(self) -> None:
         """To be called in the child of a fork: what waits or runs is the parent's, and nothing starts any more."""
-        self._waiting, self.running, self._graves = [], [], []
+        self._waiting, self.running, self._pending_frees = [], [], []
         self.load = self._load = 0
         self._over, self.busy = True, True
 
@@ -256,16 +256,16 @@ class Queue:
         self._free.append(first)
 
     def _end_of(self, submission: Submission) -> int:
-        """Waits for it: at first awake, while others may have the core; a VkResult."""
+        """Waits for it: first it spins and yields the core, then it blocks; a VkResult."""
         device, fence, look = self.device, submission.fence, self._fence_status
         now = perf_counter_ns()
-        if now > self._crowded_until:
-            asleep_at = now + _AWAKE
-            while (result := look(device, fence)) == _NOT_READY and now < asleep_at:
-                _others_first()
+        if now > self._oversubscribed_until:
+            block_at = now + _SPIN
+            while (result := look(device, fence)) == _NOT_READY and now < block_at:
+                _yield()
                 now = perf_counter_ns()
-            if now >= asleep_at:
-                self._crowded_until = now + _CROWDED
+            if now >= block_at:
+                self._oversubscribed_until = now + _OVERSUBSCRIBED
         else:
             result = _NOT_READY
         if result == _NOT_READY:

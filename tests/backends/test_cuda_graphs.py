@@ -9,7 +9,7 @@ import pytest
 from sessions import sessions
 
 import quadrants_lab as qd
-from quadrants_lab.backends._simt.repeats import AFTER
+from quadrants_lab.backends._simt.graph_cache import AFTER
 from quadrants_lab.backends.cuda import driver
 from quadrants_lab.runtime.backend import names
 
@@ -19,8 +19,8 @@ def session(request):
     qd.init(**request.param)
 
 
-def repeats(kernel: Any) -> Any:
-    return kernel.dispatcher.last.frame._repeats
+def graphs_of(kernel: Any) -> Any:
+    return kernel.dispatcher.last.frame._graphs
 
 
 def test_launches_that_repeat_become_a_graph():
@@ -35,7 +35,7 @@ def test_launches_that_repeat_become_a_graph():
 
     for _ in range(AFTER + 5):
         add(1)
-    assert repeats(add).made == 1
+    assert graphs_of(add).made == 1
     assert x[9] == 2 * (AFTER + 5)
     x.fill(0)
     for by in range(5):
@@ -45,7 +45,7 @@ def test_launches_that_repeat_become_a_graph():
         add(3)
     add(1)
     assert x[9] == 15 + 4 * (AFTER + 5) + 2
-    assert repeats(add).made == 1
+    assert graphs_of(add).made == 1
 
 
 def test_draws_differ_from_launch_to_launch():
@@ -76,7 +76,7 @@ def test_what_comes_back():
     assert {total() for _ in range(AFTER + 5)} == {6.0}
     x[0] = 0.0
     assert total() == 4.5
-    assert repeats(total).made == 1
+    assert graphs_of(total).made == 1
 
 
 def test_a_failure_in_a_graph():
@@ -110,9 +110,9 @@ def test_a_kernel_that_asks_for_it_is_a_graph_from_the_first_launch_on():
     step(x, y, 3.0)
     step(z, y, 0.5)
     assert (x[9], y[9], z[9]) == (4.0, 6.0, 0.5)
-    assert repeats(step).made == 1
+    assert graphs_of(step).made == 1
     step(qd.ndarray(qd.f32, shape=(100_000,)), y, 1.0)  # more groups: another graph
-    assert repeats(step).made == 2
+    assert graphs_of(step).made == 2
 
 
 def test_with_stacks_their_capacity_is_the_graphs():
@@ -136,11 +136,11 @@ def test_with_stacks_their_capacity_is_the_graphs():
         power()
         power.grad()
         assert x.grad.to_numpy().tolist() == [trips + 1.0] * 20, trips
-    assert repeats(power.grad).always
-    made = repeats(power.grad).made
+    assert graphs_of(power.grad).always
+    made = graphs_of(power.grad).made
     power.grad()
     power.grad()
-    assert repeats(power.grad).made == made
+    assert graphs_of(power.grad).made == made
 
 
 def test_what_is_refused():

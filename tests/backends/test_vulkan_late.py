@@ -88,7 +88,7 @@ def test_launches_go_at_once_as_long_as_there_is_room(session: None, monkeypatch
     assert x[None] == 8
 
 
-def test_who_lost_the_core_to_others_sleeps_at_once(session: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_an_oversubscribed_host_a_wait_blocks_at_once(session: None, monkeypatch: pytest.MonkeyPatch) -> None:
     x = qd.field(qd.i32, ())
 
     @qd.kernel
@@ -104,9 +104,9 @@ def test_who_lost_the_core_to_others_sleeps_at_once(session: None, monkeypatch: 
         clock[0] += 3_000_000
 
     monkeypatch.setattr(queue, "perf_counter_ns", lambda: clock[0])
-    monkeypatch.setattr(queue, "_others_first", turn_of_others)
+    monkeypatch.setattr(queue, "_yield", turn_of_others)
     monkeypatch.setattr(current().device.logical.queue, "_fence_status", lambda device, fence: 1)
-    monkeypatch.setattr(current().device.logical.queue, "_crowded_until", 0)
+    monkeypatch.setattr(current().device.logical.queue, "_oversubscribed_until", 0)
     seen = []
     for pause in (0, 0, 60_000_000, 0):
         clock[0] += pause

@@ -1,6 +1,8 @@
-"""Kernels that tell the host that they are done: those whose last program is one thread, which sets a word of the
-host's memory. That is seen sooner than the driver knows of the end, so whoever waits for such a launch, where nothing
-else runs, looks there first."""
+"""A flag in memory of the host that kernels set when they are done.
+
+Kernels whose last program is one thread do so. The host sees the flag sooner than the driver knows of the end: a wait
+for such a launch, where nothing else runs, looks at the flag first.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from quadrants_lab.ir.walk import walk
 if TYPE_CHECKING:
     from quadrants_lab.backends._simt.body import SimtBody
 
-AT = L.PRINTS  # where a frame has the word's address: a kernel that prints is waited for in any case
+AT = L.PRINTS  # where a frame has the flag's address: a kernel that prints is waited for in any case
 ALONE = 2  # what `SimtDevice.running` is while nothing but such a launch runs
 _LOOKS = 300  # about 15 us
 
@@ -29,23 +31,23 @@ def answers(kernel: N.Kernel, options: CompileOptions) -> bool:
     return bool(rets or asserts or frame.prints)
 
 
-def tells(kernel: N.Kernel, options: CompileOptions) -> bool:
-    """Whether it does."""
+def signals(kernel: N.Kernel, options: CompileOptions) -> bool:
+    """Whether the kernel sets the flag."""
     made = programs(kernel)
     stacks = any(isinstance(s, N.AdStackAlloca) for s in walk(kernel.body))
     return bool(made) and made[-1].kind == "serial" and not stacks and not answers(kernel, options)
 
 
-def tell(body: SimtBody) -> None:
-    """Sets the word, after all that was written."""
+def signal(body: SimtBody) -> None:
+    """Sets the flag, after all that was written."""
     fn, space = body.fn, body.target.global_space
     address = fn.let(f"load i64, ptr {body.at(AT)}")
     kind = f"ptr addrspace({space})" if space else "ptr"
     fn.put(f"store atomic i32 1, {kind} {fn.let(f'inttoptr i64 {address} to {kind}')} release, align 4")
 
 
-class Word:
-    """The word, at an address of the host that programs know too."""
+class HostFlag:
+    """The flag, at an address of the host that programs know too."""
 
     def __init__(self, address: int) -> None:
         self.address = address
@@ -54,7 +56,7 @@ class Word:
     def clear(self) -> None:
         self._there.value = 0
 
-    def told(self) -> bool:
+    def signaled(self) -> bool:
         """Whether the launch since `clear` is done, as far as a short wait can tell."""
         there = self._there
         return any(there.value for _ in range(_LOOKS))

@@ -8,7 +8,7 @@ import pytest
 from sessions import sessions
 
 import quadrants_lab as qd
-from quadrants_lab.backends._simt.tell import ALONE
+from quadrants_lab.backends._simt.host_flag import ALONE
 from quadrants_lab.backends.cuda import driver
 from quadrants_lab.runtime import session as S
 
@@ -82,7 +82,7 @@ def test_what_follows_it_is_waited_for() -> None:
     assert (n[None], x[999]) == (2, 7)
 
 
-def test_which_kernels_tell() -> None:
+def test_which_kernels_signal() -> None:
     n, x = qd.field(qd.i32, shape=()), qd.field(qd.i32, shape=8)
 
     @qd.kernel
@@ -104,13 +104,13 @@ def test_which_kernels_tell() -> None:
     def prints():
         print(n[None])
 
-    told = {}
+    stores = {}
     for kernel in (parallel, serial_at_the_end, returns, prints):
         kernel()
         qd.sync()
-        told[kernel.name] = kernel.code("ptx").count("st.release.sys")
-        assert kernel.dispatcher.last.frame.exe.tells == bool(told[kernel.name])
-    assert told == {"parallel": 0, "serial_at_the_end": 1, "returns": 0, "prints": 0}
+        stores[kernel.name] = kernel.code("ptx").count("st.release.sys")
+        assert kernel.dispatcher.last.frame.exe.signals == bool(stores[kernel.name])
+    assert stores == {"parallel": 0, "serial_at_the_end": 1, "returns": 0, "prints": 0}
     assert n[None] == 2
 
 

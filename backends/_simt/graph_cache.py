@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 AFTER = 32  # equal launches in a row: making a graph takes about as long as it saves in a hundred
 
 
-class Repeats:
+class GraphCache:
     """The graph of a frame. ``always``: from the first launch on (`qd.kernel(graph=True)`). ``made`` counts graphs."""
 
     def __init__(self, frame: SimtFrame) -> None:
