@@ -17,13 +17,15 @@ VALUES = 8  # raw 64-bit values that a failed assert reports
 # words of one adstack: slots; max(slots, 1) - 1; where its slots and its adjoint slots begin in the heap
 STACK_CAPACITY, STACK_LAST, STACK_AT, STACK_ADJOINTS_AT = 0, 8, 16, 24
 STACK_WORDS = 4
+STACK_ARGS = {"capacity": STACK_CAPACITY, "last": STACK_LAST}  # those that a lowered kernel has as arguments
 
 
 @dataclass(slots=True)
 class FrameLayout:
-    """Where a kernel's frame keeps what: offsets by name. ``stacks`` are the kernel's AdStackAllocas in order."""
+    """Where a kernel's frame keeps what: offsets by name. ``stacks`` are the kernel's AdStackAllocas in order; of a
+    kernel whose adstacks are lowered (`lower.adstacks`) ``buffers`` and ``args`` have what their words hold instead."""
 
-    buffers: dict[str, int] = field(default_factory=dict)  # an address; temp and ret: the value itself
+    buffers: dict[str, int] = field(default_factory=dict)  # an address, of slots in the heap; temp and ret: the value
     extents: dict[str, int] = field(default_factory=dict)  # ndim words
     args: dict[str, int] = field(default_factory=dict)
     stacks: list[N.AdStackAlloca] = field(default_factory=list)
@@ -33,6 +35,7 @@ class FrameLayout:
     asserts: list[N.Assert] = field(default_factory=list)
     prints: list[N.Print] = field(default_factory=list)
     bounds: list[int] = field(default_factory=list)  # a task: begin and extent of each axis
+    stacks_at: int = 0  # the words of all stacks, as far as zero_at
     zero_at: int = 0
     zero_bytes: int = 0
     size: int = 0
@@ -49,12 +52,15 @@ def frame_layout(kernel: N.Kernel, head: int) -> FrameLayout:
         return at - words * WORD
 
     for b in kernel.buffers.values():
-        if b.kind not in ("temp", "ret"):
+        if b.kind not in ("temp", "ret", "heap", "local"):
             out.buffers[b.name] = take(1)
-        if b.shape is None:
+        if b.shape is None and b.kind != "heap":
             out.extents[b.name] = take(b.ndim)
+    slots = [b for b in kernel.buffers.values() if b.kind == "heap"]
+    words = {f"{b.name}.{what}" for b in slots for what in STACK_ARGS}
     for a in kernel.args:
-        out.args[a.name] = take(1)
+        if a.name not in words:
+            out.args[a.name] = take(1)
     for number, task in enumerate(kernel.body):
         if not isinstance(task, N.Offload):
             raise TypeError(f"kernel {kernel.name} is not offloaded: {type(task).__name__} at top level")
@@ -62,7 +68,6 @@ def frame_layout(kernel: N.Kernel, head: int) -> FrameLayout:
         for s in walk((task,)):
             if isinstance(s, N.AdStackAlloca):
                 out.stacks.append(s)
-                out.stack_at[s.id] = take(STACK_WORDS)
                 out.task_of[s.id] = number
             elif isinstance(s, (N.AdStackLoadTopAdj, N.AdStackAccAdjoint)):
                 out.adjoint_stacks.add(s.stack)
@@ -70,6 +75,16 @@ def frame_layout(kernel: N.Kernel, head: int) -> FrameLayout:
                 out.asserts.append(s)
             elif isinstance(s, N.Print):
                 out.prints.append(s)
+    out.stacks_at = at
+    for s in out.stacks:
+        if not s.count_only:
+            out.stack_at[s.id] = take(STACK_WORDS)
+    adjoints = {b.grad for b in slots}
+    for b in slots:
+        if b.name not in adjoints:
+            first = take(STACK_WORDS)
+            out.args |= {f"{b.name}.{what}": first + at for what, at in STACK_ARGS.items()}
+            out.buffers |= {b.name: first + STACK_AT, b.grad: first + STACK_ADJOINTS_AT}
     out.zero_at = at
     for b in kernel.buffers.values():
         if b.kind in ("temp", "ret"):

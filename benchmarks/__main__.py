@@ -173,7 +173,7 @@ def peer_spirv(case: str, logs: Path) -> int:
 
 
 def measure_code(logs: Path, console: Console) -> list[code.CodeRow]:
-    """Of our emitters both ways, and of the peer's, which has no option that hands out its shaders but keeps them in
+    """Of our emitters, and of the peer's, which has no option that hands out its shaders but keeps them in
     its cache on disk."""
     rows: list[code.CodeRow] = []
     with tempfile.TemporaryDirectory() as cache:
@@ -181,7 +181,7 @@ def measure_code(logs: Path, console: Console) -> list[code.CodeRow]:
             found = ask_process(OURS, "code", cache, logs, case)
             peer = peer_spirv(case, logs) if found[0]["pushes"] <= MOST_PUSHES else None
             rows += (code.row(f, peer) for f in found)
-    table = Table(title=f"{CODE}; ratios = branchy / straight", title_justify="left")
+    table = Table(title=CODE, title_justify="left")
     for head in ("gradient", "language", *code.HEADS):
         table.add_column(head, justify="left" if head in ("gradient", "language") else "right")
     for r in rows:

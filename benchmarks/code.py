@@ -1,68 +1,51 @@
-"""The code of reverse kernels for GPUs: bytes and lines with straight-line pushes, and as the same emitters make it
-with pushes that branch and a counter a stack; and bytes of the SPIR-V that the peer keeps in its cache on disk."""
+"""The code of reverse kernels for GPUs: bytes and lines; and bytes of the SPIR-V that the peer keeps in its cache on
+disk."""
 
 from __future__ import annotations
 
 import struct
-from contextvars import ContextVar
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from quadrants_lab.ir.nodes import Kernel
     from quadrants_lab.ir.options import CompileOptions
 
 
 @dataclass(frozen=True)
-class Size:
-    """``bytes`` and ``lines`` (for SPIR-V instructions) of a module, ``own_bytes`` and ``own_lines`` of those its
-    pushes and pops."""
-
-    bytes: int
-    lines: int
-    own_bytes: int
-    own_lines: int
-
-
-@dataclass(frozen=True)
 class CodeRow:
-    """One kernel in one language; ``pushes`` in its code; ``peer``: bytes of the peer's SPIR-V, 0 where it refuses the
-    kernel, None where that was not measured."""
+    """One kernel in one language; ``pushes`` of its gradient; ``bytes`` and ``lines`` (for SPIR-V instructions) of a
+    module; ``peer``: bytes of the peer's SPIR-V, 0 where it refuses the kernel, None where that was not measured."""
 
     case: str
     language: str
     pushes: int
-    straight: Size
-    branchy: Size
+    bytes: int
+    lines: int
     peer: int | None = None
 
 
-def _msl(kernel: Kernel, options: CompileOptions, ids: set[int]) -> Size:
+def _msl(kernel: Kernel, options: CompileOptions) -> tuple[int, int]:
     from quadrants_lab.backends._msl.kernel import module
 
     made = module(kernel, options)
-    own = [len(line) + 1 for line, i in zip(made.lines, made.ids, strict=True) if i in ids]
-    return Size(len(made.text.encode()), len(made.lines), sum(own), len(own))
+    return len(made.text.encode()), len(made.lines)
 
 
-def _spirv(kernel: Kernel, options: CompileOptions, ids: set[int]) -> Size:
+def _spirv(kernel: Kernel, options: CompileOptions) -> tuple[int, int]:
     from quadrants_lab.backends._spirv.kernel import module
     from quadrants_lab.backends._spirv.target import GENERIC
 
     made = module(kernel, options, GENERIC)
-    instructions, owners = made.instructions()
-    own = [4 * len(words) for words, owner in zip(instructions, owners, strict=True) if owner in ids]
-    return Size(len(made.words()), len(instructions), sum(own), len(own))
+    return len(made.words()), len(made.instructions()[0])
 
 
-def _languages() -> dict[str, tuple[str, Callable[[Kernel, CompileOptions, set[int]], Size], ContextVar[bool]]]:
-    """Name -> the backend that speaks it, what measures a module, what makes it branchy."""
-    from quadrants_lab.backends._msl.stacks import BRANCHY as MSL
-    from quadrants_lab.backends._spirv.stacks import BRANCHY as SPIRV
-
-    return {"MSL": ("metal", _msl, MSL), "SPIR-V": ("vulkan", _spirv, SPIRV)}
+# name -> the backend that speaks it, and what gives bytes and lines of a module
+LANGUAGES: dict[str, tuple[str, Callable[[Kernel, CompileOptions], tuple[int, int]]]] = {
+    "MSL": ("metal", _msl),
+    "SPIR-V": ("vulkan", _spirv),
+}
 
 
 def measure(name: str) -> list[dict[str, Any]]:
@@ -74,21 +57,14 @@ def measure(name: str) -> list[dict[str, Any]]:
     from quadrants_lab.runtime.record.inspect import compiled_plan
 
     rows = []
-    for language, (speaker, size, switch) in _languages().items():
+    for language, (speaker, size) in LANGUAGES.items():
         engine.init(ad_unroll=backend(speaker).AD_UNROLL[0])  # the cases are f32
         from benchmarks.cases.stacks import GRADIENTS, Space
 
         made = compiled_plan(GRADIENTS[name](Space(engine.qd.f32)).grad.dispatcher).compiled
-        touching = [
-            s for s in walk(made.kernel.body) if isinstance(s, (N.AdStackPush, N.AdStackPop, N.AdStackLoadTop))
-        ]
-        pushes = sum(isinstance(s, N.AdStackPush) for s in touching)
-        sizes = []
-        for branchy in (False, True):
-            token = switch.set(branchy)
-            sizes.append(vars(size(made.kernel, made.options, {s.id for s in touching})))
-            switch.reset(token)
-        rows.append({"case": name, "language": language, "pushes": pushes, "straight": sizes[0], "branchy": sizes[1]})
+        pushes = sum(isinstance(s, N.AdStackPush) for s in walk(made.kernel.body))
+        nbytes, lines = size(made.kernel, made.options)
+        rows.append({"case": name, "language": language, "pushes": pushes, "bytes": nbytes, "lines": lines})
     return rows
 
 
@@ -132,25 +108,16 @@ def spirv_bytes(data: bytes) -> int:
 
 
 def row(found: dict[str, Any], peer: int | None) -> CodeRow:
-    sizes = {way: Size(**found[way]) for way in ("straight", "branchy")}
-    theirs = peer if found["language"] == "SPIR-V" else None
-    return CodeRow(found["case"], found["language"], found["pushes"], **sizes, peer=theirs)
+    return CodeRow(**found, peer=peer if found["language"] == "SPIR-V" else None)
 
 
 def cells(r: CodeRow) -> list[str]:
-    """Pushes, bytes and lines both ways, how much shorter pushes and pops are in bytes and in lines, and the whole; the
-    peer's bytes, and how much shorter ours are."""
-    ours, branchy = r.straight, r.branchy
-    own = ["", ""]
-    if r.pushes:
-        own = [f"{branchy.own_bytes / ours.own_bytes:.2f}", f"{branchy.own_lines / ours.own_lines:.2f}"]
-    sizes = [f"{s.bytes:,} in {s.lines:,}" for s in (r.straight, r.branchy)]
-    whole = f"{r.branchy.bytes / r.straight.bytes:.2f}"
-    peer = [f"{r.peer:,}", f"{r.peer / r.straight.bytes:.2f}"] if r.peer else ["" if r.peer is None else "refused", ""]
-    return [str(r.pushes), *sizes, *own, whole, *peer]
+    """Pushes, bytes and lines; the peer's bytes, and how much shorter ours are."""
+    peer = [f"{r.peer:,}", f"{r.peer / r.bytes:.2f}"] if r.peer else ["" if r.peer is None else "refused", ""]
+    return [str(r.pushes), f"{r.bytes:,} in {r.lines:,}", *peer]
 
 
-HEADS = ("pushes", "bytes in lines", "branchy", "pushes and pops", "their lines", "whole", "quadrants", "ratio")
+HEADS = ("pushes", "bytes in lines", "quadrants", "ratio")
 _MAGIC = bytes.fromhex("03022307")
 _HEADER = 20  # bytes before a module's instructions
 _LAST_OPCODE = 6500

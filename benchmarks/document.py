@@ -41,7 +41,7 @@ def text(
     for title, measured in limited.items():
         lines += [f"### {title.capitalize()}", "", *table(["", "quadrants_lab", "at most"], measured)]
     if codes:
-        lines += ["### Code of reverse kernels, straight-line pushes against branchy ones", ""]
+        lines += ["### Code of reverse kernels", ""]
         lines += table(["", *HEADS], codes)
     if sizes:
         lines += ["### Compile time over size", "", *table(["", *SIZE_HEADS], sizes)]

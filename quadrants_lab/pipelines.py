@@ -18,12 +18,14 @@ from quadrants_lab.autodiff.second import to_be_differentiated, with_tangents
 from quadrants_lab.autodiff.sink import sink_sums
 from quadrants_lab.autodiff.temporaries import drop_unread_temporaries
 from quadrants_lab.autodiff.unroll import unroll
+from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks
 from quadrants_lab.backends.lower.casts import FORMULAS, lower_casts, lower_formulas
 from quadrants_lab.backends.lower.functions import lower_math
 from quadrants_lab.backends.lower.integers import lower_counts, lower_division, lower_integers, lower_orders
 from quadrants_lab.backends.lower.random import lower_random
 from quadrants_lab.ir.nodes import Kernel, Pass
 from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.ir.types import u64
 from quadrants_lab.passes.check_bounds import check_bounds, check_division
 from quadrants_lab.passes.cse import cse
 from quadrants_lab.passes.dce import dce
@@ -151,6 +153,13 @@ PASSES: dict[str, Pass] = {
     "lower_division calls": lower_division(calls=True),
     "lower_division remainder": lower_division(remainder=False),
 }  # fmt: skip
+
+# adstacks as memory, as CUDA and AMDGPU, the CPU without lanes, and Metal want them
+PASSES |= {
+    "lower_adstacks": lower_adstacks(Layout()),
+    "lower_adstacks_alone": lower_adstacks(Layout(u64, lanes=False)),
+    "lower_adstacks_together": lower_adstacks(Layout(lockstep=True, numbered=True)),
+}
 
 PIPELINES: dict[str, Passes] = {
     "front": FRONT,

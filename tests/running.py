@@ -179,9 +179,12 @@ class Interpreted:
         arrays = self.job.arrays(self.fp)
         return arrays, interpret(kernel, self.job.scalars, self._named(arrays))
 
-    def run_reverse(self, kernel: N.Kernel) -> tuple[Arrays, Result, dict[int, int]]:
+    def run_reverse(
+        self, kernel: N.Kernel, lower: N.Pass = lambda kernel: kernel, most: int | None = None
+    ) -> tuple[Arrays, Result, dict[int, int]]:
         """Buffers after forward and gradient, what the gradient left, and the capacity of each stack (none while
-        the kernel has not been sized)."""
+        the kernel has not been sized), which is not above ``most``. ``lower``: what becomes of the kernel's adstacks,
+        for which there is then room as on a device of one lane."""
         arrays, forward = self.run_forward(self.forward[-1].kernel)
         named = self._named(arrays) | forward.scratch
         caps: dict[int, int] = {}
@@ -192,8 +195,14 @@ class Interpreted:
                 rets = interpret(self.counting, self.job.scalars, named).rets
                 counted = {int(name.removeprefix("depth")): int(v) for name, v in rets.items()}
             live = Live(dict(self.job.scalars), named)
-            caps = {s.id: evaluate(s.size, live, counted) for s in stacks}
-        return arrays, interpret(kernel, self.job.scalars, named, caps=caps), caps
+            caps = {s.id: min(evaluate(s.size, live, counted), 1 << 30 if most is None else most) for s in stacks}
+        args, lowered = dict(self.job.scalars), lower(kernel)
+        for b in lowered.buffers.values():
+            if b.kind == "heap":
+                cap = caps[int(b.name.split("$")[1].split(".")[0])]
+                args |= {f"{b.name}.capacity": cap, f"{b.name}.last": max(cap, 1) - 1}
+                named[b.name] = np.zeros([max(cap, 1), *[1] * (b.ndim - 1)], b.dtype.numpy)
+        return arrays, interpret(lowered, args, named, caps=caps), caps
 
     def _named(self, arrays: Arrays) -> Arrays:
         return {buffer: arrays[name] for buffer, name in self.names.items() if name in arrays}

@@ -23,7 +23,7 @@ _CLASSES = (
 )
 
 _IR = re.compile(
-    r"""(?P<hs>"(?:\\.|[^"\\])*"|'[^']*')|(?P<hv>[%$][\w]+)|(?P<hf>@[\w.]+)|(?P<hc>[#!~]\S+)"""
+    r"""(?P<hs>"(?:\\.|[^"\\])*"|'[^']*')|(?P<hv>[%$][\w]+)|(?P<hf>@[\w.$]+)|(?P<hc>[#!~]\S+)"""
     r"""|(?P<ht>\b(?:u1|[iu](?:8|16|32|64)|f(?:16|32|64))\b)"""
     r"""|(?P<hk>\b(?:kernel|buffer|field|ndarray|temp|ret|offload|range_for|struct_for|serial|bounds|do|for|while|if"""
     r"""|else|carry|yield|break|continue|load|store|atomic|const|adstack_\w+|reversed|in|grad|next|forward|reverse"""

@@ -8,9 +8,9 @@ from typing import TypeVar
 from quadrants_lab.backends._gpu.layout import gpu_layout
 from quadrants_lab.backends._gpu.programs import programs
 from quadrants_lab.backends._gpu.stacks import in_heap_order, stacks_of
-from quadrants_lab.backends._gpu.steps import in_step
 from quadrants_lab.backends.boxes import fixed_total
 from quadrants_lab.backends.disk_cache import Keep, Kept
+from quadrants_lab.backends.lower.adstacks.lockstep import in_step
 from quadrants_lab.backends.reductions import reductions
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType

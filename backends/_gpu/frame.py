@@ -132,6 +132,8 @@ class GpuFrame(ABC):
     def _set_plan(self, caps: Sequence[int], plan: HeapPlan) -> None:
         layout = self.exe.layout.frame
         for s, cap in zip(layout.stacks, caps, strict=True):
+            if s.count_only:
+                continue
             at = layout.stack_at[s.id]
             _WORD.pack_into(self.view, at + STACK_CAPACITY, cap)
             _WORD.pack_into(self.view, at + STACK_LAST, max(cap, 1) - 1)

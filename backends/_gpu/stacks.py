@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from quadrants_lab.backends._gpu.programs import GROUP
-from quadrants_lab.backends._gpu.steps import Steps
+from quadrants_lab.backends.lower.adstacks.lockstep import Steps
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType
 from quadrants_lab.ir.walk import walk

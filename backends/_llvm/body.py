@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-from quadrants_lab.backends._llvm import control, memory, ops, ranges, stacks
+from quadrants_lab.backends._llvm import control, memory, ops, ranges
 from quadrants_lab.backends._llvm.ranges import Range
 from quadrants_lab.backends._llvm.text import Function, Ty, constant, ty
 from quadrants_lab.ir import nodes as N
@@ -24,6 +24,8 @@ class Body(ABC):
 
     lanes = 1
     polls = True  # whether long loops look at a cancel flag
+    thread = "0"  # number of the lane that runs this iteration
+    stride = ""  # how many elements on the next slot of an adstack is
 
     def __init__(
         self, fn: Function, kernel: N.Kernel, options: CompileOptions, parallel: bool, scopes: memory.Scopes
@@ -41,8 +43,6 @@ class Body(ABC):
             tuple[Any, ...], str
         ] = {}  # element offsets computed in this block or one around it
         self.partials: dict[str, memory.Partial] = {}
-        self.stacks: dict[int, stacks.Stack] = {}
-        self.guarded = False  # inside an AdStackGuard, where depths are known to fit
         self.exit = ""  # the label that ends the task's function early
 
     # --- what a device provides ---------------------------------------------------------------------------------
@@ -187,12 +187,6 @@ HANDLERS: dict[type, Callable[[Any, Any], None]] = {
     N.If: control.if_,
     N.For: control.for_,
     N.While: control.while_,
-    N.AdStackAlloca: stacks.alloca,
-    N.AdStackPush: stacks.push,
-    N.AdStackPop: stacks.pop,
-    N.AdStackLoadTop: stacks.load_top,
-    N.AdStackLoadTopAdj: stacks.load_top_adjoint,
-    N.AdStackAccAdjoint: stacks.accumulate,
-    N.AdStackDepth: stacks.depth,
-    N.AdStackGuard: stacks.guard,
+    N.Lane: lambda b, s: b.define(s.id, s.type, b.thread),
+    N.Overflow: lambda b, s: b.overflow(memory.widen(b, s.stack), memory.widen(b, s.depth)),
 }

@@ -23,12 +23,25 @@ def address(b: Body, buffer: N.Buffer, index: tuple[int, ...], base: str = "") -
     base = base or b.pointer(buffer.name)
     if not index:
         return base
+    if buffer.kind == "heap":
+        return _slot(b, buffer, base, index)
     shape = buffer.shape
     key = (shape if shape is not None else buffer.name, index)
     offset = b.offsets.get(key)
     if offset is None:
         offset = b.offsets[key] = _offset(b, buffer, index)
     return b.fn.let(f"getelementptr inbounds {memory_type(buffer.dtype)}, ptr {base}, i64 {offset}")
+
+
+def _slot(b: Body, buffer: N.Buffer, base: str, index: tuple[int, ...]) -> str:
+    """Address of a slot; ``base`` is that of this lane's first one. A device of many lanes keeps the number of an
+    element below 2**31."""
+    place, t = b.values[index[0]], b.type_of(index[0])
+    if len(index) > 1:
+        place = b.fn.let(f"mul nuw nsw {t.text} {place}, {b.stride}")
+    if t.dtype.bits < 64:
+        place = b.fn.let(f"zext nneg {t.text} {place} to i64")
+    return b.fn.let(f"getelementptr inbounds {memory_type(buffer.dtype)}, ptr {base}, i64 {place}")
 
 
 def _offset(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> str:
@@ -62,9 +75,10 @@ def widen(b: Body, id: int) -> str:
 
 class Scopes:
     """Alias scopes of a module: a field, a launch temporary, a returned slot and an adstack are each disjoint from
-    everything else; ndarrays, which the caller may pass twice, share one scope."""
+    everything else; ndarrays, which the caller may pass twice, share one scope. A local needs none."""
 
-    def __init__(self, names: list[str]) -> None:
+    def __init__(self, kernel: N.Kernel) -> None:
+        names = (scope_of(b) for b in kernel.buffers.values() if b.kind != "local")
         self.numbers = {name: n for n, name in enumerate(dict.fromkeys(names))}
 
     def tag(self, name: str) -> str:
@@ -108,7 +122,8 @@ def _stored(b: Body, t: DType, value: str) -> str:
 
 def load(b: Body, s: N.Load) -> None:
     buffer = b.kernel.buffers[s.buffer]
-    b.define(s.id, s.type, read(b, s.type, address(b, buffer, s.index), b.tag(buffer)))
+    value = read(b, s.type, address(b, buffer, s.index), b.tag(buffer))
+    b.define(s.id, s.type, value, (0, (1 << (s.type.bits - 1)) - 1) if buffer.kind == "local" else None)
 
 
 def store(b: Body, s: N.Store) -> None:

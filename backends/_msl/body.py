@@ -11,20 +11,18 @@ from dataclasses import replace
 from typing import Any
 
 from quadrants_lab.backends._gpu import layout as L
-from quadrants_lab.backends._gpu.steps import Steps
 from quadrants_lab.backends._msl import control, failures, memory, names, ops, stacks
 from quadrants_lab.backends._msl import expr as X
 from quadrants_lab.backends._msl.expr import Expr
 from quadrants_lab.backends._msl.frame import FrameStruct, stored
-from quadrants_lab.backends._msl.groups import Groups
 from quadrants_lab.backends._msl.helpers import Helper, Library
 from quadrants_lab.backends._msl.source import Source
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.types import DType, u1
+from quadrants_lab.ir.types import DType, u1, u32
 from quadrants_lab.ir.walk import uses, walk
 
 LONGEST = 80  # characters of an expression that waits to become part of another
-_WRITES = (N.Store, N.Atomic, N.Assert, N.Print)
+_WRITES = (N.Store, N.Atomic, N.Assert, N.Print, N.Overflow)
 
 
 class Body:
@@ -48,12 +46,13 @@ class Body:
         self.values: dict[int, Expr] = {}
         self.types: dict[int, DType] = {}
         self.partials: dict[str, memory.Partial] = {}
-        self.stacks: dict[int, stacks.Stack] = {}  # those in no group
-        self.groups = Groups(Steps((), {}))
-        self.counted: list[int] = []  # numbers of the task's stacks that have a counter
-        self.first_stack = next((s.id for s in walk(block) if isinstance(s, N.AdStackAlloca)), N.NO_ID)
+        self.chunks = stacks.chunks(frame.kernel)
+        self.locals: dict[str, str] = {}  # buffer -> variable
+        self.row: list[Expr] = []  # values of a slot that are to be stored with others
+        self.whole: dict[tuple[str, int], str] = {}  # first buffer of a chunk, slot -> variable with all of the slot
+        self.index: dict[int, str] = {}  # slot -> variable with the place of its element
+        self.lane = "0"  # number of this thread
         self.iteration = "0"  # number of the parallel iteration within its task
-        self.guarded = False  # inside an AdStackGuard, where depths are known to fit
         self._uses = uses(block)
         self._names: dict[int, str] = {}
         for s in walk(block):
@@ -63,6 +62,7 @@ class Body:
         self._waiting: frozenset[int] = frozenset()  # read once, in the open block
         self._pending: dict[int, N.Stmt] = {}  # of these, what reads memory and has no variable yet
         self._writes: dict[int, bool] = {}
+        self._counts: dict[str, int] = {}
 
     # --- what stands in front ---------------------------------------------------------------------------------------
 
@@ -70,7 +70,11 @@ class Body:
         """A variable that is set when the program starts; returns its name."""
         if name not in self._started:
             self._started[name] = name
-            self.start.append(f"{type} {name} = {text};")
+            before = self.start[-1] if self.start else ""
+            if type == "uint" and before.startswith("uint ") and len(before) < LONGEST:
+                self.start[-1] = f"{before[:-1]}, {name} = {text};"
+            else:
+                self.start.append(f"{type} {name} = {text};")
         return name
 
     def pointer(self, b: N.Buffer) -> str:
@@ -134,6 +138,11 @@ class Body:
         """A primitive on values of one dtype that are not in the IR."""
         return ops.emit(self.library, prim, out, (type,) * len(args), args)
 
+    def count(self, what: str) -> int:
+        """0, 1, 2, ...: how often it was asked of this."""
+        self._counts[what] = self._counts.get(what, -1) + 1
+        return self._counts[what]
+
     def helper(self, name: str, own: Helper | None = None) -> str:
         """Includes a helper of the table, or one of the caller's own."""
         return self.library.need(name) if own is None else self.library.add(name, own)
@@ -142,31 +151,23 @@ class Body:
 
     def block(self, block: N.Block) -> tuple[Expr, ...]:
         """Emits a block; returns the values that its Yield hands on."""
-        outer = self._waiting, self._pending
-        self._waiting, self._pending = self._read_once_here(block), {}
+        outer = self._waiting, self._pending, self.whole, self.index
+        self._waiting, self._pending, self.whole, self.index = self._read_once_here(block), {}, {}, {}
         out = self.out
         owner, span = out.stmt, out.span
-        popped: set[int] = set()
-        for k, stmt in enumerate(block[:-1]):
-            if stmt.id in popped:
-                continue
+        for stmt in block[:-1]:
             out.stmt, out.span = stmt.id, stmt.span or span
             if self.writes(stmt):
                 self._settle_others(stmt)
             for i in stmt.operands():  # part of another expression from here on
                 self._pending.pop(i, None)
-            handler = HANDLERS[type(stmt)]
-            if isinstance(stmt, N.AdStackLoadTop) and (pop := stacks.taken_with(self, stmt, block, k)) != N.NO_ID:
-                stacks.load_and_pop(self, stmt)
-                popped.add(pop)
-            else:
-                handler(self, stmt)
+            HANDLERS[type(stmt)](self, stmt)
         last = block[-1]
         if type(last) is not N.Yield:
             raise TypeError(f"a block ends in {type(last).__name__}; exits must be structured before emission")
         out.stmt, out.span = owner, span
         values = tuple(self.values[i] for i in last.values)
-        self._waiting, self._pending = outer
+        self._waiting, self._pending, self.whole, self.index = outer
         return values
 
     def _read_once_here(self, block: N.Block) -> frozenset[int]:
@@ -185,9 +186,18 @@ class Body:
         return known
 
     def _settle_others(self, s: N.Stmt) -> None:
-        own = s.operands()
-        for other in [p for i, p in self._pending.items() if i not in own]:
-            self.settle(other)
+        own, changed = s.operands(), self._changed(s)
+        for i, other in [*self._pending.items()]:
+            if i not in own and (changed is None or changed in self.values[i].reads):
+                self.settle(other)
+
+    def _changed(self, s: N.Stmt) -> str | None:
+        """The one variable that a statement writes; "" where it writes nothing yet; None where it writes memory."""
+        if not isinstance(s, N.Store):
+            return None
+        if self.frame.kernel.buffers[s.buffer].kind == "local":
+            return self.locals.get(s.buffer, "")
+        return "" if s.buffer in self.chunks and self.chunks[s.buffer].buffers[-1] != s.buffer else None
 
 
 def _const(b: Body, s: N.Const) -> None:
@@ -197,7 +207,10 @@ def _const(b: Body, s: N.Const) -> None:
 def _op(b: Body, s: N.Op) -> None:
     types = tuple(b.types[i] for i in s.args)
     args = tuple(b.values[i] for i in s.args)
-    e = ops.emit(b.library, s.prim, s.type, types, args)
+    if s.prim == "min" and s.type is u32:  # of which MSL has its own without doubt about the operands' types
+        e = X.call("min", "uint", *args)
+    else:
+        e = ops.emit(b.library, s.prim, s.type, types, args)
     b.define(s, e if e.known is None else replace(e, known=None))
 
 
@@ -208,6 +221,10 @@ def _call(b: Body, s: N.Call) -> None:
 
 
 def _arg(b: Body, s: N.ArgLoad) -> None:
+    at = b.frame.layout.frame.args[s.arg]
+    if b.frame.stack_place(at) >= 0:
+        stacks.argument(b, s, at)
+        return
     member = b.frame.arg(s.arg, s.type)
     text = f"{member} != 0" if s.type is u1 else member
     b.set(s.id, s.type, X.variable(b.once(member[2:], X.name(s.type), text), X.name(s.type)))
@@ -242,12 +259,6 @@ HANDLERS: dict[type, Callable[[Any, Any], None]] = {
     N.If: control.if_,
     N.For: control.for_,
     N.While: control.while_,
-    N.AdStackAlloca: stacks.alloca,
-    N.AdStackPush: stacks.push,
-    N.AdStackPop: stacks.pop,
-    N.AdStackLoadTop: stacks.load_top,
-    N.AdStackLoadTopAdj: stacks.load_top_adjoint,
-    N.AdStackAccAdjoint: stacks.accumulate,
-    N.AdStackDepth: stacks.depth,
-    N.AdStackGuard: stacks.guard,
+    N.Lane: lambda b, s: b.set(s.id, s.type, X.variable(b.lane, "uint")),
+    N.Overflow: stacks.overflow,
 }

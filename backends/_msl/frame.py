@@ -31,6 +31,7 @@ _HEAD: dict[int, tuple[str, int]] = {
 }
 _HEAD_NAMES = frozenset(text.split()[-1].partition("[")[0] for text, _ in _HEAD.values())
 assert (words.STACK_CAPACITY, words.STACK_LAST, words.STACK_AT, words.STACK_ADJOINTS_AT) == (0, 8, 16, 24)
+_STACK_BYTES = words.STACK_WORDS * WORD
 STACK = "struct Stack { ulong capacity, last, at, adjoints_at; };"
 
 
@@ -48,10 +49,9 @@ class FrameStruct:
         self.kernel = kernel
         self.layout = layout
         self.names = Names()
-        for n in _HEAD_NAMES:
+        for n in (*_HEAD_NAMES, "stacks"):
             self.names.of(n)
         self._members: dict[int, tuple[str, int]] = {}  # offset -> declaration, bytes
-        self._stacks = False
 
     def need(self, offset: int) -> None:
         """Includes a member of the head."""
@@ -90,13 +90,14 @@ class FrameStruct:
     def grid(self, number: int) -> str:
         return self._member(self.layout.grid[number], "uint", f"task {number} groups", 3, 12)
 
-    def stacks(self, number: int, allocas: list[N.AdStackAlloca]) -> str:
-        """The stacks of a task, an array of Stack."""
-        self._stacks = True
-        at = self.layout.frame.stack_at[allocas[0].id]
-        size = words.STACK_WORDS * WORD
-        assert [self.layout.frame.stack_at[s.id] for s in allocas] == [at + size * n for n in range(len(allocas))]
-        return self._member(at, "Stack", f"task {number} stacks", len(allocas), size * len(allocas))
+    def stack_place(self, at: int) -> int:
+        """The number of the stack that has that word, in the array ``stacks``; -1 where none has it."""
+        frame = self.layout.frame
+        if not frame.stacks_at <= at < frame.zero_at:
+            return -1
+        size = frame.zero_at - frame.stacks_at
+        self._members[frame.stacks_at] = (f"Stack stacks[{size // _STACK_BYTES}]", size)
+        return (at - frame.stacks_at) // _STACK_BYTES
 
     def task(self, number: int) -> N.Offload:
         task = self.kernel.body[number]
@@ -104,7 +105,8 @@ class FrameStruct:
         return task
 
     def lines(self) -> list[str]:
-        out = [STACK] if self._stacks else []
+        frame = self.layout.frame
+        out = [STACK] if frame.stacks_at < frame.zero_at and frame.stacks_at in self._members else []
         out.append("struct Frame {")
         at = 0
         for offset in sorted(self._members):

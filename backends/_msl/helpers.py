@@ -44,16 +44,6 @@ template <typename T> device T* qd_slots(device Frame& f, device Stack& s, uint 
 template <typename T> device T* qd_adjoints(device Frame& f, device Stack& s, uint lane) {
   return (device T*)(f.heap + s.adjoints_at) + lane;
 }""", (), (L.HEAP,)),
-    # flags, 32 to a word
-    "qd_flag": Helper("""\
-bool qd_flag(device uint* slots, uint stride, uint k) {
-  return (slots[(k >> 5) * stride] >> (k & 31) & 1) != 0;
-}"""),
-    "qd_set_flag": Helper("""\
-void qd_set_flag(device uint* slots, uint stride, uint k, bool value) {
-  uint bit = 1u << (k & 31), word = slots[(k >> 5) * stride];
-  slots[(k >> 5) * stride] = value ? word | bit : word & ~bit;
-}"""),
     # sets the status; true for the first that fails, which may say more
     "qd_fail": Helper(f"""\
 bool qd_fail(device Frame& f, uint bit, ulong what, ulong count) {{
@@ -65,21 +55,6 @@ bool qd_fail(device Frame& f, uint bit, ulong what, ulong count) {{
   f.fail_count = count;
   return true;
 }}""", (), (L.STATUS, L.FAILED, L.FAIL_WHAT, L.FAIL_COUNT)),
-    # the only comparison of depths with capacities
-    "qd_fits": Helper(f"""\
-template <uint... S> bool qd_fits(device Frame& f, thread uint* top, device Stack* stacks, uint first) {{
-  const uint which[] = {{S...}};
-  uint over = ~0u, depth = 0;
-  #pragma unroll
-  for (uint k = 0; k < sizeof...(S); ++k) {{
-    if (top[k] > stacks[which[k]].capacity) {{
-      over = which[k];
-      depth = top[k];
-    }}
-  }}
-  if (over != ~0u) qd_fail(f, {Status.OVERFLOW}u, first + over, depth);
-  return over == ~0u;
-}}""", ("qd_fail",)),
     # room for a record in the print block, or null
     "qd_record": Helper(f"""\
 device ulong* qd_record(device Frame& f, uint words, ulong number) {{

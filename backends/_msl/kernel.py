@@ -7,22 +7,23 @@ from math import prod
 
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.programs import GROUP, Program, programs
-from quadrants_lab.backends._gpu.stacks import stacks_of
 from quadrants_lab.backends._msl import expr as X
-from quadrants_lab.backends._msl import memory, names, stacks
+from quadrants_lab.backends._msl import memory, names
 from quadrants_lab.backends._msl.body import Body
 from quadrants_lab.backends._msl.expr import Expr
 from quadrants_lab.backends._msl.frame import FrameStruct
 from quadrants_lab.backends._msl.helpers import Library
 from quadrants_lab.backends._msl.limits import check
-from quadrants_lab.backends._msl.ops import LOWERING
+from quadrants_lab.backends._msl.ops import LOWERING as OPERATIONS
 from quadrants_lab.backends._msl.source import Source
 from quadrants_lab.backends.launch import Status
 from quadrants_lab.backends.lower import lower
+from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks, stores_slots
 from quadrants_lab.backends.reductions import reductions
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 
+LOWERING: tuple[N.Pass, ...] = (lower_adstacks(Layout(lockstep=True, numbered=True)), *OPERATIONS)
 _ONCE = "device Frame& f [[buffer(0)]]"
 _MANY = f"{_ONCE}, uint lane [[thread_position_in_grid]], uint lanes [[threads_per_grid]]"
 
@@ -95,7 +96,6 @@ class _Entry:
 
     def _serial(self) -> None:
         block = self.program.task.body
-        stacks.open_stacks(self.body, block, "0")
         self.body.block(block)
 
     # --- the box of iterations --------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ class _Entry:
         for axis, (begin, extent) in enumerate(zip(begins, extents, strict=True)):
             out.put(f"{box}[{2 * axis}] = {begin.text};")
             out.put(f"{box}[{2 * axis + 1}] = {extent.text};")
-        stored = any(not s.count_only for s in stacks_of(self.program.task))
+        stored = stores_slots(self.kernel, self.program.task.body)
         most = self.frame.head(L.THREADS if stored else L.LANES)
         total = " * ".join(f"ulong({e.text})" for e in extents)
         out.put(f"ulong groups = ({total} + {GROUP - 1}) / {GROUP}, most = {most} / {GROUP};")
@@ -156,7 +156,7 @@ class _Entry:
                 out.put(f"ulong n{axis} = {box}[{2 * axis + 1}];")
                 begins.append(X.variable(f"b{axis}", "long"))
                 extents.append(X.variable(f"n{axis}", "ulong"))
-        stacks.open_stacks(b, task.body, "lane")
+        b.lane = "lane"
         memory.open_partials(b, reductions(self.kernel, task.body))
         t, total = self._total(extents)
         b.iteration = "it"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from quadrants_lab.backends._msl import atomics
+from quadrants_lab.backends._msl import atomics, stacks
 from quadrants_lab.backends._msl import expr as X
 from quadrants_lab.backends._msl.expr import Expr
 from quadrants_lab.backends._msl.frame import stored
@@ -56,11 +56,17 @@ def _loaded(t: DType, e: Expr) -> Expr:
 
 def load(b: Body, s: N.Load) -> None:
     buffer = b.frame.kernel.buffers[s.buffer]
+    if buffer.kind in ("heap", "local"):
+        stacks.load(b, s, buffer)
+        return
     b.define(s, _loaded(s.type, element(b, buffer, s.index)))
 
 
 def store(b: Body, s: N.Store) -> None:
     buffer = b.frame.kernel.buffers[s.buffer]
+    if buffer.kind in ("heap", "local"):
+        stacks.store(b, s, buffer)
+        return
     b.out.put(f"{element(b, buffer, s.index).text} = {b.values[s.value].text};")
 
 

@@ -6,22 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from quadrants_lab.backends._gpu import layout as L
-from quadrants_lab.backends._gpu.stacks import element_bytes
 from quadrants_lab.backends._llvm import memory
 from quadrants_lab.backends._llvm.body import Body
-from quadrants_lab.backends._llvm.stacks import Stack
-from quadrants_lab.backends._llvm.text import Function, ty
+from quadrants_lab.backends._llvm.text import Function, memory_type, ty
 from quadrants_lab.backends._simt.state import State
 from quadrants_lab.backends._simt.target import Target
 from quadrants_lab.backends.launch import Status
-from quadrants_lab.backends.layout import (
-    STACK_ADJOINTS_AT,
-    STACK_AT,
-    STACK_CAPACITY,
-    STACK_LAST,
-    VALUES,
-    WORD,
-)
+from quadrants_lab.backends.layout import VALUES, WORD
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.walk import walk
@@ -41,8 +32,6 @@ class SimtBody(Body):
         self.layout = state.layout
         self.target = target
         self.iteration = "0"
-        self.thread = "0"
-        self.stride = ""
         self.exit = "leave"
         self._once: dict[object, str] = {}
         self.inside: N.Block = ()  # the block that is being emitted
@@ -98,15 +87,13 @@ class SimtBody(Body):
             for s in walk(block):
                 if isinstance(s, N.Access):
                     self.pointer(s.buffer)
-                    if self.kernel.buffers[s.buffer].shape is None:
+                    if s.buffer in self.layout.frame.extents:
                         for axis in range(1, len(s.index)):
                             self.extent(s.buffer, axis)
                 elif isinstance(s, N.ShapeOf) and self.kernel.buffers[s.buffer].shape is None:
                     self.extent(s.buffer, s.axis)
                 elif isinstance(s, N.ArgLoad):
                     self._open_arg(s)
-                elif isinstance(s, N.AdStackAlloca):
-                    self._open_stack(s)
                 elif isinstance(s, N.Print):
                     self.address_at(L.PRINTS)
                 elif isinstance(s, N.Builtin):
@@ -115,26 +102,9 @@ class SimtBody(Body):
     def _open_arg(self, s: N.ArgLoad) -> None:
         self.once(s.arg, lambda: memory.read(self, s.type, self.at(self.layout.frame.args[s.arg])))
 
-    def _open_stack(self, s: N.AdStackAlloca) -> None:
-        at = self.layout.frame.stack_at[s.id]
-        number = next(n for n, a in enumerate(self.layout.frame.stacks) if a.id == s.id)
-        counter = self.fn.alloca("i32")
-        if s.count_only:
-            self.stacks[s.id] = Stack(number, s.type, counter, "", "", "", "", "", "", "i32")
-            return
+    def _first_slot(self, at: int, nbytes: int) -> str:
+        """Address of this thread's first slot of a stack, whose place in the heap the frame has at ``at``."""
         self.stride = self.word(L.THREADS, "i32")
-        base = self._region(at + STACK_AT, element_bytes(s.type))
-        adjoints = ""
-        if s.id in self.layout.frame.adjoint_stacks:
-            adjoints = self._region(at + STACK_ADJOINTS_AT, element_bytes(s.type))
-        capacity, last = self.word(at + STACK_CAPACITY, "i32"), self.word(at + STACK_LAST, "i32")
-        tags = self.scopes.tag(f"${s.id}"), self.scopes.tag(f"${s.id}.adjoints")
-        self.stacks[s.id] = Stack(
-            number, s.type, counter, base, adjoints, capacity, last, *tags, index="i32", stride=self.stride
-        )
-
-    def _region(self, at: int, nbytes: int) -> str:
-        """Address of this thread's first slot."""
         heap = self.address_at(L.HEAP)
         start = self.fn.let(f"getelementptr inbounds i8, ptr {heap}, i64 {self.word(at)}")
         thread = self.fn.let(f"zext i32 {self.thread} to i64")
@@ -143,9 +113,14 @@ class SimtBody(Body):
     # --- what Body asks for -------------------------------------------------------------------------------------
 
     def pointer(self, buffer: str) -> str:
+        b = self.kernel.buffers[buffer]
+        if b.kind == "local":
+            return self.once((buffer, "local"), lambda: self.fn.alloca(memory_type(b.dtype)))
         at = self.layout.frame.buffers[buffer]
-        if self.kernel.buffers[buffer].kind in ("temp", "ret"):
+        if b.kind in ("temp", "ret"):
             return self.once((buffer, "state"), lambda: self.state_at(at))
+        if b.kind == "heap":
+            return self.once((buffer, "slots"), lambda: self._first_slot(at, b.dtype.nbytes))
         return self.address_at(at)
 
     def extent(self, buffer: str, axis: int) -> str:

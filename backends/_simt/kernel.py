@@ -6,7 +6,6 @@ from math import prod
 
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.programs import Program, programs
-from quadrants_lab.backends._gpu.stacks import stacks_of
 from quadrants_lab.backends._llvm import cost, memory
 from quadrants_lab.backends._llvm.body import HANDLERS
 from quadrants_lab.backends._llvm.ranges import Range, full
@@ -19,6 +18,7 @@ from quadrants_lab.backends._simt.target import Target
 from quadrants_lab.backends.launch import Status
 from quadrants_lab.backends.layout import WORD
 from quadrants_lab.backends.lower import lower
+from quadrants_lab.backends.lower.adstacks import stores_slots
 from quadrants_lab.backends.reductions import reductions
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
@@ -39,30 +39,21 @@ def together(block: N.Block) -> bool:
 def module(kernel: N.Kernel, options: CompileOptions, target: Target) -> Module:
     """The module of an offloaded kernel without exits."""
     in_step = [isinstance(t, N.Offload) and together(t.body) for t in kernel.body]
+    signals = target.shape.signals and host_flag.signals(kernel, options)
     kernel = lower(kernel, target.lowering(options), options)
     mod = Module(target.triple, target.layout)
     mod.own = target.own
     mod.private_space = target.private_space
     mod.atomic_scope, mod.atomic_notes = target.atomic_scope, target.atomic_notes
     state = State(kernel)
-    names = [memory.scope_of(b) for b in kernel.buffers.values()]
-    frame = state.layout.frame
-    for s in frame.stacks:
-        names += [f"${s.id}", f"${s.id}.adjoints"] if s.id in frame.adjoint_stacks else [f"${s.id}"]
-    scopes = memory.Scopes(names)
+    scopes = memory.Scopes(kernel)
     made = programs(kernel)
-    signals = target.shape.signals and host_flag.signals(kernel, options)
     for program in made:
         entry = _Entry(mod, kernel, options, state, scopes, target, program, in_step[program.number])
         entry.emit(signals and program is made[-1])
     mod.metadata = scopes.lines()
     target.finish(mod, kernel)
     return mod
-
-
-def group_of(target: Target, program: Program) -> int:
-    """Threads of a group of the program."""
-    return target.shape.group_of(program, any(not s.count_only for s in stacks_of(program.task)))
 
 
 class _Entry:
@@ -76,7 +67,8 @@ class _Entry:
         self.program = program
         self.in_step = in_step
         self.target = target
-        head = target.head(program, group_of(target, program), state.layout.size)
+        self.group = target.shape.group_of(program, stores_slots(kernel, program.task.body))
+        head = target.head(program, self.group, state.layout.size)
         self.fn = mod.function(program.name, head)
         for line in target.prologue:
             self.fn.put(line)
@@ -89,7 +81,7 @@ class _Entry:
         getattr(self, "_" + self.program.kind)()
         fn.start("leave")
         if self.program.kind == "range":
-            close_partials(body, group_of(self.target, self.program))
+            close_partials(body, self.group)
         if signals:
             host_flag.signal(body)
         fn.put("ret void")

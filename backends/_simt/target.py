@@ -11,6 +11,7 @@ from quadrants_lab.backends._gpu.programs import Program
 from quadrants_lab.backends._llvm.ops import LOWERING, Ctx
 from quadrants_lab.backends._llvm.text import Function, Module
 from quadrants_lab.backends._simt.shape import Shape
+from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks
 from quadrants_lab.backends.lower.functions import lower_math
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.nodes import Pass
@@ -24,7 +25,7 @@ LEAST_GROUP = 32
 
 def lowering(options: CompileOptions) -> tuple[Pass, ...]:
     """Of a target with a math library."""
-    return (lower_math(), *LOWERING)
+    return (lower_adstacks(Layout()), lower_math(), *LOWERING)
 
 
 class Target(ABC):

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.backends._gpu import layout as L
-from quadrants_lab.backends._gpu.steps import Steps
-from quadrants_lab.backends._gpu.trips import PreLaunch
 from quadrants_lab.backends._spirv import control, failures, memory, ops, stacks
 from quadrants_lab.backends._spirv.depths import Depth
 from quadrants_lab.backends._spirv.groups import Groups
+from quadrants_lab.backends.lower.adstacks.lockstep import Steps
+from quadrants_lab.backends.lower.adstacks.loops import Ahead
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType
 
@@ -48,7 +48,7 @@ class Body:
         self.trips: dict[int, int] = {}  # by the id of a loop: the number of its trip, where slots go by it
         self.groups = Groups(Steps((), {}))
         self.iteration = 0  # number of the parallel iteration within its task, a u64
-        self.ahead: PreLaunch | None = None  # where depths are compared with capacities before anything is pushed
+        self.ahead: Ahead | None = None  # where depths are compared with capacities before anything is pushed
         self.guarded = False  # inside an AdStackGuard, where depths are known to fit
 
     @property

@@ -1,5 +1,5 @@
 """How many slots a stack holds, or each of a group: a counter has it, or, where slots go by the trips of loops
-(`_gpu.trips`), the trip."""
+(`lower.adstacks.loops`), the trip."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import u32
 
 if TYPE_CHECKING:
-    from quadrants_lab.backends._gpu.trips import Level, Trips
     from quadrants_lab.backends._spirv.assembler import Function
     from quadrants_lab.backends._spirv.body import Body
+    from quadrants_lab.backends.lower.adstacks.loops import Level, Trips
 
 
 @dataclass(slots=True)

@@ -1,4 +1,5 @@
-"""Adstacks in step (`_gpu.steps`): one counter and one index for all of a group, up to four slots in one access.
+"""Adstacks in lockstep (`lower.adstacks`): one counter and one index for all of a group, up to four slots in one
+access.
 
 The counter, where there is one, moves where a segment first touches the group. A chunk's slots are written when the
 last of its values is there, and read when the first one is wanted.
@@ -11,11 +12,11 @@ from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from quadrants_lab.backends._gpu.steps import Segment, Steps, chunks
 from quadrants_lab.backends._spirv import depths, heap
 from quadrants_lab.backends._spirv import opcodes as C
 from quadrants_lab.backends._spirv.depths import Depth
 from quadrants_lab.backends.layout import STACK_AT, STACK_LAST
+from quadrants_lab.backends.lower.adstacks.lockstep import Segment, Steps, chunks
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, u32, u64
 

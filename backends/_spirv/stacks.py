@@ -6,38 +6,32 @@ capacities once, between forward slice and reverse. Where the trips of loops num
 write. Flags take one bit a slot, 32 to a word. Stacks that are pushed in step are the matter of `groups`; what is
 said here is of the others. Push, pop and load are a function of the module each, a dtype, which drivers inline: a call
 is a fifth of what it stands for. A dtype that is pushed in one place or two has them in line.
-
-`BRANCHY` is for tests that compare sizes: no groups, pushes in line that branch on the capacity, and a counter
-variable for every stack.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from quadrants_lab.backends._gpu.steps import Steps, in_step, pop_behind
-from quadrants_lab.backends._gpu.trips import ahead, by_trips
 from quadrants_lab.backends._spirv import depths, failures, heap, memory
 from quadrants_lab.backends._spirv import opcodes as C
 from quadrants_lab.backends._spirv.assembler import Function
 from quadrants_lab.backends._spirv.depths import Depth
 from quadrants_lab.backends._spirv.groups import Groups
-from quadrants_lab.backends.launch import Status
 from quadrants_lab.backends.layout import STACK_ADJOINTS_AT, STACK_AT, STACK_CAPACITY, STACK_LAST
+from quadrants_lab.backends.lower.adstacks.lockstep import in_step, pop_behind
+from quadrants_lab.backends.lower.adstacks.loops import ahead, by_trips
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, u1, u32
 from quadrants_lab.ir.walk import walk
 
 if TYPE_CHECKING:
-    from quadrants_lab.backends._gpu.trips import PreLaunch, Trips
     from quadrants_lab.backends._spirv.body import Body
+    from quadrants_lab.backends.lower.adstacks.loops import Ahead, Trips
 
 _SHARED = {False: 3, True: 6}  # pushes from which on functions are shorter: with a counter, and with numbered slots
-BRANCHY: ContextVar[bool] = ContextVar("quadrants_lab_branchy_pushes", default=False)
 
 
 @dataclass(slots=True)
@@ -66,9 +60,9 @@ def open_stacks(b: Body, block: N.Block, thread: int) -> None:
     if not allocas:
         return
     layout = b.frame.layout.frame
-    groups = b.groups = Groups(Steps((), {}) if BRANCHY.get() else in_step(block))
+    groups = b.groups = Groups(in_step(block))
     grouped = {a.id: members[0].id for members in groups.steps.groups for a in members}
-    trips = {} if BRANCHY.get() else _by_trips(block, groups)
+    trips = _by_trips(block, groups)
     dtypes = {a.id: a.type for a in layout.stacks}
     pushes = Counter(
         (dtypes[s.stack], s.stack in trips)
@@ -108,9 +102,7 @@ def _depth(b: Body, s: N.AdStackAlloca, trips: Trips | None, block: N.Block) -> 
     d = Depth(next(n for n, a in enumerate(layout.stacks) if a.id == s.id), trips)
     if not s.count_only:
         d.capacity = b.frame.word(layout.stack_at[s.id] + STACK_CAPACITY, u32)
-    if BRANCHY.get():
-        d.counter = b.fn.local(b.m.type(u32))
-    elif trips is None or all(x is not trips.there[0].loop for x in block):
+    if trips is None or all(x is not trips.there[0].loop for x in block):
         d.counter = _counter(b.fn, len(layout.stacks), b.m.const(u32, d.number))
     return d
 
@@ -203,10 +195,6 @@ def push(b: Body, s: N.AdStackPush) -> None:
         depths.increment(b.fn, st.depth.counter)
         return
     flags = st.dtype is u1
-    if BRANCHY.get():
-        _branchy_push(b, st, depths.count(b, st.depth), value)
-        return
-
     def make(fn: Function, slots: Slots, value: int, last: int = 0) -> int:
         n = slots.slot or depths.increment(fn, slots.counter)
         _keep(fn, slots, flags, fn.glsl("UMin", m.type(u32), n, last) if last else n, value)
@@ -225,20 +213,6 @@ def _slots(st: Stack, slot: int = 0) -> Slots:
     return Slots(st.kept, st.base, st.depth.counter, slot)
 
 
-def _branchy_push(b: Body, st: Stack, n: int, value: int) -> None:
-    fn = b.fn
-    fits, over, join = fn.label(), fn.label(), fn.label()
-    fn.branch(fn.let("ULessThan", b.m.bool, n, st.depth.capacity), fits, over, join)
-    fn.start(fits)
-    _keep(fn, _slots(st), st.dtype is u1, n, value)
-    fn.put("Store", st.depth.counter, fn.let("IAdd", b.m.type(u32), n, b.m.const(u32, 1)))
-    fn.jump(join)
-    fn.start(over)
-    failures.set_status(b, Status.OVERFLOW)
-    fn.jump(join)
-    fn.start(join)
-
-
 def pop(b: Body, s: N.AdStackPop) -> None:
     if s.stack in b.groups.of:
         b.groups.pop(b, s)
@@ -246,7 +220,7 @@ def pop(b: Body, s: N.AdStackPop) -> None:
     st, m = b.stacks[s.stack], b.m
     if st.depth.trips:
         return
-    if BRANCHY.get() or st.in_line:
+    if st.in_line:
         depths.decrement(b.fn, st.depth.counter)
         return
     key = ("pop", None)
@@ -287,18 +261,15 @@ def load_top(b: Body, s: N.AdStackLoadTop, pop: bool = False) -> None:
         return fn.let("INotEqual", m.bool, low, m.const(u32, 0))
 
     last = [] if b.guarded else [(m.type(u32), st.last)]
-    if BRANCHY.get():
-        b.define(s.id, s.type, make(b.fn, _slots(st), *(v for _, v in last)))
-        return
     slot = depths.slot_popped(b, st.depth)
     name = ("pop_" if pop and not slot else "") + ("top" if b.guarded else "top_clamped")
     b.define(s.id, s.type, _called(b, st, slot, name, last, m.type(st.dtype), make))
 
 
 def taken_with(b: Body, load: N.AdStackLoadTop, block: N.Block, at: int) -> int:
-    """The id of a pop that is one step with the load at that place of the block, else NO_ID; if `BRANCHY` each is by
-    itself, in a group, too."""
-    return N.NO_ID if BRANCHY.get() or load.stack in b.groups.of else pop_behind(load.stack, block, at)
+    """The id of a pop that is one step with the load at that place of the block, else NO_ID; in a group each is by
+    itself."""
+    return N.NO_ID if load.stack in b.groups.of else pop_behind(load.stack, block, at)
 
 
 def load_top_adjoint(b: Body, s: N.AdStackLoadTopAdj) -> None:
@@ -342,7 +313,7 @@ def guard(b: Body, s: N.AdStackGuard) -> None:
         fn.start(join)
 
 
-def guard_ahead(b: Body, known: PreLaunch) -> int:
+def guard_ahead(b: Body, known: Ahead) -> int:
     """Compares what will be pushed; returns the label behind what follows."""
     stored = list(b.depths.values())
     with b.fn.owned(known.guard.id):

@@ -15,6 +15,7 @@ from quadrants_lab.backends._simt.kernel import module
 from quadrants_lab.backends._simt.target import Target
 from quadrants_lab.backends.amdgpu.chips import WAVES
 from quadrants_lab.backends.amdgpu.shape import SHAPE
+from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks
 from quadrants_lab.backends.lower.functions import MATH, lower_math
 from quadrants_lab.ir.nodes import Kernel, Pass
 from quadrants_lab.ir.options import CompileOptions
@@ -40,7 +41,7 @@ def machine(chip: str) -> Any:
 
 def lowering(options: CompileOptions) -> tuple[Pass, ...]:
     """Elementary functions are our own."""
-    return (lower_math(*MATH, near=options.fast_math), *LOWERING)
+    return (lower_adstacks(Layout()), lower_math(*MATH, near=options.fast_math), *LOWERING)
 
 
 class Gcn(Target):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from quadrants_lab.backends._llvm import memory
 from quadrants_lab.backends._llvm.body import Body
-from quadrants_lab.backends._llvm.stacks import Stack
-from quadrants_lab.backends._llvm.text import Function, ty
+from quadrants_lab.backends._llvm.text import Function, memory_type, ty
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
@@ -58,17 +57,21 @@ class CpuBody(Body):
                     self._open_extent(s.buffer, s.axis)
                 elif isinstance(s, N.ArgLoad) and s.arg not in self.args:
                     self.args[s.arg] = memory.read(self, s.type, self.at(self.frame.args[s.arg]))
-                elif isinstance(s, N.AdStackAlloca):
-                    self._open_stack(s)
         if words:
             self.scratch = self.fn.let(f"alloca [{words} x i64]")
 
     def _open_buffer(self, name: str, rank: int) -> None:
+        b = self.kernel.buffers[name]
         if name not in self.pointers:
-            held = self.kernel.buffers[name].kind in ("temp", "ret")
-            offset = self.frame.buffers[name]
-            self.pointers[name] = self.at(offset) if held else self.word(offset, "ptr")
-        if self.kernel.buffers[name].shape is None:
+            if b.kind == "local":
+                self.pointers[name] = self.local(b)
+            elif b.kind == "heap":
+                self.pointers[name] = self.first_slot(self.word(self.frame.buffers[name]))
+            else:
+                held = b.kind in ("temp", "ret")
+                offset = self.frame.buffers[name]
+                self.pointers[name] = self.at(offset) if held else self.word(offset, "ptr")
+        if name in self.frame.extents:
             for axis in range(1, rank):
                 self._open_extent(name, axis)
 
@@ -76,23 +79,13 @@ class CpuBody(Body):
         if (name, axis) not in self.extents:
             self.extents[name, axis] = self.word(self.frame.extents[name] + axis * L.WORD)
 
-    def _open_stack(self, s: N.AdStackAlloca) -> None:
-        at = self.frame.stack_at[s.id]
-        number = next(n for n, a in enumerate(self.frame.stacks) if a.id == s.id)
-        counter = self.fn.let("alloca i64")
-        if s.count_only:
-            self.stacks[s.id] = Stack(number, s.type, counter, "", "", "", "", "", "")
-            return
-        slab = self.slab()
-        base = self.fn.let(f"getelementptr inbounds i8, ptr {slab}, i64 {self.word(at + L.STACK_AT)}")
-        adjoints = ""
-        if s.id in self.frame.adjoint_stacks:
-            adjoints = self.fn.let(
-                f"getelementptr inbounds i8, ptr {slab}, i64 {self.word(at + L.STACK_ADJOINTS_AT)}"
-            )
-        capacity, last = self.word(at + L.STACK_CAPACITY), self.word(at + L.STACK_LAST)
-        tags = self.scopes.tag(f"${s.id}"), self.scopes.tag(f"${s.id}.adjoints")
-        self.stacks[s.id] = Stack(number, s.type, counter, base, adjoints, capacity, last, *tags)
+    def local(self, b: N.Buffer) -> str:
+        """Address of a new variable of the iteration."""
+        return self.fn.alloca(memory_type(b.dtype))
+
+    def first_slot(self, at: str) -> str:
+        """Address of a stack's first slot, which has the place ``at`` in the slab of one iteration."""
+        return self.fn.let(f"getelementptr inbounds i8, ptr {self.slab()}, i64 {at}")
 
     def slab(self) -> str:
         if "slab" not in self.pointers:

@@ -46,7 +46,7 @@ from typing import Any
 
 import numpy as np
 
-from quadrants_lab.backends._llvm.stacks import slot_bytes
+from quadrants_lab.backends._gpu.stacks import element_bytes, elements
 from quadrants_lab.backends.boxes import fixed_total
 from quadrants_lab.backends.cpu import fast, jit, tasks
 from quadrants_lab.backends.cpu import layout as L
@@ -187,6 +187,8 @@ class Frame:
             if slab >> 62:  # no word holds it, let alone a heap
                 raise MemoryError(f"{slab} bytes a thread are more than can be addressed")
             for stack, cap, (at, adjoints_at) in zip(self.exe.layout.stacks, caps, places, strict=True):
+                if stack.count_only:
+                    continue
                 where = self.exe.layout.stack_at[stack.id]
                 self._block.set_word(where + L.STACK_CAPACITY, cap)
                 self._block.set_word(where + L.STACK_LAST, max(cap, 1) - 1)
@@ -215,7 +217,8 @@ class Frame:
         for stack, cap in zip(layout.stacks, caps, strict=True):
             if layout.task_of[stack.id] != task:
                 task, at = layout.task_of[stack.id], 0
-            nbytes = 0 if stack.count_only else -(-slot_bytes(stack.type, cap) // LINE) * LINE
+            slots = 0 if stack.count_only else elements(stack.type, cap) * element_bytes(stack.type)
+            nbytes = -(-slots // LINE) * LINE
             places.append((at, at + nbytes))
             at += nbytes * (2 if stack.id in layout.adjoint_stacks else 1)
             size = max(size, at)

@@ -17,11 +17,13 @@ from quadrants_lab.backends.cpu.lanes.choose import lanes_of
 from quadrants_lab.backends.cpu.lanes.functions import lower_varying_math
 from quadrants_lab.backends.cpu.rows import rows
 from quadrants_lab.backends.lower import lower
+from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks
 from quadrants_lab.backends.lower.functions import lower_math
 from quadrants_lab.backends.reductions import reductions
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.prims import PRIMS
+from quadrants_lab.ir.types import u64
 from quadrants_lab.ir.walk import walk
 
 CHUNK_CYCLES = 20000  # work that is worth a chunk of its own
@@ -59,7 +61,7 @@ def module(
             if widths[number]:
                 maker.lanes(task, number, known, widths[number], number in plan.rows)
                 if number not in plan.rows:
-                    total = in_lanes.groups(fn, task, total, widths[number])
+                    total = in_lanes.groups(fn, kernel, task, total, widths[number])
                     grain = max(1, grain // widths[number])
             else:
                 steps = plan.steps.get(number, (task.body,))
@@ -109,10 +111,7 @@ class _Maker:
         self.options = options
         self.mod = mod
         self.frame = L.frame_layout(kernel)
-        names = [memory.scope_of(b) for b in kernel.buffers.values()]
-        for s in self.frame.stacks:
-            names += [f"${s.id}", f"${s.id}.adjoints"] if s.id in self.frame.adjoint_stacks else [f"${s.id}"]
-        self.scopes = memory.Scopes(names)
+        self.scopes = memory.Scopes(kernel)
 
     def body(self, fn: Function, parallel: bool) -> CpuBody:
         body = CpuBody(fn, self.kernel, self.options, self.frame, parallel, self.scopes)
@@ -221,6 +220,10 @@ def _loop(body: CpuBody, p: N.Param, block: N.Block, begin: str, end: str, done:
     fn.branch(fn.let(f"icmp {'slt' if p.type.kind == 'i' else 'ult'} {t} {step}, {end}"), loop, done)
 
 
+def _layouts(widths: list[int]) -> list[Layout]:
+    return [Layout(u64, lanes=width > 0) for width in widths]
+
+
 def lowering(options: CompileOptions) -> tuple[N.Pass, ...]:
     """From a kernel to what the emitters have spellings for."""
 
@@ -228,7 +231,7 @@ def lowering(options: CompileOptions) -> tuple[N.Pass, ...]:
         """Guarantees that elementary functions of what differs between lanes are calls; others are the C library's."""
         return lower_varying_math(kernel, widths_of(kernel))
 
-    return (lower_lanes, lower_math(), *LOWERING)
+    return (lower_adstacks(lambda kernel: _layouts(widths_of(kernel))), lower_lanes, lower_math(), *LOWERING)
 
 
 def widths_of(kernel: N.Kernel) -> list[int]:

@@ -68,9 +68,10 @@ def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], St
 
 def lowering(options: CompileOptions) -> tuple[Pass, ...]:
     """See `quadrants_lab.runtime.backend.Backend`."""
-    from quadrants_lab.backends._msl.ops import LOWERING
+    from quadrants_lab.backends._gpu.shallow import shallow
+    from quadrants_lab.backends._msl.kernel import LOWERING
 
-    return LOWERING
+    return (shallow, *LOWERING)
 
 
 def load(
@@ -93,5 +94,5 @@ def target_key() -> str:
     """What the source depends on besides kernel and options: our own sources."""
     from quadrants_lab.backends.sources import digest
 
-    sources = digest("_gpu", "_msl", "metal")
+    sources = digest("_gpu", "_msl", "metal", "lower/adstacks")
     return f"metal/{sources}"

@@ -224,6 +224,26 @@ class AdStackGuard(Stmt):
     body: Block
 
 
+# --- what adstacks are lowered to (backends/lower/adstacks), besides loads and stores -------------------------------
+
+
+@dataclass(slots=True)
+class Lane(Value):
+    """The number of the thread or vector lane that runs this iteration, among those that run at a time."""
+
+    form = "lane"
+
+
+@dataclass(slots=True)
+class Overflow(Effect):
+    """Reports an adstack that is too small: ``stack`` is its number among the kernel's AdStackAllocas, a u32, and
+    ``depth`` how many slots it would have needed. What follows runs."""
+
+    form = "overflow {stack}, {depth}"
+    stack: Id
+    depth: Id
+
+
 # --- terminators ------------------------------------------------------------------------------------------------
 
 
@@ -325,7 +345,7 @@ class Offload(Stmt):
 STATEMENTS: tuple[type[Stmt], ...] = (
     Const, Op, Call, ArgLoad, ShapeOf, Random, Builtin, Load, Store, Atomic, Assert, Print,
     AdStackAlloca, AdStackPush, AdStackPop, AdStackLoadTop, AdStackLoadTopAdj, AdStackAccAdjoint, AdStackDepth,
-    AdStackGuard, Yield, Break, Continue, If, For, While, Offload,
+    AdStackGuard, Lane, Overflow, Yield, Break, Continue, If, For, While, Offload,
 )  # fmt: skip
 
 for _statement in STATEMENTS:
@@ -335,16 +355,22 @@ for _statement in STATEMENTS:
 # --- kernel -------------------------------------------------------------------------------------------------
 
 
+UNSHAPED = ("ndarray", "scratch", "heap")  # kinds of buffers whose extents are known at launch
+
+
 @dataclass(slots=True)
 class Buffer:
     """Memory that a kernel reads or writes.
 
     ``kind``: "field" (static ``shape``), "ndarray" (a kernel argument; only ``ndim`` known), "temp" (0-d launch
     temporary, zero at the start of a launch), "ret" (0-d slot of a returned scalar), "scratch" (memory that the runtime
-    provides, of the size ``extents``, one an axis, below 0 standing for 0). ``grad`` names the buffer of
-    its adjoint, ``dual`` that of its tangent, "" where there is none. All are row-major and dense. Indices count from
-    0 in the IR; ``first`` is what the program calls the first one of each axis (() for zeros). ``wide``: an axis of the
-    ndarray has 2**31 elements or more.
+    provides, of the size ``extents``, one an axis, below 0 standing for 0), "heap" (the slots of an adstack, as many
+    as a launch finds that it needs) or "local" (0-d, a variable of the running iteration: an unsigned count below half
+    of what its dtype holds). ``grad`` names the buffer of its adjoint, ``dual`` that of its tangent, "" where there is
+    none. All are row-major and dense. Indices count from 0 in the IR; ``first`` is what the program calls the first one
+    of each axis (() for zeros). ``wide``: an axis of the ndarray has 2**31 elements or more.
+
+    ``beside``: the name of another buffer of kind "heap", whose slots have this one's behind them in memory.
 
     ``role`` of scratch memory: "kept" (a forward launch fills it for its gradient), "work" (zero when it is made, then
     as the launch before left it), "marks" (the same, but shared by all kernels that use the same array).
@@ -361,6 +387,7 @@ class Buffer:
     wide: bool = False
     role: str = ""
     extents: tuple[SizeExpr, ...] = ()
+    beside: str = ""
 
     @property
     def extent_type(self) -> DType:

@@ -267,18 +267,21 @@ class _Parser:
         dtype = self.type()
         dims = self.raw(_DIMS, "the shape in brackets")
         sizes = dims.split("x") if dims else []
-        known = kind not in ("ndarray", "scratch") and "?" not in sizes
+        known = kind not in N.UNSHAPED and "?" not in sizes
         wide = self.found("wide")
         begins = self.raw(_FIRST, "the first index of each axis") if self.found("first") else ""
         first = tuple(int(n) for n in begins.split(",")) if begins else ()
         grad = self.buffer() if self.found("grad") else ""
         dual = self.buffer() if self.found("dual") else ""
+        beside = self.buffer() if self.found("beside") else ""
         rest = self.raw(_SCRATCH, "what the scratch memory is for") if kind == "scratch" else ""
         role, _, extents = rest.partition(" ")
         self.end("the buffer")
         self.next_line()
         shape = tuple(int(s) for s in sizes) if known else None
-        return N.Buffer(name, kind, dtype, len(sizes), shape, grad, dual, first, wide, role, self.sizes(extents))
+        return N.Buffer(
+            name, kind, dtype, len(sizes), shape, grad, dual, first, wide, role, self.sizes(extents), beside
+        )
 
     def sizes(self, text: str) -> tuple[SizeExpr, ...]:
         """Size expressions separated by semicolons."""

@@ -60,7 +60,8 @@ def _buffer(b: N.Buffer) -> str:
     first = f" first {','.join(map(str, b.first))}" if b.first else ""
     role = f" {b.role} {'; '.join(print_size(e) for e in b.extents)}".rstrip() if b.role else ""
     wide = " wide" if b.wide else ""
-    return f"buffer @{b.name}: {b.kind} {b.dtype}[{dims}]{wide}{first}{grad}{dual}{role}"
+    beside = f" beside @{b.beside}" if b.beside else ""
+    return f"buffer @{b.name}: {b.kind} {b.dtype}[{dims}]{wide}{first}{grad}{dual}{beside}{role}"
 
 
 def arg_name(name: str) -> str:

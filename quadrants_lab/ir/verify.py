@@ -13,10 +13,10 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS, result_type
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.text import print_stmt
-from quadrants_lab.ir.types import DType, f32, f64, i32, i64, u1, u64
+from quadrants_lab.ir.types import DType, f32, f64, i32, i64, u1, u32, u64
 from quadrants_lab.ir.verify_stacks import check_stacks
 
-BUFFER_KINDS = ("field", "ndarray", "temp", "ret", "scratch")
+BUFFER_KINDS = ("field", "ndarray", "temp", "ret", "scratch", "heap", "local")
 ROLES = ("kept", "work", "marks")
 OFFLOAD_KINDS = ("serial", "range_for", "struct_for")
 ATOMIC_OPS = ("add", "sub", "mul", "min", "max", "and", "or", "xor", "exchange", "cas")
@@ -115,12 +115,12 @@ class _Verifier:
     def buffer(self, name: str, b: N.Buffer) -> None:
         self.need(b.name == name, f"buffer '{b.name}' is listed as '{name}'")
         self.need(b.kind in BUFFER_KINDS, f"buffer '{name}' has the unknown kind '{b.kind}'")
-        if b.kind in ("ndarray", "scratch"):
+        if b.kind in N.UNSHAPED:
             self.need(b.shape is None, f"{b.kind} '{name}' has a static shape")
         else:
             self.need(not b.wide, f"{b.kind} '{name}' is called wide, which its shape says")
             self.need(b.shape is not None and len(b.shape) == b.ndim, f"shape and ndim of buffer '{name}' differ")
-        self.need(b.ndim == 0 or b.kind not in ("temp", "ret"), f"{b.kind} buffer '{name}' is not 0-d")
+        self.need(b.ndim == 0 or b.kind not in ("temp", "ret", "local"), f"{b.kind} buffer '{name}' is not 0-d")
         self.need((b.role in ROLES) == (b.kind == "scratch"), f"buffer '{name}' has the unknown role '{b.role}'")
         self.need(len(b.extents) == (b.ndim if b.role else 0), f"buffer '{name}' has {len(b.extents)} extents")
         for what, other in (("adjoint", b.grad), ("tangent", b.dual)):
@@ -380,6 +380,8 @@ _RULE_OF: dict[type, Callable[..., None]] = {
     N.Access: _Verifier.access,
     N.Atomic: _Verifier.atomic,
     N.Assert: _Verifier.assert_,
+    N.Lane: lambda v, s: v.need(s.type is u32, "a lane's number is u32", s),
+    N.Overflow: lambda v, s: v.need(v.visible[s.stack] is u32, "a stack's number is u32", s),
     N.AdStackAlloca: _Verifier.alloca,
     N.StackUse: _Verifier.stack,
 }

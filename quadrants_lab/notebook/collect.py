@@ -24,6 +24,7 @@ from quadrants_lab.notebook.values import array_view, number, results
 from quadrants_lab.notebook.views import Values, pass_views, stack_views, stage_views, task_graphs
 from quadrants_lab.passes import pipeline
 from quadrants_lab.runtime.backend import backend, names
+from quadrants_lab.runtime.compile.compile import lowering_trace
 from quadrants_lab.runtime.compile.naive_stack_bytes import bytes_before
 from quadrants_lab.runtime.gradient.plan import GradientPlan
 from quadrants_lab.runtime.launch.dispatch import Dispatcher
@@ -115,11 +116,16 @@ def _stages(plan: Plan, file: str) -> list[StageView]:
     """Of every backend, its own first, of what ran there: code needs no device."""
     own, options = plan.session.settings.backend, plan.compiled.options
     out: list[StageView] = []
-    for name in sorted(names(), key=lambda name: name != own):
+    for name in _backends(plan):
         kernel = plan.ran if name == own else plan.kernel
         lowered = partial(lower, kernel, backend(name).lowering(options), options)
         out += stage_views(name, backend(name).stages(kernel, options), lowered, file)
     return out
+
+
+def _backends(plan: Plan) -> list[str]:
+    """All of them, the plan's own first."""
+    return sorted(names(), key=lambda name: name != plan.session.settings.backend)
 
 
 # --- passes -------------------------------------------------------------------------------------------------------
@@ -128,7 +134,7 @@ def _stages(plan: Plan, file: str) -> list[StageView]:
 @lru_cache(maxsize=1)
 def pass_docs() -> dict[str, str]:
     """What each pass guarantees: the head of its docstring, by the name that a trace shows."""
-    lowerings = backend("cpu").lowering(CompileOptions())  # one of them is of its own
+    lowerings = (fn for name in names() for fn in backend(name).lowering(CompileOptions()))
     return {pipeline.pass_name(fn): _doc(fn) for fn in (*pipelines.PASSES.values(), *lowerings)}
 
 
@@ -146,6 +152,10 @@ def _add_traces(view: KernelView, mode: str, plan: Plan) -> None:
     start, at = (next((n for n, s in enumerate(steps) if s.name == name), 0) for name in ("unroll", "reverse"))
     own = [s for s in steps[start:] if s.before.mode != "count"]
     view.traces["gradient"] = pass_views(own, pass_docs())
+    for name in _backends(plan):
+        lowering = lowering_trace(plan.kernel, backend(name), plan.compiled.options).steps
+        if any(s.after is not s.before for s in lowering):
+            view.traces[f"gradient on {name}"] = pass_views(lowering, pass_docs())
     counting = [s for s in steps[at:] if s.before.mode == "count"]
     if counting:
         doc = "The counting slice: the forward slice that only counts pushes, run before the gradient."

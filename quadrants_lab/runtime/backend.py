@@ -50,7 +50,7 @@ class Backend(Protocol):
 
     def lowering(self, options: CompileOptions) -> tuple[Pass, ...]:
         """The passes that stand between a kernel and the emitter: what has no spelling on the device is written in
-        terms of what has one. `stages` and `load` run them."""
+        terms of what has one. `stages` and `load` run them; the ids of a stage's lines are of the kernel after them."""
         ...
 
     def target_key(self) -> str: ...

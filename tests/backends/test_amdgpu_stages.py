@@ -14,6 +14,7 @@ from conformance_tasks import AXPY, CHECKED, reduction, stacked
 
 from quadrants_lab.backends import amdgpu
 from quadrants_lab.backends.amdgpu import chips, gcn, hip, hsaco, listings, toolkit
+from quadrants_lab.backends.lower import lower
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
@@ -65,7 +66,7 @@ def mnemonics(text: str) -> list[str]:
 @pytest.mark.needs("ld.lld")
 def test_stages(name: str, chip: str, options: CompileOptions) -> None:
     kernel = parse_kernel(SAMPLES[name])
-    known = {s.id for s in walk(kernel.body)}
+    known = {s.id for s in walk(lower(kernel, amdgpu.lowering(options), options).body)}
     made = listings.stages(kernel, options, chip)
     assert tuple(made) == amdgpu.STAGES
     shown = {stage: make() for stage, make in made.items()}

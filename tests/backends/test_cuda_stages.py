@@ -15,6 +15,7 @@ from quadrants_lab.backends import cuda
 from quadrants_lab.backends._simt.kernel import together
 from quadrants_lab.backends.cuda import libdevice, listings, nvptx, toolkit
 from quadrants_lab.backends.disk_cache import BEGIN, DiskCache, entry
+from quadrants_lab.backends.lower import lower
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.parse import parse_kernel
@@ -40,7 +41,7 @@ def test_ptx_reads_as_it_should(name: str, golden: Callable[[Path, str], None]) 
 @pytest.mark.parametrize("options", [EXACT, FAST], ids=["exact", "fast"])
 def test_stages(name: str, options: object) -> None:
     kernel = parse_kernel(SAMPLES[name])
-    known = {s.id for s in walk(kernel.body)}
+    known = {s.id for s in walk(lower(kernel, cuda.lowering(options), options).body)}  # type: ignore[arg-type]
     made = cuda.stages(kernel, options)  # type: ignore[arg-type]
     assert tuple(made) == cuda.STAGES
     for stage, make in made.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from conformance_tasks import IN_STEP, stacked
 
-from quadrants_lab.backends._gpu.steps import Steps, chunks, in_step
+from quadrants_lab.backends.lower.adstacks.lockstep import Steps, chunks, in_step
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.parse import parse_kernel
 from quadrants_lab.ir.walk import walk

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from conformance_tasks import IN_STEP, by_trips, nested, seven, stacked
 
-from quadrants_lab.backends._gpu import trips
+from quadrants_lab.backends.lower.adstacks import loops as trips
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.parse import parse_kernel
 from quadrants_lab.ir.walk import walk

@@ -11,8 +11,7 @@ import pytest
 from metal_rig import EXACT, FAST, load, run
 
 from quadrants_lab.backends import metal
-from quadrants_lab.backends._msl.kernel import Module, module
-from quadrants_lab.backends._msl.stacks import BRANCHY
+from quadrants_lab.backends._msl.kernel import module
 from quadrants_lab.backends.disk_cache import Kept
 from quadrants_lab.backends.lower import lower
 from quadrants_lab.ir import nodes as N
@@ -262,25 +261,15 @@ def pushes(count: int) -> str:
     }}"""
 
 
-def stack_bytes(kernel: N.Kernel, m: Module) -> int:
-    """Bytes of the lines that push and pop."""
-    kinds = (N.AdStackPush, N.AdStackPop, N.AdStackLoadTop)
-    ids = {s.id for s in walk(kernel.body) if isinstance(s, kinds)}
-    return sum(len(line) + 1 for line, i in zip(m.lines, m.ids, strict=True) if i in ids)
-
-
-def test_straight_line_pushes_halve_the_code() -> None:
+def test_a_hundred_pushes_are_short() -> None:
+    """With a branch a push, a counter a stack and a line a load the same kernel takes 27,677 bytes in 962 lines."""
     kernel = parse_kernel(pushes(100))
-    x, y = np.linspace(0, 1, 64, dtype=np.float32), np.linspace(0, 1, 64, dtype=np.float32)
-    plain = module(kernel, FAST)
-    token = BRANCHY.set(True)
-    try:
-        branchy = module(kernel, FAST)
-        run(kernel, {"x": x}, stacks=[8] * 100, options=FAST)
-    finally:
-        BRANCHY.reset(token)
-    run(kernel, {"x": y}, stacks=[8] * 100, options=FAST)
-    assert np.array_equal(x, y)
-    assert 2 * stack_bytes(kernel, plain) <= stack_bytes(kernel, branchy)
-    assert 2 * len(plain.lines) <= len(branchy.lines)
-    assert 2 * len(plain.text) <= len(branchy.text)
+    made = module(kernel, FAST)
+    assert len(made.text) <= 5100
+    assert len(made.lines) <= 120
+    x = np.linspace(0, 1, 64, dtype=np.float32)
+    values = [x.astype(np.float64)]
+    for _ in range(8):
+        values.append(np.sin(values[-1]))
+    run(kernel, {"x": x}, stacks=[8] * 100, options=FAST)
+    np.testing.assert_allclose(x, values[-1] + 100 * sum(values[:-1]), rtol=1e-4)

@@ -13,7 +13,7 @@ from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.parse import ParseError, parse_kernel
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.text import print_kernel, statement_lines
-from quadrants_lab.ir.types import f16, f32, f64, i32, i64, u1, u64
+from quadrants_lab.ir.types import f16, f32, f64, i32, i64, u1, u32, u64
 from quadrants_lab.ir.verify import verify
 from quadrants_lab.ir.walk import walk
 
@@ -29,6 +29,7 @@ def sample():
     temp, ret = N.Buffer("v.temp", "temp", i32, 0, ()), N.Buffer("ret0", "ret", f64, 0, ())
     array = N.Buffer("a", "ndarray", u1, 2, None)
     flat = N.Buffer("b", "ndarray", f16, 0, None)
+    heap, local = N.Buffer("v$4", "heap", f32, 2, None), N.Buffer("v$4.count", "local", u32, 0, ())
     with b.block() as bounds:
         b.yield_()
     with b.block() as body:
@@ -63,11 +64,12 @@ def sample():
         b.add(N.Builtin(b.fresh(), u64, "seed"))
         b.add(N.Call(b.fresh(), f64, "half.f64", (b.const(1.0, f64),)))
         b.add(N.Op(b.fresh(), i32, "add", (b.const(1, i32), b.const(2, i32)), range=(-3, 3)))
+        b.add(N.Overflow(b.fresh(), b.add(N.Lane(b.fresh(), u32)), v))
         for value, t in ((math.nan, f32), (-math.inf, f64), (0.1, f16), (1e-30, f32), (-0.0, f64), (1e300, f64)):
             b.const(value, t)
         b.yield_()
     task = N.Offload(b.fresh(), "serial", tuple(bounds), (), tuple(body), span=b.span)
-    buffers = {x.name: x for x in (y, dy, temp, ret, array, flat)}
+    buffers = {x.name: x for x in (y, dy, temp, ret, array, flat, heap, local)}
     h = Builder(0)
     a = h.param(f64, "a")
     with h.block() as half:

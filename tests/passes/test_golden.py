@@ -37,13 +37,13 @@ def test_golden(path, golden):
 @cache
 def changing():
     """The passes that change a kernel where a golden test runs them."""
-    found = set()
+    found, known = set(), {fn: name for name, fn in PASSES.items()}
     for head, names, _ in map(parts, FILES):
         kernel = parse_kernel(head)
         for fn in passes_by_name(names):
             after = fn(kernel)
             if print_kernel(after) != print_kernel(kernel):
-                found.add(fn.__name__)
+                found.add(known.get(fn, fn.__name__))
             kernel = after
     return found
 

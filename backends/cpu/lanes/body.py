@@ -13,7 +13,7 @@ from quadrants_lab.backends._llvm.body import HANDLERS
 from quadrants_lab.backends._llvm.text import Function, Ty, constant, ty
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.backends.cpu.body import CpuBody
-from quadrants_lab.backends.cpu.lanes import control, functions, memory, stacks
+from quadrants_lab.backends.cpu.lanes import control, functions, memory
 from quadrants_lab.backends.cpu.lanes.divergence import Divergence
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
@@ -40,7 +40,6 @@ class LaneBody(CpuBody):
         self.linear: dict[
             int, str
         ] = {}  # value in the first lane, of integers that count up from lane to lane
-        self.kept: dict[int, stacks.LaneStack] = {}
         self.lane = "0"  # which lane `one` asks
         self.scratch_at = self.scratch_values = ""  # room for an address and a value a lane
 
@@ -141,8 +140,11 @@ class LaneBody(CpuBody):
         v = ty(self.types[id], self.width).text
         return self.fn.let(f"extractelement {v} {self.vector(id)}, i64 {self.lane}")
 
-    def _open_stack(self, s: N.AdStackAlloca) -> None:
-        stacks.open_stack(self, s)
+    def local(self, b: N.Buffer) -> str:
+        return self.fn.alloca(ty(b.dtype, self.width if b.name in self.split else 1).text)
+
+    def first_slot(self, at: str) -> str:
+        return super().first_slot(self.fn.let(f"mul i64 {at}, {self.stride}"))
 
 
 def _op(b: LaneBody, s: N.Op) -> None:
@@ -196,10 +198,6 @@ LANES: dict[type, Callable[[Any, Any], None]] = {
     N.If: lambda b, s: (scalar_control.if_ if b.shared(s.cond) else control.if_)(b, s),
     N.For: lambda b, s: (scalar_control.for_ if b.shared(s.begin, s.end) else control.for_)(b, s),
     N.While: lambda b, s: (scalar_control.while_ if control.together(b, s) else control.while_)(b, s),
-    N.AdStackAlloca: stacks.alloca,
-    N.AdStackPush: stacks.push,
-    N.AdStackPop: stacks.pop,
-    N.AdStackLoadTop: stacks.load_top,
-    N.AdStackDepth: stacks.depth,
-    N.AdStackGuard: stacks.guard,
+    N.Lane: lambda b, s: b.define(s.id, s.type, b.numbers(s.type)),
+    N.Overflow: control.overflow,
 }

@@ -26,12 +26,25 @@ def check(b: LaneBody, s: N.Assert) -> None:
     fn.branch(b.any(fails), bad, good)
     fn.start(bad)
     outer, b.offsets = b.offsets, dict(b.offsets)
-    bits = fn.let(f"bitcast {b.truth} {fails} to i{b.width}")
-    first = fn.call(f"i{b.width}", f"llvm.cttz.i{b.width}", (f"i{b.width}", bits), ("i1", "true"))
-    b.lane = fn.let(f"zext i{b.width} {first} to i64")
+    b.lane = _first(b, fails)
     b.fail(s)
     b.offsets = outer
     fn.start(good)
+
+
+def _first(b: LaneBody, mask: str) -> str:
+    """The number of the first lane of a mask that is not empty, an i64."""
+    bits = b.fn.let(f"bitcast {b.truth} {mask} to i{b.width}")
+    first = b.fn.call(f"i{b.width}", f"llvm.cttz.i{b.width}", (f"i{b.width}", bits), ("i1", "true"))
+    return b.fn.let(f"zext i{b.width} {first} to i64")
+
+
+def overflow(b: LaneBody, s: N.Overflow) -> None:
+    """What the first lane to run out of slots has to say."""
+    if not b.shared(s.stack, s.depth):
+        b.lane = _first(b, b.mask)
+    which = b.one(s.stack)
+    b.overflow(which if which[0] != "%" else b.fn.let(f"zext i32 {which} to i64"), b.one(s.depth))
 
 
 def together(b: LaneBody, s: N.While) -> bool:

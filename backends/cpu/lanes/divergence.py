@@ -1,8 +1,8 @@
-"""Which values of a block differ between lanes, and which adstacks have a depth of their own in each."""
+"""Which values and variables of a block differ between lanes: those that count an adstack's slots may."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 
 from quadrants_lab.ir import nodes as N
@@ -11,19 +11,21 @@ from quadrants_lab.ir import nodes as N
 @dataclass(slots=True)
 class Divergence:
     """``varying``: ids of values that may differ between lanes; all others are the same in every lane that takes part.
-    ``split``: ids of adstacks that are pushed or popped where only some lanes take part."""
+    ``split``: names of locals that differ, and ids of adstacks (before they are lowered) whose depths do: they are
+    pushed or popped where only some lanes take part."""
 
+    locals: Container[str] = ()
     varying: set[int] = field(default_factory=set)
-    split: set[int] = field(default_factory=set)
+    split: set[int | str] = field(default_factory=set)
 
     def size(self) -> int:
         return len(self.varying) + len(self.split)
 
 
-def divergence(block: N.Block, seeds: Iterable[int]) -> Divergence:
-    """The least solution, where the values ``seeds`` differ; a data-flow analysis after Coutinho et al., "Divergence
-    analysis and optimizations" (2011), over structured control flow."""
-    found = Divergence(set(seeds))
+def divergence(block: N.Block, seeds: Iterable[int], locals: Container[str] = ()) -> Divergence:
+    """The least solution, where the values ``seeds`` differ; ``locals``: names of the variables. A data-flow
+    analysis after Coutinho et al., "Divergence analysis and optimizations" (2011), over structured control flow."""
+    found = Divergence(locals, set(seeds))
     while True:
         before = found.size()
         _block(found, block, False)
@@ -39,12 +41,15 @@ def _block(d: Divergence, block: N.Block, parted: bool) -> None:
 def _statement(d: Divergence, s: N.Stmt, parted: bool) -> None:
     varying = d.varying
     if isinstance(s, (N.Op, N.Call, N.Load)):
-        if not varying.isdisjoint(s.operands()):
+        if not varying.isdisjoint(s.operands()) or (isinstance(s, N.Load) and s.buffer in d.split):
             varying.add(s.id)
     elif isinstance(s, N.Builtin):
         if s.what == "iteration":
             varying.add(s.id)
-    elif isinstance(s, (N.Atomic, N.Random, N.AdStackLoadTop, N.AdStackLoadTopAdj)):
+    elif isinstance(s, N.Store):
+        if s.buffer in d.locals and (parted or s.value in varying):
+            d.split.add(s.buffer)
+    elif isinstance(s, (N.Lane, N.Atomic, N.Random, N.AdStackLoadTop, N.AdStackLoadTopAdj)):
         varying.add(s.id)
     elif isinstance(s, N.AdStackDepth):
         if s.stack in d.split:
@@ -52,7 +57,8 @@ def _statement(d: Divergence, s: N.Stmt, parted: bool) -> None:
     elif isinstance(s, N.AdStackGuard):
         _block(d, s.body, parted)
     elif isinstance(s, N.If):
-        part = s.cond in varying
+        # a lane that runs out of slots is done: what others count from there on is nothing to it
+        part = s.cond in varying and not any(isinstance(x, N.Overflow) for x in s.then)
         for arm in (s.then, s.orelse):
             _block(d, arm, parted or part)
             _hand_on(d, arm[-1].operands(), s.results, part)

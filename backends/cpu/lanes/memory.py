@@ -80,12 +80,26 @@ def _as(b: LaneBody, id: int, t: DType) -> str:
 
 def where(b: LaneBody, buffer: N.Buffer, index: tuple[int, ...], base: str = "") -> tuple[str, bool]:
     """Address of the elements of a varying access: of the first (True), or of each; see `scalar.address`."""
+    if buffer.kind == "heap":
+        return _slot(b, buffer, index[0])
     base = base or b.pointer(buffer.name)
     if _in_a_row(b, index):
         return _row(b, buffer, index, base), True
     if b.shared(*index):
         return b.spread_pointer(scalar.address(b, buffer, index, base)), False
     return _each(b, buffer, index, base), False
+
+
+def _slot(b: LaneBody, buffer: N.Buffer, slot: int) -> tuple[str, bool]:
+    """As `where`: of the elements of a slot, or of one in each lane."""
+    base = b.pointer(buffer.name)
+    if b.shared(slot):
+        at = b.fn.let(f"mul i64 {b.values[slot]}, {b.stride}")
+        return b.fn.let(f"getelementptr {memory_type(buffer.dtype)}, ptr {base}, i64 {at}"), True
+    v = ty(i64, b.width).text
+    at = b.fn.let(f"mul {v} {b.vector(slot)}, {b.splat(b.stride, i64)}")
+    at = b.fn.let(f"add {v} {at}, {b.numbers(i64)}")
+    return b.fn.let(f"getelementptr {memory_type(buffer.dtype)}, ptr {base}, {v} {at}"), False
 
 
 # --- loads and stores under the mask ----------------------------------------------------------------------------
@@ -125,15 +139,23 @@ def load(b: LaneBody, s: N.Load) -> None:
         HANDLERS[N.Load](b, s)
         return
     buffer = b.kernel.buffers[s.buffer]
+    if buffer.kind == "local":
+        b.define(s.id, s.type, b.fn.let(f"load {ty(s.type, b.width).text}, ptr {b.pointer(s.buffer)}"))
+        return
     at, row = where(b, buffer, s.index)
     b.define(s.id, s.type, read(b, s.type, at, row, b.tag(buffer)))
 
 
 def store(b: LaneBody, s: N.Store) -> None:
+    buffer = b.kernel.buffers[s.buffer]
+    if s.buffer in b.split:
+        v, place = ty(buffer.dtype, b.width).text, b.pointer(s.buffer)
+        value = b.either(b.mask, b.vector(s.value), b.fn.let(f"load {v}, ptr {place}"), buffer.dtype)
+        b.fn.put(f"store {v} {value}, ptr {place}")
+        return
     if b.shared(*s.operands()):
         HANDLERS[N.Store](b, s)
         return
-    buffer = b.kernel.buffers[s.buffer]
     at, row = where(b, buffer, s.index)
     write(b, buffer.dtype, at, row, b.vector(s.value), b.tag(buffer))
 

@@ -11,17 +11,17 @@ from quadrants_lab.backends.cpu.lanes import memory
 from quadrants_lab.backends.cpu.lanes.body import LaneBody
 from quadrants_lab.backends.cpu.lanes.divergence import divergence
 from quadrants_lab.backends.cpu.rows import rows
+from quadrants_lab.backends.lower.adstacks import stores_slots
 from quadrants_lab.backends.reductions import reductions
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import i32
-from quadrants_lab.ir.walk import walk
 
 
-def group(fn: Function, task: N.Offload, total: str, width: int) -> str:
+def group(fn: Function, kernel: N.Kernel, task: N.Offload, total: str, width: int) -> str:
     """How many iterations run side by side, an i64: all lanes, unless there are fewer iterations than lanes, or the
     heap has no room for so many adstacks. ``fn`` has the frame as %frame."""
-    if not any(isinstance(s, N.AdStackAlloca) and not s.count_only for s in walk(task.body)):
+    if not stores_slots(kernel, task.body):
         return str(width)
     at = fn.let(f"getelementptr inbounds i8, ptr %frame, i64 {L.LANES}")
     most = fn.let(f"load i64, ptr {at}")
@@ -29,9 +29,9 @@ def group(fn: Function, task: N.Offload, total: str, width: int) -> str:
     return fn.call("i64", "llvm.umax.i64", ("i64", fewer), ("i64", "1"))
 
 
-def groups(fn: Function, task: N.Offload, total: str, width: int) -> str:
+def groups(fn: Function, kernel: N.Kernel, task: N.Offload, total: str, width: int) -> str:
     """How many groups the iterations make."""
-    size = group(fn, task, total, width)
+    size = group(fn, kernel, task, total, width)
     up = fn.let(f"add i64 {total}, {fn.let(f'sub i64 {size}, 1')}")
     return fn.let(f"udiv i64 {up}, {size}")
 
@@ -43,7 +43,8 @@ def emit(
 ) -> None:  # fmt: skip
     """Groups %begin to %end of the box in row-major order, on worker %worker; with ``whole``, iterations. ``targets``:
     what workers may have copies of."""
-    found = divergence(task.body, [task.indices[-1].id])
+    variables = {b.name for b in kernel.buffers.values() if b.kind == "local"}
+    found = divergence(task.body, [task.indices[-1].id], variables)
     body = LaneBody(fn, kernel, options, frame, scopes, found, width)
     copies.worker(body)
     body.indices, body.bounds_at = task.indices, frame.bounds[number]
@@ -52,7 +53,7 @@ def emit(
     for axis in range(len(task.indices)):
         extent = body.word(body.bounds_at + (2 * axis + 1) * L.WORD)
         total = fn.let(f"mul i64 {total}, {extent}") if axis else extent
-    body.stride = group(fn, task, total, width)
+    body.stride = group(fn, kernel, task, total, width)
     begin, end = "%begin", "%end"
     if not whole:
         begin, past = (fn.let(f"mul i64 {n}, {body.stride}") for n in (begin, end))

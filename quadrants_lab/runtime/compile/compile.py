@@ -48,6 +48,7 @@ from quadrants_lab.runtime.session import Session, compile_options
 
 if TYPE_CHECKING:
     from quadrants_lab.backends.launch import Executable
+    from quadrants_lab.runtime.backend import Backend
 
 FORWARD, REVERSE, DUAL = "forward", "reverse", "dual"  # dual: values and their tangents
 BOTH = "both"  # a launch and its gradient in one sweep
@@ -108,6 +109,18 @@ class Compiled:
         finally:
             pipeline.RECORDER.reset(token)
         return trace
+
+
+@room.roomy
+def lowering_trace(kernel: N.Kernel, backend: Backend, options: CompileOptions) -> pipeline.Trace:
+    """What the backend's lowering does to the kernel, which is one that it gets."""
+    trace = pipeline.Trace()
+    token = pipeline.RECORDER.set(trace)
+    try:
+        pipeline.run(kernel, backend.lowering(options), options.verify)
+    finally:
+        pipeline.RECORDER.reset(token)
+    return trace
 
 
 @room.roomy

@@ -62,7 +62,7 @@ class Result:
     text of each Print. ``depth``: stack id -> greatest number of slots it held at once, over all iterations.
     ``pushes``: stack id -> iteration -> number of pushes. ``failure``: the first assert that did not hold: its
     iteration ended there and later tasks did not run. ``overflow``: (stack id, iteration) that first exceeded its
-    capacity; the reverse of each such iteration was skipped.
+    capacity; the reverse of each such iteration was skipped. Where adstacks are lowered, the stack's number.
     """
 
     rets: dict[str, Any] = field(default_factory=dict)
@@ -360,6 +360,14 @@ class _Machine:
             self.result.overflow = (over[0], self.lane)
         self.tell(s, not over)
 
+    def _running(self, s: N.Lane) -> None:
+        self.define(s, s.type.numpy(0))  # one iteration at a time
+
+    def _overflow(self, s: N.Overflow) -> None:
+        if self.result.overflow is None:
+            self.result.overflow = (int(self.env[s.stack]), self.lane)
+        self.tell(s, self.env[s.depth])
+
     # --- control flow
 
     def _end(self, s: N.Yield) -> _Signal:
@@ -439,14 +447,14 @@ _HANDLERS: dict[type[N.Stmt], str] = {
     N.Builtin: "builtin", N.Load: "load", N.Store: "store", N.Atomic: "atomic", N.Assert: "assert", N.Print: "print",
     N.AdStackAlloca: "alloca", N.AdStackPush: "push", N.AdStackPop: "pop", N.AdStackLoadTop: "load_top",
     N.AdStackLoadTopAdj: "load_top_adj", N.AdStackAccAdjoint: "acc_adjoint", N.AdStackDepth: "depth",
-    N.AdStackGuard: "guard", N.Yield: "end", N.Break: "end", N.Continue: "end", N.If: "if", N.For: "for",
-    N.While: "while", N.Offload: "offload",
+    N.AdStackGuard: "guard", N.Lane: "running", N.Overflow: "overflow", N.Yield: "end", N.Break: "end",
+    N.Continue: "end", N.If: "if", N.For: "for", N.While: "while", N.Offload: "offload",
 }  # fmt: skip
 
 
 def _memory(buffer: N.Buffer, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Any:
     """The array behind a buffer: fresh zeros for temporaries and returns, None where the caller gave none."""
-    if buffer.kind in ("temp", "ret"):
+    if buffer.kind in ("temp", "ret", "local"):
         return np.zeros((), buffer.dtype.numpy)
     array = arrays.get(buffer.name)
     if array is None:

@@ -95,14 +95,17 @@ def compiled_plan(dispatcher: Dispatcher) -> Plan:
 
 @roomy
 def ir_text(dispatcher: Dispatcher, stage: str = "") -> str:
-    compiled = compiled_plan(dispatcher).compiled
+    from quadrants_lab.runtime.compile.compile import lowering_trace
+
+    plan = compiled_plan(dispatcher)
+    compiled = plan.compiled
     if not stage:
         return print_kernel(compiled.kernel)
     if stage == FRONT_END:
         return print_kernel(compiled.lowered.kernel)
-    steps = {
-        step.name: step.after for step in compiled.trace().steps
-    }  # of a pass that ran twice, the last run
+    lowering = lowering_trace(plan.kernel, S.current().backend, compiled.options).steps
+    # of a pass that ran twice, the last run
+    steps = {step.name: step.after for step in (*compiled.trace().steps, *lowering)}
     wanted = stage.removeprefix("after ").replace("_", " ")
     if wanted not in steps:
         raise KeyError(f"no stage {stage!r}: there are {', '.join((FRONT_END, *steps))}")

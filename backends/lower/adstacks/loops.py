@@ -88,14 +88,14 @@ def by_trips(block: N.Block) -> dict[int, Trips]:
 
 
 @dataclass(frozen=True, slots=True)
-class PreLaunch:
+class Ahead:
     """``loop``, in the task's body, is the first one that pushes; ``guard`` is what the task compares with."""
 
     loop: N.For
     guard: N.AdStackGuard
 
 
-def ahead(block: N.Block, trips: Mapping[int, Trips]) -> PreLaunch | None:
+def ahead(block: N.Block, trips: Mapping[int, Trips]) -> Ahead | None:
     """Where all slots of a task go by trips, of loops in its body that begin at 0 and whose ends are known when the
     first one begins: so it is known there what will be pushed."""
     own = [trips.get(s.id) for s in walk(block) if isinstance(s, N.AdStackAlloca)]
@@ -114,7 +114,7 @@ def ahead(block: N.Block, trips: Mapping[int, Trips]) -> PreLaunch | None:
     later = {i for s in block[at:] for i, _ in s.defs()}
     zeros = {s.id for s in walk(block) if isinstance(s, N.Const) and s.value == 0}
     known = all(loop.begin in zeros and loop.end not in later for loop in loops)
-    return PreLaunch(first, guards[0]) if known and places.get(guards[0].id, -1) > at else None
+    return Ahead(first, guards[0]) if known and places.get(guards[0].id, -1) > at else None
 
 
 Nest = tuple[Loop, ...]  # loops directly in each other

@@ -117,6 +117,11 @@ def pop_behind(stack: int, block: N.Block, at: int) -> int:
     return N.NO_ID
 
 
+def widest(count: int, t: DType) -> int:
+    """How many of so many slots one access moves."""
+    return max(w for w in (1, 2, 4) if w <= count and (w == 1 or w * t.nbytes <= WIDEST))
+
+
 def chunks(group: tuple[N.AdStackAlloca, ...]) -> list[tuple[N.AdStackAlloca, ...]]:
     """The stacks whose slots one access moves together: up to four, of one dtype."""
     out: list[tuple[N.AdStackAlloca, ...]] = []
@@ -124,7 +129,7 @@ def chunks(group: tuple[N.AdStackAlloca, ...]) -> list[tuple[N.AdStackAlloca, ..
     while at < len(group):
         t: DType = group[at].type
         same = next((n for n in range(at, len(group)) if group[n].type is not t), len(group)) - at
-        width = max(w for w in (1, 2, 4) if w <= same and (w == 1 or w * t.nbytes <= WIDEST))
+        width = widest(same, t)
         out.append(group[at : at + width])
         at += width
     return out

@@ -1,0 +1,94 @@
+"""Adstacks as memory: allocas, pushes, pops and loads of the top become counters, slots, loads and stores.
+
+The slots of a stack are a buffer of kind "heap", indexed [slot] where one iteration runs at a time and [slot][lane]
+where many do, so that neighbours touch neighbouring addresses. How many slots there are is known at launch only: the
+lowered kernel has two more scalar arguments for each stack, its capacity and the number of its last slot. The count of
+slots in use is a buffer of kind "local". Flags are packed, 32 to a word.
+
+Pushes are straight-line code: a push over capacity writes to the last slot and counts on. The one comparison of depths
+with capacities stands where the adstack_guard stood, between forward slice and reverse: an iteration that is over
+capacity on any stack reports that (`Overflow`) and skips the reverse.
+
+What a backend wants is data, a `Layout`; a file here is an idea: `depths` the counters, `slots` the memory, `guard` the
+comparison, `lockstep` stacks that share a counter, `loops` stacks whose slots go by the trips of loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from quadrants_lab.backends.lower.adstacks import depths, guard, slots
+from quadrants_lab.backends.lower.adstacks.stack import Layout, Task
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.walk import map_blocks, walk
+
+__all__ = ["Layout", "lower_adstacks", "lowered", "stores_slots"]
+
+
+def lower_adstacks(layout: Layout | Callable[[N.Kernel], Sequence[Layout]]) -> N.Pass:
+    """The pass with one layout for all tasks, or one each that depends on the kernel."""
+
+    def lower_adstacks(kernel: N.Kernel) -> N.Kernel:
+        """Guarantees that no adstack statement is left: stacks are counters and slots in memory, as the backend lays
+        them out, and what they hold is what it was. The id of a load of the top stays that of its value, and those of
+        a push and of a pop become those of the store that they come down to."""
+        return lowered(kernel, [layout] * len(kernel.body) if isinstance(layout, Layout) else layout(kernel))
+
+    return lower_adstacks
+
+
+def lowered(kernel: N.Kernel, layouts: Sequence[Layout]) -> N.Kernel:
+    """As `lower_adstacks` says; ``layouts``: by the number of a task."""
+    if not any(isinstance(s, N.AdStackAlloca) for s in walk(kernel.body)):
+        return kernel
+    buffers, args, next_id = dict(kernel.buffers), list(kernel.args), kernel.next_id
+    body: list[N.Stmt] = []
+    number = 0
+    for task, layout in zip(kernel.body, layouts, strict=True):
+        assert isinstance(task, N.Offload)
+        if any(isinstance(s, N.AdStackAlloca) for s in task.body):
+            t = Task(layout, next_id, task, number)
+            task = replace(task, body=_block(t, task.body))
+            number, next_id = number + len(t.stacks), t.b.next_id
+            for st in t.stacks.values():
+                buffers |= {b.name: b for b in st.buffers()}
+                args += t.args(st)
+        body.append(task)
+    return replace(kernel, buffers=buffers, args=tuple(args), body=tuple(body), next_id=next_id)
+
+
+def stores_slots(kernel: N.Kernel, block: N.Block) -> bool:
+    """Whether a block of a lowered kernel keeps values on adstacks."""
+    return any(isinstance(s, N.Store) and kernel.buffers[s.buffer].kind == "heap" for s in walk(block))
+
+
+def _block(t: Task, block: N.Block) -> N.Block:
+    lower = partial(_block, t)
+    with t.b.block() as out:
+        for n, s in enumerate(block):
+            if t.ahead and s is t.ahead.loop and not t.guarded:
+                guard.lower_ahead(t, block[n:], lower)
+                break
+            t.b.span, t.b.adjoint_of = s.span, s.adjoint_of
+            if type(s) in _RULES:
+                _RULES[type(s)](t, s)
+            elif isinstance(s, N.AdStackGuard):
+                guard.lower(t, s, lower)
+            else:
+                out.append(map_blocks(s, lower))
+                depths.behind(t, s)
+    return tuple(out)
+
+
+_RULES: dict[type, Callable[[Task, Any], None]] = {
+    N.AdStackAlloca: depths.alloca,
+    N.AdStackPush: slots.push,
+    N.AdStackPop: depths.pop,
+    N.AdStackLoadTop: slots.load_top,
+    N.AdStackLoadTopAdj: slots.load_top_adjoint,
+    N.AdStackAccAdjoint: slots.accumulate,
+    N.AdStackDepth: depths.depth,
+}

@@ -1,0 +1,145 @@
+"""How many slots a stack holds, and which slot a push fills and a pop empties: a counter says so, or the trips of loops
+(`loops`). Stacks in lockstep (`lockstep`) have one counter, which moves where a segment first touches the group."""
+
+from __future__ import annotations
+
+from quadrants_lab.backends.lower.adstacks.loops import Level
+from quadrants_lab.backends.lower.adstacks.stack import Stack, Task
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.types import u32
+
+
+def alloca(t: Task, s: N.AdStackAlloca) -> None:
+    """An empty stack, at the start of an iteration."""
+    st, b = t.stacks[s.id], t.b
+    if t.one == N.NO_ID:
+        t.one = b.const(1, t.layout.counter)
+        t.lane = b.add(N.Lane(b.fresh(), u32)) if t.layout.lanes else N.NO_ID
+    for a in t.args(st):
+        value = b.add(N.ArgLoad(b.fresh(), a.type, a.name))
+        if a.name.endswith(".last"):
+            st.last = value
+        else:
+            st.capacity = value
+    if st.count is not None:
+        _set(t, st, b.const(0, t.layout.counter), s.id)
+
+
+def count(t: Task, st: Stack) -> int:
+    if st.count is not None:
+        return t.b.load(st.count, ())
+    assert st.trips is not None
+    return _pushed(t, st)
+
+
+def _set(t: Task, st: Stack, value: int, id: int = N.NO_ID) -> None:
+    assert st.count is not None
+    t.b.add(N.Store(t.b.fresh() if id == N.NO_ID else id, st.count.name, (), value))
+
+
+def move(t: Task, st: Stack, op: str, id: int = N.NO_ID) -> None:
+    """One slot more ("add") or less ("sub"); ``id``: of the store."""
+    if st.trips is None:
+        _set(t, st, t.b.op(op, count(t, st), t.one), id)
+
+
+def clamp(t: Task, st: Stack, slot: int) -> int:
+    return t.b.op("min", t.b.cast(slot, t.layout.counter), st.lead.last)
+
+
+def pushed(t: Task, st: Stack, s: N.AdStackPush) -> int:
+    """The slot that the push fills."""
+    segment = t.steps.segments.get(s.id)
+    if segment in t.slot:
+        return t.slot[segment]
+    slot = _number(t, st.trips.there) if st.trips else count(t, st.lead)
+    slot = slot if t.ahead else clamp(t, st, slot)
+    if segment is not None:
+        t.slot[segment] = slot
+        move(t, st.lead, "add")
+    return slot
+
+
+def top(t: Task, st: Stack, s: N.Stmt) -> int:
+    """The slot that is read or popped, within the stack whatever the count says."""
+    segment = t.steps.segments.get(s.id)
+    if segment in t.slot:
+        return t.slot[segment]
+    slot = _number(t, st.trips.back) if st.trips else t.b.op("sub", count(t, st.lead), t.one)
+    slot = slot if t.guarded else clamp(t, st, slot)
+    if segment is not None:
+        t.slot[segment] = slot
+        if segment.kind == "o":
+            move(t, st.lead, "sub")
+    return slot
+
+
+def pop(t: Task, s: N.AdStackPop) -> None:
+    st = t.stacks[s.stack]
+    if s.id in t.steps.segments:
+        top(t, st, s)
+    else:
+        move(t, st, "sub", s.id)
+
+
+def depth(t: Task, s: N.AdStackDepth) -> None:
+    t.b.add(N.Op(s.id, s.type, "cast", (count(t, t.stacks[s.stack]),)))
+
+
+# --- slots by the trips of loops --------------------------------------------------------------------------------
+
+
+def _number(t: Task, levels: tuple[Level, ...]) -> int:
+    """Of a trip of the last loop, through all of those of the loops around."""
+    b, number = t.b, N.NO_ID
+    for level in levels:
+        own = level.index if level.begin in t.zeros else b.op("sub", level.index, level.begin)
+        if number == N.NO_ID:
+            number = own
+        else:
+            around = b.op("mul", b.cast(number, u32), b.const(level.trips, u32))
+            number = b.op("add", around, b.cast(own, u32))
+    return number
+
+
+def _pushed(t: Task, st: Stack) -> int:
+    """How many slots have been filled, behind the outermost loop that does."""
+    assert st.trips is not None
+    b, first = t.b, st.trips.there[0]
+    end = first.loop.end if isinstance(first.loop, N.For) else st.trips.result
+    total = end if first.begin in t.zeros else b.op("sub", end, first.begin)
+    if isinstance(first.loop, N.For):
+        total = b.op("select", b.op("gt", end, first.begin), total, b.const(0, b.types[total]))
+    return _times(t, b.cast(total, u32), st.trips.inner())
+
+
+def _times(t: Task, value: int, factor: int) -> int:
+    return value if factor == 1 else t.b.op("mul", value, t.b.const(factor, u32))
+
+
+def behind(t: Task, loop: N.Stmt) -> None:
+    """Notes what a loop that ended has pushed, where the guard does not see that."""
+    for st in t.stacks.values():
+        if st.lead is st and st.trips and st.count is not None and st.trips.there[0].loop.id == loop.id:
+            _set(t, st, _pushed(t, st))
+
+
+def _counted(st: Stack) -> tuple[int, int]:
+    """The value that says how many trips the outermost loop makes, and how many slots are pushed in one."""
+    assert st.trips is not None
+    loop = st.trips.there[0].loop
+    assert isinstance(loop, N.For)
+    return loop.end, st.trips.inner()
+
+
+def will_exceed(t: Task, st: Stack) -> int:
+    """Whether more will be pushed than fits; capacity is divided, for a product might not fit 32 bits."""
+    b, (trips, inner) = t.b, _counted(st)
+    most = st.capacity if inner == 1 else b.op("raw_div", st.capacity, b.const(inner, u32))
+    return b.op("gt", trips, b.cast(most, b.types[trips]))
+
+
+def foreseen(t: Task, st: Stack) -> int:
+    """What will be pushed."""
+    trips, inner = _counted(st)
+    return _times(t, t.b.cast(trips, u32), inner)

@@ -1,0 +1,88 @@
+"""What a stack holds: a slot a value, or a bit of a word of 32."""
+
+from __future__ import annotations
+
+from quadrants_lab.backends.lower.adstacks import depths
+from quadrants_lab.backends.lower.adstacks.stack import Task
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.types import u1, u32
+
+
+def push(t: Task, s: N.AdStackPush) -> None:
+    st, b = t.stacks[s.stack], t.b
+    if st.slots is None:
+        depths.move(t, st, "add", s.id)
+        return
+    slot = depths.pushed(t, st, s)
+    if s.id in t.steps.segments:
+        _push_chunk(t, s, slot)
+        return
+    if st.dtype is u1:
+        _set_flag(t, st.slots, slot, s)
+    else:
+        b.add(N.Store(s.id, st.slots.name, _index(t, slot), s.value))
+    if st.adjoints is not None:
+        b.store(st.adjoints, _index(t, slot), b.const(0, st.dtype))
+    depths.move(t, st, "add")
+
+
+def _push_chunk(t: Task, s: N.AdStackPush, slot: int) -> None:
+    """Stores what lies beside each other one after the other, when the last of it is there."""
+    t.waiting[s.stack] = s.value
+    chunk = [a.id for a in t.chunk[s.stack]]
+    if all(i in t.waiting for i in chunk):
+        for i in chunk:
+            id = s.id if i == s.stack else t.b.fresh()
+            t.b.add(N.Store(id, t.stacks[i].name, _index(t, slot), t.waiting.pop(i)))
+
+
+def load_top(t: Task, s: N.AdStackLoadTop) -> None:
+    st = t.stacks[s.stack]
+    slot = depths.top(t, st, s)
+    if st.dtype is u1:
+        _flag(t, st.name, slot, s)
+    else:
+        t.b.add(N.Load(s.id, s.type, st.name, _index(t, slot), name=s.name))
+
+
+def load_top_adjoint(t: Task, s: N.AdStackLoadTopAdj) -> None:
+    st = t.stacks[s.stack]
+    assert st.adjoints is not None
+    t.b.add(N.Load(s.id, s.type, st.adjoints.name, _index(t, depths.top(t, st, s)), name=s.name))
+
+
+def accumulate(t: Task, s: N.AdStackAccAdjoint) -> None:
+    st, b = t.stacks[s.stack], t.b
+    assert st.adjoints is not None
+    index = _index(t, depths.top(t, st, s))
+    total = b.add(N.Op(b.fresh(), st.dtype, "add", (b.load(st.adjoints, index), s.value)))
+    b.add(N.Store(s.id, st.adjoints.name, index, total))
+
+
+def _index(t: Task, slot: int) -> tuple[int, ...]:
+    return (slot, t.lane) if t.layout.lanes else (slot,)
+
+
+# --- flags ------------------------------------------------------------------------------------------------------
+
+
+def _bit(t: Task, slot: int) -> tuple[tuple[int, ...], int]:
+    """Where the word of a flag is, and a u32 whose low five bits are the flag's place in it, as shifts take them."""
+    b = t.b
+    return _index(t, b.op("lshr", slot, b.const(5, b.types[slot]))), b.cast(slot, u32)
+
+
+def _set_flag(t: Task, words: N.Buffer, slot: int, s: N.AdStackPush) -> None:
+    b = t.b
+    index, bit = _bit(t, slot)
+    others = b.op("and", b.load(words, index), b.op("not", b.op("shl", b.const(1, u32), bit)))
+    flag = b.add(N.Op(b.fresh(), u32, "cast", (s.value,)))
+    b.add(N.Store(s.id, words.name, index, b.op("or", others, b.op("shl", flag, bit))))
+
+
+def _flag(t: Task, words: str, slot: int, s: N.AdStackLoadTop) -> None:
+    b = t.b
+    index, bit = _bit(t, slot)
+    word = b.add(N.Load(b.fresh(), u32, words, index))
+    low = b.op("and", b.op("shr", word, bit), b.const(1, u32))
+    b.add(N.Op(s.id, u1, "ne", (low, b.const(0, u32)), name=s.name))

@@ -1,0 +1,108 @@
+"""What the lowering knows of a task and of each of its stacks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from quadrants_lab.backends.lower.adstacks.lockstep import Segment, Steps, chunks, in_step
+from quadrants_lab.backends.lower.adstacks.loops import Ahead, Trips, ahead, by_trips
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.types import DType, u1, u32
+from quadrants_lab.ir.walk import types_of, walk
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What a backend wants. ``counter``: the unsigned dtype of counts and slots. ``lanes``: slots lie as [slot][lane],
+    for many iterations run at a time; else as [slot]. ``lockstep``: stacks that are pushed and popped together share a
+    counter, and lie beside each other, so that an access may move up to four of a dtype. ``numbered``: where the trips
+    of loops number the slots nothing counts."""
+
+    counter: DType = u32
+    lanes: bool = True
+    lockstep: bool = False
+    numbered: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Stack:
+    """``number``: its place among the AdStackAllocas of the kernel. ``slots`` is None where pushes are only counted,
+    ``adjoints`` where nothing adds to its adjoints, ``count`` where the count is another stack's or none is needed.
+    ``capacity`` and ``last``, the number of the last slot, are values."""
+
+    number: int
+    dtype: DType
+    name: str
+    count: N.Buffer | None = None
+    slots: N.Buffer | None = None
+    adjoints: N.Buffer | None = None
+    trips: Trips | None = None
+    capacity: int = N.NO_ID
+    last: int = N.NO_ID
+    lead: Stack = field(init=False)  # the stack whose count is this one's
+
+    def __post_init__(self) -> None:
+        self.lead = self
+
+    def buffers(self) -> Iterator[N.Buffer]:
+        return (b for b in (self.slots, self.adjoints, self.count) if b is not None)
+
+
+class Task:
+    """``b`` builds its body. ``guarded``: in the reverse, where all stacks are known to fit. ``ahead``: where that is
+    known before anything is pushed. ``one`` and ``lane`` are values that all stacks share; ``zeros`` the constants 0.
+    ``slot``: the slot that a segment of a group is at; ``waiting``: values that are to be pushed with others."""
+
+    def __init__(self, layout: Layout, next_id: int, task: N.Offload, first: int) -> None:
+        """``first``: the number of its first stack."""
+        body = task.body
+        allocas = [s for s in body if isinstance(s, N.AdStackAlloca)]
+        self.layout = layout
+        self.b = Builder(next_id, types_of((task,)))
+        self.guarded = False
+        self.one = self.lane = N.NO_ID
+        self.zeros = {s.id for s in walk(body) if isinstance(s, N.Const) and s.value == 0}
+        self.steps = in_step(body) if layout.lockstep else Steps((), {})
+        self.slot: dict[Segment, int] = {}
+        self.waiting: dict[int, int] = {}
+        self.chunk: dict[int, tuple[N.AdStackAlloca, ...]] = {}
+        trips = by_trips(body) if layout.numbered else {}
+        for group in self.steps.groups:  # of a group all or none
+            if any(a.id not in trips for a in group):
+                trips = {i: t for i, t in trips.items() if all(a.id != i for a in group)}
+        self.ahead: Ahead | None = ahead(body, trips) if layout.numbered else None
+        adjoints = {s.stack for s in walk(body) if isinstance(s, (N.AdStackLoadTopAdj, N.AdStackAccAdjoint))}
+        self.stacks = {
+            s.id: self._stack(s, first + n, s.id in adjoints, trips.get(s.id)) for n, s in enumerate(allocas)
+        }
+        for group in self.steps.groups:
+            for a in group:
+                self.stacks[a.id].lead = self.stacks[group[0].id]
+            for chunk in chunks(group):
+                self.chunk.update(dict.fromkeys((a.id for a in chunk), chunk))
+            for before, a in pairwise(group):
+                slots = self.stacks[a.id].slots
+                if slots is not None and a.type is before.type:
+                    slots.beside = self.stacks[before.id].name
+        for st in self.stacks.values():
+            top_level = st.trips is not None and any(s is st.trips.there[0].loop for s in body)
+            if st.lead is st and not top_level:
+                st.count = N.Buffer(f"{st.name}.count", "local", layout.counter, 0, ())
+
+    def _stack(self, s: N.AdStackAlloca, number: int, has_adjoints: bool, trips: Trips | None) -> Stack:
+        st = Stack(number, s.type, f"{N.buffer_name(s.name) or 'stack'}${s.id}", trips=trips)
+        if not s.count_only:
+            axes, adjoints = 1 + self.layout.lanes, f"{st.name}.adjoints" if has_adjoints else ""
+            st.slots = N.Buffer(st.name, "heap", u32 if s.type is u1 else s.type, axes, None, adjoints)
+            st.adjoints = N.Buffer(adjoints, "heap", s.type, axes, None) if has_adjoints else None
+        return st
+
+    def args(self, st: Stack) -> list[N.Arg]:
+        """The scalars that a launch hands over for a stack."""
+        if st.slots is None or st.lead is not st:
+            return []
+        needed = ("capacity",) if self.ahead else ("capacity", "last")
+        return [N.Arg(f"{st.name}.{what}", self.layout.counter) for what in needed]

@@ -1,0 +1,70 @@
+"""The Passes pane shows an adstack as pushes and pops, and then, for each backend, as the counter, slots and stores
+that these become; each line leads to the source."""
+
+from __future__ import annotations
+
+import html
+import re
+
+import pytest
+
+import quadrants_lab as qd
+from quadrants_lab.notebook import show
+from quadrants_lab.widgets.model import KernelView, kernel_lines
+from quadrants_lab.widgets.passes import pane
+
+MEMORY = ("store @v$", "load @v$", "overflow %")
+COUNTS = (*MEMORY, ".count[], %")
+BECOMES = {
+    "cpu": (*COUNTS, ": u64 = add"),
+    "cuda": (*COUNTS, ": u32 = add"),
+    "amdgpu": (*COUNTS, ": u32 = add"),
+    "metal": MEMORY,  # where the trips of the loop number the slots
+}
+
+
+@pytest.fixture(scope="module")
+def view() -> KernelView:
+    qd.init(arch=qd.cpu, offline_cache=False)
+    x, y = qd.field(qd.f32, 64, needs_grad=True), qd.field(qd.f32, (), needs_grad=True)
+
+    @qd.kernel
+    def some(n: qd.i32):
+        for i in x:
+            v = x[i]
+            for _ in range(n):
+                if v < 0.5:
+                    v = qd.sin(v) * v
+            y[None] += v
+
+    some(5)
+    y.grad[None] = 1
+    some.grad(5)
+    assert "@v$" in some.grad.ir("after lower adstacks")
+    return show(some).view.kernels[0]
+
+
+@pytest.mark.parametrize("backend", BECOMES)
+def test_an_adstack_is_seen_to_become_memory(view: KernelView, backend: str) -> None:
+    steps = view.traces[f"gradient on {backend}"]
+    (step,) = [s for s in steps if s.name == "lower adstacks"]
+    assert step.doc.startswith("Guarantees that no adstack statement is left")
+    before, after = (kernel_lines(k, view.file) for k in (step.before, step.after))
+    assert any("adstack_push" in line.text for line in before)
+    assert not any("adstack" in line.text for line in after)
+    for what in BECOMES[backend]:
+        assert any(what in line.text for line in after), what
+    nowhere = [{line.stmt for line in lines if not line.span_line} for lines in (before, after)]
+    assert nowhere[1] <= nowhere[0]
+    markup = pane(view, "passes", [f"gradient on {backend}", str(steps.index(step))])
+    shown = html.unescape(re.sub(r"<[^>]+>", "", markup))
+    assert "adstack_push" in shown
+    assert "@v$" in shown
+
+
+def test_lines_of_code_lead_to_the_source(view: KernelView) -> None:
+    for stage in view.code["gradient"]:
+        if stage.name in ("llvm", "msl"):
+            lines = [line for line in stage.make().lines if line.stmt >= 0]
+            assert lines
+            assert all(line.span_line for line in lines), stage.backend
