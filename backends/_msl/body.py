@@ -12,7 +12,7 @@ from typing import Any
 
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.steps import Steps
-from quadrants_lab.backends._msl import control, failures, memory, names, ops, stacks
+from quadrants_lab.backends._msl import calls, control, failures, memory, names, ops, stacks
 from quadrants_lab.backends._msl import expr as X
 from quadrants_lab.backends._msl.expr import Expr
 from quadrants_lab.backends._msl.frame import FrameStruct, stored
@@ -201,12 +201,6 @@ def _op(b: Body, s: N.Op) -> None:
     b.define(s, e if e.known is None else replace(e, known=None))
 
 
-def _call(b: Body, s: N.Call) -> None:
-    from quadrants_lab.backends._msl.calls import call  # its functions have bodies, too
-
-    b.define(s, call(b, s))
-
-
 def _arg(b: Body, s: N.ArgLoad) -> None:
     member = b.frame.arg(s.arg, s.type)
     text = f"{member} != 0" if s.type is u1 else member
@@ -230,7 +224,7 @@ def _builtin(b: Body, s: N.Builtin) -> None:
 HANDLERS: dict[type, Callable[[Any, Any], None]] = {
     N.Const: _const,
     N.Op: _op,
-    N.Call: _call,
+    N.Call: calls.call,
     N.ArgLoad: _arg,
     N.ShapeOf: _shape,
     N.Builtin: _builtin,
