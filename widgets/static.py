@@ -104,13 +104,18 @@ def _passes(view: KernelView) -> str:
     return "".join(parts)
 
 
+_MOST_CHANGED = 24  # lines of one change: a copy that a notebook keeps is to stay small
+
+
 def _unified(view: KernelView, step: PassView, context: int = 2) -> str:
     out: list[str] = []
     cut = hunks(kernel_lines(step.before, view.file), kernel_lines(step.after, view.file))
     for n, (tag, left, right) in enumerate(cut):
         if tag == "change":
-            out += [f'<span class="del">- {esc(x.text)}</span>' for x in left]
-            out += [f'<span class="add">+ {esc(x.text)}</span>' for x in right]
+            out += [f'<span class="del">- {esc(x.text)}</span>' for x in left[:_MOST_CHANGED]]
+            out += [f'<span class="add">+ {esc(x.text)}</span>' for x in right[:_MOST_CHANGED]]
+            more = sum(max(0, len(lines) - _MOST_CHANGED) for lines in (left, right))
+            out += [f'<span class="muted">  … {more} more changed</span>'] if more else []
             continue
         head = [] if n == 0 else left[:context]
         tail = [] if n == len(cut) - 1 else left[max(len(head), len(left) - context) :]

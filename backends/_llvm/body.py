@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-from quadrants_lab.backends._llvm import control, memory, ops, ranges
+from quadrants_lab.backends._llvm import calls, control, memory, ops, ranges
 from quadrants_lab.backends._llvm.ranges import Range
 from quadrants_lab.backends._llvm.text import Function, Ty, constant, ty
 from quadrants_lab.ir import nodes as N
@@ -151,12 +151,6 @@ def _op(b: Body, s: N.Op) -> None:
     b.define(s.id, s.type, value, s.range or ranges.result(s.prim, known, s.type))
 
 
-def _call(b: Body, s: N.Call) -> None:
-    from quadrants_lab.backends._llvm.calls import call  # its functions have bodies, too
-
-    call(b, s)
-
-
 def _arg(b: Body, s: N.ArgLoad) -> None:
     b.define(s.id, s.type, b.arg(s.arg))
 
@@ -175,7 +169,7 @@ def _shape(b: Body, s: N.ShapeOf) -> None:
 HANDLERS: dict[type, Callable[[Any, Any], None]] = {
     N.Const: _const,
     N.Op: _op,
-    N.Call: _call,
+    N.Call: calls.call,
     N.ArgLoad: _arg,
     N.ShapeOf: _shape,
     N.Builtin: lambda b, s: b.define(s.id, s.type, b.builtin(s.what)),

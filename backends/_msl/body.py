@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from quadrants_lab.backends._gpu import layout as L
-from quadrants_lab.backends._msl import control, failures, memory, names, ops, stacks
+from quadrants_lab.backends._msl import calls, control, failures, memory, names, ops, stacks
 from quadrants_lab.backends._msl import expr as X
 from quadrants_lab.backends._msl.expr import Expr
 from quadrants_lab.backends._msl.frame import FrameStruct, stored
@@ -214,12 +214,6 @@ def _op(b: Body, s: N.Op) -> None:
     b.define(s, e if e.known is None else replace(e, known=None))
 
 
-def _call(b: Body, s: N.Call) -> None:
-    from quadrants_lab.backends._msl.calls import call  # its functions have bodies, too
-
-    b.define(s, call(b, s))
-
-
 def _arg(b: Body, s: N.ArgLoad) -> None:
     at = b.frame.layout.frame.args[s.arg]
     if b.frame.stack_place(at) >= 0:
@@ -247,7 +241,7 @@ def _builtin(b: Body, s: N.Builtin) -> None:
 HANDLERS: dict[type, Callable[[Any, Any], None]] = {
     N.Const: _const,
     N.Op: _op,
-    N.Call: _call,
+    N.Call: calls.call,
     N.ArgLoad: _arg,
     N.ShapeOf: _shape,
     N.Builtin: _builtin,

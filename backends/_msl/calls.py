@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from quadrants_lab.backends._msl import expr as X
 from quadrants_lab.backends._msl import names
-from quadrants_lab.backends._msl.expr import Expr
 from quadrants_lab.backends._msl.helpers import Helper
 from quadrants_lab.backends._msl.source import Source
 from quadrants_lab.ir import nodes as N
@@ -15,17 +14,17 @@ if TYPE_CHECKING:
     from quadrants_lab.backends._msl.body import Body
 
 
-def call(b: Body, s: N.Call) -> Expr:
+def call(b: Body, s: N.Call) -> None:
     """The dtypes behind the first point of its name tell functions apart, as they do in MSL."""
     name = "qd_" + s.function.partition(".")[0]
     if s.function not in b.library.texts:
         b.helper(s.function, Helper(_text(b, name, b.frame.kernel.functions[s.function])))
-    return X.call(name, X.name(s.type), *(b.typed(i) for i in s.args))
+    b.define(s, X.call(name, X.name(s.type), *(b.typed(i) for i in s.args)))
 
 
 def _text(b: Body, name: str, f: N.Function) -> str:
     out = Source(False)
-    body = b.__class__(f.body, 0, b.frame, b.library, out, False, False)
+    body = type(b)(f.body, 0, b.frame, b.library, out, False, False)
     for p in f.params:
         body.set(p.id, p.type, X.variable(names.of_value(p.name, p.id), X.name(p.type)))
     params = ", ".join(f"{X.name(p.type)} {names.of_value(p.name, p.id)}" for p in f.params)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.backends._gpu import layout as L
-from quadrants_lab.backends._spirv import control, failures, memory, ops, stacks
+from quadrants_lab.backends._spirv import calls, control, failures, memory, ops, stacks
 from quadrants_lab.backends._spirv.depths import Depth
 from quadrants_lab.backends._spirv.groups import Groups
 from quadrants_lab.backends.lower.adstacks.lockstep import Steps
@@ -110,12 +110,6 @@ def _op(b: Body, s: N.Op) -> None:
     b.define(s.id, s.type, ops.emit(b.fn, s.prim, s.type, types, args, known, b.exact))
 
 
-def _call(b: Body, s: N.Call) -> None:
-    from quadrants_lab.backends._spirv.calls import call  # its functions have bodies, too
-
-    call(b, s)
-
-
 def _arg(b: Body, s: N.ArgLoad) -> None:
     b.define(s.id, s.type, b.frame.arg(s.arg))
 
@@ -138,7 +132,7 @@ def _builtin(b: Body, s: N.Builtin) -> None:
 HANDLERS: dict[type, Callable[[Any, Any], None]] = {
     N.Const: _const,
     N.Op: _op,
-    N.Call: _call,
+    N.Call: calls.call,
     N.ArgLoad: _arg,
     N.ShapeOf: _shape,
     N.Builtin: _builtin,

@@ -107,8 +107,8 @@ def _cut(part: Any, names: Collection[str], machine: Any) -> Any:
 
 @cache
 def _version() -> str:
-    """What a cut depends on: the library, LLVM, and how it is cut."""
-    digest = hashlib.sha256(Path(__file__).read_bytes())
+    """What a cut depends on: the library, LLVM, what is cut out of it, and how."""
+    digest = hashlib.sha256(Path(__file__).read_bytes() + repr(NAMES).encode())
     digest.update(_whole())
     digest.update(repr(llvm.llvm_version_info).encode())
     return digest.hexdigest()[:24]

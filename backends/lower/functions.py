@@ -26,7 +26,7 @@ from quadrants_lab.ir.types import DType, f16, f32, f64, i32, u32, u64
 
 @lru_cache(maxsize=256)
 def function(name: str, t: DType, wide: bool = True) -> N.Function:
-    """The function on operands of dtype ``t``: f32 and f64, for "pow" also i64 and u64, for "mix" u64."""
+    """The function on operands of dtype ``t``: f32 and f64, for "pow" also u64, for "mix" u64."""
     make, arity = FUNCTIONS[name if t.is_float else f"{name}_int"]
     s = Scope(t, wide)
     params = tuple(s.b.param(t, "abc"[n]) for n in range(arity))
@@ -443,20 +443,12 @@ def raw_mod(s: Scope, a: X, b: X) -> X:
 
 
 def pow_int(s: Scope, a: X, b: X) -> X:
-    """By squaring, modulo 2**64; a negative exponent gives 0 unless the base is 1 or -1."""
-    word = u64
-    one, zero = s.int_lit(1, word), s.int_lit(0, word)
+    """By squaring, modulo 2**64; of unsigned integers."""
 
     def step(r: X, x: X, e: X) -> list[X]:
         return [((e & 1) != 0).select(r * x, r), x * x, e.lshr(1)]
 
-    first = [one, a.bitcast(word), b.bitcast(word)]
-    r = s.repeat_all(first, lambda r, x, e: e != 0, step)[0].bitcast(s.t)
-    if s.t is u64:
-        return r
-    unit = ((b & 1) != 0).select(a, s.int_lit(1, s.t))
-    of_unit = (a == 1) | (a == -1)
-    return (b < 0).select(of_unit.select(unit, zero.bitcast(s.t)), r)
+    return s.repeat_all([s.int_lit(1, u64), a, b], lambda r, x, e: e != 0, step)[0]
 
 
 def mix_int(s: Scope, state: X, counter: X) -> X:

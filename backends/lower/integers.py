@@ -151,11 +151,17 @@ def _shift(s: Site, a: X, count: X) -> X | None:
 
 
 def _power(s: Site, a: X, b: X) -> X | None:
-    """In 64 bits."""
+    """In 64 bits; a negative exponent gives 0 unless the base is 1 or -1."""
     if s.t.is_float:
         return None
     wide = i64 if s.t.kind == "i" else u64
-    return s.call(function("pow", wide), a.cast(wide), b.cast(wide)).cast(s.t)
+    x, e = a.cast(wide), b.cast(wide)
+    r = s.call(function("pow", u64), x.bitcast(u64), e.bitcast(u64)).bitcast(wide)
+    if s.range(b)[0] < 0:
+        of_unit = (x + 1).bitcast(u64) < 3
+        unit = ((e & 1) != 0).select(x, x * x)
+        r = (e < 0).select((of_unit & (x != 0)).select(unit, x.like(0)), r)
+    return r.cast(s.t)
 
 
 def lower_integers(kernel: Kernel) -> Kernel:

@@ -12,7 +12,7 @@ from quadrants_lab.ir import draws
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.prims import PRIMS
-from quadrants_lab.ir.types import DType, f32, f64, i64, u64
+from quadrants_lab.ir.types import DType, f32, f64, u64
 from quadrants_lab.runtime.interpret.interpreter import interpret
 
 NUMPY = {
@@ -80,12 +80,11 @@ def test_accuracy(name: str, t: DType) -> None:
 
 
 def test_integers() -> None:
-    for t in (i64, u64):
-        power = function("pow", t)
-        for a in (0, 1, 2, 3, 7, 2**63 - 1, *((-1, -2, -(2**63)) if t is i64 else (2**64 - 1,))):
-            for b in (0, 1, 2, 5, 63, 64, *((-1, -2) if t is i64 else (2**64 - 1,))):
-                want = PRIMS["pow"].evaluate(t, t.numpy(a), t.numpy(b))
-                assert compute(power, t.numpy(a), t.numpy(b)) == want, (a, b)
+    power = function("pow", u64)
+    for a in (0, 1, 2, 3, 7, 2**63 - 1, 2**64 - 1):
+        for b in (0, 1, 2, 5, 63, 64, 2**64 - 1):
+            want = PRIMS["pow"].evaluate(u64, u64.numpy(a), u64.numpy(b))
+            assert compute(power, u64.numpy(a), u64.numpy(b)) == want, (a, b)
     for state, counter in ((0, 0), (1, 2**64 - 1), (2**63, 12345)):
         assert compute(function("mix", u64), u64.numpy(state), u64.numpy(counter)) == draws.mix(
             state ^ counter
