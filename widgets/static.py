@@ -91,7 +91,10 @@ def _source(view: KernelView) -> str:
 
 def _passes(view: KernelView) -> str:
     parts = []
+    lowered = [trace for trace in view.traces if trace.startswith("gradient on ")]
     for trace, made in view.traces.items():
+        if trace in lowered[1:]:
+            continue  # other backends than the session's
         rows = []
         for step in made:
             change = changed(view, step)

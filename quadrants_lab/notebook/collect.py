@@ -142,6 +142,9 @@ def _doc(fn: Callable[..., Any]) -> str:
     return (inspect.getdoc(fn) or "").split("\n\n")[0]
 
 
+_STACKS = pipeline.pass_name(pipelines.PASSES["lower_adstacks"])
+
+
 def _add_traces(view: KernelView, mode: str, plan: Plan) -> None:
     steps = plan.compiled.trace().steps
     if mode == "forward":
@@ -150,11 +153,15 @@ def _add_traces(view: KernelView, mode: str, plan: Plan) -> None:
         view.traces["forward"] = [front, *pass_views(steps, pass_docs())]
         return
     start, at = (next((n for n, s in enumerate(steps) if s.name == name), 0) for name in ("unroll", "reverse"))
-    own = [s for s in steps[start:] if s.before.mode != "count"]
+    options, arch = plan.compiled.options, plan.session.settings.backend
+    lowerings = {pipeline.pass_name(fn) for fn in backend(arch).lowering(options)}  # they have a trace of their own
+    own = [s for s in steps[start:] if s.before.mode != "count" and s.name not in lowerings]
     view.traces["gradient"] = pass_views(own, pass_docs())
     for name in _backends(plan):
-        lowering = lowering_trace(plan.kernel, backend(name), plan.compiled.options).steps
-        if any(s.after is not s.before for s in lowering):
+        lowering = [s for s in lowering_trace(plan.kernel, backend(name), options).steps if s.after is not s.before]
+        if name != arch:  # of others what becomes of the stacks, which is another thing on each
+            lowering = [s for s in lowering if s.name == _STACKS]
+        if lowering:
             view.traces[f"gradient on {name}"] = pass_views(lowering, pass_docs())
     counting = [s for s in steps[at:] if s.before.mode == "count"]
     if counting:
