@@ -42,7 +42,7 @@ def module(
     ``nounwind`` spares tables for unwinding.
     """
     grains = [_grain(t) for t in kernel.body if isinstance(t, N.Offload)]
-    plan = coloured(lower(kernel, lowering(options), options))
+    plan = coloured(lower(kernel, lowering(options, widths), options))
     kernel = plan.kernel
     maker = _Maker(plan, options, Module(triple, data_layout))
     mod = maker.mod
@@ -224,14 +224,21 @@ def _layouts(widths: list[int]) -> list[Layout]:
     return [Layout(u64, lanes=width > 0) for width in widths]
 
 
-def lowering(options: CompileOptions) -> tuple[N.Pass, ...]:
-    """From a kernel to what the emitters have spellings for."""
+def lowering(options: CompileOptions, widths: list[int] | None = None) -> tuple[N.Pass, ...]:
+    """From a kernel to what the emitters have spellings for. ``widths``: lanes of each task; where none are given those
+    that it has on this processor, before anything is lowered."""
+    found = widths
+
+    def layouts(kernel: N.Kernel) -> list[Layout]:
+        nonlocal found
+        found = widths_of(kernel) if widths is None else widths
+        return _layouts(found)
 
     def lower_lanes(kernel: N.Kernel) -> N.Kernel:
         """Guarantees that elementary functions of what differs between lanes are calls; others are the C library's."""
-        return lower_varying_math(kernel, widths_of(kernel))
+        return lower_varying_math(kernel, widths_of(kernel) if found is None else found)
 
-    return (lower_adstacks(lambda kernel: _layouts(widths_of(kernel))), lower_lanes, lower_math(), *LOWERING)
+    return (lower_adstacks(layouts), lower_lanes, lower_math(), *LOWERING)
 
 
 def widths_of(kernel: N.Kernel) -> list[int]:

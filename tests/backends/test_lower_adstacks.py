@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from generated import GENERATED
 from programs import PROGRAMS, Program
 from running import Interpreted, f64, interpreted, job_of
+from seeded import SEEDED
 
 from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks
 from quadrants_lab.ir import nodes as N
@@ -17,7 +17,7 @@ from quadrants_lab.ir.verify import verify
 from quadrants_lab.ir.walk import walk
 
 LAYOUTS = {"one": Layout(u64, False), "lanes": Layout(u32, True), "together": Layout(u32, True, True, True)}
-STACKED = [*GENERATED.values(), *(p for p in PROGRAMS.values() if p.grad and not p.large)]
+STACKED = [*SEEDED.values(), *(p for p in PROGRAMS.values() if p.grad and not p.large)]
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -58,7 +58,7 @@ def sines(monkeypatch: pytest.MonkeyPatch) -> Iterator[Sines]:
     qd.init(arch=qd.cpu, offline_cache=False)
     made = Sines()
     made.gradient()
-    made.guard(monkeypatch)
+    made.steady(monkeypatch)
     yield made
     qd.reset()
 
@@ -78,7 +78,7 @@ def test_more_trips_after_a_launch_of_them(sines: Sines, monkeypatch: pytest.Mon
         sines.n[None] = trips
         sines.sine(1.0)
         assert sines.gradient() == sines.expected()
-    sines.guard(monkeypatch)
+    sines.steady(monkeypatch)
 
 
 def test_other_trips_than_the_launch_ran(sines: Sines) -> None:
@@ -90,13 +90,13 @@ def test_other_trips_than_the_launch_ran(sines: Sines) -> None:
 
 def test_another_launch_of_the_same_trips(sines: Sines, monkeypatch: pytest.MonkeyPatch) -> None:
     sines.sine(1.0)
-    sines.guard(monkeypatch)
+    sines.steady(monkeypatch)
 
 
 def test_another_seed(sines: Sines, monkeypatch: pytest.MonkeyPatch) -> None:
     sines.y.grad[None] = 2.0
     assert sines.gradient() == sines.expected(seed=2.0)
-    sines.guard(monkeypatch)
+    sines.steady(monkeypatch)
 
 
 def test_no_seed(sines: Sines) -> None:
