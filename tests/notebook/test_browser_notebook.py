@@ -32,7 +32,7 @@ def test_the_first_notebook_in_both_themes(dark: bool):
         for pane in PANES:
             panel = page.show(inspectors[2], pane)
             if pane in ("Passes", "Code"):
-                panel.get_by_role("radio", name="gradient").click()
+                panel.get_by_role("radio", name="gradient", exact=True).click()
                 page.filled(inspectors[2])
             inspectors[2].screenshot(path=OUT / f"{theme}_{pane}.png")
             assert panel.inner_text().strip()
@@ -94,7 +94,7 @@ def test_the_code_of_every_backend_in_both_themes(dark: bool):
         page.run_all()
         (inspector,) = page.inspectors()
         panel = page.show(inspector, "Code")
-        panel.get_by_role("radio", name="gradient").click()
+        panel.get_by_role("radio", name="gradient", exact=True).click()
         page.filled(inspector)
         for stage, backend in STAGES.items():
             panel.get_by_role("radio", name=stage, exact=True).click()
