@@ -1,6 +1,6 @@
 """AMDGPU: kernels become code objects for AMD's GPUs, which the HIP runtime launches.
 
-ISA and its sizes are made on any machine, with LLVM alone; elementary functions are our own (`_gpu.functions`). A code
+ISA and its sizes are made on any machine, with LLVM alone; elementary functions are our own (`lower.functions`). A code
 object needs LLVM's linker. No kernel has ever run on an AMD GPU: what can be tested without one is.
 """
 

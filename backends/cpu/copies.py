@@ -9,110 +9,25 @@ to them and are zero again. (Array privatization, as in Tu and Padua 1993, with 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from itertools import islice
 
 from quadrants_lab.backends._llvm import memory
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.backends.cpu.body import CpuBody
+from quadrants_lab.backends.lower import sums
+from quadrants_lab.backends.lower.sums import Target
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.walk import uses, walk
 
-_KINDS = {
-    "f32": 0,
-    "f64": 1,
-    "i32": 2,
-    "u32": 2,
-    "i64": 3,
-    "u64": 3,
-}  # by which function of the runtime they are added
+# by which function of the runtime they are added
+_KINDS = {"f32": 0, "f64": 1, "i32": 2, "u32": 2, "i64": 3, "u64": 3}
 _BYTES_A_SUM = 16  # of copies that a sum may cost: what is added up and zeroed in the time of an atomic step
 _MOST = 1 << 28  # bytes of copies
-_CHEAP = ("add", "sub", "mul", "cast")  # what an index that all iterations share may be made by
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A buffer to elements of which a task adds, and with which it does nothing else; ``fixed``: their indices along
-    the first axes, which are the same in all iterations; ``sums``: how many additions there are in an iteration."""
-
-    buffer: N.Buffer
-    fixed: tuple[int, ...]
-    sums: int
 
 
 def targets(kernel: N.Kernel, task: N.Offload) -> tuple[Target, ...]:
-    """Those of a task of a kernel; at most as many as a frame has room for."""
-    used = uses(task.body)
-    others: list[N.Load | N.Store | N.Atomic] = []
-    sums: dict[str, list[N.Atomic]] = {}
-    for s in walk(task.body):
-        if (
-            isinstance(s, N.Atomic)
-            and s.op in ("add", "sub")
-            and s.id not in used
-            and s.index
-            and not s.private
-        ):
-            sums.setdefault(s.buffer, []).append(s)
-        elif isinstance(s, (N.Load, N.Store, N.Atomic)):
-            others.append(s)
-    shared = _shared(task)
-    found = []
-    for name, atomics in sums.items():
-        buffer = kernel.buffers[name]
-        if buffer.dtype.name not in _KINDS or any(
-            _may_be(kernel, name, other) for other in sums if other != name
-        ):
-            continue  # two that are one array would have two copies of its elements
-        fixed = atomics[0].index
-        for a in atomics:
-            same = [i == j and i in shared for i, j in zip(fixed, a.index, strict=False)]
-            fixed = fixed[: [*same, False].index(False)]
-        if all(_apart(s, name, fixed, shared) for s in others if _may_be(kernel, s.buffer, name)):
-            found.append(Target(buffer, fixed, len(atomics)))
-    return tuple(found[: L.COPIES])
-
-
-def _may_be(kernel: N.Kernel, one: str, other: str) -> bool:
-    """Whether two buffers may be the same memory: an ndarray may be passed for several arguments."""
-    a, b = kernel.buffers[one], kernel.buffers[other]
-    gradients = {buffer.grad for buffer in kernel.buffers.values()}
-    arrays = (
-        a.kind == b.kind == "ndarray" and a.dtype is b.dtype and (one in gradients) == (other in gradients)
-    )
-    return one == other or arrays
-
-
-def _apart(
-    s: N.Load | N.Store | N.Atomic, name: str, fixed: tuple[int, ...], shared: dict[int, N.Stmt]
-) -> bool:
-    """Whether the access never goes to an element of the buffer with the ``fixed`` indices: one of its own is another
-    one by a constant, as ``t + 1`` is where sums go to ``t``."""
-
-    def parts(id: int) -> tuple[int, int]:
-        made = shared.get(id)
-        if isinstance(made, N.Const):
-            return N.NO_ID, int(made.value)
-        if isinstance(made, N.Op) and made.prim in ("add", "sub"):
-            (a, m), (b, n) = map(parts, made.args)
-            if b == N.NO_ID:
-                return a, m + n if made.prim == "add" else m - n
-            if a == N.NO_ID and made.prim == "add":
-                return b, m + n
-        return id, 0
-
-    pairs = [(parts(i), parts(j)) for i, j in zip(s.index, fixed, strict=False)]
-    return s.buffer == name and any(a == b and m != n for (a, m), (b, n) in pairs)
-
-
-def _shared(task: N.Offload) -> dict[int, N.Stmt]:
-    """What is the same in all iterations and may be computed before them, in program order."""
-    found: dict[int, N.Stmt] = {}
-    for s in walk(task.body):
-        cheap = isinstance(s, N.Op) and s.prim in _CHEAP and s.type.is_int and all(i in found for i in s.args)
-        if isinstance(s, (N.Const, N.ArgLoad, N.ShapeOf)) or cheap:
-            found[s.id] = s
-    return found
+    """What copies may be asked for in a task; at most as many as a frame has room for."""
+    found = (t for t in sums.targets(kernel, task) if t.buffer.dtype.name in _KINDS)
+    return tuple(islice(found, L.COPIES))
 
 
 # --- the code -------------------------------------------------------------------------------------------------------
@@ -123,7 +38,7 @@ def ask(
 ) -> list[tuple[Target, str, str, str]]:
     """In the entry, before the task: asks for copies. Returns, for `add`, of each target the address of the first
     element that it may reach, where in a copy that is, and how many elements follow."""
-    fn, shared = body.fn, _shared(task)
+    fn, shared = body.fn, sums.uniform(task)
     needed = {i for t in found for i in t.fixed}
     for s in reversed(shared.values()):
         needed.update(s.operands() if s.id in needed else ())

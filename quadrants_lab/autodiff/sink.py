@@ -64,6 +64,8 @@ def _sunk(
     moved: set[int] = set()
     needed: set[int] = set()
     for t in tail:
+        if any(isinstance(s, N.Assert) for s in walk((t,))):
+            break  # what fails first is to be told first
         if not isinstance(t, N.Atomic) or not _only_adds(t, used) or t.private or t.reach >= 0:
             continue
         if t.value not in zero or classes[t.buffer] in read:
@@ -110,8 +112,7 @@ def _closure(
         t = made.get(todo.pop())
         if t is None or t.id in found:
             continue
-        free = isinstance(t, (N.Const, N.Op, N.ArgLoad, N.ShapeOf))
-        if not free and not (isinstance(t, N.Load) and classes[t.buffer] not in changed):
+        if not isinstance(t, N.Pure) and not (isinstance(t, N.Load) and classes[t.buffer] not in changed):
             return None
         found.add(t.id)
         todo += t.operands()

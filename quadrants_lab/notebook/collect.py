@@ -142,23 +142,28 @@ def _doc(fn: Callable[..., Any]) -> str:
     return (inspect.getdoc(fn) or "").split("\n\n")[0]
 
 
+def _lowering(plan: Plan, name: str) -> list[pipeline.Step]:
+    """What a backend's lowering changes of what ran, or of what would run there."""
+    kernel = plan.ran if name == plan.session.settings.backend else plan.kernel
+    steps = lowering_trace(kernel, backend(name), plan.compiled.options).steps
+    return [s for s in steps if s.after is not s.before]
+
+
 _STACKS = pipeline.pass_name(pipelines.PASSES["lower_adstacks"])
 
 
 def _add_traces(view: KernelView, mode: str, plan: Plan) -> None:
-    steps = plan.compiled.trace().steps
+    steps, arch = plan.compiled.trace().steps, plan.session.settings.backend
     if mode == "forward":
         first = plan.compiled.lowered.kernel if not steps else steps[0].before
         front = PassView("front end", None, first, 0.0, FRONT_END)
-        view.traces["forward"] = [front, *pass_views(steps, pass_docs())]
+        view.traces["forward"] = [front, *pass_views([*steps, *_lowering(plan, arch)], pass_docs())]
         return
     start, at = (next((n for n, s in enumerate(steps) if s.name == name), 0) for name in ("unroll", "reverse"))
-    options, arch = plan.compiled.options, plan.session.settings.backend
-    lowerings = {pipeline.pass_name(fn) for fn in backend(arch).lowering(options)}  # they have a trace of their own
-    own = [s for s in steps[start:] if s.before.mode != "count" and s.name not in lowerings]
+    own = [s for s in steps[start:] if s.before.mode != "count"]
     view.traces["gradient"] = pass_views(own, pass_docs())
     for name in _backends(plan):
-        lowering = [s for s in lowering_trace(plan.kernel, backend(name), options).steps if s.after is not s.before]
+        lowering = _lowering(plan, name)
         if name != arch:  # of others what becomes of the stacks, which is another thing on each
             lowering = [s for s in lowering if s.name == _STACKS]
         if lowering:

@@ -26,7 +26,7 @@ class _Hoister:
     def __init__(self, kernel: N.Kernel) -> None:
         classes = memory_classes(kernel.buffers)
         changing = written((kernel.body,), classes)
-        self.guard = {name for name, memory in classes.items() if memory not in changing}
+        self.steady = {name for name, memory in classes.items() if memory not in changing}
         self.ranges = Ranges(kernel)
 
     def block(self, block: N.Block) -> N.Block:
@@ -67,6 +67,6 @@ class _Hoister:
         """Whether the statement may be executed earlier, or without need, and gives the same for the same operands."""
         if isinstance(s, N.Pure):
             return True
-        if not isinstance(s, N.Load) or s.buffer not in self.guard:
+        if not isinstance(s, N.Load) or s.buffer not in self.steady:
             return False
         return runs or all(self.ranges.inside(i, s.buffer, axis) for axis, i in enumerate(s.index))

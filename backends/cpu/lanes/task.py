@@ -12,6 +12,7 @@ from quadrants_lab.backends.cpu.lanes.body import LaneBody
 from quadrants_lab.backends.cpu.lanes.divergence import divergence
 from quadrants_lab.backends.cpu.rows import rows
 from quadrants_lab.backends.lower.adstacks import stores_slots
+from quadrants_lab.backends.lower.sums import Target
 from quadrants_lab.backends.reductions import reductions
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
@@ -39,7 +40,7 @@ def groups(fn: Function, kernel: N.Kernel, task: N.Offload, total: str, width: i
 def emit(
     fn: Function, kernel: N.Kernel, options: CompileOptions, frame: L.FrameLayout, scopes: Scopes,
     task: N.Offload, number: int, known: tuple[Range, ...], width: int, whole: bool,
-    targets: tuple[copies.Target, ...],
+    targets: tuple[Target, ...],
 ) -> None:  # fmt: skip
     """Groups %begin to %end of the box in row-major order, on worker %worker; with ``whole``, iterations. ``targets``:
     what workers may have copies of."""

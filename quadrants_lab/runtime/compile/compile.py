@@ -42,7 +42,6 @@ from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.text import print_kernel
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.passes import pipeline
-from quadrants_lab.runtime.backend import backend
 from quadrants_lab.runtime.compile.one_sweep import must_be_one_sweep
 from quadrants_lab.runtime.session import Session, compile_options
 
@@ -77,7 +76,6 @@ class Compiled:
     executable: Executable
     returns: tuple[str, ...]
     counter: Counter | None
-    arch: str
     constant: bool = False  # what it computes has no derivative
     second: bool = False  # it is to be differentiated twice
 
@@ -103,7 +101,6 @@ class Compiled:
                 warnings.simplefilter("ignore")  # they were given when it was compiled
                 made = lowered_kernel(self.source, self.specs, self.options, self.constant, self.second).kernel
                 kernel = make_ir(made, self.mode, self.options)
-                pipeline.run(kernel, backend(self.arch).lowering(self.options), self.options.verify)
                 if self.counter is not None:
                     counting_ir(kernel, made, self.options)
         finally:
@@ -225,7 +222,6 @@ def compile_kernel(
         load_cached(kernel, options, session),
         returns,
         counter,
-        session.settings.backend,
         constant,
         second,
     )

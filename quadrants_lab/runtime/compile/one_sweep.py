@@ -20,7 +20,7 @@ def must_be_one_sweep(kernel: N.Kernel, gradient: N.Kernel, keeps: Keeps, counte
     launch overwrote, winners of minima and maxima, sizes of stacks from data that it writes or by counting
     (``counted``), the number of the launch that draws depend on, gradients that the kernel reads or writes itself."""
     derivatives = {d for b in kernel.buffers.values() for d in (b.grad, b.dual) if d}
-    touched = {s.buffer for s in walk(kernel.body) if isinstance(s, (N.Load, N.Store, N.Atomic))}
+    touched = {s.buffer for s in walk(kernel.body) if isinstance(s, N.Access)}
     sized_by = set().union(*(reads(s.size)[2] for s in stack_allocas(gradient) if s.size is not None))
     by_end = any(isinstance(s, N.Random) or (isinstance(s, N.Atomic) and s.op in MINMAX) for s in walk(kernel.body))
     if keeps or counted or by_end or touched & derivatives or sized_by & written_buffers(kernel):

@@ -103,7 +103,7 @@ def ir_text(dispatcher: Dispatcher, stage: str = "") -> str:
         return print_kernel(compiled.kernel)
     if stage == FRONT_END:
         return print_kernel(compiled.lowered.kernel)
-    lowering = lowering_trace(plan.kernel, S.current().backend, compiled.options).steps
+    lowering = lowering_trace(plan.ran, S.current().backend, compiled.options).steps
     # of a pass that ran twice, the last run
     steps = {step.name: step.after for step in (*compiled.trace().steps, *lowering)}
     wanted = stage.removeprefix("after ").replace("_", " ")

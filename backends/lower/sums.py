@@ -1,0 +1,76 @@
+"""Which buffers a task does nothing with but add to elements at places that data decides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from quadrants_lab.analysis.alias import memory_classes
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.walk import uses, walk
+
+_ADDS = ("add", "sub")
+_CHEAP = ("add", "sub", "mul", "cast")  # what an index that all iterations share may be made by
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A buffer to elements of which a task adds, and with which it does nothing else; ``fixed``: their indices along
+    the first axes, which are the same in all iterations; ``sums``: how many additions there are in an iteration."""
+
+    buffer: N.Buffer
+    fixed: tuple[int, ...]
+    sums: int
+
+
+def targets(kernel: N.Kernel, task: N.Offload) -> list[Target]:
+    """Those of a task of a kernel, but for buffers that may be one array: its elements would have two copies."""
+    used, classes = uses(task.body), memory_classes(kernel.buffers)
+    others: list[N.Access] = []
+    sums: dict[str, list[N.Atomic]] = {}
+    for s in walk(task.body):
+        if isinstance(s, N.Atomic) and s.op in _ADDS and s.id not in used and s.index and not s.private:
+            sums.setdefault(s.buffer, []).append(s)
+        elif isinstance(s, N.Access):
+            others.append(s)
+    shared = uniform(task)
+    found = []
+    for name, atomics in sums.items():
+        if sum(classes[other] == classes[name] for other in sums) > 1:
+            continue
+        fixed = atomics[0].index
+        for a in atomics:
+            same = [i == j and i in shared for i, j in zip(fixed, a.index, strict=False)]
+            fixed = fixed[: [*same, False].index(False)]
+        if all(_apart(s, name, fixed, shared) for s in others if classes[s.buffer] == classes[name]):
+            found.append(Target(kernel.buffers[name], fixed, len(atomics)))
+    return found
+
+
+def _apart(s: N.Access, name: str, fixed: tuple[int, ...], shared: dict[int, N.Stmt]) -> bool:
+    """Whether the access never goes to an element of the buffer with the ``fixed`` indices: one of its own is another
+    one by a constant, as ``t + 1`` is where sums go to ``t``."""
+
+    def parts(id: int) -> tuple[int, int]:
+        made = shared.get(id)
+        if isinstance(made, N.Const):
+            return N.NO_ID, int(made.value)
+        if isinstance(made, N.Op) and made.prim in ("add", "sub"):
+            (a, m), (b, n) = map(parts, made.args)
+            if b == N.NO_ID:
+                return a, m + n if made.prim == "add" else m - n
+            if a == N.NO_ID and made.prim == "add":
+                return b, m + n
+        return id, 0
+
+    pairs = [(parts(i), parts(j)) for i, j in zip(s.index, fixed, strict=False)]
+    return s.buffer == name and any(a == b and m != n for (a, m), (b, n) in pairs)
+
+
+def uniform(task: N.Offload) -> dict[int, N.Stmt]:
+    """What is the same in all iterations and may be computed before them, in program order."""
+    found: dict[int, N.Stmt] = {}
+    for s in walk(task.body):
+        cheap = isinstance(s, N.Op) and s.prim in _CHEAP and s.type.is_int and all(i in found for i in s.args)
+        if isinstance(s, N.Uniform) or cheap:
+            found[s.id] = s
+    return found
