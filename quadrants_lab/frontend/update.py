@@ -146,8 +146,7 @@ def store(cx: Context, place: Place, value: Value, node: ast.expr, source: ast.e
     warned = False
     for cell, number in pairs(cx, in_memory(cx, place, node), value, source):
         buffer = cell.mem.buffer
-        if not warned and not buffer.dtype.is_float and cx.type_of(number).is_float:
-            warned = warn_loss(cx, "QL1903", number, buffer.dtype, cell.mem.text, node)
+        warned = warned or _warn_store(cx, number, buffer.dtype, cell.mem.text, node)
         cx.at(stmt)
         cx.b.store(buffer, (*cell.index, *cell.at), cx.to(number, buffer.dtype))
 
@@ -160,8 +159,7 @@ def atomic(cx: Context, op: str, place: Place, value: Value, node: ast.expr, sou
     for cell, number in pairs(cx, target, value, source):
         t = cell.mem.buffer.dtype
         check_atomic(cx, op, t, stmt)
-        if not warned and not t.is_float and cx.type_of(number).is_float:
-            warned = warn_loss(cx, "QL1903", number, t, cell.mem.text, node)
+        warned = warned or _warn_store(cx, number, t, cell.mem.text, node)
         cx.at(stmt)
         index = (*cell.index, *cell.at)
         old.append(Num(cx.b.atomic(op, cell.mem.buffer, index, cx.to(number, t)), t))
@@ -221,17 +219,25 @@ def check_atomic(cx: Context, op: str, dtype: DType, node: ast.AST) -> None:
         raise cx.fail("QL1411", node, op=op, dtype=dtype, cure="use |=, &= or ^=, or an i32 field")
 
 
+def _warn_store(cx: Context, number: Number, target: DType, name: str, node: ast.AST) -> bool:
+    """Warns where an integer buffer gets a real number, or a constant that its dtype does not have."""
+    suspect = not target.is_float and (isinstance(number, Lit) or cx.type_of(number).is_float)
+    return suspect and warn_loss(cx, "QL1903", number, target, name, node)
+
+
 def warn_loss(cx: Context, code: str, value: Number, target: DType, name: str, node: ast.AST) -> bool:
     """Warns if ``value`` does not survive the cast to ``target``; whether it did."""
     source = cx.type_of(value)
     if source is target:
         return False
     if isinstance(value, Lit):
-        loss = "" if target.is_float or convert(value.value, target) == value.value else "cut"
+        kept = convert(value.value, target)
+        loss = "" if target.is_float or kept == value.value else f"cut to {kept}"
     else:
         loss = loss_of(source, target)
     if loss:
-        cx.warn(code, node, source=source, target=target, name=name, loss=loss)
+        shown = value.value if isinstance(value, Lit) else source
+        cx.warn(code, node, source=shown, target=target, name=name, loss=loss)
     return bool(loss)
 
 

@@ -26,7 +26,7 @@ from quadrants_lab.frontend.specs import (
 )
 from quadrants_lab.ir import room
 from quadrants_lab.ir.options import CompileOptions
-from quadrants_lab.ir.types import DTYPES, DType, f32, f64, i32, u1, u32
+from quadrants_lab.ir.types import DTYPES, DType, f32, f64, i8, i32, u1, u32
 from quadrants_lab.ir.verify import verify
 
 
@@ -129,6 +129,7 @@ def fields() -> dict[str, Any]:
         "d": FakeField(f64, 8),
         "n": FakeField(i32),
         "a": FakeField(i32, 8),
+        "bytes8": FakeField(i8, 8),
         "u": FakeField(u32, 8),
         "b": FakeField(u1, 8),
         "deep": FakeField(f32, 2, 3, 4, 5),

@@ -164,6 +164,13 @@ def real_into_integer_field():
 
 
 @kernel()
+def constant_beyond_integer_field():
+    bytes8[0] = 300
+    bytes8[1] = 127
+    bytes8[2] -= 129
+
+
+@kernel()
 def exact_literal():
     k = 1
     k = 2.0
