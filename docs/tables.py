@@ -12,10 +12,10 @@ from docutils.parsers.rst import directives
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from quadrants_lab.frontend.builtins import OPS
 from quadrants_lab.frontend.diagnostics import TABLE
 from quadrants_lab.frontend.library import FUNCTIONS
-from quadrants_lab.frontend.rows import Builtin
+from quadrants_lab.frontend.op_table import Builtin
+from quadrants_lab.frontend.ops.builtins import OPS
 from quadrants_lab.ir.prims import PRIMS, Prim
 
 ROOT = Path(__file__).resolve().parent.parent

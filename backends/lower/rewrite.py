@@ -7,7 +7,7 @@ from copy import copy
 from dataclasses import replace
 from typing import Any
 
-from quadrants_lab.analysis.ranges import Range, Ranges, limits
+from quadrants_lab.analysis.ranges import Range, Ranges
 from quadrants_lab.backends.lower.expression import X
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
@@ -40,7 +40,7 @@ class Site:
 
     def range(self, x: X) -> Range:
         """Least and greatest value of an integer."""
-        return self.ranges.range(x.id) or limits(x.type)
+        return self.ranges.range(x.id) or x.type.limits
 
     def may_be(self, x: X, value: int) -> bool:
         low, high = self.range(x)

@@ -11,11 +11,6 @@ from quadrants_lab.ir.walk import walk
 Range = tuple[int, int]  # both ends included
 
 
-def limits(t: DType) -> Range:
-    low = -(1 << (t.bits - 1)) if t.kind == "i" else 0
-    return low, low + (1 << t.bits) - 1
-
-
 class Ranges:
     """What is known of the integer values of a kernel."""
 
@@ -59,8 +54,8 @@ class Ranges:
         if v in self.indices:
             begin, end, t = self.indices[v]
             first, last = self.range(begin), self.range(end)
-            low = first[0] if first is not None else limits(t)[0]
-            high = last[1] - 1 if last is not None else limits(t)[1] - 1
+            low = first[0] if first is not None else t.limits[0]
+            high = last[1] - 1 if last is not None else t.limits[1] - 1
             return (low, high) if low <= high else None
         if v in self.merged:
             found = [self.range(m) for m in self.merged[v] if m != v]
@@ -71,10 +66,10 @@ class Ranges:
                 return value, value
             case N.ShapeOf(buffer=buffer, axis=axis, type=t):
                 shape = self.buffers[buffer].shape
-                return (0, limits(t)[1]) if shape is None else (shape[axis], shape[axis])
+                return (0, t.limits[1]) if shape is None else (shape[axis], shape[axis])
             case N.Op(prim="cast", args=(inner,), type=t) if t.is_int:
                 r = self.range(inner)
-                return r if r is not None and limits(t)[0] <= r[0] and r[1] <= limits(t)[1] else None
+                return r if r is not None and t.holds(r[0]) and t.holds(r[1]) else None
             case N.Op(prim="mod", args=(_, m), type=t) if t.is_int:
                 r = self.range(m)  # with the sign of the divisor; 0 where that is 0
                 return (0, r[1] - 1) if r is not None and r[0] > 0 else None
@@ -86,7 +81,7 @@ class Ranges:
                 if x is None or y is None:
                     return None
                 low, high = _BINARY[prim](x, y)
-                return (low, high) if limits(t)[0] <= low and high <= limits(t)[1] else None
+                return (low, high) if t.holds(low) and t.holds(high) else None
             case N.Op(prim="select", args=(_, a, b), type=t) if t.is_int:
                 x, y = self.range(a), self.range(b)
                 return None if x is None or y is None else (min(x[0], y[0]), max(x[1], y[1]))

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import ast
+import difflib
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from quadrants_lab.errors import (
@@ -169,9 +171,47 @@ TABLE: dict[str, Row] = {
 }  # fmt: skip
 
 
+# syntax that the language has not: what it is called, and what to do instead
+UNSUPPORTED: dict[type, tuple[str, str]] = {
+    ast.Try: ("try", "test for the case that goes wrong, or use assert under debug=True"),
+    ast.Raise: ("raise", "use assert, or write a flag that Python reads"),
+    ast.With: ("with", "do it in Python, around the call of the kernel"),
+    ast.AsyncFor: ("async for", "use an ordinary for"),
+    ast.FunctionDef: ("a function in a kernel", "define it outside with @qd.func"),
+    ast.AsyncFunctionDef: ("a function in a kernel", "define it outside with @qd.func"),
+    ast.ClassDef: ("a class in a kernel", "define it outside"),
+    ast.Lambda: ("a lambda", "define a @qd.func"),
+    ast.Delete: ("del", "leave it out: a name ends with its block"),
+    ast.Global: ("global", "write to a field; captured constants cannot change"),
+    ast.Nonlocal: ("nonlocal", "write to a field; captured constants cannot change"),
+    ast.Import: ("import", "import outside of the kernel"),
+    ast.ImportFrom: ("import", "import outside of the kernel"),
+    ast.ListComp: ("a list comprehension", "write a loop over a field or local scalars"),
+    ast.SetComp: ("a set comprehension", "write a loop over a field"),
+    ast.DictComp: ("a dict comprehension", "write a loop over a field"),
+    ast.GeneratorExp: ("a generator", "write a loop that accumulates"),
+    ast.Yield: ("yield", "write the values to a field"),
+    ast.YieldFrom: ("yield from", "write the values to a field"),
+    ast.Await: ("await", "call it from Python"),
+    ast.NamedExpr: ("':=' inside an expression", "assign in a line of its own"),
+    ast.Dict: ("a dict", "use fields or scalar variables"),
+    ast.Set: ("a set", "use fields or scalar variables"),
+    ast.List: ("a list", "use a field or scalar variables"),
+    ast.Starred: ("'*'", "write the values out"),
+    ast.Slice: ("a slice", "loop over the elements"),
+    ast.Match: ("match", "use if and elif"),
+}
+
+
 def count(n: int, noun: str) -> str:
     """``3 values``, ``1 value``."""
     return f"{n} {noun}" + ("" if n == 1 else "s")
+
+
+def suggestion(name: str, known: Sequence[str]) -> str:
+    """`` — did you mean 'x'?`` if some known name is close."""
+    close = difflib.get_close_matches(name, [k for k in known if not k.startswith("_")], 1, 0.7)
+    return f"; did you mean '{close[0]}'?" if close else ""
 
 
 def error(code: str, span: Span | None, **parts: object) -> QuadrantsCompilationError:

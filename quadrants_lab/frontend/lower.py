@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from quadrants_lab.frontend import assign, calls, expr, loops, stmt, unroll
-from quadrants_lab.frontend.builtins import OPS
-from quadrants_lab.frontend.context import Context, Frame
 from quadrants_lab.frontend.diagnostics import count, error
-from quadrants_lab.frontend.funcs import parameters, returned_types
+from quadrants_lab.frontend.ops.builtins import OPS
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.frontend.specs import Lowered, MatrixSpec, NdarraySpec, ScalarSpec, Spec, StructSpec
-from quadrants_lab.frontend.stop_grad import without_derivatives
-from quadrants_lab.frontend.values import ArgRef, Lit, Matrix, Mem, Struct, Value
+from quadrants_lab.frontend.syntax import assign, calls, expr, loops, stmt, unroll
+from quadrants_lab.frontend.syntax.funcs import parameters, returned_types
+from quadrants_lab.frontend.syntax.stop_grad import without_derivatives
+from quadrants_lab.frontend.values.context import Context, Frame
+from quadrants_lab.frontend.values.values import ArgRef, Lit, Matrix, Mem, Struct, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.room import need

@@ -34,6 +34,17 @@ class DType:
         """Signed or unsigned integer; a truth value (u1) is not one."""
         return self.kind in "iu"
 
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The least and the greatest number of an integer dtype."""
+        low = -(1 << (self.bits - 1)) if self.kind == "i" else 0
+        return low, low + (1 << self.bits) - 1
+
+    def holds(self, value: int) -> bool:
+        """Whether the integer dtype has this number."""
+        low, high = self.limits
+        return low <= value <= high
+
     def __repr__(self) -> str:
         return self.name
 
@@ -67,6 +78,21 @@ def from_numpy(dtype: Any) -> DType | None:
 
 
 _BY_NUMPY: dict[Any, DType] = {np.dtype(t.numpy): t for t in DTYPES.values()}
+
+
+def convert(value: Any, dtype: DType) -> Any:
+    """A Python number as the dtype has it, by the rules of a cast: rounded, saturated, wrapped or tested."""
+    if dtype.is_float:
+        if dtype is f64:
+            return float(value)
+        with np.errstate(all="ignore"):
+            return dtype.numpy(value).item()
+    if dtype is u1:
+        return bool(value)
+    low, high = dtype.limits
+    if isinstance(value, float):
+        return 0 if value != value else int(min(max(value, low), high))
+    return (int(value) - low) % (1 << dtype.bits) + low
 
 
 UNSIGNED: dict[int, DType] = {t.bits: t for t in (u8, u16, u32, u64)}

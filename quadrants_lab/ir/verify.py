@@ -259,8 +259,7 @@ class _Verifier:
         if t is u1:
             ok = type(v) is bool
         elif t.is_int:
-            low = -(1 << (t.bits - 1)) if t.kind == "i" else 0
-            ok = type(v) is int and low <= v < low + (1 << t.bits)
+            ok = type(v) is int and t.holds(v)
         else:
             ok = type(v) is float and _exact(v, t)
         self.need(ok, f"{v!r} is no constant of {t}", s)

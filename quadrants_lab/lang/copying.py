@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from quadrants_lab.frontend.mathlib import Operation
+from quadrants_lab.frontend.library.core import Operation
 from quadrants_lab.lang.dense import Dense
 from quadrants_lab.lang.kernel import Kernel
 

@@ -12,10 +12,9 @@ import numpy.typing as npt
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from quadrants_lab.errors import QuadrantsIndexError, QuadrantsSyntaxError, QuadrantsTypeError
-from quadrants_lab.frontend.builtins import OPS
-from quadrants_lab.frontend.context import convert
-from quadrants_lab.frontend.swizzle import letters, swizzle
-from quadrants_lab.ir.types import DType, from_numpy
+from quadrants_lab.frontend.ops.builtins import OPS
+from quadrants_lab.frontend.values.swizzle import letters, swizzle
+from quadrants_lab.ir.types import DType, convert, from_numpy
 from quadrants_lab.lang.dtypes import as_dtype
 from quadrants_lab.runtime.arguments.fitting import INTEGERS, held
 

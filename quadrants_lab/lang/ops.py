@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsSyntaxError
-from quadrants_lab.frontend.builtins import OPS
-from quadrants_lab.frontend.rows import Builtin
+from quadrants_lab.frontend.op_table import Builtin
+from quadrants_lab.frontend.ops.builtins import OPS
 from quadrants_lab.ir import types as T
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import DType

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from quadrants_lab.analysis.ranges import Ranges, limits
+from quadrants_lab.analysis.ranges import Ranges
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import i32, i64
@@ -68,7 +68,7 @@ class _Checker:
         buffer = self.buffers[s.buffer]
         shape = buffer.shape
         # i32 compares as it is; other indices, and extents beyond i32, in i64 (a huge u64 turns negative there)
-        narrow = not buffer.wide if shape is None else shape[axis] <= limits(i32)[1]
+        narrow = not buffer.wide if shape is None else shape[axis] <= i32.limits[1]
         wide = i32 if b.types[index] is i32 and narrow else i64
         at = b.cast(index, wide)
         if shape is None:
@@ -77,7 +77,7 @@ class _Checker:
             extent = b.const(shape[axis], wide)
         least = self.ranges.range(index)
         ok = b.op("lt", at, extent)
-        if least is None or least[0] < 0 or least[1] > limits(wide)[1]:
+        if least is None or least[0] < 0 or least[1] > wide.limits[1]:
             ok = b.op("and", b.op("ge", at, b.const(0, wide)), ok)
         message = f"index {{}} is out of bounds for axis {axis} of {s.buffer} with extent {{}}"
         first = buffer.first

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from quadrants_lab.analysis.ranges import Ranges, limits
+from quadrants_lab.analysis.ranges import Ranges
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import DType, i8, i16, i32, u8, u16, u32
@@ -55,4 +55,4 @@ def _fitting(ranges: Ranges, values: list[int]) -> DType | None:
         if r is None:
             return None
         low, high = min(low, r[0]), max(high, r[1])
-    return next((t for t in _BY_SIZE if limits(t)[0] <= low and high <= limits(t)[1]), None)
+    return next((t for t in _BY_SIZE if t.holds(low) and t.holds(high)), None)

@@ -1,14 +1,14 @@
-"""Operations on vectors and matrices that are written in the kernel language itself, one idea a file.
+"""Operations that are written in the kernel language itself, one idea a file.
 
-Like those of `quadrants_lab.frontend.mathlib` they are read by the front end and inlined where they are called; the
-text under each ``def`` is not Python that runs.
+The front end reads them and inlines them where they are called; the text under each ``def`` is not Python that runs.
 
 Algorithms that iterate see their argument ``detached``: no derivative goes through the iteration. What they found is
 handed out by ``custom_jvp(value, change)``, which has that value and the derivative of ``change``: a formula for how
 the result moves with the argument. So a gradient costs no stacks and is as exact as the result.
 """
 
-from quadrants_lab.frontend.library import complexes, eigen, geometry, linear, randn, rotations, svd
+from quadrants_lab.frontend.library import complexes, eigen, geometry, linear, randn, rotations, scalars, svd
 from quadrants_lab.frontend.library.core import FUNCTIONS, LibraryFunction
 
-__all__ = ["FUNCTIONS", "LibraryFunction", "complexes", "eigen", "geometry", "linear", "randn", "rotations", "svd"]
+__all__ = ["FUNCTIONS", "LibraryFunction", "complexes", "eigen", "geometry", "linear", "randn", "rotations", "scalars",
+           "svd"]  # fmt: skip

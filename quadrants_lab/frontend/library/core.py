@@ -2,11 +2,34 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from quadrants_lab.frontend.mathlib import LibraryFunc, Operation
+from quadrants_lab.frontend.source import FunctionSource, function_source
+
+
+class Operation:
+    """An operation of the language, as the functions of the library call it."""
+
+    def __init__(self, name: str) -> None:
+        self.__qd_op__ = name
+
+
+class LibraryFunc:
+    """A func of the library; its source is read when it is first called."""
+
+    __qd_func__ = True
+
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        self.fn, self.name, self.doc = fn, fn.__name__, fn.__doc__ or ""
+        self.params = tuple(inspect.signature(fn).parameters)
+
+    @property
+    def source(self) -> FunctionSource:
+        return function_source(self.fn)
+
 
 op = Operation
 static: Any = op("static")
@@ -20,34 +43,28 @@ class LibraryFunction:
     """A function as an operation of the language. ``home`` is the public module below ``qd`` where it is found, "" for
     ``qd`` itself; ``sizes``: how many rows its first argument, a square matrix, may have (() where it is none);
     ``vectors``: the parameters that are vectors, all of one length, which is ``length`` where that is not 0;
-    ``optional``: the parameters that may be left out; ``method``: matrices have it as a method too."""
+    ``optional``: the parameters that may be left out; ``method``: matrices have it as a method too; ``elementwise``: it
+    is applied to each element of vectors and matrices."""
 
     func: LibraryFunc
-    home: str
-    sizes: tuple[int, ...]
-    optional: tuple[str, ...]
-    vectors: tuple[str, ...]
-    length: int
-    method: bool
+    home: str = "math"
+    sizes: tuple[int, ...] = ()
+    optional: tuple[str, ...] = ()
+    vectors: tuple[str, ...] = ()
+    length: int = 0
+    method: bool = False
+    elementwise: bool = False
 
 
 FUNCTIONS: list[LibraryFunction] = []
 
 
-def public(
-    home: str = "math",
-    *,
-    sizes: tuple[int, ...] = (),
-    optional: tuple[str, ...] = (),
-    vectors: tuple[str, ...] = (),
-    length: int = 0,
-    method: bool = False,
-) -> Callable[..., Any]:
-    """Makes the function an operation of the language."""
+def public(home: str = "math", **traits: Any) -> Callable[..., Any]:
+    """Makes the function an operation of the language; ``traits``: those of `LibraryFunction`."""
 
     def add(fn: Callable[..., Any]) -> Any:
         func = LibraryFunc(fn)
-        FUNCTIONS.append(LibraryFunction(func, home, sizes, optional, vectors, length, method))
+        FUNCTIONS.append(LibraryFunction(func, home, **traits))
         return func
 
     return add

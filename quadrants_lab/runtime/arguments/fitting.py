@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from quadrants_lab.errors import QuadrantsRuntimeTypeError
-from quadrants_lab.frontend.context import convert
-from quadrants_lab.ir.types import DTYPES, DType
+from quadrants_lab.ir.types import DTYPES, DType, convert
 
 _BLOCK = 1 << 15  # elements that are looked at together: they stay in the processor's cache
 _FEW = 64  # elements that Python looks at faster than numpy

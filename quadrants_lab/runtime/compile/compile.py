@@ -34,7 +34,7 @@ from quadrants_lab.backends import disk_cache
 from quadrants_lab.frontend.lower import lower
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.frontend.specs import Lowered, Spec
-from quadrants_lab.frontend.stop_grad import without_derivatives
+from quadrants_lab.frontend.syntax.stop_grad import without_derivatives
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir import room
 from quadrants_lab.ir.build import Builder

@@ -1,0 +1,1 @@
+"""The operations that kernels call by name: a table of rows, and what lowers each."""

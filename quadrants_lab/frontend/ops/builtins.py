@@ -1,0 +1,305 @@
+"""The operations of the language: one row each.
+
+``OPS[name]`` is what a call of an object with ``__qd_op__ == name`` means; `PYTHON` maps Python's own builtins to rows.
+A row's ``params`` is the public signature ("=" marks what may be left out, a leading "*" takes any number).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from quadrants_lab.frontend.op_table import Builtin, Lower
+from quadrants_lab.frontend.ops import constructors, library, linalg, numbers, spaces, static
+from quadrants_lab.frontend.values import arith, matrix
+from quadrants_lab.frontend.values.context import Context, argument_node
+from quadrants_lab.frontend.values.lvalue import Local, fetch, locate
+from quadrants_lab.frontend.values.update import atomic, check_own, is_shared, put, reduce
+from quadrants_lab.frontend.values.values import Lit, Num, Obj, Value
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.types import DType, f32, f64, promote, u1
+
+Number = Num | Lit
+
+
+def _real(cx: Context, call: ast.Call, *values: Value) -> tuple[list[Number], DType]:
+    """The arguments as numbers, and the real dtype at which they meet: default_fp where all are integers."""
+    numbers = [cx.argument(call, k, v) for k, v in enumerate(values)]
+    t = _common(cx, numbers)
+    return numbers, t if t.is_float else cx.options.default_fp
+
+
+def _common(cx: Context, numbers: list[Number]) -> DType:
+    t = cx.type_of(numbers[0])
+    for n in numbers[1:]:
+        t = promote(t, cx.type_of(n))
+    return promote(t, t)
+
+
+# --- families ---------------------------------------------------------------------------------------------------
+
+
+def _float(prim: str) -> Lower:
+    """A primitive on real numbers."""
+
+    def lower(cx: Context, call: ast.Call, *args: Value) -> Value:
+        numbers, t = _real(cx, call, *args)
+        return arith.emit(cx, prim, t, *numbers, node=call)
+
+    return lower
+
+
+def _rounding(prim: str) -> Lower:
+    """floor, ceil and round: real, or of the integer dtype that is asked for."""
+
+    def lower(cx: Context, call: ast.Call, x: Value, dtype: Value | None) -> Value:
+        (number,), t = _real(cx, call, x)
+        if isinstance(number, Num) and not number.type.is_float:
+            node = argument_node(call, 0)
+            raise cx.fail("QL1403", node, op=prim, dtype=number.type, text=ast.unparse(node))
+        result = arith.emit(cx, prim, t, number, node=call)
+        return result if dtype is None else cx.num(result, cx.dtype(dtype, call))
+
+    return lower
+
+
+def _numeric(prim: str, meaning: Callable[..., Any] | None = None) -> Lower:
+    """A primitive on numbers of any common dtype."""
+
+    def lower(cx: Context, call: ast.Call, *args: Value) -> Value:
+        numbers = [cx.argument(call, k, a) for k, a in enumerate(args)]
+        if meaning is not None:
+            folded = arith.fold(meaning, *numbers, node=call)
+            if folded is not None:
+                return folded
+        return arith.emit(cx, prim, _common(cx, numbers), *numbers, node=call)
+
+    return lower
+
+
+def _extremum(prim: str, meaning: Callable[..., Any]) -> Lower:
+    """min and max of one or more numbers, from the left."""
+
+    def lower(cx: Context, call: ast.Call, *args: Value) -> Value:
+        numbers = [cx.argument(call, k, a) for k, a in enumerate(args)]
+        folded = arith.fold(meaning, *numbers, node=call) if len(numbers) > 1 else None
+        if folded is not None:
+            return folded
+        t = _common(cx, numbers)
+        result: Number = numbers[0]
+        for n in numbers[1:]:
+            result = arith.emit(cx, prim, t, result, n, node=call)
+        return result
+
+    return lower
+
+
+def _bits(prim: str) -> Lower:
+    """A primitive on integers."""
+
+    def lower(cx: Context, call: ast.Call, *args: Value) -> Value:
+        numbers = [cx.argument(call, k, a) for k, a in enumerate(args)]
+        for k, n in enumerate(numbers):
+            arith.integer(cx, prim, n, argument_node(call, k))
+        first = cx.type_of(numbers[0])
+        return arith.emit(cx, prim, promote(first, first), *numbers, node=call)
+
+    return lower
+
+
+def _sign(cx: Context, call: ast.Call, x: Value) -> Value:
+    number = cx.argument(call, 0, x)
+    t = _common(cx, [number])
+    value, zero = cx.num(number, t), Num(cx.const(0, t), t)
+    cx.at(call)
+    one = cx.const(1, t)
+    below = zero.id
+    if t.kind != "u":
+        below = cx.b.op("select", cx.b.op("lt", value.id, zero.id), cx.b.op("neg", one), zero.id)
+    return Num(cx.b.op("select", cx.b.op("gt", value.id, zero.id), one, below), t)
+
+
+def _test(prim: str) -> Lower:
+    """isnan and isinf: false for integers."""
+
+    def lower(cx: Context, call: ast.Call, x: Value) -> Value:
+        number = cx.argument(call, 0, x)
+        t = cx.type_of(number)
+        return arith.emit(cx, prim, t, number, node=call) if t.is_float else Lit(False, call)
+
+    return lower
+
+
+# --- conversion -------------------------------------------------------------------------------------------------
+
+
+def _cast(cx: Context, call: ast.Call, x: Value, dtype: Value) -> Value:
+    t = cx.dtype(dtype, call)
+    number = cx.argument(call, 0, x)
+    cx.at(call)
+    return cx.num(number, t)
+
+
+def _bit_cast(cx: Context, call: ast.Call, x: Value, dtype: Value) -> Value:
+    number, t = cx.num(cx.argument(call, 0, x)), cx.dtype(dtype, call)
+    if number.type.bits != t.bits:
+        raise cx.fail("QL1407", call, source=number.type, a=number.type.bits, target=t, b=t.bits)
+    cx.at(call)
+    return Num(cx.b.op("bitcast", number.id, type=t), t)
+
+
+def _python_number(dtype: Callable[[Context], DType], meaning: Callable[[Any], Any]) -> Lower:
+    """int(x), float(x) and bool(x)."""
+
+    def lower(cx: Context, call: ast.Call, x: Value) -> Value:
+        number = cx.argument(call, 0, x)
+        folded = arith.fold(meaning, number, node=call)
+        if folded is not None:
+            return folded
+        cx.at(call)
+        return cx.num(number, dtype(cx))
+
+    return lower
+
+
+# --- choice, power, random --------------------------------------------------------------------------------------
+
+
+def _select(cx: Context, call: ast.Call, cond: Value, x1: Value, x2: Value) -> Value:
+    c, a, b = (cx.argument(call, k, v) for k, v in enumerate((cond, x1, x2)))
+    t = arith.common(cx, a, b)
+    test = arith.truth(cx, c, argument_node(call, 0))
+    left, right = cx.to(a, t), cx.to(b, t)
+    cx.at(call)
+    return Num(cx.b.op("select", test, left, right), t)
+
+
+def _pow(cx: Context, call: ast.Call, base: Value, exponent: Value) -> Value:
+    a, b = cx.argument(call, 0, base), cx.argument(call, 1, exponent)
+    nodes = (*call.args, call, call)
+    return arith.binary(cx, ast.Pow, a, b, call, nodes[0], nodes[1])
+
+
+def _random(cx: Context, call: ast.Call, dtype: Value | None) -> Value:
+    t = cx.options.default_fp if dtype is None else cx.dtype(dtype, call)
+    if not t.is_int and t not in (f32, f64):
+        raise cx.fail("QL1414", call, dtype=t)
+    cx.sites += 1
+    cx.at(call)
+    return Num(cx.b.add(N.Random(cx.b.fresh(), t, cx.sites - 1)), t)
+
+
+# --- atomics ----------------------------------------------------------------------------------------------------
+
+_LOCAL: dict[str, Callable[..., Value]] = {
+    "add": lambda cx, a, b, call: arith.binary(cx, ast.Add, a, b, call, call, call),
+    "sub": lambda cx, a, b, call: arith.binary(cx, ast.Sub, a, b, call, call, call),
+    "mul": lambda cx, a, b, call: arith.binary(cx, ast.Mult, a, b, call, call, call),
+    "and": lambda cx, a, b, call: arith.binary(cx, ast.BitAnd, a, b, call, call, call),
+    "or": lambda cx, a, b, call: arith.binary(cx, ast.BitOr, a, b, call, call, call),
+    "xor": lambda cx, a, b, call: arith.binary(cx, ast.BitXor, a, b, call, call, call),
+    "min": lambda cx, a, b, call: arith.emit(cx, "min", _common(cx, [a, b]), a, b, node=call),
+    "max": lambda cx, a, b, call: arith.emit(cx, "max", _common(cx, [a, b]), a, b, node=call),
+    "exchange": lambda cx, a, b, call: b,
+}
+
+
+def _atomic(op: str) -> Lower:
+    """``x[i] op= y``, atomically; the value is the old one. On a local it is an ordinary operation."""
+
+    def lower(cx: Context, call: ast.Call, target: Value, y: Value) -> Value:
+        node = argument_node(call, 0)
+        source = argument_node(call, 1)
+        if not isinstance(node, (ast.Subscript, ast.Attribute, ast.Name)):
+            raise cx.fail("QL1607", node, op=f"qd.atomic_{op}")
+        place = locate(cx, node)
+        if not isinstance(place, Local):
+            if isinstance(node, ast.Name):
+                raise cx.fail("QL1607", node, op=f"qd.atomic_{op}")
+            return atomic(cx, op, place, y, node, source, call)
+        if is_shared(cx, place):
+            reduce(cx, op, place, y, node, source, call)
+            return Obj(None, f"qd.atomic_{op} on a local that iterations share")
+        check_own(cx, place.whole, node, place.name)
+        old = fetch(cx, place, node)
+        result = matrix.each(cx, lambda a, b: _LOCAL[op](cx, a, b, call), (node, source), call, old, y)
+        put(cx, place, result, node, source, call)
+        return old
+
+    return lower
+
+
+# --- the table --------------------------------------------------------------------------------------------------
+
+_FLOAT_DOCS = {
+    "sin": "Sine of x (radians).",
+    "cos": "Cosine of x (radians).",
+    "tan": "Tangent of x (radians).",
+    "asin": "Arc sine of x, in [-pi/2, pi/2].",
+    "acos": "Arc cosine of x, in [0, pi].",
+    "tanh": "Hyperbolic tangent of x.",
+    "exp": "e to the power of x.",
+    "log": "Natural logarithm of x.",
+    "log1p": "Natural logarithm of 1 + x, accurate where x is small.",
+    "sqrt": "Square root of x.",
+    "rsqrt": "One over the square root of x.",
+}
+_ATOMIC_DOCS = {
+    "add": "x += y",
+    "sub": "x -= y",
+    "mul": "x *= y",
+    "min": "x = min(x, y)",
+    "max": "x = max(x, y)",
+    "and": "x &= y",
+    "or": "x |= y",
+    "xor": "x ^= y",
+    "exchange": "x = y",
+}
+
+_ELEMENTWISE: tuple[Builtin, ...] = (
+    *(Builtin(n, ("x",), _float(n), d) for n, d in _FLOAT_DOCS.items()),
+    Builtin("atan2", ("x1", "x2"), _float("atan2"), "Angle of the point (x2, x1), in (-pi, pi]."),
+    Builtin("floor", ("x", "dtype="), _rounding("floor"), "Greatest integer not above x, real unless dtype is given."),
+    Builtin("ceil", ("x", "dtype="), _rounding("ceil"), "Least integer not below x, real unless dtype is given."),
+    Builtin("round", ("x", "dtype="), _rounding("round"), "Nearest integer, ties away from 0; real without dtype."),
+    Builtin("abs", ("x",), _numeric("abs", abs), "Absolute value."),
+    Builtin("min", ("*args",), _extremum("min", min), "Least of its arguments, at their common dtype."),
+    Builtin("max", ("*args",), _extremum("max", max), "Greatest of its arguments, at their common dtype."),
+    Builtin("pow", ("base", "exponent"), _pow, "base ** exponent."),
+    Builtin("raw_div", ("x1", "x2"), _numeric("raw_div"), "Division; of integers, truncated towards zero."),
+    Builtin("raw_mod", ("x1", "x2"), _numeric("raw_mod"), "Remainder of raw_div: it has the sign of x1."),
+    Builtin("bit_shr", ("x1", "x2"), _bits("lshr"), "x1 shifted right by x2 bits, zeros shifted in."),
+    Builtin("popcnt", ("x",), _bits("popcnt"), "Number of set bits.", home="math"),
+    Builtin("clz", ("x",), _bits("clz"), "Number of leading zero bits.", home="math"),
+    Builtin("isnan", ("x",), _test("isnan"), "Whether x is not a number.", home="math"),
+    Builtin("isinf", ("x",), _test("isinf"), "Whether x is infinite.", home="math"),
+    Builtin("sign", ("x",), _sign, "-1, 0 or 1 as x is negative, zero or positive, in the dtype of x.", home="math"),
+    Builtin("select", ("cond", "x1", "x2"), _select, "x1 where cond holds, else x2; both are evaluated."),
+    Builtin("cast", ("x", "dtype"), _cast, "x as dtype; real to integer truncates."),
+    Builtin("bit_cast", ("x", "dtype"), _bit_cast, "The bits of x read as dtype, of the same width."),
+    Builtin("int", ("x",), _python_number(lambda cx: cx.options.default_ip, int), ""),
+    Builtin("float", ("x",), _python_number(lambda cx: cx.options.default_fp, float), ""),
+    Builtin("bool", ("x",), _python_number(lambda cx: u1, bool), ""),
+)  # fmt: skip
+
+_ROWS: tuple[Builtin, ...] = (
+    Builtin("random", ("dtype=",), _random, "Uniform in [0, 1) for real dtypes, all bits random for integers."),
+    *(Builtin(f"atomic_{n}", ("x", "y"), _atomic(n), f"Atomically {d}; returns the old value of x.", 1)
+      for n, d in _ATOMIC_DOCS.items()),
+)  # fmt: skip
+
+OPS: dict[str, Builtin] = {
+    row.name: row
+    for row in (
+        *(replace(r, elementwise=True) for r in _ELEMENTWISE),
+        *_ROWS,
+        *static.ROWS,
+        *spaces.ROWS,
+        *numbers.ROWS,
+        *constructors.ROWS,
+        *linalg.ROWS,
+        *library.ROWS,
+    )
+}

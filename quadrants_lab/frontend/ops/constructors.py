@@ -1,0 +1,140 @@
+"""Vectors, matrices and structs made in a kernel."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from quadrants_lab.frontend.op_table import Builtin, Lower
+from quadrants_lab.frontend.ops.linalg import operand
+from quadrants_lab.frontend.values import matrix
+from quadrants_lab.frontend.values.context import Context, argument_node
+from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Obj, Struct, Value, describe
+
+Number = Num | Lit
+
+
+def _constructor(axes: int) -> Callable[..., Value]:
+    def lower(cx: Context, call: ast.Call, arr: Value, dt: Value | None) -> Value:
+        node = argument_node(call, 0)
+        value = matrix.as_matrix(cx, arr, node)
+        if value is None:
+            raise cx.fail("QL1419", node, what=describe(arr))
+        if axes == 1 and len(value.shape) == 2 and value.shape[1] == 1:
+            value = Matrix(value.shape[:1], value.elements)
+        if dt is None:
+            return Matrix(value.shape, value.elements)
+        dtype = cx.dtype(dt, call)
+        cx.at(call)
+        return matrix.cast(cx, value, dtype)
+
+    return lower
+
+
+def _get_shape(cx: Context, call: ast.Call, m: Value) -> Value:
+    assert isinstance(m, Matrix)
+    return tuple(Lit(k, call) for k in m.shape)
+
+
+def _size(cx: Context, value: Value, call: ast.Call, op: str) -> int:
+    try:
+        n = cx.python(value)
+    except TypeError:
+        raise cx.fail("QL1610", call, op=f"qd.Matrix.{op}") from None
+    if not isinstance(n, int) or n < 1:
+        raise cx.fail("QL1430", call, op=op, want="a number of elements", what=describe(value))
+    return n
+
+
+def _filled(name: str, value: int) -> Lower:
+    def lower(cx: Context, call: ast.Call, dt: Value, n: Value, m: Value | None) -> Value:
+        shape = tuple(_size(cx, v, call, name) for v in (n, m) if v is not None)
+        t = cx.dtype(dt, call)
+        cx.at(call)
+        one = Num(cx.const(value, t), t)
+        count = shape[0] * (shape[1] if len(shape) == 2 else 1)
+        return Matrix(shape, (one,) * count)
+
+    return lower
+
+
+def _unit(cx: Context, call: ast.Call, n: Value, i: Value, dt: Value | None) -> Value:
+    size = _size(cx, n, call, "unit")
+    try:
+        at = cx.python(i)
+    except TypeError:
+        raise cx.fail("QL1610", call, op="qd.Matrix.unit") from None
+    if at not in range(size):
+        raise cx.fail("QL1506", call, index=at, count=size)
+    made = Matrix((size,), tuple(Lit(int(k == at), call) for k in range(size)))
+    cx.at(call)
+    return made if dt is None else matrix.cast(cx, made, cx.dtype(dt, call))
+
+
+def _identity(cx: Context, call: ast.Call, dt: Value, n: Value) -> Value:
+    size, t = _size(cx, n, call, "identity"), cx.dtype(dt, call)
+    cx.at(call)
+    return _diagonal(size, Num(cx.const(1, t), t), Num(cx.const(0, t), t))
+
+
+def _eye(cx: Context, call: ast.Call, n: Value) -> Value:
+    return _identity(cx, call, Obj(float), n)
+
+
+def _diag(cx: Context, call: ast.Call, dim: Value, val: Value) -> Value:
+    value = cx.number(val, argument_node(call, 1))
+    if isinstance(value, Lit):
+        return _diagonal(_size(cx, dim, call, "diag"), value, Lit(type(value.value)(0), call))
+    cx.at(call)
+    return _diagonal(_size(cx, dim, call, "diag"), value, Num(cx.const(0, value.type), value.type))
+
+
+def _diagonal(n: int, value: Number, zero: Number) -> Matrix:
+    return Matrix((n, n), tuple(value if i == j else zero for i in range(n) for j in range(n)))
+
+
+def _rows(cx: Context, call: ast.Call, rows: Value) -> Value:
+    return operand(cx, "rows", rows, argument_node(call, 0), 2)
+
+
+def _cols(cx: Context, call: ast.Call, cols: Value) -> Value:
+    return matrix.transposed(operand(cx, "cols", cols, argument_node(call, 0), 2))
+
+
+def _struct(cx: Context, call: ast.Call, *args: Value) -> Value:
+    """``qd.Struct(a=1, b=[1.0, 2.0])``, or of a dict: the values fix the types of the members."""
+    given: dict[Any, ast.expr] = {k.arg: k.value for k in call.keywords}
+    for a in call.args:
+        if not isinstance(a, ast.Dict) or not all(isinstance(getattr(k, "value", None), str) for k in a.keys):
+            raise cx.fail("QL1602", call, text="qd.Struct", what="takes members by name", params="name=value, ...")
+        given.update({k.value: v for k, v in zip(a.keys, a.values, strict=True) if isinstance(k, ast.Constant)})
+    members: dict[str, Value] = {}
+    for name, node in given.items():
+        if name is None:
+            raise cx.fail("QL1608", node)
+        value = cx.expr(node)
+        members[name] = value if isinstance(value, Struct) else matrix.shaped(cx, value, node)
+    return Struct(None, members)
+
+
+_CONSTRUCTORS: tuple[Builtin, ...] = (
+    Builtin("Matrix.zero", ("dt", "n", "m="), _filled("zero", 0), "n elements, or n rows and m columns, of zeros."),
+    Builtin("Matrix.one", ("dt", "n", "m="), _filled("one", 1), "n elements, or n rows and m columns, of ones."),
+    Builtin("Matrix.unit", ("n", "i", "dt="), _unit, "n zeros, with a one at i."),
+    Builtin("Matrix.identity", ("dt", "n"), _identity, "Ones on the diagonal of n rows and columns."),
+    Builtin("Matrix.diag", ("dim", "val"), _diag, "val on the diagonal of dim rows and columns."),
+    Builtin("Matrix.rows", ("rows",), _rows, "The matrix with these rows."),
+    Builtin("Matrix.cols", ("cols",), _cols, "The matrix with these columns."),
+)  # fmt: skip
+
+ROWS: tuple[Builtin, ...] = (
+    Builtin("Vector", ("arr", "dt="), _constructor(1), "A vector of the numbers in a list.", home="Matrix"),
+    Builtin("Matrix", ("arr", "dt="), _constructor(2), "A matrix from a list of rows, a vector from a list of numbers.",
+            home="Matrix"),
+    Builtin("Matrix.get_shape", ("self",), _get_shape, "The number of rows and columns.", home="Matrix"),
+    Builtin("Struct", ("*",), _struct, "Named values.", 99, home="Struct"),
+    *(replace(row, home="Matrix") for row in _CONSTRUCTORS),
+    Builtin("eye", ("n",), _eye, "The identity of n rows, of default_fp.", home="math"),
+)  # fmt: skip

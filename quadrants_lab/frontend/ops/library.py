@@ -1,0 +1,94 @@
+"""The library's functions, and what only they call, as rows of the table of operations."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from quadrants_lab.frontend.library import FUNCTIONS, LibraryFunction
+from quadrants_lab.frontend.op_table import Builtin, Lower
+from quadrants_lab.frontend.ops.linalg import operand, square
+from quadrants_lab.frontend.syntax import funcs
+from quadrants_lab.frontend.values.context import Context, argument_node
+from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Value, describe
+
+
+def _inlined(f: LibraryFunction) -> Lower:
+    """The function, shown where it is called."""
+
+    def lower(cx: Context, call: ast.Call, *args: Value | None) -> Value:
+        given = dict(zip(f.func.params, args, strict=True))
+        if f.sizes:
+            node = argument_node(call, 0)
+            first = given[f.func.params[0]]
+            assert first is not None
+            m = square(cx, f.func.name, first, node)
+            if m.shape[0] not in f.sizes:
+                want = f"square matrices of {f.sizes[0]} to {f.sizes[-1]} rows"
+                raise cx.fail("QL1432", node, op=f.func.name, want=want, what=describe(m))
+        _check_vectors(cx, call, f, given)
+        keywords = {name: value for name, value in given.items() if value is not None}
+        return funcs.inline(cx, call, f.func.source, [], keywords, hidden=True)
+
+    return lower
+
+
+def _check_vectors(cx: Context, call: ast.Call, f: LibraryFunction, given: Mapping[str, Value | None]) -> None:
+    """An error where an argument is not the vector that the function takes."""
+    want = f.length
+    for name in f.vectors:
+        k = f.func.params.index(name)
+        node = argument_node(call, k)
+        value = given[name]
+        assert value is not None
+        v = operand(cx, f.func.name, value, node, 1)
+        if want and v.shape != (want,):
+            raise cx.fail("QL1430", node, op=f.func.name, want=f"vectors of {want} elements", what=describe(v))
+        want = want or v.shape[0]
+
+
+def _rows() -> Iterator[Builtin]:
+    for f in FUNCTIONS:
+        params = tuple(f"{p}=" if p in f.optional else p for p in f.func.params)
+        yield Builtin(f.func.name, params, _inlined(f), f.func.doc, home=f.home, elementwise=f.elementwise)
+        if f.method:
+            yield Builtin(f"Matrix.{f.func.name}", params, _inlined(f), f.func.doc, home="Matrix")
+
+
+# --- what only the library calls --------------------------------------------------------------------------------
+
+
+def _custom_jvp(cx: Context, call: ast.Call, value: Value, change: Value) -> Value:
+    a, b = cx.number(value, call), cx.number(change, call)
+    t = cx.type_of(a)
+    ids = cx.to(a, t), cx.to(b, t)
+    cx.at(call)
+    return Num(cx.b.op("custom_jvp", *ids), t)
+
+
+def _detached(cx: Context, call: ast.Call, x: Value) -> Value:
+    return _custom_jvp(cx, call, x, Lit(0.0))
+
+
+def _epsilon(cx: Context, call: ast.Call, x: Value) -> Value:
+    t = cx.type_of(cx.number(x, call))
+    cx.at(call)
+    return Num(cx.const(float(np.finfo(t.numpy).eps), t), t)
+
+
+def _zero_like(cx: Context, call: ast.Call, m: Value) -> Value:
+    a = operand(cx, "zero_like", m, call)
+    t = cx.type_of(a.elements[0])  # type: ignore[arg-type]  # it is read
+    cx.at(call)
+    return Matrix(a.shape, (Num(cx.const(0, t), t),) * len(a.elements))
+
+
+ROWS: tuple[Builtin, ...] = (
+    *_rows(),
+    Builtin("custom_jvp", ("value", "change"), _custom_jvp, "", home="library", elementwise=True),
+    Builtin("detached", ("x",), _detached, "", home="library", elementwise=True),
+    Builtin("epsilon", ("x",), _epsilon, "", home="library"),
+    Builtin("Matrix.zero_like", ("m",), _zero_like, "", home="library"),
+)

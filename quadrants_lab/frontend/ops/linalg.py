@@ -1,0 +1,258 @@
+"""Matrix algebra in a kernel: ``@``, and the methods and static constructors of vectors and matrices whose formulas
+depend on their shape. What is written in the kernel language itself stands in `quadrants_lab.frontend.library`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from quadrants_lab.frontend.op_table import Builtin, Lower
+from quadrants_lab.frontend.values import arith, matrix
+from quadrants_lab.frontend.values.context import Context, argument_node
+from quadrants_lab.frontend.values.lvalue import Local, locate
+from quadrants_lab.frontend.values.update import put, store
+from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Obj, Value, describe
+from quadrants_lab.ir.types import DType, u1
+
+Number = Num | Lit
+
+
+# --- operands ---------------------------------------------------------------------------------------------------
+
+
+def operand(cx: Context, op: str, value: Value, node: ast.expr, ndim: int = 0) -> Matrix:
+    """``value`` as a matrix (``ndim`` 2), a vector (1) or either (0), or an error."""
+    m = matrix.as_matrix(cx, value, node)
+    if m is None or (ndim and len(m.shape) != ndim):
+        want = ("a vector or matrix", "a vector", "a matrix")[ndim]
+        raise cx.fail("QL1430", node, op=op, want=want, what=describe(value if m is None else m))
+    return m
+
+
+def square(cx: Context, op: str, value: Value, node: ast.expr) -> Matrix:
+    m = operand(cx, op, value, node)
+    if len(m.shape) != 2 or m.shape[0] != m.shape[1]:
+        raise cx.fail("QL1430", node, op=op, want="a square matrix", what=describe(m))
+    return m
+
+
+def _pair(cx: Context, op: str, call: ast.Call, left: Value, right: Value, ndim: int = 0) -> tuple[Matrix, Matrix]:
+    """Two operands of one shape."""
+    a, b = operand(cx, op, left, argument_node(call, 0), ndim), operand(cx, op, right, argument_node(call, 1), ndim)
+    if a.shape != b.shape:
+        raise cx.fail("QL1416", call, left=describe(a), right=describe(b))
+    return a, b
+
+
+# --- formulas ---------------------------------------------------------------------------------------------------
+
+
+def _binary(op: type) -> Callable[[Context, Any, Number, Number], Number]:
+    return lambda cx, node, a, b: arith.binary(cx, op, a, b, node, node, node)
+
+
+_add, _sub, _mul, _div = (_binary(op) for op in (ast.Add, ast.Sub, ast.Mult, ast.Div))
+
+
+def _sum(cx: Context, node: Any, terms: Sequence[Any]) -> Number:
+    total: Number = terms[0]
+    for t in terms[1:]:
+        total = _add(cx, node, total, t)
+    return total
+
+
+def _inner(cx: Context, node: Any, xs: Sequence[Any], ys: Sequence[Any]) -> Number:
+    """The sum of the products."""
+    return _sum(cx, node, [_mul(cx, node, x, y) for x, y in zip(xs, ys, strict=True)])
+
+
+def _real(cx: Context, value: Number) -> DType:
+    """The dtype of the value, default_fp for integers."""
+    t = cx.type_of(value)
+    return t if t.is_float else cx.options.default_fp
+
+
+def _root(cx: Context, node: Any, value: Number) -> Number:
+    """The square root, with derivative 0 where it is 0: there the square root of a sum of squares has a kink, and 0 is
+    the least of its subgradients. (The root is taken of 1 there, so that no infinity arises.)"""
+    t = _real(cx, value)
+    x = cx.to(value, t)
+    cx.at(node)
+    positive = cx.b.op("gt", x, cx.const(0.0, t))
+    root = cx.b.op("sqrt", cx.b.op("select", positive, x, cx.const(1.0, t)))
+    return Num(cx.b.op("select", positive, root, x), t)
+
+
+def matmul(cx: Context, node: Any, left: Value, right: Value) -> Value:
+    """``left @ right``; of two vectors their inner product."""
+    a = operand(cx, "@", left, getattr(node, "left", node))
+    b = operand(cx, "@", right, getattr(node, "right", node))
+    inner = a.shape[-1]
+    if inner != b.shape[0]:
+        raise cx.fail("QL1431", node, left=describe(a), right=describe(b))
+    rows = [a.elements[k : k + inner] for k in range(0, len(a.elements), inner)]
+    width = b.shape[1] if len(b.shape) == 2 else 1
+    columns = [b.elements[k::width] for k in range(width)]
+    flat = [_inner(cx, node, r, c) for r in rows for c in columns]
+    shape = (*a.shape[:-1], *b.shape[1:])
+    return matrix.made(cx, shape, flat) if shape else flat[0]
+
+
+# --- methods ----------------------------------------------------------------------------------------------------
+
+
+def _dot(cx: Context, call: ast.Call, x: Value, y: Value) -> Value:
+    a, b = _pair(cx, "dot", call, x, y, 1)
+    return _inner(cx, call, a.elements, b.elements)
+
+
+def _frobenius_inner(cx: Context, call: ast.Call, x: Value, y: Value) -> Value:
+    a, b = _pair(cx, "frobenius_inner", call, x, y)
+    return _inner(cx, call, a.elements, b.elements)
+
+
+def _cross(cx: Context, call: ast.Call, x: Value, y: Value) -> Value:
+    a, b = _pair(cx, "cross", call, x, y, 1)
+    if a.shape not in ((2,), (3,)):
+        raise cx.fail("QL1430", call, op="cross", want="vectors of 2 or 3 elements", what=describe(a))
+
+    def minor(i: int, j: int) -> Number:
+        first = _mul(cx, call, a.elements[i], b.elements[j])  # type: ignore[arg-type]  # they are read
+        return _sub(cx, call, first, _mul(cx, call, a.elements[j], b.elements[i]))  # type: ignore[arg-type]
+
+    if a.shape == (2,):
+        return minor(0, 1)
+    return matrix.made(cx, (3,), [minor(1, 2), minor(2, 0), minor(0, 1)])
+
+
+def _outer_product(cx: Context, call: ast.Call, x: Value, y: Value) -> Value:
+    a = operand(cx, "outer_product", x, argument_node(call, 0), 1)
+    b = operand(cx, "outer_product", y, argument_node(call, 1), 1)
+    flat = [_mul(cx, call, p, q) for p in a.elements for q in b.elements]  # type: ignore[arg-type]  # they are read
+    return matrix.made(cx, (a.shape[0], b.shape[0]), flat)
+
+
+def _norm_sqr(cx: Context, call: ast.Call, x: Value) -> Value:
+    a = operand(cx, "norm_sqr", x, argument_node(call, 0))
+    return _inner(cx, call, a.elements, a.elements)
+
+
+def norm(cx: Context, call: ast.Call, x: Value, eps: Value | None) -> Number:
+    a = operand(cx, "norm", x, argument_node(call, 0))
+    total = _inner(cx, call, a.elements, a.elements)
+    if eps is None or (isinstance(eps, Lit) and eps.value == 0):
+        return _root(cx, call, total)
+    total = _add(cx, call, total, cx.number(eps, argument_node(call, 1)))
+    return arith.emit(cx, "sqrt", _real(cx, total), total, node=call)
+
+
+def _norm_inv(cx: Context, call: ast.Call, x: Value, eps: Value | None) -> Value:
+    length = norm(cx, call, x, Lit(0.0) if eps is None else eps)
+    return _div(cx, call, Lit(1.0, call), length)
+
+
+def _normalized(cx: Context, call: ast.Call, x: Value, eps: Value | None) -> Value:
+    a = operand(cx, "normalized", x, argument_node(call, 0), 1)
+    length = norm(cx, call, a, None)
+    if eps is not None:
+        length = _add(cx, call, length, cx.number(eps, argument_node(call, 1)))
+    t = _real(cx, length)
+    size = cx.to(length, t)
+    cx.at(call)
+    zero, one = cx.const(0.0, t), cx.const(1.0, t)
+    there = cx.b.op("ne", size, zero)
+    share = cx.b.op("div", one, cx.b.op("select", there, size, one))
+    scale = Num(cx.b.op("select", there, share, zero), t)
+    return matrix.made(cx, a.shape, [_mul(cx, call, e, scale) for e in a.elements])  # type: ignore[arg-type]
+
+
+def _transpose(cx: Context, call: ast.Call, x: Value) -> Value:
+    a = operand(cx, "transpose", x, argument_node(call, 0), 2)
+    return matrix.transposed(a)
+
+
+def _trace(cx: Context, call: ast.Call, x: Value) -> Value:
+    a = square(cx, "trace", x, argument_node(call, 0))
+    return _sum(cx, call, a.elements[:: a.shape[0] + 1])
+
+
+def _total(cx: Context, call: ast.Call, x: Value) -> Value:
+    return _sum(cx, call, operand(cx, "sum", x, argument_node(call, 0)).elements)
+
+
+def _extreme(name: str, meaning: Callable[..., Any]) -> Lower:
+    def lower(cx: Context, call: ast.Call, x: Value) -> Value:
+        elements: Sequence[Any] = operand(cx, name, x, argument_node(call, 0)).elements
+        best: Number = elements[0]
+        for e in elements[1:]:
+            folded = arith.fold(meaning, best, e, node=call)
+            best = arith.emit(cx, name, cx.type_of(e), best, e, node=call) if folded is None else folded
+        return best
+
+    return lower
+
+
+def _quantifier(name: str, prim: str, meaning: Callable[..., Any]) -> Lower:
+    """any and all: of elements that are not zero."""
+
+    def lower(cx: Context, call: ast.Call, x: Value) -> Value:
+        elements: Sequence[Any] = operand(cx, name, x, argument_node(call, 0)).elements
+        if all(isinstance(e, Lit) for e in elements):
+            return Lit(meaning(e.value for e in elements), call)
+        cx.at(call)
+        tests = [cx.to(e, u1) for e in elements]
+        result = tests[0]
+        for t in tests[1:]:
+            result = cx.b.op(prim, result, t)
+        return Num(result, u1)
+
+    return lower
+
+
+def _fill(cx: Context, call: ast.Call, x: Value, val: Value) -> Value:
+    node, source = argument_node(call, 0), argument_node(call, 1)
+    cx.number(val, source)
+    place = locate(cx, node)
+    if isinstance(place, Local):
+        put(cx, place, val, node, source, call)
+    else:
+        store(cx, place, val, node, source, call)
+    return Obj(None)
+
+
+def _cast(cx: Context, call: ast.Call, x: Value, dtype: Value) -> Value:
+    cx.at(call)
+    return matrix.cast(cx, operand(cx, "cast", x, argument_node(call, 0)), cx.dtype(dtype, argument_node(call, 1)))
+
+
+# --- the table --------------------------------------------------------------------------------------------------
+
+_METHODS: tuple[Builtin, ...] = (
+    Builtin("Matrix.__matmul__", ("self", "other"), matmul, "The product of matrices and vectors."),
+    Builtin("Matrix.dot", ("self", "other"), _dot, "The inner product of two vectors."),
+    Builtin("Matrix.frobenius_inner", ("self", "other"), _frobenius_inner, "The sum of the products of the elements."),
+    Builtin("Matrix.cross", ("self", "other"), _cross, "The cross product; of vectors of 2 elements, a number."),
+    Builtin("Matrix.outer_product", ("self", "other"), _outer_product, "All products of an element of each vector."),
+    Builtin("Matrix.norm_sqr", ("self",), _norm_sqr, "The sum of the squares of the elements."),
+    Builtin("Matrix.norm", ("self", "eps="), norm, "sqrt(norm_sqr() + eps); its derivative is 0 where it is 0."),
+    Builtin("Matrix.norm_inv", ("self", "eps="), _norm_inv, "1 / norm(eps)."),
+    Builtin("Matrix.normalized", ("self", "eps="), _normalized, "The vector over norm() + eps; of zeros it is zero."),
+    Builtin("Matrix.transpose", ("self",), _transpose, "Rows become columns."),
+    Builtin("Matrix.trace", ("self",), _trace, "The sum of the diagonal."),
+    Builtin("Matrix.sum", ("self",), _total, "The sum of the elements."),
+    Builtin("Matrix.max", ("self",), _extreme("max", max), "The greatest element."),
+    Builtin("Matrix.min", ("self",), _extreme("min", min), "The least element."),
+    Builtin("Matrix.any", ("self",), _quantifier("any", "or", any), "Whether an element is not zero."),
+    Builtin("Matrix.all", ("self",), _quantifier("all", "and", all), "Whether no element is zero."),
+    Builtin("Matrix.fill", ("self", "val"), _fill, "Every element becomes val."),
+    Builtin("Matrix.cast", ("self", "dtype"), _cast, "The elements as dtype."),
+)  # fmt: skip
+
+_FUNCTIONS: tuple[Builtin, ...] = (
+    Builtin("dot", ("x", "y"), _dot, "The inner product of two vectors.", home="math"),
+    Builtin("cross", ("x", "y"), _cross, "The cross product of two vectors.", home="math"),
+)
+
+ROWS = (*(replace(row, home="Matrix") for row in _METHODS), *_FUNCTIONS)

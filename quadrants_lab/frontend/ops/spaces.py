@@ -1,0 +1,98 @@
+"""What loops run over: `range`, `qd.ndrange`, `qd.grouped`, and what `qd.loop_config` says of the next loop."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from quadrants_lab.frontend.op_table import Builtin
+from quadrants_lab.frontend.values.context import Context
+from quadrants_lab.frontend.values.values import (
+    Grouped,
+    Lit,
+    Mem,
+    NdRange,
+    Obj,
+    Range,
+    StructMem,
+    Value,
+    describe,
+)
+
+
+def _range(cx: Context, call: ast.Call, *args: Value) -> Value:
+    if not 1 <= len(args) <= 3:
+        raise cx.fail("QL1703", call)
+    numbers = [cx.argument(call, k, a) for k, a in enumerate(args)]
+    begin, end = (Lit(0, call), numbers[0]) if len(args) == 1 else (numbers[0], numbers[1])
+    step = numbers[2] if len(args) == 3 else None
+    if isinstance(step, Lit):
+        if step.value == 0:
+            raise cx.fail("QL1703", call)
+        step = None if step.value == 1 else step
+    return Range(begin, end, step)
+
+
+def _ndrange(cx: Context, call: ast.Call, *args: Value) -> Value:
+    axes: list[tuple[Value, Value]] = []
+    for k, a in enumerate(args):
+        if isinstance(a, tuple) and len(a) == 2:
+            axes.append((cx.argument(call, k, a[0]), cx.argument(call, k, a[1])))
+        else:
+            axes.append((Lit(0, call), cx.argument(call, k, a)))
+    return NdRange(tuple(axes))
+
+
+def _grouped(cx: Context, call: ast.Call, x: Value) -> Value:
+    if not isinstance(x, (Mem, StructMem, NdRange, Range)):
+        raise cx.fail("QL1701", call, what=f"{describe(x)} with a vector of indices")
+    return Grouped(x)
+
+
+# what qd.loop_config knows, with the types of the values
+_CONFIG: dict[str, tuple[type, ...]] = {
+    "block_dim": (int,),
+    "serialize": (bool, int),
+    "parallelize": (int,),
+    "checkpoint": (bool,),
+    "bit_vectorize": (bool,),
+    "name": (str,),
+}
+
+
+def _loop_config(cx: Context, call: ast.Call, *args: Value) -> Value:
+    """``parallelize=1`` is ``serialize=True``; ``checkpoint``: see `autodiff.recursive_checkpointing`; everything else
+    is a hint that changes nothing here."""
+    if args:
+        raise cx.fail("QL1602", call, text="qd.loop_config", what="takes keywords only", params=", ".join(_CONFIG))
+    given: dict[str, Any] = {}
+    names = ", ".join(_CONFIG)
+    for k in call.keywords:
+        if k.arg not in _CONFIG:
+            what = f"there is no option '{k.arg}'"
+            raise cx.fail("QL1602", k.value, text="qd.loop_config", what=what, params=names)
+        value = cx.expr(k.value)
+        if not isinstance(value, (Lit, Obj)):
+            raise cx.fail("QL1610", k.value, op="qd.loop_config")
+        known = given[k.arg] = value.value
+        if known is not None and not isinstance(known, _CONFIG[k.arg]):
+            what = f"{k.arg} is of type {_CONFIG[k.arg][0].__name__}"
+            raise cx.fail("QL1602", k.value, text="qd.loop_config", what=what, params=names)
+    if given.get("bit_vectorize"):
+        raise cx.fail("QL1201", call, what="bit_vectorize=True, of quantised arrays,", cure="leave it out")
+    if given.get("checkpoint"):
+        cx.checkpoint = True
+    if given.get("serialize") or given.get("parallelize") == 1:
+        cx.serialize = True
+    return Obj(None)
+
+
+ROWS: tuple[Builtin, ...] = (
+    Builtin("ndrange", ("*args",), _ndrange, "The box of its arguments: sizes, or (begin, end) pairs."),
+    Builtin("grouped", ("x",), _grouped, "The indices of x, a field, an array or an ndrange, as one vector."),
+    Builtin("loop_config", ("*",), _loop_config,
+            "About the next loop: serialize=True (or parallelize=1) runs it in order; checkpoint=True, of a serial: "
+            "its gradient keeps 2 sqrt(trips) values in place of one a trip, and runs it once more; the others are "
+            "hints.", 99),
+    Builtin("range", ("*args",), _range, ""),
+)  # fmt: skip

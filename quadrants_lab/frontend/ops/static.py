@@ -1,0 +1,89 @@
+"""Operations on what is known at compile time, and Python's own functions on what can be taken apart."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Sized
+
+from quadrants_lab.frontend.op_table import Builtin, Lower
+from quadrants_lab.frontend.syntax.printing import lower_print
+from quadrants_lab.frontend.values import arith, matrix
+from quadrants_lab.frontend.values.context import Context
+from quadrants_lab.frontend.values.unpack import entries
+from quadrants_lab.frontend.values.values import Lit, Matrix, Obj, Shape, Value, describe
+
+
+def _static(cx: Context, call: ast.Call, *args: Value) -> Value:
+    cx.statics.add(call)
+    return args[0] if len(args) == 1 else args
+
+
+def _static_assert(cx: Context, call: ast.Call, cond: Value, message: Value | None) -> Value:
+    try:
+        held = cx.python(cond)
+    except TypeError:
+        raise cx.fail("QL1610", call, op="qd.static_assert") from None
+    if not held:
+        raise cx.fail("QL1609", call, message=f": {cx.python(message)}" if message is not None else "")
+    return Obj(None)
+
+
+def _static_print(cx: Context, call: ast.Call, *args: Value) -> Value:
+    shown = [a.value if isinstance(a, (Lit, Obj)) else describe(a) for a in args]
+    cx.messages.append(lambda: print(*shown))
+    return Obj(None)
+
+
+def _len(cx: Context, call: ast.Call, x: Value) -> Value:
+    if isinstance(x, tuple):
+        return Lit(len(x), call)
+    if isinstance(x, Matrix):
+        return Lit(x.shape[0], call)
+    if isinstance(x, Shape):
+        return Lit(x.count, call)
+    if isinstance(x, Obj) and isinstance(x.value, Sized):
+        return Lit(len(x.value), call)
+    raise cx.fail("QL1406", call, what=f"the length of {describe(x)}")
+
+
+def _quantifier(name: str) -> Lower:
+    """Python's any and all, of a vector, matrix or list: that method of it."""
+
+    def lower(cx: Context, call: ast.Call, x: Value) -> Value:
+        value = x if isinstance(x, Matrix) else matrix.as_matrix(cx, _entries(cx, call, x), call)
+        if value is None:
+            return Lit(name == "all", call)  # of nothing
+        return cx.operations[f"Matrix.{name}"].lower(cx, call, value)
+
+    return lower
+
+
+def _sum(cx: Context, call: ast.Call, x: Value, start: Value | None) -> Value:
+    """Python's sum: of numbers, vectors or matrices in a list, or of what a vector or matrix consists of."""
+    total = start
+    for part in _entries(cx, call, x):
+        total = part if total is None else arith.operate(cx, ast.Add, total, part, call, call, call)
+    return Lit(0, call) if total is None else total
+
+
+def _entries(cx: Context, call: ast.Call, x: Value) -> tuple[Value, ...]:
+    """What Python would iterate over."""
+    parts = entries(cx, x)
+    if parts is None and isinstance(x, Obj) and isinstance(x.value, Iterable):
+        parts = tuple(cx.wrap(v, x.text) for v in x.value)
+    if parts is None:
+        raise cx.fail("QL1419", call, what=describe(x))
+    return parts
+
+
+ROWS: tuple[Builtin, ...] = (
+    Builtin("static", ("*args",), _static, "Evaluated at compile time: unrolls a loop, decides an if."),
+    Builtin("static_assert", ("cond", "message="), _static_assert, "An error at compile time if cond does not hold."),
+    Builtin("static_print", ("*args",), _static_print, "Prints while the kernel is compiled."),
+    # Python's own
+    Builtin("print", ("*args",), lower_print, "", 99),
+    Builtin("len", ("x",), _len, ""),
+    Builtin("any", ("x",), _quantifier("any"), ""),
+    Builtin("all", ("x",), _quantifier("all"), ""),
+    Builtin("sum", ("x", "start="), _sum, ""),
+)  # fmt: skip

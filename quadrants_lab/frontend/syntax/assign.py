@@ -1,0 +1,185 @@
+"""Assignment: to locals, to elements and members, with and without an operator."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+
+from quadrants_lab.frontend.diagnostics import count
+from quadrants_lab.frontend.values.arith import operate
+from quadrants_lab.frontend.values.context import Context
+from quadrants_lab.frontend.values.lvalue import Local, fetch, locate
+from quadrants_lab.frontend.values.struct import annotation, as_type
+from quadrants_lab.frontend.values.unpack import entries
+from quadrants_lab.frontend.values.update import (
+    atomic,
+    check_own,
+    fitted,
+    is_shared,
+    named,
+    put,
+    reduce,
+    store,
+)
+from quadrants_lab.frontend.values.values import (
+    Element,
+    Lit,
+    Matrix,
+    Num,
+    Obj,
+    Shape,
+    Struct,
+    Temp,
+    Value,
+    describe,
+    leaf_names,
+    mapped,
+    name_of,
+)
+
+# augmented assignments to elements that are atomic; the others read, compute and store
+ATOMIC: dict[type, str] = {ast.Add: "add", ast.Sub: "sub", ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor"}
+_REDUCTIONS = (ast.Add, ast.Sub)
+
+
+def assign(cx: Context, node: ast.Assign) -> None:
+    value = cx.expr(node.value)
+    for target in node.targets:
+        _bind(cx, target, value, node, node.value)
+
+
+def _bind(cx: Context, target: ast.expr, value: Value, node: ast.stmt, source: ast.expr) -> None:
+    if isinstance(target, ast.Name):
+        set_name(cx, target, value, node, source)
+    elif isinstance(target, (ast.Tuple, ast.List)):
+        parts = entries(cx, value)
+        for t in target.elts:
+            if isinstance(t, ast.Starred):
+                raise cx.unsupported(t)
+        if parts is None:
+            raise cx.fail("QL1415", source, what=describe(value))
+        if len(parts) != len(target.elts):
+            raise cx.fail("QL1412", target, got=count(len(parts), "value"), want=count(len(target.elts), "name"))
+        # every value is read before any name is assigned: a, b = b, a
+        sources = source.elts if isinstance(source, ast.Tuple) else [source] * len(parts)
+        for t, part, s in zip(target.elts, parts, sources, strict=True):
+            _bind(cx, t, part, node, s)
+    else:
+        place = locate(cx, target)
+        if isinstance(place, Local):
+            put(cx, place, value, target, source, node)
+        else:
+            store(cx, place, value, target, source, node)
+
+
+def set_name(cx: Context, target: ast.Name, value: Value, node: ast.stmt, source: ast.expr) -> None:
+    """Assigns a local: the first time it fixes shape and dtype, later the value is cast to it."""
+    name, env = target.id, cx.frame.env
+    old = env.get(name)
+    if old is None:
+        if source in cx.statics:
+            fixed = "a compile-time value"
+            env[name] = Lit(value.value, source, fixed, value.dtype) if isinstance(value, Lit) else value
+        elif isinstance(value, (Num, Lit, Temp, Matrix, Struct)) or (isinstance(value, Obj) and value.value is None):
+            cx.at(node)
+            env[name] = local(cx, value, name, source)
+        elif isinstance(value, (tuple, Shape)):
+            env[name] = value
+        else:
+            raise cx.fail("QL1413", source, what=describe(value), name=name)
+        return
+    if isinstance(old, Element):  # a parameter that stands for an element
+        store(cx, old, value, target, source, node)
+        return
+    check_assignable(cx, target, old)
+    new = fitted(cx, old, value, source, node, name)
+    named(cx, new, leaf_names(new, name))
+    env[name] = new
+
+
+def local(cx: Context, value: Value, name: str, source: ast.expr) -> Value:
+    """A fresh variable of this value; the statements that have just computed it get its name."""
+    if not isinstance(value, (Matrix, Struct)):
+        number = _own(cx.num(cx.number(value, source)))
+        named(cx, number, iter((name,)))
+        return number
+    new: Value = mapped(value, lambda leaf: _own(cx.num(leaf)))
+    named(cx, new, leaf_names(new, name))
+    return new
+
+
+def _own(number: Num) -> Num:
+    return Num(number.id, number.type)
+
+
+def check_assignable(cx: Context, target: ast.Name, old: Value) -> None:
+    """An error unless the name stands for a local of this iteration."""
+    check_own(cx, old, target, target.id)
+    fixed = getattr(old, "fixed", "a compile-time value")
+    if fixed or not isinstance(old, (Num, Matrix, Struct)):
+        raise cx.fail("QL1303", target, name=target.id, what=fixed or "a compile-time value")
+
+
+def annotated(cx: Context, node: ast.AnnAssign) -> None:
+    """``a: qd.f32 = x``: the annotation is the dtype or type."""
+    declared = annotation(cx, node.annotation)
+    if declared is None:
+        raise cx.fail("QL1410", node.annotation, what=f"'{name_of(node.annotation)}'")
+    if node.value is None or not isinstance(node.target, ast.Name):
+        raise cx.fail("QL1201", node, what="an annotation without a variable and a value", cure="assign a value")
+    value = as_type(cx, cx.expr(node.value), declared, node.value)
+    cx.at(node)
+    set_name(cx, node.target, value, node, node.value)
+
+
+# --- with an operator -------------------------------------------------------------------------------------------
+
+
+def augmented(cx: Context, node: ast.AugAssign) -> None:
+    """``target op= value``."""
+    if isinstance(node.target, ast.Name) and not isinstance(cx.frame.env.get(node.target.id), Element):
+        _augment_name(cx, node, node.target)
+        return
+    target = node.target
+    place = locate(cx, target)
+    op = type(node.op)
+    if isinstance(place, Local):
+        value = cx.expr(node.value)
+        if is_shared(cx, place) and op in _REDUCTIONS:
+            reduce(cx, ATOMIC[op], place, value, target, node.value, node)
+            return
+        check_own(cx, place.whole, target, place.name)
+        old = cx.loaded(fetch(cx, place, target), target)
+        put(cx, place, operate(cx, op, old, value, node, target, node.value), target, node.value, node)
+        return
+    value = cx.expr(node.value)
+    if op in ATOMIC:
+        atomic(cx, ATOMIC[op], place, value, target, node.value, node)
+        return
+    before = cx.loaded(fetch(cx, place, target), target)
+    store(cx, place, operate(cx, op, before, value, node, target, node.value), target, node.value, node)
+
+
+def _augment_name(cx: Context, node: ast.AugAssign, target: ast.Name) -> None:
+    name = target.id
+    old = cx.frame.env.get(name)
+    if old is None:
+        cx.name(target)  # unknown names and names that ended are errors of their own
+        raise cx.fail("QL1305", node, name=name)
+    value = cx.expr(node.value)
+    place = Local(name, old, (), old)
+    if not isinstance(old, Num) and type(node.op) in _REDUCTIONS and is_shared(cx, place):
+        reduce(cx, ATOMIC[type(node.op)], place, value, target, node.value, node)
+        return
+    check_assignable(cx, target, old)
+    result = operate(cx, type(node.op), old, value, node, target, node.value)
+    new = fitted(cx, old, result, node, node, name)  # type: ignore[arg-type]  # the statement is what is shown
+    named(cx, new, leaf_names(new, name))
+    cx.frame.env[name] = new  # the operand may have begun a new scope
+
+
+STATEMENTS: dict[type, Callable[..., None]] = {
+    ast.Assign: assign,
+    ast.AnnAssign: annotated,
+    ast.AugAssign: augmented,
+}

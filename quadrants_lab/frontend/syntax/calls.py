@@ -1,0 +1,237 @@
+"""Calls: operations of the language, dtypes, funcs; Python functions on constants."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable, Sequence
+from types import BuiltinFunctionType, FunctionType
+from typing import Any
+
+from quadrants_lab.frontend.diagnostics import count
+from quadrants_lab.frontend.op_table import PYTHON, Builtin
+from quadrants_lab.frontend.source import FunctionSource
+from quadrants_lab.frontend.syntax import funcs
+from quadrants_lab.frontend.syntax.byref import References, refer, templates
+from quadrants_lab.frontend.syntax.unroll import STRUCTURAL, unpacked
+from quadrants_lab.frontend.values import matrix
+from quadrants_lab.frontend.values.arith import construct
+from quadrants_lab.frontend.values.context import Context, argument_node
+from quadrants_lab.frontend.values.struct import instance
+from quadrants_lab.frontend.values.unpack import entries
+from quadrants_lab.frontend.values.values import Bound, Lit, Matrix, Num, Obj, Value, describe, name_of
+from quadrants_lab.ir.types import DType, from_numpy
+
+Keywords = dict[str, Value]
+
+
+def call(cx: Context, node: ast.Call) -> Value:
+    cx.statics.discard(node)
+    procedure, cx.procedure = cx.procedure, False
+    target = cx.expr(node.func)
+    if isinstance(target, Bound):
+        return _method(cx, node, target, procedure)
+    if not isinstance(target, Obj):
+        raise cx.fail("QL1604", node, text=name_of(node.func), what=f"it is {describe(target)}")
+    fn = target.value
+    name = getattr(fn, "__qd_op__", None) or (PYTHON.get(fn) if isinstance(fn, (type, BuiltinFunctionType)) else None)
+    if isinstance(name, str):
+        row = cx.operations.get(name)
+        if row is None:
+            raise cx.fail("QL1605", node, name=name)
+        if row.params[:1] == ("self",) and node.args:
+            return _operation(cx, node, row, _of_class(cx, node.args[0]))
+        return _operation(cx, node, row)
+    func, owner = getattr(fn, "__qd_bound__", None) or (fn, None)
+    if getattr(func, "__qd_func__", False) is True:
+        first = () if owner is None else (Obj(owner, target.text.rpartition(".")[0]),)
+        return _func(cx, node, func.source, first, procedure, {})
+    args, keywords = _arguments(cx, node, 0)
+    if isinstance(fn, type) and (dtype := _numpy_dtype(fn)) is not None:
+        fn = dtype
+    if isinstance(fn, DType):
+        if len(args) != 1 or keywords:
+            raise cx.fail("QL1602", node, text=str(fn), what="takes one value", params="x")
+        return construct(cx, node, fn, args[0])
+    if isinstance(getattr(fn, "__qd_type__", None), str):
+        return instance(cx, node, fn, args, keywords)
+    return _python(cx, node, fn, args, keywords)
+
+
+def _numpy_dtype(fn: type) -> DType | None:
+    return from_numpy(fn) if fn.__module__ == "numpy" else None
+
+
+def _method(cx: Context, node: ast.Call, target: Bound, procedure: bool) -> Value:
+    """A method: an operation or func whose first argument is the value that it is called on."""
+    assert isinstance(node.func, ast.Attribute)
+    if isinstance(target.fn, str):
+        whole = ast.Call(node.func, [node.func.value, *node.args], node.keywords)
+        return _operation(cx, ast.copy_location(whole, node), cx.operations[target.fn], target.self)
+    source = target.fn.source
+    own: References = {funcs.parameters(source)[0].arg: (target.place, node.func.value)}
+    return _func(cx, node, source, (target.self,), procedure, own)
+
+
+def _of_class(cx: Context, node: ast.expr) -> Matrix:
+    """The vector or matrix of a method that is called by its class: ``qd.Vector.norm(v)``."""
+    value = cx.expr(node)
+    found = matrix.as_matrix(cx, value, node)
+    if found is None:
+        raise cx.fail("QL1419", node, what=describe(value))
+    return found
+
+
+def _func(
+    cx: Context,
+    node: ast.Call,
+    source: FunctionSource,
+    first: tuple[Value, ...],
+    procedure: bool,
+    references: References,
+) -> Value:
+    """A call of a func, whose ``first`` arguments are given; template parameters take theirs by reference."""
+    by_name = templates(source)
+    names = {k: name for name, k in by_name.items()}
+    args = list(first)
+    for a in node.args:
+        if isinstance(a, ast.Starred):
+            args += unpacked(cx, cx.expr(a.value), a.value)
+        else:
+            name = names.get(len(args))
+            args.append(cx.expr(a) if name is None else refer(cx, a, name, references))
+    keywords: Keywords = {}
+    for kw in node.keywords:
+        if kw.arg is None:
+            raise cx.fail("QL1608", kw.value)
+        by_reference = kw.arg in by_name
+        keywords[kw.arg] = refer(cx, kw.value, kw.arg, references) if by_reference else cx.expr(kw.value)
+    return funcs.inline(cx, node, source, args, keywords, procedure, references=references)
+
+
+def _arguments(cx: Context, node: ast.Call, raw: int, *given: Value) -> tuple[list[Value], Keywords]:
+    """The values of the arguments; the first ``raw`` are left alone, the first may be ``given``."""
+    args: list[Value] = [*given]
+    for k, a in enumerate(node.args[len(given) :], len(given)):
+        if isinstance(a, ast.Starred) and k >= raw:
+            args += unpacked(cx, cx.expr(a.value), a.value)
+        elif isinstance(a, ast.Starred):
+            raise cx.fail("QL1608", a)
+        else:
+            args.append(Obj(None) if k < raw else cx.expr(a))
+    keywords: Keywords = {}
+    for kw in node.keywords:
+        if kw.arg is None:
+            raise cx.fail("QL1608", kw.value)
+        keywords[kw.arg] = Obj(None) if raw > len(args) else cx.expr(kw.value)
+    return args, keywords
+
+
+def _operation(cx: Context, node: ast.Call, row: Builtin, *given: Value) -> Value:
+    """A call of an operation; the first arguments may be ``given``."""
+    if row.name == "static":
+        cx.static += 1
+        args, keywords = _arguments(cx, node, 0)
+        cx.static -= 1
+        for n, a in zip(node.args, args, strict=True):
+            _known(cx, a, n)
+    else:
+        args, keywords = _arguments(cx, node, row.raw, *given)
+    if row.raw > len(args):
+        return row.lower(cx, node, *args)
+    if row.variadic:
+        if keywords or not args:
+            raise cx.fail("QL1602", node, text=name_of(node.func), what="takes one or more values", params="*args")
+        return _lowered(cx, node, row, args)
+    bound: list[Value | None] = [*args]
+    names = [p.rstrip("=") for p in row.params]
+    for param in row.params[len(args) :]:
+        name = param.rstrip("=")
+        if name not in keywords and not param.endswith("="):
+            raise _mismatch(cx, node, names, f"'{name}' is missing")
+        bound.append(keywords.pop(name, None))
+    if keywords:
+        raise _mismatch(cx, node, names, f"there is no parameter '{next(iter(keywords))}' left")
+    if len(args) > len(names):
+        raise _mismatch(cx, node, names, f"takes {count(len(names), 'argument')}, {len(args)} given")
+    return _lowered(cx, node, row, bound)
+
+
+def _lowered(cx: Context, node: ast.Call, row: Builtin, args: Sequence[Any]) -> Value:
+    """The row applied to its arguments, or to the elements of those that are matrices."""
+    if not row.elementwise or not any(isinstance(a, Matrix) for a in args):
+        return row.lower(cx, node, *args)
+    spread = [k for k, a in enumerate(args) if isinstance(a, (Num, Lit, Matrix, tuple))]
+    nodes = [argument_node(node, k) for k in spread]
+
+    def one(*numbers: Value) -> Value:
+        full = list(args)
+        for k, n in zip(spread, numbers, strict=True):
+            full[k] = n
+        return row.lower(cx, node, *full)
+
+    return matrix.each(cx, one, nodes, node, *(args[k] for k in spread))
+
+
+def _mismatch(cx: Context, node: ast.Call, names: list[str], what: str) -> Exception:
+    return cx.fail("QL1602", node, text=name_of(node.func), what=what, params=", ".join(names))
+
+
+def _known(cx: Context, value: Value, node: ast.expr) -> None:
+    """An error unless the value exists at compile time."""
+    try:
+        if not isinstance(value, Obj):
+            cx.python(value)
+    except TypeError:
+        raise cx.fail("QL1606", node, text=ast.unparse(node)) from None
+
+
+def _python(cx: Context, node: ast.Call, fn: Any, args: list[Value], keywords: Keywords) -> Value:
+    """A Python function is called at compile time, with constants: silently where it cannot matter when (inside
+    qd.static, and ``math``), else with a warning."""
+    text = name_of(node.func)
+    if not callable(fn):
+        raise cx.fail("QL1604", node, text=text, what=f"it is {describe(Obj(fn, text))}")
+    if getattr(fn, "__qd_kernel__", False) is True:
+        cure = "a kernel cannot launch a kernel: decorate what they share with @qd.func"
+        raise cx.fail("QL1601", node, text=text, what="this is a kernel", cure=cure)
+    if (getattr(fn, "__module__", None) or "").startswith("quadrants_lab."):
+        raise cx.fail("QL1605", node, name=text.removeprefix("qd."))
+    numbers = not keywords and all(isinstance(a, Lit) for a in args)
+    known = all(_is_known(cx, a) for a in (*args, *keywords.values()))
+    if cx.static and not keywords and isinstance(fn, type) and fn in STRUCTURAL:
+        parts = [entries(cx, a) for a in args]
+        if parts and all(p is not None for p in parts):
+            return STRUCTURAL[fn](*parts)
+    if cx.static or known:
+        if not cx.static and not (numbers and (getattr(fn, "__module__", "") == "math" or fn is round)):
+            cx.warn("QL1904", node, text=text)
+        try:
+            result = fn(*map(cx.python, args), **{k: cx.python(v) for k, v in keywords.items()})
+        except TypeError as e:
+            if any(isinstance(a, Num) for a in args):
+                raise cx.fail("QL1606", node, text=ast.unparse(node)) from None
+            raise cx.fail("QL1604", node, text=text, what=str(e)) from e
+        except Exception as e:
+            raise cx.fail("QL1604", node, text=text, what=f"it raised {type(e).__name__}: {e}") from e
+        return cx.wrap(result, text, node)
+    short = getattr(fn, "__name__", text)
+    if short in cx.operations and (getattr(math, short, None) is fn or fn is round or type(fn).__name__ == "ufunc"):
+        cure = f"use qd.{short}"
+    elif isinstance(fn, FunctionType):
+        cure = "decorate it with @qd.func, or call it inside qd.static(...) with constants"
+    else:
+        cure = "call it inside qd.static(...) with constants, or from Python and pass the result in"
+    what = "called with values that exist only at run time"
+    raise cx.fail("QL1601", node, text=text, what=what, cure=cure)
+
+
+def _is_known(cx: Context, value: Value) -> bool:
+    try:
+        cx.python(value)
+    except TypeError:
+        return False
+    return True
+
+
+CALLS: dict[type, Callable[..., Value]] = {ast.Call: call}

@@ -1,0 +1,63 @@
+"""Which locals a loop changes: what it has to carry, or to share.
+
+Its text shows the assignments. An atomic on a local, a func that takes a local by reference and a method change locals
+too, and the text does not show it: what is called may be known by any name, or come out of a table. So a loop whose
+body turned out to change more than was known is lowered once more, now that it is known.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Sequence
+
+from quadrants_lab.frontend.syntax.scan import assigned
+from quadrants_lab.frontend.values.context import Context, Env
+
+
+def changed(cx: Context, owner: ast.AST, body: Sequence[ast.AST]) -> tuple[str, ...]:
+    """Names that ``body``, which belongs to the loop ``owner``, gives a new value, as far as that is known."""
+    return tuple(dict.fromkeys((*assigned(cx.frame.source, owner, body), *_found(cx, owner))))
+
+
+def settled(cx: Context, owner: ast.AST, lower: Callable[[], None]) -> None:
+    """Lowers the loop ``owner`` by ``lower``, as often as that makes `missed` find something new."""
+    found = _found(cx, owner)
+    while True:
+        known, back = len(found), mark(cx)
+        lower()
+        if len(found) == known:
+            break
+        back()
+    if cx.top:  # no loop around it may be lowered again
+        cx.unforeseen.clear()
+
+
+def missed(cx: Context, owner: ast.AST, before: Env, names: Iterable[str]) -> None:
+    """Remembers which of ``names``, locals as they were ``before`` the body of the loop ``owner``, it has changed."""
+    found, env = _found(cx, owner), cx.frame.env
+    found.update((name, None) for name in names if env[name] is not before[name])
+
+
+def _found(cx: Context, owner: ast.AST) -> dict[str, None]:
+    """By the loop and the calls that it was inlined through: how often a loop is lowered does not double with each
+    loop around it."""
+    return cx.unforeseen.setdefault((id(owner), cx.frame.call), {})
+
+
+def mark(cx: Context) -> Callable[[], None]:
+    """What takes back all that is lowered from now on; to be called where the innermost frame is the same again."""
+    b, frame = cx.b, cx.frame
+    stmts, count, next_id, messages = b.stmts, len(b.stmts), b.next_id, len(cx.messages)
+    tables = cx.buffers, cx.bindings, cx.by_field, cx.reads, frame.globals, frame.env, frame.ended
+    copies = [dict(t) for t in tables]
+    returned, sites, stopped = len(frame.returning or ()), cx.sites, set(cx.stopped)
+
+    def back() -> None:
+        del stmts[count:], cx.messages[messages:]
+        b.stmts, b.next_id = stmts, next_id
+        cx.buffers, cx.bindings, cx.by_field, cx.reads, frame.globals, frame.env, frame.ended = map(dict, copies)
+        if frame.returning is not None:
+            del frame.returning[returned:]
+        cx.sites, cx.stopped, cx.exited = sites, set(stopped), False
+
+    return back

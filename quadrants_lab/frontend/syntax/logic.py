@@ -1,0 +1,148 @@
+"""Comparison, logic and choice: what follows is evaluated only where it is needed."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from quadrants_lab.frontend.syntax.branch import choose
+from quadrants_lab.frontend.syntax.scan import harmless
+from quadrants_lab.frontend.values import matrix
+from quadrants_lab.frontend.values.arith import Number, common, emit, fold, truth
+from quadrants_lab.frontend.values.context import Context
+from quadrants_lab.frontend.values.values import Lit, Num, Obj, Value, name_of
+from quadrants_lab.ir.types import promote, u1
+
+COMPARE: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
+    ast.Lt: ("lt", operator.lt),
+    ast.LtE: ("le", operator.le),
+    ast.Gt: ("gt", operator.gt),
+    ast.GtE: ("ge", operator.ge),
+    ast.Eq: ("eq", operator.eq),
+    ast.NotEq: ("ne", operator.ne),
+}
+
+_STATIC_ONLY: dict[type, tuple[str, str, Callable[[Any, Any], Any]]] = {
+    ast.Is: ("is", "compare numbers with ==", operator.is_),
+    ast.IsNot: ("is not", "compare numbers with !=", operator.is_not),
+    ast.In: ("in", "compare with each value, or put it into qd.static(...)", lambda a, b: a in b),
+    ast.NotIn: ("not in", "compare with each value, or put it into qd.static(...)", lambda a, b: a not in b),
+}
+
+
+def compare(cx: Context, node: ast.Compare) -> Value:
+    """A chain of comparisons: every operand is evaluated at most once, from the left, as long as all holds."""
+    if any(type(op) in _STATIC_ONLY for op in node.ops):
+        return _static_compare(cx, node, [cx.expr(n) for n in (node.left, *node.comparators)])
+    left = cx.expr(node.left)
+    if len(node.ops) == 1:
+        right = cx.expr(node.comparators[0])
+        if cx.static and isinstance(left, Obj) and isinstance(right, (Obj, Lit)):
+            return _static_compare(cx, node, [left, right])
+        nodes = (node.left, node.comparators[0])
+        return matrix.each(cx, lambda a, b: _compared(cx, type(node.ops[0]), a, b, node), nodes, node, left, right)
+    return _chain(cx, node, cx.number(left, node.left), node.left, 0)
+
+
+def _chain(cx: Context, node: ast.Compare, left: Number, left_node: ast.expr, k: int) -> Number:
+    right = cx.scalar(node.comparators[k])
+    first = _compared(cx, type(node.ops[k]), left, right, node)
+    if k + 1 == len(node.ops):
+        return first
+    if isinstance(first, Lit) and not first.value:
+        return first
+
+    def rest() -> Number:
+        return _chain(cx, node, right, node.comparators[k], k + 1)
+
+    if isinstance(first, Lit):
+        return rest()
+    return _short_circuit(cx, True, first, first.id, rest, all(harmless(c) for c in node.comparators[k + 1 :]), node)
+
+
+def _compared(cx: Context, op: type, left: Number, right: Number, node: ast.AST) -> Number:
+    prim, fn = COMPARE[op]
+    folded = fold(fn, left, right, node=node)
+    if folded is not None:
+        return folded
+    return emit(cx, prim, promote(cx.type_of(left), cx.type_of(right)), left, right, node=node)
+
+
+def _static_compare(cx: Context, node: ast.Compare, values: list[Value]) -> Lit:
+    """As Python has it, between objects that are known at compile time."""
+    try:
+        known = [cx.python(v) for v in values]
+    except TypeError:
+        # an array argument is no Python object, but surely not None
+        none = any(isinstance(v, Obj) and v.value is None for v in values)
+        identity = all(isinstance(o, (ast.Is, ast.IsNot)) for o in node.ops)
+        known = [v.value if isinstance(v, Obj) else v for v in values] if none and identity else []
+    if not known or not cx.static:
+        symbol, cure = next(_STATIC_ONLY[type(o)][:2] for o in node.ops if type(o) in _STATIC_ONLY)
+        raise cx.fail("QL1205", node, op=symbol, cure=cure)
+    fns = [_STATIC_ONLY[type(o)][2] if type(o) in _STATIC_ONLY else COMPARE[type(o)][1] for o in node.ops]
+    try:
+        return Lit(all(fn(a, b) for fn, a, b in zip(fns, known, known[1:], strict=False)), node)
+    except TypeError as e:
+        raise cx.fail("QL1612", node, text=ast.unparse(node), what=str(e)) from None
+
+
+def boolop(cx: Context, node: ast.BoolOp) -> Value:
+    return _boolop(cx, node, node.values)
+
+
+def _boolop(cx: Context, node: ast.BoolOp, values: Sequence[ast.expr]) -> Number:
+    """``and`` and ``or``: the value of the operand that decides; what follows it is not evaluated."""
+    is_and = isinstance(node.op, ast.And)
+    first = cx.scalar(values[0])
+    if len(values) == 1:
+        return first
+    if isinstance(first, Lit):
+        return _boolop(cx, node, values[1:]) if bool(first.value) == is_and else first
+    cond = truth(cx, first, values[0])
+
+    def rest() -> Number:
+        value = _boolop(cx, node, values[1:])
+        t = cx.type_of(value)
+        if t.is_float:
+            raise cx.fail("QL1405", values[1], dtype=t, text=name_of(values[1]))
+        return value
+
+    return _short_circuit(cx, is_and, first, cond, rest, all(harmless(v) for v in values[1:]), node)
+
+
+def _short_circuit(
+    cx: Context, is_and: bool, first: Num, cond: int, rest: Callable[[], Number], cheap: bool, node: ast.AST
+) -> Num:
+    """``first and rest()`` (or ``or``), where ``cond`` is the truth of ``first``."""
+    if not cheap:
+        arms = (rest, lambda: first) if is_and else (lambda: first, rest)
+        chosen = choose(cx, cond, arms[0], arms[1], node)
+        assert isinstance(chosen, Num)
+        return chosen
+    second = rest()
+    if first.type is u1 and cx.type_of(second) is u1:
+        return emit(cx, "and" if is_and else "or", u1, first, second, node=node)
+    t = promote(first.type, cx.type_of(second))
+    a, b = cx.to(second if is_and else first, t), cx.to(first if is_and else second, t)
+    cx.at(node)
+    return Num(cx.b.op("select", cond, a, b), t)
+
+
+def conditional(cx: Context, node: ast.IfExp) -> Value:
+    """``a if c else b``: only the arm that is taken is evaluated."""
+    test = cx.scalar(node.test)
+    if isinstance(test, Lit):
+        return cx.expr(node.body if test.value else node.orelse)
+    cond = truth(cx, test, node.test)
+    if harmless(node.body) and harmless(node.orelse):
+        left, right = cx.expr(node.body), cx.expr(node.orelse)
+        if not isinstance(left, (Num, Lit)) or not isinstance(right, (Num, Lit)):
+            return choose(cx, cond, lambda: left, lambda: right, node)
+        t = common(cx, left, right)
+        a, b = cx.to(left, t), cx.to(right, t)
+        cx.at(node)
+        return Num(cx.b.op("select", cond, a, b), t)
+    return choose(cx, cond, lambda: cx.expr(node.body), lambda: cx.expr(node.orelse), node)

@@ -1,0 +1,98 @@
+"""What a loop runs over: the indices of a field or array, a range, a box."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, replace
+
+from quadrants_lab.frontend.values.context import Context
+from quadrants_lab.frontend.values.values import (
+    Grouped,
+    Lit,
+    Mem,
+    NdRange,
+    Num,
+    Range,
+    StructMem,
+    Value,
+    describe,
+)
+from quadrants_lab.ir.types import DType, i32, i64, u64
+
+
+@dataclass(slots=True)
+class Space:
+    """What a loop runs over: a box, the half-open ranges of its axes. Of one axis with a ``step``: every step-th.
+    ``grouped``: the loop variable is a vector of the indices, of the first ``rank`` axes. Bounds and step are i32 or
+    i64, those that are known have no dtype."""
+
+    kind: str  # of the task that it would be
+    axes: tuple[tuple[Num | Lit, Num | Lit], ...]
+    step: Num | Lit | None = None
+    grouped: bool = False
+    rank: int = 0
+
+    @property
+    def dtype(self) -> DType:
+        """That of the indices: i32 where all bounds are, and the number of trips, if it is known."""
+        bounds = [*(b for axis in self.axes for b in axis), *([] if self.step is None else [self.step])]
+        narrow = all(i32.holds(b.value) if isinstance(b, Lit) else b.type is i32 for b in bounds)
+        if narrow and self.step is not None and all(isinstance(b, Lit) for b in bounds):
+            narrow = i32.holds(len(range(*(b.value for b in bounds if isinstance(b, Lit)))))
+        return i32 if narrow else i64
+
+    def id(self, cx: Context, bound: Num | Lit) -> int:
+        """A bound as a value of this dtype."""
+        t = self.dtype
+        return cx.to(Lit(bound.value, bound.node, dtype=t) if isinstance(bound, Lit) else bound, t)
+
+
+def space_of(cx: Context, node: ast.For, value: Value) -> Space:
+    """What a loop over the value runs over."""
+    if isinstance(value, Grouped):
+        space = _over(cx, value.space, node)
+        once = ((Lit(0, node.iter), Lit(1, node.iter)),)  # without axes: one iteration, no index
+        return replace(space, axes=space.axes or once, grouped=True, rank=len(space.axes))
+    return _over(cx, value, node)
+
+
+def _over(cx: Context, value: Value, node: ast.For) -> Space:
+    if isinstance(value, (Mem, StructMem)):
+        cx.at(node.iter)
+        return Space("struct_for", _axes(cx, value if isinstance(value, Mem) else value.first, node))
+    if isinstance(value, NdRange):
+        return Space("range_for", tuple((_bound(cx, b, node), _bound(cx, e, node)) for b, e in value.axes))
+    if isinstance(value, Range):
+        step = None if value.step is None else _bound(cx, value.step, node)
+        return Space("range_for", ((_bound(cx, value.begin, node), _bound(cx, value.end, node)),), step)
+    raise cx.fail("QL1701", node.iter, what=describe(value))
+
+
+def _axes(cx: Context, mem: Mem, node: ast.For) -> tuple[tuple[Num | Lit, Num | Lit], ...]:
+    """The indices of a field or ndarray."""
+    axes: list[tuple[Num | Lit, Num | Lit]] = []
+    for k in range(mem.ndim):
+        first, size = mem.offset[k] if mem.offset else 0, cx.extent(mem.buffer, k)
+        assert isinstance(size, Lit) or not first  # offsets are of fields, whose sizes are known
+        axes.append((Lit(first, node.iter), Lit(size.value + first, size.node) if isinstance(size, Lit) else size))
+    return tuple(axes)
+
+
+def _bound(cx: Context, value: Value, node: ast.For) -> Num | Lit:
+    """A bound as an integer, i32 or i64 where it is not known. A float is cast with a warning; a u64 beyond i64 is as
+    good as the greatest i64, for no loop gets there."""
+    number = cx.number(value, node.iter)
+    t = cx.type_of(number)
+    if t.is_float:
+        cx.warn("QL1902", node.iter, dtype=t)
+    if isinstance(number, Lit):
+        return Lit(int(number.value), number.node)
+    cx.at(node.iter)
+    if t.is_float:
+        return cx.num(number, i32)
+    if t is u64:
+        most = cx.const(i64.limits[1], u64)
+        return cx.num(Num(cx.b.op("min", number.id, most), u64), i64)
+    at = cx.index(number)
+    assert isinstance(at, Num)
+    return at

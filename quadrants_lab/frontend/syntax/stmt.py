@@ -1,0 +1,89 @@
+"""Statements other than assignments and loops."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+
+from quadrants_lab.frontend.diagnostics import count
+from quadrants_lab.frontend.syntax.branch import branch
+from quadrants_lab.frontend.syntax.funcs import return_values
+from quadrants_lab.frontend.syntax.printing import message, text_parts
+from quadrants_lab.frontend.syntax.returns import leave_func
+from quadrants_lab.frontend.values.arith import truth
+from quadrants_lab.frontend.values.context import Context
+from quadrants_lab.frontend.values.struct import as_type
+from quadrants_lab.frontend.values.values import Num, leaves
+from quadrants_lab.ir import nodes as N
+
+
+def _if(cx: Context, node: ast.If) -> None:
+    test = cx.expr(node.test)
+    if node.test in cx.statics:
+        with cx.scope(node, "if"):
+            cx.stmts(node.body if cx.python(test) else node.orelse)
+        return
+    cond = truth(cx, cx.number(test, node.test), node.test)
+
+    def arm(body: list[ast.stmt]) -> tuple[()]:
+        cx.stmts(body)
+        return ()
+
+    branch(cx, cond, lambda: arm(node.body), lambda: arm(node.orelse), node)
+
+
+def _expression(cx: Context, node: ast.Expr) -> None:
+    if not isinstance(node.value, ast.Constant):
+        cx.procedure = cx.top and isinstance(node.value, ast.Call)
+        cx.expr(node.value)
+
+
+def _assert(cx: Context, node: ast.Assert) -> None:
+    """What an assert computes is computed always, for what it does besides, as when a func in it stores; whether it
+    holds is looked at on demand only."""
+    cond = truth(cx, cx.scalar(node.test), node.test)
+    parts = [ast.unparse(node.test)] if node.msg is None else text_parts(cx, node.msg)
+    text, args = message(parts)
+    cx.at(node)
+    if cx.options.debug or cx.options.asserts:
+        cx.b.add(N.Assert(cx.b.fresh(), cond, text, args))
+
+
+def _return(cx: Context, node: ast.Return) -> None:
+    """A kernel's return: its values go to the buffers ret0, ret1, ..."""
+    frame = cx.frame
+    if frame.returning is not None:
+        leave_func(cx, node, return_values(cx, node))
+        return
+    if not cx.top:
+        raise cx.fail("QL1802", node, where="a loop or condition")
+    values = return_values(cx, node)
+    if values and frame.returns is None:
+        raise cx.fail("QL1801", node, name=frame.source.name)
+    want = frame.returns or ()
+    if len(values) != len(want):
+        raise cx.fail("QL1804", node, got=count(len(values), "value"), want=len(want))
+    numbers: list[Num] = []
+    for value, declared in zip(values, want, strict=True):
+        assert node.value is not None
+        numbers += leaves(as_type(cx, value, declared, node.value))
+    for k, number in enumerate(numbers):
+        buffer = N.Buffer(f"ret{k}", "ret", number.type, 0, ())
+        cx.buffers[buffer.name] = buffer
+        cx.at(node)
+        cx.b.store(buffer, (), number.id)
+    cx.returned = tuple(number.type for number in numbers)
+    cx.exited = True
+
+
+def _pass(cx: Context, node: ast.Pass) -> None:
+    pass
+
+
+STATEMENTS: dict[type, Callable[..., None]] = {
+    ast.If: _if,
+    ast.Expr: _expression,
+    ast.Assert: _assert,
+    ast.Return: _return,
+    ast.Pass: _pass,
+}

@@ -1,0 +1,130 @@
+"""What is unrolled at compile time: loops over `qd.static(...)`, and list comprehensions."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+from quadrants_lab.errors import QuadrantsRuntimeError
+from quadrants_lab.frontend.diagnostics import count
+from quadrants_lab.frontend.values.context import Context, Loop
+from quadrants_lab.frontend.values.unpack import entries
+from quadrants_lab.frontend.values.values import (
+    Grouped,
+    Lit,
+    Matrix,
+    Mem,
+    Num,
+    Obj,
+    Range,
+    Shape,
+    StructMem,
+    Value,
+    describe,
+    name_of,
+)
+
+_FIXED = "a static loop variable"
+
+
+def unroll(cx: Context, node: ast.For, value: Value) -> None:
+    """``for i in qd.static(...)``: the body once for each entry, with the loop variable a constant."""
+    known = items(cx, value, node.iter)
+    outer = cx.frame.loop
+    loop = Loop("static", (), cx.depth, outer=outer)
+    for item in known:
+        cx.frame.loop = loop
+        loop.left = ""
+        with cx.scope(node, "loop"):
+            bind(cx, node.target, item)
+            cx.stmts(node.body)
+        if loop.left:
+            cx.exited = False
+        if loop.left == "break" or cx.exited:
+            break
+    cx.frame.loop = outer
+
+
+def items(cx: Context, value: Value, node: ast.expr) -> tuple[Value, ...]:
+    """What a loop variable takes on one after the other, at compile time."""
+    if isinstance(value, Grouped):
+        where = cx.python(value.space)
+        points = [p if isinstance(p, tuple) else (p,) for p in where]
+        return tuple(Matrix((len(p),), tuple(Lit(k) for k in p), _FIXED) for p in points)
+    found = None if isinstance(value, (Mem, StructMem)) else entries(cx, value)
+    if found is not None:
+        return found
+    try:
+        known: Any = value.value if isinstance(value, Obj) else cx.python(value)
+        return tuple(cx.wrap(v, f"{name_of(node)}[{k}]", node) for k, v in enumerate(known))
+    except (TypeError, QuadrantsRuntimeError):  # a field says that only kernels loop over it
+        at = " at compile time" if isinstance(value, (Mem, StructMem, Obj)) else ""
+        raise cx.fail("QL1701", node, what=f"{describe(value)}{at}") from None
+
+
+def unpacked(cx: Context, value: Value, node: ast.expr) -> tuple[Value, ...]:
+    """What ``*value`` stands for in a call."""
+    if isinstance(value, (tuple, Shape, Matrix, Obj, Range)):
+        return items(cx, value, node)
+    raise cx.fail("QL1415", node, what=describe(value))
+
+
+def bind(cx: Context, target: ast.expr, value: Value) -> None:
+    """A static loop variable, or several to which the entries of the value go."""
+    if isinstance(target, ast.Name):
+        if target.id in cx.frame.env and target.id != "_":
+            raise cx.fail("QL1304", target, name=target.id)
+        if isinstance(value, Lit):
+            value = Lit(value.value, target, _FIXED, value.dtype)
+        elif isinstance(value, Num):
+            value = Num(value.id, value.type, _FIXED)
+        cx.frame.env[target.id] = value
+        return
+    parts = entries(cx, value)
+    if not isinstance(target, (ast.Tuple, ast.List)) or parts is None or len(parts) != len(target.elts):
+        got = len(parts) if parts is not None else 1
+        want = len(target.elts) if isinstance(target, (ast.Tuple, ast.List)) else 1
+        raise cx.fail("QL1412", target, got=count(got, "value"), want=count(want, "name"))
+    for t, p in zip(target.elts, parts, strict=True):
+        bind(cx, t, p)
+
+
+def comprehension(cx: Context, node: ast.ListComp) -> Value:
+    """``[... for i in ... if ...]``: a tuple; what it runs over and its conditions are known at compile time."""
+    found: list[Value] = []
+
+    def rest(k: int) -> None:
+        if k == len(node.generators):
+            found.append(cx.expr(node.elt))
+            return
+        loop = node.generators[k]
+        for item in items(cx, cx.expr(loop.iter), loop.iter):
+            before = cx.frame.env
+            cx.frame.env = dict(before)
+            bind(cx, loop.target, item)
+            if all(_decided(cx, test) for test in loop.ifs):
+                rest(k + 1)
+            cx.frame.env = before
+
+    rest(0)
+    return tuple(found)
+
+
+def _decided(cx: Context, test: ast.expr) -> bool:
+    try:
+        return bool(cx.python(cx.expr(test)))
+    except TypeError:
+        raise cx.fail("QL1606", test, text=ast.unparse(test)) from None
+
+
+UNROLLED: dict[type, Callable[..., Value]] = {ast.ListComp: comprehension}
+
+# Python's own functions on what can be taken apart, entry by entry
+STRUCTURAL: dict[Any, Callable[..., tuple[Any, ...]]] = {
+    enumerate: lambda a: tuple((Lit(k), v) for k, v in enumerate(a)),
+    zip: lambda *a: tuple(zip(*a, strict=False)),
+    reversed: lambda a: tuple(reversed(a)),
+    list: lambda a: a,
+    tuple: lambda a: a,
+}

@@ -1,0 +1,222 @@
+"""Arithmetic on numbers and on the elements of matrices, with the language's typing."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from quadrants_lab.frontend.values import matrix
+from quadrants_lab.frontend.values.context import Context
+from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Value
+from quadrants_lab.ir.types import DType, promote, u1
+
+Number = Num | Lit
+
+# AST operator: (primitive, meaning on compile-time numbers)
+BINARY: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
+    ast.Add: ("add", operator.add),
+    ast.Sub: ("sub", operator.sub),
+    ast.Mult: ("mul", operator.mul),
+    ast.Div: ("div", operator.truediv),
+    ast.FloorDiv: ("floordiv", operator.floordiv),
+    ast.Mod: ("mod", operator.mod),
+    ast.Pow: ("pow", operator.pow),
+    ast.BitAnd: ("and", operator.and_),
+    ast.BitOr: ("or", operator.or_),
+    ast.BitXor: ("xor", operator.xor),
+    ast.LShift: ("shl", operator.lshift),
+    ast.RShift: ("shr", operator.rshift),
+}
+
+_SYMBOL = {"and": "&", "or": "|", "xor": "^", "shl": "<<", "shr": ">>"}
+_MAX_FOLD_BITS = 4096  # a shift or power of constants beyond this is left alone; it does not fit any dtype
+
+
+def fold(fn: Callable[..., Any], *args: Number, node: ast.AST) -> Lit | None:
+    """The operation on compile-time numbers as Python has it; None where Python has no real number for it."""
+    values = [a.value for a in args if isinstance(a, Lit)]
+    if len(values) != len(args):
+        return None
+    if fn in (operator.pow, pow, operator.lshift):
+        base, by = values
+        if isinstance(base, int) and isinstance(by, int) and max(base.bit_length(), 1) * abs(by) > _MAX_FOLD_BITS:
+            return None
+    try:
+        result = fn(*values)
+    except (ArithmeticError, ValueError, TypeError):
+        return None
+    wide = next((a.dtype for a in args if isinstance(a, Lit) and a.dtype is not None), None)
+    return Lit(result, node, dtype=wide) if isinstance(result, (bool, int, float)) else None
+
+
+def binop(cx: Context, node: ast.BinOp) -> Value:
+    left, right = cx.expr(node.left), cx.expr(node.right)
+    return operate(cx, type(node.op), left, right, node, node.left, node.right)
+
+
+def operate(
+    cx: Context, op: type, left: Value, right: Value, node: ast.AST, lnode: ast.expr, rnode: ast.expr
+) -> Value:
+    """``left op right`` of numbers, or of the elements of matrices; ``@`` is the product of matrices. Lists and tuples
+    are put together by ``+``, and repeated by ``*``."""
+    if isinstance(left, (Num, Lit)) and isinstance(right, (Num, Lit)):
+        return binary(cx, op, left, right, node, lnode, rnode)
+    if isinstance(left, tuple) and isinstance(right, tuple) and op is ast.Add:
+        return left + right
+    many, times = (left, right) if isinstance(left, tuple) else (right, left)
+    if isinstance(many, tuple) and isinstance(times, Lit) and type(times.value) is int and op is ast.Mult:
+        return many * times.value
+    if op is ast.MatMult and _MATMUL in cx.operations and (isinstance(left, Matrix) or isinstance(right, Matrix)):
+        return cx.operations[_MATMUL].lower(cx, node, left, right)
+
+    def one(a: Number, b: Number) -> Number:
+        return binary(cx, op, a, b, node, lnode, rnode)
+
+    return matrix.each(cx, one, (lnode, rnode), node, left, right)
+
+
+_MATMUL = "Matrix.__matmul__"
+
+
+def binary(
+    cx: Context, op: type, left: Number, right: Number, node: ast.AST, lnode: ast.expr, rnode: ast.expr
+) -> Number:
+    """``left op right``; operands meet at their common dtype, of ``/`` after integers became default_fp."""
+    row = BINARY.get(op)
+    if row is None:
+        raise cx.fail("QL1201", node, what="'@'", cure="write the sums out")
+    prim, fn = row
+    if isinstance(left, Lit) and isinstance(right, Lit):
+        folded = fold(fn, left, right, node=node)
+        if folded is not None:
+            return folded
+    if prim in _SYMBOL:
+        integer(cx, _SYMBOL[prim], left, lnode)
+        integer(cx, _SYMBOL[prim], right, rnode)
+    lt, rt = cx.type_of(left), cx.type_of(right)
+    cx.at(node)
+    if prim == "pow":
+        return power(cx, left, right, lnode, node)
+    if prim in ("shl", "shr"):
+        t = promote(lt, lt)
+    elif prim in ("and", "or", "xor") and lt is u1 and rt is u1:
+        t = u1
+    else:
+        if prim == "div":
+            lt, rt = (x if x.is_float else cx.options.default_fp for x in (lt, rt))
+        t = promote(lt, rt)
+    return emit(cx, prim, t, left, right, node=node)
+
+
+def emit(cx: Context, prim: str, dtype: DType, *args: Number, node: ast.AST) -> Num:
+    """``prim`` of the arguments, each cast to ``dtype``."""
+    ids = [cx.to(a, dtype) for a in args]
+    cx.at(node)
+    result = cx.b.op(prim, *ids)
+    return Num(result, cx.b.types[result])
+
+
+_SMALL_POWERS = (2, 3, 4)
+
+
+def power(cx: Context, base: Number, exponent: Number, base_node: ast.expr, node: ast.AST) -> Num:
+    """``base ** exponent``; of integers in the dtype of the base. Small constant exponents become products."""
+    t = promote(cx.type_of(base), cx.type_of(exponent))
+    whole = None if t.is_float else promote(cx.type_of(base), cx.type_of(base))
+    if isinstance(exponent, Lit):
+        n = exponent.value
+        if n < 0 and whole is not None:
+            text = ast.unparse(base_node)
+            raise cx.fail("QL1408", node, dtype=cx.type_of(base), text=text)
+        if n in _SMALL_POWERS:
+            t = whole or t
+            x = cx.to(base, t)
+            cx.at(node)
+            square = cx.b.op("mul", x, x)
+            if n == 2:
+                return Num(square, t)
+            return Num(cx.b.op("mul", square, x if n == 3 else square), t)
+    result = emit(cx, "pow", t, base, exponent, node=node)
+    return result if whole is None else cx.num(result, whole)  # the wider power wraps to the same bits
+
+
+def integer(cx: Context, op: str, value: Number, node: ast.expr) -> None:
+    """An error unless ``value`` is an integer or truth value."""
+    t = cx.type_of(value)
+    if t.is_float:
+        raise cx.fail("QL1404", node, op=op, dtype=t, text=ast.unparse(node), same=f"i{t.bits}")
+
+
+def unary(cx: Context, node: ast.UnaryOp) -> Value:
+    value = cx.expr(node.operand)
+    if isinstance(value, (Num, Lit)):
+        return _unary(cx, node, value)
+    return matrix.each(cx, lambda v: _unary(cx, node, v), (node.operand,), node, value)
+
+
+def _unary(cx: Context, node: ast.UnaryOp, value: Number) -> Number:
+    op = type(node.op)
+    if op is ast.Not:
+        return negate(cx, value, node)
+    if isinstance(value, Lit) and not (op is ast.Invert and isinstance(value.value, float)):
+        return Lit(_UNARY[op](value.value), node, dtype=value.dtype)
+    t = promote(cx.type_of(value), cx.type_of(value))
+    cx.at(node)
+    if op is ast.UAdd:
+        return cx.num(value, t)
+    if op is ast.Invert:
+        integer(cx, "~", value, node.operand)
+        return emit(cx, "not", t, value, node=node)
+    return emit(cx, "neg", t, value, node=node)
+
+
+_UNARY: dict[type, Callable[[Any], Any]] = {
+    ast.USub: operator.neg,
+    ast.UAdd: operator.pos,
+    ast.Invert: lambda v: ~int(v),
+}
+
+
+def negate(cx: Context, value: Number, node: ast.UnaryOp) -> Number:
+    if isinstance(value, Lit):
+        return Lit(not value.value, node)
+    cond = truth(cx, value, node.operand)
+    cx.at(node)
+    return Num(cx.b.op("not", cond), u1)
+
+
+def truth(cx: Context, value: Number, node: ast.expr) -> int:
+    """Id of the number as a condition; real numbers are none."""
+    t = cx.type_of(value)
+    if t.is_float:
+        raise cx.fail("QL1405", node, dtype=t, text=ast.unparse(node))
+    cx.at(node)
+    if isinstance(value, Lit):
+        return cx.const(bool(value.value), u1)
+    if t is u1:
+        return value.id
+    zero = cx.const(0, t)
+    return cx.b.op("ne", value.id, zero)
+
+
+def common(cx: Context, left: Number, right: Number) -> DType:
+    """The dtype at which two alternatives meet: that of both, else the promoted one."""
+    lt, rt = cx.type_of(left), cx.type_of(right)
+    return lt if lt is rt else promote(lt, rt)
+
+
+def construct(cx: Context, call: ast.Call, dtype: DType, x: Value) -> Value:
+    """``qd.i64(x)``: a cast; an integer literal has to fit."""
+    return matrix.each(cx, lambda n: _construct(cx, call, dtype, n), (call.args or [call])[:1], call, x)
+
+
+def _construct(cx: Context, call: ast.Call, dtype: DType, x: Value) -> Value:
+    number = cx.argument(call, 0, x)
+    cx.at(call)
+    if isinstance(number, Lit) and isinstance(number.value, int) and dtype.is_int:
+        return Num(cx.const(cx.fit(number, dtype, asked=True), dtype), dtype)
+    if isinstance(number, Lit) and dtype.is_float:
+        return Num(cx.const(number.value, dtype), dtype)
+    return cx.num(number, dtype)

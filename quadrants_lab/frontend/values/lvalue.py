@@ -1,0 +1,447 @@
+"""Places: what a chain of subscripts and attributes names, read and written part by part.
+
+`locate` follows ``x[i].pos[0]`` or ``v.xy`` without reading memory on the way; `Context.loaded` reads what it found,
+`store` writes it. A local is a value, so writing a part of it makes a new value of the whole.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from quadrants_lab.frontend.diagnostics import suggestion
+from quadrants_lab.frontend.values import matrix
+from quadrants_lab.frontend.values.context import Context
+from quadrants_lab.frontend.values.swizzle import letters, swizzle
+from quadrants_lab.frontend.values.unpack import item
+from quadrants_lab.frontend.values.values import (
+    Bound,
+    Element,
+    Lit,
+    Matrix,
+    Mem,
+    Num,
+    Obj,
+    Shape,
+    Struct,
+    StructMem,
+    Temp,
+    Value,
+    describe,
+    name_of,
+)
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.types import i32, i64
+
+
+@dataclass(slots=True, eq=False)
+class Part:
+    """Elements of a matrix at known positions (row by row); one number where ``shape`` is ()."""
+
+    positions: tuple[int, ...]
+    shape: tuple[int, ...]
+
+
+@dataclass(slots=True, eq=False)
+class At:
+    """The element of a matrix at an index that is computed at run time: ids, and ints where an axis is known."""
+
+    index: tuple[int | Num, ...]
+
+
+Step = str | Part | At
+
+
+@dataclass(slots=True, eq=False)
+class Local:
+    """A local variable, or the part of it that ``steps`` lead to. ``value``: what it is now; None behind an `At`, which
+    is always the last step."""
+
+    name: str
+    whole: Value
+    steps: tuple[Step, ...]
+    value: Value | None
+
+
+Place = Value | Local
+
+
+def locate(cx: Context, node: ast.expr) -> Place:
+    """What the expression names, nothing of it read from memory; a value where it is no name."""
+    if isinstance(node, ast.Subscript):
+        return _subscripted(cx, node)
+    if isinstance(node, ast.Attribute):
+        return _member(cx, node)
+    if isinstance(node, ast.Name):
+        value = cx.unread(node)
+        return Local(node.id, value, (), value) if node.id in cx.frame.env and is_local(value) else value
+    return cx.expr(node)
+
+
+def is_local(value: Value | None) -> bool:
+    """Whether a name with this value is a variable of the function, which can be assigned."""
+    return isinstance(value, (Num, Temp, Matrix, Struct)) and not value.fixed
+
+
+def read(cx: Context, node: ast.expr) -> Value:
+    """The value of a subscript or attribute."""
+    place = locate(cx, node)
+    return cx.loaded(fetch(cx, place, node), node)
+
+
+def fetch(cx: Context, place: Place, node: ast.expr) -> Value:
+    """What stands at the place, memory not read."""
+    if not isinstance(place, Local):
+        return place
+    if place.value is not None:
+        return place.value
+    value: Value = place.whole
+    for step in place.steps:
+        value = _taken(cx, value, step, node)
+    return value
+
+
+# --- steps ------------------------------------------------------------------------------------------------------
+
+
+def _step(cx: Context, base: Place, step: Step, node: ast.expr) -> Place:
+    """One step on from a matrix or struct."""
+    value = base.value if isinstance(base, Local) else base
+    assert value is not None
+    if isinstance(base, Local):
+        after = None if isinstance(step, At) else _taken(cx, value, step, node)
+        if after is None or isinstance(after, (Num, Lit, Temp, Matrix, Struct)):
+            return Local(base.name, base.whole, (*base.steps, step), after)
+        return after
+    return _taken(cx, value, step, node)
+
+
+def _taken(cx: Context, value: Value, step: Step, node: ast.expr) -> Value:
+    """The part of a value that the step leads to."""
+    if isinstance(step, str):
+        assert isinstance(value, Struct)
+        return value.members[step]
+    if isinstance(value, Element):
+        return _element_part(cx, value, step, node)
+    assert isinstance(value, Matrix)
+    if isinstance(step, Part):
+        picked = tuple(value.elements[p] for p in step.positions)
+        return Matrix(step.shape, picked) if step.shape else picked[0]
+    loaded = cx.loaded(value, node)
+    assert isinstance(loaded, Matrix)
+    cx.at(node)
+    possible = list(candidates(cx, loaded.shape, step))
+    numbers: list[Any] = [loaded.elements[p] for p, _ in possible]
+    t = cx.type_of(numbers[0])
+    result = cx.to(numbers[-1], t)
+    for (_, cond), number in zip(reversed(possible[:-1]), reversed(numbers[:-1]), strict=True):
+        result = cx.b.op("select", cond(), cx.to(number, t), result)
+    return Num(result, t)
+
+
+def _element_part(cx: Context, base: Element, step: Part | At, node: ast.expr) -> Value:
+    """A part of an element of a matrix field."""
+    cx.at(node)
+    if isinstance(step, At):
+        at = tuple(k.id if isinstance(k, Num) else cx.const(k, i32) for k in step.index)
+        return Element(base.mem, base.index, at)
+    columns = base.shape[-1]
+    cells = []
+    for p in step.positions:
+        where = (p,) if len(base.shape) == 1 else divmod(p, columns)
+        cells.append(Element(base.mem, base.index, tuple(cx.const(k, i32) for k in where)))
+    return Matrix(step.shape, tuple(cells)) if step.shape else cells[0]
+
+
+def all_cells(cx: Context, base: Element, node: ast.expr) -> Matrix:
+    """The elements of an element of a matrix field, one by one."""
+    positions = tuple(range(math.prod(base.shape)))
+    cells = _element_part(cx, base, Part(positions, base.shape), node)
+    assert isinstance(cells, Matrix)
+    return cells
+
+
+def candidates(cx: Context, shape: tuple[int, ...], step: At) -> Iterator[tuple[int, Callable[[], int]]]:
+    """The positions that the index may mean, each with what emits the condition that it does."""
+    known: dict[tuple[int, int], int] = {}
+
+    def is_at(axis: int, k: int) -> int:
+        index = step.index[axis]
+        assert isinstance(index, Num)
+        if (axis, k) not in known:
+            known[axis, k] = cx.b.op("eq", index.id, cx.const(k, index.type))
+        return known[axis, k]
+
+    def condition(where: tuple[int, ...]) -> int:
+        tests = [is_at(axis, k) for axis, k in enumerate(where) if isinstance(step.index[axis], Num)]
+        return tests[0] if len(tests) == 1 else cx.b.op("and", tests[0], tests[1])
+
+    axes = [range(n) if isinstance(k, Num) else (k,) for k, n in zip(step.index, shape, strict=True)]
+    for where in product(*axes):
+        position = where[0] if len(shape) == 1 else where[0] * shape[1] + where[1]
+        yield position, lambda where=where: condition(where)  # type: ignore[misc]  # bound now
+
+
+# --- subscripts -------------------------------------------------------------------------------------------------
+
+
+def _subscripted(cx: Context, node: ast.Subscript) -> Place:
+    base = locate(cx, node.value)
+    value = fetch(cx, base, node.value)
+    if isinstance(value, Mem):
+        index = element_index(cx, node, value)
+        return Element(value, index, tuple(cx.const(k, i32) for k in value.entry))
+    if isinstance(value, StructMem):
+        return _record(value, element_index(cx, node, value.first))
+    if isinstance(value, Matrix) or (isinstance(value, Element) and value.shape):
+        return _step(cx, base, _position(cx, node, value.shape), node)
+    if isinstance(value, (tuple, Shape, Obj)):
+        return item(cx, value, node)
+    raise cx.fail("QL1505", node, what=describe(value))
+
+
+def _record(mem: StructMem, index: tuple[int, ...]) -> Struct:
+    members: dict[str, Value] = {}
+    for name, m in mem.members.items():
+        members[name] = Element(m, index) if isinstance(m, Mem) else _record(m, index)
+    return Struct(mem.type, members)
+
+
+def indices(node: ast.Subscript) -> list[ast.expr]:
+    """The expressions between the brackets; none for ``[None]``."""
+    parts: list[ast.expr] = list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
+    return [] if len(parts) == 1 and isinstance(parts[0], ast.Constant) and parts[0].value is None else parts
+
+
+def element_index(cx: Context, node: ast.Subscript, base: Mem) -> tuple[int, ...]:
+    """The indices of the element that a subscript of a field or ndarray names; a vector is as many indices."""
+    parts = indices(node)
+    values: list[tuple[Num | Lit, ast.expr]] = []
+    for k, p in enumerate(parts):
+        value = None if isinstance(p, ast.Slice) else cx.expr(p)
+        if isinstance(value, (Matrix, tuple)):
+            values += [(cx.number(v, p), p) for v in (value.elements if isinstance(value, Matrix) else value)]
+        else:
+            values.append((_index(cx, p, k, base.text, value), p))
+    ndim = base.ndim
+    if len(values) != ndim:
+        index = ", ".join("ijkl"[:ndim]) if ndim else "None"
+        got = f"{len(values)} indices" if len(values) > 1 else "1 index" if values else "None"
+        raise cx.fail("QL1501", node, text=base.text, ndim=ndim, axes="axis" if ndim == 1 else "axes", got=got,
+                      cure=f"write {base.text}[{index}]")  # fmt: skip
+    ids = []
+    for k, (number, p) in enumerate(values):
+        t = cx.type_of(number)
+        if t.is_float:
+            raise cx.fail("QL1502", p, dtype=t, k=k, text=base.text)
+        first = base.offset[k] if base.offset else 0
+        if isinstance(number, Lit) and number.value < first and isinstance(p, ast.UnaryOp):
+            raise cx.fail("QL1503", p, k=k, text=base.text, back=-number.value)
+        cx.at(p)
+        if first and isinstance(number, Lit):
+            number = Lit(int(number.value) - first, p)
+        at = cx.index(number)
+        if first and isinstance(at, Num):
+            t = at.type if i32.holds(first) else i64
+            ids.append(cx.b.op("sub", cx.to(at, t), cx.const(first, t)))
+        else:
+            ids.append(cx.to(at, cx.type_of(at)))
+    return tuple(ids)
+
+
+def _index(cx: Context, node: ast.expr, k: int, text: str, value: Value | None) -> Num | Lit:
+    """One index as an integer."""
+    if value is None:
+        raise cx.fail("QL1504", node)
+    number = cx.number(value, node)
+    t = cx.type_of(number)
+    if t.is_float:
+        raise cx.fail("QL1502", node, dtype=t, k=k, text=text)
+    return number
+
+
+def _position(cx: Context, node: ast.Subscript, shape: tuple[int, ...]) -> Part | At:
+    """The subscript of a matrix."""
+    text = name_of(node.value)
+    sliced = _slices(cx, node, shape)
+    if sliced is not None:
+        return sliced
+    parts: list[tuple[Value | None, ast.expr]] = []
+    for p in indices(node):
+        value = None if isinstance(p, ast.Slice) else cx.expr(p)
+        if isinstance(value, Matrix):
+            parts += [(e, p) for e in value.elements]
+        else:
+            parts.append((value, p))
+    if len(parts) != len(shape):
+        index = ", ".join("ij"[: len(shape)])
+        got = f"{len(parts)} indices" if len(parts) > 1 else "1 index" if parts else "None"
+        raise cx.fail("QL1501", node, text=text, ndim=len(shape), axes="axis" if len(shape) == 1 else "axes", got=got,
+                      cure=f"write {text}[{index}]")  # fmt: skip
+    where: list[int | Num] = []
+    for k, ((value, p), extent) in enumerate(zip(parts, shape, strict=True)):
+        number = _index(cx, p, k, text, value)
+        if isinstance(number, Lit):
+            known = int(number.value)
+            if known < 0:
+                raise cx.fail("QL1503", p, k=k, text=text, back=-known)
+            if known >= extent:
+                raise cx.fail("QL1506", p, index=known, count=extent)
+            where.append(known)
+        else:
+            cx.at(p)
+            at = cx.index(number)
+            assert isinstance(at, Num)
+            where.append(_checked(cx, at, extent, text))
+    known_all = [k for k in where if isinstance(k, int)]
+    if len(known_all) == len(where):
+        return Part((known_all[0] if len(shape) == 1 else known_all[0] * shape[1] + known_all[1],), ())
+    return At(tuple(where))
+
+
+def _slices(cx: Context, node: ast.Subscript, shape: tuple[int, ...]) -> Part | None:
+    """A subscript with a slice in it, like ``m[0, :]``; everything in it is known at compile time."""
+    parts = indices(node)
+    if len(parts) != len(shape) or not any(isinstance(p, ast.Slice) for p in parts):
+        return None
+    axes: list[Sequence[int]] = []
+    for p, extent in zip(parts, shape, strict=True):
+        ends = [p.lower, p.upper, p.step] if isinstance(p, ast.Slice) else [p]
+        try:
+            known = [None if e is None else cx.python(cx.expr(e)) for e in ends]
+        except TypeError:
+            raise cx.fail("QL1508", p) from None
+        chosen: Sequence[int] = range(extent)
+        chosen = chosen[slice(*known)] if isinstance(p, ast.Slice) else [k for k in chosen if k == known[0]]
+        if not chosen:
+            raise cx.fail("QL1506", p, index=ast.unparse(p), count=extent)
+        axes.append(chosen)
+    positions = [k * shape[1] + j for k in axes[0] for j in axes[1]] if len(shape) == 2 else axes[0]
+    return Part(tuple(positions), tuple(len(a) for a, p in zip(axes, parts, strict=True) if isinstance(p, ast.Slice)))
+
+
+def _checked(cx: Context, index: Num, extent: int, text: str) -> Num:
+    """The index, with an assert that it is inside where bounds are checked."""
+    if cx.options.debug or cx.options.check_out_of_bound:
+        low = cx.b.op("ge", index.id, cx.const(0, index.type))
+        ok = cx.b.op("and", low, cx.b.op("lt", index.id, cx.const(extent, index.type)))
+        message = f"index {{}} is out of bounds for '{text}' with extent {extent}"
+        cx.b.add(N.Assert(cx.b.fresh(), ok, message, (index.id,), kind="bounds"))
+    return index
+
+
+# --- attributes -------------------------------------------------------------------------------------------------
+
+
+def _member(cx: Context, node: ast.Attribute) -> Place:
+    base = locate(cx, node.value)
+    value = fetch(cx, base, node.value)
+    if isinstance(value, Mem):
+        return _of_mem(cx, value, node)
+    if isinstance(value, StructMem):
+        return _of_struct_mem(cx, value, node)
+    if isinstance(value, Struct):
+        return _of_struct(cx, base, value, node)
+    if isinstance(value, Matrix) or (isinstance(value, Element) and value.shape):
+        return _of_matrix(cx, base, value, node)
+    if isinstance(value, Obj) and value.value is not None:
+        text = f"{value.text}.{node.attr}"
+        try:
+            return cx.captured(value.value, node.attr, text, node)
+        except AttributeError as e:
+            hint = suggestion(node.attr, dir(value.value))
+            cure = str(e) if isinstance(e, NotImplementedError) else "check the name"
+            raise cx.fail("QL1306", node, text=value.text, name=node.attr, hint=hint, cure=cure) from None
+    raise cx.fail("QL1306", node, text=name_of(node.value), name=node.attr, hint=f": it is {describe(value)}",
+                  cure="only fields, ndarrays and modules have attributes in a kernel")  # fmt: skip
+
+
+def _of_matrix(cx: Context, base: Place, value: Matrix | Element, node: ast.Attribute) -> Place:
+    shape, name = value.shape, node.attr
+    known = matrix.attribute(name, shape, node)
+    if known is not None:
+        return known
+    if f"Matrix.{name}" in cx.operations:
+        return Bound(f"Matrix.{name}", cx.loaded(value, node), name_of(node))
+    positions = swizzle(name) if len(shape) == 1 else None
+    if positions is not None and max(positions) < shape[0]:
+        return _step(cx, base, Part(positions, (len(positions),) if len(positions) > 1 else ()), node)
+    own = [k.partition(".")[2] for k in cx.operations if k.startswith("Matrix.")]
+    cure = "check the name"
+    if positions is not None:
+        cure = f"a vector of {shape[0]} has {', '.join(letters(name, shape[0]))}"
+    raise cx.fail("QL1306", node, text=name_of(node.value), name=name, hint=suggestion(name, own), cure=cure)
+
+
+def _of_struct(cx: Context, base: Place, value: Struct, node: ast.Attribute) -> Place:
+    name = node.attr
+    if name in value.members:
+        return _step(cx, base, name, node)
+    method = getattr(value.type, "methods", {}).get(name)
+    if method is not None:
+        return Bound(method, cx.loaded(value, node), name_of(node), base)
+    cure = f"it has {', '.join(value.members)}"
+    hint = suggestion(name, list(value.members))
+    raise cx.fail("QL1306", node, text=name_of(node.value), name=name, hint=hint, cure=cure)
+
+
+def _of_struct_mem(cx: Context, value: StructMem, node: ast.Attribute) -> Value:
+    name = node.attr
+    member = value.members.get(name)
+    if member is not None:
+        return member
+    if name == "shape":
+        return _shape(cx, value.first, node)
+    if name == "grad":
+        return _struct_grad(cx, value, node)
+    hint = suggestion(name, list(value.members))
+    cure = f"it has {', '.join([*value.members, 'shape', 'grad'])} and the elements"
+    raise cx.fail("QL1306", node, text=value.text, name=name, hint=hint, cure=cure)
+
+
+def _struct_grad(cx: Context, value: StructMem, node: ast.Attribute) -> StructMem:
+    """The gradients of the members that have one."""
+    members: dict[str, Any] = {}
+    for name, m in value.members.items():
+        if isinstance(m, StructMem):
+            members[name] = _struct_grad(cx, m, node)
+        elif m.buffer.grad:
+            members[name] = _grad(cx, m, node)
+    if not members:
+        raise cx.fail("QL1507", node, text=value.text)
+    return StructMem(value.type, members, f"{value.text}.grad")
+
+
+def _of_mem(cx: Context, base: Mem, node: ast.Attribute) -> Value:
+    read = _MEMBERS.get(node.attr)
+    if read is not None:
+        return read(cx, base, node)
+    shape = () if base.entry else base.element_shape
+    if shape and (known := matrix.attribute(node.attr, shape, node)) is not None:
+        return known
+    hint = suggestion(node.attr, list(_MEMBERS))
+    cure = f"a kernel sees {', '.join(f'{base.text}.{m}' for m in _MEMBERS)} and the elements"
+    raise cx.fail("QL1306", node, text=base.text, name=node.attr, hint=hint, cure=cure)
+
+
+def _shape(cx: Context, base: Mem, node: ast.Attribute) -> Value:
+    if base.buffer.shape is None:
+        return Shape(base.buffer, base.ndim)
+    return tuple(cx.extent(base.buffer, k, node) for k in range(base.ndim))
+
+
+def _grad(cx: Context, base: Mem, node: ast.Attribute) -> Value:
+    if not base.buffer.grad:
+        raise cx.fail("QL1507", node, text=base.text)
+    return Mem(cx.buffers[base.buffer.grad], f"{base.text}.grad", base.element_shape, base.offset, base.entry)
+
+
+_MEMBERS: dict[str, Callable[[Context, Mem, ast.Attribute], Value]] = {
+    "shape": _shape,
+    "grad": _grad,
+    "dtype": lambda cx, base, node: Obj(base.buffer.dtype, f"{base.text}.dtype"),
+}

@@ -1,0 +1,97 @@
+"""Structs in a kernel, and values of declared types."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from quadrants_lab.frontend.diagnostics import count
+from quadrants_lab.frontend.values import matrix
+from quadrants_lab.frontend.values.context import Context, dtype_of
+from quadrants_lab.frontend.values.values import (
+    Lit,
+    Matrix,
+    Mem,
+    Num,
+    Obj,
+    Struct,
+    StructMem,
+    Value,
+    describe,
+)
+from quadrants_lab.ir.types import DType
+
+
+def type_of(cx: Context, declared: Any) -> Any:
+    """A declared type: a dtype, or an object with ``__qd_type__``; None for anything else."""
+    if isinstance(getattr(declared, "__qd_type__", None), str):
+        return declared
+    return dtype_of(Obj(declared), cx.options)
+
+
+def annotation(cx: Context, node: ast.expr | None, evaluated: Any = None) -> Any:
+    """The dtype or type that an annotation names, None if it names something else. ``evaluated``: what Python made of
+    it, which may know locals around the function that its body does not mention."""
+    if evaluated is not None and not isinstance(evaluated, (str, tuple)):
+        return type_of(cx, evaluated)
+    if not isinstance(node, (ast.Name, ast.Attribute, ast.Call)):
+        return None
+    cx.static += 1
+    value = cx.expr(node)
+    cx.static -= 1
+    return type_of(cx, value.value) if isinstance(value, Obj) else None
+
+
+def instance(cx: Context, call: ast.Call, declared: Any, args: Sequence[Value], keywords: dict[str, Value]) -> Value:
+    """A type called in a kernel: ``vec3(...)``, ``Particle(pos=..., mass=...)``."""
+    if declared.__qd_type__ == "matrix":
+        if keywords:
+            raise cx.fail("QL1602", call, text=ast.unparse(call.func), what="takes numbers only", params="*args")
+        return matrix.of_type(cx, call, tuple(declared.shape), declared.dtype, args)
+    names = list(declared.members)
+    text = ast.unparse(call.func)
+    unknown = [k for k in keywords if k not in names or k in names[: len(args)]]
+    if len(args) > len(names) or unknown:
+        what = f"there is no member '{unknown[0]}' left" if unknown else f"takes {count(len(names), 'value')}"
+        raise cx.fail("QL1602", call, text=text, what=what, params=", ".join(names))
+    given = {**dict(zip(names, args, strict=False)), **keywords}
+    nodes = {**dict(zip(names, call.args, strict=False)), **{k.arg: k.value for k in call.keywords}}
+    members = {}
+    for name, want in declared.members.items():
+        value = given.get(name, Lit(0, call))
+        members[name] = as_type(cx, value, want, nodes.get(name, call))
+    return Struct(declared, members)
+
+
+def as_type(cx: Context, value: Value, declared: Any, node: ast.expr) -> Value:
+    """``value`` as the declared type has it: cast, of the right shape; a number fills matrices and structs."""
+    want = type_of(cx, declared)
+    cx.at(node)
+    if isinstance(want, DType):
+        return cx.num(cx.number(value, node), want)
+    if want is None or isinstance(value, (Mem, StructMem)):
+        return value
+    if want.__qd_type__ == "matrix":
+        return _as_matrix(cx, value, want, node)
+    if isinstance(value, (Num, Lit)):
+        return Struct(want, {name: as_type(cx, value, t, node) for name, t in want.members.items()})
+    if not isinstance(value, Struct) or list(value.members) != list(want.members):
+        raise cx.fail("QL1417", node, what=describe(value), target=f"a struct of {', '.join(want.members)}")
+    return Struct(want, {name: as_type(cx, value.members[name], t, node) for name, t in want.members.items()})
+
+
+def _fits(shape: tuple[int, ...], want: tuple[int | None, ...]) -> bool:
+    return len(shape) == len(want) and all(n in (None, k) for n, k in zip(want, shape, strict=True))
+
+
+def _as_matrix(cx: Context, value: Value, want: Any, node: ast.expr) -> Matrix:
+    shape = tuple(want.shape)
+    found = matrix.shaped(cx, value, node)
+    if not isinstance(found, Matrix) and None not in shape:
+        found = Matrix(shape, (found,) * math.prod(shape))
+    if not isinstance(found, Matrix) or not _fits(found.shape, shape):
+        raise cx.fail("QL1417", node, what=describe(found), target=describe(Matrix(shape, ())))
+    cx.at(node)
+    return found if want.dtype is None else matrix.cast(cx, found, want.dtype)

@@ -1,0 +1,270 @@
+"""Writing to places: locals as new values, memory by stores and atomics, shared locals by reductions."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import Any
+
+from quadrants_lab.frontend.values import matrix
+from quadrants_lab.frontend.values.context import Context
+from quadrants_lab.frontend.values.lvalue import At, Local, Part, Place, Step, all_cells, candidates
+from quadrants_lab.frontend.values.values import (
+    Element,
+    Lit,
+    Matrix,
+    Mem,
+    Num,
+    Struct,
+    Temp,
+    Value,
+    describe,
+    leaves,
+    name_of,
+    refilled,
+)
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.types import DType, convert, u1
+
+Number = Num | Lit
+
+
+def pairs(cx: Context, old: Value, new: Value, node: ast.expr) -> Iterator[tuple[Any, Number]]:
+    """Each number of ``old`` with the one of ``new`` that takes its place; a number fills a matrix. An error where the
+    shapes differ."""
+    if isinstance(old, Element) and old.shape:
+        old = all_cells(cx, old, node)
+    if isinstance(old, Matrix):
+        value = matrix.shaped(cx, new, node)
+        if isinstance(value, Matrix) and value.shape != old.shape:
+            raise cx.fail("QL1417", node, what=describe(value), target=describe(old))
+        for k, leaf in enumerate(old.elements):
+            yield leaf, value.elements[k] if isinstance(value, Matrix) else value  # type: ignore[misc]  # it is read
+    elif isinstance(old, Struct):
+        if not isinstance(new, Struct) or list(new.members) != list(old.members):
+            raise cx.fail("QL1417", node, what=describe(new), target=describe(old))
+        for name, member in old.members.items():
+            yield from pairs(cx, member, new.members[name], node)
+    elif isinstance(old, (Num, Lit, Temp, Element)):
+        if isinstance(new, (Matrix, Struct)):
+            raise cx.fail("QL1417", node, what=describe(new), target="a number")
+        yield old, cx.number(new, node)
+    elif not _same_binding(old, new):
+        raise cx.fail("QL1417", node, what=describe(new), target=describe(old))
+
+
+def _same_binding(old: Value, new: Value) -> bool:
+    """Whether a member that is no number stays what it is."""
+    if isinstance(old, Mem) and isinstance(new, Mem):
+        return old.buffer is new.buffer
+    return old is new or (hasattr(old, "value") and getattr(old, "value", 0) is getattr(new, "value", 1))
+
+
+def fitted(cx: Context, old: Value, new: Value, node: ast.expr, stmt: ast.AST, name: str) -> Value:
+    """``new`` in the shape and dtypes of the local ``old``, which it replaces."""
+    if isinstance(old, Num) and isinstance(new, (Num, Lit)):
+        warn_loss(cx, "QL1901", new, old.type, name, node)
+        cx.at(stmt)
+        return Num(cx.to(new, old.type), old.type)
+    numbers = []
+    warned = False
+    for leaf, number in pairs(cx, old, new, node):
+        warned = warned or warn_loss(cx, "QL1901", number, leaf.type, name, node)
+        cx.at(stmt)
+        numbers.append(cx.num(number, leaf.type))
+    return refilled(old, (Num(n.id, n.type) for n in numbers))  # type: ignore[no-any-return]
+
+
+def put(cx: Context, place: Local, value: Value, node: ast.expr, source: ast.expr, stmt: ast.AST) -> None:
+    """Assigns a local, or a part of it."""
+    whole = cx.frame.env[place.name]
+    check_own(cx, whole, node, place.name)
+    cx.frame.env[place.name] = _replaced(cx, whole, place.steps, value, source, stmt, place.name)
+
+
+def _replaced(
+    cx: Context, old: Value, steps: tuple[Step, ...], new: Value, node: ast.expr, stmt: ast.AST, name: str
+) -> Value:
+    """``old`` with the part that the steps lead to replaced."""
+    if not steps:
+        return fitted(cx, old, new, node, stmt, name)
+    step, rest = steps[0], steps[1:]
+    if isinstance(step, str):
+        assert isinstance(old, Struct)
+        member = _replaced(cx, old.members[step], rest, new, node, stmt, f"{name}.{step}")
+        return Struct(old.type, {**old.members, step: member})
+    assert isinstance(old, Matrix)
+    elements: list[Any] = list(old.elements)
+    if isinstance(step, Part):
+        picked: Value = elements[step.positions[0]]
+        if step.shape:
+            picked = Matrix(step.shape, tuple(elements[p] for p in step.positions))
+        after = _replaced(cx, picked, rest, new, node, stmt, name)
+        for p, e in zip(step.positions, leaves(after), strict=True):
+            elements[p] = e
+        return Matrix(old.shape, tuple(elements))
+    t: DType = elements[0].type
+    number = fitted(cx, elements[0], new, node, stmt, name)
+    assert isinstance(number, Num)
+    for p, cond in candidates(cx, old.shape, step):
+        elements[p] = Num(cx.b.op("select", cond(), number.id, elements[p].id), t)
+    return Matrix(old.shape, tuple(elements))
+
+
+def check_own(cx: Context, value: Value, node: ast.expr, name: str) -> None:
+    """An error where the local is shared by the iterations of a parallel loop."""
+    if not isinstance(value, Num) and any(isinstance(leaf, Temp) for leaf in leaves(value)):
+        raise cx.fail("QL1704", node, name=name)
+
+
+def is_shared(cx: Context, place: Place) -> bool:
+    """Whether the place is, or belongs to, a local that iterations share."""
+    return isinstance(place, Local) and any(isinstance(leaf, Temp) for leaf in leaves(cx.frame.env[place.name]))
+
+
+def in_memory(cx: Context, place: Place, node: ast.expr) -> Value:
+    """The place, which has to be in memory: an element of a field or ndarray, or several."""
+    if isinstance(place, (Element, Matrix, Struct)):
+        inner = list(leaves(place))
+        if inner and all(isinstance(e, Element) for e in inner):
+            return place
+    if isinstance(node, ast.Attribute) and not isinstance(place, (Num, Matrix, Struct)):
+        raise cx.fail("QL1201", node, what="assignment to an attribute", cure="assign to an element of a field")
+    root = node
+    while isinstance(root, (ast.Subscript, ast.Attribute)):
+        root = root.value
+    name = name_of(root)
+    if not isinstance(root, ast.Name):
+        raise cx.fail("QL1303", root, name=name, what="a value")
+    value = cx.frame.env.get(name)
+    if value is None:
+        raise cx.fail("QL1305", node, name=name)
+    raise cx.fail("QL1303", node, name=name, what=getattr(value, "fixed", "") or describe(value))
+
+
+def store(cx: Context, place: Place, value: Value, node: ast.expr, source: ast.expr, stmt: ast.AST) -> None:
+    """Stores to memory."""
+    warned = False
+    for cell, number in pairs(cx, in_memory(cx, place, node), value, source):
+        buffer = cell.mem.buffer
+        warned = warned or _warn_store(cx, number, buffer.dtype, cell.mem.text, node)
+        cx.at(stmt)
+        cx.b.store(buffer, (*cell.index, *cell.at), cx.to(number, buffer.dtype))
+
+
+def atomic(cx: Context, op: str, place: Place, value: Value, node: ast.expr, source: ast.expr, stmt: ast.AST) -> Value:
+    """``place op= value`` on memory, an atomic for each number; the old value."""
+    old = []
+    warned = False
+    target = in_memory(cx, place, node)
+    for cell, number in pairs(cx, target, value, source):
+        t = cell.mem.buffer.dtype
+        check_atomic(cx, op, t, stmt)
+        warned = warned or _warn_store(cx, number, t, cell.mem.text, node)
+        cx.at(stmt)
+        index = (*cell.index, *cell.at)
+        old.append(Num(cx.b.atomic(op, cell.mem.buffer, index, cx.to(number, t)), t))
+    if isinstance(target, Element) and target.shape:
+        return Matrix(target.shape, tuple(old))
+    return refilled(target, old)  # type: ignore[no-any-return]
+
+
+def write_back(cx: Context, place: Place, before: Value, after: Value, node: ast.expr, stmt: ast.AST) -> None:
+    """What a func made of an argument that it took by reference: numbers that it changed go to their place. A value
+    that stands nowhere is let go."""
+    old, new = list(leaves(before)), list(leaves(after))
+    if all(a.id == b.id for a, b in zip(old, new, strict=True)):
+        return
+    if isinstance(place, Local):
+        put(cx, place, after, node, node, stmt)
+    elif isinstance(place, (Element, Matrix, Struct)) and all(isinstance(e, Element) for e in leaves(place)):
+        for (cell, number), was in zip(pairs(cx, place, after, node), old, strict=True):
+            if number.id != was.id:  # type: ignore[union-attr]  # a variable of the func: it holds no literals
+                cx.at(stmt)
+                cx.b.store(cell.mem.buffer, (*cell.index, *cell.at), cx.to(number, cell.mem.buffer.dtype))
+
+
+def reduce(cx: Context, op: str, place: Local, value: Value, node: ast.expr, source: ast.expr, stmt: ast.AST) -> None:
+    """Accumulates into a local of the kernel that all iterations share."""
+    if place.value is not None:
+        for temp, number in pairs(cx, place.value, value, source):
+            cx.at(stmt)
+            _reduce(cx, op, temp, cx.to(number, temp.buffer.dtype), stmt)
+        return
+    whole: Any = place.whole
+    for step in place.steps[:-1]:
+        whole = whole.members[step] if isinstance(step, str) else whole
+    last = place.steps[-1]
+    if op not in ("add", "sub") or not isinstance(last, At) or not isinstance(whole, Matrix):
+        raise cx.fail("QL1508", node)
+    number, t = cx.number(value, source), whole.elements[0].buffer.dtype  # type: ignore[union-attr]  # a Temp
+    cx.at(stmt)
+    amount, zero = cx.to(number, t), cx.const(0, t)
+    for p, cond in candidates(cx, whole.shape, last):
+        _reduce(cx, op, whole.elements[p], cx.b.op("select", cond(), amount, zero), stmt)
+
+
+def _reduce(cx: Context, op: str, temp: Any, value: int, stmt: ast.AST) -> None:
+    check_atomic(cx, op, temp.buffer.dtype, stmt)
+    cx.b.atomic(op, temp.buffer, (), value)
+
+
+# --- checks -----------------------------------------------------------------------------------------------------
+
+
+def check_atomic(cx: Context, op: str, dtype: DType, node: ast.AST) -> None:
+    """An error if there is no such atomic on the dtype."""
+    if op in ("and", "or", "xor") and dtype.is_float:
+        raise cx.fail("QL1411", node, op=op, dtype=dtype, cure="bits of real numbers cannot be combined")
+    if dtype is u1 and op not in ("and", "or", "xor", "exchange"):
+        raise cx.fail("QL1411", node, op=op, dtype=dtype, cure="use |=, &= or ^=, or an i32 field")
+
+
+def _warn_store(cx: Context, number: Number, target: DType, name: str, node: ast.AST) -> bool:
+    """Warns where an integer buffer gets a real number, or a constant that its dtype does not have."""
+    suspect = not target.is_float and (isinstance(number, Lit) or cx.type_of(number).is_float)
+    return suspect and warn_loss(cx, "QL1903", number, target, name, node)
+
+
+def warn_loss(cx: Context, code: str, value: Number, target: DType, name: str, node: ast.AST) -> bool:
+    """Warns if ``value`` does not survive the cast to ``target``; whether it did."""
+    source = cx.type_of(value)
+    if source is target:
+        return False
+    if isinstance(value, Lit):
+        kept = convert(value.value, target)
+        loss = "" if target.is_float or kept == value.value else f"cut to {kept}"
+    else:
+        loss = loss_of(source, target)
+    if loss:
+        shown = value.value if isinstance(value, Lit) else source
+        cx.warn(code, node, source=shown, target=target, name=name, loss=loss)
+    return bool(loss)
+
+
+def loss_of(source: DType, target: DType) -> str:
+    """What a cast does to a value that it cannot keep; empty where it keeps it."""
+    if target is u1:
+        return "tested against zero"
+    if source.is_float and not target.is_float:
+        return "truncated"
+    if source.is_float and target.bits < source.bits:
+        return "rounded"
+    return "wrapped" if target.is_int and target.bits < source.bits else ""
+
+
+def named(cx: Context, value: Value, names: Iterator[str]) -> None:
+    """Gives the statements that have just computed the numbers of a local their names."""
+    if isinstance(value, Num) and cx.b.stmts and not isinstance(cx.b.stmts[-1], N.If):
+        last = cx.b.stmts[-1]
+        if isinstance(last, N.Value) and last.id == value.id and not last.name:
+            last.name = next(names)
+        return
+    wanted = {leaf.id: name for leaf, name in zip(leaves(value), names, strict=True) if isinstance(leaf, Num)}
+    for last in reversed(cx.b.stmts[-3 * len(wanted) :] if len(wanted) > 1 else cx.b.stmts[-1:]):
+        if isinstance(last, N.Value) and last.id in wanted and not last.name:
+            last.name = wanted[last.id]
+        elif isinstance(last, N.If):
+            for r in last.results:
+                if r.id in wanted and not r.name:
+                    r.name = wanted[r.id]
