@@ -29,8 +29,7 @@ def counting_kernel(kernel: N.Kernel, slices: N.Kernel | None = None) -> N.Kerne
     for stack in sorted(counted):
         buffers[f"{DEPTH}{stack}"] = N.Buffer(f"{DEPTH}{stack}", "ret", i64, 0, ())
     tasks: list[N.Stmt] = []
-    for task in source.body:
-        assert isinstance(task, N.Offload)
+    for task in source.tasks:
         stacks = {s.id for s in task.body if isinstance(s, N.AdStackAlloca)} & counted
         if stacks:
             tasks.append(_Counter(b, stacks, buffers).task(task))

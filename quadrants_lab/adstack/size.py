@@ -24,7 +24,7 @@ from quadrants_lab.analysis.algebra import (
 )
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir import sizeexpr as S
-from quadrants_lab.ir.walk import map_offloads, walk
+from quadrants_lab.ir.walk import end_of, map_offloads, walk
 
 
 def determine_ad_stack_size(kernel: N.Kernel) -> N.Kernel:
@@ -60,8 +60,7 @@ def pushed_in_reverse(task: N.Stmt) -> set[int]:
 
 def _depth(task: N.Offload, cfg: Cfg, dag: Dag, symbols: Symbols, stack: int) -> S.SizeExpr:
     depth = _longest(cfg, dag, symbols, stack)
-    bounds = task.bounds[-1]
-    assert isinstance(bounds, N.Yield)
+    bounds = end_of(task.bounds)
     k = len(task.indices)
     for n, p in reversed(list(enumerate(task.indices))):
         if depth is None or not reads_variable(depth, symbols.vars[p.id]):
@@ -123,8 +122,7 @@ def _unbound(e: S.SizeExpr, bound: frozenset[int]) -> bool:
 def counted_stacks(kernel: N.Kernel) -> set[int]:
     """Stacks whose size only the counting slice knows."""
     found: set[int] = set()
-    for task in kernel.body:
-        assert isinstance(task, N.Offload)
+    for task in kernel.tasks:
         for s in task.body:
             if isinstance(s, N.AdStackAlloca) and s.size is not None:
                 found |= {e.stack for e in subexpressions(s.size) if isinstance(e, S.SizeCounted)}

@@ -17,7 +17,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir import sizeexpr as S
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import i32, u1
-from quadrants_lab.ir.walk import rename, rewrite_in, types_of, walk
+from quadrants_lab.ir.walk import end_of, rename, renamed, rewrite_in, types_of, walk
 
 ACTIVE_COUNT = "active_count"  # and a number: how many iterations the list of that number has
 ROWS = "rows"  # and a number: the list, of numbers of iterations in row-major order
@@ -48,8 +48,7 @@ def sparse_iterations(kernel: N.Kernel) -> SparseIterations | None:
     lists: list[N.Stmt] = []
     split: list[N.Stmt] = []
     boxes: dict[int, S.SizeExpr] = {}
-    for task in kernel.body:
-        assert isinstance(task, N.Offload)
+    for task in kernel.tasks:
         box = _box(task, kernel.buffers)
         listed = None if box is None else _listed(b, task, f"{ROWS}{len(boxes)}", f"{ACTIVE_COUNT}{len(boxes)}")
         if box is None or listed is None:
@@ -113,14 +112,10 @@ def _listed(b: Builder, task: N.Offload, rows: str, active: str) -> N.Offload | 
     body, passes = _flagged(b, _ahead(task))
     if passes is None:
         return None
-    with b.block() as store:
+    with b.block() as gate, b.when(passes):
         at = b.add(N.Atomic(b.fresh(), i32, active, (), b.const(1, i32), "add"))
         b.add(N.Store(b.fresh(), rows, (at,), _number(b, task)))
-        b.yield_()
-    with b.block() as nothing:
-        b.yield_()
-    gate = N.If(b.fresh(), passes, tuple(store), tuple(nothing), ())
-    return replace(task, body=(*body, gate, task.body[-1]))
+    return replace(task, body=(*body, *gate, task.body[-1]))
 
 
 def _ahead(task: N.Offload) -> N.Block:
@@ -150,8 +145,7 @@ def _flagged(b: Builder, block: N.Block) -> tuple[list[N.Stmt], int | None]:
 
 
 def _arm(b: Builder, block: N.Block) -> N.Block:
-    end = block[-1]
-    assert isinstance(end, N.Yield)
+    end = end_of(block)
     body, passes = _flagged(b, block[:-1])
     with b.block() as made:
         flag = b.const(True, u1) if passes is None else passes
@@ -178,8 +172,7 @@ def _others(b: Builder, task: N.Offload) -> N.Stmt:
     """The task for the iterations that do not push: an If around it, and in it no arm that uses stacks."""
     ahead, passes = _flagged(b, _ahead(task))
     assert passes is not None
-    with b.block() as nothing:
-        b.yield_()
+    nothing = b.nothing()
     opened: list[N.Stmt] = []
     for s in task.body[:-1]:
         if isinstance(s, N.AdStackGuard):
@@ -187,9 +180,8 @@ def _others(b: Builder, task: N.Offload) -> N.Stmt:
         elif not isinstance(s, N.AdStackAlloca):
             opened.append(s)
     rest = (*rename(_unstacked(b, tuple(opened)), b.fresh, {}), N.Yield(b.fresh(), ()))
-    gate = N.If(b.fresh(), passes, tuple(nothing), rest, ())
-    (made,) = rename((replace(task, body=(*ahead, gate, task.body[-1])),), b.fresh, {})
-    return made
+    gate = N.If(b.fresh(), passes, nothing, rest, ())
+    return renamed(replace(task, body=(*ahead, gate, task.body[-1])), b.fresh)
 
 
 def _unstacked(b: Builder, block: N.Block) -> N.Block:

@@ -94,8 +94,7 @@ class Accesses:
         self._forms: dict[int, Form] = {}
         self._moduli: dict[str, tuple[Form, int]] = {}  # of a uniform remainder: the dividend and the divisor
         self._asserted: set[int] = set()
-        for number, task in enumerate(kernel.body):
-            assert isinstance(task, N.Offload)
+        for number, task in enumerate(kernel.tasks):
             self._in_body = False
             self._visit(task.bounds, task, number, (), {})
             self._in_body = True

@@ -57,8 +57,7 @@ def races(kernel: N.Kernel) -> Iterator[Race]:
     if not any(_suspicious(t) for t in kernel.body if isinstance(t, N.Offload)):
         return
     info = accesses_of(kernel)
-    for number, task in enumerate(kernel.body):
-        assert isinstance(task, N.Offload)
+    for number, task in enumerate(kernel.tasks):
         for pairs in suspects(info, number).values():
             sure = [p for p in pairs if not _counter(*p)]
             found = _witness(kernel, task, sure) if sure else None
@@ -93,8 +92,7 @@ def suspects(info: Accesses, number: int, aliases: bool = False) -> dict[str, li
     """By buffer, the pairs of accesses of a parallel task that affine indices do not keep apart in different
     iterations, a write first. Two atomics do not race, nor do stores of a value that is the same in all iterations.
     ``aliases``: ndarrays of one dtype may be the same memory."""
-    task = info.kernel.body[number]
-    assert isinstance(task, N.Offload)
+    task = info.kernel.tasks[number]
     if _single(task):
         return {}
     groups: dict[str, list[Access]] = {}

@@ -101,8 +101,7 @@ def conflicts(info: Accesses, gradient: N.Kernel, derivatives: set[str] | None =
     """What the gradient (after dead-code elimination) of the kernel behind ``info`` repeats and may not find any more.
     Raises QuadrantsCompilationError where it needs the old value of an atomic."""
     ignore = {b.grad for b in info.kernel.buffers.values()} if derivatives is None else derivatives
-    for task in gradient.body:
-        assert isinstance(task, N.Offload)
+    for task in gradient.tasks:
         computes = _written(task)
         primal = computes and all(gradient.buffers[t].kind == "temp" and t not in ignore for t in computes)
         for load, read in repeated_reads(info, replace(gradient, body=(task,)), derivatives):

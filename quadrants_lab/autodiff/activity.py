@@ -5,7 +5,7 @@ from __future__ import annotations
 from quadrants_lab.autodiff.rules import share
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType
-from quadrants_lab.ir.walk import types_of, walk
+from quadrants_lab.ir.walk import end_of, types_of, walk
 
 _ADDITIVE = ("add", "sub")
 
@@ -29,8 +29,7 @@ def links(stmt: N.Stmt) -> list[tuple[int, int]]:
 
 
 def _yielded(block: N.Block, to: tuple[N.Param, ...]) -> list[tuple[int, int]]:
-    end = block[-1]
-    assert isinstance(end, N.Yield)
+    end = end_of(block)
     return [(y, p.id) for y, p in zip(end.values, to, strict=True)]
 
 

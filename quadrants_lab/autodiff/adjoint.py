@@ -26,7 +26,7 @@ from quadrants_lab.autodiff.slice import Slicer
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import i32
-from quadrants_lab.ir.walk import free_values, rename
+from quadrants_lab.ir.walk import end_of, free_values, renamed
 
 Adjoints = dict[int, int]  # forward value -> its adjoint so far, in the block at hand
 
@@ -228,8 +228,7 @@ class AdjointBuilder:
         adj.update((v, r.id) for v, r in zip(changed, results, strict=True))
 
     def _yielded(self, block: N.Block, incoming: list[int | None], adj: Adjoints) -> None:
-        end = block[-1]
-        assert isinstance(end, N.Yield)
+        end = end_of(block)
         for v, g in zip(end.values, incoming, strict=True):
             if g is not None and v in self.active:
                 self._add(adj, v, g)
@@ -337,8 +336,7 @@ class AdjointBuilder:
         b, loop = self.b, segment.loop
         count = b.param(loop.index.type)
         carried = tuple(p for p in loop.carried if p.id in segment.starts)
-        end = loop.body[-1]
-        assert isinstance(end, N.Yield)
+        end = end_of(loop.body)
         nexts = tuple(v for p, v in zip(loop.carried, end.values, strict=True) if p.id in segment.starts)
         kept = replace(loop, carried=carried, body=(*pruned(loop.body[:-1], segment.live), replace(end, values=nexts)))
         with b.block() as inner:
@@ -347,9 +345,8 @@ class AdjointBuilder:
         body = (*inner, *self.slicer.block(kept.body, kept, loop.id))
         results = tuple(N.Param(b.fresh(), p.type, p.name) for p in carried)
         again = N.For(loop.id, count, zero, length, carried, tuple(starts), body, results, span=loop.span)
-        (copy,) = rename((again,), b.fresh, ids)
+        copy = renamed(again, b.fresh, ids)
         b.types.update({new: b.types[old] for old, new in ids.items() if old in b.types})
         b.add(copy)
-        with b.block() as nothing:
-            b.yield_()
-        b.add(N.AdStackGuard(b.fresh(), tuple(nothing)))
+        nothing = b.nothing()
+        b.add(N.AdStackGuard(b.fresh(), nothing))

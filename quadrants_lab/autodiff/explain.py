@@ -28,8 +28,7 @@ def explain(forward: N.Kernel) -> list[Note]:
     kernel = prepared(forward)
     active = active_values(kernel)
     notes: list[Note] = []
-    for task in kernel.body:
-        assert isinstance(task, N.Offload)
+    for task in kernel.tasks:
         _, plan = plan_task(kernel, task, active)
         for stmt in walk(task.body):
             if not isinstance(stmt, N.Loop) or stmt.id not in plan.reversed:

@@ -14,7 +14,7 @@ from quadrants_lab.autodiff.refusals import no_derivative, old_value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import DType
-from quadrants_lab.ir.walk import rename, types_of
+from quadrants_lab.ir.walk import end_of, renamed, types_of
 
 
 def forward(kernel: N.Kernel) -> N.Kernel:
@@ -36,8 +36,7 @@ def forward(kernel: N.Kernel) -> N.Kernel:
     active = active_values(kernel, set(duals))
     info: Accesses | None = None
     tasks: list[N.Stmt] = []
-    for number, task in enumerate(kernel.body):
-        assert isinstance(task, N.Offload)
+    for number, task in enumerate(kernel.tasks):
         tangents = _Tangents(b, active, buffers, duals)
         tasks.append(replace(task, body=tangents.block(task.body)))
         minmax = minmax_atomics(task, set(duals))
@@ -51,7 +50,7 @@ def forward(kernel: N.Kernel) -> N.Kernel:
             # replayed under the same ids, so that the tangents know which values are active, and then renamed
             again = replay(task, {s.id: (s,) for s in minmax}, frozenset())
             again = replace(again, body=winners.block(again.body))
-            tasks += rename((again,), b.fresh, {})
+            tasks.append(renamed(again, b.fresh))
     return replace(kernel, body=tuple(tasks), buffers=buffers, next_id=b.next_id, mode="dual")
 
 
@@ -145,13 +144,8 @@ class _Tangents:
         if self.winners is not None:
             if s.op in MINMAX and s.value in self.of:
                 b = self.b
-                cond = self.winners.is_argmax(s, s.value, s.index)
-                with b.block() as then:
+                with b.when(self.winners.is_argmax(s, s.value, s.index)):
                     b.atomic("add", self._dual(s.buffer), s.index, self.winners.share(s, self.of[s.value], s.index))
-                    b.yield_()
-                with b.block() as orelse:
-                    b.yield_()
-                b.add(N.If(b.fresh(), cond, tuple(then), tuple(orelse), ()))
             return
         self.b.stmts.append(s)
         if s.op not in MINMAX and s.value in self.of:
@@ -189,8 +183,7 @@ class _Tangents:
 
     def _arm(self, block: N.Block, to: tuple[N.Param, ...], chosen: list[int]) -> N.Block:
         """The block, yielding the tangents of the chosen values too."""
-        end = block[-1]
-        assert isinstance(end, N.Yield)
+        end = end_of(block)
         with self.b.block() as tail:
             outer = self.b.span, self.b.adjoint_of
             body = self.block(block[:-1])

@@ -135,12 +135,11 @@ def _copies(b: Builder, pairs: Iterable[tuple[N.Buffer, N.Buffer]]) -> None:
 
 
 def _serial(b: Builder, build: Callable[[], None]) -> N.Offload:
-    with b.block() as bounds:
-        b.yield_()
+    bounds = b.nothing()
     with b.block() as body:
         build()
         b.yield_()
-    return N.Offload(b.fresh(), "serial", tuple(bounds), (), tuple(body))
+    return N.Offload(b.fresh(), "serial", bounds, (), tuple(body))
 
 
 def copied(

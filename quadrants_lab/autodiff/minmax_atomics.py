@@ -23,7 +23,7 @@ from quadrants_lab.errors import Label, QuadrantsCompilationError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import i32
-from quadrants_lab.ir.walk import rename, rewrite, walk
+from quadrants_lab.ir.walk import renamed, rewrite, walk
 
 MINMAX = ("min", "max")
 
@@ -97,21 +97,15 @@ class MinmaxAtomics:
     def counted(self, task: N.Offload, minmax: list[N.Atomic]) -> N.Offload:
         """The task once more, without effects, counting the winners."""
         again = replay(task, {s.id: self._count(s) for s in minmax}, self.repeated)
-        (made,) = rename((again,), self.b.fresh, {})
-        assert isinstance(made, N.Offload)
-        return made
+        return renamed(again, self.b.fresh)
 
     def _count(self, s: N.Atomic) -> N.Block:
         b, w = self.b, self.winners[s.buffer]
         b.span, b.adjoint_of = s.span, s.id
         with b.block() as made:
             cond = self.is_argmax(s, s.value, s.index)
-            with b.block() as then:
+            with b.when(cond):
                 b.atomic("add", w.counts, self._place(w, s.index), b.const(1, i32))
-                b.yield_()
-            with b.block() as orelse:
-                b.yield_()
-            b.add(N.If(b.fresh(), cond, tuple(then), tuple(orelse), ()))
         b.adjoint_of = N.NO_ID
         return tuple(made)
 
@@ -123,12 +117,8 @@ class MinmaxAtomics:
             derivative = self.buffers[of[w.of]]
             with Loop(b, w.box, self.types) as loop:
                 some = b.op("ne", b.load(w.counts, loop.within), b.const(0, i32))
-                with b.block() as then:
+                with b.when(some):
                     b.store(derivative, loop.index, b.const(0, derivative.dtype))
-                    b.yield_()
-                with b.block() as orelse:
-                    b.yield_()
-                b.add(N.If(b.fresh(), some, tuple(then), tuple(orelse), ()))
             found.append(loop.task())
         return found
 

@@ -9,7 +9,16 @@ from quadrants_lab.autodiff.refusals import drawn_again, old_value_again
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import i32
-from quadrants_lab.ir.walk import rename, rewrite, rewrite_in, rewritten, substitute, types_of, uses, walk
+from quadrants_lab.ir.walk import (
+    end_of,
+    renamed,
+    rewrite_in,
+    rewritten,
+    substitute,
+    types_of,
+    uses,
+    walk,
+)
 
 
 def prepared(kernel: N.Kernel) -> N.Kernel:
@@ -20,34 +29,19 @@ def prepared(kernel: N.Kernel) -> N.Kernel:
 def count_whiles(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that the last carried value of every While is an i32 that counts its iterations from 0."""
     b = Builder(kernel.next_id)
-
-    def one(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
-        if not isinstance(s, N.While):
-            return s
-        b.span = s.span
-        with b.block() as made:
-            counted = _counted(b, s)
-        return [*made, counted]
-
-    body = rewrite(kernel.body, one, inner_first=True)
-    return kernel if body is kernel.body else replace(kernel, body=body, next_id=b.next_id)
+    return rewritten(kernel, lambda s: b.made(_counted, b, s) if isinstance(s, N.While) else s, b, inner_first=True)
 
 
-def _counted(b: Builder, loop: N.While) -> N.While:
+def _counted(b: Builder, loop: N.While) -> None:
+    b.span = loop.span
     zero = b.const(0, i32)
     count, result = b.param(i32, "trips"), b.param(i32, "trips")
-    end = loop.body[-1]
-    assert isinstance(end, N.Yield)
+    end = end_of(loop.body)
     with b.block() as tail:
         more = b.op("add", count.id, b.const(1, i32))
         b.yield_(*end.values, more)
-    return replace(
-        loop,
-        carried=(*loop.carried, count),
-        inits=(*loop.inits, zero),
-        body=(*loop.body[:-1], *tail),
-        results=(*loop.results, result),
-    )
+    carried, inits, results = (*loop.carried, count), (*loop.inits, zero), (*loop.results, result)
+    b.stmts.append(replace(loop, carried=carried, inits=inits, body=(*loop.body[:-1], *tail), results=results))
 
 
 def measure_whiles(kernel: N.Kernel) -> N.Kernel:
@@ -59,8 +53,7 @@ def measure_whiles(kernel: N.Kernel) -> N.Kernel:
     def one(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
         return b.made(_measured, b, s) if isinstance(s, N.While) and s.checkpoint else s
 
-    body = rewrite(kernel.body, one, inner_first=True)
-    return kernel if body is kernel.body else replace(kernel, body=body, next_id=b.next_id)
+    return rewritten(kernel, one, b, inner_first=True)
 
 
 def _measured(b: Builder, loop: N.While) -> None:
@@ -71,19 +64,17 @@ def _measured(b: Builder, loop: N.While) -> None:
             raise drawn_again(s, loop)
         if isinstance(s, N.Atomic) and s.id in used:
             raise old_value_again(s, loop)
-    (first,) = rename((_without_effects(replace(loop, checkpoint=False)),), b.fresh, {})
-    assert isinstance(first, N.While)
+    first = renamed(_without_effects(replace(loop, checkpoint=False)), b.fresh)
     b.add(first)
     zero = b.const(0, i32)
-    count, end = loop.carried[-1], loop.body[-1]
-    assert isinstance(end, N.Yield)
+    count, end = loop.carried[-1], end_of(loop.body)
     body = (*loop.body[:-1], replace(end, values=end.values[:-1]))
     carried, inits, results = loop.carried[:-1], loop.inits[:-1], loop.results[:-1]
     trips = first.results[-1].id
     b.add(N.For(loop.id, count, zero, trips, carried, inits, body, results, checkpoint=True, span=loop.span))
 
 
-def _without_effects(s: N.Stmt) -> N.Stmt:
+def _without_effects(s: N.While) -> N.While:
     """The statement without effects inside; what it loads names the load that it repeats."""
 
     def one(i: N.Stmt) -> N.Stmt | tuple[N.Stmt, ...]:
@@ -108,8 +99,7 @@ def induction_formulas(b: Builder, loop: N.For | N.While) -> N.For | N.While:
     inside = {i for s in walk(loop.body) for i, _ in s.defs()} | {p.id for p in loop.params()}
     consts = {s.id: s for s in loop.body if isinstance(s, N.Const)}
     defs = {s.id: s for s in loop.body if isinstance(s, N.Op)}
-    end = loop.body[-1]
-    assert isinstance(end, N.Yield)
+    end = end_of(loop.body)
     ids: dict[int, int] = {}
     b.span = loop.span
     with b.block() as made:

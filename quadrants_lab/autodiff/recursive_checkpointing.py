@@ -16,7 +16,7 @@ from quadrants_lab.autodiff.refusals import drawn_again, old_value_again
 from quadrants_lab.autodiff.scopes import Scope, Scopes
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
-from quadrants_lab.ir.walk import walk
+from quadrants_lab.ir.walk import end_of, walk
 
 
 @dataclass(slots=True)
@@ -92,8 +92,7 @@ def _sources(loop: N.For) -> tuple[dict[int, list[int]], set[int]]:
             for b_ in s.blocks():
                 block(b_, inner)
 
-    end = loop.body[-1]
-    assert isinstance(end, N.Yield)
+    end = end_of(loop.body)
     for p, v in zip(loop.carried, end.values, strict=True):
         sources[p.id].append(v)
     block(loop.body, ())
@@ -152,8 +151,7 @@ def pruned(block: N.Block, live: set[int]) -> N.Block:
 
 
 def _yielding(block: N.Block, kept: Sequence[int]) -> N.Block:
-    end = block[-1]
-    assert isinstance(end, N.Yield)
+    end = end_of(block)
     return (*block[:-1], replace(end, values=tuple(end.values[n] for n in kept)))
 
 

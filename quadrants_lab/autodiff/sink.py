@@ -9,7 +9,7 @@ from quadrants_lab.analysis.alias import memory_classes
 from quadrants_lab.analysis.effects import written
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
-from quadrants_lab.ir.walk import map_blocks, rename, uses, walk
+from quadrants_lab.ir.walk import map_blocks, rename, same_or, uses, walk
 
 _OF_FIRST = ("neg", "cast", "div")  # primitives that are 0 where their first operand is
 _OF_ALL = ("add", "sub")  # those that are 0 where all operands are
@@ -38,8 +38,7 @@ def sink_sums(kernel: N.Kernel) -> N.Kernel:
                     s, out[n + 1 :] = _sunk(b, s, arm, tuple(out[n + 1 :]), nil, classes)
                 out[n] = s
             out[n] = map_blocks(out[n], block)
-        same = all(x is y for x, y in zip(stmts, out, strict=False)) and len(out) == len(stmts)
-        return stmts if same else tuple(out)
+        return same_or(stmts, out)
 
     body = block(kernel.body)
     return kernel if body is kernel.body else replace(kernel, body=body, next_id=b.next_id)

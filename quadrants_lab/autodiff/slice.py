@@ -10,6 +10,7 @@ from quadrants_lab.autodiff.recursive_checkpointing import first_and_length, ind
 from quadrants_lab.autodiff.scopes import Scopes
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.walk import end_of
 
 Starts = Mapping[int, Sequence[tuple[int, int]]]  # segmented loop -> (carried value, its stack)
 
@@ -87,9 +88,8 @@ class Slicer:
                 inits = tuple(p.id for p in carried)
                 b.add(N.For(b.fresh(), at, zero, length, loop.carried, inits, code, results))
                 if self.counts:
-                    with b.block() as nothing:
-                        b.yield_()
-                    b.add(N.AdStackGuard(b.fresh(), tuple(nothing)))
+                    nothing = b.nothing()
+                    b.add(N.AdStackGuard(b.fresh(), nothing))
                 b.yield_(*(p.id for p in results))
             b.add(N.For(loop.id, segment, zero, n.segments, carried, loop.inits, tuple(body), loop.results))
         return made
@@ -143,8 +143,7 @@ def _with_results(body: N.Block, handed: Mapping[int, Sequence[tuple[int, int, N
 
 def _yielding(block: N.Block, n: int, handed: Sequence[tuple[int, int, N.Param]], b: Builder) -> N.Block:
     """The block, arm ``n`` of an if, that also yields what the if hands out."""
-    end = block[-1]
-    assert isinstance(end, N.Yield)
+    end = end_of(block)
     with b.block() as made:
         values = [value if arm == n else b.const(0, result.type) for arm, value, result in handed]
     return (*block[:-1], *made, replace(end, values=(*end.values, *values)))

@@ -19,8 +19,7 @@ def temporaries(kernel: N.Kernel, adjoints: N.Block, b: Builder, keeps: Keeps = 
     needed = _reads(adjoints) & temps
     all_read = _reads(adjoints)
     out: list[N.Offload] = []
-    for task in reversed(kernel.body):
-        assert isinstance(task, N.Offload)
+    for task in reversed(kernel.tasks):
         if not any(isinstance(s, N.Write) and s.buffer in needed for s in walk((task,))):
             continue
         again = _only_writes(task, needed)

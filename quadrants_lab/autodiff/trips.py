@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from quadrants_lab.autodiff.activity import links
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.source import Span
-from quadrants_lab.ir.walk import walk
+from quadrants_lab.ir.walk import end_of, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,7 @@ def trip_counts(kernel: N.Kernel) -> list[TripCount]:
         elif isinstance(s, N.For):
             steered += [(s.begin, s), (s.end, s)]
         elif isinstance(s, (N.While, N.Offload)):
-            end = s.blocks()[0][-1]
-            assert isinstance(end, N.Yield)
+            end = end_of(s.blocks()[0])
             steered += [(v, s) for v in end.values]
     found: dict[str, TripCount] = {}
     for value, loop in steered:

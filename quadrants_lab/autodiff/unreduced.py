@@ -31,8 +31,7 @@ def unreduced(forward: N.Kernel) -> Unreduced:
     b = Builder(kernel.next_id, types_of(kernel.body))
     tasks: list[N.Stmt] = []
     home: dict[int, tuple[int, int]] = {}
-    for task in kernel.body:
-        assert isinstance(task, N.Offload)
+    for task in kernel.tasks:
         scopes = scopes_of(task)
         home.update((v, scope.key) for v, scope in scopes.of.items())
         rev = reversed_statements(task.body, active, with_grad)

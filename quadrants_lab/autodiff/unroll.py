@@ -18,7 +18,7 @@ from quadrants_lab.autodiff.reverse import plan_task
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import i32, i64
-from quadrants_lab.ir.walk import rename, rewritten, types_of, walk
+from quadrants_lab.ir.walk import end_of, rename, rewritten, types_of, walk
 
 LEAST_BYTES = 32  # kept a trip; less is not worth the second computation
 MOST_STATEMENTS = 160  # in all copies of a body together
@@ -59,8 +59,7 @@ def unrolled_loops(kernel: N.Kernel, trips: Trips) -> dict[int, int]:
     ready = prepared(kernel)
     active = active_values(ready)
     kept = dict.fromkeys(candidates, 0)
-    for task in ready.body:
-        assert isinstance(task, N.Offload)
+    for task in ready.tasks:
         if not any(s.id in candidates for s in walk(task.body)):
             continue
         scopes, plan = plan_task(ready, task, active)
@@ -101,8 +100,7 @@ def _grouped(b: Builder, loop: N.For, copies: int, consts: Mapping[int, N.Const]
         first = N.Op(loop.index.id, t, "add", (loop.begin, at), name=loop.index.name)
         b.add(first)
         b.stmts += loop.body[:-1]
-        end = loop.body[-1]
-        assert isinstance(end, N.Yield)
+        end = end_of(loop.body)
         b.yield_(*_further(b, loop, 1, copies, left, end.values))
     zero = b.const(0, t)
     b.add(replace(loop, index=number, begin=zero, end=b.cast(groups, t), body=tuple(body)))
@@ -122,8 +120,7 @@ def _further(
         copy = rename(loop.body, b.fresh, ids)
         b.types.update({new: b.types[old] for old, new in ids.items()})
         b.stmts += copy[:-1]
-        end = copy[-1]
-        assert isinstance(end, N.Yield)
+        end = end_of(copy)
         b.yield_(*_further(b, loop, n + 1, copies, left, end.values))
     with b.block() as orelse:
         b.yield_(*values)

@@ -61,6 +61,21 @@ class Builder:
             build(*args)
         return stmts
 
+    def nothing(self) -> N.Block:
+        """A block that does nothing and yields nothing."""
+        with self.block() as made:
+            self.yield_()
+        return tuple(made)
+
+    @contextmanager
+    def when(self, cond: int) -> Iterator[None]:
+        """What is built in the ``with`` runs only where the condition holds."""
+        with self.block() as then:
+            yield
+            self.yield_()
+        orelse = self.nothing()
+        self.add(N.If(self.fresh(), cond, tuple(then), orelse, ()))
+
     def const(self, value: Any, type: DType) -> int:
         value = float(type.numpy(value)) if type.is_float else bool(value) if type is u1 else int(value)
         return self.add(N.Const(self.fresh(), type, value))

@@ -431,5 +431,10 @@ class Kernel:
     span: Span | None = None
     functions: dict[str, Function] = field(default_factory=dict)
 
+    @property
+    def tasks(self) -> tuple[Offload, ...]:
+        """The body of a kernel after `offload`."""
+        return self.body  # type: ignore[return-value]  # the verifier holds that
+
 
 Pass = Callable[[Kernel], Kernel]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from quadrants_lab.ir.nodes import Block, For, If, Kernel, Offload, Param, Stmt, Value, While
+from quadrants_lab.ir.nodes import Block, For, If, Kernel, Offload, Param, Stmt, Value, While, Yield
 from quadrants_lab.ir.traits import S
 from quadrants_lab.ir.types import DType
 
@@ -66,6 +66,20 @@ def free_values(block: Block, known: dict[int, tuple[Block, set[int]]] | None = 
     return read
 
 
+def end_of(block: Block) -> Yield:
+    """The Yield that ends the block: once exits are structured, every block that is not a function's or task's own
+    has one."""
+    last = block[-1]
+    assert isinstance(last, Yield)
+    return last
+
+
+def same_or(block: Block, made: Sequence[Stmt]) -> Block:
+    """What was made of the block; the block itself where that is no other."""
+    same = len(made) == len(block) and all(a is b for a, b in zip(block, made, strict=True))
+    return block if same else tuple(made)
+
+
 def map_blocks(stmt: S, fn: Callable[[Block], Block]) -> S:
     """The statement with ``fn`` applied to each of its blocks; the same object when none changed."""
     old = stmt.blocks()
@@ -102,21 +116,27 @@ def rewrite_in(stmt: S, fn: Callable[[Stmt], Stmt | Sequence[Stmt]]) -> S:
     return map_blocks(stmt, lambda block: rewrite(block, fn))
 
 
-def rewritten(kernel: Kernel, fn: Callable[[Stmt], Stmt | Sequence[Stmt]], b: Builder | None = None) -> Kernel:
+def rewritten(
+    kernel: Kernel, fn: Callable[[Stmt], Stmt | Sequence[Stmt]], b: Builder | None = None, inner_first: bool = False
+) -> Kernel:
     """The kernel with its body rewritten; ``b`` handed out the ids of what is new."""
-    body = rewrite(kernel.body, fn)
+    body = rewrite(kernel.body, fn, inner_first)
     next_id = kernel.next_id if b is None else b.next_id
     return kernel if body is kernel.body else replace(kernel, body=body, next_id=next_id)
 
 
+def reading(stmt: S, ids: Mapping[int, int]) -> S:
+    """The statement with each operand that is a key of ``ids`` replaced; what its blocks read stays."""
+    operands = stmt.operands()
+    for i in operands:
+        if i in ids:
+            return stmt.with_operands(tuple([ids.get(i, i) for i in operands]))
+    return stmt
+
+
 def substitute(block: Block, ids: Mapping[int, int]) -> Block:
     """The block with every read of a key of ``ids`` replaced by its value; unchanged parts by identity."""
-
-    def one(stmt: Stmt) -> Stmt:
-        ops = stmt.operands()
-        return stmt.with_operands(tuple(ids.get(i, i) for i in ops)) if any(i in ids for i in ops) else stmt
-
-    return rewrite(block, one) if ids else block
+    return rewrite(block, lambda stmt: reading(stmt, ids)) if ids else block
 
 
 def rename(block: Block, fresh: Callable[[], int], ids: dict[int, int]) -> Block:
@@ -150,8 +170,14 @@ def rename(block: Block, fresh: Callable[[], int], ids: dict[int, int]) -> Block
     return tuple(out)
 
 
+def renamed(stmt: S, fresh: Callable[[], int], ids: dict[int, int] | None = None) -> S:
+    """`rename` for one statement."""
+    (made,) = rename((stmt,), fresh, {} if ids is None else ids)
+    assert isinstance(made, type(stmt))
+    return made
+
+
 def map_offloads(kernel: Kernel, fn: Callable[[Offload], Offload]) -> Kernel:
     """The kernel with ``fn`` applied to each task."""
-    body = tuple(fn(s) if isinstance(s, Offload) else s for s in kernel.body)
-    same = all(a is b for a, b in zip(kernel.body, body, strict=True))
-    return kernel if same else replace(kernel, body=body)
+    body = same_or(kernel.body, [fn(s) if isinstance(s, Offload) else s for s in kernel.body])
+    return kernel if body is kernel.body else replace(kernel, body=body)

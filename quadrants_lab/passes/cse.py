@@ -8,6 +8,7 @@ from typing import Any
 
 from quadrants_lab.analysis.alias import memory_classes
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.walk import reading
 from quadrants_lab.passes.fold_rules import COMMUTATIVE
 
 
@@ -72,13 +73,8 @@ class _Cse:
         changed = False
         ids = self.ids
         for s in block:
-            if ids:
-                operands = s.operands()
-                for i in operands:
-                    if i in ids:
-                        s = s.with_operands(tuple(ids.get(i, i) for i in operands))
-                        changed = True
-                        break
+            if ids and (now := reading(s, ids)) is not s:
+                s, changed = now, True
             key = self.key(s)
             if key is not None:
                 first = self.seen.get(key)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.walk import walk
+from quadrants_lab.ir.walk import map_blocks, same_or, walk
 from quadrants_lab.passes.loop_carried import exits, keep_carried, keep_results
 
 _OUTSIDE = -1
@@ -105,9 +105,7 @@ class _Dce:
                     out.append(self.owner(s))
             elif isinstance(s, N.Yield) or s.id in live or self.effect(s):
                 out.append(s)
-        if len(out) == len(block) and all(a is b for a, b in zip(out, block, strict=True)):
-            return block
-        return tuple(out)
+        return same_or(block, out)
 
     def owner(self, s: N.Stmt) -> N.Stmt:
         live = self.live
@@ -115,9 +113,7 @@ class _Dce:
             s = keep_results(s, [n for n, r in enumerate(s.results) if r.id in live])
         elif isinstance(s, (N.For, N.While)):
             s = keep_carried(s, [n for n, p in enumerate(s.carried) if p.id in live])
-        old = s.blocks()
-        new = tuple(self.sweep(b) for b in old)
-        return s if all(a is b for a, b in zip(old, new, strict=True)) else s.with_blocks(new)
+        return map_blocks(s, self.sweep)
 
 
 def _named(buffers: dict[str, N.Buffer], body: N.Block) -> dict[str, N.Buffer]:

@@ -11,6 +11,7 @@ from quadrants_lab.analysis.effects import pure
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import DType, u1
+from quadrants_lab.ir.walk import reading
 from quadrants_lab.passes.fold_rules import COMMUTATIVE, RULES, Rewritten
 from quadrants_lab.passes.loop_carried import exits, keep_carried, keep_results
 
@@ -82,13 +83,8 @@ class _Folder:
         """Appends the folded statements; True when one of them turned out to end the block."""
         ids = self.ids
         for s in block:
-            if ids:
-                operands = s.operands()
-                for i in operands:
-                    if i in ids:
-                        s = s.with_operands(tuple(ids.get(i, i) for i in operands))
-                        self.changed = True
-                        break
+            if ids and (now := reading(s, ids)) is not s:
+                s, self.changed = now, True
             fn = _FOLD.get(type(s))
             if fn is None:
                 self.out.append(s)

@@ -8,7 +8,7 @@ from quadrants_lab.analysis.alias import memory_classes
 from quadrants_lab.analysis.effects import written
 from quadrants_lab.analysis.ranges import Ranges
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.walk import walk
+from quadrants_lab.ir.walk import map_blocks, same_or, walk
 
 
 def licm(kernel: N.Kernel) -> N.Kernel:
@@ -32,15 +32,9 @@ class _Hoister:
     def block(self, block: N.Block) -> N.Block:
         out: list[N.Stmt] = []
         for s in block:
-            old = s.blocks()
-            if old:
-                new = tuple(self.block(b) for b in old)  # inner loops first: what leaves one may leave this one too
-                if any(a is not b for a, b in zip(old, new, strict=True)):
-                    s = s.with_blocks(new)
-                if isinstance(s, N.Loop):
-                    s = self.loop(s, out)
-            out.append(s)
-        return block if len(out) == len(block) and all(a is b for a, b in zip(out, block, strict=True)) else tuple(out)
+            s = map_blocks(s, self.block)  # inner loops first: what leaves one may leave this one too
+            out.append(self.loop(s, out) if isinstance(s, N.Loop) else s)
+        return same_or(block, out)
 
     def loop(self, s: N.Loop, out: list[N.Stmt]) -> N.Stmt:
         """The loop without what can stand in front of it, which is appended to ``out``."""

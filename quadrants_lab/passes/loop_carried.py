@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeVar, overload
 
 from quadrants_lab.ir.nodes import Block, Exit, For, If, Stmt, While, Yield
-from quadrants_lab.ir.walk import rewrite
+from quadrants_lab.ir.walk import end_of, rewrite
 
 T = TypeVar("T")
 
@@ -29,8 +29,7 @@ def leaves(block: Block) -> Iterator[Exit]:
 
 def exits(body: Block) -> list[Yield]:
     """All that hands values on from a loop's body: its own Yield, Breaks and Continues."""
-    last = body[-1]
-    assert isinstance(last, Yield)
+    last = end_of(body)
     inner: list[Yield] = list(leaves(body))
     return [last, *inner] if type(last) is Yield else inner
 

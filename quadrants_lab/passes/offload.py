@@ -84,12 +84,9 @@ class _Offloader:
     def serial(self, stmts: list[N.Stmt]) -> N.Offload:
         b = self.b
         b.span = stmts[0].span
-        with b.block() as bounds:
-            b.yield_()
-        with b.block() as end:
-            b.yield_()
-        body = self.alone((*stmts, *end), set())
-        return N.Offload(b.fresh(), "serial", tuple(bounds), (), body, span=stmts[0].span)
+        bounds = b.nothing()
+        body = self.alone((*stmts, *b.nothing()), set())
+        return N.Offload(b.fresh(), "serial", bounds, (), body, span=stmts[0].span)
 
     def alone(self, block: N.Block, own: set[int]) -> N.Block:
         """The block with what it reads from outside made or loaded at its top."""

@@ -17,8 +17,7 @@ def mark_reach(kernel: N.Kernel) -> N.Kernel:
     atomics of its task on that buffer have the same. Two iterations of one first index, or of one row of the box, add
     either to one element or to different ones for all of their other indices. For its ``sweep`` see `sweeps`."""
     body: list[N.Stmt] = []
-    for task in kernel.body:
-        assert isinstance(task, N.Offload)
+    for task in kernel.tasks:
         found = _reaches(kernel, task)
         if found or _is_marked(task):
             task = _marked(task, found, sweeps(accesses_of(kernel), task, found) if found else {})

@@ -9,7 +9,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.types import DType, u1
-from quadrants_lab.ir.walk import map_blocks, substitute, types_of, walk
+from quadrants_lab.ir.walk import end_of, map_blocks, same_or, substitute, types_of, walk
 from quadrants_lab.passes.loop_carried import leaves
 
 Ids = tuple[int, ...]
@@ -66,7 +66,7 @@ class _Structurer:
                 new.append(replace(s, body=self.body(s.body, (), False)))
             else:
                 new.append(s)
-        return block if all(x is y for x, y in zip(block, new, strict=False)) else tuple(new)
+        return same_or(block, new)
 
     # --- loops ------------------------------------------------------------------------------------------------
 
@@ -105,8 +105,7 @@ class _Structurer:
                 b.add(N.Op(s.index.id, t, "sub", (last, index.id), name=s.index.name))
             after = b.op("add", index.id, one)
         body = self.body(s.body, carried, True)
-        end = body[-1]
-        assert isinstance(end, N.Yield)
+        end = end_of(body)
         end = replace(end, values=(after, end.values[-1], *end.values[:-1]))
         results = (N.Param(b.fresh(), t, index.name), N.Param(b.fresh(), u1, "live"), *s.results)
         loop = N.While(
@@ -146,8 +145,7 @@ class _Structurer:
                 b.yield_(result.id)
             cond = tuple(whole)
         body = self.body(s.body, carried, True)
-        close = body[-1]
-        assert isinstance(close, N.Yield)
+        close = end_of(body)
         body = (*body[:-1], replace(close, values=(close.values[-1], *close.values[:-1])))
         loop = replace(
             s,

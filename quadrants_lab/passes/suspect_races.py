@@ -16,7 +16,7 @@ from quadrants_lab.analysis.accesses import Access
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import i32, i64
-from quadrants_lab.ir.walk import rename, walk
+from quadrants_lab.ir.walk import rename, renamed, walk
 
 READ, WRITTEN, CHANGED = "read", "written", "changed"
 _SPARSE = 64  # elements of the buffers for each iteration, above which they are not gone over
@@ -65,9 +65,7 @@ class Suspecting:
             if holds is not None:
                 ends = (*ends[:k], *(b.op("select", holds, e, a) for a, e in zip(ends[:k], ends[k:], strict=True)))
             b.yield_(*ends)
-        (made,) = rename((replace(task, bounds=()),), b.fresh, {})
-        assert isinstance(made, N.Offload)
-        return replace(made, bounds=tuple(bounds))
+        return replace(renamed(replace(task, bounds=()), b.fresh), bounds=tuple(bounds))
 
     def suspected(self) -> int:
         """Whether others are to find out: something was suspected, or was not looked for."""

@@ -23,7 +23,7 @@ from quadrants_lab.analysis.races import suspects
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import DType, f32, i32, i64, u8, u64
-from quadrants_lab.ir.walk import rename, rewrite, types_of, uses, walk
+from quadrants_lab.ir.walk import renamed, rewrite, types_of, uses, walk
 from quadrants_lab.passes.dce import dce
 from quadrants_lab.passes.suspect_races import CHANGED, READ, WRITTEN, Place, Suspecting, Watched
 
@@ -50,7 +50,7 @@ def watch_races(aliases: bool = False, suspect: bool = False) -> N.Pass:
         if not watched:
             return kernel
         w = _Watcher(kernel, watched, suspect and not aliases and len(kernel.body) < EPOCHS - 1)
-        body = tuple(made for number, task in enumerate(kernel.body) for made in w.tasks(number, task))
+        body = tuple(made for number, task in enumerate(kernel.tasks) for made in w.tasks(number, task))
         return replace(kernel, body=body, buffers=w.buffers, next_id=w.b.next_id)
 
     return watch_races
@@ -102,9 +102,8 @@ class _Watcher:
         self.hashed = True
         self.indices: list[tuple[N.Param, int, int]] = []
 
-    def tasks(self, number: int, task: N.Stmt) -> list[N.Stmt]:
+    def tasks(self, number: int, task: N.Offload) -> list[N.Stmt]:
         """The task, watched, and what looks at its marks."""
-        assert isinstance(task, N.Offload)
         found = [w for w in self.watched.values() if w.access.number == number]
         if not found:
             return [task]
@@ -123,8 +122,7 @@ class _Watcher:
         marking = self._with_mark(number, task, lambda: self._sliced(task.body, self._leave_mark))
         if not self.suspect or not self._same_again(task, marking):
             marking = self._with_mark(number, task, lambda: self._added(task.body, self._leave_mark))
-            (again,) = rename((looking,), b.fresh, {})
-            return [marking, again]
+            return [marking, renamed(looking, b.fresh)]
         name = f"races.suspected{number}"
         counter = self.buffers[name] = N.Buffer(name, "temp", i32, 0, ())
         tasks = Suspecting(
