@@ -94,5 +94,5 @@ def target_key() -> str:
     """What the source depends on besides kernel and options: our own sources."""
     from quadrants_lab.backends.sources import digest
 
-    sources = digest("_gpu", "_msl", "metal", "lower/adstacks")
+    sources = digest("_clike", "_gpu", "_msl", "metal", "lower/adstacks")
     return f"metal/{sources}"
