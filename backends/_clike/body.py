@@ -58,7 +58,7 @@ class Body:
         raise NotImplementedError
 
     def poll(self) -> None:
-        """What a loop does at the start of each trip."""
+        """What a loop that may take long does at the start of each trip."""
 
     # --- values -----------------------------------------------------------------------------------------------------
 
@@ -153,7 +153,7 @@ class Body:
 
 def function(b: Body, name: str, f: N.Function) -> str:
     """The text of a function of a lowered kernel."""
-    out = Source(b.out.mark)
+    out = Source()
     body = b.inner(f.body, out)
     names = [body.variable(p.name, p.id) for p in f.params]
     for p, v in zip(f.params, names, strict=True):

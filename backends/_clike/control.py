@@ -11,6 +11,7 @@ from quadrants_lab.ir import nodes as N
 if TYPE_CHECKING:
     from quadrants_lab.backends._clike.body import Body
 
+_FEW = 1 << 10  # trips of a loop that is not worth a look at what happens outside
 _LINE = 100  # characters, about, of several variables' declaration
 
 
@@ -116,7 +117,8 @@ def for_(b: Body, s: N.For) -> None:
     with out.nest():
         if s.reverse:
             out.put(f"--{j};")
-        b.poll()
+        if begin.known is None or end.known is None or end.known - begin.known > _FEW:
+            b.poll()
         _assign(b, s.carried, variables, b.block(s.body))
     out.put("}")
     _results(b, s.results, variables)

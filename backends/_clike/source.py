@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from quadrants_lab.ir.nodes import NO_ID
 from quadrants_lab.ir.source import Span
 
 
-def line_directive(span: Span) -> str:
-    file = span.file.replace("\\", "/").replace('"', "'")
-    return f'#line {span.line} "{file}"'
-
-
 class Source:
-    """``stmt`` and ``span`` are what the next lines come from. ``mark``: makes the line that stands before lines whose
-    source line is known and another than the one before."""
+    """``stmt`` and ``span`` are what the next lines come from. ``directives``: #line before lines whose source line
+    is known and another than the one before."""
 
-    def __init__(self, mark: Callable[[Span], str] | None = None) -> None:
+    def __init__(self, directives: bool = False) -> None:
         self.lines: list[str] = []
         self.ids: list[int] = []
         self.depth = 0
         self.stmt = NO_ID
         self.span: Span | None = None
-        self.mark = mark
+        self.directives = directives
         self._at: tuple[str, int] | None = None
 
     def put(self, text: str) -> None:
         """Appends a line."""
-        if self.mark and self.span is not None and self._at != (self.span.file, self.span.line):
+        if self.directives and self.span is not None and self._at != (self.span.file, self.span.line):
             self._at = (self.span.file, self.span.line)
-            self.lines.append(self.mark(self.span))
+            file = self.span.file.replace("\\", "/").replace('"', "'")
+            self.lines.append(f'#line {self.span.line} "{file}"')
             self.ids.append(NO_ID)
         self.lines.append("  " * self.depth + text)
         self.ids.append(self.stmt)
@@ -48,7 +44,7 @@ class Source:
     @contextmanager
     def apart(self) -> Iterator[Source]:
         """Lines made inside are kept back in a source of their own, which is the value of the with."""
-        part = Source(self.mark)
+        part = Source(self.directives)
         part.lines, self.lines = self.lines, part.lines
         part.ids, self.ids = self.ids, part.ids
         at, self._at = self._at, None

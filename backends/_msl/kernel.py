@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from quadrants_lab.backends._clike.source import Source, line_directive
+from quadrants_lab.backends._clike.source import Source
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.programs import GROUP, Program, programs
 from quadrants_lab.backends._msl import expr as X
@@ -52,7 +52,7 @@ def module(kernel: N.Kernel, options: CompileOptions, directives: bool = False) 
     layout = L.gpu_layout(kernel)
     frame = FrameStruct(kernel, layout)
     library = Library(frame.need)
-    out = Source(line_directive if directives else None)
+    out = Source(directives)
     for program in programs(kernel):
         _Entry(kernel, options, frame, library, out, program).emit()
     contraction = [] if options.fast_math else ["#pragma METAL fp contract(off)"]

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 STAGES = ("llvm", "llvm-opt", "isa", "hsaco")
 AD_UNROLL = (2, 1)
+ON_HOST = False
 
 _backend = SimtBackend("amdgpu", "hip", "an AMD device")
 probe, probe_simulation = _backend.probe, _backend.probe_simulation

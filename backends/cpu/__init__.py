@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 STAGES = ("llvm", "llvm-opt", "asm")
 AD_UNROLL = (1, 1)
+ON_HOST = True
 
 
 def probe() -> str:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 STAGES = ("llvm", "ptx")
 AD_UNROLL = (2, 1)
+ON_HOST = False
 if toolkit.tool("ptxas") and toolkit.tool("nvdisasm"):
     STAGES = (*STAGES, "sass")  # type: ignore[assignment]  # three where the tools are
 

@@ -38,6 +38,7 @@ def probe_simulation() -> str:
 
 STAGES = ("msl",)
 AD_UNROLL = (4, 4)
+ON_HOST = False
 
 
 def devices() -> list[str]:

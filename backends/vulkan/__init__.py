@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 STAGES = ("spirv",)
 AD_UNROLL = (4, 4)
+ON_HOST = False
 
 
 def probe() -> str:

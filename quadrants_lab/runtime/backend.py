@@ -22,10 +22,12 @@ if TYPE_CHECKING:
 class Backend(Protocol):
     """What the ``__init__`` of a backend's folder has. ``STAGES`` are the names of `stages`, in order.
     ``AD_UNROLL``: how many trips of a loop are best one for a gradient that keeps much a trip, as `CompileOptions` has
-    it; 1 where computing costs more than memory."""
+    it; 1 where computing costs more than memory. ``ON_HOST``: its memory is this process's, and its launches are done
+    when they return."""
 
     STAGES: tuple[str, ...]
     AD_UNROLL: tuple[int, int]
+    ON_HOST: bool
 
     def probe(self) -> str: ...
 
