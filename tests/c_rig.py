@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import cpu_rig
-from cpu_rig import EXACT, FAST
+from cpu_rig import EXACT, FAST, TYPES
 from rigs import Rig
 
 from quadrants_lab.backends import c
 
-__all__ = ["EXACT", "FAST", "bind", "device", "fresh", "load", "run"]
+__all__ = ["EXACT", "FAST", "TYPES", "bind", "device", "fresh", "load", "run"]
 
 RIG = Rig(c.load, c.open_device)
 device, fresh, load = RIG.device, RIG.fresh, RIG.load

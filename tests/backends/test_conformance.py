@@ -17,7 +17,7 @@ from conformance_tasks import AXPY, CHECKED, serial, stacked
 from quadrants_lab.backends.launch import ArrayParam, ConstParam, ScalarParam, Status
 
 
-@pytest.fixture(params=["cpu", "cuda", "vulkan", "metal", "amdgpu"])
+@pytest.fixture(params=["cpu", "c", "cuda", "vulkan", "metal", "amdgpu"])
 def rig(request: pytest.FixtureRequest) -> Any:
     module = import_module(f"{request.param}_rig")
     return getattr(module, "LISTED", module)
