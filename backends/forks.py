@@ -1,8 +1,8 @@
 """What a fork does to locks, threads and devices.
 
-In the child only the thread goes on that forked. A lock that another thread held would be held there for ever, so the
-locks that `lock` makes are free again in the child. What other threads had half done stays half done there; where that
-would do harm the fork waits for them: inside `whole`, in LLVM, and on threads that `start` started. A driver's threads
+Only the thread that forked goes on in the child. A lock that another thread held would be held there for ever, so the
+locks that `lock` makes are free again in the child. What other threads had half done stays half done there. Where that
+would do harm, the fork waits for them: inside `whole`, in LLVM, and on threads that `start` started. A driver's threads
 are gone in the child, so a GPU that was opened before the fork cannot be used there, not even to give its memory back
 (`finalize`).
 """
@@ -66,8 +66,8 @@ class lazy(cached_property[T]):
 
 
 def start(work: Callable[..., Any], *args: Any, name: str) -> None:
-    """Does work on a thread of its own that can as well be done later, by who needs it: nothing where the system has no
-    thread left."""
+    """Does work ahead of its first use, on a thread of its own. Where the system has no thread left it does nothing,
+    and the first use does the work."""
     thread = threading.Thread(target=work, args=args, name=f"quadrants_lab {name}")
     try:
         thread.start()
