@@ -5,8 +5,8 @@ its length and with a checksum, so a file that is damaged, or that lies where an
 run from here: a folder or file counts as absent, too, where another user owns it or can write to it. A seal says that
 the process that wrote an entry had just compiled its content; users of an entry examine content without a seal.
 
-Writers replace whole files, so processes may share a folder. A failure of the cache is no error of the program: the cache
-then holds less, and the user is told once.
+Writers replace whole files, so processes may share a folder. A failure of the cache is no error of the program: the
+cache then holds less, and the user is told once.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The queue of launches: several go to the device in one submission, and completion is observed at the next wait.
 
 A launch is submitted at once where fewer than `_SUBMISSIONS` run. Later launches are gathered, up to `MOST`, until
-there is room or a wait begins. Launches run in their order. A submission is one command buffer that executes those of its
-launches, because drivers take long for each submission. The work under way is bounded by two parts of `_gpu.flight`,
-because Ctrl-C cannot take it back.
+there is room or a wait begins. Launches run in their order. A submission is one command buffer that executes those
+of its launches, because drivers take long for each submission. The work under way is bounded by two parts of
+`_gpu.flight`, because Ctrl-C cannot take it back.
 """
 
 from __future__ import annotations
