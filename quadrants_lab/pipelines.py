@@ -154,7 +154,7 @@ PASSES: dict[str, Pass] = {
     "lower_division remainder": lower_division(remainder=False),
 }  # fmt: skip
 
-# adstacks as memory, as CUDA and AMDGPU, the CPU without lanes, and Metal want them
+# adstacks as memory: as CUDA and AMDGPU, as the CPU without lanes, as Metal and Vulkan want them
 PASSES |= {
     "lower_adstacks": lower_adstacks(Layout()),
     "lower_adstacks_alone": lower_adstacks(Layout(u64, lanes=False)),

@@ -8,6 +8,7 @@ from quadrants_lab.backends._clike import body, control
 from quadrants_lab.backends._clike.body import LONGEST
 from quadrants_lab.backends._clike.source import Source
 from quadrants_lab.backends._gpu import layout as L
+from quadrants_lab.backends._gpu.stacks import chunks
 from quadrants_lab.backends._msl import expr as X
 from quadrants_lab.backends._msl import failures, memory, names, ops, stacks
 from quadrants_lab.backends._msl.expr import Expr
@@ -33,7 +34,7 @@ class Body(body.Body):
         self.parallel = parallel
         self.asserts = asserts
         self.partials: dict[str, memory.Partial] = {}
-        self.chunks = stacks.chunks(frame.kernel)
+        self.chunks = chunks(frame.kernel)
         self.locals: dict[str, str] = {}  # buffer -> variable
         self.row: list[Expr] = []  # values of a slot that are to be stored with others
         self.whole: dict[tuple[str, int], str] = {}  # first buffer of a chunk, slot -> variable with all of the slot
