@@ -9,6 +9,7 @@ import platform
 from functools import cache
 from typing import TYPE_CHECKING
 
+from quadrants_lab.backends.capabilities import Capabilities
 from quadrants_lab.backends.disk_cache import DiskCache, Keep, Kept, forget
 
 if TYPE_CHECKING:
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
     from quadrants_lab.ir.options import CompileOptions
 
 STAGES = ("c",)
-AD_UNROLL = (1, 1)
-ON_HOST = True
+CAPABILITIES = Capabilities(on_host=True)
 
 
 def probe() -> str:

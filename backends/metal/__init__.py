@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
+from quadrants_lab.backends.capabilities import Capabilities
 from quadrants_lab.backends.disk_cache import DiskCache, Keep, Kept, forget
 
 if TYPE_CHECKING:
@@ -37,8 +38,7 @@ def probe_simulation() -> str:
 
 
 STAGES = ("msl",)
-AD_UNROLL = (4, 4)
-ON_HOST = False
+CAPABILITIES = Capabilities(ad_unroll=(4, 4))
 
 
 def devices() -> list[str]:

@@ -1,6 +1,6 @@
 """A recorded launch once more, on a device of its own: what another backend makes of the same kernel and data.
 
-    session = shadow(record.plan.session, "vulkan")
+    session = shadow(record.plan.session, backend)
     replay(record, session).outputs["x.grad"]
 
 Code is made from the IR that the recorded launch ran; nothing of the session that is recorded is touched.
