@@ -31,6 +31,7 @@ from quadrants_lab.autodiff.second import (
     with_tangents,
 )
 from quadrants_lab.backends import disk_cache
+from quadrants_lab.errors import QuadrantsCompilationError
 from quadrants_lab.frontend.lower import lower
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.frontend.specs import Lowered, Spec
@@ -42,7 +43,7 @@ from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.text import print_kernel
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.passes import pipeline
-from quadrants_lab.runtime.compile.one_sweep import must_be_one_sweep
+from quadrants_lab.runtime.compile.one_sweep import may_be_one_sweep, must_be_sized_ahead
 from quadrants_lab.runtime.session import Session, compile_options
 
 if TYPE_CHECKING:
@@ -143,14 +144,27 @@ def make_ir(kernel: N.Kernel, mode: str, options: CompileOptions) -> N.Kernel:
         made = pipeline.run(kernel, pipelines.primal(options, pipelines.kept_by(kernel)), options.verify)
     else:
         keeps = pipelines.kept_by(kernel)
-        kernel = pipeline.run(kernel, pipelines.before_reverse(options), options.verify)
-        made = pipeline.run(kernel, pipelines.gradient(keeps), options.verify)
-        check_data_access(kernel, made, keeps)
         if mode == BOTH:
-            must_be_one_sweep(kernel, made, keeps, counted=counting_kernel(made) is not None)
+            may_be_one_sweep(kernel, keeps)
+        kernel = pipeline.run(kernel, pipelines.before_reverse(options), options.verify)
+        if mode == BOTH:
             made = pipeline.run(kernel, pipelines.BOTH, options.verify)
+            must_be_sized_ahead(kernel, made)
+            _check_by_draft(kernel, options)
+        else:
+            made = pipeline.run(kernel, pipelines.gradient(keeps), options.verify)
+            check_data_access(kernel, made, keeps)
     warn(broken)
     return made
+
+
+def _check_by_draft(kernel: N.Kernel, options: CompileOptions) -> None:
+    """The check of a gradient that keeps nothing: on a draft of it, and where that has the error, which later passes
+    may do away with, on the gradient itself."""
+    try:
+        check_data_access(kernel, pipelines.draft(kernel))
+    except QuadrantsCompilationError:
+        check_data_access(kernel, pipeline.run(kernel, pipelines.gradient(), options.verify))
 
 
 def tangents_ir(kernel: N.Kernel, options: CompileOptions) -> N.Kernel:
