@@ -42,8 +42,8 @@ def sessions(*archs: str) -> list[Any]:
     return [pytest.param({**_HOW, "arch": arch}, id=arch, marks=skips(arch)) for arch in archs]
 
 
-EVERYWHERE = sessions("cpu", "cuda", "vulkan", "metal", "amdgpu")
-WITH_F64 = sessions("cpu", "cuda", "vulkan", "amdgpu")
+EVERYWHERE = sessions("cpu", "cuda", "vulkan", "metal", "amdgpu", "c")
+WITH_F64 = sessions("cpu", "cuda", "vulkan", "amdgpu", "c")
 # for single tests under a fixture `session` with one of these
 NEEDS_F64 = pytest.mark.parametrize("session", WITH_F64, indirect=True)
 CPU_ALONE = pytest.mark.parametrize("session", sessions("cpu"), indirect=True)

@@ -121,7 +121,7 @@ def _emitted(kernel: N.Kernel, options: CompileOptions) -> list[tuple[str, int]]
             out.put(f"{name}(frame);")
     out.put("}")
     head = [f"// {kernel.name}: {kernel.mode}", *_INCLUDES, "", *unit.frame, "", *unit.declarations]
-    head += [line for text in unit.helpers.values() for line in text.split("\n")]
+    head += [*(line for text in unit.helpers.values() for line in text.split("\n")), ""]
     return [*((line, N.NO_ID) for line in head), *zip(out.lines, out.ids, strict=True)]
 
 

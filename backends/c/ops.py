@@ -119,6 +119,8 @@ def _test(name: str) -> Any:
 
 
 def _lshr(b: Body, out: DType, t: DType, args: tuple[Expr, ...]) -> Expr:
+    if t.kind == "u":
+        return X.binary(">>", TYPES[t.name], *args)
     return convert(out, X.binary(">>", "", convert(UNSIGNED[t.bits], args[0]), args[1]))
 
 

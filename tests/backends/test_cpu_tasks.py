@@ -8,6 +8,7 @@ import numpy as np
 from child import Worker
 from conformance_tasks import AXPY, serial
 from cpu_rig import bind, load, run
+from stage_kernels import FOREVER
 
 from quadrants_lab.backends.cpu.device import Device
 from quadrants_lab.backends.launch import Status
@@ -43,21 +44,6 @@ def test_denormals_are_flushed_and_the_mode_restored() -> None:
     run(AXPY, {"x": x, "y": y}, {"a": 1e-10})
     assert not y.any()
     assert np.float32(1e-30) * np.float32(1e-10) > 0
-
-
-FOREVER = serial(
-    """%1: i32 = const 0
-    while carry (%2: i32 = %1) {
-      %3: i32 = load @go[]
-      %4: u1 = eq %3, %1
-      yield %4
-    } do {
-      %5: i32 = const 1
-      %6: i32 = add %2, %5
-      yield %6
-    } -> (%7: i32)""",
-    "buffer @go: field i32[]",
-)
 
 
 def test_cancel_from_another_thread() -> None:
