@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from quadrants_lab import pipelines
@@ -65,6 +67,20 @@ class Counter:
 
 
 @dataclass(slots=True)
+class Clock:
+    """Seconds on the way to a specialisation's first launch, all by one clock: the front end, the passes and checks of
+    the IR, machine code, and the ``driver``, which is handed it; ``whole``: from the first to the last. ``launched``: a
+    launch of it was recorded."""
+
+    front: float = 0.0
+    passes: float = 0.0
+    code: float = 0.0
+    driver: float = 0.0
+    whole: float = 0.0
+    launched: bool = False
+
+
+@dataclass(slots=True)
 class Compiled:
     """One specialisation, loaded. ``kernel`` is the IR that became code; ``lowered`` what the front end made."""
 
@@ -79,6 +95,8 @@ class Compiled:
     counter: Counter | None
     constant: bool = False  # what it computes has no derivative
     second: bool = False  # it is to be differentiated twice
+    clock: Clock = field(default_factory=Clock)
+    recorded: pipeline.Trace | None = None  # of the passes that made it, where somebody recorded
 
     def field(self, buffer: str) -> Any:
         """The field behind a buffer; that of ``x.grad`` is the gradient of the one behind ``x``."""
@@ -94,7 +112,9 @@ class Compiled:
 
     @room.roomy
     def trace(self) -> pipeline.Trace:
-        """What every pass did: compiles the IR again, recorded."""
+        """What every pass did; where nobody recorded that, it compiles the IR again."""
+        if self.recorded is not None:
+            return self.recorded
         trace = pipeline.Trace()
         token = pipeline.RECORDER.set(trace)
         try:
@@ -220,25 +240,25 @@ def compile_kernel(
 ) -> Compiled:  # fmt: skip
     """Compiles one specialisation for the session's device; errors leave nothing behind."""
     options = compile_options(session)
-    lowered = room.call(lambda: lowered_kernel(source, specs, options, constant, second), session.lock)
-    options = reproducible(lowered.kernel, options)
-    kernel = make_ir(lowered.kernel, mode, options)
-    counting = counting_ir(kernel, lowered.kernel, options) if mode == REVERSE else None
-    counter = None if counting is None else _counter(counting, DEPTH, options, session)
+    with pipeline.recorded_apart(f"{source.name}, {mode}") as trace:
+        at = [perf_counter()]
+        lowered = room.call(lambda: lowered_kernel(source, specs, options, constant, second), session.lock)
+        options = reproducible(lowered.kernel, options)
+        at.append(perf_counter())
+        kernel = make_ir(lowered.kernel, mode, options)
+        counting = counting_ir(kernel, lowered.kernel, options) if mode == REVERSE else None
+        at.append(perf_counter())
+        with pipeline.unrecorded("machine code"):
+            counter = None if counting is None else _counter(counting, DEPTH, options, session)
+            executable = load_cached(kernel, options, session)
+        at.append(perf_counter())
     returns = tuple(f"ret{k}" for k in range(len(lowered.returns))) if mode != REVERSE else ()
+    front, passes, code = (b - a for a, b in pairwise(at))
+    clock = Clock(front, passes, code, whole=at[-1] - at[0])
     return Compiled(
-        mode,
-        source,
-        tuple(specs),
-        options,
-        lowered,
-        kernel,
-        load_cached(kernel, options, session),
-        returns,
-        counter,
-        constant,
-        second,
-    )
+        mode, source, tuple(specs), options, lowered, kernel, executable, returns, counter, constant, second, clock,
+        trace,
+    )  # fmt: skip
 
 
 def reproducible(kernel: N.Kernel, options: CompileOptions) -> CompileOptions:
