@@ -65,16 +65,16 @@ class lazy(cached_property[T]):
         self.lock = lock()
 
 
-def start(work: Callable[..., Any], *args: Any, name: str) -> None:
-    """Does work ahead of its first use, on a thread of its own. Where the system has no thread left it does nothing,
-    and the first use does the work."""
+def start(work: Callable[..., Any], *args: Any, name: str) -> threading.Thread | None:
+    """Does work on a thread of its own, for whose end a fork waits; None where the system has no thread left."""
     thread = threading.Thread(target=work, args=args, name=f"quadrants_lab {name}")
     try:
         thread.start()
     except RuntimeError:
-        return
+        return None
     _threads[:] = [t for t in _threads if t.is_alive()]
     _threads.append(thread)
+    return thread
 
 
 def in_child(act: Callable[[], None]) -> None:

@@ -45,10 +45,10 @@ def recorded_apart(what: str) -> Iterator[Trace | None]:
     token, named = RECORDER.set(trace), _OUTER.set((outer, what))
     try:
         yield trace
+        outer.now = ""
     finally:
         RECORDER.reset(token)
         _OUTER.reset(named)
-        outer.now = ""
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from time import perf_counter
@@ -45,6 +45,7 @@ from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.text import print_kernel
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.passes import pipeline
+from quadrants_lab.runtime.compile.interruptible import interruptible
 from quadrants_lab.runtime.compile.one_sweep import may_be_one_sweep, must_be_sized_ahead
 from quadrants_lab.runtime.session import Session, compile_options
 
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from quadrants_lab.backends.launch import Executable
     from quadrants_lab.runtime.backend import Backend
 
+LARGE = 1000  # statements of a kernel whose machine code takes a second or more
 FORWARD, REVERSE, DUAL = "forward", "reverse", "dual"  # dual: values and their tangents
 BOTH = "both"  # a launch and its gradient in one sweep
 
@@ -307,6 +309,11 @@ def load_cached(kernel: N.Kernel, options: CompileOptions, session: Session) -> 
     room.need(room.depth_of_block(kernel.body))
     cache, backend = session.cache, session.backend
     if cache.folder is None:
-        return backend.load(kernel, options)
+        return _load(kernel, lambda: backend.load(kernel, options))
     name = disk_cache.key(print_kernel(kernel), repr(options), backend.target_key())
-    return backend.load(kernel, options, cache.get(name), cache.keeper(name))
+    return _load(kernel, lambda: backend.load(kernel, options, cache.get(name), cache.keeper(name)))
+
+
+def _load(kernel: N.Kernel, load: Callable[[], Executable]) -> Executable:
+    """Of a large kernel where it can be interrupted."""
+    return interruptible(load) if kernel.next_id > LARGE else load()

@@ -36,8 +36,9 @@ MOST_SECONDS, MOST_LAUNCHES = 0.2, 5  # of the launches that are made for their 
 @dataclass(frozen=True, slots=True)
 class Replay:
     """What a replay left behind. ``outputs`` and ``returned``: as in the record. ``first``: seconds of the first
-    launch, at which drivers finish their work; ``seconds``: median of those after it, 0 where the first took too long for
-    others. ``lane_bytes``: adstacks of an iteration in flight; ``heap_bytes``: the device's whole adstack heap."""
+    launch, at which drivers finish their work; ``seconds``: median of those after it, 0 where the first took too
+    long for others. ``lane_bytes``: adstacks of an iteration in flight; ``heap_bytes``: the device's whole adstack
+    heap."""
 
     outputs: Arrays
     returned: dict[str, Any]
