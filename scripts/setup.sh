@@ -12,7 +12,6 @@ say() { printf '%s\n' "setup: $*"; }
 
 # --- system packages: name | needed by | apt packages | brew packages | what its absence costs -----------------------
 have() { command -v "$1" >/dev/null 2>&1; }
-probe_dot() { have dot; }
 probe_spirv() { have spirv-val; }
 probe_clang() { have clang-19; }
 probe_layers() {
@@ -40,8 +39,7 @@ probe_vulkan() {
             ls /usr/share/vulkan/icd.d/*.json /etc/vulkan/icd.d/*.json 2>/dev/null | grep -q .
     fi
 }
-packages='dot|demo test|graphviz|graphviz|graphs are laid out by the slower built-in layout
-spirv|test|spirv-tools|spirv-tools|SPIR-V is made but not validated
+packages='spirv|test|spirv-tools|spirv-tools|SPIR-V is made but not validated
 vulkan|test|mesa-vulkan-drivers libvulkan1|molten-vk vulkan-loader|kernels do not run on Vulkan, its code is still shown
 lld|test|lld-19|lld|code objects for AMD GPUs are made but not linked
 clang|test|clang-19|llvm@19|the LLVM text of the CPU runtime is not compared with its C

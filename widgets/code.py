@@ -1,38 +1,25 @@
-"""The Code pane: what each backend makes of the kernel, stage by stage, with its size."""
+"""What each backend makes of the kernel, stage by stage, with its size."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from quadrants_lab.widgets.html import choices, empty, esc, listing, slot, table
+from quadrants_lab.widgets.html import empty, esc, table
+from quadrants_lab.widgets.lines import listing
 from quadrants_lab.widgets.model import KernelView, StageView
 
 MEASURES = ("lines", "instructions", "phis", "bytes of text", "bytes of code")
 
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
-    """``""``: everything; ``mode``: its stages; ``mode/n``: the code of its stage n; ``mode/sizes``: of all."""
-    if not view.code:
-        return empty("no code was made yet: launch the kernel")
-    if len(rest) == 2 and rest[0] in view.code and rest[1] == "sizes":
-        return sizes(view.code[rest[0]])
-    if len(rest) == 2 and rest[0] in view.code and rest[1].isdigit():
-        stages = view.code[rest[0]]
-        return (
-            stage_html(stages[int(rest[1])])
-            if int(rest[1]) < len(stages)
-            else empty("there is no such stage")
-        )
-    if rest and rest[0] in view.code:
-        return _mode(f"{prefix}/{rest[0]}", view.code[rest[0]])
-    names = list(view.code)
-    which = choices("Which kernel", [(n, f"{prefix}/{n}") for n in names], "mode")
-    return f'<div class="bar">{which}</div>{slot("mode", _mode(f"{prefix}/{names[0]}", view.code[names[0]]))}'
-
-
-def _mode(prefix: str, stages: Sequence[StageView]) -> str:
-    items = [*((title, f"{prefix}/{n}") for n, title in enumerate(titles(stages))), ("all sizes", f"{prefix}/sizes")]
-    return f'<div class="bar">{choices("Which stage", items, "stage")}</div>{slot("stage", stage_html(stages[0]))}'
+    """``mode/n``: the code of its stage n; else the sizes of all."""
+    match rest:
+        case [mode, n] if mode in view.code and n.isdigit():
+            stages = view.code[mode]
+            return stage_html(stages[int(n)]) if int(n) < len(stages) else empty("there is no such stage")
+        case [mode, "sizes"] if mode in view.code:
+            return sizes(view.code[mode])
+    return "".join(map(sizes, view.code.values())) or empty("no code was made yet: launch the kernel")
 
 
 def titles(stages: Sequence[StageView]) -> list[str]:
