@@ -11,11 +11,18 @@ MEASURES = ("lines", "instructions", "phis", "bytes of text", "bytes of code")
 
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
-    """``""``: everything; ``mode``: its stages; ``mode/n``: the code of its stage n; ``mode/sizes``: of all."""
+    """``""``: everything; ``mode``: its stages; ``mode/n``: the code of its stage n; ``mode/sizes``: of those that are
+    made; ``mode/all``: of all."""
     if not view.code:
         return empty("no code was made yet: launch the kernel")
-    if len(rest) == 2 and rest[0] in view.code and rest[1] == "sizes":
-        return sizes(view.code[rest[0]])
+    if len(rest) == 2 and rest[0] in view.code and rest[1] in ("sizes", "all"):
+        stages = view.code[rest[0]]
+        if rest[1] == "sizes" and any(s.known is None for s in stages):
+            offer = choices("Sizes", [("make all of them", f"{prefix}/{rest[0]}/all")], "stage", chosen=-1)
+            return f'{sizes(stages)}<p class="bar">{offer}</p>'
+        for stage in stages if rest[1] == "all" else ():
+            stage.make()
+        return sizes(stages)
     if len(rest) == 2 and rest[0] in view.code and rest[1].isdigit():
         stages = view.code[rest[0]]
         return (
@@ -67,11 +74,14 @@ def sizes(stages: Sequence[StageView]) -> str:
 
 
 def problems(stages: Sequence[StageView]) -> list[str]:
-    """For each stage that cannot be made the reason, in one line."""
-    return [f"{s.name}: {made.problem.splitlines()[0]}" for s in stages if (made := s.make()).problem]
+    """For each stage that cannot be made the reason, in one line, and how many were not made yet."""
+    found = [f"{s.name}: {s.known.problem.splitlines()[0]}" for s in stages if s.known and s.known.problem]
+    if waiting := sum(s.known is None for s in stages):
+        found.append(f"{waiting} not made yet: code is made when somebody looks at it")
+    return found
 
 
 def cells(stage: StageView) -> list[str]:
-    """The stage's measures in the order of `MEASURES`."""
-    known = dict(stage.make().measures)
+    """The stage's measures in the order of `MEASURES`, as far as they are known."""
+    known = dict(stage.known.measures) if stage.known is not None else {}
     return [f"{known[m]:,}" if m in known else "–" for m in MEASURES]

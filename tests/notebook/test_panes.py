@@ -12,11 +12,12 @@ from notebook.sample import TEXT, cell_view
 from quadrants_lab.ir.parse import parse_kernel
 from quadrants_lab.notebook.inspection import as_text
 from quadrants_lab.widgets.diff import counts, diff_html
-from quadrants_lab.widgets.export import answers, page
+from quadrants_lab.widgets.export import page
 from quadrants_lab.widgets.graph import svg
 from quadrants_lab.widgets.highlight import highlight
 from quadrants_lab.widgets.layout import layout
 from quadrants_lab.widgets.model import GraphView, Line, kernel_lines
+from quadrants_lab.widgets.pack import answers
 from quadrants_lab.widgets.panes import PANES, render
 from quadrants_lab.widgets.static import static_html
 from quadrants_lab.widgets.terminal import cell
