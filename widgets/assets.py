@@ -1,19 +1,28 @@
-"""What the browser gets beside HTML: one module and one style sheet, for the live widget and for exported pages."""
+"""What the browser gets beside HTML: one module and one style sheet, and the loader that unpacks them."""
 
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
 PARTS = ("lines", "graph", "sizes", "search", "stepper", "inspector")
 HERE = Path(__file__).resolve().parent
 
 
+@cache
 def script() -> str:
-    """The module: the parts of the panes, and the inspector around them, in one scope; without comments and indentation."""
+    """The module: the parts of the panes and the inspector around them, in one scope; without comments, indentation."""
     text = "".join((HERE / f"{name}.js").read_text() for name in PARTS)
     return re.sub(r"(?m)^\s*(?://.*|/\*\*.*\*/$)?\n?|^\s+", "", text)
 
 
+@cache
 def style() -> str:
     return (HERE / "inspector.css").read_text()
+
+
+@cache
+def loader() -> str:
+    """`unpack`, which takes a bundle of `pack.bundle`."""
+    return (HERE / "loader.js").read_text()

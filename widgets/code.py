@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from quadrants_lab.widgets.html import empty, esc, table
+from quadrants_lab.widgets.html import choices, empty, esc, table
 from quadrants_lab.widgets.lines import listing
 from quadrants_lab.widgets.model import KernelView, StageView
 
@@ -12,13 +12,19 @@ MEASURES = ("lines", "instructions", "phis", "bytes of text", "bytes of code")
 
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
-    """``mode/n``: the code of its stage n; else the sizes of all."""
+    """``mode/n``: the code of its stage n; ``mode/sizes``: of those that are made; ``mode/all``: of all."""
     match rest:
         case [mode, n] if mode in view.code and n.isdigit():
             stages = view.code[mode]
             return stage_html(stages[int(n)]) if int(n) < len(stages) else empty("there is no such stage")
-        case [mode, "sizes"] if mode in view.code:
-            return sizes(view.code[mode])
+        case [mode, which] if mode in view.code and which in ("sizes", "all"):
+            stages = view.code[mode]
+            for stage in stages if which == "all" else ():
+                stage.make()
+            if all(s.known is not None for s in stages):
+                return sizes(stages)
+            offer = choices("Sizes", [("make all of them", f"{prefix}/{mode}/all")], "code", chosen=-1)
+            return f'{sizes(stages)}<p class="bar">{offer}</p>'
     return "".join(map(sizes, view.code.values())) or empty("no code was made yet: launch the kernel")
 
 
@@ -54,11 +60,14 @@ def sizes(stages: Sequence[StageView]) -> str:
 
 
 def problems(stages: Sequence[StageView]) -> list[str]:
-    """For each stage that cannot be made the reason, in one line."""
-    return [f"{s.name}: {made.problem.splitlines()[0]}" for s in stages if (made := s.make()).problem]
+    """For each stage that cannot be made the reason, in one line, and how many were not made yet."""
+    found = [f"{s.name}: {s.known.problem.splitlines()[0]}" for s in stages if s.known and s.known.problem]
+    if waiting := sum(s.known is None for s in stages):
+        found.append(f"{waiting} not made yet: code is made when somebody looks at it")
+    return found
 
 
 def cells(stage: StageView) -> list[str]:
-    """The stage's measures in the order of `MEASURES`."""
-    known = dict(stage.make().measures)
+    """The stage's measures in the order of `MEASURES`, as far as they are known."""
+    known = dict(stage.known.measures) if stage.known is not None else {}
     return [f"{known[m]:,}" if m in known else "–" for m in MEASURES]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import html
+import base64
 import json
-import re
 from pathlib import Path
 
 from quadrants_lab.widgets import assets
 from quadrants_lab.widgets.html import empty, esc
 from quadrants_lab.widgets.model import CellView
-from quadrants_lab.widgets.panes import PANES, render, shape
+from quadrants_lab.widgets.pack import answers, bundle
+from quadrants_lab.widgets.panes import shape
 
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">
@@ -23,47 +23,32 @@ body[data-jp-theme-light=false]{{--jp-ui-font-color1:#e6e8eb;--jp-ui-font-color2
 header{{display:flex;align-items:center;gap:16px}}h1{{font-size:18px;flex:1}}
 header button{{font:inherit;color:inherit;
 background:none;border:1px solid currentColor;border-radius:4px;padding:2px 10px;cursor:pointer}}
-.qdi [role=tabpanel]{{max-height:none}}
-{css}</style></head><body><header><h1>{title}</h1><button type="button" id="theme">dark / light</button></header>
+#views [role=tabpanel]{{max-height:none}}
+</style></head><body><header><h1>{title}</h1><button type="button" id="theme">dark / light</button></header>
 {notes}<main id="views"></main>
-<script type="application/json" id="data">{data}</script>
-<script type="module">{js}
+<script type="text/plain" id="data">{data}</script>
+<script type="module">{loader}
 const body = document.body;
 const set = (light) => {{ body.dataset.jpThemeLight = light; }};
 set(!matchMedia("(prefers-color-scheme: dark)").matches);
 document.getElementById("theme").onclick = () => set(body.dataset.jpThemeLight !== "true");
-for (const {{ shape, answers }} of JSON.parse(document.getElementById("data").textContent)) {{
-  mount(document.getElementById("views"), shape, async (request) => answers[request] ?? {missing});
-}}
+const data = Uint8Array.from(atob(document.getElementById("data").textContent), (c) => c.charCodeAt(0));
+const {{ mount, shapes, answers }} = await unpack(data);
+const host = document.getElementById("views");
+shapes.forEach((shape, n) => mount(host, shape, async (request) => answers[n](request) ?? {missing}));
 </script></body></html>
 """
-
-_REQUEST = re.compile(r'data-req="([^"]*)"')
-
-
-def answers(view: CellView) -> dict[str, str]:
-    """Every request that the inspector can make, with its answer: the panes', and those that these offer in turn."""
-    todo = [f"{k}/{p.id}" for k in range(len(view.kernels)) for p in PANES]
-    done: dict[str, str] = {}
-    while todo:
-        request = todo.pop()
-        if request in done:
-            continue
-        done[request] = render(view, request)
-        todo += [html.unescape(r) for r in _REQUEST.findall(done[request])]
-    return done
 
 
 def page(views: list[CellView], title: str, intro: str = "") -> str:
     """A self-contained page with one inspector a view; ``intro`` is plain text above them."""
-    data = [{"shape": shape(v), "answers": answers(v)} for v in views]
+    data = base64.b64encode(bundle([answers(v) for v in views], shapes=[shape(v) for v in views])).decode()
     return _PAGE.format(
         title=esc(title),
         notes=f"<p>{esc(intro)}</p>" if intro else "",
-        css=assets.style(),
-        js=assets.script(),
+        loader=assets.loader(),
         missing=json.dumps(empty("this page has no answer to that: run the cell in a notebook")),
-        data=json.dumps(data).replace("</", "<\\/"),
+        data=data,
     )
 
 

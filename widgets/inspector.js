@@ -38,7 +38,7 @@ export function mount(host, shape, ask) {
   async function load(request, into) {
     into.setAttribute("aria-busy", "true");
     const key = (into.dataset.asked = request);
-    const html = await ask(request);
+    const html = await ask(request, (meanwhile) => { if (into.dataset.asked === key) into.replaceChildren(meanwhile); });
     if (into.dataset.asked !== key) return; // a later request has taken the slot
     into.innerHTML = html;
     into.removeAttribute("aria-busy");
@@ -191,25 +191,46 @@ export function mount(host, shape, ask) {
   return root;
 }
 
-function render({ model, el }) {
-  const waiting = new Map();
-  const got = (message) => {
-    if (message?.kind !== "html" || !waiting.has(message.request)) return;
-    waiting.get(message.request).forEach((done) => done(message.html));
-    waiting.delete(message.request);
-  };
-  model.on("msg:custom", got);
-  const ask = (request) => new Promise((done) => {
-    waiting.set(request, [...(waiting.get(request) ?? []), done]);
-    model.send({ kind: "ask", request });
-  });
-  mount(el, model.get("shape"), ask);
-  // The static copy beside the widget is for readers without a kernel.
-  const hide = document.createElement("style");
+/** The inspector of a widget: what it brought is there at once, anything else the kernel is asked for. Until the first
+    answer the static copy beside it stays. */
+export function live({ model, el }, brought) {
+  const waiting = new Map(), hide = document.createElement("style");
   const copy = `[data-qd-static="${model.get("uid")}"]`;
   hide.textContent = `${copy},.jp-OutputArea-child:has(${copy}){display:none!important}`;
-  document.head.append(hide);
-  return () => { model.off("msg:custom", got); hide.remove(); };
+  el.style.display = "none";
+  const first = () => { if (!hide.isConnected) { el.style.display = ""; document.head.append(hide); } };
+  const got = ({ kind, request, html, text }) => {
+    const asked = waiting.get(request);
+    if (!asked) return;
+    asked.heard = true;
+    if (kind === "wait") asked.text = text;
+    else { clearInterval(asked.clock); waiting.delete(request); asked.done.forEach((done) => done(html)); }
+  };
+  model.on("msg:custom", got);
+  const ask = async (request, show) => {
+    const html = brought(request) ?? await new Promise((done) => {
+      const before = waiting.get(request);
+      if (before) { before.done.push(done); return; }
+      const asked = { done: [done], since: Date.now(), text: "" };
+      asked.clock = setInterval(() => show(progress(request, asked)), 500);
+      waiting.set(request, asked);
+      model.send({ kind: "ask", request });
+    });
+    first();
+    return html;
+  };
+  const progress = (request, { since, text, heard }) => {
+    const p = document.createElement("p"), seconds = Math.round((Date.now() - since) / 1000);
+    p.className = "none";
+    p.textContent = heard ? `${text}: ${seconds} s ` : seconds < 3 ? "asking the kernel" :
+      "no answer yet: the kernel is busy, or gone and what was asked for was not kept in the notebook; then run the cell";
+    if (heard) {
+      const stop = Object.assign(document.createElement("button"), { type: "button", className: "ch stop", textContent: "stop" });
+      stop.addEventListener("click", (e) => { e.stopPropagation(); model.send({ kind: "stop", request }); });
+      p.append(stop);
+    }
+    return p;
+  };
+  mount(el, model.get("shape"), ask);
+  return () => { model.off("msg:custom", got); waiting.forEach((x) => clearInterval(x.clock)); hide.remove(); };
 }
-
-export default { render };

@@ -1,41 +1,77 @@
-"""The live widget: sends its shape once, then each piece of HTML when the browser asks for it."""
+"""The live widget: it brings what a notebook can hold of its answers, and asks Python for the others."""
 
 from __future__ import annotations
 
+from threading import Thread
 from typing import Any
 
 import anywidget
 import traitlets
 
 from quadrants_lab.widgets import assets
-from quadrants_lab.widgets.html import empty
-from quadrants_lab.widgets.model import CellView
+from quadrants_lab.widgets.html import empty, esc
+from quadrants_lab.widgets.model import ONLY_KNOWN, CellView, NotMade
+from quadrants_lab.widgets.pack import bundle, small_answers
 from quadrants_lab.widgets.panes import render, shape
+
+_RENDER = """
+export default { async render(context) {
+  const { model } = context, { live, answers } = await unpack(model.get("bundle"));
+  return live(context, answers[0]);
+} };
+"""
 
 
 class Inspector(anywidget.AnyWidget):
-    """One inspector. ``uid`` ties it to the static copy that it hides."""
+    """One inspector. ``uid`` ties it to the static copy, which it hides with its first answer; ``stop`` ends what makes
+    code."""
 
-    _esm = assets.script()
-    _css = assets.style()
+    _esm = assets.loader() + _RENDER
     shape = traitlets.Dict().tag(sync=True)
     uid = traitlets.Unicode().tag(sync=True)
+    bundle = traitlets.Bytes().tag(sync=True)
 
-    def __init__(self, view: CellView, uid: str = "") -> None:
-        super().__init__(shape=shape(view), uid=uid)
+    def __init__(self, view: CellView, uid: str = "", stop: Any = None) -> None:
+        super().__init__(shape=shape(view), uid=uid, bundle=bundle([small_answers(view)]))
         self._view = view
-        self.on_msg(self._answer)
+        self._stop = stop
+        self.on_msg(self._take)
 
     def __repr__(self) -> str:
         """What stands in a notebook that is opened without its kernel."""
         return "The live inspector needs a running kernel: run the cell. A static copy follows."
 
-    def _answer(self, _: Any, message: dict[str, Any], buffers: list[Any]) -> None:
-        if message.get("kind") != "ask":
-            return
-        request = str(message.get("request"))
+    def _take(self, _: Any, message: dict[str, Any], buffers: list[Any]) -> None:
+        if message.get("kind") == "stop" and self._stop is not None:
+            self._stop()
+        elif message.get("kind") == "ask":
+            self._answer(str(message.get("request")))
+
+    def _answer(self, request: str) -> None:
+        """Answers at once, or on a thread where code has to be made for it: the kernel goes on meanwhile."""
+        token = ONLY_KNOWN.set(True)
+        try:
+            self._say(request)
+        except NotMade as e:
+            self.send({"kind": "wait", "request": request, "text": f"making {e}"})
+            Thread(target=self._make, args=(request, e), daemon=True).start()
+        finally:
+            ONLY_KNOWN.reset(token)
+
+    def _make(self, request: str, missing: NotMade) -> None:
+        try:
+            missing.stage.make()
+        except Exception as e:
+            text = "".join(f"<p>{esc(line)}</p>" for line in str(e).splitlines())
+            self.send({"kind": "html", "request": request, "html": text})
+        else:
+            self._answer(request)
+
+    def _say(self, request: str) -> None:
         try:
             html = render(self._view, request)
+        except NotMade:
+            raise
         except Exception as e:  # whatever a pane stumbles over is shown there: a silent pane helps nobody
             html = empty(f"this pane failed: {type(e).__name__}: {e}")
         self.send({"kind": "html", "request": request, "html": html})

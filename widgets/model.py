@@ -1,11 +1,12 @@
 """What the inspector shows, as plain data: `notebook.collect` fills it, the panes turn it into HTML.
 
-The code of a backend, which costs time to make, is a callable and is called when somebody looks.
+The code of a backend, which costs time to make, is made when somebody looks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from quadrants_lab.ir.nodes import Kernel, Stmt
@@ -134,14 +135,36 @@ class CodeView:
     problem: str = ""
 
 
+ONLY_KNOWN: ContextVar[bool] = ContextVar("only known", default=False)
+"""Whether a pane is made of what is there alone: code that nobody has asked for yet raises `NotMade`."""
+
+
+class NotMade(Exception):
+    """The code of ``stage`` would have to be made first, which may take its time."""
+
+    def __init__(self, stage: StageView) -> None:
+        super().__init__(f"{stage.name} of {stage.backend}")
+        self.stage = stage
+
+
 @dataclass(slots=True)
 class StageView:
-    """A stage of a backend; ``language`` names a Pygments lexer."""
+    """A stage of a backend; ``language`` names a Pygments lexer; ``statements``: how many it is made of; ``known``: its
+    code, once somebody had it made."""
 
     name: str
     language: str
-    make: Callable[[], CodeView]
+    maker: Callable[[], CodeView]
     backend: str = ""
+    statements: int = 0
+    known: CodeView | None = None
+
+    def make(self) -> CodeView:
+        if self.known is None:
+            if ONLY_KNOWN.get():
+                raise NotMade(self)
+            self.known = self.maker()
+        return self.known
 
 
 @dataclass(slots=True)

@@ -27,9 +27,10 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
         for trace, steps in view.traces.items()
     ]  # fmt: skip
     codes = [
-        (name, [(title, f"{kernel}/code/{name}/{n}") for n, title in enumerate(code.titles(stages))])
+        (name, [*((title, f"{kernel}/code/{name}/{n}") for n, title in enumerate(code.titles(stages))),
+                ("all sizes", f"{kernel}/code/{name}/sizes")])
         for name, stages in view.code.items()
-    ]
+    ]  # fmt: skip
     text = listing(view.source, "python", f"Source of {view.name}", notes=margin(view))
     columns = [("Source", f'<div class="slot">{text}</div>', "")]
     if irs:

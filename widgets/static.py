@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.widgets import code, run, sizes, stacks, steps
@@ -15,11 +16,32 @@ from quadrants_lab.widgets.diff import hunks
 from quadrants_lab.widgets.graph import image
 from quadrants_lab.widgets.highlight import highlight
 from quadrants_lab.widgets.html import empty, esc, seconds
-from quadrants_lab.widgets.model import CellView, KernelView, Line, PassView, kernel_lines
+from quadrants_lab.widgets.model import CellView, GraphView, KernelView, Line, PassView, kernel_lines
 from quadrants_lab.widgets.passes import changed, delta
 from quadrants_lab.widgets.source import margin
 
-MOST_CODE_LINES, MOST_OTHER_LINES = 120, 36  # of a stage of the home backend, of another
+MOST_TEXT = 44_000  # characters of a cell's copy: a notebook is to stay small
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a copy shows at most: lines of a stage's code, of one change by a pass, and of a kernel's IR whose changes
+    are told at all; characters of a graph."""
+
+    code: int
+    change: int
+    ir: int
+    graph: int
+
+
+LIMITS = (
+    Limits(120, 24, 1500, 40_000),
+    Limits(40, 12, 800, 20_000),
+    Limits(16, 4, 300, 10_000),
+    Limits(8, 0, 300, 0),
+    Limits(0, 0, 0, 0),
+)
+_ELSEWHERE = '<p style="color:#85888e">too much for a copy that a notebook keeps: run the cell, or export the view</p>'
 _GREY = "#85888e"
 _MONO = "font-family:ui-monospace,Menlo,Consolas,monospace;font-size:12px"
 
@@ -33,6 +55,11 @@ STYLE = {
     "sub": "margin-left:14px", "pre": f"{_MONO};white-space:pre-wrap",
 }  # fmt: skip
 
+_TABLE = {
+    ' scope="col"': "", ' style="text-align:right"': ' align="right"',
+    "<table": '<table cellpadding="4"', "<th>": '<th align="left">', "<tr>": '<tr valign="top">',
+}  # fmt: skip
+Render = Callable[[KernelView, Limits], str]
 _CLASS = re.compile(r' class="([^"]*)"')
 _LIVE = re.compile(r' (?:data-[\w-]+|tabindex|role|aria-selected)(?:="[^"]*")?')
 
@@ -45,28 +72,39 @@ def inlined(html: str) -> str:
         return f' style="{rule}"' if rule else ""
 
     html = re.sub(r"<[^>]+>", lambda tag: _CLASS.sub(style, _LIVE.sub("", tag.group())), html)
-    return re.sub(r"<(td|th)(?: style=\"([^\"]*)\")?", _cell, html)
-
-
-def _cell(m: re.Match[str]) -> str:
-    align = "" if m.group(2) else "text-align:left;"
-    return f'<{m.group(1)} style="{align}padding:2px 14px 2px 0;vertical-align:top;{m.group(2) or ""}"'
+    for tag, short in _TABLE.items():
+        html = html.replace(tag, short)
+    return html
 
 
 def static_html(view: CellView, uid: str = "") -> str:
-    """The whole inspector as nested details, closed but for the run; of a view that opens at the steps these alone."""
+    """The whole inspector as nested details, closed but for the run; of a view that opens at the steps these alone.
+    Where that is too long for a notebook all its parts show less."""
     shown = [p for p in _PANES if view.open != "steps" or p[0] == "Steps"]
-    body = "".join(_kernel(k, shown, "Run" if view.open != "steps" else "Steps") for k in view.kernels)
+    opened = "Run" if view.open != "steps" else "Steps"
+    body = "".join(_shortened(k, shown, opened, len(view.kernels)) for k in view.kernels)
     return f'<div data-qd-static="{esc(uid)}" style="font-size:13px">{body}</div>'
 
 
-def _kernel(view: KernelView, panes: Sequence[tuple[str, Callable[[KernelView], str]]], opened: str) -> str:
+def _shortened(view: KernelView, panes: Sequence[tuple[str, Render]], opened: str, kernels: int) -> str:
+    """A kernel's part of the copy of a cell that has so many."""
+    tried = LIMITS[min(kernels.bit_length() - 1, len(LIMITS) - 1) :]
+    for limits in tried:
+        html = _kernel(view, panes, opened, limits)
+        if len(html) <= MOST_TEXT // kernels:
+            break
+    return html
+
+
+def _kernel(view: KernelView, panes: Sequence[tuple[str, Render]], opened: str, limits: Limits) -> str:
     parts = []
     for title, make in panes:
         try:
-            html = make(view)
+            html = make(view, limits)
         except Exception as e:  # one broken pane must not take the others with it
             html = empty(f"this pane failed: {type(e).__name__}: {e}")
+        if limits is LIMITS[-1]:
+            html = re.sub(r"</?(?:span|code|h4)[^>]*>", " ", html)
         parts.append(_fold(title, inlined(html), opened=title == opened))
     frame = f"border:1px solid {_GREY};border-radius:6px;padding:6px 10px;margin:6px 0"
     return f'<div style="{frame}"><b>{esc(view.name)}</b>{"".join(parts)}</div>'
@@ -81,7 +119,7 @@ def _pre(text: str) -> str:
     return f'<pre style="{_MONO};white-space:pre-wrap;background:none;color:inherit">{text}</pre>'
 
 
-def _source(view: KernelView) -> str:
+def _source(view: KernelView, limits: Limits) -> str:
     notes = margin(view)
     rows = zip(view.source, highlight([x.text for x in view.source], "python"), strict=True)
     return _pre(
@@ -89,35 +127,40 @@ def _source(view: KernelView) -> str:
     )
 
 
-def _passes(view: KernelView) -> str:
+def _passes(view: KernelView, limits: Limits) -> str:
     parts = []
     lowered = [trace for trace in view.traces if trace.startswith("gradient on ")]
     for trace, made in view.traces.items():
         if trace in lowered[1:]:
             continue  # other backends than the session's
-        rows = []
-        for step in made:
-            change = changed(view, step)
-            head = f'{esc(step.name)} {delta(change)} <span class="muted">{seconds(step.seconds)}</span>'
-            if change is None:
-                rows.append(f'<div style="margin-left:14px">{head}</div>')
-            else:
-                rows.append(_fold(head, _unified(view, step)))
-        parts.append(f"<p><b>{esc(trace)}</b></p>{''.join(rows)}")
+        if limits.ir:
+            told = "".join(_pass(view, step, limits) for step in made)
+        else:
+            told = ", ".join(f"{esc(s.name)} {seconds(s.seconds)}" for s in made if s.after is not s.before)
+        parts.append(f"<p><b>{esc(trace)}</b></p>{told}")
     return "".join(parts)
 
 
-_MOST_CHANGED = 24  # lines of one change: a copy that a notebook keeps is to stay small
+def _pass(view: KernelView, step: PassView, limits: Limits) -> str:
+    took = f'<span class="muted">{seconds(step.seconds)}</span>'
+    if step.after.next_id > 4 * limits.ir or len(kernel_lines(step.after, view.file)) > limits.ir:
+        return f'<div style="margin-left:14px">{esc(step.name)} {took}</div>'
+    change = changed(view, step)
+    head = f"{esc(step.name)} {delta(change)} {took}"
+    if change is None or not limits.change:
+        return f'<div style="margin-left:14px">{head}</div>'
+    return _fold(head, _unified(view, step, limits.change))
 
 
-def _unified(view: KernelView, step: PassView, context: int = 2) -> str:
+def _unified(view: KernelView, step: PassView, most: int, context: int = 2) -> str:
     out: list[str] = []
     cut = hunks(kernel_lines(step.before, view.file), kernel_lines(step.after, view.file))
-    for n, (tag, left, right) in enumerate(cut):
+    told = [n for n, (tag, *_) in enumerate(cut) if tag == "change"]
+    for n, (tag, left, right) in enumerate(cut[: told[most] if len(told) > most else None]):
         if tag == "change":
-            out += [f'<span class="del">- {esc(x.text)}</span>' for x in left[:_MOST_CHANGED]]
-            out += [f'<span class="add">+ {esc(x.text)}</span>' for x in right[:_MOST_CHANGED]]
-            more = sum(max(0, len(lines) - _MOST_CHANGED) for lines in (left, right))
+            out += [f'<span class="del">- {esc(x.text)}</span>' for x in left[:most]]
+            out += [f'<span class="add">+ {esc(x.text)}</span>' for x in right[:most]]
+            more = sum(max(0, len(lines) - most) for lines in (left, right))
             out += [f'<span class="muted">  … {more} more changed</span>'] if more else []
             continue
         head = [] if n == 0 else left[:context]
@@ -127,20 +170,31 @@ def _unified(view: KernelView, step: PassView, context: int = 2) -> str:
         if hidden:
             out.append(f'<span class="muted">  … {hidden} unchanged</span>')
         out += [f"  {esc(x.text)}" for x in tail]
+    if len(told) > most:
+        out.append(f'<span class="muted">  … {len(told) - most} more places</span>')
     return _pre("\n".join(out))
 
 
-def _stacks(view: KernelView) -> str:
-    parts = [stacks.report(view), stacks.backends(view)]
-    if view.free:
-        parts.append(f"<p>Values without a stack</p>{stacks.free(view)}")
-    parts += [f"<p>{esc(t.title)}</p>{image(t.scc)}" for t in view.graphs if t.scc is not None]
+def _graphs(graphs: Sequence[tuple[str, GraphView]], limits: Limits) -> str:
+    parts = []
+    for title, graph in graphs:
+        drawn = "" if len(graph.nodes) > limits.graph // 100 else image(graph)
+        parts.append(f"<p>{esc(title)}</p>{drawn if 0 < len(drawn) <= limits.graph else _ELSEWHERE}")
     return "".join(parts)
 
 
-def _steps(view: KernelView) -> str:
+def _stacks(view: KernelView, limits: Limits) -> str:
+    parts = [stacks.report(view), stacks.backends(view)]
+    if view.free:
+        parts.append(f"<p>Values without a stack</p>{stacks.free(view)}")
+    return "".join(parts) + _graphs([(t.title, t.scc) for t in view.graphs if t.scc is not None], limits)
+
+
+def _steps(view: KernelView, limits: Limits) -> str:
     if isinstance(view.steps, str):
         return empty(view.steps or steps.NONE)
+    if limits is LIMITS[-1]:
+        return _ELSEWHERE
     try:
         trace = view.steps.make(view.steps.task, view.steps.lane)
     except QuadrantsError as e:
@@ -150,14 +204,17 @@ def _steps(view: KernelView) -> str:
     return head + _pre("\n".join(lines))
 
 
-def _code(view: KernelView) -> str:
+def _code(view: KernelView, limits: Limits) -> str:
     parts = []
     for mode, stages in view.code.items():
-        parts.append(f"<p>{esc(mode)}</p>{code.sizes(stages)}")
-        for title, stage in zip(code.titles(stages), stages, strict=True):
-            most = MOST_CODE_LINES if stage.backend == stages[0].backend else MOST_OTHER_LINES
-            body = _pre(esc(stage.make().problem) or "\n".join(_cut(stage.make().lines, most)))
-            parts.append(_fold(f"{esc(mode)}, {esc(title)}", code.measures(stage) + body))
+        known = [s for s in stages if s.known is not None]
+        parts.append(f"<p>{esc(mode)}</p>{code.sizes(known) if known else ''}")
+        for title, stage in zip(code.titles(known), known, strict=True):
+            if limits.code and stage.known is not None:
+                body = _pre(esc(stage.known.problem) or "\n".join(_cut(stage.known.lines, limits.code)))
+                parts.append(_fold(f"{esc(mode)}, {esc(title)}", code.measures(stage) + body))
+    if any(s.known is None for stages in view.code.values() for s in stages):
+        parts.append(empty("other code is made when somebody looks at it in the live view"))
     return "".join(parts)
 
 
@@ -172,13 +229,13 @@ def _cut(lines: Sequence[Line], most: int) -> list[str]:
     return [*head, *shown, *([f'<span class="muted">… {end} more lines</span>'] if end else [])]
 
 
-_PANES: tuple[tuple[str, Callable[[KernelView], str]], ...] = (
+_PANES: tuple[tuple[str, Render], ...] = (
     ("Source", _source),
     ("Passes", _passes),
-    ("CFG", lambda v: "".join(f"<p>{esc(t.title)}</p>{image(t.cfg)}" for t in v.graphs)),
+    ("CFG", lambda v, limits: _graphs([(t.title, t.cfg) for t in v.graphs], limits)),
     ("Stacks", _stacks),
-    ("SizeExpr", lambda v: sizes.pane(v, "", ())),
+    ("SizeExpr", lambda v, _: sizes.pane(v, "", ())),
     ("Steps", _steps),
     ("Code", _code),
-    ("Run", lambda v: run.pane(v, "", ())),
+    ("Run", lambda v, _: run.pane(v, "", ())),
 )

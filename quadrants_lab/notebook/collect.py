@@ -12,16 +12,17 @@ from quadrants_lab import pipelines
 from quadrants_lab.adstack.evaluate import values_of_parts
 from quadrants_lab.adstack.sparse_iterations import sparse_iterations
 from quadrants_lab.autodiff.explain import explain
-from quadrants_lab.backends.lower import lower
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.ir import sizeexpr as S
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.room import roomy
+from quadrants_lab.ir.walk import walk
 from quadrants_lab.lang.kernel import Kernel
+from quadrants_lab.notebook.code_process import Job, made, process
 from quadrants_lab.notebook.compare import MODES, NOT_KEPT, Compared, place
 from quadrants_lab.notebook.stepping import steps_view
 from quadrants_lab.notebook.values import array_view, number, results
-from quadrants_lab.notebook.views import Values, pass_views, stack_views, stage_views, task_graphs
+from quadrants_lab.notebook.views import LANGUAGES, Values, pass_views, stack_views, task_graphs
 from quadrants_lab.passes import pipeline
 from quadrants_lab.runtime.backend import backend, names
 from quadrants_lab.runtime.compile.compile import lowering_trace
@@ -43,6 +44,7 @@ from quadrants_lab.widgets.model import (
     StepsView,
 )
 
+MOST_STATEMENTS = 300  # of a kernel whose code takes no more time than to look at it
 FRONT_END = "The front end: the Python function as IR, loops and branches as they stand in the source."
 
 
@@ -79,7 +81,19 @@ def cell_view(title: str, recorder: Recorder, compared: Compared | None = None) 
         plans = {m: r.plan for m, r in of_kernel.items()}
         view.kernels.append(kernel_view(plans, of_kernel, compared or {}))
         RECORDED[owner] = view.kernels[-1]
+    _make_small(view)
     return view
+
+
+def _make_small(view: CellView) -> None:
+    """Code of what the cell ran on, as long as it is little: a notebook that is opened again has it."""
+    left = MOST_STATEMENTS
+    for kernel in view.kernels:
+        for stages in kernel.code.values():
+            own = [s for s in stages if s.backend == stages[0].backend]
+            left -= own[0].statements
+            for stage in own if left >= 0 else ():
+                stage.make()
 
 
 @roomy
@@ -113,13 +127,17 @@ def source_lines(source: FunctionSource) -> list[Line]:
 
 
 def _stages(plan: Plan, file: str) -> list[StageView]:
-    """Of every backend, its own first, of what ran there: code needs no device."""
+    """Of every backend, its own first, of what ran there: code needs no device. What the launch ran on is made here,
+    where it is small, anything else in a process that can be stopped."""
     own, options = plan.session.settings.backend, plan.compiled.options
     out: list[StageView] = []
     for name in _backends(plan):
         kernel = plan.ran if name == own else plan.kernel
-        lowered = partial(lower, kernel, backend(name).lowering(options), options)
-        out += stage_views(name, backend(name).stages(kernel, options), lowered, file)
+        statements = sum(1 for _ in walk(kernel.body))
+        make = made if name == own and statements <= MOST_STATEMENTS else process().make
+        for stage in backend(name).STAGES:
+            job = Job(name, stage, kernel, options, file)
+            out.append(StageView(stage, LANGUAGES.get(stage, ""), partial(make, job), name, statements))
     return out
 
 

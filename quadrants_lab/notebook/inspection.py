@@ -6,6 +6,7 @@ import io
 import secrets
 from typing import Any
 
+from quadrants_lab.notebook.code_process import process
 from quadrants_lab.widgets.model import CellView
 
 
@@ -70,4 +71,4 @@ def live_widget(view: CellView, uid: str) -> Any:
         from quadrants_lab.widgets.inspector import Inspector
     except ImportError:
         return None
-    return Inspector(view, uid)
+    return Inspector(view, uid, process().stop)

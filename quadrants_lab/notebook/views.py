@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from typing import TYPE_CHECKING
 
 from quadrants_lab.adstack.bounds import Symbols
 from quadrants_lab.adstack.cfg import Cfg, CfgNode, build_cfg
 from quadrants_lab.adstack.report import StackRow
 from quadrants_lab.adstack.scc import Dag, condense
 from quadrants_lab.analysis.algebra import subexpressions, trips
+from quadrants_lab.backends.lower import lower
 from quadrants_lab.backends.stage import Stage
-from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir import sizeexpr as S
-from quadrants_lab.ir.room import call
+from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.sizetext import print_size
 from quadrants_lab.ir.text import statement_lines
 from quadrants_lab.ir.walk import walk
@@ -30,10 +30,12 @@ from quadrants_lab.widgets.model import (
     PassView,
     SizeView,
     StackView,
-    StageView,
     TaskGraphs,
     span_line,
 )
+
+if TYPE_CHECKING:
+    from quadrants_lab.runtime.backend import Backend
 
 LANGUAGES = {
     "llvm": "llvm", "llvm-opt": "llvm", "asm": "gas", "spirv": "spirv", "msl": "cpp", "ptx": "ptx", "isa": "gas",
@@ -223,32 +225,13 @@ def stack_views(kernel: N.Kernel, rows: Sequence[StackRow], file: str, values: V
 # --- code ---------------------------------------------------------------------------------------------------------
 
 
-def stage_views(
-    backend: str, stages: Mapping[str, Callable[[], Stage]], lowered: Callable[[], N.Kernel], file: str
-) -> list[StageView]:
-    """A backend's stages; each is made once, when somebody looks. ``lowered``: the kernel as its emitter takes it."""
-
-    @cache
-    def lines() -> dict[int, tuple[int, int]]:
-        return {s.id: (span_line(s.span, file), s.adjoint_of) for s in walk(lowered().body)}
-
-    return [
-        StageView(name, LANGUAGES.get(name, ""), _once(make, lines), backend) for name, make in stages.items()
-    ]
-
-
-def _once(make: Callable[[], Stage], lines: Callable[[], Mapping[int, tuple[int, int]]]) -> Callable[[], CodeView]:
-    made: list[CodeView] = []
-
-    def code() -> CodeView:
-        if not made:
-            try:
-                made.append(code_view(call(make), lines()))
-            except QuadrantsError as e:  # what this backend cannot express
-                made.append(CodeView([], [], str(e)))
-        return made[0]
-
-    return code
+def lines_of(
+    kernel: N.Kernel, backend: Backend, options: CompileOptions, file: str
+) -> dict[int, tuple[int, int]]:
+    """Of each statement of the kernel, as the backend's emitter takes it, its source line and the statement whose
+    adjoint it computes."""
+    lowered = lower(kernel, backend.lowering(options), options)
+    return {s.id: (span_line(s.span, file), s.adjoint_of) for s in walk(lowered.body)}
 
 
 def code_view(stage: Stage, lines: Mapping[int, tuple[int, int]]) -> CodeView:

@@ -10,18 +10,21 @@ from quadrants_lab.adstack.size import determine_ad_stack_size
 from quadrants_lab.autodiff.explain import explain
 from quadrants_lab.autodiff.reverse import reverse
 from quadrants_lab.backends.stage import Stage
-from quadrants_lab.errors import QuadrantsTypeError
 from quadrants_lab.ir.parse import parse_kernel
-from quadrants_lab.notebook.views import pass_views, stack_views, stage_views, task_graphs
+from quadrants_lab.ir.walk import walk
+from quadrants_lab.notebook.views import code_view, pass_views, stack_views, task_graphs
 from quadrants_lab.passes.pipeline import Step
 from quadrants_lab.widgets.model import (
     ArrayView,
     BackendRun,
     CellView,
+    CodeView,
     FreeView,
     KernelView,
     LaunchView,
     Line,
+    StageView,
+    span_line,
 )
 
 SOURCE = """\
@@ -94,8 +97,7 @@ kernel void task0(device Frame& f [[buffer(0)]]) {
 """
 
 
-def no_msl() -> Stage:
-    raise QuadrantsTypeError("variable 'v' of kernel 'k' is f64, which this test does not have", code="QL3001")
+NO_MSL = "error[QL3001]: variable 'v' of kernel 'k' is f64, which this test does not have"
 
 
 def compared(value: str, lane: int = 0) -> list[BackendRun]:
@@ -140,10 +142,15 @@ def kernel_view() -> KernelView:
     back_steps = [Step("reverse", forward, back, 1.4e-3), Step("simplify", back, back, 2e-4),
                   Step("determine ad stack size", back, sized, 8e-4)]  # fmt: skip
     docs = {"reverse": "The adjoint of each task, in opposite order.", "lower": "Python to IR."}
-    stages = stage_views("cpu", {"asm": lambda: stage}, lambda: forward, "cell")
+    lines = {s.id: span_line(s.span, "cell") for s in walk(forward.body)}
     msl = Stage("msl", MSL, (-1, 9, -1), 2, 0, 1)
-    stages += stage_views("metal", {"msl": lambda: msl}, lambda: forward, "cell")
-    gradient = stages[:1] + stage_views("metal", {"msl": no_msl}, lambda: forward, "cell")
+    stages = [
+        StageView("asm", "gas", lambda: code_view(stage, lines), "cpu"),
+        StageView("msl", "cpp", lambda: code_view(msl, lines), "metal"),
+    ]
+    gradient = [stages[0], StageView("msl", "cpp", lambda: CodeView([], [], NO_MSL), "metal")]
+    for made in (*stages, *gradient):
+        made.make()
     notes = [x for x in explain(forward) if not x.stacked]
     return KernelView(
         name="k",

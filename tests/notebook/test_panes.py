@@ -9,8 +9,9 @@ import pytest
 from notebook.sample import cell_view
 
 from quadrants_lab.notebook.inspection import as_text
-from quadrants_lab.widgets.export import answers, page
+from quadrants_lab.widgets.export import page
 from quadrants_lab.widgets.highlight import highlight
+from quadrants_lab.widgets.pack import answers
 from quadrants_lab.widgets.panes import PANES, render
 from quadrants_lab.widgets.static import static_html
 from quadrants_lab.widgets.terminal import cell

@@ -22,8 +22,8 @@ from quadrants_lab.kernels import (
 from quadrants_lab.notebook.collect import cell_view, last_view
 from quadrants_lab.notebook.inspection import Inspection
 from quadrants_lab.runtime.record.records import recording
-from quadrants_lab.widgets.export import answers
 from quadrants_lab.widgets.model import CellView
+from quadrants_lab.widgets.pack import answers
 from quadrants_lab.widgets.static import static_html
 
 RUNS = {

@@ -16,8 +16,8 @@ from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.notebook import show
 from quadrants_lab.notebook.collect import cell_view
 from quadrants_lab.runtime.record.records import recording
-from quadrants_lab.widgets.export import answers
 from quadrants_lab.widgets.model import CellView, StepTrace
+from quadrants_lab.widgets.pack import answers
 from quadrants_lab.widgets.panes import render
 from quadrants_lab.widgets.static import static_html
 

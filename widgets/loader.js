@@ -1,0 +1,12 @@
+// Unpacks the inspector: `widgets/pack.py` says what is in the bundle.
+
+async function unpack(bytes) {
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const data = await new Response(stream).json();
+  if (!document.getElementById("qdi-style")) {
+    document.head.append(Object.assign(document.createElement("style"), { id: "qdi-style", textContent: data.style }));
+  }
+  const url = URL.createObjectURL(new Blob([data.script], { type: "text/javascript" }));
+  const answers = data.answers.map(([pieces, made]) => (request) => made[request]?.map((n) => pieces[n]).join(""));
+  return { ...data, ...(await import(url)), answers };
+}

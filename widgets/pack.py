@@ -1,0 +1,85 @@
+"""The inspector's answers as one compressed piece, for notebooks that are opened without a kernel and for pages.
+
+Answers share most of their lines: a pass changes few of a kernel's. So they are cut into pieces, each piece is kept
+once, and an answer is the numbers of its pieces. `unpack` in loader.js puts them together again.
+"""
+
+from __future__ import annotations
+
+import gzip
+import html
+import json
+import re
+import zlib
+from collections.abc import Iterator
+
+from quadrants_lab.widgets import assets
+from quadrants_lab.widgets.model import ONLY_KNOWN, CellView, NotMade
+from quadrants_lab.widgets.panes import PANES, render
+
+MOST_BYTES = 20 << 10  # of a cell's answers in a notebook, compressed
+MOST_TEXT = 1 << 20  # characters of HTML that are made for it: a cell is not to wait
+LARGE = ("passes", "cfg", "code")  # panes that a notebook gets after the others of all kernels
+_REQUEST = re.compile(r'data-req="([^"]*)"')
+_PIECE = re.compile(r"(?=<(?:div|g|tr|details|option)\b)|(?<=&quot;)(?=,&quot;)")  # the latter: between the lines of a listing
+
+
+def offered(view: CellView) -> Iterator[tuple[str, str]]:
+    """Every request that the inspector can make with its answer: first those of the panes, then what these offer. Where
+    `ONLY_KNOWN` is set those that would have to wait for code are left out."""
+    panes = sorted(PANES, key=lambda p: p.id in LARGE)
+    todo = [f"{k}/{p.id}" for p in panes for k in range(len(view.kernels))]
+    done: set[str] = set()
+    for request in todo:  # grows
+        if request in done:
+            continue
+        done.add(request)
+        try:
+            answer = render(view, request)
+        except NotMade:
+            continue
+        yield request, answer
+        todo += [html.unescape(r) for r in _REQUEST.findall(answer)]
+
+
+def answers(view: CellView) -> dict[str, str]:
+    """All of them; what code nobody has seen yet is made now."""
+    return dict(offered(view))
+
+
+def small_answers(view: CellView) -> dict[str, str]:
+    """Those that a notebook can hold: of what is known, until its place is full."""
+    token = ONLY_KNOWN.set(True)
+    kept: dict[str, str] = {}
+    seen: set[str] = set()
+    held = made = 0
+    try:
+        for request, answer in offered(view):
+            new = [p for p in dict.fromkeys(_PIECE.split(answer)) if p not in seen]
+            cost = len(zlib.compress(json.dumps(new).encode()))
+            if held + cost <= MOST_BYTES:
+                kept[request] = answer
+                seen.update(new)
+                held += cost
+            made += len(answer)
+            if made > MOST_TEXT:
+                break
+    finally:
+        ONLY_KNOWN.reset(token)
+    return kept
+
+
+def pack(found: dict[str, str]) -> list[object]:
+    """The pieces and, by request, the numbers of those that make its answer."""
+    numbers: dict[str, int] = {}
+    made = {
+        request: [numbers.setdefault(piece, len(numbers)) for piece in _PIECE.split(answer)]
+        for request, answer in found.items()
+    }
+    return [list(numbers), made]
+
+
+def bundle(found: list[dict[str, str]], **more: object) -> bytes:
+    """What `unpack` takes: script, style, the answers of each view, and ``more``; compressed."""
+    data = {"script": assets.script(), "style": assets.style(), "answers": [pack(x) for x in found], **more}
+    return gzip.compress(json.dumps(data, separators=(",", ":")).encode(), 9, mtime=0)
