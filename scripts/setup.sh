@@ -12,7 +12,6 @@ say() { printf '%s\n' "setup: $*"; }
 
 # --- system packages: name | needed by | apt packages | brew packages | what its absence costs -----------------------
 have() { command -v "$1" >/dev/null 2>&1; }
-probe_dot() { have dot; }
 probe_spirv() { have spirv-val; }
 probe_cc() { have cc || have gcc || have clang; }
 probe_clang() { have clang-19; }
@@ -41,8 +40,7 @@ probe_vulkan() {
             ls /usr/share/vulkan/icd.d/*.json /etc/vulkan/icd.d/*.json 2>/dev/null | grep -q .
     fi
 }
-packages='dot|demo test|graphviz|graphviz|graphs are laid out by the slower built-in layout
-spirv|test|spirv-tools|spirv-tools|SPIR-V is made but not validated
+packages='spirv|test|spirv-tools|spirv-tools|SPIR-V is made but not validated
 vulkan|test|mesa-vulkan-drivers libvulkan1|molten-vk vulkan-loader|kernels do not run on Vulkan, its code is still shown
 lld|test|lld-19|lld|code objects for AMD GPUs are made but not linked
 cc|test|gcc libc6-dev|gcc|kernels do not run in C, their source is still shown

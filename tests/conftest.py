@@ -49,7 +49,6 @@ def _linker_for_amd() -> bool:
 
 
 SYSTEM: dict[str, Callable[[], bool]] = {
-    "dot": _any_program("dot"),
     "spirv-val": _any_program("spirv-val"),
     "ld.lld": _linker_for_amd,
     "clang-19": _any_program("clang-19"),

@@ -6,13 +6,14 @@ import re
 from functools import cache
 from pathlib import Path
 
+PARTS = ("lines", "graph", "sizes", "search", "stepper", "inspector")
 HERE = Path(__file__).resolve().parent
 
 
 @cache
 def script() -> str:
-    """The module: the stepper and the inspector around it, without comments of their own lines and indentation."""
-    text = "".join((HERE / name).read_text() for name in ("stepper.js", "inspector.js"))
+    """The module: the parts of the panes and the inspector around them, in one scope; without comments, indentation."""
+    text = "".join((HERE / f"{name}.js").read_text() for name in PARTS)
     return re.sub(r"(?m)^\s*(?://.*|/\*\*.*\*/$)?\n?|^\s+", "", text)
 
 

@@ -1,45 +1,31 @@
-"""The Code pane: what each backend makes of the kernel, stage by stage, with its size."""
+"""What each backend makes of the kernel, stage by stage, with its size."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from quadrants_lab.widgets.html import choices, empty, esc, listing, slot, table
+from quadrants_lab.widgets.html import choices, empty, esc, table
+from quadrants_lab.widgets.lines import listing
 from quadrants_lab.widgets.model import KernelView, StageView
 
 MEASURES = ("lines", "instructions", "phis", "bytes of text", "bytes of code")
 
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
-    """``""``: everything; ``mode``: its stages; ``mode/n``: the code of its stage n; ``mode/sizes``: of those that are
-    made; ``mode/all``: of all."""
-    if not view.code:
-        return empty("no code was made yet: launch the kernel")
-    if len(rest) == 2 and rest[0] in view.code and rest[1] in ("sizes", "all"):
-        stages = view.code[rest[0]]
-        if rest[1] == "sizes" and any(s.known is None for s in stages):
-            offer = choices("Sizes", [("make all of them", f"{prefix}/{rest[0]}/all")], "stage", chosen=-1)
+    """``mode/n``: the code of its stage n; ``mode/sizes``: of those that are made; ``mode/all``: of all."""
+    match rest:
+        case [mode, n] if mode in view.code and n.isdigit():
+            stages = view.code[mode]
+            return stage_html(stages[int(n)]) if int(n) < len(stages) else empty("there is no such stage")
+        case [mode, which] if mode in view.code and which in ("sizes", "all"):
+            stages = view.code[mode]
+            for stage in stages if which == "all" else ():
+                stage.make()
+            if all(s.known is not None for s in stages):
+                return sizes(stages)
+            offer = choices("Sizes", [("make all of them", f"{prefix}/{mode}/all")], "code", chosen=-1)
             return f'{sizes(stages)}<p class="bar">{offer}</p>'
-        for stage in stages if rest[1] == "all" else ():
-            stage.make()
-        return sizes(stages)
-    if len(rest) == 2 and rest[0] in view.code and rest[1].isdigit():
-        stages = view.code[rest[0]]
-        return (
-            stage_html(stages[int(rest[1])])
-            if int(rest[1]) < len(stages)
-            else empty("there is no such stage")
-        )
-    if rest and rest[0] in view.code:
-        return _mode(f"{prefix}/{rest[0]}", view.code[rest[0]])
-    names = list(view.code)
-    which = choices("Which kernel", [(n, f"{prefix}/{n}") for n in names], "mode")
-    return f'<div class="bar">{which}</div>{slot("mode", _mode(f"{prefix}/{names[0]}", view.code[names[0]]))}'
-
-
-def _mode(prefix: str, stages: Sequence[StageView]) -> str:
-    items = [*((title, f"{prefix}/{n}") for n, title in enumerate(titles(stages))), ("all sizes", f"{prefix}/sizes")]
-    return f'<div class="bar">{choices("Which stage", items, "stage")}</div>{slot("stage", stage_html(stages[0]))}'
+    return "".join(map(sizes, view.code.values())) or empty("no code was made yet: launch the kernel")
 
 
 def titles(stages: Sequence[StageView]) -> list[str]:

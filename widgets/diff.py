@@ -1,60 +1,155 @@
-"""What a pass changed: which lines of IR came and went, as counts and as HTML.
+"""What lies between two texts of IR: which lines came and went, where the numbers of values do not count.
 
-One HTML serves both ways of reading: every hunk has a left and a right column, and the style sheet shows them side by
-side or one above the other.
+Lines are paired by their text, then, in the gaps, by their text without numbers. Going down the pairs, the number of a
+value on the left is that on the right where both are first met; a pair is equal where all its numbers agree with that.
+Source of the pairing by lines that occur once: Cohen's patience diff.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from difflib import SequenceMatcher
 
-from quadrants_lab.widgets.html import code_lines
+from quadrants_lab.widgets.highlight import highlight
+from quadrants_lab.widgets.lines import columns, element
 from quadrants_lab.widgets.model import Line
 
 Hunk = tuple[str, list[Line], list[Line]]  # "equal" or "change", left, right
+_ID = re.compile(r"(?<![\w.])[%$#](\d+)\b")
+_NEXT = re.compile(r" next %\d+")  # of a kernel's head: it says how many numbers are taken
+_WORD = re.compile(r"\s+|[%$@#]?[\w.]+|.")
+_QUADRATIC = 1_000_000  # pairs of lines that are compared at most where no line occurs once
+_MARKED = 400  # lines of a change whose words are compared
 
 
 def hunks(before: Sequence[Line], after: Sequence[Line]) -> list[Hunk]:
     """The two texts cut into equal and changed stretches, in order."""
-    matcher = SequenceMatcher(None, [x.text for x in before], [x.text for x in after], autojunk=False)
-    return [
-        ("equal" if tag == "equal" else "change", list(before[a:b]), list(after[c:d]))
-        for tag, a, b, c, d in matcher.get_opcodes()
-    ]
+    return [(tag, list(before[a:b]), list(after[c:d])) for tag, a, b, c, d in ranges(before, after)]
+
+
+def ranges(before: Sequence[Line], after: Sequence[Line]) -> list[tuple[str, int, int, int, int]]:
+    """`hunks` as positions: (tag, from and to on the left, from and to on the right)."""
+    out: list[tuple[str, int, int, int, int]] = []
+    i = j = 0
+    for a, c in [*_equal(before, after), (len(before), len(after))]:
+        if a > i or c > j:
+            out.append(("change", i, a, j, c))
+        if a < len(before):
+            last = out[-1] if out else None
+            if last is not None and last[0] == "equal":
+                out[-1] = ("equal", last[1], a + 1, last[3], c + 1)
+            else:
+                out.append(("equal", a, a + 1, c, c + 1))
+        i, j = a + 1, c + 1
+    return out
+
+
+def _equal(before: Sequence[Line], after: Sequence[Line]) -> Iterator[tuple[int, int]]:
+    """Pairs of lines that say the same, in order."""
+    left, right = ([_NEXT.sub("", x.text) for x in side] for side in (before, after))
+    to: dict[str, str] = {}
+    back: dict[str, str] = {}
+    for a, c in _paired(left, right):
+        names = list(zip(_ID.findall(left[a]), _ID.findall(right[c]), strict=True))
+        if all(to.setdefault(x, y) == y and back.setdefault(y, x) == x for x, y in names):
+            yield a, c
+
+
+def _paired(left: list[str], right: list[str]) -> list[tuple[int, int]]:
+    return _between(_patience(left, right), left, right, lambda x: _ID.sub("%", x))
+
+
+def _between(
+    pairs: Sequence[tuple[int, int]], left: Sequence[str], right: Sequence[str], key: Callable[[str], str]
+) -> list[tuple[int, int]]:
+    """The pairs, and those of the gaps between them, where lines are equal whose keys are."""
+    out: list[tuple[int, int]] = []
+    i = j = 0
+    for a, c in [*pairs, (len(left), len(right))]:
+        if i < a and j < c:
+            out += ((i + x, j + y) for x, y in _patience([*map(key, left[i:a])], [*map(key, right[j:c])]))
+        if a < len(left):
+            out.append((a, c))
+        i, j = a + 1, c + 1
+    return out
+
+
+def _patience(left: Sequence[str], right: Sequence[str]) -> list[tuple[int, int]]:
+    """Pairs of equal lines in ascending order on both sides."""
+    head = 0
+    while head < min(len(left), len(right)) and left[head] == right[head]:
+        head += 1
+    tail = 0
+    while tail < min(len(left), len(right)) - head and left[-1 - tail] == right[-1 - tail]:
+        tail += 1
+    out = [(n, n) for n in range(head)]
+    a, c = left[head : len(left) - tail], right[head : len(right) - tail]
+    anchors = _unique(a, c) if a and c else []
+    if anchors:
+        out += ((head + x, head + y) for x, y in _between(anchors, a, c, str))
+    elif 0 < len(a) * len(c) <= _QUADRATIC:
+        for block in SequenceMatcher(None, a, c, autojunk=False).get_matching_blocks():
+            out += ((head + block.a + n, head + block.b + n) for n in range(block.size))
+    return out + [(len(left) - n, len(right) - n) for n in range(tail, 0, -1)]
+
+
+def _unique(left: Sequence[str], right: Sequence[str]) -> list[tuple[int, int]]:
+    """The longest ascending run of the lines that occur once on either side."""
+    once = {x for x, n in Counter(left).items() if n == 1} & {x for x, n in Counter(right).items() if n == 1}
+    place = {x: n for n, x in enumerate(right) if x in once}
+    ends: list[int] = []  # the least right end of a run, by its length
+    at: list[tuple[int, int]] = []
+    link: dict[tuple[int, int], tuple[int, int] | None] = {}
+    for n, x in enumerate(left):
+        if x in once:
+            k = bisect_left(ends, place[x])
+            ends[k : k + 1] = [place[x]]
+            link[n, place[x]] = at[k - 1] if k else None
+            at[k : k + 1] = [(n, place[x])]
+    run: list[tuple[int, int]] = []
+    pair = at[-1] if at else None
+    while pair is not None:
+        run.append(pair)
+        pair = link[pair]
+    return run[::-1]
 
 
 def counts(before: Sequence[Line], after: Sequence[Line]) -> tuple[int, int]:
     """How many statement lines came and how many went."""
-    changed = [h for h in hunks(before, after) if h[0] == "change"]
-    came = sum(line.stmt >= 0 for h in changed for line in h[2])
-    gone = sum(line.stmt >= 0 for h in changed for line in h[1])
+    cut = [h for h in ranges(before, after) if h[0] == "change"]
+    came = sum(line.stmt >= 0 for _, _, _, c, d in cut for line in after[c:d])
+    gone = sum(line.stmt >= 0 for _, a, b, _, _ in cut for line in before[a:b])
     return came, gone
 
 
-def diff_html(before: Sequence[Line], after: Sequence[Line], context: int = 3) -> str:
-    """The diff; equal stretches longer than twice the context fold away in the middle."""
-    out: list[str] = []
-    cut = hunks(before, after)
-    for n, (tag, left, right) in enumerate(cut):
-        if tag == "change":
-            out.append(_hunk("chg", left, right))
-            continue
-        head = 0 if n == 0 else context
-        tail = 0 if n == len(cut) - 1 else context
-        if len(left) <= head + tail + 2:
-            out.append(_hunk("eq", left, right))
-            continue
-        end = len(left) - tail
-        if head:
-            out.append(_hunk("eq", left[:head], right[:head]))
-        folded = _hunk("eq", left[head:end], right[head:end])
-        out.append(f'<details class="fold"><summary>{end - head} unchanged lines</summary>{folded}</details>')
-        if tail:
-            out.append(_hunk("eq", left[end:], right[end:]))
-    return f'<div class="diff code" data-roving role="listbox" aria-label="What the pass changed">{"".join(out)}</div>'
+def diff_html(before: Sequence[Line], after: Sequence[Line], label: str = "What changed") -> str:
+    """The diff as a listing of two sides, changed words marked; the browser folds what is equal."""
+    cut = ranges(before, after)
+    sides = [highlight([x.text for x in side], "ir") for side in (before, after)]
+    for tag, a, b, c, d in cut:
+        if tag == "change" and b - a + d - c <= _MARKED:
+            for x, y in zip(range(a, b), range(c, d), strict=False):
+                sides[0][x], sides[1][y] = words(before[x].text, after[y].text)
+    right = columns(after, "ir", sides[1])
+    return element({**columns(before, "ir", sides[0]), "n": "source", "r": right, "h": cut}, label)
 
 
-def _hunk(kind: str, left: Sequence[Line], right: Sequence[Line]) -> str:
-    sides = f'<div class="l">{code_lines(left, "ir")}</div><div class="r">{code_lines(right, "ir")}</div>'
-    return f'<div class="hunk {kind}">{sides}</div>'
+def words(left: str, right: str) -> tuple[str, str]:
+    """Both lines with what differs in a ``mark``; without, where they have little in common."""
+    a, b = _WORD.findall(left), _WORD.findall(right)
+    matcher = SequenceMatcher(None, a, b, autojunk=False)
+    if matcher.ratio() < 0.5:
+        return _plain(left), _plain(right)
+    out: list[list[str]] = [[], []]
+    for tag, i, j, k, m in matcher.get_opcodes():
+        for side, part in ((out[0], a[i:j]), (out[1], b[k:m])):
+            text = _plain("".join(part))
+            side.append(text if tag == "equal" or not text else f"<mark>{text}</mark>")
+    return "".join(out[0]), "".join(out[1])
+
+
+def _plain(text: str) -> str:
+    return highlight([text], "ir")[0]

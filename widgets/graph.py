@@ -1,15 +1,15 @@
-"""Graphs as SVG: boxes whose text lines know their source line, edges, nested frames."""
+"""Graphs: boxes whose text lines know their source line, edges, nested frames; as data for the browser, as an image."""
 
 from __future__ import annotations
 
 import base64
-import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 from quadrants_lab.widgets.highlight import highlight
-from quadrants_lab.widgets.html import esc, marks
+from quadrants_lab.widgets.html import esc, ties
 from quadrants_lab.widgets.layout import Layout, Point, layout
-from quadrants_lab.widgets.model import GraphView, Line, NodeView
+from quadrants_lab.widgets.model import ClusterView, GraphView, Line, NodeView
 
 _CHAR, _ROW, _PAD = 6.65, 15.0, 8.0  # of an 11 px monospace font
 _LONGEST, _MOST = 56, 16  # characters a line, lines a box
@@ -18,8 +18,8 @@ STANDALONE = """
 text{font:11px ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;fill:#222}
 .hit{fill:none}.box>rect{fill:#fff;stroke:#8a94a6}.box .tt{font-weight:600}.box .nt{fill:#6b4500}
 .box.push>rect{fill:#fff4dd;stroke:#c98a1a}.box.entry>rect,.box.exit>rect{fill:#eef1f6}
-.edge path{fill:none;stroke:#6a7486;stroke-width:1.3}.edge polygon{fill:#6a7486}
-.edge.back path{stroke:#b4530a;stroke-dasharray:5 3}.edge.back polygon{fill:#b4530a}
+.edge path{fill:none;stroke:#6a7486;stroke-width:1.3}.edge .tip{fill:#6a7486;stroke:none}
+.edge.back path{stroke:#b4530a;stroke-dasharray:5 3}.edge.back .tip{fill:#b4530a;stroke:none}
 .edge text{font-size:10px;fill:#555}.frame rect{fill:#3b6fb6;fill-opacity:.06;stroke:#3b6fb6;stroke-opacity:.55}
 .frame text{fill:#2a5596;font-weight:600;paint-order:stroke;stroke:#fbfbfc;stroke-width:4px}.bg{fill:#fbfbfc}
 .hk{fill:#8250df}.ht{fill:#0a6b74}.hs{fill:#0a5c2b}.hn{fill:#9a4a00}.hf{fill:#0550ae}.hv{fill:#444}.hc{fill:#777}
@@ -50,7 +50,6 @@ def _tspans(marked_up: str) -> str:
 def _box(node: NodeView, centre: Point, size: Point) -> str:
     (cx, cy), (w, h) = centre, size
     x, y = cx - w / 2, cy - h / 2
-    head = Line(node.title, node.line)
     rows = [f'<text class="tt" x="{x + _PAD:.1f}" y="{y + _PAD + 10:.1f}">{esc(node.title)}</text>']
     lines = _shown(node)
     for n, (line, text) in enumerate(
@@ -59,7 +58,7 @@ def _box(node: NodeView, centre: Point, size: Point) -> str:
         at = y + _PAD + 10 + n * _ROW
         back = f'<rect class="hit" x="{x + 2:.1f}" y="{at - 11:.1f}" width="{w - 4:.1f}" height="{_ROW}"/>'
         rows.append(
-            f'<g class="ln"{marks(line)}>{back}<text xml:space="preserve" x="{x + _PAD:.1f}" y="{at:.1f}">'
+            f'<g class="ln"{ties(line)}>{back}<text xml:space="preserve" x="{x + _PAD:.1f}" y="{at:.1f}">'
             f"{_tspans(text)}</text>"
             f"<title>{esc(line.text)}</title></g>"
         )
@@ -67,67 +66,82 @@ def _box(node: NodeView, centre: Point, size: Point) -> str:
         at = y + _PAD + 10 + (len(lines) + 1) * _ROW
         rows.append(f'<text class="nt" x="{x + _PAD:.1f}" y="{at:.1f}">{esc(node.note)}</text>')
     frame = f'<rect x="{x:.1f}" y="{y:.1f}" width="{w:.1f}" height="{h:.1f}" rx="4"/>'
-    own = marks(head) if not lines else ""
+    own = ties(Line("", node.line)) if not lines else ""
     return f'<g class="box {node.kind}"{own}>{frame}{"".join(rows)}</g>'
 
 
-def _path(points: Sequence[Point], curved: bool) -> str:
-    first, *rest = (f"{x:.1f},{y:.1f}" for x, y in points)
-    return f"M{first}" + ("C" if curved else "L") + " ".join(rest)
+def _path(points: Sequence[Point]) -> str:
+    """Straight where x or y stays, else a curve that begins and ends upright."""
+    out = [f"M{points[0][0]:.1f},{points[0][1]:.1f}"]
+    for (px, py), (x, y) in pairwise(points):
+        middle = (py + y) / 2
+        straight = px == x or py == y
+        out.append(f"L{x:.1f},{y:.1f}" if straight else f"C{px:.1f},{middle:.1f} {x:.1f},{middle:.1f} {x:.1f},{y:.1f}")
+    return "".join(out)
 
 
 def _arrow(points: Sequence[Point]) -> str:
-    """A triangle at the end of a path, along its last stretch."""
-    tip = points[-1]
-    tail = next((p for p in reversed(points) if math.dist(p, tip) > 1), (tip[0], tip[1] - 1))
-    d = math.dist(tail, tip)
-    ux, uy = (tip[0] - tail[0]) / d, (tip[1] - tail[1]) / d
-    bx, by = tip[0] - 8 * ux, tip[1] - 8 * uy
-    corners = (tip, (bx - 4 * uy, by + 4 * ux), (bx + 4 * uy, by - 4 * ux))
-    return '<polygon points="' + " ".join(f"{x:.1f},{y:.1f}" for x, y in corners) + '"/>'
+    """The triangle at the end of a path: downwards, or to the right where it comes from the left."""
+    (px, py), (x, y) = points[-2:]
+    side = py == y and px < x
+    corners = ((x, y), (x - 8, y - 4), (x - 8, y + 4)) if side else ((x, y), (x - 4, y - 8), (x + 4, y - 8))
+    return "M" + "L".join(f"{a:.1f},{b:.1f}" for a, b in corners) + "Z"
 
 
-def svg(graph: GraphView, standalone: bool = False, dot: str | None = None) -> str:
-    """The graph as an svg element; ``standalone`` puts its own colours and background inside, for an image."""
+def data(graph: GraphView) -> dict[str, object]:
+    """What `graph.js` draws from: ``nodes`` [x, y, width, height, kind, SVG, text, ties], ``edges`` [kind, from, to,
+    path, arrow, label, x, y], ``frames`` [label, x0, y0, x1, y1, nodes of it and of frames in it, header first]."""
+    sizes, at = _placed(graph)
+    number = {node.id: n for n, node in enumerate(graph.nodes)}
+    nodes = [
+        [*(round(v, 1) for v in (*at.nodes[n.id], *sizes[n.id])), n.kind, _box(n, at.nodes[n.id], sizes[n.id]),
+         "\n".join((n.title, n.note, *(x.text for x in n.lines))),
+         [[x.span_line, x.stmt, x.adjoint_of] for x in (Line(n.title, n.line), *n.lines)]]
+        for n in graph.nodes
+    ]  # fmt: skip
+    edges = [
+        [e.kind, number[e.src], number[e.dst], _path(points), _arrow(points), e.label, *(round(v, 1) for v in label)]
+        for e, points, label in at.edges
+    ]
+    frames = [[c.label, *(round(v, 1) for v in box), [number[n] for n in _inside(c)]] for c, *box in at.frames]
+    return {"w": at.width, "h": at.height, "nodes": nodes, "edges": edges, "frames": frames, "title": graph.title,
+            "css": STANDALONE}  # fmt: skip
+
+
+def _inside(cluster: ClusterView) -> list[str]:
+    return [*cluster.nodes, *(n for child in cluster.children for n in _inside(child))]
+
+
+def _placed(graph: GraphView) -> tuple[dict[str, Point], Layout]:
     sizes = {node.id: _size(node) for node in graph.nodes}
-    at = layout(graph, sizes, dot)
+    return sizes, layout(graph, sizes)
+
+
+def svg(graph: GraphView) -> str:
+    """The graph as an image with colours and background of its own."""
+    sizes, at = _placed(graph)
     parts: list[str] = []
     for _, x0, y0, x1, y1 in at.frames:
         box = f'x="{x0:.1f}" y="{y0:.1f}" width="{x1 - x0:.1f}" height="{y1 - y0:.1f}"'
         parts.append(f'<g class="frame"><rect {box} rx="8"/></g>')
-    for edge, points, label in at.edges:
-        text = (
-            f'<text x="{label[0]:.1f}" y="{label[1] + 3:.1f}" text-anchor="middle">{esc(edge.label)}</text>'
-            if edge.label
-            else ""
-        )
-        parts.append(
-            f'<g class="edge {edge.kind}"><path d="{_path(points, at.curved)}"/>{_arrow(points)}{text}</g>'
-        )
+    for edge, points, (x, y) in at.edges:
+        text = f'<text x="{x:.1f}" y="{y + 3:.1f}" text-anchor="middle">{esc(edge.label)}</text>' if edge.label else ""
+        line = f'<path d="{_path(points)}"/><path class="tip" d="{_arrow(points)}"/>'
+        parts.append(f'<g class="edge {edge.kind}">{line}{text}</g>')
     for c, x0, y0, _, _ in at.frames:
         parts.append(f'<g class="frame"><text x="{x0 + 8:.1f}" y="{y0 + 14:.1f}">{esc(c.label)}</text></g>')
     parts += [_box(node, at.nodes[node.id], sizes[node.id]) for node in graph.nodes]
-    return _element(graph, at, "".join(parts), standalone)
-
-
-def _element(graph: GraphView, at: Layout, body: str, standalone: bool) -> str:
     pad = 8
     w, h = at.width + 2 * pad, at.height + 2 * pad
-    style = (
-        f'<style>{STANDALONE}</style><rect class="bg" x="{-pad}" y="{-pad}" width="100%" height="100%"/>'
-        if standalone
-        else ""
-    )
-    roving = "" if standalone else ' data-roving="" role="listbox"'
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{w:.0f}" height="{h:.0f}"'
-        f' viewBox="{-pad} {-pad} {w:.1f} {h:.1f}"'
-        f'{roving} aria-label="{esc(graph.title)}">{style}{body}</svg>'
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{w:.0f}" height="{h:.0f}" '
+        f'viewBox="{-pad} {-pad} {w:.1f} {h:.1f}" aria-label="{esc(graph.title)}"><style>{STANDALONE}</style>'
+        f'<rect class="bg" x="{-pad}" y="{-pad}" width="100%" height="100%"/>{"".join(parts)}</svg>'
     )
 
 
 def image(graph: GraphView) -> str:
     """The graph as an img with its SVG in a data URI: what survives where inline svg is stripped."""
-    data = base64.b64encode(svg(graph, standalone=True).encode()).decode()
-    uri = f"data:image/svg+xml;base64,{data}"
+    encoded = base64.b64encode(svg(graph).encode()).decode()
+    uri = f"data:image/svg+xml;base64,{encoded}"
     return f'<img alt="{esc(graph.title)}" style="max-width:100%;border-radius:4px" src="{uri}">'

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
-from quadrants_lab.widgets.graph import svg
+from quadrants_lab.widgets.graph import data
 from quadrants_lab.widgets.html import empty, esc
 from quadrants_lab.widgets.model import GraphView, KernelView
 
 
 def figure(graph: GraphView) -> str:
-    """The graph in a frame that scrolls."""
-    return f'<div class="gr" tabindex="0" role="region" aria-label="{esc(graph.title)}">{svg(graph)}</div>'
+    """The place where the browser draws the graph."""
+    text = esc(json.dumps(data(graph), separators=(",", ":"), ensure_ascii=False))
+    return f'<div class="graph" data-graph="{text}"></div>'
 
 
 def cfg_pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:

@@ -13,43 +13,23 @@ def esc(text: object) -> str:
     return html.escape(str(text), quote=True)
 
 
-def marks(line: Line) -> str:
+def ties(line: Line) -> str:
     """The attributes that tie an element to its source line and statement, or nothing where it has neither."""
     if line.span_line <= 0:
         return ""
     stmt = f' data-stmt="{line.stmt}"' if line.stmt >= 0 else ""
-    return f' data-span-line="{line.span_line}"{stmt} data-item="" tabindex="-1" role="option" aria-selected="false"'
+    twin = f' data-adj="{line.adjoint_of}"' if line.adjoint_of >= 0 else ""
+    return f' data-span-line="{line.span_line}"{stmt}{twin}'
 
 
-def code_lines(
-    lines: Sequence[Line], language: str, numbers: str = "source", notes: dict[int, str] | None = None
-) -> str:
-    """Lines of code, one element each, without a container.
-
-    ``numbers``: "source" shows each line's source line, "count" counts from 1, "" shows none. ``notes`` maps a source
-    line to HTML that is put behind it.
-    """
-    out: list[str] = []
-    for n, (line, text) in enumerate(
-        zip(lines, highlight([x.text for x in lines], language), strict=True), 1
-    ):
-        label = {"source": str(line.span_line or ""), "count": str(n), "": ""}[numbers]
-        gutter = f'<span class="no">{label}</span>' if numbers else ""
-        note = notes.get(line.span_line, "") if notes else ""
-        out.append(f'<div class="ln"{marks(line)}>{gutter}<span class="tx">{text or " "}</span>{note}</div>')
-    return "".join(out)
-
-
-def listing(
-    lines: Sequence[Line],
-    language: str,
-    label: str,
-    numbers: str = "source",
-    notes: dict[int, str] | None = None,
-) -> str:
-    """A block of code whose lines can be walked with the arrow keys and marked with Enter."""
-    body = code_lines(lines, language, numbers, notes)
-    return f'<div class="code" data-roving role="listbox" aria-label="{esc(label)}">{body}</div>'
+def listing(lines: Sequence[Line], language: str, label: str) -> str:
+    """A short text whose lines can be walked with the arrow keys and marked with Enter; long ones: `lines.listing`."""
+    rows = "".join(
+        f'<div class="ln"{ties(x)} data-item="" tabindex="-1" role="option" aria-selected="false">'
+        f'<span class="no">{x.span_line or ""}</span><span class="tx">{text or " "}</span></div>'
+        for x, text in zip(lines, highlight([x.text for x in lines], language), strict=True)
+    )
+    return f'<div class="code" data-roving role="listbox" aria-label="{esc(label)}">{rows}</div>'
 
 
 def table(
@@ -59,19 +39,12 @@ def table(
     cells = [f'<th class="{"num" if n in right else ""}" scope="col">{h}</th>' for n, h in enumerate(head)]
     body = []
     for n, row in enumerate(rows):
-        link = row_marks(links[n]) if links else ""
+        link = ties(links[n]) if links else ""
+        link += ' data-item="" tabindex="-1"' if link else ""
         tds = "".join(f'<td class="{"num" if c in right else ""}">{cell}</td>' for c, cell in enumerate(row))
         body.append(f"<tr{link}>{tds}</tr>")
     roving = " data-roving" if links else ""
     return f'<table class="tb"><thead><tr>{"".join(cells)}</tr></thead><tbody{roving}>{"".join(body)}</tbody></table>'
-
-
-def row_marks(line: Line) -> str:
-    """As `marks`, for a table row: its role stays a row."""
-    if line.span_line <= 0:
-        return ""
-    stmt = f' data-stmt="{line.stmt}"' if line.stmt >= 0 else ""
-    return f' data-span-line="{line.span_line}"{stmt} data-item="" tabindex="-1"'
 
 
 def choices(label: str, items: Sequence[tuple[str, str]], into: str, chosen: int = 0) -> str:
@@ -82,6 +55,26 @@ def choices(label: str, items: Sequence[tuple[str, str]], into: str, chosen: int
         for n, (text, req) in enumerate(items)
     )
     return f'<div class="chs" role="radiogroup" aria-label="{esc(label)}" data-roving data-follow>{buttons}</div>'
+
+
+def pick(
+    label: str,
+    groups: Sequence[tuple[str, Sequence[tuple[str, str]]]],
+    into: str,
+    chosen: str = "",
+    live: bool = False,
+) -> str:
+    """A menu of (text, request) in named groups, whose answers go into the slot ``into``. ``live``: there are too many
+    for an exported page to hold the answers of all."""
+    attribute = "data-ask-for" if live else "data-req"
+    out = []
+    for name, items in groups:
+        options = "".join(
+            f'<option {attribute}="{esc(req)}"{" selected" if req == chosen else ""}>{esc(text)}</option>'
+            for text, req in items
+        )
+        out.append(f'<optgroup label="{esc(name)}">{options}</optgroup>' if name else options)
+    return f'<select aria-label="{esc(label)}" data-into="{into}">{"".join(out)}</select>'
 
 
 def slot(name: str, content: str) -> str:

@@ -9,11 +9,13 @@ export function mount(host, shape, ask) {
   const uid = `qdi${serial++}`;
   const root = document.createElement("div");
   root.className = "qdi";
-  root.innerHTML = `<div class="head"><span class="title"></span><div class="tabs" role="tablist" data-roving data-follow></div>
-    <span class="say" role="status" aria-live="polite"></span></div><div role="tabpanel" tabindex="0" id="${uid}-panel"></div>`;
+  root.innerHTML = `<div class="head"><span class="title"></span><div class="tabs" role="tablist" aria-label="Panes" data-roving data-follow></div>
+    <span class="say" role="status" aria-live="polite"></span><button type="button" class="ch help" aria-label="Keys">?</button></div>
+    <div role="tabpanel" tabindex="0" id="${uid}-panel"></div>`;
   const title = root.querySelector(".title"), tabs = root.querySelector(".tabs");
   const panel = root.querySelector("[role=tabpanel]"), say = root.querySelector(".say");
-  const state = { kernel: 0, pane: shape.open ?? shape.panes[0]?.[0], mark: null };
+  const state = { kernel: 0, pane: shape.open ?? shape.panes[0]?.[0], mark: null, painted: [] };
+  let parts = []; // what draws itself: listings and graphs
 
   if (shape.kernels.length > 1) {
     const select = document.createElement("select");
@@ -44,6 +46,7 @@ export function mount(host, shape, ask) {
   }
 
   function open() {
+    root.querySelector(".search")?.remove();
     for (const tab of tabs.children) {
       const on = tab.dataset.pane === state.pane;
       tab.setAttribute("aria-selected", on);
@@ -53,43 +56,60 @@ export function mount(host, shape, ask) {
     return load(`${state.kernel}/${state.pane}`, panel);
   }
 
-  /** One item of every group can be reached with Tab; marks come back. */
+  /** Everything in the part that draws itself begins to; one item of every group can be reached with Tab. */
   function settle(part) {
+    const hooks = { uid, point, marked: () => state.mark };
+    parts = parts.filter((x) => x.host.isConnected);
+    const made = [];
+    for (const [name, make] of [["lines", lines], ["graph", graph], ["sizes", whatIf]]) {
+      for (const x of part.querySelectorAll(`[data-${name}]`)) made.push(make(x, hooks));
+    }
+    parts.push(...made);
+    unify(part);
     for (const group of part.querySelectorAll("[data-roving]")) {
       const items = itemsOf(group);
       if (items.length && !items.some((x) => x.tabIndex === 0)) items[0].tabIndex = 0;
     }
     for (const x of part.querySelectorAll("[data-stepper]")) stepper(x);
-    paint(part, true);
-    tell();
-  }
-
-  function tell() {
-    const count = state.mark ? panel.querySelectorAll(".mark, .near").length : 0;
-    say.textContent = state.mark ? `line ${state.mark.line}: ${count || "nothing"} marked here` : "";
+    for (const x of part.querySelectorAll("[data-load]")) load(x.dataset.load, x);
+    paint(state.mark, true);
   }
 
   const itemsOf = (group) => [...group.querySelectorAll("[data-item]")].filter((x) => x.closest("[data-roving]") === group && x.getClientRects().length);
 
-  function paint(part, scroll) {
-    let first = null;
-    for (const x of part.querySelectorAll("[data-span-line]")) {
-      const same = state.mark && x.dataset.spanLine === state.mark.line;
-      const exact = same && (!state.mark.stmt || !x.dataset.stmt || x.dataset.stmt === state.mark.stmt);
-      x.classList.toggle("mark", !!exact);
-      x.classList.toggle("near", !!same && !exact);
-      if (x.getAttribute("role") === "option") x.setAttribute("aria-selected", !!exact);
-      if (same && !first?.classList.contains("mark") && (exact || !first)) first = x;
+  /** Marks what is of the mark's kin; `reveal` scrolls all but `from` to the first of it. */
+  function paint(mark, reveal, from) {
+    const count = [0, 0];
+    for (const x of state.painted) {
+      x.classList.remove("mark", "twin", "near");
+      if (x.getAttribute("role") === "option") x.setAttribute("aria-selected", false);
     }
-    if (first && scroll) first.scrollIntoView?.({ block: "nearest", inline: "nearest" });
+    state.painted = [];
+    let first = null;
+    if (mark) for (const x of panel.querySelectorAll(`[data-span-line="${Number(mark.line)}"]`)) {
+      if (x.closest(".lines, .graph")) continue;
+      const is = kinship(mark, ...numbers(x));
+      x.classList.add(is);
+      state.painted.push(x);
+      if (is !== "near") { count[is === "twin" ? 1 : 0]++; first ??= x; }
+      if (is !== "near" && x.getAttribute("role") === "option") x.setAttribute("aria-selected", true);
+    }
+    if (first && reveal && from?.host !== panel) first.scrollIntoView?.({ block: "nearest", inline: "nearest" });
+    for (const p of parts) if (p.host.isConnected) p.paint(mark, reveal && p !== from).forEach((n, k) => { count[k] += n; });
+    if (!mark) say.textContent = "";
+    else if (mark === state.mark) say.textContent = `line ${mark.line}: ${count[0]} forward, ${count[1]} adjoint here`;
   }
 
-  function mark(x) {
-    const { spanLine, stmt } = x.dataset;
-    const off = x.classList.contains("mark") && !(stmt && !state.mark.stmt); // a second click takes it back, or narrows it
-    state.mark = off ? null : { line: spanLine, stmt };
-    paint(panel, false);
-    tell();
+  const numbers = (x) => [Number(x.dataset.spanLine), Number(x.dataset.stmt ?? -1), Number(x.dataset.adj ?? -1)];
+  const same = (a, b) => a && b && a.line === b.line && a.stmt === b.stmt;
+
+  let hover = 0;
+  /** Somebody points at a statement or line, or (null) no longer; `pinned`: it stays, a second time takes it back. */
+  function point(mark, pinned, from) {
+    cancelAnimationFrame(hover);
+    if (!pinned) { hover = requestAnimationFrame(() => paint(mark ?? state.mark, false, from)); return; }
+    state.mark = same(mark, state.mark) ? null : mark;
+    paint(state.mark, true, from);
   }
 
   function pick(x) {
@@ -102,7 +122,10 @@ export function mount(host, shape, ask) {
         y.tabIndex = y === x ? 0 : -1;
       }
       load(x.dataset.req, panel.querySelector(`[data-slot="${x.dataset.into}"]`));
-    } else if (x.dataset.spanLine) mark(x);
+    } else if (x.dataset.spanLine) {
+      const [line, stmt, adj] = numbers(x);
+      point({ line, stmt, adj }, true, { host: panel });
+    }
   }
 
   function focusItem(items, x) {
@@ -110,7 +133,20 @@ export function mount(host, shape, ask) {
     x.focus();
   }
 
+  function unify(part) {
+    const on = panel.querySelector("[data-toggle=unified]")?.checked;
+    if (on !== undefined) for (const p of parts) if (p.layout && p.unified !== on && (part.contains(p.host))) { p.unified = on; p.layout(); }
+  }
+
+  root.querySelector(".help").addEventListener("click", () => help(root));
   root.addEventListener("click", (e) => {
+    const hide = e.target.dataset.hide;
+    if (hide !== undefined) {
+      const columns = panel.querySelectorAll(".linked .col"), on = columns[hide].hidden;
+      columns[hide].hidden = !on;
+      e.target.setAttribute("aria-pressed", on);
+      return;
+    }
     const x = e.target.closest("[data-item]");
     if (!x || !root.contains(x) || getSelection()?.toString()) return;
     const group = x.closest("[data-roving]");
@@ -118,14 +154,23 @@ export function mount(host, shape, ask) {
     pick(x);
   });
   root.addEventListener("change", (e) => {
-    const name = e.target.dataset.toggle;
-    if (e.target.dataset.ask) load(e.target.dataset.ask + e.target.value.trim(), panel.querySelector(`[data-slot="${e.target.dataset.into}"]`));
-    if (name) { panel.querySelectorAll(".slot").forEach((s) => s.classList.toggle(name, e.target.checked)); settle(panel); }
+    const { toggle, ask: asked, into } = e.target.dataset, option = e.target.selectedOptions?.[0]?.dataset;
+    const slot = into && panel.querySelector(`[data-slot="${into}"]`);
+    if (asked) load(asked + e.target.value.trim(), slot);
+    if (slot && option) load(option.req ?? option.askFor, slot);
+    if (toggle) { panel.querySelectorAll(".slot").forEach((s) => s.classList.toggle(toggle, e.target.checked)); settle(panel); }
   });
   root.addEventListener("keydown", (e) => {
+    if (e.defaultPrevented || e.ctrlKey || e.metaKey || e.altKey) return;
+    if (!e.target.matches("input:not([type=range]):not([type=checkbox]), textarea, select")) {
+      const tab = /^[1-9]$/.test(e.key) && tabs.children[e.key - 1];
+      if (tab) { focusItem([...tabs.children], tab); pick(tab); } else if (e.key === "?") help(root);
+      else if (e.key === "/") searchBar(panel, parts.filter((p) => p.host.isConnected && p.search));
+      if (tab || e.key === "?" || e.key === "/") { e.preventDefault(); return; }
+    }
     const x = e.target.closest("[data-item]");
     const group = x?.closest("[data-roving]");
-    if (!group || e.ctrlKey || e.metaKey || e.altKey) return;
+    if (!group) return;
     const step = KEYS[e.key], items = itemsOf(group), at = items.indexOf(x);
     if (step !== undefined) {
       const to = step === "first" ? 0 : step === "last" ? items.length - 1 : at + step;

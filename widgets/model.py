@@ -17,11 +17,12 @@ from quadrants_lab.ir.text import statement_lines
 @dataclass(slots=True)
 class Line:
     """A line of text and what it belongs to: ``span_line`` is a line of the view's source (0: none known), ``stmt``
-    the id of an IR statement (-1: none)."""
+    the id of an IR statement (-1: none), ``adjoint_of`` that of the forward statement whose adjoint it computes."""
 
     text: str
     span_line: int = 0
     stmt: int = -1
+    adjoint_of: int = -1
 
 
 @dataclass(slots=True)
@@ -288,6 +289,8 @@ class KernelView:
     launches: list[LaunchView] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     steps: StepsView | str = ""  # why there are none
+    texts: dict[int, list[Line]] = field(default_factory=dict)  # of the kernels of the traces, by identity
+    changes: dict[tuple[int, int], tuple[int, int] | None] = field(default_factory=dict)  # of pairs of them
 
 
 @dataclass(slots=True)
@@ -315,6 +318,13 @@ def kernel_lines(kernel: Kernel | None, file: str) -> list[Line]:
         return []
 
     def line(text: str, stmt: Stmt | None) -> Line:
-        return Line(text) if stmt is None else Line(text, span_line(stmt.span, file), stmt.id)
+        return Line(text) if stmt is None else Line(text, span_line(stmt.span, file), stmt.id, stmt.adjoint_of)
 
     return [line(text, stmt) for text, stmt in statement_lines(kernel)]
+
+
+def view_lines(view: KernelView, kernel: Kernel | None) -> list[Line]:
+    """`kernel_lines` of a kernel of the view's traces, made once."""
+    if id(kernel) not in view.texts:
+        view.texts[id(kernel)] = kernel_lines(kernel, view.file)
+    return view.texts[id(kernel)]

@@ -19,19 +19,21 @@ Render = Callable[[KernelView, str, Sequence[str]], str]  # view, prefix "kernel
 
 @dataclass(frozen=True, slots=True)
 class Pane:
+    """``title``: of its tab; "" for what other panes alone ask for."""
+
     id: str
     title: str
     render: Render
 
 
 PANES = (
-    Pane("source", "Source", source.pane),
+    Pane("source", "Linked", source.pane),
     Pane("passes", "Passes", passes.pane),
     Pane("cfg", "CFG", graphs.cfg_pane),
     Pane("stacks", "Stacks", stacks.pane),
     Pane("sizes", "SizeExpr", sizes.pane),
     Pane("steps", "Steps", steps.pane),
-    Pane("code", "Code", code.pane),
+    Pane("code", "", code.pane),
     Pane("run", "Run", run.pane),
 )
 
@@ -42,7 +44,7 @@ def shape(view: CellView) -> dict[str, Any]:
         "title": view.title,
         "open": view.open,
         "kernels": [k.name for k in view.kernels],
-        "panes": [[p.id, p.title] for p in PANES],
+        "panes": [[p.id, p.title] for p in PANES if p.title],
     }
 
 

@@ -1,30 +1,76 @@
-"""The Source pane: the cell's text with, beside each line, the stacks that it needs."""
+"""The first pane: source, IR after any pass, and code of any backend, side by side; what belongs together is marked."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from quadrants_lab.widgets.html import empty, esc, listing
+from quadrants_lab.widgets import code
+from quadrants_lab.widgets.html import empty, esc, pick
+from quadrants_lab.widgets.lines import listing
 from quadrants_lab.widgets.model import KernelView
+from quadrants_lab.widgets.passes import changed
+
+LEGEND = (
+    '<p class="hint legend"><span class="mark">forward</span> <span class="twin">its adjoint</span> '
+    '<span class="near">same line</span></p>'
+)
 
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
     if not view.source:
         return empty("the source of this kernel is not known")
-    return listing(view.source, "python", f"Source of {view.name}", notes=margin(view))
+    kernel = prefix.partition("/")[0]
+    mode = "gradient" if "gradient" in view.traces else next(iter(view.traces), "")
+    irs = [
+        (trace, [(s.name, f"{kernel}/passes/{trace}/{n}/ir") for n, s in enumerate(steps)
+                 if not n or changed(view, s) is not None])
+        for trace, steps in view.traces.items()
+    ]  # fmt: skip
+    codes = [
+        (name, [*((title, f"{kernel}/code/{name}/{n}") for n, title in enumerate(code.titles(stages))),
+                ("all sizes", f"{kernel}/code/{name}/sizes")])
+        for name, stages in view.code.items()
+    ]  # fmt: skip
+    text = listing(view.source, "python", f"Source of {view.name}", notes=margin(view))
+    columns = [("Source", f'<div class="slot">{text}</div>', "")]
+    if irs:
+        last = next(req for trace, items in irs if trace == mode for _, req in reversed(items))
+        columns.append(("IR after", later("ir", last), pick("Pass", irs, "ir", last)))
+    if codes:
+        first = next((items[0][1] for name, items in codes if name == mode), codes[0][1][0][1])
+        columns.append(("Code", later("code", first), pick("Stage", codes, "code", first)))
+    toggles = "".join(
+        f'<button type="button" class="ch" aria-pressed="true" data-hide="{n}">{name}</button>'
+        for n, (name, _, _) in enumerate(columns)
+    )
+    body = "".join(
+        f'<section class="col" aria-label="{name}"><header><b>{name}</b> {choice}</header>{slot}</section>'
+        for name, slot, choice in columns
+    )
+    bar = f'<div class="bar"><span class="chs" role="group" aria-label="Columns">{toggles}</span>{LEGEND}</div>'
+    return f'{bar}<div class="linked">{body}</div>'
+
+
+def later(name: str, request: str) -> str:
+    """A slot that is filled by a request of its own, when the rest is there."""
+    return f'<div class="slot" data-slot="{name}" data-load="{esc(request)}"></div>'
 
 
 def margin(view: KernelView) -> dict[int, str]:
-    """For each source line, badges for the stacks and the values without stack that come from it."""
-    notes: dict[int, str] = {}
+    """For each source line, badges for the stacks and the values without stack that come from it; many as one."""
+    notes: dict[int, list[tuple[str, str, str]]] = {}
     for stack in view.stacks:
         depth = "?" if stack.depth is None else f"{stack.depth:,}"
-        tip = esc(f"{stack.reason}; {stack.how}")
-        notes[stack.line] = notes.get(stack.line, "") + (
-            f' <span class="badge push" title="{tip}">stack {esc(stack.name)}: depth {depth}</span>'
-        )
+        badge = ("badge push", f"stack {stack.name}: depth {depth}", f"{stack.reason}; {stack.how}")
+        notes.setdefault(stack.line, []).append(badge)
     for free in view.free:
-        notes[free.line] = notes.get(free.line, "") + (
-            f' <span class="badge" title="{esc(free.why)}">{esc(free.name)}: no stack</span>'
-        )
-    return notes
+        notes.setdefault(free.line, []).append(("badge", f"{free.name}: no stack", free.why))
+    return {line: _badges(rows) for line, rows in notes.items()}
+
+
+def _badges(rows: Sequence[tuple[str, str, str]]) -> str:
+    shown = [f' <span class="{kind}" title="{esc(tip)}">{esc(text)}</span>' for kind, text, tip in rows[:2]]
+    if len(rows) > 2:
+        rest = "&#10;".join(esc(f"{text}: {tip}") for _, text, tip in rows[2:])
+        shown.append(f' <span class="badge" title="{rest}">and {len(rows) - 2} more</span>')
+    return "".join(shown)

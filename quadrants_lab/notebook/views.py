@@ -71,8 +71,9 @@ def task_graphs(kernel: N.Kernel, file: str, values: Values | None = None) -> li
         title += f" ({task.kind})"
         boxes = [_box(node, cfg, text, names, file) for node in cfg.nodes]
         edges = [EdgeView(str(a), str(b), kind, "" if kind == "next" else kind) for a, b, kind in cfg.edges]
-        scc = _condensed(kernel, task, cfg, condense(cfg), names, file, values) if names else None
-        out.append(TaskGraphs(title, GraphView(f"Control flow of {title}", boxes, edges), scc))
+        scc = _condensed(kernel, task, cfg, names, file, values) if names else None
+        _, loops = _frames(condense(cfg), lambda loop: f"line {span_line(loop.span, file)}" if loop else "")
+        out.append(TaskGraphs(title, GraphView(f"Control flow of {title}", boxes, edges, loops), scc))
     return out
 
 
@@ -86,7 +87,9 @@ def _kind(node: CfgNode, cfg: Cfg) -> str:
 
 def _box(node: CfgNode, cfg: Cfg, text: Mapping[int, str], names: Mapping[int, str], file: str) -> NodeView:
     lines = [
-        Line(_head(text.get(s.id, "")), span_line(s.span, file), s.id) for s in node.stmts if not _silent(s)
+        Line(_head(text.get(s.id, "")), span_line(s.span, file), s.id, s.adjoint_of)
+        for s in node.stmts
+        if not _silent(s)
     ]
     at = 0
     if node.loop is not None:
@@ -113,59 +116,35 @@ def _condensed(
     kernel: N.Kernel,
     task: N.Offload,
     cfg: Cfg,
-    dag: Dag,
     names: Mapping[int, str],
     file: str,
     values: Values | None,
 ) -> GraphView:
     """The condensation: blocks that push or branch, one frame a loop, no way back."""
+    nodes = []
+    for node in cfg.nodes:
+        stmts = [s for s in node.stmts if isinstance(s, N.AdStackPush)]
+        at = next((span_line(s.span, file) for s in stmts), 0) or (span_line(node.loop.span, file) if node.loop else 0)
+        nodes.append(NodeView(str(node.id), node.label, [], _kind(node, cfg), at, _pushes(node, names)))
     symbols = Symbols(task, kernel.buffers)
-    nodes: list[NodeView] = []
-    edges: list[EdgeView] = []
-
-    def cluster(d: Dag) -> tuple[list[str], list[ClusterView]]:
-        here: list[str] = []
-        frames: list[ClusterView] = []
-        for c in d.components:
-            if c.body is not None:
-                inside, inner = cluster(c.body)
-                frames.append(ClusterView(_loop_label(c.loop, symbols, values), inside, inner))
-                continue
-            node = cfg.nodes[c.nodes[0]]
-            pushes = _pushes(node, names)
-            stmts = [s for s in node.stmts if isinstance(s, N.AdStackPush)]
-            at = next((span_line(s.span, file) for s in stmts), 0) or (
-                span_line(node.loop.span, file) if node.loop else 0
-            )
-            kind = _kind(node, cfg)
-            nodes.append(NodeView(str(node.id), node.label, [], kind, at, pushes))
-            here.append(str(node.id))
-        return here, frames
-
-    def connect(d: Dag) -> None:
-        home = {n: c.id for c in d.components for n in c.nodes}
-        for a, b, kind in cfg.edges:
-            if a in home and b in home and home[a] != home[b]:
-                edges.append(
-                    EdgeView(
-                        str(a), str(b), "exit" if kind == "exit" else "", "exit" if kind == "exit" else ""
-                    )
-                )
-        for c in d.components:
-            if c.body is not None:
-                connect_inside(c.body)
-
-    def connect_inside(d: Dag) -> None:
-        connect(d)
-
-    _, frames = cluster(dag)
-    connect(dag)
-    unique = list({(e.src, e.dst): e for e in edges if not _is_back(cfg, e)}.values())
-    return GraphView("Strongly connected components", nodes, unique, frames)
+    _, frames = _frames(condense(cfg), lambda loop: _loop_label(loop, symbols, values))
+    kinds = {(str(a), str(b)): "exit" if kind == "exit" else "" for a, b, kind in cfg.edges if kind != "back"}
+    edges = [EdgeView(a, b, kind, kind) for (a, b), kind in kinds.items()]
+    return GraphView("Strongly connected components", nodes, edges, frames)
 
 
-def _is_back(cfg: Cfg, e: EdgeView) -> bool:
-    return any((str(a), str(b)) == (e.src, e.dst) and kind == "back" for a, b, kind in cfg.edges)
+def _frames(dag: Dag, label: Callable[[N.Loop | None], str]) -> tuple[list[str], list[ClusterView]]:
+    """The blocks that no loop of the condensation holds, and a frame for each loop."""
+    here: list[str] = []
+    frames: list[ClusterView] = []
+    for c in dag.components:
+        if c.body is None:
+            here.append(str(c.nodes[0]))
+        else:
+            inside, inner = _frames(c.body, label)
+            header = str(c.nodes[0])
+            frames.append(ClusterView(label(c.loop), [header, *(n for n in inside if n != header)], inner))
+    return here, frames
 
 
 def _loop_label(loop: N.Loop | None, symbols: Symbols, values: Values | None) -> str:
@@ -246,15 +225,21 @@ def stack_views(kernel: N.Kernel, rows: Sequence[StackRow], file: str, values: V
 # --- code ---------------------------------------------------------------------------------------------------------
 
 
-def lines_of(kernel: N.Kernel, backend: Backend, options: CompileOptions, file: str) -> dict[int, int]:
-    """The source line of each statement of the kernel as the backend's emitter takes it."""
-    return {s.id: span_line(s.span, file) for s in walk(lower(kernel, backend.lowering(options), options).body)}
+def lines_of(
+    kernel: N.Kernel, backend: Backend, options: CompileOptions, file: str
+) -> dict[int, tuple[int, int]]:
+    """Of each statement of the kernel, as the backend's emitter takes it, its source line and the statement whose
+    adjoint it computes."""
+    lowered = lower(kernel, backend.lowering(options), options)
+    return {s.id: (span_line(s.span, file), s.adjoint_of) for s in walk(lowered.body)}
 
 
-def code_view(stage: Stage, lines: Mapping[int, int]) -> CodeView:
+def code_view(stage: Stage, lines: Mapping[int, tuple[int, int]]) -> CodeView:
+    """``lines``: of each statement its source line and the statement whose adjoint it computes."""
     text = stage.text.splitlines()
     ids = (*stage.ids, *(-1 for _ in text))  # a stage that knows nothing of statements has no ids
     measures = [("lines", stage.lines), ("instructions", stage.instructions), ("phis", stage.phis)]
     measures += [("bytes of text", stage.bytes), ("bytes of code", stage.code_bytes)]
     measures = [(name, n) for name, n in measures if n or name not in ("phis", "bytes of code")]
-    return CodeView([Line(t, lines.get(i, 0), i) for t, i in zip(text, ids, strict=False)], measures)
+    tied = ((t, i, *lines.get(i, (0, N.NO_ID))) for t, i in zip(text, ids, strict=False))
+    return CodeView([Line(t, line, i, twin) for t, i, line, twin in tied], measures)

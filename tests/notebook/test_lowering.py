@@ -4,7 +4,6 @@ that these become; each line leads to the source."""
 from __future__ import annotations
 
 import html
-import re
 
 import pytest
 
@@ -57,7 +56,7 @@ def test_an_adstack_is_seen_to_become_memory(view: KernelView, backend: str) -> 
     nowhere = [{line.stmt for line in lines if not line.span_line} for lines in (before, after)]
     assert nowhere[1] <= nowhere[0]
     markup = pane(view, "passes", [f"gradient on {backend}", str(steps.index(step))])
-    shown = html.unescape(re.sub(r"<[^>]+>", "", markup))
+    shown = html.unescape(html.unescape(markup))
     assert "adstack_push" in shown
     assert "@v$" in shown
 

@@ -1,0 +1,202 @@
+"""What the browser draws itself: listings, differences and graphs, as the data that it gets."""
+
+from __future__ import annotations
+
+import html
+import json
+import random
+import re
+from itertools import pairwise
+from xml.etree import ElementTree
+
+import pytest
+from notebook.sample import TEXT, cell_view
+
+from quadrants_lab.ir.parse import parse_kernel
+from quadrants_lab.widgets.diff import counts, diff_html, hunks, ranges, words
+from quadrants_lab.widgets.graph import data, svg
+from quadrants_lab.widgets.layout import layout
+from quadrants_lab.widgets.model import ClusterView, EdgeView, GraphView, Line, NodeView, kernel_lines
+from quadrants_lab.widgets.panes import render
+
+
+@pytest.fixture(scope="module")
+def view():
+    return cell_view()
+
+
+def drawn(markup: str, name: str) -> list[dict]:
+    return [json.loads(html.unescape(x)) for x in re.findall(f'data-{name}="([^"]*)"', markup)]
+
+
+def ties(markup: str) -> set[tuple[int, int, int]]:
+    """(source line, statement, adjoint of) of all lines that have a source line."""
+    rows = [x for listing in drawn(markup, "lines") for x in listing["t"]]
+    found = {tuple(map(int, x.split(" ", 3)[:3])) for x in rows}
+    found |= {tuple(tie) for graph in drawn(markup, "graph") for node in graph["nodes"] for tie in node[7]}
+    return {t for t in found if t[0] > 0}
+
+
+@pytest.mark.parametrize("pane", ["source", "passes/gradient/0", "passes/gradient/2/ir", "cfg", "code/gradient/0"])
+def test_lines_are_tied_to_the_source(view, pane):
+    tied = ties(render(view, f"0/{pane}"))
+    assert tied
+    assert {line for line, _, _ in tied} <= set(range(1, 16))
+    assert any(stmt >= 0 for _, stmt, _ in tied) is (pane != "source")
+
+
+def test_the_adjoint_of_a_sine_names_the_sine(view):
+    tied = ties(render(view, "0/passes/gradient/2/ir"))
+    assert (10, 9, -1) in tied  # %9 = sin %8
+    assert {line for line, _, adjoint_of in tied if adjoint_of == 9} == {10}
+
+
+def test_marks_name_the_statement_of_their_line(view):
+    assert {9, 10, 11} <= {stmt for line, stmt, _ in ties(render(view, "0/cfg")) if line == 10}
+
+
+# --- differences ----------------------------------------------------------------------------------------------------
+
+
+def lines(*texts: str) -> list[Line]:
+    return [Line(x, 1, n) for n, x in enumerate(texts)]
+
+
+def test_a_diff_counts_statements_and_keeps_both_sides():
+    before = kernel_lines(parse_kernel(TEXT, "cell"), "cell")
+    after = [x for x in before if "const 0.01" not in x.text] + [Line("  new", 3, 99), Line("  newer", 3, 100)]
+    after.insert(1, Line("  newest", 3, 101))
+    assert counts(before, after) == (3, 1)
+    cut = hunks(before, after)
+    assert [x for _, left, _ in cut for x in left] == before
+    assert [x for _, _, right in cut for x in right] == after
+    (listing,) = drawn(diff_html(before, after), "lines")
+    assert (len(listing["t"]), len(listing["r"]["t"])) == (len(before), len(after))
+
+
+def test_numbers_of_values_are_no_difference_but_which_value_is_read_is():
+    before = lines("%1: f32 = const 1.0", "%2: f32 = const 2.0", "%3: f32 = sub %1, %2", "%4: f32 = mul %3, %3")
+    renumbered = lines("%7: f32 = const 1.0", "%9: f32 = const 2.0", "%1: f32 = sub %7, %9", "%3: f32 = mul %1, %1")
+    swapped = lines("%7: f32 = const 1.0", "%9: f32 = const 2.0", "%1: f32 = sub %9, %7", "%3: f32 = mul %1, %1")
+    assert counts(before, renumbered) == (0, 0)
+    assert counts(before, swapped)[0] >= 1
+    assert all(len(left) == len(right) for tag, left, right in hunks(before, swapped) if tag == "equal")
+
+
+def test_a_number_that_means_another_value_is_a_difference():
+    before = lines("%1: f32 = load @x[]", "%2: f32 = load @y[]", "%3: f32 = sin %1")
+    after = lines("%2: f32 = load @x[]", "%1: f32 = load @y[]", "%3: f32 = sin %1")
+    assert counts(before, after) == (1, 1)
+
+
+def test_changed_words_are_marked():
+    left, right = words("%4: f32 = add %1, %2", "%4: f32 = sub %1, %2")
+    assert re.findall("<mark>(.*?)</mark>", left) == ["add"]
+    assert re.findall("<mark>(.*?)</mark>", right) == ["sub"]
+    assert "<mark>" not in "".join(words("%4: f32 = add %1, %2", "}"))
+
+
+def test_a_diff_is_a_diff():
+    """Of random texts: both sides come out whole, and equal stretches are equal but for numbers."""
+    source = random.Random(7)
+    for _ in range(200):
+        operands = [max(n - source.randrange(1, 4), 0) for n in range(12)]
+        texts = [f"%{n}: f32 = {source.choice(['sin', 'cos'])} %{a}" for n, a in enumerate(operands)]
+        left, right = ([x for x in texts if source.random() < 0.8] for _ in range(2))
+        cut = ranges(lines(*left), lines(*right))
+        assert [k for _, a, b, _, _ in cut for k in range(a, b)] == list(range(len(left)))
+        assert [k for _, _, _, c, d in cut for k in range(c, d)] == list(range(len(right)))
+        for tag, a, b, c, d in cut:
+            if tag == "equal":
+                assert [re.sub(r"\d+", "", x) for x in left[a:b]] == [re.sub(r"\d+", "", x) for x in right[c:d]]
+
+
+def test_any_two_passes_are_compared(view):
+    markup = render(view, "0/passes/gradient/2/since/forward/0")
+    (listing,) = drawn(markup, "lines")
+    assert "from lower (forward) to determine ad stack size" in markup
+    assert any("adstack_push" in x for x in listing["r"]["t"])
+    assert not any("adstack_push" in x for x in listing["t"])
+    assert "there is no such pass" in render(view, "0/passes/gradient/2/since/forward/9")
+
+
+# --- graphs ---------------------------------------------------------------------------------------------------------
+
+
+def test_svg_is_well_formed(view):
+    for graph in (view.kernels[0].graphs[0].cfg, view.kernels[0].graphs[0].scc):
+        ElementTree.fromstring(svg(graph))
+        for node in data(graph)["nodes"]:
+            ElementTree.fromstring(f'<svg xmlns:x="x">{node[5]}</svg>')
+
+
+def loops(depth: int, width: int) -> GraphView:
+    """Loops in loops, each with ``width`` ifs in a row: the shape of real control flow."""
+    nodes: list[NodeView] = []
+    edges: list[EdgeView] = []
+
+    def node(label: str) -> str:
+        nodes.append(NodeView(str(len(nodes)), label, [Line("%1: f32 = sin %0", 3, 1)]))
+        return nodes[-1].id
+
+    def block(before: str, level: int) -> tuple[str, list[str], list[ClusterView]]:
+        own, frames = [], []
+        for _ in range(width):
+            head, then, join = node("if"), node("then"), node("join")
+            edges.extend((EdgeView(before, head), EdgeView(head, then), EdgeView(head, join), EdgeView(then, join)))
+            own += [head, then, join]
+            before = join
+        if level:
+            header = node("for")
+            edges.append(EdgeView(before, header))
+            last, inside, inner = block(header, level - 1)
+            edges.append(EdgeView(last, header, "back"))
+            before = node("after")
+            edges.append(EdgeView(header, before, "exit"))
+            frames.append(ClusterView("loop", [header, *inside], inner))
+            own.append(before)
+        return before, own, frames
+
+    _, _, frames = block(node("entry"), depth)
+    return GraphView("big", nodes, edges, frames)
+
+
+@pytest.mark.parametrize("depth, width", [(0, 1), (2, 3), (3, 170), (40, 1)])
+def test_boxes_lie_apart_and_inside_their_loops(depth, width):
+    graph = loops(depth, width)
+    sizes = {n.id: (80.0 + 7 * (int(n.id) % 5), 40.0) for n in graph.nodes}
+    placed = layout(graph, sizes)
+    assert set(placed.nodes) == set(sizes)
+    rows: dict[float, list[tuple[float, float]]] = {}
+    for name, (x, y) in placed.nodes.items():
+        w = sizes[name][0]
+        assert 0 <= x - w / 2 <= x + w / 2 <= placed.width
+        assert 0 <= y - 20 <= y + 20 <= placed.height
+        rows.setdefault(y, []).append((x - w / 2, x + w / 2))
+    for row in rows.values():
+        assert all(a[1] < b[0] for a, b in pairwise(sorted(row)))
+    heights = sorted(rows)
+    assert all(b - a > 40 for a, b in pairwise(heights)) or depth > 1  # beside each other only in different frames
+    for cluster, x0, y0, x1, y1 in placed.frames:
+        inside = {n for c in _all(cluster) for n in c.nodes}
+        for name, (x, y) in placed.nodes.items():
+            w = sizes[name][0]
+            within = x0 <= x - w / 2 and x + w / 2 <= x1 and y0 <= y - 20 and y + 20 <= y1
+            outside = x + w / 2 < x0 or x - w / 2 > x1 or y + 20 < y0 or y - 20 > y1
+            assert within if name in inside else outside
+
+
+def _all(cluster: ClusterView) -> list[ClusterView]:
+    return [cluster, *(c for child in cluster.children for c in _all(child))]
+
+
+def test_edges_end_at_their_boxes_and_go_down(view):
+    graph: GraphView = view.kernels[0].graphs[0].cfg
+    placed = layout(graph, {node.id: (80.0, 40.0) for node in graph.nodes})
+    assert any(edge.kind == "back" for edge, _, _ in placed.edges)
+    for edge, points, _ in placed.edges:
+        for (x, y), end in ((points[0], edge.src), (points[-1], edge.dst)):
+            across, down = abs(x - placed.nodes[end][0]), abs(y - placed.nodes[end][1])
+            assert (across, down) in ((40, 0), (0, 20)), (edge, points)
+        if edge.kind != "back":
+            assert all(a[1] <= b[1] for a, b in pairwise(points)), (edge, points)

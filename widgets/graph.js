@@ -1,0 +1,211 @@
+// A graph: Python has placed the boxes (`graph.data`). Edges, frames and outlines are a few paths; what a box says is
+// drawn where it is in view and large enough to read. A folded loop leaves its header, and what is empty closes up.
+
+const NS = "http://www.w3.org/2000/svg", READABLE = 0.4, CLOSED = 30;
+const TOOLS = [["+", "larger"], ["−", "smaller"], ["all", "all of it"], ["fold", "fold or open all loops"], ["SVG", "save as SVG"], ["PNG", "save as PNG"]];
+const make = (name, attributes = {}) => { const x = document.createElementNS(NS, name); for (const [k, v] of Object.entries(attributes)) x.setAttribute(k, v); return x; };
+
+/** Maps a coordinate so that stretches without boxes close up to a gap. `spans`: [low, high] of each box. */
+function closedUp(spans) {
+  const sorted = spans.slice().sort((a, b) => a[0] - b[0]), gaps = [];
+  let end = 0;
+  for (const [low, high] of sorted) {
+    if (low - end > 2 * CLOSED) gaps.push([end, low]);
+    end = Math.max(end, high);
+  }
+  return (v) => {
+    let less = 0;
+    for (const [low, high] of gaps) {
+      if (v <= low) break;
+      less += (Math.min(v, high) - low) * (1 - CLOSED / (high - low));
+    }
+    return v - less;
+  };
+}
+
+/** Makes `host` live; `hooks.point` is told what is pointed at. */
+function graph(host, hooks) {
+  const data = JSON.parse(host.dataset.graph), id = `${hooks.uid}-g${graph.serial = (graph.serial ?? 0) + 1}`;
+  host.removeAttribute("data-graph");
+  const tools = document.createElement("div"), svg = make("svg", { role: "listbox", tabindex: 0, "aria-label": data.title });
+  tools.className = "tools";
+  tools.setAttribute("role", "toolbar");
+  tools.setAttribute("aria-label", "Graph");
+  const world = make("g", { role: "presentation" }), base = make("g", { role: "presentation" }), tinted = make("g", { role: "presentation" });
+  const detail = make("g", { role: "presentation" });
+  world.append(base, tinted, detail);
+  svg.append(world);
+  host.replaceChildren(tools, svg);
+  const self = { host, label: data.title, folded: new Set(), at: -1, mark: null, hits: new Set() };
+  let scale = 1, x0 = 0, y0 = 0, shown = [], w = data.w, h = data.h, frames = [], edges = [];
+
+  /** What is there with the loops that are folded: boxes with their places, frames, edges. */
+  function arrange() {
+    const hidden = new Map();
+    for (const f of self.folded) for (const n of data.frames[f][5].slice(1)) hidden.set(n, data.frames[f][5][0]);
+    const seen = (n) => { let k = 0; while (hidden.has(n) && k++ < 100) n = hidden.get(n); return n; };
+    const alive = data.nodes.map((_, n) => n).filter((n) => !hidden.has(n));
+    const span = (n, k) => [data.nodes[n][k] - data.nodes[n][k + 2] / 2, data.nodes[n][k] + data.nodes[n][k + 2] / 2];
+    const none = !self.folded.size, fx = none ? (v) => v : closedUp(alive.map((n) => span(n, 0))), fy = none ? fx : closedUp(alive.map((n) => span(n, 1)));
+    shown = alive.map((n) => { const [x, y, bw, bh] = data.nodes[n]; return { n, x: fx(x), y: fy(y), w: bw, h: bh, dx: fx(x) - x, dy: fy(y) - y }; });
+    const where = new Map(shown.map((b) => [b.n, b]));
+    frames = data.frames.map(([label, a, b, c, d, own], f) => {
+      if (self.folded.has(f)) { const k = where.get(own[0]); const text = `${label} (${own.length} blocks)`;
+        return k && { f, label: text, x: k.x - k.w / 2 - 8, y: k.y - k.h / 2 - 22, w: Math.max(k.w, text.length * 6.7 + 24) + 16, h: k.h + 30 }; }
+      return own.some((n) => where.has(n)) && !hidden.has(own[0]) ? { f, label, x: fx(a), y: fy(b), w: fx(c) - fx(a), h: fy(d) - fy(b) } : null;
+    }).filter(Boolean);
+    const done = new Set();
+    edges = [];
+    for (const [kind, src, dst, path, tip, label, lx, ly] of data.edges) {
+      const a = seen(src), b = seen(dst);
+      if (none) { edges.push({ kind, path, tip, label, x: lx, y: ly }); continue; }
+      if (a === b || done.has(`${a} ${b}`)) continue;
+      done.add(`${a} ${b}`);
+      const p = where.get(a), q = where.get(b), down = q.y > p.y;
+      const px = p.x, py = p.y + p.h / 2 * (down ? 1 : -1), qx = q.x, qy = q.y - q.h / 2 * (down ? 1 : -1), my = (py + qy) / 2;
+      edges.push({ kind, label, x: (px + qx) / 2, y: my, path: `M${px},${py}C${px},${my} ${qx},${my} ${qx},${qy}`, tip: `M${qx},${qy}l-4,${down ? -8 : 8}h8Z` });
+    }
+    w = Math.max(...shown.map((b) => b.x + b.w / 2), ...frames.map((f) => f.x + f.w)) + 8;
+    h = Math.max(...shown.map((b) => b.y + b.h / 2), ...frames.map((f) => f.y + f.h)) + 8;
+    outlines();
+  }
+
+  const escaped = (text) => text.replace(/[&<>"]/g, (c) => `&#${c.charCodeAt(0)};`);
+  const rect = (b) => `M${b.x - b.w / 2},${b.y - b.h / 2}h${b.w}v${b.h}h${-b.w}Z`;
+  function outlines() {
+    const kinds = [...new Set(edges.map((e) => e.kind))];
+    base.innerHTML = frames.map((f) => `<g class="frame"><rect x="${f.x}" y="${f.y}" width="${f.w}" height="${f.h}" rx="8"/></g>`).join("") +
+      kinds.map((k) => { const own = edges.filter((e) => e.kind === k);
+        return `<g class="edge ${k}"><path d="${own.map((e) => e.path).join("")}"/><path class="tip" d="${own.map((e) => e.tip).join("")}"/></g>`; }).join("") +
+      `<g class="box"><path class="outline" d="${shown.map(rect).join("")}"/></g>`;
+  }
+
+  const inView = (x, y, bw, bh) => { const { clientWidth: W, clientHeight: H } = svg; return (x + bw) * scale + x0 > -50 && x * scale + x0 < W + 50 && (y + bh) * scale + y0 > -50 && y * scale + y0 < H + 50; };
+  const boxAt = (b) => `<g role="option" id="${id}-${b.n}" data-node="${b.n}" aria-label="${escaped(data.nodes[b.n][6].split("\n")[0])}" transform="translate(${b.dx.toFixed(1)},${b.dy.toFixed(1)})">${data.nodes[b.n][5]}</g>`;
+  const text = (kind, x, y, label, anchor) => `<g class="${kind}"><text x="${x}" y="${y}" text-anchor="${anchor}">${escaped(label)}</text></g>`;
+  const words = (all) => frames.filter((f) => all || inView(f.x, f.y, f.w, 20)).map((f) => `<g class="foldable" data-fold="${f.f}">${text("frame", f.x + 8, f.y + 14, `${self.folded.has(f.f) ? "▸" : "▾"} ${f.label}`, "start")}</g>`).join("") +
+    edges.filter((e) => e.label && (all || inView(e.x, e.y, 1, 1))).map((e) => text(`edge ${e.kind}`, e.x, e.y + 3, e.label, "middle")).join("");
+  self.draw = () => {
+    world.setAttribute("transform", `translate(${x0},${y0}) scale(${scale})`);
+    const near = shown.filter((b) => inView(b.x - b.w / 2, b.y - b.h / 2, b.w, b.h));
+    detail.innerHTML = scale >= READABLE || near.length < 40 ? words(false) + near.map(boxAt).join("") : near.filter((b) => b.n === self.at).map(boxAt).join("");
+    tint();
+  };
+  const is = (n) => { let best = ""; for (const tie of data.nodes[n][7]) { const k = kinship(self.mark, ...tie); if (k === "mark" || k === "twin") return k; best ||= k; } return best; };
+  function tint() {
+    const of = (k) => shown.filter((b) => k === "hit" ? self.hits.has(b.n) : k === "at" ? b.n === self.at : self.mark && is(b.n) === k);
+    tinted.innerHTML = ["near", "mark", "twin", "hit", "at"].map((k) => `<path class="${k}" d="${of(k).map((b) => rect({ ...b, w: b.w + 6, h: b.h + 6 })).join("")}"/>`).join("");
+    for (const x of detail.querySelectorAll("[data-span-line]")) {
+      const k = kinship(self.mark, Number(x.dataset.spanLine), Number(x.dataset.stmt ?? -1), Number(x.dataset.adj ?? -1));
+      for (const name of ["mark", "twin", "near"]) x.classList.toggle(name, name === k);
+    }
+    for (const x of detail.querySelectorAll("[data-node]")) x.setAttribute("aria-selected", ["mark", "twin"].includes(is(Number(x.dataset.node))));
+    self.at >= 0 ? svg.setAttribute("aria-activedescendant", `${id}-${self.at}`) : svg.removeAttribute("aria-activedescendant");
+  }
+  function fit() {
+    const W = svg.clientWidth || 800;
+    scale = Math.min(1, W / w, 2 * 560 / h > 1 ? 560 / h : 1);
+    scale = Math.max(scale, Math.min(1, W / w, 0.5), 0.02);
+    svg.style.height = `${Math.min(560, Math.max(120, h * scale + 8))}px`;
+    x0 = Math.max(0, (W - w * scale) / 2);
+    y0 = 4;
+    self.draw();
+  }
+  function all() { scale = Math.min(1, svg.clientWidth / w, svg.clientHeight / h); x0 = (svg.clientWidth - w * scale) / 2; y0 = 0; self.draw(); }
+  function zoom(by, cx = svg.clientWidth / 2, cy = svg.clientHeight / 2) {
+    const to = Math.min(3, Math.max(0.01, scale * by));
+    x0 = cx - (cx - x0) * to / scale;
+    y0 = cy - (cy - y0) * to / scale;
+    scale = to;
+    self.draw();
+  }
+  self.go = (n) => {
+    const b = shown.find((k) => k.n === n);
+    if (!b) return;
+    self.at = n;
+    scale = Math.max(scale, READABLE);
+    if (!inView(b.x, b.y, 1, 1) || b.x * scale + x0 < 0 || b.x * scale + x0 > svg.clientWidth || b.y * scale + y0 < 0 || b.y * scale + y0 > svg.clientHeight) {
+      x0 = svg.clientWidth / 2 - b.x * scale;
+      y0 = svg.clientHeight / 2 - b.y * scale;
+    }
+    self.draw();
+  };
+  self.search = (wanted) => {
+    self.hits = new Set(wanted ? shown.map((b) => b.n).filter((n) => data.nodes[n][6].toLowerCase().includes(wanted.toLowerCase())) : []);
+    tint();
+    return [...self.hits].map((n) => () => self.go(n));
+  };
+  self.paint = (mark, reveal) => {
+    self.mark = mark;
+    const kin = mark ? shown.filter((b) => ["mark", "twin"].includes(is(b.n))) : [];
+    if (reveal && kin.length && !kin.some((b) => inView(b.x, b.y, 1, 1))) self.go(kin[0].n);
+    tint();
+    return [kin.filter((b) => is(b.n) === "mark").length, kin.filter((b) => is(b.n) === "twin").length];
+  };
+  const fold = (f) => { self.folded.has(f) ? self.folded.delete(f) : self.folded.add(f); arrange(); self.draw(); };
+  /** The whole graph as a file's text. */
+  self.text = () => `<svg xmlns="${NS}" width="${Math.ceil(w)}" height="${Math.ceil(h)}" viewBox="0 0 ${w} ${h}"><style>${data.css}</style><rect class="bg" width="100%" height="100%"/>${
+    base.innerHTML.replace(/<g class="box">.*$/, "")}${words(true)}${shown.map(boxAt).join("")}</svg>`;
+  function save(kind) {
+    const link = document.createElement("a"), url = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(self.text())}`;
+    const give = (href) => { Object.assign(link, { href, download: `${data.title}.${kind.toLowerCase()}` }); link.click(); };
+    if (kind === "SVG") { give(url); return; }
+    const image = new Image(), canvas = document.createElement("canvas"), most = Math.min(2, 8000 / w, 8000 / h);
+    image.onload = () => {
+      Object.assign(canvas, { width: w * most, height: h * most });
+      canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+      give(canvas.toDataURL("image/png"));
+    };
+    image.src = url;
+  }
+  const run = { "+": () => zoom(1.25), "−": () => zoom(0.8), all, SVG: () => save("SVG"), PNG: () => save("PNG"),
+    fold: () => { self.folded = new Set(self.folded.size ? [] : data.frames.keys()); arrange(); fit(); } };
+  for (const [name, label] of TOOLS) {
+    if (name === "fold" && !data.frames.length) continue;
+    const b = document.createElement("button");
+    Object.assign(b, { type: "button", className: "ch", textContent: name, title: label });
+    b.setAttribute("aria-label", label);
+    b.addEventListener("click", run[name]);
+    tools.append(b);
+  }
+  const tied = (e) => { const x = e.target.closest?.("[data-span-line]"); return x && { line: Number(x.dataset.spanLine), stmt: Number(x.dataset.stmt ?? -1), adj: Number(x.dataset.adj ?? -1) }; };
+  let drag = null, moved = false;
+  svg.addEventListener("pointerdown", (e) => { drag = [e.clientX - x0, e.clientY - y0]; moved = false; });
+  svg.addEventListener("pointermove", (e) => {
+    if (drag && e.buttons) { moved ||= Math.hypot(e.clientX - drag[0] - x0, e.clientY - drag[1] - y0) > 4; if (moved) { x0 = e.clientX - drag[0]; y0 = e.clientY - drag[1]; self.draw(); } return; }
+    const w = tied(e);
+    if (w || self.pointed) hooks.point(w ?? null, false, self);
+    self.pointed = !!w;
+  });
+  svg.addEventListener("pointerup", () => { drag = null; });
+  svg.addEventListener("mouseleave", () => { drag = null; hooks.point(null, false, self); });
+  svg.addEventListener("click", (e) => {
+    if (moved) return;
+    const f = e.target.closest("[data-fold]"), w = tied(e), box = e.target.closest("[data-node]");
+    if (f) fold(Number(f.dataset.fold));
+    else if (w) { self.at = Number(box?.dataset.node ?? self.at); hooks.point(w, true, self); }
+  });
+  svg.addEventListener("wheel", (e) => {
+    if (!e.ctrlKey && document.activeElement !== svg) return; // else the page scrolls
+    e.preventDefault();
+    const r = svg.getBoundingClientRect();
+    zoom(Math.exp(-e.deltaY / 400), e.clientX - r.left, e.clientY - r.top);
+  }, { passive: false });
+  svg.addEventListener("keydown", (e) => {
+    if (e.ctrlKey || e.metaKey || e.altKey) return;
+    const order = shown.map((b) => b.n), at = order.indexOf(self.at), pan = { ArrowUp: [0, 60], ArrowDown: [0, -60], ArrowLeft: [60, 0], ArrowRight: [-60, 0] }[e.key];
+    const step = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1, PageDown: 10, PageUp: -10, Home: -Infinity, End: Infinity }[e.key];
+    if (e.shiftKey && pan) { x0 += pan[0]; y0 += pan[1]; self.draw(); } else if (step) self.go(order[Math.min(Math.max(at + step, 0), order.length - 1)]);
+    else if (e.key === "+") zoom(1.25);
+    else if (e.key === "-") zoom(0.8);
+    else if (e.key === "0") all();
+    else if (e.key === "f") { const own = data.frames.map((x, f) => [x[5].length, f]).filter(([, f]) => data.frames[f][5].includes(self.at)).sort((a, b) => a[0] - b[0])[0]; if (own) fold(own[1]); } else if (e.key === "Enter" || e.key === " ") {
+      const tie = data.nodes[self.at]?.[7].find((t) => t[0] > 0);
+      if (tie) hooks.point({ line: tie[0], stmt: tie[1], adj: tie[2] }, true, self);
+    } else return;
+    e.preventDefault();
+  });
+  arrange();
+  requestAnimationFrame(fit);
+  return self;
+}

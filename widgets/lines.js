@@ -1,0 +1,183 @@
+// A listing: of its rows only those in view are elements. Data (`lines.py`): t, for each line "source line, statement,
+// what it is the adjoint of, html"; for a diff also r, the right side, and h, its hunks [tag, from, to, from, to].
+
+const ROW = 18, OVERSCAN = 12, CONTEXT = 3;
+const MOVES = { ArrowDown: 1, ArrowUp: -1, PageDown: 20, PageUp: -20, Home: -Infinity, End: Infinity };
+const plain = (html) => { plain.t ??= document.createElement("textarea"); plain.t.innerHTML = html.replace(/<[^>]*>/g, ""); return plain.t.value; };
+
+/** Takes the lines of one side apart: l, s, a numbers, t html. */
+function parsed(side) {
+  const rows = side.t.map((x) => /^(-?\d+) (-?\d+) (-?\d+) ([^]*)$/.exec(x));
+  return { ...side, l: rows.map((x) => Number(x[1])), s: rows.map((x) => Number(x[2])), a: rows.map((x) => Number(x[3])), t: rows.map((x) => x[4]) };
+}
+
+/** What a line is to the mark: "mark" (forward), "twin" (adjoint), "near" (same source line), or "". */
+function kinship(mark, line, stmt, adj) {
+  if (!mark) return "";
+  const side = adj >= 0 ? "twin" : "mark";
+  if (mark.stmt >= 0 && stmt >= 0) {
+    const home = mark.adj >= 0 ? mark.adj : mark.stmt;
+    if (stmt === mark.stmt || stmt === home || adj === home) return side;
+    return line > 0 && line === mark.line ? "near" : "";
+  }
+  return line > 0 && line === mark.line ? side : "";
+}
+
+/** The rows of a listing: [left, right] indices, -1 for none; [-2, hunk, how many] for a fold. */
+function rowsOf(data, unified, open) {
+  if (!data.h) return data.t.map((_, n) => [n, -1]);
+  const rows = [];
+  data.h.forEach(([tag, a, b, c, d], n) => {
+    if (tag === "equal") {
+      const head = n ? CONTEXT : 0, tail = n < data.h.length - 1 ? CONTEXT : 0, whole = b - a <= head + tail + 2 || open.has(n);
+      for (let k = 0; k < b - a; k++) {
+        if (!whole && k === head) { rows.push([-2, n, b - a - head - tail]); k = b - a - tail - 1; continue; }
+        rows.push([a + k, unified ? -1 : c + k]);
+      }
+    } else if (unified) {
+      for (let k = a; k < b; k++) rows.push([k, -1, "gone"]);
+      for (let k = c; k < d; k++) rows.push([-1, k, "came"]);
+    } else for (let k = 0; k < Math.max(b - a, d - c); k++) rows.push([a + k < b ? a + k : -1, c + k < d ? c + k : -1, "chg"]);
+  });
+  return rows;
+}
+
+/** Makes `host` live. `hooks.point(mark, pinned)` is told what is pointed at. */
+function lines(host, hooks) {
+  const data = parsed(JSON.parse(host.dataset.lines)), label = host.getAttribute("aria-label"), id = `${hooks.uid}-${lines.serial = (lines.serial ?? 0) + 1}`;
+  host.removeAttribute("data-lines");
+  const two = !!data.h;
+  if (two) data.r = parsed(data.r);
+  const pad = document.createElement("div"), body = document.createElement("div"), ruler = document.createElement("div");
+  for (const x of [pad, body, ruler]) x.setAttribute("role", "presentation");
+  Object.assign(pad, { className: "pad" }); Object.assign(body, { className: "rows" }); Object.assign(ruler, { className: "ruler" });
+  const scroller = document.createElement("div");
+  scroller.className = "scroller";
+  scroller.setAttribute("role", "presentation");
+  pad.append(body);
+  scroller.append(pad);
+  host.replaceChildren(scroller, ruler);
+  const longest = (d) => d.t.reduce((w, x) => Math.max(w, x.replace(/<[^>]*>|&\w+;/g, (m) => m[0] === "&" ? "." : "").length), 0);
+  const self = { host, label, unified: false, open: new Set(), rows: [], at: -1, mark: null, hits: new Set() };
+  const side = (right) => right && two ? data.r : data;
+  const cell = (row) => row[0] >= 0 ? [data, row[0]] : row[1] >= 0 ? [side(true), row[1]] : null;
+  const who = (row) => { const c = row && row[0] !== -2 && cell(row); return c ? { line: c[0].l[c[1]], stmt: c[0].s[c[1]], adj: c[0].a[c[1]] } : null; };
+  const kin = (row, mark) => { const w = who(row); return w ? kinship(mark, w.line, w.stmt, w.adj) : ""; };
+  const wide = longest(data), wideRight = two ? longest(data.r) : 0;
+
+  self.layout = () => {
+    self.rows = rowsOf(data, self.unified, self.open);
+    pad.style.height = `${self.rows.length * ROW}px`;
+    pad.style.minWidth = two && !self.unified ? "" : `${Math.max(wide, wideRight) + 8}ch`;
+    host.classList.toggle("split2", two && !self.unified);
+    host.style.setProperty("--rows", self.rows.length);
+    self.draw(true);
+    self.paint(self.mark);
+  };
+  const half = (d, n, kind) => {
+    const x = document.createElement("span");
+    x.className = n < 0 ? "half" : `half ${kind}`;
+    if (n < 0) return x;
+    const no = data.n === "count" ? n + 1 : d.l[n] || "";
+    x.innerHTML = `<span class="no">${no}</span><span class="tx">${d.t[n] || " "}</span>${data.notes?.[d.l[n]] ?? ""}`;
+    return x;
+  };
+  self.draw = (force) => {
+    const first = Math.max(0, Math.floor(scroller.scrollTop / ROW) - OVERSCAN);
+    const last = Math.min(self.rows.length, Math.ceil((scroller.scrollTop + (scroller.clientHeight || 400)) / ROW) + OVERSCAN);
+    if (!force && first === self.first && last === self.last) return;
+    Object.assign(self, { first, last });
+    const made = [];
+    for (let n = first; n < last; n++) {
+      const row = self.rows[n], x = document.createElement("div");
+      Object.assign(x, { className: "ln", id: `${id}-${n}` });
+      x.setAttribute("role", "option");
+      x.setAttribute("aria-setsize", self.rows.length);
+      x.setAttribute("aria-posinset", n + 1);
+      x.dataset.row = n;
+      if (row[0] === -2) {
+        x.classList.add("folded");
+        x.textContent = `${row[2]} unchanged lines: Enter shows them`;
+      } else {
+        const w = who(row);
+        if (w.line > 0) x.dataset.spanLine = w.line;
+        if (w.stmt >= 0) x.dataset.stmt = w.stmt;
+        if (row[2] === "came" || row[2] === "gone") x.append(half(side(row[0] < 0), Math.max(row[0], row[1]), row[2]));
+        else {
+          x.append(half(data, row[0], row[2] ? "gone" : ""));
+          if (two && !self.unified) x.append(half(data.r, row[1], row[2] ? "came" : ""));
+        }
+      }
+      made.push(x);
+    }
+    body.style.transform = `translateY(${first * ROW}px)`;
+    body.replaceChildren(...made);
+    tint();
+  };
+  function tint() {
+    for (const x of body.children) {
+      const n = Number(x.dataset.row), is = kin(self.rows[n], self.mark);
+      for (const name of ["mark", "twin", "near"]) x.classList.toggle(name, name === is);
+      x.classList.toggle("hit", self.hits.has(n));
+      x.classList.toggle("at", n === self.at);
+      x.setAttribute("aria-selected", is === "mark" || is === "twin");
+    }
+    host.querySelector(".at") ? host.setAttribute("aria-activedescendant", `${id}-${self.at}`) : host.removeAttribute("aria-activedescendant");
+  }
+  /** Shows the kin of a mark; scrolls to the first where `reveal`. How many there are: [forward, adjoint]. */
+  self.paint = (mark, reveal) => {
+    self.mark = mark;
+    const count = [0, 0], ticks = [];
+    let first = -1, near = -1;
+    if (mark) self.rows.forEach((row, n) => {
+      const is = kin(row, mark);
+      if (!is) return;
+      if (is === "near") { if (near < 0) near = n; } else { count[is === "twin" ? 1 : 0]++; if (first < 0) first = n; }
+      if (ticks.length < 300) ticks.push(`<i class="${is}" style="top:${(100 * n / self.rows.length).toFixed(2)}%"></i>`);
+    });
+    ruler.innerHTML = self.rows.length * ROW > scroller.clientHeight ? ticks.join("") : "";
+    if (reveal && first + near > -2) self.reveal(first < 0 ? near : first);
+    tint();
+    return count;
+  };
+  self.reveal = (n) => {
+    const top = n * ROW, height = scroller.clientHeight;
+    if (top < scroller.scrollTop + ROW || top > scroller.scrollTop + height - 2 * ROW) scroller.scrollTop = Math.max(0, top - height / 3);
+    self.draw();
+  };
+  self.go = (n) => { self.at = Math.min(Math.max(n, 0), self.rows.length - 1); self.reveal(self.at); tint(); };
+  /** Rows that hold the text. */
+  self.search = (text) => {
+    const low = text.toLowerCase(), has = (d) => (d.plain ??= d.t.map((x) => plain(x).toLowerCase()));
+    self.hits = new Set();
+    if (low && two && self.open.size < data.h.length) { data.h.forEach((_, n) => self.open.add(n)); self.layout(); }
+    if (low) self.rows.forEach((row, n) => {
+      if ((row[0] >= 0 && has(data)[row[0]].includes(low)) || (row[1] >= 0 && two && has(data.r)[row[1]].includes(low))) self.hits.add(n);
+    });
+    tint();
+    return [...self.hits].map((n) => () => self.go(n));
+  };
+  const pick = (n) => {
+    const row = self.rows[n];
+    if (!row) return;
+    if (row[0] === -2) { self.open.add(row[1]); self.layout(); return; }
+    const w = who(row);
+    if (w && (w.line > 0 || w.stmt >= 0)) hooks.point(w, true, self);
+  };
+  const rowAt = (e) => { const x = e.target.closest?.(".ln"); return x && host.contains(x) ? Number(x.dataset.row) : -1; };
+  scroller.addEventListener("scroll", () => self.draw(), { passive: true });
+  host.addEventListener("mouseover", (e) => { const n = rowAt(e), w = n >= 0 && who(self.rows[n]); if (w && w.line > 0) hooks.point(w, false, self); });
+  host.addEventListener("mouseleave", () => hooks.point(null, false, self));
+  host.addEventListener("click", (e) => { const n = rowAt(e); if (n >= 0 && !getSelection()?.toString()) { self.at = n; pick(n); } });
+  host.addEventListener("focus", () => { if (self.at < 0) self.go(self.first ?? 0); });
+  host.addEventListener("keydown", (e) => {
+    if (e.ctrlKey || e.metaKey || e.altKey) return;
+    if (e.key in MOVES) self.go(Math.max(self.at, 0) + MOVES[e.key]);
+    else if (e.key === "Enter" || e.key === " ") pick(self.at);
+    else return;
+    e.preventDefault();
+  });
+  new ResizeObserver(() => self.draw(true)).observe(scroller);
+  self.layout();
+  return self;
+}

@@ -1,0 +1,75 @@
+// Search in whatever a pane holds, and the list of keys.
+
+const HELP = [
+  ["Tab, Shift Tab", "from one control to the next; lists, listings and graphs are one stop each"],
+  ["1 … 9", "the tab of that number"],
+  ["← →, Home, End", "on tabs and choices: the next, the first, the last"],
+  ["↑ ↓, Page Up, Page Down, Home, End", "in a listing, list, table or graph: another line or block"],
+  ["Enter, Space", "mark what belongs to the line, here and in all panes; again takes it back; on a fold: open it"],
+  ["/", "search where the focus is; Enter the next hit, Shift Enter the one before, Escape ends"],
+  ["+ − 0", "in a graph: larger, smaller, all of it; Shift and arrows move it; f folds or opens a loop"],
+  ["← →", "on a slider: less, more"],
+  ["?", "these keys; Escape closes them"],
+];
+
+/** The keys as a dialog over `root`; focus goes back when it closes. */
+function help(root) {
+  if (root.querySelector(".keys")) return;
+  const back = document.activeElement, box = document.createElement("div");
+  box.className = "keys";
+  Object.entries({ role: "dialog", "aria-modal": "true", "aria-label": "Keys", tabindex: "-1" }).forEach(([k, v]) => box.setAttribute(k, v));
+  const close = () => { box.remove(); back?.focus?.(); };
+  box.innerHTML = `<h4>Keys</h4><table class="tb"><tbody>${HELP.map(([k, v]) => `<tr><th scope="row">${k}</th><td>${v}</td></tr>`).join("")}
+    </tbody></table><button type="button" class="ch">close</button>`;
+  box.querySelector("button").addEventListener("click", close);
+  box.addEventListener("keydown", (e) => {
+    if (e.key === "Escape") close();
+    if (e.key === "Tab") { box.querySelector("button").focus(); e.preventDefault(); }
+    e.stopPropagation();
+  });
+  root.addEventListener("focusin", (e) => { if (!box.contains(e.target)) box.remove(); });
+  root.append(box);
+  box.focus();
+}
+
+/** What holds the text outside of listings and graphs, as functions that go there. */
+function searchElements(panel, text) {
+  for (const x of panel.querySelectorAll(".hit:not(.lines *, .graph *)")) x.classList.remove("hit");
+  if (!text) return [];
+  const found = [...panel.querySelectorAll("tr, .leaf, summary, .ps, p, h4, .chip, .pre")].filter((x) =>
+    !x.closest(".lines, .graph, .search") && x.getClientRects().length && x.textContent.toLowerCase().includes(text.toLowerCase()));
+  return found.map((x) => {
+    x.classList.add("hit");
+    return () => x.scrollIntoView({ block: "nearest" });
+  });
+}
+
+/** Opens the search bar of `panel` over `parts` (what has a `search`), or over the one that has the focus. */
+function searchBar(panel, parts) {
+  const old = panel.parentElement.querySelector(".search"), back = document.activeElement;
+  if (old) { old.querySelector("input").focus(); return; }
+  const own = parts.filter((p) => p.host.contains(back)), over = own.length ? own : parts;
+  const bar = document.createElement("div");
+  bar.className = "search";
+  bar.innerHTML = `<label class="tg">search <input type="search" aria-label="Search${own.length ? ` in ${own[0].label}` : " in this pane"}"></label>
+    <span role="status" aria-live="polite"></span>`;
+  const input = bar.querySelector("input"), told = bar.querySelector("span");
+  let hits = [], at = -1;
+  const tell = () => { told.textContent = input.value ? hits.length ? `${at + 1} of ${hits.length}` : "not found" : ""; };
+  const find = () => {
+    hits = over.flatMap((p) => p.search(input.value.trim()));
+    if (!own.length) hits.push(...searchElements(panel, input.value.trim()));
+    at = hits.length ? 0 : -1;
+    hits[0]?.();
+    tell();
+  };
+  const close = () => { over.forEach((p) => p.search("")); searchElements(panel, ""); bar.remove(); back?.focus?.(); };
+  input.addEventListener("input", find);
+  bar.addEventListener("keydown", (e) => {
+    if (e.key === "Enter" && hits.length) { at = (at + (e.shiftKey ? hits.length - 1 : 1)) % hits.length; hits[at](); tell(); }
+    if (e.key === "Escape") close();
+    e.stopPropagation();
+  });
+  panel.before(bar);
+  input.focus();
+}
