@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from c_rig import bind, fresh, load, run
+from child import Worker
 from sessions import sessions, skips
 from stage_kernels import BRANCHES, FOREVER, LOOP
 
@@ -157,10 +158,16 @@ def test_only_sealed_code_is_taken_from_the_disk(arch: str, monkeypatch: pytest.
 def test_a_launch_can_be_cancelled(arch: str) -> None:
     own, go = fresh(), np.zeros((), np.int32)
     frame = bind(load(FOREVER), {"go": go}, on=own)
-    timer = threading.Timer(0.1, own.cancel)
-    timer.start()
+    over = threading.Event()
+
+    def cancel() -> None:
+        while not over.wait(0.01):  # a launch that has not begun yet is not cancelled
+            own.cancel()
+
+    canceller = Worker(cancel)
     assert frame.launch() == Status.CANCELLED
-    timer.join(60)
+    over.set()
+    canceller.end()
     go[...] = 1
     assert frame.launch() == 0
 
