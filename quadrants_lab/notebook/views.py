@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 LANGUAGES = {
     "llvm": "llvm", "llvm-opt": "llvm", "asm": "gas", "spirv": "spirv", "msl": "cpp", "ptx": "ptx", "isa": "gas",
-    "hsaco": "gas",
+    "hsaco": "gas", "c": "c",
 }  # fmt: skip
 Values = Callable[[S.SizeExpr], Mapping[int, int]]  # values of an expression's parts, by position
 
