@@ -23,10 +23,11 @@ _WRITES = (N.Store, N.Atomic, N.Assert, N.Print, N.Overflow)
 class Body:
     """Emits blocks of one function into ``out``; ``start`` holds what stands in front of them.
 
-    ``values`` maps ids to expressions, ``types`` to dtypes.
+    ``values`` maps ids to expressions, ``types`` to dtypes. ``type_names``: the language's, by dtype.
     """
 
     handlers: ClassVar[Mapping[type, Callable[[Any, Any], None]]]
+    type_names: ClassVar[Mapping[str, str]]
 
     def __init__(self, block: N.Block, out: Source) -> None:
         self.out = out
@@ -42,8 +43,7 @@ class Body:
     # --- the language -----------------------------------------------------------------------------------------------
 
     def type_name(self, t: DType) -> str:
-        """The dtype's type."""
-        raise NotImplementedError
+        return self.type_names[t.name]
 
     def variable(self, name: str, id: int) -> str:
         """The variable that holds a value, which the program calls ``name``."""
@@ -51,7 +51,7 @@ class Body:
 
     def typed(self, id: int) -> Expr:
         """A value as an expression of exactly its dtype's type."""
-        raise NotImplementedError
+        return self.values[id]
 
     def inner(self, block: N.Block, out: Source) -> Body:
         """Emits a function that this one calls."""

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 LANGUAGES = {
     "llvm": "llvm", "llvm-opt": "llvm", "asm": "gas", "spirv": "spirv", "msl": "cpp", "ptx": "ptx", "isa": "gas",
-    "hsaco": "gas",
+    "hsaco": "gas", "c": "c",
 }  # fmt: skip
 MOST_USES = 6  # of a stack's value that are named
 Values = Callable[[S.SizeExpr], Mapping[int, int]]  # values of an expression's parts, by position
