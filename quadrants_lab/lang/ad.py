@@ -176,7 +176,7 @@ class Tape:
         self.loss.grad.fill(1)
         with unwatched(self._launches):
             self._launches.differentiate(forget)
-        self._launches.open_ends.differentiated()
+        self._launches.dead_paths.differentiated()
         self.kept_bytes, self.made_again = self._launches.most, self._launches.made_again
         self.report = report(self._launches)
 

@@ -188,7 +188,7 @@ def differentiate(target: Dense, launches: Launches) -> None:
     assert target.grad is not None
     target.grad.fill(1)
     launches.differentiate()
-    launches.open_ends.differentiated()
+    launches.dead_paths.differentiated()
 
 
 def timings(recorder: Recorder) -> list[tuple[str, str, float, int]]:
