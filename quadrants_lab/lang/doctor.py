@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import linecache
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from quadrants_lab.errors import QuadrantsError, QuadrantsRuntimeError, QuadrantsWarning
+from quadrants_lab.ir.source import Span
 from quadrants_lab.lang.dense import Dense
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.check import verdict
@@ -26,9 +28,11 @@ from quadrants_lab.runtime.check.parting import restart
 from quadrants_lab.runtime.check.recording import Forward, leak, touched, why_not_ours
 from quadrants_lab.runtime.check.report import Report
 from quadrants_lab.runtime.launch.observe import unwatched, watch
+from quadrants_lab.runtime.tape.python_writes import notice
 from quadrants_lab.runtime.tape.recorder import Launches
 
 Say = Callable[[str], None]
+_STALE = {"QL0409": "seed", "QL0410": "changed bound", "QL0417": "changed value"}
 
 
 def check(program: partial[object], loss: Dense, wrt: Any, seconds: float, progress: Say | None) -> Report:
@@ -42,9 +46,10 @@ def check(program: partial[object], loss: Dense, wrt: Any, seconds: float, progr
         warnings.simplefilter("always", QuadrantsWarning)
         try:
             program()
+            notice(launches)
         except QuadrantsError as e:
             return Report("loss", np.nan, says="the program ends with an error", causes=(_because(e),))
-    said = tuple(dict.fromkeys(str(w.message) for w in told if issubclass(w.category, QuadrantsWarning)))
+    said = {str(w.message): w for w in told if issubclass(w.category, QuadrantsWarning)}
     from_python = {id(x._memory) for x, before in wrote.values() if x._memory.python_wrote != before}
     fields = _named(launches, loss, wrt, read, _names(program.func))
     left = {name: (x.grad._memory.copy(), _filled(x)) for name, x in fields.items()}
@@ -57,7 +62,9 @@ def check(program: partial[object], loss: Dense, wrt: Any, seconds: float, progr
         causes: list[Cause | None] = list(report.causes)
         if launches.gradients:
             for name, x in fields.items():
-                causes.append(why_not_ours(name, left[name][0], x.grad._memory.values(), left[name][1]))
+                why = why_not_ours(name, left[name][0], x.grad._memory.values(), left[name][1])
+                stale = [c for c in map(_stale, said.values()) if c is not None] if why is not None else []
+                causes += stale if stale and why is not None and why.kind == "order" else [why, *stale]
                 x.grad._memory.array[...] = left[name][0]
         elif not report.says:
             say("whether a value goes through Python")
@@ -66,7 +73,7 @@ def check(program: partial[object], loss: Dense, wrt: Any, seconds: float, progr
             }))  # fmt: skip
         say("races and indices")
         causes.append(_unsafe(program, launches, loss, fields))
-    return replace(report, causes=tuple(c for c in causes if c is not None), warnings=said)
+    return replace(report, causes=tuple(c for c in causes if c is not None), warnings=tuple(said))
 
 
 def _names(program: Any) -> dict[int, str]:
@@ -163,6 +170,17 @@ def _unsafe(
         except QuadrantsError as e:
             return _because(e)
     return None
+
+
+def _stale(told: warnings.WarningMessage) -> Cause | None:
+    """What a gradient was warned of that the program ran itself, where that makes it another one."""
+    head = str(told.message).partition("\n")[0]
+    kind = next((kind for code, kind in _STALE.items() if f"[{code}]" in head), "")
+    if not kind:
+        return None
+    text = linecache.getline(told.filename, told.lineno).rstrip()
+    at = Span(told.filename, told.lineno, len(text) - len(text.lstrip()), told.lineno, len(text))
+    return Cause(kind, head.partition(": ")[2], at, "read here", "launch again before the gradient, or use a Tape")
 
 
 def _because(e: QuadrantsError) -> Cause:

@@ -69,7 +69,8 @@ class TooLong(Exception):
 class Trace:
     """What became of the input. ``loss``: of the loss, None where it does not depend on it. ``ties``: operations at a
     kink of theirs. ``decided``: comparisons of what depends on it. ``over``: by memory, the writes over what did, and
-    the kernel that had put it there. ``skipped``: arms, loops and tasks that would have read it and did not run."""
+    the kernel that had put it there. ``skipped``: arms, loops and tasks that would have read it and did not run.
+    ``reached``: the last write of what depends on it; ``read``: whether a launch reads it at all."""
 
     loss: Flow | None = None
     ties: list[Event] = field(default_factory=list)
@@ -77,6 +78,7 @@ class Trace:
     over: list[Event] = field(default_factory=list)
     python: list[tuple[str, int]] = field(default_factory=list)  # memory written over by Python, before which launch
     skipped: dict[int, Event] = field(default_factory=dict)
+    reached: Event | None = None
     read: bool = False
 
 
@@ -256,6 +258,7 @@ class _Launch:
     def _kept(self, s: N.Write, flow: Flow) -> Flow:
         """What memory keeps of a flow."""
         b = self.kernel.buffers[s.buffer]
+        self.trace.reached = self.event(s)
         if flow.tangent is None or b.kind == "temp" or (b.grad and b.dtype.is_float):
             return flow
         return Flow(None, flow.cut or self.event(s, self.env[s.value]), flow.lost)

@@ -105,7 +105,8 @@ class Report:
     def __str__(self) -> str:
         lines = [self.says] if self.says else [str(v) for v in self.verdicts]
         lines += [indented(c) for c in self.causes]
-        places = {f"--> {c.file}, line {c.line}" for v in self.verdicts for c in v.causes}
+        causes = [*self.causes, *(c for v in self.verdicts for c in v.causes)]
+        places = {f"--> {c.file}, line {c.line}" for c in causes}
         lines += [w for w in self.warnings if not any(f"{place}\n" in w for place in places)]
         if self.stopped:
             lines.append("stopped before all was looked at")

@@ -20,7 +20,7 @@ from quadrants_lab.ir.types import from_numpy
 from quadrants_lab.runtime.compile.compile import DUAL, load_cached, make_ir
 from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.record.records import LaunchRecord
-from quadrants_lab.runtime.record.replay import frame_of, launch, shadow
+from quadrants_lab.runtime.record.replay import add_scratch, frame_of, launch, shadow
 
 if TYPE_CHECKING:
     from quadrants_lab.backends.launch import Executable
@@ -95,6 +95,7 @@ class Tangents:
                 memories[b.dual] = self._tangent(behind[name])
         shapes = {name: memory.operand.shape for name, memory in memories.items()}
         record = LaunchRecord(plan, args, 0, None, shapes, draws=number)
+        add_scratch(record, kernel, self.session, memories)
         launch(record, frame_of(record, executable, kernel, self.session, memories), self.session)
 
     def _compiled(self, compiled: Compiled) -> tuple[N.Kernel, Executable]:

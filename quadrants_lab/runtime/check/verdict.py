@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import io
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
@@ -36,7 +37,7 @@ from quadrants_lab.runtime.check.differences import (
 from quadrants_lab.runtime.check.elements import wrong_elements
 from quadrants_lab.runtime.check.flow import TooLong, Trace, follow
 from quadrants_lab.runtime.check.nonfinite import first_nonfinite
-from quadrants_lab.runtime.check.parting import part, restart, why_parted
+from quadrants_lab.runtime.check.parting import is_own, part, restart, why_parted
 from quadrants_lab.runtime.check.recording import outputs
 from quadrants_lab.runtime.check.report import Report, Tangent, Verdict, Worst
 from quadrants_lab.runtime.check.tangent import Tangents
@@ -72,6 +73,11 @@ class Check:
         return int(self.loss.dtype.bits)
 
     @property
+    def own(self) -> bool:
+        """Whether there are gradients of the user's, which may be off by little."""
+        return any(map(is_own, self.launches.leaves()))
+
+    @property
     def seconds(self) -> float:
         """That are left."""
         return max(0.5, self.until - monotonic())
@@ -92,12 +98,17 @@ def check(
     name = launches.names.get(id(memory), "loss")
     if id(memory) not in launches.initial:
         return Report(name, math.nan, says="no launch touches the loss")
-    said = io.StringIO()  # the kernels have printed before
+    said, screen = io.StringIO(), sys.stdout  # the kernels have printed before
     with saved(launches, [loss, *fields.values()]), redirect_stdout(said):
+
+        def tell(text: str) -> None:
+            with redirect_stdout(screen):
+                say(text)
+
         inputs = inputs_of(fields)
         was = float(memory.values().reshape(-1)[0])
         if not math.isfinite(was):
-            say("the first NaN or infinity")
+            tell("the first NaN or infinity")
             why = first_nonfinite(lambda: _again(launches), backwards=False)
             says = f"the loss is {was}, so there is nothing to compare with"
             return Report(name, was, says=says, causes=(why,) if why else ())
@@ -108,12 +119,12 @@ def check(
                 says=f"making the cell's launches again gives {now:.6g} and not {was:.6g}, so there is nothing to "
                 "compare with: it writes to fields between its launches, or takes gradients, or they race",
             )  # fmt: skip
-        it = Check(launches, memory, Tangents(launches, memory), monotonic() + seconds, say)
+        it = Check(launches, memory, Tangents(launches, memory), monotonic() + seconds, tell)
         it.quiet = frozenset() if explain else frozenset(outputs(launches))
         found: list[Verdict] = []
         try:
             for each, x in inputs.items():
-                say(f"the gradient of {each} ({len(found) + 1} of {len(inputs)})")
+                tell(f"the gradient of {each} ({len(found) + 1} of {len(inputs)})")
                 found.append(_verdict(it, each, x))
         except KeyboardInterrupt:
             return Report(name, was, tuple(found), stopped=True)
@@ -155,10 +166,12 @@ def _explained(it: Check, seen: Verdict, x: Input) -> Verdict:
             it.backwards = first_nonfinite(lambda: _backwards(it), backwards=True)
         why = it.backwards
     elif seen.kind == "wrong" and seen.tangent is not None and seen.tangent.apart > tolerance:
-        _again(it.launches)
-        parted = part(it.tangents, x.memory, _direction(x), tolerance)
-        why = None if parted is None else why_parted(parted)
+        why = _parted(it, x)
         seen = replace(seen, wrong=wrong_elements(it.tangents, x, tolerance, it.until))
+    elif seen.good and seen.tangent is not None and it.own:
+        why = _parted(it, x) if monotonic() < it.until else None
+        if why is not None:
+            seen = replace(seen, kind="wrong", says=f"is off at a launch, though too little to show: it {seen.says}")
     elif seen.kind != "right" or not (x.gradient.any() or id(x.memory) in it.quiet):
         trace = _traced(it, x)
         if trace is not None and seen.kind == "kink":
@@ -166,6 +179,12 @@ def _explained(it: Check, seen: Verdict, x: Input) -> Verdict:
         elif trace is not None:
             why = why_zero(trace, seen.field)
     return seen if why is None else replace(seen, causes=(why,))
+
+
+def _parted(it: Check, x: Input) -> Cause | None:
+    _again(it.launches)
+    parted = part(it.tangents, x.memory, _direction(x), _AGREES_FORWARD[it.bits])
+    return None if parted is None else why_parted(parted)
 
 
 def _traced(it: Check, x: Input) -> Trace | None:

@@ -33,7 +33,8 @@ def why_zero(trace: Trace, name: str) -> Cause:
         return _skipped(next(iter(trace.skipped.values())), name)
     if not trace.read:
         return Cause("unread", f"no launch reads {name}")
-    return Cause("unreached", f"the loss does not depend on {name}: what is read of it goes elsewhere")
+    says = f"the loss does not depend on {name}: what is read of it goes elsewhere"
+    return cause("unreached", says, trace.reached, "it gets as far as this")
 
 
 def why_kink(trace: Trace) -> Cause | None:
