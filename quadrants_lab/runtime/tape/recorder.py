@@ -212,6 +212,7 @@ class Launches:
             self._end_stretch()
         step = self._launched(route, args, found)
         if failed or self.paused:
+            step.within = None if failed else step.launch
             step.gradient = step.launch = step.route = None
         else:
             number = plan.frame.launch_number
@@ -247,9 +248,9 @@ class Launches:
 
     # --- what is done with it ------------------------------------------------------------------------------------
 
-    def differentiate(self, forget: bool = False) -> None:
+    def differentiate(self, forget: bool = False, after: Callable[[Step], None] | None = None) -> None:
         """Runs the gradients, the last step's first, and leaves memory as it was. ``forget``: the steps on the way,
-        which leaves more of the budget for those that are made again."""
+        which leaves more of the budget for those that are made again. ``after`` is told of each step's gradient."""
         notice(self)
         self._end_stretch()
         if self.made is not None and len(self.made.steps) == len(self.steps) and self.made.differentiate():
@@ -260,7 +261,7 @@ class Launches:
             for number, step in enumerate(self.leaves()):
                 step.number = number
         with back.kept_as_it_is(self):
-            back.sweep(self, forget)
+            back.sweep(self, forget, after)
 
     def repeat(self) -> None:
         """Does all steps again, over memory as it is."""
@@ -527,6 +528,6 @@ def _launch_again(plan: Plan, args: tuple[Any, ...], number: int) -> None:
     with plan.session.lock:
         plan.frame.replay(number)
         try:
-            plan.owner.launch(plan, args)
+            plan.owner.launch_by(plan, args)
         finally:
             plan.frame.replay(0)
