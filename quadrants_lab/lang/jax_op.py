@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from quadrants_lab.ir.types import from_numpy
-from quadrants_lab.lang.fields import make_ndarray
+from quadrants_lab.lang.fields import ndarray
 from quadrants_lab.lang.operation import Operation
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.launch.observe import unwatched, watch
@@ -96,6 +96,6 @@ class JaxOp(Operation):
 
 
 def _ndarray(array: Array, grad: bool) -> Any:
-    made = make_ndarray(from_numpy(array.dtype), (), array.shape, grad and np.issubdtype(array.dtype, np.floating))
+    made = ndarray(from_numpy(array.dtype), array.shape, grad and np.issubdtype(array.dtype, np.floating))
     made.from_numpy(array)
     return made

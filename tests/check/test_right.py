@@ -55,13 +55,13 @@ def total(f):
 
     @qd.kernel
     def scalars(f: qd.template(), loss: qd.template()):
-        for I in qd.grouped(f):
-            loss[None] += 0.7 * f[I]
+        for i in qd.grouped(f):
+            loss[None] += 0.7 * f[i]
 
     @qd.kernel
     def elements(f: qd.template(), loss: qd.template()):
-        for I in qd.grouped(f):
-            loss[None] += 0.7 * f[I].sum()
+        for i in qd.grouped(f):
+            loss[None] += 0.7 * f[i].sum()
 
     return elements if size > 1 or f.element_shape else scalars
 
