@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.loop_carried import leaves
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.types import DType, u1
 from quadrants_lab.ir.walk import end_of, map_blocks, same_or, substitute, types_of, walk
-from quadrants_lab.passes.loop_carried import leaves
 
 Ids = tuple[int, ...]
 
