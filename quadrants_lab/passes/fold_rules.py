@@ -1,8 +1,9 @@
 """The algebra of `fold`: rewrites of one primitive applied to values of which something is known.
 
 A rule takes the facts at hand and an Op and gives the id of a value that equals it, a statement of the same id to
-stand in its place, or None; many are stated as texts (`pattern`). All hold for every value of the dtype, NaN, infinities, signed zeros and wrapping
-integers included; sums and products of floats are never reassociated. ``x``, ``y`` are values, ``c`` is a constant.
+stand in its place, or None; many are stated as texts (`pattern`). All hold for every value of the dtype, NaN,
+infinities, signed zeros and wrapping integers included; sums and products of floats are never reassociated. ``x``,
+``y`` are values, ``c`` is a constant.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def op(s: Op, prim: str, *args: int) -> Op:
 # --- rules that are texts -----------------------------------------------------------------------------------------
 
 Match = Callable[[Facts, int, dict[str, int]], bool]  # whether a value looks so; it binds the names of its parts
-_KINDS = {"": "biuf", "integer": "iu", "unsigned": "u", "float": "f"}
+_KINDS = {"integer": "iu", "unsigned": "u", "float": "f", "truth": "b"}
 
 
 def pattern(text: str) -> Rule:
@@ -62,17 +63,19 @@ def pattern(text: str) -> Rule:
     stand for values, the same one wherever they are the same, ``_`` for any; what Python reserves has a ``_`` behind
     it."""
     sides, _, kind = text.partition(" if ")
+    kinds = _KINDS[kind] if kind else ""
     left, right = (ast.parse(side, mode="eval").body for side in sides.split(" = "))
     assert isinstance(left, ast.Call)
-    operands = [_match(a) for a in left.args]
+    # what tells the most is looked at first: a name stands for anything
+    operands = sorted(((n, _match(a)) for n, a in enumerate(left.args)), key=lambda o: _is_name(left.args[o[0]]))
     prim, names = _prim(right), [a.id for a in getattr(right, "args", (right,)) if isinstance(a, ast.Name)]
 
     def rule(f: Facts, s: Op) -> Rewritten:
-        found: dict[str, int] = {}
-        if s.type.kind not in _KINDS[kind]:
+        if kinds and s.type.kind not in kinds:
             return None
-        for match, operand in zip(operands, s.args, strict=True):
-            if not match(f, operand, found):
+        found: dict[str, int] = {}
+        for n, match in operands:
+            if not match(f, s.args[n], found):
                 return None
         if prim:
             return op(s, prim, *(found[n] for n in names))
@@ -82,6 +85,10 @@ def pattern(text: str) -> Rule:
     return rule
 
 
+def _is_name(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name)
+
+
 def _prim(node: ast.expr) -> str:
     return node.func.id.rstrip("_") if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
 
@@ -89,7 +96,7 @@ def _prim(node: ast.expr) -> str:
 def _match(node: ast.expr) -> Match:
     if isinstance(node, ast.Name):
         name = node.id
-        return lambda f, v, found: name == "_" or found.setdefault(name, v) == v
+        return (lambda f, v, found: True) if name == "_" else lambda f, v, found: found.setdefault(name, v) == v
     if isinstance(node, ast.Call):
         prim, operands = _prim(node), [_match(a) for a in node.args]
 
@@ -352,7 +359,8 @@ _RULES: dict[str, tuple[Rule | str, ...]] = {
     "select": (
         "select(True, x, _) = x", "select(False, _, y) = y", "select(_, x, x) = x",
         "select(not_(b), x, y) = select(b, y, x)",
-        "select(b, False, True) = not_(b)", "select(b, x, False) = and_(b, x)", "select(b, True, y) = or_(b, y)",
+        "select(b, False, True) = not_(b) if truth", "select(b, x, False) = and_(b, x) if truth",
+        "select(b, True, y) = or_(b, y) if truth",
         "select(b, select(b, x, _), y) = select(b, x, y)", "select(b, x, select(b, _, y)) = select(b, x, y)",
     ),
     "cast": ("cast(x) = x", cast_cast),
