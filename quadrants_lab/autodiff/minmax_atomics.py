@@ -145,7 +145,7 @@ def replay(task: N.Offload, instead: Mapping[int, N.Block], repeated: frozenset[
         if left_out(s, repeated):
             return ()
         if isinstance(s, N.Atomic) and s.buffer not in repeated:
-            # its old value is gone; `check_data_access` refuses whoever needs it
+            # its old value is gone; `check_data_access` raises an error where that is needed
             s = N.Load(s.id, s.type, s.buffer, s.index, span=s.span)
         return s if s.adjoint_of != N.NO_ID else replace(s, adjoint_of=s.id)
 

@@ -1,7 +1,7 @@
 """Tasks that suspect races: they miss none, and may suspect one where there is none.
 
 Every store of a watched task marks its element by one byte, and is counted. Where several stores were to one element,
-fewer elements have marks than there were stores; how often two iterations meet is not asked, nor who they are. An
+fewer elements have marks than there were stores; how often two iterations meet, and which they are, does not matter. An
 iteration that reads, or stores where others add, looks whether its element has the mark. Marks of one byte stay in a
 processor's caches where marks that name iterations do not, and two iterations may leave one at the same time: both
 leave the same.

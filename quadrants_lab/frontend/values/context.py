@@ -386,7 +386,7 @@ class Context:
         return self.b.add(N.Const(self.b.fresh(), dtype, convert(value, dtype)))
 
     def python(self, value: Value) -> Any:
-        """The Python object that a compile-time value stands for; TypeError if it is none."""
+        """The Python object that a compile-time value stands for; TypeError where there is none."""
         if isinstance(value, (Lit, Obj)):
             return value.value
         if isinstance(value, tuple):

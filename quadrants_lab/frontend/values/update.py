@@ -15,6 +15,7 @@ from quadrants_lab.frontend.values.values import (
     Matrix,
     Mem,
     Num,
+    Number,
     Struct,
     Temp,
     Value,
@@ -25,8 +26,6 @@ from quadrants_lab.frontend.values.values import (
 )
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, convert, u1
-
-Number = Num | Lit
 
 
 def pairs(cx: Context, old: Value, new: Value, node: ast.expr) -> Iterator[tuple[Any, Number]]:

@@ -34,8 +34,8 @@ class TensorVariants:
         self._tensors: list[int] | None = None
 
     def of(self, kinds: Kinds) -> tuple[Dispatcher, Dispatcher, Together]:
-        pair = self.made.get(kinds)
-        if pair is None:
+        variant = self.made.get(kinds)
+        if variant is None:
 
             def slots() -> list[AnySlot]:
                 left = iter(kinds)
@@ -49,8 +49,8 @@ class TensorVariants:
             both = Together(self.source, "both", slots, ScalarField, NDARRAYS, make_plan)
             forward.gradient, reverse.forward, both.forward = reverse, forward, forward
             forward.graph = reverse.graph = both.graph = self.graph
-            pair = self.made[kinds] = forward, reverse, both
-        return pair
+            variant = self.made[kinds] = forward, reverse, both
+        return variant
 
     def given(self, flat: Sequence[Any]) -> tuple[Dispatcher, Dispatcher, Together]:
         """Those for these arguments, flattened."""
