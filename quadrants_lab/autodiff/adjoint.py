@@ -70,7 +70,7 @@ class AdjointBuilder:
     # --- primal values ---------------------------------------------------------------------------------------
 
     def _primal(self, v: int) -> int:
-        """The reverse's name for a forward value; constants and the like are made where they are read."""
+        """The id by which the reverse knows a forward value. Constants and the like are made where they are read."""
         if v in self.env:
             return self.env[v]
         stmt = self.scopes.defs[v]

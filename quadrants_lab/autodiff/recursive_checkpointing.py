@@ -32,9 +32,9 @@ class Segment:
 
 
 def segment_of(loop: N.For, scopes: Scopes, wanted: Iterable[int], inner: Sequence[Segment]) -> Segment:
-    """What must be run again so that the reverse gets the ``wanted`` values. ``inner``: the segments of checkpointed
-    loops in this one. Raises QuadrantsCompilationError where a loop draws random numbers, or needs what an atomic in
-    it returned."""
+    """The part of the loop that must run again so that the reverse gets the ``wanted`` values. ``inner``: the segments
+    of checkpointed loops in this one. Raises QuadrantsCompilationError where a loop draws random numbers, or needs what
+    an atomic in it returned."""
     sources, inside = _sources(loop)
     todo = [v for v in wanted if v in inside]
     for s in inner:

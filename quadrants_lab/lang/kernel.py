@@ -16,7 +16,7 @@ from quadrants_lab.runtime.record.inspect import Sizes, code_text, ir_text, size
 
 
 class Launchable:
-    """What a kernel and its gradient have in common: a call, and a look at what was compiled.
+    """Base of a kernel, its gradient and both together: a call, and access to what was compiled.
 
     ``ir`` and ``code`` show the specialisation of the last call; where nothing has to be known of the arguments they
     need no call.

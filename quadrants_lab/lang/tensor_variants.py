@@ -53,7 +53,7 @@ class TensorVariants:
         return variant
 
     def given(self, flat: Sequence[Any]) -> tuple[Dispatcher, Dispatcher, Together]:
-        """Those for these arguments, flattened."""
+        """The dispatchers for these flattened arguments."""
         if self._tensors is None:
             all_leaves = [leaf for p in self.parameters for leaf in leaves(p.slot())]
             self._tensors = [n for n, leaf in enumerate(all_leaves) if isinstance(leaf, TensorSlot)]

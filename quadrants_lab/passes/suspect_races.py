@@ -93,7 +93,7 @@ class Suspecting:
         b.atomic(op, self.counter, (), b.cast(b.op("eq", b.load(marks, index), self.mark()), i32))
 
     def _scan(self, of: N.Buffer) -> N.Offload:
-        """Takes as many from the counter as elements have marks."""
+        """Subtracts the number of marked elements from the counter."""
         b = self.b
         indices = tuple(b.param(of.extent_type) for _ in range(of.ndim)) or (b.param(i32),)
         with b.block() as bounds:
