@@ -47,6 +47,8 @@ class Launchable:
         """A call where some parameters are vectors, matrices or structs, or may be fields or arrays."""
         if kwargs or len(args) != len(self._parameters):
             args = positional(self.name, self._parameters, args, kwargs)
+        if not self._variants.tensors:
+            return self._dispatch.call(*self._dispatch.flat(args))
         flat = self._variants.default[0].flat(args)
         self._dispatch = self._variants.given(flat)[self._side]
         return self._dispatch.call(*flat)
@@ -121,7 +123,7 @@ class Kernel(Launchable):
         variants = TensorVariants(self.source, parameters, graph)
         super().__init__(variants, 0)
         gradient, both = Gradient, ValueAndGradient
-        if any(p.tensors or p.compound for p in parameters):  # other kernels need not ask at every call
+        if variants.tensors or any(p.compound for p in parameters):  # other kernels need not ask at every call
             self.__class__, gradient, both = FlattenedKernel, FlattenedGradient, FlattenedValueAndGradient
         self.grad, self.value_and_grad = gradient(variants, 1), both(variants, 2)
         self.__dict__.update(

@@ -23,12 +23,14 @@ Kinds = tuple[bool, ...]  # whether it is an array, for each tensor
 
 class TensorVariants:
     """The dispatchers of a kernel, of its gradient, and of both together. ``default`` takes the arguments of kernels
-    without tensors, and flattens those of any. ``graph``: as `qd.kernel` takes it."""
+    without tensors, and flattens those of any. ``tensors``: whether a parameter may be one. ``graph``: as `qd.kernel`
+    takes it."""
 
     def __init__(self, source: FunctionSource, parameters: Sequence[Parameter], graph: bool = False) -> None:
         self.source = source
         self.graph = graph
         self.parameters = parameters
+        self.tensors = any(p.tensors for p in parameters)
         self.made: dict[Kinds, tuple[Dispatcher, Dispatcher, Together]] = {}
         self.default = self.of(())
         self._tensors: list[int] | None = None
