@@ -83,8 +83,8 @@ class _Folder:
         """Appends the folded statements; True when one of them turned out to end the block."""
         ids = self.ids
         for s in block:
-            if ids and (now := reading(s, ids)) is not s:
-                s, self.changed = now, True
+            if ids and not ids.keys().isdisjoint(s.operands()):
+                s, self.changed = reading(s, ids), True
             fn = _FOLD.get(type(s))
             if fn is None:
                 self.out.append(s)
