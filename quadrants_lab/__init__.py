@@ -41,9 +41,9 @@ from quadrants_lab.lang.kernel import func, kernel, pyfunc, real_func
 from quadrants_lab.lang.matrix import Matrix, Vector
 from quadrants_lab.lang.missing import missing_attribute
 from quadrants_lab.lang.ops import OPERATIONS as _operations
-from quadrants_lab.lang.placing import NAMED_AXES as _axes
-from quadrants_lab.lang.placing import FieldsBuilder, SNode, axes, root
 from quadrants_lab.lang.shapes import Layout
+from quadrants_lab.lang.snode import NAMED_AXES as _axes
+from quadrants_lab.lang.snode import FieldsBuilder, SNode, axes, root
 from quadrants_lab.lang.struct import Struct, dataclass
 from quadrants_lab.lang.struct_field import StructField
 from quadrants_lab.lang.tensor import Backend, MatrixTensor, Tensor, VectorTensor, tensor, wrap
