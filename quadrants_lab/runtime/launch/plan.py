@@ -306,12 +306,12 @@ class Plan:
 
     @forks.lazy
     def value_flows(self) -> Flows:
-        """See `autodiff.broken.value_flows`."""
+        """See `autodiff.dead_paths.value_flows`."""
         return value_flows(self.kernel)
 
     @forks.lazy
     def integer_flows(self) -> Cuts:
-        """See `autodiff.broken.integer_flows`."""
+        """See `autodiff.dead_paths.integer_flows`."""
         return integer_flows(self.kernel)
 
     @forks.lazy
