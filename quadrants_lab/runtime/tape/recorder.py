@@ -163,8 +163,7 @@ class Launches:
         found = self._before(route, args)
         failed, value = True, None
         try:
-            with _as_then(route, number) if number else nullcontext():
-                value = plan.owner.launch(plan, args) if number else plan.call(*args)
+            value = _again(plan.owner.launch, plan, args, number, route.prints) if number else plan.call(*args)
             failed = False
         finally:
             if value is not NotImplemented:
@@ -216,7 +215,7 @@ class Launches:
             step.gradient = step.launch = step.route = None
         else:
             number = plan.frame.launch_number
-            step.repeat = partial(_launch_again, plan, args, number)
+            step.repeat = partial(_again, plan.owner.launch_by, plan, args, number)
             if not route.again:
                 step.route = None
                 if route.reverse is not None:
@@ -501,18 +500,15 @@ class Launches:
             )
 
 
-@contextmanager
-def _as_then(route: Route, number: int) -> Iterator[None]:
-    """A launch in the with repeats one with that number: its random draws, but not what it printed."""
-    frame = route.plan.frame
-    if route.draws:
-        frame.replay(number)
-    try:
-        with redirect_stdout(StringIO()) if route.prints else nullcontext():
-            yield
-    finally:
-        if route.draws:
-            frame.replay(0)
+def _again(launch: Callable[..., Any], plan: Plan, args: tuple[Any, ...], number: int, quiet: bool = False) -> Any:
+    """Repeats the launch with that number: its random draws, but not, if ``quiet``, what it printed. ``launch``: with
+    observers or without."""
+    with plan.session.lock, redirect_stdout(StringIO()) if quiet else nullcontext():
+        plan.frame.replay(number)
+        try:
+            return launch(plan, args)
+        finally:
+            plan.frame.replay(0)
 
 
 def _copied(reverse: Plan, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -522,12 +518,3 @@ def _copied(reverse: Plan, args: tuple[Any, ...]) -> tuple[Any, ...]:
         arg.copy() if isinstance(arg, np.ndarray) and slot.name in reads else arg
         for slot, arg in zip(reverse.slots, args, strict=True)
     ])
-
-
-def _launch_again(plan: Plan, args: tuple[Any, ...], number: int) -> None:
-    with plan.session.lock:
-        plan.frame.replay(number)
-        try:
-            plan.owner.launch_by(plan, args)
-        finally:
-            plan.frame.replay(0)
