@@ -20,7 +20,7 @@ from quadrants_lab.lang.exchange import from_torch, shared, to_numpy, to_torch
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.arguments.fitting import LIMITS, check, fitted
 from quadrants_lab.runtime.launch.observe import differentiating
-from quadrants_lab.runtime.memory.memory import Memory
+from quadrants_lab.runtime.memory.memory import Memory, allocate
 
 
 class _Nowhere:
@@ -94,7 +94,7 @@ class Dense:
 
     def allocate(self, shape: tuple[int, ...], offset: tuple[int, ...] = ()) -> None:
         """Gives it memory, of zeros, in the current session."""
-        self._lie(Memory(session.current(), self.dtype, shape + self.element_shape), shape, offset)
+        self._lie(allocate(session.current(), self.dtype, shape + self.element_shape), shape, offset)
         self.follow_gradients()
 
     def _lie(self, memory: Memory, shape: tuple[int, ...], offset: tuple[int, ...] = ()) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import quadrants_lab as qd
-from quadrants_lab.runtime.tape import recorder
+from quadrants_lab.runtime.tape import keeper
 from quadrants_lab.widgets.timeline import timeline
 
 RNG = np.random.default_rng(5)
@@ -214,7 +214,7 @@ def test_a_launch_that_the_tape_does_not_see_is_told() -> None:
 
 
 def test_too_much_to_keep_is_an_error_that_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recorder, "KEEP_BYTES", 100)
+    monkeypatch.setattr(keeper, "KEEP_BYTES", 100)
     x, c, y = drawn(field(3)), drawn(field(3)), field()
 
     def run() -> None:
