@@ -55,13 +55,13 @@ def total(f):
 
     @qd.kernel
     def scalars(f: qd.template(), loss: qd.template()):
-        for i in qd.grouped(f):
-            loss[None] += 0.7 * f[i]
+        for at in qd.grouped(f):
+            loss[None] += 0.7 * f[at]
 
     @qd.kernel
     def elements(f: qd.template(), loss: qd.template()):
-        for i in qd.grouped(f):
-            loss[None] += 0.7 * f[i].sum()
+        for at in qd.grouped(f):
+            loss[None] += 0.7 * f[at].sum()
 
     return elements if size > 1 or f.element_shape else scalars
 

@@ -35,7 +35,8 @@ from quadrants_lab.runtime.check.differences import (
     saved,
 )
 from quadrants_lab.runtime.check.elements import wrong_elements
-from quadrants_lab.runtime.check.flow import TooLong, Trace, follow
+from quadrants_lab.runtime.check.flow import follow
+from quadrants_lab.runtime.check.launch_flow import TooLong, Trace
 from quadrants_lab.runtime.check.nonfinite import first_nonfinite
 from quadrants_lab.runtime.check.parting import is_own, part, restart, why_parted
 from quadrants_lab.runtime.check.recording import outputs
