@@ -176,12 +176,13 @@ def _explained(it: Check, seen: Verdict, x: Input) -> Verdict:
         why = _parted(it, x) if monotonic() < it.until else None
         if why is not None:
             seen = replace(seen, kind="wrong", says=f"is off at a launch, though too little to show: it {seen.says}")
-    elif seen.kind != "right" or not (x.gradient.any() or id(x.memory) in it.quiet):
+    elif not seen.good or not (x.gradient.any() or id(x.memory) in it.quiet):
         trace = _traced(it, x)
         if trace is not None and seen.kind == "kink":
             why = why_kink(trace)
         elif trace is not None:
             why = why_zero(trace, seen.field)
+            why = None if why.kind == "small" and x.gradient.any() else why
     return seen if why is None else replace(seen, causes=(why,))
 
 
@@ -244,7 +245,7 @@ def _by_differences(it: Check, name: str, x: Input, tangent: Tangent | None) -> 
         says = "is zero, and the loss moves in jumps: rounding, comparisons, integers"
         return Verdict(name, "jumps", says, found)
     agree = tangent is not None and tangent.apart <= _AGREES_FORWARD[it.bits]
-    if limit < best.apart <= 2 * scatter and (agree or tangent is None):
+    if limit < best.apart <= 2 * scatter and (agree or tangent is None) and not _kinked(found):
         says = f"is within the noise: differences scatter by {scatter:.0%}, too much to judge it by"
         return Verdict(name, "noisy", says, found)
     worst, kinks = _worst(it, x, limit) if best.apart > limit else (None, False)
