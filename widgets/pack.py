@@ -12,6 +12,7 @@ import json
 import re
 import zlib
 from collections.abc import Iterator
+from typing import Any
 
 from quadrants_lab.widgets import assets
 from quadrants_lab.widgets.model import ONLY_KNOWN, CellView, NotMade
@@ -44,6 +45,10 @@ def offered(view: CellView) -> Iterator[tuple[str, str]]:
 
 def answers(view: CellView) -> dict[str, str]:
     """All of them; what code nobody has seen yet is made now."""
+    for kernel in view.kernels:
+        for stages in kernel.code.values():
+            for stage in stages:
+                stage.make()
     return dict(offered(view))
 
 
@@ -77,6 +82,12 @@ def pack(found: dict[str, str]) -> list[object]:
         for request, answer in found.items()
     }
     return [list(numbers), made]
+
+
+def unpack(packed: Any) -> dict[str, str]:
+    """The answers that `pack` was given."""
+    pieces, made = packed
+    return {request: "".join(pieces[n] for n in numbers) for request, numbers in made.items()}
 
 
 def bundle(found: list[dict[str, str]], **more: object) -> bytes:
