@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
 from typing import Any, overload
 
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsSyntaxError
@@ -138,6 +140,14 @@ class Kernel(Launchable):
         """A row for each adstack of the gradient, with its depth in the last gradient launch."""
         return self.grad.sizes()
 
+    def export(self, path: str | Path, iterations: Sequence[object] = ()) -> Path:
+        """Writes the inspector of the last launches to a file: a page for any browser (.html), or what `qd.inspect`
+        opens (.json). ``iterations``: those whose steps can be followed there, for instance 3, or (3, 5) of two
+        loops; they need a launch in a `%%qdkernel` cell."""
+        saved = import_module("quadrants_lab.notebook.saved")  # a floor above, which this one does not need otherwise
+        written: Path = saved.export_kernel(self, path, iterations)
+        return written
+
     def __get__(self, instance: object, owner: type | None = None) -> Kernel | BoundKernel:
         if instance is None or not self.method:
             return self
@@ -201,6 +211,14 @@ class Func:
             code="QL2063",
             help="wrap it in a kernel that returns its value",
         )
+
+    def export(self, path: str | Path, iterations: Sequence[object] = ()) -> Path:
+        """Writes the inspector of the last launches to a file: a page for any browser (.html), or what `qd.inspect`
+        opens (.json). ``iterations``: those whose steps can be followed there, for instance 3, or (3, 5) of two
+        loops; they need a launch in a `%%qdkernel` cell."""
+        saved = import_module("quadrants_lab.notebook.saved")  # a floor above, which this one does not need otherwise
+        written: Path = saved.export_kernel(self, path, iterations)
+        return written
 
     def __get__(self, instance: object, owner: type | None = None) -> Func | BoundFunc:
         return self if instance is None or not self.method else BoundFunc(self, instance)

@@ -5,6 +5,7 @@ Gradients are held to central differences of the whole run in float64.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -259,3 +260,6 @@ def test_the_report_tells_where_steps_are_made_again() -> None:
     html = timeline(budget)
     assert html.count("<title>") >= 2 * len(budget.stretches)
     assert "made again up to" in html
+    row = r"<tr[^>]*><td>(\d+)(?: to (\d+))?</td><td>(grown|scaled)</td>.*?in stretch \d+, which the budget"
+    told = re.findall(row, html)
+    assert sum(int(last or first) - int(first) + 1 for first, last, _ in told) == sum(s.steps for s in budget.stretches)
