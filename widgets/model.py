@@ -76,13 +76,16 @@ class GraphView:
 @dataclass(slots=True)
 class SizeView:
     """A node of a SizeExpr with its value at the launch that is shown (None: depends on an enclosing index).
-    ``role``: what it is to its parent."""
+    ``role``: what it is to its parent. ``op``: "const", "arg", "shape", "load", "var", "counted", "sum", "greatest", or
+    the name of a `SizeOp`; ``key`` names a leaf, or the index of a range."""
 
     text: str
     value: int | None
     children: list[SizeView] = field(default_factory=list)
     note: str = ""
     role: str = ""
+    op: str = ""
+    key: str = ""
 
 
 @dataclass(slots=True)
@@ -285,6 +288,8 @@ class KernelView:
     launches: list[LaunchView] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     steps: StepsView | str = ""  # why there are none
+    threads: int = 0  # that the launch's heap of stacks has room for
+    arrays: dict[str, tuple[list[int], tuple[int, ...]]] = field(default_factory=dict)  # that sizes read: values, shape
     texts: dict[int, list[Line]] = field(default_factory=dict)  # of the kernels of the traces, by identity
     changes: dict[tuple[int, int], tuple[int, int] | None] = field(default_factory=dict)  # of pairs of them
 

@@ -9,7 +9,8 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from quadrants_lab import pipelines
-from quadrants_lab.adstack.evaluate import values_of_parts
+from quadrants_lab.adstack.evaluate import reads, values_of_parts
+from quadrants_lab.adstack.report import stack_allocas
 from quadrants_lab.adstack.sparse_iterations import sparse_iterations
 from quadrants_lab.autodiff.explain import explain
 from quadrants_lab.frontend.source import FunctionSource
@@ -44,6 +45,7 @@ from quadrants_lab.widgets.model import (
     StepsView,
 )
 
+MOST_ELEMENTS = 2000  # of an array that sizes read, for the browser to work them out
 MOST_STATEMENTS = 300  # of a kernel whose code takes no more time than to look at it
 FRONT_END = "The front end: the Python function as IR, loops and branches as they stand in the source."
 
@@ -217,6 +219,11 @@ def _add_stacks(view: KernelView, plan: GradientPlan, record: LaunchRecord | Non
     if rows:
         live = plan.seen() if record is None or record.inputs is None else _live(plan, record)
         view.bytes_before = bytes_before(plan, live)
+        view.threads = plan.needs().lanes
+    if record is not None and record.inputs is not None:
+        wanted = {b for s in stack_allocas(kernel) if s.size is not None for b in reads(s.size)[2]}
+        small = {b: a for b, a in record.inputs.items() if b in wanted and a.ndim > 0 and a.size <= MOST_ELEMENTS}
+        view.arrays = {b: (a.reshape(-1).tolist(), a.shape) for b, a in small.items()}
     view.graphs = task_graphs(kernel, file, values)
 
 

@@ -142,7 +142,7 @@ def kernel_view() -> KernelView:
     back_steps = [Step("reverse", forward, back, 1.4e-3), Step("simplify", back, back, 2e-4),
                   Step("determine ad stack size", back, sized, 8e-4)]  # fmt: skip
     docs = {"reverse": "The adjoint of each task, in opposite order.", "lower": "Python to IR."}
-    lines = {s.id: span_line(s.span, "cell") for s in walk(forward.body)}
+    lines = {s.id: (span_line(s.span, "cell"), s.adjoint_of) for s in walk(forward.body)}
     msl = Stage("msl", MSL, (-1, 9, -1), 2, 0, 1)
     stages = [
         StageView("asm", "gas", lambda: code_view(stage, lines), "cpu"),
