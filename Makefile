@@ -29,7 +29,7 @@ demo:
 
 test:
 	@scripts/setup.sh test
-	@$(PY) -m pytest -q -n $(JOBS) $(ARGS)
+	@$(PY) -m pytest -q -n $(JOBS) --dist worksteal $(ARGS)
 
 # Runs under any interpreter that has numpy, llvmlite, pytest and hypothesis.
 test-gpu:
@@ -63,7 +63,7 @@ cpu-runtime:
 
 nightly:
 	@scripts/setup.sh test
-	@QL_NIGHTLY=1 $(PY) -m pytest -q --timeout 7200 -n $(JOBS) $(ARGS)
+	@QL_NIGHTLY=1 $(PY) -m pytest -q --timeout 7200 -n $(JOBS) --dist worksteal $(ARGS)
 
 # By night, too: most of an hour on two cores.
 mutations:

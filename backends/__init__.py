@@ -2,3 +2,5 @@
 
 if not __name__.startswith("quadrants_lab."):
     raise ImportError("this folder is the package quadrants_lab.backends: import it by that name")
+
+DEFAULT = "cpu"  # the folder of the device that every machine has

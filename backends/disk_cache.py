@@ -5,8 +5,8 @@ its length and with a checksum, so a file that is damaged, or that lies where an
 run from here: a folder or file counts as absent, too, where another user owns it or can write to it. A seal says that
 the process that wrote an entry had just compiled its content; users of an entry examine content without a seal.
 
-Writers replace whole files, so processes may share a folder. Whatever goes wrong here is no error: the cache holds less
-then, and the user is told once.
+Writers replace whole files, so processes may share a folder. A failure of the cache is no error of the program: the
+cache then holds less, and the user is told once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Keep = Callable[[bytes], None]  # takes what was compiled, for later processes
 MOST_BYTES = 100 << 20
 SUFFIX = ".qlc"
 TEMPORARY = ".qlc-new"
-ABANDONED = 600.0  # seconds after which nobody writes a temporary file any more
+ABANDONED = 600.0  # a temporary file that is older, in seconds, is the remains of a process that ended
 _MAGIC, _VERSION = b"QLC\n", 2
 _HEAD = struct.Struct("<4sI32sQ")  # magic, version, key, bytes of the content; its checksum and seal follow
 _SUM, _SEAL = 32, 16  # bytes of the checksum, of head and content, and of the seal

@@ -1,8 +1,8 @@
 """What a fork does to locks, threads and devices.
 
-In the child only the thread goes on that forked. A lock that another thread held would be held there for ever, so the
-locks that `lock` makes are free again in the child. What other threads had half done stays half done there; where that
-would do harm the fork waits for them: inside `whole`, in LLVM, and on threads that `start` started. A driver's threads
+Only the thread that forked goes on in the child. A lock that another thread held would be held there for ever, so the
+locks that `lock` makes are free again in the child. What other threads had half done stays half done there. Where that
+would do harm, the fork waits for them: inside `whole`, in LLVM, and on threads that `start` started. A driver's threads
 are gone in the child, so a GPU that was opened before the fork cannot be used there, not even to give its memory back
 (`finalize`).
 """
@@ -65,16 +65,16 @@ class lazy(cached_property[T]):
         self.lock = lock()
 
 
-def start(work: Callable[..., Any], *args: Any, name: str) -> None:
-    """Does work on a thread of its own that can as well be done later, by who needs it: nothing where the system has no
-    thread left."""
+def start(work: Callable[..., Any], *args: Any, name: str) -> threading.Thread | None:
+    """Does work on a thread of its own, for whose end a fork waits; None where the system has no thread left."""
     thread = threading.Thread(target=work, args=args, name=f"quadrants_lab {name}")
     try:
         thread.start()
     except RuntimeError:
-        return
+        return None
     _threads[:] = [t for t in _threads if t.is_alive()]
     _threads.append(thread)
+    return thread
 
 
 def in_child(act: Callable[[], None]) -> None:

@@ -196,7 +196,7 @@ class Frame(Protocol):
         """A callable that takes one positional argument a `Param`, launches and returns None or the value of
         ``returns``; NotImplemented, without launching, where an argument does not match; Ellipsis where the launch
         ended with a status other than 0. An array with an axis of 2**31 elements or more does not match, nor does
-        anything where a buffer is wide: who calls looks which code such arrays need."""
+        anything where a buffer is wide: the caller chooses the code that such arrays need."""
 
 
 class Executable(Protocol):

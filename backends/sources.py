@@ -1,4 +1,4 @@
-"""What compiled code depends on besides its kernel: the sources of those who make it."""
+"""What compiled code depends on besides its kernel: the sources of the compiler."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def measure(name: str) -> list[dict[str, Any]]:
 
     rows = []
     for language, (speaker, size) in LANGUAGES.items():
-        engine.init(ad_unroll=backend(speaker).AD_UNROLL[0])  # the cases are f32
+        engine.init(ad_unroll=backend(speaker).CAPABILITIES.ad_unroll[0])  # the cases are f32
         from benchmarks.cases.stacks import GRADIENTS, Space
 
         made = compiled_plan(GRADIENTS[name](Space(engine.qd.f32)).grad.dispatcher).compiled

@@ -28,7 +28,7 @@ from quadrants_lab.errors import (
 from quadrants_lab.lang import ad, math, types
 from quadrants_lab.lang import copying as _copying  # noqa: F401  # lets fields copy each other by a launch
 from quadrants_lab.lang.annotations import Template, template
-from quadrants_lab.lang.arch import amdgpu, arm64, cpu, cuda, gpu, metal, vulkan, x64, x86_64
+from quadrants_lab.lang.arch import amdgpu, arm64, c, cpu, cuda, gpu, metal, vulkan, x64, x86_64
 from quadrants_lab.lang.classes import data_oriented
 from quadrants_lab.lang.config import init, is_logging_effective, reset, set_logging_level, sync
 from quadrants_lab.lang.dense import Field, Ndarray, ScalarField, ScalarNdarray
@@ -60,7 +60,7 @@ __all__ = [  # noqa: PLE0604  # the lists hold strings
     "QuadrantsCompilationError", "QuadrantsNameError", "QuadrantsRuntimeError", "QuadrantsRuntimeTypeError",
     "QuadrantsSyntaxError", "QuadrantsTypeError", "QuadrantsWarning", "SNode", "ScalarField", "ScalarNdarray",
     "Struct", "StructField", "Template", "Tensor", "Vector", "VectorNdarray", "VectorTensor", "ad", "amdgpu",
-    "arm64", "axes", "cpu", "cuda", "data_oriented", "dataclass", "field", "func", "gpu", "init",
+    "arm64", "axes", "c", "cpu", "cuda", "data_oriented", "dataclass", "field", "func", "gpu", "init",
     "is_logging_effective", "kernel", "math", "metal", "ndarray", "pyfunc", "real_func", "reset", "root",
     "set_logging_level", "sync", "template", "tensor", "torch_op", "types", "vulkan", "wrap", "x64", "x86_64", *_axes,
     *_dtypes, *_operations,

@@ -108,7 +108,12 @@ def gradient(keeps: Keeps = NOTHING) -> Passes:
 
 def kept_by(kernel: Kernel) -> Keeps:
     """What the kernel (after `TASKS`) keeps for its gradient."""
-    return overwritten(kernel, lambda draft: dce(lower_custom_jvp(reverse_over(draft)(kernel))))
+    return overwritten(kernel, lambda keeps: draft(kernel, keeps))
+
+
+def draft(kernel: Kernel, keeps: Keeps = NOTHING) -> Kernel:
+    """The gradient as far as it tells what has to be kept."""
+    return dce(lower_custom_jvp(reverse_over(keeps)(kernel)))
 
 
 # --- by name, for `opt` and the panes -------------------------------------------------------------------------------
@@ -154,7 +159,7 @@ PASSES: dict[str, Pass] = {
     "lower_division remainder": lower_division(remainder=False),
 }  # fmt: skip
 
-# adstacks as memory, as CUDA and AMDGPU, the CPU without lanes, and Metal want them
+# adstacks as memory: as CUDA and AMDGPU, as the CPU without lanes, as Metal and Vulkan want them
 PASSES |= {
     "lower_adstacks": lower_adstacks(Layout()),
     "lower_adstacks_alone": lower_adstacks(Layout(u64, lanes=False)),

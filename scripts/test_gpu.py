@@ -28,10 +28,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 import quadrants_lab as qd  # noqa: E402  # found by the line above
 
 MATRIX = ["tests/test_gradients.py", "tests/test_differential.py", "tests/test_whole_programs.py"]
-CONFORMANCE = [
-    *(f"tests/backends/test_cuda_{name}.py" for name in ("prims", "tasks", "approximate")),
-    "tests/backends/test_random_ir.py::test_random_kernels[cuda]",
-]
+CONFORMANCE = ["tests/backends/test_conformance.py", "tests/backends/test_cuda_approximate.py",
+               "tests/backends/test_random_ir.py", "-k", "cuda"]  # fmt: skip
 LANGUAGE = ["tests/lang", "tests/ad", "tests/runtime", "tests/adstack", "tests/backends/test_cuda_graphs.py"]
 
 

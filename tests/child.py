@@ -202,3 +202,14 @@ def together(*works: Callable[[], Any], seconds: float = ANSWER) -> None:
     """Runs each of them on a thread of its own, and waits for all."""
     for worker in [Worker(work) for work in works]:
         worker.end(seconds)
+
+
+def interrupt_when(ready: Callable[[], Any]) -> None:
+    """Sends this process SIGINT, as Ctrl-C does, as soon as ``ready`` says so."""
+
+    def work() -> None:
+        while not ready():
+            time.sleep(_PAUSE)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    Worker(work)

@@ -9,55 +9,52 @@ import pytest
 
 from quadrants_lab.backends.launch import AssertFailed, Status
 from quadrants_lab.ir import draws
-from quadrants_lab.ir.types import f32, f64, i16
+from quadrants_lab.ir.types import f16, f32, f64, i16, u64
 
 # --- random draws -----------------------------------------------------------------------------------------------
 
 
 def test_draws(rig: Any) -> None:
     """Each is what its counters say; a launch of another number draws anew, a replay the same."""
-    source = """kernel draws() forward {
-      buffer @x: field f32[6x7x2]
-      buffer @n: field i16[6x7]
-      buffer @d: ret f64[]
-      offload range_for bounds {
+    types = [t for t in (f32, f16, f64, i16, u64) if t in rig.TYPES]
+    sites = [(t, f"%{10 + n}: {t} = random {n}") for n, t in enumerate(types)]
+    source = f"""kernel draws() forward {{
+      {"".join(f"buffer @{t}: field {t}[20x2x3]{chr(10)}" for t in types)}
+      buffer @d: ret f32[]
+      offload range_for bounds {{
         %1: i32 = const 0
-        %2: i32 = const 6
-        %3: i32 = const 7
+        %2: i32 = const 20
+        %3: i32 = const 2
         yield %1, %1, %2, %3
-      } do (%4: i32, %5: i32) {
+      }} do (%4: i32, %5: i32) {{
         %6: i32 = const 0
-        %7: i32 = const 2
-        for %8: i32 in %6..%7 {
-          %9: f32 = random 3
-          store @x[%4, %5, %8], %9
+        %7: i32 = const 3
+        for %8: i32 in %6..%7 {{
+          {"".join(f"{draw}{chr(10)}store @{t}[%4, %5, %8], {draw[:3]}{chr(10)}" for t, draw in sites)}
           yield
-        }
-        %10: i16 = random 4
-        store @n[%4, %5], %10
+        }}
         yield
-      }
-      offload serial bounds {
+      }}
+      offload serial bounds {{
         yield
-      } do () {
-        %11: f64 = random 5
-        store @d[], %11
+      }} do () {{
+        %30: f32 = random 9
+        store @d[], %30
         yield
-      }
-    }"""
+      }}
+    }}"""
     own = rig.fresh()
-    own.set_seed(77)
-    x, n = np.zeros((6, 7, 2), np.float32), np.zeros((6, 7), np.int16)
-    frame = rig.bind(rig.load(source), {"x": x, "n": n}, on=own)
+    own.set_seed(-5)
+    arrays = {t.name: np.zeros((20, 2, 3), t.numpy) for t in types}
+    frame = rig.bind(rig.load(source), arrays, on=own)
     for number in (1, 2, 2, 4):
         frame.replay(2 if number == 2 else 0)
         assert frame.launch() == 0
         assert frame.launch_number == number
-        for i in range(42):
-            for k in range(2):
-                assert x[i // 7, i % 7, k] == draws.value(f32, draws.draw(77, number, i, 3, k))
-            assert n[i // 7, i % 7] == draws.value(i16, draws.draw(77, number, i, 4, 0))
-        assert frame.ret("d") == draws.value(f64, draws.draw(77, number, 0, 5, 0))
+        for n, t in enumerate(types):
+            want = [[draws.value(t, draws.draw(-5, number, i, n, k)) for k in range(3)] for i in range(40)]
+            assert np.array_equal(arrays[t.name].reshape(40, 3), want), t
+        assert frame.ret("d") == draws.value(f32, draws.draw(-5, number, 0, 9, 0))
 
 
 # --- failures and prints ----------------------------------------------------------------------------------------

@@ -436,6 +436,46 @@ def test_tasks_hand_on_through_temporaries(rig: Any) -> None:
         assert frame.ret("r") == pytest.approx(0, abs=1e-12)
 
 
+def test_temporaries_and_bounds_that_a_task_leaves(rig: Any) -> None:
+    """The second task runs as often as the first one counted; temporaries are zero at each launch."""
+    source = """kernel select() forward {
+      buffer @x: ndarray f32[?]
+      buffer @count: temp i32[]
+      buffer @sum: ret f32[]
+      offload range_for bounds {
+        %1: i32 = const 0
+        %2: i32 = shape @x 0
+        yield %1, %2
+      } do (%3: i32) {
+        %4: f32 = load @x[%3]
+        %5: f32 = const 0.5
+        %6: u1 = gt %4, %5
+        %7: i32 = cast %6
+        %8: i32 = atomic add @count[], %7
+        yield
+      }
+      offload range_for bounds {
+        %9: i32 = const 0
+        %10: i32 = const 3
+        %11: i32 = load @count[]
+        yield %9, %9, %11, %10
+      } do (%12: i32, %13: i32) {
+        %14: i32 = add %12, %13
+        %15: f32 = cast %14
+        %16: f32 = atomic add @sum[], %15
+        yield
+      }
+    }"""
+    exe = rig.load(source)
+    for n in (1, 10, 3000):
+        x = np.random.default_rng(n).random(n).astype(np.float32)
+        count = int((x > 0.5).sum())
+        bound = rig.bind(exe, {"x": x})
+        for _ in range(2):
+            assert bound.launch() == 0
+            assert bound.ret("sum") == sum(i + j for i in range(count) for j in range(3))
+
+
 from conformance_stacks import *  # noqa: E402, F403, I001  its parts
 from conformance_trips import *  # noqa: E402, F403
 from conformance_failures import *  # noqa: E402, F403

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from rigs import EXACT, FAST, TYPES
 
 from quadrants_lab.backends import cpu
 from quadrants_lab.backends.cpu.device import Device
@@ -15,8 +16,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.parse import parse_kernel
 
-EXACT = CompileOptions(fast_math=False)
-FAST = CompileOptions()
+__all__ = ["EXACT", "FAST", "TYPES", "bind", "device", "fresh", "load", "run"]
 
 
 @cache

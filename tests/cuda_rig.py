@@ -1,12 +1,31 @@
-"""Runs IR on a CUDA device, or on what stands in for one, without the layers above it."""
+"""Runs IR on a CUDA device, or on what stands in for one, without the layers above it. `LISTED` makes PTX besides, for
+the oldest and for a recent chip; ptxas, where it is found, accepts it."""
+
+from typing import Any
 
 import cuda_stand_in
-from rigs import EXACT, FAST, Rig
+from rigs import EXACT, FAST, TYPES, Rig
 
 from quadrants_lab.backends import cuda
+from quadrants_lab.backends.cuda import listings, toolkit
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.options import CompileOptions
 
-__all__ = ["EXACT", "FAST", "bind", "device", "fresh", "load", "run"]
+__all__ = ["EXACT", "FAST", "LISTED", "TYPES", "bind", "device", "fresh", "load", "run"]
 
 cuda_stand_in.install()
 RIG = Rig(cuda.load, cuda.open_device)
 bind, device, fresh, load, run = RIG.bind, RIG.device, RIG.fresh, RIG.load, RIG.run
+
+
+def _listed(kernel: N.Kernel, options: CompileOptions) -> Any:
+    for chip in () if toolkit.missing_libdevice() else (75, 90):
+        text = listings.ptx_of(kernel, options, chip)
+        assert f".target sm_{chip}" in text
+        assert ".extern" not in text
+        if toolkit.tool("ptxas"):
+            assert all(p.registers <= 255 for p in listings.assembled(text, chip).programs)
+    return cuda.load(kernel, options)
+
+
+LISTED = Rig(_listed, cuda.open_device)

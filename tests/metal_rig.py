@@ -14,10 +14,12 @@ from quadrants_lab.backends.metal.device import Device
 from quadrants_lab.backends.metal.executable import Executable
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
-from quadrants_lab.ir.types import f64
+from quadrants_lab.ir.types import DTYPES, f64
 from quadrants_lab.ir.walk import types_of
 
-__all__ = ["EXACT", "FAST", "bind", "build", "device", "fresh", "load", "run"]
+__all__ = ["EXACT", "FAST", "TYPES", "bind", "build", "device", "fresh", "load", "run"]
+
+TYPES = tuple(t for t in DTYPES.values() if t is not f64)
 
 
 def _made(kernel: N.Kernel, options: CompileOptions) -> Executable:

@@ -293,3 +293,97 @@ def mantissa_and_exponent():
     for i in x:
         m, e = qd.frexp(x[i])
         y[i] = m * m + e * x[i] + qd.zero(m) + qd.one(e) + x[qd.assume_in_range(i, 0, 0, 8)]
+
+
+# --- numbers, ranges and conditions as Python has them
+
+EIGHT = {"a": I((8,), -5, 8), "d": F((8,)), "n": I((), 4, 4)}
+
+
+@program(EIGHT, grad=False)
+def operators_of_integers():
+    for i in a:
+        p, q = a[i], a[7 - i] + 10
+        d[i] = p // q + p % q + (p << 2) + (p >> 1) + (p & q) + (p | q) + (p ^ q) + ~p - -q + p**2 + p / q
+
+
+@program({"x": F((8,)), "d": F((8,))})
+def operators_of_reals():
+    for i in d:
+        p, q = d[i] + 3.0, x[i] + 4.0
+        d[i] = p // q + p % q + p / q - q**3 + p**0.5 + p**-2 + abs(q) + min(p, q, 1) + max(p, q)
+
+
+@program(EIGHT, grad=False)
+def ranges_in_order():
+    k = 0
+    qd.loop_config(serialize=True)
+    for i in range(10, 0, -1):
+        k = (k * 3 + i) % 1000
+    qd.loop_config(serialize=True)
+    for i in range(n[None] - 6, n[None] * 3, n[None] - 1):
+        k = (k * 3 + i) % 1000
+    qd.loop_config(serialize=True)
+    for i in range(20, n[None], 1 - n[None]):
+        k = (k * 3 + i) % 1000
+    qd.loop_config(serialize=True)
+    for i in range(5, 5, 2):
+        k = 0
+    qd.loop_config(serialize=True)
+    for i in range(3, 9, -2):
+        k = 0
+    a[0] = k
+
+
+@program({"z": F((16,)), "n": I((), 4, 4)}, grad=False)
+def steps_of_parallel_loops():
+    for i in range(1, 16, 4):
+        z[i] = i
+    for i in range(15, n[None], -3):
+        z[i] = -i
+    for i in range(n[None], 13, n[None] - 1):
+        z[i] += 100 * i
+
+
+@program({**EIGHT, "z": F((8,))}, grad=False)
+def conditions_of_integers():
+    for i in a:
+        p, r = a[i], 0
+        if 0 < p <= 5 and (p != 3 or a[7 - i] > 0):
+            r = 1
+        elif not (p > 2):
+            r = 2
+        if p and a[7 - i]:
+            r += 10
+        if p or a[7 - i] > 3:
+            r += 20
+        r += (p and 5) + (p or 7)
+        z[i] = r + (1.0 / p if p != 0 else 99.0)
+        if a[0] < a[i] < a[7 - i] < 8:
+            z[i] += 1000
+        if 0 <= p and p < 8 and a[p] > 0:
+            d[i] = a[p]
+        d[i] += a[p] if 0 <= p < 8 else -1
+
+
+def kind(v):
+    w = v * 2
+    if v > 3:
+        if v > 5:
+            return w + 100
+        else:
+            return 200
+    if v == 0:
+        return 7
+    w += 1
+    if v < -3:
+        return w
+    else:
+        w = 5
+    return w - v
+
+
+@program(EIGHT, funcs=(kind,), grad=False)
+def integers_returned_from_branches():
+    for i in a:
+        d[i] = kind(a[i])

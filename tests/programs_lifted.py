@@ -1,4 +1,4 @@
-"""What the peer refuses to differentiate or gets wrong, each as small as it stays interesting; see test_lifted.py."""
+"""What the peer refuses to differentiate or gets wrong, each as small as it stays interesting."""
 
 # ruff: noqa: F821
 from programs import F, I, program

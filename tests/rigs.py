@@ -12,9 +12,11 @@ import numpy as np
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.parse import parse_kernel
+from quadrants_lab.ir.types import DTYPES
 
 EXACT = CompileOptions(fast_math=False)
 FAST = CompileOptions()
+TYPES = tuple(DTYPES.values())
 Arrays = dict[str, np.ndarray[Any, Any]]
 
 
@@ -47,6 +49,8 @@ class Bound:
 class Rig:
     """``made``: makes an executable of a kernel; ``fresh``: a device of one's own; ``device``: the one that all
     share."""
+
+    EXACT, FAST, TYPES = EXACT, FAST, TYPES
 
     def __init__(self, made: Callable[[N.Kernel, CompileOptions], Any], fresh: Callable[[], Any]) -> None:
         self.made = made

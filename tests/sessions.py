@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import cuda_stand_in
 import hip_stand_in
 import pytest
 
+import quadrants_lab as qd
 from quadrants_lab.runtime.backend import backend
 
 cuda_stand_in.install()
@@ -40,8 +42,21 @@ def sessions(*archs: str) -> list[Any]:
     return [pytest.param({**_HOW, "arch": arch}, id=arch, marks=skips(arch)) for arch in archs]
 
 
-EVERYWHERE = sessions("cpu", "cuda", "vulkan", "metal", "amdgpu")
-WITH_F64 = sessions("cpu", "cuda", "vulkan", "amdgpu")
+EVERYWHERE = sessions("cpu", "cuda", "vulkan", "metal", "amdgpu", "c")
+WITH_F64 = sessions("cpu", "cuda", "vulkan", "amdgpu", "c")
 # for single tests under a fixture `session` with one of these
 NEEDS_F64 = pytest.mark.parametrize("session", WITH_F64, indirect=True)
 CPU_ALONE = pytest.mark.parametrize("session", sessions("cpu"), indirect=True)
+
+
+def session_of(params: list[Any], *, autouse: bool = True, **options: Any) -> Any:
+    """A fixture, to be named ``session``: each test runs in a session of each of the parameters; its
+    value is the backend."""
+
+    @pytest.fixture(autouse=autouse, params=params)
+    def session(request: pytest.FixtureRequest) -> Iterator[str]:
+        qd.init(**request.param, **options)
+        yield request.param["arch"]
+        qd.reset()
+
+    return session

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import sys
 from pathlib import Path
 
 import child
 import pytest
+
+from quadrants_lab.runtime.backend import names
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -25,6 +28,19 @@ def test_import_loads_nothing_slow() -> None:
     code = f"import sys, quadrants_lab; print(*(m for m in {slow!r} if m in sys.modules))"
     done = run(sys.executable, "-c", code)
     assert done.stdout.split() == []
+
+
+def test_no_file_of_the_runtime_names_a_backend() -> None:
+    """Files ask for `backends.capabilities` instead."""
+
+    def named(node: ast.AST) -> object:
+        if isinstance(node, ast.ImportFrom):
+            return (node.module or "").removeprefix("quadrants_lab.backends.").split(".")[0]
+        return node.value if isinstance(node, ast.Constant) else None
+
+    for file in (ROOT / "quadrants_lab" / "runtime").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            assert named(node) not in names(), f"{file.name}, line {node.lineno}"
 
 
 @pytest.mark.parametrize("folder", ["backends", "widgets", "kernels"])

@@ -5,11 +5,11 @@ import shutil
 
 import child
 import pytest
-from rigs import EXACT, FAST, Rig
+from rigs import EXACT, FAST, TYPES, Rig
 
 from quadrants_lab.backends import vulkan
 
-__all__ = ["EXACT", "FAST", "bind", "device", "fresh", "load", "run", "validate"]
+__all__ = ["EXACT", "FAST", "TYPES", "bind", "device", "fresh", "load", "run", "validate"]
 
 why_not = vulkan.probe()
 if why_not and not os.environ.get("QL_REQUIRE_ALL"):

@@ -188,11 +188,13 @@ class ArrayView:
 
 @dataclass(slots=True)
 class BackendRun:
-    """A launch on one backend. ``lane_bytes``: adstacks an iteration in flight; ``heap_bytes``: all of them;
+    """A launch on one backend. ``first`` and ``seconds``: of its first launch, and the median of those after it (0:
+    there was none). ``lane_bytes``: adstacks an iteration in flight; ``heap_bytes``: all of them;
     ``greatest``: the greatest difference from the home backend and where it is, "" for that itself. ``note``: what the
     numbers stand for; ``problem``: why it did not run."""
 
     name: str
+    first: float = 0.0
     seconds: float = 0.0
     lane_bytes: int = 0
     heap_bytes: int = 0
@@ -204,7 +206,8 @@ class BackendRun:
 
 @dataclass(slots=True)
 class LaunchView:
-    """One launch: ``mode`` is "forward" or "gradient"; seconds are wall time of the call; ``place``: on which backend.
+    """One launch: ``mode`` is "forward" or "gradient". ``times``: what is known of its seconds, part by part, by one
+    clock; ``seconds`` are those of the launch itself; ``place``: on which backend.
     ``compared``: the same launch on several backends, first that on which it was made; empty where none was asked for.
     """
 
@@ -215,6 +218,7 @@ class LaunchView:
     sizes: list[tuple[str, str]] = field(default_factory=list)
     place: str = ""
     compared: list[BackendRun] = field(default_factory=list)
+    times: list[tuple[str, float]] = field(default_factory=list)
 
 
 @dataclass(slots=True)

@@ -20,8 +20,8 @@ from quadrants_lab.widgets.panes import PANES, render
 MOST_BYTES = 20 << 10  # of a cell's answers in a notebook, compressed
 MOST_TEXT = 1 << 20  # characters of HTML that are made for it: a cell is not to wait
 LARGE = ("passes", "cfg", "code")  # panes that a notebook gets after the others of all kernels
-_REQUEST = re.compile(r'data-req="([^"]*)"')
-_PIECE = re.compile(r"(?=<(?:div|g|tr|details|option)\b)|(?<=&quot;)(?=,&quot;)")  # the latter: between the lines of a listing
+_REQUEST = re.compile(r'data-(?:req|load)="([^"]*)"')
+_PIECE = re.compile(r"(?=<(?:div|g|tr|details|option)\b)|(?<=&quot;,)(?=&quot;)")
 
 
 def offered(view: CellView) -> Iterator[tuple[str, str]]:

@@ -9,7 +9,7 @@ from quadrants_lab.widgets.code import problem
 from quadrants_lab.widgets.html import empty, esc, seconds, size, table
 from quadrants_lab.widgets.model import ArrayView, BackendRun, KernelView, LaunchView
 
-FASTEST = "fastest launch"
+TIMES = ("first launch", "median of warm launches")
 STACK_BYTES = ("stacks of an iteration", "stack heap")
 
 
@@ -23,7 +23,8 @@ def launch(view: LaunchView) -> str:
     """One launch: its time, the scalars that it read, and its arrays."""
     given = "".join(f'<span class="chip"><code>{esc(k)}</code> = {esc(v)}</span>' for k, v in view.arguments)
     where = f" on {esc(view.place)}" if view.place else ""
-    head = f'<h4>{esc(view.mode)} <span class="muted">{seconds(view.seconds)}{where}</span></h4>'
+    took = "" if view.times else seconds(view.seconds)
+    head = f'<h4>{esc(view.mode)} <span class="muted">{took}{where}</span></h4>{times(view.times)}'
     chips = f'<p class="chips">{given}</p>' if given else ""
     facts = "".join(f'<span class="chip">{esc(k)} <b>{esc(v)}</b></span>' for k, v in view.sizes)
     return (
@@ -35,15 +36,23 @@ def launch(view: LaunchView) -> str:
     )
 
 
+def times(rows: Sequence[tuple[str, float]]) -> str:
+    """The parts of the way to the result."""
+    told = "".join(f'<span class="chip">{esc(name)} <b>{seconds(value)}</b></span> ' for name, value in rows)
+    return f'<p class="chips">{told}</p>' if told else ""
+
+
 def backends(runs: Sequence[BackendRun]) -> str:
     """The launch on each backend: seconds, stacks, the greatest difference; and what kept one from running."""
     stacks = any(r.lane_bytes for r in runs)
-    head = ("backend", FASTEST, *(STACK_BYTES if stacks else ()), "greatest difference")
+    head = ("backend", *TIMES, *(STACK_BYTES if stacks else ()), "greatest difference")
     rows = []
     for r in runs:
         held = (size(r.lane_bytes), size(r.heap_bytes)) if r.lane_bytes else ("", "")
-        rows.append((f"<b>{esc(r.name)}</b>", seconds(r.seconds), *(held if stacks else ()), esc(outcome(r))))
-    notes = [f'<p class="foot">{esc(r.name)}: {esc(r.note)}</p>' for r in runs if r.note]
+        took = (seconds(r.first), seconds(r.seconds))
+        rows.append((f"<b>{esc(r.name)}</b>", *took, *(held if stacks else ()), esc(outcome(r))))
+    notes = ['<p class="foot">Each made the launch again, on a device of its own.</p>']
+    notes += [f'<p class="foot">{esc(r.name)}: {esc(r.note)}</p>' for r in runs if r.note]
     notes += [problem(r.problem) for r in runs if "\n" in r.problem]
     return table(head, rows, right=range(1, len(head) - 1)) + "".join(notes)
 

@@ -66,7 +66,7 @@ function whatIf(host) {
       before += holds(s, s.depth ?? 0);
       const follow = (node, path) => {
         const out = part.querySelector(`[data-path="${path}"] .val`), own = sizeOf(node, given, {}, { left: MOST_TRIPS });
-        if (out) { out.textContent = Number.isNaN(own) ? "" : `= ${text(own)}`; out.classList.toggle("fresh", !Number.isNaN(own) && own !== node[3]); }
+        if (out && node[0] !== "const") { out.textContent = Number.isNaN(own) ? "" : `= ${text(own)}`; out.classList.toggle("fresh", !Number.isNaN(own) && own !== node[3]); }
         node[2].forEach((kid, k) => follow(kid, `${path}.${k}`));
       };
       follow(s.tree, "0");

@@ -1,5 +1,5 @@
-"""The SizeExpr pane: for each stack the expression of its depth as a tree, with the values of this launch, and what they
-would be where its leaves were other ones."""
+"""The SizeExpr pane: for each stack the expression of its depth as a tree, with the values of this launch, and what
+they would be where its leaves were other ones."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def _stack(s: StackView, n: int, seen: bool) -> str:
     at = f' data-span-line="{s.line}"' if s.line else ""
     bars = [("now", "worked out"), ("launch", "in the launch"), *([("seen", "seen")] if seen else [])]
     rows = "".join(f'<div data-bar="{k}"><span>{text}</span><u><i></i></u><b></b></div>' for k, text in bars)
-    head = f'<h4{at}>{esc(s.name)} <span class="muted">line {s.line}, {esc(s.dtype)}</span> <span class="depth ms"></span>'
-    return f'<div data-stack="{n}">{head}</h4><div class="bars">{rows}</div>{tree(s.size)}</div>'
+    head = f'{esc(s.name)} <span class="muted">line {s.line}, {esc(s.dtype)}</span> <span class="depth ms"></span>'
+    return f'<div data-stack="{n}"><h4{at}>{head}</h4><div class="bars">{rows}</div>{tree(s.size)}</div>'
 
 
 def leaves(e: SizeView) -> Iterator[SizeView]:

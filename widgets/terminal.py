@@ -15,7 +15,7 @@ from quadrants_lab.widgets import code
 from quadrants_lab.widgets.html import seconds, size
 from quadrants_lab.widgets.model import BackendRun, CellView, KernelView, PassView, SizeView, StageView
 from quadrants_lab.widgets.passes import changed
-from quadrants_lab.widgets.run import FASTEST, STACK_BYTES, outcome, rows_of
+from quadrants_lab.widgets.run import STACK_BYTES, TIMES, outcome, rows_of
 from quadrants_lab.widgets.steps import rows
 
 
@@ -123,6 +123,8 @@ def runs(view: KernelView) -> Table:
     )
     for launch in view.launches:
         table.add_row(launch.mode, seconds(launch.seconds), "", "", launch.place and f"on {launch.place}", "")
+        for name, value in launch.times:
+            table.add_row(f"  {name}", seconds(value))
         for a in rows_of(launch.arrays, launch.compared[1:]):
             table.add_row("", "", a.name, f"{a.dtype}{list(a.shape) if a.shape else ''}", a.preview, a.difference)
     return table
@@ -140,12 +142,12 @@ def codes(title: str, stages: Sequence[StageView]) -> RenderableType:
 
 def backends(runs: Sequence[BackendRun], title: str) -> RenderableType:
     """A launch on several backends."""
-    table = Table("backend", FASTEST, *STACK_BYTES, "greatest difference", title=title,
+    table = Table("backend", *TIMES, *STACK_BYTES, "greatest difference", title=title,
                   title_justify="left", box=None, pad_edge=False)  # fmt: skip
     after: list[Text] = []
     for r in runs:
         stacks = (size(r.lane_bytes), size(r.heap_bytes)) if r.lane_bytes else ("", "")
-        table.add_row(r.name, seconds(r.seconds), *stacks, Text(outcome(r)))
+        table.add_row(r.name, seconds(r.first), seconds(r.seconds), *stacks, Text(outcome(r)))
         after += [Text(f"{r.name}: {r.note}", style="italic")] if r.note else []
         after += [Text(r.problem)] if "\n" in r.problem else []
     return Group(table, *after)

@@ -61,7 +61,7 @@ class GpuDevice(ABC):
     @property
     @abstractmethod
     def busy(self) -> bool:
-        """Whether a launch that nobody waits for any more may still run here."""
+        """Whether a launch may still run here for which all waiting has ended."""
 
     @abstractmethod
     def finish(self) -> None:

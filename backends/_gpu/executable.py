@@ -48,7 +48,7 @@ class GpuExecutable:
         self._types: dict[int, DType] | None = None
 
     def is_whole(self, code: bytes) -> bool:
-        """Whether code of which nobody knows can be given to the device's compiler, which may refuse it then."""
+        """Whether unsealed code may be given to the device's compiler, which may still refuse it."""
         return True
 
     def _made(self) -> bytes:

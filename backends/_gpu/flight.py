@@ -1,5 +1,5 @@
-"""How much work may be on its way to a device. Ctrl-C ends the waiting for it, but not the work, so a launch waits when
-there is much: `MOST` launches, or fewer where they are known to take long."""
+"""Bounds the work that a device has been given and has not done. Ctrl-C ends the wait for it but not the work itself,
+so a launch waits when `MOST` launches are under way, or fewer where they are known to take long."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Cost:
     __slots__ = ("ns",)
 
     def __init__(self) -> None:
-        self.ns = PART // 2  # nobody knows yet
+        self.ns = PART // 2  # before the first measurement
 
 
 def learn(costs: Collection[Cost], took: int, at_most: bool = False) -> None:

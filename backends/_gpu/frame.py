@@ -186,7 +186,7 @@ class GpuFrame(ABC):
         return self.status
 
     def _set_grid(self) -> None:
-        """Group counts of the tasks whose bounds the host can compute; the others' are left to their programs."""
+        """Sets the group counts of tasks whose bounds the host can compute; programs compute those of the rest."""
         exe = self.exe
         for program in exe.programs:
             if program.kind == "bounds":

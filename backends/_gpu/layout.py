@@ -15,7 +15,7 @@ CUT = 1 << 16  # a bit of STATUS beside launch.Status: the driver ended a loop b
 
 # the head
 STATUS = 0  # u32: bits of launch.Status, set by atomic or
-FAILED = 8  # u32: 0, or the Status bit of the failure that is recorded: who changes it from 0 writes the rest
+FAILED = 8  # u32: 0, or the Status bit of the recorded failure; the thread that changes it from 0 writes the rest
 FAIL_WHAT = 16  # number of the assert or of the stack
 FAIL_COUNT = 24  # how many values, or the depth that the stack would have needed
 FAIL_VALUES = 32  # a word each, as `prints.raw_value` reads it

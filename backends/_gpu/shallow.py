@@ -3,7 +3,7 @@ word, and the compilers of Metal take 256 brackets in each other.
 
     if a { s; if b { t }; u }    becomes    if a { s }; p = a and b; if p { t }; if a { u }
 
-What one of these hands on to the others are its results, 0 where it did not run; only who ran as well reads them.
+Each if hands its results to the later ones, as 0 where it did not run. A later one reads them only where it ran.
 """
 
 from __future__ import annotations

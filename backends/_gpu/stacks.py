@@ -1,15 +1,16 @@
 """Where a GPU's adstacks lie in the heap: [slot][thread], so that neighbouring threads touch neighbouring addresses.
 
 Flags pack 32 to a word. Stacks in step lie side by side, so that an emitter may use their regions as one, in an order
-of its own (`_spirv.heap`). Stacks of different tasks share the heap, for none outlives its task.
+of its own (`chunks`, `_spirv.heap`). Stacks of different tasks share the heap, for none outlives its task.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
 
 from quadrants_lab.backends._gpu.programs import GROUP
-from quadrants_lab.backends.lower.adstacks.lockstep import Steps
+from quadrants_lab.backends.lower.adstacks.lockstep import Steps, widest
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType
 from quadrants_lab.ir.walk import walk
@@ -88,3 +89,39 @@ def in_heap_order(task: N.Offload, steps: Steps) -> list[N.AdStackAlloca]:
     grouped = [a for group in steps.groups for a in group]
     ids = {a.id for a in grouped}
     return [*grouped, *(a for a in stacks_of(task) if a.id not in ids)]
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Buffers of slots that one access moves together, slots of one index; ``number``: how many others as wide lie in
+    front of them, beginning with that of the buffer ``first``; ``count``: how many as wide there are. ``lead``: the
+    slots of the stack whose capacity is theirs."""
+
+    buffers: tuple[str, ...]
+    first: str
+    number: int
+    count: int
+    lead: str
+
+
+def chunks(kernel: N.Kernel) -> dict[str, Chunk]:
+    """The chunk of each buffer of slots, by name."""
+    runs: dict[str, list[N.Buffer]] = {}  # by the first of those that lie beside each other
+    for b in kernel.buffers.values():
+        if b.kind == "heap":
+            run = [b]
+            while run[0].beside:
+                run.insert(0, kernel.buffers[run[0].beside])
+            runs[run[0].name] = max(run, runs.get(run[0].name, []), key=len)
+    out: dict[str, Chunk] = {}
+    for run in runs.values():
+        lead = run[0].name.removesuffix(".adjoints")
+        for t, alike in groupby(run, lambda b: b.dtype):
+            left = [b.name for b in alike]
+            while left:
+                width = widest(len(left), t)
+                first, count = left[0], len(left) // width
+                for number in range(count):
+                    names, left = tuple(left[:width]), left[width:]
+                    out.update(dict.fromkeys(names, Chunk(names, first, number, count, lead)))
+    return out

@@ -80,8 +80,8 @@ class Body(ABC):
         """What the device tells, an i64: see `N.Builtin`."""
 
     def sums(self, buffer: str) -> tuple[str, str]:
-        """Of atomics on a buffer: whether nobody else changes an element meanwhile, an i1, or "" where that is not
-        known; and where element 0 is, "" for where it always is."""
+        """For atomics on a buffer: an i1 that says whether this thread alone changes its elements meanwhile ("": not
+        known), and the address of element 0 ("": the buffer's own)."""
         return "", ""
 
     # --- shared by the handlers ---------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ def call(b: Body, s: N.Call) -> None:
 
 
 def _make(caller: Body, f: N.Function, symbol: str) -> None:
-    """Its sums catch the rounding of others: none of the user's fast-math flags may reassociate them."""
+    """Emits the function without fast-math flags: some of its sums compute the rounding errors of other sums."""
     names = [f"%p{n}" for n in range(len(f.params))]
     params = ", ".join(f"{ty(p.type).text} {x}" for p, x in zip(f.params, names, strict=True))
     b = copy(caller)

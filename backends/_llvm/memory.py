@@ -180,7 +180,7 @@ def atomic(b: Body, s: N.Atomic) -> None:
 
 
 def either(b: Body, op: str, t: DType, ptr: str, value: str, tag: str, alone: str) -> str:
-    """`modify` by a plain read and write where ``alone``, an i1, says that nobody else changes the element."""
+    """`modify` by a plain read and write where ``alone``, an i1, says that no other thread changes the element."""
     if not alone:
         return modify(b, op, t, ptr, value, tag)
     fn = b.fn

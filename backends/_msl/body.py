@@ -1,34 +1,25 @@
-"""Statements to lines: the table of handlers, and what they share.
-
-A value that is read once, in the block that defines it, becomes part of the expression that reads it; every other one
-becomes a variable. An expression that reads memory is given a variable before anything writes memory.
-"""
+"""Statements to lines: the table of handlers, and what they share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
+from quadrants_lab.backends._clike import body, control
+from quadrants_lab.backends._clike.body import LONGEST
+from quadrants_lab.backends._clike.source import Source
 from quadrants_lab.backends._gpu import layout as L
-from quadrants_lab.backends._msl import calls, control, failures, memory, names, ops, stacks
+from quadrants_lab.backends._gpu.stacks import chunks
 from quadrants_lab.backends._msl import expr as X
+from quadrants_lab.backends._msl import failures, memory, names, ops, stacks
 from quadrants_lab.backends._msl.expr import Expr
 from quadrants_lab.backends._msl.frame import FrameStruct, stored
 from quadrants_lab.backends._msl.helpers import Helper, Library
-from quadrants_lab.backends._msl.source import Source
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, u1, u32
-from quadrants_lab.ir.walk import uses, walk
-
-LONGEST = 80  # characters of an expression that waits to become part of another
-_WRITES = (N.Store, N.Atomic, N.Assert, N.Print, N.Overflow)
 
 
-class Body:
-    """Emits blocks of one program into ``out``; ``start`` holds what stands in front of them.
-
-    ``values`` maps ids to expressions, ``types`` to dtypes. ``number``: of the task. ``parallel``: other iterations of
+class Body(body.Body):
+    """Emits blocks of one program. ``number``: of the task. ``parallel``: other iterations of
     the task may run at the same time. ``asserts``: whether the user's asserts are evaluated; checks always are.
     """
 
@@ -36,32 +27,21 @@ class Body:
         self, block: N.Block, number: int, frame: FrameStruct, library: Library, out: Source, parallel: bool,
         asserts: bool,
     ) -> None:  # fmt: skip
+        super().__init__(block, out)
         self.frame = frame
         self.library = library
-        self.out = out
         self.number = number
         self.parallel = parallel
         self.asserts = asserts
-        self.start: list[str] = []
-        self.values: dict[int, Expr] = {}
-        self.types: dict[int, DType] = {}
         self.partials: dict[str, memory.Partial] = {}
-        self.chunks = stacks.chunks(frame.kernel)
+        self.chunks = chunks(frame.kernel)
         self.locals: dict[str, str] = {}  # buffer -> variable
         self.row: list[Expr] = []  # values of a slot that are to be stored with others
         self.whole: dict[tuple[str, int], str] = {}  # first buffer of a chunk, slot -> variable with all of the slot
         self.index: dict[int, str] = {}  # slot -> variable with the place of its element
         self.lane = "0"  # number of this thread
         self.iteration = "0"  # number of the parallel iteration within its task
-        self._uses = uses(block)
-        self._names: dict[int, str] = {}
-        for s in walk(block):
-            if isinstance(s, N.Value):
-                self._names[s.id] = s.name
         self._started: dict[object, str] = {}
-        self._waiting: frozenset[int] = frozenset()  # read once, in the open block
-        self._pending: dict[int, N.Stmt] = {}  # of these, what reads memory and has no variable yet
-        self._writes: dict[int, bool] = {}
         self._counts: dict[str, int] = {}
 
     # --- what stands in front ---------------------------------------------------------------------------------------
@@ -90,49 +70,17 @@ class Body:
 
     # --- values -----------------------------------------------------------------------------------------------------
 
-    def set(self, id: int, t: DType, e: Expr) -> None:
-        self.values[id] = e
-        self.types[id] = t
+    def type_name(self, t: DType) -> str:
+        return X.name(t)
 
-    def define(self, s: N.Value, e: Expr, at_once: bool = False) -> None:
-        """The value of a statement; ``at_once``: it gets a variable here, whoever reads it."""
-        self.types[s.id] = s.type
-        if not at_once and not self._uses.get(s.id):
-            return
-        self.values[s.id] = e
-        if at_once or s.id not in self._waiting or len(e.text) > LONGEST:
-            self.settle(s)
-        elif e.memory:
-            self._pending[s.id] = s
-
-    def read(self, id: int) -> bool:
-        """Whether anything reads a value."""
-        return bool(self._uses.get(id))
-
-    def settle(self, s: N.Stmt) -> None:
-        """Gives the value of a statement its variable."""
-        self._pending.pop(s.id, None)
-        t = X.name(self.types[s.id])
-        name = names.of_value(self._names[s.id], s.id)
-        out, owner, span = self.out, self.out.stmt, self.out.span
-        out.stmt, out.span = s.id, s.span or span
-        if self._uses.get(s.id):
-            out.put(f"{t} {name} = {self.values[s.id].text};")
-        else:
-            out.put(f"{self.values[s.id].text};")
-        out.stmt, out.span = owner, span
-        self.values[s.id] = X.variable(name, t)
-
-    def fix(self, e: Expr, name: str, t: str) -> Expr:
-        """The expression where it is a variable or constant, else a variable of that name with its value."""
-        if e.known is not None or (e.text.isidentifier() and not e.reads):
-            return e
-        self.out.put(f"{t} {name} = {e.text};")
-        return X.variable(name, t)
+    def variable(self, name: str, id: int) -> str:
+        return names.of_value(name, id)
 
     def typed(self, id: int) -> Expr:
-        """A value as an expression of exactly its dtype's type."""
         return X.as_type(self.values[id], X.name(self.types[id]))
+
+    def inner(self, block: N.Block, out: Source) -> Body:
+        return Body(block, 0, self.frame, self.library, out, False, False)
 
     def operate(self, prim: str, out: DType, type: DType, *args: Expr) -> Expr:
         """A primitive on values of one dtype that are not in the IR."""
@@ -150,49 +98,13 @@ class Body:
     # --- blocks -----------------------------------------------------------------------------------------------------
 
     def block(self, block: N.Block) -> tuple[Expr, ...]:
-        """Emits a block; returns the values that its Yield hands on."""
-        outer = self._waiting, self._pending, self.whole, self.index
-        self._waiting, self._pending, self.whole, self.index = self._read_once_here(block), {}, {}, {}
-        out = self.out
-        owner, span = out.stmt, out.span
-        for stmt in block[:-1]:
-            out.stmt, out.span = stmt.id, stmt.span or span
-            if self.writes(stmt):
-                self._settle_others(stmt)
-            for i in stmt.operands():  # part of another expression from here on
-                self._pending.pop(i, None)
-            HANDLERS[type(stmt)](self, stmt)
-        last = block[-1]
-        if type(last) is not N.Yield:
-            raise TypeError(f"a block ends in {type(last).__name__}; exits must be structured before emission")
-        out.stmt, out.span = owner, span
-        values = tuple(self.values[i] for i in last.values)
-        self._waiting, self._pending, self.whole, self.index = outer
+        outer = self.whole, self.index
+        self.whole, self.index = {}, {}
+        values = super().block(block)
+        self.whole, self.index = outer
         return values
 
-    def _read_once_here(self, block: N.Block) -> frozenset[int]:
-        here: dict[int, int] = {}
-        for s in block:
-            for i in s.operands():
-                here[i] = here.get(i, 0) + 1
-        return frozenset(i for i, n in here.items() if n == 1 and self._uses[i] == 1)
-
-    def writes(self, s: N.Stmt) -> bool:
-        """Whether the statement, or one in its blocks, writes memory or may end the thread."""
-        known = self._writes.get(s.id)
-        if known is None:
-            known = isinstance(s, _WRITES) or any(self.writes(x) for b in s.blocks() for x in b)
-            self._writes[s.id] = known
-        return known
-
-    def _settle_others(self, s: N.Stmt) -> None:
-        own, changed = s.operands(), self._changed(s)
-        for i, other in [*self._pending.items()]:
-            if i not in own and (changed is None or changed in self.values[i].reads):
-                self.settle(other)
-
-    def _changed(self, s: N.Stmt) -> str | None:
-        """The one variable that a statement writes; "" where it writes nothing yet; None where it writes memory."""
+    def changed(self, s: N.Stmt) -> str | None:
         if not isinstance(s, N.Store):
             return None
         if self.frame.kernel.buffers[s.buffer].kind == "local":
@@ -212,6 +124,14 @@ def _op(b: Body, s: N.Op) -> None:
     else:
         e = ops.emit(b.library, s.prim, s.type, types, args)
     b.define(s, e if e.known is None else replace(e, known=None))
+
+
+def _call(b: Body, s: N.Call) -> None:
+    """The dtypes behind the first point of its name tell functions apart, as they do in MSL."""
+    name = "qd_" + s.function.partition(".")[0]
+    if s.function not in b.library.texts:
+        b.helper(s.function, Helper(body.function(b, name, b.frame.kernel.functions[s.function])))
+    b.define(s, X.call(name, X.name(s.type), *(b.typed(i) for i in s.args)))
 
 
 def _arg(b: Body, s: N.ArgLoad) -> None:
@@ -238,10 +158,10 @@ def _builtin(b: Body, s: N.Builtin) -> None:
     b.set(s.id, s.type, X.variable(text, "ulong"))
 
 
-HANDLERS: dict[type, Callable[[Any, Any], None]] = {
+Body.handlers = {
     N.Const: _const,
     N.Op: _op,
-    N.Call: calls.call,
+    N.Call: _call,
     N.ArgLoad: _arg,
     N.ShapeOf: _shape,
     N.Builtin: _builtin,

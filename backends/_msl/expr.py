@@ -1,4 +1,4 @@
-"""Expressions as text that knows how tightly it binds and which type MSL gives it.
+"""Expressions with the types that MSL gives them.
 
 Signed integers wrap, but overflow of a signed sum is undefined in MSL: such a sum is computed unsigned
 (``uint(a) + b``, ``a + 1u``) and converted where it is assigned or where its sign matters.
@@ -6,11 +6,13 @@ Signed integers wrap, but overflow of a signed sum is undefined in MSL: such a s
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from quadrants_lab.backends._clike.expr import *  # X is where all of them are found
+from quadrants_lab.backends._clike.expr import PRIMARY, UNARY, Expr, call
 from quadrants_lab.ir.types import DType, f16, f32, u1
 
 NAMES: dict[str, str] = {
@@ -22,70 +24,10 @@ UNSIGNED: dict[str, str] = {
     "uint": "uint", "ulong": "ulong", "half": "ushort", "float": "uint",
 }  # fmt: skip
 
-# binding strengths
-PRIMARY, UNARY, MUL, ADD, SHIFT, LESS, EQUAL, AND, XOR, OR, BOTH, EITHER, CHOICE = range(13, 0, -1)
-_OPERATORS: dict[str, int] = {
-    "*": MUL, "/": MUL, "%": MUL, "+": ADD, "-": ADD, "<<": SHIFT, ">>": SHIFT, "<": LESS, "<=": LESS, ">": LESS,
-    ">=": LESS, "==": EQUAL, "!=": EQUAL, "&": AND, "^": XOR, "|": OR, "&&": BOTH, "||": EITHER,
-}  # fmt: skip
-_CHAINS = (MUL, ADD, BOTH, EITHER)  # written without parentheses on the left
-
-
-@dataclass(frozen=True, slots=True)
-class Expr:
-    """``type``: its type in MSL; ``known``: its value where it is a constant; ``reads``: variables in it that are
-    assigned more than once; ``memory``: reads global memory."""
-
-    text: str
-    level: int
-    type: str
-    known: Any = None
-    reads: frozenset[str] = frozenset()
-    memory: bool = False
-
-    def within(self, level: int) -> str:
-        """The text as an operand of something that binds so tightly."""
-        return self.text if self.level >= level else f"({self.text})"
-
 
 def name(t: DType) -> str:
     """The dtype's type in MSL."""
     return NAMES[t.name]
-
-
-def variable(text: str, t: str, assigned: bool = False) -> Expr:
-    """A variable; ``assigned``: more than once."""
-    return Expr(text, PRIMARY, t, reads=frozenset((text,)) if assigned else frozenset())
-
-
-def made(text: str, level: int, t: str, *parts: Expr) -> Expr:
-    """An expression made of others."""
-    reads: frozenset[str] = frozenset()
-    for p in parts:
-        reads |= p.reads
-    return Expr(text, level, t, None, reads, any(p.memory for p in parts))
-
-
-def call(function: str, t: str, *args: Expr) -> Expr:
-    return made(f"{function}({', '.join(a.text for a in args)})", PRIMARY, t, *args)
-
-
-def binary(op: str, t: str, a: Expr, b: Expr) -> Expr:
-    level = _OPERATORS[op]
-    if level in _CHAINS:
-        left, right = level, level + 1
-    else:
-        left = right = ADD if level in (LESS, EQUAL) else UNARY
-    return made(f"{a.within(left)} {op} {b.within(right)}", level, t, a, b)
-
-
-def prefix(op: str, t: str, a: Expr) -> Expr:
-    return made(f"{op}{a.within(PRIMARY)}", UNARY, t, a)
-
-
-def choose(cond: Expr, t: str, a: Expr, b: Expr) -> Expr:
-    text = f"{cond.within(EITHER)} ? {a.within(EITHER)} : {b.within(CHOICE)}"
-    return made(text, CHOICE, t, cond, a, b)
 
 
 def as_type(e: Expr, t: str) -> Expr:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from quadrants_lab.backends._clike.source import Source
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.programs import GROUP, Program, programs
 from quadrants_lab.backends._msl import expr as X
@@ -15,7 +16,6 @@ from quadrants_lab.backends._msl.frame import FrameStruct
 from quadrants_lab.backends._msl.helpers import Library
 from quadrants_lab.backends._msl.limits import check
 from quadrants_lab.backends._msl.ops import LOWERING as OPERATIONS
-from quadrants_lab.backends._msl.source import Source
 from quadrants_lab.backends.launch import Status
 from quadrants_lab.backends.lower import lower
 from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks, stores_slots

@@ -6,52 +6,18 @@ to one when the last of them is there; a load reads them all, and ``q3.x`` is th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._msl import expr as X
 from quadrants_lab.backends._msl.expr import Expr
 from quadrants_lab.backends.launch import Status
-from quadrants_lab.backends.lower.adstacks.lockstep import widest
 from quadrants_lab.ir import nodes as N
 
 if TYPE_CHECKING:
     from quadrants_lab.backends._msl.body import Body
 
 _MEMBERS = "xyzw"
-
-
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """Buffers whose slots of one index are one element; ``number``: how many others of their kind lie in front of them,
-    beginning with that of the buffer ``first``; ``alone``: there is no other."""
-
-    buffers: tuple[str, ...]
-    first: str
-    number: int
-    alone: bool
-
-
-def chunks(kernel: N.Kernel) -> dict[str, Chunk]:
-    """The chunk of each buffer of slots, by name."""
-    runs: dict[str, list[N.Buffer]] = {}  # by the first of those that lie beside each other
-    for b in kernel.buffers.values():
-        if b.kind == "heap":
-            run = [b]
-            while run[0].beside:
-                run.insert(0, kernel.buffers[run[0].beside])
-            runs[run[0].name] = max(run, runs.get(run[0].name, []), key=len)
-    out: dict[str, Chunk] = {}
-    for run in runs.values():
-        at, first, number, width = 0, "", 0, 0
-        while at < len(run):
-            before, width = width, widest(len(run) - at, run[0].dtype)
-            first, number = (first, number + 1) if before == width else (run[at].name, 0)
-            names = tuple(b.name for b in run[at : at + width])
-            out.update(dict.fromkeys(names, Chunk(names, first, number, len(run) == width)))
-            at += width
-    return out
 
 
 def _element(b: Body, buffer: N.Buffer, slot: int) -> tuple[Expr, str]:
@@ -64,7 +30,7 @@ def _element(b: Body, buffer: N.Buffer, slot: int) -> tuple[Expr, str]:
     stride = X.variable(b.once("stride", "uint", b.frame.head(L.THREADS)), "uint")
     slots = b.once(f"{helper[3]}{at}", "auto", f"{b.helper(helper)}<{t}>(f, s[{at}], {b.lane})")
     index = X.binary("*", "uint", b.values[slot], stride)
-    if not chunk.alone:
+    if chunk.count > 1:
         if slot not in b.index:
             b.index[slot] = f"i{b.count('i')}"
             b.out.put(f"uint {b.index[slot]} = {index.text};")

@@ -22,7 +22,7 @@ _HEAP_SHARE = 4  # adstacks may take that part of the device's memory before few
 class SimtMemory:
     """Memory of an array on the device, which the host does not see: `read` and `write` copy.
 
-    It has the attributes of an array that others look at: ``shape``, ``dtype``, ``ndim``, ``nbytes``.
+    It has these attributes of an array: ``shape``, ``dtype``, ``ndim``, ``nbytes``.
     """
 
     array = None

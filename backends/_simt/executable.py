@@ -2,7 +2,7 @@
 
 The frame's words go along with each launch, as a parameter (one that is longer than the API allows is copied first).
 What programs write lies in memory of its own (`_simt.state`) and comes back only where a kernel returns something or
-can fail; other launches return at once, and whoever looks at memory waits.
+can fail. Other launches return at once, and reading memory waits for them.
 """
 
 from __future__ import annotations

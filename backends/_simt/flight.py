@@ -1,7 +1,7 @@
 """Bounds the launches that a device has not done yet; see `_gpu.flight`.
 
-They go in parts. When one is full, an event marks its end, and the launch that begins the next part waits for the end
-of the part before. So two parts are on their way at most, and two calls of the driver are needed a part.
+Launches are counted in parts. An event marks the end of a full part, and the launch that begins the next part waits for
+the end of the part before. So at most two parts are under way, at two calls of the driver a part.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Flight:
         self.load = 0
 
     def end(self) -> None:
-        """To be called when somebody has waited for everything."""
+        """Learns from the time that has passed; to be called when all launches are done."""
         if self.load > LEAST or self._before:  # not one launch that is known to be short
             took = perf_counter_ns() - self._since
             if took > PART or self.load > LEAST * len(self.costs):

@@ -1,5 +1,5 @@
-"""What differs between the GPUs that LLVM compiles for: how a program begins, who a thread is, how threads of a group
-hand values to each other, and what the math library calls its functions."""
+"""What differs between the GPUs that LLVM compiles for: how a program begins, how a thread gets its number, how
+threads of a group exchange values, and what the math library calls its functions."""
 
 from __future__ import annotations
 

@@ -94,9 +94,6 @@ class Module:
             self._made[t] = known
         return known
 
-    def array(self, element: int, count: int) -> int:
-        return self._type("TypeArray", element, self.const(u32, count))
-
     def vector(self, element: int, count: int) -> int:
         return self._type("TypeVector", element, count)
 

@@ -6,13 +6,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.backends._gpu import layout as L
-from quadrants_lab.backends._spirv import calls, control, failures, memory, ops, stacks
-from quadrants_lab.backends._spirv.depths import Depth
-from quadrants_lab.backends._spirv.groups import Groups
-from quadrants_lab.backends.lower.adstacks.lockstep import Steps
-from quadrants_lab.backends.lower.adstacks.loops import Ahead
+from quadrants_lab.backends._spirv import calls, control, failures, memory, ops, outline
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType
+from quadrants_lab.ir.walk import walk
 
 if TYPE_CHECKING:
     from quadrants_lab.backends._spirv.assembler import Function
@@ -20,7 +17,8 @@ if TYPE_CHECKING:
 
 
 class Body:
-    """Emits blocks into ``fn``. ``frame`` reads the launch frame (None in a function that computes only).
+    """Emits blocks into ``fn``. ``frame`` reads the launch frame and ``plan`` has what its programs share (None in a
+    function that computes only).
 
     ``values`` maps ids to SPIR-V ids, ``types`` to dtypes, ``known`` to the values of constants. ``parallel``: other
     iterations of the task may run at the same time. ``asserts``: whether the user's asserts are evaluated; checks
@@ -28,11 +26,13 @@ class Body:
     """
 
     def __init__(
-        self, fn: Function, frame: FrameReader | None, exact: bool, parallel: bool, asserts: bool
-    ) -> None:
+        self, fn: Function, frame: FrameReader | None, plan: outline.Plan | None, exact: bool, parallel: bool,
+        asserts: bool,
+    ) -> None:  # fmt: skip
         self.fn = fn
         self.m = fn.module
         self._frame = frame
+        self.plan = plan
         self.exact = exact
         self.parallel = parallel
         self.asserts = asserts
@@ -43,13 +43,15 @@ class Body:
             tuple[Any, ...], int
         ] = {}  # element offsets computed in this block or one around it
         self.partials: dict[str, memory.Partial] = {}
-        self.stacks: dict[int, stacks.Stack] = {}
-        self.depths: dict[int, Depth] = {}  # of stacks alone and, by their first ones, of groups
-        self.trips: dict[int, int] = {}  # by the id of a loop: the number of its trip, where slots go by it
-        self.groups = Groups(Steps((), {}))
+        self.chunks = plan.chunks if plan else {}
+        self.runs = plan.runs if plan else {}
+        self.row: list[int] = []  # values of a slot that are to be stored with others
+        self.whole: dict[tuple[str, int], int] = {}  # first buffer of a chunk, slot -> all of the slot, in this block
+        self.counts: dict[str, int] = {}  # what locals are known to hold here
+        self.locals: dict[str, int] = {}  # their variables
+        self.slots: dict[tuple[str, ...], int] = {}  # pointers to the first slots that a function was given
         self.iteration = 0  # number of the parallel iteration within its task, a u64
-        self.ahead: Ahead | None = None  # where depths are compared with capacities before anything is pushed
-        self.guarded = False  # inside an AdStackGuard, where depths are known to fit
+        self.lane = 0  # number of the thread, a u32
 
     @property
     def frame(self) -> FrameReader:
@@ -64,38 +66,56 @@ class Body:
         """A primitive on values of one dtype that are not in the IR."""
         return ops.emit(self.fn, prim, out, (type,) * len(args), args, (None,) * len(args), self.exact)
 
+    def local(self, buffer: N.Buffer) -> int:
+        """The variable of a buffer of kind "local"."""
+        if buffer.name not in self.locals:
+            self.locals[buffer.name] = self.fn.local(self.m.type(buffer.dtype))
+        return self.locals[buffer.name]
+
     def block(self, block: N.Block) -> tuple[int, ...]:
         """Emits a block; returns the values that its Yield hands on."""
         fn = self.fn
-        outer, self.offsets = self.offsets, dict(self.offsets)
+        outer = self.offsets, self.counts, self.whole
+        self.offsets, self.counts, self.whole = dict(self.offsets), dict(self.counts), {}
         owner, span = fn.stmt, fn.span
-        popped: set[int] = set()
-        behind = 0
-        for at, stmt in enumerate(block[:-1]):
-            if stmt.id in popped:
+        left = 0
+        for stmt in block[:-1]:
+            if left:
+                left -= 1
                 continue
-            if (
-                self._frame is not None
-            ):  # a function of the library belongs to the statement that first called it
+            if self._frame is not None:  # a function of the library belongs to the statement that first called it
                 fn.stmt, fn.span = stmt.id, stmt.span or span
-            if self.ahead and stmt is self.ahead.loop:
-                behind = stacks.guard_ahead(self, self.ahead)
-            if isinstance(stmt, N.AdStackLoadTop) and (pop := stacks.taken_with(self, stmt, block, at)) != N.NO_ID:
-                popped.add(pop)
-                stacks.load_top(self, stmt, pop=True)
-            else:
-                HANDLERS[type(stmt)](self, stmt)
+            if stmt.id in self.runs:
+                outline.call(self, self.runs[stmt.id])
+                left = len(self.runs[stmt.id].stmts) - 1
+                continue
+            stored = self._stored(stmt) if self.counts and stmt.blocks() else []
+            if isinstance(stmt, N.Loop):
+                self._forget(stored)
+            HANDLERS[type(stmt)](self, stmt)
+            self._forget(stored)
         last = block[-1]
-        if behind:
-            fn.jump(behind)
-            fn.start(behind)
-        self.offsets = outer
+        self.offsets, self.counts, self.whole = outer
         fn.stmt, fn.span = owner, span
         if type(last) is not N.Yield:
             raise TypeError(
                 f"a block ends in {type(last).__name__}; exits must be structured before emission"
             )
         return tuple(self.values[i] for i in last.values)
+
+    def run(self, stmts: list[N.Stmt], gives: int) -> int:
+        """Emits statements of a block; returns the value of one of them, 0 for NO_ID."""
+        for s in stmts:
+            HANDLERS[type(s)](self, s)
+        return 0 if gives == N.NO_ID else self.values[gives]
+
+    def _stored(self, s: N.Stmt) -> list[str]:
+        """Locals that a statement's blocks store to."""
+        return [x.buffer for x in walk((s,)) if isinstance(x, N.Store) and x.buffer in self.counts]
+
+    def _forget(self, names: list[str]) -> None:
+        for name in names:
+            self.counts.pop(name, None)
 
 
 def _const(b: Body, s: N.Const) -> None:
@@ -144,12 +164,6 @@ HANDLERS: dict[type, Callable[[Any, Any], None]] = {
     N.If: control.if_,
     N.For: control.for_,
     N.While: control.while_,
-    N.AdStackAlloca: stacks.alloca,
-    N.AdStackPush: stacks.push,
-    N.AdStackPop: stacks.pop,
-    N.AdStackLoadTop: stacks.load_top,
-    N.AdStackLoadTopAdj: stacks.load_top_adjoint,
-    N.AdStackAccAdjoint: stacks.accumulate,
-    N.AdStackDepth: stacks.depth,
-    N.AdStackGuard: stacks.guard,
+    N.Lane: lambda b, s: b.define(s.id, s.type, b.lane),
+    N.Overflow: failures.overflow,
 }

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from quadrants_lab.backends._spirv import depths
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, i32
 
@@ -80,15 +79,9 @@ def while_(b: Body, s: N.While) -> None:
     if b.m.target.cuts_loops:
         last = _watched_while(b, s, carried)
     else:
-        last = loop(b.fn, carried, lambda values: _bind(b, s, values), lambda values: _trip(b, s))
+        last = loop(b.fn, carried, lambda values: _bind(b, s, values), lambda values: b.block(s.body))
     for r, v in zip(s.results, last, strict=True):
         b.define(r.id, r.type, v)
-    depths.behind(b, s)
-
-
-def _trip(b: Body, s: N.For | N.While) -> Values:
-    depths.enter(b, s)
-    return b.block(s.body)
 
 
 def _bind(b: Body, s: N.While, values: Values) -> int:
@@ -108,7 +101,7 @@ def _watched_while(b: Body, s: N.While, carried: Carried) -> Values:
         do, join, before = fn.label(), fn.label(), fn.block
         fn.branch(cond, do, join, join)
         fn.start(do)
-        nexts = _trip(b, s)
+        nexts = b.block(s.body)
         last = fn.block
         fn.jump(join)
         fn.start(join)
@@ -146,7 +139,7 @@ def for_(b: Body, s: N.For) -> None:
         b.define(s.index.id, t, index)
         for p, v in zip(s.carried, values[1:], strict=True):
             b.define(p.id, p.type, v)
-        nexts = _trip(b, s)
+        nexts = b.block(s.body)
         return (index if s.reverse else fn.let("IAdd", b.m.type(t), index, one), *nexts)
 
     carried = [(t, end if s.reverse else begin)]
@@ -160,4 +153,3 @@ def for_(b: Body, s: N.For) -> None:
     last = loop(fn, carried, lambda values: fn.let(less, b.m.bool, *sides(values)), body, unfinished)
     for r, v in zip(s.results, last[1:], strict=True):
         b.define(r.id, r.type, v)
-    depths.behind(b, s, last[0])

@@ -37,9 +37,8 @@ def _record(b: Body, bit: int, what: int, count: int, values: Callable[[], None]
     fn.start(join)
 
 
-def overflow(b: Body, stack: int, depth: int) -> None:
-    """``stack``: its number; both u32."""
-    _record(b, Status.OVERFLOW, stack, depth, lambda: None)
+def overflow(b: Body, s: N.Overflow) -> None:
+    _record(b, Status.OVERFLOW, b.values[s.stack], b.values[s.depth], lambda: None)
 
 
 def report_cut(b: Body, cut: int) -> None:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.programs import GROUP, Program, programs
-from quadrants_lab.backends._gpu.stacks import stacks_of
-from quadrants_lab.backends._spirv import control, failures, memory, stacks
+from quadrants_lab.backends._spirv import control, failures, memory
 from quadrants_lab.backends._spirv import opcodes as C
 from quadrants_lab.backends._spirv.assembler import Function, Module
 from quadrants_lab.backends._spirv.body import Body
 from quadrants_lab.backends._spirv.frame import FrameReader
 from quadrants_lab.backends._spirv.ops import lowering
+from quadrants_lab.backends._spirv.outline import Plan
 from quadrants_lab.backends._spirv.target import Target
 from quadrants_lab.backends.launch import Status
 from quadrants_lab.backends.layout import WORD
 from quadrants_lab.backends.lower import lower
+from quadrants_lab.backends.lower.adstacks import stores_slots
 from quadrants_lab.backends.reductions import reductions
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
@@ -27,9 +28,9 @@ def module(kernel: N.Kernel, options: CompileOptions, target: Target, lines: boo
     """``lines``: with the source line of every instruction."""
     kernel = lower(kernel, lowering(options), options)
     m = Module(kernel.functions, target, lines)
-    layout = L.gpu_layout(kernel)
+    layout, plan = L.gpu_layout(kernel), Plan(kernel)
     for program in programs(kernel):
-        _Entry(m, kernel, options, layout, program).emit()
+        _Entry(m, kernel, options, layout, plan, program).emit()
     if not m.entries:  # a module has one at least
         fn = Function(m, m.void, (), NOTHING)
         m.entry(fn.id, NOTHING, 1)
@@ -42,8 +43,8 @@ class _Entry:
     """Emits one program."""
 
     def __init__(
-        self, m: Module, kernel: N.Kernel, options: CompileOptions, layout: L.GpuLayout, program: Program
-    ) -> None:
+        self, m: Module, kernel: N.Kernel, options: CompileOptions, layout: L.GpuLayout, plan: Plan, program: Program
+    ) -> None:  # fmt: skip
         self.m = m
         self.kernel = kernel
         self.layout = layout
@@ -52,8 +53,9 @@ class _Entry:
         self.fn.span = program.task.span
         self.frame = FrameReader(self.fn, kernel, layout)
         asserts = options.debug or options.asserts
-        self.body = Body(self.fn, self.frame, not options.fast_math, program.kind == "range", asserts)
+        self.body = Body(self.fn, self.frame, plan, not options.fast_math, program.kind == "range", asserts)
         self.body.iteration = m.const(u64, 0)
+        self.body.lane = m.const(u32, 0)
 
     def emit(self) -> None:
         m, fn, program = self.m, self.fn, self.program
@@ -85,9 +87,7 @@ class _Entry:
         return end
 
     def _serial(self) -> None:
-        block = self.program.task.body
-        stacks.open_stacks(self.body, block, self.m.const(u32, 0))
-        self.body.block(block)
+        self.body.block(self.program.task.body)
 
     # --- the box of iterations ---------------------------------------------------------------------------------
 
@@ -128,7 +128,7 @@ class _Entry:
         wide = m.type(u64)
         up = fn.let("IAdd", wide, self._total(extents), m.const(u64, GROUP - 1))
         groups = fn.let("UDiv", wide, up, m.const(u64, GROUP))
-        stored = any(not s.count_only for s in stacks_of(self.program.task))
+        stored = stores_slots(self.kernel, self.program.task.body)
         most = self.frame.word(L.THREADS if stored else L.LANES, u32)
         most = fn.let("UConvert", wide, fn.let("UDiv", m.type(u32), most, m.const(u32, GROUP)))
         fewer = fn.let("ULessThan", m.bool, groups, most)
@@ -147,7 +147,7 @@ class _Entry:
             extents = [self.frame.word(p + WORD) for p in places]
         thread, count = (self._builtin(name) for name in ("GlobalInvocationId", "NumWorkgroups"))
         threads = fn.let("IMul", m.type(u32), count, m.const(u32, GROUP))
-        stacks.open_stacks(b, task.body, thread)
+        b.lane = thread
         memory.open_partials(b, reductions(self.kernel, task.body))
         total = self._total(extents)
         first, step = (fn.let("UConvert", m.type(u64), x) for x in (thread, threads))

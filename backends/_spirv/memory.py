@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from quadrants_lab.backends._spirv import control
+from quadrants_lab.backends._spirv import control, heap
 from quadrants_lab.backends._spirv import opcodes as C
 from quadrants_lab.backends._spirv.assembler import UNSIGNED
 from quadrants_lab.backends._spirv.frame import stored
@@ -89,12 +89,25 @@ def _as_stored(b: Body, t: DType, in_memory: DType, value: int) -> int:
 
 def load(b: Body, s: N.Load) -> None:
     buffer = b.frame.kernel.buffers[s.buffer]
-    b.define(s.id, s.type, read(b, s.type, stored(buffer), element(b, buffer, s.index)))
+    if buffer.kind == "heap":
+        heap.load(b, s, buffer)
+    elif buffer.kind == "local":
+        if s.buffer not in b.counts:
+            b.counts[s.buffer] = b.fn.let("Load", b.m.type(s.type), b.local(buffer))
+        b.define(s.id, s.type, b.counts[s.buffer])
+    else:
+        b.define(s.id, s.type, read(b, s.type, stored(buffer), element(b, buffer, s.index)))
 
 
 def store(b: Body, s: N.Store) -> None:
     buffer = b.frame.kernel.buffers[s.buffer]
-    write(b, buffer.dtype, stored(buffer), element(b, buffer, s.index), b.values[s.value])
+    if buffer.kind == "heap":
+        heap.store(b, s, buffer)
+    elif buffer.kind == "local":
+        b.counts[s.buffer] = b.values[s.value]
+        b.fn.put("Store", b.local(buffer), b.values[s.value])
+    else:
+        write(b, buffer.dtype, stored(buffer), element(b, buffer, s.index), b.values[s.value])
 
 
 # --- atomics --------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ OPS: dict[str, tuple[int, str]] = {
     "NoLine": (317, ""),
     # types and constants
     "TypeVoid": (19, "r"), "TypeBool": (20, "r"), "TypeInt": (21, "rn"), "TypeFloat": (22, "rn"),
-    "TypeVector": (23, "rin"), "TypeArray": (28, "ri"), "TypeStruct": (30, "ri"), "TypePointer": (32, "rSi"),
+    "TypeVector": (23, "rin"), "TypeStruct": (30, "ri"), "TypePointer": (32, "rSi"),
     "TypeFunction": (33, "ri"), "ConstantTrue": (41, "tr"), "ConstantFalse": (42, "tr"), "Constant": (43, "trn"),
     # functions and memory
     "Function": (54, "trni"), "FunctionParameter": (55, "tr"), "FunctionEnd": (56, ""), "FunctionCall": (57, "tri"),
@@ -41,7 +41,7 @@ OPS: dict[str, tuple[int, str]] = {
     # bits
     "ShiftRightLogical": (194, "tri"), "ShiftRightArithmetic": (195, "tri"), "ShiftLeftLogical": (196, "tri"),
     "BitwiseOr": (197, "tri"), "BitwiseXor": (198, "tri"), "BitwiseAnd": (199, "tri"), "Not": (200, "tri"),
-    "BitFieldInsert": (201, "tri"), "BitFieldUExtract": (203, "tri"), "BitCount": (205, "tri"),
+    "BitCount": (205, "tri"),
     # atomics: pointer, scope, semantics, value
     "AtomicExchange": (229, "tri"), "AtomicCompareExchange": (230, "tri"), "AtomicIAdd": (234, "tri"),
     "AtomicISub": (235, "tri"), "AtomicSMin": (236, "tri"), "AtomicUMin": (237, "tri"), "AtomicSMax": (238, "tri"),
@@ -60,7 +60,7 @@ CAPABILITIES = {
     "SignedZeroInfNanPreserve": 4466, "RoundingModeRTE": 4467, "PhysicalStorageBufferAddresses": 5347,
     "GroupNonUniform": 61, "GroupNonUniformArithmetic": 63, "AtomicFloat32AddEXT": 6033, "AtomicFloat64AddEXT": 6034,
 }  # fmt: skip
-STORAGE = {"Input": 1, "Function": 7, "Private": 6, "PushConstant": 9, "PhysicalStorageBuffer": 5349}
+STORAGE = {"Input": 1, "Function": 7, "PushConstant": 9, "PhysicalStorageBuffer": 5349}
 DECORATIONS = {"Block": 2, "ArrayStride": 6, "BuiltIn": 11, "Aliased": 20, "Offset": 35, "NoContraction": 42}
 MODES = {
     "LocalSize": 17,

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from quadrants_lab.backends._gpu.shallow import shallow
+from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks
 from quadrants_lab.backends.lower.casts import lower_casts, lower_formulas
 from quadrants_lab.backends.lower.functions import MATH, lower_math
 from quadrants_lab.backends.lower.integers import lower_counts, lower_division, lower_integers, lower_orders
@@ -28,6 +30,8 @@ def lowering(options: CompileOptions) -> tuple[Pass, ...]:
     units in the last place, log near 1 and tanh near 0 by more, and no faster.
     """
     return (
+        shallow,
+        lower_adstacks(Layout(lockstep=True, numbered=True)),
         lower_random,
         lower_math(*MATH, near=options.fast_math),
         lower_formulas("rsqrt", "round", "custom_jvp"),
@@ -49,7 +53,7 @@ SPELLINGS: dict[str, tuple[str, str, str]] = {
     "rem": ("", "UMod", "UMod"),  # of what is not negative: SRem and SMod have no defined result otherwise
     "neg": ("FNegate", "SNegate", "SNegate"),
     "abs": ("glsl FAbs", "", ""),
-    "min": ("glsl NMin", "@least", "@least"),
+    "min": ("glsl NMin", "@least", "glsl UMin"),
     "max": ("glsl NMax", "@greatest", "@greatest"),
     "sqrt": ("glsl Sqrt", "", ""),
     "floor": ("glsl Floor", "", ""),

@@ -10,6 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from quadrants_lab.backends._simt.backend import SimtBackend
+from quadrants_lab.backends.capabilities import Capabilities
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from quadrants_lab.ir.options import CompileOptions
 
 STAGES = ("llvm", "llvm-opt", "isa", "hsaco")
-AD_UNROLL = (2, 1)
+CAPABILITIES = Capabilities(ad_unroll=(2, 1))
 
 _backend = SimtBackend("amdgpu", "hip", "an AMD device")
 probe, probe_simulation = _backend.probe, _backend.probe_simulation

@@ -7,6 +7,7 @@ from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from quadrants_lab.backends.capabilities import Capabilities
 from quadrants_lab.backends.disk_cache import DiskCache, Keep, Kept, forget
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from quadrants_lab.ir.options import CompileOptions
 
 STAGES = ("llvm", "llvm-opt", "asm")
-AD_UNROLL = (1, 1)
+CAPABILITIES = Capabilities(on_host=True, suspects_races=True)
 
 
 def probe() -> str:

@@ -16,7 +16,7 @@ from typing import Any
 from quadrants_lab.backends import forks
 from quadrants_lab.backends.cpu import jit
 from quadrants_lab.backends.cpu import layout as L
-from quadrants_lab.backends.cpu.memory import Block, HostMemory
+from quadrants_lab.backends.host import Block, HostMemory
 from quadrants_lab.backends.layout import grow_heap
 
 MOST_THREADS = 1024

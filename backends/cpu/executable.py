@@ -51,8 +51,8 @@ from quadrants_lab.backends.boxes import fixed_total
 from quadrants_lab.backends.cpu import fast, jit, tasks
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.backends.cpu.device import Device
-from quadrants_lab.backends.cpu.memory import Block
 from quadrants_lab.backends.disk_cache import Keep, Kept, forget
+from quadrants_lab.backends.host import Block
 from quadrants_lab.backends.launch import AssertFailed, Overflow, Param, Status
 from quadrants_lab.backends.prints import format_prints, value_of
 from quadrants_lab.ir import nodes as N

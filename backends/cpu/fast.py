@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quadrants_lab.backends._llvm import ranges
-from quadrants_lab.backends.cpu.memory import Block
+from quadrants_lab.backends.host import Block
 from quadrants_lab.backends.launch import ArrayParam, ConstParam, Param, ScalarParam
 from quadrants_lab.ir.types import DType
 

@@ -9,6 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from quadrants_lab.backends._simt.backend import SimtBackend
+from quadrants_lab.backends.capabilities import Capabilities
 from quadrants_lab.backends.cuda import toolkit
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from quadrants_lab.ir.options import CompileOptions
 
 STAGES = ("llvm", "ptx")
-AD_UNROLL = (2, 1)
+CAPABILITIES = Capabilities(ad_unroll=(2, 1), dlpack=2)
 if toolkit.tool("ptxas") and toolkit.tool("nvdisasm"):
     STAGES = (*STAGES, "sass")  # type: ignore[assignment]  # three where the tools are
 

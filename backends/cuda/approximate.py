@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 LARGE = 2.0**22 * 2 * float(PI)  # arguments from here on are beyond what is reduced
 SMALL = 0.0113  # r - sin r is 2**-22 there
 FEW = 4  # reductions of fewer arguments than that are not skipped
-WINDOW = 128  # so many statements on, others are looked for
+WINDOW = 128  # further sines of a block are looked for within so many statements
 _TWO = 1 << 30  # the bit that a float has from 2 on
 
 _REDUCED = """\

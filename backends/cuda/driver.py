@@ -21,7 +21,7 @@ from quadrants_lab.ir.options import CompileOptions
 
 _MAJOR, _MINOR = 75, 76  # attributes of a device
 _DEVICE_OF_POINTER = 9  # an attribute of a pointer
-_DEFAULT_STREAM = 1  # as others number it, beside 0; 2 is the default stream of a thread
+_DEFAULT_STREAM = 1  # libraries number it so, or 0; 2 is the default stream of a thread
 _JIT_ERRORS, _JIT_ERROR_BYTES = 5, 6
 
 _p, _u, _z = C.c_void_p, C.c_uint, C.c_size_t

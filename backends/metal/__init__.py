@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
+from quadrants_lab.backends.capabilities import Capabilities
 from quadrants_lab.backends.disk_cache import DiskCache, Keep, Kept, forget
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def probe_simulation() -> str:
 
 
 STAGES = ("msl",)
-AD_UNROLL = (4, 4)
+CAPABILITIES = Capabilities(ad_unroll=(4, 4))
 
 
 def devices() -> list[str]:
@@ -94,5 +95,5 @@ def target_key() -> str:
     """What the source depends on besides kernel and options: our own sources."""
     from quadrants_lab.backends.sources import digest
 
-    sources = digest("_gpu", "_msl", "metal", "lower/adstacks")
+    sources = digest("_clike", "_gpu", "_msl", "metal", "lower/adstacks")
     return f"metal/{sources}"

@@ -109,7 +109,7 @@ class Device(GpuDevice):
         return self._running is not None
 
     def finish(self) -> None:
-        """Waits for a launch that nobody waited for to its end."""
+        """Waits for the end of the launch that runs, if one does."""
         running, self._running = self._running, None
         if running is not None:
             running.waitUntilCompleted()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
+from quadrants_lab.backends.capabilities import Capabilities
 from quadrants_lab.backends.disk_cache import DiskCache, Keep, Kept, forget
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from quadrants_lab.ir.options import CompileOptions
 
 STAGES = ("spirv",)
-AD_UNROLL = (4, 4)
+CAPABILITIES = Capabilities(ad_unroll=(4, 4))
 
 
 def probe() -> str:

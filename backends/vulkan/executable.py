@@ -185,8 +185,8 @@ class Slot:
 
 
 class Frame(GpuFrame):
-    """A launch is done when somebody looks, unless it returns something or its stacks may be too small. Each of those
-    on their way with other words has a slot of its own."""
+    """Launches are asynchronous, unless they return something or their stacks may be too small. Launches under way
+    whose words differ have a slot each."""
 
     device: Device
     exe: Executable
@@ -207,7 +207,7 @@ class Frame(GpuFrame):
         self._taken = True  # whether the view has what a launch left there
 
     def launch(self) -> int:
-        """Starts the kernel; returns the status, or 0 where nobody waits for it."""
+        """Starts the kernel; returns the status, or 0 where the launch is asynchronous."""
         device, view = self.device, self.view
         if self._grid_is_old:
             self._set_grid()

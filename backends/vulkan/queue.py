@@ -1,9 +1,9 @@
-"""Launches on their way to the device: several go in one submission, and nobody waits until somebody looks.
+"""The queue of launches: several go to the device in one submission, and completion is observed at the next wait.
 
-A launch is submitted at once where fewer than `_SUBMISSIONS` run. What follows is gathered, up to `MOST` launches,
-until there is room or somebody waits. They run in the order of their launches. A submission is one command buffer,
-written when it goes, which executes those of its launches: drivers take long for each submitted. No more goes than is
-expected to take two parts of `_gpu.flight`, because Ctrl-C does not take it back.
+A launch is submitted at once where fewer than `_SUBMISSIONS` run. Later launches are gathered, up to `MOST`, until
+there is room or a wait begins. Launches run in their order. A submission is one command buffer that executes those
+of its launches, because drivers take long for each submission. The work under way is bounded by two parts of
+`_gpu.flight`, because Ctrl-C cannot take it back.
 """
 
 from __future__ import annotations
@@ -97,8 +97,8 @@ def command_buffer(device: Any, pool: Any, level: int = PRIMARY) -> Any:
 
 class Queue:
     """A queue of the driver's. ``fences``: of all submissions that were made for it. ``busy``: whether launches wait or
-    run. ``errors``: of launches that nobody waited for. ``running``: submissions in order. ``load``: nanoseconds that
-    they are expected to take. ``lost``: whether the device is lost."""
+    run. ``errors``: of launches whose wait was interrupted. ``running``: submissions in order. ``load``: nanoseconds
+    that they are expected to take. ``lost``: whether the device is lost."""
 
     def __init__(self, device: Any, handle: Any, family: int) -> None:
         self.device = device
@@ -206,14 +206,14 @@ class Queue:
             self._failed(result, made)
 
     def _wait(self, launches: list[Launch]) -> None:
-        """These wait, and no others."""
+        """Makes these the launches that wait to be submitted."""
         self._waiting, self._load = launches, sum(x.cost.ns for x in launches)
 
     def _done(self, submission: Submission) -> bool:
         return bool(self._fence_status(self.device, submission.fence) != _NOT_READY)
 
     def _has_room(self) -> bool:
-        """Whether nobody has to wait for another submission."""
+        """Whether one more submission can go without a wait."""
         return len(self.running) < _SUBMISSIONS or self._done(self.running[0])
 
     def _room(self) -> Submission:
@@ -240,7 +240,7 @@ class Queue:
         began, self._ended = max(first.sent, self._ended), perf_counter_ns()
         if self._ended - began > first.load or first.load > LEAST * len(launches):
             learn([x.cost for x in launches], self._ended - began, at_most=not seen)
-        while launches:  # those left after Ctrl-C are for the next who waits
+        while launches:  # Ctrl-C leaves the rest to the next wait
             x = launches[0]
             x.uses -= 1
             del launches[0]

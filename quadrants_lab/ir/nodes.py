@@ -370,7 +370,8 @@ class Buffer:
     none. All are row-major and dense. Indices count from 0 in the IR; ``first`` is what the program calls the first one
     of each axis (() for zeros). ``wide``: an axis of the ndarray has 2**31 elements or more.
 
-    ``beside``: the name of another buffer of kind "heap", whose slots have this one's behind them in memory.
+    ``beside``: the name of another buffer of kind "heap", whose slots have this one's behind them in memory. Of these
+    buffers the ``role`` "flags" says that a word has 32 slots.
 
     ``role`` of scratch memory: "kept" (a forward launch fills it for its gradient), "work" (zero when it is made, then
     as the launch before left it), "marks" (the same, but shared by all kernels that use the same array).

@@ -275,6 +275,7 @@ class _Parser:
         dual = self.buffer() if self.found("dual") else ""
         beside = self.buffer() if self.found("beside") else ""
         rest = self.raw(_SCRATCH, "what the scratch memory is for") if kind == "scratch" else ""
+        rest = "flags" if kind == "heap" and self.found("flags") else rest
         role, _, extents = rest.partition(" ")
         self.end("the buffer")
         self.next_line()

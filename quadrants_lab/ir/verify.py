@@ -17,7 +17,7 @@ from quadrants_lab.ir.types import DType, f32, f64, i32, i64, u1, u32, u64
 from quadrants_lab.ir.verify_stacks import check_stacks
 
 BUFFER_KINDS = ("field", "ndarray", "temp", "ret", "scratch", "heap", "local")
-ROLES = ("kept", "work", "marks")
+ROLES = {"scratch": ("kept", "work", "marks"), "heap": ("", "flags")}
 OFFLOAD_KINDS = ("serial", "range_for", "struct_for")
 ATOMIC_OPS = ("add", "sub", "mul", "min", "max", "and", "or", "xor", "exchange", "cas")
 BUILTINS = ("seed", "launch", "iteration")
@@ -121,8 +121,9 @@ class _Verifier:
             self.need(not b.wide, f"{b.kind} '{name}' is called wide, which its shape says")
             self.need(b.shape is not None and len(b.shape) == b.ndim, f"shape and ndim of buffer '{name}' differ")
         self.need(b.ndim == 0 or b.kind not in ("temp", "ret", "local"), f"{b.kind} buffer '{name}' is not 0-d")
-        self.need((b.role in ROLES) == (b.kind == "scratch"), f"buffer '{name}' has the unknown role '{b.role}'")
-        self.need(len(b.extents) == (b.ndim if b.role else 0), f"buffer '{name}' has {len(b.extents)} extents")
+        self.need(b.role in ROLES.get(b.kind, ("",)), f"buffer '{name}' has the unknown role '{b.role}'")
+        extents = b.ndim if b.kind == "scratch" else 0
+        self.need(len(b.extents) == extents, f"buffer '{name}' has {len(b.extents)} extents")
         for what, other in (("adjoint", b.grad), ("tangent", b.dual)):
             if other in self.k.buffers:
                 g = self.k.buffers[other]

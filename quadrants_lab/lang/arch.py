@@ -11,6 +11,7 @@ class Arch(Enum):
 
     x64 = "cpu"
     arm64 = "cpu "  # distinct values, or Enum would make one member an alias of the other
+    c = "c"
     cuda = "cuda"
     vulkan = "vulkan"
     metal = "metal"
@@ -26,6 +27,7 @@ class Arch(Enum):
 
 x64 = x86_64 = Arch.x64
 arm64 = Arch.arm64
+c = Arch.c
 cuda = Arch.cuda
 vulkan = Arch.vulkan
 metal = Arch.metal

@@ -14,7 +14,7 @@ from quadrants_lab.runtime.memory.memory import SHARED, Memory
 
 def shared(memory: Memory) -> npt.NDArray[Any]:
     """The memory as a numpy array that others may write to; ValueError where it is a GPU's."""
-    if memory.session.settings.backend != "cpu":
+    if not memory.session.backend.CAPABILITIES.on_host:
         raise ValueError(
             f"no zero-copy: the memory belongs to a session on {memory.session.settings.backend}; copy=True copies"
         )
@@ -32,7 +32,7 @@ def to_numpy(memory: Memory, dtype: Any, copy: bool | None) -> npt.NDArray[Any]:
     same = dtype is None or np.dtype(dtype) == own
     if copy is False and not same:
         raise ValueError(f"copy=False cannot convert {own} to {np.dtype(dtype)}")
-    if copy is False or (copy is None and same and memory.session.settings.backend == "cpu"):
+    if copy is False or (copy is None and same and memory.session.backend.CAPABILITIES.on_host):
         return shared(memory)
     return memory.copy() if same else memory.values().astype(dtype)
 

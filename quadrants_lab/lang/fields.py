@@ -11,6 +11,7 @@ from quadrants_lab.lang.dense import Field, Ndarray, ScalarField, ScalarNdarray
 from quadrants_lab.lang.dtypes import as_dtype
 from quadrants_lab.lang.elements import MatrixField, MatrixNdarray, VectorNdarray
 from quadrants_lab.lang.matrix import Matrix, Vector
+from quadrants_lab.lang.matrix_types import MatrixType, VectorType
 from quadrants_lab.lang.shapes import Layout, Shape, check_offset, check_order, check_shape
 
 
@@ -31,24 +32,7 @@ def field(
     permutation of the axes' letters, and ``layout`` are taken and do not change what a program means. ``needs_grad``
     (floating point only) gives it a ``.grad`` of the same shape, ``needs_dual`` a ``.dual``.
     """
-    element, of = _element_type("field", dtype)
-    return make_field(of, element, shape, order, name, offset, needs_grad, needs_dual, layout)
-
-
-def make_field(
-    dtype: Any,
-    element_shape: tuple[int, ...],
-    shape: Shape | None = None,
-    order: str | None = None,
-    name: str = "",
-    offset: Shape | None = None,
-    needs_grad: bool = False,
-    needs_dual: bool = False,
-    layout: Layout = Layout.AOS,
-    ndim: int | None = None,
-) -> Field:
-    """See `field`; ``element_shape`` is () for numbers."""
-    type_ = _dtype("field", dtype, needs_grad or needs_dual)
+    element_shape, type_ = _element("field", dtype, needs_grad or needs_dual)
     if not isinstance(layout, Layout):
         raise QuadrantsRuntimeTypeError(f"{layout!r} is not a qd.Layout", code="QL2024")
     x = (MatrixField if element_shape else ScalarField)(type_, element_shape, name)
@@ -72,15 +56,7 @@ def make_field(
 
 def ndarray(dtype: Any, shape: Shape, needs_grad: bool = False) -> Ndarray:
     """A dense array of zeros to be passed to kernels: of a dtype, or of a vector or matrix type. See `field`."""
-    element, of = _element_type("ndarray", dtype)
-    return make_ndarray(of, element, shape, needs_grad)
-
-
-def make_ndarray(
-    dtype: Any, element_shape: tuple[int, ...], shape: Shape, needs_grad: bool = False
-) -> Ndarray:
-    """See `ndarray`; ``element_shape`` is () for numbers."""
-    type_ = _dtype("ndarray", dtype, needs_grad)
+    element_shape, type_ = _element("ndarray", dtype, needs_grad)
     extents = check_shape("ndarray", shape)
     cls = (ScalarNdarray, VectorNdarray, MatrixNdarray)[len(element_shape)]
     x = cls(type_, element_shape)
@@ -91,21 +67,17 @@ def make_ndarray(
     return x
 
 
-def _element_type(kind: str, dtype: Any) -> tuple[tuple[int, ...], Any]:
-    """Element shape and dtype of what the caller gave as dtype."""
-    what = getattr(dtype, "__qd_type__", "")
-    if not what:
-        return (), dtype
-    if what != "matrix" or dtype.dtype is None:
-        raise QuadrantsRuntimeTypeError(
-            f"{dtype!r} cannot be the element of a {kind} made so",
-            code="QL2010",
-            help="write S.field(shape=...) for a struct type S" if what == "struct" else "give it a dtype",
-        )
-    return tuple(dtype.shape), dtype.dtype
-
-
-def _dtype(kind: str, dtype: Any, differentiable: bool) -> DType:
+def _element(kind: str, dtype: Any, differentiable: bool) -> tuple[tuple[int, ...], DType]:
+    """Shape and dtype of the elements that the caller asked for: numbers, vectors or matrices."""
+    what, shape = getattr(dtype, "__qd_type__", ""), ()
+    if what:
+        if what != "matrix" or dtype.given is None:
+            raise QuadrantsRuntimeTypeError(
+                f"{dtype!r} cannot be the element of a {kind} made so",
+                code="QL2010",
+                help="write S.field(shape=...) for a struct type S" if what == "struct" else "give it a dtype",
+            )
+        shape, dtype = dtype.shape, dtype.given
     if isinstance(dtype, (list, tuple)):
         raise QuadrantsRuntimeError("the entries of a vector or matrix must have one dtype", code="QL2018")
     type_ = as_dtype(dtype)
@@ -115,34 +87,35 @@ def _dtype(kind: str, dtype: Any, differentiable: bool) -> DType:
             code="QL2018",
             help="only floating point can have a gradient",
         )
-    return type_
+    return shape, type_
+
+
+def element_type(dtype: Any, *extents: int) -> MatrixType:
+    """The type of vectors of n elements, or of matrices of n rows and m columns."""
+    shape = tuple(as_index(n) for n in extents)
+    if any(n <= 0 for n in shape):
+        raise QuadrantsRuntimeError(f"{shape} is not the shape of a vector or matrix", code="QL2019")
+    return VectorType(shape[0], 1, dtype) if len(shape) == 1 else MatrixType(shape[0], shape[1], dtype)
 
 
 def vector_field(n: int, dtype: Any, *args: Any, **kwargs: Any) -> Field:
     """``qd.Vector.field(n, dtype, shape)``: a field of vectors of n elements; see `field`."""
-    return make_field(dtype, _positive(n), *args, **kwargs)
+    return field(element_type(dtype, n), *args, **kwargs)
 
 
 def matrix_field(n: int, m: int, dtype: Any, *args: Any, **kwargs: Any) -> Field:
     """``qd.Matrix.field(n, m, dtype, shape)``: a field of matrices of n rows and m columns; see `field`."""
-    return make_field(dtype, _positive(n, m), *args, **kwargs)
+    return field(element_type(dtype, n, m), *args, **kwargs)
 
 
 def vector_ndarray(n: int, dtype: Any, shape: Shape, needs_grad: bool = False) -> Ndarray:
     """``qd.Vector.ndarray(n, dtype, shape)``: an ndarray of vectors of n elements."""
-    return make_ndarray(dtype, _positive(n), shape, needs_grad)
+    return ndarray(element_type(dtype, n), shape, needs_grad)
 
 
 def matrix_ndarray(n: int, m: int, dtype: Any, shape: Shape, needs_grad: bool = False) -> Ndarray:
     """``qd.Matrix.ndarray(n, m, dtype, shape)``: an ndarray of matrices of n rows and m columns."""
-    return make_ndarray(dtype, _positive(n, m), shape, needs_grad)
-
-
-def _positive(*extents: int) -> tuple[int, ...]:
-    shape = tuple(as_index(n) for n in extents)
-    if any(n <= 0 for n in shape):
-        raise QuadrantsRuntimeError(f"{shape} is not the shape of a vector or matrix", code="QL2019")
-    return shape
+    return ndarray(element_type(dtype, n, m), shape, needs_grad)
 
 
 Vector.field, Vector.ndarray = staticmethod(vector_field), staticmethod(vector_ndarray)

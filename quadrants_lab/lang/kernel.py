@@ -43,15 +43,8 @@ class Launchable:
             args = positional(self.name, self._parameters, args, {})
         return self._dispatch.call(*args)
 
-    def _call_compound(self, *args: Any, **kwargs: Any) -> Any:
-        """A call where some parameters are vectors, matrices or structs."""
-        if kwargs or len(args) != len(self._parameters):
-            args = positional(self.name, self._parameters, args, kwargs)
-        flat = self._dispatch.flat(args)
-        return self._dispatch.call(*flat)
-
-    def _call_tensors(self, *args: Any, **kwargs: Any) -> Any:
-        """A call where some parameters may be fields or arrays."""
+    def _call_flattened(self, *args: Any, **kwargs: Any) -> Any:
+        """A call where some parameters are vectors, matrices or structs, or may be fields or arrays."""
         if kwargs or len(args) != len(self._parameters):
             args = positional(self.name, self._parameters, args, kwargs)
         flat = self._pairs.default[0].flat(args)
@@ -87,18 +80,11 @@ class Gradient(Launchable):
         return f"<gradient of qd.kernel {self.name}>"
 
 
-class CompoundGradient(Gradient):
-    """The gradient of a `CompoundKernel`."""
+class FlattenedGradient(Gradient):
+    """The gradient of a `FlattenedKernel`."""
 
     __slots__ = ()
-    __call__ = Launchable._call_compound
-
-
-class TensorGradient(Gradient):
-    """The gradient of a `TensorKernel`."""
-
-    __slots__ = ()
-    __call__ = Launchable._call_tensors
+    __call__ = Launchable._call_flattened
 
 
 class ValueAndGradient(Launchable):
@@ -115,18 +101,11 @@ class ValueAndGradient(Launchable):
         return f"<value and gradient of qd.kernel {self.name}>"
 
 
-class CompoundValueAndGradient(ValueAndGradient):
-    """Those of a `CompoundKernel`."""
+class FlattenedValueAndGradient(ValueAndGradient):
+    """Those of a `FlattenedKernel`."""
 
     __slots__ = ()
-    __call__ = Launchable._call_compound
-
-
-class TensorValueAndGradient(ValueAndGradient):
-    """Those of a `TensorKernel`."""
-
-    __slots__ = ()
-    __call__ = Launchable._call_tensors
+    __call__ = Launchable._call_flattened
 
 
 class Kernel(Launchable):
@@ -141,10 +120,8 @@ class Kernel(Launchable):
         pairs = TensorVariants(self.source, parameters, graph)
         super().__init__(pairs, 0)
         gradient, both = Gradient, ValueAndGradient
-        if any(p.tensors for p in parameters):  # other kernels need not ask at every call
-            self.__class__, gradient, both = TensorKernel, TensorGradient, TensorValueAndGradient
-        elif any(p.compound for p in parameters):
-            self.__class__, gradient, both = CompoundKernel, CompoundGradient, CompoundValueAndGradient
+        if any(p.tensors or p.compound for p in parameters):  # other kernels need not ask at every call
+            self.__class__, gradient, both = FlattenedKernel, FlattenedGradient, FlattenedValueAndGradient
         self.grad, self.value_and_grad = gradient(pairs, 1), both(pairs, 2)
         self.__dict__.update(
             __name__=self.name,
@@ -167,18 +144,11 @@ class Kernel(Launchable):
         return f"<qd.kernel {self.name}({', '.join(p.name for p in self._parameters)})>"
 
 
-class CompoundKernel(Kernel):
-    """A kernel of which some parameters are vectors, matrices or structs."""
+class FlattenedKernel(Kernel):
+    """A kernel of which some parameters are vectors, matrices or structs, or may be fields or arrays."""
 
     __slots__ = ()
-    __call__ = Launchable._call_compound
-
-
-class TensorKernel(Kernel):
-    """A kernel of which some parameters may be fields or arrays."""
-
-    __slots__ = ()
-    __call__ = Launchable._call_tensors
+    __call__ = Launchable._call_flattened
 
 
 @overload

@@ -9,7 +9,7 @@ from quadrants_lab.errors import QuadrantsRuntimeTypeError
 from quadrants_lab.ir.types import DType
 from quadrants_lab.lang.dense import Field
 from quadrants_lab.lang.exchange import from_torch
-from quadrants_lab.lang.fields import make_field
+from quadrants_lab.lang.fields import field
 from quadrants_lab.lang.shapes import Shape
 from quadrants_lab.lang.struct import Struct, StructType, as_member, make_struct
 
@@ -187,7 +187,7 @@ def make_struct_field(
         if isinstance(declared, StructType):
             members[member] = make_struct_field(declared, shape, label, **options)
         elif isinstance(declared, DType):
-            members[member] = make_field(declared, (), shape, name=label, **options)
+            members[member] = field(declared, shape, name=label, **options)
         else:
             members[member] = declared.field(shape=shape, name=label, **options)
     return StructField(struct_type, members, name)

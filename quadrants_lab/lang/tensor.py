@@ -11,14 +11,7 @@ from typing import Any, ClassVar
 
 from quadrants_lab.errors import QuadrantsTypeError
 from quadrants_lab.lang.dense import Dense
-from quadrants_lab.lang.fields import (
-    field,
-    matrix_field,
-    matrix_ndarray,
-    ndarray,
-    vector_field,
-    vector_ndarray,
-)
+from quadrants_lab.lang.fields import element_type, field, ndarray
 from quadrants_lab.lang.matrix import Matrix, Vector
 from quadrants_lab.lang.shapes import Shape, check_shape
 
@@ -30,11 +23,7 @@ class Backend(IntEnum):
     NDARRAY = 1
 
 
-_MAKERS: dict[int, dict[Backend, Any]] = {
-    0: {Backend.FIELD: field, Backend.NDARRAY: ndarray},
-    1: {Backend.FIELD: vector_field, Backend.NDARRAY: vector_ndarray},
-    2: {Backend.FIELD: matrix_field, Backend.NDARRAY: matrix_ndarray},
-}
+_MAKERS: dict[Backend, Any] = {Backend.FIELD: field, Backend.NDARRAY: ndarray}
 _OPTIONS = {
     Backend.FIELD: {"needs_grad", "needs_dual", "name", "offset"},
     Backend.NDARRAY: {"needs_grad"},
@@ -93,39 +82,6 @@ def tensor(
 
     ``layout``, a permutation of the axes (ValueError otherwise), is taken and remembered; memory is row-major in any
     case, so it does not change what a program means."""
-    return _tensor((dtype,), shape, backend, layout, options)
-
-
-def vector_tensor(
-    n: int,
-    dtype: Any,
-    shape: Shape,
-    *,
-    backend: Backend = Backend.NDARRAY,
-    layout: tuple[int, ...] | None = None,
-    **options: Any,
-) -> Any:
-    """``qd.Vector.tensor(n, dtype, shape)``: a `tensor` of vectors of n elements."""
-    return _tensor((n, dtype), shape, backend, layout, options)
-
-
-def matrix_tensor(
-    n: int,
-    m: int,
-    dtype: Any,
-    shape: Shape,
-    *,
-    backend: Backend = Backend.NDARRAY,
-    layout: tuple[int, ...] | None = None,
-    **options: Any,
-) -> Any:
-    """``qd.Matrix.tensor(n, m, dtype, shape)``: a `tensor` of matrices of n rows and m columns."""
-    return _tensor((n, m, dtype), shape, backend, layout, options)
-
-
-def _tensor(
-    element: tuple[Any, ...], shape: Shape, backend: Any, layout: tuple[int, ...] | None, options: dict[str, Any]
-) -> Any:
     if not isinstance(backend, Backend):
         raise ValueError(f"backend={backend!r} is not a qd.Backend: it is qd.Backend.FIELD or qd.Backend.NDARRAY")
     for name in options:
@@ -137,12 +93,22 @@ def _tensor(
     axes = len(check_shape("tensor", shape))
     if layout is not None and sorted(layout) != list(range(axes)):
         raise ValueError(f"layout={layout} is not a permutation of the {axes} axes of the tensor")
-    made = _MAKERS[len(element) - 1][backend](*element, shape, **options)
+    made = _MAKERS[backend](dtype, shape, **options)
     if layout is not None and tuple(layout) != tuple(range(axes)):
         for x in (made, made.grad, made.dual):
             if x is not None:
                 x.layout = tuple(layout)
     return made
+
+
+def vector_tensor(n: int, dtype: Any, shape: Shape, **options: Any) -> Any:
+    """``qd.Vector.tensor(n, dtype, shape)``: a `tensor` of vectors of n elements."""
+    return tensor(element_type(dtype, n), shape, **options)
+
+
+def matrix_tensor(n: int, m: int, dtype: Any, shape: Shape, **options: Any) -> Any:
+    """``qd.Matrix.tensor(n, m, dtype, shape)``: a `tensor` of matrices of n rows and m columns."""
+    return tensor(element_type(dtype, n, m), shape, **options)
 
 
 Vector.tensor, Matrix.tensor = staticmethod(vector_tensor), staticmethod(matrix_tensor)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
+from statistics import median
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -31,7 +32,7 @@ from quadrants_lab.runtime.compile.naive_stack_bytes import bytes_before
 from quadrants_lab.runtime.gradient.plan import GradientPlan
 from quadrants_lab.runtime.launch.dispatch import Dispatcher
 from quadrants_lab.runtime.launch.plan import Live, Plan
-from quadrants_lab.runtime.record.records import LaunchRecord, Recorder
+from quadrants_lab.runtime.record.records import LaunchNote, LaunchRecord, Recorder
 from quadrants_lab.widgets.model import (
     BackendRun,
     CellView,
@@ -81,7 +82,7 @@ def cell_view(title: str, recorder: Recorder, compared: Compared | None = None) 
     view = CellView(title, [])
     for owner, of_kernel in _by_kernel(recorder).items():
         plans = {m: r.plan for m, r in of_kernel.items()}
-        view.kernels.append(kernel_view(plans, of_kernel, compared or {}))
+        view.kernels.append(kernel_view(plans, of_kernel, compared or {}, recorder.earlier))
         RECORDED[owner] = view.kernels[-1]
     _make_small(view)
     return view
@@ -100,7 +101,10 @@ def _make_small(view: CellView) -> None:
 
 @roomy
 def kernel_view(
-    plans: Mapping[str, Plan], records: Mapping[str, LaunchRecord], compared: Compared
+    plans: Mapping[str, Plan],
+    records: Mapping[str, LaunchRecord],
+    compared: Compared,
+    earlier: Sequence[LaunchNote] = (),
 ) -> KernelView:
     """The view of one kernel: ``plans`` and ``records`` by mode ("forward", "reverse"), at least one plan."""
     source = next(iter(plans.values())).compiled.source
@@ -110,7 +114,8 @@ def kernel_view(
         _add_traces(view, mode, plan)
         view.code[MODES[mode]] = _stages(plan, file)
         if mode in records:
-            view.launches.append(launch_view(records[mode], compared.get(records[mode].number, [])))
+            record = records[mode]
+            view.launches.append(launch_view(record, compared.get(record.number, []), earlier))
     view.steps = steps_view(records, file)
     gradient = plans.get("reverse")
     if isinstance(gradient, GradientPlan):
@@ -176,7 +181,7 @@ def _add_traces(view: KernelView, mode: str, plan: Plan) -> None:
     steps, arch = plan.compiled.trace().steps, plan.session.settings.backend
     if mode == "forward":
         first = plan.compiled.lowered.kernel if not steps else steps[0].before
-        front = PassView("front end", None, first, 0.0, FRONT_END)
+        front = PassView("front end", None, first, plan.compiled.clock.front, FRONT_END)
         view.traces["forward"] = [front, *pass_views([*steps, *_lowering(plan, arch)], pass_docs())]
         return
     start, at = (next((n for n, s in enumerate(steps) if s.name == name), 0) for name in ("unroll", "reverse"))
@@ -250,7 +255,27 @@ def _live(plan: GradientPlan, record: LaunchRecord) -> Live:
 # --- launches -----------------------------------------------------------------------------------------------------
 
 
-def launch_view(record: LaunchRecord, compared: Sequence[BackendRun] = ()) -> LaunchView:
+def _times(record: LaunchRecord, earlier: Sequence[LaunchNote]) -> list[tuple[str, float]]:
+    """The way from source to results, by one clock: what was compiled in the cell, then the launches."""
+    clock = record.plan.compiled.clock
+    of_kernel = [n for n in earlier if (n.kernel, n.mode) == (record.kernel, record.mode) and not n.failed]
+    launches: list[LaunchNote | LaunchRecord] = [*of_kernel, record]
+    first, warm = [n.seconds for n in launches if n.first], [n.seconds for n in launches if not n.first]
+    rows = []
+    if first:
+        rows = [("front end", clock.front), ("passes and checks", clock.passes), ("machine code", clock.code)]
+        rows += [("driver", clock.driver), ("first launch", first[-1])]
+    if warm:
+        launches_said = f"median of {len(warm)} warm launches" if len(warm) > 1 else "warm launch"
+        rows.append((launches_said, median(warm)))
+    if first:
+        rows.append(("compiled and first launched in", clock.whole + first[-1]))
+    return rows
+
+
+def launch_view(
+    record: LaunchRecord, compared: Sequence[BackendRun] = (), earlier: Sequence[LaunchNote] = ()
+) -> LaunchView:
     """What went in and what came out: the results first, then what was only read."""
     plan = record.plan
     given = [(name, str(value)) for name, value in plan.scalars(record.args).items()]
@@ -266,7 +291,8 @@ def launch_view(record: LaunchRecord, compared: Sequence[BackendRun] = ()) -> La
     mode = MODES[record.mode] + (" (failed)" if record.failed else "")
     lost = record.inputs is None or record.outputs is None
     notes = [("data", NOT_KEPT)] if lost else []
-    return LaunchView(mode, record.seconds, given, arrays, notes, place(record), list(compared))
+    times = _times(record, earlier)
+    return LaunchView(mode, record.seconds, given, arrays, notes, place(record), list(compared), times)
 
 
 def last_view(kernel: Kernel) -> KernelView | None:

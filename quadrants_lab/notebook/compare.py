@@ -80,7 +80,8 @@ def _run(record: LaunchRecord, row: Available) -> BackendRun:
     finally:
         session.end()
     run.note = SIMULATION if row.simulated else ""
-    run.seconds, run.lane_bytes, run.heap_bytes = made.seconds, made.lane_bytes, made.heap_bytes
+    run.first, run.seconds = made.first, made.seconds
+    run.lane_bytes, run.heap_bytes = made.lane_bytes, made.heap_bytes
     if row.name == home(record):  # what the record holds is what the cell saw
         run.arrays = results(record)
     else:

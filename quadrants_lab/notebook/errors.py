@@ -28,6 +28,12 @@ def show_as_text(error: BaseException) -> NoReturn:
     raise type(name, (Shown,), {})(describe(error)) from error
 
 
+def show_in_a_line(error: BaseException, text: str) -> NoReturn:
+    """Raises the error under its own class name as this text."""
+    name = type(error).__name__
+    raise type(name, (Shown,), {})(f"{name}: {text}") from None
+
+
 def describe(error: BaseException) -> str:
     """The text of an error: a diagnostic as it is and where it was raised; Python's own form for a syntax error."""
     if isinstance(error, SyntaxError) and not isinstance(error, QuadrantsError):

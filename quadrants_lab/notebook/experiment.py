@@ -17,6 +17,7 @@ from quadrants_lab.lang.config import init
 from quadrants_lab.lang.dense import Dense
 from quadrants_lab.lang.kernel import Kernel
 from quadrants_lab.notebook.cell import Cell, calls, run_body, run_last
+from quadrants_lab.notebook.progress import Progress
 from quadrants_lab.notebook.verdict import Verdict, check
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.backend import available
@@ -50,8 +51,8 @@ class Outcome:
     verdicts: list[Verdict] | str = ""
 
 
-def run(cell: Cell, options: CellOptions, namespace: dict[str, Any]) -> Outcome:
-    """Runs the cell.
+def run(cell: Cell, options: CellOptions, namespace: dict[str, Any], progress: Progress) -> Outcome:
+    """Runs the cell; ``progress`` is told what is compiled and checked.
 
     With ``--grad`` everything before the last expression runs under a tape; then LOSS.grad is set to 1, all other
     gradients to 0, and the gradients of the launches run, last first; then the last expression is evaluated. Where it
@@ -62,7 +63,7 @@ def run(cell: Cell, options: CellOptions, namespace: dict[str, Any]) -> Outcome:
     launches = Launches(repeatable=options.check)
     verdicts: list[Verdict] | str = ""
     checks = () if options.release else ("asserts", "check_out_of_bound", *(["check_races"] if options.check else []))
-    with session.checking(*checks), recording() as recorder:
+    with session.checking(*checks), recording(compiling=progress.trace) as recorder:
         if not options.grad:
             run_body(cell, namespace)
             return Outcome(run_last(cell, namespace), recorder)
@@ -75,7 +76,7 @@ def run(cell: Cell, options: CellOptions, namespace: dict[str, Any]) -> Outcome:
         differentiate(target, launches)
         if options.check:
             with unwatched():
-                verdicts = check(launches, target, namespace)
+                verdicts = check(launches, target, namespace, progress.trace)
         if pending:
             with watch(NoGradients()), watch(NothingNew()):
                 value = run_last(cell, namespace)

@@ -22,6 +22,7 @@ from quadrants_lab.notebook.compare import Compared, compare, home, place, table
 from quadrants_lab.notebook.complete import matcher
 from quadrants_lab.notebook.inspection import Inspection
 from quadrants_lab.notebook.options import parse, usage
+from quadrants_lab.notebook.progress import Progress
 from quadrants_lab.notebook.stepping import stepper
 from quadrants_lab.runtime.backend import available, names
 from quadrants_lab.runtime.record.records import Recorder
@@ -50,7 +51,10 @@ class QuadrantsMagics(Magics):
                 self.shell.displayhook.prompt_count,
                 self.shell.compile.flags,
             )
-            ran = experiment.run(cell, options, self.shell.user_ns)
+            with Progress() as progress:
+                ran = experiment.run(cell, options, self.shell.user_ns, progress)
+        except KeyboardInterrupt as e:
+            errors.show_in_a_line(e, f"interrupted{progress.last and f': {progress.last}'}")
         except (QuadrantsError, NotSupportedYet, SyntaxError) as e:
             errors.show_as_text(e)
         recorder = ran.recorder

@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.lang.dense import Dense
+from quadrants_lab.passes.pipeline import Trace
 from quadrants_lab.runtime.check.grad_check import Move, loss_at, moves, saved
 from quadrants_lab.runtime.check.tangent import Tangents
 from quadrants_lab.runtime.memory.memory import Memory
@@ -64,9 +65,11 @@ class _Values:
     grad: Any = None
 
 
-def check(launches: Launches, loss: Dense, namespace: Mapping[str, Any]) -> list[Verdict] | str:
+def check(
+    launches: Launches, loss: Dense, namespace: Mapping[str, Any], progress: Trace | None = None
+) -> list[Verdict] | str:
     """A verdict on everything that the launches touched and that has a gradient, fields of the namespace first; a
-    sentence where the launches cannot be made again."""
+    sentence where the launches cannot be made again. ``progress`` is told what is checked."""
     if id(loss._memory) not in launches.initial:
         return "--check: no launch of the cell touches the loss"
     checked = _touched(launches, loss, namespace)
@@ -84,7 +87,12 @@ def check(launches: Launches, loss: Dense, namespace: Mapping[str, Any]) -> list
                 "compare with: it writes to fields between its launches, or takes gradients, or they race"
             )
         tangents = Tangents(launches, loss)
-        return [_verdict(launches, loss, name, x, tangents) for name, x in checked.items()]
+        found = []
+        for name, x in checked.items():
+            if progress is not None:
+                progress.now = f"checking the gradient of {name}"
+            found.append(_verdict(launches, loss, name, x, tangents))
+        return found
 
 
 def _touched(launches: Launches, loss: Dense, namespace: Mapping[str, Any]) -> dict[str, _Values]:

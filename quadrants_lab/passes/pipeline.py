@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -23,12 +24,48 @@ class Step:
 
 @dataclass(slots=True)
 class Trace:
-    """What the passes did, in the order in which they ran; kernels are held by reference."""
+    """What the passes did, in the order in which they ran; kernels are held by reference. ``now``: what is at work."""
 
     steps: list[Step] = field(default_factory=list)
+    now: str = ""
 
 
 RECORDER: ContextVar[Trace | None] = ContextVar("quadrants_lab_recorder", default=None)
+_OUTER: ContextVar[tuple[Trace, str] | None] = ContextVar("quadrants_lab_outer_recorder", default=None)
+
+
+@contextmanager
+def recorded_apart(what: str) -> Iterator[Trace | None]:
+    """Where somebody records, the passes of this context in a trace of their own; the outer one says what they do."""
+    outer = RECORDER.get()
+    if outer is None:
+        yield None
+        return
+    trace = Trace()
+    token, named = RECORDER.set(trace), _OUTER.set((outer, what))
+    try:
+        yield trace
+        outer.now = ""
+    finally:
+        RECORDER.reset(token)
+        _OUTER.reset(named)
+
+
+@contextmanager
+def unrecorded(what: str) -> Iterator[None]:
+    """Tells who records that ``what`` begins; its passes belong to no trace."""
+    begin(what)
+    token = RECORDER.set(None)
+    try:
+        yield
+    finally:
+        RECORDER.reset(token)
+
+
+def begin(name: str) -> None:
+    """Tells who records what begins now."""
+    if (outer := _OUTER.get()) is not None:
+        outer[0].now = f"{outer[1]}: {name}"
 
 
 def pass_name(fn: Pass) -> str:
@@ -47,6 +84,8 @@ def run(kernel: Kernel, passes: Iterable[Pass], verify: bool = False) -> Kernel:
         _check(kernel, "before the first pass")
     for fn in passes:
         before = kernel
+        if trace is not None:
+            begin(pass_name(fn))
         start = perf_counter()
         kernel = fn(before)
         if trace is not None:

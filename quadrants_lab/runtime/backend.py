@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import quadrants_lab.backends as folder
 
 if TYPE_CHECKING:
+    from quadrants_lab.backends.capabilities import Capabilities
     from quadrants_lab.backends.disk_cache import DiskCache, Keep, Kept
     from quadrants_lab.backends.launch import Device, Executable
     from quadrants_lab.backends.stage import Stage
@@ -21,11 +22,10 @@ if TYPE_CHECKING:
 
 class Backend(Protocol):
     """What the ``__init__`` of a backend's folder has. ``STAGES`` are the names of `stages`, in order.
-    ``AD_UNROLL``: how many trips of a loop are best one for a gradient that keeps much a trip, as `CompileOptions` has
-    it; 1 where computing costs more than memory."""
+    ``CAPABILITIES``: what it can do and others cannot."""
 
     STAGES: tuple[str, ...]
-    AD_UNROLL: tuple[int, int]
+    CAPABILITIES: Capabilities
 
     def probe(self) -> str: ...
 
@@ -60,7 +60,7 @@ class Backend(Protocol):
 def names() -> tuple[str, ...]:
     """The backends that there are; the first is the default one."""
     found = [m.name for m in iter_modules(folder.__path__) if m.ispkg and m.name != "lower" and m.name[0] != "_"]
-    return tuple(sorted(found, key=lambda name: (name != "cpu", name)))
+    return tuple(sorted(found, key=lambda name: (name != folder.DEFAULT, name)))
 
 
 @cache

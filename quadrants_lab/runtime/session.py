@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from quadrants_lab.backends import forks
+from quadrants_lab.backends import DEFAULT, forks
 from quadrants_lab.backends.disk_cache import MOST_BYTES, DiskCache
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir.options import CompileOptions
@@ -30,7 +30,7 @@ class Settings:
     ``ad_unroll``: that of `CompileOptions` for all floats, 0 for what is good on the backend."""
 
     arch: str = "x64"
-    backend: str = "cpu"
+    backend: str = DEFAULT
     compile: CompileOptions = field(default_factory=CompileOptions)
     threads: int = 0
     random_seed: int = 0
@@ -135,8 +135,9 @@ CHECKS: ContextVar[frozenset[str]] = ContextVar("quadrants_lab_checks", default=
 def compile_options(session: Session) -> CompileOptions:
     """The session's options for what is launched in this context: with those that `CHECKS` names turned on."""
     settings = session.settings
-    trips = (settings.ad_unroll,) * 2 if settings.ad_unroll else session.backend.AD_UNROLL
-    options = replace(settings.compile, ad_unroll=trips, suspect_races=settings.backend == "cpu")
+    able = session.backend.CAPABILITIES
+    trips = (settings.ad_unroll,) * 2 if settings.ad_unroll else able.ad_unroll
+    options = replace(settings.compile, ad_unroll=trips, suspect_races=able.suspects_races)
     turned_on: dict[str, Any] = dict.fromkeys(CHECKS.get(), True)
     return replace(options, **turned_on)
 

@@ -9,10 +9,15 @@ from sessions import EVERYWHERE
 
 import quadrants_lab as qd
 
+BY_NIGHT = [("metal", name) for name in ("elifs", "conditions", "funcs")]  # a C++ compiler takes seconds over them
+WAYS = [
+    pytest.param(*p.values, n, id=f"{p.id}-{n}", marks=[*p.marks, *[pytest.mark.slow] * ((p.id, n) in BY_NIGHT)])
+    for p in EVERYWHERE for n in PROGRAMS
+]  # fmt: skip
 
-@pytest.mark.parametrize("options", EVERYWHERE)
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_gradient(name, options):
+
+@pytest.mark.parametrize(("options", "name"), WAYS)
+def test_gradient(options, name):
     make, n = PROGRAMS[name]
     program = make(n)
     qd.init(**options)

@@ -7,7 +7,7 @@ import programs_overwrites as P
 import pytest
 from programs import PROGRAMS
 from running import Bench, f64, job_of
-from sessions import EVERYWHERE
+from sessions import EVERYWHERE, session_of
 
 import quadrants_lab as qd
 
@@ -40,11 +40,7 @@ def test_the_report(name):
         assert f"kept of {k.name}: {k.elements} values, {k.bytes} bytes a launch" in str(sizes)
 
 
-@pytest.fixture(params=EVERYWHERE)
-def session(request):
-    qd.init(**request.param)
-    yield request.param["arch"]
-    qd.reset()
+session = session_of(EVERYWHERE, autouse=False)
 
 
 def field(*shape):

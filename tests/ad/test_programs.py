@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from programs import PROGRAMS
 from running import interpreted, job_of
-from sessions import WITH_F64
+from sessions import WITH_F64, session_of
 
 import quadrants_lab as qd
 
@@ -26,11 +26,7 @@ def test_only_what_deserves_it_is_warned_about(program) -> None:
     assert all(WARNED[program.name] in text for text in texts)
 
 
-@pytest.fixture(params=WITH_F64)
-def session(request):
-    qd.init(**request.param, default_fp=qd.f64)
-    yield
-    qd.reset()
+session = session_of(WITH_F64, autouse=False, default_fp=qd.f64)
 
 
 @pytest.mark.parametrize("writer", ["kernel", "python"])

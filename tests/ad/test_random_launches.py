@@ -153,7 +153,7 @@ class World:
     ("options", "seed"),
     [pytest.param(*options.values, seed, marks=[*options.marks, *([pytest.mark.slow] if seed >= by_day else [])],
                   id=f"{options.id}-{seed}")
-     for options, by_day in zip(WITH_F64, (25, 6, 6, 0), strict=True) for seed in range(10 * max(by_day, 3))],
+     for options, by_day in zip(WITH_F64, (15, 3, 3, 0, 0), strict=True) for seed in range(15 * max(by_day, 3))],
 )  # fmt: skip
 def test_derivatives_of_random_launches(options: dict[str, Any], seed: int) -> None:
     qd.init(**options, default_fp=qd.f64)
@@ -215,7 +215,7 @@ def test_derivatives_of_random_launches(options: dict[str, Any], seed: int) -> N
     ("options", "seed"),
     [pytest.param(*options.values, seed, marks=[*options.marks, *([pytest.mark.slow] if seed >= by_day else [])],
                   id=f"{options.id}-{seed}")
-     for options, by_day in zip(WITH_F64, (15, 4, 4, 0), strict=True) for seed in range(10 * max(by_day, 2))],
+     for options, by_day in zip(WITH_F64, (10, 2, 2, 0, 0), strict=True) for seed in range(15 * max(by_day, 2))],
 )  # fmt: skip
 def test_a_program_that_runs_again(options: dict[str, Any], seed: int) -> None:
     """From other values, with other scalars, with another end, with a write of Python's in the midst, and as before."""
@@ -254,7 +254,7 @@ def test_a_program_that_runs_again(options: dict[str, Any], seed: int) -> None:
     ("options", "seed"),
     [pytest.param(*options.values, seed, marks=[*options.marks, *([pytest.mark.slow] if seed >= by_day else [])],
                   id=f"{options.id}-{seed}")
-     for options, by_day in zip(WITH_F64, (10, 2, 2, 0), strict=True) for seed in range(10 * max(by_day, 2))],
+     for options, by_day in zip(WITH_F64, (10, 2, 2, 0, 0), strict=True) for seed in range(10 * max(by_day, 2))],
 )  # fmt: skip
 def test_second_derivatives_of_random_launches(options: dict[str, Any], seed: int) -> None:
     """Against differences of gradients: of all steps, with little memory, and of the launches among them, twice."""

@@ -110,7 +110,7 @@ def reached(run: Interpreted) -> tuple[dict[int, int], dict[int, int]]:
     return {stack: result.depth.get(stack, 0) for stack in caps}, caps
 
 
-EXAMPLES = {"cpu": 40, "vulkan": 12, "cuda": 12, "metal": 4}
+EXAMPLES = {"cpu": 40, "c": 6, "vulkan": 12, "cuda": 12, "metal": 4}
 
 
 @pytest.mark.filterwarnings("ignore")

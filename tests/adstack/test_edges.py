@@ -272,34 +272,3 @@ def test_tasks_with_stacks_of_other_sizes_and_nested_gates(arch) -> None:
         last = values[:2] if values[0] == 7 else np.zeros(2, int)
         want[:2] += sines(a[:2], last)
         np.testing.assert_allclose(gradient(k, x), want, rtol=2e-5)
-
-
-def test_stacks_of_several_dtypes_in_step(arch) -> None:
-    """Programs take those of one dtype for neighbours in the heap."""
-    found = []
-    for where in ("cpu", arch):
-        start(where)
-        x, y = fields(5)
-
-        @qd.kernel
-        def k():
-            for i in x:
-                v = x[i]
-                u = 1.0
-                while v < 4.0:
-                    t = v
-                    while t > 0.5:
-                        t = t * (0.7 + 0.1 * qd.sin(u))
-                        u = u * 0.9 + 0.1 * t
-                    for j in range(int(v * 3.0)):
-                        u = qd.sin(u + 0.1 * j) * 0.5 + 0.3 * t
-                        if u > 0.75:
-                            break
-                    v = v + 0.3 + 0.2 * u * t
-                y[None] += v * u
-
-        found.append(gradient(k, x))
-        kept = [r.dtype for r in k.sizes()]
-        assert {"f32", "i32"} <= set(kept)
-        assert sorted(kept) != kept
-    np.testing.assert_allclose(found[1], found[0], rtol=2e-5)

@@ -37,7 +37,7 @@ from quadrants_lab.backends.amdgpu import hip, shape
 from quadrants_lab.ir.types import DType
 
 CHIPS = ("gfx90a", "gfx942", "gfx1100")
-BY_DAY = 14  # one program of so many
+BY_DAY = 42  # one program of so many
 pytestmark = pytest.mark.skipif(not hip.probe(), reason="a device is here; the imitation is for machines without")
 
 

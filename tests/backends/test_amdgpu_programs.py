@@ -11,7 +11,7 @@ from running import f32, interpreted, job_of
 from quadrants_lab.backends.amdgpu import listings
 from quadrants_lab.ir.options import CompileOptions
 
-BY_DAY = 12  # one program of so many
+BY_DAY = 36  # one program of so many
 WAYS = [
     pytest.param(p, chip, id=f"{p.name}-{chip}", marks=[] if n % BY_DAY == k and not p.large else [pytest.mark.slow])
     for k, chip in enumerate(("gfx90a", "gfx942", "gfx1100"))

@@ -139,9 +139,9 @@ def test_launch_on_another_thread_is_not_disturbed_by_ctrl_c() -> None:
 result = []
 worker = threading.Thread(target=lambda: result.append(serial.launch()))
 worker.start()
-print("started")
 try:
-    time.sleep(20)
+    print("started")
+    time.sleep(1000)
 except KeyboardInterrupt:
     print("main thread interrupted")
     go[...] = 1

@@ -6,17 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sessions import sessions
+from sessions import session_of, sessions
 
 import quadrants_lab as qd
 from quadrants_lab.backends._simt.graph_cache import AFTER
 from quadrants_lab.backends.cuda import driver
 from quadrants_lab.runtime.backend import names
 
-
-@pytest.fixture(autouse=True, params=sessions("cuda"))
-def session(request):
-    qd.init(**request.param)
+session = session_of(sessions("cuda"))
 
 
 def graphs_of(kernel: Any) -> Any:

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-from sessions import sessions
+from sessions import session_of, sessions
 
 import quadrants_lab as qd
 from quadrants_lab.backends._simt.host_flag import ALONE
 from quadrants_lab.backends.cuda import driver
 from quadrants_lab.runtime import session as S
 
-
-@pytest.fixture(autouse=True, params=sessions("cuda"))
-def session(request: Any) -> None:
-    qd.init(**request.param)
+session = session_of(sessions("cuda"))
 
 
 def device() -> Any:

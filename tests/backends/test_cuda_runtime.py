@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import Any
 
 import cuda_rig
 import numpy as np
@@ -189,24 +188,6 @@ def test_vectors_are_read_anew(session: StandIn) -> None:
     assert v[0][0] == 2.0
 
 
-def test_truth_values_and_integers(session: StandIn) -> None:
-    flag = qd.field(qd.u1, shape=(5,))
-    count = qd.field(qd.i32, shape=())
-
-    @qd.kernel
-    def turn() -> qd.i32:
-        for i in flag:
-            if flag[i]:
-                count[None] += 1
-            flag[i] = not flag[i]
-        return count[None]
-
-    flag[3] = True
-    assert turn() == 1
-    assert [flag[i] for i in range(5)] == [1, 1, 1, 0, 1]
-    assert turn() == 5
-
-
 def test_gradients_with_bounds_on_the_device(session: StandIn) -> None:
     """The depths of stacks follow data that a kernel wrote."""
     n = qd.field(qd.i32, shape=())
@@ -234,24 +215,6 @@ def test_gradients_with_bounds_on_the_device(session: StandIn) -> None:
             powers()
         assert loss[None] == 10 * 2.0**k
         assert np.allclose(x.grad.to_numpy(), k * 2.0 ** (k - 1))
-
-
-def test_prints_and_asserts_come_back(session: StandIn, capsys: Any) -> None:
-    qd.init(arch=qd.cuda, simulate=True, enable_fallback=False, offline_cache=False, debug=True)
-    x = qd.field(qd.i32, shape=(3,))
-
-    @qd.kernel
-    def check(limit: qd.i32) -> None:
-        for i in x:
-            if i == 1:
-                print("seen", i)
-            assert i < limit, "too far"
-
-    check(3)
-    assert capsys.readouterr().out == "seen 1\n"
-    with pytest.raises(AssertionError, match="too far"):
-        check(2)
-    check(5)
 
 
 def test_large_adstacks_are_for_fewer_threads() -> None:

@@ -13,12 +13,12 @@ from cuda_stand_in import StandIn
 from sessions import sessions
 
 import quadrants_lab as qd
-from quadrants_lab.backends._gpu.flight import LEAST, MOST, PART, Cost, learn
+from quadrants_lab.backends._gpu.flight import MOST, PART, Cost
 from quadrants_lab.backends._simt import flight
 from quadrants_lab.backends._simt.device import SimtDevice
 from quadrants_lab.backends.amdgpu.device import Device as AmdDevice
 from quadrants_lab.backends.cuda.device import Device as CudaDevice
-from quadrants_lab.backends.vulkan import api, queue
+from quadrants_lab.backends.vulkan import queue
 from quadrants_lab.runtime.session import current
 
 SECOND = 1_000_000_000
@@ -113,32 +113,6 @@ def test_launches_that_turn_long_are_as_many_as_short_ones_at_most(timed: tuple[
     assert most <= 3
 
 
-def test_it_is_seen_how_long_launches_take_by_who_waits_for_all(timed: tuple[SimtDevice, Timed]) -> None:
-    device, driver = timed
-    cost = Cost()
-    for _ in range(3):
-        run(timed, 1, 1000, cost)
-        device.finish()
-    assert cost.ns == LEAST
-    assert driver.calls == 0
-    run(timed, 2, SECOND, cost)
-    device.finish()
-    assert cost.ns == PART
-    assert driver.calls == 0
-
-
-def test_what_launches_took_is_shared_out_among_them() -> None:
-    costs = [Cost(), Cost()]
-    costs[0].ns, costs[1].ns = 10_000_000, 20_000_000
-    learn(costs, 60_000_000)
-    assert [c.ns for c in costs] == [20_000_000, 40_000_000]
-    learn(costs, 80_000_000, at_most=True)
-    assert [c.ns for c in costs] == [20_000_000, 40_000_000]
-    learn(costs, 6_000_000, at_most=True)
-    assert [c.ns for c in costs] == [2_000_000, 4_000_000]
-    learn([], 5)
-
-
 # --- drivers ------------------------------------------------------------------------------------------------------
 
 
@@ -211,28 +185,3 @@ def test_long_launches_on_vulkan_are_few(vulkan: Any, monkeypatch: pytest.Monkey
         add()
         assert len(vulkan._waiting) + sum(len(s.launches) for s in vulkan.running) <= 5
     assert x[3] == 51
-
-
-def test_launches_on_vulkan_say_what_they_take(vulkan: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = [0]
-    monkeypatch.setattr(queue, "perf_counter_ns", lambda: clock[0])
-    x = qd.field(qd.i32, 64)
-
-    @qd.kernel
-    def add():
-        for i in x:
-            x[i] += 1
-
-    def end_of(submission: Any) -> int:
-        clock[0] += took
-        return int(api.lib().vkWaitForFences(submission.device, 1, submission.fences, 1, 60 * SECOND))
-
-    monkeypatch.setattr(vulkan, "_end_of", end_of)
-    monkeypatch.setattr(vulkan, "_fence_status", lambda device, fence: 1)  # it runs whenever it is looked at
-    seen = []
-    for took in (5 * SECOND, 1000, 1000):
-        add()
-        qd.sync()
-        seen.append(add.dispatcher.last.frame.cost.ns)
-    assert seen == [PART, LEAST, LEAST]
-    assert x[3] == 3

@@ -1,113 +1,20 @@
-"""Tasks, control flow, memory, adstacks and failures on the simulated Metal device."""
+"""What tasks on the simulated Metal device do beyond what every backend does, and what they refuse."""
 
 from __future__ import annotations
-
-from functools import partial
-from typing import Any
 
 import metal_rig
 import numpy as np
 import pytest
-from child import together
-from conformance_tasks import *  # noqa: F403
-from conformance_tasks import AXPY, serial, stacked
+from conformance_prims import check, pairs, typed_rows, values
+from conformance_tasks import AXPY, serial
 
 from quadrants_lab.backends import metal
 from quadrants_lab.backends._msl.kernel import Module
-from quadrants_lab.backends.launch import ArrayParam, ConstParam, ScalarParam
-from quadrants_lab.backends.metal import executable
+from quadrants_lab.backends.metal import executable, simulator
 from quadrants_lab.backends.metal.device import Device
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsTypeError
-from quadrants_lab.ir import draws
 from quadrants_lab.ir.parse import parse_kernel
-from quadrants_lab.ir.types import f16, f32, i16, u64
-
-
-@pytest.fixture
-def rig() -> Any:
-    return metal_rig
-
-
-def test_temporaries_and_bounds_that_a_task_leaves() -> None:
-    """The second task runs as often as the first one counted; temporaries are zero at each launch."""
-    source = """kernel select() forward {
-      buffer @x: ndarray f32[?]
-      buffer @count: temp i32[]
-      buffer @sum: ret f32[]
-      offload range_for bounds {
-        %1: i32 = const 0
-        %2: i32 = shape @x 0
-        yield %1, %2
-      } do (%3: i32) {
-        %4: f32 = load @x[%3]
-        %5: f32 = const 0.5
-        %6: u1 = gt %4, %5
-        %7: i32 = cast %6
-        %8: i32 = atomic add @count[], %7
-        yield
-      }
-      offload range_for bounds {
-        %9: i32 = const 0
-        %10: i32 = const 3
-        %11: i32 = load @count[]
-        yield %9, %9, %11, %10
-      } do (%12: i32, %13: i32) {
-        %14: i32 = add %12, %13
-        %15: f32 = cast %14
-        %16: f32 = atomic add @sum[], %15
-        yield
-      }
-    }"""
-    exe = metal_rig.load(source)
-    for n in (1, 10, 3000):
-        x = np.random.default_rng(n).random(n).astype(np.float32)
-        count = int((x > 0.5).sum())
-        bound = metal_rig.bind(exe, {"x": x})
-        for _ in range(2):
-            assert bound.launch() == 0
-            assert bound.ret("sum") == sum(i + j for i in range(count) for j in range(3))
-
-
-def test_draws_of_every_dtype() -> None:
-    types = (f32, f16, i16, u64)
-    buffers = "\n".join(f"buffer @{t}: field {t}[40]" for t in types)
-    body = "\n".join(f"%{10 + n}: {t} = random {n}\nstore @{t}[%3], %{10 + n}" for n, t in enumerate(types))
-    source = f"""kernel draws() forward {{
-      {buffers}
-      offload range_for bounds {{
-        %1: i32 = const 0
-        %2: i32 = const 40
-        yield %1, %2
-      }} do (%3: i32) {{
-        {body}
-        yield
-      }}
-    }}"""
-    own = metal_rig.fresh()
-    own.set_seed(-5)
-    arrays = {t.name: np.zeros(40, t.numpy) for t in types}
-    bound = metal_rig.bind(metal_rig.load(source), arrays, on=own)
-    for number in (1, 2, 1):
-        bound.replay(1 if number == 1 else 0)
-        assert bound.launch() == 0
-        for n, t in enumerate(types):
-            assert bound.launch_number == number
-            want = [draws.value(t, draws.draw(own.seed, number, i, n, 0)) for i in range(40)]
-            assert np.array_equal(arrays[t.name], want), t
-
-
-def test_heap_grows_by_doubling_and_is_shared() -> None:
-    own = metal_rig.fresh()
-    exe = metal_rig.load(stacked("f32", 10).replace("{OP}", "add %9, %9"))
-    frames = [exe.frame(own) for _ in range(2)]
-    sizes = []
-    for cap in (1, 100, 10_000, 100_000, 110_000, 10):
-        frames[cap % 2].set_stacks([cap])
-        sizes.append(own.heap_bytes)
-    assert sizes == sorted(sizes)
-    assert sizes[4] in (sizes[3], sizes[3] * 2)
-    assert sizes[-1] == sizes[-2]
-    assert frames[0].stack_bytes() == 40
+from quadrants_lab.ir.types import DType
 
 
 def test_names_that_msl_or_the_emitter_has_taken() -> None:
@@ -148,59 +55,7 @@ def test_names_that_msl_or_the_emitter_has_taken() -> None:
     assert (arrays["y"] == np.float32(a)).all()
 
 
-def test_a_serial_task_has_stacks_too() -> None:
-    source = serial(
-        """adstack_alloca $1: u1 primal %2 reason "test"
-        adstack_alloca $20: i8 primal %2 reason "test"
-        %2: i32 = const 0
-        %3: i32 = const 100
-        %4: i32 = const 3
-        for %5: i32 in %2..%3 {
-          %6: i32 = mod %5, %4
-          %7: u1 = eq %6, %2
-          adstack_push $1, %7
-          %8: i8 = cast %5
-          adstack_push $20, %8
-          yield
-        }
-        adstack_guard {
-          for reversed %9: i32 in %2..%3 carry (%10: i32 = %2) {
-            %11: u1 = adstack_load_top $1
-            adstack_pop $1
-            %12: i8 = adstack_load_top $20
-            adstack_pop $20
-            %13: i32 = cast %12
-            %14: i32 = select %11, %13, %2
-            %15: i32 = add %10, %14
-            yield %15
-          } -> (%16: i32)
-          store @r[], %16
-          yield
-        }""",
-        "buffer @r: ret i32[]",
-    )
-    exe = metal_rig.load(source)
-    assert metal_rig.bind(exe, {}, stacks=[100, 100]).frame.launch() == 0
-    assert metal_rig.run(source, {}, stacks=[100, 100]).ret("r") == sum(range(0, 100, 3))
-
-
 # --- launching --------------------------------------------------------------------------------------------------
-
-
-def test_fast_entry() -> None:
-    own = metal_rig.device()
-    frame = metal_rig.load(AXPY).frame(own)
-    fast = frame.entry([ScalarParam("a"), ArrayParam("x"), ConstParam(), ArrayParam("y")])
-    x, y = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
-    assert fast(2.0, x, None, y) is None
-    assert fast(1, x, "anything", y) is None
-    assert np.array_equal(y, 3 * x)
-    assert fast(1.0, x[::2], None, y) is NotImplemented
-    memory = own.allocate((8,), np.float32)  # the device's own memory is used where it lies
-    assert fast(2.0, x, None, memory.array) is None
-    assert np.array_equal(memory.read(), 2 * x)
-    assert own.locate(memory.array[2:4]) == memory.address + 8
-    assert own.locate(x) == 0
 
 
 def test_memory_of_another_device_is_refused() -> None:
@@ -214,41 +69,6 @@ def test_memory_of_another_device_is_refused() -> None:
         QuadrantsRuntimeError, match="'x' of kernel 'axpy' does not lie in memory of simulated"
     ):
         frame.launch()
-
-
-def test_ten_thousand_launches_without_growth() -> None:
-    import resource
-
-    exe = metal_rig.load(stacked("f32", 64).replace("{OP}", "add %9, %9"))
-    arrays = {
-        "x": np.ones(64, np.float32),
-        "count": np.full(64, 5, np.int32),
-        "y": np.zeros((64, 8), np.float32),
-    }
-    bound = metal_rig.bind(exe, arrays, stacks=[5])
-    fast = bound.frame.entry([])
-    for _ in range(1000):
-        fast()
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    for _ in range(10_000):
-        assert fast() is None
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1000
-
-
-def test_threads_on_their_own_devices() -> None:
-    exe = metal_rig.load(AXPY)
-    errors: list[str] = []
-
-    def work(seed: int) -> None:
-        fast = exe.frame(metal_rig.fresh()).entry([ScalarParam("a"), ArrayParam("x"), ArrayParam("y")])
-        x = np.full(6000, seed, np.float32)
-        for k in range(20):
-            y = np.zeros_like(x)
-            if fast(float(k), x, y) is not None or not (y == k * seed).all():
-                errors.append(f"{seed}, {k}")
-
-    together(*(partial(work, n) for n in range(3)))
-    assert not errors
 
 
 # --- what does not work ---------------------------------------------------------------------------------------------
@@ -286,3 +106,19 @@ def test_the_device_says_that_it_is_simulated() -> None:
     assert own.simulated
     assert own.name == "simulated Metal GPU"
     assert metal.probe_simulation() == ""
+
+
+@pytest.mark.parametrize("t", metal_rig.TYPES, ids=str)
+def test_nothing_that_c_leaves_undefined(
+    t: DType, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """No signed overflow, no shift by the width, no division by zero, no float that its integer cannot hold: MSL has
+    C++'s rules."""
+    checks = "-fsanitize=signed-integer-overflow,shift,integer-divide-by-zero,float-cast-overflow,bounds,alignment"
+    monkeypatch.setattr(simulator, "_FLAGS", (*simulator._FLAGS, checks))
+    monkeypatch.setattr(simulator, "_version", lambda: checks)
+    monkeypatch.setattr(simulator, "_loaded", {})
+    a = values(t, 200, 6)
+    check(metal_rig, [("cast", u, (t,)) for u in metal_rig.TYPES], a, a, ulps=0)
+    check(metal_rig, typed_rows(t, math=False), *pairs(t, 1), ulps=0)
+    assert "runtime error" not in capfd.readouterr().err

@@ -66,57 +66,6 @@ def test_launches_run_in_order_and_are_seen_by_every_way_to_look(session: None) 
         assert look() == 64.0 * 2**20
 
 
-def test_launches_go_at_once_as_long_as_there_is_room(session: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    x = qd.field(qd.i32, ())
-
-    @qd.kernel
-    def count():
-        x[None] += 1
-
-    count()
-    qd.sync()
-    on_its_way = current().device.logical.queue
-    monkeypatch.setattr(queue, "PART", 1 << 62)  # or more of them would go because they may take long
-    with monkeypatch.context() as patch:
-        patch.setattr(on_its_way, "_done", lambda submission: False)
-        seen = []
-        for _ in range(6):
-            count()
-            seen.append(len(on_its_way.running))
-    assert seen == [1, 2, 3, 4, 4, 4]
-    count()  # the first of them may be done by now
-    assert x[None] == 8
-
-
-def test_on_an_oversubscribed_host_a_wait_blocks_at_once(session: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    x = qd.field(qd.i32, ())
-
-    @qd.kernel
-    def count():
-        x[None] += 1
-
-    count()
-    qd.sync()
-    clock, turns = [1], []
-
-    def turn_of_others() -> None:
-        turns.append(clock[0])
-        clock[0] += 3_000_000
-
-    monkeypatch.setattr(queue, "perf_counter_ns", lambda: clock[0])
-    monkeypatch.setattr(queue, "_yield", turn_of_others)
-    monkeypatch.setattr(current().device.logical.queue, "_fence_status", lambda device, fence: 1)
-    monkeypatch.setattr(current().device.logical.queue, "_oversubscribed_until", 0)
-    seen = []
-    for pause in (0, 0, 60_000_000, 0):
-        clock[0] += pause
-        count()
-        qd.sync()
-        seen.append(len(turns))
-    assert seen == [1, 1, 2, 2]
-    assert x[None] == 5
-
-
 def test_temporaries_of_launches_on_their_way(session: None) -> None:
     """Each sum starts from zero."""
     x, sums = qd.field(qd.f32, 8), qd.field(qd.f32, COUNT)

@@ -5,24 +5,21 @@ from __future__ import annotations
 import gc
 import json
 import os
-import resource
-import signal
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import vulkan_rig
-from child import run
-from conformance_tasks import AXPY, CHECKED, serial, stacked
+from child import interrupt_when, run
+from conformance_tasks import AXPY, serial, stacked
 from vulkan_rig import bind, device, fresh, load
 
 from quadrants_lab.backends import vulkan
 from quadrants_lab.backends.disk_cache import DiskCache
-from quadrants_lab.backends.launch import ArrayParam, ConstParam, ScalarParam, Status
+from quadrants_lab.backends.launch import ArrayParam, ScalarParam
 from quadrants_lab.backends.vulkan import api, executable
 from quadrants_lab.backends.vulkan.device import Device
 
@@ -89,8 +86,9 @@ except qd.QuadrantsRuntimeError as e:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="damages a driver as Linux has it")
-@pytest.mark.parametrize("variable", ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"])
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(
+    ("fault", "variable"), [*((f, "VK_DRIVER_FILES") for f in FAULTS), ("cut library", "VK_ICD_FILENAMES")]
+)
 def test_a_damaged_driver_is_a_reason(fault: str, variable: str, tmp_path: Path) -> None:
     manifest, library = tmp_path / "icd.json", tmp_path / "library.so"
     junk = np.random.default_rng(1).bytes(3000)
@@ -180,60 +178,6 @@ def test_out_of_memory_is_an_error() -> None:
 # --- launching ------------------------------------------------------------------------------------------------
 
 
-def test_fast_entry() -> None:
-    frame = load(AXPY).frame(device())
-    fast = frame.entry([ScalarParam("a"), ArrayParam("x"), ConstParam(), ArrayParam("y")])
-    x, y = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
-    assert fast(2.0, x, None, y) is None
-    assert fast(1, x, "anything", y) is None
-    assert np.array_equal(y, 3 * x)
-    frozen = y.copy()
-    frozen.flags.writeable = False
-    assert fast(1.0, frozen, None, y) is None
-    for bad in (
-        (1.0, x, None), (1.0, x, None, y, y), ("1", x, None, y), (10**400, x, None, y), (1.0, x.astype("f8"), None, y),
-        (1.0, x[::2], None, y), (1.0, x.reshape(2, 4), None, y), (1.0, list(x), None, y), (1.0, x, None, frozen),
-        (np.float32(1), x, None, y), (True, x, None, y), (1.0, x.astype(">f4"), None, y), (1.0, None, None, y),
-    ):  # fmt: skip
-        assert fast(*bad) is NotImplemented
-
-
-def test_fast_entry_reports_failures_and_returns() -> None:
-    exe = load(CHECKED, debug=True)
-    bound = bind(
-        exe,
-        {"x": np.full(1000, -1, np.int32), "y": np.zeros(1000, np.int32), "after": np.zeros((), np.int32)},
-    )
-    bound.memory["x"].write(np.full(1000, -1, np.int32))
-    assert bound.frame.entry([])() is Ellipsis
-    assert bound.frame.status == Status.ASSERT
-    source = serial("%1: u1 = arg a\nstore @r[], %1", "buffer @r: ret u1[]", "a: u1")
-    fast = load(source).frame(device()).entry([ScalarParam("a")], returns="r")
-    assert [fast(True), fast(False), fast(1)] == [True, False, NotImplemented]
-
-
-def test_heap_grows_by_doubling_and_is_shared() -> None:
-    own = fresh()
-    exe = load(stacked("f32", 10).replace("{OP}", "add %9, %9"))
-    frames = [exe.frame(own) for _ in range(2)]
-    sizes = []
-    for cap in (1, 100, 10_000, 100_000, 110_000, 10):
-        frames[cap % 2].set_stacks([cap])
-        sizes.append(own.heap_bytes)
-    assert sizes == sorted(sizes)
-    assert sizes[-1] == sizes[-2]
-
-
-def test_trip_counts_up_and_down() -> None:
-    n = 100
-    exe = load(stacked("f32", n).replace("{OP}", "add %9, %9"))
-    for trips in (1, 8, 5, 8):
-        y = np.zeros((n, 8), np.float32)
-        arrays = {"x": np.ones(n, np.float32), "count": np.full(n, trips, np.int32), "y": y}
-        assert bind(exe, arrays, stacks=[trips]).launch() == 0
-        assert (y[:, :trips] == 2.0 ** np.arange(trips)).all()
-
-
 def test_heap_budget_means_fewer_threads() -> None:
     own = Device(heap_budget=1 << 16)
     n = 3000
@@ -244,60 +188,6 @@ def test_heap_budget_means_fewer_threads() -> None:
     assert bound.frame.stack_bytes() == 256
     assert bound.frame.stack_threads == 256
     assert (y == 2.0 ** np.arange(8)).all()
-
-
-def test_bounds_that_a_task_writes() -> None:
-    source = """kernel grow() forward {
-      buffer @n: field i32[]
-      buffer @x: field i32[1000]
-      offload serial bounds {
-        yield
-      } do () {
-        %1: i32 = const 700
-        store @n[], %1
-        yield
-      }
-      offload range_for bounds {
-        %2: i32 = const 3
-        %3: i32 = load @n[]
-        yield %2, %3
-      } do (%4: i32) {
-        %5: i32 = atomic add @x[%4], %4
-        yield
-      }
-    }"""
-    arrays = {"n": np.array(5, np.int32), "x": np.zeros(1000, np.int32)}
-    assert bind(load(source), arrays).launch() == 0
-    want = np.arange(1000)
-    want[:3] = want[700:] = 0
-    assert np.array_equal(arrays["x"], want)
-
-
-def test_ten_thousand_launches_without_growth() -> None:
-    frame = bind(load(AXPY), ones(64), {"a": 0.5}).frame
-    for _ in range(1000):
-        frame.launch()
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    for _ in range(10_000):
-        frame.launch()
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1000
-
-
-def test_a_hundred_devices_one_after_the_other() -> None:
-    exe = load(AXPY)
-    for _ in range(100):
-        arrays = ones(100)
-        assert bind(exe, arrays, {"a": 2.0}, on=fresh()).launch() == 0
-        assert (arrays["y"] == 2).all()
-
-
-def test_two_devices_at_once() -> None:
-    exe = load(AXPY)
-    one, two = ones(100), ones(100)
-    first, second = bind(exe, one, {"a": 2.0}, on=fresh()), bind(exe, two, {"a": 3.0}, on=fresh())
-    assert first.launch() == second.launch() == first.launch() == 0
-    assert (one["y"] == 4).all()
-    assert (two["y"] == 3).all()
 
 
 def test_pipelines_are_kept_on_disk(tmp_path: Path) -> None:
@@ -423,23 +313,22 @@ SLOW = """kernel slow() forward {
 }"""
 
 
-def test_ctrl_c_ends_the_waiting() -> None:
+def test_ctrl_c_ends_the_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     own = fresh()
     arrays = {"x": np.ones(262144), "n": np.array(5000, np.int32)}
     bound = bind(load(SLOW), arrays, on=own)
     for name, array in arrays.items():
         bound.memory[name].write(array)
-    begin = time.perf_counter()
     assert bound.frame.launch() == 0
-    timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        own.finish()
-    waited = time.perf_counter() - begin
+    waiting, look = threading.Event(), own.logical.queue._fence_status
+    interrupt_when(waiting.is_set)
+    with monkeypatch.context() as patch:
+        patch.setattr(own.logical.queue, "_fence_status", lambda *fence: waiting.set() or look(*fence))
+        with pytest.raises(KeyboardInterrupt):
+            own.finish()
     assert own.busy
     bound.memory["n"].array[...] = 1
     own.finish()
-    assert waited < max(1.0, (time.perf_counter() - begin) / 2)
     bound.memory["x"].write(np.ones(262144))
     assert bound.frame.launch() == 0
     assert np.allclose(bound.memory["x"].read(), np.tanh(1.0))

@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from sessions import EVERYWHERE, NEEDS_F64
+from sessions import EVERYWHERE, NEEDS_F64, session_of
 
 import quadrants_lab as qd
 from quadrants_lab.errors import QuadrantsSyntaxError
@@ -28,9 +28,7 @@ class State:
     v: vec3
 
 
-@pytest.fixture(autouse=True, params=EVERYWHERE)
-def session(request) -> None:
-    qd.init(**request.param)
+session = session_of(EVERYWHERE)
 
 
 def test_vectors() -> None:

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sessions import WITH_F64
+from sessions import WITH_F64, session_of
 
 import quadrants_lab as qd
 
-
-@pytest.fixture(autouse=True, params=WITH_F64)
-def session(request):
-    qd.init(**request.param, default_fp=qd.f64)
-    yield
-    qd.reset()
+session = session_of(WITH_F64, default_fp=qd.f64)
 
 
 @qd.data_oriented

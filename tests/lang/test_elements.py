@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sessions import EVERYWHERE
+from sessions import EVERYWHERE, session_of
 
 import quadrants_lab as qd
 from quadrants_lab.errors import QuadrantsIndexError
@@ -14,9 +14,7 @@ VECTORS = pytest.mark.parametrize("make", [qd.Vector.field, qd.Vector.ndarray], 
 MATRICES = pytest.mark.parametrize("make", [qd.Matrix.field, qd.Matrix.ndarray], ids=["field", "ndarray"])
 
 
-@pytest.fixture(autouse=True, params=EVERYWHERE)
-def session(request) -> None:
-    qd.init(**request.param)
+session = session_of(EVERYWHERE)
 
 
 @VECTORS

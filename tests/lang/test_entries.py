@@ -2,14 +2,11 @@
 
 import numpy as np
 import pytest
-from sessions import EVERYWHERE
+from sessions import EVERYWHERE, session_of
 
 import quadrants_lab as qd
 
-
-@pytest.fixture(autouse=True, params=EVERYWHERE)
-def session(request):
-    qd.init(**request.param)
+session = session_of(EVERYWHERE)
 
 
 def test_entries_in_kernels():

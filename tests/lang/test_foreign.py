@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 from child import run
-from sessions import CPU_ALONE, EVERYWHERE
+from sessions import CPU_ALONE, EVERYWHERE, session_of
 
 import quadrants_lab as qd
 
@@ -36,9 +36,7 @@ class ByInterface:
 KINDS = pytest.mark.parametrize("kind", [ByDlpack, ByInterface])
 
 
-@pytest.fixture(autouse=True, params=EVERYWHERE)
-def session(request):
-    qd.init(**request.param)
+session = session_of(EVERYWHERE)
 
 
 @qd.kernel

@@ -6,16 +6,11 @@ import math
 
 import numpy as np
 import pytest
-from sessions import EVERYWHERE
+from sessions import EVERYWHERE, session_of
 
 import quadrants_lab as qd
 
-
-@pytest.fixture(autouse=True, params=EVERYWHERE)
-def session(request):
-    qd.init(**request.param)
-    yield
-    qd.reset()
+session = session_of(EVERYWHERE)
 
 
 @qd.pyfunc

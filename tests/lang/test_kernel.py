@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sessions import EVERYWHERE
+from sessions import EVERYWHERE, session_of
 
 import quadrants_lab as qd
 from quadrants_lab.runtime.arguments.signature import ArgumentError
@@ -12,11 +12,7 @@ from quadrants_lab.runtime.arguments.signature import ArgumentError
 Array = qd.types.ndarray(dtype=qd.f32, ndim=1)
 
 
-@pytest.fixture(autouse=True, params=EVERYWHERE)
-def session(request):
-    qd.init(**request.param)
-    yield
-    qd.reset()
+session = session_of(EVERYWHERE)
 
 
 @qd.kernel

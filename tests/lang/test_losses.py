@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sessions import EVERYWHERE
+from sessions import EVERYWHERE, session_of
 
 import quadrants_lab as qd
 from quadrants_lab.ir.types import DTYPES
@@ -19,11 +19,7 @@ INTEGERS = [t for t in DTYPES.values() if t.is_int]
 GOLDEN = Path(__file__).with_name("losses.txt")
 
 
-@pytest.fixture(params=EVERYWHERE)
-def session(request):
-    qd.init(**request.param)
-    yield
-    qd.reset()
+session = session_of(EVERYWHERE, autouse=False)
 
 
 Mixed = qd.types.struct(a=qd.i32, b=qd.i8, v=qd.types.vector(2, qd.u8))

@@ -2,16 +2,11 @@
 
 import numpy as np
 import pytest
-from sessions import EVERYWHERE
+from sessions import EVERYWHERE, session_of
 
 import quadrants_lab as qd
 
-
-@pytest.fixture(autouse=True, params=EVERYWHERE)
-def session(request):
-    qd.init(**request.param)
-    yield
-    qd.reset()
+session = session_of(EVERYWHERE)
 
 
 V, W = [1, 2, 3], [1.5, 2.0, -3.0]

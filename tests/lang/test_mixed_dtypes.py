@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from peer import Peer
 
 import quadrants_lab as qd
 
@@ -56,11 +55,6 @@ ROWS: list[tuple[str, str, Any, Any, float]] = [
 ]
 IDS = [f"{fp}-{e}-{p[0]}-{q[0]}" for fp, e, p, q, _ in ROWS]
 
-# what the peer makes of the operations of integers that it has no dtype for
-REFUSED = {f"qd.{op}(p)": f"'{op}' takes real inputs only" for op in ("sin", "cos", "tan", "tanh", "asin", "acos")}
-REFUSED["qd.rsqrt(p)"] = "the process ended"
-LOOSE = {"qd.atan2(p, q)": 1e-6}  # the peer's has the precision of f32 unless an operand is f64
-
 
 def text(expression: str) -> str:
     return f"def k():\n    p = a[None]\n    q = b[None]\n    y[None] = {expression}\n"
@@ -78,31 +72,3 @@ def test_value(fp: str, expression: str, p: Any, q: Any, want: float) -> None:
     qd.kernel(space["k"])()
     real = 2e-7 if fp == "f32" and expression != "p / q" else 1e-14
     assert y[None] == pytest.approx(want, rel=real if isinstance(want, float) else 0)
-
-
-@pytest.mark.peer
-def test_values_are_the_peers(peer: Peer) -> None:
-    wrong = []
-    for fp in ("f64", "f32"):
-        for _, expression, p, q, want in (row for row in ROWS if row[0] == fp):
-            fields = {"a": p[0], "b": q[0], "y": "f64"}
-            answer = peer.ask(
-                {
-                    "text": "@qd.kernel\n" + text(expression),
-                    "kernel": "k",
-                    "fp": fp,
-                    "parameters": [],
-                    "fields": {n: {"dtype": t, "shape": [], "grad": False, "arg": False} for n, t in fields.items()},
-                    "cases": [{"values": {"a": p[1], "b": q[1], "y": 0.0}, "given": {}}],
-                }
-            )
-            refused = answer.get("refused", "")
-            if refused or expression in REFUSED:
-                if not refused or REFUSED.get(expression, "not listed") not in refused:
-                    wrong.append(f"{expression} of {p}, {q}: the peer says {refused!r}")
-                continue
-            y = answer["cases"][0]["values"]["y"]
-            tol = LOOSE.get(expression, 2e-7 if fp == "f32" else 1e-14)
-            if abs(y - want) > tol * max(1.0, abs(want)):
-                wrong.append(f"{expression} of {p}, {q} is {want}, the peer's is {y}")
-    assert not wrong, "\n".join(wrong)

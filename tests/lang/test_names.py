@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
-from sessions import EVERYWHERE
+from sessions import EVERYWHERE, session_of
 
 import quadrants_lab as qd
 from quadrants_lab import atomic_add as add_
@@ -16,11 +16,7 @@ N = 40
 X = np.linspace(-1.0, 2.0, N, dtype=np.float32)
 
 
-@pytest.fixture(autouse=True, params=EVERYWHERE)
-def session(request):
-    qd.init(**request.param)
-    yield
-    qd.reset()
+session = session_of(EVERYWHERE)
 
 
 op = {0: qd.atomic_add}[0]

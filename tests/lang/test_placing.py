@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sessions import EVERYWHERE, NEEDS_F64
+from sessions import EVERYWHERE, NEEDS_F64, session_of
 
 import quadrants_lab as qd
 from quadrants_lab.errors import QuadrantsSyntaxError
 
-
-@pytest.fixture(autouse=True, params=EVERYWHERE)
-def session(request) -> None:
-    qd.init(**request.param)
+session = session_of(EVERYWHERE)
 
 
 @pytest.mark.parametrize(

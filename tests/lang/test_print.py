@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sessions import EVERYWHERE
+from sessions import EVERYWHERE, session_of
 
 import quadrants_lab as qd
 from quadrants_lab.frontend.lower import lower
@@ -19,11 +19,7 @@ from quadrants_lab.runtime.interpret.interpreter import interpret
 WIDTH = 7
 
 
-@pytest.fixture(autouse=True, params=EVERYWHERE)
-def session(request):
-    qd.init(**request.param, debug=True)
-    yield
-    qd.reset()
+session = session_of(EVERYWHERE, debug=True)
 
 
 @qd.kernel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sessions import EVERYWHERE, NEEDS_F64
+from sessions import EVERYWHERE, NEEDS_F64, session_of
 
 import quadrants_lab as qd
 from quadrants_lab.errors import QuadrantsError
@@ -26,9 +26,7 @@ class Particle:
         return 2 * self.mass
 
 
-@pytest.fixture(autouse=True, params=EVERYWHERE)
-def session(request) -> None:
-    qd.init(**request.param)
+session = session_of(EVERYWHERE)
 
 
 def test_values() -> None:

@@ -6,16 +6,14 @@ import pickle
 
 import numpy as np
 import pytest
-from sessions import EVERYWHERE, NEEDS_F64
+from sessions import EVERYWHERE, NEEDS_F64, session_of
 
 import quadrants_lab as qd
 
 BOTH = pytest.mark.parametrize("backend", list(qd.Backend))
 
 
-@pytest.fixture(autouse=True, params=EVERYWHERE)
-def session(request):
-    qd.init(**request.param)
+session = session_of(EVERYWHERE)
 
 
 @qd.kernel

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sessions import CPU_ALONE, EVERYWHERE, NEEDS_F64
+from sessions import CPU_ALONE, EVERYWHERE, NEEDS_F64, session_of
 
 import quadrants_lab as qd
 
@@ -30,9 +30,7 @@ def double(x: qd.types.ndarray()):
         x[i] = x[i] * 2
 
 
-@pytest.fixture(autouse=True, params=EVERYWHERE)
-def session(request):
-    qd.init(**request.param)
+session = session_of(EVERYWHERE)
 
 
 @NEEDS_F64

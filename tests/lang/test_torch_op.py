@@ -5,16 +5,14 @@ import gc
 import threading
 
 import pytest
-from sessions import CPU_ALONE, EVERYWHERE, NEEDS_F64
+from sessions import CPU_ALONE, EVERYWHERE, NEEDS_F64, session_of
 
 import quadrants_lab as qd
 
 torch = pytest.importorskip("torch")
 
 
-@pytest.fixture(autouse=True, params=EVERYWHERE)
-def session(request):
-    qd.init(**request.param)
+session = session_of(EVERYWHERE)
 
 
 @qd.kernel

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from frontend.rig import FakeField
 from running import define
-from sessions import EVERYWHERE
+from sessions import EVERYWHERE, session_of
 
 import quadrants_lab as qd
 from quadrants_lab.frontend.lower import lower
@@ -23,11 +23,7 @@ HUGE = 2**31 + 5
 BEGINS = (-5, 2**31 - 3, 2**32 - 1, 2**40, -(2**31) - 4, -(2**33))
 
 
-@pytest.fixture(params=EVERYWHERE)
-def session(request):
-    qd.init(**request.param)
-    yield
-    qd.reset()
+session = session_of(EVERYWHERE, autouse=False)
 
 
 # --- loops

@@ -41,6 +41,9 @@ def _settings(home: Path, dark: bool) -> dict[str, str]:
     lab.mkdir(parents=True)
     theme = "JupyterLab Dark" if dark else "JupyterLab Light"
     (lab / "themes.jupyterlab-settings").write_text(json.dumps({"theme": theme}))
+    manager = lab.parents[1] / "@jupyter-widgets" / "jupyterlab-manager"
+    manager.mkdir(parents=True)
+    (manager / "plugin.jupyterlab-settings").write_text(json.dumps({"saveState": True}))
     (lab / "notification.jupyterlab-settings").write_text(
         json.dumps({"fetchNews": "false", "checkForUpdates": False})
     )
@@ -61,8 +64,9 @@ class Lab:
     """A page that shows one notebook. ``errors`` collects what the console says, ``outside`` any request that leaves
     the server: there must be none."""
 
-    def __init__(self, page: Page, base: str, token: str) -> None:
+    def __init__(self, page: Page, base: str, token: str, work: Path) -> None:
         self.page = page
+        self.work = work  # where its notebooks are
         self.base = base
         self.token = token
         self.errors: list[str] = []
@@ -100,6 +104,16 @@ class Lab:
                 return found
         except OSError:
             return []
+
+    def save(self) -> None:
+        """Saves the notebook, with the state of its widgets."""
+        with self.page.expect_response(lambda r: r.request.method == "PUT" and "/api/contents/" in r.url):
+            self.menu("File", "Save Notebook")
+
+    def end_kernels(self) -> None:
+        for session in self._sessions():
+            url = f"{self.base}/api/sessions/{session['id']}?token={self.token}"
+            urllib.request.urlopen(urllib.request.Request(url, method="DELETE"), timeout=20).close()
 
     def menu(self, menu: str, item: str) -> None:
         self.page.keyboard.press("Escape")
@@ -180,7 +194,7 @@ def lab(folder: Path, out: Path, dark: bool = False, width: int = 1280, height: 
             context = play.chromium.launch_persistent_context(
                 str(home / "chrome"), executable_path=CHROMIUM, headless=True, viewport=view, args=_FLAGS
             )
-            yield Lab(context.pages[0] if context.pages else context.new_page(), base, token)
+            yield Lab(context.pages[0] if context.pages else context.new_page(), base, token, home / "work")
             context.close()
     finally:
         _end(server)

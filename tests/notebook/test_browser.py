@@ -160,3 +160,32 @@ def test_tabs_and_panels_say_what_they_are(sample: Lab):
 def test_nothing_leaves_the_machine_and_the_console_is_quiet(sample: Lab):
     assert sample.outside == []
     assert sample.errors == []
+
+
+@pytest.mark.parametrize("change", ["as saved", "not trusted", "no widget state"])
+def test_a_saved_notebook_is_complete_without_its_kernel(sample: Lab, change: str):
+    if change == "as saved":
+        sample.save()
+        assert (sample.work / "s.ipynb").stat().st_size < 100_000
+    else:  # whatever is changed beside JupyterLab is not trusted
+        book = nbformat.read(sample.work / "s.ipynb", as_version=4)
+        book.cells[0].outputs.append(nbformat.v4.new_output("display_data", {"text/html": "<b>not signed</b>"}))
+        book.metadata["widgets"] = {} if change == "no widget state" else book.metadata["widgets"]
+        nbformat.write(book, sample.work / "s.ipynb")
+    sample.end_kernels()
+    sample.open("s.ipynb")  # with a kernel that knows nothing of it
+    if change == "as saved":
+        sample.page.locator(".qdi").wait_for()
+        (inspector,) = sample.inspectors()
+        for pane in PANES:
+            assert sample.show(inspector, pane).inner_text().strip()
+        assert not sample.page.locator("[data-qd-static]").is_visible()
+        assert "operand of sin" in sample.show(inspector, "Stacks").inner_text()
+    else:
+        copy = sample.page.locator(".jp-OutputArea-output", has=sample.page.locator("summary")).first
+        copy.wait_for()
+        assert not sample.page.locator(".qdi").count()
+        copy.get_by_text("Stacks", exact=True).click()
+        assert "operand of sin" in copy.inner_text()
+        sample.page.screenshot(path=OUT / f"saved_{change.replace(' ', '_')}.png")
+    sample.errors.clear()  # a model that is not there

@@ -1,4 +1,4 @@
-"""The notebooks in JupyterLab: every cell runs, every pane opens, every stage of the code, in both themes."""
+"""The notebooks in JupyterLab: every cell runs, every pane opens, every stage of the code; by day in one theme each."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.needs("chromium")]
 SECOND = NOTEBOOK.with_name("02_backends.ipynb")
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("dark", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["light", "dark"])
 def test_the_first_notebook_in_both_themes(dark: bool):
     theme = "dark" if dark else "light"
     with lab(NOTEBOOK.parent, OUT, dark) as page:
@@ -86,7 +86,7 @@ STAGES = {"llvm": "cpu", "asm": "cpu", "ptx": "cuda", "msl": "metal", "spirv": "
 
 
 @pytest.mark.needs("vulkan")
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("dark", [pytest.param(False, marks=pytest.mark.slow), True], ids=["light", "dark"])
 def test_the_code_of_every_backend_in_both_themes(dark: bool):
     theme = "dark" if dark else "light"
     with lab(SECOND.parent, OUT, dark, height=1300) as page:

@@ -42,7 +42,10 @@ RUNS = {
 }
 
 
-@pytest.mark.parametrize("name", RUNS)
+BY_DAY = {"heat", "kepler", "mpm", "ripple"}
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n in BY_DAY else [pytest.mark.slow]) for n in RUNS])
 def test_every_pane_of_the_samples(name, capsys):
     main, kernel = RUNS[name]
     qd.init(arch=qd.cpu)

@@ -179,7 +179,11 @@ def many():
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("program", [pytest.param(p, id=p.name) for p in PROGRAMS.values()])
+@pytest.mark.parametrize(
+    "program",
+    [pytest.param(p, id=p.name, marks=[] if n % 6 == 0 else [pytest.mark.slow])
+     for n, p in enumerate(PROGRAMS.values())],
+)  # fmt: skip
 def test_every_program_can_be_followed(program):
     bench, job = Bench(f64, "cpu"), job_of(program, program.cases[-1])
     with recording() as recorder:

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import quadrants_lab as qd
+from quadrants_lab import pipelines
+from quadrants_lab.runtime.compile import compile as compiler
 
 Array = qd.types.ndarray(dtype=qd.f64, ndim=1)
 Ints = qd.types.ndarray(dtype=qd.i32, ndim=1)
@@ -378,3 +380,31 @@ def test_sizes_before_the_first_gradient() -> None:
 
     with pytest.raises(qd.QuadrantsRuntimeError, match="not launched yet"):
         fresh.sizes()
+
+
+def test_value_and_grad_compiles_what_it_launches(monkeypatch) -> None:
+    """One sweep without the gradient by itself; two launches without the sweep."""
+    made: list[str] = []
+    load = compiler.load_cached
+    monkeypatch.setattr(compiler, "load_cached", lambda kernel, *more: made.append(kernel.mode) or load(kernel, *more))
+    gradient, runs = pipelines.gradient, []
+    monkeypatch.setattr(pipelines, "gradient", lambda *keeps: runs.append(keeps) or gradient(*keeps))
+    x, y = qd.field(qd.f64, 3, needs_grad=True), qd.field(qd.f64, (), needs_grad=True)
+
+    @qd.kernel
+    def square():
+        for i in x:
+            y[None] += x[i] * x[i]
+
+    @qd.kernel
+    def square_in_place():
+        for i in x:
+            x[i] = x[i] * x[i]
+
+    y.grad[None] = 1.0
+    square.value_and_grad()
+    assert (made, runs) == (["both"], [])
+    made.clear()
+    x.grad.fill(1.0)
+    square_in_place.value_and_grad()
+    assert (made, len(runs)) == (["forward", "reverse"], 1)

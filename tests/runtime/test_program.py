@@ -9,16 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sessions import sessions
+from sessions import session_of, sessions
 
 import quadrants_lab as qd
 
 N, STEPS = 8, 6
 
 
-@pytest.fixture(autouse=True, params=sessions("cpu", "cuda", "vulkan", "metal"))
-def session(request: pytest.FixtureRequest) -> None:
-    qd.init(**request.param)
+session = session_of(sessions("cpu", "cuda", "vulkan", "metal"))
 
 
 class Springs:

@@ -66,7 +66,8 @@ def stores_slots(kernel: N.Kernel, block: N.Block) -> bool:
 
 
 def _block(t: Task, block: N.Block) -> N.Block:
-    lower = partial(_block, t)
+    lower, outer = partial(_block, t), t.numbers
+    t.numbers = dict(outer)
     with t.b.block() as out:
         for n, s in enumerate(block):
             if t.ahead and s is t.ahead.loop and not t.guarded:
@@ -80,6 +81,7 @@ def _block(t: Task, block: N.Block) -> N.Block:
             else:
                 out.append(map_blocks(s, lower))
                 depths.behind(t, s)
+    t.numbers = outer
     return tuple(out)
 
 

@@ -92,6 +92,9 @@ def depth(t: Task, s: N.AdStackDepth) -> None:
 def _number(t: Task, levels: tuple[Level, ...]) -> int:
     """Of a trip of the last loop, through all of those of the loops around."""
     b, number = t.b, N.NO_ID
+    key = levels[-1].loop.id, "slot"
+    if key in t.numbers:
+        return t.numbers[key]
     for level in levels:
         own = level.index if level.begin in t.zeros else b.op("sub", level.index, level.begin)
         if number == N.NO_ID:
@@ -99,6 +102,7 @@ def _number(t: Task, levels: tuple[Level, ...]) -> int:
         else:
             around = b.op("mul", b.cast(number, u32), b.const(level.trips, u32))
             number = b.op("add", around, b.cast(own, u32))
+    t.numbers[key] = number
     return number
 
 
@@ -106,11 +110,15 @@ def _pushed(t: Task, st: Stack) -> int:
     """How many slots have been filled, behind the outermost loop that does."""
     assert st.trips is not None
     b, first = t.b, st.trips.there[0]
+    key = first.loop.id, "trips"
+    if key in t.numbers:
+        return _times(t, t.numbers[key], st.trips.inner())
     end = first.loop.end if isinstance(first.loop, N.For) else st.trips.result
     total = end if first.begin in t.zeros else b.op("sub", end, first.begin)
     if isinstance(first.loop, N.For):
         total = b.op("select", b.op("gt", end, first.begin), total, b.const(0, b.types[total]))
-    return _times(t, b.cast(total, u32), st.trips.inner())
+    t.numbers[key] = b.cast(total, u32)
+    return _times(t, t.numbers[key], st.trips.inner())
 
 
 def _times(t: Task, value: int, factor: int) -> int:
@@ -124,22 +132,31 @@ def behind(t: Task, loop: N.Stmt) -> None:
             _set(t, st, _pushed(t, st))
 
 
-def _counted(st: Stack) -> tuple[int, int]:
-    """The value that says how many trips the outermost loop makes, and how many slots are pushed in one."""
+# --- compared with capacities -----------------------------------------------------------------------------------
+
+
+def _ends(t: Task, st: Stack) -> int | None:
+    """The value, below 0 for none, that says at the guard or ahead how many trips the outermost loop makes."""
+    if st.count is None and st.trips is not None and isinstance(loop := st.trips.there[0].loop, N.For):
+        return loop.end if st.trips.there[0].begin in t.zeros else None
+    return None
+
+
+def exceeds(t: Task, st: Stack) -> int:
+    """Whether more is pushed than fits; capacity is divided, for a product might not fit 32 bits."""
+    b, trips = t.b, _ends(t, st)
+    if trips is None:
+        return b.op("gt", count(t, st), st.capacity)
     assert st.trips is not None
-    loop = st.trips.there[0].loop
-    assert isinstance(loop, N.For)
-    return loop.end, st.trips.inner()
-
-
-def will_exceed(t: Task, st: Stack) -> int:
-    """Whether more will be pushed than fits; capacity is divided, for a product might not fit 32 bits."""
-    b, (trips, inner) = t.b, _counted(st)
+    inner = st.trips.inner()
     most = st.capacity if inner == 1 else b.op("raw_div", st.capacity, b.const(inner, u32))
     return b.op("gt", trips, b.cast(most, b.types[trips]))
 
 
-def foreseen(t: Task, st: Stack) -> int:
-    """What will be pushed."""
-    trips, inner = _counted(st)
-    return _times(t, t.b.cast(trips, u32), inner)
+def exceeding(t: Task, st: Stack) -> int:
+    """How much is pushed, where that is too much."""
+    trips = _ends(t, st)
+    if trips is None:
+        return count(t, st)
+    assert st.trips is not None
+    return _times(t, t.b.cast(trips, u32), st.trips.inner())

@@ -21,14 +21,14 @@ def _checked(t: Task) -> list[Stack]:
 
 def lower(t: Task, s: N.AdStackGuard, block: Lower) -> None:
     b, stored = t.b, [] if t.ahead else _checked(t)
-    over = [b.op("gt", depths.count(t, st), st.capacity) for st in stored]
+    over = [depths.exceeds(t, st) for st in stored]
     # a segment of a checkpointed loop pushes in the reverse, and is only checked by the guard behind it
     outer, t.guarded = t.guarded, not any(isinstance(inner, N.AdStackPush) for inner in walk(s.body))
     body = block(s.body)
     t.guarded = outer
     b.span, b.adjoint_of = s.span, s.adjoint_of
     if over:
-        _unless(t, s.id, stored, over, lambda st: depths.count(t, st), body)
+        _unless(t, s.id, stored, over, body)
     else:
         b.stmts += body[:-1]
 
@@ -39,28 +39,26 @@ def lower_ahead(t: Task, rest: N.Block, block: Lower) -> None:
     assert t.ahead is not None
     guard = t.ahead.guard
     b.span, b.adjoint_of = guard.span, guard.adjoint_of
-    over = [depths.will_exceed(t, st) for st in stored]
+    over = [depths.exceeds(t, st) for st in stored]
     outer, t.guarded = t.guarded, True
     body = block(rest)
     t.guarded = outer
     b.span, b.adjoint_of = guard.span, guard.adjoint_of
-    _unless(t, guard.id, stored, over, lambda st: depths.foreseen(t, st), body)
+    _unless(t, guard.id, stored, over, body)
     b.yield_()
 
 
-def _unless(
-    t: Task, id: int, stored: list[Stack], over: list[int], depth: Callable[[Stack], int], body: N.Block
-) -> None:
+def _unless(t: Task, id: int, stored: list[Stack], over: list[int], body: N.Block) -> None:
     """The ``body`` where no stack is ``over`` its capacity; else the last one that is gets named."""
     b = t.b
     any_over = over[0]
     for o in over[1:]:
         any_over = b.op("or", any_over, o)
     with b.block() as report:
-        which, deep = b.const(stored[0].number, u32), depth(stored[0])
+        which, deep = b.const(stored[0].number, u32), depths.exceeding(t, stored[0])
         for st, o in zip(stored[1:], over[1:], strict=True):
             which = b.op("select", o, b.const(st.number, u32), which)
-            deep = b.op("select", o, depth(st), deep)
+            deep = b.op("select", o, depths.exceeding(t, st), deep)
         b.add(N.Overflow(b.fresh(), which, deep))
         b.yield_()
     b.add(N.If(id, any_over, tuple(report), body, ()))

@@ -105,18 +105,6 @@ def _sequences(touches: Touches) -> dict[Place, str]:
     return out
 
 
-def pop_behind(stack: int, block: N.Block, at: int) -> int:
-    """The id of a pop of the stack behind that place of the block, with nothing but scalar operations in between;
-    NO_ID where there is none."""
-    for k in range(at + 1, len(block)):
-        s = block[k]
-        if isinstance(s, N.AdStackPop) and s.stack == stack:
-            return s.id
-        if not isinstance(s, N.Op):
-            break
-    return N.NO_ID
-
-
 def widest(count: int, t: DType) -> int:
     """How many of so many slots one access moves."""
     return max(w for w in (1, 2, 4) if w <= count and (w == 1 or w * t.nbytes <= WIDEST))

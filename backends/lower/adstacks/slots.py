@@ -67,22 +67,22 @@ def _index(t: Task, slot: int) -> tuple[int, ...]:
 
 
 def _bit(t: Task, slot: int) -> tuple[tuple[int, ...], int]:
-    """Where the word of a flag is, and a u32 whose low five bits are the flag's place in it, as shifts take them."""
+    """Where the word of a flag is, and a u32 with the bit that the flag is there; shifts take the low five bits."""
     b = t.b
-    return _index(t, b.op("lshr", slot, b.const(5, b.types[slot]))), b.cast(slot, u32)
+    return _index(t, b.op("lshr", slot, b.const(5, b.types[slot]))), b.op("shl", b.const(1, u32), b.cast(slot, u32))
 
 
 def _set_flag(t: Task, words: N.Buffer, slot: int, s: N.AdStackPush) -> None:
+    """The bits above are those of slots that are not in use."""
     b = t.b
     index, bit = _bit(t, slot)
-    others = b.op("and", b.load(words, index), b.op("not", b.op("shl", b.const(1, u32), bit)))
-    flag = b.add(N.Op(b.fresh(), u32, "cast", (s.value,)))
-    b.add(N.Store(s.id, words.name, index, b.op("or", others, b.op("shl", flag, bit))))
+    below = b.op("and", b.load(words, index), b.op("sub", bit, b.const(1, u32)))
+    flag = b.op("select", s.value, bit, b.const(0, u32))
+    b.add(N.Store(s.id, words.name, index, b.op("or", below, flag)))
 
 
 def _flag(t: Task, words: str, slot: int, s: N.AdStackLoadTop) -> None:
     b = t.b
     index, bit = _bit(t, slot)
     word = b.add(N.Load(b.fresh(), u32, words, index))
-    low = b.op("and", b.op("shr", word, bit), b.const(1, u32))
-    b.add(N.Op(s.id, u1, "ne", (low, b.const(0, u32)), name=s.name))
+    b.add(N.Op(s.id, u1, "ne", (b.op("and", word, bit), b.const(0, u32)), name=s.name))

@@ -54,7 +54,9 @@ class Stack:
 class Task:
     """``b`` builds its body. ``guarded``: in the reverse, where all stacks are known to fit. ``ahead``: where that is
     known before anything is pushed. ``one`` and ``lane`` are values that all stacks share; ``zeros`` the constants 0.
-    ``slot``: the slot that a segment of a group is at; ``waiting``: values that are to be pushed with others."""
+    ``slot``: the slot that a segment of a group is at; ``numbers``: by the id of a loop that numbers slots, values that
+    are visible here: the "slot" that it is at, or its "trips" once it has ended; ``waiting``: values that are to be
+    pushed with others."""
 
     def __init__(self, layout: Layout, next_id: int, task: N.Offload, first: int) -> None:
         """``first``: the number of its first stack."""
@@ -67,6 +69,7 @@ class Task:
         self.zeros = {s.id for s in walk(body) if isinstance(s, N.Const) and s.value == 0}
         self.steps = in_step(body) if layout.lockstep else Steps((), {})
         self.slot: dict[Segment, int] = {}
+        self.numbers: dict[tuple[int, str], int] = {}
         self.waiting: dict[int, int] = {}
         self.chunk: dict[int, tuple[N.AdStackAlloca, ...]] = {}
         trips = by_trips(body) if layout.numbered else {}
@@ -85,7 +88,7 @@ class Task:
                 self.chunk.update(dict.fromkeys((a.id for a in chunk), chunk))
             for before, a in pairwise(group):
                 slots = self.stacks[a.id].slots
-                if slots is not None and a.type is before.type:
+                if slots is not None:
                     slots.beside = self.stacks[before.id].name
         for st in self.stacks.values():
             top_level = st.trips is not None and any(s is st.trips.there[0].loop for s in body)
@@ -96,7 +99,8 @@ class Task:
         st = Stack(number, s.type, f"{N.buffer_name(s.name) or 'stack'}${s.id}", trips=trips)
         if not s.count_only:
             axes, adjoints = 1 + self.layout.lanes, f"{st.name}.adjoints" if has_adjoints else ""
-            st.slots = N.Buffer(st.name, "heap", u32 if s.type is u1 else s.type, axes, None, adjoints)
+            t, role = (u32, "flags") if s.type is u1 else (s.type, "")
+            st.slots = N.Buffer(st.name, "heap", t, axes, None, adjoints, role=role)
             st.adjoints = N.Buffer(adjoints, "heap", s.type, axes, None) if has_adjoints else None
         return st
 

@@ -19,6 +19,7 @@ from quadrants_lab.frontend.values.lvalue import Local, fetch, locate
 from quadrants_lab.frontend.values.update import atomic, check_own, is_shared, put, reduce
 from quadrants_lab.frontend.values.values import Lit, Num, Obj, Value
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import DType, f32, f64, promote, u1
 
 Number = Num | Lit
@@ -66,30 +67,19 @@ def _rounding(prim: str) -> Lower:
 
 
 def _numeric(prim: str, meaning: Callable[..., Any] | None = None) -> Lower:
-    """A primitive on numbers of any common dtype."""
+    """A primitive on numbers of any common dtype; of more of them than it takes, from the left."""
 
     def lower(cx: Context, call: ast.Call, *args: Value) -> Value:
-        numbers = [cx.argument(call, k, a) for k, a in enumerate(args)]
-        if meaning is not None:
+        result, *others = numbers = [cx.argument(call, k, a) for k, a in enumerate(args)]
+        unary = PRIMS[prim].arity == 1
+        if meaning is not None and (unary or others):
             folded = arith.fold(meaning, *numbers, node=call)
             if folded is not None:
                 return folded
-        return arith.emit(cx, prim, _common(cx, numbers), *numbers, node=call)
-
-    return lower
-
-
-def _extremum(prim: str, meaning: Callable[..., Any]) -> Lower:
-    """min and max of one or more numbers, from the left."""
-
-    def lower(cx: Context, call: ast.Call, *args: Value) -> Value:
-        numbers = [cx.argument(call, k, a) for k, a in enumerate(args)]
-        folded = arith.fold(meaning, *numbers, node=call) if len(numbers) > 1 else None
-        if folded is not None:
-            return folded
         t = _common(cx, numbers)
-        result: Number = numbers[0]
-        for n in numbers[1:]:
+        if unary:
+            return arith.emit(cx, prim, t, result, node=call)
+        for n in others:
             result = arith.emit(cx, prim, t, result, n, node=call)
         return result
 
@@ -193,17 +183,14 @@ def _random(cx: Context, call: ast.Call, dtype: Value | None) -> Value:
 
 # --- atomics ----------------------------------------------------------------------------------------------------
 
-_LOCAL: dict[str, Callable[..., Value]] = {
-    "add": lambda cx, a, b, call: arith.binary(cx, ast.Add, a, b, call, call, call),
-    "sub": lambda cx, a, b, call: arith.binary(cx, ast.Sub, a, b, call, call, call),
-    "mul": lambda cx, a, b, call: arith.binary(cx, ast.Mult, a, b, call, call, call),
-    "and": lambda cx, a, b, call: arith.binary(cx, ast.BitAnd, a, b, call, call, call),
-    "or": lambda cx, a, b, call: arith.binary(cx, ast.BitOr, a, b, call, call, call),
-    "xor": lambda cx, a, b, call: arith.binary(cx, ast.BitXor, a, b, call, call, call),
-    "min": lambda cx, a, b, call: arith.emit(cx, "min", _common(cx, [a, b]), a, b, node=call),
-    "max": lambda cx, a, b, call: arith.emit(cx, "max", _common(cx, [a, b]), a, b, node=call),
-    "exchange": lambda cx, a, b, call: b,
-}
+_OPERATORS: dict[str, type] = {prim: op for op, (prim, _) in arith.BINARY.items()}
+
+
+def _on_local(cx: Context, op: str, a: Number, b: Number, call: ast.Call) -> Number:
+    """What an atomic makes of a local."""
+    if op in _OPERATORS:
+        return arith.binary(cx, _OPERATORS[op], a, b, call, call, call)
+    return b if op == "exchange" else arith.emit(cx, op, _common(cx, [a, b]), a, b, node=call)
 
 
 def _atomic(op: str) -> Lower:
@@ -224,7 +211,7 @@ def _atomic(op: str) -> Lower:
             return Obj(None, f"qd.atomic_{op} on a local that iterations share")
         check_own(cx, place.whole, node, place.name)
         old = fetch(cx, place, node)
-        result = matrix.each(cx, lambda a, b: _LOCAL[op](cx, a, b, call), (node, source), call, old, y)
+        result = matrix.each(cx, lambda a, b: _on_local(cx, op, a, b, call), (node, source), call, old, y)
         put(cx, place, result, node, source, call)
         return old
 
@@ -265,8 +252,8 @@ _ELEMENTWISE: tuple[Builtin, ...] = (
     Builtin("ceil", ("x", "dtype="), _rounding("ceil"), "Least integer not below x, real unless dtype is given."),
     Builtin("round", ("x", "dtype="), _rounding("round"), "Nearest integer, ties away from 0; real without dtype."),
     Builtin("abs", ("x",), _numeric("abs", abs), "Absolute value."),
-    Builtin("min", ("*args",), _extremum("min", min), "Least of its arguments, at their common dtype."),
-    Builtin("max", ("*args",), _extremum("max", max), "Greatest of its arguments, at their common dtype."),
+    Builtin("min", ("*args",), _numeric("min", min), "Least of its arguments, at their common dtype."),
+    Builtin("max", ("*args",), _numeric("max", max), "Greatest of its arguments, at their common dtype."),
     Builtin("pow", ("base", "exponent"), _pow, "base ** exponent."),
     Builtin("raw_div", ("x1", "x2"), _numeric("raw_div"), "Division; of integers, truncated towards zero."),
     Builtin("raw_mod", ("x1", "x2"), _numeric("raw_mod"), "Remainder of raw_div: it has the sign of x1."),

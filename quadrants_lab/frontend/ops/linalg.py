@@ -11,8 +11,8 @@ from typing import Any
 from quadrants_lab.frontend.op_table import Builtin, Lower
 from quadrants_lab.frontend.values import arith, matrix
 from quadrants_lab.frontend.values.context import Context, argument_node
-from quadrants_lab.frontend.values.lvalue import Local, locate
-from quadrants_lab.frontend.values.update import put, store
+from quadrants_lab.frontend.values.lvalue import locate
+from quadrants_lab.frontend.values.update import write
 from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Obj, Value, describe
 from quadrants_lab.ir.types import DType, u1
 
@@ -103,14 +103,12 @@ def matmul(cx: Context, node: Any, left: Value, right: Value) -> Value:
 # --- methods ----------------------------------------------------------------------------------------------------
 
 
-def _dot(cx: Context, call: ast.Call, x: Value, y: Value) -> Value:
-    a, b = _pair(cx, "dot", call, x, y, 1)
-    return _inner(cx, call, a.elements, b.elements)
+def _inner_product(name: str, ndim: int) -> Lower:
+    def lower(cx: Context, call: ast.Call, x: Value, y: Value) -> Value:
+        a, b = _pair(cx, name, call, x, y, ndim)
+        return _inner(cx, call, a.elements, b.elements)
 
-
-def _frobenius_inner(cx: Context, call: ast.Call, x: Value, y: Value) -> Value:
-    a, b = _pair(cx, "frobenius_inner", call, x, y)
-    return _inner(cx, call, a.elements, b.elements)
+    return lower
 
 
 def _cross(cx: Context, call: ast.Call, x: Value, y: Value) -> Value:
@@ -214,11 +212,7 @@ def _quantifier(name: str, prim: str, meaning: Callable[..., Any]) -> Lower:
 def _fill(cx: Context, call: ast.Call, x: Value, val: Value) -> Value:
     node, source = argument_node(call, 0), argument_node(call, 1)
     cx.number(val, source)
-    place = locate(cx, node)
-    if isinstance(place, Local):
-        put(cx, place, val, node, source, call)
-    else:
-        store(cx, place, val, node, source, call)
+    write(cx, locate(cx, node), val, node, source, call)
     return Obj(None)
 
 
@@ -231,8 +225,9 @@ def _cast(cx: Context, call: ast.Call, x: Value, dtype: Value) -> Value:
 
 _METHODS: tuple[Builtin, ...] = (
     Builtin("Matrix.__matmul__", ("self", "other"), matmul, "The product of matrices and vectors."),
-    Builtin("Matrix.dot", ("self", "other"), _dot, "The inner product of two vectors."),
-    Builtin("Matrix.frobenius_inner", ("self", "other"), _frobenius_inner, "The sum of the products of the elements."),
+    Builtin("Matrix.dot", ("self", "other"), _inner_product("dot", 1), "The inner product of two vectors."),
+    Builtin("Matrix.frobenius_inner", ("self", "other"), _inner_product("frobenius_inner", 0),
+            "The sum of the products of the elements."),
     Builtin("Matrix.cross", ("self", "other"), _cross, "The cross product; of vectors of 2 elements, a number."),
     Builtin("Matrix.outer_product", ("self", "other"), _outer_product, "All products of an element of each vector."),
     Builtin("Matrix.norm_sqr", ("self",), _norm_sqr, "The sum of the squares of the elements."),
@@ -251,7 +246,7 @@ _METHODS: tuple[Builtin, ...] = (
 )  # fmt: skip
 
 _FUNCTIONS: tuple[Builtin, ...] = (
-    Builtin("dot", ("x", "y"), _dot, "The inner product of two vectors.", home="math"),
+    Builtin("dot", ("x", "y"), _inner_product("dot", 1), "The inner product of two vectors.", home="math"),
     Builtin("cross", ("x", "y"), _cross, "The cross product of two vectors.", home="math"),
 )
 

@@ -17,9 +17,9 @@ from quadrants_lab.frontend.values.update import (
     fitted,
     is_shared,
     named,
-    put,
     reduce,
     store,
+    write,
 )
 from quadrants_lab.frontend.values.values import (
     Element,
@@ -65,11 +65,7 @@ def _bind(cx: Context, target: ast.expr, value: Value, node: ast.stmt, source: a
         for t, part, s in zip(target.elts, parts, sources, strict=True):
             _bind(cx, t, part, node, s)
     else:
-        place = locate(cx, target)
-        if isinstance(place, Local):
-            put(cx, place, value, target, source, node)
-        else:
-            store(cx, place, value, target, source, node)
+        write(cx, locate(cx, target), value, target, source, node)
 
 
 def set_name(cx: Context, target: ast.Name, value: Value, node: ast.stmt, source: ast.expr) -> None:
@@ -137,27 +133,30 @@ def annotated(cx: Context, node: ast.AnnAssign) -> None:
 
 def augmented(cx: Context, node: ast.AugAssign) -> None:
     """``target op= value``."""
-    if isinstance(node.target, ast.Name) and not isinstance(cx.frame.env.get(node.target.id), Element):
-        _augment_name(cx, node, node.target)
+    target, op = node.target, type(node.op)
+    if isinstance(target, ast.Name) and not isinstance(cx.frame.env.get(target.id), Element):
+        _augment_name(cx, node, target)
         return
-    target = node.target
     place = locate(cx, target)
-    op = type(node.op)
+    value = cx.expr(node.value)
     if isinstance(place, Local):
-        value = cx.expr(node.value)
-        if is_shared(cx, place) and op in _REDUCTIONS:
-            reduce(cx, ATOMIC[op], place, value, target, node.value, node)
+        if _reduced(cx, node, place, value):
             return
         check_own(cx, place.whole, target, place.name)
-        old = cx.loaded(fetch(cx, place, target), target)
-        put(cx, place, operate(cx, op, old, value, node, target, node.value), target, node.value, node)
-        return
-    value = cx.expr(node.value)
-    if op in ATOMIC:
+    elif op in ATOMIC:
         atomic(cx, ATOMIC[op], place, value, target, node.value, node)
         return
-    before = cx.loaded(fetch(cx, place, target), target)
-    store(cx, place, operate(cx, op, before, value, node, target, node.value), target, node.value, node)
+    old = cx.loaded(fetch(cx, place, target), target)
+    write(cx, place, operate(cx, op, old, value, node, target, node.value), target, node.value, node)
+
+
+def _reduced(cx: Context, node: ast.AugAssign, place: Local, value: Value) -> bool:
+    """Whether the target is a local that iterations share, into which the value is accumulated."""
+    op = type(node.op)
+    if op not in _REDUCTIONS or not is_shared(cx, place):
+        return False
+    reduce(cx, ATOMIC[op], place, value, node.target, node.value, node)
+    return True
 
 
 def _augment_name(cx: Context, node: ast.AugAssign, target: ast.Name) -> None:
@@ -167,9 +166,7 @@ def _augment_name(cx: Context, node: ast.AugAssign, target: ast.Name) -> None:
         cx.name(target)  # unknown names and names that ended are errors of their own
         raise cx.fail("QL1305", node, name=name)
     value = cx.expr(node.value)
-    place = Local(name, old, (), old)
-    if not isinstance(old, Num) and type(node.op) in _REDUCTIONS and is_shared(cx, place):
-        reduce(cx, ATOMIC[type(node.op)], place, value, target, node.value, node)
+    if not isinstance(old, Num) and _reduced(cx, node, Local(name, old, (), old), value):
         return
     check_assignable(cx, target, old)
     result = operate(cx, type(node.op), old, value, node, target, node.value)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -219,25 +219,12 @@ def indices(node: ast.Subscript) -> list[ast.expr]:
 
 def element_index(cx: Context, node: ast.Subscript, base: Mem) -> tuple[int, ...]:
     """The indices of the element that a subscript of a field or ndarray names; a vector is as many indices."""
-    parts = indices(node)
     values: list[tuple[Num | Lit, ast.expr]] = []
-    for k, p in enumerate(parts):
-        value = None if isinstance(p, ast.Slice) else cx.expr(p)
-        if isinstance(value, (Matrix, tuple)):
-            values += [(cx.number(v, p), p) for v in (value.elements if isinstance(value, Matrix) else value)]
-        else:
-            values.append((_index(cx, p, k, base.text, value), p))
-    ndim = base.ndim
-    if len(values) != ndim:
-        index = ", ".join("ijkl"[:ndim]) if ndim else "None"
-        got = f"{len(values)} indices" if len(values) > 1 else "1 index" if values else "None"
-        raise cx.fail("QL1501", node, text=base.text, ndim=ndim, axes="axis" if ndim == 1 else "axes", got=got,
-                      cure=f"write {base.text}[{index}]")  # fmt: skip
+    for k, (value, p) in enumerate(_spread(cx, node, (Matrix, tuple))):
+        values.append((_index(cx, p, k, base.text, value), p))
+    _check_axes(cx, node, base.text, len(values), base.ndim)
     ids = []
     for k, (number, p) in enumerate(values):
-        t = cx.type_of(number)
-        if t.is_float:
-            raise cx.fail("QL1502", p, dtype=t, k=k, text=base.text)
         first = base.offset[k] if base.offset else 0
         if isinstance(number, Lit) and number.value < first and isinstance(p, ast.UnaryOp):
             raise cx.fail("QL1503", p, k=k, text=base.text, back=-number.value)
@@ -251,6 +238,27 @@ def element_index(cx: Context, node: ast.Subscript, base: Mem) -> tuple[int, ...
         else:
             ids.append(cx.to(at, cx.type_of(at)))
     return tuple(ids)
+
+
+def _spread(
+    cx: Context, node: ast.Subscript, several: tuple[type, ...]
+) -> Iterator[tuple[Value | None, ast.expr]]:
+    """The values between the brackets, None for a slice; a value that is one of ``several`` is as many."""
+    for p in indices(node):
+        value = None if isinstance(p, ast.Slice) else cx.expr(p)
+        if not isinstance(value, several):
+            yield value, p
+        else:
+            yield from ((v, p) for v in (value.elements if isinstance(value, Matrix) else value))  # type: ignore[union-attr]
+
+
+def _check_axes(cx: Context, node: ast.Subscript, text: str, got: int, ndim: int) -> None:
+    """An error unless there are as many indices as axes."""
+    if got != ndim:
+        index = ", ".join("ijkl"[:ndim]) if ndim else "None"
+        given = f"{got} indices" if got > 1 else "1 index" if got else "None"
+        raise cx.fail("QL1501", node, text=text, ndim=ndim, axes="axis" if ndim == 1 else "axes", got=given,
+                      cure=f"write {text}[{index}]")  # fmt: skip
 
 
 def _index(cx: Context, node: ast.expr, k: int, text: str, value: Value | None) -> Num | Lit:
@@ -270,18 +278,8 @@ def _position(cx: Context, node: ast.Subscript, shape: tuple[int, ...]) -> Part 
     sliced = _slices(cx, node, shape)
     if sliced is not None:
         return sliced
-    parts: list[tuple[Value | None, ast.expr]] = []
-    for p in indices(node):
-        value = None if isinstance(p, ast.Slice) else cx.expr(p)
-        if isinstance(value, Matrix):
-            parts += [(e, p) for e in value.elements]
-        else:
-            parts.append((value, p))
-    if len(parts) != len(shape):
-        index = ", ".join("ij"[: len(shape)])
-        got = f"{len(parts)} indices" if len(parts) > 1 else "1 index" if parts else "None"
-        raise cx.fail("QL1501", node, text=text, ndim=len(shape), axes="axis" if len(shape) == 1 else "axes", got=got,
-                      cure=f"write {text}[{index}]")  # fmt: skip
+    parts = list(_spread(cx, node, (Matrix,)))
+    _check_axes(cx, node, text, len(parts), len(shape))
     where: list[int | Num] = []
     for k, ((value, p), extent) in enumerate(zip(parts, shape, strict=True)):
         number = _index(cx, p, k, text, value)
@@ -353,9 +351,8 @@ def _member(cx: Context, node: ast.Attribute) -> Place:
         try:
             return cx.captured(value.value, node.attr, text, node)
         except AttributeError as e:
-            hint = suggestion(node.attr, dir(value.value))
             cure = str(e) if isinstance(e, NotImplementedError) else "check the name"
-            raise cx.fail("QL1306", node, text=value.text, name=node.attr, hint=hint, cure=cure) from None
+            raise _no_attribute(cx, node, value.text, dir(value.value), cure) from None
     raise cx.fail("QL1306", node, text=name_of(node.value), name=node.attr, hint=f": it is {describe(value)}",
                   cure="only fields, ndarrays and modules have attributes in a kernel")  # fmt: skip
 
@@ -374,7 +371,12 @@ def _of_matrix(cx: Context, base: Place, value: Matrix | Element, node: ast.Attr
     cure = "check the name"
     if positions is not None:
         cure = f"a vector of {shape[0]} has {', '.join(letters(name, shape[0]))}"
-    raise cx.fail("QL1306", node, text=name_of(node.value), name=name, hint=suggestion(name, own), cure=cure)
+    raise _no_attribute(cx, node, name_of(node.value), own, cure)
+
+
+def _no_attribute(cx: Context, node: ast.Attribute, text: str, known: Iterable[str], cure: str) -> Exception:
+    hint = suggestion(node.attr, list(known))
+    return cx.fail("QL1306", node, text=text, name=node.attr, hint=hint, cure=cure)
 
 
 def _of_struct(cx: Context, base: Place, value: Struct, node: ast.Attribute) -> Place:
@@ -384,9 +386,7 @@ def _of_struct(cx: Context, base: Place, value: Struct, node: ast.Attribute) -> 
     method = getattr(value.type, "methods", {}).get(name)
     if method is not None:
         return Bound(method, cx.loaded(value, node), name_of(node), base)
-    cure = f"it has {', '.join(value.members)}"
-    hint = suggestion(name, list(value.members))
-    raise cx.fail("QL1306", node, text=name_of(node.value), name=name, hint=hint, cure=cure)
+    raise _no_attribute(cx, node, name_of(node.value), value.members, f"it has {', '.join(value.members)}")
 
 
 def _of_struct_mem(cx: Context, value: StructMem, node: ast.Attribute) -> Value:
@@ -398,9 +398,8 @@ def _of_struct_mem(cx: Context, value: StructMem, node: ast.Attribute) -> Value:
         return _shape(cx, value.first, node)
     if name == "grad":
         return _struct_grad(cx, value, node)
-    hint = suggestion(name, list(value.members))
     cure = f"it has {', '.join([*value.members, 'shape', 'grad'])} and the elements"
-    raise cx.fail("QL1306", node, text=value.text, name=name, hint=hint, cure=cure)
+    raise _no_attribute(cx, node, value.text, value.members, cure)
 
 
 def _struct_grad(cx: Context, value: StructMem, node: ast.Attribute) -> StructMem:
@@ -423,9 +422,8 @@ def _of_mem(cx: Context, base: Mem, node: ast.Attribute) -> Value:
     shape = () if base.entry else base.element_shape
     if shape and (known := matrix.attribute(node.attr, shape, node)) is not None:
         return known
-    hint = suggestion(node.attr, list(_MEMBERS))
     cure = f"a kernel sees {', '.join(f'{base.text}.{m}' for m in _MEMBERS)} and the elements"
-    raise cx.fail("QL1306", node, text=base.text, name=node.attr, hint=hint, cure=cure)
+    raise _no_attribute(cx, node, base.text, _MEMBERS, cure)
 
 
 def _shape(cx: Context, base: Mem, node: ast.Attribute) -> Value:

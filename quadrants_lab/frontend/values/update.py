@@ -82,6 +82,14 @@ def put(cx: Context, place: Local, value: Value, node: ast.expr, source: ast.exp
     cx.frame.env[place.name] = _replaced(cx, whole, place.steps, value, source, stmt, place.name)
 
 
+def write(cx: Context, place: Place, value: Value, node: ast.expr, source: ast.expr, stmt: ast.AST) -> None:
+    """Assigns a local or a part of it, or stores to memory."""
+    if isinstance(place, Local):
+        put(cx, place, value, node, source, stmt)
+    else:
+        store(cx, place, value, node, source, stmt)
+
+
 def _replaced(
     cx: Context, old: Value, steps: tuple[Step, ...], new: Value, node: ast.expr, stmt: ast.AST, name: str
 ) -> Value:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from quadrants_lab.autodiff.second import with_tangents
+from quadrants_lab.backends import DEFAULT
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import from_numpy
 from quadrants_lab.runtime.compile.compile import DUAL, load_cached, make_ir
@@ -35,7 +36,7 @@ class Tangents:
     def __init__(self, launches: Launches, loss: Differentiable) -> None:
         self.launches = launches
         self.loss: Memory = loss._memory
-        self.session = shadow(self.loss.session, "cpu")
+        self.session = shadow(self.loss.session, DEFAULT)
         self.values: dict[int, Memory] = {}
         self.tangents: dict[int, Memory] = {}
         self.made: dict[int, tuple[N.Kernel, Executable]] = {}  # by the id of what was compiled for the session

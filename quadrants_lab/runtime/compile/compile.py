@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from quadrants_lab import pipelines
@@ -31,6 +33,7 @@ from quadrants_lab.autodiff.second import (
     with_tangents,
 )
 from quadrants_lab.backends import disk_cache
+from quadrants_lab.errors import QuadrantsCompilationError
 from quadrants_lab.frontend.lower import lower
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.frontend.specs import Lowered, Spec
@@ -42,13 +45,15 @@ from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.text import print_kernel
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.passes import pipeline
-from quadrants_lab.runtime.compile.one_sweep import must_be_one_sweep
+from quadrants_lab.runtime.compile.interruptible import interruptible
+from quadrants_lab.runtime.compile.one_sweep import may_be_one_sweep, must_be_sized_ahead
 from quadrants_lab.runtime.session import Session, compile_options
 
 if TYPE_CHECKING:
     from quadrants_lab.backends.launch import Executable
     from quadrants_lab.runtime.backend import Backend
 
+LARGE = 1000  # statements of a kernel whose machine code takes a second or more
 FORWARD, REVERSE, DUAL = "forward", "reverse", "dual"  # dual: values and their tangents
 BOTH = "both"  # a launch and its gradient in one sweep
 
@@ -61,6 +66,20 @@ class Counter:
     kernel: N.Kernel
     executable: Executable
     results: dict[int, str]
+
+
+@dataclass(slots=True)
+class Clock:
+    """Seconds on the way to a specialisation's first launch, all by one clock: the front end, the passes and checks of
+    the IR, machine code, and the ``driver``, which is handed it; ``whole``: from the first to the last. ``launched``: a
+    launch of it was recorded."""
+
+    front: float = 0.0
+    passes: float = 0.0
+    code: float = 0.0
+    driver: float = 0.0
+    whole: float = 0.0
+    launched: bool = False
 
 
 @dataclass(slots=True)
@@ -78,6 +97,8 @@ class Compiled:
     counter: Counter | None
     constant: bool = False  # what it computes has no derivative
     second: bool = False  # it is to be differentiated twice
+    clock: Clock = field(default_factory=Clock)
+    recorded: pipeline.Trace | None = None  # of the passes that made it, where somebody recorded
 
     def field(self, buffer: str) -> Any:
         """The field behind a buffer; that of ``x.grad`` is the gradient of the one behind ``x``."""
@@ -93,7 +114,9 @@ class Compiled:
 
     @room.roomy
     def trace(self) -> pipeline.Trace:
-        """What every pass did: compiles the IR again, recorded."""
+        """What every pass did; where nobody recorded that, it compiles the IR again."""
+        if self.recorded is not None:
+            return self.recorded
         trace = pipeline.Trace()
         token = pipeline.RECORDER.set(trace)
         try:
@@ -143,14 +166,27 @@ def make_ir(kernel: N.Kernel, mode: str, options: CompileOptions) -> N.Kernel:
         made = pipeline.run(kernel, pipelines.primal(options, pipelines.kept_by(kernel)), options.verify)
     else:
         keeps = pipelines.kept_by(kernel)
-        kernel = pipeline.run(kernel, pipelines.before_reverse(options), options.verify)
-        made = pipeline.run(kernel, pipelines.gradient(keeps), options.verify)
-        check_data_access(kernel, made, keeps)
         if mode == BOTH:
-            must_be_one_sweep(kernel, made, keeps, counted=counting_kernel(made) is not None)
+            may_be_one_sweep(kernel, keeps)
+        kernel = pipeline.run(kernel, pipelines.before_reverse(options), options.verify)
+        if mode == BOTH:
             made = pipeline.run(kernel, pipelines.BOTH, options.verify)
+            must_be_sized_ahead(kernel, made)
+            _check_by_draft(kernel, options)
+        else:
+            made = pipeline.run(kernel, pipelines.gradient(keeps), options.verify)
+            check_data_access(kernel, made, keeps)
     warn(broken)
     return made
+
+
+def _check_by_draft(kernel: N.Kernel, options: CompileOptions) -> None:
+    """The check of a gradient that keeps nothing: on a draft of it, and where that has the error, which later passes
+    may do away with, on the gradient itself."""
+    try:
+        check_data_access(kernel, pipelines.draft(kernel))
+    except QuadrantsCompilationError:
+        check_data_access(kernel, pipeline.run(kernel, pipelines.gradient(), options.verify))
 
 
 def tangents_ir(kernel: N.Kernel, options: CompileOptions) -> N.Kernel:
@@ -206,25 +242,25 @@ def compile_kernel(
 ) -> Compiled:  # fmt: skip
     """Compiles one specialisation for the session's device; errors leave nothing behind."""
     options = compile_options(session)
-    lowered = room.call(lambda: lowered_kernel(source, specs, options, constant, second), session.lock)
-    options = reproducible(lowered.kernel, options)
-    kernel = make_ir(lowered.kernel, mode, options)
-    counting = counting_ir(kernel, lowered.kernel, options) if mode == REVERSE else None
-    counter = None if counting is None else _counter(counting, DEPTH, options, session)
+    with pipeline.recorded_apart(f"{source.name}, {mode}") as trace:
+        at = [perf_counter()]
+        lowered = room.call(lambda: lowered_kernel(source, specs, options, constant, second), session.lock)
+        options = reproducible(lowered.kernel, options)
+        at.append(perf_counter())
+        kernel = make_ir(lowered.kernel, mode, options)
+        counting = counting_ir(kernel, lowered.kernel, options) if mode == REVERSE else None
+        at.append(perf_counter())
+        with pipeline.unrecorded("machine code"):
+            counter = None if counting is None else _counter(counting, DEPTH, options, session)
+            executable = load_cached(kernel, options, session)
+        at.append(perf_counter())
     returns = tuple(f"ret{k}" for k in range(len(lowered.returns))) if mode != REVERSE else ()
+    front, passes, code = (b - a for a, b in pairwise(at))
+    clock = Clock(front, passes, code, whole=at[-1] - at[0])
     return Compiled(
-        mode,
-        source,
-        tuple(specs),
-        options,
-        lowered,
-        kernel,
-        load_cached(kernel, options, session),
-        returns,
-        counter,
-        constant,
-        second,
-    )
+        mode, source, tuple(specs), options, lowered, kernel, executable, returns, counter, constant, second, clock,
+        trace,
+    )  # fmt: skip
 
 
 def reproducible(kernel: N.Kernel, options: CompileOptions) -> CompileOptions:
@@ -273,6 +309,11 @@ def load_cached(kernel: N.Kernel, options: CompileOptions, session: Session) -> 
     room.need(room.depth_of_block(kernel.body))
     cache, backend = session.cache, session.backend
     if cache.folder is None:
-        return backend.load(kernel, options)
+        return _load(kernel, lambda: backend.load(kernel, options))
     name = disk_cache.key(print_kernel(kernel), repr(options), backend.target_key())
-    return backend.load(kernel, options, cache.get(name), cache.keeper(name))
+    return _load(kernel, lambda: backend.load(kernel, options, cache.get(name), cache.keeper(name)))
+
+
+def _load(kernel: N.Kernel, load: Callable[[], Executable]) -> Executable:
+    """Of a large kernel where it can be interrupted."""
+    return interruptible(load) if kernel.next_id > LARGE else load()

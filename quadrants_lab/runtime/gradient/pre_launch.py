@@ -69,7 +69,7 @@ class Apart:
         self.plan = plan
         self.threshold = threshold
         gradient_alone = plan.compiled.mode == REVERSE
-        self.possible = plan.session.settings.backend != "cpu" and gradient_alone and may_be_sparse(plan.kernel)
+        self.possible = not plan.session.backend.CAPABILITIES.on_host and gradient_alone and may_be_sparse(plan.kernel)
         self.rows: dict[int, Memory] = {}
 
     @forks.lazy

@@ -42,7 +42,7 @@ def _lender(session: Session) -> Lender:
 
 def lends(session: Session) -> bool:
     """Whether the session's device can use the memory of other libraries on it."""
-    return session.settings.backend == "cuda"
+    return session.backend.CAPABILITIES.dlpack == _CUDA
 
 
 def exports(value: Any) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import combinations
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -227,7 +228,10 @@ class Dispatcher:
             given = iter(specs)
             whole = [structured(slot, given) for slot in self.parameters]
             compiled = compile_kernel(self.source, whole, self.mode, now, self.constant, self.second)
+            start = perf_counter()
             plan = self.make_plan(self, now, compiled, lambda: self._forward_plan(key))
+            compiled.clock.driver = perf_counter() - start
+            compiled.clock.whole += compiled.clock.driver
             known = self.reads.get(key, ())
             self.reads[key] = (*known, *(r for r in compiled.lowered.reads if r not in known))
             self.plans[self._with_state(key)] = plan

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import reduce
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.adstack.evaluate import Live, evaluated, reads
@@ -52,6 +53,10 @@ def holds(a: Region, b: Region) -> bool:
         if c < x or y < d:
             return False
     return True
+
+
+def volume(a: Region) -> int:
+    return prod(high - low for low, high in a)
 
 
 def is_empty(a: Region) -> bool:

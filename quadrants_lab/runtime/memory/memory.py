@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from quadrants_lab.backends.cpu.memory import zeros
+from quadrants_lab.backends.host import zeros
 from quadrants_lab.ir.types import DType, from_numpy
 from quadrants_lab.runtime.session import Session
 
@@ -42,7 +42,7 @@ class Memory:
 
     def __init__(self, session: Session, dtype: DType, shape: tuple[int, ...]) -> None:
         self._begin(session, dtype)
-        if session.settings.backend == "cpu":  # without its device, which loads the code generator
+        if session.backend.CAPABILITIES.on_host:  # without its device, which loads the code generator
             self.array = self.operand = zeros(shape, dtype.numpy)
             self.address = self.array.ctypes.data
             return

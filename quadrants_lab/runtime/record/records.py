@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from quadrants_lab.passes.pipeline import RECORDER, Trace
 from quadrants_lab.runtime.launch.observe import watch
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ class LaunchRecord:
     of those that it writes, as they were after it. Both are None where they did not fit into the recording's memory.
     ``shapes``: of all its arrays. ``returned``: the values of its "ret" buffers. ``report``, for a gradient: a row an
     adstack; ``kept``: a row for each buffer of which its launch kept what it overwrote. ``draws``: the number of the
-    launch whose random draws it made. ``number`` counts all launches of the recording, from 0."""
+    launch whose random draws it made. ``first``: it is the first of its
+    specialisation. ``number`` counts all launches of the recording, from 0."""
 
     plan: Plan
     args: tuple[Any, ...]
@@ -49,6 +51,7 @@ class LaunchRecord:
     kept: tuple[KeptRow, ...] = ()
     draws: int = 0
     seconds: float = 0.0
+    first: bool = False
     failed: bool = False
 
     @property
@@ -70,6 +73,7 @@ class LaunchNote:
     number: int
     seconds: float
     failed: bool
+    first: bool
 
 
 @dataclass(slots=True)
@@ -85,11 +89,13 @@ class Recorder:
     def before(self, plan: Plan, args: tuple[Any, ...]) -> tuple[LaunchRecord, float]:
         old = self.last.pop(plan.owner, None)
         if old is not None:
-            self.earlier.append(LaunchNote(old.kernel, old.mode, old.number, old.seconds, old.failed))
+            self.earlier.append(LaunchNote(old.kernel, old.mode, old.number, old.seconds, old.failed, old.first))
         arrays = plan.arrays(args) | {name: memory.values() for name, memory in plan.given().items()}
         inputs = self._copies(arrays, plan.reads | plan.writes | plan.primal_reads | plan.given().keys())
         shapes = {name: a.shape for name, a in arrays.items()}
         record = LaunchRecord(plan, _frozen(args), self.launches, inputs, shapes)
+        record.first = plan.compiled.recorded is not None and not plan.compiled.clock.launched
+        plan.compiled.clock.launched = True
         self.launches += 1
         self.last[plan.owner] = record
         return record, perf_counter()
@@ -129,8 +135,13 @@ def _frozen(args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 @contextmanager
-def recording(limit: int = COPY_BYTES) -> Iterator[Recorder]:
-    """Records the launches of this context; copies take at most ``limit`` bytes."""
+def recording(limit: int = COPY_BYTES, compiling: Trace | None = None) -> Iterator[Recorder]:
+    """Records the launches of this context; copies take at most ``limit`` bytes. ``compiling.now`` says what is being
+    compiled."""
     recorder = Recorder(limit)
-    with watch(recorder):
-        yield recorder
+    token = RECORDER.set(compiling or Trace())
+    try:
+        with watch(recorder):
+            yield recorder
+    finally:
+        RECORDER.reset(token)

@@ -1,6 +1,6 @@
 """A recorded launch once more, on a device of its own: what another backend makes of the same kernel and data.
 
-    session = shadow(record.plan.session, "vulkan")
+    session = shadow(record.plan.session, backend)
     replay(record, session).outputs["x.grad"]
 
 Code is made from the IR that the recorded launch ran; nothing of the session that is recorded is touched.
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from statistics import median
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -34,12 +35,14 @@ MOST_SECONDS, MOST_LAUNCHES = 0.2, 5  # of the launches that are made for their 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What a replay left behind. ``outputs`` and ``returned``: as in the record. ``seconds``: of the fastest of a few
-    launches, for drivers finish their work at the first; of the only one where that is long. ``lane_bytes``: adstacks
-    of an iteration in flight; ``heap_bytes``: the device's whole adstack heap."""
+    """What a replay left behind. ``outputs`` and ``returned``: as in the record. ``first``: seconds of the first
+    launch, at which drivers finish their work; ``seconds``: median of those after it, 0 where the first took too
+    long for others. ``lane_bytes``: adstacks of an iteration in flight; ``heap_bytes``: the device's whole adstack
+    heap."""
 
     outputs: Arrays
     returned: dict[str, Any]
+    first: float
     seconds: float
     lane_bytes: int
     heap_bytes: int
@@ -83,7 +86,8 @@ def replay(record: LaunchRecord, session: Session) -> Replay:
         return Replay(
             {name: memories[name].copy() for name in sorted(plan.writes & memories.keys())},
             {name: frame.ret(name) for name in plan.compiled.returns},
-            min(took),
+            took[0],
+            median(took[1:]) if took[1:] else 0.0,
             frame.stack_bytes(),
             session.device.heap_bytes,
         )

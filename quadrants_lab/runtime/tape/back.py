@@ -13,6 +13,7 @@ from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.tape.parts import Part, part_of
 from quadrants_lab.runtime.tape.python_writes import write_again
 from quadrants_lab.runtime.tape.segments import cannot_be_made_again, item_bytes, lengths
+from quadrants_lab.runtime.tape.stand_ins import StandIns
 from quadrants_lab.runtime.tape.step import Segment, Step
 
 if TYPE_CHECKING:
@@ -57,13 +58,15 @@ def as_it_is(items: list[Step | Segment], gradients: AbstractSet[int] = frozense
 def sweep(launches: Launches, forget: bool) -> None:
     """Runs the gradients; memory ends up as it was before the first step, as far as it will be read. ``forget``: the
     steps on the way."""
+    now = StandIns()
     for item in reversed(launches.steps):
         if isinstance(item, Segment):
+            now.settle()
             _make_again(launches, item)
         else:
-            item.differentiate()
+            now.differentiate(item)
             for part in reversed(item.changes):
-                part.put()
+                now.put(part)
         if forget:
             launches.steps.pop()
             launches.used -= item_bytes(item)

@@ -72,12 +72,12 @@ class Followed:
 
 @dataclass(slots=True)
 class Before:
-    """What a launch is about to write, of followed memory: buffer ``name``. ``part``: what will be read of it (None:
+    """What a launch is about to write, of followed memory, at ``span``. ``part``: what will be read of it (None:
     nothing, or it is kept already). ``scattered``: data decides where it writes. ``bytes``: of that part, in any
     case."""
 
     followed: Followed
-    name: str
+    span: Span | None
     part: Part | None = None
     scattered: bool = False
     bytes: int = 0

@@ -8,7 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from quadrants_lab.runtime.launch.regions import Region
+from quadrants_lab.backends.host import empty
+from quadrants_lab.runtime.launch.regions import Region, volume, whole
 from quadrants_lab.runtime.memory.memory import HostMirrored, Imported, Memory
 
 
@@ -41,15 +42,10 @@ class HostPart:
         self.where = where
         self.values = values
         self.region = region
-
-    @property
-    def size(self) -> int:
-        return self.values.size
-
-    @property
-    def nbytes(self) -> int:
-        indices = self.where if isinstance(self.where, tuple) else ()
-        return self.values.nbytes + sum(at.nbytes for at in indices if isinstance(at, np.ndarray))
+        self.size = values.size
+        self.nbytes = values.nbytes
+        if region is None and isinstance(where, tuple):
+            self.nbytes += sum(at.nbytes for at in where if isinstance(at, np.ndarray))
 
     def put(self) -> None:
         self.memory.array[self.where] = self.values
@@ -66,8 +62,9 @@ class HostPart:
         """The elements alone that are no longer what they were, where that takes less memory. The part is a box."""
         old, bits = self.values, np.dtype(f"u{self.values.dtype.itemsize}")
         where = np.nonzero(old.view(bits) != self.memory.values()[self.where].view(bits))
-        corner = [s.start for s in self.where]
-        less = HostPart(self.memory, tuple(at + low for at, low in zip(where, corner, strict=True)), old[where])
+        assert self.region is not None
+        at = tuple(at + low for at, (low, _) in zip(where, self.region, strict=True))
+        less = HostPart(self.memory, at, old[where])
         return less if less.nbytes < self.nbytes else self
 
 
@@ -108,8 +105,24 @@ class DevicePart:
         return self
 
 
+class WholePart(HostPart):
+    """A copy of all of the memory, aligned as that is."""
+
+    def __init__(self, memory: Memory) -> None:
+        values = empty(memory.operand.shape, memory.dtype.numpy)
+        super().__init__(memory, ..., values, whole(values.shape))
+        self.address: int = values.ctypes.data
+        self.keep()
+
+    def again(self) -> Part:
+        return WholePart(self.memory)
+
+
 def part_of(memory: Memory, region: Region) -> Part:
-    """A copy of the region's elements."""
+    """A copy of the region's elements; on the host of all elements, where these are hardly more."""
+    on_host = memory.session.backend.CAPABILITIES.on_host and not memory.foreign
+    if on_host and 8 * volume(region) >= 7 * memory.operand.size:
+        return WholePart(memory)
     if isinstance(memory, HostMirrored) and not isinstance(memory, Imported):
         first, size = span(memory.operand.shape, region)
         return DevicePart(memory, first, size, region)

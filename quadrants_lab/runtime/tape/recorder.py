@@ -22,7 +22,7 @@ from quadrants_lab.adstack.report import kept_rows
 from quadrants_lab.errors import Label, QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.source import Span
-from quadrants_lab.runtime.launch.regions import add, whole
+from quadrants_lab.runtime.launch.regions import add, volume, whole
 from quadrants_lab.runtime.lint.cross_kernel import OpenEnds
 from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.tape import back, segments
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.plan import Plan
     from quadrants_lab.runtime.launch.scratch import KeptBuffers
 
+LONG = 4  # steps of a segment, from which on steps are not recorded one by one first
 KEEP_BYTES = 1 << 30  # most bytes that a tape without a budget keeps
 
 
@@ -79,6 +80,8 @@ class Launches:
         self.made: Rerun | None = None  # to its end
         self.steps: list[Step | Segment] = []
         self.open: list[Segment] = []  # segments that steps go to, each in the one before
+        self.full = False  # whether the first of them is one that the budget asked for
+        self.known: dict[Route, bool] = {}  # those whose memory is followed; whether also for what they read themselves
         self.followed = {}
         self.initial: dict[int, tuple[Any, npt.NDArray[Any]]] = {}  # memory and arrays, and copies of them
         self.kept: dict[tuple[str, str, str], Kept] = {}
@@ -88,6 +91,7 @@ class Launches:
         self.items: list[Step | Segment] = []  # as they were before that way back
         self.span = 1  # steps of a segment, where the budget makes them
         self.state = 0  # most bytes of a segment
+        self.tail = 0  # how many steps at the end could be made again, each by itself
         self.names: dict[int, str] = {}  # of memory, as the first kernel calls it
         self.paused = 0
         self.open_ends = OpenEnds("grad")
@@ -102,9 +106,10 @@ class Launches:
 
     def pause(self) -> None:
         """Launches until `resume` belong to a function with a gradient of its own."""
+        notice(self)
+        self._end_stretch()
         if self.open:
             raise segments.cannot_be_made_again("belongs to a function with a gradient of its own")
-        notice(self)
         self.paused += 1
 
     def resume(self) -> None:
@@ -115,6 +120,7 @@ class Launches:
         """The function was called, between `pause` and `resume`."""
         if not self.paused:
             assert function.grad is not None
+            self._end_stretch()
             run = partial(function.grad, *args, **kwargs)
             self.add(Step(run, partial(function.fn, *args, **kwargs)))
 
@@ -122,6 +128,7 @@ class Launches:
     def segment(self, known: Segment | None = None, by_hand: bool = True) -> Iterator[None]:
         """Steps recorded in the with are one segment, which begins where ``known`` does, if that is given."""
         notice(self)
+        self._end_stretch()
         segment = Segment(by_hand=by_hand) if known is None else known.begun()
         self.add(segment)
         self.open.append(segment)
@@ -152,6 +159,7 @@ class Launches:
     def _launch(self, route: Route, args: tuple[Any, ...], number: int) -> Any:
         notice(self)
         plan = route.plan
+        self._stretch(route)
         found = self._before(route, args)
         failed, value = True, None
         try:
@@ -160,6 +168,8 @@ class Launches:
             failed = False
         finally:
             if value is not NotImplemented:
+                if failed:
+                    self._end_stretch()
                 step = self._launched(route, args, found)
                 if failed:
                     step.gradient = step.launch = step.route = None
@@ -181,6 +191,7 @@ class Launches:
                 if id(one) not in self.initial:
                     self.initial[id(one)] = one, one.copy()
         route = Route(plan, args)
+        self._stretch(route)
         return route, self._before(route, args)
 
     def after(self, plan: Plan, args: tuple[Any, ...], token: tuple[Route, list[Before]], failed: bool) -> None:
@@ -197,6 +208,8 @@ class Launches:
                 if plan.owner.routes is None:
                     plan.owner.routes = Routes(plan.owner)
                 plan.owner.routes.add(route, args)
+        if failed:
+            self._end_stretch()
         step = self._launched(route, args, found)
         if failed or self.paused:
             step.gradient = step.launch = step.route = None
@@ -238,6 +251,7 @@ class Launches:
         """Runs the gradients, the last step's first, and leaves memory as it was. ``forget``: the steps on the way,
         which leaves more of the budget for those that are made again."""
         notice(self)
+        self._end_stretch()
         if self.made is not None and len(self.made.steps) == len(self.steps) and self.made.differentiate():
             return
         self.items = list(self.steps)
@@ -277,12 +291,39 @@ class Launches:
     def add(self, item: Step | Segment) -> None:
         """Takes a step, or a segment that begins."""
         self.under_way.append(item)
+        if not self.open:
+            self.tail = self.tail + 1 if isinstance(item, Step) and item.can_be_made_again else 0
+        self._fit()
+
+    def _fit(self) -> None:
+        """Joins steps where the budget is full."""
         if self.joins and self.memory is not None and not self.open and self.used > segments.room(self):
             segments.join(self)
 
+    def _stretch(self, route: Route) -> None:
+        """Before a launch: where steps are to be joined to long segments in any case, it goes into one at once, for
+        which less has to be kept on the way."""
+        if self.full and (not route.again or self.paused or len(self.open[0].steps) >= self.span):
+            self._end_stretch()
+        if self.span >= LONG and self.joins and not self.open and route.again and not self.paused:
+            segment = Segment()
+            self.add(segment)
+            self.open.append(segment)
+            self.full = True
+
+    def _end_stretch(self) -> None:
+        """Ends a segment that `_stretch` began."""
+        if self.full:
+            self.full = False
+            segment = self.open.pop()
+            if not segment.steps:
+                self.steps.pop()
+            self.state = max(self.state, segments.item_bytes(segment))
+            self._fit()
+
     def _before(self, route: Route, args: Sequence[Any]) -> list[Before]:
         """Copies of what the launch will overwrite although it will be read again."""
-        if self.makes_again:
+        if self.makes_again and not self.known.get(route):
             for name, place, elements in route.own_reads:
                 memory = memory_at(place, args)
                 followed = self.followed.get(id(memory))
@@ -291,18 +332,18 @@ class Launches:
                     followed = self._follow(memory, name, route.plan.kernel.name, span)
                 add(followed.regions, elements(args))
         found: list[Before] = []
-        for name, place, footprint in route.writes:
+        for _, place, footprint, span in route.writes:
             followed_one = self.followed.get(id(memory_at(place, args)))
             if followed_one is None:
                 continue
-            before = Before(followed_one, name)
+            before = Before(followed_one, span)
             found.append(before)
             met = None if footprint is None else followed_one.meets(footprint.of(args))
             if footprint is not None and met is not None:
                 memory = followed_one.memory
                 before.scattered = footprint.everywhere and not self.makes_again
                 if self.makes_again:
-                    before.bytes = memory.dtype.nbytes * segments.elements(met)
+                    before.bytes = memory.dtype.nbytes * volume(met)
                 if not self.open or not self.open[0].holds(memory, met):
                     before.part = part_of(memory, met)
         return found
@@ -311,7 +352,7 @@ class Launches:
         """The step of a launch that was made."""
         plan, step = route.plan, Step()
         for before in found:
-            self._overwrote(step, before, plan)
+            self._overwrote(step, before, plan.kernel.name)
         step.launch, step.route = (plan, args, plan.frame.launch_number), route
         self._note(route, args)
         if route.keeps and route.reverse is not None and not self.paused:
@@ -321,8 +362,10 @@ class Launches:
     def _note(self, route: Route, args: Sequence[Any]) -> None:
         """What a launch that was made leaves to be followed."""
         self.writes.kernels.append(route.plan.kernel.name)
+        if route in self.known and self.known[route] == self.makes_again:
+            return
         written = self.writes.written
-        for _, place, _ in route.writes:
+        for _, place, _, _ in route.writes:
             memory = memory_at(place, args)
             written[id(memory)] = memory
         if route.reverse is not None and not self.paused:
@@ -336,6 +379,8 @@ class Launches:
                 followed = self.followed.get(id(memory_at(place, args)))
                 if followed is None or followed.grad is None:
                     self._follow_derivative(route, name, place, args)
+        if not (route.arrays or route.scalars or self.paused):  # all its launches touch the same
+            self.known[route] = self.makes_again
 
     def failed(self, changes: list[Part]) -> None:
         """A launch ended early, and may have overwritten what the changes are of."""
@@ -352,8 +397,8 @@ class Launches:
             plan, args, _ = step.launch
             for part in step.changes:
                 followed = self.followed[id(part.memory)]
-                name = next(n for n, place, _ in step.route.writes if memory_at(place, args) is part.memory)
-                self._count_part(followed, part, plan.kernel.name, span_of(plan, name, N.Write))
+                span = next(s for _, place, _, s in step.route.writes if memory_at(place, args) is part.memory)
+                self._count_part(followed, part, plan.kernel.name, span)
             if step.kept:
                 step.own = step.cost = 0
                 self._count_kept(step, step.route, step.kept)
@@ -401,14 +446,14 @@ class Launches:
         if found is None:
             found = self.followed[id(memory)] = Followed(memory, name, memory.version)
             if memory.foreign and not isinstance(memory.foreign, self.trusted):
-                self._use(memory.operand.nbytes, f"{name}, which another library may write to", ())
+                self._use(memory.operand.nbytes, lambda: (f"{name}, which another library may write to", ()))
                 found.shadow = memory.copy()
             memory.watchers = (*memory.watchers, found.watch)
         if reader and not found.reader:
             found.name, found.reader, found.span = name, reader, span
         return found
 
-    def _overwrote(self, step: Step, before: Before, plan: Plan) -> None:
+    def _overwrote(self, step: Step, before: Before, writer: str) -> None:
         """Notes what the launch overwrote that will be read again."""
         followed, part = before.followed, before.part
         followed.version = followed.memory.version
@@ -416,8 +461,7 @@ class Launches:
             followed.shadow[...] = followed.memory.values()
         step.cost += before.bytes
         if part is not None:  # of a scattered one mostly a few elements changed
-            written = span_of(plan, before.name, N.Write)
-            self.keep(step, followed, part.changed() if before.scattered else part, plan.kernel.name, written)
+            self.keep(step, followed, part.changed() if before.scattered else part, writer, before.span)
 
     def keep(self, step: Step, followed: Followed, part: Part, writer: str, written: Span | None) -> None:
         if part.size:
@@ -434,18 +478,18 @@ class Launches:
 
     def _count(self, kept: Kept) -> None:
         """Adds to the report what was kept."""
-        what = f"{kept.name}, which the gradient of kernel {kept.reader} reads"
-        self._use(kept.bytes, what, kept.labels() if kept.written else ())
+        self._use(kept.bytes, kept.what)
         known = self.kept.setdefault((kept.name, kept.reader, kept.writer), kept)
         if known is not kept:
             known.elements += kept.elements
             known.bytes += kept.bytes
 
-    def _use(self, nbytes: int, what: str, labels: tuple[Label, ...]) -> None:
-        """An error where the Tape would take too much memory."""
+    def _use(self, nbytes: int, last: Callable[[], tuple[str, tuple[Label, ...]]]) -> None:
+        """An error where the Tape would take too much memory. ``last``: says for what."""
         self.used += nbytes
         self.most = max(self.most, self.used)
         if self.memory is None and self.used > KEEP_BYTES:
+            what, labels = last()
             raise QuadrantsRuntimeError(
                 f"the Tape would have to keep more than {KEEP_BYTES >> 20} MB of overwritten values; the last ones are "
                 f"of {what}",

@@ -69,7 +69,7 @@ class Rerun:
         for step in steps:
             assert step.route is not None
             assert step.launch is not None
-            writes.update(id(memory_at(place, step.launch[1])) for _, place, _ in step.route.writes)
+            writes.update(id(memory_at(place, step.launch[1])) for _, place, _, _ in step.route.writes)
         self.writes = writes  # how often each memory is written
         self.versions: dict[int, int] = {}
         self.final: list[Part] = []

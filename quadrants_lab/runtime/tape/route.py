@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from quadrants_lab.analysis.effects import accesses
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.arguments.signature import (
     ArraySlot,
@@ -19,6 +21,7 @@ from quadrants_lab.runtime.launch.observe import CONSTANT, MODE
 from quadrants_lab.runtime.launch.regions import Footprint, Region, footprint, whole
 from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.session import CHECKS, current
+from quadrants_lab.runtime.tape.writes import span_of
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.dispatch import Dispatcher
@@ -40,8 +43,9 @@ def memory_at(place: Place, args: Sequence[Any]) -> Memory:
 
 
 class Route:
-    """``writes``: the buffers that a launch writes, where it is known. ``own_reads``: the elements of buffers that it
-    reads. ``reads``: those that its gradient reads again; ``reverse`` is that gradient's plan, if there is one.
+    """``writes``: the buffers that a launch writes, the elements, and the line that does. ``own_reads``: the elements
+    of buffers that it reads. ``reads``: those that its gradient reads again; ``reverse`` is that gradient's plan, if
+    there is one: of ``loaded`` it needs nothing but the values, of all others, ``used``, the memory itself.
     ``derivatives``: the buffers it touches that have a gradient. ``quick``: nothing but scalars and the memory of
     arrays tells a launch from the one before. ``arrays``, and ``scalars`` that indices depend on: by which
     arguments launches differ in what they read and write. ``again``: whether it can be made again from memory as it
@@ -55,6 +59,7 @@ class Route:
         "derivatives",
         "draws",
         "keeps",
+        "loaded",
         "own_reads",
         "placements",
         "plan",
@@ -64,6 +69,7 @@ class Route:
         "reverse",
         "scalars",
         "state",
+        "used",
         "writes",
     )  # fmt: skip
 
@@ -73,8 +79,9 @@ class Route:
         self.classes = [arg.__class__ for arg in args]
         self.state = state(plan.compiled.lowered.reads)
         places = places_of(plan, args)
-        self.writes: list[tuple[str, Place, Footprint | None]] = [
-            (name, places[name], footprint(plan, name, writes=True)) for name in plan.writes & places.keys()
+        self.writes: list[tuple[str, Place, Footprint | None, Span | None]] = [
+            (name, places[name], footprint(plan, name, writes=True), span_of(plan, name, N.Write))
+            for name in plan.writes & places.keys()
         ]
         stmts = list(walk(plan.kernel.body))
         self.own_reads = _own_reads(plan, places, stmts)
@@ -88,6 +95,8 @@ class Route:
         self.keeps = bool(plan.scratch)
         self.reverse: Plan | None = None
         self.reads: list[tuple[str, Place, Elements]] = []
+        self.loaded: list[tuple[str, Place]] = []
+        self.used: list[Place] = []
         ours = all(memory_of(a) is not None for s, a in zip(plan.slots, args, strict=True) if isinstance(s, ArraySlot))
         self.again = ours and not any(memory_at(p, args).foreign for p in places.values())
         self.quick = self.again and _quick(plan)
@@ -99,6 +108,9 @@ class Route:
         """The launches have a gradient."""
         self.reverse = reverse
         places = places_of(reverse, args)
+        written = accesses(reverse.kernel)[1] if reverse.alike else places.keys()
+        self.loaded = [(n, p) for n, p in places.items() if n not in written and not isinstance(p, tuple)]
+        self.used = [p for n, p in places.items() if (n, p) not in self.loaded]
         self.reads = [
             (name, places[name], elements_read(reverse, name, places[name]))
             for name in reverse.primal_reads & places.keys()

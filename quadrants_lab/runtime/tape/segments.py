@@ -8,19 +8,14 @@ back the length of a segment is known. It is divided as Griewank and Walther's r
 
 from __future__ import annotations
 
-from math import comb, prod
+from math import comb
 from typing import TYPE_CHECKING
 
 from quadrants_lab.errors import QuadrantsRuntimeError
-from quadrants_lab.runtime.launch.regions import Region
 from quadrants_lab.runtime.tape.step import Item, Segment, Step
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.tape.recorder import Launches
-
-def elements(region: Region) -> int:
-    return prod(high - low for low, high in region)
-
 
 def cannot_be_made_again(what: str) -> QuadrantsRuntimeError:
     return QuadrantsRuntimeError(
@@ -56,17 +51,17 @@ def join(launches: Launches) -> None:
     while launches.used > room(launches):
         # single steps at the end first: the last ones are differentiated first and then need not be made again; then
         # segments in pairs, which doubles their length; then whatever single steps there are
-        tail = _tail(launches.steps)
-        length = max(2, launches.span)
+        tail, length = launches.tail, max(2, launches.span)
         if tail >= length:
-            at = len(launches.steps) - tail
-            launches.steps[at : at + length] = [_joined(launches.steps[at : at + length])]
+            _join_some(launches, length)
         elif any(_both(a, b) for a, b in zip(launches.steps, launches.steps[1:], strict=False)):
             launches.span = length * 2
             launches.steps = _in_pairs(launches.steps)
+            sizes = [(isinstance(item, Segment), item_bytes(item)) for item in launches.steps]
+            launches.state = max((size for is_segment, size in sizes if is_segment), default=0)
+            launches.used = sum(size for _, size in sizes)
         elif tail >= 2:
-            at = len(launches.steps) - tail
-            launches.steps[at:] = [_joined(launches.steps[at:])]
+            _join_some(launches, tail)
         elif launches.used <= launches.memory:
             return
         else:
@@ -76,25 +71,24 @@ def join(launches: Launches) -> None:
                 help="give it more; what launches over numpy arrays, memory of other libraries and functions with a "
                 "gradient of their own overwrite is always kept, and so is memory as it was before the first launch",
             )
-        segments = [item for item in launches.steps if isinstance(item, Segment)]
-        launches.state = max((item_bytes(item) for item in segments), default=0)
-        launches.used = sum(item_bytes(item) for item in launches.steps)
+
+
+def _join_some(launches: Launches, count: int) -> None:
+    """Makes a segment of the first ``count`` of the single steps at the end."""
+    at = len(launches.steps) - launches.tail
+    items = launches.steps[at : at + count]
+    segment = _joined(items)
+    size = item_bytes(segment)
+    launches.steps[at : at + count] = [segment]
+    launches.tail -= count
+    launches.state = max(launches.state, size)
+    launches.used += size - sum(map(item_bytes, items))
 
 
 def item_bytes(item: Item) -> int:
     """What is kept for it."""
     own = item.own if isinstance(item, Step) else 0
     return own + sum(part.nbytes for part in item.changes)
-
-
-def _tail(items: list[Item]) -> int:
-    """How many steps at the end could be made again."""
-    n = 0
-    for item in reversed(items):
-        if isinstance(item, Segment) or not item.can_be_made_again:
-            break
-        n += 1
-    return n
 
 
 def _both(a: Item, b: Item) -> bool:

@@ -65,18 +65,9 @@ class Step:
         elif self.route is not None:
             assert self.launch is not None
             args = self.launch[1]
-            for _, place, footprint in self.route.writes:
+            for _, place, footprint, _ in self.route.writes:
                 if footprint is not None:
                     yield memory_at(place, args), footprint.of(args)
-
-    def differentiate(self) -> None:
-        """Runs the derivative."""
-        if self.gradient is not None:
-            self.gradient()
-        elif self.route is not None and self.route.reverse is not None:
-            assert self.launch is not None
-            _, args, number = self.launch
-            launch_gradient(self.route.reverse, args, number, self.kept)
 
 
 def launch_gradient(reverse: Plan, args: tuple[Any, ...], number: int, kept: KeptBuffers) -> None:
@@ -148,6 +139,10 @@ class Kept:
     def labels(self) -> tuple[Label, ...]:
         read = Label(self.read, "read here, and again for the gradient")
         return (Label(self.written, "overwritten here"), *([read] if self.read else []))
+
+    def what(self) -> tuple[str, tuple[Label, ...]]:
+        """For the error where this is too much."""
+        return f"{self.name}, which the gradient of kernel {self.reader} reads", self.labels() if self.written else ()
 
     def __str__(self) -> str:
         return render(

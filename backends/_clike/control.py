@@ -1,17 +1,17 @@
-"""Control flow: the structured statements are MSL's own; carried values and results are variables."""
+"""Control flow: the structured statements are the language's own; carried values and results are variables."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from quadrants_lab.backends._msl import expr as X
-from quadrants_lab.backends._msl import names
-from quadrants_lab.backends._msl.expr import Expr
+from quadrants_lab.backends._clike import expr as X
+from quadrants_lab.backends._clike.expr import Expr
 from quadrants_lab.ir import nodes as N
 
 if TYPE_CHECKING:
-    from quadrants_lab.backends._msl.body import Body
+    from quadrants_lab.backends._clike.body import Body
 
+_FEW = 1 << 10  # trips of a loop that is not worth a look at what happens outside
 _LINE = 100  # characters, about, of several variables' declaration
 
 
@@ -27,7 +27,7 @@ def _assign(b: Body, params: tuple[N.Param, ...], variables: list[str], values: 
         _, changed, _ = left[0]
         for n, (p, v, e) in enumerate(left):
             if n and changed in e.reads:
-                t = X.name(p.type)
+                t = b.type_name(p.type)
                 b.out.put(f"{t} next{p.id}_ = {e.text};")
                 left[n] = (p, v, X.variable(f"next{p.id}_", t))
 
@@ -35,9 +35,9 @@ def _assign(b: Body, params: tuple[N.Param, ...], variables: list[str], values: 
 def if_(b: Body, s: N.If) -> None:
     out = b.out
     cond = b.values[s.cond]
-    variables = [names.of_value(r.name, r.id) for r in s.results]
+    variables = [b.variable(r.name, r.id) for r in s.results]
     for r, v in zip(s.results, variables, strict=True):
-        out.put(f"{X.name(r.type)} {v};")
+        out.put(f"{b.type_name(r.type)} {v};")
     arms = []
     for block in s.blocks():
         with out.apart() as arm, out.nest():
@@ -55,16 +55,16 @@ def if_(b: Body, s: N.If) -> None:
         out.add(orelse)
     out.put("}")
     for r, v in zip(s.results, variables, strict=True):
-        b.set(r.id, r.type, X.variable(v, X.name(r.type)))
+        b.set(r.id, r.type, X.variable(v, b.type_name(r.type)))
 
 
 def _carry(b: Body, carried: tuple[N.Param, ...], inits: tuple[int, ...]) -> list[str]:
     """Declares the carried variables, which the loop's blocks may read."""
-    variables = [names.of_value(p.name, p.id) for p in carried]
+    variables = [b.variable(p.name, p.id) for p in carried]
     line = ""
     before = ""
     for p, v, i in zip(carried, variables, inits, strict=True):
-        t, text = X.name(p.type), f"{v} = {b.values[i].text}"
+        t, text = b.type_name(p.type), f"{v} = {b.values[i].text}"
         if line and (t != before or len(line) + len(text) > _LINE):
             b.out.put(line + ";")
             line = ""
@@ -72,13 +72,13 @@ def _carry(b: Body, carried: tuple[N.Param, ...], inits: tuple[int, ...]) -> lis
     if line:
         b.out.put(line + ";")
     for p, v in zip(carried, variables, strict=True):
-        b.set(p.id, p.type, X.variable(v, X.name(p.type), assigned=True))
+        b.set(p.id, p.type, X.variable(v, b.type_name(p.type), assigned=True))
     return variables
 
 
 def _results(b: Body, results: tuple[N.Param, ...], variables: list[str]) -> None:
     for r, v in zip(results, variables, strict=True):
-        b.set(r.id, r.type, X.variable(v, X.name(r.type)))
+        b.set(r.id, r.type, X.variable(v, b.type_name(r.type)))
 
 
 def while_(b: Body, s: N.While) -> None:
@@ -94,6 +94,7 @@ def while_(b: Body, s: N.While) -> None:
     else:
         out.put(f"while ({cond.text}) {{")
     with out.nest():
+        b.poll()
         _assign(b, s.carried, variables, b.block(s.body))
     out.put("}")
     _results(b, s.results, variables)
@@ -102,8 +103,8 @@ def while_(b: Body, s: N.While) -> None:
 def for_(b: Body, s: N.For) -> None:
     """Backwards the variable is one more than the index until the body begins, so that it never passes the least
     number."""
-    out, t = b.out, X.name(s.index.type)
-    j = names.of_value(s.index.name or "j", s.index.id)
+    out, t = b.out, b.type_name(s.index.type)
+    j = b.variable(s.index.name or "j", s.index.id)
     begin, end = b.typed(s.begin), b.typed(s.end)
     variables = _carry(b, s.carried, s.inits)
     if s.reverse:
@@ -116,6 +117,8 @@ def for_(b: Body, s: N.For) -> None:
     with out.nest():
         if s.reverse:
             out.put(f"--{j};")
+        if begin.known is None or end.known is None or end.known - begin.known > _FEW:
+            b.poll()
         _assign(b, s.carried, variables, b.block(s.body))
     out.put("}")
     _results(b, s.results, variables)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -33,13 +35,19 @@ class Block:
 
 def zeros(shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
     """A C-contiguous zeroed array whose data is 64-byte aligned. Pages that nobody touches cost nothing."""
-    dtype = np.dtype(dtype)
-    count = 1
-    for n in shape:
-        count *= n
-    raw = np.zeros(count * dtype.itemsize + ALIGNMENT, np.uint8)
+    return _aligned(np.zeros, shape, np.dtype(dtype))
+
+
+def empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
+    """The same with nothing in particular in it."""
+    return _aligned(np.empty, shape, np.dtype(dtype))
+
+
+def _aligned(make: Callable[..., Any], shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    nbytes = prod(shape) * dtype.itemsize
+    raw = make(nbytes + ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
-    array: np.ndarray[Any, Any] = raw[start : start + count * dtype.itemsize].view(dtype).reshape(shape)
+    array: np.ndarray[Any, Any] = raw[start : start + nbytes].view(dtype).reshape(shape)
     return array
 
 

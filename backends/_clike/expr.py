@@ -1,0 +1,66 @@
+"""Expressions as text that knows how tightly it binds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+# binding strengths
+PRIMARY, UNARY, MUL, ADD, SHIFT, LESS, EQUAL, AND, XOR, OR, BOTH, EITHER, CHOICE = range(13, 0, -1)
+_OPERATORS: dict[str, int] = {
+    "*": MUL, "/": MUL, "%": MUL, "+": ADD, "-": ADD, "<<": SHIFT, ">>": SHIFT, "<": LESS, "<=": LESS, ">": LESS,
+    ">=": LESS, "==": EQUAL, "!=": EQUAL, "&": AND, "^": XOR, "|": OR, "&&": BOTH, "||": EITHER,
+}  # fmt: skip
+_CHAINS = (MUL, ADD, BOTH, EITHER)  # written without parentheses on the left
+
+
+@dataclass(frozen=True, slots=True)
+class Expr:
+    """``type``: its type in the language; ``known``: its value where it is a constant; ``reads``: variables in it that
+    are assigned more than once; ``memory``: reads global memory."""
+
+    text: str
+    level: int
+    type: str
+    known: Any = None
+    reads: frozenset[str] = frozenset()
+    memory: bool = False
+
+    def within(self, level: int) -> str:
+        """The text as an operand of something that binds so tightly."""
+        return self.text if self.level >= level else f"({self.text})"
+
+
+def variable(text: str, t: str, assigned: bool = False) -> Expr:
+    """A variable; ``assigned``: more than once."""
+    return Expr(text, PRIMARY, t, reads=frozenset((text,)) if assigned else frozenset())
+
+
+def made(text: str, level: int, t: str, *parts: Expr) -> Expr:
+    """An expression made of others."""
+    reads: frozenset[str] = frozenset()
+    for p in parts:
+        reads |= p.reads
+    return Expr(text, level, t, None, reads, any(p.memory for p in parts))
+
+
+def call(function: str, t: str, *args: Expr) -> Expr:
+    return made(f"{function}({', '.join(a.text for a in args)})", PRIMARY, t, *args)
+
+
+def binary(op: str, t: str, a: Expr, b: Expr) -> Expr:
+    level = _OPERATORS[op]
+    if level in _CHAINS:
+        left, right = level, level + 1
+    else:
+        left = right = ADD if level in (LESS, EQUAL) else UNARY
+    return made(f"{a.within(left)} {op} {b.within(right)}", level, t, a, b)
+
+
+def prefix(op: str, t: str, a: Expr) -> Expr:
+    return made(f"{op}{a.within(PRIMARY)}", UNARY, t, a)
+
+
+def choose(cond: Expr, t: str, a: Expr, b: Expr) -> Expr:
+    text = f"{cond.within(EITHER)} ? {a.within(EITHER)} : {b.within(CHOICE)}"
+    return made(text, CHOICE, t, cond, a, b)

@@ -1,0 +1,187 @@
+"""Runs of statements that push, pop or read a slot, as functions of the module, which drivers inline: a call is a fifth
+of what it stands for.
+
+A run is what an adstack statement became (`lower.adstacks`): statements behind each other that go to one counter and
+one chunk of slots, and the arithmetic in between. Runs of one shape call one function, where they are enough for that
+to be shorter; it takes pointers to the counter and to this thread's first slot.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from quadrants_lab.backends._gpu.stacks import Chunk, chunks
+from quadrants_lab.backends._spirv import heap
+from quadrants_lab.backends._spirv.assembler import Function
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.types import u1
+from quadrants_lab.ir.walk import types_of, uses, walk
+
+if TYPE_CHECKING:
+    from quadrants_lab.backends._spirv.body import Body
+
+# about how many words a statement is in line: a count that was loaded or stored before is known there
+_WORDS = {(N.Load, "local"): 2, (N.Store, "local"): 3, (N.Load, "heap"): 11, (N.Store, "heap"): 10}
+
+
+@dataclass(slots=True)
+class Run:
+    """``takes``: values from outside, but for constants; ``gives``: the one that is read behind it, NO_ID for none."""
+
+    stmts: list[N.Stmt] = field(default_factory=list)
+    local: str = ""
+    chunk: Chunk | None = None
+    takes: list[int] = field(default_factory=list)
+    gives: int = N.NO_ID
+    key: tuple[Any, ...] = ()
+
+
+class Plan:
+    """What a lowered kernel's programs share: its chunks, and its runs by the id of their first statement."""
+
+    def __init__(self, kernel: N.Kernel) -> None:
+        self.kernel = kernel
+        self.chunks = chunks(kernel)
+        self.runs: dict[int, Run] = {}
+        if not self.chunks:
+            return
+        self._types = types_of(kernel.body)
+        self._uses = uses(kernel.body)
+        self._known = {s.id: s.value for s in walk(kernel.body) if isinstance(s, N.Const)}
+        found = [run for task in kernel.body for block in task.blocks() for run in self._within(block)]
+        found = [run for run in found if self._settle(run)]
+        count = Counter(run.key for run in found)
+        self.runs = {run.stmts[0].id: run for run in found if self._pays(run, count[run.key])}
+
+    def _within(self, block: N.Block) -> Iterator[Run]:
+        run = Run()
+        for s in block:
+            if not self._extends(run, s):
+                if run.stmts:
+                    yield run
+                run = Run()
+                self._extends(run, s)
+            if run.stmts and isinstance(s, N.Store) and s.buffer == run.local:
+                yield run
+                run = Run()
+            for inner in s.blocks():
+                yield from self._within(inner)
+
+    def _extends(self, run: Run, s: N.Stmt) -> bool:
+        """Adds the statement to the run where it belongs there."""
+        if isinstance(s, (N.Load, N.Store)):
+            buffer = self.kernel.buffers[s.buffer]
+            if buffer.kind == "local":
+                if run.local not in ("", s.buffer) or (run.chunk and not run.local):
+                    return False
+                run.local = s.buffer
+            elif buffer.kind == "heap":
+                chunk = self.chunks[s.buffer]
+                if run.chunk not in (None, chunk) or (isinstance(s, N.Load) and len(chunk.buffers) > 1):
+                    return False
+                run.chunk = chunk
+            else:
+                return False
+        elif isinstance(s, N.Op):
+            mine = {x.id for x in run.stmts if isinstance(x, N.Value) and x.type is not u1 and x.type.is_int}
+            if not mine.intersection(s.args):
+                return False
+        elif not isinstance(s, N.Const) or not run.stmts:
+            return False
+        run.stmts.append(s)
+        return True
+
+    def _settle(self, run: Run) -> bool:
+        """Whether the run can be a function, which then has its key."""
+        while isinstance(run.stmts[-1], N.Const):
+            run.stmts.pop()
+        number = {s.id: n for n, s in enumerate(run.stmts)}
+        inside = uses(tuple(run.stmts))
+        given = [s.id for s in run.stmts if s.id in self._types and self._uses.get(s.id, 0) > inside.get(s.id, 0)]
+        given = [i for i in given if i not in self._known]
+        if len(given) > 1 or len(run.stmts) < 2:
+            return False
+        run.gives = given[0] if given else N.NO_ID
+        shape: list[Any] = []
+        for s in run.stmts:
+            operands: list[Any] = []
+            for i in s.operands():
+                if i in number:
+                    operands.append(number[i])
+                elif i in self._known:
+                    operands.append((self._types[i], repr(self._known[i])))
+                elif i != self._lane(s):
+                    if i not in run.takes:
+                        run.takes.append(i)
+                    operands.append((self._types[i], run.takes.index(i)))
+            what: Any = s.prim if isinstance(s, N.Op) else repr(s.value) if isinstance(s, N.Const) else ""
+            if isinstance(s, (N.Load, N.Store)):
+                b = self.kernel.buffers[s.buffer]
+                what = b.kind, b.dtype, b.kind == "heap" and self.chunks[b.name].buffers.index(b.name)
+            shape.append((type(s), self._types.get(s.id), what, tuple(operands)))
+        chunk = run.chunk
+        run.key = (*shape, number.get(run.gives), chunk and (len(chunk.buffers), chunk.count))
+        return True
+
+    def _lane(self, s: N.Stmt) -> int:
+        """The index of a slot that says whose it is."""
+        return s.index[1] if isinstance(s, (N.Load, N.Store)) and len(s.index) > 1 else N.NO_ID
+
+    def _words(self, s: N.Stmt) -> int:
+        if isinstance(s, (N.Load, N.Store)):
+            return _WORDS[type(s), self.kernel.buffers[s.buffer].kind]
+        return 6 if isinstance(s, N.Op) else 0
+
+    def _pays(self, run: Run, count: int) -> bool:
+        inside = sum(self._words(s) for s in run.stmts)
+        params = len(run.takes) + bool(run.local) + bool(run.chunk)
+        return count * (inside - 4 - params) > inside + 4 * params + 25
+
+
+def call(b: Body, run: Run) -> None:
+    """Emits the run as a call of its function, which is made where the first of its kind is."""
+    m, kernel, local, chunk = b.m, b.frame.kernel, run.local, run.chunk
+    args: list[tuple[int, int]] = []
+    if local:
+        buffer = kernel.buffers[local]
+        args.append((m.pointer("Function", m.type(buffer.dtype)), b.local(buffer)))
+    if chunk:
+        t = kernel.buffers[chunk.buffers[0]].dtype
+        args.append((heap.pointer(b, chunk, t), heap.first(b, chunk, t)))
+    args += [(m.type(b.types[i]), b.values[i]) for i in run.takes]
+    last = next(s for s in reversed(run.stmts) if s.id == run.gives or run.gives == N.NO_ID)
+    result = m.type(last.type) if isinstance(last, N.Value) else m.void
+    if run.key not in m.helpers:
+        m.helpers[run.key] = _made(b, run, [t for t, _ in args], result)
+    made = b.fn.let("FunctionCall", result, m.helpers[run.key], *(v for _, v in args))
+    if isinstance(last, N.Value):
+        b.define(last.id, last.type, made)
+    b.counts.pop(local, None)
+    b.whole = {}
+
+
+def _made(caller: Body, run: Run, types: list[int], result: int) -> int:
+    m = caller.m
+    what = "push" if any(isinstance(s, N.Store) and s.buffer != run.local for s in run.stmts) else "top"
+    fn = Function(m, result, tuple(types), what if run.chunk else "count", caller.fn.stmt, caller.fn.span)
+    body = type(caller)(fn, caller.frame, caller.plan, caller.exact, False, False)
+    params = iter(fn.params)
+    if run.local:
+        body.locals[run.local] = next(params)
+    if run.chunk:
+        body.slots[run.chunk.buffers] = slots = next(params)
+        m.decorate(slots, "Aliased")
+    for i in run.takes:
+        body.define(i, caller.types[i], next(params))
+    for i in {i for s in run.stmts for i in s.operands()} & caller.known.keys():
+        body.define(i, caller.types[i], caller.values[i])
+        body.known[i] = caller.known[i]
+    value = body.run(run.stmts, run.gives)
+    if value:
+        fn.put("ReturnValue", value)
+    else:
+        fn.put("Return")
+    return fn.close()

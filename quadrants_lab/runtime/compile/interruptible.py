@@ -1,0 +1,49 @@
+"""Machine code made where Ctrl-C can end the wait for it.
+
+A compiler in C sees no signal before it is done, which may take a minute. So it works on a thread, and the main thread
+waits; where it is interrupted it goes on at once, and the thread's result is dropped when it comes.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextvars import copy_context
+from typing import TypeVar
+
+from quadrants_lab.backends import forks
+
+T = TypeVar("T")
+_one = forks.lock()  # held by the thread that works: the compiler is one at a time, whoever waits for it
+
+
+def interruptible(work: Callable[[], T]) -> T:
+    """What ``work`` returns or raises; KeyboardInterrupt as soon as the main thread is interrupted. ``work`` takes no
+    lock that the caller holds."""
+    if threading.current_thread() is not threading.main_thread():
+        return work()
+    found: list[T] = []
+    failed: list[BaseException] = []
+    dropped = threading.Event()
+    context = copy_context()
+
+    def run() -> None:
+        with _one:
+            try:
+                if not dropped.is_set():
+                    found.append(context.run(work))
+            except BaseException as e:
+                failed.append(e)
+
+    thread = forks.start(run, name="compiler")
+    if thread is None:
+        return work()
+    try:
+        while thread.is_alive():
+            thread.join(0.1)
+    except BaseException:
+        dropped.set()
+        raise
+    if failed:
+        raise failed[0]
+    return found[0]

@@ -1,0 +1,132 @@
+"""Copies that a Tape kept, read by gradients where they lie."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import quadrants_lab as qd
+from quadrants_lab.runtime.tape.parts import WholePart
+
+N, STEPS = 8, 12
+
+
+@pytest.fixture(autouse=True)
+def runtime():
+    qd.init(arch=qd.cpu, default_fp=qd.f64, offline_cache=False)
+    yield
+    qd.reset()
+
+
+@pytest.fixture
+def put(monkeypatch) -> list[WholePart]:
+    """The copies that were put back."""
+    found: list[WholePart] = []
+    plain = WholePart.put
+    monkeypatch.setattr(WholePart, "put", lambda part: found.append(part) or plain(part))
+    return found
+
+
+@qd.kernel
+def fields(p: qd.template(), q: qd.template(), c: qd.template()):
+    for i in p:
+        q[i] = qd.sin(p[i]) * c[i] + 0.5 * q[i]
+
+
+@qd.kernel
+def arrays(p: qd.types.ndarray(), q: qd.types.ndarray(), c: qd.types.ndarray()):
+    for i in p:
+        q[i] = qd.sin(p[i]) * c[i] + 0.5 * q[i]
+
+
+@qd.kernel
+def changed_within(p: qd.template(), q: qd.template(), c: qd.template()):
+    for i in p:
+        q[i] = qd.sin(p[i]) * c[i] + 0.5 * q[i]
+    for i in p:
+        p[i] = p[i] * p[i]
+
+
+@qd.kernel
+def measure_field(p: qd.template(), loss: qd.template()):
+    for i in p:
+        loss[None] += p[i]
+
+
+@qd.kernel
+def measure_array(p: qd.types.ndarray(), loss: qd.template()):
+    for i in p:
+        loss[None] += p[i]
+
+
+def program(step, make, squared=False, **options):
+    """Values at the end, and derivatives of their sum with the weights ``c``, beside those of numpy."""
+    p, q, c = (make(N) for _ in range(3))
+    loss = qd.field(qd.f64, (), needs_grad=True)
+    start, weights = np.linspace(0.1, 0.9, N), np.linspace(0.5, 0.9, N)
+
+    measure = measure_array if step is arrays else measure_field
+    for _ in range(3):  # the second time records for the third
+        p.from_numpy(start)
+        q.from_numpy(start)
+        c.from_numpy(weights)
+        for x in (p, q, c):
+            x.grad.fill(0)
+        with qd.ad.Tape(loss, clear_gradients=False, **options):
+            for _ in range(STEPS // 2):
+                step(p, q, c)
+                step(q, p, c)
+            measure(p, loss)
+    kept, trail = [start, start.copy()], []
+    for t in range(STEPS):
+        a, b = (t % 2, 1 - t % 2)
+        trail.append(kept[a].copy())
+        kept[b] = np.sin(kept[a]) * weights + 0.5 * kept[b]
+        if squared:
+            kept[a] = kept[a] ** 2
+    by, of_c = [np.ones(N), np.zeros(N)], np.zeros(N)
+    for t in reversed(range(STEPS)):
+        a, b, x = t % 2, 1 - t % 2, trail[t]
+        if squared:
+            by[a] = by[a] * 2 * x
+        by[a] = by[a] + by[b] * np.cos(x) * weights
+        of_c += by[b] * np.sin(x)
+        by[b] = 0.5 * by[b]
+    for found, want in ((p.to_numpy(), kept[0]), (q.to_numpy(), kept[1]), (p.grad.to_numpy(), by[0]),
+                        (q.grad.to_numpy(), by[1]), (c.grad.to_numpy(), of_c)):  # fmt: skip
+        np.testing.assert_allclose(found, want, rtol=1e-12)
+
+
+def of_fields(n):
+    return qd.field(qd.f64, n, needs_grad=True)
+
+
+def of_arrays(n):
+    return qd.ndarray(qd.f64, n, needs_grad=True)
+
+
+@pytest.mark.parametrize(("step", "make"), [(fields, of_fields), (arrays, of_arrays)])
+def test_a_gradient_reads_a_copy_where_it_is_kept(step, make, put) -> None:
+    program(step, make)
+    assert len(put) <= 3 * 2  # p and q, as they were in the end
+
+
+@pytest.mark.parametrize("memory", [10 * N * 8, 40 * N * 8])
+def test_under_a_budget(memory) -> None:
+    program(fields, of_fields, memory=memory)
+
+
+def test_a_gradient_that_changes_memory_finds_it_as_it_was(put) -> None:
+    program(changed_within, of_fields, squared=True)
+    assert len(put) > 3 * 2
+
+
+def test_an_observer_finds_memory_as_it_was() -> None:
+    """What it sees of the launches is what they read."""
+    from quadrants_lab.runtime.record.records import recording
+
+    with recording() as records:
+        program(fields, of_fields)
+        record = next(r for r in records.records() if r.mode == "reverse" and r.kernel == "fields")
+    read = [record.inputs[name] for name in record.plan.primal_reads]
+    assert any(np.array_equal(x, np.linspace(0.1, 0.9, N)) for x in read)  # the gradient of the first step is the last

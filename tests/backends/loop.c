@@ -1,0 +1,77 @@
+// loop: reverse
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct {
+  char unused0_[8];
+  char *heap;
+  char unused16_[96];
+  uint64_t seed;
+} Device;
+
+typedef struct {
+  Device *device;
+  char unused8_[8];
+  int64_t status;
+  char unused24_[128];
+  uint64_t launch;
+  char unused160_[88];
+  float *x;
+  float *x_grad;
+  int32_t *n;
+  float *y_grad;
+  _Alignas(8) float scale;
+  char unused288_[16];
+  uint64_t v_4_capacity;
+  uint64_t v_4_last;
+  int64_t v_4;
+} Frame;
+
+bool qd_poll(Frame *frame, uint64_t worker);
+void qd_overflow(Frame *frame, int64_t stack, int64_t depth);
+static inline bool qd_stopped(Frame *frame) { return *(volatile int32_t *)frame->device && qd_poll(frame, 0); }
+static inline uint64_t qd_min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+static void loop_0(Frame *frame) {
+  const uint64_t v_4_capacity = frame->v_4_capacity;
+  const uint64_t v_4_last = frame->v_4_last;
+  uint64_t v_4_count = 0;
+  int32_t *n = frame->n;
+  float *x = frame->x;
+  float *v_4 = (float *)(frame->device->heap + frame->v_4);
+  float *y_grad = frame->y_grad;
+  const float scale = frame->scale;
+  float *x_grad = frame->x_grad;
+  for (int32_t i = 0; i < 64; ++i) {  // parallel
+    if (qd_stopped(frame)) return;
+    v_4_count = 0ULL;
+    int32_t t = n[i];
+    float a = x[i];
+    float v = a;
+    for (int32_t j = 0; j < t; ++j) {
+      if (qd_stopped(frame)) return;
+      v_4[qd_min_u64(v_4_count, v_4_last)] = v;
+      v_4_count = v_4_count + 1ULL;
+      v = sinf(v) * a;
+    }
+    if (v_4_count > v_4_capacity) {
+      qd_overflow(frame, 0U, v_4_count);
+    } else {
+      float dv = y_grad[i] * scale, da = 0.0f;
+      for (int32_t j_2 = t; j_2 > 0;) {
+        --j_2;
+        if (qd_stopped(frame)) return;
+        float v_2 = v_4[v_4_count - 1ULL];
+        v_4_count = v_4_count - 1ULL;
+        da = da + dv * sinf(v_2);
+        dv = dv * a * cosf(v_2);
+      }
+      x_grad[i] += dv + da;
+    }
+  }
+}
+
+void entry(Frame *frame) {
+  loop_0(frame);
+}
