@@ -173,7 +173,7 @@ class StageView:
 @dataclass(slots=True)
 class ArrayView:
     """Values of a buffer after a launch: ``preview`` is short text, ``low``/``high`` its extremes; ``difference``: how
-    far they are from those on the home backend."""
+    far they are from those on the home backend; ``image``: the URI of a picture."""
 
     name: str
     kind: str
@@ -184,6 +184,7 @@ class ArrayView:
     high: str = ""
     note: str = ""
     difference: str = ""
+    image: str = ""
 
 
 @dataclass(slots=True)
@@ -219,6 +220,21 @@ class LaunchView:
     place: str = ""
     compared: list[BackendRun] = field(default_factory=list)
     times: list[tuple[str, float]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class EditView:
+    """What one run of a cell left of a kernel. ``parts``: seconds of its compilation, ``launches``: of a launch by
+    mode, the median where there were several; ``code``, ``stacks``: bytes; ``error``: of the gradient, relative, where
+    it was checked."""
+
+    digest: str
+    source: list[Line]
+    parts: dict[str, float]
+    launches: dict[str, float]
+    code: int
+    stacks: int
+    error: float | None = None
 
 
 @dataclass(slots=True)
@@ -292,6 +308,8 @@ class KernelView:
     launches: list[LaunchView] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     steps: StepsView | str = ""  # why there are none
+    edits: list[EditView] = field(default_factory=list)  # of the runs of its cell, this one last
+    devices: Callable[[], list[tuple[str, str]]] | None = None  # of each backend what it runs on, or why it does not
     threads: int = 0  # that the launch's heap of stacks has room for
     arrays: dict[str, tuple[list[int], tuple[int, ...]]] = field(default_factory=dict)  # that sizes read: values, shape
     texts: dict[int, list[Line]] = field(default_factory=dict)  # of the kernels of the traces, by identity

@@ -109,7 +109,7 @@ def kernel_view(
     """The view of one kernel: ``plans`` and ``records`` by mode ("forward", "reverse"), at least one plan."""
     source = next(iter(plans.values())).compiled.source
     file = source.file
-    view = KernelView(source.name, file, source_lines(source))
+    view = KernelView(source.name, file, source_lines(source), devices=devices)
     for mode, plan in plans.items():
         _add_traces(view, mode, plan)
         view.code[MODES[mode]] = _stages(plan, file)
@@ -121,6 +121,13 @@ def kernel_view(
     if isinstance(gradient, GradientPlan):
         _add_stacks(view, gradient, records.get("reverse"))
     return view
+
+
+def devices() -> list[tuple[str, str]]:
+    """Of each backend its devices, or why there is none."""
+    from quadrants_lab.notebook.backends import Backends, lines
+
+    return [(row.name, "; ".join(lines(row))) for row in Backends().rows]
 
 
 def source_lines(source: FunctionSource) -> list[Line]:
