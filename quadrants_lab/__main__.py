@@ -115,7 +115,7 @@ def main(argv: list[str] | None = None) -> int:
     show.add_argument(
         "--stage", default="", help="IR at this stage: 'front end' or the name of a pass; default: last"
     )
-    show.add_argument("--code", help="the backend's code instead of IR: llvm, llvm-opt, asm, msl, spirv")
+    show.add_argument("--code", help="the backend's code instead of IR: llvm, llvm-opt, asm, c, msl, spirv")
     show.add_argument(
         "--arch", default="", help="backends, with commas: repeat the last launches on each, and compare"
     )

@@ -11,6 +11,7 @@ ARCH = sys.argv[1]
 exec("".join(sys.argv[2:]))
 
 import quadrants_lab as qd  # noqa: E402
+from quadrants_lab.backends.c import compiler as c  # noqa: E402
 from quadrants_lab.backends.cpu import executable as cpu  # noqa: E402
 from quadrants_lab.backends.metal import executable as metal  # noqa: E402
 from quadrants_lab.backends.metal import simulator  # noqa: E402
@@ -30,6 +31,7 @@ def count(owner: Any, name: str) -> None:
 
 count(cpu, "_object")
 count(metal, "emit")
+count(c, "compiled")
 count(simulator.subprocess, "run")
 if ARCH == "vulkan":
     from quadrants_lab.backends.vulkan import executable as vulkan

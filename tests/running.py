@@ -359,9 +359,9 @@ class Bench:
 
 
 def way(arch: str, fp: DType) -> Any:
-    """A backend and a dtype as a test's parameter. By night only: f64 on Vulkan, whose operations have tests of their
-    own, and CUDA where a stand-in has to do."""
-    by_night = (arch, fp) == ("vulkan", f64) or (arch == "cuda" and backend(arch).probe())
+    """A backend and a dtype as a test's parameter. By night only: f32 in C, f64 on Vulkan, whose operations have
+    tests of their own, and CUDA where a stand-in has to do."""
+    by_night = (arch, fp) in (("vulkan", f64), ("c", f32)) or (arch == "cuda" and backend(arch).probe())
     return pytest.param(arch, fp, id=f"{arch}-{fp}", marks=[*skips(arch), *([pytest.mark.slow] if by_night else [])])
 
 

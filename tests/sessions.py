@@ -42,8 +42,13 @@ def sessions(*archs: str) -> list[Any]:
     return [pytest.param({**_HOW, "arch": arch}, id=arch, marks=skips(arch)) for arch in archs]
 
 
-EVERYWHERE = sessions("cpu", "cuda", "vulkan", "metal", "amdgpu", "c")
-WITH_F64 = sessions("cpu", "cuda", "vulkan", "amdgpu", "c")
+def by_night(params: list[Any]) -> list[Any]:
+    return [pytest.param(*p.values, id=p.id, marks=[*p.marks, pytest.mark.slow]) for p in params]
+
+
+# C shares all but its code with the CPU, and its code has tests of its own by day
+EVERYWHERE = [*sessions("cpu", "cuda", "vulkan", "metal", "amdgpu"), *by_night(sessions("c"))]
+WITH_F64 = [*sessions("cpu", "cuda", "vulkan", "amdgpu"), *by_night(sessions("c"))]
 # for single tests under a fixture `session` with one of these
 NEEDS_F64 = pytest.mark.parametrize("session", WITH_F64, indirect=True)
 CPU_ALONE = pytest.mark.parametrize("session", sessions("cpu"), indirect=True)

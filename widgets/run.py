@@ -9,7 +9,8 @@ from quadrants_lab.widgets.code import problem
 from quadrants_lab.widgets.html import empty, esc, seconds, size, table
 from quadrants_lab.widgets.model import ArrayView, BackendRun, KernelView, LaunchView
 
-TIMES = ("first launch", "median of warm launches")
+TIMES = ("first launch", "warm launch")
+AGAIN = "Each made the launch again, on a device of its own; a warm launch is the median of those after the first."
 STACK_BYTES = ("stacks of an iteration", "stack heap")
 
 
@@ -51,7 +52,7 @@ def backends(runs: Sequence[BackendRun]) -> str:
         held = (size(r.lane_bytes), size(r.heap_bytes)) if r.lane_bytes else ("", "")
         took = (seconds(r.first), seconds(r.seconds))
         rows.append((f"<b>{esc(r.name)}</b>", *took, *(held if stacks else ()), esc(outcome(r))))
-    notes = ['<p class="foot">Each made the launch again, on a device of its own.</p>']
+    notes = [f'<p class="foot">{AGAIN}</p>']
     notes += [f'<p class="foot">{esc(r.name)}: {esc(r.note)}</p>' for r in runs if r.note]
     notes += [problem(r.problem) for r in runs if "\n" in r.problem]
     return table(head, rows, right=range(1, len(head) - 1)) + "".join(notes)

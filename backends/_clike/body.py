@@ -23,10 +23,11 @@ _WRITES = (N.Store, N.Atomic, N.Assert, N.Print, N.Overflow)
 class Body:
     """Emits blocks of one function into ``out``; ``start`` holds what stands in front of them.
 
-    ``values`` maps ids to expressions, ``types`` to dtypes.
+    ``values`` maps ids to expressions, ``types`` to dtypes. ``type_names``: the language's, by dtype.
     """
 
     handlers: ClassVar[Mapping[type, Callable[[Any, Any], None]]]
+    type_names: ClassVar[Mapping[str, str]]
 
     def __init__(self, block: N.Block, out: Source) -> None:
         self.out = out
@@ -42,8 +43,7 @@ class Body:
     # --- the language -----------------------------------------------------------------------------------------------
 
     def type_name(self, t: DType) -> str:
-        """The dtype's type."""
-        raise NotImplementedError
+        return self.type_names[t.name]
 
     def variable(self, name: str, id: int) -> str:
         """The variable that holds a value, which the program calls ``name``."""
@@ -51,7 +51,7 @@ class Body:
 
     def typed(self, id: int) -> Expr:
         """A value as an expression of exactly its dtype's type."""
-        raise NotImplementedError
+        return self.values[id]
 
     def inner(self, block: N.Block, out: Source) -> Body:
         """Emits a function that this one calls."""
@@ -126,11 +126,16 @@ class Body:
         return values
 
     def _read_once_here(self, block: N.Block) -> frozenset[int]:
-        here: dict[int, int] = {}
+        """What becomes part of its reader: of the same source line, for a line of text leads to one line of source."""
+        readers: dict[int, list[N.Stmt]] = {}
         for s in block:
             for i in s.operands():
-                here[i] = here.get(i, 0) + 1
-        return frozenset(i for i, n in here.items() if n == 1 and self._uses[i] == 1)
+                readers.setdefault(i, []).append(s)
+        return frozenset(
+            s.id
+            for s in block
+            if self._uses.get(s.id) == len(readers.get(s.id, ())) == 1 and _beside(s, readers[s.id][0])
+        )
 
     def writes(self, s: N.Stmt) -> bool:
         """Whether the statement, or one in its blocks, writes memory or may end the thread."""
@@ -149,6 +154,13 @@ class Body:
     def changed(self, s: N.Stmt) -> str | None:
         """The one variable that a statement writes; "" where it writes nothing yet; None where it writes memory."""
         return None
+
+
+def _beside(a: N.Stmt, b: N.Stmt) -> bool:
+    """Whether they come from one source line; a constant is at home in any."""
+    if isinstance(a, N.Const) or a.span is None or b.span is None:
+        return True
+    return (a.span.file, a.span.line) == (b.span.file, b.span.line)
 
 
 def function(b: Body, name: str, f: N.Function) -> str:

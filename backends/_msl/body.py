@@ -19,9 +19,11 @@ from quadrants_lab.ir.types import DType, u1, u32
 
 
 class Body(body.Body):
-    """Emits blocks of one program. ``number``: of the task. ``parallel``: other iterations of
-    the task may run at the same time. ``asserts``: whether the user's asserts are evaluated; checks always are.
+    """Emits blocks of one program. ``number``: of the task. ``parallel``: other iterations of the task may run at the
+    same time. ``asserts``: whether the user's asserts are evaluated; checks always are.
     """
+
+    type_names = X.NAMES
 
     def __init__(
         self, block: N.Block, number: int, frame: FrameStruct, library: Library, out: Source, parallel: bool,
@@ -69,9 +71,6 @@ class Body(body.Body):
         return X.variable(name, "long")
 
     # --- values -----------------------------------------------------------------------------------------------------
-
-    def type_name(self, t: DType) -> str:
-        return X.name(t)
 
     def variable(self, name: str, id: int) -> str:
         return names.of_value(name, id)

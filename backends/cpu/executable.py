@@ -60,7 +60,7 @@ from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import DType
 from quadrants_lab.ir.walk import types_of, walk
 
-__all__ = ["AssertFailed", "Executable", "Frame", "Overflow", "Status", "compile_object", "load"]
+__all__ = ["AssertFailed", "Executable", "Frame", "Overflow", "Status", "load"]
 _WORD = struct.Struct("=q")
 LINE = 64  # bytes of a cache line, at which stacks begin
 _MOST_IN_LANES = 1 << 26  # bytes of adstacks up to which workers run as many iterations side by side as they have lanes
@@ -101,23 +101,20 @@ def _lanes(kernel: N.Kernel, number: int, width: int) -> int:
 
 
 def load(
-    kernel: N.Kernel, options: CompileOptions, cached: Kept | None = None, keep: Keep = forget
-) -> Executable:
+    kernel: N.Kernel, options: CompileOptions, cached: Kept | None = None, keep: Keep = forget,
+    compiled: Callable[[], bytes] | None = None,
+) -> Executable:  # fmt: skip
+    """``compiled``: makes the object instead of LLVM; it runs one iteration at a time."""
     layout = L.frame_layout(kernel)
     code = None
     if cached is not None:
         obj, code = cached.content, jit.relink(cached, tasks.ENTRY_NAME, jit.kernel_imports())
-    widths = tasks.widths_of(kernel) if code is None or layout.stacks else []
+    widths = tasks.widths_of(kernel) if not compiled and (code is None or layout.stacks) else [0] * len(kernel.body)
     if code is None:
-        obj = _object(kernel, options, widths)
+        obj = compiled() if compiled else _object(kernel, options, widths)
         code = jit.link(obj, (tasks.ENTRY_NAME,), jit.kernel_imports())
         keep(obj)
     return Executable(kernel, layout, widths, obj, code)
-
-
-def compile_object(kernel: N.Kernel, options: CompileOptions) -> bytes:
-    """Object code: emission, optimisation, code generation."""
-    return _object(kernel, options, tasks.widths_of(kernel))
 
 
 def _object(kernel: N.Kernel, options: CompileOptions, widths: list[int]) -> bytes:

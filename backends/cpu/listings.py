@@ -39,7 +39,7 @@ def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], St
     def asm() -> Stage:
         module = optimised()
         lines, ids = from_assembly(jit.assembly(module))
-        count = sum(1 for line in lines if line.startswith("\t"))
+        count = sum(1 for line in lines if _is_instruction(line))
         return Stage("asm", "\n".join(lines), tuple(ids), count, text_bytes(jit.object_code(module)))
 
     return {"llvm": llvm, "llvm-opt": llvm_opt, "asm": asm}
@@ -66,9 +66,13 @@ def from_assembly(text: str) -> tuple[list[str], list[int]]:
         if in_debug or _NOISE.match(line) or _LOCAL.match(line):
             continue
         lines.append(re.sub(r"\s+(##|#|//) .*$", "", line))
-        instruction = line.startswith("\t") and not line.startswith("\t.")
-        ids.append(now if instruction else NO_ID)
+        ids.append(now if _is_instruction(line) else NO_ID)
     return lines, ids
+
+
+def _is_instruction(line: str) -> bool:
+    """Neither a label nor a directive, such as those that lay out data."""
+    return line.startswith("\t") and not line.startswith("\t.")
 
 
 def text_bytes(obj: bytes) -> int:

@@ -35,7 +35,8 @@ class StashPlan:
     """What `stash_plan` decided. ``reversed``: ids of the structured statements that have an adjoint;
     ``stash``: values pushed; ``export``: values in ifs outside all loops, handed out as results of the ifs;
     ``recompute``: values computed again; ``segments``: the checkpointed loops in which values are stashed, by id, inner
-    ones first; ``demand``: the first demand of each stashed or exported value."""
+    ones first; ``demand``: the first demand of each stashed or exported value; ``needed``: all demands; ``graph``: from
+    what the values that are not at hand can be computed again."""
 
     reversed: set[int]
     stash: list[int] = field(default_factory=list)
@@ -43,6 +44,21 @@ class StashPlan:
     recompute: set[int] = field(default_factory=set)
     segments: dict[int, Segment] = field(default_factory=dict)
     demand: dict[int, Demand] = field(default_factory=dict)
+    needed: list[Demand] = field(default_factory=list)
+    graph: dict[int, tuple[int, ...] | None] = field(default_factory=dict)
+
+    def uses(self, value: int) -> list[Demand]:
+        """What needs a stashed value, itself or by way of values that are computed again from it."""
+        above: dict[int, list[int]] = {}
+        for v in self.recompute:
+            for a in self.graph[v] or ():
+                above.setdefault(a, []).append(v)
+        reached, todo = {value}, [value]
+        while todo:
+            new = [v for v in above.get(todo.pop(), ()) if v not in reached]
+            reached.update(new)
+            todo += new
+        return [d for d in self.needed if d.value in reached]
 
 
 def reversed_statements(block: N.Block, active: set[int], with_grad: set[str]) -> set[int]:
@@ -124,7 +140,8 @@ def stash_plan(
             return stmt.operands()
         return None
 
-    graph: dict[int, tuple[int, ...] | None] = {}
+    graph = plan.graph
+    plan.needed = needed
     todo = [d.value for d in needed]
     while todo:
         v = todo.pop()

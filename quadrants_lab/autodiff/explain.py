@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from quadrants_lab.autodiff.activity import active_values
-from quadrants_lab.autodiff.checkpointing import StashPlan
+from quadrants_lab.autodiff.checkpointing import Demand, StashPlan
 from quadrants_lab.autodiff.prepare import prepared
 from quadrants_lab.autodiff.reverse import plan_task
 from quadrants_lab.ir import nodes as N
@@ -41,10 +41,25 @@ def explain(forward: N.Kernel) -> list[Note]:
     return notes
 
 
+def uses(forward: N.Kernel) -> dict[int, list[str]]:
+    """For each value that has a stack everything that needs it, in program order, by the value's id."""
+    kernel = prepared(forward)
+    active = active_values(kernel)
+    found: dict[int, list[str]] = {}
+    for task in kernel.tasks:
+        _, plan = plan_task(kernel, task, active)
+        for v in plan.stash:
+            found[v] = list(dict.fromkeys(map(_said, plan.uses(v))))
+    return found
+
+
+def _said(d: Demand) -> str:
+    return d.why + (f" at line {d.by.span.line}" if d.by.span else "")
+
+
 def _why(p: N.Param, loop: N.Loop, plan: StashPlan, active: set[int]) -> str:
     if p.id in plan.stash:
-        d = plan.demand[p.id]
-        return d.why + (f" at line {d.by.span.line}" if d.by.span else "")
+        return _said(plan.demand[p.id])
     if p.id in plan.recompute:
         return "the reverse computes it again from values at hand"
     if p.id in active:

@@ -57,8 +57,9 @@ class Launchable:
         return ir_text(self._dispatch, stage)
 
     def code(self, stage: str = "") -> str:
-        """A backend's output at ``stage``, for instance "llvm", "asm", "spirv" or "msl"; the device need not be there.
-        Without one, the last stage of the session's backend. An unknown stage is a KeyError that lists them."""
+        """A backend's output at ``stage``, for instance "llvm", "asm", "c", "spirv" or "msl"; the device need not
+        be there. Without one, the last stage of the session's backend. An unknown stage is a KeyError that lists
+        them."""
         return code_text(self._dispatch, stage)
 
     @property

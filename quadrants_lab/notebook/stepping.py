@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import ast
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +25,8 @@ from quadrants_lab.runtime.record.records import Arrays, LaunchRecord
 from quadrants_lab.widgets.model import StepStatement, StepsView, StepTrace, span_line
 
 MOST_BYTES = 16 << 20  # of a launch's data that is kept for its steps
+COMPILERS = frozenset(("trips", "group", "segment", "live", "row"))  # names that passes give to what they add
+PRIME = "\N{PRIME}"
 _WRITTEN = {"add": "+=", "sub": "-=", "mul": "*=", "and": "&=", "or": "|=", "xor": "^="}
 
 
@@ -40,11 +43,13 @@ def steps_view(records: Mapping[str, LaunchRecord], file: str) -> StepsView | st
     caps = {row.stack: row.depth for row in record.report}
     random = (record.plan.session.settings.random_seed, record.draws)
     tasks = [t for t in kernel.body if isinstance(t, N.Offload)]
+    written = {x.id for x in ast.walk(record.plan.compiled.source.node) if isinstance(x, ast.Name)}
+    hidden = COMPILERS - written
 
     def make(task: int, lane: str) -> StepTrace:
         ran = walk_iteration(kernel, scalars, inputs, task, _lane(lane), caps, random)
         box = " x ".join(f"{axis.start} .. {axis.stop - 1}" for axis in ran.box)
-        return _trace(kernel, ran.task, ran.events, file, ", ".join(map(str, ran.lane)), box, ran.cut)
+        return _trace(kernel, ran.task, ran.events, file, ", ".join(map(str, ran.lane)), box, ran.cut, hidden)
 
     first = next((n for n, t in enumerate(tasks) if any(isinstance(s, N.AdStackAlloca) for s in t.body)), 0)
     return StepsView(MODES[record.mode], [_title(n, t, tasks, file) for n, t in enumerate(tasks)], make, first)
@@ -88,8 +93,9 @@ def _title(n: int, task: N.Offload, tasks: Sequence[N.Offload], file: str) -> st
 
 
 def _trace(
-    kernel: N.Kernel, task: N.Offload, events: Sequence[Event], file: str, lane: str, box: str, cut: bool
-) -> StepTrace:
+    kernel: N.Kernel, task: N.Offload, events: Sequence[Event], file: str, lane: str, box: str, cut: bool,
+    hidden: Set[str],
+) -> StepTrace:  # fmt: skip
     texts: dict[int, str] = {}
     for shown, stmt in statement_lines(kernel):
         if stmt is not None:
@@ -105,7 +111,7 @@ def _trace(
         at = number_of.setdefault((e.stmt.id, kind), len(statements))
         if at == len(statements):
             own = e.stmt.id in back or e.stmt.adjoint_of != N.NO_ID
-            statements.append(_statement(e.stmt, kind, texts.get(e.stmt.id, ""), file, column, own))
+            statements.append(_statement(e.stmt, kind, texts.get(e.stmt.id, ""), file, column, own, hidden))
         told.append((at, _value(e), _read(e)))
     columns = [(s.name or f"%{s.primal}", span_line(s.span, file), s.type.name) for s in stacks]
     return StepTrace(lane, box, statements, told, columns, cut)
@@ -125,14 +131,16 @@ def _kind(e: Event) -> str:
 
 
 def _statement(
-    s: N.Stmt, kind: str, text: str, file: str, column: Mapping[int, int], back: bool
+    s: N.Stmt, kind: str, text: str, file: str, column: Mapping[int, int], back: bool, hidden: Set[str]
 ) -> StepStatement:
+    """``hidden``: names that are nobody's but the compiler's."""
     name, carried = "", []
     if isinstance(s, N.Loop):
         name = s.index.name if isinstance(s, N.For) else ""
         carried = _distinct([p.name for p in (s.carried if kind == "trip" else s.results)])
     elif isinstance(s, N.Value):
         name = s.name
+    name, *carried = ("" if x.partition(".")[0].rstrip(PRIME) in hidden else x for x in (name, *carried))
     stack = column.get(s.stack, -1) if isinstance(s, (N.AdStackPush, N.AdStackPop)) else -1
     return StepStatement(text, span_line(s.span, file), kind, name, stack, carried, back)
 
@@ -143,7 +151,7 @@ def _distinct(names: Sequence[str]) -> list[str]:
     for name in names:
         while name and name in out:
             base, dot, rest = name.partition(".grad")
-            name = f"{base}\N{PRIME}{dot}{rest}"
+            name = f"{base}{PRIME}{dot}{rest}"
         out.append(name)
     return out
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -39,8 +40,9 @@ if TYPE_CHECKING:
 
 LANGUAGES = {
     "llvm": "llvm", "llvm-opt": "llvm", "asm": "gas", "spirv": "spirv", "msl": "cpp", "ptx": "ptx", "isa": "gas",
-    "hsaco": "gas",
+    "hsaco": "gas", "c": "c",
 }  # fmt: skip
+MOST_USES = 6  # of a stack's value that are named
 Values = Callable[[S.SizeExpr], Mapping[int, int]]  # values of an expression's parts, by position
 
 
@@ -212,27 +214,40 @@ def size_tree(e: S.SizeExpr, known: Mapping[int, int]) -> SizeView:
     return node(e)
 
 
-def stack_views(kernel: N.Kernel, rows: Sequence[StackRow], file: str, values: Values) -> list[StackView]:
-    """Rows of the launch report with their size trees."""
+def stack_views(
+    kernel: N.Kernel, rows: Sequence[StackRow], file: str, values: Values, uses: Mapping[int, Sequence[str]]
+) -> list[StackView]:
+    """Rows of the launch report with their size trees; ``uses``: by the id of the value on a stack what needs it."""
     allocas = {s.id: s for s in walk(kernel.body) if isinstance(s, N.AdStackAlloca)}
+    alike = Counter((row.name, row.line) for row in rows)  # of one line that was unrolled
+    seen: Counter[tuple[str, int]] = Counter()
     out = []
     for row in rows:
+        seen[row.name, row.line] += 1
+        of, n = alike[row.name, row.line], seen[row.name, row.line]
+        name = row.name if of == 1 else f"{row.name} (copy {n} of {of})"
         alloca = allocas[row.stack]
         tree = size_tree(alloca.size, values(alloca.size)) if alloca.size is not None else None
         line = span_line(alloca.span, file) or row.line
+        needed = uses.get(alloca.primal, ())
+        reason, cure = row.reason, row.cure
+        if len(needed) > 1:
+            reason = ", ".join(needed[:MOST_USES])
+            reason += f" and {len(needed) - MOST_USES} more" if len(needed) > MOST_USES else ""
+            cure += f"; the stack goes when all {len(needed)} uses go, which saves {row.bytes_per_lane:,} bytes"
         out.append(
             StackView(
                 row.stack,
-                row.name,
+                name,
                 line,
                 row.dtype,
                 row.depth,
                 row.how,
                 row.bytes_per_lane,
-                row.reason,
+                reason,
                 tree,
                 alloca.primal,
-                row.cure,
+                cure,
             )
         )
     return out

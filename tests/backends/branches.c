@@ -1,10 +1,11 @@
-// branches: reverse
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+typedef union { int8_t i8; int16_t i16; int32_t i32; int64_t i64; uint8_t u8; uint16_t u16; uint32_t u32; uint64_t u64; float f32; double f64; } Word;
+
 typedef struct {
-  char unused0_[8];
+  _Alignas(8) volatile int32_t flag;
   char *heap;
   char unused16_[96];
   uint64_t seed;
@@ -27,10 +28,10 @@ typedef struct {
 } Frame;
 
 bool qd_poll(Frame *frame, uint64_t worker);
+void qd_assert(Frame *frame, int64_t number, int64_t count, const Word *values);
+void qd_print(Frame *frame, int64_t number, uint64_t count, const Word *values);
 void qd_overflow(Frame *frame, int64_t stack, int64_t depth);
-static inline bool qd_stopped(Frame *frame) { return *(volatile int32_t *)frame->device && qd_poll(frame, 0); }
-static inline uint64_t qd_min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
-static inline int64_t qd_max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
+static inline bool qd_stopped(Frame *frame) { return frame->device->flag && qd_poll(frame, 0); }
 
 static void branches_0(Frame *frame) {
   const int32_t image_shape0 = frame->image_shape[0];
@@ -49,10 +50,10 @@ static void branches_0(Frame *frame) {
       while (m > 1) {
         if (qd_stopped(frame)) return;
         bool odd = (m & 1) == 1;
-        uint64_t t = qd_min_u64(odd_6_count, odd_6_last);
+        uint64_t t = odd_6_count < odd_6_last ? odd_6_count : odd_6_last;
         uint64_t t_2 = t >> 5ULL;
-        uint32_t t_3 = (uint32_t)t;
-        odd_6[t_2] = (odd_6[t_2] & ~(1U << (t_3 & 31U))) | ((odd ? 1U : 0U) << (t_3 & 31U));
+        uint32_t t_3 = 1U << ((uint32_t)t & 31U);
+        odd_6[t_2] = (odd_6[t_2] & (t_3 - 1U)) | (odd ? t_3 : 0U);
         odd_6_count = odd_6_count + 1ULL;
         int32_t m_2;
         if (odd) {
@@ -71,10 +72,10 @@ static void branches_0(Frame *frame) {
           if (qd_stopped(frame)) return;
           uint64_t t_4 = odd_6_count - 1ULL;
           odd_6_count = odd_6_count - 1ULL;
-          odds = odds + (((odd_6[t_4 >> 5ULL] >> ((uint32_t)t_4 & 31U)) & 1U) != 0U ? 1 : 0);
+          odds = odds + ((odd_6[t_4 >> 5ULL] & (1U << ((uint32_t)t_4 & 31U))) != 0U ? 1 : 0);
         }
         image[i][j] = odds;
-        *total = qd_max_i64(*total, (int64_t)odds);
+        *total = *total > (int64_t)odds ? *total : (int64_t)odds;
       }
     }
   }

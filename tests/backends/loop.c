@@ -1,10 +1,11 @@
-// loop: reverse
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+typedef union { int8_t i8; int16_t i16; int32_t i32; int64_t i64; uint8_t u8; uint16_t u16; uint32_t u32; uint64_t u64; float f32; double f64; } Word;
+
 typedef struct {
-  char unused0_[8];
+  _Alignas(8) volatile int32_t flag;
   char *heap;
   char unused16_[96];
   uint64_t seed;
@@ -29,9 +30,10 @@ typedef struct {
 } Frame;
 
 bool qd_poll(Frame *frame, uint64_t worker);
+void qd_assert(Frame *frame, int64_t number, int64_t count, const Word *values);
+void qd_print(Frame *frame, int64_t number, uint64_t count, const Word *values);
 void qd_overflow(Frame *frame, int64_t stack, int64_t depth);
-static inline bool qd_stopped(Frame *frame) { return *(volatile int32_t *)frame->device && qd_poll(frame, 0); }
-static inline uint64_t qd_min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static inline bool qd_stopped(Frame *frame) { return frame->device->flag && qd_poll(frame, 0); }
 
 static void loop_0(Frame *frame) {
   const uint64_t v_4_capacity = frame->v_4_capacity;
@@ -51,7 +53,7 @@ static void loop_0(Frame *frame) {
     float v = a;
     for (int32_t j = 0; j < t; ++j) {
       if (qd_stopped(frame)) return;
-      v_4[qd_min_u64(v_4_count, v_4_last)] = v;
+      v_4[v_4_count < v_4_last ? v_4_count : v_4_last] = v;
       v_4_count = v_4_count + 1ULL;
       v = sinf(v) * a;
     }

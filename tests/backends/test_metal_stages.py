@@ -66,7 +66,7 @@ def test_debug_names_source_lines() -> None:
     kernel = parse_kernel(AXPY)
     (task,) = kernel.body
     assert isinstance(task, N.Offload)
-    body = tuple(replace(s, span=Span("user.py", 40 + n, 0, 40 + n, 9)) for n, s in enumerate(task.body))
+    body = tuple(replace(s, span=Span("user.py", 43, n, 43, n + 1)) for n, s in enumerate(task.body))
     kernel = replace(kernel, body=(replace(task, body=body),))
     text = load(kernel, EXACT, debug=True).source
     store = text.split("\n").index("    y[i_3] = a * x[i_3] + y[i_3];")

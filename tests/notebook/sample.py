@@ -160,7 +160,7 @@ def kernel_view() -> KernelView:
         source=[Line(t, n) for n, t in enumerate(SOURCE.splitlines(), 1)],
         traces={"forward": pass_views(steps, docs), "gradient": pass_views(back_steps, docs)},
         graphs=task_graphs(sized, "cell", values),
-        stacks=stack_views(sized, report(sized, depths), "cell", values),
+        stacks=stack_views(sized, report(sized, depths), "cell", values, {}),
         free=[FreeView(x.name, x.line, x.why) for x in notes],
         code={"forward": stages, "gradient": gradient},
         launches=[

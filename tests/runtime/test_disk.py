@@ -106,7 +106,7 @@ def contents(home: Path) -> dict[Path, bytes]:
 # --- entries ------------------------------------------------------------------------------------------------------
 
 
-@on_every_backend
+@on(*ARCHS, "c")
 def test_files_whose_names_are_swapped(arch: str, home: Path) -> None:
     for folder in folders(home):
         here = [p for p in files(home) if p.parent == folder]

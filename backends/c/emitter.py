@@ -1,0 +1,330 @@
+"""A kernel's C: the launch frame as a struct, a function a task, and the entry that runs them in order.
+
+One thread runs a kernel, so an atomic is what it says without more ado, and what runs in parallel elsewhere runs here
+in the order of its numbers.
+"""
+
+from __future__ import annotations
+
+import json
+import linecache
+import re
+
+from quadrants_lab.backends._clike import body, control
+from quadrants_lab.backends._clike import expr as X
+from quadrants_lab.backends._clike.expr import Expr
+from quadrants_lab.backends._clike.source import Source
+from quadrants_lab.backends.c import ops
+from quadrants_lab.backends.c.ops import FUNCTIONS, OPERATORS, TYPES
+from quadrants_lab.backends.cpu import layout as L
+from quadrants_lab.backends.launch import Status
+from quadrants_lab.backends.lower import lower
+from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks
+from quadrants_lab.backends.stage import Stage
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.ir.types import DType, u1, u64
+from quadrants_lab.ir.walk import walk
+
+LOWERING: tuple[N.Pass, ...] = (lower_adstacks(Layout(u64, lanes=False)), *ops.LOWERING)
+_ON_TRUTH = {"mul": "and", "min": "and", "max": "or"}
+_INCLUDES = ("#include <math.h>", "#include <stdbool.h>", "#include <stdint.h>")
+_RUNTIME = """\
+bool qd_poll(Frame *frame, uint64_t worker);
+void qd_assert(Frame *frame, int64_t number, int64_t count, const Word *values);
+void qd_print(Frame *frame, int64_t number, uint64_t count, const Word *values);
+void qd_overflow(Frame *frame, int64_t stack, int64_t depth);
+static inline bool qd_stopped(Frame *frame) { return frame->device->flag && qd_poll(frame, 0); }"""
+
+# --- names ----------------------------------------------------------------------------------------------------------
+
+_WORDS = """
+auto break case char const continue default do double else enum extern float for goto if inline int long register
+restrict return short signed sizeof static struct switch typedef union unsigned void volatile while bool true false
+asm typeof linux unix frame entry Frame Device Word
+"""
+_RESERVED = {*_WORDS.split(), *TYPES.values(), *FUNCTIONS.values(), *(f"{name}f" for name in FUNCTIONS.values())}
+_MACRO = re.compile(r"U?INT\w*|\w+_(MIN|MAX|C)|FP_\w*|HUGE\w*|M_\w+|MATH_\w+|NAN|INFINITY|qd_.*|\d.*")
+
+
+class Names:
+    """Identifiers by key, none of them twice: as close to the program's as C allows. None ends in an underscore, as
+    those of `_clike.control` do."""
+
+    def __init__(self) -> None:
+        self.known: dict[object, str] = {}
+        self._taken = dict.fromkeys(_RESERVED, 1)  # how many were asked for
+
+    def of(self, key: object, wanted: str) -> str:
+        if key not in self.known:
+            base = re.sub(r"\W+", "_", wanted, flags=re.ASCII).strip("_") or "t"
+            name = base = f"v_{base}" if _MACRO.fullmatch(base) else base
+            while name in self._taken:
+                self._taken[base] += 1
+                name = f"{base}_{self._taken[base]}"
+            self.known[key], self._taken[name] = name, 1
+        return self.known[key]
+
+
+# --- the source -----------------------------------------------------------------------------------------------------
+
+
+def stage(kernel: N.Kernel, options: CompileOptions) -> Stage:
+    """The source, with a comment in front of what each of the user's lines became."""
+    spans = {s.id: s.span for s in walk(kernel.body)}
+    lines: list[tuple[str, int]] = []
+    last = ""
+    for line, id in emitted(kernel, options):
+        if (span := spans.get(id)) and line.strip(" }"):
+            said = f"// line {span.line}: {linecache.getline(span.file, span.line).strip()}".rstrip(": \\")
+            if said != last:
+                lines.append((line[: -len(line.lstrip())] + said, id))
+            last = said
+        lines.append((line, id))
+        last = last if line else ""
+    count = sum(id != N.NO_ID and line.endswith((";", "{")) for line, id in lines)
+    return Stage("c", "\n".join(line for line, _ in lines), tuple(id for _, id in lines), count)
+
+
+def emitted(kernel: N.Kernel, options: CompileOptions) -> list[tuple[str, int]]:
+    """Lines, and the statement that each came from."""
+    kernel = lower(kernel, LOWERING, options)
+    unit, out = Unit(kernel, options.debug or options.asserts), Source()
+    names = [unit.names.of(n, f"{kernel.name}_{n}") for n in range(len(kernel.body))]
+    for name, task in zip(names, kernel.body, strict=True):
+        assert isinstance(task, N.Offload)
+        _task(unit, out, name, task)
+    out.stmt = N.NO_ID
+    out.put("void entry(Frame *frame) {")
+    for n, name in enumerate(names):
+        if n:
+            out.put(f"  if (frame->status & {Status.ASSERT | Status.CANCELLED}) return;")
+        out.put(f"  {name}(frame);")
+    out.put("}")
+    text = "\n".join((*unit.frame, "", _RUNTIME, *unit.functions.values(), ""))
+    half = any("_Float16" in line for line in (text, *out.lines))  # which not every compiler has
+    word = " ".join(f"{t} {name};" for name, t in TYPES.items() if name != "u1" and (half or name != "f16"))
+    head = (*_INCLUDES, "", f"typedef union {{ {word} }} Word;", "", *text.split("\n"))
+    return [*((line, N.NO_ID) for line in head), *zip(out.lines, out.ids, strict=True)]
+
+
+def _task(unit: Unit, out: Source, name: str, task: N.Offload) -> None:
+    b, k = Body((task,), unit, out, task=True), len(task.indices)
+    out.stmt = task.id
+    with out.apart() as inside, out.nest():
+        indices = [b.variable(p.name or "i", p.id) for p in task.indices]
+        what = [f"{i}_{end}_" for end in ("begin", "end") for i in indices]
+        types = [TYPES[p.type.name] for p in task.indices] * 2
+        bounds = [b.fix(*bound).text for bound in zip(b.block(task.bounds), what, types, strict=True)]
+        for axis, (p, i, t) in enumerate(zip(task.indices, indices, types, strict=False)):
+            out.put(f"for ({t} {i} = {bounds[axis]}; {i} < {bounds[k + axis]}; ++{i}) {{  // parallel")
+            out.depth += 1
+            b.set(p.id, p.type, X.variable(i, t))
+            if not axis:
+                b.poll()
+        b.block(task.body)
+        if k and "iteration" in b.names.known:
+            out.put(f"++{b.names.known['iteration']};")
+        for _ in indices:
+            out.depth -= 1
+            out.put("}")
+    out.put(f"static void {name}(Frame *frame) {{")
+    for line in b.start:
+        out.put(f"  {line}")
+    out.add(inside)
+    out.put("}")
+    out.put("")
+
+
+def memory_type(t: DType) -> str:
+    """Of an element in memory: a u1 is a byte, 0 or not."""
+    return "uint8_t" if t is u1 else TYPES[t.name]
+
+
+class Unit:
+    """What the functions of one source share. ``members``: of the frame, by the name of a buffer or ``argument()``.
+    ``functions``: texts, each behind those that it calls. ``frame``: the structs, with what kernels use, each where the
+    CPU's runtime has it."""
+
+    def __init__(self, kernel: N.Kernel, asserts: bool) -> None:
+        self.kernel = kernel
+        self.asserts = asserts
+        self.layout = layout = L.frame_layout(kernel)
+        self.functions: dict[str, str] = {}
+        self.names = Names()
+        self.members: dict[str, str] = {}
+        at = {L.DEVICE: ("Device *device", 1), L.STATUS: ("int64_t status", 1), L.LAUNCH: ("uint64_t launch", 1)}
+        for b in kernel.buffers.values():
+            name, t = self._member(b.name), memory_type(b.dtype)
+            held = {"temp": f"{t} ", "ret": f"{t} ", "heap": "int64_t "}
+            if b.name in layout.buffers:
+                at[layout.buffers[b.name]] = held.get(b.kind, f"{t} *" if b.ndim < 2 else "void *") + name, 1
+            if b.name in layout.extents and b.ndim:
+                at[layout.extents[b.name]] = f"int64_t {name}_shape[{b.ndim}]", b.ndim
+        for a in kernel.args:
+            at[layout.args[a.name]] = f"{TYPES[a.type.name]} {self._member(f'{a.name}()')}", 1
+        device = {L.CANCEL: ("volatile int32_t flag", 1), L.HEAP: ("char *heap", 1), L.SEED: ("uint64_t seed", 1)}
+        self.frame = [*_struct("Device", device), "", *_struct("Frame", at)]
+
+    def _member(self, key: str) -> str:
+        name = self.names.of(key, key)
+        self.members[key] = f"frame->{name}"
+        return name
+
+
+def _struct(name: str, members: dict[int, tuple[str, int]]) -> list[str]:
+    """``members``: declaration and words, by offset."""
+    out, at = ["typedef struct {"], 0
+    for offset, (text, words) in sorted(members.items()):
+        if offset > at:
+            out.append(f"  char unused{at}_[{offset - at}];")
+        whole = any(sign in text for sign in ("*", "64", "double"))
+        out.append(f"  {text if whole else f'_Alignas({L.WORD}) {text}'};")
+        at = offset + words * L.WORD
+    return [*out, f"}} {name};"]
+
+
+# --- statements -----------------------------------------------------------------------------------------------------
+
+
+class Body(body.Body):
+    """Emits one function of a ``unit``. ``task``: it is one, and has a frame."""
+
+    type_names = TYPES
+
+    def __init__(self, block: N.Block, unit: Unit, out: Source, task: bool) -> None:
+        super().__init__(block, out)
+        self.unit = unit
+        self.task = task
+        self.names = Names()
+        self._handed_on = {i for s in walk(block) for i in getattr(s, "values", ()) + getattr(s, "inits", ())}
+
+    def variable(self, name: str, id: int) -> str:
+        return self.names.of(id, name)
+
+    def inner(self, block: N.Block, out: Source) -> Body:
+        return Body(block, self.unit, out, task=False)
+
+    def define(self, s: N.Value, e: Expr, at_once: bool = False) -> None:
+        """What the program has a name for has it here, too; a value that a carried one takes over has its variable."""
+        super().define(s, e, at_once or (bool(s.name) and self.read(s.id) and s.id not in self._handed_on))
+
+    def poll(self) -> None:
+        if self.task:
+            self.out.put("if (qd_stopped(frame)) return;")
+
+    def changed(self, s: N.Stmt) -> str | None:
+        b = self.unit.kernel.buffers[s.buffer] if isinstance(s, N.Store) else None
+        return self.base(b) if b and b.kind == "local" else None
+
+    def once(self, key: str, declaration: str) -> str:
+        """A variable that is set when the function starts; ``{}`` in its declaration stands for its name."""
+        if key not in self.names.known:
+            self.start.append(declaration.replace("{}", self.names.of(key, key)) + ";")
+        return self.names.known[key]
+
+    def base(self, b: N.Buffer) -> str:
+        """The variable with the memory of a buffer: a pointer to its elements, or to rows of them."""
+        member, t = self.unit.members[b.name], memory_type(b.dtype)
+        if b.kind == "local":
+            return self.once(b.name, f"{t} {{}} = 0")
+        if b.kind == "heap":
+            return self.once(b.name, f"{t} *{{}} = ({t} *)(frame->device->heap + {member})")
+        extents = b.shape if b.shape is not None else [f"{member}_shape[{axis}]" for axis in range(b.ndim)]
+        rows = "".join(f"[{n}]" for n in extents[1:])
+        return self.once(b.name, f"{t} {f'(*{{}}){rows}' if rows else '*{}'} = {member}")
+
+    def element(self, name: str, index: tuple[int, ...]) -> Expr:
+        """An element of a buffer, of its `memory_type`. Indices are taken to be in range."""
+        b = self.unit.kernel.buffers[name]
+        if b.kind in ("temp", "ret"):
+            return X.variable(self.unit.members[name], "")
+        base, places = self.base(b), [self.values[i] for i in index]
+        if not index:
+            return X.variable(base, "", assigned=True) if b.kind == "local" else Expr(f"*{base}", X.UNARY, "")
+        return X.made(base + "".join(f"[{e.text}]" for e in places), X.PRIMARY, "", *places)
+
+    def loaded(self, t: DType, e: Expr) -> Expr:
+        """What a load from the element gives."""
+        e = X.binary("!=", "bool", e, ops.literal(u1, False)) if t is u1 else e
+        return Expr(e.text, e.level, TYPES[t.name], None, e.reads, True)
+
+    def raw(self, ids: tuple[int, ...]) -> str:
+        """How many values there are, and they as words: integers extended, floats as f64."""
+        words = [f"{{.{'f64' if self.types[i].is_float else 'i64'} = {self.values[i].text}}}" for i in ids]
+        return f"{len(ids)}, " + (f"(Word[]){{{', '.join(words)}}}" if ids else "0")
+
+
+def _call(b: Body, s: N.Call) -> None:
+    name, unit = "qd_" + s.function.replace(".", "_"), b.unit
+    if name not in unit.functions:
+        unit.functions[name] = "static " + body.function(b, name, unit.kernel.functions[s.function])
+    b.define(s, X.call(name, TYPES[s.type.name], *(b.values[i] for i in s.args)))
+
+
+def _started(b: Body, s: N.Value, key: str, member: str) -> None:
+    t = TYPES[s.type.name]
+    b.set(s.id, s.type, X.variable(b.once(key, f"const {t} {{}} = {member}"), t))
+
+
+def _shape(b: Body, s: N.ShapeOf) -> None:
+    shape = b.unit.kernel.buffers[s.buffer].shape
+    if shape is not None:
+        b.set(s.id, s.type, ops.literal(s.type, shape[s.axis]))
+    else:
+        _started(b, s, f"{s.buffer}_shape{s.axis}", f"{b.unit.members[s.buffer]}_shape[{s.axis}]")
+
+
+def _builtin(b: Body, s: N.Builtin) -> None:
+    known = {"seed": "frame->device->seed", "launch": "frame->launch"}.get(s.what)
+    b.set(s.id, s.type, X.variable(known or b.once("iteration", "uint64_t {} = 0"), "uint64_t"))
+
+
+def _atomic(b: Body, s: N.Atomic) -> None:
+    t, target, value = s.type, b.element(s.buffer, s.index), b.values[s.value]
+    op, old = _ON_TRUTH.get(s.op, s.op) if t is u1 else s.op, b.loaded(t, target)
+    if b.read(s.id):
+        value = b.fix(value, f"value{s.id}_", TYPES[t.name]) if value.memory else value
+        b.define(s, old, at_once=True)
+    if op in OPERATORS and t is not u1:
+        b.out.put(f"{target.text} {OPERATORS[op]}= {value.text};")
+        return
+    if op == "cas":
+        value = X.choose(X.binary("==", "bool", old, b.values[s.expected]), "", value, old)
+    elif op != "exchange":
+        value = ops.emit(op, t, t, old, value)
+    b.out.put(f"{target.text} = {value.text};")
+
+
+def _assert(b: Body, s: N.Assert) -> None:
+    """A failed assert ends the task."""
+    if s.kind != "assert" or b.unit.asserts:
+        number = [a.id for a in b.unit.layout.asserts].index(s.id)
+        b.out.put(f"if ({X.prefix('!', 'bool', b.values[s.cond]).text}) {{  // {json.dumps(s.message)}")
+        b.out.put(f"  qd_assert(frame, {number}, {b.raw(s.args[: L.VALUES])});")
+        b.out.put("  return;")
+        b.out.put("}")
+
+
+def _print(b: Body, s: N.Print) -> None:
+    number = [p.id for p in b.unit.layout.prints].index(s.id)
+    b.out.put(f"qd_print(frame, {number}, {b.raw(s.operands())});")
+
+
+Body.handlers = {
+    N.Const: lambda b, s: b.set(s.id, s.type, ops.literal(s.type, s.value)),
+    N.Op: lambda b, s: b.define(s, ops.emit(s.prim, s.type, b.types[s.args[-1]], *(b.values[i] for i in s.args))),
+    N.Call: _call,
+    N.ArgLoad: lambda b, s: _started(b, s, f"{s.arg}()", b.unit.members[f"{s.arg}()"]),
+    N.ShapeOf: _shape,
+    N.Builtin: _builtin,
+    N.Load: lambda b, s: b.define(s, b.loaded(s.type, b.element(s.buffer, s.index))),
+    N.Store: lambda b, s: b.out.put(f"{b.element(s.buffer, s.index).text} = {b.values[s.value].text};"),
+    N.Atomic: _atomic,
+    N.Assert: _assert,
+    N.Print: _print,
+    N.If: control.if_,
+    N.For: control.for_,
+    N.While: control.while_,
+    N.Overflow: lambda b, s: b.out.put(f"qd_overflow(frame, {b.values[s.stack].text}, {b.values[s.depth].text});"),
+}

@@ -1,0 +1,100 @@
+"""What takes long: it says so, and it can be stopped."""
+
+from __future__ import annotations
+
+import signal
+import threading
+
+import pytest
+from child import ANSWER
+from notebook.test_magics import SETUP, WAVE, cell  # noqa: F401
+
+from quadrants_lab.backends import forks
+from quadrants_lab.notebook import progress
+from quadrants_lab.notebook.code_process import CodeProcess, Job
+from quadrants_lab.passes import pipeline
+from quadrants_lab.runtime.compile import interruptible as waits
+from quadrants_lab.runtime.compile.interruptible import interruptible
+
+
+def test_an_interrupted_compile_is_one_line_and_the_next_cell_works(cell, monkeypatch):
+    run = pipeline.run
+
+    def interrupted(kernel, passes, verify=False):
+        def pressed(kernel):
+            raise KeyboardInterrupt
+
+        return run(kernel, (*tuple(passes)[:1], pressed), verify)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(pipeline, "run", interrupted)
+        ran = cell("%%qdkernel --grad y --quiet" + WAVE + "wave()")
+    assert not ran.ok
+    assert ran.text.strip().splitlines() == ["KeyboardInterrupt: interrupted: wave, forward: pressed"]
+    assert cell("%%qdkernel --grad y --quiet" + WAVE + "wave()").ok
+
+
+def test_ctrl_c_does_not_wait_for_a_compiler():
+    going, may_end = threading.Event(), threading.Event()
+
+    def compiler():
+        going.set()
+        signal.raise_signal(signal.SIGINT)
+        may_end.wait(ANSWER)
+        return 1
+
+    with pytest.raises(KeyboardInterrupt):
+        interruptible(compiler)
+    assert going.is_set()
+    assert waits._one._is_owned() is False
+    may_end.set()
+    assert interruptible(lambda: 2) == 2  # behind the one that was left alone
+    with pytest.raises(ZeroDivisionError):
+        interruptible(lambda: 1 // 0)
+    assert interruptible(lambda: threading.current_thread()) in forks._threads
+
+
+def test_work_of_more_than_a_second_is_told_with_its_part(monkeypatch, capsys):
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    monkeypatch.setattr(progress, "PAUSE", 0.001)
+    told = threading.Event()
+    with progress.Progress() as seen:
+        seen.trace.now = "wave, reverse: simplify"
+        for _ in range(10_000):
+            if told.wait(0.001) or "simplify" in (text := capsys.readouterr().out):
+                break
+    assert "wave, reverse: simplify, 0 s (interrupt to stop)" in text
+    assert capsys.readouterr().out.endswith("\n")
+    assert seen.last == "wave, reverse: simplify"
+
+
+def test_work_that_is_quick_says_nothing(capsys):
+    with progress.Progress() as seen:
+        seen.trace.now = "wave, forward: simplify"
+    assert capsys.readouterr().out == ""
+
+
+def test_code_is_made_in_a_process_that_can_be_stopped():
+    from quadrants_lab.errors import QuadrantsRuntimeError
+    from quadrants_lab.ir.options import CompileOptions
+    from quadrants_lab.ir.parse import parse_kernel
+
+    text = "kernel k() forward {\n  buffer @x: field f32[4]\n  offload range_for bounds {\n    %1: i32 = const 0\n"
+    text += "    %2: i32 = const 4\n    yield %1, %2\n  } do (%3: i32 'i') {\n    %4: f32 = const 2.5\n"
+    text += "    store @x[%3], %4\n    yield\n  }\n}\n"
+    job = Job("metal", "msl", parse_kernel(text), CompileOptions(), "f")
+    process = CodeProcess()
+    try:
+        assert any("x[i_3] = 2.5f;" in line.text for line in process.make(job).lines)
+        first = process._running
+        process.make(job)
+        assert process._running is first
+        first.kill()  # as `stop` does while it works
+        first.wait()
+        process._process = lambda: first
+        with pytest.raises(QuadrantsRuntimeError, match="its process was stopped"):
+            process.make(job)
+        del process._process
+        assert process.make(job).lines
+    finally:
+        process.stop()
