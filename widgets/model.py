@@ -90,7 +90,8 @@ class SizeView:
 
 @dataclass(slots=True)
 class StackView:
-    """A row of the launch report; ``bytes`` is what one iteration in flight takes, ``cure`` what would spare them."""
+    """A row of the launch report; ``bytes`` is what one iteration in flight takes, ``cure`` what would spare them,
+    ``choice`` why it is kept rather than computed again."""
 
     stack: int
     name: str
@@ -103,6 +104,7 @@ class StackView:
     size: SizeView | None = None
     primal: int = -1
     cure: str = ""
+    choice: str = ""
 
 
 @dataclass(slots=True)

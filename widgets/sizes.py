@@ -48,7 +48,9 @@ def _stack(s: StackView, n: int, seen: bool) -> str:
     bars = [("now", "worked out"), ("launch", "in the launch"), *([("seen", "seen")] if seen else [])]
     rows = "".join(f'<div data-bar="{k}"><span>{text}</span><u><i></i></u><b></b></div>' for k, text in bars)
     head = f'{esc(s.name)} <span class="muted">line {s.line}, {esc(s.dtype)}</span> <span class="depth ms"></span>'
-    return f'<div data-stack="{n}"><h4{at}>{head}</h4><div class="bars">{rows}</div>{tree(s.size)}</div>'
+    why = f"<p>needed as {esc(s.reason)}{f'; {esc(s.choice)}' if s.choice else ''}</p>"
+    why += f'<p class="muted">{esc(s.cure)}</p>' if s.cure else ""
+    return f'<div data-stack="{n}"><h4{at}>{head}</h4>{why}<div class="bars">{rows}</div>{tree(s.size)}</div>'
 
 
 def leaves(e: SizeView) -> Iterator[SizeView]:

@@ -13,7 +13,7 @@ from quadrants_lab import pipelines
 from quadrants_lab.adstack.evaluate import reads, values_of_parts
 from quadrants_lab.adstack.report import stack_allocas
 from quadrants_lab.adstack.sparse_iterations import sparse_iterations
-from quadrants_lab.autodiff.explain import explain, uses
+from quadrants_lab.autodiff.explain import explain, on_stacks
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.ir import sizeexpr as S
 from quadrants_lab.ir.options import CompileOptions
@@ -227,7 +227,10 @@ def _add_stacks(view: KernelView, plan: GradientPlan, record: LaunchRecord | Non
     rows = record.report if record is not None else plan.report() if plan.depths else ()
     steps = plan.compiled.trace().steps
     forward = next((s.before for s in steps if s.name == "reverse"), None)
-    view.stacks = stack_views(kernel, rows, file, values, uses(forward) if rows and forward is not None else {})
+    why = on_stacks(forward) if rows and forward is not None else {}
+    view.stacks = stack_views(kernel, rows, file, values, {v: k.uses for v, k in why.items()})
+    for stack in view.stacks:
+        stack.choice = why[stack.primal].choice if stack.primal in why else ""
     kept = plan.kept() if record is None else record.kept
     view.kept = [KeptView(k.name, k.line, k.dtype, k.elements, k.size, k.bytes, k.reason) for k in kept]
     if rows:
