@@ -36,6 +36,7 @@ from quadrants_lab.lang.dtypes import *  # noqa: F403  # exactly the dtypes
 from quadrants_lab.lang.dtypes import __all__ as _dtypes
 from quadrants_lab.lang.elements import MatrixField, MatrixNdarray, VectorNdarray
 from quadrants_lab.lang.fields import field, ndarray
+from quadrants_lab.lang.jax_op import jax_op
 from quadrants_lab.lang.kernel import func, kernel, pyfunc, real_func
 from quadrants_lab.lang.matrix import Matrix, Vector
 from quadrants_lab.lang.missing import missing_attribute
@@ -61,7 +62,7 @@ __all__ = [  # noqa: PLE0604  # the lists hold strings
     "QuadrantsSyntaxError", "QuadrantsTypeError", "QuadrantsWarning", "SNode", "ScalarField", "ScalarNdarray",
     "Struct", "StructField", "Template", "Tensor", "Vector", "VectorNdarray", "VectorTensor", "ad", "amdgpu",
     "arm64", "axes", "c", "cpu", "cuda", "data_oriented", "dataclass", "field", "func", "gpu", "init",
-    "is_logging_effective", "kernel", "math", "metal", "ndarray", "pyfunc", "real_func", "reset", "root",
+    "is_logging_effective", "jax_op", "kernel", "math", "metal", "ndarray", "pyfunc", "real_func", "reset", "root",
     "set_logging_level", "sync", "template", "tensor", "torch_op", "types", "vulkan", "wrap", "x64", "x86_64", *_axes,
     *_dtypes, *_operations,
 ]  # fmt: skip

@@ -65,10 +65,11 @@ def check(file: str, grad: str) -> int:
     with finite differences and forward mode; 1 where something speaks against one."""
     from quadrants_lab.errors import QuadrantsError
     from quadrants_lab.notebook import experiment, verdict
+    from quadrants_lab.runtime.check.recording import Forward
     from quadrants_lab.runtime.launch.observe import unwatched, watch
 
     sys.path.insert(0, str(Path(file).resolve().parent))
-    launches = experiment.Forward(repeatable=True)
+    launches = Forward(repeatable=True)
     try:
         with watch(launches):
             ran = runpy.run_path(file, run_name="__main__")

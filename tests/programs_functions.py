@@ -90,16 +90,6 @@ def tanh_of_itself():
         y[None] += v
 
 
-@program(X_N_Y, cases=N_CASES[:3])
-def exp_overwritten():
-    for i in x:
-        v = x[i]
-        for j in range(n[None]):
-            v = qd.exp(-v)
-            v = v - 0.5
-        y[None] += v
-
-
 @program({"x": F((8,), 0.3, 2.0), "e": F((8,), -2.0, 2.0), "y": F()})
 def powers():
     for i in x:
@@ -235,22 +225,6 @@ def gravitational_energy():
                 energy[None] -= 0.5 * m[i] * m[j] * qd.rsqrt(dx * dx + dy * dy + 0.05)
 
 
-@program({"start": F((3,)), "n": I((), 0, 20), "y": F()}, cases=({"n": 0}, {"n": 15}), tol32=1e-3)
-def lorenz():
-    for s in range(1):
-        a = start[0]
-        b = start[1]
-        c = start[2]
-        for t in range(n[None]):
-            da = 10.0 * (b - a)
-            db = a * (28.0 - c) - b
-            dc = a * b - 2.6 * c
-            a += 0.01 * da
-            b += 0.01 * db
-            c += 0.01 * dc
-        y[None] += a * a + b * b + c * c
-
-
 @program({"x": F((3, 6)), "w": F((2, 2)), "v": F((2,)), "n": I((3,), 0, 6), "loss": F()})
 def recurrent_network():
     for s in range(3):
@@ -274,15 +248,6 @@ def leapfrog():
             a += 0.1 * b
             b -= 0.05 * k[None] * qd.sin(a)
         y[None] += 0.5 * b * b - k[None] * qd.cos(a)
-
-
-@program({"x": F((6,), 0.0, 1.0), "r": F((), 1.5, 2.5), "n": I((), 0, 8), "y": F()}, cases=({"n": 0}, {"n": 8}))
-def logistic_map_with_parameter_loaded_inside():
-    for i in x:
-        v = x[i]
-        for t in range(n[None]):
-            v = r[None] * v * (1.0 - v)
-        y[None] += v
 
 
 @program({"c": F((6,)), "x": F((4,)), "y": F((4,))})

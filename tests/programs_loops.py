@@ -109,16 +109,6 @@ def eight_carried_values():
 
 
 @program({"x": F((8,)), "n": I(), "y": F()}, cases=N_CASES)
-def swapped_carried_values():
-    for i in x:
-        a = x[i]
-        b = 1.0 - a
-        for j in range(n[None]):
-            a, b = b, 0.5 * a * b
-        y[None] += a * 2.0 + b
-
-
-@program({"x": F((8,)), "n": I(), "y": F()}, cases=N_CASES)
 def augmented_assignments():
     for i in x:
         v = x[i]
@@ -181,16 +171,6 @@ def nested_dynamic_loops():
             for k in range(m[i]):
                 w = qd.sin(w) + 0.1 * v
             v = w * 0.8 + 0.05
-        y[None] += v
-
-
-@program(X_N_Y, cases=N_CASES[:3])
-def triangular():
-    for i in x:
-        v = x[i]
-        for j in range(n[None]):
-            for k in range(j):
-                v = qd.sin(v) * 0.9 + 0.02
         y[None] += v
 
 

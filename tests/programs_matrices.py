@@ -262,16 +262,6 @@ def particle_to_grid():
             g[base + k] += w[k] * (v[i] + a)
 
 
-@program({"x": F((8,)), "y": F((8,)), "n": I()}, cases=({"n": 0}, {"n": 3}))
-def lorenz_as_a_vector():
-    for i in x:
-        s = qd.Vector([x[i], 1.0, 0.5])
-        for t in range(n[None]):
-            d = qd.Vector([s.y - s.x, s.x * (2.0 - s.z) - s.y, s.x * s.y - s.z])
-            s += 0.1 * d
-        y[i] += s.x + s.y * s.z
-
-
 @program({"p": F((8,), arg=True, element=(3,)), "m": F((8,), arg=True, element=(2, 2)), "y": F()})
 def arrays_of_vectors(p: qd.types.ndarray(), m: qd.types.ndarray()):
     for i in p:

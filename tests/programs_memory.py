@@ -194,13 +194,6 @@ def matrix_times_vector():
         y[i] = acc
 
 
-@program({"A": F((3, 4)), "B": F((4, 3)), "C": F((3, 3))})
-def matrix_product():
-    for i, j in C:
-        for k in range(4):
-            C[i, j] += A[i, k] * B[k, j]
-
-
 @program({"a": F((5, 6)), "b": F((5, 6))})
 def stencil():
     for i, j in a:

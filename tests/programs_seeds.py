@@ -64,15 +64,6 @@ def bound_is_computed_from_the_carried_value():
         y[None] += v * v
 
 
-@program({"x": F((6,)), "n": I((), 0, 9), "y": F()}, cases=ONE_64_FIVE)
-def trip_counts_one_sixty_four_five():
-    for i in x:
-        v = x[i]
-        for j in range(n[None]):
-            v = qd.sin(v) + 0.1
-        y[None] += v
-
-
 @program({"x": F((4,)), "y": F()}, scalars={"m": 3, "k": 2}, cases=({"m": 0, "k": 1}, {"m": 5, "k": 3}))
 def bounds_are_scalar_arguments(m: int, k: int):
     for i in x:
@@ -329,13 +320,3 @@ def tasks_whose_loops_have_bounds_from_arrays():
         for j in range(count[5 - i], count[5 - i] + i):
             w = w * y[(i + j) % 6] + 0.1
         z[None] += w
-
-
-@program({"x": F((6,)), "s": F(), "z": F()})
-def tasks_that_accumulate_into_one_sum():
-    for i in x:
-        s[None] += x[i] * x[i]
-    for i in x:
-        s[None] += qd.sin(x[i])
-    for i in x:
-        z[None] += s[None] * x[i]

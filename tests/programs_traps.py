@@ -17,13 +17,6 @@ def augmented_by_a_choice():
         y[None] += v * v
 
 
-@program({"x": F((8,)), "s": F((8,)), "y": F()})
-def reads_back_what_it_stored():
-    for i in x:
-        s[i] = x[i] * x[i]
-        y[None] += qd.sin(s[i]) * s[i]
-
-
 @program({"x": F((8,)), "s": F((8,)), "t": F((8,), grad=False), "n": I((8,)), "y": F()})
 def reads_back_what_it_added():
     for i in x:

@@ -373,6 +373,22 @@ WAYS = [
 ]
 
 
+def spread(programs: list[Program], ways: list[Any]) -> pytest.MarkDecorator:
+    """Each program in each way, as ``program``, ``arch`` and ``fp``. By day it runs on the CPU in f64, on CUDA where
+    there is a device, and in one of the other ways, in turn."""
+    turns = [w for w in ways if w.values != ("cpu", f64) and w.values[0] != "cuda" and not _by_night(w)]
+    rows = []
+    for n, p in enumerate(programs):
+        off = [w for k, w in enumerate(turns) if k != n % len(turns)]
+        rows += [pytest.param(p, *w.values, id=f"{w.id}-{p.name}", marks=[*w.marks, *[pytest.mark.slow] * (w in off)])
+                 for w in ways]  # fmt: skip
+    return pytest.mark.parametrize(("program", "arch", "fp"), rows)
+
+
+def _by_night(way: Any) -> bool:
+    return any(mark.name == "slow" for mark in way.marks)
+
+
 # --- compared
 
 
@@ -395,4 +411,4 @@ def differences(job: Job, outcome: Outcome, got: Arrays, tol: float, gradient: b
     return wrong
 
 
-__all__ = ["WAYS", "Bench", "Job", "define", "differences", "f32", "f64", "interpreted", "job_of", "way"]
+__all__ = ["WAYS", "Bench", "Job", "define", "differences", "f32", "f64", "interpreted", "job_of", "spread", "way"]

@@ -18,7 +18,12 @@ def runtime() -> None:
 SINGLE = 1e-3  # the tolerance where default_fp is f32
 
 
-@pytest.fixture(params=[pytest.param(w.values, marks=w.marks, id=w.id) for w in WAYS])
+BY_NIGHT = {"cpu-f32", "c-f64"}  # of backends that run these programs in their other dtype by day
+
+
+@pytest.fixture(
+    params=[pytest.param(w.values, marks=[*w.marks, *[pytest.mark.slow] * (w.id in BY_NIGHT)], id=w.id) for w in WAYS]
+)
 def everywhere(request: pytest.FixtureRequest, runtime: None) -> None:
     """A session of each backend, of each of its dtypes."""
     arch, fp = request.param

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from programs import PROGRAMS
-from running import WAYS, Bench, differences, f64, interpreted, job_of
+from running import WAYS, Bench, differences, f64, interpreted, job_of, spread
 
 PARAMETERS = [pytest.param(p, id=p.name) for p in PROGRAMS.values()]
 # the others are launched by test_gradients, values compared
-WITHOUT_GRADIENT = [pytest.param(p, id=p.name) for p in PROGRAMS.values() if not p.grad]
+WITHOUT_GRADIENT = [p for p in PROGRAMS.values() if not p.grad]
 
 
 @pytest.mark.parametrize("program", PARAMETERS)
@@ -24,8 +24,7 @@ def test_interpreted_after_every_pass(program):
                 np.testing.assert_allclose(result.rets["ret0"], outcome.returned, rtol=1e-12)
 
 
-@pytest.mark.parametrize("program", WITHOUT_GRADIENT)
-@pytest.mark.parametrize(("arch", "fp"), WAYS)
+@spread(WITHOUT_GRADIENT, WAYS)
 def test_backend(program, arch, fp):
     bench = Bench(fp, arch)
     for case in program.cases:

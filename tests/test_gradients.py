@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 from programs import PROGRAMS
-from running import WAYS, Bench, differences, f32, f64, interpreted, job_of, way
+from running import WAYS, Bench, differences, f32, f64, interpreted, job_of, spread, way
 
-DIFFERENTIABLE = [pytest.param(p, id=p.name) for p in PROGRAMS.values() if p.grad]
+WITH_GRADIENT = [p for p in PROGRAMS.values() if p.grad]
+DIFFERENTIABLE = [pytest.param(p, id=p.name) for p in WITH_GRADIENT]
 SMOOTH = [
     pytest.param(p, id=p.name)
     for p in PROGRAMS.values()
@@ -28,8 +29,7 @@ def test_interpreted_after_every_pass(program):
         assert caps.keys() == result.depth.keys(), "sized by the last pass"
 
 
-@pytest.mark.parametrize("program", DIFFERENTIABLE)
-@pytest.mark.parametrize(("arch", "fp"), WAYS)
+@spread(WITH_GRADIENT, WAYS)
 def test_backend(program, arch, fp):
     bench = Bench(fp, arch)
     for case in program.cases:
@@ -39,8 +39,7 @@ def test_backend(program, arch, fp):
         assert not differences(job, job.oracle(), got, tol, gradient=True), case
 
 
-@pytest.mark.parametrize("program", DIFFERENTIABLE)
-@pytest.mark.parametrize(("arch", "fp"), [way("cpu", f64), way("vulkan", f64), way("metal", f32), way("cuda", f64)])
+@spread(WITH_GRADIENT, [way("cpu", f64), way("vulkan", f32), way("vulkan", f64), way("metal", f32), way("cuda", f64)])
 def test_value_and_gradient_together(program, arch, fp):
     bench = Bench(fp, arch)
     for case in program.cases:

@@ -170,12 +170,6 @@ def complex_of(fn):
     return meaning
 
 
-def with_entry(i, j, v):
-    m = np.eye(4)
-    m[i, j] = v
-    return m
-
-
 def refracted(x, n, eta):
     k = 1 - eta**2 * (1 - (x @ n) ** 2)
     return np.zeros(3) if k < 0 else eta * x - (eta * (x @ n) + np.sqrt(k)) * n

@@ -7,10 +7,9 @@ from typing import TypeVar
 
 from quadrants_lab.backends._gpu.layout import gpu_layout
 from quadrants_lab.backends._gpu.programs import programs
-from quadrants_lab.backends._gpu.stacks import in_heap_order, stacks_of
+from quadrants_lab.backends._gpu.stacks import in_heap_order
 from quadrants_lab.backends.boxes import fixed_total
 from quadrants_lab.backends.disk_cache import Keep, Kept
-from quadrants_lab.backends.lower.adstacks.lockstep import in_step
 from quadrants_lab.backends.reductions import reductions
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType
@@ -20,8 +19,8 @@ Built = TypeVar("Built")
 
 
 class GpuExecutable:
-    """``object``: the code, made by ``make`` where none is ``cached``; ``keep`` gets what was made. ``groups``: ids of
-    adstacks in step; ``stacks``: those of each task in heap order. ``totals``: a task, how many iterations it has in
+    """``object``: the code, made by ``make`` where none is ``cached``; ``keep`` gets what was made. ``stacks``: the
+    adstacks of each task in heap order. ``totals``: a task, how many iterations it has in
     every launch, None where that varies; ``stacked``: whether it keeps values on adstacks; ``reducing``: whether it
     reduces into a scalar; ``looping``: whether its iterations hold loops. ``sizing_args``: the scalar
     arguments that group counts depend on; ``draws``: whether it draws at random."""
@@ -35,10 +34,8 @@ class GpuExecutable:
         self.object = cached.content if cached is not None and self._cached else self._made()
         self.tasks = [s for s in kernel.body if isinstance(s, N.Offload)]
         self.totals = [1 if t.kind == "serial" else fixed_total(kernel, t) for t in self.tasks]
-        steps = [in_step(t.body) for t in self.tasks]
-        self.groups = [tuple(a.id for a in group) for found in steps for group in found.groups]
-        self.stacks = [in_heap_order(t, found) for t, found in zip(self.tasks, steps, strict=True)]
-        self.stacked = [any(not s.count_only for s in stacks_of(t)) for t in self.tasks]
+        self.stacks = [in_heap_order(t) for t in self.tasks]
+        self.stacked = [any(not s.count_only for s in stacks) for stacks in self.stacks]
         self.reducing = [bool(reductions(kernel, t.body)) for t in self.tasks]
         self.looping = [any(isinstance(s, N.Loop) for s in walk(t.body)) for t in self.tasks]
         self.written = frozenset(s.buffer for s in walk(kernel.body) if isinstance(s, N.Write))

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from quadrants_lab.backends._gpu.programs import GROUP
-from quadrants_lab.backends.lower.adstacks.lockstep import Steps, widest
+from quadrants_lab.backends.lower.adstacks.lockstep import in_step, widest
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType
-from quadrants_lab.ir.walk import walk
 
 MOST_ELEMENTS = (1 << 31) - 1  # of one stack, all threads together: programs index with 32 bits
 
@@ -80,15 +79,10 @@ def heap_plan(
     return HeapPlan(threads, at, adjoints_at, lane_bytes, total)
 
 
-def stacks_of(task: N.Offload) -> list[N.AdStackAlloca]:
-    return [s for s in walk((task,)) if isinstance(s, N.AdStackAlloca)]
-
-
-def in_heap_order(task: N.Offload, steps: Steps) -> list[N.AdStackAlloca]:
-    """The task's stacks, those of a group side by side."""
-    grouped = [a for group in steps.groups for a in group]
-    ids = {a.id for a in grouped}
-    return [*grouped, *(a for a in stacks_of(task) if a.id not in ids)]
+def in_heap_order(task: N.Offload) -> list[N.AdStackAlloca]:
+    """The task's stacks, those in step side by side."""
+    grouped = {a.id: a for group in in_step(task.body).groups for a in group}
+    return [*grouped.values(), *(s for s in task.body if isinstance(s, N.AdStackAlloca) and s.id not in grouped)]
 
 
 @dataclass(frozen=True, slots=True)

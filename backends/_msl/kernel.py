@@ -19,11 +19,12 @@ from quadrants_lab.backends._msl.ops import LOWERING as OPERATIONS
 from quadrants_lab.backends.launch import Status
 from quadrants_lab.backends.lower import lower
 from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks, stores_slots
+from quadrants_lab.backends.lower.shallow import shallow
 from quadrants_lab.backends.reductions import reductions
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 
-LOWERING: tuple[N.Pass, ...] = (lower_adstacks(Layout(lockstep=True, numbered=True)), *OPERATIONS)
+LOWERING: tuple[N.Pass, ...] = (lower_adstacks(Layout(lockstep=True, numbered=True)), shallow, *OPERATIONS)
 _ONCE = "device Frame& f [[buffer(0)]]"
 _MANY = f"{_ONCE}, uint lane [[thread_position_in_grid]], uint lanes [[threads_per_grid]]"
 

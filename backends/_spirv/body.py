@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.backends._gpu import layout as L
@@ -103,11 +103,10 @@ class Body:
             )
         return tuple(self.values[i] for i in last.values)
 
-    def run(self, stmts: list[N.Stmt], gives: int) -> int:
-        """Emits statements of a block; returns the value of one of them, 0 for NO_ID."""
+    def run(self, stmts: Iterable[N.Stmt]) -> None:
+        """Emits statements of a block."""
         for s in stmts:
             HANDLERS[type(s)](self, s)
-        return 0 if gives == N.NO_ID else self.values[gives]
 
     def _stored(self, s: N.Stmt) -> list[str]:
         """Locals that a statement's blocks store to."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from quadrants_lab.backends._gpu.shallow import shallow
 from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks
 from quadrants_lab.backends.lower.casts import lower_casts, lower_formulas
 from quadrants_lab.backends.lower.functions import MATH, lower_math
 from quadrants_lab.backends.lower.integers import lower_counts, lower_division, lower_integers, lower_orders
 from quadrants_lab.backends.lower.random import lower_random
+from quadrants_lab.backends.lower.shallow import shallow
 from quadrants_lab.ir.nodes import Pass
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.prims import PRIMS
@@ -30,8 +30,8 @@ def lowering(options: CompileOptions) -> tuple[Pass, ...]:
     units in the last place, log near 1 and tanh near 0 by more, and no faster.
     """
     return (
-        shallow,
         lower_adstacks(Layout(lockstep=True, numbered=True)),
+        shallow,
         lower_random,
         lower_math(*MATH, near=options.fast_math),
         lower_formulas("rsqrt", "round", "custom_jvp"),

@@ -38,6 +38,9 @@ class Run:
     gives: int = N.NO_ID
     key: tuple[Any, ...] = ()
 
+    def work(self) -> list[N.Stmt]:
+        return [s for s in self.stmts if not isinstance(s, N.Const)]
+
 
 class Plan:
     """What a lowered kernel's programs share: its chunks, and its runs by the id of their first statement."""
@@ -86,27 +89,31 @@ class Plan:
             else:
                 return False
         elif isinstance(s, N.Op):
-            mine = {x.id for x in run.stmts if isinstance(x, N.Value) and x.type is not u1 and x.type.is_int}
-            if not mine.intersection(s.args):
+            if not any(x.id in s.args and self._is_own(x) for x in run.stmts):
                 return False
         elif not isinstance(s, N.Const) or not run.stmts:
             return False
         run.stmts.append(s)
         return True
 
+    def _is_own(self, s: N.Stmt) -> bool:
+        """Whether the value is a count, the number of a slot, or a word of flags."""
+        if isinstance(s, N.Load):
+            buffer = self.kernel.buffers[s.buffer]
+            return buffer.kind == "local" or buffer.role == "flags"
+        return isinstance(s, N.Op) and s.type is not u1
+
     def _settle(self, run: Run) -> bool:
         """Whether the run can be a function, which then has its key."""
-        while isinstance(run.stmts[-1], N.Const):
-            run.stmts.pop()
-        number = {s.id: n for n, s in enumerate(run.stmts)}
-        inside = uses(tuple(run.stmts))
-        given = [s.id for s in run.stmts if s.id in self._types and self._uses.get(s.id, 0) > inside.get(s.id, 0)]
-        given = [i for i in given if i not in self._known]
-        if len(given) > 1 or len(run.stmts) < 2:
+        work = run.work()
+        number = {s.id: n for n, s in enumerate(work)}
+        inside = uses(tuple(work))
+        given = [s.id for s in work if s.id in self._types and self._uses.get(s.id, 0) > inside.get(s.id, 0)]
+        if len(given) > 1 or len(work) < 2:
             return False
         run.gives = given[0] if given else N.NO_ID
         shape: list[Any] = []
-        for s in run.stmts:
+        for s in work:
             operands: list[Any] = []
             for i in s.operands():
                 if i in number:
@@ -117,7 +124,7 @@ class Plan:
                     if i not in run.takes:
                         run.takes.append(i)
                     operands.append((self._types[i], run.takes.index(i)))
-            what: Any = s.prim if isinstance(s, N.Op) else repr(s.value) if isinstance(s, N.Const) else ""
+            what: Any = s.prim if isinstance(s, N.Op) else ""
             if isinstance(s, (N.Load, N.Store)):
                 b = self.kernel.buffers[s.buffer]
                 what = b.kind, b.dtype, b.kind == "heap" and self.chunks[b.name].buffers.index(b.name)
@@ -131,12 +138,10 @@ class Plan:
         return s.index[1] if isinstance(s, (N.Load, N.Store)) and len(s.index) > 1 else N.NO_ID
 
     def _words(self, s: N.Stmt) -> int:
-        if isinstance(s, (N.Load, N.Store)):
-            return _WORDS[type(s), self.kernel.buffers[s.buffer].kind]
-        return 6 if isinstance(s, N.Op) else 0
+        return _WORDS[type(s), self.kernel.buffers[s.buffer].kind] if isinstance(s, (N.Load, N.Store)) else 6
 
     def _pays(self, run: Run, count: int) -> bool:
-        inside = sum(self._words(s) for s in run.stmts)
+        inside = sum(self._words(s) for s in run.work())
         params = len(run.takes) + bool(run.local) + bool(run.chunk)
         return count * (inside - 4 - params) > inside + 4 * params + 25
 
@@ -144,6 +149,7 @@ class Plan:
 def call(b: Body, run: Run) -> None:
     """Emits the run as a call of its function, which is made where the first of its kind is."""
     m, kernel, local, chunk = b.m, b.frame.kernel, run.local, run.chunk
+    b.run(s for s in run.stmts if isinstance(s, N.Const))
     args: list[tuple[int, int]] = []
     if local:
         buffer = kernel.buffers[local]
@@ -152,13 +158,13 @@ def call(b: Body, run: Run) -> None:
         t = kernel.buffers[chunk.buffers[0]].dtype
         args.append((heap.pointer(b, chunk, t), heap.first(b, chunk, t)))
     args += [(m.type(b.types[i]), b.values[i]) for i in run.takes]
-    last = next(s for s in reversed(run.stmts) if s.id == run.gives or run.gives == N.NO_ID)
-    result = m.type(last.type) if isinstance(last, N.Value) else m.void
+    given = next((s for s in run.stmts if s.id == run.gives and isinstance(s, N.Value)), None)
+    result = m.type(given.type) if given else m.void
     if run.key not in m.helpers:
         m.helpers[run.key] = _made(b, run, [t for t, _ in args], result)
     made = b.fn.let("FunctionCall", result, m.helpers[run.key], *(v for _, v in args))
-    if isinstance(last, N.Value):
-        b.define(last.id, last.type, made)
+    if given:
+        b.define(given.id, given.type, made)
     b.counts.pop(local, None)
     b.whole = {}
 
@@ -176,12 +182,12 @@ def _made(caller: Body, run: Run, types: list[int], result: int) -> int:
         m.decorate(slots, "Aliased")
     for i in run.takes:
         body.define(i, caller.types[i], next(params))
-    for i in {i for s in run.stmts for i in s.operands()} & caller.known.keys():
+    for i in {i for s in run.work() for i in s.operands()} & caller.known.keys():
         body.define(i, caller.types[i], caller.values[i])
         body.known[i] = caller.known[i]
-    value = body.run(run.stmts, run.gives)
-    if value:
-        fn.put("ReturnValue", value)
-    else:
+    body.run(run.work())
+    if run.gives == N.NO_ID:
         fn.put("Return")
+    else:
+        fn.put("ReturnValue", body.values[run.gives])
     return fn.close()

@@ -61,18 +61,16 @@ def open_device(threads: int = 0, cache: DiskCache | None = None) -> Device:
 
 def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], Stage]]:
     """ "msl": the source."""
-    from quadrants_lab.backends._gpu.shallow import shallow
     from quadrants_lab.backends.metal.executable import stage
 
-    return {"msl": lambda: stage(shallow(kernel), options)}
+    return {"msl": lambda: stage(kernel, options)}
 
 
 def lowering(options: CompileOptions) -> tuple[Pass, ...]:
     """See `quadrants_lab.runtime.backend.Backend`."""
-    from quadrants_lab.backends._gpu.shallow import shallow
     from quadrants_lab.backends._msl.kernel import LOWERING
 
-    return (shallow, *LOWERING)
+    return LOWERING
 
 
 def load(
@@ -84,10 +82,9 @@ def load(
 
     Raises QuadrantsTypeError where the kernel needs f64.
     """
-    from quadrants_lab.backends._gpu.shallow import shallow
     from quadrants_lab.backends.metal.executable import Executable
 
-    return Executable(shallow(kernel), options, cached, keep)
+    return Executable(kernel, options, cached, keep)
 
 
 @cache

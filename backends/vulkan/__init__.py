@@ -55,10 +55,9 @@ def open_device(threads: int = 0, cache: DiskCache | None = None) -> Device:
 
 def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], Stage]]:
     """ "spirv": the module as text, with the size of its words."""
-    from quadrants_lab.backends._gpu.shallow import shallow
     from quadrants_lab.backends.vulkan.listings import stages as make
 
-    return make(shallow(kernel), options)
+    return make(kernel, options)
 
 
 def lowering(options: CompileOptions) -> tuple[Pass, ...]:
@@ -75,10 +74,9 @@ def load(
 
     ``cached``, ``keep``: see `quadrants_lab.runtime.backend.Backend`.
     """
-    from quadrants_lab.backends._gpu.shallow import shallow
     from quadrants_lab.backends.vulkan.executable import load as make
 
-    return make(shallow(kernel), options, cached, keep)
+    return make(kernel, options, cached, keep)
 
 
 @cache

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import ExitStack
 from contextvars import ContextVar
-from functools import wraps
+from functools import partial, wraps
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
@@ -17,14 +17,15 @@ from quadrants_lab.errors import (
     QuadrantsWarning,
 )
 from quadrants_lab.ir.types import f64
-from quadrants_lab.lang import second
+from quadrants_lab.lang import doctor, second
 from quadrants_lab.lang.custom_gradients import Replaced, grad_for, grad_replaced, no_grad
 from quadrants_lab.lang.dense import Dense, Ndarray, ScalarNdarray
 from quadrants_lab.lang.forward_mode import FwdMode, warn_unwritten
 from quadrants_lab.lang.missing import missing_attribute
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.arguments.signature import ArraySlot
-from quadrants_lab.runtime.check.grad_check import check_gradients
+from quadrants_lab.runtime.check import verdict
+from quadrants_lab.runtime.check.report import Report as Checked
 from quadrants_lab.runtime.interop.arrays import adopt, need_gradient, torch_tensor
 from quadrants_lab.runtime.launch.observe import MODE, OBSERVERS, unwatched, watch
 from quadrants_lab.runtime.tape.program import Program
@@ -35,6 +36,7 @@ from quadrants_lab.runtime.tape.step import Kept
 __all__ = [
     "FwdMode",
     "Tape",
+    "check",
     "checkpoint",
     "clear_all_gradients",
     "grad_for",
@@ -176,7 +178,7 @@ class Tape:
         self.loss.grad.fill(1)
         with unwatched(self._launches):
             self._launches.differentiate(forget)
-        self._launches.open_ends.differentiated()
+        self._launches.dead_paths.differentiated()
         self.kept_bytes, self.made_again = self._launches.most, self._launches.made_again
         self.report = report(self._launches)
 
@@ -198,7 +200,26 @@ class Tape:
             for kept in self.kept:
                 warnings.warn(str(kept), QuadrantsWarning, stacklevel=3)
         if self.grad_check:
-            check_gradients(self._launches, self.loss, self.grad_check)
+            self._check_gradients()
+
+    def _check_gradients(self) -> None:
+        """Raises QL2099 for the first field whose gradient is not the slope of the loss."""
+        names = [self._launches.names.get(id(x._memory), repr(x)) for x in self.grad_check]
+        fields = {f"{name} ({n})" if name in names[:n] else name: x
+                  for n, (name, x) in enumerate(zip(names, self.grad_check, strict=True))}  # fmt: skip
+        with unwatched():
+            report = verdict.check(self._launches, self.loss, fields)
+        for v in report.verdicts:
+            if not v.good:
+                says = f"the gradient of {v.field} {v.says}"
+                if v.worst is not None:
+                    at = f"the gradient of {v.field}[{v.worst.index or None}] is {v.worst.gradient:.9g}"
+                    says = f"{at}, by finite differences it is {v.worst.slope:.9g}"
+                raise QuadrantsAssertionError(
+                    "\n".join([f"Grad check failed: {says}", *map(str, v.causes)]),
+                    code="QL2099",
+                    help="a custom gradient, a value that a kernel rounds or decides by, or a kink at this very point",
+                )
 
 
 def checkpoint(fn: Callable[P, R]) -> Callable[P, R]:
@@ -251,6 +272,28 @@ def hessian_vector(program: Callable[[], object], loss: Any, x: Any, v: Any, mem
     tape = Tape(loss, memory=memory)
     tape._shown = "hessian_vector", 6
     return second.along(program, tape, x, v)
+
+
+def check(
+    program: Callable[..., object],
+    loss: Any,
+    wrt: Any = None,
+    *,
+    args: Sequence[Any] = (),
+    seconds: float = verdict.SECONDS,
+    progress: Callable[[str], None] | None = None,
+) -> Checked:
+    """What speaks for and against the gradients of ``loss``, and why: by differences, by forward mode, by element.
+
+    ``program(*args)`` is a kernel, or a function that launches some, as under a `Tape`; ``loss`` starts from 0.
+    ``wrt``: a field or ndarray with a gradient, a list, or a dict of them by name; None: all that the launches read
+    before they write it. The report is data that prints well; ``report.raise_if_wrong()`` is for tests. ``program``
+    runs three times and more; memory is afterwards as one run leaves it, gradients as a Tape does. Where it runs
+    gradients itself, what they left is compared as well, and stays. ``seconds``: after these, no more elements are
+    looked at one by one; Ctrl-C ends it with what was found. ``progress`` is told what it is at; without, a terminal.
+    """
+    tape = Tape(loss)
+    return doctor.check(partial(program, *args), tape.loss, wrt, seconds, progress)
 
 
 def _check_checked(x: Any) -> None:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from quadrants_lab.autodiff.doubts import warn
+from quadrants_lab.autodiff.warned import warn
 from quadrants_lab.errors import QuadrantsAssertionError, QuadrantsRuntimeError, QuadrantsWarning, render
 from quadrants_lab.lang.dense import Dense
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.launch.observe import MODE, launching, watch
-from quadrants_lab.runtime.lint.cross_kernel import OpenEnds
+from quadrants_lab.runtime.lint.cross_kernel import DeadPaths
 from quadrants_lab.runtime.memory.memory import SHARED
 from quadrants_lab.runtime.tape.writes import Writes, written_over
 
@@ -37,7 +37,7 @@ class _Used(Writes):
             field._memory.watchers = tuple(w for w in field._memory.watchers if w != places.append)
         self.followed = {}
         self.told: set[int] = set()
-        self.open_ends = OpenEnds("dual")
+        self.dead_paths = DeadPaths("dual")
         super().clear()
 
     def before(self, plan: Plan, args: tuple[Any, ...]) -> None:
@@ -46,7 +46,7 @@ class _Used(Writes):
     def after(self, plan: Plan, args: tuple[Any, ...], token: Any, failed: bool) -> None:
         super().after(plan, args, token, failed)
         if not failed:
-            self.open_ends.launched(plan, args)
+            self.dead_paths.launched(plan, args)
         names = {id(memory): name for name, memory in plan.memories(args).items()}
         for field in list(plan.session.differentiable):
             memory = field._memory

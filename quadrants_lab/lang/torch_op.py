@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from functools import cache, update_wrapper
-from inspect import BoundArguments, Signature, signature
+from functools import cache
+from inspect import BoundArguments
 from typing import Any
 
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsRuntimeTypeError
-from quadrants_lab.lang.classes import BoundKernel
+from quadrants_lab.lang.operation import Operation
 from quadrants_lab.runtime import session
-from quadrants_lab.runtime.launch.observe import differentiating, watch
+from quadrants_lab.runtime.launch.observe import watch
 from quadrants_lab.runtime.session import ended
 from quadrants_lab.runtime.tape.recorded import Fields, Recorded
 
@@ -40,29 +40,15 @@ def torch_op(fn: Callable[..., Any] | None = None, /, *, outputs: Outputs, recom
     return TorchOp(fn, outputs, recompute)
 
 
-class TorchOp:
+class TorchOp(Operation):
     """Made by `torch_op`."""
 
+    maker = "torch_op"
+
     def __init__(self, fn: Callable[..., Any], outputs: Outputs, recompute: bool) -> None:
-        if not callable(fn):
-            raise QuadrantsRuntimeTypeError(f"torch_op takes a kernel or a Python function, not {fn!r}", code="QL2120")
-        update_wrapper(self, fn, updated=())
-        self.fn = fn
-        self.name = getattr(fn, "__name__", type(fn).__name__)
-        self.outputs = dict(outputs)
+        super().__init__(fn, outputs)
         self.recompute = recompute
         self._uncompiled: Any = None  # what torch.compile does not look into
-        parameters = list(signature(fn).parameters.values())[isinstance(fn, BoundKernel) :]
-        self.whole = Signature(parameters)
-        unknown = [name for name in self.outputs if name not in self.whole.parameters]
-        if unknown or not self.outputs:
-            what = f"{unknown[0]!r} is no parameter of it" if unknown else "none are given"
-            raise QuadrantsRuntimeTypeError(
-                f"outputs of torch_op {self.name}: {what}",
-                code="QL2120",
-                help="the parameters are " + ", ".join(self.whole.parameters),
-            )
-        self.own = Signature([p for p in parameters if p.name not in self.outputs])
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         import torch
@@ -89,17 +75,9 @@ class TorchOp:
     def __deepcopy__(self, memo: Any) -> TorchOp:
         return self  # a module that has it can be copied
 
-    def __repr__(self) -> str:
-        return f"<qd.torch_op {self.name}{self.own} -> {', '.join(self.outputs)}>"
-
     def _check(self, torch: Any, bound: BoundArguments) -> None:
         """What cannot be differentiated, or would be wrong without a word."""
-        if differentiating():
-            raise QuadrantsRuntimeError(
-                f"torch_op {self.name} is called under a Tape or FwdMode, which do not see through it",
-                code="QL2121",
-                help=f"call {self.name} itself there, or let torch differentiate all of it",
-            )
+        self.check_context()
         for name, value in bound.arguments.items():
             parts = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
             if any(isinstance(part, torch.Tensor) and part.requires_grad for part in parts):
@@ -138,7 +116,7 @@ class Call:
     def run(self, torch: Any, usable: Mapping[str, Any], grads: bool = False) -> dict[str, Any]:
         """The outputs of the function, which it was called with; with ``grads`` they require gradients."""
         op, named = self.op, {**self.rest, **usable}
-        made = {name: _zeros(torch, op, name, like, named) for name, like in op.outputs.items()}
+        made = {name: _zeros(torch, op, name, named) for name in op.outputs}
         for tensor in made.values() if grads else ():
             tensor.requires_grad_(tensor.is_floating_point())
         counts = {n: _writes(t) for n, t in usable.items()}
@@ -282,33 +260,12 @@ def _writes(tensor: Any) -> int:
     return 0 if tensor.is_inference() else tensor._version
 
 
-def _zeros(torch: Any, op: TorchOp, name: str, like: Any, named: Mapping[str, Any]) -> Any:
+def _zeros(torch: Any, op: TorchOp, name: str, named: Mapping[str, Any]) -> Any:
     """The output, before the function writes to it."""
-    if callable(like) and not isinstance(like, torch.Tensor):
-        like = like(*[_argument(op, name, n, named) for n in signature(like).parameters])
-    if isinstance(like, str):
-        like = _argument(op, name, like, named)
+    like = op.like(name, named, torch.Tensor)
     tensors = [v for v in named.values() if isinstance(v, torch.Tensor)]
     first = next((t for t in tensors if t.is_floating_point()), None)
     device = (first if first is not None else tensors[0]).device if tensors else None
     if isinstance(like, torch.Tensor):
         return torch.zeros(like.shape, dtype=like.dtype, device=like.device if like.device.type != "meta" else device)
-    if isinstance(like, int):
-        like = (like,)
-    if isinstance(like, (tuple, list)) and all(isinstance(n, int) for n in like):
-        return torch.zeros(tuple(like), dtype=None if first is None else first.dtype, device=device)
-    raise QuadrantsRuntimeTypeError(
-        f"output {name!r} of torch_op {op.name} must be like an argument, a shape or a tensor, not {like!r}",
-        code="QL2120",
-        help='for example outputs={"y": "x"}, {"loss": ()} or {"y": lambda x: x.shape[:1]}',
-    )
-
-
-def _argument(op: TorchOp, output: str, name: str, named: Mapping[str, Any]) -> Any:
-    if name not in named:
-        raise QuadrantsRuntimeTypeError(
-            f"output {output!r} of torch_op {op.name} is to be like {name!r}, which is no argument",
-            code="QL2120",
-            help="the arguments are " + ", ".join(op.own.parameters),
-        )
-    return named[name]
+    return torch.zeros(tuple(like), dtype=None if first is None else first.dtype, device=device)

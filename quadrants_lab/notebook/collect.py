@@ -206,7 +206,7 @@ def _add_traces(view: KernelView, mode: str, plan: Plan) -> None:
         front = PassView("counting kernel", None, counting[0].before, 0.0, doc)
         view.traces["counting"] = [front, *pass_views(counting, pass_docs())]
     if isinstance(plan, GradientPlan) and plan.ran is not plan.kernel:
-        gates = plan.apart.gates
+        gates = plan.compacted.gates
         view.traces["gated"] = [
             PassView("iterations that push, listed", None, gates.lists, 0.0, _doc(sparse_iterations)),
             PassView("the others, then those", plan.kernel, gates.split, 0.0, _doc(sparse_iterations)),

@@ -18,9 +18,10 @@ from quadrants_lab.lang.dense import Dense
 from quadrants_lab.lang.kernel import Kernel
 from quadrants_lab.notebook.cell import Cell, calls, run_body, run_last
 from quadrants_lab.notebook.progress import Progress
-from quadrants_lab.notebook.verdict import Verdict, check
+from quadrants_lab.notebook.verdict import check
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.backend import available
+from quadrants_lab.runtime.check.report import Verdict
 from quadrants_lab.runtime.launch.observe import unwatched, watch
 from quadrants_lab.runtime.launch.plan import Plan
 from quadrants_lab.runtime.record.records import LaunchRecord, Recorder, recording
@@ -81,19 +82,6 @@ def run(cell: Cell, options: CellOptions, namespace: dict[str, Any], progress: P
             with watch(NoGradients()), watch(NothingNew()):
                 value = run_last(cell, namespace)
         return Outcome(value, recorder, verdicts)
-
-
-class Forward(Launches):
-    """Launches of the last session, without those of gradients, which a whole program makes for itself."""
-
-    def before(self, plan: Plan, args: tuple[Any, ...]) -> Any:
-        if any(step.launch is not None and step.launch[0].session is not plan.session for step in self.leaves()):
-            self.clear()
-        return super().before(plan, args) if plan.owner.mode == "forward" else None
-
-    def after(self, plan: Plan, args: tuple[Any, ...], token: Any, failed: bool) -> None:
-        if plan.owner.mode == "forward":
-            super().after(plan, args, token, failed)
 
 
 class NoGradients:
@@ -188,7 +176,7 @@ def differentiate(target: Dense, launches: Launches) -> None:
     assert target.grad is not None
     target.grad.fill(1)
     launches.differentiate()
-    launches.open_ends.differentiated()
+    launches.dead_paths.differentiated()
 
 
 def timings(recorder: Recorder) -> list[tuple[str, str, float, int]]:

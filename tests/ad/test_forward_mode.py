@@ -236,37 +236,6 @@ def test_returned_values_and_prints_come_once(capsys) -> None:
     assert y.dual[None] == 2
 
 
-def test_lorenz_which_the_peer_cannot_do() -> None:
-    """A while-free carried system of three values over a run-time trip count, against central differences."""
-    p, out = dual_field(3), dual_field(3)
-
-    @qd.kernel
-    def lorenz(n: qd.i32):
-        for _ in range(1):
-            a, b, c = 1.0, 1.0, 1.0
-            for _ in range(n):
-                da = p[0] * (b - a)
-                db = a * (p[1] - c) - b
-                dc = a * b - p[2] * c
-                a, b, c = a + 0.01 * da, b + 0.01 * db, c + 0.01 * dc
-            out[0], out[1], out[2] = a, b, c
-
-    def run(values):
-        p.from_numpy(values)
-        lorenz(100)
-        return out.to_numpy()
-
-    at = np.array([10.0, 28.0, 8 / 3])
-    for k in range(3):
-        seed = np.eye(3)[k]
-        p.from_numpy(at)
-        with qd.ad.FwdMode(out, p, seed=seed):
-            lorenz(100)
-        got = out.dual.to_numpy()
-        slope = (run(at + 1e-6 * seed) - run(at - 1e-6 * seed)) / 2e-6
-        np.testing.assert_allclose(got, slope, rtol=1e-6, atol=1e-6)
-
-
 def test_beside_a_tape() -> None:
     x, y = qd.field(qd.f64, 3, needs_dual=True, needs_grad=True), qd.field(qd.f64, (), needs_dual=True, needs_grad=True)
     x.from_numpy(np.array([1.0, 2.0, 3.0]))

@@ -92,57 +92,6 @@ def test_a_loop_with_trips_from_data(real) -> None:
         close(qd.ad.hessian_vector(f, loss, x, v), changes(by_numpy, x.to_numpy().astype(float), v), 1e-8)
 
 
-def test_logistic_regression(real) -> None:
-    rng = np.random.default_rng(0)
-    rows, labels, way = rng.normal(size=(20, 5)), rng.integers(0, 2, 20), rng.normal(size=5)
-    w, loss, data = filled(rng.normal(size=5), real), scalar(real), qd.field(real, (20, 5))
-    y = qd.field(qd.i32, 20)
-    data.from_numpy(rows.astype(real.numpy))
-    y.from_numpy(labels.astype(np.int32))
-
-    @qd.kernel
-    def f():
-        for i in range(20):
-            z = 0.0
-            for j in range(5):
-                z += data[i, j] * w[j]
-            loss[None] += qd.log(1.0 + qd.exp(z)) - y[i] * z
-
-    p = 1 / (1 + np.exp(-rows @ w.to_numpy()))
-    close(qd.ad.hessian_vector(f, loss, w, way), rows.T @ (p * (1 - p) * (rows @ way)))
-    close(w.grad.to_numpy(), rows.T @ (p - labels))
-
-
-def test_a_net_of_springs(real) -> None:
-    """Vectors, and a sparse Hessian: a point meets its neighbours alone."""
-    rng = np.random.default_rng(1)
-    n, links = 6, np.array([(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (0, 3)], np.int32)
-    x = qd.Vector.field(2, real, n, needs_grad=True)
-    ends, loss = qd.Vector.field(2, qd.i32, len(links)), scalar(real)
-    x.from_numpy(rng.normal(size=(n, 2)).astype(real.numpy))
-    ends.from_numpy(links)
-
-    @qd.func
-    def energy(a, b):
-        return 0.5 * ((a - b).norm() - 1.0) ** 2
-
-    @qd.kernel
-    def f():
-        for k in ends:
-            loss[None] += energy(x[ends[k][0]], x[ends[k][1]])
-
-    def by_numpy(a):
-        d = a[links[:, 0]] - a[links[:, 1]]
-        return (0.5 * (np.sqrt((d * d).sum(axis=1)) - 1) ** 2).sum()
-
-    at = x.to_numpy().astype(float)
-    v = np.zeros((n, 2))
-    v[5] = 0.3, -0.8
-    found = qd.ad.hessian_vector(f, loss, x, v)
-    close(found, changes(by_numpy, at, v), 1e-8)
-    assert not found[:4].any()
-
-
 def test_twenty_steps_in_place(real) -> None:
     """Each step overwrites what the gradient of the one before reads; a copy and two planes in turn are in between."""
     x, u, loss = filled([0.4, -0.2, 0.9], real), qd.field(real, 3, needs_grad=True), scalar(real)

@@ -26,35 +26,6 @@ def total(x: qd.template(), loss: qd.template()):
 # --- writes between launches
 
 
-def test_in_place_steps_over_many_launches() -> None:
-    """x <- sin(x) in place, 6 times: each gradient needs the values that its launch read."""
-    x, loss = field(4, name="x"), field()
-    start = np.linspace(0.2, 1, 4)
-    x.from_numpy(start)
-
-    @qd.kernel
-    def read():
-        for i in x:
-            y[i] = qd.sin(x[i])
-
-    @qd.kernel
-    def back():
-        for i in x:
-            x[i] = y[i]
-
-    y = field(4)
-    with qd.ad.Tape(loss):
-        for _ in range(6):
-            read()
-            back()
-        total(x, loss)
-    value, slope = start, np.ones(4)
-    for _ in range(6):
-        value, slope = np.sin(value), slope * np.cos(value)
-    np.testing.assert_allclose(x.to_numpy(), value)
-    np.testing.assert_allclose(x.grad.to_numpy(), 2 * value * slope, rtol=1e-12)
-
-
 @pytest.mark.parametrize("kind", ["field", "offsets", "0-d", "vectors", "ndarrays", "other dtype"])
 def test_copy_from_is_differentiated(kind) -> None:
     source, target = {
@@ -168,59 +139,6 @@ def test_a_chain_that_a_numpy_array_breaks_is_named() -> None:
         warnings.simplefilter("error")
         with qd.ad.Tape(loss):
             measure(middle)  # a constant of this Tape
-
-
-@pytest.mark.parametrize("how", ["fill", "elements", "numpy"])
-def test_what_python_overwrites_is_a_constant(how) -> None:
-    """The force is cleared from Python in every step and accumulated in a kernel; at the start it is 0 already."""
-    x, v, force, loss = field(3), field(3), field(3), field()
-    x.from_numpy(np.array([0.3, -0.5, 0.0]))
-
-    @qd.kernel
-    def push():
-        for i in x:
-            force[i] += -x[i] * x[i] * x[i] + 0.1 * v[i]
-
-    @qd.kernel
-    def kick():
-        for i in x:
-            v[i] += 0.1 * force[i]
-
-    @qd.kernel
-    def drift():
-        for i in x:
-            x[i] += 0.1 * v[i]
-
-    def clear():
-        if how == "fill":
-            force.fill(0)
-        elif how == "numpy":
-            force.from_numpy(np.zeros(3))
-        else:
-            for i in range(3):
-                force[i] = 0
-
-    def steps():
-        for _ in range(5):
-            clear()
-            push()
-            kick()
-            drift()
-        total(x, loss)
-
-    with qd.ad.Tape(loss):
-        steps()
-    got = x.grad.to_numpy()
-    for i, start in enumerate((0.3, -0.5, 0.0)):
-        ends = []
-        for step in (1e-6, -1e-6):
-            x.from_numpy(np.array([0.3, -0.5, 0.0]))
-            x[i] = start + step
-            v.fill(0)
-            loss.fill(0)
-            steps()
-            ends.append(loss[None])
-        assert got[i] == pytest.approx((ends[0] - ends[1]) / 2e-6, abs=1e-8)
 
 
 def test_python_overwrites_equal_values() -> None:
@@ -395,43 +313,6 @@ def test_a_loss_that_no_launch_writes() -> None:
         total(x, other)
     assert caught[0].filename == __file__
     assert "it launched total" in str(caught[0].message)
-
-
-def test_attributes_that_change_hands_between_launches():
-    """Each gradient is that of the fields that its launch had."""
-
-    @qd.data_oriented
-    class PingPong:
-        def __init__(self):
-            self.now, self.then = (qd.field(qd.f64, (), needs_grad=True) for _ in range(2))
-            self.x, self.loss = (qd.field(qd.f64, (), needs_grad=True) for _ in range(2))
-
-        @qd.kernel
-        def begin(self):
-            for _ in range(1):
-                self.now[None] = self.x[None]
-
-        @qd.kernel
-        def step(self):
-            for _ in range(1):
-                self.then[None] = self.now[None] * self.now[None]
-
-        @qd.kernel
-        def measure(self):
-            for _ in range(1):
-                self.loss[None] += self.now[None]
-
-    p = PingPong()
-    p.x[None] = 1.1
-    for steps in (1, 2, 3, 4):
-        with qd.ad.Tape(p.loss):
-            p.begin()
-            for _ in range(steps):
-                p.step()
-                p.now, p.then = p.then, p.now
-            p.measure()
-        assert p.loss[None] == pytest.approx(1.1 ** 2**steps)
-        assert p.x.grad[None] == pytest.approx(2**steps * 1.1 ** (2**steps - 1))
 
 
 def test_a_constant_that_turns_out_to_come_from_a_value_with_a_gradient():

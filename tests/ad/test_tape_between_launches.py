@@ -58,23 +58,6 @@ def check(loss: Any, run: Callable[[], None], *params: Any) -> None:
         np.testing.assert_allclose(slope, right, atol=1e-7 * max(1.0, np.abs(right).max()))
 
 
-def test_fields_written_from_python() -> None:
-    x, loss = drawn(field(4)), field()
-    w, k = qd.field(float, shape=()), qd.field(qd.i32, shape=())
-
-    @qd.kernel
-    def step():
-        for i in x:
-            loss[None] += qd.sin(x[i] * w[None]) * x[(i + k[None]) % 4]
-
-    def run() -> None:
-        for t in range(3):
-            w[None], k[None] = 0.5 + t, t
-            step()
-
-    check(loss, run, x)
-
-
 @pytest.mark.parametrize("kind", ["field", "ndarray", "numpy"])
 def test_a_batch_that_is_filled_again(kind: str) -> None:
     x, loss, data = drawn(field(4)), field(), RNG.normal(size=(3, 4))
@@ -184,64 +167,6 @@ def test_one_field_as_both_arguments() -> None:
         total(x)
 
     check(loss, run, x)
-
-
-def test_two_buffers_in_turn() -> None:
-    u, other, k, loss = drawn(field(4, 4)), field(4, 4), drawn(field()), field()
-
-    @qd.kernel
-    def flow(a: qd.template(), b: qd.template()):
-        for i, j in a:
-            s = 0.0
-            for d in qd.static([(1, 0), (-1, 0), (0, 1), (0, -1)]):
-                p, q = i + d[0], j + d[1]
-                if 0 <= p < 4 and 0 <= q < 4:
-                    s += a[p, q] ** 3 - a[i, j] ** 3
-            b[i, j] = a[i, j] + 0.02 * k[None] * s
-
-    @qd.kernel
-    def total(a: qd.template()):
-        for i, j in a:
-            loss[None] += a[i, j] ** 2 * (i + 1)
-
-    def run() -> None:
-        for _ in range(3):
-            flow(u, other)
-            flow(other, u)
-        total(u)
-
-    check(loss, run, u, k)
-
-
-def test_members_of_structs_in_place() -> None:
-    body = qd.types.struct(x=qd.types.vector(2, float), v=qd.types.vector(2, float), m=float)
-    p, loss = body.field(shape=3, needs_grad=True), field()
-
-    @qd.kernel
-    def kick():
-        for i in p:
-            for j in range(3):
-                if i != j:
-                    d = p[j].x - p[i].x
-                    p[i].v += 0.1 * p[j].m * d / (d.norm_sqr() + 0.1)
-
-    @qd.kernel
-    def drift():
-        for i in p:
-            p[i].x += 0.1 * p[i].v
-
-    @qd.kernel
-    def total():
-        for i in p:
-            loss[None] += p[i].x.norm_sqr() * p[i].m
-
-    def run() -> None:
-        for _ in range(3):
-            kick()
-            drift()
-        total()
-
-    check(loss, run, drawn(p.x), drawn(p.v), drawn(p.m))
 
 
 @qd.kernel

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import linecache
 import math
+import os
 
 import numpy as np
 import pytest
@@ -72,7 +73,10 @@ def nests(draw) -> tuple[str, bool]:
 
 
 @pytest.mark.filterwarnings("ignore")
-@settings(max_examples=30, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=300 if os.environ.get("QL_NIGHTLY") else 20, deadline=None, derandomize=True, database=None,
+    suppress_health_check=list(HealthCheck),
+)  # fmt: skip
 @given(nests())
 def test_gradients_and_depths_of_nests(nest):
     text, exact = nest

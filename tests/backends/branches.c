@@ -18,13 +18,18 @@ typedef struct {
   char unused24_[128];
   uint64_t launch;
   char unused160_[88];
-  void *image;
-  int64_t image_shape[2];
-  int64_t *total;
-  char unused280_[32];
-  uint64_t odd_6_capacity;
-  uint64_t odd_6_last;
-  int64_t odd_6;
+  float *x;
+  int32_t *count;
+  void *y;
+  void *z;
+  char unused280_[16];
+  uint64_t v_4_capacity;
+  uint64_t v_4_last;
+  int64_t v_4;
+  char unused320_[8];
+  uint64_t w_20_capacity;
+  uint64_t w_20_last;
+  int64_t w_20;
 } Frame;
 
 bool qd_poll(Frame *frame, uint64_t worker);
@@ -33,54 +38,70 @@ void qd_print(Frame *frame, int64_t number, uint64_t count, const Word *values);
 void qd_overflow(Frame *frame, int64_t stack, int64_t depth);
 static inline bool qd_stopped(Frame *frame) { return frame->device->flag && qd_poll(frame, 0); }
 
-static void branches_0(Frame *frame) {
-  const int32_t image_shape0 = frame->image_shape[0];
-  const int32_t image_shape1 = frame->image_shape[1];
-  const uint64_t odd_6_capacity = frame->odd_6_capacity;
-  const uint64_t odd_6_last = frame->odd_6_last;
-  uint64_t odd_6_count = 0;
-  int32_t (*image)[frame->image_shape[1]] = frame->image;
-  uint32_t *odd_6 = (uint32_t *)(frame->device->heap + frame->odd_6);
-  int64_t *total = frame->total;
-  for (int32_t i = 0; i < image_shape0; ++i) {  // parallel
+static void by_trips_0(Frame *frame) {
+  const uint64_t v_4_capacity = frame->v_4_capacity;
+  const uint64_t v_4_last = frame->v_4_last;
+  uint64_t v_4_count = 0;
+  const uint64_t w_20_capacity = frame->w_20_capacity;
+  const uint64_t w_20_last = frame->w_20_last;
+  uint64_t w_20_count = 0;
+  int32_t *count = frame->count;
+  float *x = frame->x;
+  float *v_4 = (float *)(frame->device->heap + frame->v_4);
+  float *w_20 = (float *)(frame->device->heap + frame->w_20);
+  float (*y)[8] = frame->y;
+  float (*z)[8] = frame->z;
+  for (int32_t i = 0; i < 64; ++i) {  // parallel
     if (qd_stopped(frame)) return;
-    for (int32_t j = 0; j < image_shape1; ++j) {  // parallel
-      odd_6_count = 0ULL;
-      int32_t m = image[i][j], steps = 0;
-      while (m > 1) {
+    v_4_count = 0ULL;
+    w_20_count = 0ULL;
+    int32_t t = count[i];
+    float t_2 = x[i];
+    bool t_3 = t > 2;
+    if (t_3) {
+      float t_4 = t_2;
+      for (int32_t j = 2; j < t; ++j) {
         if (qd_stopped(frame)) return;
-        bool odd = (m & 1) == 1;
-        uint64_t t = odd_6_count < odd_6_last ? odd_6_count : odd_6_last;
-        uint64_t t_2 = t >> 5ULL;
-        uint32_t t_3 = 1U << ((uint32_t)t & 31U);
-        odd_6[t_2] = (odd_6[t_2] & (t_3 - 1U)) | (odd ? t_3 : 0U);
-        odd_6_count = odd_6_count + 1ULL;
-        int32_t m_2;
-        if (odd) {
-          m_2 = m * 3 + 1;
-        } else {
-          m_2 = m >> 1;
-        }
-        m = m_2;
-        steps = steps + 1;
+        v_4[v_4_count < v_4_last ? v_4_count : v_4_last] = t_4;
+        v_4_count = v_4_count + 1ULL;
+        t_4 = sinf(t_4);
       }
-      if (odd_6_count > odd_6_capacity) {
-        qd_overflow(frame, 0U, odd_6_count);
-      } else {
-        int32_t odds = 0;
-        for (int32_t k = 0; k < steps; ++k) {
+    }
+    float t_5 = t_2;
+    int32_t t_6 = 0;
+    while (t_6 < t) {
+      if (qd_stopped(frame)) return;
+      w_20[w_20_count < w_20_last ? w_20_count : w_20_last] = t_5;
+      w_20_count = w_20_count + 1ULL;
+      t_5 = t_5 + t_5;
+      t_6 = t_6 + 1;
+    }
+    bool t_7 = w_20_count > w_20_capacity;
+    if (v_4_count > v_4_capacity || t_7) {
+      qd_overflow(frame, t_7 ? 1U : 0U, t_7 ? w_20_count : v_4_count);
+    } else {
+      if (t_3) {
+        for (int32_t j_2 = count[i]; j_2 > 2;) {
+          --j_2;
           if (qd_stopped(frame)) return;
-          uint64_t t_4 = odd_6_count - 1ULL;
-          odd_6_count = odd_6_count - 1ULL;
-          odds = odds + ((odd_6[t_4 >> 5ULL] & (1U << ((uint32_t)t_4 & 31U))) != 0U ? 1 : 0);
+          y[i][j_2] = v_4[v_4_count - 1ULL];
+          v_4_count = v_4_count - 1ULL;
         }
-        image[i][j] = odds;
-        *total = *total > (int64_t)odds ? *total : (int64_t)odds;
+      }
+      for (int32_t j_3 = t_6; j_3 > 0;) {
+        --j_3;
+        if (qd_stopped(frame)) return;
+        if (j_3 == 1) {
+          z[i][j_3] = w_20[w_20_count - 1ULL];
+        }
+        float t_8 = w_20[w_20_count - 1ULL];
+        w_20_count = w_20_count - 1ULL;
+        z[i][j_3] = t_8;
       }
     }
   }
 }
 
 void entry(Frame *frame) {
-  branches_0(frame);
+  by_trips_0(frame);
 }

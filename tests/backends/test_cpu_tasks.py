@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import threading
+from importlib import import_module
 
 import numpy as np
+import pytest
 from child import Worker
 from conformance_tasks import AXPY, serial
 from cpu_rig import bind, load, run
+from sessions import skips
 from stage_kernels import FOREVER
 
-from quadrants_lab.backends.cpu.device import Device
 from quadrants_lab.backends.launch import Status
 
 
@@ -46,11 +48,11 @@ def test_denormals_are_flushed_and_the_mode_restored() -> None:
     assert np.float32(1e-30) * np.float32(1e-10) > 0
 
 
-def test_cancel_from_another_thread() -> None:
-    own = Device(2)
-    frame = load(FOREVER).frame(own)
-    go = np.zeros((), np.int32)
-    frame.set_buffer("go", go.ctypes.data)
+@pytest.mark.parametrize("arch", ["cpu", pytest.param("c", marks=skips("c"))])
+def test_cancel_from_another_thread(arch: str) -> None:
+    rig = import_module(f"{arch}_rig")
+    own, go = rig.fresh(), np.zeros((), np.int32)
+    frame = rig.bind(rig.load(FOREVER), {"go": go}, on=own)
     over = threading.Event()
 
     def cancel() -> None:

@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conformance_tasks import AXPY, CHECKED, by_trips, seven, stacked
+from conformance_tasks import AXPY, CHECKED, seven
 from metal_rig import EXACT, FAST, load
+from stage_kernels import BRANCHES, LOOP
 
 from quadrants_lab.backends import metal
 from quadrants_lab.backends._msl.kernel import module
@@ -21,12 +22,7 @@ from quadrants_lab.ir.walk import walk
 
 HERE = Path(__file__).resolve().parent
 
-# a stack in a loop and its reverse, whiles and ifs around stacks, asserts and a serial task
-KERNELS = {
-    "loop": stacked("f32", 64).replace("{OP}", "sin %9"),
-    "branches": by_trips("f32", 64).replace("{OP}", "sin %9").replace("{OP2}", "add %21, %21"),
-    "failures": CHECKED,
-}
+KERNELS = {"loop": LOOP, "branches": BRANCHES, "failures": CHECKED}  # the last has asserts and a serial task
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -55,7 +51,7 @@ def test_stage(name: str) -> None:
 
 
 def test_the_object_is_the_source() -> None:
-    kernel = parse_kernel(KERNELS["loop"])
+    kernel = parse_kernel(LOOP)
     first = metal.load(kernel, EXACT)
     assert metal.load(kernel, EXACT, Kept(first.object, sealed=False)).source == first.source
     assert first.object == metal.load(kernel, EXACT).object
@@ -70,7 +66,7 @@ def test_debug_names_source_lines() -> None:
     kernel = replace(kernel, body=(replace(task, body=body),))
     text = load(kernel, EXACT, debug=True).source
     store = text.split("\n").index("    y[i_3] = a * x[i_3] + y[i_3];")
-    assert text.split("\n")[store - 1] == '#line 45 "user.py"'
+    assert text.split("\n")[store - 1] == '#line 43 "user.py"'
     assert "#line" not in load(kernel).source
 
 

@@ -117,6 +117,56 @@ def test_straight_pushes_are_short(n: int, own: int, nbytes: int) -> None:
     assert len(made.words()) <= nbytes
 
 
+def in_turn(t: str, n: int, count: int) -> str:
+    """Pushes n values of count stacks, x[i] + k or, of truth values, x[i] > k, in turn; y[i, k] is the k-th that is
+    popped, with a constant between its load and its pop."""
+    forth, back = [], []
+    for k in range(n):
+        a, stack = 20 + 5 * k, 4 + k % count
+        value = f"cast %{a + 1}" if t != "u1" else f"gt %9, %{a}"
+        forth.append(f"%{a}: i32 = const {k}\n%{a + 1}: i32 = add %9, %{a}\n%{a + 2}: {t} = {value}")
+        forth.append(f"adstack_push ${stack}, %{a + 2}")
+        b, stack = 1000 + 5 * k, 4 + (n - 1 - k) % count
+        back.append(f"%{b}: {t} = adstack_load_top ${stack}\n%{b + 1}: i32 = const {k}\nadstack_pop ${stack}")
+        back.append(f"store @y[%3, %{b + 1}], %{b}")
+    lines = "\n".join(f"adstack_alloca ${4 + k}: {t} 's{k}' primal %22 reason \"test\"" for k in range(count))
+    return f"""kernel in_turn() reverse {{
+      buffer @x: field i32[100]
+      buffer @y: field {t}[100x{n}]
+      offload range_for bounds {{
+        %1: i32 = const 0
+        %2: i32 = const 100
+        yield %1, %2
+      }} do (%3: i32) {{
+        {lines}
+        %9: i32 = load @x[%3]
+        {chr(10).join(forth)}
+        adstack_guard {{
+          {chr(10).join(back)}
+          yield
+        }}
+        yield
+      }}
+    }}"""
+
+
+@pytest.mark.parametrize("t", ["f32", "f16", "u1", "i8", "i32", "i64"])
+def test_pushes_and_pops_that_look_alike_are_calls(t: str) -> None:
+    n, count = 40, 3
+    text = vulkan.stages(parse_kernel(in_turn(t, n, count)), EXACT)["spirv"]().text
+    assert (text.count("OpFunctionCall"), text.count("OpFunctionEnd")) == (2 * n, 3)
+    dtype = {"f": f"float{t[1:]}", "i": f"int{t[1:]}", "u": "bool"}[t[0]]
+    x, y = np.arange(100, dtype=np.int32) % 50, np.zeros((100, n), dtype)
+    frame = bind(load(in_turn(t, n, count)), {"x": x, "y": y}, stacks=[14, 13, 13])
+    assert frame.launch() == 0
+    k = np.arange(n)[::-1]
+    assert np.array_equal(y, x[:, None] > k if t == "u1" else (x[:, None] + k).astype(dtype))
+    frame.set_stacks([14, 12, 13])
+    assert frame.launch() == Status.OVERFLOW
+    assert isinstance(failed := frame.failure(), Overflow)
+    assert (failed.stack.id, failed.capacity, failed.depth) == (5, 12, 13)
+
+
 def test_what_is_known_ahead_to_be_too_much_is_not_pushed() -> None:
     """Nor run: a loop of two billion trips would be noticed. So many times three is no number of 32 bits."""
     arrays = {"x": np.ones(2, np.float32), "count": np.array([2, 2**31 - 1], np.int32)}

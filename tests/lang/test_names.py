@@ -20,14 +20,9 @@ session = session_of(EVERYWHERE)
 
 
 op = {0: qd.atomic_add}[0]
-OPS = [qd.atomic_add, qd.atomic_sub]
 TABLE = {"max": qd.atomic_max, "loops": [range, qd.ndrange]}
 T = qd.template
 template = qd.template()
-
-
-class Operations:
-    least = qd.atomic_min
 
 
 @qd.func
@@ -41,42 +36,6 @@ def given(f: T(), target: template, value):
 
 
 FUNCS = [by_default]
-
-
-@qd.kernel
-def module_variable(x: qd.template(), y: qd.template()):
-    s = 0.0
-    for i in x:
-        op(s, x[i] * x[i])
-    y[None] = s
-
-
-@qd.kernel
-def imported(x: qd.template(), y: qd.template()):
-    s = 0.0
-    for i in x:
-        add_(s, x[i] * x[i])
-    y[None] = s
-
-
-@qd.kernel
-def attributes_and_tables(x: qd.template(), y: qd.template()):
-    s, low, high = 0.0, 10.0, -10.0
-    for i in x:
-        OPS[0](s, x[i] * x[i])
-        Operations.least(low, x[i])
-        TABLE["max"](high, x[i])
-    y[None] = s + low * low + high
-
-
-@qd.kernel
-def static_loop(x: qd.template(), y: qd.template()):
-    s, t = 0.0, 0.0
-    for i in x:
-        for f in qd.static([op, OPS[0]]):
-            f(s, x[i] * x[i])
-        qd.static(OPS[1])(t, x[i])
-    y[None] = s + t
 
 
 @qd.kernel
@@ -119,10 +78,6 @@ def twice(t):
 
 
 PLAIN = {
-    module_variable: lambda x: (x * x).sum(),
-    imported: lambda x: (x * x).sum(),
-    attributes_and_tables: lambda x: (x * x).sum() + x[0] * x[0] + x[-1],
-    static_loop: lambda x: 2 * (x * x).sum() - x.sum(),
     funcs: lambda x: twice(x).sum(),
     serial: lambda x: of_serial(x).sum(),
 }

@@ -19,6 +19,7 @@ BECOMES = {
     "cuda": (*COUNTS, ": u32 = add"),
     "amdgpu": (*COUNTS, ": u32 = add"),
     "metal": MEMORY,  # where the trips of the loop number the slots
+    "vulkan": MEMORY,
 }
 
 
@@ -63,7 +64,7 @@ def test_an_adstack_is_seen_to_become_memory(view: KernelView, backend: str) -> 
 
 def test_lines_of_code_lead_to_the_source(view: KernelView) -> None:
     for stage in view.code["gradient"]:
-        if stage.name in ("llvm", "msl"):
+        if stage.name in ("llvm", "msl", "spirv"):
             lines = [line for line in stage.make().lines if line.stmt >= 0]
             assert lines
             assert all(line.span_line for line in lines), stage.backend

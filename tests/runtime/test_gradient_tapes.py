@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from runtime.test_gradient import make, session, start  # noqa: F401  # fixtures
 
@@ -12,74 +11,9 @@ import quadrants_lab as qd
 
 
 @qd.kernel
-def step(u: qd.template(), t: qd.i32):
-    for i in range(3):
-        u[t + 1, i] = qd.sin(u[t, i]) * 1.5
-
-
-@qd.kernel
-def step_in_place(u: qd.template()):
-    for i in u:
-        u[i] = qd.sin(u[i]) * 1.5
-
-
-@qd.kernel
-def copy_scaled(a: qd.template(), b: qd.template(), by: qd.template()):
-    for i in a:
-        b[i] = a[i] * a[i] * by[None]
-
-
-@qd.kernel
 def total(a: qd.template(), loss: qd.template()):
     for i in a:
         loss[None] += a[i]
-
-
-@qd.kernel
-def total_at(u: qd.template(), t: qd.i32, loss: qd.template()):
-    for i in range(3):
-        loss[None] += u[t, i]
-
-
-def chain(x0, steps):
-    v, d = np.array(x0, float), np.ones(len(x0))
-    for _ in range(steps):
-        v, d = np.sin(v) * 1.5, d * np.cos(v) * 1.5
-    return v, d
-
-
-def test_a_tape_runs_gradients_in_opposite_order() -> None:
-    u = qd.field(qd.f64, (6, 3), needs_grad=True)
-    _, loss = make()
-    start_values = np.array([0.2, 0.5, 0.9])
-    for i, v in enumerate(start_values):
-        u[0, i] = v
-    for _ in range(2):  # gradients are cleared, the loss starts from 0
-        with qd.ad.Tape(loss):
-            for t in range(5):
-                step(u, t)
-            total_at(u, 5, loss)
-        value, d = chain(start_values, 5)
-        assert loss[None] == pytest.approx(value.sum(), rel=1e-13)
-        np.testing.assert_allclose(u.grad.to_numpy()[0], d, rtol=1e-12)
-
-
-def test_values_that_later_launches_overwrite_are_seen_again() -> None:
-    """x is overwritten between two launches that read it, by a kernel and from Python."""
-    a, loss = make(3)
-    b = qd.field(qd.f64, 3, needs_grad=True)
-    by = qd.field(qd.f64, ())
-    a0 = a.to_numpy()
-    by[None] = 3
-    with qd.ad.Tape(loss):
-        copy_scaled(a, b, by)  # b = 3 a^2
-        total(b, loss)
-        by[None] = 5
-        copy_scaled(a, b, by)  # b = 5 a^2, the old b is gone
-        total(b, loss)
-    np.testing.assert_allclose(a.grad.to_numpy(), 2 * a0 * 8, rtol=1e-12)
-    assert by[None] == 5
-    np.testing.assert_allclose(b.to_numpy(), 5 * a0 * a0, rtol=1e-12)
 
 
 def test_no_gradient_runs_after_an_exception() -> None:

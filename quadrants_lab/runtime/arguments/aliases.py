@@ -11,10 +11,8 @@ import numpy as np
 
 from quadrants_lab.runtime.arguments.signature import ArraySlot, Slot, memory_of
 
-TensorVariants = tuple[tuple[int, int], ...]
 
-
-def written_pairs(slots: Sequence[Slot], written: AbstractSet[str]) -> TensorVariants:
+def written_pairs(slots: Sequence[Slot], written: AbstractSet[str]) -> tuple[tuple[int, int], ...]:
     """Positions of any two array arguments of which one at least is among the buffers ``written``."""
     arrays = [n for n, slot in enumerate(slots) if isinstance(slot, ArraySlot)]
     return tuple((n, m) for n, m in combinations(arrays, 2) if {slots[n].name, slots[m].name} & written)

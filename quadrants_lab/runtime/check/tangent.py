@@ -7,6 +7,7 @@ every buffer that has a gradient. So it shares the table of derivatives with the
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,11 +20,10 @@ from quadrants_lab.ir.types import from_numpy
 from quadrants_lab.runtime.compile.compile import DUAL, load_cached, make_ir
 from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.record.records import LaunchRecord
-from quadrants_lab.runtime.record.replay import frame_of, launch, shadow
+from quadrants_lab.runtime.record.replay import add_scratch, frame_of, launch, shadow
 
 if TYPE_CHECKING:
     from quadrants_lab.backends.launch import Executable
-    from quadrants_lab.runtime.check.grad_check import Differentiable
     from quadrants_lab.runtime.compile.compile import Compiled
     from quadrants_lab.runtime.launch.plan import Plan
     from quadrants_lab.runtime.tape.recorder import Launches
@@ -33,33 +33,47 @@ class Tangents:
     """Derivatives of ``loss`` over repeatable ``launches``. Holds memory of the session beside, of values and of
     tangents, by the id of what they stand for, and the kernels, which serve every direction."""
 
-    def __init__(self, launches: Launches, loss: Differentiable) -> None:
+    def __init__(self, launches: Launches, loss: Memory) -> None:
         self.launches = launches
-        self.loss: Memory = loss._memory
+        self.loss = loss
         self.session = shadow(self.loss.session, DEFAULT)
         self.values: dict[int, Memory] = {}
         self.tangents: dict[int, Memory] = {}
         self.made: dict[int, tuple[N.Kernel, Executable]] = {}  # by the id of what was compiled for the session
 
-    def along(self, x: Differentiable, way: npt.NDArray[np.float64]) -> float | None:
-        """The derivative by ``x`` along ``way``; None where a function with a gradient of its own was recorded, for
-        that need not be the derivative of what it computes. Raises QuadrantsError where a kernel has no tangent."""
-        if any(s.repeat is not None and s.launch is None and s.write is None for s in self.launches.leaves()):
-            return None
+    @property
+    def possible(self) -> bool:
+        """Whether all is known that the loss is computed by: not of a function with a gradient of its own that was
+        called before the launches were recorded."""
+        before = None
+        for step in self.launches.leaves():
+            own = step.repeat is not None and step.launch is None and step.write is None
+            if own and (before is None or before.within is None):
+                return False
+            before = step
+        return True
+
+    def along(self, x: Memory, way: npt.NDArray[np.float64], after: Callable[[], None] | None = None) -> float:
+        """The derivative by ``x`` along ``way``, of what launches compute: a gradient of the user's has no part in it.
+        ``after`` is called after each step. Raises QuadrantsError where a kernel has no tangent."""
         self.tangents = {}
         for touched, before in self.launches.initial.values():
-            self.values[id(touched)] = self._memory(before)
+            if id(touched) not in self.values:
+                self.values[id(touched)] = self._memory(before)
             self.values[id(touched)].array[...] = before
-        self._tangent(x._memory).array.reshape(-1)[...] = way
+        self._tangent(x).array.reshape(-1)[...] = way
         for step in self.launches.leaves():
-            if step.launch is not None:
-                self._launch(*step.launch)
+            launched = step.launch or step.within
+            if launched is not None:
+                self._launch(*launched)
             elif step.write is not None and id(step.write[0]) in self.values:
                 memory, elements = step.write
                 for where, written in elements:
                     self.values[id(memory)].array[where] = written
                     if id(memory) in self.tangents:
                         self.tangents[id(memory)].array[where] = 0
+            if after is not None:
+                after()
         return float(self._tangent(self.loss).array[()])
 
     def _memory(self, like: npt.NDArray[Any]) -> Memory:
@@ -81,6 +95,7 @@ class Tangents:
                 memories[b.dual] = self._tangent(behind[name])
         shapes = {name: memory.operand.shape for name, memory in memories.items()}
         record = LaunchRecord(plan, args, 0, None, shapes, draws=number)
+        add_scratch(record, kernel, self.session, memories)
         launch(record, frame_of(record, executable, kernel, self.session, memories), self.session)
 
     def _compiled(self, compiled: Compiled) -> tuple[N.Kernel, Executable]:

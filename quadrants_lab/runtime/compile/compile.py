@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from time import perf_counter
@@ -20,8 +21,7 @@ from quadrants_lab.adstack.sparse_iterations import (
 )
 from quadrants_lab.analysis.races import check_races
 from quadrants_lab.autodiff.access import check_data_access
-from quadrants_lab.autodiff.broken import broken_paths
-from quadrants_lab.autodiff.doubts import warn
+from quadrants_lab.autodiff.dead_paths import broken_paths
 from quadrants_lab.autodiff.forward import check_replays
 from quadrants_lab.autodiff.minmax_atomics import MINMAX
 from quadrants_lab.autodiff.reverse import forward_slices
@@ -32,6 +32,7 @@ from quadrants_lab.autodiff.second import (
     to_be_differentiated,
     with_tangents,
 )
+from quadrants_lab.autodiff.warned import warn
 from quadrants_lab.backends import disk_cache
 from quadrants_lab.errors import QuadrantsCompilationError
 from quadrants_lab.frontend.lower import lower
@@ -117,30 +118,32 @@ class Compiled:
         """What every pass did; where nobody recorded that, it compiles the IR again."""
         if self.recorded is not None:
             return self.recorded
-        trace = pipeline.Trace()
-        token = pipeline.RECORDER.set(trace)
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # they were given when it was compiled
-                made = lowered_kernel(self.source, self.specs, self.options, self.constant, self.second).kernel
-                kernel = make_ir(made, self.mode, self.options)
-                if self.counter is not None:
-                    counting_ir(kernel, made, self.options)
-        finally:
-            pipeline.RECORDER.reset(token)
+        with warnings.catch_warnings(), _recorded() as trace:
+            warnings.simplefilter("ignore")  # they were given when it was compiled
+            made = lowered_kernel(self.source, self.specs, self.options, self.constant, self.second).kernel
+            kernel = make_ir(made, self.mode, self.options)
+            if self.counter is not None:
+                counting_ir(kernel, made, self.options)
         return trace
 
 
 @room.roomy
 def lowering_trace(kernel: N.Kernel, backend: Backend, options: CompileOptions) -> pipeline.Trace:
     """What the backend's lowering does to the kernel, which is one that it gets."""
+    with _recorded() as trace:
+        pipeline.run(kernel, backend.lowering(options), options.verify)
+    return trace
+
+
+@contextmanager
+def _recorded() -> Iterator[pipeline.Trace]:
+    """A trace of the passes that run in the with."""
     trace = pipeline.Trace()
     token = pipeline.RECORDER.set(trace)
     try:
-        pipeline.run(kernel, backend.lowering(options), options.verify)
+        yield trace
     finally:
         pipeline.RECORDER.reset(token)
-    return trace
 
 
 @room.roomy

@@ -10,7 +10,7 @@ import numpy as np
 
 from quadrants_lab.adstack.evaluate import evaluate, evaluated, reads
 from quadrants_lab.adstack.report import StackRow, report, stack_allocas
-from quadrants_lab.autodiff.doubts import Doubt, warn
+from quadrants_lab.autodiff.warned import GradientWarning, warn
 from quadrants_lab.errors import Label, QuadrantsRuntimeError
 from quadrants_lab.frontend.specs import NdarraySpec, flat_specs
 from quadrants_lab.ir import nodes as N
@@ -21,15 +21,14 @@ from quadrants_lab.runtime.arguments.signature import ArraySlot, ScalarSlot, mem
 from quadrants_lab.runtime.compile.compile import BOTH, Compiled
 from quadrants_lab.runtime.gradient.budget import Needs, no_room, over_budget
 from quadrants_lab.runtime.gradient.device_sizes import device_sizes
-from quadrants_lab.runtime.gradient.pre_launch import Apart, PreLaunch
+from quadrants_lab.runtime.gradient.pre_launch import CompactedLaunch, PreLaunch
 from quadrants_lab.runtime.launch.bounds_snapshot import other_trips
 from quadrants_lab.runtime.launch.faults import failure
-from quadrants_lab.runtime.launch.guard_source import dependencies_of
-from quadrants_lab.runtime.launch.launch_guard import LaunchGuard
+from quadrants_lab.runtime.launch.launch_guard import LaunchGuard, dependencies_of
 from quadrants_lab.runtime.launch.plan import Live, Plan
 from quadrants_lab.runtime.launch.scratch import KeptBuffers
 from quadrants_lab.runtime.lint.stale import stale, writer_since
-from quadrants_lab.runtime.lint.zero_seed import Seeds
+from quadrants_lab.runtime.lint.zero_seed import SeedCheck
 from quadrants_lab.runtime.memory.memory import Memory
 
 if TYPE_CHECKING:
@@ -78,11 +77,11 @@ class GradientPlan(Plan):
         counter = self.compiled.counter
         self.counting = None if counter is None else PreLaunch(self, counter)
         self.whole = self.frame, self.entry
-        self.apart = Apart(self, self.session.settings.ad_stack_threshold)
+        self.compacted = CompactedLaunch(self, self.session.settings.ad_stack_threshold)
         self.lists = False  # whether it was worth it to list the iterations that push
-        self.passing: dict[int, int] = {}  # by task, how many these are, where they run apart
+        self.active: dict[int, int] = {}  # by task, how many these are, where they run apart
         self.current: Callable[..., Any] = self.entry
-        if self.apart.possible:
+        if self.compacted.possible:
             self.entry = lambda *args: self.current(*args)
         self.stamp: tuple[Any, ...] | None = None
         self.checked = False  # whether the arguments at hand are known to match
@@ -93,7 +92,7 @@ class GradientPlan(Plan):
             if not spec.grad and slot.grad is not False
         )
         self.must_differ = written_pairs(self.slots, forward_writes(self.compiled))
-        self.seeds = Seeds(self)
+        self.seeds = SeedCheck(self)
         draws = any(isinstance(s, N.Random) for s in walk(self.kernel.body))
         self.draws_of: Callable[[], int] | None = self.launch_number if draws else None
         self.guard = LaunchGuard(self)
@@ -105,7 +104,7 @@ class GradientPlan(Plan):
             frame.defer_overflow_check(lambda: failure(frame, self.kernel.name, 0))
         self.elsewhere = None if forced else device_sizes(self, self.sizes)
         fixed = [s.value for s in self.sizes if isinstance(s, SE.SizeConst)]
-        if len(fixed) < len(self.sizes) or (fixed and self.apart.wanted(self.frame, fixed)):
+        if len(fixed) < len(self.sizes) or (fixed and self.compacted.wanted(self.frame, fixed)):
             self._follow()
             return self.settle
         self.depths = fixed
@@ -155,20 +154,20 @@ class GradientPlan(Plan):
     def compare_reads(self, forward: Plan, args: Sequence[Any]) -> None:
         """Warns, once, where what the gradient reads was written since the kernel was launched."""
         changed = forward.trips.changed(forward.launched, args)
-        doubts: list[Doubt] = []
+        found: list[GradientWarning] = []
         trips = [c for c, _ in changed if c.steers]
         if trips:
-            doubts.append(other_trips(self.kernel.name, trips))
+            found.append(other_trips(self.kernel.name, trips))
         memories, reads = self.memories(args), self.primal_reads
         for count, then in changed:
             if not count.steers and count.buffer in reads:
                 version = then[-1] if isinstance(then, tuple) else then
                 writer = writer_since(forward, count.buffer, memories[count.buffer], version, args)
                 if writer:
-                    doubts.append(stale(self.kernel.name, count, writer))
-        if doubts:
+                    found.append(stale(self.kernel.name, count, writer))
+        if found:
             forward.launched = ()
-            warn(doubts)
+            warn(found)
 
     def set_gradients(self, *args: Any) -> bool:
         """As in a forward launch; an array with a gradient does not match code that was compiled for one without."""
@@ -184,7 +183,7 @@ class GradientPlan(Plan):
                 self.compare_reads(forward, args)
             if self.seeds.looks and not self.seeds.given(args):
                 self.seeds.looks = 0
-                warn([self.seeds.doubt()])
+                warn([self.seeds.warning()])
         return not self.gradient_args or super().set_gradients(*args)
 
     def aliased(self, n: int, m: int) -> QuadrantsRuntimeError:
@@ -286,16 +285,16 @@ class GradientPlan(Plan):
         """Whether iterations that push run apart in this launch; False where the arguments do not match."""
         frame, entry = self.whole
         passing: dict[int, int] = {}
-        if self.apart.wanted(frame, self.depths):
+        if self.compacted.wanted(frame, self.depths):
             if not self.lists:
                 self.lists = True
                 self._follow()
-            listed = self.apart.settled(args, operands, live)
+            listed = self.compacted.settled(args, operands, live)
             if listed is None:
                 return False
             passing = listed
-            frame, entry = self.apart.frame, self.apart.entry
-        self.passing = passing
+            frame, entry = self.compacted.frame, self.compacted.entry
+        self.active = passing
         if frame is not self.frame:
             self.frame, self.current = frame, entry
             self.unbind.clear()
@@ -304,11 +303,11 @@ class GradientPlan(Plan):
 
     @property
     def ran(self) -> N.Kernel:
-        return self.kernel if self.frame is self.whole[0] else self.apart.gates.split
+        return self.kernel if self.frame is self.whole[0] else self.compacted.gates.split
 
     def ahead(self) -> list[PreLaunch]:
         """What is launched before a gradient."""
-        found = [self.counting, self.apart.ahead if self.lists else None]
+        found = [self.counting, self.compacted.ahead if self.lists else None]
         return [a for a in found if a is not None]
 
     def seen(self) -> Live:
@@ -324,7 +323,7 @@ class GradientPlan(Plan):
         try:
             if budget and self.frame.least_heap(self.depths)[1] > budget:
                 raise over_budget(self.needs(), budget)
-            self.frame.set_stacks(self.depths, budget, self.passing)
+            self.frame.set_stacks(self.depths, budget, self.active)
         except MemoryError as e:
             raise no_room(self.needs(), str(e)) from None
 

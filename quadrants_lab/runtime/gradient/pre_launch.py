@@ -59,7 +59,7 @@ class PreLaunch:
         return {number: self.frame.ret(name) for number, name in self.counter.results.items()}
 
 
-class Apart:
+class CompactedLaunch:
     """A gradient whose iterations that push run by themselves (`adstack.sparse_iterations`): where all of them in
     flight would take more than ``threshold`` bytes of adstacks, and on devices where many are.
 

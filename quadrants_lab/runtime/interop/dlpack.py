@@ -47,10 +47,9 @@ def lends(session: Session) -> bool:
 
 def exports(value: Any) -> bool:
     """Whether ``value`` is an array in memory of an NVIDIA GPU that says so."""
-    kind = type(value)
-    if hasattr(kind, "__cuda_array_interface__"):
+    if hasattr(value, "__cuda_array_interface__"):  # which JAX's class has, and its arrays on the host have not
         return True
-    return hasattr(kind, "__dlpack_device__") and value.__dlpack_device__()[0] == _CUDA
+    return hasattr(type(value), "__dlpack_device__") and value.__dlpack_device__()[0] == _CUDA
 
 
 def of_tensor(tensor: Any, session: Session, foreign: Any, what: str) -> Memory:
@@ -82,7 +81,7 @@ def of_array(value: Any, session: Session, what: str) -> Memory:
             code="QL2052",
             help="pass a copy on the CPU, or call qd.init(arch=qd.cuda)",
         )
-    if not hasattr(type(value), "__cuda_array_interface__"):
+    if not hasattr(value, "__cuda_array_interface__"):
         return _of_capsule(value, session, what)
     about = value.__cuda_array_interface__
     dtype, shape = np.dtype(about["typestr"]), tuple(about["shape"])

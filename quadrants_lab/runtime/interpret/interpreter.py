@@ -25,6 +25,7 @@ from quadrants_lab.ir.show import fill, show
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.types import DType, f32, f64
 from quadrants_lab.ir.walk import walk
+from quadrants_lab.runtime.launch.plan import Live
 
 Lane = tuple[int, ...]
 Observer = Callable[[N.Stmt, Any], None]
@@ -166,7 +167,7 @@ class _Machine:
         self.kernel = kernel
         self.args = {a.name: a.type.numpy(args[a.name]) for a in kernel.args}
         self.arrays = {b.name: _memory(b, arrays) for b in kernel.buffers.values() if b.kind != "scratch"}
-        live = _Live(self.args, self.arrays)
+        live = Live(self.args, self.arrays)
         scratch = {b.name: _scratch(b, arrays, live) for b in kernel.buffers.values() if b.kind == "scratch"}
         self.arrays |= scratch
         self.caps = caps
@@ -471,26 +472,8 @@ def _memory(buffer: N.Buffer, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Any
     return array
 
 
-@dataclass(slots=True)
-class _Live:
-    """What the extents of scratch memory are evaluated against."""
-
-    args: Mapping[str, Any]
-    arrays: Mapping[str, Any]
-
-    def arg(self, name: str) -> int:
-        return int(self.args[name])
-
-    def shape(self, buffer: str, axis: int) -> int:
-        return int(self.arrays[buffer].shape[axis])
-
-    def array(self, buffer: str) -> np.ndarray[Any, Any]:
-        found: np.ndarray[Any, Any] = self.arrays[buffer]
-        return found
-
-
 def _scratch(
-    buffer: N.Buffer, arrays: Mapping[str, np.ndarray[Any, Any]], live: _Live
+    buffer: N.Buffer, arrays: Mapping[str, np.ndarray[Any, Any]], live: Live
 ) -> np.ndarray[Any, Any]:
     """Scratch memory: what the caller gives, else zeros of its size."""
     if buffer.name in arrays:

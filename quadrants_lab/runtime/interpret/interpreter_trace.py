@@ -106,7 +106,7 @@ class _Watcher:
         raise _Enough  # even the bounds of later tasks are none of its statements
 
     def told(self, s: N.Stmt, value: Any) -> None:
-        self._remember(s, value)
+        remember(self.env, s, value)
         if not self.inside:
             self.before += 1
             if self.before > MOST_BEFORE:
@@ -126,16 +126,17 @@ class _Watcher:
         read = s.args if isinstance(s, N.Op) else (s.value,) if isinstance(s, N.Atomic) else ()
         return Event(s, value, at, tuple(self.env[i] for i in read))
 
-    def _remember(self, s: N.Stmt, value: Any) -> None:
-        env = self.env
-        if isinstance(s, N.Value):
-            env[s.id] = value
-        elif isinstance(value, Trip):
-            assert isinstance(s, N.Loop)
-            if isinstance(s, N.For):
-                env[s.index.id] = value.index
-            env.update((p.id, v) for p, v in zip(s.carried, value.carried, strict=True))
-        elif isinstance(s, N.Control):
-            env.update((p.id, v) for p, v in zip(s.results, value, strict=True))
-        elif isinstance(s, N.Offload):
-            env.update((p.id, v) for p, v in zip(s.indices, value, strict=True))
+
+def remember(env: dict[int, Any], s: N.Stmt, value: Any) -> None:
+    """Notes, by their ids, the values of which the interpreter tells an observer."""
+    if isinstance(s, N.Value):
+        env[s.id] = value
+    elif isinstance(value, Trip):
+        assert isinstance(s, N.Loop)
+        if isinstance(s, N.For):
+            env[s.index.id] = value.index
+        env.update((p.id, v) for p, v in zip(s.carried, value.carried, strict=True))
+    elif isinstance(s, N.Control):
+        env.update((p.id, v) for p, v in zip(s.results, value, strict=True))
+    elif isinstance(s, N.Offload):
+        env.update((p.id, v) for p, v in zip(s.indices, value, strict=True))

@@ -16,9 +16,9 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
-from quadrants_lab.autodiff.doubts import Doubt
 from quadrants_lab.autodiff.trips import TripCount, other_reads, trip_counts
-from quadrants_lab.errors import Label, render
+from quadrants_lab.autodiff.warned import GradientWarning, warning
+from quadrants_lab.errors import Label
 from quadrants_lab.runtime.arguments.signature import ArraySlot, memory_of
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def seen(array: Any) -> Seen | None:
     return Seen(crc32(array.data), (ref(owner), 0 if owner is array else array.ctypes.data))
 
 
-def other_trips(kernel: str, changed: Sequence[TripCount]) -> Doubt:
+def other_trips(kernel: str, changed: Sequence[TripCount]) -> GradientWarning:
     """The warning."""
     names = ", ".join(c.buffer for c in changed)
     verb = "was" if len(changed) == 1 else "were"
@@ -126,11 +126,10 @@ def other_trips(kernel: str, changed: Sequence[TripCount]) -> Doubt:
         labels.append(Label(c.read, f"how often a loop runs is read from {c.buffer} here"))
         if c.loop is not None and c.read is not None and c.loop.line != c.read.line:
             labels.append(Label(c.loop, f"this loop follows {c.buffer}"))
-    text = render(
+    return warning(
         "QL0410",
         f"the gradient of kernel {kernel} runs other trips than its launch did: {names} {verb} written in between",
         tuple(labels),
         f"launch {kernel} again first, or under qd.ad.Tape(loss), where a gradient finds what its launch read",
-        kind="warning",
+        changed[0].read,
     )
-    return Doubt(text, changed[0].read)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from quadrants_lab.runtime import session
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.plan import Plan
+
+T = TypeVar("T")
 
 
 class Observer(Protocol):
@@ -25,9 +27,7 @@ class Observer(Protocol):
 OBSERVERS: ContextVar[tuple[Observer, ...]] = ContextVar("quadrants_lab_observers", default=())
 MODE: ContextVar[str] = ContextVar("quadrants_lab_mode", default="forward")
 CONSTANT: ContextVar[bool] = ContextVar("quadrants_lab_constant", default=False)
-_watching = (
-    0  # how many observers there are in any context: fast paths are installed only while there are none
-)
+_watching = 0  # contexts, in any thread, in which no fast paths are to be installed
 
 
 def watching() -> bool:
@@ -39,15 +39,19 @@ def differentiating() -> bool:
     return bool(OBSERVERS.get()) or MODE.get() == "dual"
 
 
-@contextmanager
-def watch(observer: Observer) -> Iterator[None]:
+def watch(observer: Observer) -> AbstractContextManager[None]:
     """Shows the observer every launch of this context until the with ends."""
-    with _no_fast_paths():
-        token = OBSERVERS.set((*OBSERVERS.get(), observer))
-        try:
-            yield
-        finally:
-            OBSERVERS.reset(token)
+    return _without_fast_paths(OBSERVERS, (*OBSERVERS.get(), observer))
+
+
+def launching(mode: str) -> AbstractContextManager[None]:
+    """Kernels called in this context until the with ends are launched in ``mode`` instead of "forward"."""
+    return _without_fast_paths(MODE, mode)
+
+
+def constants() -> AbstractContextManager[None]:
+    """What kernels called in this context until the with ends compute has no derivative."""
+    return _without_fast_paths(CONSTANT, True)
 
 
 @contextmanager
@@ -61,36 +65,16 @@ def unwatched(by: Observer | None = None) -> Iterator[None]:
 
 
 @contextmanager
-def launching(mode: str) -> Iterator[None]:
-    """Kernels called in this context until the with ends are launched in ``mode`` instead of "forward"."""
-    with _no_fast_paths():
-        token = MODE.set(mode)
-        try:
-            yield
-        finally:
-            MODE.reset(token)
-
-
-@contextmanager
-def constants() -> Iterator[None]:
-    """What kernels called in this context until the with ends compute has no derivative."""
-    with _no_fast_paths():
-        token = CONSTANT.set(True)
-        try:
-            yield
-        finally:
-            CONSTANT.reset(token)
-
-
-@contextmanager
-def _no_fast_paths() -> Iterator[None]:
+def _without_fast_paths(variable: ContextVar[T], value: T) -> Iterator[None]:
     global _watching
     now = session.default()  # a later one installs none while somebody watches
     with now.lock if now is not None else nullcontext():
         _watching += 1
         if now is not None:
             now.forget_fast_paths()
+    token = variable.set(value)
     try:
         yield
     finally:
+        variable.reset(token)
         _watching -= 1

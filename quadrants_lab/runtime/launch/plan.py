@@ -17,7 +17,7 @@ import numpy.typing as npt
 from quadrants_lab.adstack.report import kept_rows
 from quadrants_lab.analysis.accesses import Accesses
 from quadrants_lab.analysis.effects import accesses
-from quadrants_lab.autodiff.broken import Cuts, Flows, integer_flows, value_flows
+from quadrants_lab.autodiff.dead_paths import Cuts, Flows, integer_flows, value_flows
 from quadrants_lab.backends import forks
 from quadrants_lab.backends.launch import Status
 from quadrants_lab.frontend.specs import flat_specs

@@ -1,1 +1,1 @@
-"""Doubts about a gradient, told as warnings."""
+"""Warnings about gradients that more than one launch takes part in."""

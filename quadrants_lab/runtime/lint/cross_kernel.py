@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from quadrants_lab.autodiff.broken import gets_nothing, missing
-from quadrants_lab.autodiff.doubts import Doubt, warn
+from quadrants_lab.autodiff.dead_paths import gets_nothing, missing
+from quadrants_lab.autodiff.warned import GradientWarning, warn
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.source import Span
 from quadrants_lab.runtime.arguments.signature import ArraySlot
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.plan import Plan
 
 
-class OpenEnds:
+class DeadPaths:
     """Knows which memory without a derivative has taken a value that has one. ``which``: "grad" or "dual"."""
 
     def __init__(self, which: str) -> None:
@@ -30,7 +30,7 @@ class OpenEnds:
         self.warned: set[tuple[Hashable, str]] = set()
         self.alive: list[Any] = []  # arrays in `open`, whose addresses nobody else may get
         self.cut: dict[int, tuple[Memory, str, N.Load, N.Op]] = {}  # integers -> the gradient of what they come from
-        self.lost: dict[tuple[int, str], tuple[Memory, Doubt]] = {}  # to be said where that gradient stays 0
+        self.lost: dict[tuple[int, str], tuple[Memory, GradientWarning]] = {}  # to be said where that gradient stays 0
 
     def launched(self, plan: Plan, args: Sequence[Any]) -> None:
         """Warns where a value with a derivative came, from an earlier launch, through memory without one."""
@@ -76,5 +76,5 @@ class OpenEnds:
 
     def differentiated(self) -> None:
         """To be called when the gradients have run: warns of those that are 0 because integers are on the way."""
-        warn([doubt for grad, doubt in self.lost.values() if not grad.values().any()])
+        warn([w for grad, w in self.lost.values() if not grad.values().any()])
         self.lost.clear()

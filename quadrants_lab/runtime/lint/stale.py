@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from quadrants_lab.autodiff.doubts import Doubt
 from quadrants_lab.autodiff.trips import TripCount
-from quadrants_lab.errors import Label, render
+from quadrants_lab.autodiff.warned import GradientWarning, warning
+from quadrants_lab.errors import Label
 from quadrants_lab.runtime.launch.regions import footprint, meet
 from quadrants_lab.runtime.memory.memory import Memory
 
@@ -67,14 +67,13 @@ def _written_as(plan: Plan, memory: Memory) -> str:
     return next((name for name in sorted(plan.writes) if of.get(name) == shape), "")
 
 
-def stale(kernel: str, count: TripCount, writer: str) -> Doubt:
+def stale(kernel: str, count: TripCount, writer: str) -> GradientWarning:
     """The warning."""
-    text = render(
+    return warning(
         "QL0417",
         f"the gradient of kernel {kernel} reads {count.buffer}, which {writer} wrote after {kernel} was launched: it "
         "is the derivative at other values than the launch had",
         (Label(count.read, "read here, and again for the gradient"),),
         f"launch {kernel} again first, or under qd.ad.Tape(loss), where a gradient finds what its launch read",
-        kind="warning",
+        count.read,
     )
-    return Doubt(text, count.read)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
-from quadrants_lab.autodiff.doubts import Doubt
-from quadrants_lab.errors import Label, render
+from quadrants_lab.autodiff.warned import GradientWarning, warning
+from quadrants_lab.errors import Label
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.arguments.signature import ArraySlot, memory_of
@@ -21,7 +21,7 @@ _CHUNK = 4096
 _LOOKS = 8
 
 
-class Seeds:
+class SeedCheck:
     """The gradients that a reverse kernel reads, the small ones first. ``looks``: how many more launches are to look;
     where arrays have to be searched it goes down with each. ``seed``: memory of one element that was not zero at its
     version ``known``."""
@@ -64,20 +64,19 @@ class Seeds:
                 return True
         return False
 
-    def doubt(self) -> Doubt:
+    def warning(self) -> GradientWarning:
         """The warning that nothing was given to start from."""
         names = [f"{name}.grad" for name in self.of.values()]
         verb = "is" if len(names) == 1 else "are"
         reads = (s for s in walk(self.kernel.body) if isinstance(s, N.Load) and self.of.get(s.buffer) is not None)
         span = next((s.span for s in reads if f"{self.of[s.buffer]}.grad" == names[0]), self.kernel.span)
-        text = render(
+        return warning(
             "QL0409",
             f"the gradient of kernel {self.kernel.name} adds nothing: {', '.join(names)} {verb} 0 everywhere",
             (Label(span, f"the derivative starts here, from {names[0]}"),),
             f"set it first, for instance {names[0]}.fill(1), or launch the kernel under qd.ad.Tape(loss)",
-            kind="warning",
+            span,
         )
-        return Doubt(text, span)
 
 
 def _any(array: npt.NDArray[Any]) -> bool:

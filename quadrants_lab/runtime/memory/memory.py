@@ -51,7 +51,7 @@ class Memory:
         self.address = self.on_device.address
         if self.on_device.array is not None and getattr(self.on_device, "late", False):
             self.operand = self.on_device.array
-            self.__class__ = Shared
+            self.__class__ = HostVisible
         elif self.on_device.array is not None:
             self.array = self.operand = self.on_device.array
         else:
@@ -113,7 +113,7 @@ class Memory:
         """To be called after writes to ``array`` that others may look for before the next launch."""
 
 
-class Shared(Memory):
+class HostVisible(Memory):
     """Memory that host and device both see, where launches return before they are done: who looks at it waits."""
 
     __slots__ = ()

@@ -68,10 +68,7 @@ def replay(record: LaunchRecord, session: Session) -> Replay:
         memories = {
             name: Memory(session, kernel.buffers[name].dtype, shape) for name, shape in record.shapes.items()
         }
-        shapes = Live(plan.scalars(record.args), {name: memory.operand for name, memory in memories.items()})
-        for b in kernel.buffers.values():
-            if b.kind == "scratch" and b.name not in memories:
-                memories[b.name] = Memory(session, b.dtype, tuple(evaluate(e, shapes) for e in b.extents))
+        add_scratch(record, kernel, session, memories)
         marks = [b.name for b in kernel.buffers.values() if b.role == "marks"]
         frame = frame_of(record, executable, kernel, session, memories)
         _fill(memories, record.inputs)
@@ -91,6 +88,14 @@ def replay(record: LaunchRecord, session: Session) -> Replay:
             frame.stack_bytes(),
             session.device.heap_bytes,
         )
+
+
+def add_scratch(record: LaunchRecord, kernel: N.Kernel, session: Session, memories: dict[str, Memory]) -> None:
+    """Adds the scratch memory that a launch of one of the record's kernels needs."""
+    sizes = Live(record.plan.scalars(record.args), {name: memory.operand for name, memory in memories.items()})
+    for b in kernel.buffers.values():
+        if b.kind == "scratch" and b.name not in memories:
+            memories[b.name] = Memory(session, b.dtype, tuple(evaluate(e, sizes) for e in b.extents))
 
 
 def frame_of(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, nullcontext
 from itertools import islice
@@ -55,16 +55,18 @@ def as_it_is(items: list[Step | Segment], gradients: AbstractSet[int] = frozense
     return others + [part_of(memory, region) for memory, regions in boxes.values() for region in regions]
 
 
-def sweep(launches: Launches, forget: bool) -> None:
+def sweep(launches: Launches, forget: bool, after: Callable[[Step], None] | None = None) -> None:
     """Runs the gradients; memory ends up as it was before the first step, as far as it will be read. ``forget``: the
-    steps on the way."""
+    steps on the way. ``after`` is told of each step's gradient."""
     now = StandIns()
     for item in reversed(launches.steps):
         if isinstance(item, Segment):
             now.settle()
-            _make_again(launches, item)
+            _make_again(launches, item, after)
         else:
             now.differentiate(item)
+            if after is not None:
+                after(item)
             for part in reversed(item.changes):
                 now.put(part)
         if forget:
@@ -72,7 +74,7 @@ def sweep(launches: Launches, forget: bool) -> None:
             launches.used -= item_bytes(item)
 
 
-def _make_again(launches: Launches, segment: Segment) -> None:
+def _make_again(launches: Launches, segment: Segment, after: Callable[[Step], None] | None) -> None:
     """Makes the steps again, from memory as it was before them, and runs their gradients."""
     for part in reversed(segment.start + segment.changes):
         part.put()
@@ -81,7 +83,7 @@ def _make_again(launches: Launches, segment: Segment) -> None:
     inner.times = launches.times
     try:
         _record(inner, segment)
-        sweep(inner, forget=True)
+        sweep(inner, forget=True, after=after)
         launches.made_again += inner.made_again + sum(1 for _ in segment.leaves())
         launches.most = max(launches.most, launches.used + inner.most)
     finally:

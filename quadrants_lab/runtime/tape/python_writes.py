@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from quadrants_lab.autodiff.doubts import warn
+from quadrants_lab.autodiff.warned import warn
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.tape.followed import Followed

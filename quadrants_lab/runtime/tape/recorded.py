@@ -148,7 +148,7 @@ class Recorded(Launches):
             self._stamp()
             try:
                 self.differentiate()
-                self.open_ends.differentiated()
+                self.dead_paths.differentiated()
             finally:
                 self._stamp()
         return {name: x.grad.clone() for name, x in self.inputs.items() if x.grad is not None}

@@ -23,7 +23,7 @@ from quadrants_lab.errors import Label, QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.source import Span
 from quadrants_lab.runtime.launch.regions import add, volume, whole
-from quadrants_lab.runtime.lint.cross_kernel import OpenEnds
+from quadrants_lab.runtime.lint.cross_kernel import DeadPaths
 from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.tape import back, segments
 from quadrants_lab.runtime.tape.followed import Before, Followed
@@ -94,7 +94,7 @@ class Launches:
         self.tail = 0  # how many steps at the end could be made again, each by itself
         self.names: dict[int, str] = {}  # of memory, as the first kernel calls it
         self.paused = 0
-        self.open_ends = OpenEnds("grad")
+        self.dead_paths = DeadPaths("grad")
         self.constants: set[int] = set()  # memory that Python wrote over, as was told
         self.writes.clear()
 
@@ -144,7 +144,7 @@ class Launches:
         """Launches and records, quickly, what was recorded before with other scalars; else NotImplemented."""
         routes = dispatcher.routes
         route = None if routes is None or self.paused or self.repeatable else routes.find(args)
-        if route is None or any(memory_at(p, args).serial in self.open_ends.open for p in route.constants):
+        if route is None or any(memory_at(p, args).serial in self.dead_paths.open for p in route.constants):
             return NotImplemented
         dispatcher.last = route.plan
         if self.rerun is not None and (value := self.rerun.launch(route, args)) is not NotImplemented:
@@ -198,7 +198,7 @@ class Launches:
         route, found = token
         gradient, kept_args = plan.owner.gradient, args  # of foreign arrays, which nobody can follow, copies
         if not failed and not self.paused:
-            self.open_ends.launched(plan, args)
+            self.dead_paths.launched(plan, args)
             if gradient is not None and plan.differentiable:
                 reverse = gradient.plan_for(plan.session, args)
                 reverse.ready_foreign(args)
@@ -212,6 +212,7 @@ class Launches:
             self._end_stretch()
         step = self._launched(route, args, found)
         if failed or self.paused:
+            step.within = None if failed else step.launch
             step.gradient = step.launch = step.route = None
         else:
             number = plan.frame.launch_number
@@ -247,9 +248,9 @@ class Launches:
 
     # --- what is done with it ------------------------------------------------------------------------------------
 
-    def differentiate(self, forget: bool = False) -> None:
+    def differentiate(self, forget: bool = False, after: Callable[[Step], None] | None = None) -> None:
         """Runs the gradients, the last step's first, and leaves memory as it was. ``forget``: the steps on the way,
-        which leaves more of the budget for those that are made again."""
+        which leaves more of the budget for those that are made again. ``after`` is told of each step's gradient."""
         notice(self)
         self._end_stretch()
         if self.made is not None and len(self.made.steps) == len(self.steps) and self.made.differentiate():
@@ -260,7 +261,7 @@ class Launches:
             for number, step in enumerate(self.leaves()):
                 step.number = number
         with back.kept_as_it_is(self):
-            back.sweep(self, forget)
+            back.sweep(self, forget, after)
 
     def repeat(self) -> None:
         """Does all steps again, over memory as it is."""
@@ -527,6 +528,6 @@ def _launch_again(plan: Plan, args: tuple[Any, ...], number: int) -> None:
     with plan.session.lock:
         plan.frame.replay(number)
         try:
-            plan.owner.launch(plan, args)
+            plan.owner.launch_by(plan, args)
         finally:
             plan.frame.replay(0)

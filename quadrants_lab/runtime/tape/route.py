@@ -51,28 +51,6 @@ class Route:
     arguments launches differ in what they read and write. ``again``: whether it can be made again from memory as it
     was. ``constants``: memory without a gradient whose values flow on."""
 
-    __slots__ = (
-        "again",
-        "arrays",
-        "classes",
-        "constants",
-        "derivatives",
-        "draws",
-        "keeps",
-        "loaded",
-        "own_reads",
-        "placements",
-        "plan",
-        "prints",
-        "quick",
-        "reads",
-        "reverse",
-        "scalars",
-        "state",
-        "used",
-        "writes",
-    )  # fmt: skip
-
     def __init__(self, plan: Plan, args: Sequence[Any]) -> None:
         self.plan = plan
         self.placements = plan.session.placements

@@ -29,8 +29,9 @@ class Step:
     step does). ``changes``: parts of memory, as they were, that gradients of earlier steps read. ``launch``: plan,
     arguments and number of a launch; ``write``: the memory that Python wrote to, which elements (indices into the
     array), and what.
-    ``route``: of a launch that can be made again from the same memory. ``kept``: what the launch itself kept for its
-    gradient, ``own`` bytes; ``cost``: with those that the step keeps of memory, or would if it stood alone. ``number``:
+    ``within``: such a launch of a function with a gradient of its own, whose step comes after it. ``route``: of a
+    launch that can be made again from the same memory. ``kept``: what the launch itself kept for its gradient, ``own``
+    bytes; ``cost``: with those that the step keeps of memory, or would if it stood alone. ``number``:
     in the program, where that is asked for.
     """
 
@@ -44,6 +45,7 @@ class Step:
     own: int = 0
     cost: int = 0
     number: int = -1
+    within: tuple[Plan, tuple[Any, ...], int] | None = None
 
     @property
     def can_be_made_again(self) -> bool:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from quadrants_lab.autodiff.doubts import Doubt
-from quadrants_lab.errors import render
+from quadrants_lab.autodiff.warned import GradientWarning, warning
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.source import Span
 from quadrants_lab.runtime.memory.memory import Memory
@@ -41,20 +40,17 @@ class Writes:
                 self.written[id(memory)] = memory
 
 
-def written_over(name: str, which: str) -> Doubt:
-    """The doubt about a field that only Python writes, between two launches. ``which``: "grad" or "dual"."""
+def written_over(name: str, which: str) -> GradientWarning:
+    """The warning about a field that only Python writes, between two launches. ``which``: "grad" or "dual"."""
     where, effect = {
         "grad": ("a Tape", f"{name}.grad is the derivative by what it was before, and what was written is a constant"),
         "dual": ("a FwdMode", f"what was written is a constant, and {name}.dual is 0 there"),
     }[which]
-    return Doubt(
-        render(
-            "QL0415",
-            f"{name} was written from Python between two launches under {where} that use it: {effect}",
-            (),
-            f"write it before the {where[2:]}, or use a field of its own for each value",
-            kind="warning",
-        ),
+    return warning(
+        "QL0415",
+        f"{name} was written from Python between two launches under {where} that use it: {effect}",
+        (),
+        f"write it before the {where[2:]}, or use a field of its own for each value",
         None,
     )
 

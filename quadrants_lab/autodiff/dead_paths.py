@@ -6,8 +6,8 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from quadrants_lab.autodiff.activity import flows, links
-from quadrants_lab.autodiff.doubts import Doubt
-from quadrants_lab.errors import Label, render
+from quadrants_lab.autodiff.warned import GradientWarning, warning
+from quadrants_lab.errors import Label
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.walk import types_of, walk
@@ -65,25 +65,25 @@ def _graph(kernel: N.Kernel) -> _Graph:
     return g
 
 
-def broken_paths(forward: N.Kernel, which: str = "grad") -> list[Doubt]:
-    """A doubt for each pair of buffers with a derivative (``which``: "grad" or "dual") where the values of one reach
+def broken_paths(forward: N.Kernel, which: str = "grad") -> list[GradientWarning]:
+    """A warning for each pair of buffers with a derivative (``which``: "grad" or "dual") where the values of one reach
     the other only through operations without a derivative (a cast to integer, floor, ...), and for each buffer without
     one that passes values of one with it on to a later read in the same kernel."""
     g = _graph(forward)
     carriers = {n for n, b in forward.buffers.items() if getattr(b, which) and b.kind != "temp"}
-    doubts: list[Doubt] = []
+    found: list[GradientWarning] = []
     for name in carriers & g.loads.keys():
         clear = _targets(g, carriers, g.reach(name, cuts=False))
         for target, cut in _targets(g, carriers, g.reach(name, cuts=True)).items():
             if target not in clear and isinstance(cut, N.Op):
-                doubts.append(gets_nothing(name, target, g.loads[name][0], cut, which))
+                found.append(gets_nothing(name, target, g.loads[name][0], cut, which))
     for (source, middle), (_, write) in _pairs(g, forward, carriers).items():
         if middle in carriers or source == middle:
             continue
         onward = _targets(g, carriers, g.reach(middle, cuts=False))
         if onward:
-            doubts.append(missing(forward.buffers[middle], g.loads[middle][0].span, write, which))
-    return list({(d.text, d.span): d for d in doubts}.values())
+            found.append(missing(forward.buffers[middle], g.loads[middle][0].span, write, which))
+    return list(dict.fromkeys(found))
 
 
 def value_flows(forward: N.Kernel) -> Flows:
@@ -126,29 +126,27 @@ def _targets(g: _Graph, carriers: set[str], reached: dict[int, N.Stmt | None]) -
     return {w.buffer: cut for v, cut in reached.items() for w in g.stored.get(v, ()) if w.buffer in carriers}
 
 
-def gets_nothing(name: str, target: str, read: N.Load, cut: N.Op, which: str = "grad") -> Doubt:
-    """The doubt about a derivative that ends at ``cut`` on its only ways."""
+def gets_nothing(name: str, target: str, read: N.Load, cut: N.Op, which: str = "grad") -> GradientWarning:
+    """The warning about a derivative that ends at ``cut`` on its only ways."""
     what = f"{cut.prim} to {cut.type}" if cut.prim == "cast" else cut.prim
     labels = (Label(cut.span, f"{what} has no derivative"), Label(read.span, f"{name} is read here"))
     if which == "grad":
         says = f"the gradient of {name} gets nothing from {target}"
     else:
         says = f"the tangent of {target} gets nothing from {name}"
-    text = render(
+    return warning(
         "QL0406", f"{says}: every path between them goes through an operation without derivative", labels,
-        "keep the value in floating point on its way to the result, or say qd.stop_grad(...)", kind="warning",
+        "keep the value in floating point on its way to the result, or say qd.stop_grad(...)", cut.span,
     )
-    return Doubt(text, cut.span)
 
 
-def missing(middle: N.Buffer, read: Span | None, write: Span | None, which: str = "grad") -> Doubt:
-    """The doubt about a buffer in the middle of a chain that has no derivative."""
+def missing(middle: N.Buffer, read: Span | None, write: Span | None, which: str = "grad") -> GradientWarning:
+    """The warning about a buffer in the middle of a chain that has no derivative."""
     noun, option = _WORDS[which]
     name, cure = middle.name, f"make {middle.name} with {option}=True"
     if middle.kind == "ndarray":
         cure = "use a field: arrays have none" if which == "dual" else f"pass a qd.ndarray made with {option}=True"
     labels = (Label(write, f"{name} takes a value that has a {noun}"), Label(read, "and is read here"))
-    text = render(
-        "QL0407", f"the {noun} stops at {name}, which has none", labels, cure, kind="warning",
+    return warning(
+        "QL0407", f"the {noun} stops at {name}, which has none", labels, cure, write,
     )
-    return Doubt(text, write)

@@ -1,0 +1,29 @@
+"""Warnings about gradients: what is probably not meant, and where."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from quadrants_lab.errors import Label, QuadrantsWarning, render
+from quadrants_lab.ir.source import Span
+
+
+@dataclass(frozen=True, slots=True)
+class GradientWarning:
+    """A whole diagnostic and the line that it is about."""
+
+    text: str
+    span: Span | None
+
+
+def warning(code: str, message: str, labels: tuple[Label, ...], help: str, span: Span | None) -> GradientWarning:
+    return GradientWarning(render(code, message, labels, help, kind="warning"), span)
+
+
+def warn(found: Iterable[GradientWarning]) -> None:
+    """Issues each warning where the user's line is; one that several copies of a statement raise is one."""
+    for w in dict.fromkeys(found):
+        file, line = (w.span.file, w.span.line) if w.span else ("<kernel>", 0)
+        warnings.warn_explicit(w.text, QuadrantsWarning, file, line)

@@ -1,0 +1,209 @@
+"""`qd.ad.check`: the launches of a function recorded, differentiated, and judged."""
+
+from __future__ import annotations
+
+import inspect
+import linecache
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import replace
+from functools import partial
+from io import StringIO
+from time import monotonic
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from quadrants_lab.errors import QuadrantsError, QuadrantsRuntimeError, QuadrantsWarning
+from quadrants_lab.ir.source import Span
+from quadrants_lab.lang.dense import Dense
+from quadrants_lab.runtime import session
+from quadrants_lab.runtime.check import verdict
+from quadrants_lab.runtime.check.cause import Cause
+from quadrants_lab.runtime.check.differences import Differentiable, initial, loss_at, restore, saved
+from quadrants_lab.runtime.check.parting import restart
+from quadrants_lab.runtime.check.recording import Forward, leak, touched, why_not_ours
+from quadrants_lab.runtime.check.report import Report
+from quadrants_lab.runtime.launch.observe import unwatched, watch
+from quadrants_lab.runtime.tape.python_writes import notice
+from quadrants_lab.runtime.tape.recorder import Launches
+
+Say = Callable[[str], None]
+_STALE = {"QL0409": "seed", "QL0410": "changed bound", "QL0417": "changed value"}
+
+
+def check(program: partial[object], loss: Dense, wrt: Any, seconds: float, progress: Say | None) -> Report:
+    """What `qd.ad.check` returns."""
+    launches = Forward(repeatable=True)
+    now = session.current()
+    wrote = {id(x): (x, x._memory.python_wrote) for x in list(now.differentiable) if x.has_grad()}
+    loss.fill(0)
+    read: list[Any] = []
+    with warnings.catch_warnings(record=True) as told, unwatched(), now.telling(read.append), watch(launches):
+        warnings.simplefilter("always", QuadrantsWarning)
+        try:
+            program()
+            notice(launches)
+        except QuadrantsError as e:
+            return Report("loss", np.nan, says="the program ends with an error", causes=(_because(e),))
+    said = {str(w.message): w for w in told if issubclass(w.category, QuadrantsWarning)}
+    from_python = {id(x._memory) for x, before in wrote.values() if x._memory.python_wrote != before}
+    fields = _named(launches, loss, wrt, read, _names(program.func))
+    left = {name: (x.grad._memory.copy(), _filled(x)) for name, x in fields.items()}
+    with unwatched(), _told(progress) as say:
+        restart(launches, loss._memory)
+        for x in fields.values():
+            x.grad._memory.array[...] = 0
+        launches.differentiate()
+        report = verdict.check(launches, loss, fields, seconds, say, explain=wrt is not None)
+        causes: list[Cause | None] = list(report.causes)
+        if launches.gradients:
+            for name, x in fields.items():
+                why = why_not_ours(name, left[name][0], x.grad._memory.values(), left[name][1])
+                stale = [c for c in map(_stale, said.values()) if c is not None] if why is not None else []
+                causes += stale if stale and why is not None and why.kind == "order" else [why, *stale]
+                x.grad._memory.array[...] = left[name][0]
+        elif not report.says:
+            say("whether a value goes through Python")
+            causes.append(_through_python(program, launches, loss, {
+                name: x for name, x in fields.items() if id(x._memory) not in from_python
+            }))  # fmt: skip
+        say("races and indices")
+        causes.append(_unsafe(program, launches, loss, fields))
+    return replace(report, causes=tuple(c for c in causes if c is not None), warnings=tuple(said))
+
+
+def _names(program: Any) -> dict[int, str]:
+    """What the program calls fields, by their ids."""
+    fn = inspect.unwrap(program)
+    if not inspect.isfunction(fn):
+        return {}
+    seen = inspect.getclosurevars(fn)
+    return {id(x): name for name, x in {**seen.globals, **seen.nonlocals}.items() if isinstance(x, Dense)}
+
+
+def _named(
+    launches: Launches, loss: Dense, wrt: Any, read: Sequence[Any], names: Mapping[int, str]
+) -> dict[str, Differentiable]:
+    """The fields to look at, by name. ``read``: by Python."""
+    if wrt is None:
+        found = touched(launches, loss._memory, {}, inputs=True)
+        known = {id(loss._memory), *launches.names}
+        more = {id(x._memory): x for x in read if isinstance(x, Dense) and x.has_grad() and id(x._memory) not in known}
+        return found | {names.get(id(x), repr(x)): x for x in more.values()}
+    if not isinstance(wrt, Mapping):
+        several = wrt if isinstance(wrt, Sequence) else [wrt]
+        named: dict[str, Any] = {}
+        for n, x in enumerate(several):
+            name = launches.names.get(id(getattr(x, "_memory", None))) or names.get(id(x), f"wrt[{n}]")
+            named[name if name not in named else f"{name} ({n + 1})"] = x
+        wrt = named
+    for name, x in wrt.items():
+        if not isinstance(x, Dense) or not x.has_grad():
+            raise QuadrantsRuntimeError(
+                f"check takes fields and ndarrays that have a gradient, {name} is {x!r}",
+                code="QL2099",
+                help="make them with needs_grad=True",
+            )
+    return dict(wrt)
+
+
+def _filled(x: Differentiable) -> bool:
+    """Whether Python was the last to write to the gradient."""
+    memory = x.grad._memory
+    return bool(memory.version and memory.python_wrote == memory.version)
+
+
+def _run(program: Callable[[], object], launches: Launches, change: Callable[[], None] = lambda: None) -> None:
+    """The program once more, from memory as it was before its launches, and then changed; it says nothing."""
+    restore(launches)
+    change()
+    for f in launches.followed.values():
+        f.memory.version += 1
+    with warnings.catch_warnings(), redirect_stdout(StringIO()):
+        warnings.simplefilter("ignore")
+        program()
+
+
+def _through_python(
+    program: Callable[[], object], launches: Launches, loss: Dense, fields: Mapping[str, Differentiable]
+) -> Cause | None:
+    """Where the program does with an input what no launch does: copies it, or passes a number on."""
+    memory = loss._memory
+    with saved(launches, [loss, *fields.values()]):
+        was = float(memory.values().reshape(-1)[0])
+        noise = 1e-3 * max(abs(was), 1e-6)
+        _run(program, launches)
+        if not abs(float(memory.values().reshape(-1)[0]) - was) <= 1e-6 * abs(was):
+            return None  # it does other things each time
+        for name, x in fields.items():
+            start = initial(launches, x._memory)
+            moved = (start + 0.05 * (np.abs(start).max(initial=0.0) or 1.0)).astype(start.dtype)
+            by_launches = loss_at(launches, memory, x._memory, moved.reshape(-1))
+            seen = Forward(repeatable=True)
+            with watch(seen):
+                _run(program, launches, lambda: _assign(x, moved))  # it runs now
+            by_program = float(memory.values().reshape(-1)[0])
+            if abs(by_program - by_launches) > noise + 1e-3 * abs(by_program - was):
+                cause = leak(name, launches, seen)
+                seen.clear()
+                return cause
+            seen.clear()
+    return None
+
+
+def _assign(x: Differentiable, values: npt.NDArray[Any]) -> None:
+    x._memory.array[...] = values
+
+
+def _unsafe(
+    program: Callable[[], object], launches: Launches, loss: Dense, fields: Mapping[str, Differentiable]
+) -> Cause | None:
+    """A race between iterations, an index out of bounds, an assert: what a run with all checks ends with."""
+    with saved(launches, [loss, *fields.values()]):
+        try:
+            with session.checking("asserts", "check_out_of_bound", "check_races"):
+                _run(program, launches)
+        except QuadrantsError as e:
+            return _because(e)
+    return None
+
+
+def _stale(told: warnings.WarningMessage) -> Cause | None:
+    """What a gradient was warned of that the program ran itself, where that makes it another one."""
+    head = str(told.message).partition("\n")[0]
+    kind = next((kind for code, kind in _STALE.items() if f"[{code}]" in head), "")
+    if not kind:
+        return None
+    text = linecache.getline(told.filename, told.lineno).rstrip()
+    at = Span(told.filename, told.lineno, len(text) - len(text.lstrip()), told.lineno, len(text))
+    return Cause(kind, head.partition(": ")[2], at, "read here", "launch again before the gradient, or use a Tape")
+
+
+def _because(e: QuadrantsError) -> Cause:
+    """The same as a cause."""
+    first = next((label for label in e.labels if label.span is not None), None)
+    kind = "race" if "race" in e.message else "error"
+    return Cause(kind, e.message, first.span if first else None, first.text if first else "", e.help)
+
+
+@contextmanager
+def _told(progress: Say | None) -> Iterator[Say]:
+    """What is told how far it is; without ``progress`` a line of a terminal, after a second."""
+    begun, shown = monotonic(), False
+
+    def line(text: str) -> None:
+        nonlocal shown
+        if sys.stderr.isatty() and monotonic() - begun > 1:
+            shown = True
+            sys.stderr.write(f"\r\x1b[Kchecking: {text}")
+            sys.stderr.flush()
+
+    try:
+        yield progress or line
+    finally:
+        if shown:
+            sys.stderr.write("\r\x1b[K")

@@ -1,0 +1,78 @@
+"""Why a gradient is as it is: one statement of a program, the iteration that ran it, and the values it had."""
+
+from __future__ import annotations
+
+import linecache
+from dataclasses import dataclass
+from typing import Any
+
+from quadrants_lab.errors import Label, render
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.show import show
+from quadrants_lab.ir.source import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A statement that ran: in which launch of the program (from 1), in which iteration, with which operands."""
+
+    stmt: N.Stmt
+    kernel: str = ""
+    launch: int = 0
+    iteration: tuple[int, ...] = ()
+    values: tuple[tuple[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """``kind``: one word for programs, as `docs/autodiff/doctor.md` lists them; ``says``: the same for people. ``at``:
+    where, None where it is no statement; ``label``: what is said of it there. ``launch``: its number in the program,
+    from 1, 0 where it is none."""
+
+    kind: str
+    says: str
+    at: Span | None = None
+    label: str = ""
+    help: str = ""
+    kernel: str = ""
+    launch: int = 0
+    iteration: tuple[int, ...] = ()
+    values: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def file(self) -> str:
+        return self.at.file if self.at else ""
+
+    @property
+    def line(self) -> int:
+        return self.at.line if self.at else 0
+
+    @property
+    def statement(self) -> str:
+        """The line of source."""
+        return linecache.getline(self.file, self.line).strip()
+
+    def __str__(self) -> str:
+        where = [f"launch {self.launch}"] if self.launch else []
+        where += [f"kernel {self.kernel}"] if self.kernel else []
+        where += [f"iteration {', '.join(map(str, self.iteration))}"] if self.iteration else []
+        values = ", ".join(f"{name} = {show(value)}" for name, value in self.values)
+        text = render("", self.says, (Label(self.at, self.label),) if self.at else (), "", kind="because")
+        more = [", ".join(where), values and f"with {values}", self.help and f"help: {self.help}"]
+        return "\n".join([text, *(f"  = {line}" for line in more if line)])
+
+
+def cause(kind: str, says: str, event: Event | None, label: str = "", help: str = "") -> Cause:
+    """One that an event shows."""
+    if event is None:
+        return Cause(kind, says, help=help)
+    return Cause(
+        kind, says, event.stmt.span, label, help, event.kernel, event.launch, event.iteration, event.values
+    )
+
+
+def written(span: Span | None) -> str:
+    """The source of a span on one line, "" where nobody knows it."""
+    if span is None or span.line != span.end_line:
+        return ""
+    return linecache.getline(span.file, span.line)[span.col : span.end_col].strip()

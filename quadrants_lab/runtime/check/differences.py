@@ -1,0 +1,140 @@
+"""Differences of a loss: recorded launches made again with inputs moved a little, up and down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from quadrants_lab.runtime.memory.memory import Memory
+from quadrants_lab.runtime.tape.recorder import Launches
+
+if TYPE_CHECKING:
+    from quadrants_lab.runtime.launch.plan import Plan
+
+
+class Differentiable(Protocol):
+    _memory: Memory
+    grad: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """Memory, and a copy of the gradient that is looked at, flat and f64."""
+
+    memory: Memory
+    gradient: npt.NDArray[np.float64]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        shape: tuple[int, ...] = self.memory.operand.shape
+        return shape
+
+
+def inputs_of(fields: Mapping[str, Differentiable]) -> dict[str, Input]:
+    """By the same names, with their gradients as they are now."""
+    return {
+        name: Input(x._memory, x.grad._memory.copy().reshape(-1).astype(np.float64)) for name, x in fields.items()
+    }
+
+
+def launched(launches: Launches) -> Iterator[tuple[Plan, tuple[Any, ...]]]:
+    """Every launch, also those of functions with gradients of their own."""
+    for step in launches.leaves():
+        launch = step.launch or step.within
+        if launch is not None:
+            yield launch[0], launch[1]
+
+
+def gradients(launches: Launches) -> dict[int, tuple[Memory, Memory]]:
+    """All memory of floating point that the launches use and that has a gradient, by its id, with that."""
+    found: dict[int, tuple[Memory, Memory]] = {}
+    for plan, args in launched(launches):
+        for name, memory in plan.memories(args).items():
+            if id(memory) not in found and memory.dtype.is_float:
+                grad = plan.gradient_of(name, args)
+                if grad is not None:
+                    found[id(memory)] = memory, grad
+    return found
+
+
+def restore(launches: Launches) -> None:
+    """Memory as it was before the first step."""
+    for touched, before in launches.initial.values():
+        writable(touched)[...] = before
+
+
+def loss_at(launches: Launches, loss: Memory, x: Memory, values: npt.NDArray[Any]) -> float:
+    """The loss when the steps are done again with these elements in ``x``, one after the other, before the first."""
+    restore(launches)
+    x.array.reshape(-1)[...] = values
+    launches.repeat()
+    return float(loss.values().reshape(-1)[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """An input moved by ``width`` along a direction, to both sides: by how much the loss changed, and by how much the
+    gradient says that it does. ``bend``: by how much the two ends together lie above twice the middle. ``noise``: what
+    rounding alone may make of a difference."""
+
+    width: float
+    found: float
+    expected: float
+    bend: float
+    noise: float
+
+    @property
+    def apart(self) -> float:
+        """Relative difference of the two; 0 where both are rounding."""
+        size = max(abs(self.found), abs(self.expected))
+        return max(0.0, abs(self.found - self.expected) - self.noise) / size if size > self.noise else 0.0
+
+
+def moves(
+    launches: Launches, loss: Memory, x: Input, way: npt.NDArray[np.float64], widths: Sequence[float]
+) -> list[Move]:
+    """One a width, relative to the greatest element. To be used within `saved`."""
+    start = initial(launches, x.memory).reshape(-1).copy()
+    scale = float(np.abs(start[np.isfinite(start)]).max(initial=0.0)) or 1.0
+    middle = loss_at(launches, loss, x.memory, start)
+    out = []
+    for width in widths:
+        up, down = ((start + sign * width * scale * way).astype(start.dtype) for sign in (1, -1))
+        losses = [loss_at(launches, loss, x.memory, values) for values in (up, down)]
+        step = up.astype(np.float64) - down  # rounded as the values were
+        noise = 8 * float(np.finfo(loss.operand.dtype).eps) * max(map(abs, losses))
+        bend = sum(losses) - 2 * middle
+        out.append(Move(width * scale, losses[0] - losses[1], float(x.gradient @ step), bend, noise))
+    return out
+
+
+def initial(launches: Launches, memory: Memory) -> npt.NDArray[Any]:
+    """The field before the first step; as it is where no step touched it."""
+    return launches.initial[id(memory)][1] if id(memory) in launches.initial else memory.values()
+
+
+def writable(touched: Any) -> npt.NDArray[Any]:
+    """A numpy array, or the one of a memory."""
+    array: npt.NDArray[Any] = touched if isinstance(touched, np.ndarray) else touched.array
+    return array
+
+
+@contextmanager
+def saved(launches: Launches, fields: Sequence[Differentiable]) -> Iterator[None]:
+    """Restores every array that the steps and their gradients touch, and counts it as written."""
+    all_of_it = {id(touched): touched for touched, _ in launches.initial.values()}
+    all_of_it |= {id(m): m for x in fields for m in (x._memory, x.grad._memory)}
+    all_of_it |= {id(grad): grad for _, grad in gradients(launches).values()}
+    saved = [(touched, touched.copy()) for touched in all_of_it.values()]
+    try:
+        yield
+    finally:
+        for touched, values in saved:
+            writable(touched)[...] = values
+            if isinstance(touched, Memory):
+                touched.version += 1

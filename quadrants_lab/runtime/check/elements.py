@@ -1,0 +1,74 @@
+"""Which elements of a gradient are wrong: forward mode along directions that move some of them only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from time import monotonic
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from quadrants_lab.errors import QuadrantsError
+
+if TYPE_CHECKING:
+    from quadrants_lab.runtime.check.differences import Input
+    from quadrants_lab.runtime.check.tangent import Tangents
+
+PARTS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """The elements were looked at in ``looked`` parts, in row-major order: ``map`` has a "#" for each with a wrong one,
+    and a "." for others. ``size``: of a part; ``first``: index of the first wrong element; ``of``: elements in all."""
+
+    map: str
+    looked: int
+    size: int
+    of: int
+    first: tuple[int, ...]
+
+    @property
+    def count(self) -> int:
+        """Wrong parts."""
+        return self.map.count("#")
+
+    def __str__(self) -> str:
+        where = ", ".join(map(str, self.first))
+        if self.size == 1:
+            return f"wrong: {self.count} of {self.of} elements, the first one [{where}]: {self.map}"
+        what = f"{self.count} of {self.looked} parts of {self.size} elements each"
+        return f"wrong: {what}, the first element [{where}]: {self.map}"
+
+
+def wrong_elements(tangents: Tangents, x: Input, tolerance: float, until: float) -> Wrong | None:
+    """None where each part by itself agrees, or has no tangent. Takes no more parts after the time ``until``."""
+    gradient = x.gradient
+    parts = np.array_split(np.arange(gradient.size), min(PARTS, gradient.size))
+    scale = float(np.abs(gradient).max(initial=0.0))
+    draw = np.random.default_rng(1)
+
+    def differs(where: npt.NDArray[np.intp]) -> bool:
+        way = np.zeros(gradient.size)
+        way[where] = draw.integers(32, 65, where.size) / 64
+        found = tangents.along(x.memory, way)
+        size = float(np.abs(gradient) @ way)
+        return not abs(found - float(gradient @ way)) <= tolerance * max(size, abs(found), 1e-3 * scale)
+
+    marks = ""
+    try:
+        for where in parts:
+            if marks and monotonic() > until:
+                break
+            marks += "#" if differs(where) else "."
+        if "#" not in marks:
+            return None
+        low = parts[marks.index("#")]
+        while low.size > 1:
+            half = low[: low.size // 2]
+            low = half if differs(half) else low[low.size // 2 :]
+    except QuadrantsError:
+        return None
+    first = tuple(int(k) for k in np.unravel_index(int(low[0]), x.shape))
+    return Wrong(marks, len(parts), len(parts[0]), gradient.size, first)

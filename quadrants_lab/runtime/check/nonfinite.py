@@ -1,0 +1,175 @@
+"""The first NaN or infinity of a program, on the way forwards or backwards: the statement that made it of numbers.
+
+Launches are made again and watched; the first one that leaves a NaN or an infinity where it read none is repeated by
+the reference interpreter, on what it had read. Of all that is not finite there, what reaches memory counts: 1/inf is 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from itertools import chain, product
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from quadrants_lab.errors import QuadrantsError
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.walk import walk
+from quadrants_lab.runtime.check.cause import Cause, Event, cause, written
+from quadrants_lab.runtime.interpret.interpreter import Box, Lane, interpret
+from quadrants_lab.runtime.interpret.interpreter_trace import remember
+from quadrants_lab.runtime.launch.observe import watch
+from quadrants_lab.runtime.record.records import LaunchRecord, Recorder
+
+if TYPE_CHECKING:
+    from quadrants_lab.runtime.launch.plan import Plan
+
+SECONDS = 10.0  # of the interpreter
+_WHY: dict[str, tuple[str, str]] = {  # operation: what it has no finite value or slope of, what to do
+    "sqrt": ("the root has no finite slope at 0", "keep the operand above 0: qd.sqrt(v + 1e-12); or v.norm()"),
+    "div": ("a division by 0", "keep the divisor away from 0, or select a harmless one where it is"),
+    "log": ("the logarithm of what is not above 0", "keep the operand above 0: qd.log(max(v, 1e-12))"),
+    "pow": ("a power that has no finite value or slope there", "v * v for whole exponents; max(v, 1e-12) for others"),
+    "acos": ("the slope of acos is infinite at -1 and 1", "clamp the operand to within -1 and 1"),
+    "asin": ("the slope of asin is infinite at -1 and 1", "clamp the operand to within -1 and 1"),
+    "exp": ("the exponential is too large for the dtype", "take the greatest operand out of it, or use f64"),
+    "mul": ("the product is too large for the dtype", "scale the factors, or use f64"),
+    "add": ("the sum is too large for the dtype", "scale the terms, or use f64"),
+}
+
+
+class _Found(Exception):
+    """Ends the run at the launch that is wanted."""
+
+
+class _Watch:
+    """Takes a record of each launch, and ends the run at the first that makes of numbers what is none."""
+
+    def __init__(self) -> None:
+        self.record: LaunchRecord | None = None
+        self.launches = 0
+
+    def before(self, plan: Plan, args: tuple[Any, ...]) -> Any:
+        self.launches += 1
+        recorder = Recorder()
+        return recorder, recorder.before(plan, args)
+
+    def after(self, plan: Plan, args: tuple[Any, ...], token: Any, failed: bool) -> None:
+        recorder, mine = token
+        recorder.after(plan, args, mine, failed)
+        record = mine[0]
+        before = record.inputs or {}
+        for name, left in (record.outputs or {}).items():
+            if left.dtype.kind == "f" and (~np.isfinite(left) & np.isfinite(before.get(name, 0.0))).any():
+                self.record = record
+                raise _Found
+
+
+def first_nonfinite(run: Callable[[], None], backwards: bool) -> Cause | None:
+    """``run`` makes launches; ``backwards``: they are gradients. None where all that they leave is finite."""
+    watcher = _Watch()
+    with suppress(_Found), watch(watcher):
+        run()
+    record = watcher.record
+    if record is None:
+        return None
+    event = None if record.inputs is None else origin(record)
+    name = record.kernel
+    if event is None:
+        way = "the gradient of " if backwards else ""
+        return Cause("nonfinite", f"{way}kernel {name} is the first to leave a NaN or an infinity", kernel=name)
+    op = event.stmt
+    assert isinstance(op, N.Op)
+    why, help = _WHY.get(op.prim, (f"{op.prim} has no finite value or slope of these operands", ""))
+    way = "on the way back, through the derivative" if backwards else "on the way forwards"
+    launch = 0 if backwards else watcher.launches
+    made = event.values[-1][1]
+    what = "NaN" if np.isnan(made) else "infinity"
+    event = Event(op, name, launch, event.iteration, event.values[:-1])
+    return cause("nonfinite", f"the first {what} arises {way}: {why}", event, f"{what} here", help)
+
+
+def origin(record: LaunchRecord) -> Event | None:
+    """The operation of the launch that made the first NaN or infinity which it wrote, its last value the result; of a
+    gradient the operation whose derivative that is. None where it took too long to find."""
+    plan, kernel = record.plan, record.plan.kernel
+    assert record.inputs is not None
+    buffers = kernel.buffers
+    arrays = {n: np.zeros(shape, buffers[n].dtype.numpy) for n, shape in record.shapes.items()}
+    arrays |= {name: a.copy() for name, a in record.inputs.items()}
+    bad = {tuple(map(int, at)) for a in (record.outputs or {}).values() if a.dtype.kind == "f"
+           for at in np.argwhere(~np.isfinite(a))[:64]}  # fmt: skip
+    look = _Origins(kernel, plan.compiled.lowered.kernel, bad)
+    caps = {row.stack: row.depth for row in record.report}
+    random = plan.session.settings.random_seed, record.draws
+    with suppress(_Found, QuadrantsError, ArithmeticError):
+        interpret(
+            kernel, plan.scalars(record.args), arrays, caps=caps, random=random, observer=look.told,
+            iterations=look.iterations,
+        )  # fmt: skip
+    return look.found
+
+
+class _Origins:
+    """Follows what is not finite from the operation that made it to memory. ``wanted``: iterations to begin with."""
+
+    def __init__(self, kernel: N.Kernel, forward: N.Kernel, wanted: set[Lane]) -> None:
+        self.env: dict[int, Any] = {}
+        self.of: dict[int, tuple[N.Op, tuple[Any, ...]]] = {}  # value -> who made it, its operands and result
+        self.latest: tuple[N.Op, tuple[Any, ...]] | None = None
+        self.lane: Lane = ()
+        self.wanted = wanted
+        self.found: Event | None = None
+        self.until = monotonic() + SECONDS
+        self.defined = {s.id: s for k in (kernel, forward) for s in walk(k.body)}
+        self.kernel = kernel
+
+    def iterations(self, task: N.Offload, box: Box) -> Iterable[Lane]:
+        rank = len(box)
+        first = [lane for lane in sorted({w[:rank] for w in self.wanted}) if len(lane) == rank
+                 and all(k in axis for k, axis in zip(lane, box, strict=True))]  # fmt: skip
+        seen = set(first)
+        return chain(first, (lane for lane in product(*box) if lane not in seen))
+
+    def told(self, s: N.Stmt, value: Any) -> None:
+        remember(self.env, s, value)
+        match s:
+            case N.Offload():
+                self.lane = value
+                if monotonic() > self.until:
+                    raise _Found
+            case N.Op() if s.type.is_float:
+                if np.isfinite(value):
+                    self.of.pop(s.id, None)
+                    return
+                known = next((self.of[a] for a in s.args if a in self.of), None)
+                if known is None and any(map(_lost, (self.env[i] for i in s.args))):
+                    known = self.latest  # handed on by a loop, a stack or memory
+                if known is None:
+                    known = self.latest = s, (*(self.env[a] for a in s.args), value)
+                self.of[s.id] = known
+            case N.Write() if _lost(self.env[s.value]):
+                made = self.of.get(s.value, self.latest)
+                if made is not None and self.kernel.buffers[s.buffer].kind != "temp":
+                    self.found = self._event(*made)
+                    raise _Found
+
+    def _event(self, op: N.Op, values: tuple[Any, ...]) -> Event:
+        """What the user wrote: of a derivative the operation that it is of, with the operands it had."""
+        of = self.defined.get(op.adjoint_of, op)
+        known = [(a, self.env[a]) for a in of.args if a in self.env] if isinstance(of, N.Op) else []
+        if of is op or not isinstance(of, N.Op):
+            of, known = op, list(zip(op.args, values, strict=False))
+        names = [self._name(a) or f"operand {n + 1}" for n, (a, _) in enumerate(known)]
+        shown = dict(zip(names, (v for _, v in known), strict=True))
+        return Event(of, "", 0, self.lane, (*shown.items(), ("result", values[-1])))
+
+    def _name(self, value: int) -> str:
+        s = self.defined.get(value)
+        return (getattr(s, "name", "") or written(s.span)) if s is not None else ""
+
+
+def _lost(value: Any) -> bool:
+    return isinstance(value, np.floating) and not np.isfinite(value)

@@ -1,0 +1,156 @@
+"""The launch whose gradient is not the derivative of what it computes.
+
+Between two launches let x be all that has a gradient, t its tangent and a its adjoint. a . t is the same number before
+and after each launch, for both say by how much the loss changes along the direction that the tangents began with. Where
+it is another before a launch than after it, the gradient of that launch is wrong. One way forwards and one back settle
+that for all launches; what a launch itself changes of a and t shows an error of its however small its part is.
+"""
+
+from __future__ import annotations
+
+import linecache
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from quadrants_lab.ir.source import Span
+from quadrants_lab.runtime.check.cause import Cause
+from quadrants_lab.runtime.check.differences import gradients
+
+if TYPE_CHECKING:
+    from quadrants_lab.runtime.check.tangent import Tangents
+    from quadrants_lab.runtime.memory.memory import Memory
+    from quadrants_lab.runtime.tape.recorder import Launches
+    from quadrants_lab.runtime.tape.step import Step
+
+
+Arrays = dict[int, npt.NDArray[Any]]  # by the id of the memory that they are of
+
+
+@dataclass(frozen=True, slots=True)
+class Parting:
+    """``step``, which launch number ``number`` of the program ends with, from 1. ``given``: by how much its gradient
+    makes a . t grow on the way back; ``right``: by how much it does so on the way forwards."""
+
+    step: Step
+    number: int
+    given: float
+    right: float
+
+
+def restart(launches: Launches, loss: Memory) -> None:
+    """Gradients as they are before the first one runs: 1 of the loss, 0 of all else."""
+    for memory, grad in gradients(launches).values():
+        grad.array[...] = memory is loss
+        grad.settle()
+        grad.version += 1
+    for f in launches.followed.values():
+        f.version = f.memory.version  # whoever made the launches again wrote what they had written
+        f.written.clear()
+
+
+def part(tangents: Tangents, x: Memory, way: npt.NDArray[np.float64], tolerance: float) -> Parting | None:
+    """The last step of the program at which the two part by more than ``tolerance`` of what the step itself changes;
+    None where they part nowhere. Gradients are run again, so the last launch must be the last that wrote."""
+    launches = tangents.launches
+    grads = {key: grad for key, (_, grad) in gradients(launches).items()}
+    kept: list[Arrays] = [{id(x): way.reshape(x.operand.shape)}]
+    now = dict(kept[0])
+
+    def forwards() -> None:
+        changed = {key: m.array for key, m in tangents.tangents.items() if key in grads}
+        new = {key: a.copy() for key, a in changed.items() if key not in now or not np.array_equal(now[key], a)}
+        now.update(new)
+        kept.append(new)
+
+    def adjoints() -> Arrays:
+        return {key: grad.copy() for key, grad in grads.items()}
+
+    tangents.along(x, way, forwards)
+    steps = list(launches.leaves())
+    found: list[Parting] = []
+    restart(launches, tangents.loss)
+    at, eps = len(steps), float(np.finfo(tangents.loss.dtype.numpy).eps)
+    later, t_later = adjoints(), dict(now)
+    mine: Step | None = None  # the one that a boundary is looked at for
+
+    def backwards(step: Step) -> None:
+        nonlocal at, later, t_later, mine
+        at -= 1
+        for key in kept[at + 1]:
+            older = next((k[key] for k in kept[at::-1] if key in k), None)
+            now[key] = np.zeros_like(now[key]) if older is None else older
+        mine = mine if step.within is not None else step
+        if at and steps[at - 1].within is not None and (step.within is not None or is_own(step)):
+            return  # the launches of a function with a gradient of its own are one step with it
+        if found:
+            return
+        before = adjoints()
+        sums = [_sums(before[key], later[key], now[key], t_later[key]) for key in now]
+        given, right, change, size = (sum(column) for column in zip(*sums, strict=True))
+        if mine is not None and not abs(given - right) <= tolerance * change + 4 * eps * size:
+            number = sum(1 for s in steps[: at + 1] if s.launch is not None or s.within is not None)
+            found.append(Parting(mine, number, given, right))
+        later, t_later = before, dict(now)
+
+    launches.differentiate(after=backwards)
+    return found[0] if found else None
+
+
+def _sums(a: Any, a_later: Any, t: Any, t_later: Any) -> tuple[float, float, float, float]:
+    """What the adjoint and what the tangent of one array make a . t grow by, how much that is where nothing cancels
+    out, and a . t itself without cancelling."""
+    if t is t_later and np.array_equal(a, a_later):
+        return 0.0, 0.0, 0.0, 0.0
+    a, a_later, t, t_later = (each.reshape(-1).astype(np.float64) for each in (a, a_later, t, t_later))
+    da, dt = a - a_later, t_later - t
+    with np.errstate(all="ignore"):
+        given, right = da * t, a_later * dt  # summed without BLAS, whose threads wait for each other
+        change = float(np.abs(given).sum() + np.abs(right).sum())
+        return float(given.sum()), float(right.sum()), change, float(np.abs(a_later * t_later).sum())
+
+
+def is_own(step: Step) -> bool:
+    """Whether it is a function with a gradient of its own."""
+    return step.gradient is not None and step.launch is None and step.write is None
+
+
+def why_parted(found: Parting) -> Cause:
+    """In words, by name."""
+    step = found.step
+    off = _off(found)
+    if is_own(step):
+        own = getattr(step.gradient, "func", step.gradient)
+        name = getattr(own, "__name__", repr(own))
+        primal = getattr(getattr(step.repeat, "func", None), "__name__", "its function")
+        says = f"{name}, which is given as the gradient of {primal}, is not its derivative: {off}"
+        return Cause("custom gradient", says, _where(own), "the gradient of one's own", launch=found.number)
+    plan = step.launch[0] if step.launch else None
+    name = plan.kernel.name if plan else "a write from Python"
+    span = plan.compiled.lowered.kernel.span if plan else None
+    says = f"reverse and forward mode part at the gradient of {name}: {off}"
+    return Cause("parting", says, span, "this kernel", kernel=name, launch=found.number)
+
+
+def _where(fn: Any) -> Span | None:
+    """Where a Python function begins."""
+    code = getattr(fn, "__code__", None)
+    if code is None:
+        return None
+    line = linecache.getline(code.co_filename, code.co_firstlineno).rstrip()
+    return Span(code.co_filename, code.co_firstlineno, 0, code.co_firstlineno, len(line))
+
+
+def _off(found: Parting) -> str:
+    if not np.isfinite(found.given):
+        return "it is not finite"
+    if found.right == 0:
+        return f"it gives {found.given:.6g} where there is nothing to give"
+    ratio = found.given / found.right
+    if abs(ratio) <= 1e-9:
+        return "it gives nothing"
+    if abs(ratio + 1) < 1e-3:
+        return "its sign is wrong"
+    return f"along one direction it gives {ratio:.6g} times what it should"

@@ -1,0 +1,122 @@
+"""Records a whole program, with the gradients that it takes itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from quadrants_lab.runtime.check.cause import Cause
+from quadrants_lab.runtime.check.differences import Differentiable, gradients, launched
+from quadrants_lab.runtime.memory.memory import Memory
+from quadrants_lab.runtime.tape.recorder import Launches
+
+if TYPE_CHECKING:
+    from quadrants_lab.runtime.launch.plan import Plan
+
+
+class Forward(Launches):
+    """Launches of the last session, without those of gradients, which a whole program makes for itself: ``gradients``
+    has their kernels, in turn."""
+
+    def clear(self) -> None:
+        super().clear()
+        self.gradients: list[str] = []
+
+    def before(self, plan: Plan, args: tuple[Any, ...]) -> Any:
+        if any(step.launch is not None and step.launch[0].session is not plan.session for step in self.leaves()):
+            self.clear()
+        return super().before(plan, args) if plan.owner.mode == "forward" else None
+
+    def after(self, plan: Plan, args: tuple[Any, ...], token: Any, failed: bool) -> None:
+        if plan.owner.mode == "forward":
+            super().after(plan, args, token, failed)
+        else:
+            self.gradients.append(plan.kernel.name)
+
+
+def why_not_ours(name: str, left: Any, ours: Any, filled: bool) -> Cause | None:
+    """Why the gradient that a program ``left`` is not the one that its launches have; None where it is. ``filled``:
+    Python wrote to it after the last gradient ran."""
+    left, ours = left.astype(np.float64).reshape(-1), ours.astype(np.float64).reshape(-1)
+    size = float(np.abs(ours).max(initial=0.0))
+    if np.allclose(left, ours, rtol=1e-3, atol=1e-6 * size, equal_nan=True):
+        return None
+    where = int(np.argmax(np.abs(np.nan_to_num(left - ours, nan=np.inf))))
+    beside = f"the program left {left[where]:.6g} in element {where} of {name}.grad, right is {ours[where]:.6g}"
+    if filled:
+        return Cause("filled", f"{beside}: Python wrote to it after the last gradient ran",
+                     help="clear gradients before the first one runs")  # fmt: skip
+    if not left.any():
+        return Cause("seed", f"{beside}: the gradients ran, and had nothing to start from",
+                     help="set loss.grad[None] = 1 before them, or use qd.ad.Tape(loss)")  # fmt: skip
+    ratio = float(left @ ours) / float(ours @ ours) if size else 0.0
+    if abs(ratio - round(ratio)) < 1e-3 and round(ratio) > 1 and np.allclose(left, ratio * ours, rtol=1e-3):
+        return Cause("added", f"{beside}: {round(ratio)} times that, for gradients are added to what is there",
+                     help=f"clear them before: {name}.grad.fill(0), or use qd.ad.Tape(loss)")  # fmt: skip
+    return Cause("order", f"{beside}: the gradients ran in another order than last launch first, at other values than "
+                 "the launches had, or from other gradients than 0", help="use qd.ad.Tape(loss)")  # fmt: skip
+
+
+def leak(name: str, launches: Launches, moved: Launches) -> Cause:
+    """Where a program hands on by Python what it computes from an input: the first launch that got another number, or
+    came after another write, when that was ``moved``."""
+    says = f"what is computed from {name} goes through Python, where no derivative flows"
+    help = "hand it on from kernel to kernel, in a field with needs_grad=True"
+    number = 0
+    for a, b in zip(launches.leaves(), moved.leaves(), strict=False):
+        if a.write is not None and b.write is not None:
+            if any(not np.array_equal(u, v) for (_, u), (_, v) in zip(a.write[1], b.write[1], strict=False)):
+                to = launches.names.get(id(a.write[0]), "a field")
+                says += f": to {to}, which Python writes before launch {number + 1}"
+                return Cause("python", says, help=help, launch=number + 1)
+            continue
+        (one, two), number = (a.launch or a.within, b.launch or b.within), number + 1
+        if one is None or two is None or one[0] is not two[0]:
+            break
+        plan = one[0]
+        old, new = plan.scalars(one[1]), plan.scalars(two[1])
+        for arg in (n for n in old if old[n] != new[n]):
+            says += f": as the argument {arg} of {plan.kernel.name}"
+            values = ((arg, old[arg]), (f"{arg}, where {name} is moved", new[arg]))
+            span = plan.compiled.lowered.kernel.span
+            return Cause("python", says, span, f"{arg} is a number here", help, plan.kernel.name, number, (), values)
+    return Cause("python", says, help=help)
+
+
+@dataclass(slots=True)
+class Values:
+    """Memory with that of its gradient, whatever the user has it in."""
+
+    _memory: Memory
+    grad: Any = None
+
+
+def touched(
+    launches: Launches, loss: Memory, named: Mapping[str, Differentiable], inputs: bool = False
+) -> dict[str, Differentiable]:
+    """``named``, and what else of floating point the launches touched that has a gradient, but for the loss, as the
+    first kernel calls it. ``inputs``: without what a launch writes before any reads it."""
+    found = dict(named)
+    known = {id(loss), *(id(x._memory) for x in named.values()), *(outputs(launches) if inputs else ())}
+    for memory, grad in gradients(launches).values():
+        if id(memory) not in known:
+            first = launches.names[id(memory)]
+            names = (f"{first} ({n})" if n > 1 else first for n in count(1))
+            found[next(name for name in names if name not in found)] = Values(memory, Values(grad))
+    return found
+
+
+def outputs(launches: Launches) -> set[int]:
+    """Memory, by its id, that a launch writes before any reads it."""
+    seen: set[int] = set()
+    found: set[int] = set()
+    for plan, args in launched(launches):
+        for name, memory in plan.memories(args).items():
+            if name in plan.writes and name not in plan.reads and id(memory) not in seen:
+                found.add(id(memory))
+            seen.add(id(memory))
+    return found

@@ -1,0 +1,117 @@
+"""What a check found, as plain data that prints well in a terminal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from quadrants_lab.errors import QuadrantsAssertionError
+from quadrants_lab.runtime.check.cause import Cause
+from quadrants_lab.runtime.check.differences import Move
+from quadrants_lab.runtime.check.elements import Wrong
+
+
+@dataclass(frozen=True, slots=True)
+class Tangent:
+    """The derivative of the loss along the direction: ``found`` by forward mode, ``expected`` by the gradient;
+    ``apart``: their difference, relative to what the gradient gives where nothing of it cancels out."""
+
+    found: float
+    expected: float
+    apart: float
+
+
+@dataclass(frozen=True, slots=True)
+class Worst:
+    """The element that is off the most: its gradient, and its slope by differences."""
+
+    index: str
+    gradient: float
+    slope: float
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """On one input. ``kind``: "right", "wrong", "noisy", "kink", "jumps" or "nonfinite"; ``says``: in a sentence.
+    ``good``: nothing speaks against the gradient. ``moves``: of the field as a whole. ``tangent``: None where there is
+    no forward mode. ``causes``: why it is so; of a right gradient, where it is zero."""
+
+    field: str
+    kind: str
+    says: str
+    moves: tuple[Move, ...] = ()
+    tangent: Tangent | None = None
+    worst: Worst | None = None
+    wrong: Wrong | None = None
+    causes: tuple[Cause, ...] = ()
+
+    @property
+    def good(self) -> bool:
+        return self.kind in ("right", "noisy")
+
+    def __str__(self) -> str:
+        lines = [f"{'ok  ' if self.good else 'look'}  the gradient of {self.field} {self.says}"]
+        if self.kind not in ("right", "noisy", "nonfinite"):
+            lines += [
+                f"        step {m.width:.0e}: the loss changes by {m.found:.6g}, by the gradient it is {m.expected:.6g}"
+                for m in self.moves
+            ]
+            if self.tangent is not None:
+                lines.append(
+                    f"        forward mode: along that direction {self.tangent.found:.6g}, by the gradient it is "
+                    f"{self.tangent.expected:.6g}"
+                )
+            if self.wrong is not None:
+                lines.append(f"        {self.wrong}")
+        return "\n".join([*lines, *map(indented, self.causes)])
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Of a whole program. ``says``: why there are no verdicts, else "". ``causes``: of what is wrong with the program
+    as a whole. ``stopped``: before all was looked at.
+    ``warnings``: what was said while the program ran, shown where no
+    cause is the same."""
+
+    loss: str
+    value: float
+    verdicts: tuple[Verdict, ...] = ()
+    says: str = ""
+    causes: tuple[Cause, ...] = ()
+    stopped: bool = False
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def right(self) -> bool:
+        """Nothing speaks against a gradient."""
+        return not self.says and not self.causes and not self.stopped and all(v.good for v in self.verdicts)
+
+    def __bool__(self) -> bool:
+        return self.right
+
+    def __getitem__(self, name: str) -> Verdict:
+        """The verdict on the input of that name."""
+        for v in self.verdicts:
+            if v.field == name:
+                return v
+        raise KeyError(f"no verdict on {name!r}: there are {', '.join(v.field for v in self.verdicts) or 'none'}")
+
+    def raise_if_wrong(self) -> Report:
+        """Itself; QuadrantsAssertionError, whose text is the report's, where something speaks against a gradient."""
+        __tracebackhide__ = True
+        if not self.right:
+            raise QuadrantsAssertionError(f"a gradient is not right\n{self}", code="QL2099")
+        return self
+
+    def __str__(self) -> str:
+        lines = [self.says] if self.says else [str(v) for v in self.verdicts]
+        lines += [indented(c) for c in self.causes]
+        causes = [*self.causes, *(c for v in self.verdicts for c in v.causes)]
+        places = {f"--> {c.file}, line {c.line}" for c in causes}
+        lines += [w for w in self.warnings if not any(f"{place}\n" in w for place in places)]
+        if self.stopped:
+            lines.append("stopped before all was looked at")
+        return "\n".join(lines) or "the launches touched no field with a gradient but the loss"
+
+
+def indented(cause: Cause) -> str:
+    return "\n".join(f"        {line}" for line in str(cause).splitlines())

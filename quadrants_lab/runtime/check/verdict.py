@@ -1,0 +1,309 @@
+"""A verdict on every gradient of recorded launches: beside differences of the loss and beside forward mode, and why.
+
+All elements of a field are moved at once, along a direction whose elements are from 1/2 to 1 in size, by steps of
+several widths: too wide a step is not linear, too narrow a one is rounding, so the one that agrees best counts. Where
+none agrees, the elements are moved one by one. Forward mode gives the derivative along the same direction without a
+step, as exactly as the gradient does: it sees what differences of 32-bit numbers cannot.
+
+`%%qdkernel --check`, `python -m quadrants_lab check`, ``qd.ad.Tape(grad_check=...)`` and ``qd.ad.check`` are this.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stdout
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from time import monotonic
+
+import numpy as np
+import numpy.typing as npt
+
+from quadrants_lab.errors import QuadrantsError
+from quadrants_lab.runtime.check.cause import Cause
+from quadrants_lab.runtime.check.differences import (
+    Differentiable,
+    Input,
+    Move,
+    inputs_of,
+    loss_at,
+    moves,
+    restore,
+    saved,
+)
+from quadrants_lab.runtime.check.elements import wrong_elements
+from quadrants_lab.runtime.check.flow import TooLong, Trace, follow
+from quadrants_lab.runtime.check.nonfinite import first_nonfinite
+from quadrants_lab.runtime.check.parting import is_own, part, restart, why_parted
+from quadrants_lab.runtime.check.recording import outputs
+from quadrants_lab.runtime.check.report import Report, Tangent, Verdict, Worst
+from quadrants_lab.runtime.check.tangent import Tangents
+from quadrants_lab.runtime.check.why import why_kink, why_zero
+from quadrants_lab.runtime.launch.observe import unwatched
+from quadrants_lab.runtime.memory.memory import Memory
+from quadrants_lab.runtime.tape.recorder import Launches
+
+WIDTHS = tuple(10.0**-k for k in range(1, 9))
+MOST_ALONE = 32  # elements that are moved one by one
+SECONDS = 30.0
+# by the bits of the loss: a greater relative difference counts as one
+_AGREES = {16: 0.1, 32: 2e-2, 64: 1e-4}
+_AGREES_FORWARD = {16: 0.1, 32: 1e-3, 64: 1e-8}
+_FINEST = {16: 2e-2, 32: 2e-3, 64: 1e-5}  # where differences show themselves how well they can tell
+
+
+@dataclass(slots=True)
+class Check:
+    """What is checked, on the way. ``until``: by when it is to be done; ``say`` is told what it is at.
+    ``quiet``: memory of which nobody asks why its gradient is zero, where that is right."""
+
+    launches: Launches
+    loss: Memory
+    tangents: Tangents
+    until: float
+    say: Callable[[str], None]
+    quiet: frozenset[int] = frozenset()
+    backwards: Cause | None = None
+
+    @property
+    def bits(self) -> int:
+        return int(self.loss.dtype.bits)
+
+    @property
+    def own(self) -> bool:
+        """Whether there are gradients of the user's, which may be off by little."""
+        return any(map(is_own, self.launches.leaves()))
+
+    @property
+    def seconds(self) -> float:
+        """That are left."""
+        return max(0.5, self.until - monotonic())
+
+
+def check(
+    launches: Launches,
+    loss: Differentiable,
+    fields: Mapping[str, Differentiable],
+    seconds: float = SECONDS,
+    say: Callable[[str], None] = lambda text: None,
+    explain: bool = False,
+) -> Report:
+    """A verdict on each of the ``fields``, by name: all have gradients, which have run. ``seconds``: after these, what
+    is not looked at yet stays so. ``explain``: also why the gradient of a result is zero. Memory is afterwards as it
+    was before."""
+    memory = loss._memory
+    name = launches.names.get(id(memory), "loss")
+    if id(memory) not in launches.initial:
+        return Report(name, math.nan, says="no launch touches the loss")
+    said, screen = io.StringIO(), sys.stdout  # the kernels have printed before
+    with saved(launches, [loss, *fields.values()]), redirect_stdout(said):
+
+        def tell(text: str) -> None:
+            with redirect_stdout(screen):
+                say(text)
+
+        inputs = inputs_of(fields)
+        was = float(memory.values().reshape(-1)[0])
+        if not math.isfinite(was):
+            tell("the first NaN or infinity")
+            why = first_nonfinite(lambda: _again(launches), backwards=False)
+            says = f"the loss is {was}, so there is nothing to compare with"
+            return Report(name, was, says=says, causes=(why,) if why else ())
+        now = loss_at(launches, memory, memory, launches.initial[id(memory)][1].reshape(-1))
+        if not abs(now - was) <= 1000 * float(np.finfo(memory.operand.dtype).eps) * max(abs(now), abs(was)):
+            return Report(
+                name, was,
+                says=f"making the cell's launches again gives {now:.6g} and not {was:.6g}, so there is nothing to "
+                "compare with: it writes to fields between its launches, or takes gradients, or they race",
+            )  # fmt: skip
+        it = Check(launches, memory, Tangents(launches, memory), monotonic() + seconds, tell)
+        it.quiet = frozenset() if explain else frozenset(outputs(launches))
+        found: list[Verdict] = []
+        try:
+            for each, x in inputs.items():
+                tell(f"the gradient of {each} ({len(found) + 1} of {len(inputs)})")
+                found.append(_verdict(it, each, x))
+        except KeyboardInterrupt:
+            return Report(name, was, tuple(found), stopped=True)
+        return Report(name, was, tuple(found))
+
+
+def _again(launches: Launches) -> None:
+    """The launches once more, from memory as it was before them."""
+    restore(launches)
+    launches.repeat()
+
+
+def _verdict(it: Check, name: str, x: Input) -> Verdict:
+    """By differences, by forward mode, and why."""
+    tangent = _tangent(it, x) if np.isfinite(x.gradient).all() else None
+    seen = _by_differences(it, name, x, tangent)
+    if tangent is not None:
+        agrees = tangent.apart <= _AGREES_FORWARD[it.bits]
+        says, kind = seen.says, seen.kind
+        if not agrees and kind != "kink":  # at a kink each mode may take another side
+            says = "differs from forward mode" if seen.good else f"{says}; it differs from forward mode, too"
+            kind = "wrong" if seen.good else kind
+        elif seen.good and tangent.found == tangent.expected == 0:
+            says += "; forward mode gives zero, too"
+        elif seen.good:
+            says += " and" if says.startswith("agrees") else ", but agrees"
+            says += " with forward mode " + (f"to {tangent.apart:.0e}" if tangent.apart else "to the last digit")
+        seen = replace(seen, says=says, tangent=tangent, kind=kind)
+    it.say(f"why the gradient of {name} is as it is")
+    return _explained(it, seen, x)
+
+
+def _explained(it: Check, seen: Verdict, x: Input) -> Verdict:
+    """The verdict with its causes, and with which elements are wrong."""
+    why: Cause | None = None
+    tolerance = _AGREES_FORWARD[it.bits]
+    if seen.kind == "nonfinite":
+        if it.backwards is None:
+            it.backwards = first_nonfinite(lambda: _backwards(it), backwards=True)
+        why = it.backwards
+    elif seen.kind == "wrong" and seen.tangent is not None and seen.tangent.apart > tolerance:
+        why = _parted(it, x)
+        seen = replace(seen, wrong=wrong_elements(it.tangents, x, tolerance, it.until))
+    elif seen.good and seen.tangent is not None and it.own:
+        why = _parted(it, x) if monotonic() < it.until else None
+        if why is not None:
+            seen = replace(seen, kind="wrong", says=f"is off at a launch, though too little to show: it {seen.says}")
+    elif seen.kind != "right" or not (x.gradient.any() or id(x.memory) in it.quiet):
+        trace = _traced(it, x)
+        if trace is not None and seen.kind == "kink":
+            why = why_kink(trace)
+        elif trace is not None:
+            why = why_zero(trace, seen.field)
+    return seen if why is None else replace(seen, causes=(why,))
+
+
+def _parted(it: Check, x: Input) -> Cause | None:
+    _again(it.launches)
+    parted = part(it.tangents, x.memory, _direction(x), _AGREES_FORWARD[it.bits])
+    return None if parted is None else why_parted(parted)
+
+
+def _traced(it: Check, x: Input) -> Trace | None:
+    try:
+        return follow(it.launches, it.loss, x.memory, _direction(x), min(10.0, it.seconds))
+    except (TooLong, QuadrantsError, ArithmeticError):
+        return None
+
+
+def _backwards(it: Check) -> None:
+    """All gradients once more."""
+    with unwatched():
+        _again(it.launches)
+    restart(it.launches, it.loss)
+    it.launches.differentiate()
+
+
+def _tangent(it: Check, x: Input) -> Tangent | None:
+    if not it.tangents.possible:
+        return None
+    way = _direction(x)
+    try:
+        found = it.tangents.along(x.memory, way)
+    except QuadrantsError:  # something that has a gradient and no tangent
+        return None
+    expected = float(x.gradient @ way)
+    size = max(float(np.abs(x.gradient) @ np.abs(way)), abs(found)) or 1.0
+    return Tangent(found, expected, abs(found - expected) / size)
+
+
+def _direction(x: Input) -> npt.NDArray[np.float64]:
+    """Of sizes that differ: along 1 and -1 equal elements of a gradient would cancel out. f16 holds them exactly."""
+    draw = np.random.default_rng(0)
+    size = x.gradient.size
+    way: npt.NDArray[np.float64] = np.where(draw.random(size) < 0.5, -1.0, 1.0)
+    way *= draw.integers(32, 65, size) / 64
+    return way
+
+
+def _by_differences(it: Check, name: str, x: Input, tangent: Tangent | None) -> Verdict:
+    found = tuple(moves(it.launches, it.loss, x, _direction(x), WIDTHS))
+    limit, scatter = _AGREES[it.bits], _scatter(found)
+    if tangent is None:  # nothing else sees a small difference: as small a one as these steps can tell
+        limit = min(limit, max(_FINEST[it.bits], 4 * scatter))
+    best = _best(found, limit)
+    still = max(abs(best.found), abs(best.expected)) <= best.noise
+    if not np.isfinite(x.gradient).all():
+        return Verdict(name, "nonfinite", "has elements that are NaN or infinite", found)
+    if _in_jumps(found):
+        says = "is zero, and the loss moves in jumps: rounding, comparisons, integers"
+        return Verdict(name, "jumps", says, found)
+    if best.apart > limit and (worst := _worst(it, x, limit)) is not None:
+        what = "is 0 there, but the loss moves" if worst.gradient == 0 else f"is {worst.gradient:.6g} there"
+        says = f"is WRONG at [{worst.index}]: it {what}, by finite differences it is {worst.slope:.6g}"
+        return Verdict(name, "wrong", says, found, worst=worst)
+    if _kinked(found):
+        says = f"{'is zero' if still else 'is one of several'}, at a kink: the loss has another slope to each side"
+        return Verdict(name, "kink", says, found)
+    if best.apart > limit:
+        says = "differs from finite differences, but in none of the elements that were moved alone"
+        return Verdict(name, "wrong", says, found)
+    if still:
+        says = "is too small to be seen in the loss" if x.gradient.any() else "is zero, and the loss does not move"
+        return Verdict(name, "right", says, found)
+    if tangent is None and scatter > 0.1:
+        says = f"is within the noise: differences scatter by {scatter:.0%}, too much to judge it by"
+        return Verdict(name, "noisy", says, found)
+    to = f"to {best.apart:.0e}" if best.apart else "as far as rounding lets see"
+    return Verdict(name, "right", f"agrees with finite differences {to}", found)
+
+
+def _scatter(found: Sequence[Move]) -> float:
+    """By how much the slopes of two neighbouring widths differ where they do so least, relative: what the differences
+    themselves show of their noise."""
+    slopes = [m.found / m.width for m in found if abs(m.found) > m.noise]
+    return min((abs(a - b) / max(abs(a), abs(b)) for a, b in pairwise(slopes)), default=1.0)
+
+
+def _best(found: Sequence[Move], limit: float) -> Move:
+    """The widest step of those that agree best, among steps in which rounding cannot hide a difference of ``limit``;
+    where there are not two of these, among steps that show more than rounding."""
+    sizes = [(m, max(abs(m.found), abs(m.expected))) for m in found]
+    clear = [m for m, size in sizes if size * limit > m.noise]
+    if len(clear) < 2:
+        clear = [m for m, size in sizes if size > m.noise] or list(found)
+    return min(clear, key=lambda m: (m.apart, -m.width))
+
+
+def _in_jumps(found: Sequence[Move]) -> bool:
+    """Whether the gradient is zero, and wide steps change the loss where narrow ones, which would show, do not."""
+    if any(abs(m.expected) > m.noise for m in found):
+        return False
+    wide = next((m for m in found if abs(m.found) > m.noise), None)
+    if wide is None:
+        return False
+    slope = abs(wide.found) / wide.width
+    return any(abs(m.found) <= m.noise < 0.1 * slope * m.width for m in found)
+
+
+def _kinked(found: Sequence[Move]) -> bool:
+    """Whether the bend shrinks as the step does, and not as its square, over three steps in a row."""
+    rates = [m.bend / m.width for m in found if abs(m.bend) > 8 * m.noise]
+    alike = [0.7 < b / a < 1.4 for a, b in pairwise(rates)]
+    return any(a and b for a, b in pairwise(alike))
+
+
+def _worst(it: Check, x: Input, limit: float) -> Worst | None:
+    """The element that is off the most; None where none is, but for those at a kink."""
+    some = np.unique(np.linspace(0, x.gradient.size - 1, MOST_ALONE, dtype=np.intp))
+    worst: tuple[float, Worst | None] = (0.0, None)
+    for n in map(int, some):
+        alone = np.zeros(x.gradient.size)
+        alone[n] = 1.0
+        found = moves(it.launches, it.loss, x, alone, WIDTHS[1:6])
+        best = _best(found, limit)
+        size = abs(best.found - best.expected) / best.width
+        if best.apart > limit and not _kinked(found) and size > worst[0]:
+            index = ", ".join(map(str, np.unravel_index(n, x.shape)))
+            worst = size, Worst(index, float(x.gradient[n]), best.found / (2 * best.width))
+        if worst[1] is not None and monotonic() > it.until:
+            break
+    return worst[1]

@@ -1,0 +1,93 @@
+"""From what a trace shows (`flow`) to the cause of a gradient that is zero, or of a kink."""
+
+from __future__ import annotations
+
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.runtime.check.cause import Cause, Event, cause
+from quadrants_lab.runtime.check.flow import DECISIONS, Trace
+
+_JUMPS = frozenset({"floor", "ceil", "trunc", "round", "floordiv"})
+
+
+def why_zero(trace: Trace, name: str) -> Cause:
+    """Why no derivative gets from the input ``name`` to the loss."""
+    found = trace.loss
+    if found is not None and found.tangent is not None and found.lost is not None:
+        return _lost(found.lost)
+    if found is not None and found.cut is not None:
+        return _cut(found.cut, name)
+    if found is not None and found.tangent is not None:
+        return Cause("small", f"the derivative by {name} gets to the loss, and is too small for its dtype there")
+    if found is not None or (trace.decided and not trace.over):
+        at = trace.decided[0] if trace.decided else None
+        return cause("decision", f"{name} decides what is computed, and nothing else of it gets to the loss", at,
+                     "decided here", "a smooth blend instead of a comparison has a derivative")  # fmt: skip
+    if trace.over:
+        return cause("overwritten", f"what came from {name} is written over before the loss reads it", trace.over[0],
+                     "written over here", "write to a field of its own, or add to it with +=")  # fmt: skip
+    if trace.python:
+        field, launch = trace.python[0]
+        says = f"what came from {name} to {field} is written over by Python before launch {launch}"
+        return Cause("overwritten", says, help="do it in a kernel, or write before the first launch")
+    if trace.skipped:
+        return _skipped(next(iter(trace.skipped.values())), name)
+    if not trace.read:
+        return Cause("unread", f"no launch reads {name}")
+    says = f"the loss does not depend on {name}: what is read of it goes elsewhere"
+    return cause("unreached", says, trace.reached, "it gets as far as this")
+
+
+def why_kink(trace: Trace) -> Cause | None:
+    """The operation at whose kink the program stands; None where none of them does."""
+    if not trace.ties:
+        return None
+    event = trace.ties[0]
+    s = event.stmt
+    what = s.op if isinstance(s, N.Atomic) else s.prim if isinstance(s, N.Op) else ""
+    if what in DECISIONS:
+        return cause("tie", "the two sides of a comparison are equal", event, "decided here")
+    if what == "abs":
+        return cause("kink", "abs has two slopes at 0", event, "0 here, where the derivative is set to 0")
+    who = "every iteration that reaches it shares it" if isinstance(s, N.Atomic) else "the first one takes it all"
+    return cause("tie", f"the operands of {what} are equal: it has a slope for each", event,
+                 f"a tie; of the derivative {who}")  # fmt: skip
+
+
+def _lost(event: Event) -> Cause:
+    s = event.stmt
+    assert isinstance(s, N.Op)
+    if s.prim in ("min", "max"):
+        return cause("saturated", f"{s.prim} takes its other operand", event, "the derivative ends here")
+    if s.prim == "select":
+        return cause("branch", "select takes its other operand", event, "the derivative ends here")
+    values = [v for _, v in event.values]
+    if (0 not in values[:-1]) if s.prim in ("mul", "div") else (s.prim in ("exp", "pow") and values[-1] == 0):
+        return cause("underflow", f"the derivative of {s.prim} is too small for {s.type}, and becomes 0", event,
+                     "underflows here", "work with logarithms, or in f64")  # fmt: skip
+    return cause("zero factor", f"the derivative of {s.prim} is 0 at these operands", event, "it ends here")
+
+
+def _cut(event: Event, name: str) -> Cause:
+    s = event.stmt
+    if isinstance(s, N.Write):
+        if isinstance(s, N.Atomic) and s.op not in ("add", "sub"):
+            return cause("atomic", f"an atomic {s.op} has no derivative", event, "it ends here")
+        return cause("no gradient", f"the gradient stops at {s.buffer}, which has none", event,
+                     f"{s.buffer} takes what came from {name}", f"make {s.buffer} with needs_grad=True")  # fmt: skip
+    assert isinstance(s, N.Op)
+    if s.prim == "custom_jvp":
+        return cause("stop_grad", "the derivative is stopped on purpose", event, "by qd.stop_grad or qd.ad.no_grad")
+    if s.prim in DECISIONS:
+        return cause("decision", "a comparison has no derivative", event, "decided here")
+    what = f"cast to {s.type}" if s.prim == "cast" else s.prim
+    help = "keep the value in floating point on its way to the loss"
+    kind = "jumps" if s.prim in _JUMPS else "integer"
+    return cause(kind, f"{what} has no derivative", event, "it ends here", help)
+
+
+def _skipped(event: Event, name: str) -> Cause:
+    s = event.stmt
+    if isinstance(s, N.If):
+        return cause("branch", f"the branch that reads what comes from {name} is not taken", event, "decided here")
+    return cause("no iterations", f"the loop that reads what comes from {name} has no iterations", event,
+                 "its bounds leave none", "is the bound set before the launch?")  # fmt: skip

@@ -1,0 +1,38 @@
+"""The doctor names the cause and the line of every planted defect."""
+
+from __future__ import annotations
+
+import pytest
+from check.defects import DEFECTS, Bench
+
+import quadrants_lab as qd
+
+
+@pytest.fixture(autouse=True)
+def session():
+    yield
+    qd.reset()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", DEFECTS)
+def test_the_doctor_names_cause_and_line(name: str) -> None:
+    d = DEFECTS[name]
+    qd.init(arch=qd.cpu, default_fp=qd.f32 if d.f32 else qd.f64, offline_cache=False)
+    bench = Bench(qd.f32 if d.f32 else qd.f64)
+    report = qd.ad.check(d.make(bench), bench.y, bench.x)
+    text = str(report)
+    if d.verdict:
+        assert [v.kind for v in report.verdicts] == [d.verdict], text
+    causes = [*report.causes, *(c for v in report.verdicts for c in v.causes)]
+    found = [c for c in causes if c.kind == d.kind]
+    assert found, text
+    assert d.says in text
+    if d.line:
+        assert found[0].line == d.here, text
+        assert found[0].statement.endswith("# HERE")
+        assert found[0].file == __file__.replace("test_defects", "defects")
+
+
+def test_forty_defects_are_planted() -> None:
+    assert len(DEFECTS) >= 40

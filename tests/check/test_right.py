@@ -1,0 +1,98 @@
+"""The doctor has nothing to say of programs whose gradients are right: those of the table, and the sample kernels."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+import numpy as np
+import pytest
+from programs import PROGRAMS
+from running import Bench, f64, job_of
+
+import quadrants_lab as qd
+from quadrants_lab import kernels
+from quadrants_lab.lang.ad import Tape
+from quadrants_lab.runtime.check import verdict
+from quadrants_lab.runtime.check.recording import touched
+from quadrants_lab.runtime.launch.observe import unwatched
+from quadrants_lab.runtime.tape.recorder import Launches
+
+STOPS = {"field_without_grad_stops_the_gradient"}  # on purpose
+RIGHT = [p for p in PROGRAMS.values() if p.grad and not p.exact and not p.large and p.name not in STOPS]
+EACH = 24  # by day one of so many
+
+
+@pytest.fixture(autouse=True)
+def session():
+    yield
+    qd.reset()
+
+
+@pytest.mark.filterwarnings("ignore::quadrants_lab.errors.QuadrantsWarning")
+@pytest.mark.parametrize(
+    "program",
+    [pytest.param(p, id=p.name, marks=[pytest.mark.slow] if n % EACH else []) for n, p in enumerate(RIGHT)],
+)
+def test_of_a_right_program_it_says_nothing(program) -> None:
+    bench, job = Bench(f64), job_of(program, program.cases[-1])
+    kernel, args, placed = bench.kernel(job)
+    loss = qd.field(qd.f64, (), needs_grad=True)
+    sums = [total(f) for f in placed.values() if f.has_grad()]
+
+    def run():
+        kernel(*args)
+        for one, f in zip(sums, (f for f in placed.values() if f.has_grad()), strict=True):
+            one(f, loss)
+
+    report = qd.ad.check(run, loss, {name: f for name, f in placed.items() if f.has_grad()})
+    assert report.right, str(report)
+
+
+def total(f):
+    """A kernel that adds to a loss all numbers of a field, each times another one."""
+    size = int(np.prod(f.element_shape)) if f.element_shape else 1
+
+    @qd.kernel
+    def scalars(f: qd.template(), loss: qd.template()):
+        for i in qd.grouped(f):
+            loss[None] += 0.7 * f[i]
+
+    @qd.kernel
+    def elements(f: qd.template(), loss: qd.template()):
+        for i in qd.grouped(f):
+            loss[None] += 0.7 * f[i].sum()
+
+    return elements if size > 1 or f.element_shape else scalars
+
+
+class _Enough(Exception):
+    """The sample's first Tape was looked at."""
+
+
+TAPES = [m.name for m in pkgutil.iter_modules(kernels.__path__)]
+
+
+@pytest.mark.filterwarnings("ignore::quadrants_lab.errors.QuadrantsWarning")
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[] if n in ("eight", "diffusivity") else [pytest.mark.slow]) for n in TAPES]
+)
+def test_of_the_sample_kernels_it_says_nothing(name, monkeypatch) -> None:
+    seen = []
+
+    def finish(self) -> None:
+        self._differentiate(forget=False)
+        with unwatched():
+            fields = touched(self._launches, self.loss._memory, {}, inputs=True)
+            seen.append(verdict.check(self._launches, self.loss, fields))
+        raise _Enough
+
+    monkeypatch.setattr(Tape, "_finish", finish)
+    monkeypatch.setattr(Tape, "_new", lambda self: Launches(repeatable=True, memory=self.memory))
+    module = importlib.import_module(f"quadrants_lab.kernels.{name}")
+    try:
+        module.main()
+    except _Enough:
+        assert all(report.right for report in seen), "\n".join(map(str, seen))
+    else:
+        pytest.skip("it takes its gradients without a Tape")
