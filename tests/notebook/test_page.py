@@ -127,6 +127,12 @@ def test_a_diff_marks_words_and_opens_folds(page: Page):
     before = panel.locator(".lines").get_attribute("style")
     fold.click()
     assert panel.locator(".lines").get_attribute("style") != before
+    assert panel.locator(".folded").count() >= 1
+    panel.locator(".lines").focus()
+    page.keyboard.press("/")
+    page.keyboard.type("atomic")  # in what is folded
+    assert page.locator(".search [role=status]").inner_text().startswith("1 of")
+    page.keyboard.press("Escape")
 
 
 def test_a_graph_folds_zooms_and_is_saved(page: Page):
