@@ -125,31 +125,31 @@ def counts(before: Sequence[Line], after: Sequence[Line]) -> tuple[int, int]:
     return came, gone
 
 
-def diff_html(before: Sequence[Line], after: Sequence[Line], label: str = "What changed") -> str:
+def diff_html(before: Sequence[Line], after: Sequence[Line], label: str = "What changed", language: str = "ir") -> str:
     """The diff as a listing of two sides, changed words marked; the browser folds what is equal."""
     cut = ranges(before, after)
-    sides = [highlight([x.text for x in side], "ir") for side in (before, after)]
+    sides = [highlight([x.text for x in side], language) for side in (before, after)]
     for tag, a, b, c, d in cut:
         if tag == "change" and b - a + d - c <= _MARKED:
             for x, y in zip(range(a, b), range(c, d), strict=False):
-                sides[0][x], sides[1][y] = words(before[x].text, after[y].text)
-    right = columns(after, "ir", sides[1])
-    return element({**columns(before, "ir", sides[0]), "n": "source", "r": right, "h": cut}, label)
+                sides[0][x], sides[1][y] = words(before[x].text, after[y].text, language)
+    right = columns(after, language, sides[1])
+    return element({**columns(before, language, sides[0]), "n": "source", "r": right, "h": cut}, label)
 
 
-def words(left: str, right: str) -> tuple[str, str]:
+def words(left: str, right: str, language: str = "ir") -> tuple[str, str]:
     """Both lines with what differs in a ``mark``; without, where they have little in common."""
     a, b = _WORD.findall(left), _WORD.findall(right)
     matcher = SequenceMatcher(None, a, b, autojunk=False)
     if matcher.ratio() < 0.5:
-        return _plain(left), _plain(right)
+        return _plain(left, language), _plain(right, language)
     out: list[list[str]] = [[], []]
     for tag, i, j, k, m in matcher.get_opcodes():
         for side, part in ((out[0], a[i:j]), (out[1], b[k:m])):
-            text = _plain("".join(part))
+            text = _plain("".join(part), language)
             side.append(text if tag == "equal" or not text else f"<mark>{text}</mark>")
     return "".join(out[0]), "".join(out[1])
 
 
-def _plain(text: str) -> str:
-    return highlight([text], "ir")[0]
+def _plain(text: str, language: str) -> str:
+    return highlight([text], language)[0]

@@ -140,7 +140,8 @@ export function mount(host, shape, ask) {
 
   root.querySelector(".help").addEventListener("click", () => help(root));
   root.addEventListener("click", (e) => {
-    const hide = e.target.dataset.hide;
+    const { hide, get } = e.target.dataset;
+    if (get) { load(get, panel); return; }
     if (hide !== undefined) {
       const columns = panel.querySelectorAll(".linked .col"), on = columns[hide].hidden;
       columns[hide].hidden = !on;

@@ -169,7 +169,7 @@ function lines(host, hooks) {
   host.addEventListener("mouseover", (e) => { const n = rowAt(e), w = n >= 0 && who(self.rows[n]); if (w && w.line > 0) hooks.point(w, false, self); });
   host.addEventListener("mouseleave", () => hooks.point(null, false, self));
   host.addEventListener("click", (e) => { const n = rowAt(e); if (n >= 0 && !getSelection()?.toString()) { self.at = n; pick(n); } });
-  host.addEventListener("focus", () => { if (self.at < 0) self.go(self.first ?? 0); });
+  host.addEventListener("focus", () => { if (self.at < 0) { self.at = Math.ceil(scroller.scrollTop / ROW); tint(); } }); // no new rows under a click
   host.addEventListener("keydown", (e) => {
     if (e.ctrlKey || e.metaKey || e.altKey) return;
     if (e.key in MOVES) self.go(Math.max(self.at, 0) + MOVES[e.key]);

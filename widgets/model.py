@@ -76,18 +76,22 @@ class GraphView:
 @dataclass(slots=True)
 class SizeView:
     """A node of a SizeExpr with its value at the launch that is shown (None: depends on an enclosing index).
-    ``role``: what it is to its parent."""
+    ``role``: what it is to its parent. ``op``: "const", "arg", "shape", "load", "var", "counted", "sum", "greatest", or
+    the name of a `SizeOp`; ``key`` names a leaf, or the index of a range."""
 
     text: str
     value: int | None
     children: list[SizeView] = field(default_factory=list)
     note: str = ""
     role: str = ""
+    op: str = ""
+    key: str = ""
 
 
 @dataclass(slots=True)
 class StackView:
-    """A row of the launch report; ``bytes`` is what one iteration in flight takes, ``cure`` what would spare them."""
+    """A row of the launch report; ``bytes`` is what one iteration in flight takes, ``cure`` what would spare them,
+    ``choice`` why it is kept rather than computed again."""
 
     stack: int
     name: str
@@ -100,6 +104,7 @@ class StackView:
     size: SizeView | None = None
     primal: int = -1
     cure: str = ""
+    choice: str = ""
 
 
 @dataclass(slots=True)
@@ -170,7 +175,7 @@ class StageView:
 @dataclass(slots=True)
 class ArrayView:
     """Values of a buffer after a launch: ``preview`` is short text, ``low``/``high`` its extremes; ``difference``: how
-    far they are from those on the home backend."""
+    far they are from those on the home backend; ``image``: the URI of a picture."""
 
     name: str
     kind: str
@@ -181,6 +186,7 @@ class ArrayView:
     high: str = ""
     note: str = ""
     difference: str = ""
+    image: str = ""
 
 
 @dataclass(slots=True)
@@ -216,6 +222,21 @@ class LaunchView:
     place: str = ""
     compared: list[BackendRun] = field(default_factory=list)
     times: list[tuple[str, float]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class EditView:
+    """What one run of a cell left of a kernel. ``parts``: seconds of its compilation, ``launches``: of a launch by
+    mode, the median where there were several; ``code``, ``stacks``: bytes; ``error``: of the gradient, relative, where
+    it was checked."""
+
+    digest: str
+    source: list[Line]
+    parts: dict[str, float]
+    launches: dict[str, float]
+    code: int
+    stacks: int
+    error: float | None = None
 
 
 @dataclass(slots=True)
@@ -289,6 +310,10 @@ class KernelView:
     launches: list[LaunchView] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     steps: StepsView | str = ""  # why there are none
+    edits: list[EditView] = field(default_factory=list)  # of the runs of its cell, this one last
+    devices: Callable[[], list[tuple[str, str]]] | None = None  # of each backend what it runs on, or why it does not
+    threads: int = 0  # that the launch's heap of stacks has room for
+    arrays: dict[str, tuple[list[int], tuple[int, ...]]] = field(default_factory=dict)  # that sizes read: values, shape
     texts: dict[int, list[Line]] = field(default_factory=dict)  # of the kernels of the traces, by identity
     changes: dict[tuple[int, int], tuple[int, int] | None] = field(default_factory=dict)  # of pairs of them
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from quadrants_lab.widgets import code, graphs, passes, run, sizes, source, stacks, steps
+from quadrants_lab.widgets import code, graphs, history, matrix, passes, run, sizes, source, stacks, steps
 from quadrants_lab.widgets.html import empty
 from quadrants_lab.widgets.model import CellView, KernelView
 
@@ -35,6 +35,8 @@ PANES = (
     Pane("steps", "Steps", steps.pane),
     Pane("code", "", code.pane),
     Pane("run", "Run", run.pane),
+    Pane("history", "History", history.pane),
+    Pane("matrix", "Backends", matrix.pane),
 )
 
 

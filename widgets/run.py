@@ -90,7 +90,7 @@ def arrays(views: Sequence[ArrayView], others: Sequence[BackendRun] = ()) -> str
         ("type", lambda a: f"<code>{esc(a.dtype)}{list(a.shape) if a.shape else ''}</code>"),
         ("least", lambda a: esc(a.low)),
         ("greatest", lambda a: esc(a.high)),
-        ("values", lambda a: f"<code>{esc(a.preview)}</code>" + _muted(a.note)),
+        ("values", lambda a: f"<code>{esc(a.preview)}</code>{_muted(a.note)}{_picture(a)}"),
         ("difference", lambda a: esc(a.difference)),
     ]
     if not any(a.low or a.high for a in views):  # single numbers have no extremes
@@ -100,6 +100,15 @@ def arrays(views: Sequence[ArrayView], others: Sequence[BackendRun] = ()) -> str
     head = [title for title, _ in columns]
     right = [n for n, title in enumerate(head) if title in ("least", "greatest")]
     return table(head, [[make(a) for _, make in columns] for a in rows_of(views, others)], right=right)
+
+
+def _picture(a: ArrayView) -> str:
+    if not a.image:
+        return ""
+    shape = "height:14px" if len(a.shape) == 1 else "max-height:160px"
+    alt = f"{a.name}: blue below zero, red above, the darker the farther; from {a.low} to {a.high}"
+    style = f"display:block;width:256px;{shape};image-rendering:pixelated"
+    return f'<img alt="{esc(alt)}" title="{esc(alt)}" style="{style}" src="{a.image}">'
 
 
 def _muted(text: str) -> str:

@@ -1,1 +1,94 @@
-function whatIf(host) { host.removeAttribute("data-sizes"); return { host, paint: () => [0, 0] }; }
+// What if: the expression of each stack's depth, worked out again while somebody moves its leaves. A node from Python
+// (`sizes.py`): [op, text, children, value, role, note, key]; data of arrays by name, sliders by key.
+
+const OPS = { add: (a, b) => a + b, sub: (a, b) => a - b, mul: (a, b) => a * b, min: Math.min, max: Math.max,
+  floordiv: (a, b) => b ? Math.floor(a / b) : 0, mod: (a, b) => b ? a - b * Math.floor(a / b) : 0, isqrt: (a) => Math.ceil(Math.sqrt(Math.max(a, 0))) };
+const MOST_TRIPS = 200000; // of all ranges of one expression: beyond that nothing is said
+
+/** The value of a node, or NaN where it depends on what is not here. `env`: loop indices by key. */
+function sizeOf(node, given, env, budget) {
+  const [op, , kids, value, , , key] = node;
+  if (op === "const") return value;
+  if (op === "var") return env[key] ?? NaN;
+  if (op === "arg" || op === "shape" || op === "counted") return given.leaf[key] ?? value ?? NaN;
+  if (op === "load") {
+    const { data, shape } = given.arrays[key] ?? {};
+    if (!kids.length || !data) return given.leaf[key] ?? value ?? NaN;
+    let at = 0;
+    for (const [k, kid] of kids.entries()) {
+      const i = sizeOf(kid, given, env, budget);
+      if (!(i >= 0 && i < shape[k])) return Number.isNaN(i) ? NaN : 0;
+      at = at * shape[k] + i;
+    }
+    return Math.round(data[at] * (given.leaf[key] ?? 100) / 100);
+  }
+  if (op !== "sum" && op !== "greatest") return OPS[op](...kids.map((k) => sizeOf(k, given, env, budget)));
+  const [begin, end] = kids.slice(0, 2).map((k) => sizeOf(k, given, env, budget));
+  let total = 0;
+  for (let k = begin; k < end; k++) {
+    if (--budget.left < 0) return NaN;
+    const one = sizeOf(kids[2], given, { ...env, [key]: k }, budget);
+    total = op === "sum" ? total + one : Math.max(total, one);
+    if (Number.isNaN(total)) return NaN;
+  }
+  return total;
+}
+
+/** Makes `host` live: sliders, trees, the bytes of each stack and of all. */
+function whatIf(host) {
+  const data = JSON.parse(host.dataset.sizes), given = { leaf: {}, arrays: data.arrays };
+  host.removeAttribute("data-sizes");
+  const text = (n) => Number.isNaN(n) ? "?" : n.toLocaleString("en");
+  const bytes = (n) => Number.isNaN(n) ? "?" : n < 1024 ? `${n} B` : n < 1048576 ? `${(n / 1024).toFixed(1)} KB` : `${(n / 1048576).toFixed(1)} MB`;
+  const holds = (s, depth) => s.bits ? Math.ceil(depth / 32) * 4 : depth * s.width;
+  const value = (node) => Math.max(0, sizeOf(node, given, {}, { left: MOST_TRIPS }));
+
+  for (const input of host.querySelectorAll("input[data-leaf]")) {
+    const { leaf, start } = input.dataset, shown = host.querySelector(`output[data-of="${CSS.escape(leaf)}"]`);
+    input.addEventListener("input", () => {
+      if (input.value === start) delete given.leaf[leaf]; else given.leaf[leaf] = Number(input.value);
+      shown.textContent = input.dataset.scale ? `× ${Number(input.value) / 100}` : text(Number(input.value));
+      input.setAttribute("aria-valuetext", shown.textContent);
+      work();
+    });
+  }
+  host.querySelector("[data-reset]")?.addEventListener("click", () => {
+    for (const input of host.querySelectorAll("input[data-leaf]")) { input.value = input.dataset.start; input.dispatchEvent(new Event("input")); }
+  });
+
+  function work() {
+    let lane = 0, before = 0;
+    const heap = [];
+    data.stacks.forEach((s, n) => {
+      const part = host.querySelector(`[data-stack="${n}"]`), depth = value(s.tree), held = holds(s, depth);
+      heap.push([s.name, held]);
+      lane += held;
+      before += holds(s, s.depth ?? 0);
+      const follow = (node, path) => {
+        const out = part.querySelector(`[data-path="${path}"] .val`), own = sizeOf(node, given, {}, { left: MOST_TRIPS });
+        if (out && node[0] !== "const") { out.textContent = Number.isNaN(own) ? "" : `= ${text(own)}`; out.classList.toggle("fresh", !Number.isNaN(own) && own !== node[3]); }
+        node[2].forEach((kid, k) => follow(kid, `${path}.${k}`));
+      };
+      follow(s.tree, "0");
+      const most = Math.max(depth || 0, s.depth ?? 0, s.seen ?? 0, 1);
+      part.querySelector(".depth").textContent = `depth ${text(depth)}, ${bytes(held)} a thread`;
+      for (const [name, n] of [["now", depth || 0], ["launch", s.depth ?? 0], ["seen", s.seen ?? 0]]) {
+        const bar = part.querySelector(`[data-bar="${name}"]`);
+        if (!bar) continue;
+        bar.querySelector("i").style.width = `${100 * n / most}%`;
+        bar.querySelector("b").textContent = text(n);
+      }
+    });
+    const total = host.querySelector(".total"), all = data.threads ? `, ${bytes(lane * data.threads)} for ${text(data.threads)} threads` : "";
+    total.textContent = `${bytes(lane)} a thread${all}${lane === before ? "" : `; the launch: ${bytes(before)} a thread`}`;
+    let at = 0;
+    host.querySelector(".heap").replaceChildren(...heap.filter(([, n]) => n > 0).map(([name, n], k) => {
+      const part = Object.assign(document.createElement("span"), { textContent: name, title: `${name}: bytes ${at.toLocaleString("en")} to ${(at + n).toLocaleString("en")} of a thread`, className: `seg s${k % 4}` });
+      part.style.flexGrow = n;
+      at += n;
+      return part;
+    }));
+  }
+  work();
+  return { host, label: "sizes", paint: () => [0, 0] };
+}

@@ -1,41 +1,131 @@
-"""The SizeExpr pane: for each stack the expression of its depth as a tree, with the values of this launch."""
+"""The SizeExpr pane: for each stack the expression of its depth as a tree, with the values of this launch, and what
+they would be where its leaves were other ones."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
 
+from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.widgets.html import empty, esc
-from quadrants_lab.widgets.model import KernelView, SizeView
+from quadrants_lab.widgets.model import KernelView, SizeView, StackView, StepTrace
 
 NO_STACK = "this gradient keeps nothing on a stack, so there is no depth to work out; the Stacks tab says why"
+MOST_FOLLOWED = 16  # iterations whose stacks are watched
+_WIDTHS = {"u1": 0, "i8": 1, "u8": 1, "i16": 2, "u16": 2, "f16": 2, "i64": 8, "u64": 8, "f64": 8}
 
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
+    """``""``: everything; ``seen``: with the depths that iterations of the launch are seen to reach."""
     shown = [s for s in view.stacks if s.size is not None]
     if not shown:
         launched = "gradient" in view.traces
         return empty(NO_STACK if launched else "there is no gradient yet: call .grad() or give --grad LOSS")
-    parts = []
-    for s in shown:
-        assert s.size is not None
-        at = f' data-span-line="{s.line}"' if s.line else ""
-        parts.append(
-            f'<h4{at}>{esc(s.name)} <span class="muted">line {s.line}, {esc(s.dtype)}</span></h4>{tree(s.size)}'
+    seen, told = observed(view) if rest == ["seen"] else ({}, "")
+    data = {
+        "threads": view.threads,
+        "arrays": {name: {"data": values, "shape": shape} for name, (values, shape) in view.arrays.items()},
+        "stacks": [
+            {"name": s.name, "tree": node(s.size), "width": _WIDTHS.get(s.dtype, 4), "bits": s.dtype == "u1",
+             "depth": s.depth, "seen": seen.get((s.name, s.line))}
+            for s in shown if s.size is not None
+        ],
+    }  # fmt: skip
+    ask = "" if told else f'<button type="button" class="ch" data-get="{prefix}/seen">watch iterations</button>'
+    bar = (
+        f'<div class="bar">{_sliders(view, shown)}</div><p class="ms"><b class="total" role="status"></b> {ask} '
+        f'<span class="muted">{esc(told)}</span></p><div class="heap" role="img" '
+        'aria-label="The heap of one thread, stack after stack"></div>'
+    )
+    parts = "".join(_stack(s, n, (s.name, s.line) in seen) for n, s in enumerate(shown))
+    text = esc(json.dumps(data, separators=(",", ":")))
+    return f'<div class="sizes" data-sizes="{text}">{bar}{parts}</div>'
+
+
+def _stack(s: StackView, n: int, seen: bool) -> str:
+    assert s.size is not None
+    at = f' data-span-line="{s.line}"' if s.line else ""
+    bars = [("now", "worked out"), ("launch", "in the launch"), *([("seen", "seen")] if seen else [])]
+    rows = "".join(f'<div data-bar="{k}"><span>{text}</span><u><i></i></u><b></b></div>' for k, text in bars)
+    head = f'{esc(s.name)} <span class="muted">line {s.line}, {esc(s.dtype)}</span> <span class="depth ms"></span>'
+    why = f"<p>needed as {esc(s.reason)}{f'; {esc(s.choice)}' if s.choice else ''}</p>"
+    why += f'<p class="muted">{esc(s.cure)}</p>' if s.cure else ""
+    return f'<div data-stack="{n}"><h4{at}>{head}</h4>{why}<div class="bars">{rows}</div>{tree(s.size)}</div>'
+
+
+def leaves(e: SizeView) -> Iterator[SizeView]:
+    """What a launch may change: arguments, extents, elements, what is counted."""
+    if e.op in ("arg", "shape", "counted", "load"):
+        yield e
+    for child in e.children:
+        yield from leaves(child)
+
+
+def _sliders(view: KernelView, shown: Sequence[StackView]) -> str:
+    """A slider for each leaf: of a number its value, of an array the scale of all its elements."""
+    found = {x.key: x for s in shown if s.size is not None for x in leaves(s.size)}
+    out = []
+    for key, x in found.items():
+        scaled = bool(x.children) and key in view.arrays
+        if x.value is None and not scaled:
+            continue
+        value = 100 if scaled else x.value or 0
+        name = f"{key}: all elements" if scaled else x.text
+        top, scale, now = (400, ' data-scale="1"', "× 1") if scaled else (max(4 * value, 16), "", f"{value:,}")
+        out.append(
+            f'<label class="tg leafs"><code>{esc(name)}</code> <input type="range" min="0" max="{top}" value="{value}" '
+            f'data-leaf="{esc(key)}" data-start="{value}"{scale}> <output data-of="{esc(key)}">{now}</output></label>'
         )
-    return "".join(parts)
+    return "".join(out) + ('<button type="button" class="ch" data-reset>as in the launch</button>' if out else "")
 
 
-def tree(node: SizeView) -> str:
+def node(e: SizeView) -> list[object]:
+    """For the browser: [op, text, children, value, role, note, key]."""
+    value = int(e.text.strip("()")) if e.op == "const" else e.value
+    return [e.op, e.text, [node(c) for c in e.children], value, e.role, e.note, e.key]
+
+
+def observed(view: KernelView) -> tuple[dict[tuple[str, int], int], str]:
+    """The greatest heights of the stacks, by name and line, in the first iterations of the recorded launch; and how
+    many these were."""
+    if isinstance(view.steps, str):
+        return {}, view.steps or "no launch was recorded"
+    heights: dict[tuple[str, int], int] = {}
+    followed = 0
+    for task in range(len(view.steps.tasks)):
+        for lane in map(str, range(MOST_FOLLOWED)):
+            try:
+                trace = view.steps.make(task, lane)
+            except QuadrantsError:
+                break
+            followed += 1
+            for stack, height in enumerate(_heights(trace)):
+                name, line, _ = trace.stacks[stack]
+                heights[name, line] = max(heights.get((name, line), 0), height)
+    return heights, f"seen: the greatest of {followed} iterations, followed step by step"
+
+
+def _heights(trace: StepTrace) -> list[int]:
+    now, most = [0] * len(trace.stacks), [0] * len(trace.stacks)
+    for at, _, _ in trace.events:
+        statement = trace.statements[at]
+        if statement.kind in ("push", "pop"):
+            now[statement.stack] += 1 if statement.kind == "push" else -1
+            most[statement.stack] = max(most[statement.stack], now[statement.stack])
+    return most
+
+
+def tree(e: SizeView) -> str:
     """The tree as nested lists; a node with operands folds."""
-    return f'<div class="tree">{_node(node)}</div>'
+    return f'<div class="tree">{_node(e, "0")}</div>'
 
 
-def _node(node: SizeView) -> str:
-    value = "" if node.value is None else f'<span class="val">= {node.value:,}</span>'
-    note = f' <span class="muted">{esc(node.note)}</span>' if node.note else ""
-    role = f'<span class="muted">{esc(node.role)}</span> ' if node.role else ""
-    head = f"{role}<code>{esc(node.text)}</code> {value}{note}"
-    if not node.children:
-        return f'<div class="leaf">{head}</div>'
-    kids = "".join(map(_node, node.children))
-    return f'<details open><summary>{head}</summary><div class="kids">{kids}</div></details>'
+def _node(e: SizeView, path: str) -> str:
+    value = "" if e.value is None else f"= {e.value:,}"
+    note = f' <span class="muted">{esc(e.note)}</span>' if e.note else ""
+    role = f'<span class="muted">{esc(e.role)}</span> ' if e.role else ""
+    head = f'{role}<code>{esc(e.text)}</code> <span class="val">{value}</span>{note}'
+    if not e.children:
+        return f'<div class="leaf" data-path="{path}">{head}</div>'
+    kids = "".join(_node(child, f"{path}.{n}") for n, child in enumerate(e.children))
+    return f'<details open><summary data-path="{path}">{head}</summary><div class="kids">{kids}</div></details>'

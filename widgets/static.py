@@ -190,6 +190,11 @@ def _stacks(view: KernelView, limits: Limits) -> str:
     return "".join(parts) + _graphs([(t.title, t.scc) for t in view.graphs if t.scc is not None], limits)
 
 
+def _sizes(view: KernelView) -> str:
+    trees = [(s.name, s.line, s.size) for s in view.stacks if s.size is not None]
+    return "".join(f"<p>{esc(name)}, line {line}</p>{sizes.tree(e)}" for name, line, e in trees)
+
+
 def _steps(view: KernelView, limits: Limits) -> str:
     if isinstance(view.steps, str):
         return empty(view.steps or steps.NONE)
@@ -234,7 +239,7 @@ _PANES: tuple[tuple[str, Render], ...] = (
     ("Passes", _passes),
     ("CFG", lambda v, limits: _graphs([(t.title, t.cfg) for t in v.graphs], limits)),
     ("Stacks", _stacks),
-    ("SizeExpr", lambda v, _: sizes.pane(v, "", ())),
+    ("SizeExpr", lambda v, _: _sizes(v)),
     ("Steps", _steps),
     ("Code", _code),
     ("Run", lambda v, _: run.pane(v, "", ())),

@@ -8,6 +8,7 @@ from quadrants_lab.autodiff.activity import active_values
 from quadrants_lab.autodiff.checkpointing import Demand, StashPlan
 from quadrants_lab.autodiff.prepare import prepared
 from quadrants_lab.autodiff.reverse import plan_task
+from quadrants_lab.autodiff.scopes import Scopes
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
 
@@ -41,16 +42,46 @@ def explain(forward: N.Kernel) -> list[Note]:
     return notes
 
 
-def uses(forward: N.Kernel) -> dict[int, list[str]]:
-    """For each value that has a stack everything that needs it, in program order, by the value's id."""
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A value that has a stack: ``uses``: everything that needs it, in program order; ``choice``: why it is not
+    computed again."""
+
+    uses: list[str]
+    choice: str
+
+
+def on_stacks(forward: N.Kernel) -> dict[int, Kept]:
+    """The values that have a stack, by id."""
     kernel = prepared(forward)
     active = active_values(kernel)
-    found: dict[int, list[str]] = {}
+    found: dict[int, Kept] = {}
     for task in kernel.tasks:
-        _, plan = plan_task(kernel, task, active)
+        scopes, plan = plan_task(kernel, task, active)
         for v in plan.stash:
-            found[v] = list(dict.fromkeys(map(_said, plan.uses(v))))
+            found[v] = Kept(list(dict.fromkeys(map(_said, plan.uses(v)))), _choice(v, scopes, plan))
     return found
+
+
+def _choice(v: int, scopes: Scopes, plan: StashPlan) -> str:
+    """What the minimum cut weighed: the value itself against all that it would be computed again from."""
+    if plan.graph.get(v) is None:
+        if isinstance(scopes.defs[v], N.Loop):
+            return "its loop hands it on from trip to trip, so only the whole loop could compute it again"
+        if isinstance(scopes.defs[v], N.Load):
+            return "it is read from memory that the kernel writes, so it may not be there any more"
+        return "what made it, a branch or an atomic operation, is not run again"
+    cone, leaves = [v], dict.fromkeys([v])
+    for a in cone:  # grows
+        new = [x for x in plan.graph[a] or () if x in plan.graph and x not in leaves]
+        leaves.update(dict.fromkeys(new))
+        cone += new
+    last = [a for a in cone if plan.graph[a] is None]
+    names = ", ".join(scopes.names[a] or f"%{a}" for a in last)
+    width = sum(scopes.types[a].nbytes for a in last)
+    inner = max(scopes.of[a].loops for a in last) > scopes.of[v].loops if last else False
+    where = ", in every trip of an inner loop" if inner else ""
+    return f"to compute it again {names} would be kept: {width} bytes a time{where}; it takes {scopes.types[v].nbytes}"
 
 
 def _said(d: Demand) -> str:

@@ -10,9 +10,10 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from quadrants_lab import pipelines
-from quadrants_lab.adstack.evaluate import values_of_parts
+from quadrants_lab.adstack.evaluate import reads, values_of_parts
+from quadrants_lab.adstack.report import stack_allocas
 from quadrants_lab.adstack.sparse_iterations import sparse_iterations
-from quadrants_lab.autodiff.explain import explain, uses
+from quadrants_lab.autodiff.explain import explain, on_stacks
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.ir import sizeexpr as S
 from quadrants_lab.ir.options import CompileOptions
@@ -45,6 +46,7 @@ from quadrants_lab.widgets.model import (
     StepsView,
 )
 
+MOST_ELEMENTS = 2000  # of an array that sizes read, for the browser to work them out
 MOST_STATEMENTS = 300  # of a kernel whose code takes no more time than to look at it
 FRONT_END = "The front end: the Python function as IR, loops and branches as they stand in the source."
 
@@ -107,7 +109,7 @@ def kernel_view(
     """The view of one kernel: ``plans`` and ``records`` by mode ("forward", "reverse"), at least one plan."""
     source = next(iter(plans.values())).compiled.source
     file = source.file
-    view = KernelView(source.name, file, source_lines(source))
+    view = KernelView(source.name, file, source_lines(source), devices=devices)
     for mode, plan in plans.items():
         _add_traces(view, mode, plan)
         view.code[MODES[mode]] = _stages(plan, file)
@@ -119,6 +121,13 @@ def kernel_view(
     if isinstance(gradient, GradientPlan):
         _add_stacks(view, gradient, records.get("reverse"))
     return view
+
+
+def devices() -> list[tuple[str, str]]:
+    """Of each backend its devices, or why there is none."""
+    from quadrants_lab.notebook.backends import Backends, lines
+
+    return [(row.name, "; ".join(lines(row))) for row in Backends().rows]
 
 
 def source_lines(source: FunctionSource) -> list[Line]:
@@ -218,12 +227,20 @@ def _add_stacks(view: KernelView, plan: GradientPlan, record: LaunchRecord | Non
     rows = record.report if record is not None else plan.report() if plan.depths else ()
     steps = plan.compiled.trace().steps
     forward = next((s.before for s in steps if s.name == "reverse"), None)
-    view.stacks = stack_views(kernel, rows, file, values, uses(forward) if rows and forward is not None else {})
+    why = on_stacks(forward) if rows and forward is not None else {}
+    view.stacks = stack_views(kernel, rows, file, values, {v: k.uses for v, k in why.items()})
+    for stack in view.stacks:
+        stack.choice = why[stack.primal].choice if stack.primal in why else ""
     kept = plan.kept() if record is None else record.kept
     view.kept = [KeptView(k.name, k.line, k.dtype, k.elements, k.size, k.bytes, k.reason) for k in kept]
     if rows:
         live = plan.seen() if record is None or record.inputs is None else _live(plan, record)
         view.bytes_before = bytes_before(plan, live)
+        view.threads = plan.needs().lanes
+    if record is not None and record.inputs is not None:
+        wanted = {b for s in stack_allocas(kernel) if s.size is not None for b in reads(s.size)[2]}
+        small = {b: a for b, a in record.inputs.items() if b in wanted and a.ndim > 0 and a.size <= MOST_ELEMENTS}
+        view.arrays = {b: (a.reshape(-1).tolist(), a.shape) for b, a in small.items()}
     view.graphs = task_graphs(kernel, file, values)
 
 

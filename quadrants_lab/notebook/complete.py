@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,20 +14,21 @@ Names = Callable[[str], Sequence[str]]  # kind ("arch", "loss", "kernel") -> wha
 
 
 def candidates(line: str, names: Names) -> list[str]:
-    """What may stand where the line ends; nothing for lines of other magics."""
+    """What may stand for the last name of the line; nothing for lines of other magics."""
     words = line.split(" ")
-    magic, last, before = words[0], words[-1], words[-2] if len(words) > 2 else ""
+    magic, last, flag = words[0], words[-1], words[-2] if len(words) > 2 else ""
     if len(words) < 2:
         return []
-    if magic == "%qdinspect":
-        found: Sequence[str] = names("kernel")
+    found: Sequence[str]
+    if magic in ("%qdinspect", "%qdstep"):
+        found = names("kernel") if len(words) == 2 else ()
     elif magic != "%%qdkernel":
         return []
     else:
-        kind = next((o.value for o in OPTIONS if o.flag == before), "")
+        kind = next((o.value for o in OPTIONS if o.flag == flag), "")
         found = names(kind) if kind else [o.flag for o in OPTIONS if o.flag not in words[:-1]]
-    prefix, comma, last = last.rpartition(",")
-    return [prefix + comma + f for f in found if f.startswith(last)]
+    *before, last = last.split(",")
+    return [f for f in found if f.startswith(last) and f not in before]
 
 
 def matcher(names: Names) -> Any:
@@ -35,11 +37,11 @@ def matcher(names: Names) -> Any:
     @context_matcher(identifier="quadrants_lab")
     def complete(context: CompletionContext) -> SimpleMatcherResult:
         line = context.text_until_cursor
-        if not line.startswith(("%%qdkernel ", "%qdinspect ")):
+        if not line.startswith(("%%qdkernel ", "%qdinspect ", "%qdstep ")):
             return SimpleMatcherResult(completions=[], suppress=False)
         found = [SimpleCompletion(c, type="param") for c in candidates(line, names)]
         return SimpleMatcherResult(
-            completions=found, suppress=True, matched_fragment=line.split(" ")[-1], ordered=True
+            completions=found, suppress=True, matched_fragment=re.split("[ ,]", line)[-1], ordered=True
         )
 
     return complete

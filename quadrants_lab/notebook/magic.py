@@ -20,6 +20,7 @@ from quadrants_lab.notebook.cell import Cell, compile_cell
 from quadrants_lab.notebook.collect import cell_view, remember
 from quadrants_lab.notebook.compare import Compared, compare, home, place, tables
 from quadrants_lab.notebook.complete import matcher
+from quadrants_lab.notebook.history import remember_edit
 from quadrants_lab.notebook.inspection import Inspection
 from quadrants_lab.notebook.options import parse, usage
 from quadrants_lab.notebook.progress import Progress
@@ -71,14 +72,18 @@ class QuadrantsMagics(Magics):
             print(tables(recorder.records(), compared), end="")
             remember(recorder)
         else:
-            self._inspect(cell, recorder, compared)
+            self._inspect(cell, recorder, compared, ran.verdicts)
 
-    def _inspect(self, cell: Cell, recorder: Recorder, compared: Compared) -> None:
+    def _inspect(
+        self, cell: Cell, recorder: Recorder, compared: Compared, verdicts: list[verdict.Verdict] | str
+    ) -> None:
         if not recorder.records():
             print(_nothing_to_inspect(self._kernels_of(cell)))
             return
         try:
-            Inspection(cell_view(cell.file, recorder, compared)).display(self.shell)
+            view = cell_view(cell.file, recorder, compared)
+            remember_edit(view, verdicts)
+            Inspection(view).display(self.shell)
         except Exception as e:  # the cell itself is done: a broken view must not undo that
             warnings.warn(f"the inspector cannot be shown: {type(e).__name__}: {e}", stacklevel=2)
 

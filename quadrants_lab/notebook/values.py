@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from quadrants_lab.ir.types import DType
 from quadrants_lab.runtime.record.records import Arrays, LaunchRecord
+from quadrants_lab.widgets.heat import heatmap
 from quadrants_lab.widgets.model import ArrayView
 
 
@@ -47,7 +48,7 @@ def array_view(name: str, kind: str, dtype: DType, array: npt.NDArray[Any], note
             low, high = number(finite.min()), number(finite.max())
         if bad:
             note = f"{note} {bad} of {array.size} not finite".strip()
-    return ArrayView(name, kind, dtype.name, array.shape, preview(array), low, high, note)
+    return ArrayView(name, kind, dtype.name, array.shape, preview(array), low, high, note, image=heatmap(array))
 
 
 def preview(array: npt.NDArray[Any], most: int = 6) -> str:

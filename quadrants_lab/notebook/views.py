@@ -180,6 +180,21 @@ def readable(e: S.SizeExpr) -> str:
     return re.sub(r"(?<![\w.])%\d+", "k", text).replace("[]", "[None]").replace("@", "")
 
 
+def _leaf(e: S.SizeExpr) -> tuple[str, str]:
+    """What a node is to the browser, and its name."""
+    match e:
+        case S.SizeOp(op):
+            return op, ""
+        case S.SizeRange(op, var):
+            return "greatest" if op == "max" else op, f"%{var.id}"
+        case S.SizeVar(id):
+            return "var", f"%{id}"
+        case S.SizeLoad(buffer):
+            return "load", buffer
+    kinds = {S.SizeConst: "const", S.SizeArg: "arg", S.SizeShape: "shape", S.SizeCounted: "counted"}
+    return kinds[type(e)], print_size(e)
+
+
 def size_tree(e: S.SizeExpr, known: Mapping[int, int]) -> SizeView:
     """The expression as a tree; ``known`` holds values by position in `subexpressions`."""
     place = {id(part): n for n, part in reversed(list(enumerate(subexpressions(e))))}
@@ -193,7 +208,8 @@ def size_tree(e: S.SizeExpr, known: Mapping[int, int]) -> SizeView:
         elif isinstance(part, S.SizeVar):
             note = "takes every value of the range"
         value = None if isinstance(part, S.SizeConst) else known.get(place[id(part)])
-        return SizeView(readable(part), value, children, note, role)
+        op, key = _leaf(part)
+        return SizeView(readable(part), value, children, note, role, op, key)
 
     return node(e)
 

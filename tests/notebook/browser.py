@@ -24,7 +24,7 @@ from typing import Any
 from child import Child
 from playwright.sync_api import Locator, Page, sync_playwright
 
-PANES = ("Source", "Passes", "CFG", "Stacks", "SizeExpr", "Steps", "Code", "Run")
+PANES = ("Linked", "Passes", "CFG", "Stacks", "SizeExpr", "Steps", "Run", "History", "Backends")
 CHROMIUM = next((p for n in ("chromium", "chromium-browser", "google-chrome") if (p := shutil.which(n))), "")
 _FLAGS = [
     "--no-sandbox",

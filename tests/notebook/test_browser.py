@@ -1,4 +1,4 @@
-"""The inspector in JupyterLab on hand-made data: marks across panes, and the keyboard alone."""
+"""The inspector in JupyterLab on hand-made data: the keyboard alone, and what a saved notebook shows."""
 
 from __future__ import annotations
 
@@ -55,22 +55,6 @@ def _tab_until(page: Lab, wanted: str, most: int = 40) -> None:
     raise AssertionError(f"Tab does not reach {wanted}")
 
 
-def test_marks_follow_from_pane_to_pane(sample: Lab):
-    (inspector,) = sample.inspectors()
-    panel = sample.show(inspector, "Source")
-    panel.locator('.ln[data-span-line="10"]').click()
-    for pane in ("Passes", "CFG", "Code"):
-        panel = sample.show(inspector, pane)
-        marked = panel.locator('.mark[data-span-line="10"]')
-        assert marked.count() >= 1, pane
-        assert panel.locator(".mark").count() == marked.count(), pane
-    sample.show(inspector, "CFG").locator('.ln[data-stmt="23"]').click()
-    panel = sample.show(inspector, "Source")
-    assert panel.locator(".mark").get_attribute("data-span-line") == "11"
-    panel.locator(".mark").click()
-    assert panel.locator(".mark").count() == 0
-
-
 def test_the_buttons_of_the_stepper_stay_where_they_are(sample: Lab):
     (inspector,) = sample.inspectors()
     panel = sample.show(inspector, "Steps")
@@ -96,7 +80,7 @@ def test_the_static_copy_is_hidden_while_the_widget_lives(sample: Lab):
 def test_the_keyboard_alone_suffices(sample: Lab):
     page, keys = sample.page, sample.page.keyboard
     (inspector,) = sample.inspectors()
-    sample.show(inspector, "Source")
+    sample.show(inspector, "Linked")
     page.locator(".jp-CodeCell").first.click(position={"x": 5, "y": 5})
     keys.press("Escape")
     _tab_until(sample, "[role=tab]")
@@ -112,16 +96,14 @@ def test_the_keyboard_alone_suffices(sample: Lab):
     keys.press("Home")
     sample.filled(inspector)
 
-    _tab_until(sample, ".ln")
+    _tab_until(sample, ".lines")
     keys.press("Home")
     for _ in range(9):
         keys.press("ArrowDown")
     keys.press("Enter")
-    assert inspector.locator(".mark").get_attribute("data-span-line") == "10"
+    assert inspector.locator(".col").first.locator(".ln.mark").get_attribute("data-span-line") == "10"
 
-    keys.press("Shift+Tab")
-    keys.press("Shift+Tab")
-    keys.press("ArrowRight")
+    keys.press("2")
     assert inspector.get_by_role("tab", selected=True).inner_text() == "Passes"
     panel = sample.filled(inspector)
     assert panel.locator(".mark").count() >= 1
@@ -139,7 +121,7 @@ def test_bare_keys_do_not_reach_the_notebook(sample: Lab):
     (inspector,) = sample.inspectors()
     cells = sample.page.locator(".jp-CodeCell")
     before = cells.count()
-    inspector.get_by_role("tab", name="Source").focus()
+    inspector.get_by_role("tab", name="Linked").focus()
     for key in ("a", "b", "d", "d", "x", "Enter"):
         sample.page.keyboard.press(key)
     sample.page.wait_for_timeout(200)

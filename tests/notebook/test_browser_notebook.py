@@ -31,7 +31,7 @@ def test_the_first_notebook_in_both_themes(dark: bool):
         assert len(inspectors) >= 4
         for pane in PANES:
             panel = page.show(inspectors[2], pane)
-            if pane in ("Passes", "Code"):
+            if pane == "Passes":
                 panel.get_by_role("radio", name="gradient", exact=True).click()
                 page.filled(inspectors[2])
             inspectors[2].screenshot(path=OUT / f"{theme}_{pane}.png")
@@ -93,18 +93,21 @@ def test_the_code_of_every_backend_in_both_themes(dark: bool):
         page.open(SECOND.name)
         page.run_all()
         (inspector,) = page.inspectors()
-        panel = page.show(inspector, "Code")
-        panel.get_by_role("radio", name="gradient", exact=True).click()
-        page.filled(inspector)
+        panel = page.show(inspector, "Linked")
+        column = panel.locator(".col").nth(2)
+        column.locator(".lines").wait_for()
+        stages = column.get_by_label("Stage")
+        offered = [x for x in stages.locator("option").all() if "gradient" in x.get_attribute("data-req")]
         for stage, backend in STAGES.items():
-            panel.get_by_role("radio", name=stage, exact=True).click()
-            panel.locator(f'.ms:text-matches("^{backend} ")').wait_for()
-            assert panel.locator(".code .ln").count() > 20, stage
-            assert panel.locator("[data-span-line]").count() > 10, stage
+            option = next(x for x in offered if x.inner_text() == stage)
+            stages.select_option(index=int(option.evaluate("x => x.index")))
+            column.locator(f'.ms:text-matches("^{backend} ")').wait_for()
+            assert column.locator(".lines .ln").count() > 20, stage
+            assert "data-lines" not in column.inner_html()
             inspector.screenshot(path=OUT / f"{theme}_stage_{stage}.png")
-        panel.get_by_role("radio", name="all sizes").click()
-        panel.locator("table").wait_for()
-        assert set(STAGES.values()) <= set(panel.locator("td:nth-child(2)").all_inner_texts())
+        stages.select_option(index=int(offered[-1].evaluate("x => x.index")))
+        column.locator("table").wait_for()
+        assert set(STAGES.values()) <= set(column.locator("td:nth-child(2)").all_inner_texts())
         inspector.screenshot(path=OUT / f"{theme}_sizes.png")
         for pane in ("Run", "Stacks"):
             panel = page.show(inspector, pane)

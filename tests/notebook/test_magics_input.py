@@ -136,15 +136,18 @@ def test_the_last_expression_is_displayed_unless_silenced(text, shown):
         ("%%qdkernel ", [o.flag for o in OPTIONS]),
         ("%%qdkernel --g", ["--grad"]),
         ("%%qdkernel --grad ", ["loss1", "loss2"]),
-        ("%%qdkernel --arch cpu,", ["cpu,cpu"]),
+        ("%%qdkernel --arch cpu,", ["metal"]),
+        ("%%qdkernel --arch cpu,me", ["metal"]),
         ("%%qdkernel --quiet --q", []),
         ("%qdinspect k", ["k1"]),
+        ("%qdstep ", ["k1"]),
+        ("%qdstep k1 ", []),
         ("%%time --g", []),
         ("%%qdkernel", []),
     ],
 )
 def test_completions(line, found):
-    names = {"loss": ["loss1", "loss2"], "arch": ["cpu"], "kernel": ["k1"]}
+    names = {"loss": ["loss1", "loss2"], "arch": ["cpu", "metal"], "kernel": ["k1"]}
     assert candidates(line, lambda kind: names[kind]) == found
 
 

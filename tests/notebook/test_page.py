@@ -1,0 +1,273 @@
+"""The inspector as a page in a browser, on hand-made data: one browser, no server; colours in both themes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+pytest.importorskip("playwright")
+
+from notebook.browser import CHROMIUM  # after the skip: it imports playwright
+from notebook.sample import Live, cell_view
+from notebook.test_listings import loops
+from playwright.sync_api import Locator, Page, sync_playwright
+
+from quadrants_lab.adstack.evaluate import evaluate
+from quadrants_lab.adstack.report import stack_allocas
+from quadrants_lab.notebook.history import EDITS, remember_edit
+from quadrants_lab.widgets.export import page as exported
+from quadrants_lab.widgets.model import TaskGraphs
+
+pytestmark = [pytest.mark.browser, pytest.mark.needs("chromium")]
+DARK = 'document.getElementById("theme").click()'
+
+
+@pytest.fixture(scope="module")
+def view():
+    """The sample, with a second task whose graph has 2,000 boxes, as the second run of an edited cell."""
+    EDITS.clear()
+    made = cell_view()
+    remember_edit(made, "")
+    made.kernels[0].source = [replace(x, text=x.text.replace("0.1", "0.2")) for x in made.kernels[0].source]
+    remember_edit(made, "")
+    made.kernels[0].graphs.append(TaskGraphs("big", loops(3, 170)))
+    return made
+
+
+@pytest.fixture(scope="module")
+def browser(view, tmp_path_factory):
+    """The page with one inspector; what it says to the console and asks of the network."""
+    file: Path = tmp_path_factory.mktemp("page") / "k.html"
+    file.write_text(exported([view], "t"))
+    with sync_playwright() as play:
+        chromium = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        shown = chromium.new_page(viewport={"width": 1300, "height": 900}, color_scheme="light")
+        shown.set_default_timeout(20_000)
+        said: list[str] = []
+        shown.on("console", lambda m: said.append(m.text) if m.type in ("error", "warning") else None)
+        shown.on("pageerror", lambda e: said.append(str(e)))
+        shown.on("request", lambda r: said.append(r.url) if not r.url.startswith(("file:", "data:", "blob:")) else None)
+        shown.goto(f"file://{file}")
+        shown.locator(".qdi").wait_for()
+        yield shown, said
+        chromium.close()
+
+
+@pytest.fixture
+def page(browser):
+    """The page, with nothing marked, the first pane open; afterwards nothing was said or asked for."""
+    shown, said = browser
+    yield shown
+    assert said == []
+
+
+def show(page: Page, pane: str) -> Locator:
+    page.get_by_role("tab", name=pane, exact=True).click()
+    panel = page.get_by_role("tabpanel")
+    panel.locator("xpath=self::*[not(@aria-busy)]").wait_for()
+    page.wait_for_function("() => !document.querySelector('.qdi [aria-busy]')")
+    return panel
+
+
+def test_a_line_marks_its_kin_in_source_ir_and_code(page: Page):
+    panel = show(page, "Linked")
+    columns = panel.locator(".col")
+    sine = columns.nth(1).locator('.ln[data-stmt="9"]')
+    sine.click()
+    assert "mark" in sine.get_attribute("class").split()
+    assert columns.nth(0).locator(".ln.mark").get_attribute("data-span-line") == "10"
+    twins = columns.nth(1).locator(".ln.twin")
+    assert twins.count() >= 1
+    assert {x.get_attribute("data-span-line") for x in twins.all()} == {"10"}
+    assert columns.nth(2).locator(".ln.mark, .ln.twin").count() >= 1
+    graph = show(page, "CFG").locator("svg").first
+    assert graph.locator('.mark[data-stmt="9"]').count() == 1
+    panel = show(page, "Linked")
+    panel.locator(".col").nth(0).locator('.ln[data-span-line="10"]').click()
+    assert panel.locator(".col").nth(1).locator(".ln.mark").count() >= 2
+    panel.locator(".col").nth(0).locator('.ln[data-span-line="10"]').click()  # again: taken back
+    page.mouse.move(5, 5)
+    page.wait_for_function("() => !document.querySelector('.lines .mark, .lines .twin')")
+
+
+def test_pointing_marks_without_a_click(page: Page):
+    panel = show(page, "Linked")
+    panel.locator(".col").nth(0).locator('.ln[data-span-line="11"]').hover()
+    panel.locator('.col:nth-child(2) .ln.mark[data-span-line="11"]').first.wait_for()
+    page.mouse.move(5, 5)
+    page.wait_for_function("() => !document.querySelector('.lines .mark')")
+
+
+def test_every_pane_is_searched(page: Page):
+    for pane, text in (("Linked", "sin"), ("Passes", "lower"), ("CFG", "after loop"), ("Stacks", "operand of sin"),
+                       ("SizeExpr", "n[none]"), ("Run", "0.4301")):  # fmt: skip
+        panel = show(page, pane)
+        page.get_by_role("tab", name=pane, exact=True).focus()
+        page.keyboard.press("/")
+        page.keyboard.type(text)
+        told = page.locator(".search [role=status]")
+        assert told.inner_text().startswith("1 of"), pane
+        page.keyboard.press("Enter")
+        assert panel.locator(".hit").count() >= 1, pane
+        page.keyboard.press("Escape")
+        assert page.locator(".search").count() == 0
+
+
+def test_a_diff_marks_words_and_opens_folds(page: Page):
+    panel = show(page, "Passes")
+    panel.get_by_role("radio", name="gradient", exact=True).click()
+    panel.locator(".ps", has_text="determine ad stack size").click()
+    panel.locator("h4", has_text="determine ad stack size").wait_for()
+    assert "max" in panel.locator(".came mark").first.inner_text()
+    fold = panel.locator(".folded").first
+    before = panel.locator(".lines").get_attribute("style")
+    fold.click()
+    assert panel.locator(".lines").get_attribute("style") != before
+    assert panel.locator(".folded").count() >= 1
+    panel.locator(".lines").focus()
+    page.keyboard.press("/")
+    page.keyboard.type("atomic")  # in what is folded
+    assert page.locator(".search [role=status]").inner_text().startswith("1 of")
+    page.keyboard.press("Escape")
+
+
+def test_a_graph_folds_zooms_and_is_saved(page: Page):
+    panel = show(page, "CFG")
+    graph = panel.locator(".graph").first
+    graph.locator("[data-node]").first.wait_for()
+    boxes = graph.locator("[data-node]").count()
+    graph.locator("[data-fold]").first.click()
+    assert graph.locator("[data-node]").count() < boxes
+    graph.locator("[data-fold]").first.click()
+    assert graph.locator("[data-node]").count() == boxes
+    svg = graph.locator("svg")
+    svg.focus()
+    world = svg.locator("> g")
+    before = world.get_attribute("transform")
+    page.keyboard.press("+")
+    assert world.get_attribute("transform") != before
+    page.keyboard.press("ArrowDown")
+    assert svg.get_attribute("aria-activedescendant")
+    for kind in ("SVG", "PNG"):
+        with page.expect_download() as saved:
+            graph.get_by_role("button", name=f"save as {kind}").click()
+        content = Path(saved.value.path()).read_bytes()
+        if kind == "SVG":
+            root = ElementTree.fromstring(content)
+            assert "after loop" in "".join(root.itertext())
+        else:
+            assert content.startswith(b"\x89PNG")
+
+
+def test_of_two_thousand_boxes_those_in_view_are_drawn(page: Page, view):
+    graph = show(page, "CFG").locator(".graph").nth(1)
+    graph.scroll_into_view_if_needed()
+    graph.locator("[data-node]").first.wait_for()
+    assert len(view.kernels[0].graphs[1].cfg.nodes) > 2000
+    assert graph.locator("*").count() < 1500
+    graph.get_by_role("button", name="all of it").click()
+    assert graph.locator("*").count() < 1500
+
+
+def test_what_if(page: Page, view):
+    panel = show(page, "SizeExpr")
+    (kernel,) = view.kernels
+    sized = kernel.traces["gradient"][-1].after
+    slider = panel.locator('input[data-leaf="n"]')
+    for n in (80, 7):
+        slider.fill(str(n))
+
+        class Other(Live):
+            def array(self, buffer: str, n: int = n):
+                return np.array(n)
+
+        depth = evaluate(stack_allocas(sized)[0].size, Other())
+        assert f"depth {depth}, {4 * depth} B a thread" in panel.locator(".depth").first.inner_text()
+        assert f"= {n}" in panel.locator(".leaf .val").first.inner_text()
+    assert "the launch: 200 B" in panel.locator(".total").inner_text()
+    panel.get_by_role("button", name="as in the launch").click()
+    assert panel.locator(".total").inner_text().startswith("200 B a thread")
+
+
+CONTRAST = """() => {
+  const parse = (c) => { const v = c.match(/[\\d.e-]+/g).map(Number), k = c.startsWith("color(") ? 255 : 1;
+    return [v[0] * k, v[1] * k, v[2] * k, v[3] ?? 1]; };
+  const over = (a, b) => [0, 1, 2].map((k) => a[k] * a[3] + b[k] * (1 - a[3])).concat(1);
+  const light = ([r, g, b]) => [r, g, b].map((c) => (c /= 255) <= .03928 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4)
+    .reduce((s, c, k) => s + c * [.2126, .7152, .0722][k], 0);
+  const bad = [];
+  for (const x of document.querySelectorAll(".qdi *")) {
+    const own = [...x.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim());
+    if (!own || x.closest("svg") || !x.getClientRects().length || x.tagName === "OPTION") continue;
+    const layers = [];
+    for (let y = x; y; y = y.parentElement) layers.push(parse(getComputedStyle(y).backgroundColor));
+    const back = layers.reverse().reduce((under, top) => over(top, under), [255, 255, 255, 1]);
+    const fore = over(parse(getComputedStyle(x).color), back);
+    const [a, b] = [light(fore), light(back)].sort((p, q) => q - p);
+    const ratio = (a + .05) / (b + .05);
+    if (ratio < 4.5) bad.push(`${ratio.toFixed(2)} ${x.className || x.tagName}: ${x.textContent.slice(0, 30)}`);
+  }
+  return bad;
+}"""
+ROLES = """() => [...document.querySelectorAll(".qdi [role=listbox]")].flatMap((box) =>
+  [...box.querySelectorAll("*")].filter((x) => !x.closest("[role=option]") &&
+    x.getAttribute("role") !== "presentation" && !["path", "rect", "text", "g", "I"].includes(x.tagName))
+    .map((x) => x.outerHTML.slice(0, 80)))"""
+NAMES = """() => [...document.querySelectorAll(
+  ".qdi button, .qdi select, .qdi input, .qdi img, .qdi [role=listbox], .qdi [role=group]")]
+  .filter((x) => !(x.getAttribute("aria-label") || x.alt || x.textContent.trim() || x.labels?.[0]?.textContent.trim()))
+  .map((x) => x.outerHTML.slice(0, 80))"""
+
+
+def test_text_is_readable_controls_have_names_and_listboxes_hold_options(page: Page):
+    for _ in ("light", "dark"):
+        for pane in ("Linked", "Passes", "CFG", "Stacks", "SizeExpr", "Run", "History", "Backends"):
+            panel = show(page, pane)
+            if pane == "Linked":
+                panel.locator(".col").nth(0).locator('.ln[data-span-line="10"]').click()
+            for script in (CONTRAST, ROLES, NAMES):
+                assert page.evaluate(script) == [], pane
+        page.evaluate(DARK)
+
+
+def test_an_edit_is_shown(page: Page):
+    panel = show(page, "History")
+    assert [x.inner_text() for x in panel.locator("tbody tr td:first-child").all()] == ["1", "2"]
+    assert panel.locator("figure").count() >= 3
+    assert [x.inner_text() for x in panel.locator("mark").all()] == ["0.1", "0.2"]
+    panel.get_by_role("button", name="what run 1 changed").click()
+    panel.get_by_text("from the beginning").wait_for()
+
+
+def test_the_matrix_has_a_row_a_backend(page: Page):
+    panel = show(page, "Backends")
+    rows = {row.locator("td").first.inner_text(): row.inner_text() for row in panel.locator("tbody tr").all()}
+    assert "3e-08 in y" in rows["metal"]
+    assert "no device: this is a test" in rows["vulkan"]
+    assert panel.locator(".bars i").count() >= 2
+
+
+def test_keys(page: Page):
+    show(page, "Run")
+    page.get_by_role("tab", name="Run").focus()
+    page.keyboard.press("2")
+    assert page.get_by_role("tab", selected=True).inner_text() == "Passes"
+    page.keyboard.press("?")
+    keys = page.get_by_role("dialog", name="Keys")
+    assert keys.is_visible()
+    assert "search" in keys.inner_text()
+    page.keyboard.press("Escape")
+    assert keys.count() == 0
+    assert page.get_by_role("tab", name="Passes").evaluate("x => x === document.activeElement")
+    page.keyboard.press("1")
+    listing = page.get_by_role("listbox", name="Source of k")
+    listing.focus()
+    page.keyboard.press("Home")
+    for _ in range(10):
+        page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    assert "line 11:" in page.locator(".say").inner_text()

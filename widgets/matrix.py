@@ -1,0 +1,61 @@
+"""The Backends pane: the kernel on each backend, its differences, times, code and stacks; and why one is not here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quadrants_lab.widgets.html import esc, seconds, size, table
+from quadrants_lab.widgets.model import BackendRun, KernelView
+from quadrants_lab.widgets.run import outcome
+
+ASK = "run the cell with --arch and several backends to compare values, gradients and times"
+
+
+def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
+    """A row a backend, whether its device is here or not."""
+    devices = dict(view.devices() if view.devices is not None else [])
+    names = dict.fromkeys(s.backend for stages in view.code.values() for s in stages)
+    names |= dict.fromkeys(r.name.split(",")[0] for x in view.launches for r in x.compared) | dict.fromkeys(devices)
+    modes = {x.mode: x.compared for x in view.launches if x.compared}
+    head = ["backend", "device"]
+    for mode in modes:
+        head += [f"{mode}: first launch", "median", "difference"]
+    head += ["stacks", "code"]
+    rows = []
+    for name in names:
+        row = [f"<b>{esc(name)}</b>", esc(devices.get(name, ""))]
+        runs = [_of(name, compared) for compared in modes.values()]
+        for run in runs:
+            row += [seconds(run.first), seconds(run.seconds), esc(outcome(run))] if run else ["–", "–", "not asked for"]
+        row += [next((size(r.heap_bytes) for r in runs if r and r.heap_bytes), "–"), _code(view, name)]
+        rows.append(row)
+    note = "" if modes else f'<p class="hint">{ASK}</p>'
+    plots = "".join(bars(f"{mode}: median of warm launches", compared) for mode, compared in modes.items())
+    right = [n for n, title in enumerate(head) if title in ("median", "stacks", "code") or title.endswith("launch")]
+    return f'{note}{table(head, rows, right=right)}<div class="plots">{plots}</div>'
+
+
+def _of(name: str, runs: Sequence[BackendRun]) -> BackendRun | None:
+    """The backend's run: "metal, simulated" is one of metal's."""
+    return next((r for r in runs if r.name.split(",")[0] == name), None)
+
+
+def _code(view: KernelView, backend: str) -> str:
+    """The code of the backend as far as it was made: its last stage that has bytes."""
+    made = [s.known for stages in view.code.values() for s in stages if s.backend == backend and s.known is not None]
+    sizes = [n for m in made for name, n in m.measures if name == "bytes of code"]
+    problem = next((m.problem for m in made if m.problem), "")
+    if sizes:
+        return size(sizes[-1])
+    return esc(problem.splitlines()[0]) if problem else "–" if made else "not made yet"
+
+
+def bars(title: str, runs: Sequence[BackendRun]) -> str:
+    """The times as bars, the longest of full length."""
+    timed = [(r.name, r.seconds or r.first) for r in runs if r.seconds or r.first]
+    top = max((t for _, t in timed), default=0.0) or 1.0
+    rows = "".join(
+        f'<div><span>{esc(name)}</span><u><i style="width:{100 * t / top:.1f}%"></i></u><b>{seconds(t)}</b></div>'
+        for name, t in timed
+    )
+    return f'<div class="bars"><p>{esc(title)}</p>{rows}</div>' if rows else ""
