@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-from quadrants_lab.notebook.verdict import Verdict
+from quadrants_lab.runtime.check.report import Verdict
 from quadrants_lab.widgets.model import CellView, EditView, KernelView
 
 MOST_EDITS = 50  # of a kernel
