@@ -123,22 +123,6 @@ def test_any_bounds(arch: str, real: Any, tol: float, index: Any) -> None:
             np.testing.assert_allclose(gradient(parts, *b), w, rtol=tol, atol=tol, err_msg=f"{trips} {b}")
 
 
-def test_against_differences() -> None:
-    kernel, x, y = parts = made(4)
-    got = gradient(parts, -1, 6)
-    start, h = np.linspace(-0.9, 1.1, N), 1e-6
-    for k in range(N):
-        values = []
-        for sign in (1, -1):
-            moved = start.copy()
-            moved[k] += sign * h
-            x.from_numpy(moved)
-            y[None] = 0
-            kernel(-1, 6, 1)
-            values.append(y[None])
-        assert abs((values[0] - values[1]) / (2 * h) - got[k]) < 1e-7 * max(1.0, abs(got[k]))
-
-
 def test_slots() -> None:
     parts = made(4)
     gradient(parts, 0, 30)
