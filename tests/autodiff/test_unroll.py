@@ -36,7 +36,10 @@ def wherever_possible(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("program", [pytest.param(p, id=p.name) for p in SEEDED.values()])
+@pytest.mark.parametrize(
+    "program",
+    [pytest.param(p, id=p.name, marks=[pytest.mark.slow] if n % 3 else []) for n, p in enumerate(SEEDED.values())],
+)
 def test_random_programs(program: Any, wherever_possible: None) -> None:
     check(program, 3)
 
