@@ -253,7 +253,7 @@ def _by_differences(it: Check, name: str, x: Input, tangent: Tangent | None) -> 
         what = "is 0 there, but the loss moves" if worst.gradient == 0 else f"is {worst.gradient:.6g} there"
         says = f"is WRONG at [{worst.index}]: it {what}, by finite differences it is {worst.slope:.6g}"
         return Verdict(name, "wrong", says, found, worst=worst)
-    if kinks or _kinked(found):
+    if kinks or _kinked(found, apart=best.apart > limit):
         says = f"{'is zero' if still else 'is one of several'}, at a kink: the loss has another slope to each side"
         return Verdict(name, "kink", says, found)
     if best.apart > limit:
@@ -294,14 +294,14 @@ def _in_jumps(found: Sequence[Move]) -> bool:
     return any(abs(m.found) <= m.noise < 0.1 * slope * m.width for m in found)
 
 
-def _kinked(found: Sequence[Move]) -> bool:
-    """Whether the bend shrinks as the step does, and not as its square: over three steps in a row, or over two where
-    it is a good part of what the loss changes by."""
+def _kinked(found: Sequence[Move], apart: bool = True) -> bool:
+    """Whether the bend shrinks as the step does, and not as its square: over three steps in a row, or, where no step
+    agrees with the gradient (``apart``), over two where it is a good part of what the loss changes by."""
     bent = [m for m in found if abs(m.bend) > 8 * m.noise]
     ratios = [(b.bend * a.width / (a.bend * b.width), min(abs(m.bend / m.found) for m in (a, b) if m.found))
               for a, b in pairwise(bent) if a.found or b.found]  # fmt: skip
     alike = [0.7 < ratio < 1.4 for ratio, _ in ratios]
-    strong = any(0.8 < ratio < 1.25 and part > 0.05 for ratio, part in ratios)
+    strong = apart and any(0.8 < ratio < 1.25 and part > 0.05 for ratio, part in ratios)
     return strong or any(a and b for a, b in pairwise(alike))
 
 

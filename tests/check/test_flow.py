@@ -1,0 +1,107 @@
+"""Reports as data: what they say, raise and stop at; loops that hand a tangent on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from check.defects import Bench
+
+import quadrants_lab as qd
+from quadrants_lab.runtime.check.flow import follow
+from quadrants_lab.runtime.check.recording import Forward
+from quadrants_lab.runtime.launch.observe import watch
+
+
+@pytest.fixture
+def b():
+    qd.init(arch=qd.cpu, default_fp=qd.f64, offline_cache=False)
+    yield Bench(qd.f64)
+    qd.reset()
+
+
+def test_the_tangent_of_the_loss_is_that_of_mathematics(b) -> None:
+    x, y, n = b.x, b.y, b.n
+    n[None] = 3
+
+    @qd.kernel
+    def power():
+        for i in x:
+            v = x[i]
+            for _ in range(n[None]):
+                v = v * x[i]
+            if v > 0.1:
+                y[None] += v
+
+    launches = Forward(repeatable=True)
+    with watch(launches):
+        power()
+    way = np.array([0.5, 0.75, -1.0, 0.625])
+    trace = follow(launches, y._memory, x._memory, way, 10.0)
+    at = x.to_numpy()
+    np.testing.assert_allclose(trace.loss.tangent, (4 * at**3 * way)[at**4 > 0.1].sum(), rtol=1e-12)
+    launches.clear()
+
+
+def test_a_report_is_data_and_raises_on_request(b) -> None:
+    x, y, h = b.x, b.y, b.h
+
+    @qd.kernel
+    def right():
+        for i in x:
+            y[None] += x[i] * x[i]
+
+    @qd.kernel
+    def wrong():
+        for i in x:
+            h[i] = x[i]
+        for i in x:
+            y[None] += h[i]
+
+    report = qd.ad.check(right, y, {"mine": x})
+    assert report.raise_if_wrong() is report
+    assert report.right
+    assert report["mine"].kind == "right"
+    assert report.value == 5.25
+    np.testing.assert_allclose(x.grad.to_numpy(), 2 * x.to_numpy())  # as a Tape leaves it
+    with pytest.raises(KeyError, match="there are mine"):
+        report["x"]
+    with pytest.raises(qd.QuadrantsAssertionError, match="make h with needs_grad=True"):
+        qd.ad.check(wrong, y).raise_if_wrong()
+
+
+def test_an_interrupt_ends_it_with_what_was_found(b) -> None:
+    x, w, y = b.x, b.w, b.y
+
+    @qd.kernel
+    def both():
+        for i in x:
+            y[None] += x[i] * w[i]
+
+    def stop(text: str) -> None:
+        if "(2 of 2)" in text:
+            raise KeyboardInterrupt
+
+    report = qd.ad.check(both, y, progress=stop)
+    assert report.stopped
+    assert [v.field for v in report.verdicts] == ["x"]
+    assert "stopped before all was looked at" in str(report)
+
+
+def test_memory_is_as_one_run_leaves_it(b) -> None:
+    x, w, y = b.x, b.w, b.y
+
+    @qd.kernel
+    def grow():
+        for i in x:
+            w[i] = w[i] + x[i]
+            y[None] += w[i]
+
+    w.fill(1.0)
+    qd.ad.check(grow, y)
+    np.testing.assert_allclose(w.to_numpy(), 1.0 + x.to_numpy())
+    np.testing.assert_allclose(y[None], (1.0 + x.to_numpy()).sum())
+
+
+def test_what_has_no_gradient_is_refused(b) -> None:
+    with pytest.raises(qd.QuadrantsRuntimeError, match="QL2099"):
+        qd.ad.check(lambda: None, b.y, b.h)
