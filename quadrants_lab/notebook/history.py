@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-from quadrants_lab.notebook.verdict import Verdict
+from quadrants_lab.runtime.check.report import Verdict
 from quadrants_lab.widgets.model import CellView, EditView, KernelView
 
 MOST_EDITS = 50  # of a kernel
@@ -31,7 +31,7 @@ def _worst(verdicts: Sequence[Verdict] | str) -> float | None:
 
 
 def _row(view: KernelView, worst: float | None) -> EditView:
-    text = "\n".join(x.text for x in view.source)
+    text = "\n".join(x.text for x in view.source if not x.text.startswith("%%"))  # options are no edit
     compile_parts = ("front end", "passes and checks", "machine code")
     parts: dict[str, float] = {}
     launches: dict[str, float] = {}

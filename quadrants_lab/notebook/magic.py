@@ -26,6 +26,7 @@ from quadrants_lab.notebook.options import parse, usage
 from quadrants_lab.notebook.progress import Progress
 from quadrants_lab.notebook.stepping import stepper
 from quadrants_lab.runtime.backend import available, names
+from quadrants_lab.runtime.check.report import Verdict
 from quadrants_lab.runtime.record.records import Recorder
 from quadrants_lab.runtime.tape.report import Report
 from quadrants_lab.widgets.html import seconds
@@ -75,7 +76,7 @@ class QuadrantsMagics(Magics):
             self._inspect(cell, recorder, compared, ran.verdicts)
 
     def _inspect(
-        self, cell: Cell, recorder: Recorder, compared: Compared, verdicts: list[verdict.Verdict] | str
+        self, cell: Cell, recorder: Recorder, compared: Compared, verdicts: list[Verdict] | str
     ) -> None:
         if not recorder.records():
             print(_nothing_to_inspect(self._kernels_of(cell)))
