@@ -41,9 +41,9 @@ from quadrants_lab.lang.kernel import func, kernel, pyfunc, real_func
 from quadrants_lab.lang.matrix import Matrix, Vector
 from quadrants_lab.lang.missing import missing_attribute
 from quadrants_lab.lang.ops import OPERATIONS as _operations
-from quadrants_lab.lang.placing import NAMED_AXES as _axes
-from quadrants_lab.lang.placing import FieldsBuilder, SNode, axes, root
 from quadrants_lab.lang.shapes import Layout
+from quadrants_lab.lang.snode import NAMED_AXES as _axes
+from quadrants_lab.lang.snode import FieldsBuilder, SNode, axes, root
 from quadrants_lab.lang.struct import Struct, dataclass
 from quadrants_lab.lang.struct_field import StructField
 from quadrants_lab.lang.tensor import Backend, MatrixTensor, Tensor, VectorTensor, tensor, wrap
@@ -62,7 +62,8 @@ __all__ = [  # noqa: PLE0604  # the lists hold strings
     "QuadrantsSyntaxError", "QuadrantsTypeError", "QuadrantsWarning", "SNode", "ScalarField", "ScalarNdarray",
     "Struct", "StructField", "Template", "Tensor", "Vector", "VectorNdarray", "VectorTensor", "ad", "amdgpu",
     "arm64", "axes", "c", "cpu", "cuda", "data_oriented", "dataclass", "field", "func", "gpu", "init",
-    "is_logging_effective", "jax_op", "kernel", "math", "metal", "ndarray", "pyfunc", "real_func", "reset", "root",
+    "inspect", "is_logging_effective", "jax_op", "kernel", "math", "metal", "ndarray", "pyfunc", "real_func", "reset",
+    "root",
     "set_logging_level", "sync", "template", "tensor", "torch_op", "types", "vulkan", "wrap", "x64", "x86_64", *_axes,
     *_dtypes, *_operations,
 ]  # fmt: skip
@@ -70,6 +71,13 @@ __all__ = [  # noqa: PLE0604  # the lists hold strings
 
 def __getattr__(name: str) -> Any:
     return missing_attribute("qd", name, globals())
+
+
+def inspect(what: Any) -> Any:
+    """The inspector of a kernel, or of a file that its `export` wrote as .json; it displays itself."""
+    from quadrants_lab.notebook.saved import inspect as opened
+
+    return opened(what)
 
 
 def load_ipython_extension(shell: Any) -> None:

@@ -7,6 +7,7 @@ import runpy
 import sys
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 
 def backends() -> int:
@@ -18,9 +19,9 @@ def backends() -> int:
     return 0 if any(not b.why_not for b in found.rows) else 1
 
 
-def inspect(file: str, kernel: str | None, stage: str, code: str | None, arches: list[str]) -> int:
+def inspect(file: str, kernel: str | None, stage: str, code: str | None, arches: list[str], page: str) -> int:
     """Runs ``file`` and prints what its kernels, and those gradients that it launched, were compiled to, and how their
-    last launches on other backends compare."""
+    last launches on other backends compare; or writes all of it to ``page``."""
     from quadrants_lab.errors import QuadrantsError
     from quadrants_lab.lang.kernel import Kernel, Launchable
     from quadrants_lab.notebook.compare import compare, tables
@@ -32,7 +33,7 @@ def inspect(file: str, kernel: str | None, stage: str, code: str | None, arches:
             print(f"no backend {name!r}: there are {', '.join(names())}", file=sys.stderr)
             return 1
     sys.path.insert(0, str(Path(file).resolve().parent))
-    with recording() if arches else nullcontext() as recorder:
+    with recording() if arches or page else nullcontext() as recorder:
         ran = runpy.run_path(file, run_name="__main__")
     found = [v for v in ran.values() if isinstance(v, Kernel)]
     kernels = [k for k in dict.fromkeys(found) if kernel in (None, k.name)]
@@ -40,6 +41,8 @@ def inspect(file: str, kernel: str | None, stage: str, code: str | None, arches:
         what = f"no kernel {kernel!r}" if kernel else "no kernel"
         print(f"{what} in {file}: there are {', '.join(k.name for k in found) or 'none'}", file=sys.stderr)
         return 1
+    if page:
+        return _write(kernels, recorder, arches, file, page)
     for k in kernels:
         launched: list[tuple[str, Launchable]] = [(k.name, k)]
         if k.grad.dispatcher.last is not None:
@@ -57,6 +60,23 @@ def inspect(file: str, kernel: str | None, stage: str, code: str | None, arches:
         wanted = {k.name for k in kernels}
         records = [r for r in recorder.records() if r.kernel in wanted]
         print(tables(records, compare(records, arches)), end="")
+    return 0
+
+
+def _write(kernels: list[Any], recorder: Any, arches: list[str], file: str, page: str) -> int:
+    """Writes the inspector of the kernels; 1 where the name is not that of a page, or none was launched."""
+    from quadrants_lab.errors import QuadrantsError
+    from quadrants_lab.notebook.collect import cell_view
+    from quadrants_lab.notebook.compare import compare
+    from quadrants_lab.notebook.saved import export
+
+    view = cell_view(Path(file).name, recorder, compare(recorder.records(), arches))
+    view.kernels = [k for k in view.kernels if k.name in {x.name for x in kernels}]
+    try:
+        print(export(view, page))
+    except QuadrantsError as e:
+        print(e.args[0], file=sys.stderr)
+        return 1
     return 0
 
 
@@ -120,6 +140,7 @@ def main(argv: list[str] | None = None) -> int:
     show.add_argument(
         "--arch", default="", help="backends, with commas: repeat the last launches on each, and compare"
     )
+    show.add_argument("--html", default="", metavar="PAGE", help="write the whole inspector to this .html or .json")
     passes = commands.add_parser("opt", help="run passes over a kernel's IR text and print the result")
     passes.add_argument("-p", "--passes", default="", help="names, with commas between; 'help' lists them")
     passes.add_argument("--verify", action="store_true", help="run the verifier before the first pass and after each")
@@ -141,7 +162,8 @@ def main(argv: list[str] | None = None) -> int:
         return opt(given.passes, given.file, given.verify)
     if given.command == "check":
         return check(given.file, given.grad)
-    return inspect(given.file, given.kernel, given.stage, given.code, [a for a in given.arch.split(",") if a])
+    arches = [a for a in given.arch.split(",") if a]
+    return inspect(given.file, given.kernel, given.stage, given.code, arches, given.html)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from quadrants_lab.widgets import assets
 from quadrants_lab.widgets.html import empty, esc
@@ -40,21 +42,22 @@ shapes.forEach((shape, n) => mount(host, shape, async (request) => answers[n](re
 """
 
 
-def page(views: list[CellView], title: str, intro: str = "") -> str:
-    """A self-contained page with one inspector a view; ``intro`` is plain text above them."""
-    data = base64.b64encode(bundle([answers(v) for v in views], shapes=[shape(v) for v in views])).decode()
+def page(views: Sequence[tuple[dict[str, Any], dict[str, str]]], title: str, intro: str = "") -> str:
+    """A self-contained page with one inspector a view, which is given by its shape and all its answers; ``intro`` is
+    plain text above them."""
+    data = bundle([found for _, found in views], shapes=[shape for shape, _ in views])
     return _PAGE.format(
         title=esc(title),
         notes=f"<p>{esc(intro)}</p>" if intro else "",
         loader=assets.loader(),
         missing=json.dumps(empty("this page has no answer to that: run the cell in a notebook")),
-        data=data,
+        data=base64.b64encode(data).decode(),
     )
 
 
 def export(views: list[CellView], path: str | Path, title: str = "quadrants_lab", intro: str = "") -> Path:
-    """Writes `page` to ``path`` (folders are made) and returns the path, absolute."""
+    """Writes a page with these views to ``path`` (folders are made) and returns the path, absolute."""
     out = Path(path).absolute()
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(page(views, title, intro))
+    out.write_text(page([(shape(v), answers(v)) for v in views], title, intro))
     return out

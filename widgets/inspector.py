@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from threading import Thread
 from typing import Any
 
@@ -10,9 +11,8 @@ import traitlets
 
 from quadrants_lab.widgets import assets
 from quadrants_lab.widgets.html import empty, esc
-from quadrants_lab.widgets.model import ONLY_KNOWN, CellView, NotMade
-from quadrants_lab.widgets.pack import bundle, small_answers
-from quadrants_lab.widgets.panes import render, shape
+from quadrants_lab.widgets.model import ONLY_KNOWN, NotMade
+from quadrants_lab.widgets.pack import bundle
 
 _RENDER = """
 export default { async render(context) {
@@ -23,17 +23,24 @@ export default { async render(context) {
 
 
 class Inspector(anywidget.AnyWidget):
-    """One inspector. ``uid`` ties it to the static copy, which it hides with its first answer; ``stop`` ends what makes
-    code."""
+    """One inspector. ``uid`` ties it to the static copy, which it hides with its first answer; ``answer`` makes
+    what was not ``brought``, ``stop`` ends what makes code."""
 
     _esm = assets.loader() + _RENDER
     shape = traitlets.Dict().tag(sync=True)
     uid = traitlets.Unicode().tag(sync=True)
     bundle = traitlets.Bytes().tag(sync=True)
 
-    def __init__(self, view: CellView, uid: str = "", stop: Any = None) -> None:
-        super().__init__(shape=shape(view), uid=uid, bundle=bundle([small_answers(view)]))
-        self._view = view
+    def __init__(
+        self,
+        shape: dict[str, Any],
+        brought: dict[str, str],
+        answer: Callable[[str], str],
+        uid: str = "",
+        stop: Callable[[], None] = lambda: None,
+    ) -> None:
+        super().__init__(shape=shape, uid=uid, bundle=bundle([brought]))
+        self._made = answer
         self._stop = stop
         self.on_msg(self._take)
 
@@ -42,7 +49,7 @@ class Inspector(anywidget.AnyWidget):
         return "The live inspector needs a running kernel: run the cell. A static copy follows."
 
     def _take(self, _: Any, message: dict[str, Any], buffers: list[Any]) -> None:
-        if message.get("kind") == "stop" and self._stop is not None:
+        if message.get("kind") == "stop":
             self._stop()
         elif message.get("kind") == "ask":
             self._answer(str(message.get("request")))
@@ -69,7 +76,7 @@ class Inspector(anywidget.AnyWidget):
 
     def _say(self, request: str) -> None:
         try:
-            html = render(self._view, request)
+            html = self._made(request)
         except NotMade:
             raise
         except Exception as e:  # whatever a pane stumbles over is shown there: a silent pane helps nobody

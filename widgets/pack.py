@@ -10,25 +10,34 @@ import gzip
 import html
 import json
 import re
+import sys
 import zlib
 from collections.abc import Iterator
+from typing import Any
 
 from quadrants_lab.widgets import assets
-from quadrants_lab.widgets.model import ONLY_KNOWN, CellView, NotMade
+from quadrants_lab.widgets.model import ONLY_KNOWN, CellView, KernelView, NotMade
 from quadrants_lab.widgets.panes import PANES, render
 
 MOST_BYTES = 20 << 10  # of a cell's answers in a notebook, compressed
 MOST_TEXT = 1 << 20  # characters of HTML that are made for it: a cell is not to wait
+MOST_STATEMENTS = 2000  # of a kernel of which a notebook gets passes, graphs and code
 LARGE = ("passes", "cfg", "code")  # panes that a notebook gets after the others of all kernels
 _REQUEST = re.compile(r'data-(?:req|load)="([^"]*)"')
 _PIECE = re.compile(r"(?=<(?:div|g|tr|details|option)\b)|(?<=&quot;,)(?=&quot;)")
 
 
-def offered(view: CellView) -> Iterator[tuple[str, str]]:
+def offered(view: CellView, most: int = sys.maxsize) -> Iterator[tuple[str, str]]:
     """Every request that the inspector can make with its answer: first those of the panes, then what these offer. Where
-    `ONLY_KNOWN` is set those that would have to wait for code are left out."""
+    `ONLY_KNOWN` is set those that would have to wait for code are left out, and so are large panes of kernels with more
+    than ``most`` statements."""
     panes = sorted(PANES, key=lambda p: p.id in LARGE)
-    todo = [f"{k}/{p.id}" for p in panes for k in range(len(view.kernels))]
+    todo = [
+        f"{k}/{p.id}"
+        for p in panes
+        for k, kernel in enumerate(view.kernels)
+        if p.id not in LARGE or _statements(kernel) <= most
+    ]
     done: set[str] = set()
     for request in todo:  # grows
         if request in done:
@@ -42,8 +51,16 @@ def offered(view: CellView) -> Iterator[tuple[str, str]]:
         todo += [html.unescape(r) for r in _REQUEST.findall(answer)]
 
 
+def _statements(view: KernelView) -> int:
+    return max((steps[-1].after.next_id for steps in view.traces.values() if steps), default=0)
+
+
 def answers(view: CellView) -> dict[str, str]:
     """All of them; what code nobody has seen yet is made now."""
+    for kernel in view.kernels:
+        for stages in kernel.code.values():
+            for stage in stages:
+                stage.make()
     return dict(offered(view))
 
 
@@ -54,7 +71,7 @@ def small_answers(view: CellView) -> dict[str, str]:
     seen: set[str] = set()
     held = made = 0
     try:
-        for request, answer in offered(view):
+        for request, answer in offered(view, MOST_STATEMENTS):
             new = [p for p in dict.fromkeys(_PIECE.split(answer)) if p not in seen]
             cost = len(zlib.compress(json.dumps(new).encode()))
             if held + cost <= MOST_BYTES:
@@ -77,6 +94,12 @@ def pack(found: dict[str, str]) -> list[object]:
         for request, answer in found.items()
     }
     return [list(numbers), made]
+
+
+def unpack(packed: Any) -> dict[str, str]:
+    """The answers that `pack` was given."""
+    pieces, made = packed
+    return {request: "".join(pieces[n] for n in numbers) for request, numbers in made.items()}
 
 
 def bundle(found: list[dict[str, str]], **more: object) -> bytes:

@@ -143,7 +143,7 @@ def _passes(view: KernelView, limits: Limits) -> str:
 
 def _pass(view: KernelView, step: PassView, limits: Limits) -> str:
     took = f'<span class="muted">{seconds(step.seconds)}</span>'
-    if step.after.next_id > 4 * limits.ir or len(kernel_lines(step.after, view.file)) > limits.ir:
+    if step.after.next_id > 2 * limits.ir or len(kernel_lines(step.after, view.file)) > limits.ir:
         return f'<div style="margin-left:14px">{esc(step.name)} {took}</div>'
     change = changed(view, step)
     head = f"{esc(step.name)} {delta(change)} {took}"

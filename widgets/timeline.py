@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from quadrants_lab.widgets.html import esc
+from quadrants_lab.widgets.html import esc, table
 from quadrants_lab.widgets.static import inlined
 
 if TYPE_CHECKING:
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 WIDTH, HEIGHT = 880, 60  # of the bars, in pixels
 _COLUMNS = 440  # bars at most; each stands for as many steps
+MOST_ROWS = 200  # of the table: a notebook keeps it
 _ROW = 14  # height of a row of stretches
 
 
@@ -47,7 +48,30 @@ def timeline(report: Report) -> str:
         f'stroke="currentColor" stroke-opacity="0.4"/>{"".join(parts)}</svg>'
     )
     legend = "Bars: bytes kept, those before a stretch in orange. Blue: steps made again, the darker the more often."
-    return inlined(f"<div><b>{esc(title + budget)}</b><br>{esc(report.why())}.{svg}<small>{legend}</small></div>")
+    said = f"<b>{esc(title + budget)}</b><br>{esc(report.why())}.{svg}<small>{legend}</small>"
+    return inlined(f"<div>{said}{_rows(report)}</div>")
+
+
+def _rows(report: Report) -> str:
+    """A row for each launch, or for several in a row that are alike: what is kept of it, how often it was made again,
+    and why."""
+    rows, first = [], 0
+    for (what, kept, stretch, times), alike in groupby(
+        report.steps, lambda s: (s.what, s.bytes, s.stretch, s.times)
+    ):
+        n = len(list(alike))
+        if stretch >= 0:
+            by = "qd.ad.checkpoint" if report.stretches[stretch].by_hand else "the budget"
+            why = f"in stretch {stretch}, which {by} lets begin again from {report.stretches[stretch].bytes} bytes"
+        else:
+            why = "its gradient reads what is overwritten" if kept else "its gradient needs nothing that is overwritten"
+        number = str(first) if n == 1 else f"{first} to {first + n - 1}"
+        rows.append((number, esc(what), f"{kept:,}" if kept else "", str(times or ""), esc(why)))
+        first += n
+    head = ("step", "launch", "bytes kept of each", "made again", "why")
+    told = table(head, rows[:MOST_ROWS], right=(2, 3))
+    more = f"<p>and {len(rows) - MOST_ROWS} rows more</p>" if len(rows) > MOST_ROWS else ""
+    return f"<details><summary>each launch</summary>{told}{more}</details>" if rows else ""
 
 
 def _bar(at: float, width: float, part: float, said: str, colour: str = "#718096") -> str:

@@ -75,11 +75,6 @@ class SimtMemory:
         self._fetch(out.ctypes.data, self._place(key) * self.dtype.itemsize, self.dtype.itemsize)
         return out.item()
 
-    def set_item(self, key: Any, value: Any) -> None:
-        """Writes one element."""
-        there = np.asarray(value, self.dtype)
-        self._send(there.ctypes.data, self._place(key) * self.dtype.itemsize, self.dtype.itemsize)
-
     def piece(self, at: int, size: int) -> SimtMemory:
         """A copy, on the device, of ``size`` elements from number ``at`` on, as of all launches so far."""
         device, made = self.device, SimtMemory.__new__(SimtMemory)

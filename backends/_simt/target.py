@@ -20,8 +20,6 @@ from quadrants_lab.ir.options import CompileOptions
 if TYPE_CHECKING:
     from quadrants_lab.backends._simt.body import SimtBody
 
-LEAST_GROUP = 32
-
 
 def lowering(options: CompileOptions) -> tuple[Pass, ...]:
     """Of a target with a math library."""

@@ -130,7 +130,7 @@ def _op(b: Body, s: N.Op) -> None:
 
 
 def _arg(b: Body, s: N.ArgLoad) -> None:
-    b.define(s.id, s.type, b.frame.arg(s.arg))
+    b.define(s.id, s.type, b.frame.arg(s.arg, s.type))
 
 
 def _shape(b: Body, s: N.ShapeOf) -> None:

@@ -66,8 +66,7 @@ class FrameReader:
             lambda: self.fn.let("Load", self.m.type(t), pointer, C.ALIGNED, t.nbytes),
         )
 
-    def arg(self, name: str) -> int:
-        t = next(a.type for a in self.kernel.args if a.name == name)
+    def arg(self, name: str, t: DType) -> int:
         at = self.layout.frame.args[name]
         if t is not u1:
             return self.word(at, t)

@@ -34,7 +34,7 @@ def lowering(options: CompileOptions) -> tuple[Pass, ...]:
         shallow,
         lower_random,
         lower_math(*MATH, near=options.fast_math),
-        lower_formulas("rsqrt", "round", "custom_jvp"),
+        lower_formulas("rsqrt", "round", "custom_jvp", *(() if options.fast_math else ("sqrt",))),
         lower_division(remainder=False),
         lower_integers,
         lower_counts,

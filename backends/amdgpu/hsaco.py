@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from quadrants_lab.backends._objects.elf import FUNCTION, MACHINES, SECTION, SYMBOL, SYMBOLS, Section
+from quadrants_lab.backends._objects.elf import FUNCTION, SECTION, SYMBOL, SYMBOLS, Section
 from quadrants_lab.backends.amdgpu import toolkit
 from quadrants_lab.errors import QuadrantsRuntimeError
 
-MACHINE = MACHINES["amdgpu"]
 _METADATA_NOTE = 32
 _NOTE = 7  # a section's kind
 

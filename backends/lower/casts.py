@@ -58,6 +58,29 @@ def lower_casts(saturates: bool = False, calls: bool = False, short: bool = True
     return lower_casts
 
 
+def _near_root(s: Site, a: X) -> X:
+    """The root of an f32 rounded to the nearest, from one that is off by a unit in the last place: of y and its
+    neighbours the one between whose midpoints the root lies. x - y*y is exact by Dekker's product (1971)."""
+    small, large, one = a < 2.0**-90, a > 2.0**90, a.like(1.0)
+    x = a * small.select(a.like(2.0**48), large.select(a.like(2.0**-48), one))
+    y = x.sqrt()
+    wide = y * 4097.0
+    high = wide - (wide - y)
+    low = y - high
+    rest = x - high * high - high * low * 2.0 - low * low
+    up, down = (y.bitcast(u32) + 1).bitcast(f32), (y.bitcast(u32) - 1).bitcast(f32)
+    y = (rest > y * (up - y)).select(up, (rest <= y * (down - y)).select(down, y))
+    y = y * small.select(a.like(2.0**-24), large.select(a.like(2.0**24), one))
+    return ((a > 0.0) & (a < float("inf"))).select(y, a.sqrt())
+
+
+def _sqrt(s: Site, a: X) -> X | None:
+    if s.t is f64:
+        return None
+    root = s.shared("root", _near_root, a.cast(f32) if s.t is f16 else a)
+    return root.cast(f16) if s.t is f16 else root
+
+
 def _rsqrt(s: Site, a: X) -> X:
     return a.like(1.0) / a.sqrt()
 
@@ -71,6 +94,7 @@ def _round(s: Site, a: X) -> X:
 
 FORMULAS: dict[str, Rule] = {
     "rsqrt": _rsqrt,
+    "sqrt": _sqrt,  # where the device's is not rounded to the nearest
     "round": _round,
     "isnan": lambda s, a: a != a,
     "isinf": lambda s, a: a.abs() == float("inf"),

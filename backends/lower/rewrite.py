@@ -89,7 +89,7 @@ def rewrite(
     if _concerned(body, rules):
         r = _Rewriter(kernel, rules, where, functions, {})
         body, next_id = r.block(body), r.b.next_id
-    if body is kernel.body and all(f is kernel.functions[n] for n, f in functions.items()):
+    if body is kernel.body and all(f is kernel.functions.get(n) for n, f in functions.items()):
         return kernel
     return replace(kernel, body=body, next_id=next_id, functions=functions)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from quadrants_lab.adstack.size import counted_stacks
@@ -52,13 +52,13 @@ def _uses_scratch(buffers: dict[str, N.Buffer], task: N.Offload) -> bool:
     return any(isinstance(s, (N.Load, N.Store)) and buffers[s.buffer].kind == "scratch" for s in walk((task,)))
 
 
+@dataclass(slots=True)
 class _Counter:
     """Counts the ``stacks`` of one task."""
 
-    def __init__(self, b: Builder, stacks: set[int], buffers: dict[str, N.Buffer]) -> None:
-        self.b = b
-        self.stacks = stacks
-        self.buffers = buffers
+    b: Builder
+    stacks: set[int]
+    buffers: dict[str, N.Buffer]
 
     def task(self, task: N.Offload) -> N.Offload:
         body = self.block(task.body)

@@ -18,7 +18,6 @@ from quadrants_lab.ir.types import DType, f64, i32, i64, u1
 SIZE, ROUGH = "size", "rough"  # what the buffers of the results are called, with their number
 _INT32_MAX = (1 << 31) - 1
 _ROUND = 9e18  # sums and products beyond it may not fit; as `evaluate` has it
-_OPS = {"add": "add", "sub": "sub", "mul": "mul", "min": "min", "max": "max", "floordiv": "floordiv", "mod": "mod"}
 
 
 @dataclass(slots=True)
@@ -58,7 +57,7 @@ def _goes_over_elements(e: S.SizeRange) -> bool:
     parts = subexpressions(e.body)
     varying = [p for p in parts if _free(p)]
     return any(isinstance(p, S.SizeLoad) for p in varying) and not any(
-        isinstance(p, S.SizeCounted) or (isinstance(p, S.SizeOp) and p.op not in _OPS) for p in varying
+        isinstance(p, S.SizeCounted) or (isinstance(p, S.SizeOp) and p.op == "isqrt") for p in varying
     )
 
 
@@ -99,18 +98,16 @@ def sizing_kernel(kernel: N.Kernel, work: DeviceReduction) -> N.Kernel:
     return replace(kernel, args=args, buffers=buffers, body=tuple(tasks), next_id=b.next_id, mode="count")
 
 
+@dataclass(slots=True)
 class _Maker:
     """Writes the value of an expression as statements, all in i64 and saturating like `evaluate`; ``t``: the dtype of
     indices."""
 
-    def __init__(
-        self, b: Builder, buffers: Mapping[str, N.Buffer], given: dict[str, S.SizeExpr], t: DType
-    ) -> None:  # fmt: skip
-        self.b = b
-        self.t = t
-        self.buffers = buffers
-        self.given = given
-        self.bounds: set[str] = set()
+    b: Builder
+    buffers: Mapping[str, N.Buffer]
+    given: dict[str, S.SizeExpr]
+    t: DType
+    bounds: set[str] = field(default_factory=set)
 
     def argument(self, e: S.SizeExpr, bound: DType | None = None) -> int:
         """A value that the host evaluates, an i64 or the ``bound`` of a task."""
@@ -156,10 +153,10 @@ class _Maker:
 
     def apply(self, op: str, x: int, y: int) -> int:
         b = self.b
-        exact = b.op(_OPS[op], x, y)
+        exact = b.op(op, x, y)
         if op not in ("add", "sub", "mul"):
             return exact
-        rough = b.op(_OPS[op], b.cast(x, f64), b.cast(y, f64))
+        rough = b.op(op, b.cast(x, f64), b.cast(y, f64))
         grows = b.op("gt", rough, b.const(0.0, f64))
         most = b.op("select", grows, b.const(INT64_MAX, i64), b.const(-INT64_MAX - 1, i64))
         return b.op("select", b.op("lt", b.op("abs", rough), b.const(_ROUND, f64)), exact, most)

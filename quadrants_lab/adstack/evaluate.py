@@ -52,7 +52,7 @@ def reads(e: S.SizeExpr) -> tuple[frozenset[str], frozenset[str], frozenset[str]
 
 
 def values_of_parts(e: S.SizeExpr, live: Live, counted: Mapping[int, int] | None = None) -> dict[int, int]:
-    """For the view: the value of each part that has one of its own (reads no loop variable), by position in
+    """For the notebook's view: the value of each part that reads no free loop variable, by position in
     `algebra.subexpressions`."""
     ev = _Evaluator(live, counted or {})
     out: dict[int, int] = {}

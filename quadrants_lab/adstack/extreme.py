@@ -21,7 +21,7 @@ Box = Mapping[int, tuple[int, int]]  # variable -> begin, end; none is empty
 def greatest(
     e: S.SizeExpr, box: Box, value: Callable[[S.SizeExpr], int], array: Callable[[str], npt.NDArray[Any]]
 ) -> int | None:
-    """max(e) over the box, or None where only trying every point tells. ``value`` evaluates what reads no variable of
+    """max(e) over the box, or None where every point has to be tried. ``value`` evaluates what reads no variable of
     the box."""
     if not _varies(e, box):
         return value(e)

@@ -74,7 +74,7 @@ def _depth(task: N.Offload, cfg: Cfg, dag: Dag, symbols: Symbols, stack: int) ->
 
 
 def _longest(cfg: Cfg, dag: Dag, symbols: Symbols, stack: int) -> S.SizeExpr | None:
-    """The greatest depth along any path through the DAG, or None where only counting tells."""
+    """The greatest depth along any path through the DAG, or None where it has to be counted."""
     into: dict[int, list[int]] = {}
     for a, b in dag.edges:
         into.setdefault(b, []).append(a)

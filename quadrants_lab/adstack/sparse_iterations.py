@@ -34,7 +34,7 @@ class SparseIterations:
     boxes: dict[int, S.SizeExpr]
 
     def tasks(self) -> dict[int, int]:
-        """By the number of a list, that of the task which runs it."""
+        """Maps a list's number to its task's number."""
         bounds = [(number, s) for number, task in enumerate(self.split.body) for s in walk(task.blocks()[0])]
         rows = {s.buffer: number for number, s in bounds if isinstance(s, N.ShapeOf)}
         return {n: rows[f"{ROWS}{n}"] for n in self.boxes if f"{ROWS}{n}" in rows}
@@ -79,7 +79,7 @@ def may_be_sparse(kernel: N.Kernel) -> bool:
 
 
 def is_cheap(lists: N.Kernel) -> bool:
-    """Whether the conditions are settled without running a loop."""
+    """Whether the conditions can be evaluated without a loop."""
     return not any(isinstance(s, N.Loop) for s in walk(lists.body))
 
 

@@ -81,7 +81,7 @@ def _suspicious(task: N.Offload) -> bool:
 
 
 def _single(task: N.Offload) -> bool:
-    """Whether the task has at most one iteration, as far as constants tell."""
+    """Whether constant bounds leave the task at most one iteration."""
     consts = {s.id: s.value for s in task.bounds if isinstance(s, N.Const)}
     ends, k = task.bounds[-1].operands(), len(task.indices)
     pairs = list(zip(ends[:k], ends[k:], strict=True))

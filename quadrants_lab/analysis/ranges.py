@@ -1,4 +1,4 @@
-"""Ranges of integer values, as far as constants and loop bounds tell them; and indices that are surely inside."""
+"""Ranges of integer values, from constants and loop bounds; and indices that are surely inside their buffer."""
 
 from __future__ import annotations
 

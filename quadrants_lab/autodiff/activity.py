@@ -7,8 +7,6 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType
 from quadrants_lab.ir.walk import end_of, types_of, walk
 
-_ADDITIVE = ("add", "sub")
-
 
 def flows(stmt: N.Op) -> tuple[int, ...]:
     """The operands of an op that a derivative can reach."""

@@ -8,7 +8,7 @@ they reach a buffer.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from quadrants_lab.autodiff import rules
 from quadrants_lab.autodiff.checkpointing import StashPlan
@@ -40,34 +40,25 @@ class Carried:
     outer: list[int]
 
 
+@dataclass(slots=True)
 class AdjointBuilder:
     """``slicer``: what made the forward slice, its stacks by stashed value; ``env``: forward value -> what the reverse
     calls it, extended as restored and recomputed values come into scope. ``colliding``: see `colliding_stores`."""
 
-    def __init__(
-        self,
-        b: Builder,
-        scopes: Scopes,
-        plan: StashPlan,
-        active: set[int],
-        buffers: dict[str, N.Buffer],
-        slicer: Slicer,
-        env: dict[int, int],
-        minmax: MinmaxAtomics,
-        colliding: frozenset[int] = frozenset(),
-    ) -> None:
-        self.b = b
-        self.scopes = scopes
-        self.plan = plan
-        self.active = active
-        self.buffers = buffers
-        self.slicer = slicer
-        self.stacks = slicer.stacks
-        self.env = env
-        self.minmax = minmax
-        self.colliding = colliding
-        self.order = {v: n for n, v in enumerate(scopes.of)}
-        self.free: dict[int, tuple[N.Block, set[int]]] = {}  # see `free_values`
+    b: Builder
+    scopes: Scopes
+    plan: StashPlan
+    active: set[int]
+    buffers: dict[str, N.Buffer]
+    slicer: Slicer
+    env: dict[int, int]
+    minmax: MinmaxAtomics
+    colliding: frozenset[int] = frozenset()
+    order: dict[int, int] = field(init=False)  # of values, as the program defines them
+    free: dict[int, tuple[N.Block, set[int]]] = field(init=False, default_factory=dict)  # see `free_values`
+
+    def __post_init__(self) -> None:
+        self.order = {v: n for n, v in enumerate(self.scopes.of)}
 
     def task(self, task: N.Offload) -> N.Block:
         """The reverse of the task's body, without a terminator."""
@@ -79,7 +70,7 @@ class AdjointBuilder:
     # --- primal values ---------------------------------------------------------------------------------------
 
     def _primal(self, v: int) -> int:
-        """The reverse's name for a forward value; constants and the like are made where they are read."""
+        """The id by which the reverse knows a forward value. Constants and the like are made where they are read."""
         if v in self.env:
             return self.env[v]
         stmt = self.scopes.defs[v]
@@ -94,8 +85,8 @@ class AdjointBuilder:
             stmt = self.scopes.defs[v]
             self.b.span = stmt.span
             self.b.adjoint_of = N.NO_ID
-            if v in self.stacks:
-                stack = self.stacks[v]
+            if v in self.slicer.stacks:
+                stack = self.slicer.stacks[v]
                 name = self.scopes.names[v]
                 top = N.AdStackLoadTop(self.b.fresh(), self.scopes.types[v], stack, name=name)
                 self.env[v] = self.b.add(top)

@@ -15,7 +15,7 @@ from quadrants_lab.autodiff.mincut import min_vertex_cut
 from quadrants_lab.autodiff.minmax_atomics import MINMAX
 from quadrants_lab.autodiff.recursive_checkpointing import Segment, segments_of
 from quadrants_lab.autodiff.rules import OPERANDS, needs
-from quadrants_lab.autodiff.scopes import Scope, Scopes
+from quadrants_lab.autodiff.scopes import Scopes
 from quadrants_lab.ir import nodes as N
 
 _LOOP_WEIGHT = 64  # a value inside one more loop is kept that many times more often, we guess
@@ -125,14 +125,6 @@ def stash_plan(
         for d in outside:
             plan.demand.setdefault(d.value, d)
 
-    def at_hand(v: int) -> bool:
-        stmt = scopes.defs[v]
-        if isinstance(stmt, N.Uniform) or scopes.of[v].parent is None:
-            return True
-        if isinstance(stmt, N.For) and v == stmt.index.id:
-            return True
-        return isinstance(stmt, N.While) and v == stmt.carried[-1].id
-
     def sources_of(v: int) -> tuple[int, ...] | None:
         """What v is recomputed from, or None where it cannot be."""
         stmt = scopes.defs[v]
@@ -145,7 +137,7 @@ def stash_plan(
     todo = [d.value for d in needed]
     while todo:
         v = todo.pop()
-        if v in graph or at_hand(v):
+        if v in graph or scopes.of[v].parent is None or scopes.at_hand(v):
             continue
         graph[v] = sources_of(v)
         todo += graph[v] or ()
@@ -172,22 +164,7 @@ def stash_plan(
             for a in graph[v] or ():
                 plan.demand.setdefault(a, plan.demand[v])
     for v in sorted(kept, key=order.__getitem__):
-        (plan.export if in_ifs_only(scopes.of[v]) else plan.stash).append(v)
-    around = {loop for v in plan.stash for loop in _loops(scopes.of[v])}
+        (plan.stash if scopes.of[v].loops else plan.export).append(v)
+    around = {loop for v in plan.stash for loop in scopes.of[v].owners()}
     plan.segments = {loop: s for loop, s in segments.items() if loop in around}
     return plan
-
-
-def _loops(scope: Scope | None) -> list[int]:
-    """Ids of the statements around the scope."""
-    found: list[int] = []
-    while scope is not None:
-        if scope.owner is not None:
-            found.append(scope.owner.id)
-        scope = scope.parent
-    return found
-
-
-def in_ifs_only(scope: Scope) -> bool:
-    """No loop lies around this scope."""
-    return scope.loops == 0

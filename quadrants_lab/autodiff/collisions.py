@@ -1,7 +1,7 @@
 """Stores of several iterations to one element.
 
-They do not race where all store the same value, and what is there afterwards came from one of them. So its adjoint goes
-to one of them, too: whoever takes it leaves 0 behind, in one atomic step.
+They do not race where all store the same value, and what is there afterwards came from one of them. So one of
+them takes the adjoint, too, and leaves 0 behind, in one atomic step.
 """
 
 from __future__ import annotations

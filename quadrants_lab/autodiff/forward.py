@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from quadrants_lab.analysis.accesses import Accesses
 from quadrants_lab.autodiff import rules
@@ -62,24 +62,17 @@ def check_replays(kernel: N.Kernel, dual: N.Kernel) -> None:
     check_data_access(kernel, replace(dual, body=replays), derivatives=tangents)
 
 
+@dataclass(slots=True)
 class _Tangents:
     """Writes one task. ``winners``: the task is a replay, and its atomic mins and maxes add their share of a tangent
     where their value is the result."""
 
-    def __init__(
-        self,
-        b: Builder,
-        active: set[int],
-        buffers: dict[str, N.Buffer],
-        duals: Mapping[str, str],
-        winners: MinmaxAtomics | None = None,
-    ) -> None:
-        self.b = b
-        self.active = active
-        self.buffers = buffers
-        self.duals = duals
-        self.winners = winners
-        self.of: dict[int, int] = {}  # value -> its tangent
+    b: Builder
+    active: set[int]
+    buffers: dict[str, N.Buffer]
+    duals: Mapping[str, str]
+    winners: MinmaxAtomics | None = None
+    of: dict[int, int] = field(default_factory=dict)  # value -> its tangent
 
     def block(self, stmts: N.Block) -> N.Block:
         with self.b.block() as made:

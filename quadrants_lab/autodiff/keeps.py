@@ -61,7 +61,7 @@ class Keeps:
         return [s for s in self.of(task) if (task, s.buffer) in self.before]
 
     def put_after(self, task: int) -> list[Saved]:
-        """What is put back after it: what it was not yet, and what the adjoint wrote."""
+        """What is put back after the adjoint of a task: what was not put back before it, and what the adjoint wrote."""
         return [s for s in self.of(task) if (task, s.buffer) not in self.before - self.repeated]
 
     def repeats(self, task: int) -> frozenset[str]:

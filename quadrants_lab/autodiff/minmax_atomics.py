@@ -12,7 +12,7 @@ clears the tangent where an iteration won, then the winners' shares are added up
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
@@ -87,40 +87,39 @@ class MinmaxAtomics:
     def cleared(self) -> list[N.Offload]:
         """Tasks that set the counts to 0."""
         b = self.b
+        return self._over_boxes(lambda w, loop: b.store(w.counts, loop.within, b.const(0, i32)))
+
+    def _over_boxes(self, build: Callable[[Winners, Loop], None]) -> list[N.Offload]:
+        """A task over each buffer's box."""
         found = []
         for w in self.winners.values():
-            with Loop(b, w.box, self.types) as loop:
-                b.store(w.counts, loop.within, b.const(0, i32))
+            with Loop(self.b, w.box, self.types) as loop:
+                build(w, loop)
             found.append(loop.task())
         return found
 
     def counted(self, task: N.Offload, minmax: list[N.Atomic]) -> N.Offload:
         """The task once more, without effects, counting the winners."""
-        again = replay(task, {s.id: self._count(s) for s in minmax}, self.repeated)
-        return renamed(again, self.b.fresh)
+        return renamed(replay(task, {s.id: self._count(s) for s in minmax}, self.repeated), self.b.fresh)
 
     def _count(self, s: N.Atomic) -> N.Block:
         b, w = self.b, self.winners[s.buffer]
         b.span, b.adjoint_of = s.span, s.id
-        with b.block() as made:
-            cond = self.is_argmax(s, s.value, s.index)
-            with b.when(cond):
-                b.atomic("add", w.counts, self._place(w, s.index), b.const(1, i32))
+        with b.block() as made, b.when(self.is_argmax(s, s.value, s.index)):
+            b.atomic("add", w.counts, self._place(w, s.index), b.const(1, i32))
         b.adjoint_of = N.NO_ID
         return tuple(made)
 
     def settled(self, of: Mapping[str, str]) -> list[N.Offload]:
         """Tasks that clear the derivative, in the buffer ``of[buffer]``, of each element that an iteration won."""
         b = self.b
-        found = []
-        for w in self.winners.values():
+
+        def clear(w: Winners, loop: Loop) -> None:
             derivative = self.buffers[of[w.of]]
-            with Loop(b, w.box, self.types) as loop:
-                some = b.op("ne", b.load(w.counts, loop.within), b.const(0, i32))
-                with b.when(some):
-                    b.store(derivative, loop.index, b.const(0, derivative.dtype))
-            found.append(loop.task())
-        return found
+            with b.when(b.op("ne", b.load(w.counts, loop.within), b.const(0, i32))):
+                b.store(derivative, loop.index, b.const(0, derivative.dtype))
+
+        return self._over_boxes(clear)
 
     def is_argmax(self, atomic: N.Atomic, value: int, index: tuple[int, ...]) -> int:
         """u1: the memory after the task holds ``value``."""
@@ -146,7 +145,7 @@ def replay(task: N.Offload, instead: Mapping[int, N.Block], repeated: frozenset[
         if left_out(s, repeated):
             return ()
         if isinstance(s, N.Atomic) and s.buffer not in repeated:
-            # its old value is gone; `check_data_access` refuses whoever needs it
+            # its old value is gone; `check_data_access` raises an error where that is needed
             s = N.Load(s.id, s.type, s.buffer, s.index, span=s.span)
         return s if s.adjoint_of != N.NO_ID else replace(s, adjoint_of=s.id)
 

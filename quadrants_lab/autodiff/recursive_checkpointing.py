@@ -16,7 +16,8 @@ from quadrants_lab.autodiff.refusals import drawn_again, old_value_again
 from quadrants_lab.autodiff.scopes import Scope, Scopes
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
-from quadrants_lab.ir.walk import end_of, walk
+from quadrants_lab.ir.loop_carried import keep_carried, keep_results
+from quadrants_lab.ir.walk import end_of, map_blocks, walk
 
 
 @dataclass(slots=True)
@@ -31,9 +32,9 @@ class Segment:
 
 
 def segment_of(loop: N.For, scopes: Scopes, wanted: Iterable[int], inner: Sequence[Segment]) -> Segment:
-    """What must be run again so that the reverse gets the ``wanted`` values. ``inner``: the segments of checkpointed
-    loops in this one. Raises QuadrantsCompilationError where a loop draws random numbers, or needs what an atomic in
-    it returned."""
+    """The part of the loop that must run again so that the reverse gets the ``wanted`` values. ``inner``: the segments
+    of checkpointed loops in this one. Raises QuadrantsCompilationError where a loop draws random numbers, or needs what
+    an atomic in it returned."""
     sources, inside = _sources(loop)
     todo = [v for v in wanted if v in inside]
     for s in inner:
@@ -112,17 +113,17 @@ def segments_of(
     return found
 
 
-def home(scope: Scope | None, segments: Mapping[int, Segment]) -> int:
+def home(scope: Scope, segments: Mapping[int, Segment]) -> int:
     """The innermost segmented loop around the scope; NO_ID where there is none."""
-    while scope is not None:
-        if scope.owner is not None and scope.owner.id in segments:
-            return scope.owner.id
-        scope = scope.parent
-    return N.NO_ID
+    return next((owner for owner in scope.owners() if owner in segments), N.NO_ID)
 
 
 def pruned(block: N.Block, live: set[int]) -> N.Block:
     """The block with only the live values, and what controls them; effects are gone."""
+
+    def inside(inner: N.Block) -> N.Block:
+        return pruned(inner, live)
+
     out: list[N.Stmt] = []
     for s in block:
         if isinstance(s, N.Value):
@@ -130,29 +131,18 @@ def pruned(block: N.Block, live: set[int]) -> N.Block:
                 out.append(replace(s, adjoint_of=s.id) if isinstance(s, N.Load) else s)
             continue
         if isinstance(s, N.If):
-            kept = [n for n, r in enumerate(s.results) if r.id in live]
-            arms = tuple(_yielding(pruned(b, live), kept) for b in s.blocks())
-            if kept or any(len(b) > 1 for b in arms):
-                out.append(replace(s, then=arms[0], orelse=arms[1], results=tuple(s.results[n] for n in kept)))
+            s = map_blocks(s, inside)
+            s = keep_results(s, [n for n, r in enumerate(s.results) if r.id in live])
+            if s.results or any(len(b) > 1 for b in s.blocks()):
+                out.append(s)
         elif isinstance(s, (N.For, N.While)):
-            kept = [n for n, p in enumerate(s.carried) if p.id in live]
-            body = _yielding(pruned(s.body, live), kept)
-            if not kept and len(body) == 1:
-                continue
-            carried, results = (tuple(params[n] for n in kept) for params in (s.carried, s.results))
-            inits = tuple(s.inits[n] for n in kept)
-            loop = replace(s, carried=carried, inits=inits, results=results, body=body)
-            if isinstance(loop, N.While):
-                loop = replace(loop, cond=(*pruned(loop.cond[:-1], live), loop.cond[-1]))
-            out.append(loop)
+            s = map_blocks(s, inside)
+            s = keep_carried(s, [n for n, p in enumerate(s.carried) if p.id in live])
+            if s.carried or len(s.body) > 1:
+                out.append(s)
         elif isinstance(s, N.Yield):
             out.append(s)
     return tuple(out)
-
-
-def _yielding(block: N.Block, kept: Sequence[int]) -> N.Block:
-    end = end_of(block)
-    return (*block[:-1], replace(end, values=tuple(end.values[n] for n in kept)))
 
 
 @dataclass(slots=True)

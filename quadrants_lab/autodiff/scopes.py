@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from quadrants_lab.ir import nodes as N
@@ -23,18 +24,31 @@ class Scope:
         """(id of the owner, number of the block); (-1, 0) for the task's body."""
         return (N.NO_ID if self.owner is None else self.owner.id, self.arm)
 
+    def owners(self) -> Iterator[int]:
+        """Ids of the statements around it, from the inside."""
+        scope: Scope | None = self
+        while scope is not None:
+            if scope.owner is not None:
+                yield scope.owner.id
+            scope = scope.parent
+
 
 @dataclass(slots=True)
 class Scopes:
     """``of``: value -> scope; ``by_key``: scope key -> scope; ``defs``: value -> its statement (a parameter's or
-    result's: the statement that owns it); ``types``, ``names``: of every value; ``order``: program order."""
+    result's: the statement that owns it); ``types``, ``names``: of every value. All in program order."""
 
     of: dict[int, Scope] = field(default_factory=dict)
     by_key: dict[tuple[int, int], Scope] = field(default_factory=dict)
     defs: dict[int, N.Stmt] = field(default_factory=dict)
     types: dict[int, DType] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
-    params: set[int] = field(default_factory=set)
+
+    def at_hand(self, v: int) -> bool:
+        """Whether the reverse has the value in any case: constants and the like, and indices and counters of loops."""
+        stmt = self.defs[v]
+        index = isinstance(stmt, N.For) and v == stmt.index.id
+        return index or isinstance(stmt, N.Uniform) or (isinstance(stmt, N.While) and v == stmt.carried[-1].id)
 
     def define(self, scope: Scope, v: int, stmt: N.Stmt, type: DType, name: str) -> None:
         self.of[v] = scope
@@ -51,7 +65,6 @@ def scopes_of(task: N.Offload) -> Scopes:
     s.by_key[root.key] = root
     for p in task.indices:
         s.define(root, p.id, task, p.type, p.name)
-        s.params.add(p.id)
     _visit(s, root, task.body)
     return s
 
@@ -62,13 +75,9 @@ def _visit(s: Scopes, scope: Scope, block: N.Block) -> None:
         for arm, inner in enumerate(stmt.blocks()):
             child = Scope(scope, stmt, arm, scope.loops + looping)
             s.by_key[child.key] = child
-            body_arm = not isinstance(stmt, N.While) or arm == 1
-            if looping and body_arm:
+            if looping and (arm == 1 or not isinstance(stmt, N.While)):  # a While's condition sees the same ones
                 for p in stmt.params():
                     s.define(child, p.id, stmt, p.type, p.name)
-                    s.params.add(p.id)
-            elif looping:  # the condition of a While sees the same parameters
-                pass
             _visit(s, child, inner)
         if isinstance(stmt, N.Value):
             s.define(scope, stmt.id, stmt, stmt.type, stmt.name)

@@ -64,7 +64,7 @@ def _sunk(
     needed: set[int] = set()
     for t in tail:
         if any(isinstance(s, N.Assert) for s in walk((t,))):
-            break  # what fails first is to be told first
+            break  # the assert that fails first must be reported
         if not isinstance(t, N.Atomic) or not _only_adds(t, used) or t.private or t.reach >= 0:
             continue
         if t.value not in zero or classes[t.buffer] in read:

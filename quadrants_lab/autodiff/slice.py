@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from quadrants_lab.autodiff.recursive_checkpointing import first_and_length, index_at, lengths
 from quadrants_lab.autodiff.scopes import Scopes
@@ -15,23 +15,20 @@ from quadrants_lab.ir.walk import end_of
 Starts = Mapping[int, Sequence[tuple[int, int]]]  # segmented loop -> (carried value, its stack)
 
 
+@dataclass(slots=True)
 class Slicer:
     """Forward slices with pushes. ``stacks``: stashed value -> stack; ``starts``: the segmented loops; ``home``: of
     stashed values, the innermost segmented loop around them, the only place that pushes them (NO_ID: the task).
     ``counts``: for counting, the slice of the task pushes everything, with an empty guard behind each segment.
     ``repeated``: buffers whose writes stay in the slice; ``whole``: everything stays, it is the forward task itself."""
 
-    def __init__(
-        self, b: Builder, stacks: Mapping[int, int], starts: Starts, home: Mapping[int, int], counts: bool = False,
-        repeated: frozenset[str] = frozenset(), whole: bool = False,
-    ) -> None:  # fmt: skip
-        self.b = b
-        self.stacks = stacks
-        self.starts = starts
-        self.home = home
-        self.counts = counts
-        self.repeated = repeated
-        self.whole = whole
+    b: Builder
+    stacks: Mapping[int, int]
+    starts: Starts
+    home: Mapping[int, int]
+    counts: bool = False
+    repeated: frozenset[str] = frozenset()
+    whole: bool = False
 
     def block(self, stmts: N.Block, owner: N.Stmt | None, place: int | None) -> N.Block:
         """The block under the same ids, memory effects left out but for those on ``repeated`` buffers, with
@@ -44,7 +41,7 @@ class Slicer:
             if left_out(stmt, self.repeated) and not self.whole:
                 continue
             if isinstance(stmt, N.Atomic) and stmt.buffer not in self.repeated and not self.whole:
-                # its old value is gone; `check_data_access` refuses whoever needs it
+                # its old value is gone; `check_data_access` raises an error where that is needed
                 stmt = N.Load(stmt.id, stmt.type, stmt.buffer, stmt.index, span=stmt.span)
             if isinstance(stmt, N.For) and stmt.id in self.starts and place is not None:
                 out += self._segmented(stmt, place)
@@ -104,8 +101,8 @@ def left_out(stmt: N.Stmt, repeated: AbstractSet[str]) -> bool:
 
 
 def forward_slice(task: N.Offload, stacks: Mapping[int, int], b: Builder) -> N.Block:
-    """The slice of the task's body, with all pushes where the values are defined and without a terminator. What nobody
-    reads is left to dead-code elimination."""
+    """The slice of the task's body, with all pushes where the values are defined and without a terminator. Dead-code
+    elimination removes what is not read."""
     return Slicer(b, stacks, {}, {}).block(task.body[:-1], None, N.NO_ID)
 
 

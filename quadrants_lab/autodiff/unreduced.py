@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from quadrants_lab.autodiff.activity import active_values
 from quadrants_lab.autodiff.checkpointing import demands, reversed_statements
 from quadrants_lab.autodiff.prepare import prepared
-from quadrants_lab.autodiff.scopes import Scopes, scopes_of
+from quadrants_lab.autodiff.scopes import scopes_of
 from quadrants_lab.autodiff.slice import forward_slice
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
@@ -36,14 +36,8 @@ def unreduced(forward: N.Kernel) -> Unreduced:
         home.update((v, scope.key) for v, scope in scopes.of.items())
         rev = reversed_statements(task.body, active, with_grad)
         needed = dict.fromkeys(d.value for d in demands(task.body, rev, active))
-        kept = [v for v in needed if scopes.of[v].loops and not _at_hand(scopes, v)]
+        kept = [v for v in needed if scopes.of[v].loops and not scopes.at_hand(v)]
         allocas = [N.AdStackAlloca(b.fresh(), scopes.types[v], name=scopes.names[v], primal=v) for v in kept]
         ahead = forward_slice(task, {a.primal: a.id for a in allocas}, b)
         tasks.append(replace(task, body=(*allocas, *ahead, N.Yield(b.fresh(), ()))))
     return Unreduced(replace(kernel, body=tuple(tasks), next_id=b.next_id), home)
-
-
-def _at_hand(scopes: Scopes, v: int) -> bool:
-    stmt = scopes.defs[v]
-    index = isinstance(stmt, N.For) and v == stmt.index.id
-    return index or isinstance(stmt, N.Uniform) or (isinstance(stmt, N.While) and v == stmt.carried[-1].id)

@@ -171,7 +171,7 @@ TABLE: dict[str, Row] = {
 }  # fmt: skip
 
 
-# syntax that the language has not: what it is called, and what to do instead
+# Python syntax that the language does not have: its name in messages, and what to do instead
 UNSUPPORTED: dict[type, tuple[str, str]] = {
     ast.Try: ("try", "test for the case that goes wrong, or use assert under debug=True"),
     ast.Raise: ("raise", "use assert, or write a flag that Python reads"),

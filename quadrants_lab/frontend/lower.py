@@ -27,8 +27,8 @@ def lower(source: FunctionSource, specs: Sequence[Spec], options: CompileOptions
     """The kernel that the function means for arguments as described, one spec a parameter in order.
 
     Its body holds plain statements and Offloads, which still read each other's values; loops may end in Break and
-    Continue. Every statement has its span. QuadrantsCompilationError for what the language has not, QuadrantsWarning
-    for what loses values, RecursionError where this thread has no room for such a deep program.
+    Continue. Every statement has its span. QuadrantsCompilationError for what the language does not have,
+    QuadrantsWarning for what loses values, RecursionError where this thread's stack is too small for the program.
     """
     need(source.depth)
     frame = Frame(source)

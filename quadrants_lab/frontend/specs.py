@@ -1,4 +1,4 @@
-"""What the front end is told about each argument, and what it gives back."""
+"""The types of the arguments that the front end takes, and the result that it returns."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ class _Stop(SystemExit):
 
 
 class _Room(threading.Thread):
-    """Runs ``work``, which sees the context variables of the thread that made this, and holds ``held``."""
+    """Runs ``work`` with the context variables of the creating thread, holding the lock ``held``."""
 
     def __init__(self, work: Callable[[], Any], held: Any) -> None:
         super().__init__(name="quadrants_lab room", daemon=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS, result_type
@@ -47,6 +48,7 @@ def verify(kernel: N.Kernel) -> None:
     _Verifier(kernel).kernel_()
 
 
+@dataclass(slots=True)
 class _Place:
     """Where a block stands: what its exits must carry, and what may stand in it.
 
@@ -54,10 +56,9 @@ class _Place:
     not a task's body; ``top``: the outermost block of a task's body.
     """
 
-    __slots__ = ("can_break", "loop", "top")
-
-    def __init__(self, loop: Sequence[DType] | None, can_break: bool, top: bool = False) -> None:
-        self.loop, self.can_break, self.top = loop, can_break, top
+    loop: Sequence[DType] | None
+    can_break: bool
+    top: bool = False
 
 
 class _Verifier:

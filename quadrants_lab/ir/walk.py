@@ -48,7 +48,7 @@ def uses(block: Block) -> dict[int, int]:
 
 def free_values(block: Block, known: dict[int, tuple[Block, set[int]]] | None = None) -> set[int]:
     """Ids that the block reads but does not define. ``known``: what was found so far, by `id` of the block, with the
-    block; who asks for blocks within each other keeps it, so that none is walked twice."""
+    block; a caller that asks for nested blocks keeps it, so that none is walked twice."""
     found = None if known is None else known.get(id(block))
     if found is not None:
         return found[1]

@@ -20,7 +20,7 @@ from quadrants_lab.ir.types import f64
 from quadrants_lab.lang import doctor, second
 from quadrants_lab.lang.custom_gradients import Replaced, grad_for, grad_replaced, no_grad
 from quadrants_lab.lang.dense import Dense, Ndarray, ScalarNdarray
-from quadrants_lab.lang.forward_mode import FwdMode, warn_unwritten
+from quadrants_lab.lang.forward_mode import FwdMode, clear_all, warn_unwritten
 from quadrants_lab.lang.missing import missing_attribute
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.arguments.signature import ArraySlot
@@ -313,9 +313,7 @@ def _check_checked(x: Any) -> None:
 
 def clear_all_gradients() -> None:
     """Sets the gradients of all fields and ndarrays of the session to 0."""
-    for owner in list(session.current().differentiable):
-        if owner.has_grad():
-            owner.grad.fill(0)
+    clear_all("grad")
 
 
 def __getattr__(name: str) -> object:

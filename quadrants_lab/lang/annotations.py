@@ -22,7 +22,7 @@ def template() -> Template:
     return Template()
 
 
-template.__qd_template__ = True  # type: ignore[attr-defined]  # read by the front end, where nobody calls it
+template.__qd_template__ = True  # type: ignore[attr-defined]  # the front end reads it where it is not called
 
 
 class TensorType:

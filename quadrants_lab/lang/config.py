@@ -134,6 +134,17 @@ WITHOUT_EFFECT = {
 }  # fmt: skip
 
 
+INSTEAD = (
+    "print(kernel.ir()) and print(kernel.code()) show it after a call, kernel.export('kernel.html') writes every stage "
+    "into a page, and python -m quadrants_lab inspect PROGRAM --html PAGE does so for a program"
+)
+
+
+def _asked(name: str, given: Any) -> bool:
+    said = os.environ.get(f"QD_{name.upper()}", "0") if given is None else given
+    return said not in (False, 0, "", "0")
+
+
 def init(arch: Any = None, default_fp: Any = None, default_ip: Any = None, **options: Any) -> None:
     """Starts the default session and ends the one before, with its fields.
 
@@ -167,6 +178,10 @@ def init(arch: Any = None, default_fp: Any = None, default_ip: Any = None, **opt
         values[name] = row.default if raw is None else row.read(name, raw)
         if raw is not None and row.note:
             warnings.warn(row.note, QuadrantsWarning, stacklevel=2)
+    if dumps := [name for name in WITHOUT_EFFECT if name.startswith("print_") and _asked(name, given.get(name))]:
+        warnings.warn(f"{dumps[0]} prints nothing here: {INSTEAD}", QuadrantsWarning, stacklevel=2)
+    elif os.environ.get("QD_DUMP_IR", "0") not in ("", "0"):
+        warnings.warn(f"QD_DUMP_IR writes nothing here: {INSTEAD}", QuadrantsWarning, stacklevel=2)
     if given.get("ad_stack_experimental_enabled") is False:
         warnings.warn(
             "ad_stack_experimental_enabled=False is ignored: adstacks are always on",

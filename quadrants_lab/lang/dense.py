@@ -20,11 +20,11 @@ from quadrants_lab.lang.exchange import from_torch, shared, to_numpy, to_torch
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.arguments.fitting import LIMITS, check, fitted
 from quadrants_lab.runtime.launch.observe import differentiating
-from quadrants_lab.runtime.memory.memory import Memory
+from quadrants_lab.runtime.memory.memory import Memory, allocate
 
 
 class _Nowhere:
-    """Stands for the memory of a field that is not placed: like that of a session that is over, it is of no use."""
+    """The memory of a field that is not placed; like that of an ended session, it cannot be used."""
 
     alive = quiet = False
     session: _Nowhere
@@ -78,14 +78,15 @@ class Dense:
         self.dual: Any = None
         self.recordings: dict[Any, Any] | None = None  # what tapes over it recorded last, by their options
         self._tangent: Dense | None = None
-        self.layout: tuple[int, ...] | None = None  # as `qd.tensor` was told; memory is row-major
+        self.layout: tuple[int, ...] | None = None  # as given to `qd.tensor`; memory is row-major
 
     def _unwrap(self) -> Dense:
         """What a tensor is made of: here the tensor itself."""
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles shape, dtype, offset, layout and data; unpickled it is of the session of then, without a gradient."""
+        """Pickles shape, dtype, offset, layout and data. Unpickling creates it in the current session, without a
+        gradient."""
         return restore, (
             type(self), self.dtype.name, self.element_shape, self.shape, self.offset, self.layout, self.name,
             self._live().copy(),
@@ -93,11 +94,11 @@ class Dense:
 
     def allocate(self, shape: tuple[int, ...], offset: tuple[int, ...] = ()) -> None:
         """Gives it memory, of zeros, in the current session."""
-        self._lie(Memory(session.current(), self.dtype, shape + self.element_shape), shape, offset)
+        self._lie(allocate(session.current(), self.dtype, shape + self.element_shape), shape, offset)
         self.follow_gradients()
 
     def _lie(self, memory: Memory, shape: tuple[int, ...], offset: tuple[int, ...] = ()) -> None:
-        """Takes this memory."""
+        """Uses this memory from now on."""
         self._item = memory.reader() if self.dtype.kind != "b" else self._truth
         self._shape = shape
         self._offset = offset
@@ -106,7 +107,7 @@ class Dense:
         self._memory = memory
 
     def follow_gradients(self) -> None:
-        """Lets what clears gradients and duals know of its own, where there is one."""
+        """Registers it with the session where it has a gradient or dual, for clearing them."""
         if (self.grad is not None or self.dual is not None) and self._memory is not NOWHERE:
             self._memory.session.differentiable.add(self)
 
@@ -207,7 +208,7 @@ class Dense:
     def to_numpy(self, dtype: Any = None, *, copy: bool | None = True) -> npt.NDArray[Any]:
         """The data, as ``dtype`` where one is given: a copy of it, or with ``copy=False`` the memory itself (ValueError
         where that cannot be), or with ``copy=None`` the memory where that can be. An array over the memory stays
-        usable after `qd.reset`, but is then nobody else's."""
+        usable after `qd.reset`, and then shares it with no field."""
         return to_numpy(self._live(), numpy_dtype(dtype), copy)
 
     def to_torch(self, device: Any = None, *, copy: bool | None = True) -> Any:
@@ -407,7 +408,7 @@ class Field(Dense):
     def __init__(self, dtype: DType, element_shape: tuple[int, ...] = (), name: str = "") -> None:
         super().__init__(dtype, element_shape, name)
         self.needs: frozenset[str] = frozenset()  # of "grad" and "dual"
-        self.primal: Field | None = None  # of a grad or dual, the field whose it is
+        self.primal: Field | None = None  # of a grad or dual, the field that it belongs to
 
     @property
     def needs_grad(self) -> bool:
@@ -440,7 +441,7 @@ class Field(Dense):
             self.primal.follow_gradients()
 
     def settle(self) -> None:
-        """Drops companions that nobody asked for or placed; called when a placement is complete."""
+        """Drops gradients and duals that were neither asked for nor placed. Called when a placement is complete."""
         for which in ("grad", "dual"):
             made = getattr(self, which)
             if made is not None and not made.placed and which not in self.needs:
@@ -466,7 +467,7 @@ class Ndarray(Dense):
         return self.dtype
 
     def lie_over(self, memory: Memory, shape: tuple[int, ...]) -> None:
-        """Lays it over memory of someone else."""
+        """Lays it over existing memory."""
         self._lie(memory, shape)
 
 

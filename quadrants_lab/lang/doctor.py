@@ -38,6 +38,15 @@ _STALE = {"QL0409": "seed", "QL0410": "changed bound", "QL0417": "changed value"
 def check(program: partial[object], loss: Dense, wrt: Any, seconds: float, progress: Say | None) -> Report:
     """What `qd.ad.check` returns."""
     launches = Forward(repeatable=True)
+    try:
+        return _checked(program, launches, loss, wrt, seconds, progress)
+    finally:
+        launches.clear()
+
+
+def _checked(
+    program: partial[object], launches: Forward, loss: Dense, wrt: Any, seconds: float, progress: Say | None
+) -> Report:
     now = session.current()
     wrote = {id(x): (x, x._memory.python_wrote) for x in list(now.differentiable) if x.has_grad()}
     loss.fill(0)

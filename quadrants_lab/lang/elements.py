@@ -65,7 +65,7 @@ class Elements(Dense):
         try:
             array = np.asarray(given)
             if array.dtype.kind == "f" and not self.dtype.is_float and not whole:
-                array = np.array(given, object)  # integers on both sides of 2**63 are none to numpy
+                array = np.array(given, object)  # numpy makes floats of integers on both sides of 2**63
         except ValueError:  # rows of several lengths
             array = np.empty((), object)
         if array.shape != self.element_shape:

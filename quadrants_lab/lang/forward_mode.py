@@ -103,7 +103,7 @@ class FwdMode:
                 help="hessian_vector computes tangents itself; open the FwdMode before or after it",
             )
         if self.clear_gradients:
-            clear_all_duals()
+            clear_all("dual")
         self.param.dual.from_numpy(self.seed)
         self._writes.clear()
         self._open = ExitStack()
@@ -126,11 +126,12 @@ class FwdMode:
         self._writes.clear()
 
 
-def clear_all_duals() -> None:
-    """Sets the duals of all fields of the session to 0."""
+def clear_all(which: str) -> None:
+    """Sets the gradients ("grad") or duals ("dual") of all fields and ndarrays of the session to 0."""
     for owner in list(session.current().differentiable):
-        if owner.has_dual():
-            owner.dual.fill(0)
+        made = getattr(owner, which)
+        if made is not None and made.placed:
+            made.fill(0)
 
 
 def warn_unwritten(what: str, loss: Dense, writes: Writes, stacklevel: int) -> None:

@@ -96,6 +96,6 @@ class JaxOp(Operation):
 
 
 def _ndarray(array: Array, grad: bool) -> Any:
-    made = ndarray(from_numpy(array.dtype), array.shape, grad and np.issubdtype(array.dtype, np.floating))
+    made = ndarray(from_numpy(array.dtype), array.shape, grad and bool(np.issubdtype(array.dtype, np.floating)))
     made.from_numpy(array)
     return made

@@ -2,35 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
 from typing import Any, overload
 
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsSyntaxError
 from quadrants_lab.frontend.source import function_source
 from quadrants_lab.lang.classes import BoundFunc, BoundKernel, bind, is_method
-from quadrants_lab.lang.pairs import TensorVariants
 from quadrants_lab.lang.parameters import positional, read_parameters
+from quadrants_lab.lang.tensor_variants import TensorVariants
 from quadrants_lab.lang.wrappers import unwrapped
 from quadrants_lab.runtime.launch.dispatch import Dispatcher
 from quadrants_lab.runtime.record.inspect import Sizes, code_text, ir_text, sizes
 
 
 class Launchable:
-    """What a kernel and its gradient have in common: a call, and a look at what was compiled.
+    """Base of a kernel, its gradient and both together: a call, and access to what was compiled.
 
     ``ir`` and ``code`` show the specialisation of the last call; where nothing has to be known of the arguments they
     need no call.
     """
 
-    __slots__ = ("__weakref__", "_dispatch", "_pairs", "_parameters", "_side", "name")
+    __slots__ = ("__weakref__", "_dispatch", "_parameters", "_side", "_variants", "name")
     __qd_kernel__ = True
 
-    def __init__(self, pairs: TensorVariants, side: int) -> None:
-        self.name = pairs.source.name
-        self._parameters = pairs.parameters
-        self._pairs = pairs
-        self._side = side  # in a pair
-        self._dispatch = pairs.default[side]
+    def __init__(self, variants: TensorVariants, side: int) -> None:
+        self.name = variants.source.name
+        self._parameters = variants.parameters
+        self._variants = variants
+        self._side = side  # which of the dispatchers of a variant
+        self._dispatch = variants.default[side]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if kwargs:
@@ -47,8 +49,10 @@ class Launchable:
         """A call where some parameters are vectors, matrices or structs, or may be fields or arrays."""
         if kwargs or len(args) != len(self._parameters):
             args = positional(self.name, self._parameters, args, kwargs)
-        flat = self._pairs.default[0].flat(args)
-        self._dispatch = self._pairs.given(flat)[self._side]
+        if not self._variants.tensors:
+            return self._dispatch.call(*self._dispatch.flat(args))
+        flat = self._variants.default[0].flat(args)
+        self._dispatch = self._variants.given(flat)[self._side]
         return self._dispatch.call(*flat)
 
     def ir(self, stage: str = "") -> str:
@@ -118,12 +122,12 @@ class Kernel(Launchable):
         self.source = function_source(fn)
         self.method = is_method(fn)
         parameters = read_parameters(fn, self.source)
-        pairs = TensorVariants(self.source, parameters, graph)
-        super().__init__(pairs, 0)
+        variants = TensorVariants(self.source, parameters, graph)
+        super().__init__(variants, 0)
         gradient, both = Gradient, ValueAndGradient
-        if any(p.tensors or p.compound for p in parameters):  # other kernels need not ask at every call
+        if variants.tensors or any(p.compound for p in parameters):  # other kernels need not ask at every call
             self.__class__, gradient, both = FlattenedKernel, FlattenedGradient, FlattenedValueAndGradient
-        self.grad, self.value_and_grad = gradient(pairs, 1), both(pairs, 2)
+        self.grad, self.value_and_grad = gradient(variants, 1), both(variants, 2)
         self.__dict__.update(
             __name__=self.name,
             __qualname__=fn.__qualname__,
@@ -135,6 +139,14 @@ class Kernel(Launchable):
     def sizes(self) -> Sizes:
         """A row for each adstack of the gradient, with its depth in the last gradient launch."""
         return self.grad.sizes()
+
+    def export(self, path: str | Path, iterations: Sequence[object] = ()) -> Path:
+        """Writes the inspector of the last launches to a file: a page for any browser (.html), or what `qd.inspect`
+        opens (.json). ``iterations``: those whose steps can be followed there, for instance 3, or (3, 5) of two
+        loops; they need a launch in a `%%qdkernel` cell."""
+        saved = import_module("quadrants_lab.notebook.saved")  # a floor above, which this one does not need otherwise
+        written: Path = saved.export_kernel(self, path, iterations)
+        return written
 
     def __get__(self, instance: object, owner: type | None = None) -> Kernel | BoundKernel:
         if instance is None or not self.method:
@@ -199,6 +211,14 @@ class Func:
             code="QL2063",
             help="wrap it in a kernel that returns its value",
         )
+
+    def export(self, path: str | Path, iterations: Sequence[object] = ()) -> Path:
+        """Writes the inspector of the last launches to a file: a page for any browser (.html), or what `qd.inspect`
+        opens (.json). ``iterations``: those whose steps can be followed there, for instance 3, or (3, 5) of two
+        loops; they need a launch in a `%%qdkernel` cell."""
+        saved = import_module("quadrants_lab.notebook.saved")  # a floor above, which this one does not need otherwise
+        written: Path = saved.export_kernel(self, path, iterations)
+        return written
 
     def __get__(self, instance: object, owner: type | None = None) -> Func | BoundFunc:
         return self if instance is None or not self.method else BoundFunc(self, instance)

@@ -21,8 +21,8 @@ from quadrants_lab.runtime.arguments.fitting import INTEGERS, held
 Array = npt.NDArray[Any]
 
 
-class _Named(ABCMeta):
-    """Gives the classes, and not their instances, the name by which the front end knows them."""
+class Named(ABCMeta):
+    """Gives classes, and not their instances, the name by which the front end knows them."""
 
     @property
     def __qd_op__(cls) -> str:
@@ -43,7 +43,7 @@ def _matrix_mismatch(what: str, *shapes: tuple[int, ...]) -> QuadrantsTypeError:
     return QuadrantsTypeError(f"{what}, got {' and '.join(map(str, shapes))}", code="QL2110")
 
 
-class Matrix(NDArrayOperatorsMixin, metaclass=_Named):
+class Matrix(NDArrayOperatorsMixin, metaclass=Named):
     """A matrix of n rows and m columns, or a vector of n elements: ``qd.Matrix([[1, 2], [3, 4]], qd.f32)``.
 
     ``arr`` is an array or nested sequence of numbers, ``dt`` the dtype of the elements, which must be able to hold them

@@ -13,7 +13,7 @@ import numpy as np
 from quadrants_lab.errors import QuadrantsNameError, QuadrantsSyntaxError, QuadrantsTypeError
 from quadrants_lab.ir.types import DType, from_numpy
 from quadrants_lab.lang.dtypes import as_dtype
-from quadrants_lab.lang.matrix import Matrix
+from quadrants_lab.lang.matrix import Matrix, Named
 from quadrants_lab.lang.matrix_types import matrix, vector
 from quadrants_lab.runtime.arguments.compound import leaf_count
 from quadrants_lab.runtime.arguments.fitting import fitted
@@ -88,15 +88,7 @@ class MemberError(QuadrantsTypeError, ValueError):
     """Something that cannot be a member of a struct."""
 
 
-class _Named(type):
-    """Gives the class, and not its instances, the name by which the front end knows it."""
-
-    @property
-    def __qd_op__(cls) -> str:
-        return cls.__name__
-
-
-class Struct(metaclass=_Named):
+class Struct(metaclass=Named):
     """Named values: ``qd.Struct(a=1, b=[1.0, 2.0])``, or what a struct type makes.
 
     Members are attributes and items. Those of a struct with a type keep it: what is written to them is cast.

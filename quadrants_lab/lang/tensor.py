@@ -1,7 +1,7 @@
 """`qd.tensor` and `qd.Tensor`: one name for fields and ndarrays.
 
-A tensor is a field or an ndarray, not something around one: `isinstance` is all that `Tensor` adds. So it costs nothing
-and goes wherever the other goes.
+A tensor is a field or an ndarray, and not a wrapper of one: `Tensor` only adds `isinstance`. So it costs nothing and
+is accepted wherever a field or an ndarray is.
 """
 
 from __future__ import annotations

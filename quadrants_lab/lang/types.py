@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-from quadrants_lab.ir.types import DType, f16, f32, f64, i8, i16, i32, i64, u1, u8, u16, u32, u64
+from quadrants_lab.ir.types import DType
 from quadrants_lab.lang.annotations import NDArray, NdarrayType, Template, ndarray, template
-from quadrants_lab.lang.dtypes import (
-    float16,
-    float32,
-    float64,
-    int8,
-    int16,
-    int32,
-    int64,
-    uint1,
-    uint8,
-    uint16,
-    uint32,
-    uint64,
-)
+from quadrants_lab.lang.dtypes import *  # noqa: F403  # exactly the dtypes
+from quadrants_lab.lang.dtypes import __all__ as _dtypes
 from quadrants_lab.lang.matrix_types import MatrixType, VectorType, matrix, vector
 from quadrants_lab.lang.missing import missing_attribute
 from quadrants_lab.lang.struct import StructType, struct
 
-__all__ = [
-    "MatrixType", "NDArray", "NdarrayType", "StructType", "Template", "VectorType", "f16", "f32", "f64", "float16",
-    "float32", "float64", "i8", "i16", "i32", "i64", "int8", "int16", "int32", "int64", "is_integral", "is_real",
-    "is_signed", "matrix", "ndarray", "struct", "template", "u1", "u8", "u16", "u32", "u64", "uint1", "uint8",
-    "uint16", "uint32", "uint64", "vector",
+__all__ = [  # noqa: PLE0604  # the list holds strings
+    "MatrixType", "NDArray", "NdarrayType", "StructType", "Template", "VectorType", "is_integral", "is_real",
+    "is_signed", "matrix", "ndarray", "struct", "template", "vector", *_dtypes,
 ]  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Functions that functools has wrapped: what of them can be compiled."""
+"""Functions that functools has wrapped, and which of them can be compiled."""
 
 from __future__ import annotations
 

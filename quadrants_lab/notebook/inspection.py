@@ -10,44 +10,86 @@ from quadrants_lab.notebook.code_process import process
 from quadrants_lab.widgets.model import CellView
 
 
-class Inspection:
-    """A view that displays itself: rich in a terminal, static HTML where only HTML is shown."""
+class Shown:
+    """What an inspector shows, wherever it comes from: in a notebook the live widget, in a terminal text, and static
+    HTML where only HTML is shown. ``text`` and ``static``: these, where they are made already."""
+
+    def __init__(self, shape: dict[str, Any], text: str, static: str) -> None:
+        self.shape, self._text, self._static = shape, text, static
+
+    def answer(self, request: str) -> str:
+        """The HTML for a request of the widget."""
+        raise NotImplementedError
+
+    def brought(self) -> dict[str, str]:
+        """Answers that the widget has from the start."""
+        raise NotImplementedError
+
+    def text(self, width: int = 110, color: bool = False) -> str:
+        """What a terminal shows, as text; with ANSI colours on demand."""
+        return self._text
+
+    def static(self, uid: str = "") -> str:
+        return self._static.replace('data-qd-static=""', f'data-qd-static="{uid}"', 1)
+
+    def __repr__(self) -> str:
+        return self.text()
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return {"text/plain": self.text(), "text/html": self.static()}
+
+    def display(self, shell: Any) -> None:
+        """In a notebook the live widget and beside it, hidden while it lives, the static copy; in a terminal text."""
+        if not in_notebook(shell):
+            print(self.text(color=True))
+            return
+        from IPython.display import HTML, display
+
+        uid = secrets.token_hex(4)
+        if (widget := self.widget(uid)) is not None:
+            display(widget)
+        display(HTML(self.static(uid)))
+
+    def widget(self, uid: str) -> Any:
+        """The widget, or None without the packages that it needs: the static copy then stands alone."""
+        try:
+            from quadrants_lab.widgets.inspector import Inspector
+        except ImportError:
+            return None
+        return Inspector(self.shape, self.brought(), self.answer, uid, process().stop)
+
+
+class Inspection(Shown):
+    """A view that displays itself."""
 
     def __init__(self, view: CellView) -> None:
+        from quadrants_lab.widgets.panes import shape
+
         self.view = view
+        super().__init__(shape(view), "", "")
 
     def __rich__(self) -> Any:
         from quadrants_lab.widgets.terminal import cell
 
         return cell(self.view)
 
+    def answer(self, request: str) -> str:
+        from quadrants_lab.widgets.panes import render
+
+        return render(self.view, request)
+
+    def brought(self) -> dict[str, str]:
+        from quadrants_lab.widgets.pack import small_answers
+
+        return small_answers(self.view)
+
     def text(self, width: int = 110, color: bool = False) -> str:
-        """What a terminal shows, as text; with ANSI colours on demand."""
         return as_text(self.__rich__(), width, color)
 
-    def __repr__(self) -> str:
-        return self.text()
-
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+    def static(self, uid: str = "") -> str:
         from quadrants_lab.widgets.static import static_html
 
-        return {"text/plain": self.text(), "text/html": static_html(self.view)}
-
-    def display(self, shell: Any) -> None:
-        """In a notebook the live widget and beside it, hidden while it lives, the static copy; in a terminal text."""
-        if not in_notebook(shell):
-            from rich.console import Console
-
-            Console().print(self.__rich__())
-            return
-        from IPython.display import HTML, display
-
-        from quadrants_lab.widgets.static import static_html
-
-        uid = secrets.token_hex(4)
-        if (widget := live_widget(self.view, uid)) is not None:
-            display(widget)
-        display(HTML(static_html(self.view, uid)))
+        return static_html(self.view, uid)
 
 
 def as_text(shown: Any, width: int = 110, color: bool = False) -> str:
@@ -63,12 +105,3 @@ def as_text(shown: Any, width: int = 110, color: bool = False) -> str:
 def in_notebook(shell: Any) -> bool:
     """Whether the shell's front end takes rich output: any kernel does, a terminal does not."""
     return hasattr(shell, "kernel")
-
-
-def live_widget(view: CellView, uid: str) -> Any:
-    """The widget, or None without the packages that it needs: the static copy then stands alone."""
-    try:
-        from quadrants_lab.widgets.inspector import Inspector
-    except ImportError:
-        return None
-    return Inspector(view, uid, process().stop)

@@ -73,8 +73,8 @@ class _Cse:
         changed = False
         ids = self.ids
         for s in block:
-            if ids and (now := reading(s, ids)) is not s:
-                s, changed = now, True
+            if ids and not ids.keys().isdisjoint(s.operands()):
+                s, changed = reading(s, ids), True
             key = self.key(s)
             if key is not None:
                 first = self.seen.get(key)

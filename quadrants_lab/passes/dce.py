@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.loop_carried import exits, keep_carried, keep_results
 from quadrants_lab.ir.walk import map_blocks, same_or, walk
-from quadrants_lab.passes.loop_carried import exits, keep_carried, keep_results
 
 _OUTSIDE = -1
 

@@ -9,11 +9,11 @@ import numpy as np
 
 from quadrants_lab.analysis.effects import pure
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.loop_carried import exits, keep_carried, keep_results
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import DType, u1
 from quadrants_lab.ir.walk import reading
 from quadrants_lab.passes.fold_rules import COMMUTATIVE, RULES, Rewritten
-from quadrants_lab.passes.loop_carried import exits, keep_carried, keep_results
 
 
 def fold(kernel: N.Kernel) -> N.Kernel:
@@ -83,8 +83,8 @@ class _Folder:
         """Appends the folded statements; True when one of them turned out to end the block."""
         ids = self.ids
         for s in block:
-            if ids and (now := reading(s, ids)) is not s:
-                s, self.changed = now, True
+            if ids and not ids.keys().isdisjoint(s.operands()):
+                s, self.changed = reading(s, ids), True
             fn = _FOLD.get(type(s))
             if fn is None:
                 self.out.append(s)

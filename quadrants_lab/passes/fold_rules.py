@@ -1,12 +1,14 @@
 """The algebra of `fold`: rewrites of one primitive applied to values of which something is known.
 
 A rule takes the facts at hand and an Op and gives the id of a value that equals it, a statement of the same id to
-stand in its place, or None. All hold for every value of the dtype, NaN, infinities, signed zeros and wrapping
-integers included; sums and products of floats are never reassociated. ``x``, ``y`` are values, ``c`` is a constant.
+stand in its place, or None; many are stated as texts (`pattern`). All hold for every value of the dtype, NaN,
+infinities, signed zeros and wrapping integers included; sums and products of floats are never reassociated. ``x``,
+``y`` are values, ``c`` is a constant.
 """
 
 from __future__ import annotations
 
+import ast
 import math
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -50,6 +52,68 @@ def op(s: Op, prim: str, *args: int) -> Op:
     return Op(s.id, s.type, prim, args, name=s.name, span=s.span, adjoint_of=s.adjoint_of)
 
 
+# --- rules that are texts -----------------------------------------------------------------------------------------
+
+Match = Callable[[Facts, int, dict[str, int]], bool]  # whether a value looks so; it binds the names of its parts
+_KINDS = {"integer": "iu", "unsigned": "u", "float": "f", "truth": "b"}
+
+
+def pattern(text: str) -> Rule:
+    """The rule that ``p(...) = ...`` states, for results of one kind where ``if`` and a word of `_KINDS` follow. Names
+    stand for values, the same one wherever they are the same, ``_`` for any; what Python reserves has a ``_`` behind
+    it."""
+    sides, _, kind = text.partition(" if ")
+    kinds = _KINDS[kind] if kind else ""
+    left, right = (ast.parse(side, mode="eval").body for side in sides.split(" = "))
+    assert isinstance(left, ast.Call)
+    # what tells the most is looked at first: a name stands for anything
+    operands = sorted(((n, _match(a)) for n, a in enumerate(left.args)), key=lambda o: _is_name(left.args[o[0]]))
+    prim, names = _prim(right), [a.id for a in getattr(right, "args", (right,)) if isinstance(a, ast.Name)]
+
+    def rule(f: Facts, s: Op) -> Rewritten:
+        if kinds and s.type.kind not in kinds:
+            return None
+        found: dict[str, int] = {}
+        for n, match in operands:
+            if not match(f, s.args[n], found):
+                return None
+        if prim:
+            return op(s, prim, *(found[n] for n in names))
+        x = found[names[0]]
+        return x if f.types[x] is s.type else None
+
+    return rule
+
+
+def _is_name(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name)
+
+
+def _prim(node: ast.expr) -> str:
+    return node.func.id.rstrip("_") if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
+
+
+def _match(node: ast.expr) -> Match:
+    if isinstance(node, ast.Name):
+        name = node.id
+        return (lambda f, v, found: True) if name == "_" else lambda f, v, found: found.setdefault(name, v) == v
+    if isinstance(node, ast.Call):
+        prim, operands = _prim(node), [_match(a) for a in node.args]
+
+        def made_by(f: Facts, v: int, found: dict[str, int]) -> bool:
+            inner = f.op(v, prim)
+            return inner is not None and all(m(f, a, found) for m, a in zip(operands, inner.args, strict=True))
+
+        return made_by
+    value = ast.literal_eval(node)
+
+    def constant(f: Facts, v: int, found: dict[str, int]) -> bool:
+        c = f.const(v)
+        return c is not None and c == value and (c is value or type(value) is not bool)
+
+    return constant
+
+
 # --- makers of rules ----------------------------------------------------------------------------------------
 
 
@@ -89,25 +153,13 @@ def left_zero(f: Facts, s: Op) -> Rewritten:
     return const(s, 0) if s.type.is_int and f.const(s.args[0]) == 0 else None
 
 
-def same(gives: int | bool | None, floats: bool = False) -> Rule:
-    """x . x = a constant; None: x . x = x. ``floats``: NaN makes no difference either."""
+def same(gives: int | bool, floats: bool = False) -> Rule:
+    """x . x = a constant. ``floats``: NaN makes no difference either."""
 
     def rule(f: Facts, s: Op) -> Rewritten:
         if s.args[0] != s.args[1] or (f.types[s.args[0]].is_float and not floats):
             return None
-        if gives is None:
-            return s.args[0]
         return const(s, bool(gives) if s.type is u1 else gives)
-
-    return rule
-
-
-def inverse(*prims: str) -> Rule:
-    """p(q(x)) = x for these q."""
-
-    def rule(f: Facts, s: Op) -> Rewritten:
-        inner = f.op(s.args[0], *prims)
-        return inner.args[0] if inner is not None and f.types[inner.args[0]] is s.type else None
 
     return rule
 
@@ -122,22 +174,6 @@ def idempotent(*prims: str) -> Rule:
 
 
 # --- single rules -------------------------------------------------------------------------------------------
-
-
-def add_neg(f: Facts, s: Op) -> Rewritten:
-    """x + -y = x - y;  -x + y = y - x."""
-    x, y = s.args
-    if (n := f.op(y, "neg")) is not None:
-        return op(s, "sub", x, n.args[0])
-    if (n := f.op(x, "neg")) is not None:
-        return op(s, "sub", y, n.args[0])
-    return None
-
-
-def sub_neg(f: Facts, s: Op) -> Rewritten:
-    """x - -y = x + y."""
-    n = f.op(s.args[1], "neg")
-    return op(s, "add", s.args[0], n.args[0]) if n is not None else None
 
 
 def integer_sum(f: Facts, s: Op) -> Rewritten:
@@ -162,22 +198,6 @@ def integer_product(f: Facts, s: Op) -> Rewritten:
     return op(s, "mul", inner.args[0], f.emit_const(s, wrapped(c1 * c2, s.type), s.type)) if c1 is not None else None
 
 
-def minus_one(f: Facts, s: Op) -> Rewritten:
-    """x * -1 = -x."""
-    return op(s, "neg", s.args[0]) if f.const(s.args[1]) == -1 else None
-
-
-def div_minus_one(f: Facts, s: Op) -> Rewritten:
-    """x // -1 = -x for integers: the smallest wraps both ways."""
-    return op(s, "neg", s.args[0]) if s.type.is_int and f.const(s.args[1]) == -1 else None
-
-
-def mul_negs(f: Facts, s: Op) -> Rewritten:
-    """-x * -y = x * y;  -x / -y = x / y."""
-    x, y = f.op(s.args[0], "neg"), f.op(s.args[1], "neg")
-    return op(s, s.prim, x.args[0], y.args[0]) if x is not None and y is not None else None
-
-
 def div_power_of_two(f: Facts, s: Op) -> Rewritten:
     """x / c = x * (1/c) where c and 1/c are powers of two and normal: both sides round the same number."""
     c = f.const(s.args[1])
@@ -188,11 +208,6 @@ def div_power_of_two(f: Facts, s: Op) -> Rewritten:
     if abs(mantissa) != 0.5 or abs(exponent - 1) > top:
         return None
     return op(s, "mul", s.args[0], f.emit_const(s, 1.0 / c, s.type))
-
-
-def floordiv_one(f: Facts, s: Op) -> Rewritten:
-    """floor(x / 1) = floor(x), floats."""
-    return op(s, "floor", s.args[0]) if s.type.is_float and f.const(s.args[1]) == 1 else None
 
 
 _LARGEST_POWER = {16: 2, 32: 8, 64: 8}  # no more than three products deep
@@ -239,11 +254,6 @@ def holds(outer: DType, inner: DType) -> bool:
     if outer.kind == inner.kind:
         return outer.bits >= inner.bits
     return inner.kind == "u" and outer.bits > inner.bits
-
-
-def cast_same(f: Facts, s: Op) -> Rewritten:
-    """A cast to the operand's own dtype is the operand."""
-    return s.args[0] if f.types[s.args[0]] is s.type else None
 
 
 def cast_cast(f: Facts, s: Op) -> Rewritten:
@@ -308,82 +318,35 @@ def xor_true(f: Facts, s: Op) -> Rewritten:
     return op(s, "not", s.args[0]) if all_ones else None
 
 
-def select_known(f: Facts, s: Op) -> Rewritten:
-    """select(True, x, y) = x;  select(False, x, y) = y;  select(b, x, x) = x."""
-    b, x, y = s.args
-    known = f.const(b)
-    if known is not None:
-        return x if known else y
-    return x if x == y else None
-
-
-def select_not(f: Facts, s: Op) -> Rewritten:
-    """select(not b, x, y) = select(b, y, x)."""
-    b, x, y = s.args
-    inner = f.op(b, "not")
-    return op(s, "select", inner.args[0], y, x) if inner is not None else None
-
-
-def select_truth(f: Facts, s: Op) -> Rewritten:
-    """For truth values: select(b, False, True) = not b; select(b, x, False) = b and x; select(b, True, y) = b or y."""
-    if s.type is not u1:
-        return None
-    b, x, y = s.args
-    if f.const(x) is False and f.const(y) is True:
-        return op(s, "not", b)
-    if f.const(y) is False:
-        return op(s, "and", b, x)
-    return op(s, "or", b, y) if f.const(x) is True else None
-
-
-def select_select(f: Facts, s: Op) -> Rewritten:
-    """select(b, select(b, x, _), y) = select(b, x, y) and the same for the other arm."""
-    b, x, y = s.args
-    if (inner := f.op(x, "select")) is not None and inner.args[0] == b:
-        return op(s, "select", b, inner.args[1], y)
-    if (inner := f.op(y, "select")) is not None and inner.args[0] == b:
-        return op(s, "select", b, x, inner.args[2])
-    return None
-
-
-def unsigned_same(f: Facts, s: Op) -> Rewritten:
-    """abs(x) = x for unsigned x."""
-    return s.args[0] if s.type.kind == "u" else None
-
-
-def abs_neg(f: Facts, s: Op) -> Rewritten:
-    """abs(-x) = abs(x)."""
-    inner = f.op(s.args[0], "neg")
-    return op(s, "abs", inner.args[0]) if inner is not None else None
-
-
 _ROUNDING = ("floor", "ceil", "trunc", "round")
 _round: tuple[Rule, ...] = (idempotent(*_ROUNDING), round_integer)
 _shift: tuple[Rule, ...] = (right_unit(None, 0), left_zero)
-_truth: tuple[Rule, ...] = (compare_truth,)
 
-RULES: dict[str, tuple[Rule, ...]] = {
-    "add": (right_unit(-0.0, 0), add_neg, integer_sum),
-    "sub": (right_unit(0.0, 0), same(0), sub_neg, integer_sum),
-    "mul": (right_unit(1.0, 1), right_zero(0, 0), minus_one, mul_negs, integer_product),
-    "div": (right_unit(1.0, None), mul_negs, div_power_of_two),
-    "floordiv": (right_unit(None, 1), left_zero, floordiv_one, div_minus_one),
+_RULES: dict[str, tuple[Rule | str, ...]] = {
+    "add": (right_unit(-0.0, 0), "add(x, neg(y)) = sub(x, y)", "add(neg(x), y) = sub(y, x)", integer_sum),
+    "sub": (right_unit(0.0, 0), same(0), "sub(x, neg(y)) = add(x, y)", integer_sum),
+    "mul": (right_unit(1.0, 1), right_zero(0, 0), "mul(x, -1) = neg(x)", "mul(neg(x), neg(y)) = mul(x, y)",
+            integer_product),
+    "div": (right_unit(1.0, None), "div(neg(x), neg(y)) = div(x, y)", div_power_of_two),
+    # of integers: the smallest wraps both ways
+    "floordiv": (right_unit(None, 1), left_zero, "floordiv(x, 1) = floor(x) if float",
+                 "floordiv(x, -1) = neg(x) if integer"),
     "mod": (right_zero(1, 0), left_zero, same(0)),
-    "raw_div": (right_unit(1.0, 1), left_zero, div_power_of_two, div_minus_one),
+    "raw_div": (right_unit(1.0, 1), left_zero, div_power_of_two, "raw_div(x, -1) = neg(x) if integer"),
     "raw_mod": (right_zero(1, 0), left_zero, same(0)),
-    "neg": (inverse("neg"),),
-    "abs": (unsigned_same, idempotent("abs"), abs_neg),
-    "min": (same(None, floats=True),),
-    "max": (same(None, floats=True),),
+    "neg": ("neg(neg(x)) = x",),
+    "abs": ("abs(x) = x if unsigned", idempotent("abs"), "abs(neg(x)) = abs(x)"),
+    "min": ("min(x, x) = x",),
+    "max": ("max(x, x) = x",),
     "pow": (pow_small,),
     "floor": _round,
     "ceil": _round,
     "trunc": _round,
     "round": _round,
-    "and": (right_unit(None, -1), right_zero(0, 0), same(None)),
-    "or": (right_unit(None, 0), right_zero(-1, -1), same(None)),
+    "and": (right_unit(None, -1), right_zero(0, 0), "and_(x, x) = x"),
+    "or": (right_unit(None, 0), right_zero(-1, -1), "or_(x, x) = x"),
     "xor": (right_unit(None, 0), same(0), xor_true),
-    "not": (inverse("not"), not_compare),
+    "not": ("not_(not_(x)) = x", not_compare),
     "shl": _shift,
     "shr": _shift,
     "lshr": _shift,
@@ -391,9 +354,19 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "gt": (same(False, floats=True),),
     "le": (same(True),),
     "ge": (same(True), unsigned_zero),
-    "eq": (same(True), *_truth),
-    "ne": (same(False), *_truth),
-    "select": (select_known, select_not, select_truth, select_select),
-    "cast": (cast_same, cast_cast),
-    "bitcast": (cast_same, inverse("bitcast")),
+    "eq": (same(True), compare_truth),
+    "ne": (same(False), compare_truth),
+    "select": (
+        "select(True, x, _) = x", "select(False, _, y) = y", "select(_, x, x) = x",
+        "select(not_(b), x, y) = select(b, y, x)",
+        "select(b, False, True) = not_(b) if truth", "select(b, x, False) = and_(b, x) if truth",
+        "select(b, True, y) = or_(b, y) if truth",
+        "select(b, select(b, x, _), y) = select(b, x, y)", "select(b, x, select(b, _, y)) = select(b, x, y)",
+    ),
+    "cast": ("cast(x) = x", cast_cast),
+    "bitcast": ("bitcast(x) = x", "bitcast(bitcast(x)) = x"),
+}  # fmt: skip
+
+RULES: dict[str, tuple[Rule, ...]] = {
+    prim: tuple(pattern(r) if isinstance(r, str) else r for r in rules) for prim, rules in _RULES.items()
 }

@@ -17,12 +17,11 @@ def licm(kernel: N.Kernel) -> N.Kernel:
     a 0-d buffer, an index surely inside, a loop that surely runs, or the condition of a While, which does."""
     if not any(isinstance(s, N.Loop) for s in walk(kernel.body)):
         return kernel
-    h = _Hoister(kernel)
-    body = h.block(kernel.body)
+    body = _Licm(kernel).block(kernel.body)
     return kernel if body is kernel.body else replace(kernel, body=body)
 
 
-class _Hoister:
+class _Licm:
     def __init__(self, kernel: N.Kernel) -> None:
         classes = memory_classes(kernel.buffers)
         changing = written((kernel.body,), classes)

@@ -13,7 +13,7 @@ _MOST = 64  # a farther reach is not worth knowing
 
 
 def mark_reach(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees for the ``reach`` of an Atomic that it is not private, that nobody reads its old value, and that all
+    """Guarantees for the ``reach`` of an Atomic that it is not private, that its old value is not read, and that all
     atomics of its task on that buffer have the same. Two iterations of one first index, or of one row of the box, add
     either to one element or to different ones for all of their other indices. For its ``sweep`` see `sweeps`."""
     body: list[N.Stmt] = []

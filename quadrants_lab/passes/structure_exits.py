@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
-from quadrants_lab.ir.source import Span
+from quadrants_lab.ir.loop_carried import leaves
 from quadrants_lab.ir.types import DType, u1
 from quadrants_lab.ir.walk import end_of, map_blocks, same_or, substitute, types_of, walk
-from quadrants_lab.passes.loop_carried import leaves
 
 Ids = tuple[int, ...]
 
@@ -30,6 +29,7 @@ def structure_exits(kernel: N.Kernel) -> N.Kernel:
     return replace(kernel, body=body, next_id=b.next_id)
 
 
+@dataclass(slots=True)
 class _Exits:
     """How the block at hand ends, one way or the other; each gives the values of its closing Yield.
 
@@ -37,15 +37,11 @@ class _Exits:
     the id of a u1 that says whether the loop goes on. ``types``: dtypes of the closing Yield.
     """
 
-    def __init__(
-        self,
-        types: Sequence[DType],
-        carried: Sequence[DType],
-        breaks: bool,
-        fall: Callable[[Ids], Ids],
-        leave: Callable[[Ids, int], Ids],
-    ) -> None:
-        self.types, self.carried, self.breaks, self.fall, self.leave = types, carried, breaks, fall, leave
+    types: Sequence[DType]
+    carried: Sequence[DType]
+    breaks: bool
+    fall: Callable[[Ids], Ids]
+    leave: Callable[[Ids, int], Ids]
 
 
 class _Structurer:
@@ -231,14 +227,9 @@ class _Structurer:
         b.span = s.span
         left = tuple(N.Param(b.fresh(), t) for t in extra)
         b.add(replace(s, then=arms[0], orelse=arms[1], results=(*s.results, *left)))
-        span = s.span
         with b.block() as gone:
             values = tuple(r.id for r in left[-len(out.carried) :]) if out.carried else ()
             b.yield_(*out.leave(values, left[1].id if out.breaks else N.NO_ID))
         with b.block() as stays:
             self.rest(rest, out)
-        self.close(_if(b, left[0].id, span), tuple(gone), tuple(stays), out)
-
-
-def _if(b: Builder, cond: int, span: Span | None) -> N.If:
-    return N.If(b.fresh(), cond, (), (), (), span=span)
+        self.close(N.If(b.fresh(), left[0].id, (), (), (), span=s.span), tuple(gone), tuple(stays), out)

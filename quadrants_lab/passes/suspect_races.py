@@ -1,7 +1,7 @@
 """Tasks that suspect races: they miss none, and may suspect one where there is none.
 
 Every store of a watched task marks its element by one byte, and is counted. Where several stores were to one element,
-fewer elements have marks than there were stores; how often two iterations meet is not asked, nor who they are. An
+fewer elements have marks than there were stores; how often two iterations meet, and which they are, does not matter. An
 iteration that reads, or stores where others add, looks whether its element has the mark. Marks of one byte stay in a
 processor's caches where marks that name iterations do not, and two iterations may leave one at the same time: both
 leave the same.
@@ -93,7 +93,7 @@ class Suspecting:
         b.atomic(op, self.counter, (), b.cast(b.op("eq", b.load(marks, index), self.mark()), i32))
 
     def _scan(self, of: N.Buffer) -> N.Offload:
-        """Takes as many from the counter as elements have marks."""
+        """Subtracts the number of marked elements from the counter."""
         b = self.b
         indices = tuple(b.param(of.extent_type) for _ in range(of.ndim)) or (b.param(i32),)
         with b.block() as bounds:

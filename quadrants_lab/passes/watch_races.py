@@ -57,7 +57,7 @@ def watch_races(aliases: bool = False, suspect: bool = False) -> N.Pass:
 
 
 def marks_of(buffer: N.Buffer) -> tuple[str, str] | None:
-    """Of a scratch buffer of marks: the buffer whose elements they are on, and what they tell of."""
+    """For a scratch buffer of marks: the buffer whose elements they mark, and which kind of access."""
     name, _, what = buffer.name.rpartition(".")
     return (name, what) if buffer.role == "marks" and buffer.name != EPOCH else None
 

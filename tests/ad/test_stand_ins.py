@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import quadrants_lab as qd
+from quadrants_lab.runtime.session import checking
 from quadrants_lab.runtime.tape.parts import WholePart
 
 N, STEPS = 8, 12
@@ -130,3 +131,63 @@ def test_an_observer_finds_memory_as_it_was() -> None:
         record = next(r for r in records.records() if r.mode == "reverse" and r.kernel == "fields")
     read = [record.inputs[name] for name in record.plan.primal_reads]
     assert any(np.array_equal(x, np.linspace(0.1, 0.9, N)) for x in read)  # the gradient of the first step is the last
+
+
+@pytest.mark.parametrize("disturb", ["python", "array", "own gradient", "failure", "by hand"])
+def test_what_interrupts_a_stretch_under_a_budget(disturb) -> None:
+    """The gradient of many steps in place is the same with every budget, whatever happens between them."""
+    p, q, c = (of_fields(N) for _ in range(3))
+    loss, fails = qd.field(qd.f64, (), needs_grad=True), qd.field(qd.i32, ())
+    table = np.linspace(1.0, 1.1, N)
+
+    @qd.kernel
+    def scaled(by: qd.types.ndarray(dtype=qd.f64, ndim=1)):
+        for i in p:
+            p[i] = qd.sin(p[i]) * by[i]
+
+    @qd.kernel
+    def may_fail():
+        for i in q:
+            q[i] = q[i] * q[i]
+            assert fails[None] == 0
+
+    @qd.ad.grad_replaced
+    def doubled():
+        fields(q, p, c)
+
+    @qd.ad.grad_for(doubled)
+    def of_doubled():
+        fields.grad(q, p, c)
+
+    def between(t: int) -> None:
+        if disturb == "python":
+            p[t % N] = 0.1 * t
+        elif disturb == "array":
+            scaled(table)
+        elif disturb == "own gradient":
+            doubled()
+        elif disturb == "by hand":
+            qd.ad.checkpoint(lambda: [fields(p, q, c), fields(q, p, c)])()
+        else:
+            fails[None] = 1
+            with pytest.raises(qd.QuadrantsAssertionError):
+                may_fail()
+            fails[None] = 0
+
+    found, again = [], []
+    for memory in (None, 1200, 2000, 4000):
+        for x, start in ((p, 0.1), (q, 0.2), (c, 0.8)):
+            x.from_numpy(np.linspace(start, start + 0.1, N))
+        with checking("asserts"), qd.ad.Tape(loss, memory=memory) as tape:
+            for t in range(60):
+                fields(p, q, c)
+                if t % 23 == 11:
+                    between(t)
+                fields(q, p, c)
+            measure_field(p, loss)
+        found.append([x.grad.to_numpy() for x in (p, q, c)])
+        again.append(tape.made_again)
+    assert again[0] == (6 if disturb == "by hand" else 0)
+    assert min(again[1:]) > 50
+    for one in found[1:]:
+        np.testing.assert_array_equal(one, found[0])

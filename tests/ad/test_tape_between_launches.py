@@ -5,6 +5,7 @@ Gradients are held to central differences of the whole run in float64.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 import quadrants_lab as qd
-from quadrants_lab.runtime.tape import recorder
+from quadrants_lab.runtime.tape import keeper
 from quadrants_lab.widgets.timeline import timeline
 
 RNG = np.random.default_rng(5)
@@ -214,7 +215,7 @@ def test_a_launch_that_the_tape_does_not_see_is_told() -> None:
 
 
 def test_too_much_to_keep_is_an_error_that_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recorder, "KEEP_BYTES", 100)
+    monkeypatch.setattr(keeper, "KEEP_BYTES", 100)
     x, c, y = drawn(field(3)), drawn(field(3)), field()
 
     def run() -> None:
@@ -259,3 +260,6 @@ def test_the_report_tells_where_steps_are_made_again() -> None:
     html = timeline(budget)
     assert html.count("<title>") >= 2 * len(budget.stretches)
     assert "made again up to" in html
+    row = r"<tr[^>]*><td>(\d+)(?: to (\d+))?</td><td>(grown|scaled)</td>.*?in stretch \d+, which the budget"
+    told = re.findall(row, html)
+    assert sum(int(last or first) - int(first) + 1 for first, last, _ in told) == sum(s.steps for s in budget.stretches)

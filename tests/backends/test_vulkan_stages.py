@@ -150,6 +150,17 @@ def in_turn(t: str, n: int, count: int) -> str:
     }}"""
 
 
+def test_extents_are_operands_of_such_calls() -> None:
+    """Static ones, too, which are constants of the module: no call has them from another one."""
+    source, n = in_turn("i32", 40, 3), 40
+    for k in range(n):
+        extent = "shape @y 1" if k % 2 else "shape @x 0"
+        source = source.replace(f"%{22 + 5 * k}: i32 = cast %{21 + 5 * k}\n", f"%{22 + 5 * k}: i32 = {extent}\n")
+    y = np.zeros((100, n), np.int32)
+    assert bind(load(source), {"x": np.zeros(100, np.int32), "y": y}, stacks=[14, 13, 13]).launch() == 0
+    assert (y == np.where(np.arange(n)[::-1] % 2, n, 100)).all()
+
+
 @pytest.mark.parametrize("t", ["f32", "f16", "u1", "i8", "i32", "i64"])
 def test_pushes_and_pops_that_look_alike_are_calls(t: str) -> None:
     n, count = 40, 3

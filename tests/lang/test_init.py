@@ -125,3 +125,17 @@ def test_operations_compute_outside_of_kernels() -> None:
         qd.random()
     with pytest.raises(SyntaxError, match="inside a kernel"):
         qd.atomic_add(1, 2)
+
+
+@pytest.mark.filterwarnings("error::quadrants_lab.QuadrantsWarning")
+def test_options_that_print_say_what_shows_it_here(monkeypatch) -> None:
+    with pytest.warns(qd.QuadrantsWarning, match=r"print_ir prints nothing here: .*kernel\.export\('kernel\.html'\)"):
+        qd.init(arch=qd.cpu, print_ir=True)
+    monkeypatch.setenv("QD_PRINT_KERNEL_ASM", "1")
+    with pytest.warns(qd.QuadrantsWarning, match="print_kernel_asm prints nothing here"):
+        qd.init(arch=qd.cpu)
+    monkeypatch.setenv("QD_PRINT_KERNEL_ASM", "0")
+    qd.init(arch=qd.cpu, print_ir=False)
+    monkeypatch.setenv("QD_DUMP_IR", "1")
+    with pytest.warns(qd.QuadrantsWarning, match="QD_DUMP_IR writes nothing here"):
+        qd.init(arch=qd.cpu)

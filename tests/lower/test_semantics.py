@@ -8,14 +8,16 @@ import random_ir
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quadrants_lab.backends.lower.casts import lower_formulas
 from quadrants_lab.backends.lower.functions import MATH
+from quadrants_lab.backends.lower.rewrite import rewrite
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.parse import parse_kernel
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.text import print_kernel
-from quadrants_lab.ir.types import DTYPES, f16, i32, i64, u1, u8, u32
+from quadrants_lab.ir.types import DTYPES, f16, f32, i32, i64, u1, u8, u32
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.passes.pipeline import run
 from quadrants_lab.pipelines import front
@@ -111,3 +113,28 @@ def test_what_devices_leave_open_is_an_error_of_the_interpreter(prim, t, a, b, w
             PRIMS[prim].evaluate(t, t.numpy(a), t.numpy(b))
     else:
         assert PRIMS[prim].evaluate(t, t.numpy(a), t.numpy(b)) == want
+
+
+@pytest.mark.parametrize("off", [-1, 0, 1])
+def test_roots_are_rounded_to_the_nearest(off: int) -> None:
+    """From those of a device that is off by a unit in the last place."""
+    kernel = lower_formulas("sqrt")(parse_kernel("""kernel k() forward {
+  buffer @x: field f32[600]
+  offload range_for bounds {
+    %0: i32 = const 0
+    %1: i32 = const 600
+    yield %0, %1
+  } do (%2: i32 'i') {
+    %3: f32 = load @x[%2]
+    %4: f32 = sqrt %3
+    store @x[%2], %4
+    yield
+  }
+}"""))
+    device = rewrite(kernel, {"sqrt": lambda s, a: (a.sqrt().bitcast(i32) + off).bitcast(f32)})
+    random = np.exp(np.random.default_rng(0).uniform(-85, 85, 300))
+    edges = [np.ldexp(m, e) for m in (1 - 2.0**-24, 1.0, 1 + 2.0**-23) for e in range(-50, 50)]
+    x = np.array([*random, *edges], np.float32)
+    memory = {"x": x.copy()}
+    interpret(device, {}, memory)
+    np.testing.assert_array_equal(memory["x"], np.sqrt(x))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import signal
 import threading
 
@@ -10,11 +11,13 @@ from child import ANSWER
 from notebook.test_magics import SETUP, WAVE, cell  # noqa: F401
 
 from quadrants_lab.backends import forks
-from quadrants_lab.notebook import progress
+from quadrants_lab.notebook import progress, show
 from quadrants_lab.notebook.code_process import CodeProcess, Job
 from quadrants_lab.passes import pipeline
 from quadrants_lab.runtime.compile import interruptible as waits
 from quadrants_lab.runtime.compile.interruptible import interruptible
+from quadrants_lab.widgets.model import ONLY_KNOWN, CellView, CodeView, Line, NotMade, StageView
+from quadrants_lab.widgets.panes import render
 
 
 def test_an_interrupted_compile_is_one_line_and_the_next_cell_works(cell, monkeypatch):
@@ -98,3 +101,54 @@ def test_code_is_made_in_a_process_that_can_be_stopped():
         assert process.make(job).lines
     finally:
         process.stop()
+
+
+def test_the_widget_says_what_it_waits_for_and_goes_on_meanwhile(monkeypatch):
+    pytest.importorskip("anywidget")
+    from quadrants_lab.widgets.inspector import Inspector
+
+    may_end, sent = threading.Event(), queue.Queue()
+
+    def maker() -> CodeView:
+        may_end.wait(ANSWER)
+        return CodeView([Line("made")], [])
+
+    stage = StageView("isa", "gas", maker, "amdgpu")
+    widget = Inspector({}, {}, lambda request: stage.make().lines[0].text if request == "code" else "here")
+    monkeypatch.setattr(widget, "send", sent.put)
+
+    def ask(request: str) -> None:
+        widget._take(None, {"kind": "ask", "request": request}, [])
+
+    ask("code")
+    assert sent.get(timeout=ANSWER) == {"kind": "wait", "request": "code", "text": "making isa of amdgpu"}
+    ask("source")
+    assert sent.get(timeout=ANSWER) == {"kind": "html", "request": "source", "html": "here"}
+    may_end.set()
+    assert sent.get(timeout=ANSWER) == {"kind": "html", "request": "code", "html": "made"}
+    ask("code")
+    assert sent.get(timeout=ANSWER)["html"] == "made"
+
+
+def test_the_widget_hands_on_that_somebody_stops_it():
+    pytest.importorskip("anywidget")
+    from quadrants_lab.widgets.inspector import Inspector
+
+    stopped = []
+    widget = Inspector({}, {}, str, stop=lambda: stopped.append(1))
+    widget._take(None, {"kind": "stop", "request": "code"}, [])
+    assert stopped == [1]
+
+
+def test_a_cell_does_not_make_code_that_nobody_looks_at(cell, shell):
+    assert cell("%%qdkernel --grad y" + WAVE + "wave()").ok
+    (kernel,) = show(shell.user_ns["wave"]).view.kernels
+    known = {s.backend for stages in kernel.code.values() for s in stages if s.known is not None}
+    assert known == {"cpu"}
+    asked = f"0/code/gradient/{len(kernel.code['gradient']) - 1}"
+    token = ONLY_KNOWN.set(True)
+    try:
+        with pytest.raises(NotMade):
+            render(CellView("", [kernel]), asked)
+    finally:
+        ONLY_KNOWN.reset(token)

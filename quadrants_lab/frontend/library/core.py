@@ -36,6 +36,8 @@ static: Any = op("static")
 detached: Any = op("detached")  # the value, with no derivative
 custom_jvp: Any = op("custom_jvp")  # the value of the first, with the derivative of the second
 epsilon: Any = op("epsilon")  # of the dtype of its argument
+_abs: Any = op("abs")
+_max: Any = op("max")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,18 @@ def real(x: Any, dt: Any) -> Any:
         return x * 1.0
     else:
         return x.cast(dt)
+
+
+@helper
+def greatest(a: Any) -> Any:
+    """The greatest absolute value of an entry; 1 where all are 0."""
+    size = 0.0 * a[0, 0]
+    for i in static(range(a.n)):
+        for j in static(range(a.n)):
+            size = _max(size, _abs(a[i, j]))
+    if size == 0.0:
+        size = 1.0
+    return size
 
 
 @helper

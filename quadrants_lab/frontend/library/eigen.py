@@ -8,6 +8,7 @@ from quadrants_lab.frontend.library.core import (
     custom_jvp,
     detached,
     epsilon,
+    greatest,
     helper,
     op,
     public,
@@ -75,12 +76,7 @@ def make_spd(A: Any, dt: Any = None) -> Any:
 @helper
 def _symmetric(a: Any) -> Any:
     """The eigenvalues of a symmetric matrix, rising, and its eigenvectors."""
-    size = 0.0 * a[0, 0]
-    for i in static(range(a.n)):
-        for j in static(range(a.n)):
-            size = _max(size, _abs(a[i, j]))
-    if size == 0.0:
-        size = 1.0
+    size = greatest(a)
     m = a * (1.0 / size)
     q = _zero(a)
     for i in static(range(a.n)):

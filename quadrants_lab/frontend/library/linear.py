@@ -105,27 +105,13 @@ def _adjugate4(m: Any, s: Any, c: Any) -> Any:
 @helper
 def _upper_minors(m: Any) -> Any:
     """The minors of rows 0 and 1: of columns 01, 02, 03, 12, 13, 23."""
-    return (
-        m[0, 0] * m[1, 1] - m[1, 0] * m[0, 1],
-        m[0, 0] * m[1, 2] - m[1, 0] * m[0, 2],
-        m[0, 0] * m[1, 3] - m[1, 0] * m[0, 3],
-        m[0, 1] * m[1, 2] - m[1, 1] * m[0, 2],
-        m[0, 1] * m[1, 3] - m[1, 1] * m[0, 3],
-        m[0, 2] * m[1, 3] - m[1, 2] * m[0, 3],
-    )
+    return [m[0, i] * m[1, j] - m[1, i] * m[0, j] for i in range(4) for j in range(i + 1, 4)]
 
 
 @helper
 def _lower_minors(m: Any) -> Any:
-    """The minors of rows 2 and 3: of columns 01, 02, 03, 12, 13, 23."""
-    return (
-        m[2, 0] * m[3, 1] - m[3, 0] * m[2, 1],
-        m[2, 0] * m[3, 2] - m[3, 0] * m[2, 2],
-        m[2, 0] * m[3, 3] - m[3, 0] * m[2, 3],
-        m[2, 1] * m[3, 2] - m[3, 1] * m[2, 2],
-        m[2, 1] * m[3, 3] - m[3, 1] * m[2, 3],
-        m[2, 2] * m[3, 3] - m[3, 2] * m[2, 3],
-    )
+    """The minors of rows 2 and 3, in the same order."""
+    return [m[2, i] * m[3, j] - m[3, i] * m[2, j] for i in range(4) for j in range(i + 1, 4)]
 
 
 @public("", sizes=(1, 2, 3, 4, 5, 6), optional=("dt",))

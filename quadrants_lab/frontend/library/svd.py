@@ -8,6 +8,7 @@ from quadrants_lab.frontend.library.core import (
     custom_jvp,
     detached,
     epsilon,
+    greatest,
     helper,
     op,
     public,
@@ -79,12 +80,7 @@ def polar_decompose(A: Any, dt: Any = None) -> Any:
 @helper
 def factors(a: Any) -> Any:
     """U, the singular values as a vector, and V, as `svd` describes them."""
-    size = 0.0 * a[0, 0]
-    for i in static(range(a.n)):
-        for j in static(range(a.n)):
-            size = _max(size, _abs(a[i, j]))
-    if size == 0.0:
-        size = 1.0
+    size = greatest(a)
     w = a * (1.0 / size)
     v = _zero(a)
     for i in static(range(a.n)):

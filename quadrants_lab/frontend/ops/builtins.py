@@ -17,12 +17,10 @@ from quadrants_lab.frontend.values import arith, matrix
 from quadrants_lab.frontend.values.context import Context, argument_node
 from quadrants_lab.frontend.values.lvalue import Local, fetch, locate
 from quadrants_lab.frontend.values.update import atomic, check_own, is_shared, put, reduce
-from quadrants_lab.frontend.values.values import Lit, Num, Obj, Value
+from quadrants_lab.frontend.values.values import Lit, Num, Number, Obj, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import DType, f32, f64, promote, u1
-
-Number = Num | Lit
 
 
 def _real(cx: Context, call: ast.Call, *values: Value) -> tuple[list[Number], DType]:

@@ -11,9 +11,7 @@ from quadrants_lab.frontend.op_table import Builtin, Lower
 from quadrants_lab.frontend.ops.linalg import operand
 from quadrants_lab.frontend.values import matrix
 from quadrants_lab.frontend.values.context import Context, argument_node
-from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Obj, Struct, Value, describe
-
-Number = Num | Lit
+from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Number, Obj, Struct, Value, describe
 
 
 def _constructor(axes: int) -> Callable[..., Value]:

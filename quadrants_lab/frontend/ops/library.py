@@ -57,7 +57,7 @@ def _rows() -> Iterator[Builtin]:
             yield Builtin(f"Matrix.{f.func.name}", params, _inlined(f), f.func.doc, home="Matrix")
 
 
-# --- what only the library calls --------------------------------------------------------------------------------
+# --- operations that only the library calls -------------------------------------------------------------------------
 
 
 def _custom_jvp(cx: Context, call: ast.Call, value: Value, change: Value) -> Value:

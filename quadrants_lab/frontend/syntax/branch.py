@@ -102,7 +102,7 @@ def branch(
 
 
 def _mergeable(cx: Context, value: Value, node: Any) -> Value:
-    """What an arm evaluates to: numbers, matrices and structs can be chosen at run time."""
+    """The value of an arm, which must be a number, matrix or struct: only these can be chosen at run time."""
     return value if isinstance(value, (Matrix, Struct)) else cx.number(value, node)
 
 
@@ -130,7 +130,7 @@ def _meet(cx: Context, values: list[Num | Lit]) -> DType:
 
 
 def leave(cx: Context, kind: type[N.Break] | type[N.Continue]) -> None:
-    """Ends the block: the innermost loop goes on, or ends, with the values that its names have now."""
+    """Ends the block with a Break or Continue of the innermost loop, carrying what its names hold now."""
     loop = cx.frame.loop
     while loop is not None and loop.kind == "static":
         loop = loop.outer

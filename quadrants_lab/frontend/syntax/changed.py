@@ -20,7 +20,7 @@ def changed(cx: Context, owner: ast.AST, body: Sequence[ast.AST]) -> tuple[str, 
 
 
 def settled(cx: Context, owner: ast.AST, lower: Callable[[], None]) -> None:
-    """Lowers the loop ``owner`` by ``lower``, as often as that makes `missed` find something new."""
+    """Lowers the loop ``owner`` by ``lower``, again while `missed` finds further changed locals."""
     found = _found(cx, owner)
     while True:
         known, back = len(found), mark(cx)
@@ -39,13 +39,13 @@ def missed(cx: Context, owner: ast.AST, before: Env, names: Iterable[str]) -> No
 
 
 def _found(cx: Context, owner: ast.AST) -> dict[str, None]:
-    """By the loop and the calls that it was inlined through: how often a loop is lowered does not double with each
-    loop around it."""
+    """The changed locals of a loop, by the loop and its call. They are kept, so that the number of times a loop is
+    lowered does not double with each loop around it."""
     return cx.unforeseen.setdefault((id(owner), cx.frame.call), {})
 
 
 def mark(cx: Context) -> Callable[[], None]:
-    """What takes back all that is lowered from now on; to be called where the innermost frame is the same again."""
+    """Returns a function that undoes everything lowered from now on. Call it in the same frame."""
     b, frame = cx.b, cx.frame
     stmts, count, next_id, messages = b.stmts, len(b.stmts), b.next_id, len(cx.messages)
     tables = cx.buffers, cx.bindings, cx.by_field, cx.reads, frame.globals, frame.env, frame.ended

@@ -17,11 +17,7 @@ def _constant(cx: Context, node: ast.Constant) -> Value:
     return Lit(node.value, node) if type(node.value) in (bool, int, float) else Obj(node.value)
 
 
-def _tuple(cx: Context, node: ast.Tuple) -> Value:
-    return tuple(cx.expr(e) for e in node.elts)
-
-
-def _list(cx: Context, node: ast.List) -> Value:
+def _sequence(cx: Context, node: ast.Tuple | ast.List) -> Value:
     return tuple(cx.expr(e) for e in node.elts)
 
 
@@ -38,8 +34,8 @@ def _format_string(cx: Context, node: ast.JoinedStr) -> Value:
 EXPRS: dict[type, Callable[..., Value]] = {
     ast.Constant: _constant,
     ast.Name: Context.name,
-    ast.Tuple: _tuple,
-    ast.List: _list,
+    ast.Tuple: _sequence,
+    ast.List: _sequence,
     ast.JoinedStr: _format_string,
     ast.Attribute: read,
     ast.Subscript: read,

@@ -110,7 +110,7 @@ def inline(
 def _check_end(
     cx: Context, node: ast.Call, source: FunctionSource, known: tuple[Any, ...], env: Mapping[str, Value]
 ) -> None:
-    """An error for a call that is within one of the same func that knew the same, or within too many."""
+    """An error for a recursive call with the same compile-time values, or for too many recursive calls."""
     again = [n for n, (s, _) in enumerate(cx.inlining) if s is source]
     if any(cx.inlining[n][1] == known for n in again):
         way = [f"'{s.name}'" for s, _ in cx.inlining[again[-1] + 1 :]]
@@ -123,8 +123,8 @@ def _check_end(
 
 
 def _known(value: Value) -> Any:
-    """What a call knows of an argument at compile time. A func may call itself with others, which qd.static decides
-    on; with the same it would never end."""
+    """What is known of an argument at compile time. A func may call itself with other such values, on which qd.static
+    decides; with the same ones the recursion would not end."""
     if isinstance(value, Lit):
         return value.value
     if isinstance(value, Obj):

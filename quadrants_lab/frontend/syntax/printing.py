@@ -47,7 +47,7 @@ def lower_print(cx: Context, call: ast.Call, *args: Value) -> Value:
 
 
 def _arguments(cx: Context, node: ast.expr) -> list[list[Part]]:
-    """What an argument prints, or each that ``*`` makes of it."""
+    """What an argument prints; for ``*x`` one list for each entry of x."""
     if not isinstance(node, ast.Starred):
         return [text_parts(cx, node)]
     return [_shown(cx, v, node.value, "") for v in unpacked(cx, cx.expr(node.value), node.value)]

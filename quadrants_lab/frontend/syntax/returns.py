@@ -64,7 +64,7 @@ def early(cx: Context, body: Sequence[ast.stmt], node: ast.Return) -> tuple[Valu
 
 
 def leave_func(cx: Context, node: ast.Return, values: tuple[Value, ...]) -> None:
-    """A return inside of what `early` lowers."""
+    """A return inside code that `early` lowers."""
     assert cx.frame.returning is not None
     cx.frame.returning.append((node, values))
     cx.at(node)
@@ -79,7 +79,7 @@ def leave_func(cx: Context, node: ast.Return, values: tuple[Value, ...]) -> None
 
 
 def resume(cx: Context, loop: ast.For | ast.While) -> None:
-    """After a loop with a return in it: on with the return."""
+    """Continues a return behind a loop that it left."""
     frame = cx.frame
     if frame.returning is None or returns(loop.body) is None:
         return
@@ -107,7 +107,7 @@ def _leave(cx: Context) -> None:
 
 
 def _dry(cx: Context, body: Sequence[ast.stmt]) -> Returned:
-    """What the returns in the body return: it is lowered once and thrown away."""
+    """What the returns in the body return: lowers the body once and discards the code."""
     outer, top, sites, serialize = cx.frame, cx.top, cx.sites, cx.serialize
     found: Returned = []
     loop = Loop("once", ())

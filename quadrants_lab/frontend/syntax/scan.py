@@ -1,4 +1,4 @@
-"""What the text of a piece of code shows: the names that it assigns, its breaks and returns."""
+"""What the syntax of a piece of code shows: the names that it assigns, its breaks and returns."""
 
 from __future__ import annotations
 

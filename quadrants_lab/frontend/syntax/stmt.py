@@ -39,8 +39,8 @@ def _expression(cx: Context, node: ast.Expr) -> None:
 
 
 def _assert(cx: Context, node: ast.Assert) -> None:
-    """What an assert computes is computed always, for what it does besides, as when a func in it stores; whether it
-    holds is looked at on demand only."""
+    """The condition is always evaluated, because it may have effects, as when a func in it stores. It is checked only
+    in sessions that check asserts."""
     cond = truth(cx, cx.scalar(node.test), node.test)
     parts = [ast.unparse(node.test)] if node.msg is None else text_parts(cx, node.msg)
     text, args = message(parts)

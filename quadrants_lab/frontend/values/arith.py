@@ -9,10 +9,8 @@ from typing import Any
 
 from quadrants_lab.frontend.values import matrix
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Value
+from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Number, Value
 from quadrants_lab.ir.types import DType, promote, u1
-
-Number = Num | Lit
 
 # AST operator: (primitive, meaning on compile-time numbers)
 BINARY: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
@@ -188,7 +186,7 @@ def negate(cx: Context, value: Number, node: ast.UnaryOp) -> Number:
 
 
 def truth(cx: Context, value: Number, node: ast.expr) -> int:
-    """Id of the number as a condition; real numbers are none."""
+    """Id of the number as a condition; an error for real numbers."""
     t = cx.type_of(value)
     if t.is_float:
         raise cx.fail("QL1405", node, dtype=t, text=ast.unparse(node))

@@ -59,7 +59,7 @@ class Loop:
 
 @dataclass(slots=True)
 class Frame:
-    """What belongs to the function that is being lowered: changed when a func is inlined."""
+    """The function that is being lowered; another one while a func is inlined."""
 
     source: FunctionSource
     env: Env = field(default_factory=dict)
@@ -94,7 +94,7 @@ class Context:
         self.reads: dict[tuple[int, str], tuple[Any, str]] = {}  # attributes of objects, see `captured`
         self.returned: tuple[DType, ...] = ()
         self.exited = False  # the rest of the block is never reached
-        self.top = True  # at the statement level of the kernel
+        self.top = True  # at the statement level of the kernel, where loops are parallel
         self.procedure = False  # the next call is a statement of the kernel: the loops of its func are parallel too
         self.static = 0  # inside qd.static(...)
         self.depth = 0  # of run-time conditions and loops
@@ -105,7 +105,7 @@ class Context:
         self.inlining: list[tuple[FunctionSource, tuple[Any, ...]]] = []  # with what is known at compile time
         self.unforeseen: dict[tuple[int, Span | None], dict[str, None]] = {}  # see `changed`
         self.messages: list[Callable[[], None]] = []  # warnings, and what qd.static_print says, in order
-        self.statics: set[ast.expr] = set()  # calls that were of qd.static when they were evaluated last
+        self.statics: set[ast.expr] = set()  # expressions whose last evaluation was a call of qd.static
 
     # --- dispatch ---------------------------------------------------------------------------------------------
 
@@ -137,14 +137,14 @@ class Context:
         return frame.call if frame.hidden and frame.call else frame.source.span(node, frame.call)
 
     def at(self, node: Any) -> None:
-        """What is emitted from now on comes from ``node``."""
+        """Statements that are emitted from now on have the span of ``node``."""
         self.b.span = self.span(node)
 
     def fail(self, code: str, node: Any, **parts: object) -> QuadrantsCompilationError:
         return error(code, self.span(node), **parts)
 
     def warn(self, code: str, node: Any, **parts: object) -> None:
-        """A warning, for when it is known that this code stays."""
+        """Keeps a warning, which `tell` issues once this code is known to stay."""
         self.messages.append(warning(code, self.span(node), **parts))
 
     def tell(self) -> None:
@@ -164,7 +164,7 @@ class Context:
         return self.loaded(self.unread(node), node)
 
     def unread(self, node: ast.Name) -> Value:
-        """What a name stands for, as it is."""
+        """What a name stands for, with nothing read from memory."""
         frame = self.frame
         value = frame.env.get(node.id)
         if value is None:
@@ -174,7 +174,7 @@ class Context:
         return value
 
     def loaded(self, value: Value, node: ast.expr) -> Value:
-        """The value with all that it stands for read: arguments, elements of fields and of ndarrays."""
+        """The value with its arguments and its elements of fields and ndarrays read."""
         if isinstance(value, (Num, Lit)):
             return value
         if isinstance(value, ArgRef):
@@ -376,7 +376,7 @@ class Context:
         return convert(value, dtype) if dtype.is_float else value
 
     def num(self, value: Num | Lit, dtype: DType | None = None) -> Num:
-        """The number as a value of the running kernel, of ``dtype`` if that is given."""
+        """The number as an SSA value, cast to ``dtype`` where that is given."""
         dtype = dtype or self.type_of(value)
         if isinstance(value, Num) and value.type is dtype:
             return value
@@ -386,7 +386,7 @@ class Context:
         return self.b.add(N.Const(self.b.fresh(), dtype, convert(value, dtype)))
 
     def python(self, value: Value) -> Any:
-        """The Python object that a compile-time value stands for; TypeError if it is none."""
+        """The Python object that a compile-time value stands for; TypeError where there is none."""
         if isinstance(value, (Lit, Obj)):
             return value.value
         if isinstance(value, tuple):

@@ -71,7 +71,7 @@ Place = Value | Local
 
 
 def locate(cx: Context, node: ast.expr) -> Place:
-    """What the expression names, nothing of it read from memory; a value where it is no name."""
+    """The place that the expression names, with nothing read from memory; a value where it names none."""
     if isinstance(node, ast.Subscript):
         return _subscripted(cx, node)
     if isinstance(node, ast.Attribute):
@@ -212,7 +212,7 @@ def _record(mem: StructMem, index: tuple[int, ...]) -> Struct:
 
 
 def indices(node: ast.Subscript) -> list[ast.expr]:
-    """The expressions between the brackets; none for ``[None]``."""
+    """The expressions between the brackets; an empty list for ``[None]``."""
     parts: list[ast.expr] = list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
     return [] if len(parts) == 1 and isinstance(parts[0], ast.Constant) and parts[0].value is None else parts
 

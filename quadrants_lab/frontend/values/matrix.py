@@ -9,10 +9,9 @@ from typing import Any
 from quadrants_lab.frontend.diagnostics import count
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.unpack import entries
-from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Value, describe
+from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Number, Value, describe
 from quadrants_lab.ir.types import DType, promote
 
-Number = Num | Lit
 
 def made(cx: Context, shape: tuple[int, ...], elements: Sequence[Number]) -> Matrix:
     """The matrix of these elements, at their common dtype; literals stay literals where all of them are."""

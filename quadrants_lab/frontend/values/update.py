@@ -15,6 +15,7 @@ from quadrants_lab.frontend.values.values import (
     Matrix,
     Mem,
     Num,
+    Number,
     Struct,
     Temp,
     Value,
@@ -25,8 +26,6 @@ from quadrants_lab.frontend.values.values import (
 )
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, convert, u1
-
-Number = Num | Lit
 
 
 def pairs(cx: Context, old: Value, new: Value, node: ast.expr) -> Iterator[tuple[Any, Number]]:
@@ -178,8 +177,8 @@ def atomic(cx: Context, op: str, place: Place, value: Value, node: ast.expr, sou
 
 
 def write_back(cx: Context, place: Place, before: Value, after: Value, node: ast.expr, stmt: ast.AST) -> None:
-    """What a func made of an argument that it took by reference: numbers that it changed go to their place. A value
-    that stands nowhere is let go."""
+    """Writes back an argument that a func took by reference: the numbers that the func changed go to their place.
+    A value without a place is dropped."""
     old, new = list(leaves(before)), list(leaves(after))
     if all(a.id == b.id for a, b in zip(old, new, strict=True)):
         return

@@ -167,7 +167,8 @@ class Grouped:
     space: Value
 
 
-Leaf = Num | Lit | ArgRef | Temp | Element
+Number = Num | Lit
+Leaf = Number | ArgRef | Temp | Element
 Value = Leaf | Matrix | Struct | Mem | StructMem | Shape | Obj | Bound | Range | NdRange | Grouped | tuple[Any, ...]
 
 

@@ -22,6 +22,15 @@ class ArgumentError(QuadrantsRuntimeTypeError, ValueError):
     """An argument that the kernel's annotation does not allow."""
 
 
+def no_dtype(what: str, dtype: object) -> ArgumentError:
+    """The error for an array of another library's dtype."""
+    return ArgumentError(
+        f"{what} is an array of {dtype}, which is no dtype of the language",
+        code="QL2042",
+        help="the dtypes are " + ", ".join(T.DTYPES),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class ScalarSlot:
     """A scalar argument. Takes Python's and numpy's numbers: integers that the dtype holds, and for a floating-point
@@ -69,11 +78,7 @@ class ArraySlot:
         elif isinstance(value, np.ndarray):
             given = T.from_numpy(value.dtype)
             if given is None:
-                raise ArgumentError(
-                    f"{what} is an array of {value.dtype}, which is no dtype of the language",
-                    code="QL2042",
-                    help="the dtypes are " + ", ".join(T.DTYPES),
-                )
+                raise no_dtype(what, value.dtype)
             if not value.flags.c_contiguous or not value.flags.aligned:
                 raise ArgumentError(
                     f"{what} is a numpy array that is not C-contiguous",

@@ -18,7 +18,7 @@ from quadrants_lab.backends import DEFAULT
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import from_numpy
 from quadrants_lab.runtime.compile.compile import DUAL, load_cached, make_ir
-from quadrants_lab.runtime.memory.memory import Memory
+from quadrants_lab.runtime.memory.memory import Memory, allocate
 from quadrants_lab.runtime.record.records import LaunchRecord
 from quadrants_lab.runtime.record.replay import add_scratch, frame_of, launch, shadow
 
@@ -79,7 +79,7 @@ class Tangents:
     def _memory(self, like: npt.NDArray[Any]) -> Memory:
         dtype = from_numpy(like.dtype)
         assert dtype is not None
-        return Memory(self.session, dtype, like.shape)
+        return allocate(self.session, dtype, like.shape)
 
     def _tangent(self, of: Memory) -> Memory:
         if id(of) not in self.tangents:

@@ -28,6 +28,7 @@ from quadrants_lab.runtime.check.differences import (
     Differentiable,
     Input,
     Move,
+    initial,
     inputs_of,
     loss_at,
     moves,
@@ -35,7 +36,8 @@ from quadrants_lab.runtime.check.differences import (
     saved,
 )
 from quadrants_lab.runtime.check.elements import wrong_elements
-from quadrants_lab.runtime.check.flow import TooLong, Trace, follow
+from quadrants_lab.runtime.check.flow import follow
+from quadrants_lab.runtime.check.launch_flow import TooLong, Trace
 from quadrants_lab.runtime.check.nonfinite import first_nonfinite
 from quadrants_lab.runtime.check.parting import is_own, part, restart, why_parted
 from quadrants_lab.runtime.check.recording import outputs
@@ -57,12 +59,14 @@ _FINEST = {16: 2e-2, 32: 2e-3, 64: 1e-5}  # where differences show themselves ho
 
 @dataclass(slots=True)
 class Check:
-    """What is checked, on the way. ``until``: by when it is to be done; ``say`` is told what it is at.
+    """What is checked, on the way. ``value``: of the loss. ``until``: by when it is to be done; ``say`` is told what it
+    is at.
     ``quiet``: memory of which nobody asks why its gradient is zero, where that is right."""
 
     launches: Launches
     loss: Memory
     tangents: Tangents
+    value: float
     until: float
     say: Callable[[str], None]
     quiet: frozenset[int] = frozenset()
@@ -119,7 +123,7 @@ def check(
                 says=f"making the cell's launches again gives {now:.6g} and not {was:.6g}, so there is nothing to "
                 "compare with: it writes to fields between its launches, or takes gradients, or they race",
             )  # fmt: skip
-        it = Check(launches, memory, Tangents(launches, memory), monotonic() + seconds, tell)
+        it = Check(launches, memory, Tangents(launches, memory), was, monotonic() + seconds, tell)
         it.quiet = frozenset() if explain else frozenset(outputs(launches))
         found: list[Verdict] = []
         try:
@@ -172,12 +176,13 @@ def _explained(it: Check, seen: Verdict, x: Input) -> Verdict:
         why = _parted(it, x) if monotonic() < it.until else None
         if why is not None:
             seen = replace(seen, kind="wrong", says=f"is off at a launch, though too little to show: it {seen.says}")
-    elif seen.kind != "right" or not (x.gradient.any() or id(x.memory) in it.quiet):
+    elif not seen.good or not (x.gradient.any() or id(x.memory) in it.quiet):
         trace = _traced(it, x)
         if trace is not None and seen.kind == "kink":
             why = why_kink(trace)
         elif trace is not None:
             why = why_zero(trace, seen.field)
+            why = None if why.kind == "small" and x.gradient.any() else why
     return seen if why is None else replace(seen, causes=(why,))
 
 
@@ -211,7 +216,10 @@ def _tangent(it: Check, x: Input) -> Tangent | None:
     except QuadrantsError:  # something that has a gradient and no tangent
         return None
     expected = float(x.gradient @ way)
-    size = max(float(np.abs(x.gradient) @ np.abs(way)), abs(found)) or 1.0
+    size = max(float(np.abs(x.gradient) @ np.abs(way)), abs(found))
+    start = np.abs(initial(it.launches, x.memory))
+    least = 1e-3 * float(np.finfo(it.loss.dtype.numpy).eps) * abs(it.value) / (float(start.max(initial=0.0)) or 1.0)
+    size = max(size, least) or 1.0  # what no step of the loss could ever show is no difference
     return Tangent(found, expected, abs(found - expected) / size)
 
 
@@ -236,11 +244,16 @@ def _by_differences(it: Check, name: str, x: Input, tangent: Tangent | None) -> 
     if _in_jumps(found):
         says = "is zero, and the loss moves in jumps: rounding, comparisons, integers"
         return Verdict(name, "jumps", says, found)
-    if best.apart > limit and (worst := _worst(it, x, limit)) is not None:
+    agree = tangent is not None and tangent.apart <= _AGREES_FORWARD[it.bits]
+    if limit < best.apart <= 2 * scatter and (agree or tangent is None) and not _kinked(found):
+        says = f"is within the noise: differences scatter by {scatter:.0%}, too much to judge it by"
+        return Verdict(name, "noisy", says, found)
+    worst, kinks = _worst(it, x, limit) if best.apart > limit else (None, False)
+    if worst is not None:
         what = "is 0 there, but the loss moves" if worst.gradient == 0 else f"is {worst.gradient:.6g} there"
         says = f"is WRONG at [{worst.index}]: it {what}, by finite differences it is {worst.slope:.6g}"
         return Verdict(name, "wrong", says, found, worst=worst)
-    if _kinked(found):
+    if kinks or _kinked(found):
         says = f"{'is zero' if still else 'is one of several'}, at a kink: the loss has another slope to each side"
         return Verdict(name, "kink", says, found)
     if best.apart > limit:
@@ -249,9 +262,6 @@ def _by_differences(it: Check, name: str, x: Input, tangent: Tangent | None) -> 
     if still:
         says = "is too small to be seen in the loss" if x.gradient.any() else "is zero, and the loss does not move"
         return Verdict(name, "right", says, found)
-    if tangent is None and scatter > 0.1:
-        says = f"is within the noise: differences scatter by {scatter:.0%}, too much to judge it by"
-        return Verdict(name, "noisy", says, found)
     to = f"to {best.apart:.0e}" if best.apart else "as far as rounding lets see"
     return Verdict(name, "right", f"agrees with finite differences {to}", found)
 
@@ -285,14 +295,19 @@ def _in_jumps(found: Sequence[Move]) -> bool:
 
 
 def _kinked(found: Sequence[Move]) -> bool:
-    """Whether the bend shrinks as the step does, and not as its square, over three steps in a row."""
-    rates = [m.bend / m.width for m in found if abs(m.bend) > 8 * m.noise]
-    alike = [0.7 < b / a < 1.4 for a, b in pairwise(rates)]
-    return any(a and b for a, b in pairwise(alike))
+    """Whether the bend shrinks as the step does, and not as its square: over three steps in a row, or over two where
+    it is a good part of what the loss changes by."""
+    bent = [m for m in found if abs(m.bend) > 8 * m.noise]
+    ratios = [(b.bend * a.width / (a.bend * b.width), min(abs(m.bend / m.found) for m in (a, b) if m.found))
+              for a, b in pairwise(bent) if a.found or b.found]  # fmt: skip
+    alike = [0.7 < ratio < 1.4 for ratio, _ in ratios]
+    strong = any(0.8 < ratio < 1.25 and part > 0.05 for ratio, part in ratios)
+    return strong or any(a and b for a, b in pairwise(alike))
 
 
-def _worst(it: Check, x: Input, limit: float) -> Worst | None:
-    """The element that is off the most; None where none is, but for those at a kink."""
+def _worst(it: Check, x: Input, limit: float) -> tuple[Worst | None, bool]:
+    """The element that is off the most, None where none is, but for those at a kink; whether there are such."""
+    kinks = False
     some = np.unique(np.linspace(0, x.gradient.size - 1, MOST_ALONE, dtype=np.intp))
     worst: tuple[float, Worst | None] = (0.0, None)
     for n in map(int, some):
@@ -301,9 +316,22 @@ def _worst(it: Check, x: Input, limit: float) -> Worst | None:
         found = moves(it.launches, it.loss, x, alone, WIDTHS[1:6])
         best = _best(found, limit)
         size = abs(best.found - best.expected) / best.width
-        if best.apart > limit and not _kinked(found) and size > worst[0]:
+        if best.apart > limit and (_kinked(found) or _on_one_side(found, limit)):
+            kinks = True
+        elif best.apart > limit and size > worst[0]:
             index = ", ".join(map(str, np.unravel_index(n, x.shape)))
             worst = size, Worst(index, float(x.gradient[n]), best.found / (2 * best.width))
         if worst[1] is not None and monotonic() > it.until:
             break
-    return worst[1]
+    return worst[1], kinks
+
+
+def _on_one_side(found: Sequence[Move], limit: float) -> bool:
+    """Whether the gradient is the slope to one side of a kink: at two neighbouring widths, and there is another slope
+    to the other side."""
+
+    def fits(m: Move, side: int) -> bool:
+        off = abs(m.found + side * m.bend - m.expected)
+        return abs(m.bend) > 4 * m.noise and off <= 2 * m.noise + limit * abs(m.expected)
+
+    return any(fits(a, side) and fits(b, side) for a, b in pairwise(found) for side in (1, -1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.runtime.check.cause import Cause, Event, cause
-from quadrants_lab.runtime.check.flow import DECISIONS, Trace
+from quadrants_lab.runtime.check.launch_flow import DECISIONS, Trace
 
 _JUMPS = frozenset({"floor", "ceil", "trunc", "round", "floordiv"})
 

@@ -16,7 +16,7 @@ from quadrants_lab.runtime.arguments.signature import ArraySlot, ScalarSlot, mem
 from quadrants_lab.runtime.compile.compile import REVERSE, Counter, compile_gates
 from quadrants_lab.runtime.launch.faults import failure
 from quadrants_lab.runtime.launch.frames import entry_params, field_memories, make_frame, set_arguments
-from quadrants_lab.runtime.memory.memory import Memory
+from quadrants_lab.runtime.memory.memory import Memory, allocate
 
 if TYPE_CHECKING:
     from quadrants_lab.adstack.sparse_iterations import SparseIterations
@@ -130,7 +130,7 @@ class CompactedLaunch:
                 )
             rows = self.rows.get(n)
             if rows is None or rows.operand.shape[0] < box:
-                rows = self.rows[n] = Memory(self.plan.session, i32, (max(box, 1),))
+                rows = self.rows[n] = allocate(self.plan.session, i32, (max(box, 1),))
             for each in (ahead.frame, frame):
                 each.set_buffer(f"{ROWS}{n}", rows.address)
             ahead.frame.set_extents(f"{ROWS}{n}", (box,))

@@ -20,7 +20,7 @@ from quadrants_lab.errors import render, warn
 from quadrants_lab.ir import types as T
 from quadrants_lab.runtime.arguments.signature import ArgumentError, ArraySlot
 from quadrants_lab.runtime.interop import dlpack as lent
-from quadrants_lab.runtime.memory.memory import Imported, Memory
+from quadrants_lab.runtime.memory.memory import Imported, Memory, allocate
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.session import Session
@@ -112,7 +112,7 @@ def need_gradient(ndarray: Any, name: str, where: str) -> None:
         return
     tensor = known.of()
     if tensor is None:  # its gradient only passes through
-        passing = Memory(memory.session, memory.dtype, memory.operand.shape)
+        passing = allocate(memory.session, memory.dtype, memory.operand.shape)
         passing.foreign = True
         ndarray.grad.lie_over(passing, ndarray.shape)
         return

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
-from quadrants_lab.ir.types import DTYPES, from_numpy
-from quadrants_lab.runtime.arguments.signature import ArgumentError
+from quadrants_lab.ir.types import from_numpy
+from quadrants_lab.runtime.arguments.signature import ArgumentError, no_dtype
 from quadrants_lab.runtime.memory.memory import Imported, Memory
 
 if TYPE_CHECKING:
@@ -124,11 +124,7 @@ def _over(
     foreign: Any, what: str,
 ) -> Memory:  # fmt: skip
     if from_numpy(dtype) is None:
-        raise ArgumentError(
-            f"{what} is an array of {dtype}, which is no dtype of the language",
-            code="QL2042",
-            help="the dtypes are " + ", ".join(DTYPES),
-        )
+        raise no_dtype(what, dtype)
     try:
         there = _lender(session).lend(address, shape, dtype, keep)
     except ValueError as e:

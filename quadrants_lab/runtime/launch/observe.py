@@ -20,8 +20,11 @@ class Observer(Protocol):
     returns is handed to ``after``, which is called when the launch is done or has failed. One that has ``again`` and is
     alone is asked first whether it can launch by itself, with arguments as they were given."""
 
-    def before(self, plan: Plan, args: tuple[Any, ...]) -> Any: ...
-    def after(self, plan: Plan, args: tuple[Any, ...], token: Any, failed: bool) -> None: ...
+    def before(self, plan: Plan, args: tuple[Any, ...]) -> Any:
+        return None
+
+    def after(self, plan: Plan, args: tuple[Any, ...], token: Any, failed: bool) -> None:
+        return None
 
 
 OBSERVERS: ContextVar[tuple[Observer, ...]] = ContextVar("quadrants_lab_observers", default=())

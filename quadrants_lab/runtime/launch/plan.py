@@ -214,11 +214,7 @@ class Plan:
         with self.session.lock:
             if self.prepare is not None and not self.prepare(*args):
                 return NotImplemented
-            memories = self.memories(args)
-            for name in self.writes & memories.keys():
-                memories[name].version += 1
-            if self.trips:
-                self.launched = self.trips.versions(args)
+            self.wrote(args)
             after = set_arguments(self.frame, self.slots, args)
             self.frame.launch()
             for unbind in after:
@@ -262,19 +258,16 @@ class Plan:
 
     def operands(self, args: Sequence[Any]) -> dict[str, Any]:
         """What a launch with ``args`` takes for each field and ndarray buffer."""
-        found = {name: memory.operand for name, memory in self.memories(args).items()}
-        for slot, arg in zip(self.slots, args, strict=True):
-            if isinstance(slot, ArraySlot):
-                found.setdefault(slot.name, arg)
-        return found
+        return {name: memory.operand for name, memory in self.memories(args).items()} | self._others(args)
 
     def arrays(self, args: Sequence[Any]) -> dict[str, npt.NDArray[Any]]:
         """The data behind each field and ndarray buffer in a launch with ``args``; for reading."""
-        found = {name: memory.values() for name, memory in self.memories(args).items()}
-        for slot, arg in zip(self.slots, args, strict=True):
-            if isinstance(slot, ArraySlot):
-                found.setdefault(slot.name, arg)
-        return found
+        return {name: memory.values() for name, memory in self.memories(args).items()} | self._others(args)
+
+    def _others(self, args: Sequence[Any]) -> dict[str, Any]:
+        """The array arguments that are not ours."""
+        slots = zip(self.slots, args, strict=True)
+        return {s.name: a for s, a in slots if isinstance(s, ArraySlot) and memory_of(a) is None}
 
     def gradient_of(self, buffer: str, args: Sequence[Any], which: str = "grad") -> Memory | None:
         """The memory of a buffer's gradient (or "dual") in a launch with ``args``, whether the kernel touches it or
@@ -292,7 +285,7 @@ class Plan:
         return not self.scratch and (self.prepare is None or self.prepare == self.set_gradients)
 
     def wrote(self, args: Sequence[Any]) -> None:
-        """Notes a launch that was not made by ``call``."""
+        """Notes what a launch writes that is not made by ``call``."""
         memories = self.memories(args)
         for name in self.writes & memories.keys():
             memories[name].version += 1
@@ -306,12 +299,12 @@ class Plan:
 
     @forks.lazy
     def value_flows(self) -> Flows:
-        """See `autodiff.broken.value_flows`."""
+        """See `autodiff.dead_paths.value_flows`."""
         return value_flows(self.kernel)
 
     @forks.lazy
     def integer_flows(self) -> Cuts:
-        """See `autodiff.broken.integer_flows`."""
+        """See `autodiff.dead_paths.integer_flows`."""
         return integer_flows(self.kernel)
 
     @forks.lazy

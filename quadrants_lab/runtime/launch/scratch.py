@@ -14,7 +14,7 @@ from quadrants_lab.passes.watch_races import EPOCH, EPOCHS, marks_of
 from quadrants_lab.runtime.arguments.signature import memory_of
 from quadrants_lab.runtime.compile.compile import load_cached
 from quadrants_lab.runtime.launch.frames import set_arguments
-from quadrants_lab.runtime.memory.memory import Memory
+from quadrants_lab.runtime.memory.memory import Memory, allocate
 
 if TYPE_CHECKING:
     from quadrants_lab.backends.launch import Frame
@@ -65,7 +65,7 @@ class Scratch:
             shape = tuple(evaluate(e, live) for e in b.extents)
             memory = self.memories.get(b.name)
             if memory is None or memory.operand.shape != shape:
-                self.use(b.name, Memory(self.plan.session, b.dtype, shape))
+                self.use(b.name, allocate(self.plan.session, b.dtype, shape))
 
     def bind_marks(self, args: Sequence[Any]) -> None:
         """Gives each buffer of marks those of the array that it is about, for all kernels the same, and the launch its
@@ -80,18 +80,18 @@ class Scratch:
             if of in memories:
                 generation, marks = memories[of].marks.get(what, (-1, None))
                 if marks is None or generation != session.generation:
-                    marks = Memory(session, b.dtype, operands[of].shape)
+                    marks = allocate(session, b.dtype, operands[of].shape)
                     memories[of].marks[what] = session.generation, marks
                 self.use(b.name, marks)
             else:
                 array = operands[of]
                 begin, end = next(p for p in parts if p[0] <= array.ctypes.data < p[1])
                 if (begin, what) not in of_host:
-                    of_host[begin, what] = Memory(session, b.dtype, ((end - begin) // array.itemsize,))
+                    of_host[begin, what] = allocate(session, b.dtype, ((end - begin) // array.itemsize,))
                 at = (array.ctypes.data - begin) // array.itemsize
                 self.use(b.name, of_host[begin, what], at, array.shape)
         if EPOCH not in self.memories:
-            self.use(EPOCH, Memory(session, i64, ()))
+            self.use(EPOCH, allocate(session, i64, ()))
         self.memories[EPOCH].assign(session.epoch)
         session.epoch += len(self.plan.kernel.body)
 

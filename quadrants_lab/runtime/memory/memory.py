@@ -40,38 +40,8 @@ class Memory:
     on_device: Any
     foreign: Any
 
-    def __init__(self, session: Session, dtype: DType, shape: tuple[int, ...]) -> None:
-        self._begin(session, dtype)
-        if session.backend.CAPABILITIES.on_host:  # without its device, which loads the code generator
-            self.array = self.operand = zeros(shape, dtype.numpy)
-            self.address = self.array.ctypes.data
-            return
-        with session.lock:  # which may wait for launches, or start some
-            self.on_device = session.device.allocate(shape, dtype.numpy)
-        self.address = self.on_device.address
-        if self.on_device.array is not None and getattr(self.on_device, "late", False):
-            self.operand = self.on_device.array
-            self.__class__ = HostVisible
-        elif self.on_device.array is not None:
-            self.array = self.operand = self.on_device.array
-        else:
-            self.operand = self.on_device
-            self.__class__ = HostMirrored
-
-    @classmethod
-    def over(cls, session: Session, array: npt.NDArray[Any], foreign: Any) -> Memory:
-        """Memory that is another's: a C-contiguous array of the host, which GPUs only borrow for a launch."""
-        made = cls.__new__(cls)
-        dtype = from_numpy(array.dtype)
-        assert dtype is not None
-        assert array.flags.c_contiguous
-        made._begin(session, dtype)
-        made.array = made.operand = array
-        made.address = array.ctypes.data
-        made.foreign = foreign
-        return made
-
-    def _begin(self, session: Session, dtype: DType) -> None:
+    def __init__(self, session: Session, dtype: DType) -> None:
+        """Nothing yet: see `allocate`, `over` and `Imported.at`."""
         self.session = session
         self.dtype = dtype
         self.on_device = None
@@ -83,6 +53,18 @@ class Memory:
         self._copy: npt.NDArray[Any] | None = None
         self._taken = -1
         self._ahead = False
+
+    @staticmethod
+    def over(session: Session, array: npt.NDArray[Any], foreign: Any) -> Memory:
+        """Memory that is another's: a C-contiguous array of the host, which GPUs only borrow for a launch."""
+        dtype = from_numpy(array.dtype)
+        assert dtype is not None
+        assert array.flags.c_contiguous
+        made = Memory(session, dtype)
+        made.array = made.operand = array
+        made.address = array.ctypes.data
+        made.foreign = foreign
+        return made
 
     def writing(self, where: Any) -> None:
         """To be called before Python writes: ``where`` is the index into the array, ... for all of it, or `SHARED`."""
@@ -200,10 +182,9 @@ class Imported(HostMirrored):
     @classmethod
     def at(cls, session: Session, on_device: Any, foreign: Any) -> Imported:
         """Over memory of the device, which says that it is lent (`on_device.stream`)."""
-        made = cls.__new__(cls)
         dtype = from_numpy(on_device.dtype)
         assert dtype is not None
-        made._begin(session, dtype)
+        made = cls(session, dtype)
         made.on_device = made.operand = on_device
         made.address = on_device.address
         made.foreign = foreign
@@ -225,3 +206,22 @@ class Imported(HostMirrored):
 
 
 _SMALL = 4096  # bytes that are as fast to copy as one element
+
+
+def allocate(session: Session, dtype: DType, shape: tuple[int, ...]) -> Memory:
+    """Memory of zeros on the session's device."""
+    if session.backend.CAPABILITIES.on_host:  # without the device, which loads the code generator
+        return Memory.over(session, zeros(shape, dtype.numpy), None)
+    with session.lock:  # which may wait for launches, or start some
+        there = session.device.allocate(shape, dtype.numpy)
+    if there.array is None:
+        made: Memory = HostMirrored(session, dtype)
+        made.operand = there
+    elif getattr(there, "late", False):
+        made = HostVisible(session, dtype)
+        made.operand = there.array
+    else:
+        made = Memory(session, dtype)
+        made.array = made.operand = there.array
+    made.on_device, made.address = there, there.address
+    return made

@@ -23,7 +23,7 @@ from quadrants_lab.runtime.gradient.plan import GradientPlan
 from quadrants_lab.runtime.launch.faults import failure
 from quadrants_lab.runtime.launch.frames import make_frame
 from quadrants_lab.runtime.launch.plan import Live
-from quadrants_lab.runtime.memory.memory import Memory
+from quadrants_lab.runtime.memory.memory import Memory, allocate
 from quadrants_lab.runtime.session import Session
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def replay(record: LaunchRecord, session: Session) -> Replay:
     with session.lock:
         executable = load_cached(kernel, plan.compiled.options, session)
         memories = {
-            name: Memory(session, kernel.buffers[name].dtype, shape) for name, shape in record.shapes.items()
+            name: allocate(session, kernel.buffers[name].dtype, shape) for name, shape in record.shapes.items()
         }
         add_scratch(record, kernel, session, memories)
         marks = [b.name for b in kernel.buffers.values() if b.role == "marks"]
@@ -95,7 +95,7 @@ def add_scratch(record: LaunchRecord, kernel: N.Kernel, session: Session, memori
     sizes = Live(record.plan.scalars(record.args), {name: memory.operand for name, memory in memories.items()})
     for b in kernel.buffers.values():
         if b.kind == "scratch" and b.name not in memories:
-            memories[b.name] = Memory(session, b.dtype, tuple(evaluate(e, sizes) for e in b.extents))
+            memories[b.name] = allocate(session, b.dtype, tuple(evaluate(e, sizes) for e in b.extents))
 
 
 def frame_of(

@@ -19,7 +19,7 @@ from quadrants_lab.runtime import session as S
 from quadrants_lab.runtime.arguments.signature import memory_of
 from quadrants_lab.runtime.interop.arrays import is_foreign
 from quadrants_lab.runtime.launch.dispatch import Dispatcher, Reads, state
-from quadrants_lab.runtime.launch.observe import OBSERVERS, watch
+from quadrants_lab.runtime.launch.observe import OBSERVERS, Observer, watch
 from quadrants_lab.runtime.launch.one_go import OneGo
 from quadrants_lab.runtime.tape.recorder import Launches
 from quadrants_lab.runtime.tape.route import context
@@ -33,16 +33,13 @@ Call = tuple["Dispatcher", "Plan", tuple[Any, ...]]
 MOST = 16  # recordings of a program
 
 
-class Calls:
+class Calls(Observer):
     """An observer that takes down launches. ``why_not``: why they cannot stand for the function that made them."""
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
         self.why_not = ""
         self.thread = get_ident()
-
-    def before(self, plan: Plan, args: tuple[Any, ...]) -> None:
-        return None
 
     def after(self, plan: Plan, args: tuple[Any, ...], token: Any, failed: bool) -> None:
         name = plan.kernel.name

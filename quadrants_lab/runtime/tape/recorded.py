@@ -14,7 +14,7 @@ from quadrants_lab.runtime.arguments.signature import memory_of
 from quadrants_lab.runtime.interop import dlpack as lent
 from quadrants_lab.runtime.interop.arrays import Tensor
 from quadrants_lab.runtime.launch.bounds_snapshot import memory_version
-from quadrants_lab.runtime.launch.observe import unwatched
+from quadrants_lab.runtime.launch.observe import Observer, unwatched
 from quadrants_lab.runtime.memory.memory import Imported, Memory
 from quadrants_lab.runtime.tape.python_writes import notice
 from quadrants_lab.runtime.tape.recorder import Launches
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.plan import Plan
 
 
-class Fields:
+class Fields(Observer):
     """An observer that remembers the memory that launches used: by which name, its version before the first launch, and
     whether one of them wrote to it."""
 
@@ -37,9 +37,6 @@ class Fields:
                 self.used[id(memory)] = memory, name, version(memory)
             if name in plan.writes:
                 self.written.add(id(memory))
-
-    def after(self, plan: Plan, args: tuple[Any, ...], token: Any, failed: bool) -> None:
-        return None
 
     def changed(self) -> str:
         """The name of one that was only read and has been written since; "" where there is none."""

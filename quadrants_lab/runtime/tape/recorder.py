@@ -18,29 +18,24 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from quadrants_lab.adstack.report import kept_rows
-from quadrants_lab.errors import Label, QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.source import Span
 from quadrants_lab.runtime.launch.regions import add, volume, whole
 from quadrants_lab.runtime.lint.cross_kernel import DeadPaths
-from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.tape import back, segments
-from quadrants_lab.runtime.tape.followed import Before, Followed
+from quadrants_lab.runtime.tape.followed import Before
+from quadrants_lab.runtime.tape.keeper import Keeper
 from quadrants_lab.runtime.tape.parts import Part, part_of
 from quadrants_lab.runtime.tape.python_writes import notice
 from quadrants_lab.runtime.tape.rerun import Rerun, steps_to_run_again
-from quadrants_lab.runtime.tape.route import Place, Route, Routes, memory_at
-from quadrants_lab.runtime.tape.step import Kept, Segment, Step, launch_gradient
+from quadrants_lab.runtime.tape.route import Route, Routes, memory_at
+from quadrants_lab.runtime.tape.step import Segment, Step, launch_gradient
 from quadrants_lab.runtime.tape.writes import Writes, span_of
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.dispatch import Dispatcher
     from quadrants_lab.runtime.launch.plan import Plan
-    from quadrants_lab.runtime.launch.scratch import KeptBuffers
 
 LONG = 4  # steps of a segment, from which on steps are not recorded one by one first
-KEEP_BYTES = 1 << 30  # most bytes that a tape without a budget keeps
 
 
 class CustomGradient(Protocol):
@@ -52,7 +47,7 @@ class CustomGradient(Protocol):
     def grad(self) -> Callable[..., Any] | None: ...
 
 
-class Launches:
+class Launches(Keeper):
     """An observer that records launches for `differentiate`.
 
     ``repeatable``: also what `repeat` needs, which is all memory as it was before the first step. ``memory``: most
@@ -64,28 +59,23 @@ class Launches:
     the steps that were the same; where all were, the rerun becomes ``made``. Then recording goes on in ``steps``.
     """
 
-    trusted: tuple[type, ...] = ()  # kinds of foreign memory that need not be compared to know what was written
-
     def __init__(self, repeatable: bool = False, memory: int | None = None, joins: bool = True) -> None:
         self.repeatable = repeatable
         self.memory = memory
         self.joins = joins
-        self.followed: dict[int, Followed] = {}
         self.writes = Writes()
+        self.forget()
         self.clear()
 
     def clear(self) -> None:
         self._unwatch()
+        self.forget()
         self.rerun: Rerun | None = None  # under way
         self.made: Rerun | None = None  # to its end
         self.steps: list[Step | Segment] = []
-        self.open: list[Segment] = []  # segments that steps go to, each in the one before
         self.full = False  # whether the first of them is one that the budget asked for
         self.known: dict[Route, bool] = {}  # those whose memory is followed; whether also for what they read themselves
-        self.followed = {}
         self.initial: dict[int, tuple[Any, npt.NDArray[Any]]] = {}  # memory and arrays, and copies of them
-        self.kept: dict[tuple[str, str, str], Kept] = {}
-        self.used = self.most = 0  # bytes: now, and at most
         self.made_again = 0  # steps, on the last way back
         self.times: Counter[int] = Counter()  # of each by its number
         self.items: list[Step | Segment] = []  # as they were before that way back
@@ -163,8 +153,7 @@ class Launches:
         found = self._before(route, args)
         failed, value = True, None
         try:
-            with _as_then(route, number) if number else nullcontext():
-                value = plan.owner.launch(plan, args) if number else plan.call(*args)
+            value = _again(plan.owner.launch, plan, args, number, route.prints) if number else plan.call(*args)
             failed = False
         finally:
             if value is not NotImplemented:
@@ -216,7 +205,7 @@ class Launches:
             step.gradient = step.launch = step.route = None
         else:
             number = plan.frame.launch_number
-            step.repeat = partial(_launch_again, plan, args, number)
+            step.repeat = partial(_again, plan.owner.launch_by, plan, args, number)
             if not route.again:
                 step.route = None
                 if route.reverse is not None:
@@ -273,10 +262,6 @@ class Launches:
         """The steps, also those of segments."""
         return Segment(self.steps).leaves()
 
-    def report(self) -> list[Kept]:
-        """What the tape had to keep, most bytes first."""
-        return sorted(self.kept.values(), key=lambda k: -k.bytes)
-
     @property
     def under_way(self) -> list[Step | Segment]:
         """Where steps are recorded now."""
@@ -308,9 +293,9 @@ class Launches:
             self._end_stretch()
         if self.span >= LONG and self.joins and not self.open and route.again and not self.paused:
             segment = Segment()
-            self.add(segment)
+            self.steps.append(segment)
             self.open.append(segment)
-            self.full = True
+            self.tail, self.full = 0, True
 
     def _end_stretch(self) -> None:
         """Ends a segment that `_stretch` began."""
@@ -416,103 +401,16 @@ class Launches:
         if not self.open:
             step.kept = kept
 
-    def _count_kept(self, step: Step, route: Route, kept: KeptBuffers) -> None:
-        """Counts what the launch itself kept."""
-        shapes = {slot: memory.operand.shape for slot, memory in kept.items()}
-        assert route.reverse is not None
-        for row in kept_rows(route.reverse.kernel, shapes):
-            kernel = route.plan.kernel.name
-            step.own += row.bytes
-            step.cost += row.bytes
-            if not self.open:
-                self._count(Kept(row.name, kernel, kernel, None, row.span, row.elements, row.bytes))
 
-    def _follow_reader(self, route: Route, name: str, memory: Memory) -> Followed:
-        """Follows what the gradient of the route's launches reads."""
-        reverse = route.reverse
-        assert reverse is not None
-        return self._follow(memory, name, reverse.kernel.name, span_of(reverse, name, N.Load))
-
-    def _follow_derivative(self, route: Route, name: str, place: Place, args: Sequence[Any]) -> None:
-        """Follows what the launch read or wrote that has a gradient."""
-        grad = route.plan.gradient_of(name, args)
-        if grad is not None:
-            followed = self._follow(memory_at(place, args), name)
-            followed.grad = grad
-            tangent = route.plan.gradient_of(name, args, "dual") if route.plan.owner.second else None
-            followed.tangent = None if tangent is None else self._follow(tangent, f"{name}.tangent")
-
-    def _follow(self, memory: Memory, name: str, reader: str = "", span: Span | None = None) -> Followed:
-        found = self.followed.get(id(memory))
-        if found is None:
-            found = self.followed[id(memory)] = Followed(memory, name, memory.version)
-            if memory.foreign and not isinstance(memory.foreign, self.trusted):
-                self._use(memory.operand.nbytes, lambda: (f"{name}, which another library may write to", ()))
-                found.shadow = memory.copy()
-            memory.watchers = (*memory.watchers, found.watch)
-        if reader and not found.reader:
-            found.name, found.reader, found.span = name, reader, span
-        return found
-
-    def _overwrote(self, step: Step, before: Before, writer: str) -> None:
-        """Notes what the launch overwrote that will be read again."""
-        followed, part = before.followed, before.part
-        followed.version = followed.memory.version
-        if followed.shadow is not None:
-            followed.shadow[...] = followed.memory.values()
-        step.cost += before.bytes
-        if part is not None:  # of a scattered one mostly a few elements changed
-            self.keep(step, followed, part.changed() if before.scattered else part, writer, before.span)
-
-    def keep(self, step: Step, followed: Followed, part: Part, writer: str, written: Span | None) -> None:
-        if part.size:
-            self._count_part(followed, part, writer, written)
-            if self.open:
-                self.open[0].keep(part)
-            else:
-                step.changes.append(part)
-
-    def _count_part(self, followed: Followed, part: Part, writer: str, written: Span | None) -> None:
-        """Counts what the tape keeps of followed memory."""
-        size = part.size, part.nbytes
-        self._count(Kept(followed.name, followed.reader, writer, followed.span, written, *size))
-
-    def _count(self, kept: Kept) -> None:
-        """Adds to the report what was kept."""
-        self._use(kept.bytes, kept.what)
-        known = self.kept.setdefault((kept.name, kept.reader, kept.writer), kept)
-        if known is not kept:
-            known.elements += kept.elements
-            known.bytes += kept.bytes
-
-    def _use(self, nbytes: int, last: Callable[[], tuple[str, tuple[Label, ...]]]) -> None:
-        """An error where the Tape would take too much memory. ``last``: says for what."""
-        self.used += nbytes
-        self.most = max(self.most, self.used)
-        if self.memory is None and self.used > KEEP_BYTES:
-            what, labels = last()
-            raise QuadrantsRuntimeError(
-                f"the Tape would have to keep more than {KEEP_BYTES >> 20} MB of overwritten values; the last ones are "
-                f"of {what}",
-                code="QL2093",
-                labels=labels,
-                help="write each step to elements of its own, u[t + 1, i] from u[t, i]; or give the Tape a budget, "
-                "qd.ad.Tape(loss, memory=2**30), within which it launches again what it does not keep",
-            )
-
-
-@contextmanager
-def _as_then(route: Route, number: int) -> Iterator[None]:
-    """A launch in the with repeats one with that number: its random draws, but not what it printed."""
-    frame = route.plan.frame
-    if route.draws:
-        frame.replay(number)
-    try:
-        with redirect_stdout(StringIO()) if route.prints else nullcontext():
-            yield
-    finally:
-        if route.draws:
-            frame.replay(0)
+def _again(launch: Callable[..., Any], plan: Plan, args: tuple[Any, ...], number: int, quiet: bool = False) -> Any:
+    """Repeats the launch with that number: its random draws, but not, if ``quiet``, what it printed. ``launch``: with
+    observers or without."""
+    with plan.session.lock, redirect_stdout(StringIO()) if quiet else nullcontext():
+        plan.frame.replay(number)
+        try:
+            return launch(plan, args)
+        finally:
+            plan.frame.replay(0)
 
 
 def _copied(reverse: Plan, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -522,12 +420,3 @@ def _copied(reverse: Plan, args: tuple[Any, ...]) -> tuple[Any, ...]:
         arg.copy() if isinstance(arg, np.ndarray) and slot.name in reads else arg
         for slot, arg in zip(reverse.slots, args, strict=True)
     ])
-
-
-def _launch_again(plan: Plan, args: tuple[Any, ...], number: int) -> None:
-    with plan.session.lock:
-        plan.frame.replay(number)
-        try:
-            plan.owner.launch_by(plan, args)
-        finally:
-            plan.frame.replay(0)

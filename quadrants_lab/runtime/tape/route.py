@@ -68,7 +68,6 @@ class Route:
         self.derivatives = [(n, places[n]) for n, b in buffers.items() if b.grad and n in touched]
         sources = {source for source, _ in plan.value_flows if source in places}
         self.constants = [places[source] for source in sources if not buffers[source].grad]
-        self.draws = any(isinstance(s, N.Random) for s in stmts)
         self.prints = any(isinstance(s, N.Print) for s in stmts)
         self.keeps = bool(plan.scratch)
         self.reverse: Plan | None = None

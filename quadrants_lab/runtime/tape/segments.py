@@ -49,11 +49,14 @@ def join(launches: Launches) -> None:
     """Joins steps to segments until what is kept is within its share of the budget."""
     assert launches.memory is not None
     while launches.used > room(launches):
-        # single steps at the end first: the last ones are differentiated first and then need not be made again; then
-        # segments in pairs, which doubles their length; then whatever single steps there are
+        # single steps first, of those at the end only as many as make a whole segment: the last ones are differentiated
+        # first and then need not be made again; then segments in pairs, which doubles their length
         tail, length = launches.tail, max(2, launches.span)
         if tail >= length:
-            _join_some(launches, length)
+            launches.tail -= length
+            _join_some(launches, len(launches.steps) - tail, length)
+        elif run := _run(launches.steps[: len(launches.steps) - tail], length):
+            _join_some(launches, *run)
         elif any(_both(a, b) for a, b in zip(launches.steps, launches.steps[1:], strict=False)):
             launches.span = length * 2
             launches.steps = _in_pairs(launches.steps)
@@ -61,7 +64,8 @@ def join(launches: Launches) -> None:
             launches.state = max((size for is_segment, size in sizes if is_segment), default=0)
             launches.used = sum(size for _, size in sizes)
         elif tail >= 2:
-            _join_some(launches, tail)
+            launches.tail = 0
+            _join_some(launches, len(launches.steps) - tail, tail)
         elif launches.used <= launches.memory:
             return
         else:
@@ -73,14 +77,25 @@ def join(launches: Launches) -> None:
             )
 
 
-def _join_some(launches: Launches, count: int) -> None:
-    """Makes a segment of the first ``count`` of the single steps at the end."""
-    at = len(launches.steps) - launches.tail
+def _run(items: list[Item], most: int) -> tuple[int, int] | None:
+    """Where single steps that could be made again follow each other, and how many; None where they do nowhere."""
+    start = count = 0
+    for n, item in enumerate(items):
+        if isinstance(item, Step) and item.can_be_made_again and count < most:
+            start, count = (n, 1) if not count else (start, count + 1)
+        elif count >= 2:
+            break
+        else:
+            count = 0
+    return (start, count) if count >= 2 else None
+
+
+def _join_some(launches: Launches, at: int, count: int) -> None:
+    """Makes a segment of so many single steps."""
     items = launches.steps[at : at + count]
     segment = _joined(items)
     size = item_bytes(segment)
     launches.steps[at : at + count] = [segment]
-    launches.tail -= count
     launches.state = max(launches.state, size)
     launches.used += size - sum(map(item_bytes, items))
 

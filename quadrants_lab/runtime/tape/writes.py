@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from quadrants_lab.autodiff.warned import GradientWarning, warning
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.source import Span
+from quadrants_lab.runtime.launch.observe import Observer
 from quadrants_lab.runtime.memory.memory import Memory
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ class HasMemory(Protocol):
     _memory: Memory
 
 
-class Writes:
+class Writes(Observer):
     """An observer that remembers which memory was written, and by which kernels in turn."""
 
     def __init__(self) -> None:
@@ -29,9 +30,6 @@ class Writes:
 
     def wrote(self, x: HasMemory) -> bool:
         return id(x._memory) in self.written
-
-    def before(self, plan: Plan, args: tuple[Any, ...]) -> None:
-        return None
 
     def after(self, plan: Plan, args: tuple[Any, ...], token: Any, failed: bool) -> None:
         self.kernels.append(plan.kernel.name)

@@ -23,19 +23,21 @@ Kinds = tuple[bool, ...]  # whether it is an array, for each tensor
 
 class TensorVariants:
     """The dispatchers of a kernel, of its gradient, and of both together. ``default`` takes the arguments of kernels
-    without tensors, and flattens those of any. ``graph``: as `qd.kernel` takes it."""
+    without tensors, and flattens those of any. ``tensors``: whether a parameter may be one. ``graph``: as `qd.kernel`
+    takes it."""
 
     def __init__(self, source: FunctionSource, parameters: Sequence[Parameter], graph: bool = False) -> None:
         self.source = source
         self.graph = graph
         self.parameters = parameters
+        self.tensors = any(p.tensors for p in parameters)
         self.made: dict[Kinds, tuple[Dispatcher, Dispatcher, Together]] = {}
         self.default = self.of(())
         self._tensors: list[int] | None = None
 
     def of(self, kinds: Kinds) -> tuple[Dispatcher, Dispatcher, Together]:
-        pair = self.made.get(kinds)
-        if pair is None:
+        variant = self.made.get(kinds)
+        if variant is None:
 
             def slots() -> list[AnySlot]:
                 left = iter(kinds)
@@ -49,11 +51,11 @@ class TensorVariants:
             both = Together(self.source, "both", slots, ScalarField, NDARRAYS, make_plan)
             forward.gradient, reverse.forward, both.forward = reverse, forward, forward
             forward.graph = reverse.graph = both.graph = self.graph
-            pair = self.made[kinds] = forward, reverse, both
-        return pair
+            variant = self.made[kinds] = forward, reverse, both
+        return variant
 
     def given(self, flat: Sequence[Any]) -> tuple[Dispatcher, Dispatcher, Together]:
-        """Those for these arguments, flattened."""
+        """The dispatchers for these flattened arguments."""
         if self._tensors is None:
             all_leaves = [leaf for p in self.parameters for leaf in leaves(p.slot())]
             self._tensors = [n for n, leaf in enumerate(all_leaves) if isinstance(leaf, TensorSlot)]

@@ -1,0 +1,102 @@
+"""Inspectors in files: written with everything that they can show, and opened again without a device or the program.
+
+    wave.export("wave.html")        a page for a browser
+    wave.export("wave.json")        for qd.inspect("wave.json")
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from quadrants_lab.errors import QuadrantsRuntimeError
+from quadrants_lab.notebook import show
+from quadrants_lab.notebook.inspection import Inspection, Shown, as_text
+from quadrants_lab.widgets.export import page
+from quadrants_lab.widgets.html import empty
+from quadrants_lab.widgets.model import CellView
+from quadrants_lab.widgets.pack import answers, pack, unpack
+from quadrants_lab.widgets.panes import render, shape
+from quadrants_lab.widgets.static import static_html
+from quadrants_lab.widgets.terminal import cell
+
+FORMAT = 1  # a number that changes when older files cannot be read
+KINDS = (".html", ".json")
+
+
+class Saved(Shown):
+    """An inspector that was read from a file; it displays itself as the one that was written."""
+
+    def __init__(self, held: dict[str, Any]) -> None:
+        self.held = held
+        self.answers = unpack(held["answers"])
+        super().__init__(held["shape"], held["text"], held["static"])
+
+    def answer(self, request: str) -> str:
+        return self.answers.get(request) or empty("the file has no answer to that: it was not exported")
+
+    def brought(self) -> dict[str, str]:
+        return self.answers
+
+    def export(self, path: str | Path) -> Path:
+        """Writes it as a page, or as what was read."""
+        return _write(self.held, _checked(path))
+
+
+def contents(view: CellView, iterations: Sequence[object] = ()) -> dict[str, Any]:
+    """All that the inspector can show, as JSON has it; of ``iterations`` the steps, too."""
+    found = answers(view)
+    for n, kernel in enumerate(view.kernels):
+        for lane in iterations:
+            if not isinstance(kernel.steps, str):
+                request = f"{n}/steps/{kernel.steps.task}/{str(lane).strip('()')}"
+                found[request] = render(view, request)
+    text, static = as_text(cell(view)), static_html(view)
+    return {"format": FORMAT, "shape": shape(view), "answers": pack(found), "text": text, "static": static}
+
+
+def export(view: CellView, path: str | Path, iterations: Sequence[object] = ()) -> Path:
+    """Writes the inspector to a file and returns its path, absolute. The file's name ends in one of `KINDS`."""
+    return _write(contents(view, iterations), _checked(path))
+
+
+def export_kernel(kernel: Any, path: str | Path, iterations: Sequence[object] = ()) -> Path:
+    """`Kernel.export`."""
+    checked = _checked(path)  # before anything is made
+    return export(show(kernel).view, checked, iterations)
+
+
+def inspect(what: Any) -> Inspection | Saved:
+    """`qd.inspect`: of a kernel its inspector, of a file the one that was written there."""
+    if not isinstance(what, (str, Path)):
+        return show(what)
+    try:
+        held = json.loads(Path(what).read_text())
+        if held["format"] == FORMAT:
+            return Saved(held)
+        why = f"it is of format {held['format']}, and this version reads format {FORMAT}"
+    except OSError as e:
+        why = e.strerror or str(e)
+    except (ValueError, KeyError, TypeError):
+        why = "it is not what the export of a kernel wrote as .json"
+    raise QuadrantsRuntimeError(f"{what} cannot be inspected: {why}", code="QL0711")
+
+
+def _checked(path: str | Path) -> Path:
+    out = Path(path).absolute()
+    if out.suffix not in KINDS:
+        raise QuadrantsRuntimeError(
+            f"an inspector cannot be written to {out.name}", code="QL0712", help=f"name it *{' or *'.join(KINDS)}"
+        )
+    return out
+
+
+def _write(held: dict[str, Any], out: Path) -> Path:
+    out.parent.mkdir(parents=True, exist_ok=True)
+    if out.suffix == ".json":
+        out.write_text(json.dumps(held))
+    else:
+        out.write_text(page([(held["shape"], unpack(held["answers"]))], held["shape"]["title"]))
+    return out

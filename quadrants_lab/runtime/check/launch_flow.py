@@ -1,0 +1,266 @@
+"""How far a derivative gets within a launch: tangents, and what ended them, beside the values that the reference
+interpreter tells of. Shares of derivatives come from the same table as the gradients'."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from itertools import product
+from time import monotonic
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from quadrants_lab.autodiff import rules
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.prims import PRIMS
+from quadrants_lab.ir.types import DType, from_numpy
+from quadrants_lab.ir.walk import walk
+from quadrants_lab.runtime.check.cause import Event, written
+from quadrants_lab.runtime.interpret.interpreter import Box, Lane, Trip
+from quadrants_lab.runtime.interpret.interpreter_trace import remember
+
+DECISIONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "isnan", "isinf"})
+Cell = tuple[Any, Lane]  # memory, by its id or the name of a temporary, and the index
+
+
+class Flow(NamedTuple):
+    """Of a value that depends on the input: its ``tangent``, None where no derivative reaches it; what ``cut`` one on
+    some way to it; what made a tangent 0 (``lost``) of one that was not."""
+
+    tangent: Any = None
+    cut: Event | None = None
+    lost: Event | None = None
+
+
+class _Eager:
+    """Evaluates at once what `rules.emit` would append to a block: values stand for themselves."""
+
+    def const(self, value: Any, type: DType) -> Any:
+        return type.numpy(value)
+
+    def op(self, prim: str, *args: Any) -> Any:
+        of = args[1] if prim == "select" else args[0]
+        dtype = from_numpy(np.asarray(of).dtype)
+        assert dtype is not None
+        return PRIMS[prim].evaluate(dtype, *args)
+
+    def cast(self, value: Any, type: DType) -> Any:
+        return PRIMS["cast"].evaluate(type, value)
+
+
+@dataclass(slots=True)
+class Trace:
+    """What became of the input. ``loss``: of the loss, None where it does not depend on it. ``ties``: operations at a
+    kink of theirs. ``decided``: comparisons of what depends on it. ``over``: by memory, the writes over what did, and
+    the kernel that had put it there. ``skipped``: arms, loops and tasks that would have read it and did not run.
+    ``reached``: the last write of what depends on it; ``read``: whether a launch reads it at all."""
+
+    loss: Flow | None = None
+    ties: list[Event] = field(default_factory=list)
+    decided: list[Event] = field(default_factory=list)
+    over: list[Event] = field(default_factory=list)
+    python: list[tuple[str, int]] = field(default_factory=list)  # memory written over by Python, before which launch
+    skipped: dict[int, Event] = field(default_factory=dict)
+    reached: Event | None = None
+    read: bool = False
+
+
+class TooLong(Exception):
+    """The interpreter took more time than it was given."""
+
+
+class LaunchFlow:
+    """Observes one launch."""
+
+    def __init__(
+        self, trace: Trace, cells: dict[Cell, Flow], until: float, kernel: N.Kernel, number: int, keys: dict[str, Any]
+    ) -> None:
+        self.kernel, self.number, self.keys, self.until = kernel, number, keys, until
+        self.trace, self.cells = trace, cells
+        self.env: dict[int, Any] = {}
+        self.flows: dict[int, Flow] = {}
+        self.lane: Lane = ()
+        self.yielded: tuple[Flow | None, ...] = ()
+        self.ended: type[N.Stmt] = N.Yield
+        self.within: set[int] = set()  # loops that have begun
+        self.ran: set[int] = set()
+        self.statements = {s.id: s for s in walk(kernel.body)}
+        self.params = {p.id: p for s in self.statements.values() for p in s.params()}
+        dependent = {key for key, _ in cells}
+        self.dependent = {name for name, key in keys.items() if key in dependent}
+
+    def iterations(self, task: N.Offload, box: Box) -> Iterable[Lane]:
+        if not all(map(len, box)):
+            self.skip(task, task.body)
+        return product(*box)
+
+    def done(self) -> None:
+        self.trace.read |= bool(self.dependent & {s.buffer for s in self.statements.values() if isinstance(s, N.Read)})
+
+    def told(self, s: N.Stmt, value: Any) -> None:
+        remember(self.env, s, value)
+        handler = _TOLD.get(type(s))
+        if handler is not None:
+            handler(self, s, value)
+        elif isinstance(s, N.Value):
+            self.flows.pop(s.id, None)
+
+    # --- statements ----------------------------------------------------------------------------------------------
+
+    def task(self, s: N.Offload, value: Any) -> None:
+        self.lane = value
+        self.flows.clear()
+        if monotonic() > self.until:
+            raise TooLong
+
+    def op(self, s: N.Op, value: Any) -> None:
+        flows = [self.flows.get(a) for a in s.args]
+        if not any(flows):
+            self.flows.pop(s.id, None)
+            return
+        self._tie(s, flows)
+        tangent, cut = None, next((f.cut for f in flows if f is not None and f.cut), None)
+        lost = next((f.lost for f in flows if f is not None and f.lost), None)
+        moving = False
+        for k, f in enumerate(flows):
+            tree = rules.share(s.prim, k)
+            if f is None or f.tangent is None:
+                continue
+            if tree is None or not s.type.is_float:
+                cut = cut or self.event(s, value)
+                continue
+            env: dict[str, Any] = dict(zip(rules.OPERANDS, (self.env[i] for i in s.args), strict=False))
+            with np.errstate(all="ignore"):
+                share = rules.emit(_Eager(), tree, env | {"r": value, "g": f.tangent}, s.type, s.type)  # type: ignore[arg-type]  # values for ids
+                tangent = share if tangent is None else tangent + share
+            moving |= bool(f.tangent != 0)
+        if tangent is not None and moving and tangent == 0:
+            lost = self.event(s, value)
+        self.flows[s.id] = Flow(tangent, cut, lost if tangent is None or tangent == 0 else None)
+
+    def _tie(self, s: N.Op, flows: list[Flow | None]) -> None:
+        values = [self.env[a] for a in s.args]
+        tangents = [0 if f is None or f.tangent is None else f.tangent for f in flows]
+        if s.prim in DECISIONS:
+            found = self.trace.ties if len(values) == 2 and values[0] == values[1] else self.trace.decided
+        elif (
+            values[0] == values[1] and tangents[0] != tangents[1]
+            if s.prim in ("min", "max")
+            else s.prim == "abs" and values[0] == 0
+        ):
+            found = self.trace.ties
+        else:
+            return
+        if len(found) < 16:
+            found.append(self.event(s))
+
+    def load(self, s: N.Load, value: Any) -> None:
+        self._set(s.id, self.cells.get(self._cell(s)))
+
+    def store(self, s: N.Store, value: Any) -> None:
+        cell, flow = self._cell(s), self.flows.get(s.value)
+        if flow is not None:
+            self.cells[cell] = self._kept(s, flow)
+        elif self.cells.pop(cell, None) is not None and len(self.trace.over) < 64:
+            self.trace.over.append(self.event(s, value))
+
+    def atomic(self, s: N.Atomic, value: Any) -> None:
+        self._set(s.id, None)
+        cell, flow = self._cell(s), self.flows.get(s.value)
+        old, new = self.cells.get(cell), self.env[s.value]
+        if s.op in ("min", "max"):
+            if new == value and (flow or old):
+                self.trace.ties.append(self.event(s, value))
+            elif new < value if s.op == "min" else new > value:
+                self.store(s, new)  # type: ignore[arg-type]  # as a store does it
+        elif flow is not None or old is not None:
+            a, b = old or Flow(), flow or Flow()
+            tangent = a.tangent if b.tangent is None else b.tangent if a.tangent is None else a.tangent + b.tangent
+            if s.op not in ("add", "sub"):
+                tangent = None
+            self.cells[cell] = self._kept(s, Flow(tangent, a.cut or b.cut, a.lost or b.lost))
+
+    def _kept(self, s: N.Write, flow: Flow) -> Flow:
+        """What memory keeps of a flow."""
+        b = self.kernel.buffers[s.buffer]
+        self.trace.reached = self.event(s)
+        if flow.tangent is None or b.kind == "temp" or (b.grad and b.dtype.is_float):
+            return flow
+        return Flow(None, flow.cut or self.event(s, self.env[s.value]), flow.lost)
+
+    def end(self, s: N.Yield, value: Any) -> None:
+        self.yielded, self.ended = tuple(self.flows.get(v) for v in s.values), type(s)
+
+    def branch(self, s: N.If, value: Any) -> None:
+        cond = self.flows.get(s.cond)
+        for r, flow in zip(s.results, self.yielded, strict=True):
+            self._set(r.id, flow or (cond and Flow(None, cond.cut)))
+        self.skip(s, s.orelse if self.env[s.cond] else s.then)
+
+    def loop(self, s: N.For | N.While, value: Any) -> None:
+        if isinstance(value, Trip):
+            first = s.id not in self.within
+            self.within.add(s.id)
+            flows = tuple(self.flows.get(i) for i in s.inits) if first else self.yielded
+            for p, flow in zip(s.carried, flows, strict=True):
+                self._set(p.id, flow)
+            return
+        if s.id not in self.within:
+            flows = tuple(self.flows.get(i) for i in s.inits)
+            self.skip(s, s.body)
+        elif isinstance(s, N.While) and self.ended is not N.Break:
+            flows = tuple(self.flows.get(p.id) for p in s.carried)
+        else:
+            flows = self.yielded
+        self.within.discard(s.id)
+        for p, flow in zip(s.results, flows, strict=True):
+            self._set(p.id, flow)
+
+    # ---------------------------------------------------------------------------------------------------------------
+
+    def skip(self, s: N.Stmt, block: N.Block) -> None:
+        """Notes a block that does not run, where it would have read what depends on the input."""
+        if s.id in self.trace.skipped:
+            return
+        for inner in walk(block):
+            if any(i in self.flows for i in inner.operands()) or getattr(inner, "buffer", "") in self.dependent:
+                ids = (s.cond,) if isinstance(s, N.If) else (s.begin, s.end) if isinstance(s, N.For) else ()
+                self.trace.skipped[s.id] = Event(
+                    s, self.kernel.name, self.number, self.lane, tuple((self._name(i), self.env[i]) for i in ids)
+                )
+                return
+
+    def _set(self, value: int, flow: Flow | None) -> None:
+        if flow is None:
+            self.flows.pop(value, None)
+        else:
+            self.flows[value] = flow
+
+    def _cell(self, s: N.Access) -> Cell:
+        return self.keys[s.buffer], tuple(int(self.env[i]) for i in s.index)
+
+    def event(self, s: N.Stmt, result: Any = None) -> Event:
+        ids = s.args if isinstance(s, N.Op) else (s.value,) if isinstance(s, N.Write) else ()
+        values = [(self._name(i) or f"operand {n + 1}", self.env[i]) for n, i in enumerate(ids)]
+        if result is not None and isinstance(s, N.Op):
+            values.append(("result", result))
+        return Event(s, self.kernel.name, self.number, self.lane, tuple(values))
+
+    def _name(self, value: int) -> str:
+        s = self.statements.get(value)
+        if s is None:
+            return getattr(self.params.get(value), "name", "")
+        return getattr(s, "name", "") or written(s.span)
+
+
+_TOLD: dict[type[N.Stmt], Callable[[Any, Any, Any], None]] = {
+    N.Offload: LaunchFlow.task,
+    N.Op: LaunchFlow.op,
+    N.Load: LaunchFlow.load,
+    N.Store: LaunchFlow.store,
+    N.Atomic: LaunchFlow.atomic,
+    **dict.fromkeys((N.Yield, N.Break, N.Continue), LaunchFlow.end),
+    N.If: LaunchFlow.branch,
+    **dict.fromkeys((N.For, N.While), LaunchFlow.loop),
+}

@@ -1,0 +1,95 @@
+"""Times of the panes: by one clock, part by part, and none that contradicts another."""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+import pytest
+from notebook.test_magics import SETUP, WAVE
+
+import quadrants_lab as qd
+from quadrants_lab.notebook.collect import cell_view
+from quadrants_lab.runtime.compile import compile as compiling
+from quadrants_lab.runtime.launch import dispatch
+from quadrants_lab.runtime.record import records
+from quadrants_lab.runtime.record.records import recording
+
+PARTS = ["front end", "passes and checks", "machine code", "driver", "first launch"]
+
+
+class Ticks:
+    """A clock that goes on by a second a look."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        self.now += 1.0
+        return self.now
+
+
+@pytest.fixture
+def launches(tmp_path):
+    file = tmp_path / "wave.py"
+    file.write_text(SETUP.replace("qd.init(arch=qd.cpu)", "qd.init(arch=qd.cpu, offline_cache=False)") + WAVE)
+    made: dict = {}
+    exec(compile(file.read_text(), str(file), "exec"), made)
+    yield made["wave"], made["y"]
+    qd.reset()
+
+
+def shown(recorder) -> dict:
+    (kernel,) = cell_view("cell", recorder).kernels
+    return {launch.mode: dict(launch.times) for launch in kernel.launches} | {"traces": kernel.traces}
+
+
+def test_the_parts_add_up_to_the_whole(launches):
+    wave, y = launches
+    with recording() as recorder:
+        start = perf_counter()
+        wave()
+        took = perf_counter() - start
+        y.grad[None] = 1
+        wave.grad()
+        for _ in range(3):
+            wave()
+    found = shown(recorder)
+    for mode in ("forward", "gradient"):
+        whole = found[mode]["compiled and first launched in"]
+        assert sum(found[mode][part] for part in PARTS) == pytest.approx(whole, rel=0.05)
+    assert found["forward"]["compiled and first launched in"] <= took
+    assert "median of 3 warm launches" in found["forward"]
+    assert "warm launch" not in found["gradient"]
+    passes = [step.seconds for step in found["traces"]["forward"] if step.name != "front end"]
+    assert 0 < sum(passes)
+    assert found["traces"]["forward"][0].seconds == found["forward"]["front end"]
+
+
+def test_passes_are_timed_where_they_ran_and_not_again(launches, monkeypatch):
+    wave, _ = launches
+    with recording() as recorder:
+        wave()
+    monkeypatch.setattr(compiling, "make_ir", None)  # a second compile would call it
+    (kernel,) = cell_view("cell", recorder).kernels
+    assert [s.name for s in kernel.traces["forward"]][:2] == ["front end", "simplify"]
+
+
+def test_the_whole_is_read_off_the_same_clock(launches, monkeypatch):
+    clock = Ticks()
+    for module in (compiling, dispatch, records):
+        monkeypatch.setattr(module, "perf_counter", clock)
+    wave, _ = launches
+    with recording() as recorder:
+        wave()
+    times = shown(recorder)["forward"]
+    assert [times[part] for part in PARTS] == [1.0] * 5
+    assert times["compiled and first launched in"] == 5.0
+
+
+def test_a_kernel_that_was_launched_before_has_warm_launches_alone(launches):
+    wave, _ = launches
+    wave()
+    with recording() as recorder:
+        wave()
+        wave()
+    assert list(shown(recorder)["forward"]) == ["median of 2 warm launches"]

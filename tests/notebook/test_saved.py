@@ -1,0 +1,97 @@
+"""Inspectors in files: pages for a browser, and files that `qd.inspect` opens without the program."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import html
+import json
+import re
+
+import pytest
+from notebook.test_magics import SETUP, WAVE, cell  # noqa: F401
+
+import quadrants_lab as qd
+from quadrants_lab.__main__ import main
+from quadrants_lab.notebook import show
+from quadrants_lab.widgets.pack import answers, pack, unpack
+from quadrants_lab.widgets.panes import PANES
+
+
+@pytest.fixture
+def wave(cell, shell):
+    assert cell("%%qdkernel --grad y --quiet" + WAVE + "wave()").ok
+    return shell.user_ns["wave"]
+
+
+def held(page: str) -> dict:
+    return json.loads(gzip.decompress(base64.b64decode(re.search(r'id="data">([^<]+)<', page)[1])))
+
+
+def test_a_page_holds_all_panes_and_the_steps_that_were_chosen(wave, tmp_path):
+    path = wave.export(tmp_path / "k.html", iterations=[1, "3"])
+    page = path.read_text()
+    assert not re.search(r'(?:src|href)="(?!data:)|https?://(?!www\.w3\.org/2000/svg)', page)
+    found = unpack(held(page)["answers"][0])
+    assert {f"0/{p.id}" for p in PANES} | {"0/steps/0/1", "0/steps/0/3"} <= set(found)
+    assert "x.grad[3] +=" in html.unescape(found["0/steps/0/3"])
+    assert sum("/code/" in request for request in found) > 10
+    assert not any("not made yet" in text for text in found.values())
+
+
+def test_a_file_is_inspected_without_the_kernel(wave, tmp_path):
+    path = wave.export(tmp_path / "k.json")
+    wanted = answers(show(wave).view)
+    qd.reset()
+    seen = qd.inspect(path)
+    assert seen.answers.keys() == wanted.keys()
+    for request in ("0/source", "0/stacks", "0/sizes", "0/run", "0/code/gradient/0"):
+        assert seen.answer(request) == wanted[request]
+    assert "operand of sin" in repr(seen)
+    bundle = seen._repr_mimebundle_()
+    assert "operand of sin" in bundle["text/html"]
+    assert "not exported" in seen.answer("0/steps/0/2")
+    again = qd.inspect(seen.export(tmp_path / "again.json"))
+    assert again.answers == seen.answers
+    assert unpack(held(seen.export(tmp_path / "k.html").read_text())["answers"][0]) == seen.answers
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("none.json", None, "No such file or directory"),
+        ("other.json", "[1]", "it is not what the export of a kernel wrote"),
+        ("binary.json", "\x00\x01", "it is not what the export of a kernel wrote"),
+        ("old.json", '{"format": 0}', "it is of format 0"),
+    ],
+)
+def test_what_is_no_inspector_is_told(tmp_path, name, text, says):
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    with pytest.raises(qd.QuadrantsRuntimeError, match=says):
+        qd.inspect(tmp_path / name)
+
+
+def test_a_file_has_a_kind(wave):
+    with pytest.raises(qd.QuadrantsRuntimeError, match=r"name it \*\.html or \*\.json"):
+        wave.export("k.txt")
+
+
+def test_answers_are_the_same_after_they_were_packed(wave):
+    found = answers(show(wave).view)
+    packed = json.loads(json.dumps(pack(found)))
+    assert unpack(packed) == found
+    assert len(json.dumps(packed)) < 0.8 * len(json.dumps(found))
+
+
+def test_the_command_line_writes_a_page(tmp_path, capsys):
+    program = tmp_path / "p.py"
+    text = SETUP + WAVE + "wave()\ny.grad[None] = 1\nwave.grad()\n"
+    program.write_text(text)
+    assert main(["inspect", str(program), "--html", str(tmp_path / "p.html")]) == 0
+    assert capsys.readouterr().out.strip() == str(tmp_path / "p.html")
+    found = unpack(held((tmp_path / "p.html").read_text())["answers"][0])
+    assert "x.grad[0] +=" in html.unescape(found["0/steps"])
+    assert main(["inspect", str(program), "--html", str(tmp_path / "p.txt")]) == 1
+    assert main(["inspect", str(tmp_path / "none.py"), "--html", str(tmp_path / "p.html")]) == 2
+    assert capsys.readouterr().err.strip().splitlines()[-1] == f"{tmp_path / 'none.py'}: No such file or directory"
