@@ -205,10 +205,13 @@ def together(*works: Callable[[], Any], seconds: float = ANSWER) -> None:
 
 
 def interrupt_when(ready: Callable[[], Any]) -> None:
-    """Sends this process SIGINT, as Ctrl-C does, as soon as ``ready`` says so."""
+    """Sends this process SIGINT, as Ctrl-C does, as soon as ``ready`` says so, which it is to do before long."""
+    end = time.monotonic() + ANSWER
 
     def work() -> None:
         while not ready():
+            if time.monotonic() > end:
+                return
             time.sleep(_PAUSE)
         os.kill(os.getpid(), signal.SIGINT)
 

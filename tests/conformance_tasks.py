@@ -32,12 +32,15 @@ kernel axpy(a: f32) forward {
 
 
 def test_saxpy(rig: Any) -> None:
+    """And what lies around the array stays."""
     rng = np.random.default_rng(1)
-    for n in (0, 1, 15, 1000, 100_000):
-        x, y = rng.random(n, np.float32), rng.random(n, np.float32)
-        want = np.float32(2.5) * x + y
+    for n in (0, 1, 2, 15, 16, 17, 33, 1000, 100_000):
+        x, whole = rng.random(n, np.float32), np.full(n + 2, -1, np.float32)
+        y = whole[1:-1]
+        y[:] = rng.random(n, np.float32)
+        want = [-1, *(np.float32(2.5) * x + y), -1]
         rig.run(AXPY, {"x": x, "y": y}, {"a": 2.5})
-        assert np.array_equal(y, want)
+        assert np.array_equal(whole, want)
 
 
 def test_wide_arrays(rig: Any) -> None:

@@ -37,8 +37,15 @@ def test_racy(case, arch):
     assert re.search(rf"iterations race for [\w.]+\[[\w, ]+\]: {one}, {one} at line \d+", str(told.value))
 
 
-@pytest.mark.parametrize("arch", ALSO_BY_NIGHT)
-@pytest.mark.parametrize("program", [pytest.param(p, id=p.name) for p in CLEAN])
+# by day on the CPU and on Vulkan or Metal in turn
+CLEAN_ONES = [
+    pytest.param(p, *w.values, id=f"{w.id}-{p.name}",
+                 marks=[*w.marks, *[pytest.mark.slow] * (w.id == ("metal", "vulkan")[n % 2])])
+    for n, p in enumerate(CLEAN) for w in ALSO_BY_NIGHT
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("program", "arch"), CLEAN_ONES)
 def test_clean(program, arch):
     fp = fp_of(arch)
     job = job_of(program, program.cases[0])

@@ -1,16 +1,11 @@
 """The sample programs that keep every step in elements of their own: values and gradients against the same mathematics
-in numpy, in float64, differentiated by the complex step; what their `main` promises; and values and gradients beside
-the peer's."""
+in numpy, in float64, differentiated by the complex step; and what their `main` promises."""
 
 from __future__ import annotations
-
-import importlib
-from pathlib import Path
 
 import complex_step
 import numpy as np
 import pytest
-from peer_kernels import peer_values
 from sample_rig import close, everywhere, flat, runtime, split  # noqa: F401  # fixtures
 
 from quadrants_lab.kernels import billiards, muscle, ripple, robot, smoke, sticks
@@ -282,48 +277,3 @@ def test_muscle() -> None:
 def test_muscles_move_the_body() -> None:
     ways = muscle.main()
     assert ways[-1] > 0.08 > 0.02 > ways[0]
-
-
-# --- values and gradients, beside the peer
-
-BESIDE = {
-    "ripple": """
-pond = Pond(8, 12)
-loss, slope = pond.gradient(np.sin(np.arange(64.0)).reshape(8, 8))
-""",
-    "billiards": """
-table = Table(np.array([[0.0, 0.0], [0.15, 0.01], [0.26, 0.05]]), 60, 2)
-loss, slope = table.gradient(np.array([1.0, 0.05]))
-""",
-    "sticks": """
-sticks = Sticks(2, 120)
-loss, slope = sticks.gradient(np.array([[0.8, 0.5, 0.4], [1.0, -0.5, 1.0]]))
-""",
-    "robot": """
-robot = Robot(*built("##\\n#"), 3, 30)
-loss, slope = robot.gradient([0.3 * np.sin(np.arange(f.to_numpy().size)).reshape(f.to_numpy().shape)
-                              for f in robot.weights])
-slope = np.concatenate([s.ravel() for s in slope])
-""",
-    "smoke": """
-flow = Flow(6, 4, 3)
-flow.q.from_numpy(np.cos(np.arange(180.0)).reshape(5, 6, 6))
-loss, slope = flow.gradient(np.sin(np.arange(72.0)).reshape(6, 6, 2))
-""",
-    "muscle": """
-places, muscle, volume = built("##\\n01", 12)
-body = Body(places, muscle, volume, 12, 30)
-loss, slope = body.gradient(np.sin(np.arange(8.0)).reshape(2, 4))
-""",
-}
-
-
-@pytest.mark.peer
-def test_values_and_gradients_are_the_peers(tmp_path: Path) -> None:
-    """Programs in which no gradient has to see what was overwritten: the peer's are right too."""
-    found = "found = [loss, slope.tolist()]\n"
-    theirs = peer_values({name: code + found for name, code in BESIDE.items()}, tmp_path, default_fp="f64")
-    for name, code in BESIDE.items():
-        space = dict(vars(importlib.import_module(f"quadrants_lab.kernels.{name}")))
-        exec(code, space)
-        close(flat(space["loss"], space["slope"]), flat(*(np.ravel(a) for a in theirs[name])), 1e-9)

@@ -1,15 +1,11 @@
 """The whole programs among the sample kernels: values and gradients against the same mathematics in numpy, in float64,
-differentiated by the complex step; what their `main` promises; and forward, what the peer makes of them."""
+differentiated by the complex step; and what their `main` promises."""
 
 from __future__ import annotations
-
-import importlib
-from pathlib import Path
 
 import complex_step
 import numpy as np
 import pytest
-from peer_kernels import peer_values
 from sample_rig import close, everywhere, flat, runtime, split  # noqa: F401  # fixtures
 
 from quadrants_lab.kernels import arm, crawler, diffusivity, eight, lorenz, mpm, raymarch, words
@@ -392,62 +388,3 @@ def test_one_row_one_star_and_no_steps() -> None:
     check_crawler(1, 0)
     check_jelly(0)
     check_jelly(1)
-
-
-# --- forward, beside the peer
-
-FORWARD = {
-    "diffusivity": """
-rod = Rod(np.sin(np.arange(36.0)).reshape(6, 6))
-found = [rod.simulate(np.linspace(0.1, 0.4, 5)).tolist(), rod.in_place(np.linspace(0.1, 0.4, 5))[0]]
-""",
-    "eight": """
-stars = Stars(np.array([1.0, 0.5, 2.0, 0.3]))
-stars.p0.from_numpy(np.arange(8.0).reshape(4, 2) ** 1.5)
-stars.v0.from_numpy(np.cos(np.arange(8.0)).reshape(4, 2))
-stars.run(6, 0.05)
-found = [stars.p.to_numpy().tolist(), stars.v.to_numpy().tolist(), stars.loss[None]]
-""",
-    "words": """
-speller = Speller(["abba", "a", "cab"])
-spell(speller.letters, speller.length, *speller.weights, speller.loss)
-found = [speller.loss[None], list(map(ord, speller.complete("b")))]
-""",
-    "lorenz": """
-t = Trajectories(np.array([[1.0, 1.0, 20.0], [2.0, 1.0, 19.0]]), 50)
-trajectory(t.start, t.rates, t.steps, t.last, 0.005)
-found = t.last.to_numpy().tolist()
-""",
-    "arm": """
-axis = np.sin(np.arange(36.0)).reshape(3, 4, 3)
-arms = Arms(axis, np.linspace(0.5, 1.0, 12).reshape(3, 4), np.array([0, 4, 2]), np.zeros((3, 3)))
-found = arms.hands(np.linspace(-1.0, 2.0, 12).reshape(3, 4)).tolist()
-""",
-    "crawler": """
-body = Crawler(*ladder(2))
-body.sway.from_numpy(0.2 * np.sin(np.arange(22.0)).reshape(11, 2))
-body.run(40)
-found = [body.x.to_numpy().tolist(), body.loss[None]]
-""",
-    "mpm": """
-jelly = Jelly(*block(3, 0.3, 0.5), 12, 0.004)
-jelly.material[None], jelly.target[None], jelly.throw[None] = [10.0, 20.0], [0.7, 0.4], [-3.0, -4.0]
-jelly.run(40)
-found = [jelly.x.to_numpy().tolist(), jelly.F.to_numpy().tolist(), jelly.loss[None]]
-""",
-    "raymarch": """
-picture = Picture(3, 12, 9)
-picture.set(CENTER, RADIUS, LIGHT)
-found = picture.drawn().tolist()
-""",
-}
-
-
-@pytest.mark.peer
-def test_forward_values_are_the_peers(tmp_path: Path) -> None:
-    theirs = peer_values(FORWARD, tmp_path, default_fp="f64")
-    for name, code in FORWARD.items():
-        space = dict(vars(importlib.import_module(f"quadrants_lab.kernels.{name}")))
-        exec(code, space)
-        ours = [np.ravel(a) for a in space["found"]]
-        close(flat(*ours), flat(*(np.ravel(a) for a in theirs[name])), 1e-10)

@@ -1,4 +1,4 @@
-"""Gradients of deep programs."""
+"""Values and gradients of deep programs."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ def test_gradient(options, name):
     kernel, x, y = made(program)
     y.grad.fill(1.0)
     kernel()
+    np.testing.assert_allclose(y.to_numpy(), program.value(X), rtol=1e-5)
     kernel.grad()
     np.testing.assert_allclose(x.grad.to_numpy(), program.slope(X), rtol=1e-5)
     qd.reset()

@@ -125,27 +125,6 @@ def test_a_load_stays_before_a_store_to_the_same_place(monkeypatch: pytest.Monke
     assert not a.to_numpy().any()
 
 
-@pytest.mark.parametrize("n", [1, 2, 15, 16, 17, 33, 1000])
-def test_any_number_of_iterations(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    in_lanes(monkeypatch)
-    start()
-    x, y = qd.field(qd.f32, n), qd.field(qd.f32, n + 2)
-
-    @qd.kernel
-    def f() -> None:
-        for i in x:
-            s = 0.0
-            for j in range(i % 5):
-                s += x[i] * j
-            y[i + 1] = s
-
-    x.from_numpy(np.arange(n, dtype=np.float32))
-    y.fill(-1)
-    f()
-    want = [i * sum(range(i % 5)) for i in range(n)]
-    assert np.array_equal(y.to_numpy(), np.float32([-1, *want, -1]))
-
-
 BOUNDS = [(0, 7), (-3, 3), (5, 5), (9, 2), (2**31 - 3, 2**31 - 1), (-(2**31), -(2**31) + 2)]
 
 
@@ -224,29 +203,6 @@ def test_a_lane_that_takes_no_part_may_hold_anything(monkeypatch: pytest.MonkeyP
             s = 1000 // ds[i] + 1000 % ds[i] + (ds[ats[i]] if ats[i] < n else 0)
         s += max(0, int(ds[i]).bit_length() - 1) if ds[i] > 0 else 0
         assert y[i] == s, i
-
-
-@pytest.mark.parametrize("fp", [qd.f32, qd.f64], ids=str)
-def test_far_arguments(fp: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Arguments beyond the short reduction, infinities and NaN among ordinary ones."""
-    in_lanes(monkeypatch)
-    start(default_fp=fp, fast_math=False)
-    n = 64
-    x, y = qd.field(fp, n), qd.Vector.field(3, fp, n)
-
-    @qd.kernel
-    def f() -> None:
-        for i in x:
-            y[i] = qd.Vector([qd.sin(x[i]), qd.cos(x[i]), qd.tan(x[i])])
-
-    xs = np.random.default_rng(4).normal(size=n) * 10.0 ** np.arange(n).astype(float)[::-1].clip(0, 30)
-    xs[[3, 9, 60]] = np.inf, np.nan, -np.inf
-    x.from_numpy(xs.astype(x.to_numpy().dtype))
-    f()
-    with np.errstate(invalid="ignore"):
-        at = x.to_numpy().astype(np.float64)
-        want = np.stack([np.sin(at), np.cos(at), np.tan(at)], 1)
-    np.testing.assert_allclose(y.to_numpy(), want, rtol=3e-6 if fp is qd.f32 else 1e-14, atol=1e-12)
 
 
 @pytest.mark.parametrize("op", ["add", "sub", "mul", "min", "max"])

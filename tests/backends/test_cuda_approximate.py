@@ -3,48 +3,20 @@ processor against f64; the code; and, on a device, what comes out."""
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any
 
 import llvmlite.binding as llvm
 import numpy as np
 import pytest
+from llvm_rig import over
 from sessions import sessions
 
 import quadrants_lab as qd
-from quadrants_lab.backends.cpu import jit
 from quadrants_lab.backends.cuda import approximate, listings, nvptx, toolkit
-
-_ALL = """
-define void @all(ptr %from, ptr %to, i64 %n) {
-entry:
-  br label %loop
-loop:
-  %i = phi i64 [0, %entry], [%next, %loop]
-  %a = getelementptr float, ptr %from, i64 %i
-  %b = getelementptr float, ptr %to, i64 %i
-  %x = load float, ptr %a
-  %y = call float @qd.reduced.f32(float %x)
-  store float %y, ptr %b
-  %next = add i64 %i, 1
-  %more = icmp ult i64 %next, %n
-  br i1 %more, label %loop, label %done
-done:
-  ret void
-}
-declare float @llvm.fma.f32(float, float, float)
-attributes #1 = { nounwind }
-"""
 
 
 def reduced(x: np.ndarray) -> np.ndarray:
-    triple, layout = jit.triple_and_layout()
-    head = f'target datalayout = "{layout}"\ntarget triple = "{triple}"\n'
-    code = jit.link(jit.object_code(jit.parse(head + approximate._reduced_text() + _ALL)), ("all",), {})
-    r = np.empty_like(x)
-    run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(code.address["all"])
-    run(x.ctypes.data, r.ctypes.data, x.size)
-    return r
+    return over(approximate._reduced_text(), "reduced", x)
 
 
 def arguments(most: float) -> np.ndarray:

@@ -9,12 +9,10 @@ import threading
 import warnings
 from collections.abc import Iterator
 
-import numpy as np
 import pytest
 from child import Child
 from conftest import ROOT
-from deep import PROGRAMS, X, define, made
-from sessions import EVERYWHERE
+from deep import PROGRAMS, define, made
 
 import quadrants_lab as qd
 from quadrants_lab.errors import QuadrantsCompilationError, QuadrantsSyntaxError, QuadrantsWarning
@@ -42,18 +40,6 @@ def session() -> Iterator[None]:
 
 
 # --- what compiles --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("options", EVERYWHERE)
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_values(name: str, options: dict[str, object]) -> None:
-    make, n = PROGRAMS[name]
-    program = make(n)
-    qd.init(**options)
-    kernel, _, y = made(program)
-    kernel()
-    np.testing.assert_allclose(y.to_numpy(), program.value(X), rtol=1e-5)
-    qd.reset()
 
 
 @pytest.mark.usefixtures("session")

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sessions import sessions
+from lang.test_foreign import double, total
+from sessions import session_of, sessions
 
 import quadrants_lab as qd
 from quadrants_lab.backends.cuda import driver
@@ -15,23 +16,7 @@ from quadrants_lab.backends.cuda import driver
 OURS = sessions("cuda")
 
 
-@pytest.fixture(autouse=True, params=OURS)
-def session(request):
-    qd.init(**request.param)
-
-
-@qd.kernel
-def double(x: qd.types.ndarray()):
-    for i in range(x.shape[0]):
-        x[i] = x[i] * 2
-
-
-@qd.kernel
-def total(x: qd.types.ndarray()) -> qd.f32:
-    s = 0.0
-    for i in range(x.shape[0]):
-        s += x[i]
-    return s
+session = session_of(OURS)
 
 
 @qd.kernel

@@ -32,6 +32,19 @@ def forked(act):
         sys.exit(0)
     print("child's status", os.waitpid(pid, 0)[1])
 
+def anew():
+    '''A session of its own.'''
+    init("cpu")
+    y = qd.field(qd.i32, 4)
+
+    @qd.kernel
+    def three():
+        for i in y:
+            y[i] = 3
+
+    three()
+    print(y[1])
+
 init(sys.argv[1])
 x = qd.field(qd.i32, 64)
 
@@ -138,25 +151,13 @@ def hold():
         held.set()
         time.sleep(1)
 
-def child():
-    init("cpu")
-    y = qd.field(qd.i32, 4)
-
-    @qd.kernel
-    def three():
-        for i in y:
-            y[i] = 3
-
-    three()
-    print(y[1])
-
 add()
 other = threading.Thread(target=hold)
 other.start()
 held.wait()
-forked(child)
+forked(anew)
 other.join()
-child()
+anew()
 """
 
 
@@ -268,16 +269,7 @@ def child():
         add()
     except qd.QuadrantsRuntimeError as e:
         print(e)
-    init("cpu")
-    y = qd.field(qd.i32, 4)
-
-    @qd.kernel
-    def three():
-        for i in y:
-            y[i] = 3
-
-    three()
-    print(y[1])
+    anew()
 
 for n in range(100):
     add()
