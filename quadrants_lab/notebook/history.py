@@ -31,7 +31,7 @@ def _worst(verdicts: Sequence[Verdict] | str) -> float | None:
 
 
 def _row(view: KernelView, worst: float | None) -> EditView:
-    text = "\n".join(x.text for x in view.source)
+    text = "\n".join(x.text for x in view.source if not x.text.startswith("%%"))  # options are no edit
     compile_parts = ("front end", "passes and checks", "machine code")
     parts: dict[str, float] = {}
     launches: dict[str, float] = {}

@@ -19,7 +19,7 @@ from playwright.sync_api import Locator, Page, sync_playwright
 from quadrants_lab.adstack.evaluate import evaluate
 from quadrants_lab.adstack.report import stack_allocas
 from quadrants_lab.notebook.history import EDITS, remember_edit
-from quadrants_lab.widgets.export import page as exported
+from quadrants_lab.widgets.export import export
 from quadrants_lab.widgets.model import TaskGraphs
 
 pytestmark = [pytest.mark.browser, pytest.mark.needs("chromium")]
@@ -41,8 +41,7 @@ def view():
 @pytest.fixture(scope="module")
 def browser(view, tmp_path_factory):
     """The page with one inspector; what it says to the console and asks of the network."""
-    file: Path = tmp_path_factory.mktemp("page") / "k.html"
-    file.write_text(exported([view], "t"))
+    file = export([view], tmp_path_factory.mktemp("page") / "k.html", "t")
     with sync_playwright() as play:
         chromium = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         shown = chromium.new_page(viewport={"width": 1300, "height": 900}, color_scheme="light")
