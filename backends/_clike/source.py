@@ -61,3 +61,14 @@ class Source:
         self.ids += part.ids
         if part.lines:
             self._at = None
+
+
+def struct(members: dict[int, tuple[str, int]], byte: str) -> list[str]:
+    """The inside of a struct. ``members``: declaration and bytes, by offset; what lies between them is unused."""
+    out, at = [], 0
+    for offset, (text, nbytes) in sorted(members.items()):
+        if offset > at:
+            out.append(f"  {byte} unused{at}_[{offset - at}];")
+        out.append(f"  {text};")
+        at = offset + nbytes
+    return out

@@ -10,7 +10,7 @@ from quadrants_lab.backends._clike.source import Source
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.stacks import chunks
 from quadrants_lab.backends._msl import expr as X
-from quadrants_lab.backends._msl import failures, memory, names, ops, stacks
+from quadrants_lab.backends._msl import failures, memory, ops, stacks
 from quadrants_lab.backends._msl.expr import Expr
 from quadrants_lab.backends._msl.frame import FrameStruct, stored
 from quadrants_lab.backends._msl.helpers import Helper, Library
@@ -67,13 +67,13 @@ class Body(body.Body):
     def extent(self, b: N.Buffer, axis: int) -> Expr:
         """A variable with an extent of an ndarray, a long."""
         shape = self.frame.shape(b)
-        name = self.once(self.frame.names.of(f"{b.name}.extent{axis}"), "long", f"{shape}[{axis}]")
+        name = self.once(self.frame.names.of((b.name, axis), f"{b.name}.extent{axis}"), "long", f"{shape}[{axis}]")
         return X.variable(name, "long")
 
     # --- values -----------------------------------------------------------------------------------------------------
 
     def variable(self, name: str, id: int) -> str:
-        return names.of_value(name, id)
+        return self.frame.names.of((self, id), name)
 
     def typed(self, id: int) -> Expr:
         return X.as_type(self.values[id], X.name(self.types[id]))

@@ -6,9 +6,11 @@ Addresses are members of pointer type: the host writes what Metal calls a buffer
 from __future__ import annotations
 
 from quadrants_lab.backends import layout as words
+from quadrants_lab.backends._clike.names import Names
+from quadrants_lab.backends._clike.source import struct
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._msl.expr import name
-from quadrants_lab.backends._msl.names import Names
+from quadrants_lab.backends._msl.names import AVOID
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, u1
 
@@ -48,9 +50,9 @@ class FrameStruct:
     def __init__(self, kernel: N.Kernel, layout: L.GpuLayout) -> None:
         self.kernel = kernel
         self.layout = layout
-        self.names = Names()
+        self.names = Names(AVOID)
         for n in (*_HEAD_NAMES, "stacks"):
-            self.names.of(n)
+            self.names.of(n, n)
         self._members: dict[int, tuple[str, int]] = {}  # offset -> declaration, bytes
 
     def need(self, offset: int) -> None:
@@ -58,7 +60,7 @@ class FrameStruct:
         self._members[offset] = _HEAD[offset]
 
     def _member(self, offset: int, type: str, key: str, count: int, nbytes: int) -> str:
-        n = self.names.of(key)
+        n = self.names.of(key, key)
         self._members[offset] = (f"{type} {n}" + (f"[{count}]" if count else ""), nbytes)
         return f"f.{n}"
 
@@ -107,15 +109,4 @@ class FrameStruct:
     def lines(self) -> list[str]:
         frame = self.layout.frame
         out = [STACK] if frame.stacks_at < frame.zero_at and frame.stacks_at in self._members else []
-        out.append("struct Frame {")
-        at = 0
-        for offset in sorted(self._members):
-            text, nbytes = self._members[offset]
-            gap = offset - at
-            if gap:
-                count, t = (gap // 4, "uint") if gap % 4 == 0 and at % 4 == 0 else (gap, "uchar")
-                out.append(f"  {t} unused{at}_[{count}];")
-            out.append(f"  {text};")
-            at = offset + nbytes
-        out.append("};")
-        return out
+        return [*out, "struct Frame {", *struct(self._members, "uchar"), "};"]

@@ -9,7 +9,7 @@ from quadrants_lab.backends._clike.source import Source
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.programs import GROUP, Program, programs
 from quadrants_lab.backends._msl import expr as X
-from quadrants_lab.backends._msl import memory, names
+from quadrants_lab.backends._msl import memory
 from quadrants_lab.backends._msl.body import Body
 from quadrants_lab.backends._msl.expr import Expr
 from quadrants_lab.backends._msl.frame import FrameStruct
@@ -199,7 +199,7 @@ class _Entry:
             else:
                 behind = f"({' * '.join(f'ulong({e.text})' for e in extents[axis:])})"
         for p, begin, place in zip(indices, begins, reversed(places), strict=True):
-            name, t = names.of_value(p.name or "i", p.id), X.name(p.type)
+            name, t = b.variable(p.name or "i", p.id), X.name(p.type)
             text = place if begin.known == 0 else f"{begin.text} + {place}"
             out.put(f"{t} {name} = {text};")
             b.set(p.id, p.type, X.variable(name, t))

@@ -1,8 +1,4 @@
-"""Names of variables: as the user has them where MSL can.
-
-The emitter's own variables are a letter and a number (``s0``), end in a number and an underscore (``end12_``) or stand
-in `RESERVED`; values end in an underscore and a number; functions of ours begin with ``qd_``.
-"""
+"""What no variable of a program may be called in MSL."""
 
 from __future__ import annotations
 
@@ -27,37 +23,5 @@ atomic_compare_exchange_weak_explicit atomic_thread_fence ceil clz cos exp fabs 
 isnan log max min memory_order_relaxed popcount pow precise round sin sqrt tan tanh trunc mem_flags
 """
 _VECTORS = (f"{t}{n}" for t in X.NAMES.values() for n in (2, 3, 4))
-RESERVED = frozenset((*_KEYWORDS.split(), *_VECTORS))
-_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
-
-
-def plain(name: str) -> bool:
-    """Whether MSL takes the name as it is."""
-    return bool(_PLAIN.match(name)) and "__" not in name
-
-
-def of_value(name: str, id: int) -> str:
-    """The variable that holds a value."""
-    return f"{name}_{id}" if plain(name) and not name.startswith("qd_") else f"v{id}"
-
-
-class Names:
-    """One name a key; none that MSL or the emitter uses, none twice, and none that `of_value` gives."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, str] = {}
-        self._taken: set[str] = set()
-
-    def of(self, key: str) -> str:
-        name = self._known.get(key)
-        if name is None:
-            base = re.sub(r"[^A-Za-z0-9_]+", "_", key).strip("_")
-            base = re.sub(r"__+", "_", base) or "b"
-            if base[0].isdigit() or base in RESERVED or base.startswith("qd_") or re.search(r"(^|_)[a-z]?\d+\Z", base):
-                base = f"b_{base}_"
-            name, n = base, 2
-            while name in self._taken:
-                name, n = f"{base}_{n}_", n + 1
-            self._known[key] = name
-            self._taken.add(name)
-        return name
+# the last ones are the emitter's own
+AVOID = re.compile("|".join((*_KEYWORDS.split(), *_VECTORS, r"qd_.*|(slots|adjoints|[a-z])\d+")))

@@ -13,7 +13,8 @@ import re
 from quadrants_lab.backends._clike import body, control
 from quadrants_lab.backends._clike import expr as X
 from quadrants_lab.backends._clike.expr import Expr
-from quadrants_lab.backends._clike.source import Source
+from quadrants_lab.backends._clike.names import Names
+from quadrants_lab.backends._clike.source import Source, struct
 from quadrants_lab.backends.c import ops
 from quadrants_lab.backends.c.ops import FUNCTIONS, OPERATORS, TYPES
 from quadrants_lab.backends.cpu import layout as L
@@ -36,34 +37,14 @@ void qd_print(Frame *frame, int64_t number, uint64_t count, const Word *values);
 void qd_overflow(Frame *frame, int64_t stack, int64_t depth);
 static inline bool qd_stopped(Frame *frame) { return frame->device->flag && qd_poll(frame, 0); }"""
 
-# --- names ----------------------------------------------------------------------------------------------------------
-
 _WORDS = """
 auto break case char const continue default do double else enum extern float for goto if inline int long register
 restrict return short signed sizeof static struct switch typedef union unsigned void volatile while bool true false
 asm typeof linux unix frame entry Frame Device Word
 """
-_RESERVED = {*_WORDS.split(), *TYPES.values(), *FUNCTIONS.values(), *(f"{name}f" for name in FUNCTIONS.values())}
-_MACRO = re.compile(r"U?INT\w*|\w+_(MIN|MAX|C)|FP_\w*|HUGE\w*|M_\w+|MATH_\w+|NAN|INFINITY|qd_.*|\d.*")
-
-
-class Names:
-    """Identifiers by key, none of them twice: as close to the program's as C allows. None ends in an underscore, as
-    those of `_clike.control` do."""
-
-    def __init__(self) -> None:
-        self.known: dict[object, str] = {}
-        self._taken = dict.fromkeys(_RESERVED, 1)  # how many were asked for
-
-    def of(self, key: object, wanted: str) -> str:
-        if key not in self.known:
-            base = re.sub(r"\W+", "_", wanted, flags=re.ASCII).strip("_") or "t"
-            name = base = f"v_{base}" if _MACRO.fullmatch(base) else base
-            while name in self._taken:
-                self._taken[base] += 1
-                name = f"{base}_{self._taken[base]}"
-            self.known[key], self._taken[name] = name, 1
-        return self.known[key]
+_LIBRARY = "|".join(f"{name}f?" for name in FUNCTIONS.values())
+_MACROS = r"U?INT\w*|\w+_(MIN|MAX|C)|FP_\w*|HUGE\w*|M_\w+|MATH_\w+|NAN|INFINITY"
+AVOID = re.compile("|".join((*_WORDS.split(), *TYPES.values(), _LIBRARY, _MACROS, "qd_.*")))
 
 
 # --- the source -----------------------------------------------------------------------------------------------------
@@ -151,37 +132,28 @@ class Unit:
         self.asserts = asserts
         self.layout = layout = L.frame_layout(kernel)
         self.functions: dict[str, str] = {}
-        self.names = Names()
+        self.names = Names(AVOID)
         self.members: dict[str, str] = {}
-        at = {L.DEVICE: ("Device *device", 1), L.STATUS: ("int64_t status", 1), L.LAUNCH: ("uint64_t launch", 1)}
+        at = {L.DEVICE: ("Device *device", 8), L.STATUS: ("int64_t status", 8), L.LAUNCH: ("uint64_t launch", 8)}
         for b in kernel.buffers.values():
             name, t = self._member(b.name), memory_type(b.dtype)
-            held = {"temp": f"{t} ", "ret": f"{t} ", "heap": "int64_t "}
-            if b.name in layout.buffers:
-                at[layout.buffers[b.name]] = held.get(b.kind, f"{t} *" if b.ndim < 2 else "void *") + name, 1
+            if b.kind in ("temp", "ret"):
+                at[layout.buffers[b.name]] = f"{t} {name}", b.dtype.nbytes
+            elif b.kind != "local":
+                kind = "int64_t " if b.kind == "heap" else f"{t} *" if b.ndim < 2 else "void *"
+                at[layout.buffers[b.name]] = f"{kind}{name}", L.WORD
             if b.name in layout.extents and b.ndim:
-                at[layout.extents[b.name]] = f"int64_t {name}_shape[{b.ndim}]", b.ndim
+                at[layout.extents[b.name]] = f"int64_t {name}_shape[{b.ndim}]", b.ndim * L.WORD
         for a in kernel.args:
-            at[layout.args[a.name]] = f"{TYPES[a.type.name]} {self._member(f'{a.name}()')}", 1
-        device = {L.CANCEL: ("volatile int32_t flag", 1), L.HEAP: ("char *heap", 1), L.SEED: ("uint64_t seed", 1)}
-        self.frame = [*_struct("Device", device), "", *_struct("Frame", at)]
+            at[layout.args[a.name]] = f"{TYPES[a.type.name]} {self._member(f'{a.name}()')}", a.type.nbytes
+        device = {L.CANCEL: ("volatile int32_t flag", 4), L.HEAP: ("char *heap", 8), L.SEED: ("uint64_t seed", 8)}
+        self.frame = ["typedef struct {", *struct(device, "char"), "} Device;", ""]
+        self.frame += ["typedef struct {", *struct(at, "char"), "} Frame;"]
 
     def _member(self, key: str) -> str:
         name = self.names.of(key, key)
         self.members[key] = f"frame->{name}"
         return name
-
-
-def _struct(name: str, members: dict[int, tuple[str, int]]) -> list[str]:
-    """``members``: declaration and words, by offset."""
-    out, at = ["typedef struct {"], 0
-    for offset, (text, words) in sorted(members.items()):
-        if offset > at:
-            out.append(f"  char unused{at}_[{offset - at}];")
-        whole = any(sign in text for sign in ("*", "64", "double"))
-        out.append(f"  {text if whole else f'_Alignas({L.WORD}) {text}'};")
-        at = offset + words * L.WORD
-    return [*out, f"}} {name};"]
 
 
 # --- statements -----------------------------------------------------------------------------------------------------
@@ -196,7 +168,7 @@ class Body(body.Body):
         super().__init__(block, out)
         self.unit = unit
         self.task = task
-        self.names = Names()
+        self.names = Names(AVOID)
         self._handed_on = {i for s in walk(block) for i in getattr(s, "values", ()) + getattr(s, "inits", ())}
 
     def variable(self, name: str, id: int) -> str:

@@ -5,7 +5,8 @@
 typedef union { int8_t i8; int16_t i16; int32_t i32; int64_t i64; uint8_t u8; uint16_t u16; uint32_t u32; uint64_t u64; float f32; double f64; } Word;
 
 typedef struct {
-  _Alignas(8) volatile int32_t flag;
+  volatile int32_t flag;
+  char unused4_[4];
   char *heap;
   char unused16_[96];
   uint64_t seed;

@@ -248,8 +248,8 @@ def test_a_pipeline_that_does_not_build_names_the_line() -> None:
     assert isinstance(task, N.Offload)
     for stmt in task.body:
         stmt.span = Span(__file__, 3, 0, 3, 9)
-    line = metal_rig.load(kernel).source.split("\n").index("    y[i_3] = a * x[i_3] + y[i_3];") + 1
-    words = f"program_source:{line}:9: error: use of undeclared identifier 'i_3'"
+    line = metal_rig.load(kernel).source.split("\n").index("    y[i] = a * x[i] + y[i];") + 1
+    words = f"program_source:{line}:9: error: use of undeclared identifier 'i'"
     error = SimpleNamespace(localizedDescription=lambda: words)
     own = system(newLibraryWithSource_options_error_=lambda *args: (None, error))
     with pytest.raises(QuadrantsRuntimeError) as caught:

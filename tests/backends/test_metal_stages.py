@@ -65,7 +65,7 @@ def test_debug_names_source_lines() -> None:
     body = tuple(replace(s, span=Span("user.py", 43, n, 43, n + 1)) for n, s in enumerate(task.body))
     kernel = replace(kernel, body=(replace(task, body=body),))
     text = load(kernel, EXACT, debug=True).source
-    store = text.split("\n").index("    y[i_3] = a * x[i_3] + y[i_3];")
+    store = text.split("\n").index("    y[i] = a * x[i] + y[i];")
     assert text.split("\n")[store - 1] == '#line 43 "user.py"'
     assert "#line" not in load(kernel).source
 
