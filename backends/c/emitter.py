@@ -169,7 +169,6 @@ class Body(body.Body):
         self.unit = unit
         self.task = task
         self.names = Names(AVOID)
-        self._handed_on = {i for s in walk(block) for i in getattr(s, "values", ()) + getattr(s, "inits", ())}
 
     def variable(self, name: str, id: int) -> str:
         return self.names.of(id, name)
@@ -178,8 +177,8 @@ class Body(body.Body):
         return Body(block, self.unit, out, task=False)
 
     def define(self, s: N.Value, e: Expr, at_once: bool = False) -> None:
-        """What the program has a name for has it here, too; a value that a carried one takes over has its variable."""
-        super().define(s, e, at_once or (bool(s.name) and self.read(s.id) and s.id not in self._handed_on))
+        """What the program has a name for has it here, too."""
+        super().define(s, e, at_once or (bool(s.name) and self.read(s.id)))
 
     def poll(self) -> None:
         if self.task:

@@ -20,14 +20,14 @@ typedef struct {
   uint64_t launch;
   char unused160_[88];
   float *x;
-  float *x_grad;
-  int32_t *n;
-  float *y_grad;
-  float scale;
-  char unused284_[20];
+  int32_t *count;
+  void *y;
+  char unused272_[16];
   uint64_t v_4_capacity;
   uint64_t v_4_last;
   int64_t v_4;
+  char unused312_[8];
+  int64_t deep;
 } Frame;
 
 bool qd_poll(Frame *frame, uint64_t worker);
@@ -36,45 +36,40 @@ void qd_print(Frame *frame, int64_t number, uint64_t count, const Word *values);
 void qd_overflow(Frame *frame, int64_t stack, int64_t depth);
 static inline bool qd_stopped(Frame *frame) { return frame->device->flag && qd_poll(frame, 0); }
 
-static void loop_0(Frame *frame) {
+static void stacked_0(Frame *frame) {
   const uint64_t v_4_capacity = frame->v_4_capacity;
   const uint64_t v_4_last = frame->v_4_last;
   uint64_t v_4_count = 0;
-  int32_t *n = frame->n;
+  int32_t *count = frame->count;
   float *x = frame->x;
   float *v_4 = (float *)(frame->device->heap + frame->v_4);
-  float *y_grad = frame->y_grad;
-  const float scale = frame->scale;
-  float *x_grad = frame->x_grad;
+  float (*y)[8] = frame->y;
   for (int32_t i = 0; i < 64; ++i) {  // parallel
     if (qd_stopped(frame)) return;
     v_4_count = 0ULL;
-    int32_t t = n[i];
-    float a = x[i];
-    float v = a;
+    int32_t t = count[i];
+    float t_2 = x[i];
     for (int32_t j = 0; j < t; ++j) {
       if (qd_stopped(frame)) return;
-      v_4[v_4_count < v_4_last ? v_4_count : v_4_last] = v;
+      v_4[v_4_count < v_4_last ? v_4_count : v_4_last] = t_2;
       v_4_count = v_4_count + 1ULL;
-      v = sinf(v) * a;
+      t_2 = sinf(t_2);
     }
+    frame->deep = frame->deep > (int64_t)v_4_count ? frame->deep : (int64_t)v_4_count;
     if (v_4_count > v_4_capacity) {
       qd_overflow(frame, 0U, v_4_count);
     } else {
-      float dv = y_grad[i] * scale, da = 0.0f;
       for (int32_t j_2 = t; j_2 > 0;) {
         --j_2;
         if (qd_stopped(frame)) return;
-        float v_2 = v_4[v_4_count - 1ULL];
+        float t_3 = v_4[v_4_count - 1ULL];
         v_4_count = v_4_count - 1ULL;
-        da = da + dv * sinf(v_2);
-        dv = dv * a * cosf(v_2);
+        y[i][j_2] = t_3;
       }
-      x_grad[i] += dv + da;
     }
   }
 }
 
 void entry(Frame *frame) {
-  loop_0(frame);
+  stacked_0(frame);
 }
