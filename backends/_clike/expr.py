@@ -64,3 +64,8 @@ def prefix(op: str, t: str, a: Expr) -> Expr:
 def choose(cond: Expr, t: str, a: Expr, b: Expr) -> Expr:
     text = f"{cond.within(EITHER)} ? {a.within(EITHER)} : {b.within(CHOICE)}"
     return made(text, CHOICE, t, cond, a, b)
+
+
+def extreme(sign: str, t: str, a: Expr, b: Expr) -> Expr:
+    """The lesser of two integers, where ``sign`` is <, or the greater one."""
+    return choose(binary(sign, "bool", a, b), t, a, b)

@@ -83,7 +83,7 @@ class Body(body.Body):
 
     def operate(self, prim: str, out: DType, type: DType, *args: Expr) -> Expr:
         """A primitive on values of one dtype that are not in the IR."""
-        return ops.emit(self.library, prim, out, (type,) * len(args), args)
+        return ops.emit(prim, out, (type,) * len(args), args)
 
     def count(self, what: str) -> int:
         """0, 1, 2, ...: how often it was asked of this."""
@@ -121,7 +121,7 @@ def _op(b: Body, s: N.Op) -> None:
     if s.prim == "min" and s.type is u32:  # of which MSL has its own without doubt about the operands' types
         e = X.call("min", "uint", *args)
     else:
-        e = ops.emit(b.library, s.prim, s.type, types, args)
+        e = ops.emit(s.prim, s.type, types, args)
     b.define(s, e if e.known is None else replace(e, known=None))
 
 

@@ -23,18 +23,6 @@ class Helper:
 _RELAXED = "memory_order_relaxed"
 
 HELPERS: dict[str, Helper] = {
-    "qd_abs": Helper("""\
-template <typename T> T qd_abs(T a) {
-  return a < 0 ? T(0ul - a) : a;
-}"""),
-    "qd_min": Helper("""\
-template <typename T> T qd_min(T a, T b) {
-  return a < b ? a : b;
-}"""),
-    "qd_max": Helper("""\
-template <typename T> T qd_max(T a, T b) {
-  return a > b ? a : b;
-}"""),
     # a stack's first slot of this thread
     "qd_slots": Helper("""\
 template <typename T> device T* qd_slots(device Frame& f, device Stack& s, uint lane) {

@@ -1,8 +1,7 @@
 """Scalar primitives: from the table's meaning (`ir.prims`) to expressions.
 
 `SPELLINGS` has a row a primitive: for (float, integer, u1) an operator, ``f name`` for a function of Metal,
-``p name`` for one of its precise functions, ``h name`` for a row of `helpers.HELPERS`, or ``@name``, a row of
-`SEQUENCES`.
+``p name`` for one of its precise functions, or ``@name``, a row of `SEQUENCES`.
 """
 
 from __future__ import annotations
@@ -12,10 +11,9 @@ from dataclasses import dataclass
 
 from quadrants_lab.backends._msl import expr as X
 from quadrants_lab.backends._msl.expr import Expr
-from quadrants_lab.backends._msl.helpers import Library
 from quadrants_lab.backends.lower.casts import lower_casts, lower_formulas
 from quadrants_lab.backends.lower.functions import MATH, lower_math
-from quadrants_lab.backends.lower.integers import lower_counts, lower_division, lower_integers
+from quadrants_lab.backends.lower.integers import lower_counts, lower_division, lower_integers, lower_orders
 from quadrants_lab.backends.lower.random import lower_random
 from quadrants_lab.ir.nodes import Pass
 from quadrants_lab.ir.prims import PRIMS
@@ -31,9 +29,9 @@ SPELLINGS: dict[str, tuple[str, str, str]] = {
     "quot": ("", "@bits /", ""),
     "rem": ("", "@bits %", ""),
     "neg": ("@negate", "@negate", ""),
-    "abs": ("f fabs", "@abs", ""),
-    "min": ("f fmin", "h qd_min", ""),
-    "max": ("f fmax", "h qd_max", ""),
+    "abs": ("f fabs", "", ""),
+    "min": ("f fmin", "@extreme <", ""),
+    "max": ("f fmax", "@extreme >", ""),
     "sqrt": ("p sqrt", "", ""),
     "sin": ("p sin", "", ""),
     "cos": ("p cos", "", ""),
@@ -58,10 +56,10 @@ SPELLINGS: dict[str, tuple[str, str, str]] = {
     "lshr": ("", "@lshr", ""),
     "popcnt": ("", "f popcount", ""),
     "clz": ("", "f clz", ""),
-    "lt": ("<", "<", "<"),
-    "le": ("<=", "<=", "<="),
-    "gt": (">", ">", ">"),
-    "ge": (">=", ">=", ">="),
+    "lt": ("<", "<", ""),
+    "le": ("<=", "<=", ""),
+    "gt": (">", ">", ""),
+    "ge": (">=", ">=", ""),
     "eq": ("==", "==", "=="),
     "ne": ("!=", "!=", "!="),
     "isnan": ("f isnan", "", ""),
@@ -79,6 +77,7 @@ LOWERING: tuple[Pass, ...] = (
     lower_division(calls=True),
     lower_integers,
     lower_counts,
+    lower_orders,
     lower_casts(calls=True),
 )  # what has no spelling here
 
@@ -88,7 +87,6 @@ class Ctx:
     """What a sequence sees: operands, which have the MSL types of their dtypes ``types`` but for integers computed
     unsigned, and the result's dtype."""
 
-    library: Library
     out: DType
     types: tuple[DType, ...]
     args: tuple[Expr, ...]
@@ -105,23 +103,18 @@ class Ctx:
     def all_typed(self) -> tuple[Expr, ...]:
         return tuple(self.typed(n) for n in range(len(self.args)))
 
-    def help(self, helper: str, *args: Expr, t: str = "") -> Expr:
-        return X.call(self.library.need(helper), t or X.name(self.out), *args)
 
-
-def emit(library: Library, prim: str, out: DType, types: tuple[DType, ...], args: tuple[Expr, ...]) -> Expr:
+def emit(prim: str, out: DType, types: tuple[DType, ...], args: tuple[Expr, ...]) -> Expr:
     """The primitive's result; where its type is not the dtype's own, it is the unsigned one of its width."""
     t = types[1] if PRIMS[prim].rule == "select" else types[0]
     spelling = SPELLINGS[prim][0 if t.is_float else 2 if t is u1 else 1]
-    c = Ctx(library, out, types, args)
+    c = Ctx(out, types, args)
     head, _, rest = spelling.partition(" ")
     if head == "f":
         return X.call(rest, "uint" if PRIMS[prim].rule == "count" else X.name(out), *c.all_typed())
     if head == "p":
         floats = (X.as_type(a, "float") for a in c.all_typed())
         return X.as_type(X.call(f"precise::{rest}", "float", *floats), X.name(out))
-    if head == "h":
-        return c.help(rest, *c.all_typed())
     if head[0] == "@":
         return SEQUENCES[head](c, *([rest] if rest else []))
     return X.binary(head, X.name(out), *c.all_typed())
@@ -161,10 +154,6 @@ def _negate(c: Ctx) -> Expr:
     whole = X.UNSIGNED[X.name(c.t)]
     zero = Expr("0u" if c.t.bits == 32 else "0ul", X.PRIMARY, whole)
     return X.binary("-", whole, zero, c.args[0])
-
-
-def _abs(c: Ctx) -> Expr:
-    return c.help("qd_abs", c.typed(0)) if c.t.kind == "i" else c.args[0]
 
 
 def _bits(c: Ctx, op: str) -> Expr:
@@ -218,7 +207,7 @@ def _bitcast(c: Ctx) -> Expr:
 SEQUENCES: dict[str, Callable[..., Expr]] = {
     "@modular": _modular,
     "@negate": _negate,
-    "@abs": _abs,
+    "@extreme": lambda c, sign: X.extreme(sign, X.name(c.out), *c.all_typed()),
     "@bits": _bits,
     "@not": _not,
     "@not_truth": lambda c: X.prefix("!", "bool", c.args[0]),

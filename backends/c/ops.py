@@ -95,10 +95,6 @@ def _lshr(out: DType, t: DType, a: Expr, n: Expr) -> Expr:
     return e if t.kind == "u" else convert(out, e)
 
 
-def _least(sign: str) -> Callable[..., Expr]:
-    return lambda out, t, a, b: X.choose(X.binary(sign, "bool", a, b), TYPES[out.name], a, b)
-
-
 def _call(name: str) -> Callable[..., Expr]:
     return lambda out, t, a: X.call(name, TYPES[out.name], convert(f32, a) if t is f16 else a)
 
@@ -106,8 +102,8 @@ def _call(name: str) -> Callable[..., Expr]:
 _OTHERS: dict[str, Callable[..., Expr]] = {
     "neg": lambda out, t, a: X.prefix("-", TYPES[out.name], a),
     "not": lambda out, t, a: X.prefix("!" if t is u1 else "~", TYPES[out.name], a),
-    "min": _least("<"),
-    "max": _least(">"),
+    "min": lambda out, t, a, b: X.extreme("<", TYPES[out.name], a, b),
+    "max": lambda out, t, a, b: X.extreme(">", TYPES[out.name], a, b),
     "select": lambda out, t, c, a, b: X.choose(c, TYPES[out.name], a, b),
     "cast": _cast,
     "fptoint": _cast,
