@@ -42,7 +42,12 @@ shapes.forEach((shape, n) => mount(host, shape, async (request) => answers[n](re
 """
 
 
-def page(views: Sequence[tuple[dict[str, Any], dict[str, str]]], title: str, intro: str = "") -> str:
+def page(views: Sequence[CellView], title: str, intro: str = "") -> str:
+    """A self-contained page with one inspector a view, which holds every answer; ``intro``: as in `page_of`."""
+    return page_of([(shape(v), answers(v)) for v in views], title, intro)
+
+
+def page_of(views: Sequence[tuple[dict[str, Any], dict[str, str]]], title: str, intro: str = "") -> str:
     """A self-contained page with one inspector a view, which is given by its shape and all its answers; ``intro`` is
     plain text above them."""
     data = bundle([found for _, found in views], shapes=[shape for shape, _ in views])
@@ -59,5 +64,5 @@ def export(views: list[CellView], path: str | Path, title: str = "quadrants_lab"
     """Writes a page with these views to ``path`` (folders are made) and returns the path, absolute."""
     out = Path(path).absolute()
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(page([(shape(v), answers(v)) for v in views], title, intro))
+    out.write_text(page(views, title, intro))
     return out
