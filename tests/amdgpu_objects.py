@@ -41,7 +41,7 @@ def _agrees(read: hsaco.CodeObject, kernel: N.Kernel, chip: str) -> None:
     exe = SimtExecutable(kernel, CompileOptions(), SimpleNamespace(shape=SHAPE), Kept(b"", sealed=True), forget)
     frame = State(kernel).layout.size
     words = frame if SHAPE.passed_by_value(frame) else 8
-    assert read.machine == hsaco.MACHINE
+    assert read.machine == elf.MACHINES["amdgpu"]
     assert read.chip_flags == _FLAGS[chip]
     assert read.metadata["amdhsa.target"] == f"amdgcn-amd-amdhsa--{chip}"
     assert read.metadata["amdhsa.version"] == [1, 2]  # of code object version 5

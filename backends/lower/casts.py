@@ -82,7 +82,11 @@ def _sqrt(s: Site, a: X) -> X | None:
 
 
 def _rsqrt(s: Site, a: X) -> X:
-    return a.like(1.0) / a.sqrt()
+    """Of an f16 both steps are rounded; the second is taken in f32, as devices divide that more accurately."""
+    if s.t is not f16:
+        return a.like(1.0) / a.sqrt()
+    root = a.sqrt().cast(f32)
+    return (root.like(1.0) / root).cast(f16)
 
 
 def _round(s: Site, a: X) -> X:
