@@ -65,7 +65,7 @@ def _graph(kernel: N.Kernel) -> _Graph:
     return g
 
 
-def broken_paths(forward: N.Kernel, which: str = "grad") -> list[GradientWarning]:
+def dead_paths(forward: N.Kernel, which: str = "grad") -> list[GradientWarning]:
     """A warning for each pair of buffers with a derivative (``which``: "grad" or "dual") where the values of one reach
     the other only through operations without a derivative (a cast to integer, floor, ...), and for each buffer without
     one that passes values of one with it on to a later read in the same kernel."""

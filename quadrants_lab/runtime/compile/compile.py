@@ -21,7 +21,7 @@ from quadrants_lab.adstack.sparse_iterations import (
 )
 from quadrants_lab.analysis.races import check_races
 from quadrants_lab.autodiff.access import check_data_access
-from quadrants_lab.autodiff.dead_paths import broken_paths
+from quadrants_lab.autodiff.dead_paths import dead_paths
 from quadrants_lab.autodiff.forward import check_replays
 from quadrants_lab.autodiff.minmax_atomics import MINMAX
 from quadrants_lab.autodiff.reverse import forward_slices
@@ -160,7 +160,7 @@ def make_ir(kernel: N.Kernel, mode: str, options: CompileOptions) -> N.Kernel:
     kernel = forward_ir(kernel, options)
     check_races(kernel)
     kernel = pipeline.run(kernel, pipelines.TASKS, options.verify)
-    broken = broken_paths(kernel, "dual" if mode == DUAL else "grad") if mode != FORWARD else []
+    dead = dead_paths(kernel, "dual" if mode == DUAL else "grad") if mode != FORWARD else []
     kernel = tangents_ir(kernel, options)
     if mode == DUAL:
         made = pipeline.run(kernel, pipelines.TANGENT, options.verify)
@@ -179,7 +179,7 @@ def make_ir(kernel: N.Kernel, mode: str, options: CompileOptions) -> N.Kernel:
         else:
             made = pipeline.run(kernel, pipelines.gradient(keeps), options.verify)
             check_data_access(kernel, made, keeps)
-    warn(broken)
+    warn(dead)
     return made
 
 
