@@ -105,3 +105,24 @@ def test_memory_is_as_one_run_leaves_it(b) -> None:
 def test_what_has_no_gradient_is_refused(b) -> None:
     with pytest.raises(qd.QuadrantsRuntimeError, match="QL2099"):
         qd.ad.check(lambda: None, b.y, b.h)
+
+
+def test_a_nan_of_one_input_is_no_fault_of_another(b) -> None:
+    x, g, y = b.x, b.w, b.y
+
+    @qd.kernel
+    def rooted():
+        for i in x:
+            g[i] += qd.sqrt(x[i] - x[i])
+
+    @qd.kernel
+    def summed():
+        for i in x:
+            y[None] += g[i] * g[i]
+
+    def program():
+        rooted()
+        summed()
+
+    report = qd.ad.check(program, y, {"x": x, "g": g})
+    assert [v.kind for v in report.verdicts] == ["nonfinite", "right"]

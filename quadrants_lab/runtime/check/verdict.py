@@ -215,6 +215,8 @@ def _tangent(it: Check, x: Input) -> Tangent | None:
         found = it.tangents.along(x.memory, way)
     except QuadrantsError:  # something that has a gradient and no tangent
         return None
+    if not np.isfinite(found):  # 0 times an infinite slope, of an input that does not move: it says nothing of this one
+        return None
     expected = float(x.gradient @ way)
     size = max(float(np.abs(x.gradient) @ np.abs(way)), abs(found))
     start = np.abs(initial(it.launches, x.memory))
