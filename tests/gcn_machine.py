@@ -108,6 +108,8 @@ def _scalar(w: Wave, i: Instruction) -> bool:
         result = a >> at & ((1 << n) - 1)
         result = _to_signed(result, n) if kind == "i" and n else result
         w.scc = int(result != 0)
+    elif op == "bfm":
+        result = ((1 << a % bits) - 1) << b % bits
     elif op == "cmov":
         result = a if w.scc else w.scalar(args[0], bits)
     elif op == "lshl2_add" or op == "lshl1_add" or op == "lshl3_add" or op == "lshl4_add":
