@@ -102,6 +102,7 @@ VALU: dict[str, tuple[tuple[type, ...], Callable[..., Array]]] = {
     "v_bfi_b32": ((U32,) * 3, lambda m, a, b: m & a | ~m & b), "v_bfe_u32": ((U32,) * 3, _bfe),
     "v_bfe_i32": ((I32,) * 3, _signed(32)),
     "v_alignbit_b32": ((U32,) * 3, lambda a, b, s: _u((a.astype(U64) << U64(32) | b) >> (s & _SHIFT32).astype(U64))),
+    "v_bfm_b32": ((U32, U32), lambda n, at: ((U32(1) << (n & _SHIFT32)) - U32(1)) << (at & _SHIFT32)),
     "v_lshlrev_b32": ((U32, U32), lambda s, a: a << (s & _SHIFT32)),
     "v_lshrrev_b32": ((U32, U32), lambda s, a: a >> (s & _SHIFT32)),
     "v_ashrrev_i32": ((U32, I32), lambda s, a: a >> (s & _SHIFT32).astype(I32)),
