@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from check.defects import Bench
+from check.bench import Bench
 
 import quadrants_lab as qd
 from quadrants_lab.runtime.check.flow import follow

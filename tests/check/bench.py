@@ -1,0 +1,58 @@
+"""What planted defects are made of: fields, and the table of defects.
+
+A defect is a function of a `Bench`, its fields, that returns what to check. The line that is to blame has a comment
+``# HERE``; ``kind`` is the cause's, ``verdict`` that on the input. ``says`` has to be in the report.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import quadrants_lab as qd
+
+
+class Bench:
+    """x: four numbers; y: the loss; w, v: like x; h: like x, without a gradient; k: integers."""
+
+    def __init__(self, dtype: Any) -> None:
+        self.x, self.w, self.v = (qd.field(dtype, 4, needs_grad=True) for _ in range(3))
+        self.y = qd.field(dtype, (), needs_grad=True)
+        self.h = qd.field(dtype, 4)
+        self.k = qd.field(qd.i32, 4)
+        self.n = qd.field(qd.i32, ())
+        self.m = qd.field(dtype, (), needs_grad=True)
+        self.x.from_numpy(np.array([0.0, 0.5, 1.0, 2.0], dtype.numpy))
+
+
+@dataclass(frozen=True)
+class Defect:
+    """``line``: whether a line is to be named."""
+
+    make: Callable[[Bench], Any]
+    kind: str
+    verdict: str
+    says: str = ""
+    f32: bool = False
+    line: bool = True
+
+    @property
+    def here(self) -> int:
+        """The number of the line that is to blame."""
+        lines, first = inspect.getsourcelines(self.make)
+        return first + next((n for n, line in enumerate(lines) if "# HERE" in line), -first)
+
+
+DEFECTS: dict[str, Defect] = {}
+
+
+def defect(kind: str, verdict: str, says: str = "", f32: bool = False, line: bool = True) -> Callable[[Any], Any]:
+    def add(make: Callable[[Bench], Any]) -> Callable[[Bench], Any]:
+        DEFECTS[make.__name__] = Defect(make, kind, verdict, says, f32, line)
+        return make
+
+    return add
