@@ -82,11 +82,10 @@ def _sqrt(s: Site, a: X) -> X | None:
 
 
 def _rsqrt(s: Site, a: X) -> X:
-    """Of an f16 both steps are rounded; the second is taken in f32, as devices divide that more accurately."""
-    if s.t is not f16:
-        return a.like(1.0) / a.sqrt()
-    root = a.sqrt().cast(f32)
-    return (root.like(1.0) / root).cast(f16)
+    """An f16 by way of f32, so it is rounded once."""
+    wide = a.cast(f32) if s.t is f16 else a
+    root = wide.like(1.0) / wide.sqrt()
+    return root.cast(f16) if s.t is f16 else root
 
 
 def _round(s: Site, a: X) -> X:

@@ -68,6 +68,12 @@ def _num(on_float: Callable[..., Any], on_int: Callable[..., int]) -> Evaluate:
     return evaluate
 
 
+def _rsqrt(a: Any) -> Any:
+    """Of an f16 by way of f32, so it is rounded once."""
+    wide = np.float32(a) if a.dtype == np.float16 else a
+    return a.dtype.type(wide.dtype.type(1) / np.sqrt(wide))
+
+
 def _flt(fn: Callable[..., Any]) -> Evaluate:
     def evaluate(t: DType, *args: Any) -> Any:
         with np.errstate(all="ignore"), warnings.catch_warnings():
@@ -208,7 +214,7 @@ _ROWS: tuple[Prim, ...] = (
          ("llvm.maxnum", "llvm.smax", "llvm.umax")),
     # elementary functions
     Prim("sqrt", 1, "float", _flt(np.sqrt), ("0.5*g/r",), ("llvm.sqrt", "", ""), 6),
-    Prim("rsqrt", 1, "float", _flt(lambda a: a.dtype.type(1) / np.sqrt(a)), ("-0.5*g*r*r*r",), ("", "", ""), 8),
+    Prim("rsqrt", 1, "float", _flt(_rsqrt), ("-0.5*g*r*r*r",), ("", "", ""), 8),
     Prim("sin", 1, "float", _flt(np.sin), ("g*cos(a)",), ("@math", "", ""), 20),
     Prim("cos", 1, "float", _flt(np.cos), ("-(g*sin(a))",), ("@math", "", ""), 20),
     Prim("tan", 1, "float", _flt(np.tan), ("g*(1 + r*r)",), ("@math", "", ""), 20),
