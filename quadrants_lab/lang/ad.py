@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from contextvars import ContextVar
 from functools import partial, wraps
 from types import TracebackType
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from quadrants_lab.errors import (
     QuadrantsAssertionError,
@@ -17,21 +17,22 @@ from quadrants_lab.errors import (
     QuadrantsWarning,
 )
 from quadrants_lab.ir.types import f64
-from quadrants_lab.lang import doctor, second
+from quadrants_lab.lang import second
 from quadrants_lab.lang.custom_gradients import Replaced, grad_for, grad_replaced, no_grad
 from quadrants_lab.lang.dense import Dense, Ndarray, ScalarNdarray
 from quadrants_lab.lang.forward_mode import FwdMode, clear_all, warn_unwritten
 from quadrants_lab.lang.missing import missing_attribute
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.arguments.signature import ArraySlot
-from quadrants_lab.runtime.check import verdict
-from quadrants_lab.runtime.check.report import Report as Checked
 from quadrants_lab.runtime.interop.arrays import adopt, need_gradient, torch_tensor
 from quadrants_lab.runtime.launch.observe import MODE, OBSERVERS, unwatched, watch
 from quadrants_lab.runtime.tape.program import Program
 from quadrants_lab.runtime.tape.recorder import Launches
 from quadrants_lab.runtime.tape.report import Report, report
 from quadrants_lab.runtime.tape.step import Kept
+
+if TYPE_CHECKING:
+    from quadrants_lab.runtime.check.report import Report as Checked
 
 __all__ = [
     "FwdMode",
@@ -208,6 +209,8 @@ class Tape:
         fields = {f"{name} ({n})" if name in names[:n] else name: x
                   for n, (name, x) in enumerate(zip(names, self.grad_check, strict=True))}  # fmt: skip
         with unwatched():
+            from quadrants_lab.runtime.check import verdict
+
             report = verdict.check(self._launches, self.loss, fields)
         for v in report.verdicts:
             if not v.good:
@@ -280,7 +283,7 @@ def check(
     wrt: Any = None,
     *,
     args: Sequence[Any] = (),
-    seconds: float = verdict.SECONDS,
+    seconds: float = 30.0,
     progress: Callable[[str], None] | None = None,
 ) -> Checked:
     """What speaks for and against the gradients of ``loss``, and why: by differences, by forward mode, by element.
@@ -292,6 +295,9 @@ def check(
     gradients itself, what they left is compared as well, and stays. ``seconds``: after these, no more elements are
     looked at one by one; Ctrl-C ends it with what was found. ``progress`` is told what it is at; without, a terminal.
     """
+    # it needs the compiler, which a program loads with its first kernel
+    from quadrants_lab.lang import doctor
+
     tape = Tape(loss)
     return doctor.check(partial(program, *args), tape.loss, wrt, seconds, progress)
 
