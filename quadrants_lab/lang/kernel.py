@@ -212,14 +212,6 @@ class Func:
             help="wrap it in a kernel that returns its value",
         )
 
-    def export(self, path: str | Path, iterations: Sequence[object] = ()) -> Path:
-        """Writes the inspector of the last launches to a file: a page for any browser (.html), or what `qd.inspect`
-        opens (.json). ``iterations``: those whose steps can be followed there, for instance 3, or (3, 5) of two
-        loops; they need a launch in a `%%qdkernel` cell."""
-        saved = import_module("quadrants_lab.notebook.saved")  # a floor above, which this one does not need otherwise
-        written: Path = saved.export_kernel(self, path, iterations)
-        return written
-
     def __get__(self, instance: object, owner: type | None = None) -> Func | BoundFunc:
         return self if instance is None or not self.method else BoundFunc(self, instance)
 
