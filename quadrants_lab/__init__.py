@@ -62,10 +62,9 @@ __all__ = [  # noqa: PLE0604  # the lists hold strings
     "QuadrantsSyntaxError", "QuadrantsTypeError", "QuadrantsWarning", "SNode", "ScalarField", "ScalarNdarray",
     "Struct", "StructField", "Template", "Tensor", "Vector", "VectorNdarray", "VectorTensor", "ad", "amdgpu",
     "arm64", "axes", "c", "cpu", "cuda", "data_oriented", "dataclass", "field", "func", "gpu", "init",
-    "inspect", "is_logging_effective", "jax_op", "kernel", "math", "metal", "ndarray", "pyfunc", "real_func", "reset",
-    "root",
-    "set_logging_level", "sync", "template", "tensor", "torch_op", "types", "vulkan", "wrap", "x64", "x86_64", *_axes,
-    *_dtypes, *_operations,
+    "inspect", "is_logging_effective", "jax_op", "kernel", "math", "metal", "ndarray", "pyfunc", "real_func",
+    "reset", "root", "set_logging_level", "sync", "template", "tensor", "torch_op", "types", "vulkan", "wrap",
+    "x64", "x86_64", *_axes, *_dtypes, *_operations,
 ]  # fmt: skip
 
 

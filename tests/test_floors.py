@@ -1,4 +1,4 @@
-"""The floors of docs/architecture/index.md: imports go downwards only, and nothing slow is imported early."""
+"""The floors of docs/architecture.md: imports go downwards only, and nothing slow is imported early."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from quadrants_lab.widgets.panes import PANES, render
 
 MOST_BYTES = 20 << 10  # of a cell's answers in a notebook, compressed
 MOST_TEXT = 1 << 20  # characters of HTML that are made for it: a cell is not to wait
-MOST_STATEMENTS = 2000  # of a kernel of which a notebook gets passes, graphs and code
+MOST_KEPT_STATEMENTS = 2000  # of a kernel of which a notebook gets passes, graphs and code
 LARGE = ("passes", "cfg", "code")  # panes that a notebook gets after the others of all kernels
 _REQUEST = re.compile(r'data-(?:req|load)="([^"]*)"')
 _PIECE = re.compile(r"(?=<(?:div|g|tr|details|option)\b)|(?<=&quot;,)(?=&quot;)")
@@ -71,7 +71,7 @@ def small_answers(view: CellView) -> dict[str, str]:
     seen: set[str] = set()
     held = made = 0
     try:
-        for request, answer in offered(view, MOST_STATEMENTS):
+        for request, answer in offered(view, MOST_KEPT_STATEMENTS):
             new = [p for p in dict.fromkeys(_PIECE.split(answer)) if p not in seen]
             cost = len(zlib.compress(json.dumps(new).encode()))
             if held + cost <= MOST_BYTES:

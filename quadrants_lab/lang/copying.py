@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.frontend.library.core import Operation
 from quadrants_lab.lang.dense import Dense
-from quadrants_lab.lang.kernel import Kernel
+from quadrants_lab.lang.kernel import Kernel, make_kernel
 
 if TYPE_CHECKING:  # the kernel's body is not Python
     from typing import Any as Template
@@ -30,7 +30,7 @@ def copy_from(to: Tensor, source: Tensor, shift: Template) -> None:
 
 @cache
 def _kernel() -> Kernel:
-    return Kernel(copy_from)
+    return make_kernel(copy_from)
 
 
 def _copy(to: Dense, source: Dense) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any, overload
 
@@ -117,17 +116,13 @@ class Kernel(Launchable):
     """A compiled function. Call it to launch; `grad` launches its reverse-mode derivative, `value_and_grad` both."""
 
     __slots__ = ("__dict__", "grad", "method", "source", "value_and_grad")
+    _gradient, _both = Gradient, ValueAndGradient
 
-    def __init__(self, fn: Callable[..., Any], graph: bool = False) -> None:
-        self.source = function_source(fn)
-        self.method = is_method(fn)
-        parameters = read_parameters(fn, self.source)
-        variants = TensorVariants(self.source, parameters, graph)
+    def __init__(self, fn: Callable[..., Any], variants: TensorVariants) -> None:
         super().__init__(variants, 0)
-        gradient, both = Gradient, ValueAndGradient
-        if variants.tensors or any(p.compound for p in parameters):  # other kernels need not ask at every call
-            self.__class__, gradient, both = FlattenedKernel, FlattenedGradient, FlattenedValueAndGradient
-        self.grad, self.value_and_grad = gradient(variants, 1), both(variants, 2)
+        self.source = variants.source
+        self.method = is_method(fn)
+        self.grad, self.value_and_grad = self._gradient(variants, 1), self._both(variants, 2)
         self.__dict__.update(
             __name__=self.name,
             __qualname__=fn.__qualname__,
@@ -144,9 +139,9 @@ class Kernel(Launchable):
         """Writes the inspector of the last launches to a file: a page for any browser (.html), or what `qd.inspect`
         opens (.json). ``iterations``: those whose steps can be followed there, for instance 3, or (3, 5) of two
         loops; they need a launch in a `%%qdkernel` cell."""
-        saved = import_module("quadrants_lab.notebook.saved")  # a floor above, which this one does not need otherwise
-        written: Path = saved.export_kernel(self, path, iterations)
-        return written
+        from quadrants_lab.notebook.saved import export_kernel  # a floor above: only here
+
+        return export_kernel(self, path, iterations)
 
     def __get__(self, instance: object, owner: type | None = None) -> Kernel | BoundKernel:
         if instance is None or not self.method:
@@ -162,6 +157,15 @@ class FlattenedKernel(Kernel):
 
     __slots__ = ()
     __call__ = Launchable._call_flattened
+    _gradient, _both = FlattenedGradient, FlattenedValueAndGradient
+
+
+def make_kernel(fn: Callable[..., Any], graph: bool = False) -> Kernel:
+    """The kernel of a function, of the class that its parameters need."""
+    source = function_source(fn)
+    variants = TensorVariants(source, read_parameters(fn, source), graph)
+    flattened = variants.tensors or any(p.compound for p in variants.parameters)
+    return (FlattenedKernel if flattened else Kernel)(fn, variants)
 
 
 @overload
@@ -187,7 +191,7 @@ def kernel(
     """
 
     def made(fn: Callable[..., Any]) -> Kernel:
-        return Kernel(_function(fn, "kernel"), graph)
+        return make_kernel(_function(fn, "kernel"), graph)
 
     return made if fn is None else made(fn)
 
