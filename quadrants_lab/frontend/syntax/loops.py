@@ -97,22 +97,25 @@ def _iteration(cx: Context, node: ast.For, space: Space, names: list[ast.Name]) 
 
 
 def _stepped(cx: Context, space: Space, begin: int, index: int, name: str, node: ast.For) -> Num:
-    """``begin + index * step``."""
+    """``begin + index * step``; the bits above those of the loop variable change nothing."""
     assert space.step is not None
     cx.at(node.target)
-    moved = cx.b.op("mul", index, space.id(cx, space.step))
+    trip = cx.to(Num(index, space.count_dtype), space.dtype)
+    moved = cx.b.op("mul", trip, space.id(cx, space.step))
     return Num(cx.b.op("add", begin, moved, name=name), space.dtype, _INDEX)
 
 
 def _trips(cx: Context, space: Space, node: ast.For) -> int:
-    """ceil((end - begin) / step) for either sign of the step, as -((begin - end) // step)."""
+    """ceil((end - begin) / step) for either sign of the step, as -((begin - end) // step) in i64: the distance of two
+    i32 need not be one."""
     (begin, end), step = space.axes[0], space.step
     assert step is not None
     cx.at(node.iter)
     if isinstance(begin, Lit) and isinstance(end, Lit) and isinstance(step, Lit):
         return cx.const(len(range(begin.value, end.value, step.value)), space.dtype)
-    distance = cx.b.op("sub", space.id(cx, begin), space.id(cx, end))
-    return cx.b.op("neg", cx.b.op("floordiv", distance, space.id(cx, step)))
+    first, last, by = (cx.to(Num(space.id(cx, x), space.dtype), i64) for x in (begin, end, step))
+    trips = cx.b.op("neg", cx.b.op("floordiv", cx.b.op("sub", first, last), by))
+    return cx.to(Num(trips, i64), space.count_dtype)
 
 
 # --- parallel tasks ---------------------------------------------------------------------------------------------
@@ -130,13 +133,16 @@ def _task(cx: Context, node: ast.For, space: Space, names: list[ast.Name], bound
     outer, cx.b.stmts = cx.b.stmts, bounds
     cx.at(node.iter)
     if space.step is not None:
-        ids = [cx.const(0, t), _trips(cx, space, node)]
+        ids = [cx.const(0, space.count_dtype), _trips(cx, space, node)]
     else:
         ids = [space.id(cx, b) for b, _ in space.axes] + [space.id(cx, e) for _, e in space.axes]
     cx.at(node.iter)
     cx.b.yield_(*ids)
     cx.b.stmts = outer
-    indices = tuple(cx.b.param(t, "" if space.step is not None else n.id) for n in names)
+    if space.step is not None:
+        indices: tuple[N.Param, ...] = (cx.b.param(space.count_dtype, ""),)
+    else:
+        indices = tuple(cx.b.param(t, n.id) for n in names)
     cx.top, loop = False, cx.frame.loop
     cx.frame.env, cx.frame.loop = env, Loop("task", ())
     outside, cx.stopped = cx.stopped, set()
@@ -253,7 +259,7 @@ def _strided(cx: Context, node: ast.For, space: Space, name: ast.Name) -> None:
         cx.frame.env[name.id] = _stepped(cx, space, first, index.id, name.id, node)
         _iteration(cx, node, space, [name])
 
-    _counted(cx, node, cx.const(0, space.dtype), trips, "", body)
+    _counted(cx, node, cx.const(0, space.count_dtype), trips, "", body)
 
 
 def _flat(cx: Context, node: ast.For, space: Space, names: list[ast.Name]) -> None:

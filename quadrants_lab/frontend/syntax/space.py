@@ -41,6 +41,17 @@ class Space:
             narrow = i32.holds(len(range(*(b.value for b in bounds if isinstance(b, Lit)))))
         return i32 if narrow else i64
 
+    @property
+    def count_dtype(self) -> DType:
+        """That of the number of trips of a range with a step: i64 where it may be 2^31 or more."""
+        (begin, end), step = self.axes[0], self.step
+        if self.dtype is i64 or (isinstance(begin, Lit) and isinstance(end, Lit) and isinstance(step, Lit)):
+            return self.dtype
+        by = step.value if isinstance(step, Lit) else 0
+        upwards = by > 0 and isinstance(begin, Lit) and begin.value >= 0
+        downwards = by < 0 and isinstance(end, Lit) and end.value >= 0
+        return i32 if upwards or downwards or abs(by) > 2 else i64
+
     def id(self, cx: Context, bound: Num | Lit) -> int:
         """A bound as a value of this dtype."""
         t = self.dtype
