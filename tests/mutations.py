@@ -70,12 +70,12 @@ class Tree:
         shutil.copytree(ROOT, root, symlinks=True, ignore=_LEFT_OUT)
         run(sys.executable, "-m", "compileall", "-q", root, status=None)
 
-    def pytest(self, *args: str) -> Done:
+    def pytest(self, *args: str, seconds: float = LIMIT) -> Done:
         cache = self.root / ".cache"
         shutil.rmtree(cache, ignore_errors=True)
         env = {"PYTHONPATH": str(self.root), "PYTHONDONTWRITEBYTECODE": "1", "XDG_CACHE_HOME": str(cache)}
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--timeout={EACH}", *args]
-        return run(*command, env=env, cwd=self.root, seconds=LIMIT, status=None)
+        return run(*command, env=env, cwd=self.root, seconds=seconds, status=None)
 
     def verdict(self, m: Mutation) -> str:
         """How the tests end with the mutation: "caught by TEST", or else what happened."""
@@ -122,7 +122,8 @@ def main() -> int:
         for n in range(given.jobs):
             free.put(Tree(Path(folder) / str(n)))
         tree = free.get()
-        clean = tree.pytest("-n", str(given.jobs), *sorted({test for m in rows for test in m.tests.split()}))
+        tests = sorted({test for m in rows for test in m.tests.split()})
+        clean = tree.pytest("-n", str(given.jobs), *tests, seconds=LIMIT * len(tests))
         free.put(tree)
         if clean.returncode:
             print(f"{clean.output[-4000:]}\nthese tests fail without a mutation", file=sys.stderr)
