@@ -1,4 +1,4 @@
-"""TensorVariants of kernels: one whose iterations race, and its like in which they do not.
+"""Pairs of kernels: one whose iterations race, and its like in which they do not.
 
 A racy one that is ``sure`` races by indices alone: it is told when it is compiled; others race for the data they get.
 """
@@ -132,6 +132,12 @@ def halves():
 def halves_by_an_argument(shift: int, n: int):
     for i in range(n):
         a[i] = a[i + shift] * a[i]
+
+
+@clean(TWO, scalars={"n": 12})
+def a_permutation_of_as_many(n: int):
+    for i in range(n):
+        a[i * 5 % 12] = b[i] * b[i]
 
 
 @racy(TWO, sure=False, scalars={"shift": 2, "n": 6})

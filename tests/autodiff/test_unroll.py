@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from programs import PROGRAMS
 from running import Bench, differences, f64, job_of
 from seeded import SEEDED
+from sessions import skips
 from strategies import kernels
 from test_hypothesis import BENCHES, PHASES
 from test_hypothesis import check as check_random
@@ -46,7 +47,7 @@ def test_random_programs(program: Any, wherever_possible: None) -> None:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("arch", ["cpu", "vulkan"])
+@pytest.mark.parametrize("arch", [pytest.param(arch, marks=skips(arch)) for arch in ("cpu", "vulkan")])
 @pytest.mark.parametrize("trips", [2, 4])
 @pytest.mark.parametrize("program", [pytest.param(p, id=p.name) for p in PROGRAMS.values() if p.grad])
 def test_programs(program: Any, trips: int, arch: str, wherever_possible: None) -> None:
@@ -115,8 +116,10 @@ BOUNDS = [(0, n) for n in range(10)] + [
 
 @pytest.mark.parametrize("index", [qd.i32, qd.i64], ids=str)
 @pytest.mark.parametrize(
-    ("arch", "real", "tol"), [("cpu", qd.f64, 1e-11), ("vulkan", qd.f64, 1e-11), ("metal", qd.f32, 1e-5)]
-)
+    ("arch", "real", "tol"),
+    [pytest.param(arch, real, tol, marks=skips(arch))
+     for arch, real, tol in (("cpu", qd.f64, 1e-11), ("vulkan", qd.f64, 1e-11), ("metal", qd.f32, 1e-5))],
+)  # fmt: skip
 def test_any_bounds(arch: str, real: Any, tol: float, index: Any) -> None:
     parts = made(1, "cpu", index)
     want = [gradient(parts, *b) for b in BOUNDS]
