@@ -36,6 +36,7 @@ _PLACES = {
     "QL19": "Warnings about what is probably not meant",
     "QL20": "Sessions, fields, calls and launches",
     "QL21": "Tapes",
+    "QL22": "More than one machine",
     "QL30": "GPUs",
 }
 

@@ -1,0 +1,305 @@
+"""`map_gradients`: losses and gradients of a program for many shards, on this process or on Dask's workers."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import CancelledError
+from itertools import count, islice
+from operator import itemgetter
+from typing import Any, NamedTuple, NoReturn
+from uuid import uuid4
+
+import numpy as np
+
+from quadrants_lab.distributed import shards as S
+from quadrants_lab.distributed import worker as W
+from quadrants_lab.distributed.cluster import dask_client
+from quadrants_lab.distributed.sending import packed
+from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsWarning
+from quadrants_lab.lang.config import init as init_session
+from quadrants_lab.runtime import session
+from quadrants_lab.runtime.session import Settings
+
+Progress = Callable[[int, float], object]  # told the number and the loss of each shard, in the order of their ends
+# Gradients that one task adds up. Workers add up those of ARITY**2 tasks, a span; the client adds up spans.
+ARITY = 16
+MOST_CODE = 8  # programs of a client whose compiled code is held on the cluster
+
+
+
+class Gradients(NamedTuple):
+    """``losses`` (shards,), f64. ``gradients``: a list of those of each shard, or their sum; each a dict of arrays by
+    the parameters' names, or one array, as the parameters were given."""
+
+    losses: S.Array
+    gradients: Any
+
+
+def map_gradients(
+    fn: Callable[[Any, Any], Any],
+    params: Any,
+    shards: Iterable[Any],
+    client: Any = None,
+    *,
+    summed: bool = False,
+    together: int = 1,
+    init: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+) -> Gradients:
+    """Losses of ``fn(params, shard)`` for each of the shards, and the gradients by ``params`` of each, or their sum.
+
+    ``params``: an array, or a dict of arrays by name, of floats. ``fn`` gets them as fields with a gradient, launches
+    its kernels under a `Tape`, and returns the loss; or it returns the loss and the gradients, as arrays or fields with
+    the names and shapes of the parameters. It makes fields of its own with `kept`. ``shards``: anything that can be
+    pickled, numpy arrays best; an iterator is read as shards are needed.
+
+    ``client``: of Dask. None: Dask's current one, else that of a cluster on this machine, a worker a core. False: this
+    process and its session. ``init``: what `qd.init` takes, for the workers' sessions; without, they are as the session
+    of this process, with as many threads as Dask gives a worker where that has no number of its own.
+
+    ``summed``: gradients are added up, on the workers and in an order that depends on the number of shards alone.
+    ``together``: so many shards are one task, a power of two; for shards that take a few milliseconds. ``progress`` is
+    told the number and the loss of each shard as they come.
+
+    A shard whose worker dies is run again on another, up to Dask's ``distributed.scheduler.allowed-failures`` times.
+    Where a shard fails, no more are begun, and there is a `ShardError`. Ctrl-C does the same; shards that run then end
+    by themselves.
+    """
+    if together < 1 or together & (together - 1):
+        raise QuadrantsRuntimeError(f"together must be a power of two, not {together}", code="QL2207")
+    arrays = S.named(params)
+    groups = _groups(iter(shards), together)
+    if client is False:
+        parts = _here(fn, arrays, groups, summed, init, progress)
+    else:
+        there = dask_client(client)
+        run = _Run(there, fn, arrays, summed, init, progress)
+        parts = run.results(groups)
+    found = S.total(parts) if summed and parts else S.joined(parts) if parts else S.Part(0, [], [])
+    for message in found.warned:
+        warnings.warn(message, QuadrantsWarning, stacklevel=2)
+    if summed:
+        found.gradients = found.gradients or [{name: np.zeros_like(array) for name, array in arrays.items()}]
+    gradients = [g[S.ALONE] if S.ALONE in arrays else g for g in found.gradients]
+    return Gradients(np.array(found.losses, np.float64), gradients[0] if summed else gradients)
+
+
+Group = tuple[int, list[Any]]  # number of the first shard, shards
+
+
+def _groups(shards: Iterator[Any], together: int) -> Iterator[Group]:
+    for first in count(0, together):
+        if not (group := list(islice(shards, together))):
+            return
+        yield first, group
+
+
+def _here(
+    fn: Callable[..., Any], arrays: dict[str, S.Array], groups: Iterator[Group], summed: bool,
+    init: Mapping[str, Any] | None, progress: Progress | None,
+) -> list[S.Part]:  # fmt: skip
+    if session.default() is None:
+        init_session(**(init or {}))
+    elif init is not None:
+        raise QuadrantsRuntimeError(
+            "map_gradients with client=False runs in the session that there is, and was given init",
+            code="QL2208",
+            help="leave out init, or call qd.reset() first",
+        )
+    sums = _Sums(S.total)
+    parts = []
+    for first, group in groups:
+        part = S.run(fn, arrays, first, group, summed)
+        for n, loss in enumerate(part.losses, first):
+            if progress is not None:
+                progress(n, loss)
+        if summed:
+            sums.add(part)
+        else:
+            parts.append(part)
+    return sums.rest() if summed else parts
+
+
+class _Sums:
+    """Adds up what comes in order, `ARITY` at a time, and sums of these; so holds few. ``total`` adds some up."""
+
+    def __init__(self, total: Callable[[list[Any]], Any]) -> None:
+        self._total = total
+        self._levels: list[list[Any]] = []
+
+    def add(self, part: Any, level: int = 0) -> None:
+        if level == len(self._levels):
+            self._levels.append([])
+        self._levels[level].append(part)
+        if len(self._levels[level]) == ARITY:
+            full, self._levels[level] = self._levels[level], []
+            self.add(self._total(full), level + 1)
+
+    def rest(self) -> list[Any]:
+        """The sum of everything, alone; nothing where nothing was added."""
+        rest: list[Any] = []
+        for held in self._levels:
+            if held or rest:
+                rest = [self._total([*held, *rest])]
+        return rest
+
+
+class _Run:
+    """One call of `map_gradients` on Dask.
+
+    Tasks go out `ARITY` at a time, while there is too little to do for the workers. When the sum of a span, or what a
+    task returned, is here, Dask forgets the tasks that led to it. So memory is bounded for any number of shards, apart
+    from what is returned.
+    """
+
+    def __init__(
+        self, client: Any, fn: Callable[..., Any], arrays: dict[str, S.Array], summed: bool,
+        init: Mapping[str, Any] | None, progress: Progress | None,
+    ) -> None:  # fmt: skip
+        now = session.default()
+        setup = init if init is not None else W.portable(now.settings if now is not None else Settings())
+        program = packed(fn, getattr(fn, "__name__", repr(fn)))
+        digest = hashlib.sha256(program + repr(setup).encode()).hexdigest()
+        self.client, self.summed, self.progress = client, summed, progress
+        self.number = uuid4().hex[:12]
+        self.job = W.Job(self.number, program, digest, setup, arrays, summed)
+        self.awaited: dict[str, tuple[Any, Callable[[S.Part], None] | None]] = {}  # by key: future, who takes its value
+        self.open = 0  # tasks with shards that are not done
+        self.parts: dict[int, S.Part] = {}  # by number of the first shard
+        self.ready: Any = None
+        self.enough = 4 * max(ARITY, sum(client.nthreads().values()))  # open tasks that keep the workers busy
+
+    def results(self, groups: Iterator[Group]) -> list[S.Part]:
+        from dask import config
+        from distributed import as_completed
+
+        self.ready = as_completed(loop=self.client.loop)
+        try:
+            with config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"}):
+                return self._results(groups)
+        except BaseException:
+            self.client.cancel([future for future, _ in self.awaited.values()], force=True)
+            raise
+
+    def _results(self, groups: Iterator[Group]) -> list[S.Part]:
+        job = self._submit("job", _same, self.job)
+        code, leaves = self._compiled(job, groups)
+        nodes: list[Any] = []
+        sums, reached = _Sums(S.total), 0  # of spans
+        more = True
+        while more or self.awaited:
+            while more and self.open < self.enough:
+                chunk = list(islice(groups, ARITY - len(leaves)))
+                more = len(leaves) + len(chunk) == ARITY
+                leaves += self._leaves(job, code, chunk)
+                if self.summed and leaves:
+                    nodes.append(self._submit(f"node-{uuid4().hex}", S.total, leaves))
+                if nodes and (len(nodes) == ARITY or not more):
+                    self._await(self._submit(f"span-{uuid4().hex}", S.total, nodes), self._take)
+                    nodes = []
+                leaves = []
+            self._settle()
+            while self.summed and reached in self.parts:
+                sums.add(part := self.parts.pop(reached))
+                reached += len(part.losses)
+        return sums.rest() if self.summed else [self.parts[first] for first in sorted(self.parts)]
+
+    # --- tasks --------------------------------------------------------------------------------------------------
+
+    def _submit(self, name: str, act: Callable[..., Any], *args: Any) -> Any:
+        return self.client.submit(act, *args, key=f"{name}-{self.number}", pure=False, priority=1)
+
+    def _compiled(self, job: Any, groups: Iterator[Group]) -> tuple[Any, list[Any]]:
+        """The code that the first task of this program compiled, for the others; and that task, where it is new."""
+        held: OrderedDict[str, Any] = vars(self.client).setdefault("_quadrants_lab_code", OrderedDict())
+        digest = self.job.digest
+        if digest in held and held[digest].status in ("pending", "finished"):
+            held.move_to_end(digest)
+            return held[digest], []
+        group = next(groups, None)
+        if group is None:
+            return None, []
+        both = self._submit(f"shard-{group[0]}-first", W.run_first, job, group)
+        held[digest] = self._submit("code", itemgetter(1), both)
+        if len(held) > MOST_CODE:
+            held.popitem(last=False)
+        return held[digest], [self._watched(self._submit(f"shard-{group[0]}", itemgetter(0), both))]
+
+    def _leaves(self, job: Any, code: Any, groups: list[Group]) -> list[Any]:
+        keys = [f"shard-{first}-{self.number}" for first, _ in groups]
+        made = self.client.map(W.run, [job] * len(groups), [code] * len(groups), groups, key=keys, pure=False)
+        return [self._watched(future) for future in made]
+
+    def _watched(self, leaf: Any) -> Any:
+        """The same future; from now on its end counts, and its losses are told."""
+        self.open += 1
+        if not self.summed:
+            self._await(leaf, self._done)
+        elif self.progress is not None:
+            self._await(self._submit(f"losses-{leaf.key}", W.losses, leaf), self._done)
+        else:
+            self._await(leaf, None)
+        return leaf
+
+    # --- their results ------------------------------------------------------------------------------------------
+
+    def _await(self, future: Any, take: Callable[[S.Part], None] | None) -> None:
+        self.awaited[future.key] = future, take
+        self.ready.add(future)
+
+    def _settle(self) -> None:
+        """Waits for at least one future."""
+        if not self.awaited:
+            return
+        batch = self.ready.next_batch()
+        for future in batch:
+            if future.status != "finished":
+                _raise(future)
+        wanted = [future for future in batch if self.awaited[future.key][1] is not None]
+        values = self.client.gather(wanted)
+        takers = [self.awaited[future.key][1] for future in wanted]
+        for future in batch:
+            self.open -= self.awaited.pop(future.key)[1] != self._take
+        for take, part in zip(takers, values, strict=True):
+            if take is not None:
+                take(part)
+
+    def _done(self, part: S.Part) -> None:
+        """Of a task with shards."""
+        for n, loss in enumerate(part.losses, part.first):
+            if self.progress is not None:
+                self.progress(n, loss)
+        if not self.summed:
+            self._take(part)
+
+    def _take(self, part: S.Part) -> None:
+        self.parts[part.first] = part
+
+
+def _same(thing: Any) -> Any:
+    return thing
+
+
+def _raise(future: Any) -> NoReturn:
+    """What a task of Dask ended with, as an error that names the shard."""
+    error = future.exception()
+    if isinstance(error, S.ShardError):
+        raise error from error.error
+    key = str(getattr(error, "task", future.key))
+    shard = int(key.split("-")[1]) if key.startswith("shard-") else -1
+    if type(error).__name__ == "KilledWorker":
+        made = S.ShardError(
+            f"shard {shard} ended {error.allowed_failures + 1} workers one after the other: they were killed, or had "
+            "not enough memory",
+            code="QL2209",
+            help="smaller shards, or more memory a worker (memory_limit of local_client)",
+        )
+    elif isinstance(error, CancelledError):
+        made = S.ShardError(f"{key} was cancelled: the cluster was closed, restarted or lost it", code="QL2210")
+    else:
+        made = S.failed(shard, error)
+    made.shard, made.error = shard, error
+    raise made from error

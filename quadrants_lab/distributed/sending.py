@@ -1,0 +1,146 @@
+"""A program as bytes: its kernels with their source, so that workers compile them and name their lines.
+
+What cannot be sent is named, with the way that leads to it, before anything is sent.
+"""
+
+from __future__ import annotations
+
+import io
+import linecache
+import sys
+from collections.abc import Callable
+from functools import reduce
+from importlib import import_module
+from types import FunctionType, ModuleType
+from typing import Any
+
+from quadrants_lab.errors import QuadrantsRuntimeError
+from quadrants_lab.frontend.source import FunctionSource, function_source
+from quadrants_lab.lang.ad import Tape
+from quadrants_lab.lang.dense import Dense
+from quadrants_lab.lang.kernel import Func, Kernel, Launchable, make_kernel
+from quadrants_lab.lang.snode import SNode
+from quadrants_lab.runtime.session import Session
+
+_HERE = (Dense, SNode, Tape, Session)  # what belongs to the session of this process
+
+
+def packed(thing: Any, what: str) -> bytes:
+    """``thing`` as a pickle that `unpacked` reads in another process. Functions and classes that can be imported go by
+    name, others by value. QL2204 where a part of it cannot be sent, with its name; ``what``: what to call the whole."""
+    try:
+        return _dumped(thing)
+    except Exception as error:
+        way, last = [what], error
+        part, seen = thing, {id(thing)}
+        while (inner := _first_bad(part, seen)) is not None:
+            name, part, last = inner
+            way.append(name)
+        raise QuadrantsRuntimeError(
+            f"map_gradients cannot send {' -> '.join(way)}: {_why(part, last)}",
+            code="QL2204",
+            help="make fields where shards run, with kept(make, ...), and give kernels their fields as arguments; data "
+            "go as numpy arrays, files and connections as what opens them",
+        ) from error
+
+
+def unpacked(raw: bytes) -> Any:
+    import pickle
+
+    return pickle.loads(raw)
+
+
+def _why(part: Any, error: Exception) -> str:
+    if isinstance(part, _HERE):
+        return f"{part!r} belongs to the session of this process"
+    return f"{type(error).__name__}: {error}"
+
+
+def _dumped(thing: Any) -> bytes:
+    import cloudpickle
+
+    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
+        def reducer_override(self, obj: Any) -> Any:
+            if (reduced := _reduced(obj)) is not None:
+                return reduced
+            return super().reducer_override(obj)
+
+    out = io.BytesIO()
+    Pickler(out, protocol=5).dump(thing)
+    return out.getvalue()
+
+
+def _reduced(obj: Any) -> Any:
+    """How an object of the language is sent; None for any other."""
+    if isinstance(obj, _HERE):
+        raise TypeError(f"{obj!r} belongs to the session of this process")
+    if isinstance(obj, Kernel | Func):
+        fn = obj.__dict__["__wrapped__"]
+        if _importable(obj, fn):
+            return _imported, (fn.__module__, fn.__qualname__)
+    if isinstance(obj, Launchable):
+        return _launchable, (obj._variants.source.fn, obj._variants.graph, obj._side)
+    if isinstance(obj, Func):
+        return type(obj), (obj.__dict__["__wrapped__"],)
+    if isinstance(obj, FunctionSource):
+        return _sourced, (obj.fn, obj.file, obj.lines)
+    return None
+
+
+def _importable(obj: Any, fn: Callable[..., Any]) -> bool:
+    import cloudpickle
+
+    module: Any = sys.modules.get(fn.__module__)
+    if module is None or fn.__module__ == "__main__" or module.__name__ in cloudpickle.list_registry_pickle_by_value():
+        return False
+    return reduce(lambda at, name: getattr(at, name, None), fn.__qualname__.split("."), module) is obj
+
+
+def _imported(module: str, qualname: str) -> Any:
+    return reduce(getattr, qualname.split("."), import_module(module))
+
+
+def _launchable(fn: Callable[..., Any], graph: bool, side: int) -> Launchable:
+    made = make_kernel(fn, graph)
+    return (made, made.grad, made.value_and_grad)[side]
+
+
+def _sourced(fn: Callable[..., Any], file: str, lines: list[str]) -> FunctionSource:
+    """The source of a function from another process, whose file need not be here."""
+    linecache.cache[file] = sum(map(len, lines)), None, lines, file  # no mtime: checkcache leaves it alone
+    return function_source(fn)
+
+
+def _first_bad(part: Any, seen: set[int]) -> tuple[str, Any, Exception] | None:
+    """Name, value and error of the first thing inside of ``part`` that cannot be sent."""
+    for name, value in _inside(part).items():
+        if id(value) in seen or isinstance(value, ModuleType):
+            continue
+        seen.add(id(value))
+        try:
+            _dumped(value)
+        except Exception as error:
+            return name, value, error
+    return None
+
+
+def _inside(part: Any) -> dict[str, Any]:
+    """What an object is made of, by name: of a function the names that it uses, of containers their items."""
+    if isinstance(part, _HERE):
+        return {}
+    if isinstance(part, Launchable):
+        part = part._variants.source.fn
+    part = getattr(part, "__func__", getattr(part, "__wrapped__", part))
+    if isinstance(part, FunctionType):
+        code = part.__code__
+        cells = dict(zip(code.co_freevars, part.__closure__ or (), strict=True))
+        inner = {n: c.cell_contents for n, c in cells.items() if c.cell_contents is not None}
+        used = {n: part.__globals__[n] for n in code.co_names if n in part.__globals__}
+        defaults = {f"default {n}": value for n, value in enumerate(part.__defaults__ or ())}
+        return {**inner, **used, **defaults}
+    if isinstance(part, dict):
+        return {repr(name): value for name, value in part.items()}
+    if isinstance(part, list | tuple):
+        return {f"[{n}]": value for n, value in enumerate(part)}
+    held = getattr(part, "__dict__", {})
+    return {f".{name}": value for name, value in held.items()} if isinstance(held, dict) else {}

@@ -1,0 +1,171 @@
+"""What happens where a shard runs: the session, what is kept between shards, the result, and sums of results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import numpy.typing as npt
+
+from quadrants_lab.errors import QuadrantsError, QuadrantsRuntimeError
+from quadrants_lab.ir.types import DTYPES
+from quadrants_lab.lang.dense import Dense
+from quadrants_lab.lang.fields import field
+from quadrants_lab.runtime import session
+from quadrants_lab.runtime.session import Session
+
+Array = npt.NDArray[Any]
+T = TypeVar("T")
+ALONE = ""  # the name of parameters that are one array
+_FLOATS = {np.dtype(t.numpy): t for t in DTYPES.values() if t.is_float}
+_kept: WeakKeyDictionary[Session, dict[Hashable, Any]] = WeakKeyDictionary()
+
+
+class ShardError(QuadrantsRuntimeError):
+    """What a shard failed with. ``shard``: its index; ``error``: the exception, where it can travel, else None."""
+
+    shard = -1
+    error: BaseException | None = None
+
+
+def kept(make: Callable[..., T], *args: Hashable) -> T:
+    """``make(*args)``, made once in each session: for fields, and for objects that hold some, which shards share.
+
+    A worker keeps its session, so what the first shard made there is what later ones find, of later calls of
+    `map_gradients`, too.
+    """
+    held = _kept.setdefault(session.current(), {})
+    if (make, args) not in held:
+        held[make, args] = make(*args)
+    found: T = held[make, args]
+    return found
+
+
+@dataclass
+class Part:
+    """Results of consecutive shards, the first being number ``first``. ``gradients``: of each shard, or of all of them
+    together, a dict of arrays by the parameters' names. ``warned``: what the language warned of."""
+
+    first: int
+    losses: list[float]
+    gradients: list[dict[str, Array]]
+    warned: tuple[str, ...] = ()
+
+
+def total(parts: Sequence[Part]) -> Part:
+    """One part of several, its gradients added up in pairs: the sum of the first ``2**k`` shards, the most that are
+    fewer than all, and the sum of the rest.
+
+    So which numbers are added does not depend on how shards were put together, as long as that was by powers of two.
+    """
+    if len(parts) == 1 and len(parts[0].gradients) == 1:
+        return parts[0]
+    gradients = _pairwise([g for part in parts for g in part.gradients])
+    return replace(joined(parts), gradients=[gradients])
+
+
+def joined(parts: Sequence[Part]) -> Part:
+    """One part of several, with the gradient of each shard."""
+    losses = [loss for part in parts for loss in part.losses]
+    return Part(parts[0].first, losses, [g for part in parts for g in part.gradients], _told(parts))
+
+
+def _pairwise(found: list[dict[str, Array]]) -> dict[str, Array]:
+    if len(found) == 1:
+        return found[0]
+    half = 1 << ((len(found) - 1).bit_length() - 1)
+    left, right = _pairwise(found[:half]), _pairwise(found[half:])
+    return {name: left[name] + right[name] for name in left}
+
+
+def _told(parts: Sequence[Part]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(message for part in parts for message in part.warned))
+
+
+def named(params: Any) -> dict[str, Array]:
+    """The parameters as arrays by their names. QL2201 for what is not of floats."""
+    given = params if isinstance(params, Mapping) else {ALONE: params}
+    arrays = {str(name): np.asarray(value) for name, value in given.items()}
+    for name, array in arrays.items():
+        if array.dtype not in _FLOATS:
+            raise QuadrantsRuntimeError(
+                f"map_gradients: parameter {name or 'params'} has dtype {array.dtype}, and no gradient",
+                code="QL2201",
+                help="parameters are arrays of f16, f32 or f64; what there is no gradient by belongs to the shards",
+            )
+    return arrays
+
+
+def run(fn: Callable[..., Any], params: dict[str, Array], first: int, shards: Sequence[Any], summed: bool) -> Part:
+    """Runs ``fn`` for consecutive shards in the current session. ShardError where one fails."""
+    done: list[Part] = []
+    for n, shard in enumerate(shards, first):
+        try:
+            loss, gradients = _run(fn, params, shard)
+        except MemoryError:
+            raise
+        except Exception as error:
+            raise failed(n, error) from error
+        done.append(Part(n, [loss], [gradients]))
+    return total(done) if summed else joined(done)
+
+
+def failed(shard: int, error: BaseException) -> ShardError:
+    """The error of a shard: its number, and what the exception says, with line and caret where it is the language's."""
+    text = str(error) if isinstance(error, QuadrantsError) else f"{type(error).__name__}: {error}"
+    made = ShardError(f"shard {shard} failed\n{text}")
+    made.shard, made.error = shard, error
+    return made
+
+
+def _run(fn: Callable[..., Any], params: dict[str, Array], shard: Any) -> tuple[float, dict[str, Array]]:
+    fields = {name: kept(_parameter, name, array.dtype, array.shape) for name, array in params.items()}
+    for name, array in params.items():
+        fields[name].from_numpy(array)
+    before = {name: x.grad._memory.version for name, x in fields.items()}
+    alone = ALONE in params
+    found = fn(fields[ALONE] if alone else fields, shard)
+    if isinstance(found, tuple):
+        loss, slopes = _number(found[0]), {ALONE: found[1]} if alone else found[1]
+    else:
+        loss, slopes = _number(found), {name: x.grad for name, x in fields.items()}
+        if fields and all(x.grad._memory.version == before[name] for name, x in fields.items()):
+            raise QuadrantsRuntimeError(
+                "the function returned a loss, but no gradient was run",
+                code="QL2202",
+                help="launch the kernels under qd.ad.Tape(loss), or return the loss and the gradients",
+            )
+    return loss, {name: _slope(name, params[name], slopes) for name in params}
+
+
+def _parameter(name: str, dtype: Any, shape: tuple[int, ...]) -> Dense:
+    made: Dense = field(_FLOATS[dtype], shape=shape, needs_grad=True, name=name)
+    return made
+
+
+def _number(loss: Any) -> float:
+    array = loss.to_numpy() if hasattr(loss, "to_numpy") else np.asarray(loss)
+    if array.size != 1:
+        raise QuadrantsRuntimeError(
+            f"the function returned {loss!r} where a loss is one number",
+            code="QL2203",
+            help="return the 0-d field of the loss, a number, or one of these and the gradients",
+        )
+    return float(array.reshape(()))
+
+
+def _slope(name: str, param: Array, slopes: Any) -> Array:
+    found: Any = slopes.get(name) if isinstance(slopes, Mapping) else None
+    array = found.to_numpy() if hasattr(found, "to_numpy") else np.array(found)
+    if found is None or array.shape != param.shape:
+        there = "none" if found is None else f"one of shape {array.shape}"
+        raise QuadrantsRuntimeError(
+            f"the function returned {there} for the gradient by {name or 'params'}, which has shape {param.shape}",
+            code="QL2203",
+            help="the gradients have the names and shapes of the parameters",
+        )
+    return array.astype(param.dtype, copy=False)
+

@@ -1,0 +1,142 @@
+"""A worker's side: one session, the programs that it was sent, and the code that another worker compiled."""
+
+from __future__ import annotations
+
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from quadrants_lab.backends import forks
+from quadrants_lab.backends.disk_cache import DiskCache, Kept
+from quadrants_lab.distributed import shards as S
+from quadrants_lab.distributed.sending import unpacked
+from quadrants_lab.lang.config import init
+from quadrants_lab.runtime import session
+from quadrants_lab.runtime.session import Session, Settings
+
+MOST_PROGRAMS = 16  # that a worker keeps, the latest ones
+Setup = Settings | Mapping[str, Any]
+Code = dict[str, bytes]  # entries of the disk cache
+
+_lock = forks.lock()  # of the worker: shards share the session and its fields
+_programs: OrderedDict[str, Callable[..., Any]] = OrderedDict()
+_setup: list[object] = []  # what the session was made with
+_tried: set[tuple[str, int]] = set()  # shards that there was no memory for, by job
+
+
+@dataclass(frozen=True)
+class Job:
+    """What all shards of a call share. ``program``: the pickled function, ``digest`` its hash; ``setup``: what the
+    session is made with; ``number``: of the call."""
+
+    number: str
+    program: bytes
+    digest: str
+    setup: Setup
+    params: dict[str, S.Array]
+    summed: bool
+
+
+class HandedOn(DiskCache):
+    """A disk cache that remembers what was used of it, so that another machine's cache can take it."""
+
+    def __init__(self, of: DiskCache) -> None:
+        super().__init__(of.folder, of.max_bytes, of.below)
+        self.used: Code = {}
+
+    def get(self, name: str) -> Kept | None:
+        found = super().get(name)
+        if found is not None:
+            self.used[name] = found.content
+        return found
+
+    def put(self, name: str, content: bytes, sealed: bool = False) -> None:
+        self.used[name] = content
+        super().put(name, content, sealed)
+
+    def take(self, code: Code) -> None:
+        """What another process compiled; it carries no seal, so that it is examined before it is run."""
+        for name in code.keys() - self.used.keys():
+            if self.get(name) is None:
+                self.put(name, code[name])
+
+
+def run(job: Job, code: Code | None, group: tuple[int, Sequence[Any]]) -> S.Part:
+    """A task: the shards of a group, which begins with shard number ``group[0]``."""
+    first, shards = group
+    with _lock, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            cache = _enter(job.setup).cache
+            if code and isinstance(cache, HandedOn):
+                cache.take(code)
+            part = S.run(_program(job), job.params, first, shards, job.summed)
+        except MemoryError as error:
+            _elsewhere(job, first, error)
+    return replace(part, warned=tuple(dict.fromkeys(str(w.message) for w in caught)))
+
+
+def run_first(job: Job, group: tuple[int, Sequence[Any]]) -> tuple[S.Part, Code]:
+    """The same, and what the shards used of the disk cache."""
+    part = run(job, None, group)
+    cache = session.current().cache
+    return part, dict(cache.used) if isinstance(cache, HandedOn) else {}
+
+
+def losses(part: S.Part) -> S.Part:
+    """A part without its gradients."""
+    return replace(part, gradients=[])
+
+
+def _enter(setup: Setup) -> Session:
+    """The worker's session, which is made anew where it is to be another one."""
+    now = session.default()
+    if now is not None and now.alive and _setup == [setup]:
+        return now
+    if isinstance(setup, Settings):
+        folder = setup.cache_path and setup.cache_path.expanduser()
+        made = session.start(replace(setup, threads=setup.threads or _threads(), cache_path=folder))
+    else:
+        init(**{"cpu_max_num_threads": _threads(), **setup})
+        made = session.current()
+    made.cache = HandedOn(made.cache)
+    _setup[:] = [setup]
+    return made
+
+
+def portable(settings: Settings) -> Settings:
+    """The same for another machine, whose home folder may be elsewhere."""
+    path = settings.cache_path
+    if path is not None and path.is_relative_to(Path.home()):
+        return replace(settings, cache_path=Path("~", path.relative_to(Path.home())))
+    return settings
+
+
+def _threads() -> int:
+    """Those that Dask gives the worker."""
+    from distributed import get_worker
+
+    return int(get_worker().state.nthreads)
+
+
+def _program(job: Job) -> Callable[..., Any]:
+    if job.digest not in _programs:
+        _programs[job.digest] = unpacked(job.program)
+        while len(_programs) > MOST_PROGRAMS:
+            _programs.popitem(last=False)
+    _programs.move_to_end(job.digest)
+    return _programs[job.digest]
+
+
+def _elsewhere(job: Job, first: int, error: MemoryError) -> None:
+    """Gives the shard back to Dask, and all fields of the session free; an error where that was tried before."""
+    from distributed import Reschedule
+
+    session.stop()
+    if (job.number, first) in _tried:
+        raise S.failed(first, error) from error
+    _tried.add((job.number, first))
+    raise Reschedule
