@@ -164,7 +164,7 @@ export function mount(host, shape, ask) {
   root.addEventListener("keydown", (e) => {
     if (e.defaultPrevented || e.ctrlKey || e.metaKey || e.altKey) return;
     if (!e.target.matches("input:not([type=range]):not([type=checkbox]), textarea, select")) {
-      const tab = /^[1-9]$/.test(e.key) && tabs.children[e.key - 1];
+      const tab = /^[0-9]$/.test(e.key) && tabs.children[(Number(e.key) + 9) % 10];
       if (tab) { focusItem([...tabs.children], tab); pick(tab); } else if (e.key === "?") help(root);
       else if (e.key === "/") searchBar(panel, parts.filter((p) => p.host.isConnected && p.search));
       if (tab || e.key === "?" || e.key === "/") { e.preventDefault(); return; }

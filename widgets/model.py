@@ -8,10 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from quadrants_lab.ir.nodes import Kernel, Stmt
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.text import statement_lines
+
+if TYPE_CHECKING:
+    from quadrants_lab.runtime.tape.report import Report
 
 
 @dataclass(slots=True)
@@ -310,6 +314,7 @@ class KernelView:
     launches: list[LaunchView] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     steps: StepsView | str = ""  # why there are none
+    tapes: list[Report] = field(default_factory=list)  # of the cell
     edits: list[EditView] = field(default_factory=list)  # of the runs of its cell, this one last
     devices: Callable[[], list[tuple[str, str]]] | None = None  # of each backend what it runs on, or why it does not
     threads: int = 0  # that the launch's heap of stacks has room for

@@ -10,7 +10,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from quadrants_lab.widgets import code, graphs, history, matrix, passes, run, sizes, source, stacks, steps
+from quadrants_lab.widgets import (
+    code,
+    graphs,
+    history,
+    matrix,
+    passes,
+    run,
+    sizes,
+    source,
+    stacks,
+    steps,
+    timeline,
+)
 from quadrants_lab.widgets.html import empty
 from quadrants_lab.widgets.model import CellView, KernelView
 
@@ -35,6 +47,7 @@ PANES = (
     Pane("steps", "Steps", steps.pane),
     Pane("code", "", code.pane),
     Pane("run", "Run", run.pane),
+    Pane("tape", "Tape", timeline.pane),
     Pane("history", "History", history.pane),
     Pane("matrix", "Backends", matrix.pane),
 )
@@ -46,7 +59,7 @@ def shape(view: CellView) -> dict[str, Any]:
         "title": view.title,
         "open": view.open,
         "kernels": [k.name for k in view.kernels],
-        "panes": [[p.id, p.title] for p in PANES if p.title],
+        "panes": [[p.id, p.title] for p in PANES if p.title and (p.id != "tape" or any(k.tapes for k in view.kernels))],
     }
 
 

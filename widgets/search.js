@@ -2,7 +2,7 @@
 
 const HELP = [
   ["Tab, Shift Tab", "from one control to the next; lists, listings and graphs are one stop each"],
-  ["1 … 9", "the tab of that number"],
+  ["1 … 9, 0", "the tab of that number, the tenth"],
   ["← →, Home, End", "on tabs and choices: the next, the first, the last"],
   ["↑ ↓, Page Up, Page Down, Home, End", "in a listing, list, table or graph: another line or block"],
   ["Enter, Space", "mark what belongs to the line, here and in all panes; again takes it back; on a fold: open it"],

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from quadrants_lab.errors import QuadrantsError
-from quadrants_lab.widgets import code, run, sizes, stacks, steps
+from quadrants_lab.widgets import code, run, sizes, stacks, steps, timeline
 from quadrants_lab.widgets.diff import hunks
 from quadrants_lab.widgets.graph import image
 from quadrants_lab.widgets.highlight import highlight
@@ -105,7 +105,8 @@ def _kernel(view: KernelView, panes: Sequence[tuple[str, Render]], opened: str, 
             html = empty(f"this pane failed: {type(e).__name__}: {e}")
         if limits is LIMITS[-1]:
             html = re.sub(r"</?(?:span|code|h4)[^>]*>", " ", html)
-        parts.append(_fold(title, inlined(html), opened=title == opened))
+        if html:
+            parts.append(_fold(title, inlined(html), opened=title == opened))
     frame = f"border:1px solid {_GREY};border-radius:6px;padding:6px 10px;margin:6px 0"
     return f'<div style="{frame}"><b>{esc(view.name)}</b>{"".join(parts)}</div>'
 
@@ -243,4 +244,5 @@ _PANES: tuple[tuple[str, Render], ...] = (
     ("Steps", _steps),
     ("Code", _code),
     ("Run", lambda v, _: run.pane(v, "", ())),
+    ("Tape", lambda v, limits: "".join(timeline.launches(r, limits.code) for r in v.tapes)),
 )

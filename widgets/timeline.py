@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from quadrants_lab.widgets.html import esc, table
-from quadrants_lab.widgets.static import inlined
+from quadrants_lab.widgets.html import empty, esc, table
+from quadrants_lab.widgets.model import KernelView
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.tape.report import Report, StepRow
@@ -17,8 +18,26 @@ MOST_ROWS = 200  # of the table: a notebook keeps it
 _ROW = 14  # height of a row of stretches
 
 
+def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
+    """The Tapes of the cell, --grad among them."""
+    told = "".join(f"<h4>{esc(_title(r))}</h4>{bars(r)}{launches(r)}" for r in view.tapes)
+    return told or empty("the cell recorded nothing with qd.ad.Tape or --grad")
+
+
 def timeline(report: Report) -> str:
-    """HTML. A column stands for one step, or for several where there are many."""
+    """HTML of one that stands alone."""
+    told = f"<details><summary>each launch</summary>{launches(report)}</details>" if report.steps else ""
+    return f"<div><b>{esc(_title(report))}</b><br>{bars(report)}{told}</div>"
+
+
+def _title(report: Report) -> str:
+    budget = "" if report.budget is None else f", budget {report.budget} bytes"
+    kept = f"at most {report.kept_bytes} bytes kept, {report.made_again} steps made again"
+    return f"{len(report.steps)} steps: {kept}{budget}"
+
+
+def bars(report: Report) -> str:
+    """What is kept over the steps, and why. A bar stands for one step, or for several where there are many."""
     steps = report.steps
     together = -(-len(steps) // _COLUMNS) or 1
     columns = [steps[n : n + together] for n in range(0, len(steps), together)]
@@ -40,38 +59,27 @@ def timeline(report: Report) -> str:
             f'<rect x="{at:.1f}" y="{HEIGHT + 4}" width="{max(wide - 1, 1):.1f}" height="{_ROW}" fill="#3182ce" '
             f'fill-opacity="{0.2 + 0.8 * times / max(again, 1):.2f}"><title>{esc(said)}</title></rect>'
         )
-    title = f"{len(steps)} steps: at most {report.kept_bytes} bytes kept, {report.made_again} steps made again"
-    budget = "" if report.budget is None else f", budget {report.budget} bytes"
     svg = (
-        f'<svg class="ql-timeline" role="img" aria-label="{esc(title)}" width="100%" '
+        f'<svg class="ql-timeline" role="img" aria-label="{esc(_title(report))}" width="100%" '
         f'viewBox="0 0 {WIDTH} {HEIGHT + _ROW + 8}"><line x1="0" y1="{HEIGHT}" x2="{WIDTH}" y2="{HEIGHT}" '
         f'stroke="currentColor" stroke-opacity="0.4"/>{"".join(parts)}</svg>'
     )
     legend = "Bars: bytes kept, those before a stretch in orange. Blue: steps made again, the darker the more often."
-    said = f"<b>{esc(title + budget)}</b><br>{esc(report.why())}.{svg}<small>{legend}</small>"
-    return inlined(f"<div>{said}{_rows(report)}</div>")
+    return f"{esc(report.why())}.{svg}<small>{legend}</small>"
 
 
-def _rows(report: Report) -> str:
+def launches(report: Report, most: int = MOST_ROWS) -> str:
     """A row for each launch, or for several in a row that are alike: what is kept of it, how often it was made again,
     and why."""
     rows, first = [], 0
-    for (what, kept, stretch, times), alike in groupby(
-        report.steps, lambda s: (s.what, s.bytes, s.stretch, s.times)
-    ):
+    for (what, kept, times, why), alike in groupby(report.steps, lambda s: (s.what, s.bytes, s.times, s.why)):
         n = len(list(alike))
-        if stretch >= 0:
-            by = "qd.ad.checkpoint" if report.stretches[stretch].by_hand else "the budget"
-            why = f"in stretch {stretch}, which {by} lets begin again from {report.stretches[stretch].bytes} bytes"
-        else:
-            why = "its gradient reads what is overwritten" if kept else "its gradient needs nothing that is overwritten"
         number = str(first) if n == 1 else f"{first} to {first + n - 1}"
         rows.append((number, esc(what), f"{kept:,}" if kept else "", str(times or ""), esc(why)))
         first += n
     head = ("step", "launch", "bytes kept of each", "made again", "why")
-    told = table(head, rows[:MOST_ROWS], right=(2, 3))
-    more = f"<p>and {len(rows) - MOST_ROWS} rows more</p>" if len(rows) > MOST_ROWS else ""
-    return f"<details><summary>each launch</summary>{told}{more}</details>" if rows else ""
+    more = f"<p>and {len(rows) - most} rows more</p>" if len(rows) > most else ""
+    return table(head, rows[:most], right=(2, 3)) + more
 
 
 def _bar(at: float, width: float, part: float, said: str, colour: str = "#718096") -> str:

@@ -26,6 +26,7 @@ from quadrants_lab.runtime import session
 from quadrants_lab.runtime.arguments.signature import ArraySlot
 from quadrants_lab.runtime.interop.arrays import adopt, need_gradient, torch_tensor
 from quadrants_lab.runtime.launch.observe import MODE, OBSERVERS, unwatched, watch
+from quadrants_lab.runtime.record.records import Recorder
 from quadrants_lab.runtime.tape.program import Program
 from quadrants_lab.runtime.tape.recorder import Launches
 from quadrants_lab.runtime.tape.report import Report, report
@@ -111,7 +112,7 @@ class Tape:
         self._differentiated = False  # since it began to record
         self.kept_bytes = 0  # the most that was kept at a time
         self.made_again = 0  # launches, and writes from Python, for the gradient
-        self.report = Report()
+        self._report: Callable[[], Report] = Report
 
     def __enter__(self) -> Tape:
         if self._open is not None:
@@ -150,7 +151,14 @@ class Tape:
                 self._recordings[self._key] = launches
                 self._launches = self._new()
             else:
+                listed = self.report
+                self._report = lambda: listed  # without what was kept
                 launches.clear()
+
+    @property
+    def report(self) -> Report:
+        """What was kept and made again on the last way back, and why; a row a launch."""
+        return self._report()
 
     def _new(self) -> Launches:
         return Launches(repeatable=bool(self.grad_check), memory=self.memory)
@@ -181,7 +189,10 @@ class Tape:
             self._launches.differentiate(forget)
         self._launches.dead_paths.differentiated()
         self.kept_bytes, self.made_again = self._launches.most, self._launches.made_again
-        self.report = report(self._launches)
+        self._report = report(self._launches)
+        for observer in OBSERVERS.get():
+            if isinstance(observer, Recorder):
+                observer.tapes[self.loss._memory.serial] = self._report
 
     def insert(self, func: Callable[..., Any], args: Sequence[Any]) -> None:
         """Records a call of a function decorated with `grad_replaced` that happened elsewhere."""

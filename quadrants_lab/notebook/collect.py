@@ -80,10 +80,12 @@ def cell_view(title: str, recorder: Recorder, compared: Compared | None = None) 
     """One view of all kernels that were launched, in the order of their first recorded launch; ``compared``: their
     runs on several backends."""
     view = CellView(title, [])
+    tapes = [report for made in recorder.tapes.values() if (report := made()).steps]
     for owner, of_kernel in _by_kernel(recorder).items():
         plans = {m: r.plan for m, r in of_kernel.items()}
         view.kernels.append(kernel_view(plans, of_kernel, compared or {}, recorder.earlier))
         RECORDED[owner] = view.kernels[-1]
+        view.kernels[-1].tapes = tapes
     _make_small(view)
     return view
 

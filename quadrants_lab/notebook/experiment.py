@@ -26,6 +26,7 @@ from quadrants_lab.runtime.launch.observe import unwatched, watch
 from quadrants_lab.runtime.launch.plan import Plan
 from quadrants_lab.runtime.record.records import LaunchRecord, Recorder, recording
 from quadrants_lab.runtime.tape.recorder import Launches
+from quadrants_lab.runtime.tape.report import report
 
 if TYPE_CHECKING:
     from quadrants_lab.notebook.options import CellOptions
@@ -75,6 +76,7 @@ def run(cell: Cell, options: CellOptions, namespace: dict[str, Any], progress: P
                 value, pending = run_last(cell, namespace), False
         target = loss(options.grad, namespace)
         differentiate(target, launches)
+        recorder.tapes[target._memory.serial] = report(launches)
         if options.check:
             with unwatched():
                 verdicts = check(launches, target, namespace, progress.trace)

@@ -30,6 +30,7 @@ from quadrants_lab.runtime.check.report import Verdict
 from quadrants_lab.runtime.record.records import Recorder
 from quadrants_lab.runtime.tape.report import Report
 from quadrants_lab.widgets.html import seconds
+from quadrants_lab.widgets.static import inlined
 from quadrants_lab.widgets.timeline import timeline
 
 
@@ -189,7 +190,7 @@ def load(shell: Any) -> None:
     magics = QuadrantsMagics(shell)
     shell.register_magics(magics)
     if shell.display_formatter is not None:
-        shell.display_formatter.formatters["text/html"].for_type(Report, timeline)
+        shell.display_formatter.formatters["text/html"].for_type(Report, lambda report: inlined(timeline(report)))
     matchers = shell.Completer.custom_matchers
     matchers[:] = [m for m in matchers if getattr(m, "matcher_identifier", "") != "quadrants_lab"]
     matchers.append(matcher(magics.names))

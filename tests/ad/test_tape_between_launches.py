@@ -15,6 +15,7 @@ import pytest
 
 import quadrants_lab as qd
 from quadrants_lab.runtime.tape import keeper
+from quadrants_lab.widgets.static import inlined
 from quadrants_lab.widgets.timeline import timeline
 
 RNG = np.random.default_rng(5)
@@ -239,7 +240,7 @@ def test_an_array_that_is_given_away_under_a_tape() -> None:
     assert x.grad.to_numpy() == pytest.approx([2.0 * 2.0 + 7.0 * 7.0, 2.0 * 2.0 + 7.0 * 2.0, 2.0 * 2.0 + 7.0 * 2.0])
 
 
-def test_the_report_tells_where_steps_are_made_again() -> None:
+def test_the_report_tells_where_steps_are_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
     x, c, y = drawn(field(3)), drawn(field(3)), field()
 
     def run(**options: Any) -> qd.ad.Tape:
@@ -249,15 +250,26 @@ def test_the_report_tells_where_steps_are_made_again() -> None:
                 scaled(c, 1.1)
         return tape
 
-    plain, budget = run().report, run(memory=200).report
+    with monkeypatch.context() as patched:
+        patched.setattr("quadrants_lab.runtime.tape.report.StepRow", None)  # nobody looks: no row is made
+        first = run()
+    run()  # over the same recording
+    plain, budget = first.report, run(memory=200).report
     assert (plain.made_again, plain.stretches) == (0, [])
-    assert str(plain).startswith(f"at most {plain.kept_bytes} bytes kept, 0 steps made again\nwhat gradients read")
+    said = f"24 steps under no budget: at most {plain.kept_bytes} bytes kept, 0 steps made again\nwhat gradients read"
+    assert str(plain).startswith(said)
+    assert [row.what for row in plain.steps] == ["grown", "scaled"] * 12
+    assert sum(row.bytes for row in plain.steps) == plain.kept_bytes - 24  # c, as it was in the end
+    assert {row.why.partition(" at line")[0] for row in plain.steps[1::2]} == {
+        "it overwrites c, which the gradient of grown reads"
+    }
+    assert plain == run().report
     assert budget.kept_bytes <= 250 < plain.kept_bytes
     assert [row.what for row in budget.steps] == ["grown", "scaled"] * 12
     assert budget.made_again == sum(row.times for row in budget.steps) > 0
     assert all(row.times > 0 for s in budget.stretches for row in budget.steps[s.first : s.first + s.steps])
     assert "to keep all would take more than the budget" in str(budget)
-    html = timeline(budget)
+    html = inlined(timeline(budget))
     assert html.count("<title>") >= 2 * len(budget.stretches)
     assert "made again up to" in html
     row = r"<tr[^>]*><td>(\d+)(?: to (\d+))?</td><td>(grown|scaled)</td>.*?in stretch \d+, which the budget"

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from quadrants_lab.notebook import show
+from quadrants_lab.widgets.panes import render, shape
+from quadrants_lab.widgets.static import static_html
 
 SETUP = """
 import numpy as np
@@ -92,6 +94,17 @@ def test_a_sure_race_is_told_in_any_cell(cell) -> None:
     result, text = cell("%%qdkernel --release\n" + SCATTER.replace("x[at[i]] = x[i] * 0.5", "x[i] = x[(i + 1) % 6]"))
     assert not result.success
     assert "QL1706" in text
+
+
+@pytest.mark.parametrize("options, loss", [("--grad y", ""), ("", "\nwith qd.ad.Tape(y):\n    in_place()")])
+def test_a_pane_tells_what_a_tape_kept(cell, shell, options, loss) -> None:
+    result, text = cell(f"%%qdkernel {options}\n" + IN_PLACE.replace("\nin_place()", loss or "\nin_place()"))
+    assert result.success, text
+    view = show(shell.user_ns["in_place"]).view
+    assert ["tape", "Tape"] in shape(view)["panes"]
+    pane = render(view, "0/tape")
+    assert re.search(r"<td class=\"\">in_place</td>.*it overwrites what its own gradient reads", pane)
+    assert "it overwrites what its own gradient reads" in static_html(view)
 
 
 def test_the_report_of_a_tape_is_a_timeline(cell, shell) -> None:

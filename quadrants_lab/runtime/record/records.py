@@ -10,7 +10,7 @@ Outside of a recording nothing is kept or copied.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -79,12 +79,13 @@ class LaunchNote:
 @dataclass(slots=True)
 class Recorder:
     """An observer; ``last`` is keyed by the kernel's dispatcher, which knows its mode; ``earlier`` are the superseded
-    launches, the latest 10,000."""
+    launches, the latest 10,000. ``tapes``: what makes the report of the last Tape over each loss, by its memory."""
 
     limit: int = COPY_BYTES
     last: dict[Any, LaunchRecord] = field(default_factory=dict)
     earlier: deque[LaunchNote] = field(default_factory=lambda: deque(maxlen=10_000))
     launches: int = 0
+    tapes: dict[int, Callable[[], Any]] = field(default_factory=dict)
 
     def before(self, plan: Plan, args: tuple[Any, ...]) -> tuple[LaunchRecord, float]:
         old = self.last.pop(plan.owner, None)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING
 
+from quadrants_lab.runtime.tape.followed import Followed
 from quadrants_lab.runtime.tape.segments import item_bytes
 from quadrants_lab.runtime.tape.step import Segment, Step
 
@@ -15,12 +18,13 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class StepRow:
     """``what``: the kernel, or "Python" for its writes. ``bytes``: kept for this step alone. ``stretch``: which one of
-    the report's it belongs to, -1 for none. ``times``: how often it was made again."""
+    the report's it belongs to, -1 for none. ``times``: how often it was made again. ``why``: it kept that, or was."""
 
     what: str
     bytes: int
     stretch: int
     times: int
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,17 +75,41 @@ class Report:
         return str(self)
 
 
-def report(launches: Launches) -> Report:
-    """Of the last way back; steps are listed where some could be made again."""
+def report(launches: Launches) -> Callable[[], Report]:
+    """Of the last way back. Until somebody calls what it returns its steps are held, and none is looked at."""
     made = Report(launches.memory, launches.most, launches.made_again)
-    listed = launches.memory is not None or any(isinstance(item, Segment) for item in launches.items)
-    for item in launches.items if listed else ():
-        stretch, leaves = -1, [item] if isinstance(item, Step) else list(item.leaves())
-        if isinstance(item, Segment):
-            stretch = len(made.stretches)
-            made.stretches.append(Stretch(len(made.steps), len(leaves), item_bytes(item), item.by_hand))
-        for leaf in leaves:
-            what = leaf.launch[0].kernel.name if leaf.launch is not None else "Python"
-            alone = item_bytes(leaf) if stretch < 0 else 0
-            made.steps.append(StepRow(what, alone, stretch, launches.times[leaf.number]))
-    return made
+    items, followed, times = launches.items, launches.followed, dict(launches.times)
+
+    @cache
+    def listed() -> Report:
+        for item in items:
+            stretch, leaves = -1, [item] if isinstance(item, Step) else list(item.leaves())
+            why = ""
+            if isinstance(item, Segment):
+                stretch, size = len(made.stretches), item_bytes(item)
+                made.stretches.append(Stretch(len(made.steps), len(leaves), size, item.by_hand))
+                by = "qd.ad.checkpoint" if item.by_hand else "the budget"
+                why = f"in stretch {stretch}, which {by} lets begin again from {size:,} bytes"
+            for leaf in leaves:
+                launch = leaf.launch or leaf.within
+                what = launch[0].kernel.name if launch is not None else "Python"
+                alone = item_bytes(leaf) if stretch < 0 else 0
+                often = times.get(leaf.number, 0)
+                made.steps.append(StepRow(what, alone, stretch, often, why or _why(leaf, followed)))
+        return made
+
+    return listed
+
+
+def _why(step: Step, followed: dict[int, Followed]) -> str:
+    """What the step keeps, and for which gradient."""
+    told = []
+    for f in dict.fromkeys(id(part.memory) for part in step.changes):
+        known = followed.get(f)
+        if known is not None:
+            line = f" at line {known.span.line}" if known.span is not None else ""
+            reader = f", which the gradient of {known.reader} reads{line}" if known.reader else ""
+            told.append(f"it overwrites {known.name}{reader}")
+    if step.own:
+        told.append("it overwrites what its own gradient reads")
+    return "; ".join(told) or "it overwrites nothing that a gradient reads"
