@@ -1,20 +1,25 @@
 """Statements to lines: what languages like C share. Each has a table of handlers, one a class of statements.
 
-A value that is read once, in the block that defines it, becomes part of the expression that reads it; every other one
-becomes a variable. An expression that reads memory is given a variable before anything writes memory.
+A value that is read once, in the block that defines it, becomes part of the line that reads it, if both come from one
+line of source; or that line is made of it alone, as where a loop takes it on. Every other value becomes a variable. An
+expression that reads memory is given a variable before anything writes memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from quadrants_lab.backends._clike import expr as X
 from quadrants_lab.backends._clike.expr import Expr
+from quadrants_lab.backends._clike.names import Names
 from quadrants_lab.backends._clike.source import Source
+from quadrants_lab.backends._clike.variables import Variables
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType
-from quadrants_lab.ir.walk import uses, walk
+from quadrants_lab.ir.walk import uses
 
 LONGEST = 80  # characters of an expression that waits to become part of another
 _WRITES = (N.Store, N.Atomic, N.Assert, N.Print, N.Overflow)
@@ -23,20 +28,25 @@ _WRITES = (N.Store, N.Atomic, N.Assert, N.Print, N.Overflow)
 class Body:
     """Emits blocks of one function into ``out``; ``start`` holds what stands in front of them.
 
-    ``values`` maps ids to expressions, ``types`` to dtypes. ``type_names``: the language's, by dtype.
+    ``values`` maps ids to expressions, ``types`` to dtypes. ``type_names``: the language's, by dtype. ``named``: what
+    the program has a name for is a variable here, too.
     """
 
     handlers: ClassVar[Mapping[type, Callable[[Any, Any], None]]]
     type_names: ClassVar[Mapping[str, str]]
+    named: ClassVar[bool] = False
 
-    def __init__(self, block: N.Block, out: Source) -> None:
+    def __init__(self, kernel: N.Kernel, block: N.Block, out: Source, names: Names) -> None:
+        self.kernel = kernel
         self.out = out
-        self.start: list[str] = []
+        self.names = names
+        self.start = Source()
         self.values: dict[int, Expr] = {}
         self.types: dict[int, DType] = {}
         self._uses = uses(block)
-        self._names = {s.id: s.name for s in walk(block) if isinstance(s, N.Value)}
-        self._waiting: frozenset[int] = frozenset()  # read once, in the open block
+        self.variables = Variables(block)
+        self.exits: dict[int, str] = {}  # of a statement behind which nothing is left to do: how to leave there
+        self._waiting: dict[int, bool] = {}  # read once, in the open block; whether by a line of its own
         self._pending: dict[int, N.Stmt] = {}  # of these, what reads memory and has no variable yet
         self._writes: dict[int, bool] = {}
 
@@ -44,10 +54,6 @@ class Body:
 
     def type_name(self, t: DType) -> str:
         return self.type_names[t.name]
-
-    def variable(self, name: str, id: int) -> str:
-        """The variable that holds a value, which the program calls ``name``."""
-        raise NotImplementedError
 
     def typed(self, id: int) -> Expr:
         """A value as an expression of exactly its dtype's type."""
@@ -67,47 +73,85 @@ class Body:
         self.types[id] = t
 
     def define(self, s: N.Value, e: Expr, at_once: bool = False) -> None:
-        """The value of a statement; ``at_once``: it gets a variable here, whoever reads it."""
+        """The value of a statement; ``at_once``: it gets a variable of its own here, whoever reads it."""
         self.types[s.id] = s.type
-        if not at_once and not self._uses.get(s.id):
+        if not at_once and not self.read(s.id):
             return
         self.values[s.id] = e
-        if at_once or s.id not in self._waiting or len(e.text) > LONGEST:
-            self.settle(s)
-        elif e.memory:
+        alone = self._waiting.get(s.id)
+        named = self.named and s.name and not alone
+        if at_once or alone is None or named or (len(e.text) > LONGEST and not alone) or (alone and self._again(s)):
+            self.settle(s, at_once)
+            return
+        self.variables.waiting.add(s.id)
+        if e.memory:
             self._pending[s.id] = s
 
     def read(self, id: int) -> bool:
         """Whether anything reads a value."""
         return bool(self._uses.get(id))
 
-    def settle(self, s: N.Stmt) -> None:
-        """Gives the value of a statement its variable."""
+    def settle(self, s: N.Stmt, fresh: bool = False) -> None:
+        """Gives the value of a statement its variable: a ``fresh`` one, or one whose value nothing reads any more."""
         self._pending.pop(s.id, None)
-        t = self.type_name(self.types[s.id])
-        name = self.variable(self._names[s.id], s.id)
-        out, owner, span = self.out, self.out.stmt, self.out.span
-        out.stmt, out.span = s.id, s.span or span
-        if self._uses.get(s.id):
-            out.put(f"{t} {name} = {self.values[s.id].text};")
-        else:
-            out.put(f"{self.values[s.id].text};")
+        e, label, t = self.values[s.id], getattr(s, "name", ""), self.type_name(self.types[s.id])
+        name = "" if fresh else self._again(s)
+        self.variables.waiting.discard(s.id)
+        self.variables.written(s)
+        with self.owned(s.id):
+            if name:
+                self.out.put(X.assignment(name, e))
+            elif self.read(s.id):
+                name = self.names.local(label)
+                self.out.declare(t, f"{name} = {e.text}")
+            else:
+                self.out.put(f"{e.text};")
+        self.hold(name, s.id, label, t)
+
+    def hold(self, name: str, id: int, label: str, t: str) -> None:
+        """From here on the variable has that value."""
+        self.values[id] = X.variable(name, t, assigned=True)
+        self.variables.hold(name, id, label, t)
+
+    def _again(self, s: N.Stmt) -> str:
+        """The variable that is to hold a value in the end, or one of the same name that it is made of; else ""."""
+        reads, label, t = self.variables.reads(s), getattr(s, "name", ""), self.type_name(self.types[s.id])
+        home = self.variables.homes.get(s.id)
+        names = [home] if home else sorted(self.values[s.id].reads)
+        return next((n for n in names if (home or self.variables.called(n, label, t)) and self.free(n, reads)), "")
+
+    def free(self, name: str, reads: Counter[int]) -> bool:
+        """Whether a variable may take another value once those reads are done."""
+        return self.variables.free(name, reads)
+
+    @contextmanager
+    def owned(self, id: int) -> Iterator[None]:
+        """Lines made inside come from the statement that defines a value."""
+        s, out, owner, span = self.variables.stmts.get(id), self.out, self.out.stmt, self.out.span
+        if s is not None:
+            out.stmt, out.span = s.id, s.span or span
+        yield
         out.stmt, out.span = owner, span
-        self.values[s.id] = X.variable(name, t)
 
     def fix(self, e: Expr, name: str, t: str) -> Expr:
         """The expression where it is a variable or constant, else a variable of that name with its value."""
-        if e.known is not None or (e.text.isidentifier() and not e.reads):
+        if e.known is not None or (e.text.isidentifier() and not e.memory):
             return e
         self.out.put(f"{t} {name} = {e.text};")
         return X.variable(name, t)
 
+    @contextmanager
+    def braces(self) -> Iterator[None]:
+        """Lines made inside stand in a block of the language, with variables of its own."""
+        with self.names.scope(), self.out.nest():
+            yield
+
     # --- blocks -----------------------------------------------------------------------------------------------------
 
-    def block(self, block: N.Block) -> tuple[Expr, ...]:
-        """Emits a block; returns the values that its Yield hands on."""
+    def block(self, block: N.Block, lines: bool = False) -> tuple[Expr, ...]:
+        """Emits a block; returns the values that its Yield hands on. ``lines``: each of them gets a line of its own."""
         outer = self._waiting, self._pending
-        self._waiting, self._pending = self._read_once_here(block), {}
+        self._waiting, self._pending = self._read_once_here(block, lines), {}
         out = self.out
         owner, span = out.stmt, out.span
         for stmt in block[:-1]:
@@ -116,7 +160,11 @@ class Body:
                 self._settle_others(stmt)
             for i in stmt.operands():  # part of another expression from here on
                 self._pending.pop(i, None)
+            if stmt.blocks():
+                self.variables.written(stmt)
             self.handlers[type(stmt)](self, stmt)
+            if not stmt.blocks() and stmt.id not in self.variables.waiting:
+                self.variables.written(stmt)
         last = block[-1]
         if type(last) is not N.Yield:
             raise TypeError(f"a block ends in {type(last).__name__}; exits must be structured before emission")
@@ -125,17 +173,21 @@ class Body:
         self._waiting, self._pending = outer
         return values
 
-    def _read_once_here(self, block: N.Block) -> frozenset[int]:
-        """What becomes part of its reader: of the same source line, for a line of text leads to one line of source."""
+    def _read_once_here(self, block: N.Block, lines: bool) -> dict[int, bool]:
+        """What becomes part of its reader: of the same source line, for a line of text leads to one line of source; or
+        one that makes it a line of its own."""
         readers: dict[int, list[N.Stmt]] = {}
         for s in block:
             for i in s.operands():
                 readers.setdefault(i, []).append(s)
-        return frozenset(
-            s.id
-            for s in block
-            if self._uses.get(s.id) == len(readers.get(s.id, ())) == 1 and _beside(s, readers[s.id][0])
-        )
+        found = {}
+        for s in block:
+            if self._uses.get(s.id) == 1 and len(readers.get(s.id, ())) == 1:
+                (reader,) = readers[s.id]
+                alone = lines if isinstance(reader, N.Yield) else s.id in getattr(reader, "inits", ())
+                if alone or self._beside(s, reader):
+                    found[s.id] = alone
+        return found
 
     def writes(self, s: N.Stmt) -> bool:
         """Whether the statement, or one in its blocks, writes memory or may end the thread."""
@@ -151,29 +203,30 @@ class Body:
             if i not in own and (changed is None or changed in self.values[i].reads):
                 self.settle(other)
 
+    def _beside(self, a: N.Stmt, b: N.Stmt) -> bool:
+        """Whether they come from one source line; a constant and what a stack keeps are at home in any."""
+        kept = isinstance(a, N.Load) and self.kernel.buffers[a.buffer].kind in ("heap", "local")
+        if isinstance(a, N.Const) or kept or a.span is None or b.span is None:
+            return True
+        return (a.span.file, a.span.line) == (b.span.file, b.span.line)
+
     def changed(self, s: N.Stmt) -> str | None:
         """The one variable that a statement writes; "" where it writes nothing yet; None where it writes memory."""
         return None
-
-
-def _beside(a: N.Stmt, b: N.Stmt) -> bool:
-    """Whether they come from one source line; a constant is at home in any."""
-    if isinstance(a, N.Const) or a.span is None or b.span is None:
-        return True
-    return (a.span.file, a.span.line) == (b.span.file, b.span.line)
 
 
 def function(b: Body, name: str, f: N.Function) -> str:
     """The text of a function of a lowered kernel."""
     out = Source()
     body = b.inner(f.body, out)
-    names = [body.variable(p.name, p.id) for p in f.params]
-    for p, v in zip(f.params, names, strict=True):
-        body.set(p.id, p.type, X.variable(v, b.type_name(p.type)))
-    params = ", ".join(f"{b.type_name(p.type)} {v}" for p, v in zip(f.params, names, strict=True))
-    out.put(f"{b.type_name(f.type)} {name}({params}) {{")
-    with out.nest():
-        body.block(f.body)
-        out.put(f"return {body.typed(f.body[-1].operands()[0]).text};")
+    with body.names.scope():
+        names = [body.names.local(p.name) for p in f.params]
+        for p, v in zip(f.params, names, strict=True):
+            body.set(p.id, p.type, X.variable(v, b.type_name(p.type)))
+        params = ", ".join(f"{b.type_name(p.type)} {v}" for p, v in zip(f.params, names, strict=True))
+        out.put(f"{b.type_name(f.type)} {name}({params}) {{")
+        with out.nest():
+            body.block(f.body)
+            out.put(f"return {body.typed(f.body[-1].operands()[0]).text};")
     out.put("}")
     return "\n".join(out.lines)

@@ -2,100 +2,122 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from quadrants_lab.backends._clike import expr as X
-from quadrants_lab.backends._clike.expr import Expr
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.walk import uses
 
 if TYPE_CHECKING:
     from quadrants_lab.backends._clike.body import Body
 
 _FEW = 1 << 10  # trips of a loop that is not worth a look at what happens outside
-_LINE = 100  # characters, about, of several variables' declaration
 
 
-def _assign(b: Body, params: tuple[N.Param, ...], variables: list[str], values: tuple[Expr, ...]) -> None:
-    """All at once: a value that reads a variable which another one changes is computed before."""
-    left = [(p, v, e) for p, v, e in zip(params, variables, values, strict=True) if e.text != v]
+def _assign(b: Body, params: tuple[N.Param, ...], variables: list[str], block: N.Block) -> None:
+    """Emits a block and assigns what it yields, all at once: a value that reads a variable which another one changes is
+    computed before."""
+    ids = block[-1].operands()
+    b.variables.homes.update(zip(ids, variables, strict=True))
+    values = zip(params, variables, b.block(block, lines=True), ids, strict=True)
+    left = [(p, v, e, id) for p, v, e, id in values if e.text != v]
+    b.variables.written(block[-1])
     while left:
         free = next((x for x in left if not any(x[1] in y[2].reads for y in left if y is not x)), None)
         if free is not None:
-            b.out.put(f"{free[1]} = {free[2].text};")
+            _, v, e, id = free
+            with b.owned(id):
+                b.out.put(X.assignment(v, e))
             left.remove(free)
             continue
-        _, changed, _ = left[0]
-        for n, (p, v, e) in enumerate(left):
+        _, changed, _, _ = left[0]
+        for n, (p, v, e, id) in enumerate(left):
             if n and changed in e.reads:
                 t = b.type_name(p.type)
-                b.out.put(f"{t} next{p.id}_ = {e.text};")
-                left[n] = (p, v, X.variable(f"next{p.id}_", t))
+                with b.owned(id):
+                    b.out.declare(t, f"next{p.id}_ = {e.text}")
+                left[n] = (p, v, X.variable(f"next{p.id}_", t), id)
 
 
 def if_(b: Body, s: N.If) -> None:
     out = b.out
     cond = b.values[s.cond]
-    variables = [b.variable(r.name, r.id) for r in s.results]
-    for r, v in zip(s.results, variables, strict=True):
-        out.put(f"{b.type_name(r.type)} {v};")
-    arms = []
-    for block in s.blocks():
-        with out.apart() as arm, out.nest():
-            _assign(b, s.results, variables, b.block(block))
-        arms.append(arm)
-    then, orelse = arms
+    inside = Counter(uses((s,)))
+    found = [_home(b, s, n, inside) for n in range(len(s.results))]
+    found = [v if v not in found[:n] else "" for n, v in enumerate(found)]
+    variables = [v or b.names.local(r.name) for r, v in zip(s.results, found, strict=True)]
+    for r, v, known in zip(s.results, variables, found, strict=True):
+        if not known:
+            out.declare(b.type_name(r.type), v)
+    with b.variables.beside(s.orelse), out.apart() as then, b.braces():
+        _assign(b, s.results, variables, s.then)
+    leave = b.exits.get(s.id, "") if isinstance(s.then[-2:][0], N.Overflow) else ""
+    with out.apart() as orelse, nullcontext() if leave else b.braces():
+        _assign(b, s.results, variables, s.orelse)
     if then.lines or not orelse.lines:
         out.put(f"if ({cond.text}) {{")
         out.add(then)
-        if orelse.lines:
+        if leave:
+            out.put(f"  {leave}")
+        elif orelse.lines:
             out.put("} else {")
             out.add(orelse)
     else:
         out.put(f"if ({X.prefix('!', 'bool', cond).text}) {{")
         out.add(orelse)
     out.put("}")
-    for r, v in zip(s.results, variables, strict=True):
-        b.set(r.id, r.type, X.variable(v, b.type_name(r.type)))
+    if leave:
+        out.add(orelse)
+    _results(b, s.results, variables)
 
 
-def _carry(b: Body, carried: tuple[N.Param, ...], inits: tuple[int, ...]) -> list[str]:
-    """Declares the carried variables, which the loop's blocks may read."""
-    variables = [b.variable(p.name, p.id) for p in carried]
-    line = ""
-    before = ""
-    for p, v, i in zip(carried, variables, inits, strict=True):
-        t, text = b.type_name(p.type), f"{v} = {b.values[i].text}"
-        if line and (t != before or len(line) + len(text) > _LINE):
-            b.out.put(line + ";")
-            line = ""
-        line, before = f"{line}, {text}" if line else f"{t} {text}", t
-    if line:
-        b.out.put(line + ";")
-    for p, v in zip(carried, variables, strict=True):
-        b.set(p.id, p.type, X.variable(v, b.type_name(p.type), assigned=True))
+def _home(b: Body, s: N.If, n: int, inside: Counter[int]) -> str:
+    """A variable for a result, that of what gets it or that of what one arm leaves as it is; else ""."""
+    r = s.results[n]
+    kept = [i for block in s.blocks() if (i := block[-1].operands()[n]) in b.values]
+    names = [b.variables.homes.get(r.id, ""), *(b.values[i].text for i in kept)]
+    own = (v for v in names[1:] if b.variables.called(v, r.name, b.type_name(r.type)))
+    return next((v for v in (*names[:1], *own) if v and b.free(v, inside)), "")
+
+
+def _carry(b: Body, s: N.For | N.While, fixed: frozenset[str] = frozenset()) -> list[str]:
+    """Makes the carried variables, which the loop's blocks may read. ``fixed``: those that the loop's head reads."""
+    variables: list[str] = []
+    for p, i in zip(s.carried, s.inits, strict=True):
+        e, t = b.values[i], b.type_name(p.type)
+        known = b.variables.called(e.text, p.name, t) and e.text not in fixed and e.text not in variables
+        variables.append(e.text if known and b.free(e.text, Counter()) else b.names.local(p.name))
+        if variables[-1] != e.text:
+            with nullcontext() if e.known is not None or e.text.isidentifier() else b.owned(i):
+                b.out.declare(t, f"{variables[-1]} = {e.text}")
     return variables
 
 
 def _results(b: Body, results: tuple[N.Param, ...], variables: list[str]) -> None:
     for r, v in zip(results, variables, strict=True):
-        b.set(r.id, r.type, X.variable(v, b.type_name(r.type)))
+        b.types[r.id] = r.type
+        b.hold(v, r.id, r.name, b.type_name(r.type))
 
 
 def while_(b: Body, s: N.While) -> None:
     out = b.out
-    variables = _carry(b, s.carried, s.inits)
-    with out.apart() as test, out.nest():
-        (cond,) = b.block(s.cond)
-    if test.lines:
-        out.put("while (true) {")
-        out.add(test)
+    variables = _carry(b, s)
+    with b.variables.loop(), b.names.scope():
+        _results(b, s.carried, variables)
+        with b.variables.loop(), out.apart() as test, out.nest():
+            (cond,) = b.block(s.cond)
+        if test.lines:
+            out.put("while (true) {")
+            out.add(test)
+            with out.nest():
+                out.put(f"if ({X.prefix('!', 'bool', cond).text}) break;")
+        else:
+            out.put(f"while ({cond.text}) {{")
         with out.nest():
-            out.put(f"if ({X.prefix('!', 'bool', cond).text}) break;")
-    else:
-        out.put(f"while ({cond.text}) {{")
-    with out.nest():
-        b.poll()
-        _assign(b, s.carried, variables, b.block(s.body))
+            b.poll()
+            _assign(b, s.carried, variables, s.body)
     out.put("}")
     _results(b, s.results, variables)
 
@@ -104,21 +126,25 @@ def for_(b: Body, s: N.For) -> None:
     """Backwards the variable is one more than the index until the body begins, so that it never passes the least
     number."""
     out, t = b.out, b.type_name(s.index.type)
-    j = b.variable(s.index.name or "j", s.index.id)
     begin, end = b.typed(s.begin), b.typed(s.end)
-    variables = _carry(b, s.carried, s.inits)
+    variables = _carry(b, s, begin.reads | end.reads)
     if s.reverse:
         begin = b.fix(begin, f"begin{s.id}_", t)
-        out.put(f"for ({t} {j} = {end.text}; {j} > {begin.within(X.ADD)};) {{")
     else:
         end = b.fix(end, f"end{s.id}_", t)
-        out.put(f"for ({t} {j} = {begin.text}; {j} < {end.within(X.ADD)}; ++{j}) {{")
-    b.set(s.index.id, s.index.type, X.variable(j, t))
-    with out.nest():
+    with b.variables.loop(), b.names.scope():
+        j = b.names.local(s.index.name or "j")
+        b.set(s.index.id, s.index.type, X.variable(j, t))
+        _results(b, s.carried, variables)
         if s.reverse:
-            out.put(f"--{j};")
-        if begin.known is None or end.known is None or end.known - begin.known > _FEW:
-            b.poll()
-        _assign(b, s.carried, variables, b.block(s.body))
+            out.put(f"for ({t} {j} = {end.text}; {j} > {begin.within(X.ADD)};) {{")
+        else:
+            out.put(f"for ({t} {j} = {begin.text}; {j} < {end.within(X.ADD)}; ++{j}) {{")
+        with out.nest():
+            if s.reverse:
+                out.put(f"--{j};")
+            if begin.known is None or end.known is None or end.known - begin.known > _FEW:
+                b.poll()
+            _assign(b, s.carried, variables, s.body)
     out.put("}")
     _results(b, s.results, variables)

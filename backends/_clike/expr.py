@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 # binding strengths
@@ -11,13 +11,14 @@ _OPERATORS: dict[str, int] = {
     "*": MUL, "/": MUL, "%": MUL, "+": ADD, "-": ADD, "<<": SHIFT, ">>": SHIFT, "<": LESS, "<=": LESS, ">": LESS,
     ">=": LESS, "==": EQUAL, "!=": EQUAL, "&": AND, "^": XOR, "|": OR, "&&": BOTH, "||": EITHER,
 }  # fmt: skip
+_IN_PLACE = ("+", "-", "*", "/")
 _CHAINS = (MUL, ADD, BOTH, EITHER)  # written without parentheses on the left
 
 
 @dataclass(frozen=True, slots=True)
 class Expr:
     """``type``: its type in the language; ``known``: its value where it is a constant; ``reads``: variables in it that
-    are assigned more than once; ``memory``: reads global memory."""
+    may be assigned more than once; ``memory``: reads global memory; ``step``: the operands of an operator, as text."""
 
     text: str
     level: int
@@ -25,6 +26,7 @@ class Expr:
     known: Any = None
     reads: frozenset[str] = frozenset()
     memory: bool = False
+    step: tuple[str, str, str] = ("", "", "")
 
     def within(self, level: int) -> str:
         """The text as an operand of something that binds so tightly."""
@@ -54,7 +56,14 @@ def binary(op: str, t: str, a: Expr, b: Expr) -> Expr:
         left, right = level, level + 1
     else:
         left = right = ADD if level in (LESS, EQUAL) else UNARY
-    return made(f"{a.within(left)} {op} {b.within(right)}", level, t, a, b)
+    e = made(f"{a.within(left)} {op} {b.within(right)}", level, t, a, b)
+    return replace(e, step=(a.text, op, b.text))
+
+
+def assignment(name: str, e: Expr) -> str:
+    """The line that gives a variable a value."""
+    left, op, right = e.step
+    return f"{name} {op}= {right};" if left == name and op in _IN_PLACE else f"{name} = {e.text};"
 
 
 def prefix(op: str, t: str, a: Expr) -> Expr:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 class Names:
-    """Identifiers by key, none of them twice and none that ``avoid`` matches. None ends in an underscore, as those of
-    `_clike.control` do."""
+    """Identifiers, none of them twice where both can be seen and none that ``avoid`` matches. None ends in an
+    underscore, as those of `_clike.control` do."""
 
     def __init__(self, avoid: re.Pattern[str]) -> None:
         self.known: dict[object, str] = {}
@@ -15,11 +17,24 @@ class Names:
         self._taken: dict[str, int] = {}  # how many were asked for
 
     def of(self, key: object, wanted: str) -> str:
+        """The name of something that is seen everywhere."""
         if key not in self.known:
-            base = re.sub(r"[\W_]+", "_", wanted, flags=re.ASCII).strip("_") or "t"
-            name = base = f"v_{base}" if self._avoid.fullmatch(base) or base[0].isdigit() else base
-            while name in self._taken:
-                self._taken[base] += 1
-                name = f"{base}_{self._taken[base]}"
-            self.known[key], self._taken[name] = name, 1
+            self.known[key] = self.local(wanted)
         return self.known[key]
+
+    def local(self, wanted: str) -> str:
+        """A new name for something that is seen to the end of the open `scope`."""
+        base = re.sub(r"[\W_]+", "_", wanted, flags=re.ASCII).strip("_")
+        unnamed = not base
+        name = base = "t" if unnamed else f"v_{base}" if self._avoid.fullmatch(base) or base[0].isdigit() else base
+        while name in self._taken:
+            self._taken[base] += 1
+            name = f"{base}{'' if unnamed else '_'}{self._taken[base]}"
+        self._taken[name] = 1
+        return name
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        taken = dict(self._taken)
+        yield
+        self._taken = {**dict.fromkeys(self.known.values(), 1), **taken}

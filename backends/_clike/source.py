@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from quadrants_lab.ir.nodes import NO_ID
 from quadrants_lab.ir.source import Span
 
+_LINE = 100  # characters, about, of several variables' declaration
+
 
 class Source:
     """``stmt`` and ``span`` are what the next lines come from. ``directives``: #line before lines whose source line
@@ -21,6 +23,7 @@ class Source:
         self.span: Span | None = None
         self.directives = directives
         self._at: tuple[str, int] | None = None
+        self._declared: tuple[object, ...] = ()  # of the last line, where it declares variables
 
     def put(self, text: str) -> None:
         """Appends a line."""
@@ -33,6 +36,16 @@ class Source:
         self.ids.append(self.stmt)
         if self._at is not None:
             self._at = (self._at[0], self._at[1] + 1)  # how the compiler counts on
+
+    def declare(self, type: str, text: str) -> None:
+        """Declares a variable, in the line before if that declares some of its type from the same line of source."""
+        source = (self.span.file, self.span.line) if self.span else self.stmt
+        before = self.lines[-1] if self.lines else ""
+        if self._declared == (type, source, self.depth, before) and len(before) + len(text) <= _LINE:
+            self.lines[-1] = f"{before[:-1]}, {text};"
+        else:
+            self.put(f"{type} {text};")
+        self._declared = type, source, self.depth, self.lines[-1]
 
     @contextmanager
     def nest(self) -> Iterator[None]:
@@ -65,10 +78,10 @@ class Source:
 
 def struct(members: dict[int, tuple[str, int]], byte: str) -> list[str]:
     """The inside of a struct. ``members``: declaration and bytes, by offset; what lies between them is unused."""
-    out, at = [], 0
+    out, at = Source(), 0
     for offset, (text, nbytes) in sorted(members.items()):
         if offset > at:
-            out.append(f"  {byte} unused{at}_[{offset - at}];")
-        out.append(f"  {text};")
+            out.put(f"{byte} unused{at}_[{offset - at}];")
+        out.declare(*text.rsplit(" ", 1))
         at = offset + nbytes
-    return out
+    return [f"  {line}" for line in out.lines]

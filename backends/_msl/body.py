@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 from quadrants_lab.backends._clike import body, control
-from quadrants_lab.backends._clike.body import LONGEST
 from quadrants_lab.backends._clike.source import Source
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.stacks import chunks
@@ -29,7 +29,7 @@ class Body(body.Body):
         self, block: N.Block, number: int, frame: FrameStruct, library: Library, out: Source, parallel: bool,
         asserts: bool,
     ) -> None:  # fmt: skip
-        super().__init__(block, out)
+        super().__init__(frame.kernel, block, out, frame.names)
         self.frame = frame
         self.library = library
         self.number = number
@@ -43,7 +43,7 @@ class Body(body.Body):
         self.index: dict[int, str] = {}  # slot -> variable with the place of its element
         self.lane = "0"  # number of this thread
         self.iteration = "0"  # number of the parallel iteration within its task
-        self._started: dict[object, str] = {}
+        self._started: set[str] = set()
         self._counts: dict[str, int] = {}
 
     # --- what stands in front ---------------------------------------------------------------------------------------
@@ -51,18 +51,17 @@ class Body(body.Body):
     def once(self, name: str, type: str, text: str) -> str:
         """A variable that is set when the program starts; returns its name."""
         if name not in self._started:
-            self._started[name] = name
-            before = self.start[-1] if self.start else ""
-            if type == "uint" and before.startswith("uint ") and len(before) < LONGEST:
-                self.start[-1] = f"{before[:-1]}, {name} = {text};"
+            self._started.add(name)
+            if type == "auto":
+                self.start.put(f"auto {name} = {text};")
             else:
-                self.start.append(f"{type} {name} = {text};")
+                self.start.declare(type.rstrip(" *"), f"{'*' * type.count('*')}{name} = {text}")
         return name
 
     def pointer(self, b: N.Buffer) -> str:
         """The variable with the address of a field or ndarray."""
         address = self.frame.buffer(b)
-        return self.once(address[2:], f"device {stored(b)}*", address)
+        return self.once(address[2:], f"device {stored(b)} *", address)
 
     def extent(self, b: N.Buffer, axis: int) -> Expr:
         """A variable with an extent of an ndarray, a long."""
@@ -71,9 +70,6 @@ class Body(body.Body):
         return X.variable(name, "long")
 
     # --- values -----------------------------------------------------------------------------------------------------
-
-    def variable(self, name: str, id: int) -> str:
-        return self.frame.names.of((self, id), name)
 
     def typed(self, id: int) -> Expr:
         return X.as_type(self.values[id], X.name(self.types[id]))
@@ -96,12 +92,15 @@ class Body(body.Body):
 
     # --- blocks -----------------------------------------------------------------------------------------------------
 
-    def block(self, block: N.Block) -> tuple[Expr, ...]:
+    def block(self, block: N.Block, lines: bool = False) -> tuple[Expr, ...]:
         outer = self.whole, self.index
         self.whole, self.index = {}, {}
-        values = super().block(block)
+        values = super().block(block, lines)
         self.whole, self.index = outer
         return values
+
+    def free(self, name: str, reads: Counter[int]) -> bool:
+        return super().free(name, reads) and not any(name in e.reads for e in self.row)
 
     def changed(self, s: N.Stmt) -> str | None:
         if not isinstance(s, N.Store):

@@ -28,10 +28,10 @@ _HEAD: dict[int, tuple[str, int]] = {
     L.LAUNCH: ("ulong launch", 8),
     L.THREADS: ("uint stride", 4),
     L.LANES: ("uint most_lanes", 4),
-    L.HEAP: ("device uchar* heap", 8),
-    L.PRINTS: ("device ulong* prints", 8),
+    L.HEAP: ("device uchar *heap", 8),
+    L.PRINTS: ("device ulong *prints", 8),
 }
-_HEAD_NAMES = frozenset(text.split()[-1].partition("[")[0] for text, _ in _HEAD.values())
+_HEAD_NAMES = {offset: text.split()[-1].lstrip("*").partition("[")[0] for offset, (text, _) in _HEAD.items()}
 assert (words.STACK_CAPACITY, words.STACK_LAST, words.STACK_AT, words.STACK_ADJOINTS_AT) == (0, 8, 16, 24)
 _STACK_BYTES = words.STACK_WORDS * WORD
 STACK = "struct Stack { ulong capacity, last, at, adjoints_at; };"
@@ -51,7 +51,7 @@ class FrameStruct:
         self.kernel = kernel
         self.layout = layout
         self.names = Names(AVOID)
-        for n in (*_HEAD_NAMES, "stacks"):
+        for n in (*_HEAD_NAMES.values(), "stacks"):
             self.names.of(n, n)
         self._members: dict[int, tuple[str, int]] = {}  # offset -> declaration, bytes
 
@@ -61,19 +61,19 @@ class FrameStruct:
 
     def _member(self, offset: int, type: str, key: str, count: int, nbytes: int) -> str:
         n = self.names.of(key, key)
-        self._members[offset] = (f"{type} {n}" + (f"[{count}]" if count else ""), nbytes)
+        self._members[offset] = (f"{type}{'' if type[-1] == '*' else ' '}{n}" + (f"[{count}]" if count else ""), nbytes)
         return f"f.{n}"
 
     def head(self, offset: int) -> str:
         self.need(offset)
-        return f"f.{_HEAD[offset][0].split()[-1].partition('[')[0]}"
+        return f"f.{_HEAD_NAMES[offset]}"
 
     def buffer(self, b: N.Buffer) -> str:
         """The address of a field or ndarray; of what lives in the frame, the element itself."""
         at, t = self.layout.frame.buffers[b.name], stored(b)
         if b.kind in ("temp", "ret"):
             return self._member(at, t, b.name, 0, 4 if b.dtype is u1 else b.dtype.nbytes)
-        return self._member(at, f"device {t}*", b.name, 0, WORD)
+        return self._member(at, f"device {t} *", b.name, 0, WORD)
 
     def shape(self, b: N.Buffer) -> str:
         """The extents of an ndarray, an array of ulong."""

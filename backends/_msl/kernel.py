@@ -82,7 +82,7 @@ class _Entry:
     def emit(self) -> None:
         out, program, b = self.out, self.program, self.body
         out.stmt, out.span = program.task.id, program.task.span
-        with out.apart() as inside, out.nest():
+        with out.apart() as inside, b.braces():
             getattr(self, "_" + program.kind)()
         out.put(f"kernel void {program.name}({_MANY if program.kind == 'range' else _ONCE}) {{")
         with out.nest():
@@ -90,13 +90,14 @@ class _Entry:
                 status = self.frame.head(L.STATUS)
                 failed = f"atomic_load_explicit(&{status}, memory_order_relaxed) & {Status.ASSERT}u"
                 out.put(f"if (({failed}) != 0) return;")
-            for line in b.start:
+            for line in b.start.lines:
                 out.put(line)
         out.add(inside)
         out.put("}")
 
     def _serial(self) -> None:
         block = self.program.task.body
+        self.body.exits = {s.id: "return;" for s in block[-2:-1]}
         self.body.block(block)
 
     # --- the box of iterations --------------------------------------------------------------------------------------
@@ -162,8 +163,9 @@ class _Entry:
         t, total = self._total(extents)
         b.iteration = "it"
         out.put(f"for ({t} it = lane; it < {total}; it += lanes) {{")
-        with out.nest():
+        with b.braces():
             self._indices(begins, extents)
+            b.exits = {s.id: "continue;" for s in task.body[-2:-1]}
             b.block(task.body)
         out.put("}")
         memory.close_partials(b)
@@ -199,7 +201,7 @@ class _Entry:
             else:
                 behind = f"({' * '.join(f'ulong({e.text})' for e in extents[axis:])})"
         for p, begin, place in zip(indices, begins, reversed(places), strict=True):
-            name, t = b.variable(p.name or "i", p.id), X.name(p.type)
+            name, t = b.names.local(p.name or "i"), X.name(p.type)
             text = place if begin.known == 0 else f"{begin.text} + {place}"
             out.put(f"{t} {name} = {text};")
             b.set(p.id, p.type, X.variable(name, t))

@@ -143,7 +143,7 @@ def open_partials(b: Body, found: dict[str, str]) -> None:
     for n, (name, op) in enumerate(found.items()):
         t = b.frame.kernel.buffers[name].dtype
         b.partials[name] = Partial(op, f"p{n}")
-        b.start.append(f"{X.name(t)} p{n} = {X.literal(t, identity(op, t)).text};")
+        b.start.declare(X.name(t), f"p{n} = {X.literal(t, identity(op, t)).text}")
 
 
 def close_partials(b: Body) -> None:

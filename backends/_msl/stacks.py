@@ -26,14 +26,14 @@ def _element(b: Body, buffer: N.Buffer, slot: int) -> tuple[Expr, str]:
     t = X.name(buffer.dtype) + (str(len(chunk.buffers)) if len(chunk.buffers) > 1 else "")
     at = b.frame.stack_place(b.frame.layout.frame.buffers[chunk.first])
     helper = "qd_adjoints" if buffer.name.endswith(".adjoints") else "qd_slots"
-    b.once("s", "device Stack*", "f.stacks")
+    b.once("s", "device Stack *", "f.stacks")
     stride = X.variable(b.once("stride", "uint", b.frame.head(L.THREADS)), "uint")
     slots = b.once(f"{helper[3]}{at}", "auto", f"{b.helper(helper)}<{t}>(f, s[{at}], {b.lane})")
     index = X.binary("*", "uint", b.values[slot], stride)
     if chunk.count > 1:
         if slot not in b.index:
             b.index[slot] = f"i{b.count('i')}"
-            b.out.put(f"uint {b.index[slot]} = {index.text};")
+            b.out.declare("uint", f"{b.index[slot]} = {index.text}")
         index = X.variable(b.index[slot], "uint")
     text = index.text
     if chunk.number:
@@ -59,7 +59,7 @@ def load(b: Body, s: N.Load, buffer: N.Buffer) -> None:
     if key not in b.whole:
         e, t = _element(b, buffer, s.index[0])
         b.whole[key] = f"q{b.count('q')}"
-        b.out.put(f"{t} {b.whole[key]} = {e.text};")
+        b.out.declare(t, f"{b.whole[key]} = {e.text}")
     b.set(s.id, s.type, X.variable(f"{b.whole[key]}.{_MEMBERS[chunk.index(s.buffer)]}", X.name(s.type)))
 
 
@@ -95,7 +95,7 @@ def _count(b: Body, s: N.Store, buffer: N.Buffer) -> None:
 
 def argument(b: Body, s: N.ArgLoad, at: int) -> None:
     """A word of a stack."""
-    b.once("s", "device Stack*", "f.stacks")
+    b.once("s", "device Stack *", "f.stacks")
     n, member = b.frame.stack_place(at), "last" if s.arg.endswith(".last") else "capacity"
     text = f"s[{n}].{member}"
     if member == "last":

@@ -93,7 +93,7 @@ def _task(unit: Unit, out: Source, name: str, task: N.Offload) -> None:
     b, k = Body((task,), unit, out, task=True), len(task.indices)
     out.stmt = task.id
     with out.apart() as inside, out.nest():
-        indices = [b.variable(p.name or "i", p.id) for p in task.indices]
+        indices = [b.names.local(p.name or "i") for p in task.indices]
         what = [f"{i}_{end}_" for end in ("begin", "end") for i in indices]
         types = [TYPES[p.type.name] for p in task.indices] * 2
         bounds = [b.fix(*bound).text for bound in zip(b.block(task.bounds), what, types, strict=True)]
@@ -110,7 +110,7 @@ def _task(unit: Unit, out: Source, name: str, task: N.Offload) -> None:
             out.depth -= 1
             out.put("}")
     out.put(f"static void {name}(Frame *frame) {{")
-    for line in b.start:
+    for line in b.start.lines:
         out.put(f"  {line}")
     out.add(inside)
     out.put("}")
@@ -163,22 +163,15 @@ class Body(body.Body):
     """Emits one function of a ``unit``. ``task``: it is one, and has a frame."""
 
     type_names = TYPES
+    named = True
 
     def __init__(self, block: N.Block, unit: Unit, out: Source, task: bool) -> None:
-        super().__init__(block, out)
+        super().__init__(unit.kernel, block, out, Names(AVOID))
         self.unit = unit
         self.task = task
-        self.names = Names(AVOID)
-
-    def variable(self, name: str, id: int) -> str:
-        return self.names.of(id, name)
 
     def inner(self, block: N.Block, out: Source) -> Body:
         return Body(block, self.unit, out, task=False)
-
-    def define(self, s: N.Value, e: Expr, at_once: bool = False) -> None:
-        """What the program has a name for has it here, too."""
-        super().define(s, e, at_once or (bool(s.name) and self.read(s.id)))
 
     def poll(self) -> None:
         if self.task:
@@ -188,22 +181,22 @@ class Body(body.Body):
         b = self.unit.kernel.buffers[s.buffer] if isinstance(s, N.Store) else None
         return self.base(b) if b and b.kind == "local" else None
 
-    def once(self, key: str, declaration: str) -> str:
+    def once(self, key: str, t: str, declaration: str) -> str:
         """A variable that is set when the function starts; ``{}`` in its declaration stands for its name."""
         if key not in self.names.known:
-            self.start.append(declaration.replace("{}", self.names.of(key, key)) + ";")
+            self.start.declare(t, declaration.replace("{}", self.names.of(key, key)))
         return self.names.known[key]
 
     def base(self, b: N.Buffer) -> str:
         """The variable with the memory of a buffer: a pointer to its elements, or to rows of them."""
         member, t = self.unit.members[b.name], memory_type(b.dtype)
         if b.kind == "local":
-            return self.once(b.name, f"{t} {{}} = 0")
+            return self.once(b.name, t, "{} = 0")
         if b.kind == "heap":
-            return self.once(b.name, f"{t} *{{}} = ({t} *)(frame->device->heap + {member})")
+            return self.once(b.name, t, f"*{{}} = ({t} *)(frame->device->heap + {member})")
         extents = b.shape if b.shape is not None else [f"{member}_shape[{axis}]" for axis in range(b.ndim)]
         rows = "".join(f"[{n}]" for n in extents[1:])
-        return self.once(b.name, f"{t} {f'(*{{}}){rows}' if rows else '*{}'} = {member}")
+        return self.once(b.name, t, f"{f'(*{{}}){rows}' if rows else '*{}'} = {member}")
 
     def element(self, name: str, index: tuple[int, ...]) -> Expr:
         """An element of a buffer, of its `memory_type`. Indices are taken to be in range."""
@@ -235,7 +228,7 @@ def _call(b: Body, s: N.Call) -> None:
 
 def _started(b: Body, s: N.Value, key: str, member: str) -> None:
     t = TYPES[s.type.name]
-    b.set(s.id, s.type, X.variable(b.once(key, f"const {t} {{}} = {member}"), t))
+    b.set(s.id, s.type, X.variable(b.once(key, f"const {t}", f"{{}} = {member}"), t))
 
 
 def _shape(b: Body, s: N.ShapeOf) -> None:
@@ -248,7 +241,7 @@ def _shape(b: Body, s: N.ShapeOf) -> None:
 
 def _builtin(b: Body, s: N.Builtin) -> None:
     known = {"seed": "frame->device->seed", "launch": "frame->launch"}.get(s.what)
-    b.set(s.id, s.type, X.variable(known or b.once("iteration", "uint64_t {} = 0"), "uint64_t"))
+    b.set(s.id, s.type, X.variable(known or b.once("iteration", "uint64_t", "{} = 0"), "uint64_t"))
 
 
 def _atomic(b: Body, s: N.Atomic) -> None:
@@ -290,7 +283,7 @@ Body.handlers = {
     N.ShapeOf: _shape,
     N.Builtin: _builtin,
     N.Load: lambda b, s: b.define(s, b.loaded(s.type, b.element(s.buffer, s.index))),
-    N.Store: lambda b, s: b.out.put(f"{b.element(s.buffer, s.index).text} = {b.values[s.value].text};"),
+    N.Store: lambda b, s: b.out.put(X.assignment(b.element(s.buffer, s.index).text, b.values[s.value])),
     N.Atomic: _atomic,
     N.Assert: _assert,
     N.Print: _print,

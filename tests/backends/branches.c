@@ -21,15 +21,12 @@ typedef struct {
   char unused160_[88];
   float *x;
   int32_t *count;
-  void *y;
-  void *z;
+  void *y, *z;
   char unused280_[16];
-  uint64_t v_4_capacity;
-  uint64_t v_4_last;
+  uint64_t v_4_capacity, v_4_last;
   int64_t v_4;
   char unused320_[8];
-  uint64_t w_20_capacity;
-  uint64_t w_20_last;
+  uint64_t w_20_capacity, w_20_last;
   int64_t w_20;
 } Frame;
 
@@ -40,64 +37,58 @@ void qd_overflow(Frame *frame, int64_t stack, int64_t depth);
 static inline bool qd_stopped(Frame *frame) { return frame->device->flag && qd_poll(frame, 0); }
 
 static void by_trips_0(Frame *frame) {
-  const uint64_t v_4_capacity = frame->v_4_capacity;
-  const uint64_t v_4_last = frame->v_4_last;
+  const uint64_t v_4_capacity = frame->v_4_capacity, v_4_last = frame->v_4_last;
   uint64_t v_4_count = 0;
-  const uint64_t w_20_capacity = frame->w_20_capacity;
-  const uint64_t w_20_last = frame->w_20_last;
+  const uint64_t w_20_capacity = frame->w_20_capacity, w_20_last = frame->w_20_last;
   uint64_t w_20_count = 0;
   int32_t *count = frame->count;
-  float *x = frame->x;
-  float *v_4 = (float *)(frame->device->heap + frame->v_4);
-  float *w_20 = (float *)(frame->device->heap + frame->w_20);
-  float (*y)[8] = frame->y;
-  float (*z)[8] = frame->z;
+  float *x = frame->x, *v_4 = (float *)(frame->device->heap + frame->v_4);
+  float *w_20 = (float *)(frame->device->heap + frame->w_20), (*y)[8] = frame->y, (*z)[8] = frame->z;
   for (int32_t i = 0; i < 64; ++i) {  // parallel
     if (qd_stopped(frame)) return;
     v_4_count = 0ULL;
     w_20_count = 0ULL;
     int32_t t = count[i];
-    float t_2 = x[i];
-    bool t_3 = t > 2;
-    if (t_3) {
-      float t_4 = t_2;
+    float t2 = x[i];
+    bool t3 = t > 2;
+    if (t3) {
+      float t4 = t2;
       for (int32_t j = 2; j < t; ++j) {
         if (qd_stopped(frame)) return;
-        v_4[v_4_count < v_4_last ? v_4_count : v_4_last] = t_4;
-        v_4_count = v_4_count + 1ULL;
-        t_4 = sinf(t_4);
+        v_4[v_4_count < v_4_last ? v_4_count : v_4_last] = t4;
+        v_4_count += 1ULL;
+        t4 = sinf(t4);
       }
     }
-    float t_5 = t_2;
-    int32_t t_6 = 0;
-    while (t_6 < t) {
+    int32_t t4 = 0;
+    while (t4 < t) {
       if (qd_stopped(frame)) return;
-      w_20[w_20_count < w_20_last ? w_20_count : w_20_last] = t_5;
-      w_20_count = w_20_count + 1ULL;
-      t_5 = t_5 + t_5;
-      t_6 = t_6 + 1;
+      w_20[w_20_count < w_20_last ? w_20_count : w_20_last] = t2;
+      w_20_count += 1ULL;
+      t2 += t2;
+      t4 += 1;
     }
-    bool t_7 = w_20_count > w_20_capacity;
-    if (v_4_count > v_4_capacity || t_7) {
-      qd_overflow(frame, t_7 ? 1U : 0U, t_7 ? w_20_count : v_4_count);
+    bool t5 = w_20_count > w_20_capacity;
+    if (v_4_count > v_4_capacity || t5) {
+      qd_overflow(frame, t5 ? 1U : 0U, t5 ? w_20_count : v_4_count);
     } else {
-      if (t_3) {
-        for (int32_t j_2 = count[i]; j_2 > 2;) {
-          --j_2;
+      if (t3) {
+        for (int32_t j = count[i]; j > 2;) {
+          --j;
           if (qd_stopped(frame)) return;
-          y[i][j_2] = v_4[v_4_count - 1ULL];
-          v_4_count = v_4_count - 1ULL;
+          y[i][j] = v_4[v_4_count - 1ULL];
+          v_4_count -= 1ULL;
         }
       }
-      for (int32_t j_3 = t_6; j_3 > 0;) {
-        --j_3;
+      for (int32_t j = t4; j > 0;) {
+        --j;
         if (qd_stopped(frame)) return;
-        if (j_3 == 1) {
-          z[i][j_3] = w_20[w_20_count - 1ULL];
+        if (j == 1) {
+          z[i][j] = w_20[w_20_count - 1ULL];
         }
-        float t_8 = w_20[w_20_count - 1ULL];
-        w_20_count = w_20_count - 1ULL;
-        z[i][j_3] = t_8;
+        float t6 = w_20[w_20_count - 1ULL];
+        w_20_count -= 1ULL;
+        z[i][j] = t6;
       }
     }
   }

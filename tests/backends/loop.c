@@ -23,8 +23,7 @@ typedef struct {
   int32_t *count;
   void *y;
   char unused272_[16];
-  uint64_t v_4_capacity;
-  uint64_t v_4_last;
+  uint64_t v_4_capacity, v_4_last;
   int64_t v_4;
   char unused312_[8];
   int64_t deep;
@@ -37,34 +36,31 @@ void qd_overflow(Frame *frame, int64_t stack, int64_t depth);
 static inline bool qd_stopped(Frame *frame) { return frame->device->flag && qd_poll(frame, 0); }
 
 static void stacked_0(Frame *frame) {
-  const uint64_t v_4_capacity = frame->v_4_capacity;
-  const uint64_t v_4_last = frame->v_4_last;
+  const uint64_t v_4_capacity = frame->v_4_capacity, v_4_last = frame->v_4_last;
   uint64_t v_4_count = 0;
   int32_t *count = frame->count;
-  float *x = frame->x;
-  float *v_4 = (float *)(frame->device->heap + frame->v_4);
-  float (*y)[8] = frame->y;
+  float *x = frame->x, *v_4 = (float *)(frame->device->heap + frame->v_4), (*y)[8] = frame->y;
   for (int32_t i = 0; i < 64; ++i) {  // parallel
     if (qd_stopped(frame)) return;
     v_4_count = 0ULL;
     int32_t t = count[i];
-    float t_2 = x[i];
+    float t2 = x[i];
     for (int32_t j = 0; j < t; ++j) {
       if (qd_stopped(frame)) return;
-      v_4[v_4_count < v_4_last ? v_4_count : v_4_last] = t_2;
-      v_4_count = v_4_count + 1ULL;
-      t_2 = sinf(t_2);
+      v_4[v_4_count < v_4_last ? v_4_count : v_4_last] = t2;
+      v_4_count += 1ULL;
+      t2 = sinf(t2);
     }
     frame->deep = frame->deep > (int64_t)v_4_count ? frame->deep : (int64_t)v_4_count;
     if (v_4_count > v_4_capacity) {
       qd_overflow(frame, 0U, v_4_count);
     } else {
-      for (int32_t j_2 = t; j_2 > 0;) {
-        --j_2;
+      for (int32_t j = t; j > 0;) {
+        --j;
         if (qd_stopped(frame)) return;
-        float t_3 = v_4[v_4_count - 1ULL];
-        v_4_count = v_4_count - 1ULL;
-        y[i][j_2] = t_3;
+        float t3 = v_4[v_4_count - 1ULL];
+        v_4_count -= 1ULL;
+        y[i][j] = t3;
       }
     }
   }

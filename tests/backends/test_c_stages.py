@@ -49,7 +49,7 @@ def test_lines_lead_to_statements_and_to_the_program() -> None:
 
     doubled(2)
     lines = doubled.code("c").split("\n")
-    (store,) = (n for n, line in enumerate(lines) if line.endswith("x[i] = x[i] * 2.0f;"))
+    (store,) = (n for n, line in enumerate(lines) if line.endswith("x[i] *= 2.0f;"))
     assert lines[store - 1].lstrip().startswith("// line ")
     assert lines[store - 1].endswith(": x[i] = x[i] * 2.0")
     made = doubled.dispatcher.last.compiled.kernel

@@ -41,7 +41,7 @@ def test_stage(name: str) -> None:
     assert stage.name == "msl"
     assert len(lines) == len(stage.ids) == stage.lines
     assert stage.bytes == len(stage.text)
-    assert 10 < stage.instructions < stage.lines
+    assert 5 < stage.instructions < stage.lines
     assert {i for i in stage.ids if i >= 0} <= {s.id for s in walk(lower(kernel, metal.lowering(EXACT), EXACT).body)}
     assert stage.text == metal.load(kernel, EXACT).source
     for s in walk(kernel.body):
