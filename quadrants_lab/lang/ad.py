@@ -24,6 +24,7 @@ from quadrants_lab.lang.forward_mode import FwdMode, clear_all, warn_unwritten
 from quadrants_lab.lang.missing import missing_attribute
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.arguments.signature import ArraySlot
+from quadrants_lab.runtime.check import SECONDS
 from quadrants_lab.runtime.interop.arrays import adopt, need_gradient, torch_tensor
 from quadrants_lab.runtime.launch.observe import MODE, OBSERVERS, unwatched, watch
 from quadrants_lab.runtime.record.records import Recorder
@@ -294,7 +295,7 @@ def check(
     wrt: Any = None,
     *,
     args: Sequence[Any] = (),
-    seconds: float = 30.0,
+    seconds: float = SECONDS,
     progress: Callable[[str], None] | None = None,
 ) -> Checked:
     """What speaks for and against the gradients of ``loss``, and why: by differences, by forward mode, by element.

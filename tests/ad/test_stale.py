@@ -147,3 +147,35 @@ def test_a_tape_says_nothing() -> None:
             double()
             square()
     assert x.grad[None] == 30.0
+
+
+def test_a_gradient_of_ones_own_finds_what_its_tape_put_back() -> None:
+    x, y = field(4), field()
+    x.fill(0.5)
+
+    @qd.kernel
+    def cubes():
+        for i in x:
+            y[None] += x[i] ** 3
+
+    @qd.kernel
+    def halve():
+        for i in x:
+            x[i] = 0.5 * x[i]
+
+    @qd.ad.grad_replaced
+    def energy():
+        cubes()
+
+    @qd.ad.grad_for(energy)
+    def energy_slope():
+        cubes.grad()
+
+    for memory in (None, 1 << 20):
+        x.fill(0.5)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with qd.ad.Tape(y, memory=memory):
+                energy()
+                halve()
+        np.testing.assert_allclose(x.grad.to_numpy(), 0.75, rtol=1e-6)

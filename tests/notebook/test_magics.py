@@ -140,7 +140,7 @@ sums()
 c[None] = 1.0
 sums()
 """,
-        "--check: making the cell's launches again gives",
+        "--check: making the launches again gives",
     ),
 }
 

@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from quadrants_lab.errors import QuadrantsError
+from quadrants_lab.runtime.check import SECONDS
 from quadrants_lab.runtime.check.cause import Cause
 from quadrants_lab.runtime.check.differences import (
     Differentiable,
@@ -50,7 +51,6 @@ from quadrants_lab.runtime.tape.recorder import Launches
 
 WIDTHS = tuple(10.0**-k for k in range(1, 9))
 MOST_ALONE = 32  # elements that are moved one by one
-SECONDS = 30.0
 # by the bits of the loss: a greater relative difference counts as one
 _AGREES = {16: 0.1, 32: 2e-2, 64: 1e-4}
 _AGREES_FORWARD = {16: 0.1, 32: 1e-3, 64: 1e-8}
@@ -60,8 +60,7 @@ _FINEST = {16: 2e-2, 32: 2e-3, 64: 1e-5}  # where differences show themselves ho
 @dataclass(slots=True)
 class Check:
     """What is checked, on the way. ``value``: of the loss. ``until``: by when it is to be done; ``say`` is told what it
-    is at.
-    ``quiet``: memory of which nobody asks why its gradient is zero, where that is right."""
+    is at. ``quiet``: memory of which nobody asks why its gradient is zero, where that is right."""
 
     launches: Launches
     loss: Memory
@@ -120,8 +119,8 @@ def check(
         if not abs(now - was) <= 1000 * float(np.finfo(memory.operand.dtype).eps) * max(abs(now), abs(was)):
             return Report(
                 name, was,
-                says=f"making the cell's launches again gives {now:.6g} and not {was:.6g}, so there is nothing to "
-                "compare with: it writes to fields between its launches, or takes gradients, or they race",
+                says=f"making the launches again gives {now:.6g} and not {was:.6g}, so there is nothing to "
+                "compare with: Python writes to fields between them, or takes gradients, or they race",
             )  # fmt: skip
         it = Check(launches, memory, Tangents(launches, memory), was, monotonic() + seconds, tell)
         it.quiet = frozenset() if explain else frozenset(outputs(launches))

@@ -25,6 +25,7 @@ from quadrants_lab.runtime.gradient.pre_launch import CompactedLaunch, PreLaunch
 from quadrants_lab.runtime.launch.bounds_snapshot import other_trips
 from quadrants_lab.runtime.launch.faults import failure
 from quadrants_lab.runtime.launch.launch_guard import LaunchGuard, dependencies_of
+from quadrants_lab.runtime.launch.observe import PUT_BACK
 from quadrants_lab.runtime.launch.plan import Live, Plan
 from quadrants_lab.runtime.launch.scratch import KeptBuffers
 from quadrants_lab.runtime.lint.stale import stale, writer_since
@@ -153,6 +154,8 @@ class GradientPlan(Plan):
 
     def compare_reads(self, forward: Plan, args: Sequence[Any]) -> None:
         """Warns, once, where what the gradient reads was written since the kernel was launched."""
+        if PUT_BACK.get():  # a gradient of the user's launches this one
+            return
         changed = forward.trips.changed(forward.launched, args)
         found: list[GradientWarning] = []
         trips = [c for c, _ in changed if c.steers]

@@ -30,6 +30,8 @@ class Observer(Protocol):
 OBSERVERS: ContextVar[tuple[Observer, ...]] = ContextVar("quadrants_lab_observers", default=())
 MODE: ContextVar[str] = ContextVar("quadrants_lab_mode", default="forward")
 CONSTANT: ContextVar[bool] = ContextVar("quadrants_lab_constant", default=False)
+# while a Tape runs gradients: memory is as their launches left it, whatever its versions say
+PUT_BACK: ContextVar[bool] = ContextVar("quadrants_lab_put_back", default=False)
 _watching = 0  # contexts, in any thread, in which no fast paths are to be installed
 
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager, nullcontext
 from itertools import islice
 from typing import TYPE_CHECKING, cast
 
+from quadrants_lab.runtime.launch.observe import PUT_BACK
 from quadrants_lab.runtime.launch.regions import Region, add
 from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.tape.parts import Part, part_of
@@ -27,9 +28,11 @@ def kept_as_it_is(launches: Launches) -> Iterator[None]:
     extra = sum(part.nbytes for part in final)
     launches.used += extra
     launches.most, launches.made_again = max(launches.most, launches.used), 0
+    token = PUT_BACK.set(True)
     try:
         yield
     finally:
+        PUT_BACK.reset(token)
         for part in final:
             part.put()
         launches.used -= extra
