@@ -6,22 +6,24 @@ the reference interpreter, on what it had read. Of all that is not finite there,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
-from itertools import chain, product
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from quadrants_lab.backends import DEFAULT
 from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.check.cause import Cause, Event, cause, written
-from quadrants_lab.runtime.interpret.interpreter import Box, Lane, interpret
+from quadrants_lab.runtime.check.windows import Windows, caps, draws_random, lane_of
+from quadrants_lab.runtime.interpret.interpreter import Lane, interpret
 from quadrants_lab.runtime.interpret.interpreter_trace import remember
 from quadrants_lab.runtime.launch.observe import watch
-from quadrants_lab.runtime.record.records import LaunchRecord, Recorder
+from quadrants_lab.runtime.record.records import Arrays, LaunchRecord, Recorder
+from quadrants_lab.runtime.record.replay import shadow
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.plan import Plan
@@ -96,50 +98,56 @@ def origin(record: LaunchRecord) -> Event | None:
     gradient the operation whose derivative that is. None where it took too long to find."""
     plan, kernel = record.plan, record.plan.kernel
     assert record.inputs is not None
-    buffers = kernel.buffers
-    arrays = {n: np.zeros(shape, buffers[n].dtype.numpy) for n, shape in record.shapes.items()}
-    arrays |= {name: a.copy() for name, a in record.inputs.items()}
-    bad = {tuple(map(int, at)) for a in (record.outputs or {}).values() if a.dtype.kind == "f"
-           for at in np.argwhere(~np.isfinite(a))[:64]}  # fmt: skip
-    look = _Origins(kernel, plan.compiled.lowered.kernel, bad)
-    caps = {row.stack: row.depth for row in record.report}
-    random = plan.session.settings.random_seed, record.draws
+    look = _Origins(kernel, plan.compiled.lowered.kernel)
     with suppress(_Found, QuadrantsError, ArithmeticError):
-        interpret(
-            kernel, plan.scalars(record.args), arrays, caps=caps, random=random, observer=look.told,
-            iterations=look.iterations,
-        )  # fmt: skip
+        if draws_random(kernel):  # its iterations do not run one by one
+            arrays = {name: np.zeros(shape, kernel.buffers[name].dtype.numpy) for name, shape in record.shapes.items()}
+            arrays |= {name: a.copy() for name, a in record.inputs.items()}
+            random = plan.session.settings.random_seed, record.draws
+            interpret(kernel, plan.scalars(record.args), arrays, caps=caps(record), random=random, observer=look.told)
+        else:
+            _look_closely(Windows(record, kernel, record.inputs, shadow(plan.session, DEFAULT)), look)
     return look.found
 
 
-class _Origins:
-    """Follows what is not finite from the operation that made it to memory. ``wanted``: iterations to begin with."""
+def _look_closely(launch: Windows, look: _Origins) -> None:
+    """The first iteration of a task that leaves what is not finite, statement by statement, and so on with the tasks
+    after it. Raises _Found."""
+    written = launch.record.plan.writes
+    buffers = launch.kernel.buffers
+    floats = [name for name in written | launch.temporaries if buffers[name].dtype.is_float]
+    for task in range(len(launch.tasks)):
+        before = launch.state()
 
-    def __init__(self, kernel: N.Kernel, forward: N.Kernel, wanted: set[Lane]) -> None:
+        def spoilt(before: Arrays = before) -> bool:
+            return any((~np.isfinite(launch.array(x)) & np.isfinite(before[x])).any() for x in floats)
+
+        lane = launch.first(task, spoilt)
+        if lane is not None:
+            launch.follow(task, lane, look.told)
+            launch.restore(before)
+            launch.run(task)
+
+
+class _Origins:
+    """Follows what is not finite from the operation that made it to memory."""
+
+    def __init__(self, kernel: N.Kernel, forward: N.Kernel) -> None:
         self.env: dict[int, Any] = {}
         self.of: dict[int, tuple[N.Op, tuple[Any, ...]]] = {}  # value -> who made it, its operands and result
         self.latest: tuple[N.Op, tuple[Any, ...]] | None = None
         self.lane: Lane = ()
-        self.wanted = wanted
         self.found: Event | None = None
         self.until = monotonic() + SECONDS
         self.defined = {s.id: s for k in (kernel, forward) for s in walk(k.body)}
-        self.kernel = kernel
-
-    def iterations(self, task: N.Offload, box: Box) -> Iterable[Lane]:
-        rank = len(box)
-        first = [lane for lane in sorted({w[:rank] for w in self.wanted}) if len(lane) == rank
-                 and all(k in axis for k, axis in zip(lane, box, strict=True))]  # fmt: skip
-        seen = set(first)
-        return chain(first, (lane for lane in product(*box) if lane not in seen))
 
     def told(self, s: N.Stmt, value: Any) -> None:
         remember(self.env, s, value)
+        if isinstance(s, (N.Offload, N.Control)) and monotonic() > self.until:
+            raise _Found
         match s:
             case N.Offload():
-                self.lane = value
-                if monotonic() > self.until:
-                    raise _Found
+                self.lane = lane_of(s, value)
             case N.Op() if s.type.is_float:
                 if np.isfinite(value):
                     self.of.pop(s.id, None)
@@ -152,7 +160,7 @@ class _Origins:
                 self.of[s.id] = known
             case N.Write() if _lost(self.env[s.value]):
                 made = self.of.get(s.value, self.latest)
-                if made is not None and self.kernel.buffers[s.buffer].kind != "temp":
+                if made is not None:
                     self.found = self._event(*made)
                     raise _Found
 

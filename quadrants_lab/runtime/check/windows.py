@@ -1,0 +1,184 @@
+"""A launch of which only some iterations run, on the CPU: how the one that is to blame is found among millions.
+
+A binary search over how many of a task's iterations run takes a launch a step. The reference interpreter then follows
+the iteration that is found, over memory as those before it left it, so how many there are is no matter to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from quadrants_lab.errors import QuadrantsCompilationError
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.types import i32
+from quadrants_lab.ir.walk import end_of, types_of, walk
+from quadrants_lab.runtime.compile.compile import load_cached
+from quadrants_lab.runtime.interpret.interpreter import Box, Lane, Observer, interpret
+from quadrants_lab.runtime.memory.memory import allocate
+from quadrants_lab.runtime.record.replay import add_scratch, frame_of, launch
+
+if TYPE_CHECKING:
+    from quadrants_lab.runtime.record.records import Arrays, LaunchRecord
+    from quadrants_lab.runtime.session import Session
+
+NOTHING = range(0)
+ONCE = "(once)"  # the index of what was a serial task
+
+
+def windowed(kernel: N.Kernel) -> N.Kernel:
+    """The kernel, after all passes, with two arguments for each axis of each task: the first index that runs, and the
+    one behind the last. A serial task has one axis, of one index. Temporaries are fields, so that they can be looked
+    at. Raises QuadrantsCompilationError where it draws random numbers, which depend on how many iterations there
+    are."""
+    if draws_random(kernel):
+        raise QuadrantsCompilationError("iterations that draw random numbers do not run one by one")
+    b = Builder(kernel.next_id, types_of(kernel.body))
+    args, body = list(kernel.args), []
+    for number, task in enumerate(kernel.tasks):
+        indices = task.indices or (b.param(i32, ONCE),)
+        with b.block() as bounds:
+            b.stmts += task.bounds[:-1]
+            ends = end_of(task.bounds).values or (b.const(0, i32), b.const(1, i32))
+            half = len(indices)
+            limits: list[int] = []
+            for n, value in enumerate(ends):
+                p = indices[n % half]
+                args.append(N.Arg(_name(number, n, half), p.type))
+                limit = b.add(N.ArgLoad(b.fresh(), p.type, args[-1].name))
+                limits.append(b.op("max" if n < half else "min", value, limit))
+            b.yield_(*limits)
+        kind = "range_for" if task.kind == "serial" else task.kind
+        body.append(replace(task, kind=kind, bounds=tuple(bounds), indices=indices))
+    buffers = {
+        name: replace(x, kind="field", shape=()) if x.kind == "temp" else x for name, x in kernel.buffers.items()
+    }
+    return replace(kernel, args=tuple(args), body=tuple(body), buffers=buffers, next_id=b.next_id)
+
+
+def draws_random(kernel: N.Kernel) -> bool:
+    return any(isinstance(s, (N.Random, N.Builtin)) for s in walk(kernel.body))
+
+
+def caps(record: LaunchRecord) -> dict[int, int]:
+    """The depths of the stacks, by id."""
+    return {row.stack: row.depth for row in record.report}
+
+
+def lane_of(task: N.Offload, lane: Lane) -> Lane:
+    """An iteration of a task as the program knows it."""
+    return () if task.indices and task.indices[0].name == ONCE else lane
+
+
+def _name(task: int, n: int, axes: int) -> str:
+    return f"{'first' if n < axes else 'end'}{task}.{n % axes}"
+
+
+class Windows:
+    """The launch of a ``record`` whose kernel, after all passes, is ``kernel``. ``memories``: what it works on, by
+    buffer, to begin with what is in ``arrays``, else 0; temporaries of the launch among them. Raises QuadrantsError
+    where the CPU cannot run it."""
+
+    def __init__(self, record: LaunchRecord, kernel: N.Kernel, arrays: Arrays, session: Session) -> None:
+        self.record = record
+        self.kernel = windowed(kernel)
+        self.tasks = self.kernel.tasks
+        self.temporaries = frozenset(b.name for b in kernel.buffers.values() if b.kind == "temp")
+        self.session = session
+        executable = load_cached(self.kernel, record.plan.compiled.options, session)
+        buffers = self.kernel.buffers
+        self.memories = {name: allocate(session, buffers[name].dtype, shape) for name, shape in record.shapes.items()
+                         if name in buffers}  # fmt: skip
+        for b in buffers.values():
+            if b.kind == "field" and b.name not in self.memories:
+                self.memories[b.name] = allocate(session, b.dtype, b.shape or ())
+        add_scratch(record, self.kernel, session, self.memories)
+        self.restore(arrays)
+        self.frame = frame_of(record, executable, self.kernel, session, self.memories)
+        if record.report:
+            self.frame.set_stacks([row.depth for row in record.report])
+
+    def array(self, name: str) -> Any:
+        """Of a buffer, as it is now."""
+        return self.memories[name].array
+
+    def state(self) -> Arrays:
+        return {name: memory.copy() for name, memory in self.memories.items()}
+
+    def restore(self, arrays: Arrays) -> None:
+        for name, values in arrays.items():
+            if name in self.memories:
+                self.memories[name].array[...] = values
+
+    def box(self, task: int) -> Box:
+        """The iterations of the task, as its bounds are now."""
+        found: list[Box] = []
+
+        def note(t: N.Offload, box: Box) -> Iterable[Lane]:
+            if t is self.tasks[task]:
+                found.append(box)
+            return ()
+
+        interpret(self.kernel, self._scalars(task, None), self._arrays(), iterations=note)
+        return found[0]
+
+    def run(self, task: int, box: Box | None = None) -> None:
+        """Runs the iterations of one task that are in the box; None: all."""
+        dtypes = {a.name: a.type for a in self.kernel.args}
+        for name, value in self._windows(task, box).items():
+            self.frame.set_arg(name, dtypes[name].numpy(value).item())
+        launch(self.record, self.frame, self.session)
+        for memory in self.memories.values():
+            memory.wrote()
+
+    def first(self, task: int, holds: Callable[[], bool]) -> Lane | None:
+        """The first iteration of the task, row by row, after which something holds that did not before; memory is then
+        as it is before that iteration. None where it does not hold after all of them; then memory is as it is there."""
+        before = self.state()
+        box = self.box(task)
+        self.run(task)
+        if not holds():
+            return None
+        window = list(box)
+        for k, axis in enumerate(box):
+            low, high = 0, len(axis)  # it holds after ``high`` of them, and not after ``low``
+            while high - low > 1:
+                middle = (low + high) // 2
+                self.restore(before)
+                self.run(task, (*window[:k], axis[:middle], *window[k + 1 :]))
+                low, high = (low, middle) if holds() else (middle, high)
+            self.restore(before)
+            if low:
+                self.run(task, (*window[:k], axis[:low], *window[k + 1 :]))
+                before = self.state()
+            window[k] = axis[low:high]
+        return tuple(axis.start for axis in window)
+
+    def follow(self, task: int, lane: Lane, observer: Observer) -> None:
+        """The iteration in the reference interpreter, on a copy of memory as it is."""
+        box = tuple(range(k, k + 1) for k in lane)
+        arrays = {name: a.copy() for name, a in self._arrays().items()}
+        interpret(self.kernel, self._scalars(task, box), arrays, caps=caps(self.record), observer=observer)
+
+    def _arrays(self) -> Arrays:
+        return {name: memory.array for name, memory in self.memories.items()}
+
+    def _scalars(self, task: int, box: Box | None) -> dict[str, Any]:
+        return {**self.record.plan.scalars(self.record.args), **self._windows(task, box)}
+
+    def _windows(self, task: int, box: Box | None) -> dict[str, int]:
+        """The windows of all tasks; those of other ones are empty."""
+        found: dict[str, int] = {}
+        for number, t in enumerate(self.tasks):
+            axes = len(t.indices)
+            for n, p in enumerate(chain(t.indices, t.indices)):
+                window = NOTHING if number != task else None if box is None else box[n % axes]
+                least, most = (-(2**31), 2**31 - 1) if p.type is i32 else (-(2**63), 2**63 - 1)
+                ends = (least, most) if window is None else (window.start, window.stop)
+                found[_name(number, n, axes)] = ends[n // axes]
+        return found
+
+
