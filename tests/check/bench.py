@@ -31,7 +31,7 @@ class Bench:
 
 @dataclass(frozen=True)
 class Defect:
-    """``line``: whether a line is to be named."""
+    """``line``: whether a line is to be named. ``where``: another function in which it is."""
 
     make: Callable[[Bench], Any]
     kind: str
@@ -39,20 +39,21 @@ class Defect:
     says: str = ""
     f32: bool = False
     line: bool = True
+    where: Callable[..., Any] | None = None
 
     @property
     def here(self) -> int:
         """The number of the line that is to blame."""
-        lines, first = inspect.getsourcelines(self.make)
+        lines, first = inspect.getsourcelines(self.where or self.make)
         return first + next((n for n, line in enumerate(lines) if "# HERE" in line), -first)
 
 
 DEFECTS: dict[str, Defect] = {}
 
 
-def defect(kind: str, verdict: str, says: str = "", f32: bool = False, line: bool = True) -> Callable[[Any], Any]:
+def defect(kind: str, verdict: str, says: str = "", **more: Any) -> Callable[[Any], Any]:
     def add(make: Callable[[Bench], Any]) -> Callable[[Bench], Any]:
-        DEFECTS[make.__name__] = Defect(make, kind, verdict, says, f32, line)
+        DEFECTS[make.__name__] = Defect(make, kind, verdict, says, **more)
         return make
 
     return add

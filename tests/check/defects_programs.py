@@ -83,41 +83,41 @@ def own(b, factor):
     @qd.kernel
     def slopes():
         for i in x:
-            x.grad[i] += 2.0 * factor * x[i] * y.grad[None]
+            x.grad[i] += 2.0 * factor * x[i] * y.grad[None]  # HERE
 
     return squares, slopes
 
 
-@defect("custom gradient", "wrong", "it gives 1.01 times what it should")
+@defect("custom gradient", "wrong", "it gives 1.01 times what it should", where=own)
 def a_gradient_of_ones_own_off_by_a_hundredth(b):
     squares, slopes = own(b, 1.01)
     forward = qd.ad.grad_replaced(lambda: squares())
 
-    @qd.ad.grad_for(forward)  # HERE
+    @qd.ad.grad_for(forward)
     def back():
         slopes()
 
     return lambda: forward()
 
 
-@defect("custom gradient", "wrong", "it gives 1.017 times what it should", f32=True)
+@defect("custom gradient", "wrong", "it gives 1.017 times what it should", f32=True, where=own)
 def the_same_in_single_precision(b):
     squares, slopes = own(b, 1.017)
     forward = qd.ad.grad_replaced(lambda: squares())
 
-    @qd.ad.grad_for(forward)  # HERE
+    @qd.ad.grad_for(forward)
     def back():
         slopes()
 
     return lambda: forward()
 
 
-@defect("custom gradient", "wrong", "its sign is wrong")
+@defect("custom gradient", "wrong", "its sign is wrong", where=own)
 def a_gradient_of_ones_own_with_the_wrong_sign(b):
     squares, slopes = own(b, -1.0)
     forward = qd.ad.grad_replaced(lambda: squares())
 
-    @qd.ad.grad_for(forward)  # HERE
+    @qd.ad.grad_for(forward)
     def back():
         slopes()
 
@@ -153,7 +153,7 @@ def the_second_of_three_steps(b):
     @qd.kernel
     def middle_back():
         for i in x:
-            w.grad[i] += w[i] * v.grad[i]  # 2 w is right
+            w.grad[i] += w[i] * v.grad[i]  # HERE 2 w is right
 
     @qd.kernel
     def three():
@@ -162,7 +162,7 @@ def the_second_of_three_steps(b):
 
     two = qd.ad.grad_replaced(lambda: middle())
 
-    @qd.ad.grad_for(two)  # HERE
+    @qd.ad.grad_for(two)
     def back():
         middle_back()
 

@@ -27,7 +27,7 @@ class Event:
 class Cause:
     """``kind``: one word for programs, as `docs/autodiff/doctor.md` lists them; ``says``: the same for people. ``at``:
     where, None where it is no statement; ``label``: what is said of it there. ``launch``: its number in the program,
-    from 1, 0 where it is none."""
+    from 1, 0 where it is none. ``beside``: other lines that belong to it."""
 
     kind: str
     says: str
@@ -38,6 +38,7 @@ class Cause:
     launch: int = 0
     iteration: tuple[int, ...] = ()
     values: tuple[tuple[str, Any], ...] = ()
+    beside: tuple[Label, ...] = ()
 
     @property
     def file(self) -> str:
@@ -57,7 +58,8 @@ class Cause:
         where += [f"kernel {self.kernel}"] if self.kernel else []
         where += [f"iteration {', '.join(map(str, self.iteration))}"] if self.iteration else []
         values = ", ".join(f"{name} = {show(value)}" for name, value in self.values)
-        text = render("", self.says, (Label(self.at, self.label),) if self.at else (), "", kind="because")
+        labels = (*([Label(self.at, self.label)] if self.at else ()), *self.beside)
+        text = render("", self.says, labels, "", kind="because")
         more = [", ".join(where), values and f"with {values}", self.help and f"help: {self.help}"]
         return "\n".join([text, *(f"  = {line}" for line in more if line)])
 

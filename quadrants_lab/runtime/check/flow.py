@@ -21,6 +21,7 @@ from quadrants_lab.runtime.compile.compile import forward_ir
 from quadrants_lab.runtime.interpret.interpreter import interpret
 
 if TYPE_CHECKING:
+    from quadrants_lab.runtime.compile.compile import Compiled
     from quadrants_lab.runtime.launch.plan import Plan
     from quadrants_lab.runtime.tape.recorder import Launches
 
@@ -42,6 +43,12 @@ def follow(launches: Launches, loss: Any, x: Any, way: npt.NDArray[np.float64], 
     follower.trace.loss = follower.cells.get((id(loss), ()), None)
     follower.trace.read |= id(loss) == id(x)
     return follower.trace
+
+
+def forward_tasks(compiled: Compiled) -> N.Kernel:
+    """The kernel as tasks, as its gradient starts from it."""
+    made = forward_ir(compiled.lowered.kernel, compiled.options)
+    return pipeline.run(made, pipelines.TASKS, compiled.options.verify)
 
 
 class _Follower:
@@ -70,8 +77,7 @@ class _Follower:
     def launch(self, number: int, plan: Plan, args: tuple[Any, ...], draws: int) -> None:
         compiled = plan.compiled
         if id(compiled) not in self.kernels:
-            made = forward_ir(compiled.lowered.kernel, compiled.options)
-            self.kernels[id(compiled)] = pipeline.run(made, pipelines.TASKS, compiled.options.verify)
+            self.kernels[id(compiled)] = forward_tasks(compiled)
         kernel = self.kernels[id(compiled)]
         behind: dict[str, Any] = {**plan.arrays(args), **plan.memories(args)}
         keys: dict[str, Any] = {name: id(one) for name, one in behind.items() if id(one) in self.state}

@@ -17,6 +17,7 @@ from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import DType, from_numpy
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.check.cause import Event, written
+from quadrants_lab.runtime.check.windows import lane_of
 from quadrants_lab.runtime.interpret.interpreter import Box, Lane, Trip
 from quadrants_lab.runtime.interpret.interpreter_trace import remember
 
@@ -33,7 +34,7 @@ class Flow(NamedTuple):
     lost: Event | None = None
 
 
-class _Eager:
+class Eager:
     """Evaluates at once what `rules.emit` would append to a block: values stand for themselves."""
 
     def const(self, value: Any, type: DType) -> Any:
@@ -109,7 +110,7 @@ class LaunchFlow:
     # --- statements ----------------------------------------------------------------------------------------------
 
     def task(self, s: N.Offload, value: Any) -> None:
-        self.lane = value
+        self.lane = lane_of(s, value)
         self.flows.clear()
         if monotonic() > self.until:
             raise TooLong
@@ -132,7 +133,7 @@ class LaunchFlow:
                 continue
             env: dict[str, Any] = dict(zip(rules.OPERANDS, (self.env[i] for i in s.args), strict=False))
             with np.errstate(all="ignore"):
-                share = rules.emit(_Eager(), tree, env | {"r": value, "g": f.tangent}, s.type, s.type)  # type: ignore[arg-type]  # values for ids
+                share = rules.emit(Eager(), tree, env | {"r": value, "g": f.tangent}, s.type, s.type)  # type: ignore[arg-type]  # values for ids
                 tangent = share if tangent is None else tangent + share
             moving |= bool(f.tangent != 0)
         if tangent is not None and moving and tangent == 0:
@@ -227,7 +228,7 @@ class LaunchFlow:
             if any(i in self.flows for i in inner.operands()) or getattr(inner, "buffer", "") in self.dependent:
                 ids = (s.cond,) if isinstance(s, N.If) else (s.begin, s.end) if isinstance(s, N.For) else ()
                 self.trace.skipped[s.id] = Event(
-                    s, self.kernel.name, self.number, self.lane, tuple((self._name(i), self.env[i]) for i in ids)
+                    s, self.kernel.name, self.number, self.lane, tuple((self.name(i), self.env[i]) for i in ids)
                 )
                 return
 
@@ -242,12 +243,12 @@ class LaunchFlow:
 
     def event(self, s: N.Stmt, result: Any = None) -> Event:
         ids = s.args if isinstance(s, N.Op) else (s.value,) if isinstance(s, N.Write) else ()
-        values = [(self._name(i) or f"operand {n + 1}", self.env[i]) for n, i in enumerate(ids)]
+        values = [(self.name(i) or f"operand {n + 1}", self.env[i]) for n, i in enumerate(ids)]
         if result is not None and isinstance(s, N.Op):
             values.append(("result", result))
         return Event(s, self.kernel.name, self.number, self.lane, tuple(values))
 
-    def _name(self, value: int) -> str:
+    def name(self, value: int) -> str:
         s = self.statements.get(value)
         if s is None:
             return getattr(self.params.get(value), "name", "")

@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from quadrants_lab.errors import Label
 from quadrants_lab.ir.source import Span
 from quadrants_lab.runtime.check.cause import Cause
 from quadrants_lab.runtime.check.differences import gradients
 
 if TYPE_CHECKING:
+    from quadrants_lab.runtime.check.narrow import Narrow
     from quadrants_lab.runtime.check.tangent import Tangents
     from quadrants_lab.runtime.memory.memory import Memory
     from quadrants_lab.runtime.tape.recorder import Launches
@@ -31,13 +33,19 @@ Arrays = dict[int, npt.NDArray[Any]]  # by the id of the memory that they are of
 
 @dataclass(frozen=True, slots=True)
 class Parting:
-    """``step``, which launch number ``number`` of the program ends with, from 1. ``given``: by how much its gradient
-    makes a . t grow on the way back; ``right``: by how much it does so on the way forwards."""
+    """``step``, which launch number ``number`` of the program begins, from 1. ``given``: by how much its gradient
+    makes a . t grow on the way back; ``right``: by how much it does so on the way forwards. ``first``, ``last``: the
+    step and the launches within it among all steps, from 0. ``adjoints``: before and after the step; ``tangent``:
+    before it."""
 
     step: Step
     number: int
     given: float
     right: float
+    first: int
+    last: int
+    adjoints: tuple[Arrays, Arrays]
+    tangent: Arrays
 
 
 def restart(launches: Launches, loss: Memory) -> None:
@@ -75,14 +83,16 @@ def part(tangents: Tangents, x: Memory, way: npt.NDArray[np.float64], tolerance:
     at, eps = len(steps), float(np.finfo(tangents.loss.dtype.numpy).eps)
     later, t_later = adjoints(), dict(now)
     mine: Step | None = None  # the one that a boundary is looked at for
+    end = at  # its place
 
     def backwards(step: Step) -> None:
-        nonlocal at, later, t_later, mine
+        nonlocal at, later, t_later, mine, end
         at -= 1
         for key in kept[at + 1]:
             older = next((k[key] for k in kept[at::-1] if key in k), None)
             now[key] = np.zeros_like(now[key]) if older is None else older
-        mine = mine if step.within is not None else step
+        if step.within is None:
+            mine, end = step, at
         if at and steps[at - 1].within is not None and (step.within is not None or is_own(step)):
             return  # the launches of a function with a gradient of its own are one step with it
         if found:
@@ -92,7 +102,7 @@ def part(tangents: Tangents, x: Memory, way: npt.NDArray[np.float64], tolerance:
         given, right, change, size = (sum(column) for column in zip(*sums, strict=True))
         if mine is not None and not abs(given - right) <= tolerance * change + 4 * eps * size:
             number = sum(1 for s in steps[: at + 1] if s.launch is not None or s.within is not None)
-            found.append(Parting(mine, number, given, right))
+            found.append(Parting(mine, number, given, right, at, end, (before, later), dict(now)))
         later, t_later = before, dict(now)
 
     launches.differentiate(after=backwards)
@@ -117,21 +127,31 @@ def is_own(step: Step) -> bool:
     return step.gradient is not None and step.launch is None and step.write is None
 
 
-def why_parted(found: Parting) -> Cause:
+def why_parted(found: Parting, close: Narrow | None) -> Cause:
     """In words, by name."""
-    step = found.step
-    off = _off(found)
+    step, off = found.step, _off(found)
+    event = None if close is None else close.event
+    label, values = "", () if event is None else event.values
+    if close is not None:
+        label = f"{close.element} becomes {close.element.given:.6g} by it, right is {close.element.right:.6g}"
     if is_own(step):
         own = getattr(step.gradient, "func", step.gradient)
         name = getattr(own, "__name__", repr(own))
         primal = getattr(getattr(step.repeat, "func", None), "__name__", "its function")
+        kind, span, what = "custom gradient", _where(own), "the gradient of one's own"
         says = f"{name}, which is given as the gradient of {primal}, is not its derivative: {off}"
-        return Cause("custom gradient", says, _where(own), "the gradient of one's own", launch=found.number)
-    plan = step.launch[0] if step.launch else None
-    name = plan.kernel.name if plan else "a write from Python"
-    span = plan.compiled.lowered.kernel.span if plan else None
-    says = f"reverse and forward mode part at the gradient of {name}: {off}"
-    return Cause("parting", says, span, "this kernel", kernel=name, launch=found.number)
+        kernel = event.kernel if event is not None else ""
+    else:
+        plan = step.launch[0] if step.launch else None
+        kernel = plan.kernel.name if plan else "a write from Python"
+        kind, span, what = "parting", plan.compiled.lowered.kernel.span if plan else None, "this kernel"
+        says = f"reverse and forward mode part at the gradient of {kernel}: {off}"
+    if event is None or event.stmt.span is None:
+        return Cause(kind, says, span, label or what, kernel=kernel, launch=found.number)
+    beside = (Label(span, what),) if span is not None and is_own(step) else ()
+    return Cause(
+        kind, says, event.stmt.span, label, "", kernel, found.number, event.iteration, values, beside
+    )
 
 
 def _where(fn: Any) -> Span | None:

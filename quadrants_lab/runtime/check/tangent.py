@@ -7,7 +7,7 @@ every buffer that has a gradient. So it shares the table of derivatives with the
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.compile.compile import Compiled
     from quadrants_lab.runtime.launch.plan import Plan
     from quadrants_lab.runtime.tape.recorder import Launches
+    from quadrants_lab.runtime.tape.step import Step
 
 
 class Tangents:
@@ -56,47 +57,69 @@ class Tangents:
     def along(self, x: Memory, way: npt.NDArray[np.float64], after: Callable[[], None] | None = None) -> float:
         """The derivative by ``x`` along ``way``, of what launches compute: a gradient of the user's has no part in it.
         ``after`` is called after each step. Raises QuadrantsError where a kernel has no tangent."""
+        self.start()
+        self._tangent(x).array.reshape(-1)[...] = way
+        for step in self.launches.leaves():
+            self.step(step)
+            if after is not None:
+                after()
+        return float(self._tangent(self.loss).array[()])
+
+    def start(self) -> None:
+        """Values as they were before the first step, and no tangents."""
         self.tangents = {}
         for touched, before in self.launches.initial.values():
             if id(touched) not in self.values:
                 self.values[id(touched)] = self._memory(before)
             self.values[id(touched)].array[...] = before
-        self._tangent(x).array.reshape(-1)[...] = way
-        for step in self.launches.leaves():
-            launched = step.launch or step.within
-            if launched is not None:
-                self._launch(*launched)
-            elif step.write is not None and id(step.write[0]) in self.values:
-                memory, elements = step.write
-                for where, written in elements:
-                    self.values[id(memory)].array[where] = written
-                    if id(memory) in self.tangents:
-                        self.tangents[id(memory)].array[where] = 0
-            if after is not None:
-                after()
-        return float(self._tangent(self.loss).array[()])
+
+    def step(self, step: Step) -> None:
+        """What comes of values and tangents by a step."""
+        launched = step.launch or step.within
+        if launched is not None:
+            self._launch(*launched)
+        elif step.write is not None and id(step.write[0]) in self.values:
+            memory, elements = step.write
+            for where, written in elements:
+                self.values[id(memory)].array[where] = written
+                if id(memory) in self.tangents:
+                    self.tangents[id(memory)].array[where] = 0
+
+    def set(self, tangents: Mapping[int, npt.NDArray[Any]]) -> None:
+        """Tangents, by the id of the memory; all others are 0."""
+        self.tangents = {}
+        for key, way in tangents.items():
+            self._tangent(self.values[key], key).array[...] = way
 
     def _memory(self, like: npt.NDArray[Any]) -> Memory:
         dtype = from_numpy(like.dtype)
         assert dtype is not None
         return allocate(self.session, dtype, like.shape)
 
-    def _tangent(self, of: Memory) -> Memory:
-        if id(of) not in self.tangents:
-            self.tangents[id(of)] = self._memory(of.values())
-        return self.tangents[id(of)]
+    def _tangent(self, of: Memory, key: int = 0) -> Memory:
+        key = key or id(of)
+        if key not in self.tangents:
+            self.tangents[key] = self._memory(of.values())
+        return self.tangents[key]
 
     def _launch(self, plan: Plan, args: tuple[Any, ...], number: int) -> None:
-        kernel, executable = self._compiled(plan.compiled)
+        _, executable = self._compiled(plan.compiled)
+        record, kernel, memories = self.record(plan, args, number)
+        add_scratch(record, kernel, self.session, memories)
+        launch(record, frame_of(record, executable, kernel, self.session, memories), self.session)
+
+    def record(
+        self, plan: Plan, args: tuple[Any, ...], number: int
+    ) -> tuple[LaunchRecord, N.Kernel, dict[str, Memory]]:
+        """A launch with tangents as it would be made now: its kernel, and memory of values and tangents by buffer."""
+        kernel, _ = self._compiled(plan.compiled)
         behind: dict[str, Any] = {**plan.arrays(args), **plan.memories(args)}
         memories = {name: self.values[id(one)] for name, one in behind.items() if name in kernel.buffers}
         for name, b in kernel.buffers.items():
             if b.dual and name in behind:
                 memories[b.dual] = self._tangent(behind[name])
         shapes = {name: memory.operand.shape for name, memory in memories.items()}
-        record = LaunchRecord(plan, args, 0, None, shapes, draws=number)
-        add_scratch(record, kernel, self.session, memories)
-        launch(record, frame_of(record, executable, kernel, self.session, memories), self.session)
+        return LaunchRecord(plan, args, 0, None, shapes, draws=number), kernel, memories
 
     def _compiled(self, compiled: Compiled) -> tuple[N.Kernel, Executable]:
         if id(compiled) not in self.made:

@@ -39,6 +39,7 @@ from quadrants_lab.runtime.check.differences import (
 from quadrants_lab.runtime.check.elements import wrong_elements
 from quadrants_lab.runtime.check.flow import follow
 from quadrants_lab.runtime.check.launch_flow import TooLong, Trace
+from quadrants_lab.runtime.check.narrow import narrow
 from quadrants_lab.runtime.check.nonfinite import first_nonfinite
 from quadrants_lab.runtime.check.parting import is_own, part, restart, why_parted
 from quadrants_lab.runtime.check.recording import outputs
@@ -187,8 +188,12 @@ def _explained(it: Check, seen: Verdict, x: Input) -> Verdict:
 
 def _parted(it: Check, x: Input) -> Cause | None:
     _again(it.launches)
-    parted = part(it.tangents, x.memory, _direction(x), _AGREES_FORWARD[it.bits])
-    return None if parted is None else why_parted(parted)
+    tolerance = _AGREES_FORWARD[it.bits]
+    parted = part(it.tangents, x.memory, _direction(x), tolerance)
+    if parted is None:
+        return None
+    it.say("the statement at which they part")
+    return why_parted(parted, narrow(it.tangents, parted, tolerance))
 
 
 def _traced(it: Check, x: Input) -> Trace | None:

@@ -22,6 +22,7 @@ from quadrants_lab.runtime.memory.memory import allocate
 from quadrants_lab.runtime.record.replay import add_scratch, frame_of, launch
 
 if TYPE_CHECKING:
+    from quadrants_lab.backends.launch import Frame
     from quadrants_lab.runtime.record.records import Arrays, LaunchRecord
     from quadrants_lab.runtime.session import Session
 
@@ -79,8 +80,8 @@ def _name(task: int, n: int, axes: int) -> str:
 
 class Windows:
     """The launch of a ``record`` whose kernel, after all passes, is ``kernel``. ``memories``: what it works on, by
-    buffer, to begin with what is in ``arrays``, else 0; temporaries of the launch among them. Raises QuadrantsError
-    where the CPU cannot run it."""
+    buffer, to begin with what is in ``arrays``, else 0; temporaries of the launch among them. QuadrantsError: the CPU
+    cannot run it."""
 
     def __init__(self, record: LaunchRecord, kernel: N.Kernel, arrays: Arrays, session: Session) -> None:
         self.record = record
@@ -88,7 +89,7 @@ class Windows:
         self.tasks = self.kernel.tasks
         self.temporaries = frozenset(b.name for b in kernel.buffers.values() if b.kind == "temp")
         self.session = session
-        executable = load_cached(self.kernel, record.plan.compiled.options, session)
+        self.frame: Frame | None = None
         buffers = self.kernel.buffers
         self.memories = {name: allocate(session, buffers[name].dtype, shape) for name, shape in record.shapes.items()
                          if name in buffers}  # fmt: skip
@@ -97,9 +98,13 @@ class Windows:
                 self.memories[b.name] = allocate(session, b.dtype, b.shape or ())
         add_scratch(record, self.kernel, session, self.memories)
         self.restore(arrays)
-        self.frame = frame_of(record, executable, self.kernel, session, self.memories)
-        if record.report:
-            self.frame.set_stacks([row.depth for row in record.report])
+
+    def _frame(self) -> Frame:
+        executable = load_cached(self.kernel, self.record.plan.compiled.options, self.session)
+        frame = frame_of(self.record, executable, self.kernel, self.session, self.memories)
+        if self.record.report:
+            frame.set_stacks([row.depth for row in self.record.report])
+        return frame
 
     def array(self, name: str) -> Any:
         """Of a buffer, as it is now."""
@@ -127,10 +132,10 @@ class Windows:
 
     def run(self, task: int, box: Box | None = None) -> None:
         """Runs the iterations of one task that are in the box; None: all."""
-        dtypes = {a.name: a.type for a in self.kernel.args}
+        frame = self.frame = self.frame or self._frame()
         for name, value in self._windows(task, box).items():
-            self.frame.set_arg(name, dtypes[name].numpy(value).item())
-        launch(self.record, self.frame, self.session)
+            frame.set_arg(name, value)
+        launch(self.record, frame, self.session)
         for memory in self.memories.values():
             memory.wrote()
 

@@ -1,0 +1,395 @@
+"""From the step at which reverse and forward mode part to the element, the iteration and the statement.
+
+Forward mode along half of the elements tells in which half the gradient is wrong, and so on to one of them. Launches of
+which half of the iterations run tell who adds what is wrong to it. The reference interpreter then follows that
+iteration, and forward mode from each of its statements on tells what the derivative by that statement is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from quadrants_lab.autodiff import rules
+from quadrants_lab.errors import QuadrantsError
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.walk import walk
+from quadrants_lab.runtime.check.cause import Event, written
+from quadrants_lab.runtime.check.differences import gradients
+from quadrants_lab.runtime.check.flow import forward_tasks
+from quadrants_lab.runtime.check.launch_flow import Cell, Eager, Flow, LaunchFlow, TooLong, Trace
+from quadrants_lab.runtime.check.parting import Arrays, Parting, restart
+from quadrants_lab.runtime.check.windows import Windows, lane_of
+from quadrants_lab.runtime.interpret.interpreter import Box, Lane
+from quadrants_lab.runtime.interpret.interpreter_trace import remember
+from quadrants_lab.runtime.launch.observe import watch
+from quadrants_lab.runtime.record.records import LaunchRecord, Recorder
+
+if TYPE_CHECKING:
+    from quadrants_lab.runtime.check.tangent import Tangents
+    from quadrants_lab.runtime.launch.plan import Plan
+    from quadrants_lab.runtime.memory.memory import Memory
+    from quadrants_lab.runtime.tape.step import Step
+
+SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """``name`` and ``index``, of memory ``key``, whose adjoint before the step is ``given`` and should be ``right``."""
+
+    name: str
+    key: int
+    index: Lane
+    given: float
+    right: float
+
+    def __str__(self) -> str:
+        return f"{self.name}.grad[{', '.join(map(str, self.index)) or 'None'}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Narrow:
+    """``event``: the statement whose derivative is wrong, or that writes what is; None where only the element is
+    known."""
+
+    element: Element
+    event: Event | None = None
+
+
+def narrow(tangents: Tangents, found: Parting, tolerance: float) -> Narrow | None:
+    """Where the step's gradient is wrong; None where that cannot be told. The last launch must be the last that
+    wrote."""
+    steps = list(tangents.launches.leaves())[found.first : found.last + 1]
+    tangents.start()
+    for step in list(tangents.launches.leaves())[: found.first]:
+        tangents.step(step)
+    around = _Around(tangents, steps, found, {key: m.copy() for key, m in tangents.values.items()})
+    element = around.element()
+    if element is None:
+        return None
+    writer = _Writer(tangents, found, element)
+    with suppress(QuadrantsError, ArithmeticError, TooLong):
+        record = writer.record()
+        if record is not None:
+            return _Closer(around, element, record, writer.buffer, tolerance).look()
+    return Narrow(element)
+
+
+@dataclass(slots=True)
+class _Around:
+    """A step, and ``values`` before it."""
+
+    tangents: Tangents
+    steps: list[Step]
+    found: Parting
+    values: Arrays
+
+    def again(self) -> None:
+        """Values as before the step."""
+        for key, values in self.values.items():
+            self.tangents.values[key].array[...] = values
+
+    def right(self, way: Arrays) -> float:
+        """The derivative by what is before the step along ``way``."""
+        self.again()
+        self.tangents.set(way)
+        for step in self.steps:
+            self.tangents.step(step)
+        later = self.found.adjoints[1]
+        return sum(_dot(later[key], m.array) for key, m in self.tangents.tangents.items() if key in later)
+
+    def off(self, way: Arrays) -> float:
+        """By how much the step's gradient is wrong along ``way``."""
+        before = self.found.adjoints[0]
+        return sum(_dot(before[key], t) for key, t in way.items()) - self.right(way)
+
+    def element(self) -> Element | None:
+        """The one that is found by halves, each time the one that is more wrong."""
+        ways = [{key: t} for key, t in self.found.tangent.items() if key in self.tangents.values and t.any()]
+        wrong = sorted(((abs(self.off(way)), n) for n, way in enumerate(ways)), reverse=True)
+        if not wrong or not np.isfinite(wrong[0][0]):
+            return None
+        ((key, t),) = ways[wrong[0][1]].items()
+        where, off = np.flatnonzero(t), self.off({key: t})
+        while where.size > 1:
+            low, high = where[: where.size // 2], where[where.size // 2 :]
+            part = self.off({key: _only(t, low)})
+            where, off = (low, part) if abs(part) >= abs(off - part) else (high, off - part)
+        way = {key: _only(np.ones_like(t), where)}
+        index = tuple(int(k) for k in np.unravel_index(int(where[0]), t.shape))
+        name = self.tangents.launches.names.get(key, "a field")
+        return Element(name, key, index, float(self.found.adjoints[0][key][index]), self.right(way))
+
+
+def _only(values: Any, where: Any) -> Any:
+    out = np.zeros_like(values)
+    out.reshape(-1)[where] = values.reshape(-1)[where]
+    return out
+
+
+def _dot(a: Any, b: Any) -> float:
+    return float((a.reshape(-1).astype(np.float64) * b.reshape(-1).astype(np.float64)).sum())
+
+
+class _Enough(Exception):
+    """What was to be seen has been seen."""
+
+
+class _Writer:
+    """Observes the gradient of a step for the first launch that changes an element's adjoint, in its ``buffer``."""
+
+    def __init__(self, tangents: Tangents, found: Parting, element: Element) -> None:
+        self.tangents, self.found, self.element = tangents, found, element
+        self.grad: Memory | None = None
+        self.at = 0
+        self.kept: LaunchRecord | None = None
+        self.buffer = ""
+
+    def record(self) -> LaunchRecord | None:
+        launches = self.tangents.launches
+        self.grad = gradients(launches)[self.element.key][1]
+        self.at = len(list(launches.leaves()))
+        restart(launches, self.tangents.loss)
+        with suppress(_Enough), watch(self):
+            launches.differentiate(after=self.done)
+        return self.kept
+
+    def done(self, step: Step) -> None:
+        self.at -= 1
+        if self.at <= self.found.first:
+            raise _Enough
+
+    def before(self, plan: Plan, args: tuple[Any, ...]) -> Any:
+        name = next((n for n, m in plan.memories(args).items() if m is self.grad), "")
+        if self.at != self.found.last + 1 or name not in plan.writes:
+            return None
+        recorder = Recorder()
+        return name, recorder, recorder.before(plan, args)
+
+    def after(self, plan: Plan, args: tuple[Any, ...], token: Any, failed: bool) -> None:
+        if token is None:
+            return
+        name, recorder, mine = token
+        recorder.after(plan, args, mine, failed)
+        record, at = mine[0], self.element.index
+        if record.inputs is None or record.outputs is None:
+            raise _Enough
+        if record.inputs[name][at] != record.outputs[name][at] or self.found.step.launch is not None:
+            self.kept, self.buffer = record, name
+            raise _Enough
+
+
+@dataclass(slots=True)
+class _Closer:
+    """Looks into the launch ``record`` that writes the adjoint of an element to ``buffer``."""
+
+    around: _Around
+    element: Element
+    record: LaunchRecord
+    buffer: str
+    tolerance: float
+    until: float = field(default_factory=lambda: monotonic() + SECONDS)
+
+    def look(self) -> Narrow:
+        plan, inputs = self.record.plan, self.record.inputs
+        assert inputs is not None
+        back = Windows(self.record, plan.kernel, inputs, self.around.tangents.session)
+        (step,) = self.around.steps[-1:]
+        forward = self._forward(step) if step.launch is not None else None
+        alone = forward is not None and len(back.tasks) == len(forward.tasks) == 1 and back.box(0) == forward.box(0)
+        found = (0, self._most_wrong(back, forward)) if forward is not None and alone else self._changed(back)
+        if found is None:
+            return Narrow(self.element, None if forward is None else self._reader(forward))
+        seen = _Iteration(back, plan.compiled.lowered.kernel, self.buffer, self.element.index)
+        back.follow(*found, seen.told)
+        event = self._statement(forward, found[1], seen, step) if forward is not None and alone else None
+        return Narrow(self.element, event or seen.event)
+
+    def _forward(self, step: Step) -> Windows:
+        """The launch with tangents, along the element."""
+        self.around.again()
+        tangents = self.around.tangents
+        tangents.set({self.element.key: _only(np.ones_like(self.around.found.tangent[self.element.key]),
+                                              [_flat(self.element, self.around)])})  # fmt: skip
+        assert step.launch is not None
+        record, kernel, memories = tangents.record(*step.launch)
+        return Windows(record, kernel, {name: m.array for name, m in memories.items()}, tangents.session)
+
+    def _changed(self, back: Windows) -> tuple[int, Lane] | None:
+        """The first task and iteration of the gradient that changes the element."""
+        was = back.array(self.buffer)[self.element.index]
+        for task in range(len(back.tasks)):
+            lane = back.first(task, lambda: bool(back.array(self.buffer)[self.element.index] != was))
+            if lane is not None:
+                return task, lane
+        return None
+
+    def _reader(self, forward: Windows) -> Event | None:
+        """The first statement of the launch that hands on what it reads of the element."""
+        buffers = forward.kernel.buffers
+        mine = {name for key, name in self._duals(forward) if key == self.element.key}
+        duals = [b.dual for b in buffers.values() if b.dual and b.dual not in mine]
+        names = [b.name for b in buffers.values() if b.dual in mine]
+        for task in range(len(forward.tasks)):
+            lane = forward.first(task, lambda: any(forward.array(name).any() for name in duals))
+            if lane is not None:
+                seen = _Iteration(forward, forward.record.plan.compiled.lowered.kernel, self.buffer, self.element.index)
+                forward.follow(task, lane, partial(seen.read, names))
+                return seen.event
+        return None
+
+    def _most_wrong(self, back: Windows, forward: Windows) -> Lane:
+        """The iteration that adds most of what is wrong to the element's adjoint."""
+        states = back.state(), forward.state()
+        later = self.around.found.adjoints[1]
+        duals = self._duals(forward)
+
+        def off(box: Box) -> float:
+            for windows, state in zip((back, forward), states, strict=True):
+                windows.restore(state)
+                windows.run(0, box)
+            right = sum(_dot(later[key], forward.array(name)) for key, name in duals if key in later)
+            return float(back.array(self.buffer)[self.element.index]) - right
+
+        window = list(back.box(0))
+        idle = off(tuple(range(axis.start, axis.start) for axis in window))
+        whole = off(tuple(window)) - idle
+        for k in range(len(window)):
+            while len(window[k]) > 1:
+                low, high = window[k][: len(window[k]) // 2], window[k][len(window[k]) // 2 :]
+                part = off((*window[:k], low, *window[k + 1 :])) - idle
+                window[k], whole = (low, part) if abs(part) >= abs(whole - part) else (high, whole - part)
+        for windows, state in zip((back, forward), states, strict=True):
+            windows.restore(state)
+        return tuple(axis.start for axis in window)
+
+    def _duals(self, forward: Windows) -> list[tuple[int, str]]:
+        """Memory, by its id, and the buffer of its tangent."""
+        plan, args = forward.record.plan, forward.record.args
+        behind: dict[str, Any] = {**plan.arrays(args), **plan.memories(args)}
+        buffers = forward.kernel.buffers
+        return [(id(behind[name]), b.dual) for name, b in buffers.items() if b.dual and name in behind]
+
+    # --- statements ----------------------------------------------------------------------------------------------
+
+    def _statement(self, dual: Windows, lane: Lane, seen: _Iteration, step: Step) -> Event | None:
+        """The operation whose derivative is wrong in this iteration: of those on the way from the element, the last one
+        up to which none of what the gradient computed for an operation is right."""
+        assert step.launch is not None
+        plan, args, _ = step.launch
+        kernel = forward_tasks(plan.compiled)
+        record = dual.record
+        arrays = {name: dual.array(name) for name in kernel.buffers if name in dual.memories}
+        windows = Windows(record, kernel, arrays, dual.session)
+        behind: dict[str, Any] = {**plan.arrays(args), **plan.memories(args)}
+        keys = {name: id(behind[name]) if name in behind else name for name in kernel.buffers}
+        later = self.around.found.adjoints[1]
+
+        def flow(cells: dict[Cell, Flow], inject: tuple[int, int] | None) -> tuple[LaunchFlow, float]:
+            run = LaunchFlow(Trace(), cells, self.until, windows.kernel, 0, keys)
+            count = 0
+
+            def told(s: N.Stmt, value: Any) -> None:
+                nonlocal count
+                run.told(s, value)
+                if inject is None and isinstance(s, N.Op) and _moves(run.flows.get(s.id)):
+                    moving = [_moves(run.flows.get(a)) for a in s.args]
+                    path.append((s, tuple(run.env[a] for a in s.args), value, moving))
+                elif inject is not None and s.id == inject[0]:
+                    count += 1
+                    if count == inject[1]:
+                        run.flows[s.id] = Flow(s.type.numpy(1))  # type: ignore[attr-defined]  # of an operation
+
+            windows.follow(0, lane, told)
+            found = ((later[key], at, f.tangent) for (key, at), f in cells.items() if key in later and _moves(f))
+            return run, sum(float(a[at]) * float(t) for a, at, t in found)
+
+        path: list[tuple[N.Op, tuple[Any, ...], Any, list[bool]]] = []
+        start = np.ones((), kernel.buffers[next(n for n, k in keys.items() if k == self.element.key)].dtype.numpy)[()]
+        run, _ = flow({(self.element.key, self.element.index): Flow(start)}, None)
+        counts: dict[int, int] = {}
+        last: Event | None = None
+        for s, operands, value, moving in path:
+            counts[s.id] = counts.get(s.id, 0) + 1
+            computed = seen.derivatives.get(s.id)
+            if not computed:
+                continue
+            _, adjoint = flow({}, (s.id, counts[s.id]))
+            shares = list(_shares(s, operands, value, adjoint, moving))
+            if any(abs(abs(v) - abs(c)) <= self.tolerance * abs(c) for c in shares for v in computed):
+                break
+            names = (run.name(a) or f"operand {n + 1}" for n, a in enumerate(s.args))
+            more = (("its derivative by forward mode", shares[0]), ("by the gradient", computed[-1])) if shares else ()
+            at = lane_of(windows.tasks[0], lane)
+            last = Event(s, plan.kernel.name, 0, at, (*zip(names, operands, strict=True), *more))
+        return last
+
+
+def _moves(flow: Flow | None) -> bool:
+    return flow is not None and flow.tangent is not None and bool(flow.tangent != 0)
+
+
+def _flat(element: Element, around: _Around) -> int:
+    return int(np.ravel_multi_index(element.index, around.found.tangent[element.key].shape)) if element.index else 0
+
+
+def _shares(
+    s: N.Op, operands: tuple[Any, ...], value: Any, adjoint: float, moving: list[bool]
+) -> Iterator[float]:
+    """What the operation's adjoint makes of its operands'."""
+    for k, moves in enumerate(moving):
+        tree = rules.share(s.prim, k)
+        if moves and tree is not None:
+            env = {**dict(zip(rules.OPERANDS, operands, strict=False)), "r": value, "g": s.type.numpy(adjoint)}
+            with np.errstate(all="ignore"):
+                yield float(rules.emit(Eager(), tree, env, s.type, s.type))  # type: ignore[arg-type]  # values for ids
+
+
+class _Iteration:
+    """Observes an iteration of a gradient: ``derivatives``, what it computes as such of a statement of the launch, by
+    its id, and ``event``, the write that changes an element."""
+
+    def __init__(self, windows: Windows, forward: N.Kernel, buffer: str, index: Lane) -> None:
+        self.kernel, self.buffer, self.index = windows.kernel, buffer, index
+        self.env: dict[int, Any] = {}
+        self.derivatives: dict[int, list[float]] = {}
+        self.loads: dict[str, tuple[int, Any]] = {}  # what stands in the source: its line, and what it was
+        self.lane: Lane = ()
+        self.event: Event | None = None
+        self.defined = {s.id: s for k in (forward, windows.kernel) for s in walk(k.body)}
+
+    def told(self, s: N.Stmt, value: Any) -> None:
+        remember(self.env, s, value)
+        if isinstance(s, N.Offload):
+            self.lane = lane_of(s, value)
+        if isinstance(s, N.Op) and s.type.is_float and s.adjoint_of != N.NO_ID:
+            self.derivatives.setdefault(s.adjoint_of, []).append(float(value))
+        if isinstance(s, N.Load) and s.span is not None:
+            self.loads[written(s.span)] = s.span.line, value
+        if isinstance(s, N.Write) and s.buffer == self.buffer and self._first(s):
+            self._write(s)
+
+    def read(self, buffers: list[str], s: N.Stmt, value: Any) -> None:
+        """What `told` is told, for the first load of the element from one of the buffers."""
+        self.told(s, value)
+        if isinstance(s, N.Load) and s.buffer in buffers and self._first(s):
+            self.event = Event(s, self.kernel.name, 0, self.lane, ((written(s.span) or s.buffer, value),))
+
+    def _first(self, s: N.Access) -> bool:
+        """Whether it is the first access to the element that is looked for."""
+        return self.event is None and tuple(int(self.env[i]) for i in s.index) == self.index
+
+    def _write(self, s: N.Write) -> None:
+        of = self.defined.get(s.adjoint_of, s)
+        line = of.span.line if of.span else 0
+        read = [(text, value) for text, (at, value) in self.loads.items() if at == line and text]
+        adds = "it adds" if isinstance(s, N.Atomic) else "it writes"
+        self.event = Event(of, self.kernel.name, 0, self.lane, (*read, (adds, self.env[s.value])))
+
