@@ -7,6 +7,13 @@ from check import defects_numbers, defects_programs  # noqa: F401  # they fill t
 from check.bench import DEFECTS, Bench
 
 import quadrants_lab as qd
+from quadrants_lab.runtime.check import verdict
+from quadrants_lab.runtime.check.launch_flow import TooLong
+
+# causes that are not found by following values
+BY_OTHERS = {
+    "nonfinite", "custom gradient", "race", "error", "added", "filled", "seed", "changed bound", "changed value",
+}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -33,6 +40,15 @@ def test_the_doctor_names_cause_and_line(name: str) -> None:
         assert found[0].line == d.here, text
         assert "# HERE" in found[0].statement
         assert found[0].file == (d.where or d.make).__code__.co_filename
+
+
+@pytest.mark.parametrize("name", [name for name, d in DEFECTS.items() if d.kind not in BY_OTHERS])
+def test_where_all_is_too_much_some_iterations_show_the_same(name: str, monkeypatch) -> None:
+    def too_long(*args) -> None:
+        raise TooLong
+
+    monkeypatch.setattr(verdict, "follow", too_long)
+    test_the_doctor_names_cause_and_line(name)
 
 
 def test_forty_defects_are_planted() -> None:

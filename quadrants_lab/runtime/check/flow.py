@@ -7,6 +7,7 @@ that are written over, branches and loops that do not run.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -14,24 +15,40 @@ import numpy as np
 import numpy.typing as npt
 
 from quadrants_lab import pipelines
+from quadrants_lab.autodiff.minmax_atomics import MINMAX
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.walk import walk
 from quadrants_lab.passes import pipeline
-from quadrants_lab.runtime.check.launch_flow import Cell, Flow, LaunchFlow, Trace
+from quadrants_lab.runtime.check.concerned import COUNT, LISTED, MARK, listing
+from quadrants_lab.runtime.check.launch_flow import Cell, Flow, LaunchFlow, TooLong, Trace
+from quadrants_lab.runtime.check.windows import Windows, others, windowed
 from quadrants_lab.runtime.compile.compile import forward_ir
-from quadrants_lab.runtime.interpret.interpreter import interpret
+from quadrants_lab.runtime.interpret.interpreter import Box, Lane, interpret
+from quadrants_lab.runtime.record.records import Arrays, LaunchRecord
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.compile.compile import Compiled
     from quadrants_lab.runtime.launch.plan import Plan
+    from quadrants_lab.runtime.session import Session
     from quadrants_lab.runtime.tape.recorder import Launches
+
+MOST_LANES = 4  # of a task, where only some are followed
 
 
 def follow(launches: Launches, loss: Any, x: Any, way: npt.NDArray[np.float64], seconds: float) -> Trace:
     """Follows ``x`` (memory) along a direction to the loss (memory). Raises TooLong."""
-    follower = _Follower(launches, monotonic() + seconds)
-    start = launches.initial[id(x)][1] if id(x) in launches.initial else x.values()
-    for index, t in zip(np.ndindex(start.shape), way, strict=True):
-        follower.cells[id(x), index] = Flow(start.dtype.type(t))
+    elements = np.ndindex(x.operand.shape)
+    return _through(
+        _Follower(launches, monotonic() + seconds), launches, loss, x, dict(zip(elements, way.tolist(), strict=True))
+    )
+
+
+def _through(
+    follower: _Follower, launches: Launches, loss: Any, x: Any, way: Mapping[tuple[int, ...], float]
+) -> Trace:
+    """``way``: by element."""
+    for index, t in way.items():
+        follower.cells[id(x), index] = Flow(x.operand.dtype.type(t))
     number = 0
     for step in launches.leaves():
         launch = step.launch or step.within
@@ -43,6 +60,17 @@ def follow(launches: Launches, loss: Any, x: Any, way: npt.NDArray[np.float64], 
     follower.trace.loss = follower.cells.get((id(loss), ()), None)
     follower.trace.read |= id(loss) == id(x)
     return follower.trace
+
+
+def follow_one(launches: Launches, loss: Any, x: Any, at: int, session: Session, seconds: float) -> Trace:
+    """Follows element number ``at`` of ``x`` alone, and of each task the first iterations that touch what depends on
+    it: machine code of the ``session`` makes the launches. Raises TooLong, and QuadrantsError."""
+    return _through(_Sampler(launches, monotonic() + seconds, session), launches, loss, x, _only(x, at))
+
+
+def _only(x: Any, at: int) -> dict[tuple[int, ...], float]:
+    shape = x.operand.shape
+    return {tuple(int(k) for k in np.unravel_index(at, shape)): 1.0}
 
 
 def forward_tasks(compiled: Compiled) -> N.Kernel:
@@ -84,8 +112,60 @@ class _Follower:
         arrays = {name: self.state[key] for name, key in keys.items() if name in kernel.buffers}
         keys |= {b.name: (number, b.name) for b in kernel.buffers.values() if b.name not in keys}
         run = LaunchFlow(self.trace, self.cells, self.until, kernel, number, keys)
-        random = plan.session.settings.random_seed, draws
-        interpret(
-            kernel, plan.scalars(args), arrays, random=random, observer=run.told, iterations=run.iterations
-        )
+        shapes = {name: array.shape for name, array in arrays.items()}
+        self.interpret(run, LaunchRecord(plan, args, 0, None, shapes, draws=draws), arrays)
         run.done()
+
+    def interpret(self, run: LaunchFlow, record: LaunchRecord, arrays: Arrays) -> None:
+        """A launch over ``arrays``, which it changes."""
+        random = record.plan.session.settings.random_seed, record.draws
+        scalars = record.plan.scalars(record.args)
+        interpret(run.kernel, scalars, arrays, random=random, observer=run.told, iterations=run.iterations)
+
+
+class _Sampler(_Follower):
+    """Follows some of the iterations that are concerned, and makes launches by machine code."""
+
+    def __init__(self, launches: Launches, until: float, session: Session) -> None:
+        super().__init__(launches, until)
+        self.session = session
+        self.made: dict[Any, tuple[Windows, N.Kernel]] = {}
+
+    def interpret(self, run: LaunchFlow, record: LaunchRecord, arrays: Arrays) -> None:
+        if monotonic() > self.until:
+            raise TooLong
+        key = id(run.kernel), *sorted(record.shapes.items())
+        like, plain = self.made.get(key) or (None, windowed(run.kernel))
+        windows = Windows(record, listing(run.kernel, record.shapes), arrays, self.session, like)
+        self.made[key] = windows, plain
+        names = {name: key for name, key in run.keys.items() if name + MARK in windows.memories}
+        for task in range(len(windows.tasks)):
+            for name, key in names.items():
+                mark = windows.array(name + MARK)
+                mark[...] = 0
+                for cell, index in self.cells:
+                    if cell == key:
+                        mark[index] = 1
+            before, box = windows.state(), windows.box(task)
+            competes = any(isinstance(s, N.Atomic) and s.op in MINMAX for s in walk((run.kernel.tasks[task],)))
+            windows.run(task)
+            after = windows.state()
+            windows.restore(before)
+            if all(map(len, box)):
+                for lane in self._lanes(int(after[COUNT]), after[LISTED], box):
+                    if competes:
+                        windows.restore(before)
+                        for part in others(box, lane):
+                            windows.run(task, part)
+                    windows.follow(task, lane, run.told, plain)
+            else:
+                run.skip(run.kernel.tasks[task], run.kernel.tasks[task].body)
+            windows.restore({**after, COUNT: np.zeros_like(after[COUNT]), LISTED: np.zeros_like(after[LISTED])})
+        for name, values in arrays.items():
+            values[...] = windows.array(name)
+
+    def _lanes(self, count: int, listed: npt.NDArray[Any], box: Box) -> list[Lane]:
+        """The first iterations of those that are listed; where none is, the first of all, which may lack something."""
+        lanes = sorted({tuple(map(int, row[: len(box)])) for row in listed[:count]})
+        self.trace.partial |= len(lanes) > MOST_LANES or count > len(listed)
+        return lanes[:MOST_LANES] or [tuple(axis.start for axis in box)]

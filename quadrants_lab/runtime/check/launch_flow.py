@@ -55,7 +55,8 @@ class Trace:
     """What became of the input. ``loss``: of the loss, None where it does not depend on it. ``ties``: operations at a
     kink of theirs. ``decided``: comparisons of what depends on it. ``over``: by memory, the writes over what did, and
     the kernel that had put it there. ``skipped``: arms, loops and tasks that would have read it and did not run.
-    ``reached``: the last write of what depends on it; ``read``: whether a launch reads it at all."""
+    ``reached``: the last write of what depends on it; ``read``: whether a launch reads it at all. ``partial``: not all
+    that depends on it was followed."""
 
     loss: Flow | None = None
     ties: list[Event] = field(default_factory=list)
@@ -65,6 +66,7 @@ class Trace:
     skipped: dict[int, Event] = field(default_factory=dict)
     reached: Event | None = None
     read: bool = False
+    partial: bool = False
 
 
 class TooLong(Exception):

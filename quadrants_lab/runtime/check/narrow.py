@@ -293,7 +293,7 @@ class _Closer:
         later = self.around.found.adjoints[1]
 
         def flow(cells: dict[Cell, Flow], inject: tuple[int, int] | None) -> tuple[LaunchFlow, float]:
-            run = LaunchFlow(Trace(), cells, self.until, windows.kernel, 0, keys)
+            run = LaunchFlow(Trace(), cells, self.until, kernel, 0, keys)
             count = 0
 
             def told(s: N.Stmt, value: Any) -> None:

@@ -33,7 +33,8 @@ class Worst:
 class Verdict:
     """On one input. ``kind``: "right", "wrong", "noisy", "kink", "jumps" or "nonfinite"; ``says``: in a sentence.
     ``good``: nothing speaks against the gradient. ``moves``: of the field as a whole. ``tangent``: None where there is
-    no forward mode. ``causes``: why it is so; of a right gradient, where it is zero."""
+    no forward mode. ``at``: the number of the element that is off the most, or at a kink, None where none is known.
+    ``causes``: why it is so; of a right gradient, where it is zero."""
 
     field: str
     kind: str
@@ -42,6 +43,7 @@ class Verdict:
     tangent: Tangent | None = None
     worst: Worst | None = None
     wrong: Wrong | None = None
+    at: int | None = None
     causes: tuple[Cause, ...] = ()
 
     @property

@@ -14,7 +14,7 @@ import io
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from time import monotonic
@@ -37,7 +37,7 @@ from quadrants_lab.runtime.check.differences import (
     saved,
 )
 from quadrants_lab.runtime.check.elements import wrong_elements
-from quadrants_lab.runtime.check.flow import follow
+from quadrants_lab.runtime.check.flow import follow, follow_one
 from quadrants_lab.runtime.check.launch_flow import TooLong, Trace
 from quadrants_lab.runtime.check.narrow import narrow
 from quadrants_lab.runtime.check.nonfinite import first_nonfinite
@@ -52,6 +52,7 @@ from quadrants_lab.runtime.tape.recorder import Launches
 
 WIDTHS = tuple(10.0**-k for k in range(1, 9))
 MOST_ALONE = 32  # elements that are moved one by one
+FOLLOWED = 10.0  # seconds for which the interpreter follows launches
 # by the bits of the loss: a greater relative difference counts as one
 _AGREES = {16: 0.1, 32: 2e-2, 64: 1e-4}
 _AGREES_FORWARD = {16: 0.1, 32: 1e-3, 64: 1e-8}
@@ -177,12 +178,13 @@ def _explained(it: Check, seen: Verdict, x: Input) -> Verdict:
         if why is not None:
             seen = replace(seen, kind="wrong", says=f"is off at a launch, though too little to show: it {seen.says}")
     elif not seen.good or not (x.gradient.any() or id(x.memory) in it.quiet):
-        trace = _traced(it, x)
+        trace = _traced(it, x, seen)
         if trace is not None and seen.kind == "kink":
             why = why_kink(trace)
         elif trace is not None:
             why = why_zero(trace, seen.field)
-            why = None if why.kind == "small" and x.gradient.any() else why
+            unsure = trace.partial and why.kind in ("unread", "unreached", "small")
+            why = None if unsure or (why.kind == "small" and x.gradient.any()) else why
     return seen if why is None else replace(seen, causes=(why,))
 
 
@@ -196,11 +198,14 @@ def _parted(it: Check, x: Input) -> Cause | None:
     return why_parted(parted, narrow(it.tangents, parted, tolerance))
 
 
-def _traced(it: Check, x: Input) -> Trace | None:
-    try:
-        return follow(it.launches, it.loss, x.memory, _direction(x), min(10.0, it.seconds))
-    except (TooLong, QuadrantsError, ArithmeticError):
-        return None
+def _traced(it: Check, x: Input, seen: Verdict) -> Trace | None:
+    """From all elements of the input; where that takes too long, from the one that is off the most, or at a kink."""
+    with suppress(TooLong, QuadrantsError, ArithmeticError):
+        return follow(it.launches, it.loss, x.memory, _direction(x), min(FOLLOWED / 2, it.seconds))
+    at = seen.at if seen.at is not None else _bent(it, x, seen.moves) if seen.kind == "kink" else x.gradient.size // 2
+    with suppress(TooLong, QuadrantsError, ArithmeticError):
+        return follow_one(it.launches, it.loss, x.memory, at, it.tangents.session, FOLLOWED)
+    return None
 
 
 def _backwards(it: Check) -> None:
@@ -254,14 +259,14 @@ def _by_differences(it: Check, name: str, x: Input, tangent: Tangent | None) -> 
     if limit < best.apart <= 2 * scatter and (agree or tangent is None) and not _kinked(found):
         says = f"is within the noise: differences scatter by {scatter:.0%}, too much to judge it by"
         return Verdict(name, "noisy", says, found)
-    worst, kinks = _worst(it, x, limit) if best.apart > limit else (None, False)
+    worst, at = _worst(it, x, limit) if best.apart > limit else (None, None)
     if worst is not None:
         what = "is 0 there, but the loss moves" if worst.gradient == 0 else f"is {worst.gradient:.6g} there"
         says = f"is WRONG at [{worst.index}]: it {what}, by finite differences it is {worst.slope:.6g}"
-        return Verdict(name, "wrong", says, found, worst=worst)
-    if kinks or _kinked(found, apart=best.apart > limit):
+        return Verdict(name, "wrong", says, found, worst=worst, at=at)
+    if at is not None or _kinked(found, apart=best.apart > limit):
         says = f"{'is zero' if still else 'is one of several'}, at a kink: the loss has another slope to each side"
-        return Verdict(name, "kink", says, found)
+        return Verdict(name, "kink", says, found, at=at)
     if best.apart > limit:
         says = "differs from finite differences, but in none of the elements that were moved alone"
         return Verdict(name, "wrong", says, found)
@@ -311,11 +316,14 @@ def _kinked(found: Sequence[Move], apart: bool = True) -> bool:
     return strong or any(a and b for a, b in pairwise(alike))
 
 
-def _worst(it: Check, x: Input, limit: float) -> tuple[Worst | None, bool]:
-    """The element that is off the most, None where none is, but for those at a kink; whether there are such."""
-    kinks = False
+def _worst(it: Check, x: Input, limit: float) -> tuple[Worst | None, int | None]:
+    """The element that is off the most, None where none is, but for those at a kink; its place, or that of one at a
+    kink."""
+    enough = monotonic() + 0.3 * it.seconds  # what is left is for why it is so
+    at: int | None = None
     some = np.unique(np.linspace(0, x.gradient.size - 1, MOST_ALONE, dtype=np.intp))
     worst: tuple[float, Worst | None] = (0.0, None)
+    place = 0
     for n in map(int, some):
         alone = np.zeros(x.gradient.size)
         alone[n] = 1.0
@@ -323,13 +331,29 @@ def _worst(it: Check, x: Input, limit: float) -> tuple[Worst | None, bool]:
         best = _best(found, limit)
         size = abs(best.found - best.expected) / best.width
         if best.apart > limit and (_kinked(found) or _on_one_side(found, limit)):
-            kinks = True
+            at = n if at is None else at
         elif best.apart > limit and size > worst[0]:
             index = ", ".join(map(str, np.unravel_index(n, x.shape)))
             worst = size, Worst(index, float(x.gradient[n]), best.found / (2 * best.width))
-        if worst[1] is not None and monotonic() > it.until:
+            place = n
+        if worst[1] is not None and monotonic() > enough:
             break
-    return worst[1], kinks
+    return worst[1], at if worst[1] is None else place
+
+
+def _bent(it: Check, x: Input, found: Sequence[Move]) -> int:
+    """The element that bends the loss the most, by halves, at the narrowest step at which the bend shows."""
+    width = min((w for w, m in zip(WIDTHS, found, strict=True) if abs(m.bend) > 8 * m.noise), default=WIDTHS[0])
+    where, way = np.arange(x.gradient.size), _direction(x)
+
+    def bend(half: npt.NDArray[np.intp]) -> float:
+        some = np.zeros_like(way)
+        some[half] = way[half]
+        return abs(moves(it.launches, it.loss, x, some, (width,))[0].bend)
+
+    while where.size > 1:
+        where = max(np.array_split(where, 2), key=bend)
+    return int(where[0])
 
 
 def _on_one_side(found: Sequence[Move], limit: float) -> bool:

@@ -6,7 +6,7 @@ the iteration that is found, over memory as those before it left it, so how many
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -16,13 +16,14 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import i32
 from quadrants_lab.ir.walk import end_of, types_of, walk
+from quadrants_lab.passes.lower_custom_jvp import lower_custom_jvp
 from quadrants_lab.runtime.compile.compile import load_cached
 from quadrants_lab.runtime.interpret.interpreter import Box, Lane, Observer, interpret
 from quadrants_lab.runtime.memory.memory import allocate
 from quadrants_lab.runtime.record.replay import add_scratch, frame_of, launch
 
 if TYPE_CHECKING:
-    from quadrants_lab.backends.launch import Frame
+    from quadrants_lab.backends.launch import Executable, Frame
     from quadrants_lab.runtime.record.records import Arrays, LaunchRecord
     from quadrants_lab.runtime.session import Session
 
@@ -60,6 +61,14 @@ def windowed(kernel: N.Kernel) -> N.Kernel:
     return replace(kernel, args=tuple(args), body=tuple(body), buffers=buffers, next_id=b.next_id)
 
 
+def others(box: Box, lane: Lane) -> Iterator[Box]:
+    """The iterations of a box but for one."""
+    for k, axis in enumerate(box):
+        for part in (range(axis.start, lane[k]), range(lane[k] + 1, axis.stop)):
+            if part:
+                yield (*(range(i, i + 1) for i in lane[:k]), part, *box[k + 1 :])
+
+
 def draws_random(kernel: N.Kernel) -> bool:
     return any(isinstance(s, (N.Random, N.Builtin)) for s in walk(kernel.body))
 
@@ -81,11 +90,14 @@ def _name(task: int, n: int, axes: int) -> str:
 class Windows:
     """The launch of a ``record`` whose kernel, after all passes, is ``kernel``. ``memories``: what it works on, by
     buffer, to begin with what is in ``arrays``, else 0; temporaries of the launch among them. QuadrantsError: the CPU
-    cannot run it."""
+    cannot run it. ``like``: another launch of the same kernel."""
 
-    def __init__(self, record: LaunchRecord, kernel: N.Kernel, arrays: Arrays, session: Session) -> None:
+    def __init__(
+        self, record: LaunchRecord, kernel: N.Kernel, arrays: Arrays, session: Session, like: Windows | None = None
+    ) -> None:
         self.record = record
-        self.kernel = windowed(kernel)
+        self.kernel: N.Kernel = windowed(kernel) if like is None else like.kernel
+        self.executable: Executable | None = None if like is None else like.executable
         self.tasks = self.kernel.tasks
         self.temporaries = frozenset(b.name for b in kernel.buffers.values() if b.kind == "temp")
         self.session = session
@@ -100,8 +112,10 @@ class Windows:
         self.restore(arrays)
 
     def _frame(self) -> Frame:
-        executable = load_cached(self.kernel, self.record.plan.compiled.options, self.session)
-        frame = frame_of(self.record, executable, self.kernel, self.session, self.memories)
+        if self.executable is None:
+            options = self.record.plan.compiled.options
+            self.executable = load_cached(lower_custom_jvp(self.kernel), options, self.session)
+        frame = frame_of(self.record, self.executable, self.kernel, self.session, self.memories)
         if self.record.report:
             frame.set_stacks([row.depth for row in self.record.report])
         return frame
@@ -162,11 +176,13 @@ class Windows:
             window[k] = axis[low:high]
         return tuple(axis.start for axis in window)
 
-    def follow(self, task: int, lane: Lane, observer: Observer) -> None:
-        """The iteration in the reference interpreter, on a copy of memory as it is."""
+    def follow(self, task: int, lane: Lane, observer: Observer, kernel: N.Kernel | None = None) -> None:
+        """The iteration in the reference interpreter, on a copy of memory as it is; of another `windowed` ``kernel``
+        with the same tasks."""
         box = tuple(range(k, k + 1) for k in lane)
-        arrays = {name: a.copy() for name, a in self._arrays().items()}
-        interpret(self.kernel, self._scalars(task, box), arrays, caps=caps(self.record), observer=observer)
+        written = {s.buffer for s in walk((self.tasks[task],)) if isinstance(s, N.Write)}
+        arrays = {name: a.copy() if name in written else a for name, a in self._arrays().items()}
+        interpret(kernel or self.kernel, self._scalars(task, box), arrays, caps=caps(self.record), observer=observer)
 
     def _arrays(self) -> Arrays:
         return {name: memory.array for name, memory in self.memories.items()}
