@@ -5,7 +5,7 @@ JAX := .venv-jax/bin/python
 JOBS ?= auto
 ARGS ?=
 
-.PHONY: help demo test test-gpu lab lint docs bench peer-gradients cpu-runtime nightly mutations setup clean
+.PHONY: help demo test test-gpu lab lint docs bench peer-gradients names cpu-runtime nightly mutations setup clean
 help:
 	@echo "make demo     run the first notebook without a browser, check its gradients, write the inspector as HTML"
 	@echo "make test     the test suite            (JOBS=2, ARGS='-k name')"
@@ -15,6 +15,7 @@ help:
 	@echo "make docs     the documentation as HTML in out/docs; a warning is an error"
 	@echo "make bench    race the pip package quadrants on the same kernels   (ARGS='--quick --only launch')"
 	@echo "make peer-gradients  every program's gradient beside the pip package's, into docs/peer_gradients.md"
+	@echo "make names    every public name of the pip package, and what is made of it here"
 	@echo "make cpu-runtime  compile the CPU runtime from C to the LLVM text that is checked in (needs clang 19)"
 	@echo "make nightly  the long tests: more random kernels, slow cases"
 	@echo "make mutations  plants mistakes in the product, and says which of them no test notices"
@@ -56,6 +57,11 @@ bench: $(PEER) $(JAX)
 peer-gradients: $(PEER)
 	@scripts/setup.sh test
 	@$(PY) tests/peer_gradients.py
+
+names: $(PEER)
+	@scripts/setup.sh test
+	@$(PEER) scripts/names.py --walk quadrants | grep '^qd' > docs/quadrants_names.txt
+	@$(PY) scripts/names.py
 
 cpu-runtime:
 	@scripts/setup.sh test

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import names
 from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx.application import Sphinx
@@ -138,6 +139,22 @@ class Message:
     help: str
 
 
+class Names(SphinxDirective):
+    """The public names of Quadrants with one ``verdict`` (scripts/names.py): a row each, or, where they say no more
+    than ``same``, a row for all of a module."""
+
+    option_spec = {"verdict": directives.unchanged_required}
+
+    def run(self) -> list[nodes.Node]:
+        rows = [r for r in names.table() if r.verdict == self.options["verdict"]]
+        groups: dict[str, list[str]] = {}
+        for name, _, note in rows:
+            groups.setdefault(note or name.partition("(")[0].rpartition(".")[0], []).append(f"`{name}`")
+        lines = [f"{len(rows)} of {len(names.table())}:", "", "| of | names |", "|---|---|"]
+        lines += [f"| {_cell(group)} | {', '.join(said)} |" for group, said in sorted(groups.items())]
+        return self.parse_text_to_nodes("\n".join(lines) + "\n")
+
+
 class Codes(SphinxDirective):
     """Every error and warning, in sections by the first digits of its code."""
 
@@ -224,4 +241,5 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("operations", Operations)
     app.add_directive("derivatives", Derivatives)
     app.add_directive("codes", Codes)
+    app.add_directive("names", Names)
     return {"parallel_read_safe": True}

@@ -13,6 +13,7 @@ def double():
 
 from __future__ import annotations
 
+from types import SimpleNamespace as _Namespace
 from typing import Any
 
 from quadrants_lab.errors import (
@@ -25,7 +26,7 @@ from quadrants_lab.errors import (
     QuadrantsTypeError,
     QuadrantsWarning,
 )
-from quadrants_lab.lang import ad, math, types
+from quadrants_lab.lang import ad, math, misc, types  # noqa: F401  # misc: as qd.lang.misc
 from quadrants_lab.lang import copying as _copying  # noqa: F401  # lets fields copy each other by a launch
 from quadrants_lab.lang.annotations import Template, template
 from quadrants_lab.lang.arch import amdgpu, arm64, c, cpu, cuda, gpu, metal, vulkan, x64, x86_64
@@ -35,9 +36,11 @@ from quadrants_lab.lang.dense import Field, Ndarray, ScalarField, ScalarNdarray
 from quadrants_lab.lang.dtypes import *  # noqa: F403  # exactly the dtypes
 from quadrants_lab.lang.dtypes import __all__ as _dtypes
 from quadrants_lab.lang.elements import MatrixField, MatrixNdarray, VectorNdarray
+from quadrants_lab.lang.enums import DeviceCapability, Format, extension, is_extension_enabled
 from quadrants_lab.lang.fields import field, ndarray
+from quadrants_lab.lang.impl import cfg, dump_compile_config
 from quadrants_lab.lang.jax_op import jax_op
-from quadrants_lab.lang.kernel import func, kernel, pyfunc, real_func
+from quadrants_lab.lang.kernel import func, kernel, pure, pyfunc, real_func
 from quadrants_lab.lang.matrix import Matrix, Vector
 from quadrants_lab.lang.missing import missing_attribute
 from quadrants_lab.lang.ops import OPERATIONS as _operations
@@ -53,16 +56,19 @@ __version__ = "0.1.0"
 
 TRACE, DEBUG, INFO, WARN, ERROR, CRITICAL = "trace", "debug", "info", "warn", "error", "critical"
 
+experimental = _Namespace(real_func=real_func)
 globals().update(_operations, **_axes)
 
 __all__ = [  # noqa: PLE0604  # the lists hold strings
-    "CRITICAL", "DEBUG", "ERROR", "INFO", "TRACE", "WARN", "Backend", "Field", "FieldsBuilder", "Layout", "Matrix",
+    "CRITICAL", "DEBUG", "ERROR", "INFO", "TRACE", "WARN", "Backend", "DeviceCapability", "Field", "FieldsBuilder",
+    "Format", "Layout", "Matrix",
     "MatrixField", "MatrixNdarray", "MatrixTensor", "Ndarray", "QuadrantsAssertionError",
     "QuadrantsCompilationError", "QuadrantsNameError", "QuadrantsRuntimeError", "QuadrantsRuntimeTypeError",
     "QuadrantsSyntaxError", "QuadrantsTypeError", "QuadrantsWarning", "SNode", "ScalarField", "ScalarNdarray",
     "Struct", "StructField", "Template", "Tensor", "Vector", "VectorNdarray", "VectorTensor", "ad", "amdgpu",
-    "arm64", "axes", "c", "cpu", "cuda", "data_oriented", "dataclass", "field", "func", "gpu", "init",
-    "inspect", "is_logging_effective", "jax_op", "kernel", "math", "metal", "ndarray", "pyfunc", "real_func",
+    "arm64", "axes", "c", "cfg", "cpu", "cuda", "data_oriented", "dataclass", "dump_compile_config",
+    "experimental", "extension", "field", "func", "gpu", "init", "inspect", "is_extension_enabled",
+    "is_logging_effective", "jax_op", "kernel", "math", "metal", "ndarray", "pure", "pyfunc", "real_func",
     "reset", "root", "set_logging_level", "sync", "template", "tensor", "torch_op", "types", "vulkan", "wrap",
     "x64", "x86_64", *_axes, *_dtypes, *_operations,
 ]  # fmt: skip

@@ -14,12 +14,16 @@ class Template:
 
     __qd_template__ = True
 
+    def __init__(self, element_type: Any = None, ndim: int | None = None) -> None:
+        """What is given is accepted, and not checked."""
+
     def __repr__(self) -> str:
         return "qd.template()"
 
 
-def template() -> Template:
-    return Template()
+def template(element_type: Any = None, ndim: int | None = None) -> Template:
+    """See `Template`."""
+    return Template(element_type, ndim)
 
 
 template.__qd_template__ = True  # type: ignore[attr-defined]  # the front end reads it where it is not called

@@ -117,20 +117,28 @@ OPTIONS: dict[str, Option] = {
     "simulate": Option(_flag, False),
     "require_version": Option(_any, None),
 }
-# Knobs of Quadrants' own pipeline, drivers and logs: taken, so that programs written for it run, without effect.
-WITHOUT_EFFECT = {
-    "advanced_optimization", "cache_loop_invariant_global_vars", "cfg_optimization",
-    "cuda_stack_limit", "debug_dump_path", "default_cpu_block_dim",
-    "default_gpu_block_dim", "default_up", "demote_dense_struct_fors", "detect_read_only",
-    "device_memory_GB", "device_memory_fraction", "external_metal_command_queue",
-    "external_metal_command_queue_is_torch_queue", "flatten_if", "force_scalarize_matrix",
-    "half2_vectorization", "kernel_profiler", "make_block_local", "make_cpu_multithreading_loop",
-    "make_thread_local", "max_block_dim", "move_loop_invariant_outside_if", "num_compile_threads",
-    "offline_cache_cleaning_factor", "offline_cache_cleaning_policy", "opt_level", "print_accessor_ir",
-    "print_ir", "print_ir_dbg_info", "print_kernel_amdgcn", "print_kernel_asm", "print_kernel_llvm_ir",
-    "print_kernel_llvm_ir_optimized", "print_non_pure", "print_preprocessed_ir", "print_struct_llvm_ir",
-    "quant_opt_atomic_demotion", "quant_opt_store_fusion", "raise_on_templated_floats",
-    "real_matrix_scalarize", "saturating_grid_dim", "src_ll_cache", "timeline", "vk_api_version",
+# Knobs of Quadrants' own pipeline, drivers and logs with their defaults: taken, so that programs written for it run,
+# without effect.
+_OFF = """
+experimental_auto_mesh_local external_metal_command_queue_is_torch_queue flatten_if force_scalarize_matrix
+gdb_trigger half2_vectorization kernel_profiler mesh_localize_all_attr_mappings mesh_localize_from_end_mapping
+move_loop_invariant_outside_if print_accessor_ir print_full_traceback print_ir print_ir_dbg_info
+print_kernel_amdgcn print_kernel_asm print_kernel_llvm_ir print_kernel_llvm_ir_optimized print_non_pure
+print_preprocessed_ir print_struct_llvm_ir raise_on_templated_floats timeline
+"""
+_ON = """
+advanced_optimization cache_loop_invariant_global_vars cfg_optimization demote_dense_struct_fors
+demote_no_access_mesh_fors detect_read_only make_block_local make_cpu_multithreading_loop
+make_mesh_block_local make_thread_local mesh_localize_to_end_mapping optimize_mesh_reordered_mapping
+quant_opt_atomic_demotion quant_opt_store_fusion real_matrix_scalarize short_circuit_operators src_ll_cache
+"""
+WITHOUT_EFFECT: dict[str, Any] = {
+    **dict.fromkeys(_OFF.split(), False), **dict.fromkeys(_ON.split(), True),
+    "auto_mesh_local_default_occupacy": 4, "cuda_stack_limit": 0, "debug_dump_path": "",
+    "default_cpu_block_dim": 32, "default_gpu_block_dim": 128, "default_up": "u32", "device_memory_GB": 1.0,
+    "device_memory_fraction": 0.0, "external_metal_command_queue": 0, "max_block_dim": 1024,
+    "num_compile_threads": 4, "offline_cache_cleaning_factor": 0.25, "offline_cache_cleaning_policy": "lru",
+    "opt_level": 1, "saturating_grid_dim": 0, "vk_api_version": "",
 }  # fmt: skip
 
 
@@ -209,6 +217,7 @@ def init(arch: Any = None, default_fp: Any = None, default_ip: Any = None, **opt
         ad_stack_threshold=values["ad_stack_sparse_threshold_bytes"],
         ad_unroll=values["ad_unroll"],
         log_level=values["log_level"],
+        options={**values, **{k: v for k, v in given.items() if k in WITHOUT_EFFECT}, "arch": chosen},
     )
     session.start(settings)
     if values["verbose"] or LEVELS.index(values["log_level"]) <= LEVELS.index("info"):
@@ -278,6 +287,11 @@ def _arch(asked: Any) -> A.Arch:
     close = get_close_matches(str(asked), names, 1)
     hint = f"did you mean qd.{close[0]}?" if close else "one of " + ", ".join(f"qd.{n}" for n in names)
     raise QuadrantsRuntimeTypeError(f"qd.init: {asked!r} is not an arch", code="QL2030", help=hint)
+
+
+def usable(arch: A.Arch) -> bool:
+    """Whether kernels can run on this arch here."""
+    return not _why_not(arch, False)
 
 
 def _why_not(arch: A.Arch, simulate: bool) -> str:

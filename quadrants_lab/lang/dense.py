@@ -16,6 +16,7 @@ from quadrants_lab.errors import (
     QuadrantsRuntimeTypeError,
 )
 from quadrants_lab.ir.types import DTYPES, DType
+from quadrants_lab.lang.annotations import NdarrayType
 from quadrants_lab.lang.exchange import from_torch, shared, to_numpy, to_torch
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.arguments.fitting import LIMITS, check, fitted
@@ -197,10 +198,10 @@ class Dense:
     def __bool__(self) -> bool:
         return True
 
-    def fill(self, value: Any) -> None:
-        """Writes ``value`` to every element; to integers also a float that is a whole number."""
+    def fill(self, val: Any) -> None:
+        """Writes ``val`` to every element; to integers also a float that is a whole number."""
         memory = self._live()
-        element = self._element(value, whole=True)
+        element = self._element(val, whole=True)
         memory.writing(...)
         memory.assign(element)
         memory.wrote()
@@ -465,6 +466,10 @@ class Ndarray(Dense):
     def element_type(self) -> Any:
         """The dtype, or the vector or matrix type of the elements."""
         return self.dtype
+
+    def get_type(self) -> NdarrayType:
+        """The annotation that it fits."""
+        return NdarrayType(self.element_type, len(self.shape))
 
     def lie_over(self, memory: Memory, shape: tuple[int, ...]) -> None:
         """Lays it over existing memory."""

@@ -45,11 +45,11 @@ class Elements(Dense):
         memory.array[at] = whole
         memory.wrote()
 
-    def fill(self, value: Any) -> None:
-        """Writes ``value``, an element or a number for all of its entries, to every element; floats that are whole
+    def fill(self, val: Any) -> None:
+        """Writes ``val``, an element or a number for all of its entries, to every element; floats that are whole
         numbers are integers here."""
         memory = self._live()
-        element = self._element(value, whole=True) if np.ndim(value) == 0 else self._whole(value, whole=True)
+        element = self._element(val, whole=True) if np.ndim(val) == 0 else self._whole(val, whole=True)
         memory.writing(...)
         memory.assign(element)
         memory.wrote()
@@ -161,9 +161,9 @@ class Entry:
     def __setitem__(self, key: Any, value: Any) -> None:
         self.field[key][self.at if len(self.at) > 1 else self.at[0]] = value
 
-    def fill(self, value: Any) -> None:
+    def fill(self, val: Any) -> None:
         memory = self.field._live()
-        element = self.field._element(value, whole=True)
+        element = self.field._element(val, whole=True)
         memory.writing(self._everywhere())
         memory.array[self._everywhere()] = element
         memory.wrote()

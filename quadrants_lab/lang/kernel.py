@@ -196,6 +196,11 @@ def kernel(
     return made if fn is None else made(fn)
 
 
+def pure(fn: Kernel) -> Kernel:
+    """The kernel as it is: its promise to read no globals but constants is not needed here."""
+    return fn
+
+
 class Func:
     """A function that is inlined where kernels call it."""
 

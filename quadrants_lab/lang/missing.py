@@ -8,7 +8,6 @@ from typing import Any, NoReturn
 
 NOT_YET: dict[str, tuple[str, ...]] = {
     "matrices and vectors": ("linalg",),
-    "textures": ("Format",),
     "graphs": (
         "GraphStatus", "checkpoint", "graph", "graph_do_while", "graph_parallel", "graph_parallel_context",
     ),
@@ -17,20 +16,19 @@ NOT_YET: dict[str, tuple[str, ...]] = {
     "arguments of real functions by reference": ("ref",),
     "running kernels as plain Python": ("python",),
     "extensions and tools": (
-        "DeviceCapability", "algorithms", "cache_read_only", "dump_compile_config", "experimental",
-        "extension", "interop", "is_extension_enabled", "perf_dispatch", "profiler", "pure", "sparse", "tools",
+        "algorithms", "interop", "perf_dispatch", "profiler", "sparse", "tools",
     ),
-    "internals of Quadrants": ("compound_types", "enums", "ndarray_type", "primitive_types", "utils"),
+    "internals of Quadrants": ("compound_types", "enums", "ndarray_type", "utils"),
 }  # fmt: skip
 
 OUTSIDE: dict[str, tuple[str, ...]] = {
     "sparse, dynamic and quantised layouts": (
         "BitpackedFields", "activate", "append", "deactivate", "deactivate_all_snodes", "get_addr", "is_active",
-        "length", "no_activate", "quant", "rescale_index",
+        "length", "quant", "rescale_index",
     ),
     "meshes": ("Mesh", "MeshInstance", "mesh_local", "mesh_patch_idx"),
     "streams": ("Event", "Stream", "create_event", "create_stream", "stream_parallel"),
-    "GPU intrinsics": ("block_local", "global_thread_idx", "simt", "clock_counter", "clock_freq_hz", "volatile_load"),
+    "GPU intrinsics": ("global_thread_idx", "simt", "clock_counter", "clock_freq_hz", "volatile_load"),
 }  # fmt: skip
 
 _BEYOND = {name: part for part, names in OUTSIDE.items() for name in names}

@@ -73,14 +73,14 @@ class SNode:
             node = node._above or node
         return node
 
-    def dense(self, indices: Any, dimensions: int | Iterable[int]) -> SNode:
-        """A node below that has ``dimensions`` (an int for all) children along the axes ``indices``."""
+    def dense(self, axes: Any, dimensions: int | Iterable[int]) -> SNode:
+        """A node below that has ``dimensions`` (an int for all) children along the axes ``axes``."""
         self._builder.check_open()
-        along = tuple(indices) if isinstance(indices, (list, tuple)) else ()
+        along = tuple(axes) if isinstance(axes, (list, tuple)) else ()
         along = tuple(chain.from_iterable(a if isinstance(a, Axes) else (a,) for a in along))
         if not along or not all(type(a) is int for a in along) or len(set(along)) != len(along):
             raise QuadrantsRuntimeTypeError(
-                f"{indices!r} are not axes", code="QL2026", help="for example qd.i, qd.ij or qd.axes(0, 1)"
+                f"{axes!r} are not axes", code="QL2026", help="for example qd.i, qd.ij or qd.axes(0, 1)"
             )
         try:
             given = dimensions if isinstance(dimensions, Iterable) else (dimensions,)
@@ -198,8 +198,8 @@ class FieldsBuilder:
         """See `SNode.lazy_dual`."""
         self.root.lazy_dual()
 
-    def finalize(self) -> SNodeTree:
-        """Closes the builder."""
+    def finalize(self, raise_warning: bool = True) -> SNodeTree:
+        """Closes the builder. ``raise_warning`` is accepted: a builder without fields is no reason for a warning."""
         self.check_open()
         self.finalized = True
         return SNodeTree(self.root)

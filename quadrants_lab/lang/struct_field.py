@@ -105,9 +105,9 @@ class StructField:
         for name, member in self.members.items():
             member[key] = made[name]
 
-    def fill(self, value: Any) -> None:
+    def fill(self, val: Any) -> None:
         """Writes a number to every entry, or a struct or dict to every element."""
-        given = value.members if getattr(value, "__qd_struct__", False) else value
+        given = val.members if getattr(val, "__qd_struct__", False) else val
         if isinstance(given, Mapping):
             given = {name: given[name] for name in self.members}
         made = as_member(self.struct_type, given, self.name)
@@ -122,13 +122,13 @@ class StructField:
         """The data of each member as a torch tensor, by name."""
         return {name: member.to_torch(device, copy=copy) for name, member in self.members.items()}
 
-    def from_torch(self, tensors: Mapping[str, Any]) -> None:
+    def from_torch(self, array_dict: Mapping[str, Any]) -> None:
         """Copies what `to_torch` returned; KeyError where a member is missing."""
-        self._arrive(self._arriving(tensors, from_torch))
+        self._arrive(self._arriving(array_dict, from_torch))
 
-    def from_numpy(self, arrays: Mapping[str, Any]) -> None:
+    def from_numpy(self, array_dict: Mapping[str, Any]) -> None:
         """Copies what `to_numpy` returned; KeyError where a member is missing."""
-        self._arrive(self._arriving(arrays))
+        self._arrive(self._arriving(array_dict))
 
     def _arriving(self, arrays: Mapping[str, Any], made: Callable[[Any], Any] = lambda array: array) -> dict[str, Any]:
         """What `_arrive` takes: arrays, which ``made`` makes of what is given, that the members can hold."""

@@ -41,6 +41,10 @@ class _Kind(type):
     def __call__(cls, *args: Any) -> Any:
         return cls._of(*args)
 
+    def __getattr__(cls, name: str) -> Any:
+        """What a tensor has, a field or ndarray has: ``qd.Tensor.fill(x, 1)``."""
+        return getattr(Dense, name)
+
     def _of(cls, impl: Any) -> Any:
         if isinstance(impl, Dense) and cls.__instancecheck__(impl):
             return impl

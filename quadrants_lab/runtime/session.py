@@ -27,7 +27,8 @@ class Settings:
     threads of a launch, 0 for all that the process may use. ``cache_path`` None: nothing is kept on disk;
     ``cache_bytes``: most bytes that stay there. ``ad_stack_budget``: most bytes of adstacks of a launch, 0 for as many
     as there are. ``ad_stack_threshold``: bytes of adstacks beyond which a launch counts the iterations that push.
-    ``ad_unroll``: that of `CompileOptions` for all floats, 0 for what is good on the backend."""
+    ``ad_unroll``: that of `CompileOptions` for all floats, 0 for what is good on the backend. ``options``: what
+    `qd.init` was given, by name, and the defaults of the others."""
 
     arch: str = "x64"
     backend: str = DEFAULT
@@ -40,6 +41,7 @@ class Settings:
     ad_stack_threshold: int = 100 << 20
     ad_unroll: int = 0
     log_level: str = "warn"
+    options: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
 _serials = count()

@@ -29,22 +29,22 @@ def determinant(m: Any) -> Any:
 
 
 @public(sizes=(1, 2, 3, 4), method=True)
-def inverse(m: Any) -> Any:
+def inverse(mat: Any) -> Any:
     """The inverse of a matrix of up to 4 rows: its adjugate over its determinant. Infinities or NaNs where the
     determinant is 0.
 
     4 rows by minors of pairs of rows (D. Eberly, The Laplace Expansion Theorem, 2008).
     """
-    if static(m.n == 1):
-        return _matrix([[1.0 / m[0, 0]]])
-    elif static(m.n == 2):
-        return _matrix([[m[1, 1], -m[0, 1]], [-m[1, 0], m[0, 0]]]) * (1.0 / determinant(m))
-    elif static(m.n == 3):
-        return _adjugate3(m) * (1.0 / determinant(m))
+    if static(mat.n == 1):
+        return _matrix([[1.0 / mat[0, 0]]])
+    elif static(mat.n == 2):
+        return _matrix([[mat[1, 1], -mat[0, 1]], [-mat[1, 0], mat[0, 0]]]) * (1.0 / determinant(mat))
+    elif static(mat.n == 3):
+        return _adjugate3(mat) * (1.0 / determinant(mat))
     else:
-        s, c = _upper_minors(m), _lower_minors(m)
+        s, c = _upper_minors(mat), _lower_minors(mat)
         det = s[0] * c[5] - s[1] * c[4] + s[2] * c[3] + s[3] * c[2] - s[4] * c[1] + s[5] * c[0]
-        return _adjugate4(m, s, c) * (1.0 / det)
+        return _adjugate4(mat, s, c) * (1.0 / det)
 
 
 @helper

@@ -1,0 +1,51 @@
+"""Names that Quadrants enumerates: what a backend can do, capabilities of SPIR-V devices, formats of textures."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Extension(Enum):
+    """What a backend may be able to do, and whether ours can, all of them alike."""
+
+    sparse = "pointer, bitmasked and dynamic layouts"
+    quant = "quantised types in all layouts"
+    quant_basic = "quantised types"
+    mesh = "meshes"
+    data64 = "numbers of 64 bits"
+    adstack = "gradients of loops that carry values"
+    bls = "shared memory of blocks"
+    assertion = "assert in kernels"
+    extfunc = "calls of functions in C"
+
+
+_ENABLED = {Extension.data64, Extension.adstack, Extension.assertion}
+extension = Extension
+
+
+def is_extension_enabled(ext: Extension) -> bool:
+    """Whether kernels of this session can do it."""
+    if not isinstance(ext, Extension):
+        raise TypeError(f"{ext!r} is not a qd.extension: they are {', '.join(e.name for e in Extension)}")
+    return ext in _ENABLED
+
+
+_BITS = "float16 float64 int8 int16 int64"
+_ATOMIC = " ".join(f"atomic_float{b}{op}" for b in ("", "16", "64") for op in ("", "_add", "_minmax"))
+_REST = """atomic_int64 no_integer_wrap_decoration non_semantic_info physical_storage_buffer variable_ptr
+    subgroup_arithmetic subgroup_ballot subgroup_basic subgroup_vote"""
+_CAPABILITIES = [f"spirv_has_{name}" for name in f"{_BITS} {_ATOMIC} {_REST}".split()]
+DeviceCapability = type(
+    "DeviceCapability",
+    (),
+    {
+        "__doc__": "Capabilities of SPIR-V devices; each name is its value.",
+        **{name: name for name in (*_CAPABILITIES, *(f"spirv_version_1_{n}" for n in (3, 4, 5)))},
+    },
+)
+Format = Enum(
+    "Format",
+    """unknown r8 rg8 rgba8 rgba8srgb bgra8 bgra8srgb r8u rg8u rgba8u r8i rg8i rgba8i r16 rg16 rgb16 rgba16 r16u rg16u
+    rgb16u rgba16u r16i rg16i rgb16i rgba16i r16f rg16f rgb16f rgba16f r32u rg32u rgb32u rgba32u r32i rg32i rgb32i
+    rgba32i r32f rg32f rgb32f rgba32f depth16 depth24stencil8 depth32f""",
+)

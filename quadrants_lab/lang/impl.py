@@ -1,0 +1,77 @@
+"""What programs ask of the internals of Quadrants: `qd.cfg`, `qd.lang.impl.current_cfg()` and `get_runtime()`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quadrants_lab.errors import QuadrantsRuntimeError
+from quadrants_lab.lang.config import WITHOUT_EFFECT, sync
+from quadrants_lab.runtime import session
+
+
+class Config:
+    """The options of the current session, by the names that `qd.init` takes them by, and ``arch``."""
+
+    def __getattr__(self, name: str) -> Any:
+        options = _options()
+        if name not in options:
+            raise AttributeError(f"qd.init has no option {name!r}")
+        return options[name]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise QuadrantsRuntimeError(
+            f"an option of a session does not change: qd.cfg.{name}", code="QL2034", help=f"say qd.init({name}=...)"
+        )
+
+    def __dir__(self) -> list[str]:
+        return sorted(_options())
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{name}={getattr(self, name)}" for name in dir(self))
+
+
+class Runtime:
+    """What is asked of Quadrants' runtime: dtypes of literals, and to wait for launches."""
+
+    short_circuit_operators = True
+    print_full_traceback = False
+
+    @property
+    def default_fp(self) -> Any:
+        return cfg.default_fp
+
+    @property
+    def default_ip(self) -> Any:
+        return cfg.default_ip
+
+    @property
+    def prog(self) -> session.Session:
+        """The session: an error where there is none."""
+        return session.current()
+
+    def sync(self) -> None:
+        sync()
+
+    def materialize(self) -> None:
+        """Has nothing to do: what is placed has its memory at once."""
+
+
+def _options() -> dict[str, Any]:
+    return WITHOUT_EFFECT | session.current().settings.options
+
+
+def current_cfg() -> Config:
+    return cfg
+
+
+def get_runtime() -> Runtime:
+    return _runtime
+
+
+def dump_compile_config() -> None:
+    """Prints the options of the session, one a line."""
+    print(cfg)
+
+
+cfg = Config()
+_runtime = Runtime()

@@ -1,0 +1,23 @@
+"""`qd.lang.misc`: what programs ask of the machine; all other names are those of `qd`."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from quadrants_lab.lang.arch import Arch
+from quadrants_lab.lang.arch import cpu as _cpu
+from quadrants_lab.lang.config import usable
+
+
+def is_arch_supported(arch: Arch) -> bool:
+    """Whether kernels can run on it here."""
+    return usable(arch)
+
+
+def get_host_arch_list() -> list[Arch]:
+    return [_cpu]
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(importlib.import_module("quadrants_lab"), name)

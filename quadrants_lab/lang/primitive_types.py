@@ -1,0 +1,10 @@
+"""`qd.types.primitive_types`: the dtypes, and sets of them."""
+
+from __future__ import annotations
+
+from quadrants_lab.ir.types import DTYPES
+from quadrants_lab.lang.dtypes import *  # noqa: F403  # exactly the dtypes
+
+real_types = {float, *(t for t in DTYPES.values() if t.is_float)}
+integer_types = {int, bool, *(t for t in DTYPES.values() if not t.is_float)}
+all_types = real_types | integer_types

@@ -1,0 +1,169 @@
+"""Every public name of the pip package `quadrants`, and what quadrants_lab makes of it: same, different, absent.
+
+    python scripts/names.py                        prints the table, for people who come from Quadrants
+    python scripts/names.py --walk quadrants       lists the names of a package that this interpreter imports
+
+`docs/quadrants_names.txt` holds the list, which a test compares with the package itself where that is installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import enum
+import importlib
+import inspect
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+LIST = ROOT / "docs" / "quadrants_names.txt"
+HOMES = (
+    "", "ad", "algorithms", "experimental", "graph", "interop", "linalg", "math", "profiler", "simt", "simt.block",
+    "simt.grid", "simt.subgroup", "simt.warp", "sparse", "tools", "types", "types.quant",
+)  # fmt: skip
+LANG = ("lang.impl.current_cfg", "lang.impl.get_runtime", "lang.misc", "types.primitive_types")  # what programs use
+TWICE = ("math", "types")  # homes that have names of qd on purpose; elsewhere an import left them there
+MADE = (  # classes whose objects other calls make
+    "Event", "Field", "MatrixField", "MatrixNdarray", "MatrixTensor", "SNode", "ScalarField", "ScalarNdarray", "Stream",
+    "StructField", "Tensor", "VectorNdarray", "VectorTensor", "linalg.SparseMatrix", "types.NDArray",
+)  # fmt: skip
+INTERNAL = (  # without an underscore, but of no use to programs
+    "qd.QuadrantsRuntimeTypeError.", "qd.ad.FwdMode.", "qd.ad.Tape.insert", "qd.types.NDArray.", "qd.types.ndarray.",
+    "qd.BufferView.subscript", "qd.simt.block.SharedArray.subscript",
+)  # fmt: skip
+SWIZZLES = ("xyzw", "rgba", "stpq")
+
+
+class Row(NamedTuple):
+    """``name`` with its parameters; ``verdict``: same, different or absent; ``note``: how, or why."""
+
+    name: str
+    verdict: str
+    note: str
+
+
+def started(name: str) -> Any:
+    """The package with a session, because some names are there only then."""
+    package = importlib.import_module(name)
+    package.init(arch=package.cpu, log_level=package.ERROR)
+    return package
+
+
+def names(package: Any) -> list[str]:
+    """What `walk` finds, but for what is internal."""
+    return [line for line in walk(package) if not line.startswith(INTERNAL)]
+
+
+def walk(package: Any) -> Iterator[str]:
+    """The public names of a package, those of its classes and its options, with the parameters of what is called."""
+    for home in HOMES:
+        module = found(package, home)
+        for name in sorted(dir(module)):
+            value = getattr(module, name)
+            path = f"{home}.{name}".lstrip(".")
+            ours = getattr(value, "__module__", None) or package.__name__
+            known = home and home not in TWICE and getattr(package, name, None) is value
+            inside = module.__name__.rpartition(".")[0] if "simt." in path else package.__name__
+            if name.startswith("_") or known or not ours.startswith(inside):
+                continue
+            if not inspect.ismodule(value):
+                yield f"qd.{path}{'' if path in MADE else parameters(value)}"
+            elif path in HOMES:
+                yield f"qd.{path}"
+            if inspect.isclass(value):
+                yield from (f"qd.{path}.{m}{parameters(getattr(value, m))}" for m in members(value, package.__name__))
+    yield from (f"qd.{name}" for name in LANG)
+    yield from (f"qd.cfg.{name}" for name in sorted(dir(package.cfg)) if not name.startswith("_"))
+
+
+def members(kind: type, package: str) -> list[str]:
+    if isinstance(kind, enum.EnumMeta):
+        return sorted(kind.__members__)
+    said = {m for c in kind.__mro__ if c.__module__.startswith(package) for m in vars(c) if not m.startswith("_")}
+    return sorted(m for m in said if not any(set(m) <= set(letters) for letters in SWIZZLES))
+
+
+def found(package: Any, path: str) -> Any:
+    for name in filter(None, path.split(".")):
+        package = getattr(package, name)
+    return package
+
+
+def parameters(value: Any) -> str:
+    """Those of something that is called, but for the object itself: "(a, b, *c)"; "" where Python cannot tell."""
+    if type(value).__name__ == "Operation":  # one of ours, whose first line says it
+        return "(" + str(value.__doc__).partition("\n")[0].partition("(")[2].replace("=None", "")
+    try:
+        taken = inspect.signature(value).parameters.values() if callable(value) else None
+    except (TypeError, ValueError):
+        return ""
+    if taken is None or enum.Enum in getattr(value, "__mro__", ()):
+        return ""
+    itself = {"self", "a"} if "." in getattr(value, "__qualname__", "") else set()  # Quadrants' determinant says a
+    said = [str(p.replace(annotation=p.empty, default=p.empty)) for p in taken if p.name not in itself]
+    return f"({', '.join(said)})"
+
+
+def compare(line: str, package: Any) -> Row:
+    """What ``package`` makes of a line of the list."""
+    path, _, given = line.removesuffix(")").partition("(")
+    try:
+        value = found(package, path.removeprefix("qd."))
+    except AttributeError as error:
+        known = re.search(r"quadrants_lab \((.*)\)|supported: (.*) are outside", str(error))
+        return Row(line, "absent", (known[1] or known[2]) if known else WHY.get(path.rpartition(".")[2], ""))
+    theirs = [p for p in given.split(", ") if p and p[0] not in "*_"]
+    ours = parameters(value).strip("()").split(", ")
+    if path in DIFFERENT:
+        return Row(line, "different", DIFFERENT[path])
+    taken = any(p.startswith("*") for p in ours) or not parameters(value)
+    if missing := [p for p in theirs if p not in ours and not taken]:
+        return Row(line, "different", f"takes ({', '.join(ours)}): no {', '.join(missing)}")
+    return Row(line, "same", "")
+
+
+_SPARSE = "sparse, dynamic and quantised layouts"
+# name of a method -> why no class has it
+WHY = {
+    **dict.fromkeys(("bitmasked", "deactivate_all", "dynamic", "pointer", "quant_array", "parent", "snode"), _SPARSE),
+    **dict.fromkeys(("dtype", "layout", "to_dlpack"), "each member of a field of structs has its own"),
+}
+DIFFERENT = {
+    "qd.func": "funcs are inlined; a real function is made by qd.real_func alone",
+    "qd.ad.clear_all_gradients": "clears gradients, not duals: takes no gradient_type",
+    "qd.Struct.to_dict": "has members alone: takes no include_methods, include_ndim",
+    "qd.kernel": "takes no checkpoints: graphs have none yet",
+    "qd.types.ndarray": "takes no field_dim, which is an error in Quadrants",
+    "qd.abs": "|INT_MIN| wraps to itself",
+}
+
+
+@cache
+def table() -> list[Row]:
+    """Every line of the list, compared."""
+    sys.path.insert(0, str(ROOT))
+    package = started("quadrants_lab")
+    return [compare(line, package) for line in LIST.read_text().splitlines()]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--walk", metavar="PACKAGE", help="list the names of this package instead")
+    given = parser.parse_args()
+    if given.walk:
+        print("\n".join(names(started(given.walk))))
+        return
+    rows = table()
+    for row in rows:
+        print(f"{row.verdict:10}{row.name}{'  # ' + row.note if row.note else ''}")
+    count = Counter(row.verdict for row in rows)
+    print(", ".join(f"{n} {verdict} ({n / len(rows):.1%})" for verdict, n in count.most_common()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""What programs ask of the internals of Quadrants: options, extensions, sets of dtypes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sessions import EVERYWHERE, session_of
+
+import quadrants_lab as qd
+
+session = session_of(EVERYWHERE)
+
+
+def test_options_of_the_session():
+    config = qd.lang.impl.current_cfg()
+    assert config is qd.cfg
+    qd.init(arch=qd.cpu, default_fp=qd.f64, debug=True, opt_level=3, print_full_traceback=False)
+    assert (config.arch, config.default_fp, config.default_ip) == (qd.cpu, qd.f64, qd.i32)
+    assert (config.debug, config.opt_level, config.max_block_dim) == (True, 3, 1024)
+    runtime = qd.lang.impl.get_runtime()
+    runtime.materialize()
+    runtime.sync()
+    assert (runtime.default_fp, runtime.prog.alive) == (qd.f64, True)
+    with pytest.raises(AttributeError, match="no option 'optlevel'"):
+        str(config.optlevel)
+    with pytest.raises(qd.QuadrantsRuntimeError, match="QL2034"):
+        config.debug = False
+    qd.reset()
+    with pytest.raises(qd.QuadrantsRuntimeError, match="QL2000"):
+        str(config.debug)
+
+
+def test_options_are_printed(capsys):
+    qd.init(arch=qd.cpu, random_seed=7)
+    qd.dump_compile_config()
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == sorted(lines)
+    assert "random_seed=7" in lines
+
+
+def test_extensions_and_sets():
+    assert qd.is_extension_enabled(qd.extension.adstack)
+    assert not qd.is_extension_enabled(qd.extension.sparse)
+    with pytest.raises(TypeError, match="sparse"):
+        qd.is_extension_enabled("sparse")
+    assert qd.lang.misc.is_arch_supported(qd.cpu)
+    assert qd.lang.misc.loop_config is qd.loop_config
+    assert {qd.f16, qd.f32, qd.f64, float} == qd.types.primitive_types.real_types
+    assert qd.types.is_tensor(qd.math.vec2)
+    assert not qd.types.is_tensor(qd.f32)
+    assert qd.ndarray(qd.f32, 4).get_type() == qd.types.ndarray(qd.f32, 1)
+
+
+@qd.pure
+@qd.kernel
+def hinted(x: qd.types.ndarray()):
+    qd.block_local(x)
+    qd.cache_read_only(x)
+    for i in x:
+        x[i] = qd.cast(obj=x[i] + 0.5, dtype=qd.i32)
+
+
+def test_hints_change_nothing():
+    x = np.array([1, 2], np.float32)
+    hinted(x)
+    assert x.tolist() == [1, 2]
+
+
+def test_members_of_tensors():
+    x = qd.tensor(qd.f32, 3)
+    qd.Tensor.fill(x, val=2)
+    assert x.to_numpy().tolist() == [2] * 3

@@ -1,0 +1,53 @@
+"""The table of the names of Quadrants (scripts/names.py), which the page docs/quadrants.md shows."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+
+import pytest
+from child import run
+from conftest import ROOT, peer_python
+
+spec = importlib.util.spec_from_file_location("names", ROOT / "scripts" / "names.py")
+assert spec is not None
+assert spec.loader is not None
+names = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(names)
+
+MOST = 0.32  # of the names may be absent
+
+
+def test_few_names_are_absent() -> None:
+    rows = names.table()
+    absent = [row.name for row in rows if row.verdict == "absent"]
+    assert len(absent) <= MOST * len(rows), absent
+
+
+def test_a_name_that_is_absent_has_a_reason() -> None:
+    assert not [row.name for row in names.table() if row.verdict == "absent" and not row.note]
+
+
+def test_rows_say_what_is_different() -> None:
+    class Package:
+        class Thing:
+            def fill(self, value: int) -> None: ...
+
+        @staticmethod
+        def same(c: int, *, b: int) -> None: ...
+
+    lines = ("qd.same(b, c)", "qd.same(b, d)", "qd.Thing.fill(val)", "qd.gone(x)")
+    rows = [names.compare(line, Package) for line in lines]
+    assert [row.verdict for row in rows] == ["same", "different", "different", "absent"]
+    assert [row.note for row in rows[1:3]] == ["takes (c, b): no d", "takes (value): no val"]
+
+
+@pytest.mark.peer
+def test_the_list_is_the_packages() -> None:
+    said = run(peer_python(), names.__file__, "--walk", "quadrants").stdout.splitlines()
+    assert [line for line in said if line.startswith("qd.")] == names.LIST.read_text().splitlines()
+
+
+def test_the_command_prints_the_table() -> None:
+    done = run(sys.executable, names.__file__)
+    assert "qd.kernel" in done.stdout
