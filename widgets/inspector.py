@@ -42,6 +42,7 @@ class Inspector(anywidget.AnyWidget):
         super().__init__(shape=shape, uid=uid, bundle=bundle([brought]))
         self._made = answer
         self._stop = stop
+        self._making: dict[str, NotMade] = {}
         self.on_msg(self._take)
 
     def __repr__(self) -> str:
@@ -50,7 +51,8 @@ class Inspector(anywidget.AnyWidget):
 
     def _take(self, _: Any, message: dict[str, Any], buffers: list[Any]) -> None:
         if message.get("kind") == "stop":
-            self._stop()
+            missing = self._making.get(str(message.get("request")))
+            (missing.stage.stop if missing is not None and missing.stage.stop else self._stop)()
         elif message.get("kind") == "ask":
             self._answer(str(message.get("request")))
 
@@ -60,6 +62,7 @@ class Inspector(anywidget.AnyWidget):
         try:
             self._say(request)
         except NotMade as e:
+            self._making[request] = e
             self.send({"kind": "wait", "request": request, "text": f"making {e}"})
             Thread(target=self._make, args=(request, e), daemon=True).start()
         finally:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Protocol
 
 from quadrants_lab.ir.nodes import Kernel, Stmt
 from quadrants_lab.ir.source import Span
@@ -148,11 +148,21 @@ ONLY_KNOWN: ContextVar[bool] = ContextVar("only known", default=False)
 """Whether a pane is made of what is there alone: code that nobody has asked for yet raises `NotMade`."""
 
 
-class NotMade(Exception):
-    """The code of ``stage`` would have to be made first, which may take its time."""
+class Slow(Protocol):
+    """Something that is made on a thread; ``stop`` ends that, where it is not the compiler of `notebook.code_process`
+    that works."""
 
-    def __init__(self, stage: StageView) -> None:
-        super().__init__(f"{stage.name} of {stage.backend}")
+    @property
+    def stop(self) -> Callable[[], None] | None: ...
+
+    def make(self) -> object: ...
+
+
+class NotMade(Exception):
+    """``stage`` would have to be made first, which may take its time."""
+
+    def __init__(self, stage: Slow, what: str) -> None:
+        super().__init__(what)
         self.stage = stage
 
 
@@ -167,11 +177,12 @@ class StageView:
     backend: str = ""
     statements: int = 0
     known: CodeView | None = None
+    stop: Callable[[], None] | None = None
 
     def make(self) -> CodeView:
         if self.known is None:
             if ONLY_KNOWN.get():
-                raise NotMade(self)
+                raise NotMade(self, f"{self.name} of {self.backend}")
             self.known = self.maker()
         return self.known
 
@@ -254,9 +265,10 @@ class TaskGraphs:
 
 @dataclass(slots=True)
 class StepStatement:
-    """A statement of the iteration that is followed. ``kind``: "value", "push", "pop", "write" (to memory), "trip"
-    (where an iteration of a loop begins) or "end" (of the loop). ``name``: of the value or the loop's index;
-    ``carried``: of what the loop carries; ``stack``: its number in `StepTrace.stacks`; ``back``: it is reverse code."""
+    """A statement of the iteration that is followed. ``kind``: "value", "top" (of a stack), "push", "pop", "write" (to
+    memory), "trip" (where an iteration of a loop begins) or "end" (of the loop). ``name``: of the value or the loop's
+    index; ``carried``: of what the loop carries; ``stack``: its number in `StepTrace.stacks`; ``back``: it is reverse
+    code."""
 
     text: str
     line: int
@@ -269,9 +281,14 @@ class StepStatement:
 
 @dataclass(slots=True)
 class StepTrace:
-    """One iteration, step by step. ``events``: (number of the statement, value as text, what it was made of) in order;
-    the value of a trip and of the end of a loop are the texts of the index ("" for none) and of what is carried.
-    ``stacks``: name, line, dtype. ``cut``: it goes on after the last of the events."""
+    """One iteration, step by step, or a window of it. ``events``: (number of the statement, value as text, what it was
+    made of) in order; the value of a trip and of the end of a loop are the texts of the index ("" for none) and of what
+    is carried. ``stacks``: name, line, dtype. ``cut``: it goes on after the last of the events.
+
+    ``first``: the number of the first event, from 0; ``past``: of those before it the ones that still count, as
+    (number of the statement, value, number of the event); ``below``: of each stack how many slots are left out of
+    these. ``found``: the event that was asked for, -1 for none; ``turn``: the first of the way back, -1 where it comes
+    later. ``hidden``: names that are the compiler's own."""
 
     lane: str
     box: str
@@ -279,18 +296,52 @@ class StepTrace:
     events: list[tuple[int, str | list[str], str]]
     stacks: list[tuple[str, int, str]]
     cut: bool = False
+    first: int = 0
+    past: list[tuple[int, str | list[str], int]] = field(default_factory=list)
+    below: list[int] = field(default_factory=list)
+    found: int = 0
+    turn: int = -1
+    hidden: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class LaunchSteps:
+    """The iterations of a launch to follow. ``number``: in the program, from 1, of the launch itself or of that whose
+    gradient it is; ``mode``: "forward" or "gradient"; ``tasks`` by title; ``make(task, lane, where)`` follows one (lane
+    "": the first) around a place (`notebook.stepping.wanted`; "": its beginning) or raises QuadrantsError; ``task``:
+    shown at first. ``task_of(line)``: the first task with a statement of that line, else ``task``."""
+
+    number: int
+    mode: str
+    tasks: list[str]
+    make: Callable[[int, str, str], StepTrace]
+    task: int = 0
+    task_of: Callable[[int], int] = lambda line: 0
 
 
 @dataclass(slots=True)
 class StepsView:
-    """The iterations of a launch to follow: ``tasks`` by title; ``make(task, lane)`` follows one (lane "": the first)
-    or raises QuadrantsError. ``launch``: "forward" or "gradient". ``task`` and ``lane``: what is shown at first."""
+    """Launches to follow, in the order of the program; ``at``: which is shown at first, in which iteration and
+    where."""
 
-    launch: str
-    tasks: list[str]
-    make: Callable[[int, str], StepTrace]
-    task: int = 0
+    launches: list[LaunchSteps]
+    at: int = -1
     lane: str = ""
+    where: str = ""
+
+    @property
+    def shown(self) -> LaunchSteps:
+        return self.launches[self.at]
+
+    def placed(self, at: int, lane: str = "", where: str = "", task: int = -1) -> StepsView:
+        """The same launches; another one, iteration and place is shown at first."""
+        launches = list(self.launches)
+        launches[at] = replace(launches[at], task=launches[at].task if task < 0 else task)
+        return StepsView(launches, at, lane, where)
+
+    def trace(self) -> StepTrace:
+        """What is shown at first."""
+        return self.shown.make(self.shown.task, self.lane, self.where)
 
 
 @dataclass(slots=True)
@@ -325,12 +376,14 @@ class KernelView:
 
 @dataclass(slots=True)
 class CellView:
-    """Everything that one widget shows; ``open``: the pane that it shows first."""
+    """Everything that one widget shows; ``open``: the pane that it shows first; ``findings``: of a check, as text and
+    the request for the step that it is about."""
 
     title: str
     kernels: list[KernelView]
     notes: list[str] = field(default_factory=list)
     open: str = "source"
+    findings: list[tuple[str, str]] = field(default_factory=list)
 
 
 def span_line(span: Span | None, file: str) -> int:

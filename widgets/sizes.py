@@ -92,10 +92,11 @@ def observed(view: KernelView) -> tuple[dict[tuple[str, int], int], str]:
         return {}, view.steps or "no launch was recorded"
     heights: dict[tuple[str, int], int] = {}
     followed = 0
-    for task in range(len(view.steps.tasks)):
+    launch = view.steps.shown
+    for task in range(len(launch.tasks)):
         for lane in map(str, range(MOST_FOLLOWED)):
             try:
-                trace = view.steps.make(task, lane)
+                trace = launch.make(task, lane, "")
             except QuadrantsError:
                 break
             followed += 1

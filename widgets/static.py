@@ -202,10 +202,10 @@ def _steps(view: KernelView, limits: Limits) -> str:
     if limits is LIMITS[-1]:
         return _ELSEWHERE
     try:
-        trace = view.steps.make(view.steps.task, view.steps.lane)
+        trace = view.steps.trace()
     except QuadrantsError as e:
         return empty(str(e))
-    head = f"<p>{esc(view.steps.launch)}, iteration {esc(trace.lane)}: step, line, statement, value</p>"
+    head = f"<p>{esc(view.steps.shown.mode)}, iteration {esc(trace.lane)}: step, line, statement, value</p>"
     lines = (f"{n:>4} {line:>4}  {esc(text)}  <b>{esc(value)}</b>" for n, line, text, value in steps.rows(trace))
     return head + _pre("\n".join(lines))
 

@@ -3,46 +3,91 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 
 from quadrants_lab.errors import QuadrantsError
-from quadrants_lab.widgets.html import choices, empty, esc, listing, slot
-from quadrants_lab.widgets.model import KernelView, StepsView, StepTrace
+from quadrants_lab.widgets.html import choices, empty, esc, listing, pick, slot
+from quadrants_lab.widgets.model import KernelView, LaunchSteps, StepsView, StepTrace
 
 NONE = "none of its launches was recorded"
 MOST_ROWS = 24  # of the table that stands for the stepper where nothing moves
+MOST_SLOTS = 12  # of a stack that are shown
+MOST_LAUNCHES = 12  # of which an exported page has one iteration each
 
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
-    """``""``: everything; ``task/lane``: one iteration, lane "" for the first."""
+    """``""``: everything; ``launch``, ``launch/task``, ``launch/task/lane``: by its number in the program, the task's,
+    lane "" for the first iteration; ``launch/task/lane/where``: another window of it, as data; and ``/open`` behind
+    that: everything, there."""
     steps = view.steps
     if isinstance(steps, str):
         return empty(steps or NONE)
-    if len(rest) == 2 and rest[0].isdigit() and int(rest[0]) < len(steps.tasks):
-        return _stepper(view, steps, int(rest[0]), rest[1])
-    if len(rest) == 1 and rest[0].isdigit() and int(rest[0]) < len(steps.tasks):
-        return _task(view, steps, f"{prefix}/{rest[0]}", int(rest[0]), "")
+    found = _asked(steps, rest)
+    if found is None:
+        return _all(view, steps, prefix)
+    at, task, lane, where = found
+    launch = steps.launches[at]
+    parts = len(rest)
+    if parts == 4:
+        try:
+            return json.dumps(_data(launch.make(task, lane, where)), separators=(",", ":"))
+        except QuadrantsError as e:
+            return empty(str(e))
+    if parts == 5:
+        return _all(view, steps.placed(at, lane, where, task), prefix)
+    here = f"{prefix}/{launch.number}"
+    if parts == 1:
+        return _launch(view, launch, here, "", "")
+    return (_task if parts == 2 else _stepper)(view, launch, f"{here}/{task}", task, lane, "")
+
+
+def _asked(steps: StepsView, rest: Sequence[str]) -> tuple[int, int, str, str] | None:
+    """Which of the launches, which task, iteration and place; None where there is no such thing."""
+    if not rest or not all(part.isdigit() for part in rest[:2]):
+        return None
+    at = next((n for n, x in enumerate(steps.launches) if x.number == int(rest[0])), -1)
+    task = int(rest[1]) if len(rest) > 1 else steps.launches[at].task
+    if at < 0 or task >= len(steps.launches[at].tasks):
+        return None
+    lane, where = [*rest[2:4], "", ""][:2]
+    return at, task, lane, where
+
+
+def _all(view: KernelView, steps: StepsView, prefix: str) -> str:
     which = ""
-    if len(steps.tasks) > 1:
-        items = [(title, f"{prefix}/{n}") for n, title in enumerate(steps.tasks)]
-        which = f'<div class="bar">{choices("Which task", items, "task", steps.task)}</div>'
-    return which + slot("task", _task(view, steps, f"{prefix}/{steps.task}", steps.task, steps.lane))
+    if len(steps.launches) > 1:
+        requests = [f"{prefix}/{x.number}" for x in steps.launches]
+        items = [(f"launch {x.number}", r) for x, r in zip(steps.launches, requests, strict=True)]
+        menu = pick("Launch", [("", items)], "launch", requests[steps.at], live=len(items) > MOST_LAUNCHES)
+        what = "of the program" if steps.shown.mode == "forward" else "of the program, its gradient"
+        which = f'<div class="bar"><label class="tg">{menu} {what}</label></div>'
+    shown = _launch(view, steps.shown, f"{prefix}/{steps.shown.number}", steps.lane, steps.where)
+    return which + slot("launch", shown)
 
 
-def _task(view: KernelView, steps: StepsView, request: str, task: int, lane: str) -> str:
+def _launch(view: KernelView, launch: LaunchSteps, request: str, lane: str, where: str) -> str:
+    which = ""
+    if len(launch.tasks) > 1:
+        items = [(title, f"{request}/{n}") for n, title in enumerate(launch.tasks)]
+        which = f'<div class="bar">{choices("Which task", items, "task", launch.task)}</div>'
+    return which + slot("task", _task(view, launch, f"{request}/{launch.task}", launch.task, lane, where))
+
+
+def _task(view: KernelView, launch: LaunchSteps, request: str, task: int, lane: str, where: str) -> str:
     field = (
         f'<label class="tg">iteration <input class="lane" type="text" size="8" value="{esc(lane)}" placeholder="first" '
         f'data-ask="{esc(request)}/" data-into="steps" aria-label="Iteration to follow"></label>'
     )
-    return f'<div class="bar">{field}</div>{slot("steps", _stepper(view, steps, task, lane))}'
+    return f'<div class="bar">{field}</div>{slot("steps", _stepper(view, launch, request, task, lane, where))}'
 
 
-def _stepper(view: KernelView, steps: StepsView, task: int, lane: str) -> str:
+def _stepper(view: KernelView, launch: LaunchSteps, request: str, task: int, lane: str, where: str) -> str:
     try:
-        trace = steps.make(task, lane)
+        trace = launch.make(task, lane, where)
     except QuadrantsError as e:
         return empty(str(e))
-    title = f"{steps.launch} of {view.name}, iteration {trace.lane or 'of its own'}"
+    title = f"{launch.mode} of {view.name}, iteration {trace.lane or 'of its own'}"
     if trace.box:
         title += f' <span class="muted">of {esc(trace.box)}</span>'
     source = listing(view.source, "python", f"Source of {view.name}")
@@ -52,13 +97,16 @@ def _stepper(view: KernelView, steps: StepsView, task: int, lane: str) -> str:
         for n, (name, _, dtype) in enumerate(trace.stacks)
     )
     held = f'<h4>Stacks</h4><div class="stks">{columns}</div>' if trace.stacks else ""
+    data = {**_data(trace), "ask": f"{request}/{lane}/"}
     return (
-        f'<div class="stepper" data-stepper="{esc(json.dumps(_data(trace), separators=(",", ":")))}">'
-        f"<h4>{title}</h4>"
-        '<div class="drive" role="group" aria-label="Step"></div><p class="now" role="status" aria-live="polite"></p>'
+        f'<div class="stepper" role="group" tabindex="0" aria-label="Stepper" '
+        f'data-stepper="{esc(json.dumps(data, separators=(",", ":")))}">'
+        f'<h4>{title}</h4><div class="drive" role="group" aria-label="Step"></div>'
+        '<div class="drive more" role="group" aria-label="Play, go to, predict"></div>'
+        '<p class="now" role="status" aria-live="polite"></p><div class="quiz" hidden></div>'
         f'<div class="two"><div>{source}</div><div>'
         f'<h4>Values</h4><div class="vals"></div>{held}<h4>Written to memory</h4><div class="mem code"></div>'
-        "</div></div></div>"
+        '</div></div><div class="plot"></div></div>'
     )
 
 
@@ -71,6 +119,13 @@ def _data(trace: StepTrace) -> dict[str, object]:
         "e": trace.events,
         "n": len(trace.stacks),
         "cut": trace.cut,
+        "first": trace.first,
+        "past": trace.past,
+        "below": trace.below,
+        "found": trace.found,
+        "turn": trace.turn,
+        "hidden": trace.hidden,
+        "names": [name for name, _, _ in trace.stacks],
     }
 
 
@@ -78,9 +133,10 @@ def rows(trace: StepTrace) -> list[tuple[str, str, str, str]]:
     """Number, line, statement and value of each step; of a long iteration the first and last ones, with a row in
     between that says how many are left out."""
     out = []
-    for n, (at, value, _) in enumerate(trace.events, 1):
+    for n, (at, value, _) in enumerate(trace.events, trace.first + 1):
         s = trace.statements[at]
-        out.append((str(n), str(s.line or ""), s.text if s.kind != "end" else f"end of: {s.text}", _told(value)))
+        text = re.sub(r" '([^']+)'", lambda m: "" if m[1] in trace.hidden else m[0], s.text)
+        out.append((str(n), str(s.line or ""), text if s.kind != "end" else f"end of: {text}", _told(value)))
     if len(out) <= MOST_ROWS:
         return out
     half = MOST_ROWS // 2

@@ -84,8 +84,8 @@ def steps(view: KernelView) -> RenderableType:
     """The steps of one iteration."""
     if isinstance(view.steps, str):
         return Text(view.steps, style="italic")
-    trace = view.steps.make(view.steps.task, view.steps.lane)
-    title = f"{view.steps.launch} of {view.name}, iteration {trace.lane}"
+    trace = view.steps.trace()
+    title = f"{view.steps.shown.mode} of {view.name}, iteration {trace.lane}"
     table = Table("step", "line", "statement", "value", title=title, title_justify="left", box=None, pad_edge=False)
     for number, line, text, value in rows(trace):
         table.add_row(number, line, Text(text), value)

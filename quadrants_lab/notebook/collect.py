@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from statistics import median
 from typing import Any
@@ -62,7 +62,7 @@ def remember(recorder: Recorder) -> None:
     """For somebody who asks for a view of a kernel later: what its launches leave has no steps."""
     for owner, records in _by_kernel(recorder).items():
         RECORDED.pop(owner, None)
-        STEPS[owner] = steps_view(records, owner.source.file)
+        STEPS[owner] = steps_view(records, owner.source.file, recorder.past)
 
 
 def _by_kernel(recorder: Recorder) -> dict[Dispatcher, dict[str, LaunchRecord]]:
@@ -83,7 +83,7 @@ def cell_view(title: str, recorder: Recorder, compared: Compared | None = None) 
     tapes = [report for made in recorder.tapes.values() if (report := made()).steps]
     for owner, of_kernel in _by_kernel(recorder).items():
         plans = {m: r.plan for m, r in of_kernel.items()}
-        view.kernels.append(kernel_view(plans, of_kernel, compared or {}, recorder.earlier))
+        view.kernels.append(kernel_view(plans, of_kernel, compared or {}, recorder.earlier, recorder.past))
         RECORDED[owner] = view.kernels[-1]
         view.kernels[-1].tapes = tapes
     _make_small(view)
@@ -107,6 +107,7 @@ def kernel_view(
     records: Mapping[str, LaunchRecord],
     compared: Compared,
     earlier: Sequence[LaunchNote] = (),
+    past: Iterable[LaunchRecord] = (),
 ) -> KernelView:
     """The view of one kernel: ``plans`` and ``records`` by mode ("forward", "reverse"), at least one plan."""
     source = next(iter(plans.values())).compiled.source
@@ -118,7 +119,7 @@ def kernel_view(
         if mode in records:
             record = records[mode]
             view.launches.append(launch_view(record, compared.get(record.number, []), earlier))
-    view.steps = steps_view(records, file)
+    view.steps = steps_view(records, file, past)
     gradient = plans.get("reverse")
     if isinstance(gradient, GradientPlan):
         _add_stacks(view, gradient, records.get("reverse"))

@@ -51,8 +51,11 @@ def contents(view: CellView, iterations: Sequence[object] = ()) -> dict[str, Any
     for n, kernel in enumerate(view.kernels):
         for lane in iterations:
             if not isinstance(kernel.steps, str):
-                request = f"{n}/steps/{kernel.steps.task}/{str(lane).strip('()')}"
+                launch = kernel.steps.shown
+                request = f"{n}/steps/{launch.number}/{launch.task}/{str(lane).strip('()')}"
                 found[request] = render(view, request)
+                if "&quot;cut&quot;:true" in found[request]:  # it goes on beyond what the page opens with
+                    found |= {f"{request}/{at}": render(view, f"{request}/{at}") for at in ("turn", "last")}
     text, static = as_text(cell(view)), static_html(view)
     return {"format": FORMAT, "shape": shape(view), "answers": pack(found), "text": text, "static": static}
 

@@ -19,7 +19,7 @@ import sys
 sys.path.insert(0, {str(ROOT / "tests")!r})
 from notebook.sample import cell_view
 from quadrants_lab.notebook.inspection import Inspection
-from quadrants_lab.widgets.model import Line, StepStatement, StepsView, StepTrace
+from quadrants_lab.widgets.model import LaunchSteps, Line, StepStatement, StepsView, StepTrace
 view = cell_view()
 (kernel,) = view.kernels
 last = kernel.source[-1].span_line
@@ -27,7 +27,7 @@ kernel.source += [Line("    pass", n) for n in range(last + 1, last + 90)]
 lines = range(last, last + 90)
 statements = [StepStatement(f"%{{n}} = const {{n}}", n, "value", f"v{{n}}", -1, [], False) for n in lines]
 trace = StepTrace("0", "0 .. 3", statements, [(k, str(n), "") for k, n in enumerate(lines)], [], False)
-kernel.steps = StepsView("gradient", ["parallel"], lambda task, lane: trace)
+kernel.steps = StepsView([LaunchSteps(1, "gradient", ["parallel"], lambda task, lane, where: trace)])
 Inspection(view).display(get_ipython())
 """
 

@@ -33,8 +33,8 @@ def test_a_page_holds_all_panes_and_the_steps_that_were_chosen(wave, tmp_path):
     page = path.read_text()
     assert not re.search(r'(?:src|href)="(?!data:)|https?://(?!www\.w3\.org/2000/svg)', page)
     found = unpack(held(page)["answers"][0])
-    assert {f"0/{p.id}" for p in PANES} | {"0/steps/0/1", "0/steps/0/3"} <= set(found)
-    assert "x.grad[3] +=" in html.unescape(found["0/steps/0/3"])
+    assert {f"0/{p.id}" for p in PANES} | {"0/steps/1/0/1", "0/steps/1/0/3"} <= set(found)
+    assert "x.grad[3] +=" in html.unescape(found["0/steps/1/0/3"])
     assert sum("/code/" in request for request in found) > 10
     assert not any("not made yet" in text for text in found.values())
 
@@ -50,7 +50,7 @@ def test_a_file_is_inspected_without_the_kernel(wave, tmp_path):
     assert "operand of sin" in repr(seen)
     bundle = seen._repr_mimebundle_()
     assert "operand of sin" in bundle["text/html"]
-    assert "not exported" in seen.answer("0/steps/0/2")
+    assert "not exported" in seen.answer("0/steps/1/0/2")
     again = qd.inspect(seen.export(tmp_path / "again.json"))
     assert again.answers == seen.answers
     assert unpack(held(seen.export(tmp_path / "k.html").read_text())["answers"][0]) == seen.answers

@@ -30,7 +30,7 @@ def wave(cell, shell):
 
 
 def trace_of(view: CellView, lane: str) -> StepTrace:
-    return view.kernels[0].steps.make(0, lane)
+    return view.kernels[0].steps.shown.make(0, lane, "")
 
 
 def test_pushes_are_the_values_along_the_way_and_pops_take_them_back(wave):
@@ -55,7 +55,7 @@ def test_forwards_comes_before_backwards_and_each_step_has_its_line(wave):
 
 
 def test_the_pane_hands_the_script_what_it_draws(wave):
-    markup = render(wave, "0/steps/0/3")
+    markup = render(wave, "0/steps/1/0/3")
     data = json.loads(html.unescape(re.search(r'data-stepper="([^"]*)"', markup)[1]))
     trace = trace_of(wave, "3")
     assert len(data["e"]) == len(trace.events)
@@ -70,7 +70,7 @@ def test_the_pane_hands_the_script_what_it_draws(wave):
     [("9", "has no iteration 9 here: there are 0 .. 3"), ("a", "is not an iteration")],
 )
 def test_an_iteration_that_there_is_not_is_a_sentence(wave, lane, says):
-    assert says in html.unescape(render(wave, f"0/steps/0/{lane}"))
+    assert says in html.unescape(render(wave, f"0/steps/1/0/{lane}"))
 
 
 def test_the_magic_in_a_terminal(cell, wave):
@@ -189,9 +189,10 @@ def test_every_program_can_be_followed(program):
     with recording() as recorder:
         bench.run(job, gradient=program.grad)
     (view,) = cell_view("cell", recorder).kernels
-    for task in range(len(view.steps.tasks)):
+    launch = view.steps.shown
+    for task in range(len(launch.tasks)):
         try:
-            trace = view.steps.make(task, "")
+            trace = launch.make(task, "", "")
         except QuadrantsError as e:
             if "there are none" not in str(e):
                 raise

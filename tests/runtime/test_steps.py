@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,10 @@ import quadrants_lab as qd
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.runtime.interpret import interpreter_trace as steps
-from quadrants_lab.runtime.interpret.interpreter_trace import Walk, walk_iteration
+from quadrants_lab.runtime.interpret import partial
+from quadrants_lab.runtime.interpret.interpreter_trace import Past, Walk, walk_iteration
+from quadrants_lab.runtime.record import records
+from quadrants_lab.runtime.record.held import held
 from quadrants_lab.runtime.record.records import LaunchRecord, recording
 
 
@@ -83,7 +87,7 @@ def test_stacks_rise_to_the_depth_that_the_iteration_needs_and_fall_to_nothing()
 def test_the_first_iteration_and_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     _, record = wave()
     assert walked(record, 0).lane == (0, 0)
-    monkeypatch.setattr(steps, "MOST_EVENTS", 10)
+    monkeypatch.setattr(steps, "WINDOW", 10)
     cut = walked(record, 0)
     assert cut.cut
     assert len(cut.events) == 10
@@ -120,9 +124,102 @@ def test_a_task_reads_what_those_before_it_wrote(monkeypatch: pytest.MonkeyPatch
     np.testing.assert_allclose(write.operands[0], a.grad[3], rtol=1e-12)
     assert a.grad[3] != 0
     assert all((kept[name] == array).all() for name, array in record.inputs.items())
-    monkeypatch.setattr(steps, "MOST_BEFORE", 20)
-    with pytest.raises(QuadrantsRuntimeError, match="run more than 20 statements"):
-        walked(record, last, (3,))
+
+
+def test_all_iterations_are_repeated_where_indices_do_not_tell_which(monkeypatch: pytest.MonkeyPatch) -> None:
+    qd.init(arch=qd.cpu, default_fp=qd.f64)
+    place, a, b, y = (qd.field(t, shape=s) for t, s in ((qd.i32, 5), (qd.f64, 5), (qd.f64, 5), (qd.f64, ())))
+    place.from_numpy(np.array([4, 2, 0, 1, 3]))
+    a.from_numpy(np.arange(5.0))
+
+    @qd.kernel
+    def scatter():
+        for i in a:
+            b[place[i]] = qd.exp(a[i])
+        for i in b:
+            y[None] += b[i] * i
+            b[i] = 0.0
+
+    (record,) = recorded(scatter, scatter)
+    (write,) = (e for e in walked(record, 1, (3,)).events if isinstance(e.stmt, N.Atomic))
+    np.testing.assert_allclose(write.operands[0], 3 * np.exp(4.0), rtol=1e-12)
+    monkeypatch.setattr(partial, "MOST_BEFORE", 20)
+    with pytest.raises(QuadrantsRuntimeError, match="more than 20 statements"):
+        walked(record, 1, (3,))
+
+
+def test_of_a_large_launch_the_iterations_that_are_needed_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its data is not copied: it is read where it lies, and only until somebody writes there."""
+    monkeypatch.setattr(records, "HEAD_BYTES", 80)
+    monkeypatch.setattr(partial, "MOST_BEFORE", 100)
+    qd.init(arch=qd.cpu, default_fp=qd.f64)
+    n = 1000
+    x, b, c, y = (qd.field(qd.f64, shape=s, needs_grad=True) for s in (n, n + 1, n, ()))
+    data = np.linspace(0.1, 1.0, n)
+    x.from_numpy(data)
+    c.from_numpy(data)
+
+    @qd.kernel
+    def chain():
+        for i in x:
+            b[i + 1] = qd.exp(x[i])
+        for i in x:
+            y[None] += b[i + 1] * x[i]
+
+    @qd.kernel
+    def in_place():
+        for i in c:
+            c[i] = qd.sin(c[i])
+
+    def launch() -> None:
+        in_place()
+        chain()
+        y.grad[None] = 1
+        chain.grad()
+
+    with recording(1000) as recorder:
+        launch()
+    changed, forward, back = recorder.records()
+    assert changed.inputs is forward.inputs is back.inputs is None
+    for record, name, want in (
+        (forward, "y", data[700] * np.exp(data[700])),
+        (back, "x.grad", np.exp(data[700]) * data[700]),
+    ):
+        data_of = held(record)
+        walk = walk_iteration(record.plan.kernel, {}, data_of.before, 1, (700,), after=data_of.after)
+        (write,) = (e for e in walk.events if isinstance(e.stmt, N.Atomic) and e.stmt.buffer == name)
+        np.testing.assert_allclose(write.operands[0], want, rtol=1e-12)
+    walk = walk_iteration(changed.plan.kernel, {}, held(changed).before, 0, (9,))
+    assert [e.value for e in walk.events if isinstance(e.stmt, N.Store) and e.stmt.buffer == "c"] == [np.sin(data[9])]
+    with pytest.raises(QuadrantsRuntimeError, match=r"wrote over c\[10\]: .* first 10 elements are kept"):
+        walk_iteration(changed.plan.kernel, {}, held(changed).before, 0, (10,))
+    x[3] = 0.0
+    with pytest.raises(QuadrantsRuntimeError, match="x was written to since the launch"):
+        walk_iteration(forward.plan.kernel, {}, held(forward).before, 0, (9,))
+
+
+def test_a_window_has_what_events_before_it_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, record = wave()
+    whole = walked(record, 0, (2, 1))
+    monkeypatch.setattr(steps, "WINDOW", 8)
+    for n in range(len(whole.events)):
+        walk = walked(record, 0, (2, 1), wanted=lambda e, n=n: e.number == n)
+        first = walk.events[0].number
+        assert [e.number for e in walk.events] == list(range(first, min(max(8, first + 8), len(whole.events))))
+        assert walk.found == n
+        expected = Past()
+        for e in itertools.islice(whole.events, first):
+            expected.take(e)
+        kept = expected.events(walk.unseen(0))
+        assert [(e.number, e.value) for e in walk.past.events(walk.unseen(0))] == [(e.number, e.value) for e in kept]
+    assert walked(record, 0, (2, 1), wanted=lambda e: False).events[-1].number == len(whole.events) - 1
+
+
+def test_it_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, record = wave()
+    monkeypatch.setattr(steps, "ASKED_EVERY", 4)
+    with pytest.raises(QuadrantsRuntimeError, match="stopped before the step was found"):
+        walked(record, 0, wanted=lambda e: False, stop=lambda: True)
 
 
 def test_random_numbers_are_those_of_the_launch() -> None:

@@ -454,10 +454,10 @@ _HANDLERS: dict[type[N.Stmt], str] = {
 
 
 def _memory(buffer: N.Buffer, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Any:
-    """The array behind a buffer: fresh zeros for temporaries and returns, None where the caller gave none."""
-    if buffer.kind in ("temp", "ret", "local"):
-        return np.zeros((), buffer.dtype.numpy)
+    """The array behind a buffer: where the caller gave none, fresh zeros for temporaries and returns, else None."""
     array = arrays.get(buffer.name)
+    if array is None and buffer.kind in ("temp", "ret", "local"):
+        return np.zeros((), buffer.dtype.numpy)
     if array is None:
         return None
     if array.dtype != np.dtype(buffer.dtype.numpy) or array.ndim != buffer.ndim:

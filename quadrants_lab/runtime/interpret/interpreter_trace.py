@@ -1,49 +1,99 @@
 """One iteration of a launch, statement by statement: the reference interpreter repeats it for the stepper.
 
-The kernel is the one that was launched, after all passes. Tasks before the one that is looked at are repeated in full,
-for it may read what they wrote; other iterations of its own task are not.
+The kernel is the one that was launched, after all passes. Other iterations of the task that is looked at are not
+repeated; of tasks before it those that it needs (`partial`). Of an iteration of any length a window of events is kept,
+around one that is wanted, and of those before it what they leave.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy.typing as npt
-
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.runtime.interpret.interpreter import Box, Lane, Trip, interpret
+from quadrants_lab.ir.walk import walk
+from quadrants_lab.runtime.interpret.interpreter import Box, Lane, Trip
+from quadrants_lab.runtime.interpret.partial import Partial
 
-MOST_EVENTS = 20_000  # of the iteration; what comes later is not followed
-MOST_BEFORE = 300_000  # statements of the tasks before
+WINDOW = 20_000  # events that are kept; half of them may come before the one that is wanted
+MOST_WRITES = 6  # before the window that are kept
+ASKED_EVERY = 4096  # events, whether to stop
 _QUIET = (N.Const, N.ArgLoad, N.ShapeOf, N.Yield, N.AdStackAlloca, N.AdStackGuard, N.If, N.Offload)
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
     """A statement that ran. ``value``: what the interpreter tells of it: what it defined, wrote, pushed or popped, a
-    `Trip` where an iteration of a loop begins, the last values where the loop ends. ``at``: the index that a load,
-    store or atomic went to; ``operands``: of an operation, and what an atomic brought."""
+    `Trip` where an iteration of a loop begins, with the number of the trip as the index of a While, the last values
+    where the loop ends. ``at``: the index that a load, store or atomic went to; ``operands``: of an operation, and what
+    an atomic brought. ``number``: in the iteration, from 0; ``back``: it is of the derivative."""
 
     stmt: N.Stmt
     value: Any
     at: tuple[int, ...] = ()
     operands: tuple[Any, ...] = ()
+    number: int = 0
+    back: bool = False
+
+
+Wanted = Callable[[Event], bool]
+
+
+@dataclass(slots=True)
+class Past:
+    """What events leave: the last of each statement (of a loop two: it began, it ended), what stacks hold, by the id of
+    the stack, and the last writes."""
+
+    latest: dict[tuple[int, bool], Event] = field(default_factory=dict)
+    stacks: dict[int, list[Event]] = field(default_factory=dict)
+    writes: deque[Event] = field(default_factory=lambda: deque(maxlen=MOST_WRITES))
+
+    def take(self, e: Event) -> None:
+        match e.stmt:
+            case N.AdStackPush():
+                self.stacks.setdefault(e.stmt.stack, []).append(e)
+            case N.AdStackPop():
+                self.stacks[e.stmt.stack].pop()
+            case N.Write():
+                self.writes.append(e)
+            case _:
+                self.latest[e.stmt.id, isinstance(e.value, Trip)] = e
+
+    def events(self, left_out: Mapping[int, int]) -> list[Event]:
+        """In order; without so many of the lowest slots of a stack."""
+        held = [e for key, stack in self.stacks.items() for e in stack[left_out.get(key, 0) :]]
+        return sorted([*self.latest.values(), *self.writes, *held], key=lambda e: e.number)
 
 
 @dataclass(slots=True)
 class Walk:
-    """The events of iteration ``lane`` of a task whose iterations are ``box``; ``cut``: there were more of them."""
+    """A window of the events of iteration ``lane`` of a task whose iterations are ``box``; ``cut``: there were more of
+    them. ``past``: what those before it leave. ``found``: the number of the event that was wanted, -1 where there is
+    none; ``turn``: of the first one that is of the derivative, -1 where it was not seen."""
 
     task: N.Offload
     box: Box = ()
     lane: Lane = ()
-    events: list[Event] = field(default_factory=list)
+    events: deque[Event] = field(default_factory=deque)
+    past: Past = field(default_factory=Past)
+    found: int = -1
+    turn: int = -1
     cut: bool = False
+
+    def unseen(self, slots: int) -> dict[int, int]:
+        """Of each stack, by id, how many of the slots that `past` holds cannot be seen in the window, where ``slots``
+        are shown at a time."""
+        height = {key: len(stack) for key, stack in self.past.stacks.items()}
+        least = dict(height)
+        for e in self.events:
+            if isinstance(e.stmt, (N.AdStackPush, N.AdStackPop)) and e.stmt.stack in height:
+                height[e.stmt.stack] += 1 if isinstance(e.stmt, N.AdStackPush) else -1
+                least[e.stmt.stack] = min(least[e.stmt.stack], height[e.stmt.stack])
+        return {key: max(low - slots, 0) for key, low in least.items()}
 
 
 class _Enough(Exception):
@@ -53,44 +103,49 @@ class _Enough(Exception):
 def walk_iteration(
     kernel: N.Kernel,
     args: Mapping[str, Any],
-    arrays: Mapping[str, npt.NDArray[Any]],
+    arrays: Mapping[str, Any],
     task: int,
     lane: Lane | None = None,
     caps: Mapping[int, int] | None = None,
     random: tuple[int, int] = (0, 1),
+    *,
+    after: Mapping[str, Any] | None = None,
+    wanted: Wanted = lambda e: True,
+    stop: Callable[[], bool] = lambda: False,
 ) -> Walk:
-    """Repeats iteration ``lane`` (None: the first one) of the kernel's task number ``task`` on copies of the data that
-    can be written to.
+    """Repeats iteration ``lane`` (None: the first one) of the kernel's task number ``task`` up to the first event that
+    is ``wanted``, and some more; without one, to its end.
 
-    Raises QuadrantsRuntimeError where there is no such iteration, or where the tasks before it take more than 300,000
-    statements.
+    ``arrays``: the data before the launch, ``after``: after it, as far as that is known; neither is written to.
+    ``stop`` is asked now and then. Raises QuadrantsRuntimeError where there is no such iteration, where what it reads
+    takes more than 300,000 statements of the tasks before it, and where it was stopped.
     """
-    watcher = _Watcher(kernel, task, lane)
-    copies = {name: array.copy() if array.flags.writeable else array for name, array in arrays.items()}
+    watcher = _Watcher(kernel, task, lane, wanted, stop)
     with suppress(_Enough):
-        interpret(
-            kernel, args, copies, caps=caps, random=random, observer=watcher.told, iterations=watcher.iterations
-        )
+        Partial(kernel, args, arrays, after or {}, caps or {}, random).run(task, watcher.told, watcher.iterations)
     return watcher.walk
 
 
 class _Watcher:
-    """What it is told of the tasks before it only counts."""
+    """What it is told of the bounds of the task is none of its events."""
 
-    def __init__(self, kernel: N.Kernel, task: int, lane: Lane | None) -> None:
-        wanted = kernel.body[task]
-        assert isinstance(wanted, N.Offload)
+    def __init__(
+        self, kernel: N.Kernel, task: int, lane: Lane | None, wanted: Wanted, stop: Callable[[], bool]
+    ) -> None:
+        self.task = kernel.body[task]
+        assert isinstance(self.task, N.Offload)
         self.name = kernel.name
-        self.walk = Walk(wanted)
-        self.wanted = lane
+        self.walk = Walk(self.task)
+        self.lane, self.wanted, self.stop = lane, wanted, stop
         self.inside = False
-        self.before = 0
+        self.number = 0
         self.env: dict[int, Any] = {}
+        self.trips: dict[int, int] = {}  # of a While that runs
+        guarded = {s.id for g in self.task.body if isinstance(g, N.AdStackGuard) for s in walk((g,))}
+        self.back = guarded | {s.id for s in walk((self.task,)) if s.adjoint_of != N.NO_ID}
 
     def iterations(self, task: N.Offload, box: Box) -> Iterable[Lane]:
-        if task is not self.walk.task:
-            return itertools.product(*box)
-        lane = tuple(axis.start for axis in box) if self.wanted is None else self.wanted
+        lane = tuple(axis.start for axis in box) if self.lane is None else self.lane
         self.walk.box, self.walk.lane = box, lane
         if len(lane) != len(box) or not all(k in axis for k, axis in zip(lane, box, strict=True)):
             there = ", ".join(f"{axis.start} .. {axis.stop - 1}" if axis else "none" for axis in box)
@@ -98,33 +153,38 @@ class _Watcher:
                 f"kernel {self.name} has no iteration {', '.join(map(str, lane))} here: there are {there}",
                 code="QL0707",
             )
-        return self._alone(lane)
-
-    def _alone(self, lane: Lane) -> Iterator[Lane]:
         self.inside = True
-        yield lane
-        raise _Enough  # even the bounds of later tasks are none of its statements
+        return (lane,)
 
     def told(self, s: N.Stmt, value: Any) -> None:
         remember(self.env, s, value)
-        if not self.inside:
-            self.before += 1
-            if self.before > MOST_BEFORE:
-                raise QuadrantsRuntimeError(
-                    f"the tasks of kernel {self.name} before this one run more than {MOST_BEFORE:,} statements",
-                    code="QL0708",
-                    help="launch it on less data to follow it step by step",
-                )
-        elif not isinstance(s, _QUIET):
-            if len(self.walk.events) == MOST_EVENTS:
-                self.walk.cut = True
-                raise _Enough
-            self.walk.events.append(self._event(s, value))
+        if self.inside and not isinstance(s, _QUIET):
+            self._take(self._event(s, value))
+
+    def _take(self, e: Event) -> None:
+        walk = self.walk
+        if walk.found >= 0 and len(walk.events) >= WINDOW:
+            walk.cut = True
+            raise _Enough
+        if e.back and walk.turn < 0:
+            walk.turn = e.number
+        walk.events.append(e)
+        self.number += 1
+        if walk.found < 0:
+            if self.wanted(e):
+                walk.found = e.number
+            elif len(walk.events) > WINDOW // 2:
+                walk.past.take(walk.events.popleft())
+        if self.number % ASKED_EVERY == 0 and self.stop():
+            raise QuadrantsRuntimeError("stopped before the step was found", code="QL0713")
 
     def _event(self, s: N.Stmt, value: Any) -> Event:
         at = tuple(int(self.env[i]) for i in s.index) if isinstance(s, N.Access) else ()
         read = s.args if isinstance(s, N.Op) else (s.value,) if isinstance(s, N.Atomic) else ()
-        return Event(s, value, at, tuple(self.env[i] for i in read))
+        if isinstance(s, N.While):
+            self.trips[s.id] = self.trips.get(s.id, 0) + 1 if isinstance(value, Trip) else 0
+            value = value._replace(index=self.trips[s.id]) if isinstance(value, Trip) else value
+        return Event(s, value, at, tuple([self.env[i] for i in read]), self.number, s.id in self.back)
 
 
 def remember(env: dict[int, Any], s: N.Stmt, value: Any) -> None:

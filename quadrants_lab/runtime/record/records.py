@@ -1,33 +1,39 @@
-"""Launch records: what a kernel's last forward and last gradient launch read, were sized to, and left behind.
+"""Launch records: what a kernel's last forward and last gradient launch read, were sized to, and left behind; of those
+before as many as little memory holds.
 
     with recording() as records:
         ...launches...
     records.last[(dispatcher, "forward")]
 
-Outside of a recording nothing is kept or copied.
+Outside of a recording nothing is kept or copied. Memory that did not change is not copied again.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
 
+from quadrants_lab.ir import nodes as N
 from quadrants_lab.passes.pipeline import RECORDER, Trace
 from quadrants_lab.runtime.launch.observe import watch
 
 if TYPE_CHECKING:
     from quadrants_lab.adstack.report import KeptRow, StackRow
     from quadrants_lab.runtime.launch.plan import Plan
+    from quadrants_lab.runtime.memory.memory import Memory
 
 COPY_BYTES = 256 << 20
+PAST_BYTES, MOST_PAST = 32 << 20, 2000  # copies for launches that were superseded, and how many of these
+HEAD_BYTES = 16 << 20  # of what does not fit, for all arrays of a launch
 Arrays = dict[str, npt.NDArray[Any]]
 
 
@@ -38,7 +44,10 @@ class LaunchRecord:
     ``shapes``: of all its arrays. ``returned``: the values of its "ret" buffers. ``report``, for a gradient: a row an
     adstack; ``kept``: a row for each buffer of which its launch kept what it overwrote. ``draws``: the number of the
     launch whose random draws it made. ``first``: it is the first of its
-    specialisation. ``number`` counts all launches of the recording, from 0."""
+    specialisation. ``number`` counts all launches of the recording, from 0; ``of``: the number of the launch that it is
+    the gradient of, -1 where that was not recorded. ``memories``: where the data is, and the version that the launch
+    left. ``heads``: where there are no inputs, `heads`. ``copied``: bytes
+    that no other record has."""
 
     plan: Plan
     args: tuple[Any, ...]
@@ -53,6 +62,10 @@ class LaunchRecord:
     seconds: float = 0.0
     first: bool = False
     failed: bool = False
+    of: int = -1
+    memories: dict[str, tuple[Memory, int]] = field(default_factory=dict)
+    heads: Arrays = field(default_factory=dict)
+    copied: int = 0
 
     @property
     def kernel(self) -> str:
@@ -79,22 +92,29 @@ class LaunchNote:
 @dataclass(slots=True)
 class Recorder:
     """An observer; ``last`` is keyed by the kernel's dispatcher, which knows its mode; ``earlier`` are the superseded
-    launches, the latest 10,000. ``tapes``: what makes the report of the last Tape over each loss, by its memory."""
+    launches, the latest 10,000, and ``past`` the latest of their records. ``tapes``: what makes the report of the last
+    Tape over each loss, by its memory."""
 
     limit: int = COPY_BYTES
     last: dict[Any, LaunchRecord] = field(default_factory=dict)
     earlier: deque[LaunchNote] = field(default_factory=lambda: deque(maxlen=10_000))
     launches: int = 0
     tapes: dict[int, Callable[[], Any]] = field(default_factory=dict)
+    past: deque[LaunchRecord] = field(default_factory=deque)
+    _past_bytes: int = 0
+    _forward: dict[tuple[Any, int], int] = field(default_factory=dict)  # gradient and number of its launch -> record's
+    _known: WeakValueDictionary[int, npt.NDArray[Any]] = field(default_factory=WeakValueDictionary)
 
     def before(self, plan: Plan, args: tuple[Any, ...]) -> tuple[LaunchRecord, float]:
-        old = self.last.pop(plan.owner, None)
-        if old is not None:
-            self.earlier.append(LaunchNote(old.kernel, old.mode, old.number, old.seconds, old.failed, old.first))
+        self._supersede(self.last.pop(plan.owner, None))
+        memories = plan.memories(args)
         arrays = plan.arrays(args) | {name: memory.values() for name, memory in plan.given().items()}
-        inputs = self._copies(arrays, plan.reads | plan.writes | plan.primal_reads | plan.given().keys())
+        names = plan.reads | plan.writes | plan.primal_reads | plan.given().keys()
         shapes = {name: a.shape for name, a in arrays.items()}
-        record = LaunchRecord(plan, _frozen(args), self.launches, inputs, shapes)
+        record = LaunchRecord(plan, _frozen(args), self.launches, None, shapes)
+        record.inputs = self._copies(record, arrays, memories, names)
+        if record.inputs is None:
+            record.heads = heads(plan, arrays, memories.keys())
         record.first = plan.compiled.recorded is not None and not plan.compiled.clock.launched
         plan.compiled.clock.launched = True
         self.launches += 1
@@ -106,28 +126,71 @@ class Recorder:
         plan.session.finish()  # a launch may return before it is done
         record.seconds = perf_counter() - start
         record.failed = failed
-        record.outputs = self._copies(plan.arrays(args), plan.writes)
+        memories = plan.memories(args)
+        record.memories = {name: (memory, memory.version) for name, memory in memories.items()}
+        record.outputs = self._copies(record, plan.arrays(args), memories, plan.writes)
         record.returned = {} if failed else {name: plan.frame.ret(name) for name in plan.compiled.returns}
         record.report = tuple(plan.report())
         record.kept = tuple(plan.kept()) if plan.owner.mode == "reverse" else ()
         record.draws = plan.drawn()
+        if plan.owner.mode == "reverse":
+            record.of = self._forward.get((plan.owner, record.draws), -1)
+        elif plan.owner.gradient is not None:
+            self._forward.setdefault((plan.owner.gradient, record.draws), record.number)  # else it was made again
 
     def records(self) -> list[LaunchRecord]:
         """The records that are held, in the order of the launches."""
         return sorted(self.last.values(), key=lambda r: r.number)
 
-    def _copies(self, all_arrays: Arrays, names: AbstractSet[str]) -> Arrays | None:
-        arrays = {name: a for name, a in all_arrays.items() if name in names}
-        held = sum(
-            a.nbytes
-            for r in self.last.values()
-            for part in (r.inputs, r.outputs)
-            if part
-            for a in part.values()
-        )
-        if held + sum(a.nbytes for a in arrays.values()) > self.limit:
+    def _supersede(self, old: LaunchRecord | None) -> None:
+        """Takes leave of a record: it goes to those of the past, of which the oldest give way."""
+        if old is None:
+            return
+        self.earlier.append(LaunchNote(old.kernel, old.mode, old.number, old.seconds, old.failed, old.first))
+        if old.inputs is not None and not old.failed:
+            self.past.append(old)
+            self._past_bytes += old.copied
+        while self._past_bytes > PAST_BYTES or len(self.past) > MOST_PAST:
+            self._past_bytes -= self.past.popleft().copied
+
+    def _copies(
+        self, record: LaunchRecord, arrays: Arrays, memories: Mapping[str, Memory], names: AbstractSet[str]
+    ) -> Arrays | None:
+        parts = [part for r in self.last.values() for part in (r.inputs, r.outputs) if part]
+        held = {id(a): a.nbytes for part in parts for a in part.values()}
+        if sum(held.values()) + sum(a.nbytes for name, a in arrays.items() if name in names) > self.limit:
             return None
-        return {name: a.copy() for name, a in arrays.items()}
+        return {name: self._copy(record, a, memories.get(name)) for name, a in arrays.items() if name in names}
+
+    def _copy(self, record: LaunchRecord, array: npt.NDArray[Any], memory: Memory | None) -> npt.NDArray[Any]:
+        """A copy, or the last one of this memory where that is the same; not to be written to."""
+        known = None if memory is None else self._known.get(memory.serial)
+        if known is not None and known.shape == array.shape and (_bytes(known) == _bytes(array)).all():
+            return known
+        copy: npt.NDArray[Any] = array.copy()
+        record.copied += copy.nbytes
+        if memory is not None:
+            self._known[memory.serial] = copy
+        return copy
+
+
+def _bytes(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def heads(plan: Plan, arrays: Arrays, memories: AbstractSet[str]) -> Arrays:
+    """The first elements, flat, of what a launch reads and nobody can look at after it: what it writes as well, and
+    what is in none of the ``memories``. All of them where they are equal."""
+    read = {n for n in arrays if any(isinstance(s, N.Load) for s in plan.accesses_of.get(n, ()))}
+    names = {n for n in read if n in plan.writes or n not in memories}
+    each, found = HEAD_BYTES // max(len(names), 1), {}
+    for n in names:
+        flat = arrays[n].reshape(-1)
+        if flat.size and (flat == flat[0]).all():  # as what gradients are cleared to is: it takes no room
+            found[n] = np.broadcast_to(flat[0].copy(), flat.shape)
+        else:
+            found[n] = flat[: each // flat.itemsize].copy()
+    return found
 
 
 def _frozen(args: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -1,0 +1,153 @@
+"""A walk along an iteration as what the stepper draws: statements, values as text, what is left of those before."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence, Set
+from typing import Any
+
+from quadrants_lab.adstack.report import stack_allocas
+from quadrants_lab.errors import QuadrantsRuntimeError
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.text import statement_lines
+from quadrants_lab.notebook.values import number
+from quadrants_lab.runtime.interpret.interpreter import Trip
+from quadrants_lab.runtime.interpret.interpreter_trace import Event, Walk, Wanted
+from quadrants_lab.widgets.model import StepStatement, StepTrace, span_line
+from quadrants_lab.widgets.steps import MOST_SLOTS
+
+PRIME = "\N{PRIME}"
+_WRITTEN = {"add": "+=", "sub": "-=", "mul": "*=", "and": "&=", "or": "|=", "xor": "^="}
+
+
+def wanted(where: str, file: str, stacks: Sequence[int]) -> Wanted:
+    """What a place in an iteration is: "" its first event, "last", "turn" (the first of the way back), "step-7" (from
+    0), "line-12-7", "push-0-7", "pop--7", "lost-7": after event 7 the first of line 12, push onto the first of the
+    ``stacks``, pop of any stack, value that is NaN or infinite."""
+    what, *rest = where.split("-", 2)
+    try:
+        arg, after = (int(x) if x else -1 for x in (rest if len(rest) == 2 else ["", *rest, ""][:2]))
+    except ValueError:
+        what = "?"
+
+    def uses(e: Event, kind: type[N.Stmt]) -> bool:
+        return isinstance(e.stmt, kind) and (arg < 0 or stacks[arg : arg + 1] == [e.stmt.stack])  # type: ignore[attr-defined]  # a use of a stack
+
+    rules: dict[str, Wanted] = {
+        "": lambda e: True,
+        "last": lambda e: False,
+        "turn": lambda e: e.back,
+        "step": lambda e: e.number == after,
+        "line": lambda e: e.number > after and span_line(e.stmt.span, file) == arg,
+        "push": lambda e: e.number > after and uses(e, N.AdStackPush),
+        "pop": lambda e: e.number > after and uses(e, N.AdStackPop),
+        "lost": lambda e: e.number > after and _lost(e),
+    }
+    if what not in rules:
+        raise QuadrantsRuntimeError(f"{where!r} is no place in an iteration", code="QL0707")
+    return rules[what]
+
+
+def _lost(e: Event) -> bool:
+    value = e.operands[0] if isinstance(e.stmt, N.Atomic) else e.value
+    values = value.carried if isinstance(value, Trip) else value if isinstance(value, tuple) else (value,)
+    return any(not math.isfinite(v) for v in values if v is not None and not isinstance(v, str))
+
+
+def step_trace(kernel: N.Kernel, ran: Walk, file: str, compilers: Set[str]) -> StepTrace:
+    """``compilers``: names that are nobody's but the compiler's."""
+    texts: dict[int, str] = {}
+    for shown, stmt in statement_lines(kernel):
+        if stmt is not None:
+            texts.setdefault(stmt.id, shown.strip().removesuffix(" {"))
+    stacks = [s for s in stack_allocas(kernel) if any(s is t for t in ran.task.body)]
+    column = {s.id: n for n, s in enumerate(stacks)}
+    numbers: dict[tuple[int, str], int] = {}
+    statements: list[StepStatement] = []
+
+    def told(e: Event) -> tuple[int, str | list[str], str]:
+        kind = _kind(e)
+        at = numbers.setdefault((e.stmt.id, kind), len(statements))
+        if at == len(statements):
+            statements.append(_statement(e, kind, texts.get(e.stmt.id, ""), file, column))
+        return at, _value(e), _read(e)
+
+    below = ran.unseen(MOST_SLOTS)
+    past = [(*told(e)[:2], e.number) for e in ran.past.events(below)]
+    events = [told(e) for e in ran.events]
+    names = {n for s in statements for n in (s.name, *s.carried)}
+    return StepTrace(
+        ", ".join(map(str, ran.lane)),
+        " x ".join(f"{axis.start} .. {axis.stop - 1}" for axis in ran.box),
+        statements, events,
+        [(s.name or f"%{s.primal}", span_line(s.span, file), s.type.name) for s in stacks],
+        ran.cut, ran.events[0].number if ran.events else 0, past, [below.get(s.id, 0) for s in stacks],
+        ran.found, ran.turn, sorted(n for n in names if n.partition(".")[0].rstrip(PRIME) in compilers),
+    )  # fmt: skip
+
+
+def _kind(e: Event) -> str:
+    match e.stmt:
+        case N.Loop():
+            return "trip" if isinstance(e.value, Trip) else "end"
+        case N.AdStackPush():
+            return "push"
+        case N.AdStackPop():
+            return "pop"
+        case N.AdStackLoadTop():
+            return "top"
+        case N.Write():
+            return "write"
+    return "value"
+
+
+def _statement(e: Event, kind: str, text: str, file: str, column: Mapping[int, int]) -> StepStatement:
+    s, name, carried = e.stmt, "", []
+    if isinstance(s, N.Loop):
+        name = s.index.name if isinstance(s, N.For) else ""
+        carried = _distinct([p.name for p in (s.carried if kind == "trip" else s.results)])
+    elif isinstance(s, N.Value):
+        name = s.name
+    stack = column.get(s.stack, -1) if isinstance(s, (N.AdStackPush, N.AdStackPop, N.AdStackLoadTop)) else -1
+    return StepStatement(text, span_line(s.span, file), kind, name, stack, carried, e.back)
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """With a prime for each earlier value of the same name: a variable, and what it was before the loop."""
+    out: list[str] = []
+    for name in names:
+        while name and name in out:
+            base, dot, rest = name.partition(".grad")
+            name = f"{base}{PRIME}{dot}{rest}"
+        out.append(name)
+    return out
+
+
+def _value(e: Event) -> str | list[str]:
+    if isinstance(e.value, Trip):
+        return ["" if e.value.index is None else number(e.value.index), *map(number, e.value.carried)]
+    if isinstance(e.value, tuple):
+        return ["", *map(number, e.value)]
+    if isinstance(e.stmt, (N.Store, N.Atomic)):
+        return _written(e.stmt, e)
+    return number(e.value)
+
+
+def _read(e: Event) -> str:
+    """What the value was computed or read from."""
+    if isinstance(e.stmt, N.Load):
+        return _element(e.stmt.buffer, e)
+    return ", ".join(map(number, e.operands)) if isinstance(e.stmt, N.Op) else ""
+
+
+def _element(buffer: str, e: Event) -> str:
+    return f"{buffer}[{', '.join(map(str, e.at)) or 'None'}]"
+
+
+def _written(s: N.Store | N.Atomic, e: Event) -> str:
+    element = _element(s.buffer, e)
+    if isinstance(s, N.Store):
+        return f"{element} = {number(e.value)}"
+    sign: Any = _WRITTEN.get(s.op)
+    brought = number(e.operands[0])
+    return f"{element} {sign} {brought}" if sign else f"{element} = {s.op}({number(e.value)}, {brought})"

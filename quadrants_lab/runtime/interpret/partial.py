@@ -1,0 +1,142 @@
+"""A few iterations of a launch, whatever its size: of the tasks before theirs only those iterations are repeated, when
+they are needed, that may have written an element which is read.
+
+Which these are the indices of the writes say (`analysis.accesses`): `b[i + 1]` is of one iteration. Where they do not,
+all iterations are. What tasks wrote and none writes later is in memory after the launch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from quadrants_lab.adstack.evaluate import evaluate
+from quadrants_lab.analysis.accesses import Accesses, symbol
+from quadrants_lab.errors import QuadrantsRuntimeError
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.walk import walk
+from quadrants_lab.runtime.interpret.interpreter import Box, Iterations, Lane, Observer, interpret
+from quadrants_lab.runtime.launch.plan import Live
+
+MOST_BEFORE = 300_000  # statements of the tasks before
+_OF_LAUNCH = ("temp", "ret", "scratch")  # buffers that begin with zeros unless they are given
+
+
+class Partial:
+    """A launch of ``kernel``. ``before``: its data as it found them, indexed like arrays; ``after``: as it left them,
+    as far as that is known. Neither is written to."""
+
+    def __init__(
+        self, kernel: N.Kernel, args: Mapping[str, Any], before: Mapping[str, Any], after: Mapping[str, Any],
+        caps: Mapping[int, int], random: tuple[int, int],
+    ) -> None:  # fmt: skip
+        self.kernel, self.args, self.after, self.caps, self.random = kernel, args, after, caps, random
+        self.before = dict(before)
+        live = Live({a.name: a.type.numpy(args[a.name]) for a in kernel.args}, self.before)
+        for b in kernel.buffers.values():
+            if b.kind in _OF_LAUNCH and b.name not in before:
+                self.before[b.name] = np.zeros([evaluate(e, live) for e in b.extents], b.dtype.numpy)
+        self.writes = [{s.buffer for s in walk((t,)) if isinstance(s, N.Write)} for t in kernel.body]
+        self.written: list[dict[tuple[str, Lane], Any]] = [{} for _ in kernel.body]  # by each task
+        self.repeated: list[set[Lane]] = [set() for _ in kernel.body]
+        self.all: set[int] = set()  # tasks of which all iterations were repeated
+        self.statements = 0
+        self.accesses: Accesses | None = None
+
+    def run(self, task: int, observer: Observer, iterations: Iterations) -> None:
+        """Runs iterations of one task."""
+        alone = replace(self.kernel, body=(self.kernel.body[task],))
+        arrays: dict[str, Any] = {name: View(self, task, name) for name in self.before}
+        interpret(
+            alone, self.args, arrays, caps=self.caps, random=self.random, observer=observer, iterations=iterations
+        )
+
+    def read(self, task: int, name: str, index: Lane) -> Any:
+        """An element as the task finds it."""
+        if name in self.after and not any(name in writes for writes in self.writes[task:]):
+            return self.after[name][index]
+        for t in reversed(range(task)):
+            if name in self.writes[t]:
+                self._repeat(t, name, index)
+                if (name, index) in self.written[t]:
+                    return self.written[t][name, index]
+        return self.before[name][index]
+
+    def _repeat(self, task: int, name: str, index: Lane) -> None:
+        """Repeats the iterations that may have written the element, and have not been."""
+        lanes = None if task in self.all else self._writers(task, name, index)
+        if task in self.all or (lanes is not None and lanes <= self.repeated[task]):
+            return
+        done = self.repeated[task]
+
+        def wanted(offload: N.Offload, box: Box) -> Iterable[Lane]:
+            if lanes is not None:
+                return [x for x in lanes - done if all(k in axis for k, axis in zip(x, box, strict=True))]
+            if math.prod(map(len, box)) > MOST_BEFORE:
+                raise self._too_many()
+            return (x for x in product(*box) if x not in done)
+
+        self.run(task, self._count, wanted)
+        if lanes is None:
+            self.all.add(task)
+        else:
+            done |= lanes
+
+    def _writers(self, task: int, name: str, index: Lane) -> set[Lane] | None:
+        """The iterations of the task that may write the element; None where nobody can tell."""
+        if self.accesses is None:
+            self.accesses = Accesses(self.kernel)
+        offload = self.kernel.body[task]
+        assert isinstance(offload, N.Offload)
+        found: set[Lane] = set()
+        for write in self.accesses.writes.get(name, ()):
+            if write.task is not offload:
+                continue
+            known = {}
+            for form, k in zip(write.at, index, strict=True):
+                if len(form.terms) == 1 and 1 in form.terms.values():
+                    known[next(iter(form.terms))] = k - form.const
+            if not all(symbol(p.id) in known for p in offload.indices):
+                return None
+            found.add(tuple(known[symbol(p.id)] for p in offload.indices))
+        return found
+
+    def _count(self, s: N.Stmt, value: Any) -> None:
+        self.statements += 1
+        if self.statements > MOST_BEFORE:
+            raise self._too_many()
+
+    def _too_many(self) -> QuadrantsRuntimeError:
+        return QuadrantsRuntimeError(
+            f"what this task of kernel {self.kernel.name} reads takes more than {MOST_BEFORE:,} statements of those "
+            "before it",
+            code="QL0708",
+            help="launch it on less data to follow it step by step",
+        )
+
+
+class View:
+    """A buffer as a task finds it, and what the task writes to it."""
+
+    def __init__(self, launch: Partial, task: int, name: str) -> None:
+        base = launch.before[name]
+        self.shape, self.dtype, self.ndim = base.shape, base.dtype, base.ndim
+        self.launch, self.task, self.name = launch, task, name
+        self.written = launch.written[task]
+
+    def __getitem__(self, index: Lane) -> Any:
+        key = self.name, index
+        return self.written[key] if key in self.written else self.launch.read(self.task, self.name, index)
+
+    def __setitem__(self, index: Lane, value: Any) -> None:
+        self.written[self.name, index] = value
+
+    def read(self) -> Any:
+        """All of it, for sizes, which are of what no launch changes."""
+        base = self.launch.before[self.name]
+        return base if isinstance(base, np.ndarray) else base.read()
