@@ -35,6 +35,18 @@ export function mount(host, shape, ask) {
     tabs.append(tab);
   }
 
+  if (shape.findings?.length) {
+    const list = document.createElement("div");
+    list.className = "finds";
+    list.append("The check found, to be followed step by step:");
+    for (const [text, request] of shape.findings) {
+      const one = Object.assign(document.createElement("button"), { type: "button", className: "ch", textContent: text });
+      one.dataset.get = request;
+      list.append(one);
+    }
+    panel.before(list);
+  }
+
   async function load(request, into) {
     into.setAttribute("aria-busy", "true");
     const key = (into.dataset.asked = request);
@@ -45,7 +57,7 @@ export function mount(host, shape, ask) {
     settle(into);
   }
 
-  function open() {
+  function open(request = `${state.kernel}/${state.pane}`) {
     root.querySelector(".search")?.remove();
     for (const tab of tabs.children) {
       const on = tab.dataset.pane === state.pane;
@@ -53,7 +65,15 @@ export function mount(host, shape, ask) {
       tab.tabIndex = on ? 0 : -1;
     }
     panel.setAttribute("aria-labelledby", `${uid}-${state.pane}`);
-    return load(`${state.kernel}/${state.pane}`, panel);
+    return load(request, panel);
+  }
+
+  /** A request for a pane: opens it with that answer. */
+  function show(request) {
+    const [kernel, pane] = request.split("/"), select = title.querySelector("select");
+    Object.assign(state, { kernel: Number(kernel), pane });
+    if (select) select.value = kernel;
+    return open(request);
   }
 
   /** Everything in the part that draws itself begins to; one item of every group can be reached with Tab. */
@@ -70,7 +90,7 @@ export function mount(host, shape, ask) {
       const items = itemsOf(group);
       if (items.length && !items.some((x) => x.tabIndex === 0)) items[0].tabIndex = 0;
     }
-    for (const x of part.querySelectorAll("[data-stepper]")) stepper(x);
+    for (const x of part.querySelectorAll("[data-stepper]")) stepper(x, ask);
     for (const x of part.querySelectorAll("[data-load]")) load(x.dataset.load, x);
     paint(state.mark, true);
   }
@@ -141,7 +161,7 @@ export function mount(host, shape, ask) {
   root.querySelector(".help").addEventListener("click", () => help(root));
   root.addEventListener("click", (e) => {
     const { hide, get } = e.target.dataset;
-    if (get) { load(get, panel); return; }
+    if (get) { show(get); return; }
     if (hide !== undefined) {
       const columns = panel.querySelectorAll(".linked .col"), on = columns[hide].hidden;
       columns[hide].hidden = !on;

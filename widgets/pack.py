@@ -38,6 +38,7 @@ def offered(view: CellView, most: int = sys.maxsize) -> Iterator[tuple[str, str]
         for k, kernel in enumerate(view.kernels)
         if p.id not in LARGE or _statements(kernel) <= most
     ]
+    todo += [request for _, request in view.findings]
     done: set[str] = set()
     for request in todo:  # grows
         if request in done:

@@ -60,6 +60,7 @@ def shape(view: CellView) -> dict[str, Any]:
         "open": view.open,
         "kernels": [k.name for k in view.kernels],
         "panes": [[p.id, p.title] for p in PANES if p.title and (p.id != "tape" or any(k.tapes for k in view.kernels))],
+        "findings": view.findings,
     }
 
 

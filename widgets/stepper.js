@@ -1,105 +1,316 @@
 // The stepper: draws one recorded iteration at any of its steps. Its data come from Python (`widgets/steps.py`): the
-// statements [text, line, kind, name, stack, carried, back] and the events [statement, value, made of] in order.
+// statements s [text, line, kind, name, stack, carried, back], the events e [statement, value, made of] from number
+// `first` on, and what those before them leave, `past` [statement, value, number]. Other windows are asked for.
 
-const BUTTONS = [["first", "first", "first step"], ["line-", "« line", "line before"], ["-", "‹ step", "step before"],
-  ["+", "step ›", "next step"], ["line+", "line »", "next line"], ["turn", "turn", "where it turns back"], ["last", "last", "last step"]];
-const MOST_SLOTS = 12;
+const BUTTONS = [ // move, text, key, label
+  ["first", "first", "Home", "first step"], ["line-", "« line", "Shift ←", "line before"], ["-", "‹ step", "←", "step before"],
+  ["+", "step ›", "→", "next step"], ["line+", "line »", "Shift →", "next line"], ["turn", "turn", "t", "where it turns back"],
+  ["push", "push", "u", "next push of a stack"], ["pop", "pop", "o", "next pop of a stack"], ["lost", "nan", "x", "next NaN or infinity"],
+  ["last", "last", "End", "last step"]];
+const MOVE_OF = { Home: "first", End: "last", ArrowLeft: "-", ArrowRight: "+", t: "turn", u: "push", o: "pop", x: "lost" };
+const SPEEDS = [1, 2, 4, 8, 16, 32, 64], MOST_SLOTS = 12, MOST_LINES = 6, CLOSE = 0.01;
+HELP.push(["in Steps: ← →, Shift ← →, Home, End", "a step, a line, the ends"], ["in Steps: t u o x", "where it turns back; the next push, pop, NaN or infinity"],
+  ["in Steps: p, < >", "play or pause; slower, faster"], ["in Steps: g, i", "go to a step (12) or line (:7); to another iteration"],
+  ["in Steps: q, c", "predict what comes back, Enter answers; the compiler's own names"], ["in Steps: Enter on a line", "its next step"]);
 
-/** The state after events 0..k: values by name, stacks, loops that are open, what was written. */
-function stateAt(data, k) {
-  const state = { values: new Map(), stacks: Array.from({ length: data.n }, () => []), loops: [], writes: [] };
-  const set = (name, value, n) => {
-    if (!name) return;
-    const adjoint = name.endsWith(".grad"), own = adjoint ? name.slice(0, -5) : name;
-    const row = state.values.get(own) ?? {};
-    row[adjoint ? "adjoint" : "value"] = value;
-    row[adjoint ? "adjointAt" : "valueAt"] = n;
-    state.values.set(own, row);
-  };
-  for (let n = 0; n <= k; n++) {
-    const [at, value] = data.e[n], [text, , kind, name, stack, carried] = data.s[at];
-    if (kind === "push") state.stacks[stack]?.push(value);
-    else if (kind === "pop") state.stacks[stack]?.pop();
-    else if (kind === "write") state.writes.push(value);
-    else if (kind === "value") set(name, value, n);
+/** What events leave, one after the other: values by name, stacks, loops that are open, what was written. */
+class Frame {
+  constructor(data) { Object.assign(this, { data, values: new Map(), stacks: data.below.map(() => []), loops: [], writes: [] }); }
+  set(name, value, n) {
+    if (!name || name === "_") return;
+    const adjoint = name.endsWith(".grad"), own = adjoint ? name.slice(0, -5) : name, row = this.values.get(own) ?? {};
+    Object.assign(row, adjoint ? { adjoint: value, adjointAt: n } : { value, valueAt: n });
+    this.values.set(own, row);
+  }
+  take([at, value], n) {
+    const [text, line, kind, name, stack, carried] = this.data.s[at];
+    if (kind === "push") this.stacks[stack]?.push(value);
+    else if (kind === "pop") this.stacks[stack]?.pop();
+    else if (kind === "write") this.writes.push(value);
+    else if (kind === "value" || kind === "top") this.set(name, value, n);
     else {
-      carried.forEach((own, i) => set(own, value[i + 1], n));
-      const open = state.loops.findIndex((x) => x.text === text);
-      if (kind === "end") { if (open >= 0) state.loops.length = open; continue; }
-      set(name === "_" ? "" : name, value[0], n);
-      if (open >= 0) { state.loops[open].trip++; state.loops[open].index = value[0]; }
-      else state.loops.push({ text, name, line: data.s[at][1], index: value[0], trip: 1 });
+      carried.forEach((own, i) => this.set(own, value[i + 1], n));
+      const open = this.loops.findIndex((x) => x.text === text);
+      if (kind === "end") { if (open >= 0) this.loops.length = open; return; }
+      this.set(name, value[0], n);
+      if (open >= 0) this.loops[open].index = value[0];
+      else this.loops.push({ text, name, line, index: value[0] });
     }
   }
-  return state;
 }
 
+/** The number that a step makes known: of a value, an adjoint, what is popped or added to memory; "" for none. */
+const told = (kind, value) => Array.isArray(value) ? "" : kind === "write" ? value.replace(/^.*= /, "") : value;
+const bit = (tag, text, name) => { const x = document.createElement(tag); x.textContent = text; if (name) x.className = name; return x; };
+/** Scrolls the box around x, and nothing else. */
+const reveal = (x) => {
+  const box = x?.closest(".two > div"), a = x?.getBoundingClientRect(), b = box?.getBoundingClientRect();
+  if (a && (a.top < b.top || a.bottom > b.bottom)) box.scrollTop += (a.top + a.bottom - b.top - b.bottom) / 2;
+};
+
 /** Makes the element with `data-stepper` live. */
-function stepper(root) {
-  const data = JSON.parse(root.dataset.stepper), last = data.e.length - 1;
-  root.removeAttribute("data-stepper");
-  if (last < 0) { root.querySelector(".now").textContent = "nothing runs in this iteration"; return; }
-  const line = (n) => data.s[data.e[n][0]][1], back = (n) => data.s[data.e[n][0]][6];
-  const turn = Math.max(data.e.findIndex((_, n) => back(n)), 0);
-  const drive = root.querySelector(".drive"), range = document.createElement("input");
-  Object.assign(range, { type: "range", min: 0, max: last, value: 0 });
-  range.setAttribute("aria-label", "Step");
-  let at = 0;
-  const moves = {
-    first: () => 0, last: () => last, "-": () => at - 1, "+": () => at + 1, turn: () => turn,
-    "line+": () => { let n = at; while (n < last && line(n) === line(at)) n++; return n; },
-    "line-": () => { let n = at; while (n > 0 && line(n) === line(at)) n--; const to = line(n); while (n > 0 && line(n - 1) === to) n--; return n; },
-  };
-  for (const [id, text, label] of BUTTONS) {
-    const button = document.createElement("button");
-    Object.assign(button, { type: "button", textContent: text, title: label, className: "ch" });
-    button.setAttribute("aria-label", label);
-    button.dataset.move = id;
-    button.addEventListener("click", () => go(moves[id]()));
-    drive.append(button);
+function stepper(root, ask) {
+  let data, end, at = 0, frame, known = -1, playing = 0, speed = 4, score = [0, 0], asking = null, waits = false;
+  const plots = new Set(), rows = new Map(), find = (q) => root.querySelector(q);
+  const [drive, more] = root.querySelectorAll(".drive"), now = find(".now"), quiz = find(".quiz");
+  const statement = (n) => data.s[data.e[n - data.first][0]], line = (n) => statement(n)[1], back = (n) => statement(n)[6];
+  const secret = (name) => !options.own.checked && data.hidden.includes(name);
+  const plain = (text) => text.replace(/ '([^']+)'/g, (m, name) => secret(name) ? "" : m);
+  const seek = (test) => { for (let n = at + 1; n <= end; n++) if (test(n)) return n; return null; };
+  const say = (text) => { now.append(bit("b", ` ${text}`, "note")); };
+
+  function take(given) {
+    data = given;
+    end = data.first + data.e.length - 1;
+    known = -1;
+    if (data.turn < 0) data.turn = Infinity;
+    Object.assign(range, { min: data.first, max: end });
+    drawPlot();
   }
+  /** Another window of the iteration, around a place. */
+  async function fetch(where, otherwise) {
+    if (waits) return;
+    waits = true;
+    const answer = await ask(data.ask + where, (meanwhile) => now.replaceChildren(meanwhile));
+    waits = false;
+    if (!root.isConnected) return;
+    let given = null;
+    try { given = JSON.parse(answer); } catch { draw(); now.append(...new DOMParser().parseFromString(answer, "text/html").body.childNodes); stop(); return; }
+    if (given.found < 0 && where !== "last") { draw(); say(otherwise); stop(); return; }
+    take({ ...given, ask: data.ask });
+    go(where === "last" ? end : given.found);
+  }
+  const after = { // the next step of a kind: how it is told, what it is called in a request, what is said where there is none
+    push: [(n, k) => statement(n)[2] === "push" && (k ?? statement(n)[4]) === statement(n)[4], (k) => `push-${k ?? ""}-${at}`, "nothing is pushed after this"],
+    pop: [(n, k) => statement(n)[2] === "pop" && (k ?? statement(n)[4]) === statement(n)[4], (k) => `pop-${k ?? ""}-${at}`, "nothing is popped after this"],
+    lost: [(n) => [data.e[n - data.first][1]].flat().some((x) => /^-?(nan|inf)$/.test(told(statement(n)[2], x))), () => `lost-${at}`, "all is finite after this"],
+    line: [(n, k) => line(n) === k, (k) => `line-${k}-${at}`, "no later step is of this line"],
+  };
+  function next(kind, k) {
+    const [test, request, otherwise] = after[kind], n = seek((m) => test(m, k));
+    if (n !== null) go(n);
+    else if (data.cut) fetch(request(k), otherwise);
+    else { draw(); say(otherwise); }
+  }
+  const moves = {
+    first: () => goTo(0), last: () => data.cut ? fetch("last") : go(end), "-": () => goTo(at - 1), "+": () => step(),
+    turn: () => data.turn >= data.first && data.turn <= end ? go(data.turn) : data.turn < data.first ? goTo(data.turn) : data.cut ? fetch("turn", "it does not turn back") : say("it does not turn back"),
+    "line+": () => { const n = seek((m) => line(m) !== line(at)); goTo(n ?? end + (data.cut ? 1 : 0)); },
+    "line-": () => { let n = at; while (n > data.first && line(n) === line(at)) n--; const to = line(n); while (n > data.first && line(n - 1) === to) n--; goTo(n === at ? n - 1 : n); },
+    push: (k) => next("push", k), pop: (k) => next("pop", k), lost: () => next("lost"), line: (k) => next("line", k),
+  };
+  const move = (id, k) => { if (asking && id !== "+") answered(null); moves[id](k); };
+  /** To a step, in this window or another. */
+  const goTo = (n) => n >= data.first && n <= end ? go(n) : n < 0 ? go(data.first) : n > end && !data.cut ? go(end) : fetch(`step-${n}`, "there is no such step");
+  /** One step on; where that tells what is to be predicted, the question comes first. */
+  function step() {
+    if (asking) { answered(null); return; }
+    const q = options.predict.checked && at < end && question(at + 1);
+    if (q) { asking = q; showQuestion(); } else goTo(at + 1);
+  }
+  function question(n) {
+    const [, , kind, name, stack] = statement(n), value = told(kind, data.e[n - data.first][1]), [, , before, , same] = statement(n - 1 < data.first ? n : n - 1);
+    if (secret(name) || value === "" || value === "None" || !Number.isFinite(Number(value))) return null;
+    if (kind === "top" || (kind === "pop" && !(before === "top" && same === stack))) return [value, `the value that ${data.names[stack]} gives back`];
+    if (kind === "value" && name.endsWith(".grad")) return [value, name];
+    const grad = kind === "write" && /^(.*\.grad\[.*\]) .*= /.exec(data.e[n - data.first][1]);
+    return grad ? [value, `what is added to ${grad[1]}`] : null;
+  }
+  function showQuestion() {
+    const [text, number] = [plain(statement(at + 1)[0]), Object.assign(bit("input"), { type: "text", size: 12 })], form = bit("form", "");
+    number.setAttribute("aria-label", `Your prediction of ${asking[1]}`);
+    const give = Object.assign(bit("button", "show it", "ch"), { type: "button" });
+    give.addEventListener("click", () => answered(null));
+    form.append(bit("span", `Predict ${asking[1]}: `), number, bit("button", "answer", "ch"), give, bit("code", text, "stmt"));
+    form.addEventListener("submit", (e) => { e.preventDefault(); answered(number.value.trim()); });
+    quiz.replaceChildren(form);
+    quiz.hidden = false;
+    number.focus();
+  }
+  function answered(given) {
+    const [value] = asking, number = Number(value), error = Math.abs(Number(given) - number);
+    if (given === "") return;
+    const right = given !== null && error <= CLOSE * Math.abs(number);
+    const had = quiz.contains(document.activeElement);
+    asking = null;
+    quiz.hidden = true;
+    if (had) root.focus({ preventScroll: true });
+    score = [score[0] + right, score[1] + 1];
+    tally.textContent = `${score[0]} of ${score[1]} predicted`;
+    goTo(at + 1);
+    say(right ? "right" : given === null ? `it is ${value}` : `no: it is ${value}`);
+  }
+
+  // --- controls ------------------------------------------------------------------------------------------------
+  const button = (into, text, label, act) => {
+    const x = Object.assign(bit("button", text, "ch"), { type: "button", title: label });
+    x.setAttribute("aria-label", label);
+    x.addEventListener("click", act);
+    into.append(x);
+    return x;
+  };
+  for (const [id, text, key, label] of BUTTONS) button(drive, text, `${label} (${key})`, () => move(id)).dataset.move = id;
+  const range = Object.assign(bit("input"), { type: "range" });
+  range.setAttribute("aria-label", "Step");
+  range.addEventListener("input", () => { if (asking) answered(null); go(Number(range.value)); });
   drive.append(range);
-  range.addEventListener("input", () => go(Number(range.value)));
+  const play = button(more, "play", "play (p)", () => playing ? stop() : start());
+  const pace = bit("select");
+  pace.setAttribute("aria-label", "Steps a second");
+  SPEEDS.forEach((x) => pace.add(new Option(`${x} a second`, x, x === speed, x === speed)));
+  const quicken = (x) => { speed = x; pace.value = x; if (playing) { stop(); start(); } };
+  pace.addEventListener("change", () => quicken(Number(pace.value)));
+  const jump = Object.assign(bit("input", "", "to"), { type: "text", size: 8, placeholder: "12 or :7" });
+  const label = bit("label", "go to ", "tg");
+  label.append(jump);
+  jump.setAttribute("aria-label", "Go to a step, or to :line");
+  jump.addEventListener("change", () => {
+    const found = /^(:?)\s*([\d,]+)$/.exec(jump.value.trim());
+    if (found) found[1] ? move("line", Number(found[2])) : goTo(Number(found[2].replaceAll(",", "")) - 1);
+    else { draw(); say("a step is a number, a line :number"); }
+  });
+  const options = {};
+  more.append(pace, label);
+  for (const [id, text, key] of [["predict", "predict", "q"], ["own", "compiler's names", "c"]]) {
+    const box = (options[id] = Object.assign(bit("input"), { type: "checkbox" })), around = bit("label", "", "tg");
+    around.append(box, ` ${text}`);
+    around.title = `${text} (${key})`;
+    box.addEventListener("change", () => { if (asking) answered(null); draw(); drawPlot(); });
+    more.append(around);
+  }
+  const tally = bit("span", "", "muted score");
+  more.append(tally);
+  function start() {
+    play.textContent = "pause";
+    playing = setInterval(() => {
+      if (!root.isConnected || (at >= end && !data.cut)) stop();
+      else if (!asking && !waits) step();
+    }, 1000 / speed);
+  }
+  function stop() { clearInterval(playing); playing = 0; play.textContent = "play"; }
+  const source = find(".code");
+  const toLine = (x) => { if (x) move("line", Number(x.dataset.spanLine)); };
+  source.addEventListener("click", (e) => { if (!getSelection()?.toString()) toLine(e.target.closest(".ln")); });
+  root.addEventListener("keydown", (e) => {
+    if (e.ctrlKey || e.metaKey || e.altKey || e.target.matches("input:not([type=range]):not([type=checkbox]), select")) return;
+    const listed = e.target.closest("[data-roving]"), arrow = e.key.length > 1;
+    if (listed && e.key === "Enter") { toLine(e.target.closest(".ln")); return; }
+    if (listed && arrow) return;
+    const id = MOVE_OF[e.key], keys = { p: () => play.click(), g: () => jump.focus(), i: () => root.closest(".slot").parentElement.querySelector("[data-ask]")?.focus(),
+      q: () => options.predict.click(), c: () => options.own.click(),
+      "<": () => quicken(SPEEDS[Math.max(SPEEDS.indexOf(speed) - 1, 0)]), ">": () => quicken(SPEEDS[Math.min(SPEEDS.indexOf(speed) + 1, SPEEDS.length - 1)]) };
+    if (id) move(e.shiftKey && arrow && id.length === 1 ? `line${id}` : id);
+    else if (keys[e.key]) keys[e.key]();
+    else return;
+    e.preventDefault();
+    e.stopPropagation();
+  });
 
-  const cell = (tag, text, name) => { const x = document.createElement(tag); x.textContent = text; if (name) x.className = name; return x; };
-
-  function go(n) {
-    at = Math.min(Math.max(n, 0), last);
+  // --- drawing -------------------------------------------------------------------------------------------------
+  function go(n) { at = Math.min(Math.max(n, data.first), end); draw(); }
+  function draw() {
+    if (known > at || known < 0) { frame = new Frame(data); data.past.forEach((e) => frame.take(e, e[2])); known = data.first - 1; }
+    while (known < at) { known++; frame.take(data.e[known - data.first], known); }
     range.value = at;
-    const [number, value, from] = data.e[at], [text, , kind] = data.s[number], state = stateAt(data, at);
-    const loops = state.loops.map((x) => x.index === "" ? `while, trip ${x.trip}` : `for ${x.name || "_"} = ${x.index}`).join(", ");
-    const told = Array.isArray(value) || kind === "write" ? "" : `${value}${from && ` from ${from}`}`;
-    root.querySelector(".now").replaceChildren(
-      cell("span", `step ${at + 1} of ${last + 1}${data.cut && at === last ? ", cut here" : ""}, `, "muted"),
-      cell("b", back(at) ? "backwards" : "forwards"), cell("span", loops ? `, ${loops}` : "", "muted"),
-      cell("code", kind === "end" ? `end of: ${text}` : text, "stmt"), cell("span", told, "val"));
-    for (const x of root.querySelectorAll(".code .ln")) {
+    const [number, value, from] = data.e[at - data.first], [text, , kind, , touched] = data.s[number];
+    const loops = frame.loops.map((x) => x.text.startsWith("while") ? `while, trip ${x.index}` : `for ${!x.name || secret(x.name) ? "_" : x.name} = ${x.index}`).join(", ");
+    const result = Array.isArray(value) || kind === "write" ? "" : `${value}${from && ` from ${from}`}`;
+    const of = data.cut ? `${(end + 1).toLocaleString("en")} and more` : (end + 1).toLocaleString("en");
+    now.replaceChildren(bit("span", `step ${(at + 1).toLocaleString("en")} of ${of}, `, "muted"),
+      bit("b", back(at) ? "backwards" : "forwards"), bit("span", loops ? `, ${loops}` : "", "muted"),
+      bit("code", plain(kind === "end" ? `end of: ${text}` : text), "stmt"), bit("span", result, "val"));
+    for (const x of source.querySelectorAll(".ln")) {
       const here = x.dataset.spanLine === String(line(at));
       x.classList.toggle("here", here);
-      if (here) x.scrollIntoView?.({ block: "nearest" });
+      if (here) reveal(x);
     }
-    const table = cell("table", "", "tb"), head = table.createTHead().insertRow();
-    for (const title of ["name", "value", "adjoint"]) head.append(cell("th", title));
-    const body = table.createTBody();
-    for (const [name, row] of state.values) {
-      const tr = body.insertRow(), old = back(at) && row.valueAt < turn; // the way back has not come to it, or need not
-      const value = cell("td", row.value ?? "", row.valueAt === at ? "num fresh" : old ? "num muted" : "num");
-      if (old) value.title = "as the way forwards left it";
-      tr.append(cell("td", name), value, cell("td", row.adjoint ?? "", row.adjointAt === at ? "num fresh" : "num"));
-    }
-    root.querySelector(".vals").replaceChildren(table);
-    const touched = data.s[number][4];
+    drawValues();
     root.querySelectorAll(".stk").forEach((column, k) => {
-      const slots = state.stacks[k], shown = slots.slice(-MOST_SLOTS);
+      const slots = frame.stacks[k], height = slots.length + data.below[k], shown = slots.slice(-MOST_SLOTS);
       column.classList.toggle("fresh", touched === k);
-      const parts = shown.map((x, i) => cell("div", x, touched === k && kind === "push" && i === shown.length - 1 ? "slot1 fresh" : "slot1"));
-      if (slots.length > shown.length) parts.unshift(cell("div", `${slots.length - shown.length} below`, "muted"));
+      const fresh = (i) => touched === k && kind === "push" && i === shown.length - 1;
+      const parts = shown.map((x, i) => bit("div", options.predict.checked && !fresh(i) ? "?" : x, fresh(i) ? "slot1 fresh" : "slot1"));
+      if (height > shown.length) parts.unshift(bit("div", `${(height - shown.length).toLocaleString("en")} below`, "muted"));
       column.querySelector(".slots").replaceChildren(...parts.reverse());
-      column.dataset.height = slots.length;
+      column.dataset.height = height;
     });
-    root.querySelector(".stk.fresh, .vals .fresh")?.scrollIntoView?.({ block: "nearest" });
-    root.querySelector(".mem").replaceChildren(...state.writes.slice(-6).map((x, i, all) =>
-      cell("div", x, kind === "write" && i === all.length - 1 ? "fresh" : "")));
+    reveal(find(".stk.fresh, .vals .fresh"));
+    find(".mem").replaceChildren(...frame.writes.slice(-MOST_LINES).map((x, i, all) => bit("div", x, kind === "write" && i === all.length - 1 ? "fresh" : "")));
+    options.predict.checked ? drawPlot() : cursor();
   }
-  go(0);
+  const body = (() => {
+    const table = bit("table", "", "tb"), head = table.createTHead().insertRow();
+    for (const title of ["name", "value", "", "adjoint", ""]) head.append(bit("th", title));
+    find(".vals").replaceChildren(table);
+    return table.createTBody();
+  })();
+  /** A row a name, with a box beside each number that puts it into the plot. */
+  function drawValues() {
+    for (const [name, row] of rows) if (!frame.values.has(name) || secret(name)) { row.tr.remove(); rows.delete(name); }
+    for (const [name, { value, valueAt, adjoint, adjointAt }] of frame.values) {
+      if (secret(name)) continue;
+      if (!rows.has(name)) rows.set(name, newRow(name));
+      const { cells, picks } = rows.get(name), old = back(at) && valueAt < data.turn; // the way back has not come to it, or need not
+      Object.assign(cells[0], { textContent: value ?? "", className: valueAt === at ? "num fresh" : old ? "num muted" : "num", title: old ? "as the way forwards left it" : "" });
+      if (!old) cells[0].removeAttribute("title");
+      Object.assign(cells[1], { textContent: adjoint ?? "", className: adjointAt === at ? "num fresh" : "num" });
+      picks[1].hidden = adjoint === undefined;
+      picks[0].hidden = value === undefined;
+    }
+  }
+  function newRow(name) {
+    const tr = document.createElement("tr"), cells = [bit("td", ""), bit("td", "")], picks = [];
+    tr.append(bit("td", name));
+    [name, `${name}.grad`].forEach((series, k) => {
+      const box = Object.assign(bit("input"), { type: "checkbox", checked: plots.has(series) }), td = bit("td", "");
+      box.setAttribute("aria-label", `Plot ${series}`);
+      box.title = `plot ${series}`;
+      box.addEventListener("change", () => { box.checked ? plots.add(series) : plots.delete(series); drawPlot(); });
+      picks.push(box);
+      td.append(box);
+      tr.append(cells[k], td);
+    });
+    body.append(tr);
+    return { tr, cells, picks };
+  }
+
+  // --- the plot: of each series every value that it takes in the window ------------------------------------------
+  const WIDE = 900, HIGH = 90;
+  const across = (n) => (n - data.first) / Math.max(end - data.first, 1) * WIDE;
+  function series(name) {
+    const found = [];
+    data.e.slice(0, options.predict.checked ? at - data.first + 1 : undefined).forEach(([number, value], i) => { // what comes is not told
+      const [, , kind, own, , carried] = data.s[number];
+      if (kind === "value" || kind === "top") { if (own === name) found.push([data.first + i, Number(value)]); return; }
+      if (!Array.isArray(value)) return;
+      const k = carried.indexOf(name);
+      if (k >= 0) found.push([data.first + i, Number(value[k + 1])]);
+      else if (kind === "trip" && own === name) found.push([data.first + i, Number(value[0])]);
+    });
+    return found;
+  }
+  function drawPlot() {
+    find(".plot").replaceChildren(...[...plots].map((name) => {
+      const points = series(name), finite = points.filter(([, y]) => Number.isFinite(y)).map(([, y]) => y);
+      const low = finite.reduce((a, b) => Math.min(a, b), Infinity), high = finite.reduce((a, b) => Math.max(a, b), -Infinity), span = high - low || 1;
+      const figure = bit("figure", ""), told = finite.length ? `${name}: ${low.toPrecision(4)} to ${high.toPrecision(4)}` : `${name}: no number in these steps`;
+      const image = make("svg", { viewBox: `0 0 ${WIDE} ${HIGH}`, width: "100%", height: HIGH, preserveAspectRatio: "none", role: "img", "aria-label": told });
+      const path = points.map(([n, y], i) => { const p = `${across(n).toFixed(1)},${(HIGH - 4 - (y - low) / span * (HIGH - 8)).toFixed(1)}`;
+        return !Number.isFinite(y) ? "" : i && Number.isFinite(points[i - 1][1]) ? `H${p.split(",")[0]}V${p.split(",")[1]}` : `M${p}`; }).join("");
+      image.append(make("path", { d: path, class: name.endsWith(".grad") ? "adj" : "val", "vector-effect": "non-scaling-stroke" }), make("path", { class: "cur", "vector-effect": "non-scaling-stroke" }));
+      image.addEventListener("click", (e) => { const b = image.getBoundingClientRect(); go(Math.round(data.first + (e.clientX - b.left) / b.width * (end - data.first))); });
+      figure.append(bit("figcaption", told), image);
+      return figure;
+    }));
+    cursor();
+  }
+  function cursor() { for (const x of root.querySelectorAll(".plot .cur")) x.setAttribute("d", `M${across(at).toFixed(1)},0V${HIGH}`); }
+
+  take(JSON.parse(root.dataset.stepper));
+  root.removeAttribute("data-stepper");
+  if (end < data.first) { now.textContent = "nothing runs in this iteration"; return; }
+  root.querySelectorAll(".stk .nm").forEach((x, k) => {
+    for (const kind of ["push", "pop"]) button(x, `next ${kind}`, `Next ${kind} of ${data.names[k]}`, () => move(kind, k));
+  });
+  go(Math.max(data.found, data.first));
 }

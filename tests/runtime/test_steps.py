@@ -189,10 +189,11 @@ def test_of_a_large_launch_the_iterations_that_are_needed_run(monkeypatch: pytes
         walk = walk_iteration(record.plan.kernel, {}, data_of.before, 1, (700,), after=data_of.after)
         (write,) = (e for e in walk.events if isinstance(e.stmt, N.Atomic) and e.stmt.buffer == name)
         np.testing.assert_allclose(write.operands[0], want, rtol=1e-12)
-    walk = walk_iteration(changed.plan.kernel, {}, held(changed).before, 0, (9,))
+    last = len(changed.plan.kernel.body) - 1
+    walk = walk_iteration(changed.plan.kernel, {}, held(changed).before, last, (9,))
     assert [e.value for e in walk.events if isinstance(e.stmt, N.Store) and e.stmt.buffer == "c"] == [np.sin(data[9])]
     with pytest.raises(QuadrantsRuntimeError, match=r"wrote over c\[10\]: .* first 10 elements are kept"):
-        walk_iteration(changed.plan.kernel, {}, held(changed).before, 0, (10,))
+        walk_iteration(changed.plan.kernel, {}, held(changed).before, last, (10,))
     x[3] = 0.0
     with pytest.raises(QuadrantsRuntimeError, match="x was written to since the launch"):
         walk_iteration(forward.plan.kernel, {}, held(forward).before, 0, (9,))
