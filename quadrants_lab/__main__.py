@@ -105,7 +105,7 @@ def check(file: str, grad: str) -> int:
         print(e.args[0], file=sys.stderr)
         return 1
     print(verdict.text(found))
-    return int(isinstance(found, str) or not all(v.good for v in found))
+    return int(not found.right)
 
 
 def opt(passes: str, file: str, verify: bool) -> int:

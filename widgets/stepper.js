@@ -313,4 +313,5 @@ function stepper(root, ask) {
     for (const kind of ["push", "pop"]) button(x, `next ${kind}`, `Next ${kind} of ${data.names[k]}`, () => move(kind, k));
   });
   go(Math.max(data.found, data.first));
+  if (data.found < 0) say("what was looked for is not in this iteration");
 }

@@ -131,7 +131,7 @@ def _data(trace: StepTrace) -> dict[str, object]:
 
 def rows(trace: StepTrace) -> list[tuple[str, str, str, str]]:
     """Number, line, statement and value of each step; of a long iteration the first and last ones, with a row in
-    between that says how many are left out."""
+    between that says how many are left out, or those around the one that was asked for."""
     out = []
     for n, (at, value, _) in enumerate(trace.events, trace.first + 1):
         s = trace.statements[at]
@@ -139,7 +139,9 @@ def rows(trace: StepTrace) -> list[tuple[str, str, str, str]]:
         out.append((str(n), str(s.line or ""), text if s.kind != "end" else f"end of: {text}", _told(value)))
     if len(out) <= MOST_ROWS:
         return out
-    half = MOST_ROWS // 2
+    half, at = MOST_ROWS // 2, trace.found - trace.first
+    if trace.found > 0:
+        return out[max(at - half, 0) : max(at - half, 0) + MOST_ROWS]
     return [*out[:half], ("…", "", f"{len(out) - 2 * half} more steps", ""), *out[-half:]]
 
 

@@ -10,6 +10,8 @@ from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMa
 
 from quadrants_lab.notebook.options import OPTIONS
 
+STEP_FLAGS = ("--launch", "--step", "--line")
+_FIRST = {"%qdinspect": "kernel", "%qdstep": "kernel", "%qdcheck": "loss"}  # what stands first
 Names = Callable[[str], Sequence[str]]  # kind ("arch", "loss", "kernel") -> what there is
 
 
@@ -20,13 +22,15 @@ def candidates(line: str, names: Names) -> list[str]:
     if len(words) < 2:
         return []
     found: Sequence[str]
-    if magic in ("%qdinspect", "%qdstep"):
-        found = names("kernel") if len(words) == 2 else ()
-    elif magic != "%%qdkernel":
-        return []
-    else:
+    if magic in _FIRST and len(words) == 2:
+        found = names(_FIRST[magic])
+    elif magic == "%qdstep":
+        found = () if flag in STEP_FLAGS else STEP_FLAGS
+    elif magic == "%%qdkernel":
         kind = next((o.value for o in OPTIONS if o.flag == flag), "")
         found = names(kind) if kind else [o.flag for o in OPTIONS if o.flag not in words[:-1]]
+    else:
+        return []
     *before, last = last.split(",")
     return [f for f in found if f.startswith(last) and f not in before]
 
@@ -37,7 +41,7 @@ def matcher(names: Names) -> Any:
     @context_matcher(identifier="quadrants_lab")
     def complete(context: CompletionContext) -> SimpleMatcherResult:
         line = context.text_until_cursor
-        if not line.startswith(("%%qdkernel ", "%qdinspect ", "%qdstep ")):
+        if not line.startswith(("%%qdkernel ", *(f"{magic} " for magic in _FIRST))):
             return SimpleMatcherResult(completions=[], suppress=False)
         found = [SimpleCompletion(c, type="param") for c in candidates(line, names)]
         return SimpleMatcherResult(

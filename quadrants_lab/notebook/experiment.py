@@ -21,7 +21,7 @@ from quadrants_lab.notebook.progress import Progress
 from quadrants_lab.notebook.verdict import check
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.backend import available
-from quadrants_lab.runtime.check.report import Verdict
+from quadrants_lab.runtime.check.report import Report
 from quadrants_lab.runtime.launch.observe import unwatched, watch
 from quadrants_lab.runtime.launch.plan import Plan
 from quadrants_lab.runtime.record.records import LaunchRecord, Recorder, recording
@@ -46,11 +46,11 @@ def ensure_session(options: CellOptions) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """``value`` of the cell's last expression, records of its launches, what ``--check`` has to say."""
+    """``value`` of the cell's last expression, records of its launches, what ``--check`` found."""
 
     value: Any
     recorder: Recorder
-    verdicts: list[Verdict] | str = ""
+    report: Report | None = None
 
 
 def run(cell: Cell, options: CellOptions, namespace: dict[str, Any], progress: Progress) -> Outcome:
@@ -63,7 +63,7 @@ def run(cell: Cell, options: CellOptions, namespace: dict[str, Any], progress: P
     __tracebackhide__ = True
     ensure_session(options)
     launches = Launches(repeatable=options.check)
-    verdicts: list[Verdict] | str = ""
+    checked: Report | None = None
     checks = () if options.release else ("asserts", "check_out_of_bound", *(["check_races"] if options.check else []))
     with session.checking(*checks), recording(compiling=progress.trace) as recorder:
         if not options.grad:
@@ -79,11 +79,11 @@ def run(cell: Cell, options: CellOptions, namespace: dict[str, Any], progress: P
         recorder.tapes[target._memory.serial] = report(launches)
         if options.check:
             with unwatched():
-                verdicts = check(launches, target, namespace, progress.trace)
+                checked = check(launches, target, namespace, progress.trace)
         if pending:
             with watch(NoGradients()), watch(NothingNew()):
                 value = run_last(cell, namespace)
-        return Outcome(value, recorder, verdicts)
+        return Outcome(value, recorder, checked)
 
 
 class NoGradients:

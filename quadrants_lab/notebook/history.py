@@ -13,7 +13,7 @@ EDITS: dict[str, list[EditView]] = {}
 """By the kernel's name: an edit makes another kernel of it, in another cell."""
 
 
-def remember_edit(view: CellView, verdicts: Sequence[Verdict] | str) -> None:
+def remember_edit(view: CellView, verdicts: Sequence[Verdict]) -> None:
     """Adds a row to the history of each kernel of the cell and gives the view what there is."""
     worst = _worst(verdicts)
     for kernel in view.kernels:
@@ -23,10 +23,8 @@ def remember_edit(view: CellView, verdicts: Sequence[Verdict] | str) -> None:
         kernel.edits = list(rows)
 
 
-def _worst(verdicts: Sequence[Verdict] | str) -> float | None:
+def _worst(verdicts: Sequence[Verdict]) -> float | None:
     """The greatest relative difference that `--check` found, at each input's best step; None: nothing was checked."""
-    if isinstance(verdicts, str):
-        return None
     return max((min(m.apart for m in v.moves) for v in verdicts if v.moves), default=None)
 
 

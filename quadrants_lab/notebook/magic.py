@@ -1,7 +1,8 @@
-"""The magics: `%%qdkernel`, `%qdinspect`, `%qdstep`, `%qdbackends`."""
+"""The magics: `%%qdkernel`, `%qdcheck`, `%qdinspect`, `%qdstep`, `%qdbackends`."""
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -24,11 +25,11 @@ from quadrants_lab.notebook.history import remember_edit
 from quadrants_lab.notebook.inspection import Inspection
 from quadrants_lab.notebook.options import parse, usage
 from quadrants_lab.notebook.progress import Progress
-from quadrants_lab.notebook.stepping import stepper
+from quadrants_lab.notebook.stepping import add_findings, stepper
 from quadrants_lab.runtime.backend import available, names
-from quadrants_lab.runtime.check.report import Verdict
+from quadrants_lab.runtime.check.report import Report
 from quadrants_lab.runtime.record.records import Recorder
-from quadrants_lab.runtime.tape.report import Report
+from quadrants_lab.runtime.tape import report as tape
 from quadrants_lab.widgets.html import seconds
 from quadrants_lab.widgets.static import inlined
 from quadrants_lab.widgets.timeline import timeline
@@ -63,8 +64,8 @@ class QuadrantsMagics(Magics):
         recorder = ran.recorder
         if ran.value is not None:
             self.shell.displayhook(ran.value)
-        if options.check:
-            print(verdict.text(ran.verdicts))
+        if ran.report is not None:
+            print(verdict.text(ran.report))
         if options.time:
             print(_timing_table(recorder))
         compared = compare(recorder.records(), options.arch)
@@ -74,17 +75,17 @@ class QuadrantsMagics(Magics):
             print(tables(recorder.records(), compared), end="")
             remember(recorder)
         else:
-            self._inspect(cell, recorder, compared, ran.verdicts)
+            self._inspect(cell, recorder, compared, ran.report)
 
-    def _inspect(
-        self, cell: Cell, recorder: Recorder, compared: Compared, verdicts: list[Verdict] | str
-    ) -> None:
+    def _inspect(self, cell: Cell, recorder: Recorder, compared: Compared, report: Report | None) -> None:
         if not recorder.records():
             print(_nothing_to_inspect(self._kernels_of(cell)))
             return
         try:
             view = cell_view(cell.file, recorder, compared)
-            remember_edit(view, verdicts)
+            remember_edit(view, report.verdicts if report is not None else ())
+            if report is not None:
+                add_findings(view, report)
             Inspection(view).display(self.shell)
         except Exception as e:  # the cell itself is done: a broken view must not undo that
             warnings.warn(f"the inspector cannot be shown: {type(e).__name__}: {e}", stacklevel=2)
@@ -93,6 +94,15 @@ class QuadrantsMagics(Magics):
         """Names of the kernels that the cell defines."""
         space = self.shell.user_ns.items()
         return [k for k, v in space if not k.startswith("_") and isinstance(v, Kernel) and v.source.file == cell.file]
+
+    @line_magic
+    def qdcheck(self, line: str) -> None:
+        """`%qdcheck loss program()`: `%%qdkernel --grad loss --check` over the rest of the line."""
+        __tracebackhide__ = True
+        loss, _, program = line.strip().partition(" ")
+        if not program:
+            raise UsageError("%qdcheck takes a loss and a program: %qdcheck loss program()")
+        self.qdkernel(f"--grad {loss} --check", program)
 
     @line_magic
     def qdinspect(self, line: str) -> None:
@@ -108,12 +118,16 @@ class QuadrantsMagics(Magics):
     @line_magic
     def qdstep(self, line: str) -> None:
         """`%qdstep k 3`: iteration 3 (of two loops `3,5`; the first one where none is given) of the last gradient
-        launch of kernel k in a `%%qdkernel` cell, step by step, forwards and backwards."""
+        launch of kernel k in a `%%qdkernel` cell, step by step, forwards and backwards. `--launch 7`: of launch 7 of
+        the program; `--step 40`, `--line 12`: there."""
         __tracebackhide__ = True
-        name, _, lane = line.strip().partition(" ")
+        words = re.fullmatch(r"(\S*)\s*(.*?)\s*(?:--launch\s+(\d+)\s*)?(?:--(step|line)\s+(\d+))?", line.strip())
+        assert words is not None
+        name, lane, launch, what, number = words.groups()
+        where = "" if what is None else f"step-{int(number) - 1}" if what == "step" else f"line-{number}--1"
         kernel = self._kernel("%qdstep", name)
         try:
-            inspection = stepper(kernel, lane.strip())
+            inspection = stepper(kernel, lane, int(launch or 0), where)
         except QuadrantsError as e:
             errors.show_as_text(e)
         inspection.display(self.shell)
@@ -190,7 +204,7 @@ def load(shell: Any) -> None:
     magics = QuadrantsMagics(shell)
     shell.register_magics(magics)
     if shell.display_formatter is not None:
-        shell.display_formatter.formatters["text/html"].for_type(Report, lambda report: inlined(timeline(report)))
+        shell.display_formatter.formatters["text/html"].for_type(tape.Report, lambda report: inlined(timeline(report)))
     matchers = shell.Completer.custom_matchers
     matchers[:] = [m for m in matchers if getattr(m, "matcher_identifier", "") != "quadrants_lab"]
     matchers.append(matcher(magics.names))

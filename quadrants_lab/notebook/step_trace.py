@@ -22,8 +22,8 @@ _WRITTEN = {"add": "+=", "sub": "-=", "mul": "*=", "and": "&=", "or": "|=", "xor
 
 def wanted(where: str, file: str, stacks: Sequence[int]) -> Wanted:
     """What a place in an iteration is: "" its first event, "last", "turn" (the first of the way back), "step-7" (from
-    0), "line-12-7", "push-0-7", "pop--7", "lost-7": after event 7 the first of line 12, push onto the first of the
-    ``stacks``, pop of any stack, value that is NaN or infinite."""
+    0), "line-12-7", "back-12-7", "push-0-7", "pop--7", "lost-7": after event 7 the first of line 12, of the derivative
+    of line 12, push onto the first of the ``stacks``, pop of any stack, value that is NaN or infinite."""
     what, *rest = where.split("-", 2)
     try:
         arg, after = (int(x) if x else -1 for x in (rest if len(rest) == 2 else ["", *rest, ""][:2]))
@@ -39,6 +39,7 @@ def wanted(where: str, file: str, stacks: Sequence[int]) -> Wanted:
         "turn": lambda e: e.back,
         "step": lambda e: e.number == after,
         "line": lambda e: e.number > after and span_line(e.stmt.span, file) == arg,
+        "back": lambda e: e.number > after and e.back and span_line(e.stmt.span, file) == arg,
         "push": lambda e: e.number > after and uses(e, N.AdStackPush),
         "pop": lambda e: e.number > after and uses(e, N.AdStackPop),
         "lost": lambda e: e.number > after and _lost(e),

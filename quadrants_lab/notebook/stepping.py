@@ -16,7 +16,8 @@ from quadrants_lab.notebook import show
 from quadrants_lab.notebook.compare import MODES
 from quadrants_lab.notebook.inspection import Inspection
 from quadrants_lab.notebook.step_trace import step_trace, wanted
-from quadrants_lab.runtime.check.report import Verdict
+from quadrants_lab.runtime.check.cause import Cause
+from quadrants_lab.runtime.check.report import Report
 from quadrants_lab.runtime.interpret.interpreter import Lane
 from quadrants_lab.runtime.interpret.interpreter_trace import walk_iteration
 from quadrants_lab.runtime.record.held import held
@@ -33,6 +34,8 @@ from quadrants_lab.widgets.model import (
 
 MOST_KNOWN = 4  # windows of a launch that are kept
 COMPILERS = frozenset(("trips", "group", "segment", "live", "row"))  # names that passes give to what they add
+# where the step is that a cause of a kind is about; of others the first one of its line
+_WHERE = {"nonfinite": "lost--1", "parting": "back-{line}--1", "custom gradient": "back-{line}--1"}
 _Key = tuple[int, str, str]  # task, iteration, place
 
 
@@ -69,12 +72,15 @@ class _Launch:
 
     def steps(self) -> LaunchSteps:
         titles = [_title(n, t, self.tasks, self.file) for n, t in enumerate(self.tasks)]
-        first = next((n for n, t in enumerate(self.tasks) if any(isinstance(s, N.AdStackAlloca) for s in t.body)), 0)
+        first = self.first(lambda s: isinstance(s, N.AdStackAlloca), self.first(lambda s: s.adjoint_of != N.NO_ID))
         return LaunchSteps(self.number, self.mode, titles, self.make, first, partial(self.task_of, first))
 
+    def first(self, test: Callable[[N.Stmt], bool], otherwise: int = 0) -> int:
+        """The number of the first task with such a statement."""
+        return next((n for n, t in enumerate(self.tasks) if any(test(s) for s in walk(t.body))), otherwise)
+
     def task_of(self, first: int, line: int) -> int:
-        held = (n for n, t in enumerate(self.tasks) if any(span_line(s.span, self.file) == line for s in walk(t.body)))
-        return next(held, first)
+        return self.first(lambda s: span_line(s.span, self.file) == line, first)
 
     def make(self, task: int, lane: str, where: str = "") -> StepTrace:
         key = task, lane, where
@@ -135,32 +141,29 @@ def stepper(kernel: Kernel, lane: str, launch: int = 0, where: str = "") -> Insp
     return Inspection(replace(seen, kernels=[replace(view, steps=steps)], open="steps"))
 
 
-def add_findings(view: CellView, verdicts: Sequence[Verdict]) -> None:
-    """Gives the view a request for the step that each cause of the verdicts is about; the first pane that is shown is
-    that of the first."""
-    for verdict in verdicts:
-        for cause in verdict.causes:
-            found = _place(view, cause.kernel, cause.launch)
-            if found is None:
-                continue
-            n, steps = found
-            lane = ",".join(map(str, cause.iteration))
-            parts = [f"launch {cause.launch}" if cause.launch else "", f"iteration {lane}" if lane else ""]
-            parts += [f"line {cause.line}" if cause.line else ""]
-            text = f"{verdict.field}: {cause.says} ({', '.join(p for p in parts if p)})"
-            where = f"line-{cause.line}--1" if cause.line else ""
-            task = steps.task_of(cause.line)
-            view.findings.append((text, f"{n}/steps/{steps.number}/{task}/{lane}/{where}/open"))
-
-
-def _place(view: CellView, kernel: str, launch: int) -> tuple[int, LaunchSteps] | None:
-    """The launch of that number in the program, by the number of its kernel; without a number the kernel's last one."""
-    for n, k in enumerate(view.kernels):
-        if isinstance(k.steps, str) or (kernel and k.name != kernel):
+def add_findings(view: CellView, report: Report) -> None:
+    """Gives the view, for each cause that a check found at a launch which it has, the request for that step."""
+    causes = [(report.loss, c) for c in report.causes] + [(v.field, c) for v in report.verdicts for c in v.causes]
+    for name, cause in causes:
+        found = _launch_of(view, cause)
+        if found is None:
             continue
-        for steps in k.steps.launches if launch else [k.steps.launches[k.steps.at]]:
-            if not launch or steps.number == launch:
-                return n, steps
+        kernel, steps = found
+        lane = ",".join(map(str, cause.iteration))
+        parts = [("launch", cause.launch or ""), ("iteration", lane), ("line", cause.line or "")]
+        at = ", ".join(f"{what} {which}" for what, which in parts if which != "")
+        where = _WHERE.get(cause.kind, "line-{line}--1").format(line=cause.line) if cause.line else ""
+        request = f"{kernel}/steps/{steps.number}/{steps.task_of(cause.line)}/{lane}/{where}/open"
+        view.findings.append((f"{name}: {cause.says} ({at})", request))
+
+
+def _launch_of(view: CellView, cause: Cause) -> tuple[int, LaunchSteps] | None:
+    """The number of a cause's kernel, and its launch; where the cause names none the last one of its kernel."""
+    for n, kernel in enumerate(view.kernels):
+        if isinstance(kernel.steps, StepsView) and cause.kernel in ("", kernel.name):
+            for steps in kernel.steps.launches:
+                if steps.number == cause.launch or (not cause.launch and cause.kernel and steps is kernel.steps.shown):
+                    return n, steps
     return None
 
 

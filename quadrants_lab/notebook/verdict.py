@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from quadrants_lab.lang.dense import Dense
@@ -10,23 +10,22 @@ from quadrants_lab.passes.pipeline import Trace
 from quadrants_lab.runtime.check import verdict
 from quadrants_lab.runtime.check.differences import Differentiable
 from quadrants_lab.runtime.check.recording import touched
-from quadrants_lab.runtime.check.report import Verdict
+from quadrants_lab.runtime.check.report import Report
 from quadrants_lab.runtime.tape.recorder import Launches
 
 
 def check(
     launches: Launches, loss: Dense, namespace: Mapping[str, Any], progress: Trace | None = None
-) -> list[Verdict] | str:
-    """A verdict on everything that the launches touched and that has a gradient, fields of the namespace first; a
-    sentence where the launches cannot be made again. ``progress`` is told what is checked."""
+) -> Report:
+    """On everything that the launches touched and that has a gradient, fields of the namespace first. ``progress`` is
+    told what is checked."""
     named = {name: x for name, x in _named(launches, namespace).items() if x._memory is not loss._memory}
 
     def say(text: str) -> None:
         if progress is not None:
             progress.now = f"checking {text}"
 
-    report = verdict.check(launches, loss, touched(launches, loss._memory, named), say=say)
-    return f"--check: {report}" if report.says else list(report.verdicts)
+    return verdict.check(launches, loss, touched(launches, loss._memory, named), say=say)
 
 
 def _named(launches: Launches, namespace: Mapping[str, Any]) -> dict[str, Differentiable]:
@@ -40,8 +39,6 @@ def _named(launches: Launches, namespace: Mapping[str, Any]) -> dict[str, Differ
     return dict(found.values())
 
 
-def text(found: Sequence[Verdict] | str) -> str:
+def text(report: Report) -> str:
     """Lines for a terminal or below a cell."""
-    if isinstance(found, str):
-        return found
-    return "\n".join(map(str, found)) or "--check: the launches touched no field with a gradient but the loss"
+    return str(report) if report.verdicts else f"--check: {report}"

@@ -13,13 +13,16 @@ from programs import PROGRAMS
 from running import Bench, f64, job_of
 
 from quadrants_lab.errors import QuadrantsError
-from quadrants_lab.notebook import show
+from quadrants_lab.notebook import magic, show
 from quadrants_lab.notebook.collect import cell_view
+from quadrants_lab.notebook.stepping import add_findings
+from quadrants_lab.runtime.interpret import interpreter_trace
 from quadrants_lab.runtime.record.records import recording
-from quadrants_lab.widgets.model import CellView, StepTrace
+from quadrants_lab.widgets.model import ONLY_KNOWN, CellView, NotMade, StepTrace
 from quadrants_lab.widgets.pack import answers
-from quadrants_lab.widgets.panes import render
+from quadrants_lab.widgets.panes import render, shape
 from quadrants_lab.widgets.static import static_html
+from quadrants_lab.widgets.steps import rows
 
 
 @pytest.fixture
@@ -121,6 +124,148 @@ bell = Bell()
     ran = cell("%qdstep bell.ring 2")
     assert "x.grad[2] += 0.6" in ran.text
     assert "no such name" in cell("%qdstep bell.rung 2").text
+
+
+def test_the_launches_of_a_program_are_followed_one_by_one(cell, shell):
+    """Each on what it found: a state that every launch changes, and the number that it was given."""
+    steps = """
+s = qd.field(qd.f64, shape=3, needs_grad=True)
+s.from_numpy(np.array([0.1, 0.2, 0.3]))
+
+@qd.kernel
+def step(k: float):
+    for i in s:
+        s[i] = qd.sin(s[i]) * k
+
+@qd.kernel
+def total():
+    for i in s:
+        y[None] += s[i]
+
+for k in (1.0, 2.0, 3.0, 4.0):
+    step(k)
+total()
+"""
+    assert cell("%%qdkernel --grad y --quiet" + steps).ok
+    view = show(shell.user_ns["step"]).view.kernels[0].steps
+    assert [x.number for x in view.launches] == [1, 2, 3, 4]
+    assert view.shown.number == 1  # gradients run the last launch first
+    states, now = [], 0.2
+    for k in (1.0, 2.0, 3.0, 4.0):
+        states.append(now)
+        now = np.sin(now) * k
+    for launch, state, k in zip(view.launches, states, (1.0, 2.0, 3.0, 4.0), strict=True):
+        trace = launch.make(launch.task, "1", "")
+        values = [value for at, value, _ in trace.events if isinstance(value, str)]
+        slope = np.prod([np.cos(v) * f for v, f in zip(states, (1, 2, 3, 4), strict=True)][launch.number - 1 :])
+        assert f"{np.cos(state):.6g}" in values, k
+        assert any(v.startswith("s.grad[1]") and v.endswith(f" {slope:.6g}") for v in values), values
+    ran = cell("%qdstep step 1 --launch 3 --line 6")
+    assert ran.ok
+    assert f"{np.cos(states[2]):.6g}" in ran.text
+    assert "kept are 1, 2, 3, 4" in cell("%qdstep step --launch 5").text
+    found = answers(show(shell.user_ns["step"]).view)
+    assert {f"0/steps/{n}" for n in (1, 2, 3, 4)} <= set(found)
+
+
+def test_a_tape_in_a_cell_is_followed_too(cell, shell):
+    tape = """
+with qd.ad.Tape(y):
+    wave()
+    wave()
+"""
+    assert cell("%%qdkernel --quiet" + WAVE + tape).ok
+    view = show(shell.user_ns["wave"]).view.kernels[0].steps
+    assert [(x.number, x.mode) for x in view.launches] == [(1, "gradient"), (2, "gradient")]
+
+
+def test_a_long_iteration_is_shown_in_windows(cell, shell, monkeypatch):
+    """Of one that does not fit what is asked for is found; and what stacks hold there."""
+    monkeypatch.setattr(interpreter_trace, "WINDOW", 40)
+    assert cell("n[None] = 50\n").ok
+    assert cell("%%qdkernel --grad y --quiet" + WAVE + "wave()").ok
+    view = show(shell.user_ns["wave"]).view
+    kinds = {"turn": "value", "last": "write", "push-0-60": "push", "pop--120": "pop", "line-8-120": "trip"}
+    for where in ("step-77", "turn", "last", "push-0-60", "pop--120", "line-8-0", "back-7-0", "lost-0"):
+        data = json.loads(render(view, f"0/steps/1/0/1/{where}"))
+        numbers = range(data["first"], data["first"] + len(data["e"]))
+        assert len(data["e"]) <= 40
+        if where == "lost-0":
+            assert data["found"] == -1
+            continue
+        at = numbers[-1] if where == "last" else data["found"]
+        assert at in numbers
+        if where in kinds:
+            assert data["s"][data["e"][at - data["first"]][0]][2] == kinds[where]
+    v, along = 0.2, []
+    for _ in range(50):
+        along.append(f"{v:.6g}")
+        v = np.sin(v)
+    data = json.loads(render(view, "0/steps/1/0/1/turn"))
+    held = [value for at, value, _ in data["past"] if data["s"][at][2] == "push"]
+    pushed = [e[1] for e in data["e"] if data["s"][e[0]][2] == "push"]
+    assert held + pushed == along[data["below"][0] :]
+    assert data["cut"]
+    assert "no place in an iteration" in render(view, "0/steps/1/0/1/there")
+
+
+def test_a_far_place_is_found_on_a_thread_that_can_be_stopped(wave):
+    token = ONLY_KNOWN.set(True)
+    try:
+        with pytest.raises(NotMade, match="the steps of iteration 2") as missing:
+            render(wave, "0/steps/1/0/2/turn")
+        missing.value.stage.make()
+        assert json.loads(render(wave, "0/steps/1/0/2/turn"))["turn"] > 0
+    finally:
+        ONLY_KNOWN.reset(token)
+    assert missing.value.stage.stop is not None
+
+
+def test_names_of_the_compiler_are_its_own(cell, shell):
+    loop = "            v = qd.sin(v)\n"
+    breaks = WAVE.replace(loop, f"{loop}            if v > 2.0:\n                break\n")
+    assert cell("%%qdkernel --grad y --quiet" + breaks + "wave()").ok
+    trace = trace_of(show(shell.user_ns["wave"]).view, "")
+    assert {"trips", "live"} <= set(trace.hidden)
+    assert "v" not in trace.hidden
+    assert any("'trips'" in s.text for s in trace.statements)
+    assert not any("trips" in text for _, _, text, _ in rows(trace))
+    named = breaks.replace("v = x[i]", "trips = x[i]\n        v = trips")
+    assert cell("%%qdkernel --grad y --quiet" + named + "wave()").ok
+    assert "trips" not in trace_of(show(shell.user_ns["wave"]).view, "").hidden
+
+
+@pytest.mark.parametrize(
+    ("at", "text", "values"),
+    [(0.5, "y: the first NaN arises on the way forwards", ("nan",)),
+     (0.125, "x: the first infinity arises on the way back", ("inf",))],
+)  # fmt: skip
+def test_each_finding_of_a_check_has_its_step(cell, shell, monkeypatch, at, text, values):
+    """A root of what is negative, and of 0, in iteration 0."""
+    root = f"""
+@qd.kernel
+def root():
+    for i in x:
+        v = x[i] - {at}
+        y[None] += qd.sqrt(v)
+
+"""
+    shown = []
+    monkeypatch.setattr(magic, "add_findings", lambda view, report: shown.append(view) or add_findings(view, report))
+    shell.user_ns["x"][0] = 0.125
+    assert cell("%%qdkernel --quiet" + root).ok
+    assert cell("%qdcheck y root()").ok
+    (view,) = shown
+    ((found, request),) = view.findings
+    assert found.startswith(text)
+    assert "iteration 0, line 6" in found
+    answer = render(view, request)
+    data = json.loads(html.unescape(re.search(r'data-stepper="([^"]*)"', answer)[1]))
+    number, value, _ = data["e"][data["found"] - data["first"]]
+    assert value in values
+    assert data["s"][number][1] == 6
+    assert "iteration 0" in answer
+    assert shape(view)["findings"] == view.findings
 
 
 def test_without_a_record_there_is_a_reason(cell, shell):
