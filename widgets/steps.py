@@ -101,7 +101,7 @@ def _stepper(view: KernelView, launch: LaunchSteps, request: str, task: int, lan
     return (
         f'<div class="stepper" role="group" tabindex="0" aria-label="Stepper" '
         f'data-stepper="{esc(json.dumps(data, separators=(",", ":")))}">'
-        f'<h4>{title}</h4><div class="drive" role="group" aria-label="Step"></div>'
+        f'<h4>{title}</h4><div class="drive" role="group" aria-label="Move"></div>'
         '<div class="drive more" role="group" aria-label="Play, go to, predict"></div>'
         '<p class="now" role="status" aria-live="polite"></p><div class="quiz" hidden></div>'
         f'<div class="two"><div>{source}</div><div>'
