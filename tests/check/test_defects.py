@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from check import defects_numbers, defects_programs  # noqa: F401  # they fill the table
 from check.bench import DEFECTS, Bench
@@ -39,6 +41,8 @@ def test_the_doctor_names_cause_and_line(name: str) -> None:
     if d.line:
         assert found[0].line == d.here, text
         assert "# HERE" in found[0].statement
+        assert found[0].step == (found[0].launch, found[0].iteration, d.here)
+        assert found[0].launch or d.kind in ("race", "error", "changed bound", "changed value")
         assert found[0].file == (d.where or d.make).__code__.co_filename
 
 
@@ -53,3 +57,13 @@ def test_where_all_is_too_much_some_iterations_show_the_same(name: str, monkeypa
 
 def test_forty_defects_are_planted() -> None:
     assert len(DEFECTS) >= 40
+
+
+def test_the_table_of_other_tools_has_each_defect() -> None:
+    page = Path(__file__).resolve().parents[2] / "docs" / "autodiff" / "elsewhere.md"
+    rows = [line.split(" | ") for line in page.read_text().splitlines() if line.startswith("| `")]
+    assert {row[0].strip("| `") for row in rows} == set(DEFECTS)
+    assert all(len(row) == 5 for row in rows)
+    assert "not measured" not in page.read_text()
+    for row in rows:
+        assert row[1].split(";")[0] == DEFECTS[row[0].strip("| `")].kind

@@ -49,6 +49,11 @@ class Cause:
         return self.at.line if self.at else 0
 
     @property
+    def step(self) -> tuple[int, tuple[int, ...], int]:
+        """For whoever shows the program step by step: the launch, its iteration, the line."""
+        return self.launch, self.iteration, self.line
+
+    @property
     def statement(self) -> str:
         """The line of source."""
         return linecache.getline(self.file, self.line).strip()

@@ -27,6 +27,7 @@ from quadrants_lab.runtime.record.replay import shadow
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.plan import Plan
+    from quadrants_lab.runtime.tape.recorder import Launches
 
 SECONDS = 10.0  # of the interpreter
 _WHY: dict[str, tuple[str, str]] = {  # operation: what it has no finite value or slope of, what to do
@@ -69,8 +70,8 @@ class _Watch:
                 raise _Found
 
 
-def first_nonfinite(run: Callable[[], None], backwards: bool) -> Cause | None:
-    """``run`` makes launches; ``backwards``: they are gradients. None where all that they leave is finite."""
+def first_nonfinite(run: Callable[[], None], of: Launches | None = None) -> Cause | None:
+    """``run`` makes launches, or the gradients ``of`` some. None where all that they leave is finite."""
     watcher = _Watch()
     with suppress(_Found), watch(watcher):
         run()
@@ -78,19 +79,28 @@ def first_nonfinite(run: Callable[[], None], backwards: bool) -> Cause | None:
     if record is None:
         return None
     event = None if record.inputs is None else origin(record)
-    name = record.kernel
+    name, backwards = record.kernel, of is not None
+    launch = watcher.launches if of is None else _number(of, record)
     if event is None:
         way = "the gradient of " if backwards else ""
-        return Cause("nonfinite", f"{way}kernel {name} is the first to leave a NaN or an infinity", kernel=name)
+        says = f"{way}kernel {name} is the first to leave a NaN or an infinity"
+        return Cause("nonfinite", says, kernel=name, launch=launch)
     op = event.stmt
     assert isinstance(op, N.Op)
     why, help = _WHY.get(op.prim, (f"{op.prim} has no finite value or slope of these operands", ""))
     way = "on the way back, through the derivative" if backwards else "on the way forwards"
-    launch = 0 if backwards else watcher.launches
     made = event.values[-1][1]
     what = "NaN" if np.isnan(made) else "infinity"
     event = Event(op, name, launch, event.iteration, event.values[:-1])
     return cause("nonfinite", f"the first {what} arises {way}: {why}", event, f"{what} here", help)
+
+
+def _number(launches: Launches, gradient: LaunchRecord) -> int:
+    """Of the launch whose gradient it is, from 1; 0 where it is none of these."""
+    made = [step.launch for step in launches.leaves() if step.launch or step.within]
+    same = (n for n, launch in enumerate(made, 1) if launch is not None and launch[2] == gradient.draws
+            and launch[0].owner.gradient is gradient.plan.owner)  # fmt: skip
+    return next(same, 0)
 
 
 def origin(record: LaunchRecord) -> Event | None:

@@ -114,7 +114,7 @@ def check(
         was = float(memory.values().reshape(-1)[0])
         if not math.isfinite(was):
             tell("the first NaN or infinity")
-            why = first_nonfinite(lambda: _again(launches), backwards=False)
+            why = first_nonfinite(lambda: _again(launches))
             says = f"the loss is {was}, so there is nothing to compare with"
             return Report(name, was, says=says, causes=(why,) if why else ())
         now = loss_at(launches, memory, memory, launches.initial[id(memory)][1].reshape(-1))
@@ -168,7 +168,7 @@ def _explained(it: Check, seen: Verdict, x: Input) -> Verdict:
     tolerance = _AGREES_FORWARD[it.bits]
     if seen.kind == "nonfinite":
         if it.backwards is None:
-            it.backwards = first_nonfinite(lambda: _backwards(it), backwards=True)
+            it.backwards = first_nonfinite(lambda: _backwards(it), it.launches)
         why = it.backwards
     elif seen.kind == "wrong" and seen.tangent is not None and seen.tangent.apart > tolerance:
         why = _parted(it, x)
