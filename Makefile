@@ -7,10 +7,10 @@ ARGS ?=
 
 .PHONY: help demo test test-gpu lab lint docs bench peer-gradients names cpu-runtime nightly mutations setup clean
 help:
-	@echo "make demo     run the first notebook without a browser, check its gradients, write the inspector as HTML"
+	@echo "make demo     run a lesson of the course without a browser, check its gradients, write the inspector as HTML"
 	@echo "make test     the test suite            (JOBS=2, ARGS='-k name')"
 	@echo "make test-gpu tests that need an NVIDIA GPU, without network or installation; out/gpu_report.md"
-	@echo "make lab      JupyterLab on notebooks/"
+	@echo "make lab      the course, in JupyterLab"
 	@echo "make lint     ruff, mypy --strict"
 	@echo "make docs     the documentation as HTML in out/docs; a warning is an error"
 	@echo "make bench    race the pip package quadrants on the same kernels   (ARGS='--quick --only launch')"

@@ -11,8 +11,14 @@ import quadrants_lab  # noqa: E402  # after the path
 project = "quadrants_lab"
 author = "the authors of quadrants_lab"
 version = release = quadrants_lab.__version__
-extensions = ["myst_parser", "tables"]
-exclude_patterns = ["README.md"]
+extensions = ["myst_nb", "tables"]
+exclude_patterns = ["README.md", "**/.ipynb_checkpoints"]
+suppress_warnings = ["mystnb.unknown_mime_type"]
+nb_execution_mode = "cache"  # a lesson of docs/lessons is run when its text is another one than the last time
+nb_execution_cache_path = str(Path(__file__).parent.parent / "out" / "lessons")
+nb_execution_timeout = 300
+nb_execution_raise_on_error = True
+nb_ipywidgets_js = {}  # the panes are static copies: a page asks no other host for scripts
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
 smartquotes = False  # messages are shown as they are

@@ -1,5 +1,6 @@
-"""`make demo`: runs the first notebook without a browser, prints its gradients against the closed form as its cells
-found them, and writes every inspector of it into one HTML file that needs neither network nor kernel."""
+"""`make demo`: runs a lesson of the course up to its exercises, without a browser, prints its gradients against the
+closed form as its cells found them, and writes every inspector of it into one HTML file that needs neither network nor
+kernel."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 ROOT = Path(__file__).resolve().parent.parent
-NOTEBOOK = ROOT / "notebooks" / "01_a_kernel_and_its_gradient.ipynb"
+NOTEBOOK = ROOT / "notebooks" / "03_loops_and_stacks.ipynb"
 
 # Runs in the notebook's kernel, after its last cell.
 EXPORT = """
@@ -38,7 +39,7 @@ def printed(cell: nbformat.NotebookNode) -> str:
 
 
 def run(notebook: nbformat.NotebookNode, out: Path, console: Console) -> Path:
-    """Executes all cells in one kernel, prints as they end, and returns the path of the HTML file."""
+    """Executes the cells in one kernel, prints as they end, and returns the path of the HTML file."""
     where = {"metadata": {"path": str(NOTEBOOK.parent)}}
     client = NotebookClient(
         notebook, timeout=600, kernel_name="python3", resources=where, extra_arguments=["--log-level=ERROR"]
@@ -46,6 +47,8 @@ def run(notebook: nbformat.NotebookNode, out: Path, console: Console) -> Path:
     with client.setup_kernel():
         head = ""
         for index, cell in enumerate(notebook.cells):
+            if cell.source.startswith("## Exercises"):
+                break
             if cell.cell_type == "markdown":
                 head = next((x.lstrip("# ") for x in reversed(cell.source.splitlines()) if x.startswith("#")), head)
                 continue
@@ -71,7 +74,7 @@ def main() -> int:
         console.print(f"\nA cell of {NOTEBOOK.relative_to(ROOT)} failed:", Text.from_ansi(str(error)), sep="\n")
         return 1
     seconds = time.perf_counter() - start
-    console.print(f"\nEvery gradient is its closed form: the notebook's checks passed ({seconds:.1f} s).")
+    console.print(f"\nEvery gradient is its closed form: the lesson's checks passed ({seconds:.1f} s).")
     console.print(f"The inspector: {page} ({page.stat().st_size // 1024} KB)")
     return 0
 

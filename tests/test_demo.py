@@ -18,11 +18,11 @@ def test_demo_prints_gradients_and_writes_a_page_that_stands_alone(tmp_path: Pat
     done = run(sys.executable, ROOT / "scripts" / "demo.py", "--out", page, env={"PYTHONPATH": str(ROOT)})
     computed = float(re.search(r"computed +([\d.e-]+)", done.stdout).group(1))  # type: ignore[union-attr]  # fails if absent
     assert abs(computed - 0.95**50) < 1e-5
-    assert re.search(r"^ *4096 +4096 ", done.stdout, re.MULTILINE)  # the depth follows n
+    assert re.search(r"^ *512 +1.586549058696 +1.586549058696$", done.stdout, re.MULTILINE)  # the shares of all steps
     assert str(page) in done.stdout
     html = page.read_text()
     assert not re.findall(r"""(?:src|href)=["'](?!#|data:)|@import|url\((?!["']?(?:data:|#))""", html)
     assert len(html) < 1_000_000
     packed = re.search(r'id="data">([^<]+)<', html).group(1)  # type: ignore[union-attr]  # fails if absent
     shapes = json.loads(gzip.decompress(base64.b64decode(packed)))["shapes"]
-    assert [x["kernels"] for x in shapes] == [["relax"], ["wave"], ["triangle"], ["drive"]]
+    assert [x["kernels"] for x in shapes] == [["relax"], ["wave"], ["weighted"], ["chain"], ["drive"]]

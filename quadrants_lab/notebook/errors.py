@@ -11,8 +11,10 @@ from typing import Any, NoReturn
 
 from quadrants_lab.errors import QuadrantsError, QuadrantsSyntaxError, QuadrantsWarning
 from quadrants_lab.lang.missing import NotSupportedYet
+from quadrants_lab.runtime.check.report import Report
 
 CELL = "Cell In["
+_report = Report.__str__
 
 
 class Shown(Exception):
@@ -66,6 +68,7 @@ def install(shell: Any) -> None:
         kind._render_traceback_ = lambda self: [describe(self)]  # type: ignore[union-attr]  # IPython's hook
     # who prints one wants to know the cell, too
     QuadrantsError.__str__ = lambda self: with_cell_names(str(self.args[0]))  # type: ignore[method-assign]
+    Report.__str__ = lambda self: with_cell_names(_report(self))  # type: ignore[method-assign]
     if not isinstance(warnings.formatwarning, WarningText):
         warnings.formatwarning = WarningText(warnings.formatwarning)
     if (

@@ -13,31 +13,31 @@ from playwright.sync_api import Locator
 
 ROOT = Path(__file__).resolve().parents[2]
 OUT = ROOT / "out" / "browser"
-NOTEBOOK = ROOT / "notebooks" / "01_a_kernel_and_its_gradient.ipynb"
+NOTEBOOK = ROOT / "notebooks" / "03_loops_and_stacks.ipynb"
 
 pytestmark = [pytest.mark.browser, pytest.mark.needs("chromium")]
 
 
-SECOND = NOTEBOOK.with_name("02_backends.ipynb")
+BACKENDS = NOTEBOOK.with_name("07_one_kernel_on_five_backends.ipynb")
 
 
 @pytest.mark.parametrize("dark", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["light", "dark"])
-def test_the_first_notebook_in_both_themes(dark: bool):
+def test_the_third_lesson_in_both_themes(dark: bool):
     theme = "dark" if dark else "light"
     with lab(NOTEBOOK.parent, OUT, dark) as page:
         page.open(NOTEBOOK.name)
         page.run_all()
         inspectors = page.inspectors()
-        assert len(inspectors) >= 4
+        assert len(inspectors) == 6
         for pane in PANES:
-            panel = page.show(inspectors[2], pane)
+            panel = page.show(inspectors[1], pane)
             if pane == "Passes":
                 panel.get_by_role("radio", name="gradient", exact=True).click()
-                page.filled(inspectors[2])
-            inspectors[2].screenshot(path=OUT / f"{theme}_{pane}.png")
+                page.filled(inspectors[1])
+            inspectors[1].screenshot(path=OUT / f"{theme}_{pane}.png")
             assert panel.inner_text().strip()
             assert "this pane failed" not in panel.inner_text()
-        follow(page, inspectors[3], theme)
+        follow(page, inspectors[2], theme)
         assert page.outside == []
         assert page.errors == []
 
@@ -68,10 +68,10 @@ def follow(page: Lab, inspector: Locator, theme: str) -> None:
     assert "x.grad[7] +=" in inspector.locator(".mem").inner_text()
 
 
-def test_the_third_notebook_follows_a_gradient_that_fades():
-    third = NOTEBOOK.with_name("03_why_is_my_gradient_wrong.ipynb")
-    with lab(third.parent, OUT) as page:
-        page.open(third.name)
+def test_the_sixth_lesson_follows_a_gradient_that_fades():
+    sixth = NOTEBOOK.with_name("06_when_gradients_lie.ipynb")
+    with lab(sixth.parent, OUT) as page:
+        page.open(sixth.name)
         page.run_all(warnings=True)
         (inspector,) = page.inspectors()
         inspector.locator('[data-move="last"]').click()
@@ -89,8 +89,8 @@ STAGES = {"llvm": "cpu", "asm": "cpu", "ptx": "cuda", "msl": "metal", "spirv": "
 @pytest.mark.parametrize("dark", [pytest.param(False, marks=pytest.mark.slow), True], ids=["light", "dark"])
 def test_the_code_of_every_backend_in_both_themes(dark: bool):
     theme = "dark" if dark else "light"
-    with lab(SECOND.parent, OUT, dark, height=1300) as page:
-        page.open(SECOND.name)
+    with lab(BACKENDS.parent, OUT, dark, height=1300) as page:
+        page.open(BACKENDS.name)
         page.run_all()
         (inspector,) = page.inspectors()
         panel = page.show(inspector, "Linked")

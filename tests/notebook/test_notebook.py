@@ -1,27 +1,100 @@
-"""The notebooks in a real kernel, and Ctrl-C during a long launch there."""
+"""The course in a real kernel: lessons, exercises with wrong and right answers; and Ctrl-C during a long launch."""
 
 from __future__ import annotations
 
 import os
 import re
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import nbformat
 import pytest
 from jupyter_client.manager import start_new_kernel
 from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+from nbformat.v4 import new_code_cell
 
 from quadrants_lab.notebook.offline import OfflineHTML
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-# assertions and inspectors
-LEAST = {"01_a_kernel_and_its_gradient": (6, 5), "02_backends": (4, 1), "03_why_is_my_gradient_wrong": (6, 0)}
 SAYS = {
-    "02_backends": "f64, which Metal does not have",
-    "03_why_is_my_gradient_wrong": "is WRONG at [3]: it is 0.16 there, by finite differences it is 0.48",
+    "06_when_gradients_lie": "is WRONG at [3]: it is 0.16 there, by finite differences it is 0.48",
+    "07_one_kernel_on_five_backends": "f64, which Metal does not have",
 }
+
+
+# "== exercise: what the reader is told", and below it a wrong answer
+WRONG = re.findall(
+    r"^== ([\d.]+): (.*)\n((?:(?!==).*\n)*)", Path(__file__).with_name("wrong_answers.txt").read_text(), re.MULTILINE
+)
+
+
+@dataclass
+class Exercise:
+    """``asked``: the cell that waits for an answer; ``wrong``: cells with wrong answers, and what they are to say."""
+
+    name: str
+    text: str
+    asked: nbformat.NotebookNode
+    solved: nbformat.NotebookNode
+    wrong: list[tuple[nbformat.NotebookNode, str]]
+
+
+@dataclass
+class Lesson:
+    book: nbformat.NotebookNode
+    says: str
+    exercises: list[Exercise] = field(default_factory=list)
+
+
+def exercise_of(text: str, cell: nbformat.NotebookNode) -> Exercise:
+    """From the question and the cell below it: its last lines, which check, stand below each answer."""
+    name = re.search(r"### Exercise ([\d.]+)", text)[1]
+    solution = re.search(r"<summary>Solution</summary>.*?```python\n(.*?)```", text, re.DOTALL)[1]
+    check = "\n" + re.search(r"^(right = .*\n)?check_answer\(.*", cell.source, re.DOTALL | re.MULTILINE)[0]
+    wrong = [(new_code_cell(answer + check), says) for of, says, answer in WRONG if of == name]
+    return Exercise(name, text, cell, new_code_cell(solution + check), wrong)
+
+
+def run_lesson(path: Path) -> Lesson:
+    """All cells as they are in the repository; each exercise is answered wrongly and then rightly, as well."""
+    book = nbformat.read(path, as_version=4)
+    lesson, cells, question = Lesson(book, SAYS.get(path.stem, "")), list(book.cells), ""
+    client = NotebookClient(
+        book, timeout=300, kernel_name="python3", store_widget_state=True, resources={"metadata": {"path": str(ROOT)}}
+    )
+
+    def run(cell: nbformat.NotebookNode) -> None:
+        book.cells.append(cell)
+        try:
+            client.execute_cell(cell, len(book.cells) - 1)
+        except CellExecutionError:
+            pass  # what a wrong answer raises is in its outputs
+
+    with client.setup_kernel():
+        for index, cell in enumerate(cells):
+            if cell.cell_type == "markdown":
+                question = cell.source if cell.source.startswith("### Exercise") else question
+                continue
+            client.execute_cell(cell, index)
+            if question and "\ncheck_answer(" in cell.source:
+                lesson.exercises.append(exercise := exercise_of(question, cell))
+                for answer, _ in exercise.wrong:
+                    run(answer)
+                run(exercise.solved)
+                question = ""
+        client.set_widgets_metadata()
+    book.cells = cells
+    return lesson
+
+
+@pytest.fixture(scope="module", params=NOTEBOOKS, ids=lambda path: path.stem)
+def lesson(request):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
+        return run_lesson(request.param)
 
 
 @pytest.fixture(autouse=True)
@@ -29,39 +102,53 @@ def importable(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
 
 
-@pytest.fixture(scope="module", params=NOTEBOOKS, ids=lambda path: path.stem)
-def executed(request):
-    """The notebook after all its cells; their assertions compare with closed forms."""
-    before = os.environ.get("PYTHONPATH", "")
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), before])
-    try:
-        book = nbformat.read(request.param, as_version=4)
-        book.metadata["least"] = LEAST[request.param.stem]
-        book.metadata["says"] = SAYS.get(request.param.stem, "")
-        where = {"metadata": {"path": str(ROOT)}}
-        NotebookClient(book, timeout=300, kernel_name="python3", store_widget_state=True, resources=where).execute()
-    finally:
-        os.environ["PYTHONPATH"] = before
-    return book
+def inspected(book, magic):
+    return [c for c in book.cells if re.match(magic, c.source)]
 
 
-def inspected(book):
-    return [c for c in book.cells if re.match(r"%%qdkernel(?!.*--quiet)", c.source)]
+def printed(cell):
+    return "".join(o.get("text", "") for o in cell.get("outputs", []))
 
 
-def test_the_notebook_runs_and_its_assertions_hold(executed):
-    assert not [o for c in executed.cells for o in c.get("outputs", []) if o.output_type == "error"]
-    assert sum("assert" in c.source for c in executed.cells if c.cell_type == "code") >= executed.metadata.least[0]
+def test_the_lesson_runs_and_its_assertions_hold(lesson):
+    cells = [c for c in lesson.book.cells if c.cell_type == "code"]
+    assert not [o for c in cells for o in c.outputs if o.output_type == "error"]
+    assert sum("assert" in c.source for c in cells) >= 3
+    assert lesson.says in "".join(map(printed, cells))
+    assert not re.search(r"ipykernel_\d", "".join(map(printed, cells)))  # messages call cells by their numbers
 
 
-def test_each_inspected_cell_has_a_widget_and_beside_it_a_static_copy(executed):
-    cells = inspected(executed)
-    assert len(cells) >= executed.metadata.least[1]
+def test_an_exercise_waits_for_its_answer(lesson):
+    assert 3 <= len(lesson.exercises) <= 5
+    for x in lesson.exercises:
+        assert printed(x.asked).startswith("Not answered yet"), x.name
+        assert "<summary>Hint</summary>" in x.text, x.name
+
+
+def test_the_solution_of_an_exercise_is_right(lesson):
+    for x in lesson.exercises:
+        assert printed(x.solved).endswith("Right.\n"), (x.name, x.solved.outputs)
+
+
+def test_a_wrong_answer_is_told_why(lesson):
+    for x in lesson.exercises:
+        assert x.wrong, x.name
+        for cell, says in x.wrong:
+            (error,) = [o for o in cell.outputs if o.output_type == "error"]
+            assert error.ename == "NotYet", (x.name, error)
+            assert error.evalue.startswith("Not yet: "), x.name
+            assert says in error.evalue, (x.name, error.evalue)
+            assert error.traceback == [error.evalue], x.name  # no frames
+
+
+def test_each_inspected_cell_has_a_widget_and_beside_it_a_static_copy(lesson):
+    cells = inspected(lesson.book, r"%%qdkernel(?!.*--quiet)|%qdinspect|%qdstep")
+    assert cells
     for cell in cells:
         data = [o.data for o in cell.outputs if "data" in o]
         assert any("application/vnd.jupyter.widget-view+json" in d for d in data)
         (static,) = [d["text/html"] for d in data if "text/html" in d]
-        assert sum(len(str(d)) for d in data) + widget_bytes(executed, data) < 100_000
+        assert sum(len(str(d)) for d in data) + widget_bytes(lesson.book, data) < 100_000
         assert "this pane failed" not in static
         assert not re.search(r"<(script|style|svg)\b", static)
 
@@ -73,18 +160,13 @@ def widget_bytes(book, outputs):
     return sum(len(str(state[model])) for model in shown if model)
 
 
-def test_a_page_of_it_asks_no_other_host(executed):
-    page, _ = OfflineHTML().from_notebook_node(executed)
+def test_a_page_of_it_asks_no_other_host(lesson):
+    page, _ = OfflineHTML().from_notebook_node(lesson.book)
     assert len(page) < 1_000_000
     asks = r"""(?:src|href)=["']?(?:https?:)?//|import\(["'][^"']|@import|url\(["']?(?:https?:)?//"""
     assert not re.findall(asks, page)
-    assert page.count("Stacks</summary>") >= executed.metadata.least[1]
-    assert "widgets" in executed.metadata  # it is as it was
-
-
-def test_the_notebook_says_what_it_is_to_show(executed):
-    printed = "".join(o.get("text", "") for c in executed.cells for o in c.get("outputs", []))
-    assert executed.metadata.says in printed
+    assert page.count("Stacks</summary>") >= len(inspected(lesson.book, r"%%qdkernel(?!.*--quiet)|%qdinspect"))
+    assert "widgets" in lesson.book.metadata  # it is as it was
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
