@@ -28,7 +28,7 @@ from quadrants_lab.errors import (
 )
 from quadrants_lab.lang import ad, math, misc, types  # noqa: F401  # misc: as qd.lang.misc
 from quadrants_lab.lang import copying as _copying  # noqa: F401  # lets fields copy each other by a launch
-from quadrants_lab.lang.annotations import Template, template
+from quadrants_lab.lang.annotations import Template, ref, template
 from quadrants_lab.lang.arch import amdgpu, arm64, c, cpu, cuda, gpu, metal, vulkan, x64, x86_64
 from quadrants_lab.lang.classes import data_oriented
 from quadrants_lab.lang.config import init, is_logging_effective, reset, set_logging_level, sync
@@ -69,8 +69,8 @@ __all__ = [  # noqa: PLE0604  # the lists hold strings
     "arm64", "axes", "c", "cfg", "cpu", "cuda", "data_oriented", "dataclass", "dump_compile_config",
     "experimental", "extension", "field", "func", "gpu", "init", "inspect", "is_extension_enabled",
     "is_logging_effective", "jax_op", "kernel", "math", "metal", "ndarray", "pure", "pyfunc", "real_func",
-    "reset", "root", "set_logging_level", "sync", "template", "tensor", "torch_op", "types", "vulkan", "wrap",
-    "x64", "x86_64", *_axes, *_dtypes, *_operations,
+    "ref", "reset", "root", "set_logging_level", "sync", "template", "tensor", "torch_op", "types", "vulkan",
+    "wrap", "x64", "x86_64", *_axes, *_dtypes, *_operations,
 ]  # fmt: skip
 
 

@@ -36,7 +36,7 @@ class Row:
 
 TABLE: dict[str, Row] = {
     # --- source and signature
-    "QL1101": Row(_S, "a lambda cannot be a kernel or a func", "", "give it a name with def"),
+    "QL1101": Row(_S, "a lambda cannot be a kernel", "", "give it a name with def"),
     "QL1102": Row(_S, "the source of '{name}' cannot be found ({file})", "",
                   "define it in a file or a notebook cell, or register the text with linecache before exec"),
     "QL1103": Row(_S, "'{name}' has a parameter that a kernel cannot have", "{what}",
@@ -118,7 +118,7 @@ TABLE: dict[str, Row] = {
     "QL1504": Row(_S, "a field or array cannot be sliced in a kernel", "a slice here", "loop over the elements"),
     "QL1505": Row(_T, "{what} cannot be indexed", "indexed here", "fields, ndarrays, shapes and constants can"),
     "QL1506": Row(_I, "index {index} does not exist: there are {count} entries", "", ""),
-    "QL1507": Row(_T, "'{text}' has no gradient", "asked for here", "create it with needs_grad=True"),
+    "QL1507": Row(_T, "'{text}' has no {what}", "asked for here", "create it with needs_{which}=True"),
     "QL1508": Row(_T, "this index must be known at compile time", "computed at run time", "unroll the loop around it: "
                   "qd.static(range(...))"),
     # --- calls
@@ -133,9 +133,12 @@ TABLE: dict[str, Row] = {
     "QL1607": Row(_T, "the target of {op} is neither an element nor a local", "", "name an element: {op}(x[i], ...)"),
     "QL1608": Row(_S, "arguments cannot be unpacked with * or ** in a kernel", "", "write them out"),
     "QL1609": Row(_T, "static assertion failed{message}", "", ""),
-    "QL1610": Row(_S, "this argument of {op} must be known at compile time", "computed at run time", ""),
+    "QL1610": Row(_T, "this argument of {op} must be known at compile time", "computed at run time", ""),
     "QL1611": Row(_S, "print takes sep and end, texts that are known at compile time", "'{name}' given here", ""),
     "QL1612": Row(_T, "'{text}' cannot be computed at compile time", "{what}", ""),
+    "QL1614": Row(_S, "qd.static stands directly in qd.static", "this one", "leave one of them out"),
+    "QL1615": Row(_T, "a real number cannot be a literal of the integer dtype {dtype}", "written here",
+                  "convert it with qd.cast({text}, qd.{dtype})"),
     "QL1613": Row(_S, "'{name}' calls itself {n} times, and no end is in sight", "called {given} here",
                   "write a loop; or let qd.static(...) of a template argument end it earlier"),
     # --- loops
@@ -151,6 +154,9 @@ TABLE: dict[str, Row] = {
     "QL1705": Row(_S, "'{name}' is changed by this parallel loop and read in it",
                   "other iterations are changing it at the same time", "read it after the loop, or serialize the "
                   "loop with qd.loop_config(serialize=True)"),
+    "QL1707": Row(_T, "an axis of qd.ndrange is a whole number, or a pair of them, not {what}", "given here",
+                  "write qd.cast(..., qd.i32)"),
+    "QL1708": Row(_S, "axes={axes} is not a permutation of the {n} axes of this ndrange", "", ""),
     # --- returns
     "QL1801": Row(_S, "a kernel that returns a value says so in its signature", "returned here",
                   "def {name}(...) -> qd.f32:"),
@@ -160,6 +166,8 @@ TABLE: dict[str, Row] = {
     "QL1804": Row(_T, "{got} returned where the signature has {want}", "", ""),
     "QL1805": Row(_S, "a func cannot return from here", "{why}",
                   "let every way through the func return as many values of the same kind"),
+    "QL1806": Row(_S, "'{what}' is not what a kernel or func can return", "the annotation",
+                  "use a dtype such as qd.f32, int, a vector, matrix or struct type, or tuple[...] of them"),
     # --- warnings
     "QL1901": Row(_T, "{source} is assigned to '{name}', which is {target}: the value is {loss}", "assigned here",
                   "its first assignment fixed the dtype of '{name}'; write qd.cast(...) if this is meant"),
@@ -193,7 +201,6 @@ UNSUPPORTED: dict[type, tuple[str, str]] = {
     ast.Yield: ("yield", "write the values to a field"),
     ast.YieldFrom: ("yield from", "write the values to a field"),
     ast.Await: ("await", "call it from Python"),
-    ast.NamedExpr: ("':=' inside an expression", "assign in a line of its own"),
     ast.Dict: ("a dict", "use fields or scalar variables"),
     ast.Set: ("a set", "use fields or scalar variables"),
     ast.List: ("a list", "use a field or scalar variables"),

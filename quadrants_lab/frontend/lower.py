@@ -10,7 +10,7 @@ from quadrants_lab.frontend.ops.builtins import OPS
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.frontend.specs import Lowered, MatrixSpec, NdarraySpec, ScalarSpec, Spec, StructSpec
 from quadrants_lab.frontend.syntax import assign, calls, expr, loops, stmt, unroll
-from quadrants_lab.frontend.syntax.funcs import parameters, returned_types
+from quadrants_lab.frontend.syntax.funcs import parameters, return_parts, returned_types
 from quadrants_lab.frontend.syntax.stop_grad import without_derivatives
 from quadrants_lab.frontend.values.context import Context, Frame
 from quadrants_lab.frontend.values.values import ArgRef, Lit, Matrix, Mem, Struct, Value
@@ -19,7 +19,7 @@ from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.room import need
 from quadrants_lab.ir.types import DType
 
-EXPRS = {**expr.EXPRS, **calls.CALLS, **unroll.UNROLLED}
+EXPRS = {**expr.EXPRS, **assign.EXPRS, **calls.CALLS, **unroll.UNROLLED}
 STATEMENTS = {**stmt.STATEMENTS, **assign.STATEMENTS, **loops.STATEMENTS}
 
 
@@ -50,7 +50,7 @@ def lower(source: FunctionSource, specs: Sequence[Spec], options: CompileOptions
     kernel = N.Kernel(
         source.name, tuple(args), cx.buffers, body, cx.b.next_id, span=source.span(node)
     )  # fmt: skip
-    several = node.returns is not None and type(node.returns).__name__ == "Tuple"
+    several = return_parts(node.returns) is not None
     types = frame.returns or ()
     compound = not all(isinstance(t, DType) for t in types)
     returns_as = (types if several else types[0]) if compound else None

@@ -7,6 +7,7 @@ import builtins
 import inspect
 import linecache
 from collections.abc import Callable
+from copy import copy
 from functools import cached_property
 from types import FunctionType
 from typing import Any
@@ -30,6 +31,7 @@ class FunctionSource:
         self.name = fn.__name__
         self.assigned: dict[int, tuple[str, ...]] = {}  # id of a node: names assigned in it; see `scan`
         self.templates: dict[str, int] | None = None  # see `byref`
+        self.typed = True  # whether its annotations are those of a kernel
         last = (node.end_lineno or 1) + offset
         self.ascii = "".join(lines[node.lineno + offset - 1 : last]).isascii()
 
@@ -60,6 +62,13 @@ class FunctionSource:
         return dict(zip(self.fn.__code__.co_freevars, self.fn.__closure__ or (), strict=True))
 
     @cached_property
+    def untyped(self) -> FunctionSource:
+        """The same of a function whose annotations are Python's own and say nothing of dtypes."""
+        other = copy(self)
+        other.typed = False
+        return other
+
+    @cached_property
     def depth(self) -> int:
         """Levels of the AST."""
         return depth_of_source(self.node)
@@ -80,18 +89,49 @@ def function_source(fn: Callable[..., Any]) -> FunctionSource:
     if not isinstance(fn, FunctionType):
         raise error("QL1102", None, name=getattr(fn, "__name__", fn), file="not a Python function")
     code = fn.__code__
-    if fn.__name__ == "<lambda>":
-        raise error("QL1101", None)
     linecache.checkcache(code.co_filename)
     lines = linecache.getlines(code.co_filename, fn.__globals__)
     if not lines:
         raise error("QL1102", None, name=fn.__name__, file=code.co_filename)
     node, offset = _parse(lines, code.co_firstlineno - 1, code.co_name)
+    if fn.__name__ == "<lambda>":
+        node, offset = _lambda(lines, fn), 0
     if node is None:
         raise error("QL1102", None, name=fn.__name__, file=f"{code.co_filename} has changed")
     source = FunctionSource(fn, node, code.co_filename, lines, offset)
     setattr(fn, _CACHE, source)
     return source
+
+
+def _begin(node: ast.expr) -> tuple[int, int]:
+    return node.lineno, node.col_offset
+
+
+def _end(node: ast.expr) -> tuple[int, int]:
+    assert node.end_lineno is not None
+    assert node.end_col_offset is not None
+    return node.end_lineno, node.end_col_offset
+
+
+def _lambda(lines: list[str], fn: FunctionType) -> ast.FunctionDef | None:
+    """The definition that a lambda is short for; None where the file has changed, or, in Python 3.10, where several
+    that begin in its line could be meant."""
+    try:
+        tree = ast.parse("".join(lines))
+    except SyntaxError:
+        return None
+    code = fn.__code__
+    found = [n for n in ast.walk(tree) if isinstance(n, ast.Lambda) and n.lineno == code.co_firstlineno]
+    if hasattr(code, "co_positions"):
+        places = [p for p in code.co_positions() if p[3]]
+        begin, end = min((p[0], p[2]) for p in places), max((p[1], p[3]) for p in places)
+        found = [n for n in found if _begin(n.body) <= begin and end <= _end(n.body)][-1:]  # the innermost
+    if len({ast.dump(n) for n in found}) != 1:
+        return None
+    node, made = found[0], ast.FunctionDef("<lambda>", found[0].args, [], [])
+    made.returns = None
+    made.body = [ast.copy_location(ast.Return(node.body), node.body)]
+    return ast.copy_location(made, node)
 
 
 def _parse(lines: list[str], first: int, name: str) -> tuple[ast.FunctionDef | None, int]:

@@ -26,7 +26,13 @@ def template(element_type: Any = None, ndim: int | None = None) -> Template:
     return Template(element_type, ndim)
 
 
+def ref(tp: Any) -> Template:
+    """The annotation of an argument of a func that the func changes for its caller; ``tp``: what it is."""
+    return Template(tp)
+
+
 template.__qd_template__ = True  # type: ignore[attr-defined]  # the front end reads it where it is not called
+ref.__qd_template__ = True  # type: ignore[attr-defined]  # and where it is not evaluated
 
 
 class TensorType:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, overload
 
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsSyntaxError
+from quadrants_lab.frontend.diagnostics import error
 from quadrants_lab.frontend.source import function_source
 from quadrants_lab.lang.classes import BoundFunc, BoundKernel, bind, is_method
 from quadrants_lab.lang.parameters import positional, read_parameters
@@ -162,6 +163,8 @@ class FlattenedKernel(Kernel):
 
 def make_kernel(fn: Callable[..., Any], graph: bool = False) -> Kernel:
     """The kernel of a function, of the class that its parameters need."""
+    if fn.__name__ == "<lambda>":
+        raise error("QL1101", None)
     source = function_source(fn)
     variants = TensorVariants(source, read_parameters(fn, source), graph)
     flattened = variants.tensors or any(p.compound for p in variants.parameters)
@@ -250,6 +253,10 @@ def pyfunc(fn: Callable[..., Any]) -> PyFunc:
 def real_func(fn: Callable[..., Any]) -> Func:
     """The same as `func`: every func is inlined where it is called."""
     return Func(_function(fn, "real_func"))
+
+
+for _decorator in (func, pyfunc, real_func):
+    _decorator.__qd_decorator__ = True  # type: ignore[attr-defined]  # a kernel may call them on what it calls
 
 
 def _function(fn: Any, what: str) -> Callable[..., Any]:

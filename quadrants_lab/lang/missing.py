@@ -13,7 +13,6 @@ NOT_YET: dict[str, tuple[str, ...]] = {
     ),
     "buffer views": ("BufferView", "BufferViewType", "buffer_view_type"),
     "sparse matrices": ("sparse_matrix_builder",),
-    "arguments of real functions by reference": ("ref",),
     "running kernels as plain Python": ("python",),
     "extensions and tools": (
         "algorithms", "interop", "perf_dispatch", "profiler", "sparse", "tools",

@@ -37,13 +37,18 @@ class Operation:
 
 
 class NdRange:
-    """The box of `ndrange` outside of kernels: iterates over tuples of indices, the last one fastest."""
+    """The box of `ndrange` outside of kernels: iterates over tuples of indices, the last of the ``axes`` fastest.
+    A kernel that is handed one loops over it."""
 
-    def __init__(self, *axes: Any) -> None:
-        self.axes = tuple(range(*a) if isinstance(a, (tuple, list)) else range(a) for a in axes)
+    __qd_ndrange__ = True
+
+    def __init__(self, *args: Any, axes: tuple[int, ...] | None = None) -> None:
+        self.axes = tuple(range(*a) if isinstance(a, (tuple, list)) else range(a) for a in args)
+        self.order = tuple(range(len(args))) if axes is None else tuple(axes)
 
     def __iter__(self) -> Iterator[tuple[int, ...]]:
-        return itertools.product(*self.axes)
+        back = [self.order.index(k) for k in range(len(self.axes))]
+        return (tuple(at[k] for k in back) for at in itertools.product(*(self.axes[k] for k in self.order)))
 
     def __len__(self) -> int:
         return int(np.prod([len(a) for a in self.axes]))

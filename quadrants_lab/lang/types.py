@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quadrants_lab.ir.types import DType
 from quadrants_lab.lang import primitive_types
-from quadrants_lab.lang.annotations import NDArray, NdarrayType, Template, ndarray, template
+from quadrants_lab.lang.annotations import NDArray, NdarrayType, Template, ndarray, ref, template
 from quadrants_lab.lang.dtypes import *  # noqa: F403  # exactly the dtypes
 from quadrants_lab.lang.dtypes import __all__ as _dtypes
 from quadrants_lab.lang.matrix_types import MatrixType, VectorType, matrix, vector
@@ -13,7 +13,7 @@ from quadrants_lab.lang.struct import StructType, struct
 
 __all__ = [  # noqa: PLE0604  # the list holds strings
     "MatrixType", "NDArray", "NdarrayType", "StructType", "Template", "VectorType", "is_integral", "is_real",
-    "is_signed", "is_tensor", "matrix", "ndarray", "primitive_types", "struct", "template", "vector", *_dtypes,
+    "is_signed", "is_tensor", "matrix", "ndarray", "primitive_types", "ref", "struct", "template", "vector", *_dtypes,
 ]  # fmt: skip
 
 

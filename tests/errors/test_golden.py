@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from frontend.rig import load
 
+import quadrants_lab as qd
 from quadrants_lab.errors import QuadrantsSyntaxError
 from quadrants_lab.frontend.diagnostics import TABLE
 from quadrants_lab.frontend.source import function_source
@@ -24,7 +25,7 @@ def test_text(path: Path, golden: Callable[[Path, str], None]) -> None:
 
 def test_source_errors() -> None:
     with pytest.raises(QuadrantsSyntaxError, match="QL1101"):
-        function_source(lambda: None)
+        qd.kernel(lambda: None)
     names: dict[str, object] = {}
     exec("def f():\n    pass\n", names)
     with pytest.raises(QuadrantsSyntaxError, match=r"QL1102.*'f' cannot be found \(<string>\)"):

@@ -74,12 +74,13 @@ STATEMENTS: dict[str, tuple[str, ...]] = {
     ),
     "static_assert": ("OP(k_known == 3)",), "static_print": ("OP(k_known)",), "print": ("OP(k, 'of', r, sep='|')",),
     "range": ("for j in OP(3):\n    own += j", "for j in OP(k, 9, 2):\n    own += j"),
-    "ndrange": ("for j, l in OP(3, (k, 9)):\n    own += j * l",),
+    "ndrange": ("for j, l in OP(3, (k, 9), axes=(1, 0)):\n    own += j * l",),
     "grouped": ("for J in OP(a):\n    own += J[0]", "for J in OP(qd.ndrange(2, 3)):\n    own += J[1]"),
     "loop_config": ("OP(serialize=True)\nfor j in range(3):\n    own += j",), "stop_grad": ("OP(x)\nx[i] = x[i] * r",),
+    **dict.fromkeys(("block_local", "cache_read_only", "no_activate"), ("OP(x)",)),
     "Matrix.fill": ("OP(v, r)", "for j in range(2):\n    OP(v, r)\nx[i] = v[1]"),
 }  # fmt: skip
-_HIDDEN = ("custom_jvp", "detached", "epsilon", "Matrix.zero_like")  # of the library, not of qd
+_HIDDEN = ("Field.fill", "custom_jvp", "detached", "epsilon", "Matrix.zero_like")  # of the library, not of qd
 _OPERATORS = ("Matrix.__matmul__",)
 
 HEAD = """

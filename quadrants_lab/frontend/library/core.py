@@ -36,6 +36,7 @@ static: Any = op("static")
 detached: Any = op("detached")  # the value, with no derivative
 custom_jvp: Any = op("custom_jvp")  # the value of the first, with the derivative of the second
 epsilon: Any = op("epsilon")  # of the dtype of its argument
+grouped: Any = op("grouped")
 _abs: Any = op("abs")
 _max: Any = op("max")
 
@@ -75,6 +76,13 @@ def public(home: str = "math", **traits: Any) -> Callable[..., Any]:
 def helper(fn: Callable[..., Any]) -> Any:
     """A function that only the library calls."""
     return LibraryFunc(fn)
+
+
+@helper
+def fill(x: Any, val: Any) -> Any:
+    """val in every element of a field or array."""
+    for i in grouped(x):
+        x[i] = val
 
 
 @helper

@@ -17,7 +17,7 @@ from quadrants_lab.frontend.values import arith, matrix
 from quadrants_lab.frontend.values.context import Context, argument_node
 from quadrants_lab.frontend.values.lvalue import Local, fetch, locate
 from quadrants_lab.frontend.values.update import atomic, check_own, is_shared, put, reduce
-from quadrants_lab.frontend.values.values import Lit, Num, Number, Obj, Value
+from quadrants_lab.frontend.values.values import Lit, Num, Number, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import DType, f32, f64, promote, u1
@@ -205,8 +205,7 @@ def _atomic(op: str) -> Lower:
                 raise cx.fail("QL1607", node, op=f"qd.atomic_{op}")
             return atomic(cx, op, place, y, node, source, call)
         if is_shared(cx, place):
-            reduce(cx, op, place, y, node, source, call)
-            return Obj(None, f"qd.atomic_{op} on a local that iterations share")
+            return reduce(cx, op, place, y, node, source, call)
         check_own(cx, place.whole, node, place.name)
         old = fetch(cx, place, node)
         result = matrix.each(cx, lambda a, b: _on_local(cx, op, a, b, call), (node, source), call, old, y)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from quadrants_lab.frontend.library import FUNCTIONS, LibraryFunction
+from quadrants_lab.frontend.library.core import fill
 from quadrants_lab.frontend.op_table import Builtin, Lower
 from quadrants_lab.frontend.ops.linalg import operand, square
 from quadrants_lab.frontend.syntax import funcs
@@ -60,6 +61,11 @@ def _rows() -> Iterator[Builtin]:
 # --- operations that only the library calls -------------------------------------------------------------------------
 
 
+def _fill(cx: Context, call: ast.Call, x: Value, val: Value) -> Value:
+    """A loop of its own, parallel where it stands at the statement level of the kernel."""
+    return funcs.inline(cx, call, fill.source, [x, val], {}, procedure=cx.top, hidden=True)
+
+
 def _custom_jvp(cx: Context, call: ast.Call, value: Value, change: Value) -> Value:
     a, b = cx.number(value, call), cx.number(change, call)
     t = cx.type_of(a)
@@ -87,6 +93,7 @@ def _zero_like(cx: Context, call: ast.Call, m: Value) -> Value:
 
 ROWS: tuple[Builtin, ...] = (
     *_rows(),
+    Builtin("Field.fill", ("x", "val"), _fill, "Writes val to every element.", home="Field"),
     Builtin("custom_jvp", ("value", "change"), _custom_jvp, "", home="library", elementwise=True),
     Builtin("detached", ("x",), _detached, "", home="library", elementwise=True),
     Builtin("epsilon", ("x",), _epsilon, "", home="library"),

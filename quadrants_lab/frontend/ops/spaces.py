@@ -6,7 +6,8 @@ import ast
 from typing import Any
 
 from quadrants_lab.frontend.op_table import Builtin
-from quadrants_lab.frontend.values.context import Context
+from quadrants_lab.frontend.values.context import Context, argument_node
+from quadrants_lab.frontend.values.unpack import entries
 from quadrants_lab.frontend.values.values import (
     Grouped,
     Lit,
@@ -33,14 +34,19 @@ def _range(cx: Context, call: ast.Call, *args: Value) -> Value:
     return Range(begin, end, step)
 
 
-def _ndrange(cx: Context, call: ast.Call, *args: Value) -> Value:
-    axes: list[tuple[Value, Value]] = []
+def _ndrange(cx: Context, call: ast.Call, *args: Value, axes: Value | None = None) -> Value:
+    bounds: list[tuple[Value, Value]] = []
     for k, a in enumerate(args):
-        if isinstance(a, tuple) and len(a) == 2:
-            axes.append((cx.argument(call, k, a[0]), cx.argument(call, k, a[1])))
-        else:
-            axes.append((Lit(0, call), cx.argument(call, k, a)))
-    return NdRange(tuple(axes))
+        pair = entries(cx, a) if isinstance(a, (tuple, Obj)) else None
+        begin, end = pair if pair and len(pair) == 2 else (Lit(0, call), a)
+        ends = cx.argument(call, k, begin), cx.argument(call, k, end)
+        if any(cx.type_of(number).is_float for number in ends):
+            raise cx.fail("QL1707", argument_node(call, k), what=describe(a))
+        bounds.append(ends)
+    order = tuple(range(len(args))) if axes is None else cx.python(axes)
+    if sorted(order) != list(range(len(args))):
+        raise cx.fail("QL1708", call, axes=order, n=len(args))
+    return NdRange(tuple(bounds), tuple(order))
 
 
 def _grouped(cx: Context, call: ast.Call, x: Value) -> Value:
@@ -88,7 +94,8 @@ def _loop_config(cx: Context, call: ast.Call, *args: Value) -> Value:
 
 
 ROWS: tuple[Builtin, ...] = (
-    Builtin("ndrange", ("*args",), _ndrange, "The box of its arguments: sizes, or (begin, end) pairs."),
+    Builtin("ndrange", ("*args", "axes="), _ndrange, "The box of its arguments: sizes, or (begin, end) pairs; axes: "
+            "the order of its axes in a serial loop, the outermost first."),
     Builtin("grouped", ("x",), _grouped, "The indices of x, a field, an array or an ndrange, as one vector."),
     Builtin("loop_config", ("*",), _loop_config,
             "About the next loop: serialize=True (or parallelize=1) runs it in order; checkpoint=True, of a serial: "

@@ -33,19 +33,48 @@ from quadrants_lab.frontend.values.values import (
     Value,
     describe,
     leaf_names,
+    leaves,
     mapped,
     name_of,
 )
 
 # augmented assignments to elements that are atomic; the others read, compute and store
 ATOMIC: dict[type, str] = {ast.Add: "add", ast.Sub: "sub", ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor"}
-_REDUCTIONS = (ast.Add, ast.Sub)
+# those into locals that iterations share
+_REDUCTIONS: dict[type, str] = {**ATOMIC, ast.Mult: "mul"}
 
 
 def assign(cx: Context, node: ast.Assign) -> None:
+    if _accumulated(cx, node):
+        return
     value = cx.expr(node.value)
     for target in node.targets:
         _bind(cx, target, value, node, node.value)
+
+
+def _accumulated(cx: Context, node: ast.Assign) -> bool:
+    """Whether it is ``a = a + x``, ``a = min(a, x)`` or the like of a local that iterations share, which then
+    accumulates."""
+    target, value = node.targets[0], node.value
+    whole = cx.frame.env.get(target.id) if isinstance(target, ast.Name) else None
+    if whole is None or not isinstance(target, ast.Name) or not any(isinstance(v, Temp) for v in leaves(whole)):
+        return False
+    parts = value.args if isinstance(value, ast.Call) else [getattr(value, "left", None), getattr(value, "right", None)]
+    own = [p for p in parts if isinstance(p, ast.Name) and p.id == target.id]
+    rest = [p for p in parts if p not in own]
+    if len(parts) != 2 or len(own) != 1 or rest[0] is None or len(node.targets) > 1:
+        return False
+    if isinstance(value, ast.BinOp) and (parts[0] in own or not isinstance(value.op, ast.Sub)):
+        op = _REDUCTIONS.get(type(value.op), "")
+    else:
+        called = cx.expr(value.func) if isinstance(value, ast.Call) and not value.keywords else None
+        known = getattr(called, "value", None)
+        op = getattr(known, "__qd_op__", None) or next((f.__name__ for f in (min, max) if known is f), "")
+    named = {n.id for n in ast.walk(rest[0]) if isinstance(n, ast.Name)}
+    if op not in (*_REDUCTIONS.values(), "min", "max") or target.id in named:
+        return False
+    reduce(cx, op, Local(target.id, whole, (), whole), cx.expr(rest[0]), target, rest[0], node)
+    return True
 
 
 def _bind(cx: Context, target: ast.expr, value: Value, node: ast.stmt, source: ast.expr) -> None:
@@ -91,6 +120,12 @@ def set_name(cx: Context, target: ast.Name, value: Value, node: ast.stmt, source
     new = fitted(cx, old, value, source, node, name)
     named(cx, new, leaf_names(new, name))
     env[name] = new
+
+
+def named_expression(cx: Context, node: ast.NamedExpr) -> Value:
+    """``name := value``: assigned where it stands."""
+    set_name(cx, node.target, cx.expr(node.value), ast.copy_location(ast.Expr(node), node), node.value)
+    return cx.expr(ast.copy_location(ast.Name(node.target.id, ast.Load()), node))
 
 
 def local(cx: Context, value: Value, name: str, source: ast.expr) -> Value:
@@ -155,7 +190,7 @@ def _reduced(cx: Context, node: ast.AugAssign, place: Local, value: Value) -> bo
     op = type(node.op)
     if op not in _REDUCTIONS or not is_shared(cx, place):
         return False
-    reduce(cx, ATOMIC[op], place, value, node.target, node.value, node)
+    reduce(cx, _REDUCTIONS[op], place, value, node.target, node.value, node)
     return True
 
 
@@ -175,6 +210,7 @@ def _augment_name(cx: Context, node: ast.AugAssign, target: ast.Name) -> None:
     cx.frame.env[name] = new  # the operand may have begun a new scope
 
 
+EXPRS: dict[type, Callable[..., Value]] = {ast.NamedExpr: named_expression}
 STATEMENTS: dict[type, Callable[..., None]] = {
     ast.Assign: assign,
     ast.AnnAssign: annotated,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from quadrants_lab.frontend.values.context import Context, Env
@@ -79,6 +80,8 @@ def branch(
     values: list[Value] = []
     for k in range(len(live[0].value) if live else 0):
         given = [_mergeable(cx, arm.value[k], node) for arm in live]
+        if isinstance(node, ast.IfExp):
+            given = _spread(given)
         ways = [list(leaves(v)) for v in given]
         _same_shape(cx, given, node)
         met: list[Num] = []
@@ -104,6 +107,12 @@ def branch(
 def _mergeable(cx: Context, value: Value, node: Any) -> Value:
     """The value of an arm, which must be a number, matrix or struct: only these can be chosen at run time."""
     return value if isinstance(value, (Matrix, Struct)) else cx.number(value, node)
+
+
+def _spread(values: list[Value]) -> list[Value]:
+    """Numbers beside a matrix as matrices of its shape."""
+    shapes = [v.shape for v in values if isinstance(v, Matrix)]
+    return [Matrix(shapes[0], (v,) * prod(shapes[0])) if shapes and isinstance(v, (Num, Lit)) else v for v in values]
 
 
 def _same_shape(cx: Context, values: list[Value], node: Any) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Callable, Sequence
-from types import BuiltinFunctionType, FunctionType
+from types import BuiltinFunctionType
 from typing import Any
 
 from quadrants_lab.frontend.diagnostics import count
 from quadrants_lab.frontend.op_table import PYTHON, Builtin
 from quadrants_lab.frontend.source import FunctionSource
-from quadrants_lab.frontend.syntax import funcs
+from quadrants_lab.frontend.syntax import funcs, plain
 from quadrants_lab.frontend.syntax.byref import References, refer, templates
 from quadrants_lab.frontend.syntax.unroll import STRUCTURAL, unpacked
 from quadrants_lab.frontend.values import matrix
@@ -19,7 +19,18 @@ from quadrants_lab.frontend.values.arith import construct
 from quadrants_lab.frontend.values.context import Context, argument_node
 from quadrants_lab.frontend.values.struct import instance
 from quadrants_lab.frontend.values.unpack import entries
-from quadrants_lab.frontend.values.values import Bound, Lit, Matrix, Num, Obj, Value, describe, name_of
+from quadrants_lab.frontend.values.values import (
+    Bound,
+    Lit,
+    Matrix,
+    Mem,
+    Num,
+    Obj,
+    StructMem,
+    Value,
+    describe,
+    name_of,
+)
 from quadrants_lab.ir.types import DType, from_numpy
 
 Keywords = dict[str, Value]
@@ -55,7 +66,7 @@ def call(cx: Context, node: ast.Call) -> Value:
         return construct(cx, node, fn, args[0])
     if isinstance(getattr(fn, "__qd_type__", None), str):
         return instance(cx, node, fn, args, keywords)
-    return _python(cx, node, fn, args, keywords)
+    return _python(cx, node, fn, args, keywords, procedure)
 
 
 def _numpy_dtype(fn: type) -> DType | None:
@@ -134,15 +145,19 @@ def _operation(cx: Context, node: ast.Call, row: Builtin, *given: Value) -> Valu
         args, keywords = _arguments(cx, node, 0)
         cx.static -= 1
         for n, a in zip(node.args, args, strict=True):
+            if n in cx.statics:
+                raise cx.fail("QL1614", n)
             _known(cx, a, n)
     else:
         args, keywords = _arguments(cx, node, row.raw, *given)
     if row.raw > len(args):
         return row.lower(cx, node, *args)
     if row.variadic:
-        if keywords or not args:
-            raise cx.fail("QL1602", node, text=name_of(node.func), what="takes one or more values", params="*args")
-        return _lowered(cx, node, row, args)
+        optional = [p.rstrip("=") for p in row.params[1:]]
+        if not (args or optional) or not {*keywords} <= {*optional}:
+            params = ", ".join(row.params).rstrip("=")
+            raise cx.fail("QL1602", node, text=name_of(node.func), what="takes one or more values", params=params)
+        return row.lower(cx, node, *args, **keywords) if keywords else _lowered(cx, node, row, args)
     bound: list[Value | None] = [*args]
     names = [p.rstrip("=") for p in row.params]
     for param in row.params[len(args) :]:
@@ -186,19 +201,28 @@ def _known(cx: Context, value: Value, node: ast.expr) -> None:
         raise cx.fail("QL1606", node, text=ast.unparse(node)) from None
 
 
-def _python(cx: Context, node: ast.Call, fn: Any, args: list[Value], keywords: Keywords) -> Value:
+def _python(
+    cx: Context, node: ast.Call, fn: Any, args: list[Value], keywords: Keywords, procedure: bool
+) -> Value:
     """A Python function is called at compile time, with constants: silently where it cannot matter when (inside
-    qd.static, and ``math``), else with a warning."""
+    qd.static, and ``math``), else with a warning. Any other call of one is inlined."""
     text = name_of(node.func)
     if not callable(fn):
         raise cx.fail("QL1604", node, text=text, what=f"it is {describe(Obj(fn, text))}")
     if getattr(fn, "__qd_kernel__", False) is True:
         cure = "a kernel cannot launch a kernel: decorate what they share with @qd.func"
         raise cx.fail("QL1601", node, text=text, what="this is a kernel", cure=cure)
+    known = all(_is_known(cx, a) for a in (*args, *keywords.values()))
+    if getattr(fn, "__qd_decorator__", False) is True and known:
+        return cx.wrap(fn(*map(cx.python, args)), text)
     if (getattr(fn, "__module__", None) or "").startswith("quadrants_lab."):
         raise cx.fail("QL1605", node, name=text.removeprefix("qd."))
     numbers = not keywords and all(isinstance(a, Lit) for a in args)
-    known = all(_is_known(cx, a) for a in (*args, *keywords.values()))
+    inlined = None if cx.static else plain.inlined(cx, fn, text)
+    memory = any(isinstance(a, (Mem, StructMem)) for a in (*args, *keywords.values()))
+    if inlined is not None and (memory or not known or plain.touches_kernels(inlined.source)):
+        given = {**inlined.keywords, **keywords}
+        return funcs.inline(cx, node, inlined.source, [*inlined.first, *args], given, procedure)
     if cx.static and not keywords and isinstance(fn, type) and fn in STRUCTURAL:
         parts = [entries(cx, a) for a in args]
         if parts and all(p is not None for p in parts):
@@ -218,8 +242,6 @@ def _python(cx: Context, node: ast.Call, fn: Any, args: list[Value], keywords: K
     short = getattr(fn, "__name__", text)
     if short in cx.operations and (getattr(math, short, None) is fn or fn is round or type(fn).__name__ == "ufunc"):
         cure = f"use qd.{short}"
-    elif isinstance(fn, FunctionType):
-        cure = "decorate it with @qd.func, or call it inside qd.static(...) with constants"
     else:
         cure = "call it inside qd.static(...) with constants, or from Python and pass the result in"
     what = "called with values that exist only at run time"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 from quadrants_lab.frontend.diagnostics import count, error
 from quadrants_lab.frontend.source import FunctionSource
@@ -51,18 +51,27 @@ def parameters(source: FunctionSource) -> list[ast.arg]:
 def returned_types(cx: Context) -> tuple[Any, ...] | None:
     """The dtypes and types of the function's ``->``; None if it has none. A tuple stands for several values."""
     node = cx.frame.source.node.returns
-    if node is None or (isinstance(node, ast.Constant) and node.value is None):
+    if node is None or not cx.frame.source.typed or (isinstance(node, ast.Constant) and node.value is None):
         return None
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         node = _reparsed(node, node.value)
-    parts = node.elts if isinstance(node, ast.Tuple) else [node]
+    parts = return_parts(node) or [node]
     given = cx.frame.source.fn.__annotations__.get("return")
-    evaluated = given if isinstance(given, tuple) and len(given) == len(parts) else (given,) * len(parts)
+    several = given if isinstance(given, tuple) else get_args(given)
+    evaluated = several if len(several) == len(parts) else (given,) * len(parts)
     types = [annotation(cx, p, t) for p, t in zip(parts, evaluated, strict=True)]
     for p, t in zip(parts, types, strict=True):
         if t is None:
-            raise cx.fail("QL1410", p, what=f"'{name_of(p)}'")
+            raise cx.fail("QL1806", p, what=name_of(p))
     return tuple(types)
+
+
+def return_parts(node: ast.expr | None) -> list[ast.expr] | None:
+    """The annotations of several returned values, ``(a, b)`` or ``tuple[a, b]``; None for those of one."""
+    if isinstance(node, ast.Subscript) and ast.unparse(node.value).rpartition(".")[2] in ("tuple", "Tuple"):
+        node = node.slice
+        return node.elts if isinstance(node, ast.Tuple) else [node]
+    return node.elts if isinstance(node, ast.Tuple) else None
 
 
 def _reparsed(node: ast.Constant, text: str) -> ast.expr:
@@ -186,7 +195,7 @@ def _passed(
         return value
     outer, cx.frame = cx.frame, Frame(source)
     template = is_template(source, param)
-    declared = None if template else annotation(cx, note, source.fn.__annotations__.get(param.arg))
+    declared = None if template or not source.typed else annotation(cx, note, source.fn.__annotations__.get(param.arg))
     cx.frame = outer
     if declared is not None:
         value = as_type(cx, value, declared, node)

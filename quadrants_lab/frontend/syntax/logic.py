@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any
 
 from quadrants_lab.frontend.syntax.branch import choose
@@ -12,7 +13,7 @@ from quadrants_lab.frontend.syntax.scan import harmless
 from quadrants_lab.frontend.values import matrix
 from quadrants_lab.frontend.values.arith import common, emit, fold, truth
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.values import Lit, Num, Number, Obj, Value, name_of
+from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Number, Obj, Value, name_of
 from quadrants_lab.ir.types import promote, u1
 
 COMPARE: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
@@ -90,13 +91,28 @@ def _static_compare(cx: Context, node: ast.Compare, values: list[Value]) -> Lit:
 
 
 def boolop(cx: Context, node: ast.BoolOp) -> Value:
-    return _boolop(cx, node, node.values)
+    first = cx.expr(node.values[0])
+    if isinstance(first, Matrix):
+        return _elementwise(cx, node, [first, *map(cx.expr, node.values[1:])])
+    return _boolop(cx, node, node.values, cx.number(first, node.values[0]))
 
 
-def _boolop(cx: Context, node: ast.BoolOp, values: Sequence[ast.expr]) -> Number:
-    """``and`` and ``or``: the value of the operand that decides; what follows it is not evaluated."""
+def _elementwise(cx: Context, node: ast.BoolOp, values: list[Value]) -> Value:
+    """``and`` and ``or`` of vectors and matrices, all of which are evaluated: the truth of each element."""
+    prim = "and" if isinstance(node.op, ast.And) else "or"
+
+    def one(*numbers: Number) -> Number:
+        truths = [truth(cx, n, at) for n, at in zip(numbers, node.values, strict=True)]
+        return Num(reduce(lambda a, b: cx.b.op(prim, a, b), truths), u1)
+
+    return matrix.each(cx, one, node.values, node, *values)
+
+
+def _boolop(cx: Context, node: ast.BoolOp, values: Sequence[ast.expr], given: Number | None = None) -> Number:
+    """``and`` and ``or``: the value of the operand that decides; what follows it is not evaluated. The first may be
+    ``given``."""
     is_and = isinstance(node.op, ast.And)
-    first = cx.scalar(values[0])
+    first = cx.scalar(values[0]) if given is None else given
     if len(values) == 1:
         return first
     if isinstance(first, Lit):
@@ -132,8 +148,17 @@ def _short_circuit(
 
 
 def conditional(cx: Context, node: ast.IfExp) -> Value:
-    """``a if c else b``: only the arm that is taken is evaluated."""
-    test = cx.scalar(node.test)
+    """``a if c else b``: only the arm that is taken is evaluated; a number beside a vector is each of its elements."""
+    chosen = cx.expr(node.test)
+    if isinstance(chosen, Matrix):  # element by element, of what both arms are
+        nodes = (node.test, node.body, node.orelse)
+        call = ast.copy_location(ast.Call(node.test, list(nodes), []), node)
+
+        def one(c: Number, a: Number, b: Number) -> Value:
+            return cx.operations["select"].lower(cx, call, c, a, b)
+
+        return matrix.each(cx, one, nodes, node, chosen, cx.expr(node.body), cx.expr(node.orelse))
+    test = cx.number(chosen, node.test)
     if isinstance(test, Lit):
         return cx.expr(node.body if test.value else node.orelse)
     cond = truth(cx, test, node.test)

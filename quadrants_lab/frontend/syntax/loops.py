@@ -30,8 +30,6 @@ from quadrants_lab.frontend.values.values import (
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import i32, i64
 
-_INDEX = "a loop variable"
-
 
 def _for(cx: Context, node: ast.For) -> None:
     if node.orelse:
@@ -83,16 +81,16 @@ def _targets(cx: Context, node: ast.For, space: Space) -> list[ast.Name]:
             raise cx.fail("QL1304", n, name=n.id)
     if space.grouped:
         axes = range(len(space.axes))
-        return [ast.copy_location(ast.Name(f"{names[0].id}[{k}]", ast.Store()), names[0]) for k in axes]
-    return names
+        names = [ast.copy_location(ast.Name(f"{names[0].id}[{k}]", ast.Store()), names[0]) for k in axes]
+    return [names[k] for k in space.order] if space.order else names
 
 
 def _iteration(cx: Context, node: ast.For, space: Space, names: list[ast.Name]) -> None:
     """The body of the loop, of which the environment holds the indices."""
     if space.grouped:
         assert isinstance(node.target, ast.Name)
-        indices = [cx.frame.env[n.id] for n in names[: space.rank]]
-        cx.frame.env[node.target.id] = Matrix((len(indices),), tuple(i for i in indices if isinstance(i, Num)), _INDEX)
+        indices = [cx.frame.env[f"{node.target.id}[{k}]"] for k in range(space.rank)]
+        cx.frame.env[node.target.id] = Matrix((len(indices),), tuple(i for i in indices if isinstance(i, Num)))
     cx.stmts(node.body)
 
 
@@ -102,7 +100,7 @@ def _stepped(cx: Context, space: Space, begin: int, index: int, name: str, node:
     cx.at(node.target)
     trip = cx.to(Num(index, space.count_dtype), space.dtype)
     moved = cx.b.op("mul", trip, space.id(cx, space.step))
-    return Num(cx.b.op("add", begin, moved, name=name), space.dtype, _INDEX)
+    return Num(cx.b.op("add", begin, moved, name=name), space.dtype)
 
 
 def _trips(cx: Context, space: Space, node: ast.For) -> int:
@@ -148,7 +146,7 @@ def _task(cx: Context, node: ast.For, space: Space, names: list[ast.Name], bound
     outside, cx.stopped = cx.stopped, set()
     with cx.b.block() as body:
         for p, n in zip(indices, names, strict=True):
-            env[n.id] = Num(p.id, t, _INDEX)
+            env[n.id] = Num(p.id, t)
         if space.step is not None:
             begin = space.id(cx, space.axes[0][0])
             env[names[0].id] = _stepped(cx, space, begin, indices[0].id, names[0].id, node)
@@ -229,7 +227,7 @@ def _nest(cx: Context, node: ast.For, space: Space, names: list[ast.Name], axis:
     cx.at(node.iter)
 
     def body(index: N.Param) -> None:
-        cx.frame.env[names[axis].id] = Num(index.id, index.type, _INDEX)
+        cx.frame.env[names[axis].id] = Num(index.id, index.type)
         if axis + 1 < len(names):
             _nest(cx, node, space, names, axis + 1)
         else:
@@ -247,7 +245,7 @@ def _strided(cx: Context, node: ast.For, space: Space, name: ast.Name) -> None:
         low, high = cx.b.op("add", space.id(cx, end), one), cx.b.op("add", space.id(cx, begin), one)
 
         def plain(index: N.Param) -> None:
-            cx.frame.env[name.id] = Num(index.id, index.type, _INDEX)
+            cx.frame.env[name.id] = Num(index.id, index.type)
             _iteration(cx, node, space, [name])
 
         _counted(cx, node, low, high, name.id, plain, reverse=True)
@@ -287,7 +285,7 @@ def _flat(cx: Context, node: ast.For, space: Space, names: list[ast.Name]) -> No
             if k:
                 rest = cx.b.op("floordiv", rest, extents[k])
             value = cx.b.op("add", begins[k], part, name=names[k].id)
-            cx.frame.env[names[k].id] = Num(cx.b.cast(value, t), t, _INDEX)
+            cx.frame.env[names[k].id] = Num(cx.b.cast(value, t), t)
         _iteration(cx, node, space, names)
 
     _counted(cx, node, zero, total, "", body)
@@ -317,8 +315,19 @@ def _counted(
 def _while(cx: Context, node: ast.While) -> None:
     if node.orelse:
         raise cx.fail("QL1202", node.orelse[0])
+    if any(isinstance(n, ast.NamedExpr) for n in ast.walk(node.test)):
+        _assigning(node)
     checkpoint, cx.checkpoint = cx.checkpoint, False
     settled(cx, node, lambda: _repeated(cx, node, checkpoint))
+
+
+def _assigning(node: ast.While) -> None:
+    """Makes ``while`` with a ``:=`` in its test, which belongs to the iteration, an endless loop with a break."""
+    leaving = ast.If(ast.UnaryOp(ast.Not(), node.test), [ast.Break()], [])
+    for n in (leaving, leaving.test, leaving.body[0]):
+        ast.copy_location(n, node.test)
+    node.body = [leaving, *node.body]
+    node.test = ast.copy_location(ast.Constant(True), node.test)
 
 
 def _repeated(cx: Context, node: ast.While, checkpoint: bool) -> None:

@@ -23,7 +23,8 @@ from quadrants_lab.ir.types import DType, i32, i64, u64
 @dataclass(slots=True)
 class Space:
     """What a loop runs over: a box, the half-open ranges of its axes. Of one axis with a ``step``: every step-th.
-    ``grouped``: the loop variable is a vector of the indices, of the first ``rank`` axes. Bounds and step are i32 or
+    ``grouped``: the loop variable is a vector of the indices, of the first ``rank`` axes. ``order``:
+    which of the loop's variables each axis belongs to, where not one after the other. Bounds and step are i32 or
     i64, those that are known have no dtype."""
 
     kind: str  # of the task that it would be
@@ -31,6 +32,7 @@ class Space:
     step: Num | Lit | None = None
     grouped: bool = False
     rank: int = 0
+    order: tuple[int, ...] = ()
 
     @property
     def dtype(self) -> DType:
@@ -72,7 +74,8 @@ def _over(cx: Context, value: Value, node: ast.For) -> Space:
         cx.at(node.iter)
         return Space("struct_for", _axes(cx, value if isinstance(value, Mem) else value.first, node))
     if isinstance(value, NdRange):
-        return Space("range_for", tuple((_bound(cx, b, node), _bound(cx, e, node)) for b, e in value.axes))
+        axes = tuple((_bound(cx, b, node), _bound(cx, e, node)) for b, e in value.axes)
+        return Space("range_for", tuple(axes[k] for k in value.order), order=value.order)
     if isinstance(value, Range):
         step = None if value.step is None else _bound(cx, value.step, node)
         return Space("range_for", ((_bound(cx, value.begin, node), _bound(cx, value.end, node)),), step)

@@ -215,6 +215,8 @@ def _construct(cx: Context, call: ast.Call, dtype: DType, x: Value) -> Value:
     cx.at(call)
     if isinstance(number, Lit) and isinstance(number.value, int) and dtype.is_int:
         return Num(cx.const(cx.fit(number, dtype, asked=True), dtype), dtype)
+    if isinstance(number, Lit) and isinstance(number.value, float) and dtype.is_int:
+        raise cx.fail("QL1615", call, dtype=dtype, text=number.value)
     if isinstance(number, Lit) and dtype.is_float:
         return Num(cx.const(number.value, dtype), dtype)
     return cx.num(number, dtype)

@@ -244,6 +244,8 @@ class Context:
             self._check_placed(value.field, text, node)
             of = value.field
             return Mem(self.field(of, text), text, of.element_shape, of.offset, value.at)
+        if getattr(value, "__qd_ndrange__", False) is True:
+            return NdRange(tuple((Lit(a.start, node), Lit(a.stop, node)) for a in value.axes), value.order)
         if getattr(value, "__qd_struct_field__", False) is True:
             members: Any = {n: self.wrap(m, f"{text}.{n}", node) for n, m in value.members.items()}
             return StructMem(value.struct_type, members, text)
@@ -401,7 +403,9 @@ class Context:
         if isinstance(value, Grouped):
             return self.python(value.space)
         if isinstance(value, NdRange):
-            return tuple(product(*(range(self.python(b), self.python(e)) for b, e in value.axes)))
+            axes = [range(self.python(b), self.python(e)) for b, e in value.axes]
+            places = [value.order.index(k) for k in range(len(axes))]
+            return tuple(tuple(at[k] for k in places) for at in product(*(axes[k] for k in value.order)))
         raise TypeError(describe(value))
 
     def extent(self, buffer: N.Buffer, axis: int, node: ast.AST | None = None) -> Num | Lit:

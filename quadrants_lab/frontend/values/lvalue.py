@@ -396,6 +396,8 @@ def _of_struct_mem(cx: Context, value: StructMem, node: ast.Attribute) -> Value:
         return member
     if name == "shape":
         return _shape(cx, value.first, node)
+    if name == "fill":
+        return _fill(cx, value, node)
     if name == "grad":
         return _struct_grad(cx, value, node)
     cure = f"it has {', '.join([*value.members, 'shape', 'grad'])} and the elements"
@@ -411,7 +413,7 @@ def _struct_grad(cx: Context, value: StructMem, node: ast.Attribute) -> StructMe
         elif m.buffer.grad:
             members[name] = _grad(cx, m, node)
     if not members:
-        raise cx.fail("QL1507", node, text=value.text)
+        raise cx.fail("QL1507", node, text=value.text, what="gradient", which="grad")
     return StructMem(value.type, members, f"{value.text}.grad")
 
 
@@ -433,13 +435,22 @@ def _shape(cx: Context, base: Mem, node: ast.Attribute) -> Value:
 
 
 def _grad(cx: Context, base: Mem, node: ast.Attribute) -> Value:
-    if not base.buffer.grad:
-        raise cx.fail("QL1507", node, text=base.text)
-    return Mem(cx.buffers[base.buffer.grad], f"{base.text}.grad", base.element_shape, base.offset, base.entry)
+    """The gradient, or the dual."""
+    name = getattr(base.buffer, node.attr)
+    if not name:
+        what = "gradient" if node.attr == "grad" else "dual"
+        raise cx.fail("QL1507", node, text=base.text, what=what, which=node.attr)
+    return Mem(cx.buffers[name], f"{base.text}.{node.attr}", base.element_shape, base.offset, base.entry)
+
+
+def _fill(cx: Context, base: Mem | StructMem, node: ast.Attribute) -> Value:
+    return Bound("Field.fill", base, name_of(node))
 
 
 _MEMBERS: dict[str, Callable[[Context, Mem, ast.Attribute], Value]] = {
     "shape": _shape,
     "grad": _grad,
+    "dual": _grad,
+    "fill": _fill,
     "dtype": lambda cx, base, node: Obj(base.buffer.dtype, f"{base.text}.dtype"),
 }

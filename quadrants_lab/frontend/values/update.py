@@ -16,6 +16,7 @@ from quadrants_lab.frontend.values.values import (
     Mem,
     Num,
     Number,
+    Obj,
     Struct,
     Temp,
     Value,
@@ -191,13 +192,15 @@ def write_back(cx: Context, place: Place, before: Value, after: Value, node: ast
                 cx.b.store(cell.mem.buffer, (*cell.index, *cell.at), cx.to(number, cell.mem.buffer.dtype))
 
 
-def reduce(cx: Context, op: str, place: Local, value: Value, node: ast.expr, source: ast.expr, stmt: ast.AST) -> None:
-    """Accumulates into a local of the kernel that all iterations share."""
+def reduce(cx: Context, op: str, place: Local, value: Value, node: ast.expr, source: ast.expr, stmt: ast.AST) -> Value:
+    """Accumulates into a local of the kernel that all iterations share; the old value, of what is indexed at run time
+    nothing."""
     if place.value is not None:
+        old = []
         for temp, number in pairs(cx, place.value, value, source):
             cx.at(stmt)
-            _reduce(cx, op, temp, cx.to(number, temp.buffer.dtype), stmt)
-        return
+            old.append(_reduce(cx, op, temp, cx.to(number, temp.buffer.dtype), stmt))
+        return refilled(place.value, old)  # type: ignore[no-any-return]
     whole: Any = place.whole
     for step in place.steps[:-1]:
         whole = whole.members[step] if isinstance(step, str) else whole
@@ -209,11 +212,12 @@ def reduce(cx: Context, op: str, place: Local, value: Value, node: ast.expr, sou
     amount, zero = cx.to(number, t), cx.const(0, t)
     for p, cond in candidates(cx, whole.shape, last):
         _reduce(cx, op, whole.elements[p], cx.b.op("select", cond(), amount, zero), stmt)
+    return Obj(None, f"qd.atomic_{op} on an element at a run-time index of what iterations share")
 
 
-def _reduce(cx: Context, op: str, temp: Any, value: int, stmt: ast.AST) -> None:
+def _reduce(cx: Context, op: str, temp: Any, value: int, stmt: ast.AST) -> Num:
     check_atomic(cx, op, temp.buffer.dtype, stmt)
-    cx.b.atomic(op, temp.buffer, (), value)
+    return Num(cx.b.atomic(op, temp.buffer, (), value), temp.buffer.dtype)
 
 
 # --- checks -----------------------------------------------------------------------------------------------------

@@ -155,9 +155,10 @@ class Range:
 
 @dataclass(slots=True, eq=False)
 class NdRange:
-    """``qd.ndrange``: begin and end an axis."""
+    """``qd.ndrange``: begin and end an axis, and the order in which a serial loop nests them."""
 
     axes: tuple[tuple[Value, Value], ...]
+    order: tuple[int, ...]
 
 
 @dataclass(slots=True, eq=False)

@@ -40,7 +40,7 @@ def outer(v):
 
 @kernel()
 def python_function():
-    z[0] = helper(x[0])
+    z[0] = hash(x[0])
 
 
 @kernel()
@@ -264,3 +264,14 @@ def rising(n: qd.template()):
 @kernel()
 def static_arguments_without_end():
     z[0] = rising(0)
+
+
+@kernel()
+def static_in_static():
+    for i in qd.static(qd.static(range(3))):
+        z[i] = 1
+
+
+@kernel()
+def real_literal_of_an_integer_dtype():
+    z[0] = qd.i32(1.5)

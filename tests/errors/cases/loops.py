@@ -88,10 +88,10 @@ def shared_assigned():
 
 
 @kernel()
-def shared_multiplied():
+def shared_divided():
     s = 1.0
     for i in x:
-        s *= x[i]
+        s /= x[i]
     y[None] = s
 
 
@@ -162,3 +162,15 @@ def assigned_and_read_in_a_parallel_loop():
     for i in z:
         if z[i] > z[k]:
             k = i
+
+
+@kernel()
+def ndrange_of_reals():
+    for i, j in qd.ndrange((0, 2.5), 3):
+        z[i] = 1
+
+
+@kernel()
+def ndrange_in_no_order():
+    for i, j in qd.ndrange(2, 3, axes=(1, 1)):
+        z[i] = 1

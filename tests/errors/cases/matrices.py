@@ -27,7 +27,7 @@ def vector_as_condition():
 @kernel()
 def arms_of_different_shape():
     v = qd.Vector([1.0, 2.0])
-    w = v if n[None] > 0 else 1.0
+    w = v if n[None] > 0 else qd.Vector([1.0, 2.0, 3.0])
 
 
 @kernel()

@@ -39,8 +39,8 @@ def loop_variable_after_loop():
 
 
 @kernel()
-def assigned_loop_variable():
-    for i in range(3):
+def assigned_static_loop_variable():
+    for i in qd.static(range(3)):
         i = i + 1
 
 

@@ -69,12 +69,6 @@ def dict_():
 
 
 @kernel()
-def walrus():
-    if (v := n[None]) > 1:
-        z[0] = v
-
-
-@kernel()
 def starred():
     p, *q = 1, 2, 3
 

@@ -1,0 +1,58 @@
+"""Plain Python functions, lambdas, methods and other callables, called in a kernel: inlined like funcs."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import partial
+from types import FunctionType, MethodType
+from typing import Any, NamedTuple
+
+from quadrants_lab.frontend.source import FunctionSource, function_source
+from quadrants_lab.frontend.values.context import Context
+from quadrants_lab.frontend.values.values import Obj, Value
+
+_OURS = ("__qd_op__", "__qd_func__", "__qd_field__", "__qd_ndarray__", "__qd_struct_field__")
+
+
+class Inlined(NamedTuple):
+    """A callable taken apart: the function, and what its call is given besides its arguments."""
+
+    source: FunctionSource
+    first: tuple[Value, ...]
+    keywords: dict[str, Value]
+
+
+def inlined(cx: Context, fn: Any, text: str) -> Inlined | None:
+    """The function behind a callable; None where there is none to read: a builtin, a C function, a class."""
+    if isinstance(fn, partial):
+        inner = inlined(cx, fn.func, text)
+        given = {k: cx.wrap(v, k) for k, v in fn.keywords.items()}
+        first = tuple(cx.wrap(v, text) for v in fn.args)
+        return inner and Inlined(inner.source, (*inner.first, *first), {**inner.keywords, **given})
+    if isinstance(fn, MethodType):
+        inner = inlined(cx, fn.__func__, text)
+        return inner and inner._replace(first=(Obj(fn.__self__, text.rpartition(".")[0]), *inner.first))
+    if isinstance(fn, FunctionType):
+        return Inlined(function_source(fn).untyped, (), {})
+    call = getattr(type(fn), "__call__", None)  # noqa: B004  # it is read, not asked for
+    if isinstance(call, FunctionType) and not isinstance(fn, type):
+        return inlined(cx, MethodType(call, fn), f"{text}.__call__")
+    return None
+
+
+def touches_kernels(source: FunctionSource) -> bool:
+    """Whether the function names something that only a kernel can use: a field, a func, an operation."""
+    return any(hasattr(value, mark) for value in _named(source) for mark in _OURS)
+
+
+def _named(source: FunctionSource) -> Iterator[Any]:
+    """What the names and attributes in the function stand for, where they stand for something known."""
+    for node in ast.walk(source.node):
+        try:
+            if isinstance(node, ast.Name):
+                yield source.lookup(node.id)
+            elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                yield getattr(source.lookup(node.value.id), node.attr)
+        except (KeyError, AttributeError, RuntimeError):
+            continue

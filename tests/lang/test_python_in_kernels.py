@@ -1,0 +1,235 @@
+"""Python that may stand in kernels: plain functions, fills, loop variables, :=, reductions, vectors in logic, boxes.
+
+A row of `KERNELS` is a kernel over the fields below and what they hold after a launch.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+from sessions import EVERYWHERE, session_of
+
+import quadrants_lab as qd
+
+session = session_of(EVERYWHERE)
+
+
+def twice(v):
+    s = 0.0
+    for _ in range(2):
+        if v > 0:
+            s += v
+    return s
+
+
+def typed(v: int) -> int:  # whose annotations are Python's
+    return v * 0.5
+
+
+def mark(f, i):
+    f[i] = 7
+
+
+class Line:
+    def __init__(self, slope):
+        self.slope = slope
+
+    def at(self, v):
+        return v * self.slope
+
+    __call__ = at
+
+
+def lambdas(a):
+    return [lambda v: v * a + 1, lambda v: (a if v > 1 else v) + 1]
+
+
+LINE, FIRST, SECOND = Line(3.0), *lambdas(4.0)
+TABLE = {"partial": partial(lambda a, b: a - b, b=1.0)}
+BOX = ((1, 3), (0, 2))
+PYTHON_BOX = qd.ndrange(2, (1, 3), axes=(1, 0))
+
+
+@qd.real_func
+def halves(a: qd.f32) -> tuple[qd.f32, qd.i32]:
+    return a * 0.5, 3
+
+
+@qd.real_func
+def raise_by(a: qd.ref(qd.f32), b: qd.f32):
+    a = a + b
+
+
+def plain_functions(x, y, n, g):
+    for i in x:
+        y[i] = twice(x[i]) + typed(i) + LINE.at(i) + LINE(i)
+
+
+def lambdas_and_partials(x, y, n, g):
+    for i in x:
+        y[i] = FIRST(i) + 100 * SECOND(i) + TABLE["partial"](i) + qd.func(typed)(2 * i)
+
+
+def plain_function_for_its_effect(x, y, n, g):
+    mark(y, 2)
+
+
+def fills(x, y, n, g):
+    y.fill(x[3])
+    for i in x:
+        y[i] += 1
+    n.fill(2)
+    qd.loop_config(serialize=True)
+    for i in range(2):
+        g.fill(i + 4)
+
+
+def loop_variables(x, y, n, g):
+    for i in range(3):
+        i = qd.cast(i + 1, qd.i32)
+        n[i] = i
+    for i in range(1):
+        for j in range(4):
+            j = j * 2
+            if j < 4:
+                y[j] = j
+    for i in qd.grouped(qd.ndrange(2)):
+        i = i + 2
+        y[i] += 10
+
+
+def walrus(x, y, n, g):
+    for i in x:
+        if (v := i * 2) > 2:
+            n[i] = v
+        k = 0
+        while (k := k + 1) < i:
+            y[i] += k
+
+
+def tuples_as_indices(x, y, n, g):
+    for i, j in qd.ndrange(2, 3):
+        at = (i, j)
+        g[at] = 10 * i + j
+
+
+def reductions(x, y, n, g):
+    a, o, e, p, least, most, s = -1, 0, 0, 1, 9.0, -9.0, 1.0
+    for i in x:
+        a &= i + 12
+        o |= i
+        e = e ^ (i + 1)
+        p *= i + 1
+        least = min(least, x[i])
+        most = qd.max(x[i], most)
+        s = s - x[i]
+    n[0], n[1], n[2], n[3] = a, o, e, p
+    y[0], y[1], y[2] = least, most, s
+
+
+def old_values(x, y, n, g):
+    k = 0
+    for i in x:
+        n[qd.atomic_add(k, 1)] += 1
+    y[0] = k
+
+
+def vectors_in_logic(x, y, n, g):
+    a, b = qd.Vector([1, 0, 3]), qd.Vector([0, 0, 6])
+    c = (a and b) + 10 * (a or b) + 100 * (not a)
+    d = qd.Vector([1.0, 2.0]) if n[0] > 0 else 5.0
+    e = a if a > b else 9
+    for i in qd.static(range(3)):
+        n[i] = c[i]
+        g[0, i] = e[i]
+    y[0], y[1] = d[0], d[1]
+
+
+def boxes(x, y, n, g):
+    for at in qd.grouped(qd.ndrange()):
+        y[0] += 1
+    for i, j in qd.ndrange(*BOX):
+        if i < 2:
+            g[i, j] += 1
+    for i, j in PYTHON_BOX:
+        g[i, j] += 10
+    k = 0
+    qd.loop_config(serialize=True)
+    for i, j in qd.ndrange(2, 3, axes=(1, 0)):
+        g[i, j] += 100 * k
+        k += 1
+    for at in qd.static(qd.grouped(qd.ndrange((1, 3)))):
+        n[at] += 1
+
+
+def real_functions(x, y, n, g):
+    for i in x:
+        half, three = halves(x[i])
+        raise_by(half, 1.0)
+        y[i] = half + three
+
+
+X = np.array([-1.0, 0.5, 2.0, 3.0], np.float32)
+N = np.arange(4)
+KERNELS = {
+    plain_functions: {"y": np.where(X > 0, 2 * X, 0) + N * 0.5 + 6.0 * N},
+    lambdas_and_partials: {"y": 4 * N + 1 + 100 * (np.where(N > 1, 4, N) + 1) + N - 1 + N},
+    plain_function_for_its_effect: {"y": [0, 0, 7, 0]},
+    fills: {"y": [4] * 4, "n": [2] * 4, "g": [[5] * 3] * 2},
+    loop_variables: {"n": [0, 1, 2, 3], "y": [0, 0, 2 + 10, 10]},
+    walrus: {"n": [0, 0, 4, 6], "y": [0, 0, 1, 3]},
+    tuples_as_indices: {"g": [[0, 1, 2], [10, 11, 12]]},
+    reductions: {"n": [12, 3, 4, 24], "y": [-1.0, 3.0, -3.5, 0]},
+    old_values: {"n": [1] * 4, "y": [4, 0, 0, 0]},
+    vectors_in_logic: {"n": [10, 100, 11, 0], "y": [5, 5, 0, 0], "g": [[1, 9, 9], [0, 0, 0]]},
+    boxes: {"y": [1, 0, 0, 0], "n": [0, 1, 1, 0], "g": [[0, 210, 410], [101, 311, 510]]},
+    real_functions: {"y": X / 2 + 4},
+}
+
+
+@pytest.mark.parametrize("body", KERNELS, ids=lambda f: f.__name__)
+def test_value(body):
+    t = qd.template()
+    body.__annotations__ = dict.fromkeys("xyng", t)
+    shapes = {"x": (qd.f32, 4), "y": (qd.f32, 4), "n": (qd.i32, 4), "g": (qd.i32, (2, 3))}
+    fields = {name: qd.field(*shape) for name, shape in shapes.items()}
+    fields["x"].from_numpy(X)
+    qd.kernel(body)(*fields.values())
+    for name, want in {"x": X, **KERNELS[body]}.items():
+        assert fields[name].to_numpy() == pytest.approx(np.array(want)), name
+
+
+@qd.kernel
+def measured(x: qd.template(), y: qd.template(), f: qd.template()):
+    for i in x:
+        i = i
+        y[None] += f(v := x[i] * 2) + v
+
+
+@pytest.mark.parametrize(("f", "slope"), [(lambda v: v * v, 8 * X), (LINE, 6.0 + 0 * X)])
+def test_gradient_through_a_plain_function(f, slope):
+    x, y = qd.field(qd.f32, 4, needs_grad=True), qd.field(qd.f32, (), needs_grad=True)
+    x.from_numpy(X)
+    y.grad[None] = 1
+    measured(x, y, f)
+    measured.grad(x, y, f)
+    assert x.grad.to_numpy() == pytest.approx(slope + 2)
+
+
+@qd.kernel
+def tangents(x: qd.template(), a: qd.types.ndarray(), y: qd.template()):
+    for i in y:
+        y[i] = x.grad[i] + x.dual[i] + a.grad[i]
+    x.grad.fill(0.0)
+
+
+def test_gradients_and_duals_are_read():
+    x = qd.field(qd.f32, 3, needs_grad=True, needs_dual=True)
+    a, y = qd.ndarray(qd.f32, 3, needs_grad=True), qd.field(qd.f32, 3)
+    for values, number in (x.grad, 1), (x.dual, 10), (a.grad, 100):
+        values.fill(number)
+    tangents(x, a, y)
+    assert y.to_numpy().tolist() == [111] * 3
+    assert x.grad.to_numpy().tolist() == [0] * 3
