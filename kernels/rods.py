@@ -71,7 +71,7 @@ def by_optax(value_and_gradient: Program, start: np.ndarray, rounds: int, rate: 
 
 
 def measured(count: int = 6, n: int = 10, steps: int = 30) -> tuple[np.ndarray, list[np.ndarray]]:
-    """The true diffusivity, and what is measured on rods that begin with other temperatures; in the session's memory."""
+    """The true diffusivity, and what is measured on rods that begin with other temperatures."""
     x = np.linspace(0.0, 1.0, n)
     truth = 0.25 + 0.15 * np.sin(3.0 * np.pi * x[:-1])
     rods = []

@@ -186,7 +186,8 @@ def init(arch: Any = None, default_fp: Any = None, default_ip: Any = None, **opt
         values[name] = row.default if raw is None else row.read(name, raw)
         if raw is not None and row.note:
             warnings.warn(row.note, QuadrantsWarning, stacklevel=2)
-    printed = [name for name in WITHOUT_EFFECT if name.startswith(("print_ir", "print_kernel", "print_pre", "print_acc"))]
+    printing = ("print_ir", "print_kernel", "print_pre", "print_acc")
+    printed = [name for name in WITHOUT_EFFECT if name.startswith(printing)]
     if dumps := [name for name in printed if _asked(name, given.get(name))]:
         warnings.warn(f"{dumps[0]} prints nothing here: {INSTEAD}", QuadrantsWarning, stacklevel=2)
     elif os.environ.get("QD_DUMP_IR", "0") not in ("", "0"):
