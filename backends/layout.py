@@ -64,7 +64,7 @@ def frame_layout(kernel: N.Kernel, head: int) -> FrameLayout:
     for number, task in enumerate(kernel.body):
         if not isinstance(task, N.Offload):
             raise TypeError(f"kernel {kernel.name} is not offloaded: {type(task).__name__} at top level")
-        out.bounds.append(take(2 * len(task.indices)))
+        out.bounds.append(take(len(task.indices) * (1 if task.kind == "threads" else 2)))
         for s in walk((task,)):
             if isinstance(s, N.AdStackAlloca):
                 out.stacks.append(s)

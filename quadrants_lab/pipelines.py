@@ -23,9 +23,10 @@ from quadrants_lab.backends.lower.casts import FORMULAS, lower_casts, lower_form
 from quadrants_lab.backends.lower.functions import lower_math
 from quadrants_lab.backends.lower.integers import lower_counts, lower_division, lower_integers, lower_orders
 from quadrants_lab.backends.lower.random import lower_random
+from quadrants_lab.backends.lower.tasks import lower_tasks
 from quadrants_lab.ir.nodes import Kernel, Pass
 from quadrants_lab.ir.options import CompileOptions
-from quadrants_lab.ir.types import u64
+from quadrants_lab.ir.types import f32, u64
 from quadrants_lab.passes.check_bounds import check_bounds, check_division
 from quadrants_lab.passes.cse import cse
 from quadrants_lab.passes.dce import dce
@@ -150,13 +151,14 @@ PASSES: dict[str, Pass] = {
         value_and_gradient, drop_unread_temporaries, sink_sums, narrow_stacks, determine_ad_stack_size, lower_isqrt,
         drop_unused_gradients, _counting, list_pushing, split_pushing, put_back,
         lower_casts(), lower_counts, lower_division(), lower_formulas(*FORMULAS), lower_integers,
-        lower_math("exp", "log1p"), lower_orders, lower_random,
+        lower_math("exp", "log1p"), lower_orders, lower_random, lower_tasks(),
     )
 } | {
     "lower_casts calls": lower_casts(calls=True),
     "lower_casts short": lower_casts(saturates=True, short=False),
     "lower_division calls": lower_division(calls=True),
     "lower_division remainder": lower_division(remainder=False),
+    "lower_tasks together": lower_tasks((f32,)),
 }  # fmt: skip
 
 # adstacks as memory: as CUDA and AMDGPU, as the CPU without lanes, as Metal and Vulkan want them

@@ -103,7 +103,7 @@ class Body:
                 self.out.put(X.assignment(name, e))
             elif self.read(s.id):
                 name = self.names.local(label)
-                self.out.declare(t, f"{name} = {e.text}")
+                self.out.declare(t, f"{name} = {e.assigned(t)}")
             else:
                 self.out.put(f"{e.text};")
         self.hold(name, s.id, label, t)
@@ -137,7 +137,7 @@ class Body:
         """The expression where it is a variable or constant, else a variable of that name with its value."""
         if e.known is not None or (e.text.isidentifier() and not e.memory):
             return e
-        self.out.put(f"{t} {name} = {e.text};")
+        self.out.put(f"{t} {name} = {e.assigned(t)};")
         return X.variable(name, t)
 
     @contextmanager

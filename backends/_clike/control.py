@@ -139,7 +139,8 @@ def for_(b: Body, s: N.For) -> None:
         if s.reverse:
             out.put(f"for ({t} {j} = {end.text}; {j} > {begin.within(X.ADD)};) {{")
         else:
-            out.put(f"for ({t} {j} = {begin.text}; {j} < {end.within(X.ADD)}; ++{j}) {{")
+            step = f"++{j}" if s.step == N.NO_ID else f"{j} += {b.typed(s.step).assigned(t)}"
+            out.put(f"for ({t} {j} = {begin.assigned(t)}; {j} < {end.within(X.ADD)}; {step}) {{")
         with out.nest():
             if s.reverse:
                 out.put(f"--{j};")

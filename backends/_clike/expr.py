@@ -32,6 +32,10 @@ class Expr:
         """The text as an operand of something that binds so tightly."""
         return self.text if self.level >= level else f"({self.text})"
 
+    def assigned(self, t: str) -> str:
+        """The text where a variable of type ``t`` takes the value, which converts by itself."""
+        return self.text[len(t) + 1 : -1] if self.level == PRIMARY and self.text.startswith(f"{t}(") else self.text
+
 
 def variable(text: str, t: str, assigned: bool = False) -> Expr:
     """A variable; ``assigned``: more than once."""

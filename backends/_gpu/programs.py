@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from quadrants_lab.backends.lower.tasks import inline
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
 
 GROUP = 64  # threads of a group of a parallel task
-_INLINE = (N.Const, N.Op, N.Call, N.ArgLoad, N.ShapeOf, N.Yield)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +51,10 @@ def programs(kernel: N.Kernel) -> tuple[Program, ...]:
         if task.kind == "serial":
             out.append(Program(name, "serial", number, task, 1, True, checked))
         else:
-            inline = all(isinstance(s, _INLINE) for s in task.bounds)
-            if not inline:
+            if not inline(task):
                 out.append(Program(name + "_bounds", "bounds", number, task, 1, False, checked))
                 checked = checked or _asserts(task.bounds)
-            out.append(Program(name, "range", number, task, GROUP, inline, checked))
+            out.append(Program(name, "range", number, task, GROUP, inline(task), checked))
         checked = checked or _asserts(task.body)
     return tuple(out)
 

@@ -35,14 +35,12 @@ class Body(body.Body):
         self.number = number
         self.parallel = parallel
         self.asserts = asserts
-        self.partials: dict[str, memory.Partial] = {}
         self.chunks = chunks(frame.kernel)
         self.locals: dict[str, str] = {}  # buffer -> variable
         self.row: list[Expr] = []  # values of a slot that are to be stored with others
         self.whole: dict[tuple[str, int], str] = {}  # first buffer of a chunk, slot -> variable with all of the slot
         self.index: dict[int, str] = {}  # slot -> variable with the place of its element
         self.lane = "0"  # number of this thread
-        self.iteration = "0"  # number of the parallel iteration within its task
         self._started: set[str] = set()
         self._counts: dict[str, int] = {}
 
@@ -152,8 +150,8 @@ def _shape(b: Body, s: N.ShapeOf) -> None:
 
 def _builtin(b: Body, s: N.Builtin) -> None:
     at = {"seed": L.SEED, "launch": L.LAUNCH}
-    text = b.frame.head(at[s.what]) if s.what in at else f"ulong({b.iteration})"
-    b.set(s.id, s.type, X.variable(text, "ulong"))
+    text = b.frame.head(at[s.what]) if s.what in at else s.what
+    b.set(s.id, s.type, X.variable(text, X.name(s.type)))
 
 
 Body.handlers = {

@@ -86,8 +86,8 @@ class FrameStruct:
     def bounds(self, number: int) -> str:
         """Begin and extent of each axis of a task."""
         k = self.layout.frame.bounds[number]
-        words = 2 * len(self.task(number).indices)
-        return self._member(k, "long", f"task {number} box", words, words * WORD)
+        words = len(self.task(number).indices)
+        return self._member(k, "ulong", f"task {number} box", words, words * WORD)
 
     def grid(self, number: int) -> str:
         return self._member(self.layout.grid[number], "uint", f"task {number} groups", 3, 12)

@@ -1,15 +1,13 @@
-"""Global memory: elements, loads, stores, atomics, and each thread's share of a reduction."""
+"""Global memory: elements, loads, stores, atomics."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from quadrants_lab.backends._msl import atomics, stacks
 from quadrants_lab.backends._msl import expr as X
 from quadrants_lab.backends._msl.expr import Expr
 from quadrants_lab.backends._msl.frame import stored
-from quadrants_lab.backends.reductions import identity
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, u1
 
@@ -84,11 +82,10 @@ def put_combined(b: Body, op: str, t: DType, target: Expr, value: Expr) -> None:
 
 def atomic(b: Body, s: N.Atomic) -> None:
     t, value = s.type, b.typed(s.value)
-    partial = b.partials.get(s.buffer)
-    if partial is not None:
-        put_combined(b, s.op, t, X.variable(partial.variable, X.name(t)), value)
-        return
     buffer = b.frame.kernel.buffers[s.buffer]
+    if buffer.kind == "local":
+        put_combined(b, s.op, t, X.variable(b.locals[s.buffer], X.name(t)), value)
+        return
     if (s.private or not b.parallel) and s.op != "cas":
         target = element(b, buffer, s.index)
         value = _unchanging(b, s, value)
@@ -125,28 +122,3 @@ def modify(
         args.insert(0, Expr("f", X.PRIMARY, ""))
     args += [expected] if expected is not None else []
     return X.call(function, X.name(buffer.dtype), *args, value)
-
-
-# --- reductions -----------------------------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class Partial:
-    """A thread's own share of a reduction into a 0-d buffer: it starts at the operation's identity and goes to the
-    buffer once, when the thread has no more iterations."""
-
-    op: str
-    variable: str
-
-
-def open_partials(b: Body, found: dict[str, str]) -> None:
-    for n, (name, op) in enumerate(found.items()):
-        t = b.frame.kernel.buffers[name].dtype
-        b.partials[name] = Partial(op, f"p{n}")
-        b.start.declare(X.name(t), f"p{n} = {X.literal(t, identity(op, t)).text}")
-
-
-def close_partials(b: Body) -> None:
-    for name, p in b.partials.items():
-        buffer = b.frame.kernel.buffers[name]
-        b.out.put(modify(b, p.op, buffer, (), X.variable(p.variable, X.name(buffer.dtype))).text + ";")

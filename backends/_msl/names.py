@@ -15,7 +15,7 @@ noexcept not not_eq nullptr operator or or_eq private protected ptrdiff_t public
 reinterpret_cast restrict return sampler short signed size_t sizeof static static_assert static_cast struct
 switch template texture this thread thread_local threadgroup threadgroup_imageblock throw true try typedef
 typeid typename uchar uint uint16_t uint32_t uint64_t uint8_t ulong union unsigned ushort using vec vertex
-virtual visible void volatile wchar_t while xor xor_eq NAN INFINITY Frame Stack f it lane lanes groups most
+virtual visible void volatile wchar_t while xor xor_eq NAN INFINITY Frame Stack f lane lanes groups most
 record s stride top acos as_type asin assert atan2 atomic_exchange_explicit atomic_fetch_add_explicit
 atomic_fetch_and_explicit atomic_fetch_max_explicit atomic_fetch_min_explicit atomic_fetch_or_explicit
 atomic_fetch_sub_explicit atomic_fetch_xor_explicit atomic_load_explicit atomic_store_explicit

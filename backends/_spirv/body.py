@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.backends._gpu import layout as L
+from quadrants_lab.backends._gpu.programs import GROUP
 from quadrants_lab.backends._spirv import calls, control, failures, memory, ops, outline
+from quadrants_lab.backends._spirv import opcodes as C
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.types import DType
+from quadrants_lab.ir.types import DType, u32
 from quadrants_lab.ir.walk import walk
 
 if TYPE_CHECKING:
@@ -42,7 +44,6 @@ class Body:
         self.offsets: dict[
             tuple[Any, ...], int
         ] = {}  # element offsets computed in this block or one around it
-        self.partials: dict[str, memory.Partial] = {}
         self.chunks = plan.chunks if plan else {}
         self.runs = plan.runs if plan else {}
         self.row: list[int] = []  # values of a slot that are to be stored with others
@@ -50,13 +51,16 @@ class Body:
         self.counts: dict[str, int] = {}  # what locals are known to hold here
         self.locals: dict[str, int] = {}  # their variables
         self.slots: dict[tuple[str, ...], int] = {}  # pointers to the first slots that a function was given
-        self.iteration = 0  # number of the parallel iteration within its task, a u64
-        self.lane = 0  # number of the thread, a u32
 
     @property
     def frame(self) -> FrameReader:
         assert self._frame is not None
         return self._frame
+
+    @property
+    def lane(self) -> int:
+        """The number of the thread, a u32; there is one where nothing runs in parallel."""
+        return self.frame.builtin("GlobalInvocationId") if self.parallel else self.m.const(u32, 0)
 
     def define(self, id: int, type: DType, value: int) -> None:
         self.values[id] = value
@@ -110,7 +114,7 @@ class Body:
 
     def _stored(self, s: N.Stmt) -> list[str]:
         """Locals that a statement's blocks store to."""
-        return [x.buffer for x in walk((s,)) if isinstance(x, N.Store) and x.buffer in self.counts]
+        return [x.buffer for x in walk((s,)) if isinstance(x, N.Write) and x.buffer in self.counts]
 
     def _forget(self, names: list[str]) -> None:
         for name in names:
@@ -144,8 +148,23 @@ def _shape(b: Body, s: N.ShapeOf) -> None:
 
 
 def _builtin(b: Body, s: N.Builtin) -> None:
-    at = {"seed": L.SEED, "launch": L.LAUNCH}
-    b.define(s.id, s.type, b.frame.word(at[s.what]) if s.what in at else b.iteration)
+    if s.what == "elected":
+        value = b.fn.let("GroupNonUniformElect", b.m.bool, b.m.const(u32, C.SUBGROUP_SCOPE))
+    elif s.what == "lanes":
+        groups = b.frame.builtin("NumWorkgroups")
+        value = b.fn.let("IMul", b.m.type(u32), groups, b.m.const(u32, GROUP))
+    else:
+        value = b.frame.word({"seed": L.SEED, "launch": L.LAUNCH}[s.what])
+    b.define(s.id, s.type, value)
+
+
+def _together(b: Body, s: N.Together) -> None:
+    """Those that are not at this place together form groups of their own: the result does not depend on it."""
+    b.m.need("GroupNonUniform")
+    b.m.need("GroupNonUniformArithmetic")
+    op = "GroupNonUniformFAdd" if s.type.is_float else "GroupNonUniformIAdd"
+    scope = b.m.const(u32, C.SUBGROUP_SCOPE)
+    b.define(s.id, s.type, b.fn.let(op, b.m.type(s.type), scope, C.REDUCE, b.values[s.value]))
 
 
 HANDLERS: dict[type, Callable[[Any, Any], None]] = {
@@ -164,5 +183,6 @@ HANDLERS: dict[type, Callable[[Any, Any], None]] = {
     N.For: control.for_,
     N.While: control.while_,
     N.Lane: lambda b, s: b.define(s.id, s.type, b.lane),
+    N.Together: _together,
     N.Overflow: failures.overflow,
 }

@@ -128,7 +128,7 @@ def for_(b: Body, s: N.For) -> None:
     """Forwards the counter is the index; backwards it is one more, so that it never passes the least number."""
     fn, t = b.fn, s.index.type
     begin, end = b.values[s.begin], b.values[s.end]
-    one = b.m.const(t, 1)
+    one = b.m.const(t, 1) if s.step == N.NO_ID else b.values[s.step]
     less = "SLessThan" if t.kind == "i" else "ULessThan"
 
     def sides(values: Values) -> tuple[int, int]:

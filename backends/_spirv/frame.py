@@ -66,6 +66,15 @@ class FrameReader:
             lambda: self.fn.let("Load", self.m.type(t), pointer, C.ALIGNED, t.nbytes),
         )
 
+    def builtin(self, name: str) -> int:
+        """The first of three u32 that the device tells."""
+
+        def make() -> int:
+            vector = self.fn.let("Load", self.m.vector(self.m.type(u32), 3), self.m.builtin(name))
+            return self.fn.let("CompositeExtract", self.m.type(u32), vector, 0)
+
+        return self.once(name, make)
+
     def arg(self, name: str, t: DType) -> int:
         at = self.layout.frame.args[name]
         if t is not u1:

@@ -1,17 +1,15 @@
-"""Global memory: pointers, loads, stores, atomics, and each thread's share of a reduction."""
+"""Memory: pointers, loads, stores, atomics."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from quadrants_lab.backends._spirv import control, heap
 from quadrants_lab.backends._spirv import opcodes as C
 from quadrants_lab.backends._spirv.assembler import UNSIGNED
 from quadrants_lab.backends._spirv.frame import stored
-from quadrants_lab.backends.reductions import identity
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.types import DType, f32, f64, i32, i64, u1, u32, u64
+from quadrants_lab.ir.types import DType, i32, i64, u1, u32, u64
 
 if TYPE_CHECKING:
     from quadrants_lab.backends._spirv.body import Body
@@ -137,13 +135,12 @@ def combine(b: Body, op: str, t: DType, old: int, value: int, expected: int = 0)
 
 def atomic(b: Body, s: N.Atomic) -> None:
     t, value = s.type, b.values[s.value]
-    partial = b.partials.get(s.buffer)
-    if partial is not None:
-        old = b.fn.let("Load", b.m.type(t), partial.variable)
-        b.fn.put("Store", partial.variable, combine(b, s.op, t, old, value))
+    buffer = b.frame.kernel.buffers[s.buffer]
+    if buffer.kind == "local":
+        old = b.fn.let("Load", b.m.type(t), b.local(buffer))
+        b.fn.put("Store", b.local(buffer), combine(b, s.op, t, old, value))
         b.define(s.id, t, old)
         return
-    buffer = b.frame.kernel.buffers[s.buffer]
     pointer, kept = element(b, buffer, s.index), stored(buffer)
     expected = b.values[s.expected] if s.op == "cas" else 0
     if s.private or not b.parallel:
@@ -246,53 +243,3 @@ def _exchange_loop(
     carried = [(word, first), (u1, m.const(u1, True))]
     seen, _ = control.loop(fn, carried, lambda values: values[1], body, lambda values: values[1])
     return decode(seen)
-
-
-# --- reductions -----------------------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class Partial:
-    """A thread's own share of a reduction into a 0-d buffer: it starts at the operation's identity and goes to the
-    buffer once, when the thread has no more iterations."""
-
-    op: str
-    dtype: DType
-    variable: int
-
-
-def open_partials(b: Body, found: dict[str, str]) -> None:
-    for name, op in found.items():
-        t = b.frame.kernel.buffers[name].dtype
-        variable = b.fn.local(b.m.type(t))
-        b.partials[name] = Partial(op, t, variable)
-        b.fn.put("Store", variable, b.m.const(t, identity(op, t)))
-
-
-def close_partials(b: Body) -> None:
-    for name, p in b.partials.items():
-        value = b.fn.let("Load", b.m.type(p.dtype), p.variable)
-        buffer = b.frame.kernel.buffers[name]
-        if p.op == "add" and p.dtype in _ADDED_TOGETHER and b.m.target.subgroups:
-            _add_together(b, p.dtype, buffer, value)
-        else:
-            modify(b, p.op, p.dtype, stored(buffer), b.frame.buffer(name), value)
-
-
-_ADDED_TOGETHER = (f32, f64, i32, u32)
-
-
-def _add_together(b: Body, t: DType, buffer: N.Buffer, value: int) -> None:
-    """The threads of a subgroup add up their shares, and one of them adds the sum to the buffer. Those that are not
-    at this place together form groups of their own: the result does not depend on it."""
-    fn, m = b.fn, b.m
-    m.need("GroupNonUniform")
-    m.need("GroupNonUniformArithmetic")
-    scope, op = m.const(u32, C.SUBGROUP_SCOPE), "GroupNonUniformFAdd" if t.is_float else "GroupNonUniformIAdd"
-    total = fn.let(op, m.type(t), scope, C.REDUCE, value)
-    first, join = fn.label(), fn.label()
-    fn.branch(fn.let("GroupNonUniformElect", m.bool, scope), first, join, join)
-    fn.start(first)
-    modify(b, "add", t, stored(buffer), b.frame.buffer(buffer.name), total)
-    fn.jump(join)
-    fn.start(join)

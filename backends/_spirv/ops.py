@@ -9,22 +9,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from quadrants_lab.backends._spirv.target import GENERIC, Target
 from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks
 from quadrants_lab.backends.lower.casts import lower_casts, lower_formulas
 from quadrants_lab.backends.lower.functions import MATH, lower_math
 from quadrants_lab.backends.lower.integers import lower_counts, lower_division, lower_integers, lower_orders
 from quadrants_lab.backends.lower.random import lower_random
 from quadrants_lab.backends.lower.shallow import shallow
+from quadrants_lab.backends.lower.tasks import lower_tasks
 from quadrants_lab.ir.nodes import Pass
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.prims import PRIMS
-from quadrants_lab.ir.types import DType, i64, u1
+from quadrants_lab.ir.types import DType, f32, f64, i32, i64, u1, u32
 
 if TYPE_CHECKING:
     from quadrants_lab.backends._spirv.assembler import Function
 
-def lowering(options: CompileOptions) -> tuple[Pass, ...]:
-    """What has no spelling here.
+def lowering(options: CompileOptions, target: Target = GENERIC) -> tuple[Pass, ...]:
+    """What has no spelling here, or not on this device.
 
     GLSL.std.450's own functions are as accurate as the device likes: asin and exp of Mesa 22.3 are off by 3800 and 14
     units in the last place, log near 1 and tanh near 0 by more, and no faster.
@@ -40,6 +42,7 @@ def lowering(options: CompileOptions) -> tuple[Pass, ...]:
         lower_counts,
         lower_orders,
         lower_casts(short=False),
+        lower_tasks((f32, f64, i32, u32) if target.subgroups else ()),
     )
 
 

@@ -32,7 +32,10 @@ class Ranges:
                 bounds = s.bounds[-1].operands()
                 half = len(s.indices)
                 for n, p in enumerate(s.indices):
-                    self.indices[p.id] = (bounds[n], bounds[half + n], p.type)
+                    if s.kind == "threads":
+                        self.merged[p.id] = (bounds[n],)
+                    else:
+                        self.indices[p.id] = (bounds[n], bounds[half + n], p.type)
 
     def _merge(self, s: N.Stmt) -> None:
         if isinstance(s, N.Loop):

@@ -81,8 +81,9 @@ class Random(Value):
 
 @dataclass(slots=True)
 class Builtin(Value):
-    """What a device tells a lowered kernel, a u64: ``what`` is "seed" (of random draws), "launch" (its number) or
-    "iteration" (the row-major number of the parallel iteration within its task, 0 where there is none)."""
+    """What a device tells a lowered kernel. A u64: "seed" (of random draws), "launch" (its number) or "iteration" (the
+    row-major number of the parallel iteration within its task, 0 where there is none). "lanes", a u32: how many threads
+    run the task. "elected", a u1: true in one of the threads that are `Together` here."""
 
     form = "builtin {what}"
     what: Word
@@ -235,6 +236,14 @@ class Lane(Value):
 
 
 @dataclass(slots=True)
+class Together(Value):
+    """The sum of the values of those threads that run in step and are at this place at the same time."""
+
+    form = "together {value}"
+    value: Id
+
+
+@dataclass(slots=True)
 class Overflow(Effect):
     """Reports an adstack that is too small: ``stack`` is its number among the kernel's AdStackAllocas, a u32, and
     ``depth`` how many slots it would have needed. What follows runs."""
@@ -292,10 +301,12 @@ class If(Control):
 @dataclass(slots=True)
 class For(Loop):
     """A serial counted loop: index = begin, begin+1, ..., end-1 (or the other way round when ``reverse``). No
-    iteration when end <= begin."""
+    iteration when end <= begin. ``step``: what each iteration adds to the index instead of 1, where `lower_tasks` made
+    the loop; it is above 0, and does not take the index past what its dtype holds."""
 
     form = (
-        "for{reverse?reversed}{checkpoint?} {index} in {begin}..{end}{carried+inits:Carry} {body}{results:Results}"
+        "for{reverse?reversed}{checkpoint?} {index} in {begin}..{end}{step?}{carried+inits:Carry} {body}"
+        "{results:Results}"
     )
     index: Param
     begin: Id
@@ -306,6 +317,7 @@ class For(Loop):
     results: Params
     reverse: bool = field(default=False, kw_only=True)
     checkpoint: bool = field(default=False, kw_only=True)
+    step: MaybeId = field(default=NO_ID, kw_only=True)
 
 
 @dataclass(slots=True)
@@ -333,6 +345,9 @@ class Offload(Stmt):
     ``bounds`` is run once before the task and yields begin_0..begin_k, end_0..end_k, of the dtypes of the indices, each
     i32 or i64. ``body`` ends in an empty Yield. After the pass `offload` neither block reads a value from outside; the
     body does not see values of ``bounds``.
+
+    Of a parallel task `lower_tasks` makes one of kind "threads": each thread of the device runs ``body`` once, and the
+    ``indices`` are what ``bounds`` yields: begin and extent of each axis.
     """
 
     form = "offload {kind} bounds {bounds} do ({indices}) {body}"
@@ -345,7 +360,7 @@ class Offload(Stmt):
 STATEMENTS: tuple[type[Stmt], ...] = (
     Const, Op, Call, ArgLoad, ShapeOf, Random, Builtin, Load, Store, Atomic, Assert, Print,
     AdStackAlloca, AdStackPush, AdStackPop, AdStackLoadTop, AdStackLoadTopAdj, AdStackAccAdjoint, AdStackDepth,
-    AdStackGuard, Lane, Overflow, Yield, Break, Continue, If, For, While, Offload,
+    AdStackGuard, Lane, Together, Overflow, Yield, Break, Continue, If, For, While, Offload,
 )  # fmt: skip
 
 for _statement in STATEMENTS:
@@ -365,10 +380,11 @@ class Buffer:
     ``kind``: "field" (static ``shape``), "ndarray" (a kernel argument; only ``ndim`` known), "temp" (0-d launch
     temporary, zero at the start of a launch), "ret" (0-d slot of a returned scalar), "scratch" (memory that the runtime
     provides, of the size ``extents``, one an axis, below 0 standing for 0), "heap" (the slots of an adstack, as many
-    as a launch finds that it needs) or "local" (0-d, a variable of the running iteration: an unsigned count below half
-    of what its dtype holds). ``grad`` names the buffer of its adjoint, ``dual`` that of its tangent, "" where there is
-    none. All are row-major and dense. Indices count from 0 in the IR; ``first`` is what the program calls the first one
-    of each axis (() for zeros). ``wide``: an axis of the ndarray has 2**31 elements or more.
+    as a launch finds that it needs) or "local" (0-d, a variable: an unsigned count of the running iteration, below half
+    of what its dtype holds, or the running thread's share of a reduction). ``grad`` names the buffer of its adjoint,
+    ``dual`` that of its tangent, "" where there is none. All are row-major and dense. Indices count from 0 in the IR;
+    ``first`` is what the program calls the first one of each axis (() for zeros). ``wide``: an axis of the ndarray has
+    2**31 elements or more.
 
     ``beside``: the name of another buffer of kind "heap", whose slots have this one's behind them in memory. Of these
     buffers the ``role`` "flags" says that a word has 32 slots.

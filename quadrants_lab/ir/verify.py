@@ -19,9 +19,9 @@ from quadrants_lab.ir.verify_stacks import check_stacks
 
 BUFFER_KINDS = ("field", "ndarray", "temp", "ret", "scratch", "heap", "local")
 ROLES = {"scratch": ("kept", "work", "marks"), "heap": ("", "flags")}
-OFFLOAD_KINDS = ("serial", "range_for", "struct_for")
+OFFLOAD_KINDS = ("serial", "range_for", "struct_for", "threads")
 ATOMIC_OPS = ("add", "sub", "mul", "min", "max", "and", "or", "xor", "exchange", "cas")
-BUILTINS = ("seed", "launch", "iteration")
+BUILTINS = {"seed": u64, "launch": u64, "iteration": u64, "lanes": u32, "elected": u1}
 MODES = ("forward", "reverse", "both", "count", "dual")
 
 
@@ -111,7 +111,7 @@ class _Verifier:
         self.need(s.type is f.type, f"the result of {s.function} is {f.type}, not {s.type}", s)
 
     def builtin(self, s: N.Builtin) -> None:
-        self.need(s.what in BUILTINS and s.type is u64, f"there is no builtin '{s.what}' of {s.type}", s)
+        self.need(BUILTINS.get(s.what) is s.type, f"there is no builtin '{s.what}' of {s.type}", s)
 
     def buffer(self, name: str, b: N.Buffer) -> None:
         self.need(b.name == name, f"buffer '{b.name}' is listed as '{name}'")
@@ -208,8 +208,9 @@ class _Verifier:
         self.need(s.kind in OFFLOAD_KINDS, f"'{s.kind}' is not a kind of task", s)
         self.need((s.kind == "serial") == (not s.indices), "only a serial task has no indices", s)
         types = [p.type for p in s.indices]
-        self.need(all(t in (i32, i64) for t in types), "a task's index is neither i32 nor i64", s)
-        self.block(s.bounds, _Place(None, False), types * 2, s)
+        threads = s.kind == "threads"
+        self.need(threads or all(t in (i32, i64) for t in types), "a task's index is neither i32 nor i64", s)
+        self.block(s.bounds, _Place(None, False), types if threads else types * 2, s)
         self.stacks = {}
         self.in_guard = False
         self.block(s.body, _Place((), False, top=True), (), s, s.indices)
@@ -234,8 +235,9 @@ class _Verifier:
     def for_(self, s: N.For, place: _Place) -> None:
         t = s.index.type
         self.need(t.is_int, "a loop index is not an integer", s)
-        same = self.visible[s.begin] is t and self.visible[s.end] is t
+        same = all(self.visible[i] is t for i in (s.begin, s.end, s.step) if i != N.NO_ID)
         self.need(same, "loop bounds and index differ in dtype", s)
+        self.need(s.step == N.NO_ID or not s.reverse, "a loop with a step runs backwards", s)
         carried = self.loop(s)
         self.block(s.body, _Place(carried, True), carried, s, (s.index, *s.carried))
 
@@ -382,6 +384,7 @@ _RULE_OF: dict[type, Callable[..., None]] = {
     N.Atomic: _Verifier.atomic,
     N.Assert: _Verifier.assert_,
     N.Lane: lambda v, s: v.need(s.type is u32, "a lane's number is u32", s),
+    N.Together: lambda v, s: v.need(v.visible[s.value] is s.type, "a sum has the dtype of what is added", s),
     N.Overflow: lambda v, s: v.need(v.visible[s.stack] is u32, "a stack's number is u32", s),
     N.AdStackAlloca: _Verifier.alloca,
     N.StackUse: _Verifier.stack,

@@ -251,8 +251,9 @@ class _Machine:
         self.define(s, draws.value(s.type, draws.draw(seed, launch, self.iteration, s.site, n)))
 
     def _builtin(self, s: N.Builtin) -> None:
-        words = dict(zip(("seed", "launch", "iteration"), (*self.draws, self.iteration), strict=True))
-        self.define(s, s.type.numpy(words[s.what] & (1 << 64) - 1))
+        seed, launch = self.draws
+        told = {"seed": seed, "launch": launch, "iteration": self.iteration, "lanes": 1, "elected": 1}
+        self.define(s, s.type.numpy(told[s.what] & (1 << 64) - 1))
 
     # --- memory
 
@@ -364,6 +365,9 @@ class _Machine:
     def _running(self, s: N.Lane) -> None:
         self.define(s, s.type.numpy(0))  # one iteration at a time
 
+    def _together(self, s: N.Together) -> None:
+        self.define(s, self.env[s.value])
+
     def _overflow(self, s: N.Overflow) -> None:
         if self.result.overflow is None:
             self.result.overflow = (int(self.env[s.stack]), self.lane)
@@ -385,7 +389,8 @@ class _Machine:
         return None
 
     def _for(self, s: N.For) -> None:
-        order = range(int(self.env[s.begin]), int(self.env[s.end]))
+        step = int(self.env[s.step]) if s.step != N.NO_ID else 1
+        order = range(int(self.env[s.begin]), int(self.env[s.end]), step)
         values = self.values(s.inits)
         for k in reversed(order) if s.reverse else order:
             self.env[s.index.id] = index = s.index.type.numpy(k)
@@ -414,7 +419,13 @@ class _Machine:
         if self.result.failure is not None:
             return
         self.iteration, self.drawn = 0, {}
-        bounds = [int(v) for v in self.block(s.bounds)[1]]
+        found = self.block(s.bounds)[1]
+        if s.kind == "threads":
+            self.bind(s.indices, found)
+            with contextlib.suppress(_LaneEnds):
+                self.block(s.body)
+            return
+        bounds = [int(v) for v in found]
         axes = len(s.indices)
         outer, stacks = self.lane, self.stacks
         box = tuple(map(range, bounds[:axes], bounds[axes:]))
@@ -448,8 +459,8 @@ _HANDLERS: dict[type[N.Stmt], str] = {
     N.Builtin: "builtin", N.Load: "load", N.Store: "store", N.Atomic: "atomic", N.Assert: "assert", N.Print: "print",
     N.AdStackAlloca: "alloca", N.AdStackPush: "push", N.AdStackPop: "pop", N.AdStackLoadTop: "load_top",
     N.AdStackLoadTopAdj: "load_top_adj", N.AdStackAccAdjoint: "acc_adjoint", N.AdStackDepth: "depth",
-    N.AdStackGuard: "guard", N.Lane: "running", N.Overflow: "overflow", N.Yield: "end", N.Break: "end",
-    N.Continue: "end", N.If: "if", N.For: "for", N.While: "while", N.Offload: "offload",
+    N.AdStackGuard: "guard", N.Lane: "running", N.Together: "together", N.Overflow: "overflow", N.Yield: "end",
+    N.Break: "end", N.Continue: "end", N.If: "if", N.For: "for", N.While: "while", N.Offload: "offload",
 }  # fmt: skip
 
 

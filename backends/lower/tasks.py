@@ -1,0 +1,198 @@
+"""Parallel tasks as what each thread runs: a loop that strides over the flattened box of iterations.
+
+    offload range_for bounds { yield 0, 0, n, m } do (i, j) { atomic add @s[], x }    becomes
+
+    offload threads bounds { yield 0, n, 0, m } do (...) {
+      store @s.share[], 0
+      for it in lane..n * m step lanes { i = it / m; j = it % m; atomic add @s.share[], x private }
+      atomic add @s[], @s.share[]
+    }
+
+Iterations have numbers, row by row: thread t of k runs t, t + k, t + 2k, ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from math import prod
+
+from quadrants_lab.backends.reductions import identity, reductions
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.types import DType, i32, i64, u1, u32, u64
+from quadrants_lab.ir.walk import end_of, reading, rewrite, types_of, walk
+
+_INLINE = (N.Const, N.Op, N.Call, N.ArgLoad, N.ShapeOf, N.Yield)
+_SMALL = 1 << 30  # iterations that an i32 counts, with room for one more step of all threads
+
+
+def inline(task: N.Offload) -> bool:
+    """Whether every thread may compute the task's bounds for itself: they read no memory."""
+    return all(isinstance(s, _INLINE) for s in task.bounds)
+
+
+def lower_tasks(together: Collection[DType] = ()) -> N.Pass:
+    """``together``: of these dtypes the threads that run in step can add up their values."""
+
+    def lower_tasks(kernel: N.Kernel) -> N.Kernel:
+        """Guarantees that tasks are serial or of kind "threads", and that nothing asks for the number of an iteration.
+        A buffer that a task only reduces into gets each thread's share once, when that has no more iterations."""
+        b, buffers = Builder(kernel.next_id, types_of(kernel.body)), dict(kernel.buffers)
+        body = tuple(_task(b, kernel, task, buffers, together) for task in kernel.tasks)
+        if all(x is y for x, y in zip(body, kernel.body, strict=True)):
+            return kernel
+        return replace(kernel, buffers=buffers, body=body, next_id=b.next_id)
+
+    return lower_tasks
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """``begin`` and ``extent``: numbers where they are known; ``params`` are their values otherwise."""
+
+    begin: int | None
+    extent: int | None
+    params: tuple[N.Param, N.Param]
+
+    def value(self, b: Builder, n: int) -> int:
+        """Begin (0) or extent (1)."""
+        known = (self.begin, self.extent)[n]
+        return self.params[n].id if known is None else b.const(known, self.params[n].type)
+
+
+def _task(
+    b: Builder, kernel: N.Kernel, task: N.Offload, buffers: dict[str, N.Buffer], together: Collection[DType]
+) -> N.Offload:
+    if task.kind == "threads":
+        return task
+    b.span = task.span
+    if task.kind == "serial":
+        if not _numbered(task):
+            return task
+        with b.block() as zero:
+            number = b.const(0, u64)
+        return replace(task, body=(*zero, *_told(task.body, number, {})))
+    shares = {
+        name: (op, N.Buffer(f"{name}.share", "local", kernel.buffers[name].dtype, 0, ()))
+        for name, op in reductions(kernel, task.body).items()
+    }
+    buffers |= {share.name: share for _, share in shares.values()}
+    bounds, axes, t = _box(b, kernel, task)
+    with b.block() as body:
+        lane, lanes = b.add(N.Lane(b.fresh(), u32)), b.add(N.Builtin(b.fresh(), u32, "lanes"))
+        for op, share in shares.values():
+            b.store(share, (), b.const(identity(op, share.dtype), share.dtype))
+        index, end = _count(b, task, axes, t)
+        first, step = b.cast(lane, index.type), b.cast(lanes, index.type)
+        with b.block() as loop:
+            _indices(b, task, axes, index)
+            number = b.cast(index.id, u64) if _numbered(task) else N.NO_ID
+            b.stmts += _told(task.body, number, {name: share.name for name, (_, share) in shares.items()})
+        b.add(N.For(b.fresh(), index, first, end, (), (), tuple(loop), (), step=step))
+        for name, (op, share) in shares.items():
+            value, buffer = b.load(share, ()), kernel.buffers[name]
+            if op == "add" and buffer.dtype in together:
+                value = b.add(N.Together(b.fresh(), buffer.dtype, value))
+                with b.when(b.add(N.Builtin(b.fresh(), u1, "elected"))):
+                    b.atomic(op, buffer, (), value)
+            else:
+                b.atomic(op, buffer, (), value)
+        b.yield_()
+    params = tuple(p for axis in axes for p in axis.params)
+    b.span = None
+    return replace(task, kind="threads", bounds=bounds, indices=params, body=tuple(body))
+
+
+def _box(b: Builder, kernel: N.Kernel, task: N.Offload) -> tuple[N.Block, list[_Axis], DType]:
+    """The bounds block, which yields begin and extent of each axis, and the dtype that counts iterations. What a
+    program in front leaves behind has 64 bits."""
+    known = {s.id: s.value for s in task.bounds if isinstance(s, N.Const)}
+    for s in task.bounds:
+        if isinstance(s, N.ShapeOf) and (shape := kernel.buffers[s.buffer].shape) is not None:
+            known[s.id] = shape[s.axis]
+    ids, k, wide = end_of(task.bounds).values, len(task.indices), not inline(task)
+    box = [(p, known.get(low), known.get(high)) for p, low, high in zip(task.indices, ids, ids[k:], strict=False)]
+    sizes = [max(0, high - low) if low is not None and high is not None else None for _, low, high in box]
+    short = [p.type is i32 and low is not None and low >= 0 and not wide for p, low, _ in box]
+    if None not in sizes:
+        few = prod(n for n in sizes if n is not None) < 1 << 31
+    else:
+        few = len(box) == 1 and short[0]
+    t, axes, values = u32 if few else u64, [], []
+    with b.block() as block:
+        b.stmts += task.bounds[:-1]
+        for axis, (_p, begin, _) in enumerate(box):
+            word = i32 if short[axis] else i64
+            first = b.cast(ids[axis], i64) if wide else ids[axis]
+            if (extent := sizes[axis]) is not None:
+                size = b.const(extent, u64 if wide else t)
+            else:
+                low, high = b.cast(ids[axis], word), b.cast(ids[k + axis], word)
+                some = high if begin == 0 else b.op("sub", high, low)
+                size = b.cast(b.op("select", b.op("lt", low, high), some, b.const(0, word)), t)
+            params = b.param(b.types[first], f"b{axis}"), b.param(b.types[size], f"n{axis}")
+            axes.append(_Axis(begin, extent, params))
+            values += [first, size]
+        b.yield_(*values)
+    return tuple(block), axes, t
+
+
+def _count(b: Builder, task: N.Offload, axes: list[_Axis], t: DType) -> tuple[N.Param, int]:
+    """The index of the loop over iterations, which is the task's own where that counts from 0, and its end."""
+    sizes, own = [axis.extent for axis in axes if axis.extent is not None], task.indices[0]
+    if len(sizes) == len(axes):
+        total = prod(sizes)
+        if len(axes) == 1 and axes[0].begin == 0 and own.type is i32 and total <= _SMALL:
+            return replace(own, name=own.name or "i"), b.const(total, i32)
+        return b.param(t, "it"), b.const(total, t)
+    end = axes[0].value(b, 1)
+    for axis in axes[1:]:
+        end = b.op("mul", end, axis.value(b, 1))
+    return b.param(t, "it"), end
+
+
+def _indices(b: Builder, task: N.Offload, axes: list[_Axis], index: N.Param) -> None:
+    """Defines the task's indices for the iteration with the number ``index``."""
+    if index.id == task.indices[0].id:
+        return
+    rest, inner, places = index.id, 1, []  # ``inner``: iterations that an index of this axis still stands for in rest
+
+    def row() -> int:
+        return rest if inner == 1 else b.op("quot", rest, b.const(inner, index.type))
+
+    for axis in reversed(axes[1:]):
+        if axis.extent is not None:
+            places.append(b.op("rem", row(), b.const(max(axis.extent, 1), index.type)))
+            inner *= max(axis.extent, 1)
+        else:
+            rest, size, inner = row(), axis.value(b, 1), 1
+            places.append(b.op("rem", rest, size))
+            rest = b.op("quot", rest, size)
+    for axis, p, place in zip(axes, task.indices, (row(), *reversed(places)), strict=True):
+        if axis.begin == 0:
+            b.add(N.Op(p.id, p.type, "cast", (place,), name=p.name or "i"))
+        else:
+            parts = b.cast(axis.value(b, 0), p.type), b.cast(place, p.type)
+            b.add(N.Op(p.id, p.type, "add", parts, name=p.name or "i"))
+
+
+def _numbered(task: N.Offload) -> bool:
+    """Whether the task asks for the number of the iteration."""
+    return any(isinstance(s, N.Builtin) and s.what == "iteration" for s in walk(task.body))
+
+
+def _told(block: N.Block, number: int, shares: dict[str, str]) -> N.Block:
+    """The block with the ``number`` of the iteration, and with the buffers' ``shares`` in their place."""
+    ids: dict[int, int] = {}
+
+    def inner(s: N.Stmt) -> N.Stmt | tuple[()]:
+        if isinstance(s, N.Builtin) and s.what == "iteration":
+            ids[s.id] = number
+            return ()
+        s = reading(s, ids)
+        if isinstance(s, N.Atomic) and s.buffer in shares:
+            return replace(s, buffer=shares[s.buffer], private=True)
+        return s
+
+    return rewrite(block, inner)
