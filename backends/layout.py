@@ -52,9 +52,9 @@ def frame_layout(kernel: N.Kernel, head: int) -> FrameLayout:
         return at - words * WORD
 
     for b in kernel.buffers.values():
-        if b.kind not in ("temp", "ret", "heap", "local"):
+        if b.kind not in ("temp", "ret", "heap", "local", "words"):
             out.buffers[b.name] = take(1)
-        if b.shape is None and b.kind != "heap":
+        if b.shape is None and b.kind not in ("heap", "words"):
             out.extents[b.name] = take(b.ndim)
     slots = [b for b in kernel.buffers.values() if b.kind == "heap"]
     words = {f"{b.name}.{what}" for b in slots for what in STACK_ARGS}

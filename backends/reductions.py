@@ -36,7 +36,7 @@ def reductions(kernel: N.Kernel, body: N.Block) -> dict[str, str]:
 def identity(op: str, t: DType) -> float | int:
     """What changes nothing under the operation."""
     if t.kind == "b":
-        return int(op in ("and", "min", "mul"))
+        return int(op == "and")
     if t.is_float:
         return {"add": -0.0, "mul": 1.0, "min": float("inf"), "max": float("-inf")}[op]
     low, high = (-(1 << (t.bits - 1)), (1 << (t.bits - 1)) - 1) if t.kind == "i" else (0, (1 << t.bits) - 1)

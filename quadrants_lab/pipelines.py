@@ -19,6 +19,7 @@ from quadrants_lab.autodiff.sink import sink_sums
 from quadrants_lab.autodiff.temporaries import drop_unread_temporaries
 from quadrants_lab.autodiff.unroll import unroll
 from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks
+from quadrants_lab.backends.lower.atomics import INTEGER, lower_atomics
 from quadrants_lab.backends.lower.casts import FORMULAS, lower_casts, lower_formulas
 from quadrants_lab.backends.lower.functions import lower_math
 from quadrants_lab.backends.lower.integers import lower_counts, lower_division, lower_integers, lower_orders
@@ -26,7 +27,7 @@ from quadrants_lab.backends.lower.random import lower_random
 from quadrants_lab.backends.lower.tasks import lower_tasks
 from quadrants_lab.ir.nodes import Kernel, Pass
 from quadrants_lab.ir.options import CompileOptions
-from quadrants_lab.ir.types import f32, u64
+from quadrants_lab.ir.types import f32, u32, u64
 from quadrants_lab.passes.check_bounds import check_bounds, check_division
 from quadrants_lab.passes.cse import cse
 from quadrants_lab.passes.dce import dce
@@ -150,8 +151,9 @@ PASSES: dict[str, Pass] = {
         with_tangents, forward, to_be_differentiated, unroll((3, 3)), prepared, _keeping(reverse_over),
         value_and_gradient, drop_unread_temporaries, sink_sums, narrow_stacks, determine_ad_stack_size, lower_isqrt,
         drop_unused_gradients, _counting, list_pushing, split_pushing, put_back,
-        lower_casts(), lower_counts, lower_division(), lower_formulas(*FORMULAS), lower_integers,
-        lower_math("exp", "log1p"), lower_orders, lower_random, lower_tasks(),
+        lower_atomics({u32: INTEGER, f32: ("add",)}), lower_casts(), lower_counts, lower_division(),
+        lower_formulas(*FORMULAS), lower_integers, lower_math("exp", "log1p"), lower_orders, lower_random,
+        lower_tasks(),
     )
 } | {
     "lower_casts calls": lower_casts(calls=True),

@@ -275,7 +275,7 @@ def reduction(op: str, t: str, n: int) -> str:
 @pytest.mark.parametrize("t", ["f32", "f64", "f16", "i32", "u8", "i64", "u1"])
 @pytest.mark.parametrize("op", ["add", "sub", "mul", "min", "max", "and", "or", "xor"])
 def test_reductions(rig: Any, op: str, t: str) -> None:
-    if (t[0] == "f" and op in ("and", "or", "xor")) or (t == "u1" and op in ("add", "sub")):
+    if (t[0] == "f" and op in ("and", "or", "xor")) or (t == "u1" and op in ("add", "sub", "mul", "min", "max")):
         return
     rng = np.random.default_rng(3)
     n = 30_001

@@ -133,27 +133,26 @@ def store(b: Body, s: N.Store) -> None:
 
 # --- atomics ----------------------------------------------------------------------------------------------------
 
-# atomicrmw's spelling for (float, signed, unsigned, u1); "" is done by compare and exchange
-_RMW: dict[str, tuple[str, str, str, str]] = {
-    "add": ("fadd", "add", "add", ""),
-    "sub": ("fadd", "sub", "sub", ""),  # of floats: of the negated value, for no device subtracts them
-    "mul": ("", "", "", "and"),
-    "min": ("fmin", "min", "umin", "and"),
-    "max": ("fmax", "max", "umax", "or"),
-    "and": ("", "and", "and", "and"),
-    "or": ("", "or", "or", "or"),
-    "xor": ("", "xor", "xor", "xor"),
-    "exchange": ("xchg", "xchg", "xchg", "xchg"),
+# atomicrmw's spelling for (float, signed, unsigned and u1); "" is done by compare and exchange
+_RMW: dict[str, tuple[str, str, str]] = {
+    "add": ("fadd", "add", "add"),
+    "sub": ("fadd", "sub", "sub"),  # of floats: of the negated value, for no device subtracts them
+    "mul": ("", "", ""),
+    "min": ("fmin", "min", "umin"),
+    "max": ("fmax", "max", "umax"),
+    "and": ("", "and", "and"),
+    "or": ("", "or", "or"),
+    "xor": ("", "xor", "xor"),
+    "exchange": ("xchg", "xchg", "xchg"),
 }
-_KIND = {"f": 0, "i": 1, "u": 2, "b": 3}
-_ON_TRUTH = {"mul": "and", "min": "and", "max": "or"}
+_KIND = {"f": 0, "i": 1, "u": 2, "b": 2}
 
 
 def combine(b: Body, op: str, t: DType, old: str, value: str, flags: str | None = None) -> str:
     """The new element of ``buffer op= value``."""
     if op == "exchange":
         return value
-    return b.operate(_ON_TRUTH.get(op, op) if t.kind == "b" else op, t, old, value, flags)
+    return b.operate(op, t, old, value, flags)
 
 
 def atomic(b: Body, s: N.Atomic) -> None:

@@ -57,9 +57,12 @@ class Body(body.Body):
         return name
 
     def pointer(self, b: N.Buffer) -> str:
-        """The variable with the address of a field or ndarray."""
-        address = self.frame.buffer(b)
-        return self.once(address[2:], f"device {stored(b)} *", address)
+        """The variable with the address of a field or ndarray, or of the words of a buffer."""
+        of, t = self.frame.kernel.buffers[b.of or b.name], f"device {stored(b)} *"
+        address = self.frame.buffer(of)
+        if not b.of:
+            return self.once(address[2:], t, address)
+        return self.once(self.frame.names.of(b.name, b.name), t, f"({t}){'&' * (of.kind in ('temp', 'ret'))}{address}")
 
     def extent(self, b: N.Buffer, axis: int) -> Expr:
         """A variable with an extent of an ndarray, a long."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from quadrants_lab.backends._clike.source import Source
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.programs import GROUP, Program, programs
+from quadrants_lab.backends._msl import atomics
 from quadrants_lab.backends._msl import expr as X
 from quadrants_lab.backends._msl.body import Body
 from quadrants_lab.backends._msl.frame import FrameStruct
@@ -22,7 +23,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 
 LOWERING: tuple[N.Pass, ...] = (
-    lower_adstacks(Layout(lockstep=True, numbered=True)), shallow, *OPERATIONS, lower_tasks()
+    lower_adstacks(Layout(lockstep=True, numbered=True)), shallow, *OPERATIONS, lower_tasks(), atomics.LOWERING
 )  # fmt: skip
 _ONCE = "device Frame& f [[buffer(0)]]"
 _MANY = f"{_ONCE}, uint lane [[thread_position_in_grid]], uint lanes [[threads_per_grid]]"

@@ -81,44 +81,26 @@ def put_combined(b: Body, op: str, t: DType, target: Expr, value: Expr) -> None:
 
 
 def atomic(b: Body, s: N.Atomic) -> None:
-    t, value = s.type, b.typed(s.value)
-    buffer = b.frame.kernel.buffers[s.buffer]
+    t, value, buffer = s.type, b.typed(s.value), b.frame.kernel.buffers[s.buffer]
     if buffer.kind == "local":
         put_combined(b, s.op, t, X.variable(b.locals[s.buffer], X.name(t)), value)
         return
-    if (s.private or not b.parallel) and s.op != "cas":
-        target = element(b, buffer, s.index)
+    target = element(b, buffer, s.index)
+    if s.private:
         value = _unchanging(b, s, value)
         if b.read(s.id):
             b.define(s, _loaded(t, target), at_once=True)
         put_combined(b, s.op, t, target, value)
         return
-    expected = b.typed(s.expected) if s.op == "cas" else None
-    b.define(s, modify(b, s.op, buffer, s.index, value, expected), at_once=True)
+    whole = not s.index and buffer.kind not in ("temp", "ret")
+    args = [Expr(b.pointer(buffer) if whole else "&" + target.text, X.UNARY, "", None, target.reads, target.memory)]
+    if t.bits == 64:
+        args.insert(0, Expr("f", X.PRIMARY, ""))
+    if s.op == "cas":
+        args.append(b.typed(s.expected))
+    b.define(s, X.call(atomics.helper(b, s.op, t), X.name(t), *args, value), at_once=True)
 
 
 def _unchanging(b: Body, s: N.Atomic, value: Expr) -> Expr:
     """A value that reads memory gets a variable where the old element stands between it and the write."""
     return b.fix(value, f"value{s.id}_", X.name(s.type)) if value.memory and b.read(s.id) else value
-
-
-def modify(
-    b: Body, op: str, buffer: N.Buffer, index: tuple[int, ...], value: Expr, expected: Expr | None = None
-) -> Expr:
-    """``buffer[index] op= value`` as one indivisible step; gives the old value."""
-    kept = stored(buffer)
-    in_frame = buffer.kind in ("temp", "ret")
-    function = atomics.helper(b, op, buffer.dtype, kept)
-    if kept in atomics.SHORT:  # the function takes the buffer, whose first element begins a word, and a place in it
-        base = "&" + element(b, buffer, ()).text if in_frame else b.pointer(buffer)
-        place = Expr("0", X.PRIMARY, "int") if in_frame or not index else _offset(b, buffer, index)
-        args = [Expr(base, X.UNARY, ""), place]
-    elif not index and not in_frame:
-        args = [Expr(b.pointer(buffer), X.PRIMARY, "")]
-    else:
-        e = element(b, buffer, index)
-        args = [Expr("&" + e.text, X.UNARY, "", None, e.reads, e.memory)]
-    if kept in atomics.LOCKED:
-        args.insert(0, Expr("f", X.PRIMARY, ""))
-    args += [expected] if expected is not None else []
-    return X.call(function, X.name(buffer.dtype), *args, value)

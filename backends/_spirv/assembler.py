@@ -174,14 +174,6 @@ class Module:
 
         return self._once(("builtin", name), make)
 
-    def float_add(self, bits: int) -> bool:
-        """Whether the device adds floats of that width atomically; the module then asks for it."""
-        can = {32: self.target.atomic_f32_add, 64: self.target.atomic_f64_add}.get(bits, False)
-        if can:
-            self.need(f"AtomicFloat{bits}AddEXT")
-            self.extensions["SPV_EXT_shader_atomic_float_add"] = None
-        return can
-
     def decorate(self, id: int, decoration: str, *values: int) -> None:
         self.decorations.append([C.OPS["Decorate"][0], id, C.DECORATIONS[decoration], *values])
 

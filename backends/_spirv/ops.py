@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.backends._spirv.target import GENERIC, Target
 from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks
+from quadrants_lab.backends.lower.atomics import INTEGER, lower_atomics
 from quadrants_lab.backends.lower.casts import lower_casts, lower_formulas
 from quadrants_lab.backends.lower.functions import MATH, lower_math
 from quadrants_lab.backends.lower.integers import lower_counts, lower_division, lower_integers, lower_orders
@@ -20,7 +21,7 @@ from quadrants_lab.backends.lower.tasks import lower_tasks
 from quadrants_lab.ir.nodes import Pass
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.prims import PRIMS
-from quadrants_lab.ir.types import DType, f32, f64, i32, i64, u1, u32
+from quadrants_lab.ir.types import DType, f32, f64, i32, i64, u1, u32, u64
 
 if TYPE_CHECKING:
     from quadrants_lab.backends._spirv.assembler import Function
@@ -43,6 +44,7 @@ def lowering(options: CompileOptions, target: Target = GENERIC) -> tuple[Pass, .
         lower_orders,
         lower_casts(short=False),
         lower_tasks((f32, f64, i32, u32) if target.subgroups else ()),
+        lower_atomics(dict.fromkeys((i32, u32, i64, u64), INTEGER) | dict.fromkeys(target.float_adds, ("add",))),
     )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from quadrants_lab.ir.types import DType, f32, f64
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -32,6 +34,11 @@ class Target:
     subgroups: bool = False
     block: int = 32
     pairs: bool = False
+
+    @property
+    def float_adds(self) -> list[DType]:
+        """What the device adds atomically."""
+        return [t for t, can in ((f32, self.atomic_f32_add), (f64, self.atomic_f64_add)) if can]
 
 
 GENERIC = Target()

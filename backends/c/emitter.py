@@ -28,7 +28,6 @@ from quadrants_lab.ir.types import DType, u1, u64
 from quadrants_lab.ir.walk import walk
 
 LOWERING: tuple[N.Pass, ...] = (lower_adstacks(Layout(u64, lanes=False)), *ops.LOWERING)
-_ON_TRUTH = {"mul": "and", "min": "and", "max": "or"}
 _INCLUDES = ("#include <math.h>", "#include <stdbool.h>", "#include <stdint.h>")
 _RUNTIME = """\
 bool qd_poll(Frame *frame, uint64_t worker);
@@ -246,7 +245,7 @@ def _builtin(b: Body, s: N.Builtin) -> None:
 
 def _atomic(b: Body, s: N.Atomic) -> None:
     t, target, value = s.type, b.element(s.buffer, s.index), b.values[s.value]
-    op, old = _ON_TRUTH.get(s.op, s.op) if t is u1 else s.op, b.loaded(t, target)
+    op, old = s.op, b.loaded(t, target)
     if b.read(s.id):
         value = b.fix(value, f"value{s.id}_", TYPES[t.name]) if value.memory else value
         b.define(s, old, at_once=True)

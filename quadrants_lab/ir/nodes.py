@@ -370,7 +370,7 @@ for _statement in STATEMENTS:
 # --- kernel -------------------------------------------------------------------------------------------------
 
 
-UNSHAPED = ("ndarray", "scratch", "heap")  # kinds of buffers whose extents are known at launch
+UNSHAPED = ("ndarray", "scratch", "heap", "words")  # kinds of buffers whose extents are known at launch
 
 
 @dataclass(slots=True)
@@ -380,14 +380,16 @@ class Buffer:
     ``kind``: "field" (static ``shape``), "ndarray" (a kernel argument; only ``ndim`` known), "temp" (0-d launch
     temporary, zero at the start of a launch), "ret" (0-d slot of a returned scalar), "scratch" (memory that the runtime
     provides, of the size ``extents``, one an axis, below 0 standing for 0), "heap" (the slots of an adstack, as many
-    as a launch finds that it needs) or "local" (0-d, a variable: an unsigned count of the running iteration, below half
-    of what its dtype holds, or the running thread's share of a reduction). ``grad`` names the buffer of its adjoint,
-    ``dual`` that of its tangent, "" where there is none. All are row-major and dense. Indices count from 0 in the IR;
-    ``first`` is what the program calls the first one of each axis (() for zeros). ``wide``: an axis of the ndarray has
-    2**31 elements or more.
+    as a launch finds that it needs), "local" (0-d, a variable: an unsigned count of the running iteration, below half
+    of what its dtype holds, or the running thread's share of a reduction) or "words". ``grad`` names the buffer of its
+    adjoint, ``dual`` that of its tangent, "" where there is none. All are row-major and dense. Indices count from 0 in
+    the IR; ``first`` is what the program calls the first one of each axis (() for zeros). ``wide``: an axis of the
+    ndarray has 2**31 elements or more.
 
     ``beside``: the name of another buffer of kind "heap", whose slots have this one's behind them in memory. Of these
     buffers the ``role`` "flags" says that a word has 32 slots.
+
+    ``of``: the buffer whose memory one of kind "words" shows: as words of its ``dtype``, with one axis, row by row.
 
     ``role`` of scratch memory: "kept" (a forward launch fills it for its gradient), "work" (zero when it is made, then
     as the launch before left it), "marks" (the same, but shared by all kernels that use the same array).
@@ -405,6 +407,7 @@ class Buffer:
     role: str = ""
     extents: tuple[SizeExpr, ...] = ()
     beside: str = ""
+    of: str = ""
 
     @property
     def extent_type(self) -> DType:

@@ -274,6 +274,7 @@ class _Parser:
         grad = self.buffer() if self.found("grad") else ""
         dual = self.buffer() if self.found("dual") else ""
         beside = self.buffer() if self.found("beside") else ""
+        of = self.buffer() if self.found("of") else ""
         rest = self.raw(_SCRATCH, "what the scratch memory is for") if kind == "scratch" else ""
         rest = "flags" if kind == "heap" and self.found("flags") else rest
         role, _, extents = rest.partition(" ")
@@ -281,7 +282,7 @@ class _Parser:
         self.next_line()
         shape = tuple(int(s) for s in sizes) if known else None
         return N.Buffer(
-            name, kind, dtype, len(sizes), shape, grad, dual, first, wide, role, self.sizes(extents), beside
+            name, kind, dtype, len(sizes), shape, grad, dual, first, wide, role, self.sizes(extents), beside, of
         )
 
     def sizes(self, text: str) -> tuple[SizeExpr, ...]:

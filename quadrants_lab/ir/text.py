@@ -61,7 +61,8 @@ def _buffer(b: N.Buffer) -> str:
     role = f" {b.role} {'; '.join(print_size(e) for e in b.extents)}".rstrip() if b.role else ""
     wide = " wide" if b.wide else ""
     beside = f" beside @{b.beside}" if b.beside else ""
-    return f"buffer @{b.name}: {b.kind} {b.dtype}[{dims}]{wide}{first}{grad}{dual}{beside}{role}"
+    of = f" of @{b.of}" if b.of else ""
+    return f"buffer @{b.name}: {b.kind} {b.dtype}[{dims}]{wide}{first}{grad}{dual}{beside}{of}{role}"
 
 
 def arg_name(name: str) -> str:

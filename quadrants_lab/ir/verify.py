@@ -17,7 +17,7 @@ from quadrants_lab.ir.text import print_stmt
 from quadrants_lab.ir.types import DType, f32, f64, i32, i64, u1, u32, u64
 from quadrants_lab.ir.verify_stacks import check_stacks
 
-BUFFER_KINDS = ("field", "ndarray", "temp", "ret", "scratch", "heap", "local")
+BUFFER_KINDS = ("field", "ndarray", "temp", "ret", "scratch", "heap", "local", "words")
 ROLES = {"scratch": ("kept", "work", "marks"), "heap": ("", "flags")}
 OFFLOAD_KINDS = ("serial", "range_for", "struct_for", "threads")
 ATOMIC_OPS = ("add", "sub", "mul", "min", "max", "and", "or", "xor", "exchange", "cas")
@@ -125,6 +125,8 @@ class _Verifier:
         self.need(b.role in ROLES.get(b.kind, ("",)), f"buffer '{name}' has the unknown role '{b.role}'")
         extents = b.ndim if b.kind == "scratch" else 0
         self.need(len(b.extents) == extents, f"buffer '{name}' has {len(b.extents)} extents")
+        words = b.of in self.k.buffers and b.ndim == 1 and b.dtype in (u32, u64)
+        self.need(words if b.kind == "words" else not b.of, f"buffer '{name}' is not made of words of a buffer")
         for what, other in (("adjoint", b.grad), ("tangent", b.dual)):
             if other in self.k.buffers:
                 g = self.k.buffers[other]

@@ -263,8 +263,14 @@ class _Machine:
             raise QuadrantsRuntimeError(f"no array was given for buffer '{buffer}'", labels=(Label(s.span),))
         return array
 
+    def words(self, s: N.Access, buffer: N.Buffer) -> np.ndarray[Any, Any]:
+        """A copy of another buffer's memory, as words."""
+        data = self.array(s, buffer.of).tobytes()
+        return np.frombuffer(bytearray(data.ljust(-(-len(data) // 8) * 8, b"\0")), buffer.dtype.numpy)
+
     def cell(self, s: N.Access) -> tuple[np.ndarray[Any, Any], Lane]:
-        array = self.array(s, s.buffer)
+        buffer = self.kernel.buffers[s.buffer]
+        array = self.words(s, buffer) if buffer.of else self.array(s, s.buffer)
         env = self.env
         index = tuple([int(env[i]) for i in s.index])
         for k, extent in zip(index, array.shape, strict=True):
@@ -293,6 +299,9 @@ class _Machine:
             value = PRIMS[s.op].evaluate(s.type, _flush(old), _flush(value))
             value = value if s.op in _BITS_ONLY else _flush(value)
         array[index] = value
+        if of := self.kernel.buffers[s.buffer].of:
+            whole = self.array(s, of)
+            whole[...] = np.frombuffer(array.tobytes()[: whole.nbytes], whole.dtype).reshape(whole.shape)
         self.define(s, old)
 
     # --- effects

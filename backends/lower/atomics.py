@@ -1,0 +1,136 @@
+"""Atomics that a device lacks, as loops of compare and exchange on the word that holds the element.
+
+    %2 = atomic mul @x[%0], %1    becomes    seen = load @x.words[%0]
+                                             while again {
+                                               now = atomic cas @x.words[%0], bits(seen * %1) expected seen
+                                               again = now != seen; seen = now
+                                             }
+
+A word has 32 bits, or 64 where the element has. Retries are unbounded. Buffers begin where a word does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+
+from quadrants_lab.backends.lower.expression import X
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.types import UNSIGNED, DType, i32, i64, u1, u32, u64
+from quadrants_lab.ir.walk import reading, rewrite_in, types_of, uses
+
+INTEGER = ("add", "sub", "min", "max", "and", "or", "xor", "exchange", "cas")
+
+
+def lower_atomics(native: Mapping[DType, Collection[str]]) -> N.Pass:
+    """``native``: the operations that the device has, by dtype."""
+
+    def lower_atomics(kernel: N.Kernel) -> N.Kernel:
+        """Guarantees that an Atomic is private, or goes to a variable of the thread, or is one that the device has; and
+        that those of a serial task are private."""
+        b, read = Builder(kernel.next_id, types_of(kernel.body)), uses(kernel.body)
+        buffers, ids = dict(kernel.buffers), dict[int, int]()
+
+        def parallel(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
+            s = reading(s, ids)
+            if not isinstance(s, N.Atomic) or s.private or s.op in native.get(s.type, ()):
+                return s
+            b.span, b.adjoint_of = s.span, s.adjoint_of
+            with b.block() as made:
+                if s.op == "sub" and "add" in native.get(s.type, ()):
+                    b.add(replace(s, op="add", value=b.op("neg", s.value)))
+                else:
+                    ids[s.id] = _loop(b, s, buffers, s.id in read)
+            return made
+
+        def serial(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
+            if not isinstance(s, N.Atomic) or s.private:
+                return s
+            if s.op != "cas":
+                return replace(s, private=True)
+            b.span, b.adjoint_of = s.span, s.adjoint_of
+            with b.block() as made:
+                b.add(N.Load(s.id, s.type, s.buffer, s.index, name=s.name))
+                b.store(buffers[s.buffer], s.index, _new(b, s, s.id))
+            return made
+
+        body = tuple(rewrite_in(t, serial if t.kind == "serial" else parallel) for t in kernel.tasks)
+        if all(x is y for x, y in zip(body, kernel.body, strict=True)):
+            return kernel
+        return replace(kernel, buffers=buffers, body=body, next_id=b.next_id)
+
+    return lower_atomics
+
+
+def _loop(b: Builder, s: N.Atomic, buffers: dict[str, N.Buffer], read: bool) -> int:
+    """Changes the element; returns its old value where that is ``read``."""
+    buffer = buffers[s.buffer]
+    word = u64 if s.type.bits == 64 else u32
+    words = buffers[f"{s.buffer}.words"] = N.Buffer(f"{s.buffer}.words", "words", word, 1, None, of=s.buffer)
+    at, decode, encode = _place(b, buffer, s.index)
+    if s.op == "exchange" and s.type.bits >= 32:
+        return decode(X(b, b.atomic("exchange", words, (at.id,), encode(X(b, s.value), at).id))).id
+    carried = b.param(word, "seen"), b.param(u1, "again")
+    inits = b.load(words, (at.id,)), b.const(True, u1)
+    with b.block() as cond:
+        b.yield_(carried[1].id)
+    with b.block() as body:
+        seen = X(b, carried[0].id)
+        new = encode(X(b, _new(b, s, decode(seen).id)), seen)
+        now = X(b, b.add(N.Atomic(b.fresh(), word, words.name, (at.id,), new.id, "cas", expected=seen.id)))
+        b.yield_(now.id, (now != seen).id)
+    results = tuple(b.param(p.type) for p in carried)
+    b.add(N.While(b.fresh(), carried, inits, tuple(cond), tuple(body), results))
+    return decode(X(b, results[0].id)).id if read else N.NO_ID
+
+
+def _new(b: Builder, s: N.Atomic, old: int) -> int:
+    """The new element."""
+    if s.op == "exchange":
+        return s.value
+    if s.op == "cas":
+        return b.op("select", b.op("eq", old, s.expected), s.value, old)
+    return b.op(s.op, old, s.value)
+
+
+def _place(b: Builder, buffer: N.Buffer, index: N.Ids) -> tuple[X, Callable[[X], X], Callable[[X, X], X]]:
+    """The number of the word that holds an element; what makes the element of the word; and what makes the word of the
+    element and of the word before."""
+    t, nbytes = buffer.dtype, buffer.dtype.nbytes
+    bits, at = UNSIGNED[8 * nbytes], _offset(b, buffer, index)
+    shift: X | None = None
+    if nbytes < 4:
+        per = 4 // nbytes
+        shift = (at & (per - 1)).cast(u32) * (8 * nbytes)
+        at = at.lshr(at.like(per.bit_length() - 1))
+        keep = ~X(b, b.const((1 << 8 * nbytes) - 1, u32)).shl(shift)
+
+    def decode(word: X) -> X:
+        raw = word if shift is None else word.lshr(shift).cast(bits)
+        return (raw != 0) if t is u1 else raw.bitcast(t)
+
+    def encode(element: X, around: X) -> X:
+        raw = element.select(X(b, b.const(1, bits)), X(b, b.const(0, bits))) if t is u1 else element.bitcast(bits)
+        return raw if shift is None else (around & keep) | raw.cast(u32).shl(shift)
+
+    return at, decode, encode
+
+
+def _offset(b: Builder, buffer: N.Buffer, index: N.Ids) -> X:
+    """The row-major number of an element: an i32 where the buffer is known to have few, else an i64."""
+    count = 1
+    for n in buffer.shape or ():
+        count *= n
+    t = i32 if buffer.shape is not None and count < 1 << 31 else i64
+    offset = None
+    for axis, i in enumerate(index):
+        part = X(b, i).cast(t)
+        if offset is None:
+            offset = part
+        elif buffer.shape is not None:
+            offset = offset * buffer.shape[axis] + part
+        else:
+            extent = b.add(N.ShapeOf(b.fresh(), buffer.extent_type, buffer.name, axis))
+            offset = offset * X(b, extent).cast(t) + part
+    return offset if offset is not None else X(b, b.const(0, t))
