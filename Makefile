@@ -5,7 +5,7 @@ JAX := .venv-jax/bin/python
 JOBS ?= auto
 ARGS ?=
 
-.PHONY: help demo test test-gpu lab lint docs bench peer-gradients names cpu-runtime nightly mutations setup clean
+.PHONY: help demo test test-gpu lab lint docs bench workbench peer-gradients names cpu-runtime nightly mutations setup clean
 help:
 	@echo "make demo     run a lesson of the course without a browser, check its gradients, write the inspector as HTML"
 	@echo "make test     the test suite            (JOBS=2, ARGS='-k name')"
@@ -14,6 +14,7 @@ help:
 	@echo "make lint     ruff, mypy --strict"
 	@echo "make docs     the documentation as HTML in out/docs; a warning is an error"
 	@echo "make bench    race the pip package quadrants on the same kernels   (ARGS='--quick --only launch')"
+	@echo "make workbench  measures the notebook: seconds, bytes, and which are over their limits   (ARGS='--only graphs')"
 	@echo "make peer-gradients  every program's gradient beside the pip package's, into docs/peer_gradients.md"
 	@echo "make names    every public name of the pip package, and what is made of it here"
 	@echo "make cpu-runtime  compile the CPU runtime from C to the LLVM text that is checked in (needs clang 19)"
@@ -53,6 +54,10 @@ docs:
 bench: $(PEER) $(JAX)
 	@scripts/setup.sh test
 	@$(PY) -m benchmarks $(ARGS)
+
+workbench:
+	@scripts/setup.sh test
+	@$(PY) scripts/workbench.py $(ARGS)
 
 peer-gradients: $(PEER)
 	@scripts/setup.sh test

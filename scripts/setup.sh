@@ -132,4 +132,5 @@ if ! $venv/bin/python -m pip install -e ".[$extras]" </dev/null >>"$log" 2>&1; t
     say "pip install failed; the whole output is in $log"
     exit 1
 fi
+mkdir -p $venv/etc/jupyter && cp notebooks/jupyter_nbconvert_config.json $venv/etc/jupyter/
 printf '%s' "$key" >"$stamp"

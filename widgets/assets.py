@@ -6,7 +6,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-PARTS = ("lines", "graph", "sizes", "search", "stepper", "inspector")
+PARTS = ("diff", "lines", "graph", "sizes", "search", "stepper", "inspector")
 HERE = Path(__file__).resolve().parent
 
 

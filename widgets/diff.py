@@ -2,7 +2,7 @@
 
 Lines are paired by their text, then, in the gaps, by their text without numbers. Going down the pairs, the number of a
 value on the left is that on the right where both are first met; a pair is equal where all its numbers agree with that.
-Source of the pairing by lines that occur once: Cohen's patience diff.
+Source of the pairing by lines that occur once: Cohen's patience diff. `diff.js` does the same for what it shows.
 """
 
 from __future__ import annotations
@@ -13,16 +13,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from difflib import SequenceMatcher
 
-from quadrants_lab.widgets.highlight import highlight
-from quadrants_lab.widgets.lines import columns, element
 from quadrants_lab.widgets.model import Line
 
 Hunk = tuple[str, list[Line], list[Line]]  # "equal" or "change", left, right
 _ID = re.compile(r"(?<![\w.])[%$#](\d+)\b")
 _NEXT = re.compile(r" next %\d+")  # of a kernel's head: it says how many numbers are taken
-_WORD = re.compile(r"\s+|[%$@#]?[\w.]+|.")
 _QUADRATIC = 1_000_000  # pairs of lines that are compared at most where no line occurs once
-_MARKED = 400  # lines of a change whose words are compared
 
 
 def hunks(before: Sequence[Line], after: Sequence[Line]) -> list[Hunk]:
@@ -123,33 +119,3 @@ def counts(before: Sequence[Line], after: Sequence[Line]) -> tuple[int, int]:
     came = sum(line.stmt >= 0 for _, _, _, c, d in cut for line in after[c:d])
     gone = sum(line.stmt >= 0 for _, a, b, _, _ in cut for line in before[a:b])
     return came, gone
-
-
-def diff_html(before: Sequence[Line], after: Sequence[Line], label: str = "What changed", language: str = "ir") -> str:
-    """The diff as a listing of two sides, changed words marked; the browser folds what is equal."""
-    cut = ranges(before, after)
-    sides = [highlight([x.text for x in side], language) for side in (before, after)]
-    for tag, a, b, c, d in cut:
-        if tag == "change" and b - a + d - c <= _MARKED:
-            for x, y in zip(range(a, b), range(c, d), strict=False):
-                sides[0][x], sides[1][y] = words(before[x].text, after[y].text, language)
-    right = columns(after, language, sides[1])
-    return element({**columns(before, language, sides[0]), "n": "source", "r": right, "h": cut}, label)
-
-
-def words(left: str, right: str, language: str = "ir") -> tuple[str, str]:
-    """Both lines with what differs in a ``mark``; without, where they have little in common."""
-    a, b = _WORD.findall(left), _WORD.findall(right)
-    matcher = SequenceMatcher(None, a, b, autojunk=False)
-    if matcher.ratio() < 0.5:
-        return _plain(left, language), _plain(right, language)
-    out: list[list[str]] = [[], []]
-    for tag, i, j, k, m in matcher.get_opcodes():
-        for side, part in ((out[0], a[i:j]), (out[1], b[k:m])):
-            text = _plain("".join(part), language)
-            side.append(text if tag == "equal" or not text else f"<mark>{text}</mark>")
-    return "".join(out[0]), "".join(out[1])
-
-
-def _plain(text: str, language: str) -> str:
-    return highlight([text], language)[0]

@@ -12,8 +12,10 @@ from quadrants_lab.widgets.model import GraphView, KernelView
 
 def figure(graph: GraphView) -> str:
     """The place where the browser draws the graph."""
-    text = esc(json.dumps(data(graph), separators=(",", ":"), ensure_ascii=False))
-    return f'<div class="graph" data-graph="{text}"></div>'
+    if not graph.drawn:
+        text = esc(json.dumps(data(graph), separators=(",", ":"), ensure_ascii=False))
+        graph.drawn = f'<div class="graph" data-graph="{text}"></div>'
+    return graph.drawn
 
 
 def cfg_pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from quadrants_lab.widgets.diff import diff_html
-from quadrants_lab.widgets.html import empty, esc, seconds, size, slot, table
+from quadrants_lab.widgets.html import difference, empty, esc, seconds, size, slot, table
+from quadrants_lab.widgets.lines import listing
 from quadrants_lab.widgets.model import EditView, KernelView
 
 _WIDTH, _HEIGHT = 150, 44  # of a plot, in pixels
 
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
-    """``""``: everything; ``n``: what run n changed of the source."""
+    """``""``: everything; ``n``: what run n changed of the source; ``n/source``: that."""
     edits = view.edits
     if not edits:
         return empty("no run of a %%qdkernel cell with this kernel was recorded")
-    if rest and rest[0].isdigit() and int(rest[0]) < len(edits):
-        return _edit(edits, int(rest[0]))
+    if rest and rest[0].isdigit() and (n := int(rest[0])) < len(edits):
+        return listing(edits[n].source, "python", f"Edit of run {n + 1}") if rest[1:] else _edit(edits, n, prefix)
     modes = list(dict.fromkeys(m for e in edits for m in e.launches))
     parts = list(dict.fromkeys(p for e in edits for p in e.parts))
     columns: list[tuple[str, list[float | None], Callable[[float], str]]] = [
@@ -40,7 +40,7 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
         plot(name, values, told) for name, values, told in columns if sum(v is not None for v in values) > 1
     )
     body = table(head, rows, right=range(2, len(head))).replace("<tbody>", '<tbody data-roving="">')
-    return f'{body}<div class="plots">{plots}</div>{slot("edit", _edit(edits, len(edits) - 1))}'
+    return f'{body}<div class="plots">{plots}</div>{slot("edit", _edit(edits, len(edits) - 1, prefix))}'
 
 
 def _bytes(value: float) -> str:
@@ -63,10 +63,10 @@ def plot(name: str, values: Sequence[float | None], told: Callable[[float], str]
     )
 
 
-def _edit(edits: Sequence[EditView], n: int) -> str:
+def _edit(edits: Sequence[EditView], n: int, prefix: str) -> str:
     """The source of run n beside that of the last different one before it."""
     before = next((m for m in range(n - 1, -1, -1) if edits[m].digest != edits[n].digest), None)
     if before is None:
         return f'<p class="none">Run {n + 1} ran the text that was there from the beginning.</p>'
     head = f"<h4>From run {before + 1} to run {n + 1}</h4>"
-    return head + diff_html(edits[before].source, edits[n].source, f"Edit of run {n + 1}", "python")
+    return head + difference("text", f"{prefix}/{before}/source", f"{prefix}/{n}/source")

@@ -63,9 +63,11 @@ def pick(
     into: str,
     chosen: str = "",
     live: bool = False,
+    to: str = "",
 ) -> str:
     """A menu of (text, request) in named groups, whose answers go into the slot ``into``. ``live``: there are too many
-    for an exported page to hold the answers of all."""
+    for an exported page to hold the answers of all. ``to``: what is shown of an answer is how that of this request
+    differs from it."""
     attribute = "data-ask-for" if live else "data-req"
     out = []
     for name, items in groups:
@@ -74,11 +76,17 @@ def pick(
             for text, req in items
         )
         out.append(f'<optgroup label="{esc(name)}">{options}</optgroup>' if name else options)
-    return f'<select aria-label="{esc(label)}" data-into="{into}">{"".join(out)}</select>'
+    differs = f' data-to="{esc(to)}"' if to else ""
+    return f'<select aria-label="{esc(label)}" data-into="{into}"{differs}>{"".join(out)}</select>'
 
 
 def slot(name: str, content: str) -> str:
     return f'<div class="slot" data-slot="{name}">{content}</div>'
+
+
+def difference(name: str, before: str, after: str) -> str:
+    """A slot in which the browser (`diff.js`) compares the listings that answer two requests."""
+    return f'<div class="slot" data-slot="{name}" data-from="{esc(before)}" data-to="{esc(after)}"></div>'
 
 
 def empty(text: str) -> str:

@@ -47,10 +47,13 @@ export function mount(host, shape, ask) {
     panel.before(list);
   }
 
-  async function load(request, into) {
+  /** Fills the slot with the answer, or with how the answer of `to` differs from it. */
+  async function load(request, into, to) {
     into.setAttribute("aria-busy", "true");
-    const key = (into.dataset.asked = request);
-    const html = await ask(request, (meanwhile) => { if (into.dataset.asked === key) into.replaceChildren(meanwhile); });
+    const key = (into.dataset.asked = `${request} ${to}`);
+    const get = (what) => ask(what, (meanwhile) => { if (into.dataset.asked === key) into.replaceChildren(meanwhile); });
+    const [first, second] = await Promise.all([get(request), to && get(to)]);
+    const html = to ? difference(first, second) : first;
     if (into.dataset.asked !== key) return; // a later request has taken the slot
     into.innerHTML = html;
     into.removeAttribute("aria-busy");
@@ -92,6 +95,7 @@ export function mount(host, shape, ask) {
     }
     for (const x of part.querySelectorAll("[data-stepper]")) stepper(x, ask);
     for (const x of part.querySelectorAll("[data-load]")) load(x.dataset.load, x);
+    for (const x of part.querySelectorAll("[data-from]")) load(x.dataset.from, x, x.dataset.to);
     paint(state.mark, true);
   }
 
@@ -175,10 +179,10 @@ export function mount(host, shape, ask) {
     pick(x);
   });
   root.addEventListener("change", (e) => {
-    const { toggle, ask: asked, into } = e.target.dataset, option = e.target.selectedOptions?.[0]?.dataset;
+    const { toggle, ask: asked, into, to } = e.target.dataset, option = e.target.selectedOptions?.[0]?.dataset;
     const slot = into && panel.querySelector(`[data-slot="${into}"]`);
     if (asked) load(asked + e.target.value.trim(), slot);
-    if (slot && option) load(option.req ?? option.askFor, slot);
+    if (slot && option) load(option.req ?? option.askFor, slot, to);
     if (toggle) { panel.querySelectorAll(".slot").forEach((s) => s.classList.toggle(toggle, e.target.checked)); settle(panel); }
   });
   root.addEventListener("keydown", (e) => {

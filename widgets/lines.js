@@ -1,9 +1,8 @@
 // A listing: of its rows only those in view are elements. Data (`lines.py`): t, for each line "source line, statement,
-// what it is the adjoint of, html"; for a diff also r, the right side, and h, its hunks [tag, from, to, from, to].
+// what it is the adjoint of, html"; for a difference (`diff.js`) also r, the right side, and h, its hunks.
 
 const ROW = 18, OVERSCAN = 12, CONTEXT = 3;
 const MOVES = { ArrowDown: 1, ArrowUp: -1, PageDown: 20, PageUp: -20, Home: -Infinity, End: Infinity };
-const plain = (html) => { plain.t ??= document.createElement("textarea"); plain.t.innerHTML = html.replace(/<[^>]*>/g, ""); return plain.t.value; };
 
 /** Takes the lines of one side apart: l, s, a numbers, t html. */
 function parsed(side) {

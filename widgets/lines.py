@@ -10,21 +10,14 @@ from quadrants_lab.widgets.html import esc
 from quadrants_lab.widgets.model import Line
 
 
-def columns(lines: Sequence[Line], language: str, marked: Sequence[str] | None = None) -> dict[str, object]:
-    """Of each line its source line, statement, the statement whose adjoint it computes (0, -1, -1: none), and HTML."""
-    html = marked or highlight([x.text for x in lines], language)
-    return {"t": [f"{x.span_line} {x.stmt} {x.adjoint_of} {t}" for x, t in zip(lines, html, strict=True)]}
-
-
 def listing(
     lines: Sequence[Line], language: str, label: str, numbers: str = "source", notes: Mapping[int, str] | None = None
 ) -> str:
     """Code whose lines can be walked, searched and marked. ``numbers``: "source" shows the source line of each,
-    "count" counts from 1; ``notes``: HTML behind the lines of a source line."""
-    return element({**columns(lines, language), "n": numbers, "notes": dict(notes or {})}, label)
-
-
-def element(data: Mapping[str, object], label: str) -> str:
-    """The place that the browser fills from ``data``."""
+    "count" counts from 1; ``notes``: HTML behind the lines of a source line. The browser has of each line its source
+    line, statement, the statement whose adjoint it computes (0, -1, -1: none), and HTML."""
+    html = highlight([x.text for x in lines], language)
+    told = [f"{x.span_line} {x.stmt} {x.adjoint_of} {t}" for x, t in zip(lines, html, strict=True)]
+    data = {"t": told, "n": numbers, "notes": dict(notes or {})}
     text = esc(json.dumps(data, separators=(",", ":"), ensure_ascii=False))
     return f'<div class="code lines" role="listbox" tabindex="0" aria-label="{esc(label)}" data-lines="{text}"></div>'

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from quadrants_lab.widgets.code import MEASURES
 from quadrants_lab.widgets.html import esc, seconds, size, table
 from quadrants_lab.widgets.model import BackendRun, KernelView
 from quadrants_lab.widgets.run import outcome
 
+CORES = "none are allotted: a thread has those of its core"
+DRIVER = "its driver allots them and does not tell"
+NO_REGISTERS = {
+    "cpu": CORES, "c": CORES, "metal": DRIVER, "vulkan": DRIVER, "cuda": "ptxas, which allots them, is not here",
+}  # fmt: skip
 ASK = "run the cell with --arch and several backends to compare values, gradients and times"
 
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
-    """A row a backend, whether its device is here or not."""
+    """A row a backend, whether its device is here or not; ``all``: with the code of each."""
+    if rest == ["all"]:
+        for later in view.later():
+            later.make()
     devices = dict(view.devices() if view.devices is not None else [])
     names = dict.fromkeys(s.backend for stages in view.code.values() for s in stages)
     names |= dict.fromkeys(r.name.split(",")[0] for x in view.launches for r in x.compared) | dict.fromkeys(devices)
@@ -20,7 +29,7 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
     head = ["backend", "device"]
     for mode in modes:
         head += [f"{mode}: first launch", "median", "difference"]
-    head += ["stacks", "code"]
+    head += ["stacks", "code", "registers"]
     rows = []
     for name in names:
         row = [f"<b>{esc(name)}</b>", esc(devices.get(name, ""))]
@@ -28,8 +37,11 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
         for run in runs:
             row += [seconds(run.first), seconds(run.seconds), esc(outcome(run))] if run else ["–", "–", "not asked for"]
         row += [next((size(r.heap_bytes) for r in runs if r and r.heap_bytes), "–"), _code(view, name)]
+        row.append(_registers(view, name))
         rows.append(row)
     note = "" if modes else f'<p class="hint">{ASK}</p>'
+    if any(stage.known is None for stages in view.code.values() for stage in stages):
+        note += f'<p><button type="button" class="ch" data-get="{prefix}/all">make the code of all of them</button></p>'
     plots = "".join(bars(f"{mode}: median of warm launches", compared) for mode, compared in modes.items())
     right = [n for n, title in enumerate(head) if title in ("median", "stacks", "code") or title.endswith("launch")]
     return f'{note}{table(head, rows, right=right)}<div class="plots">{plots}</div>'
@@ -48,6 +60,13 @@ def _code(view: KernelView, backend: str) -> str:
     if sizes:
         return size(sizes[-1])
     return esc(problem.splitlines()[0]) if problem else "–" if made else "not made yet"
+
+
+def _registers(view: KernelView, backend: str) -> str:
+    """How many registers the code takes, as its last stage that knows tells; or why nobody does."""
+    made = [s.known for stages in view.code.values() for s in stages if s.backend == backend and s.known is not None]
+    told = [[f"{n} {name}" for name, n in m.measures if name not in MEASURES] for m in made]
+    return next((", ".join(x) for x in reversed(told) if x), NO_REGISTERS.get(backend, "–") if made else "not made yet")
 
 
 def bars(title: str, runs: Sequence[BackendRun]) -> str:

@@ -5,10 +5,10 @@ The code of a backend, which costs time to make, is made when somebody looks.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from quadrants_lab.ir.nodes import Kernel, Stmt
 from quadrants_lab.ir.source import Span
@@ -75,6 +75,7 @@ class GraphView:
     nodes: list[NodeView]
     edges: list[EdgeView]
     clusters: list[ClusterView] = field(default_factory=list)
+    drawn: str = ""  # what the browser gets, once somebody looked
 
 
 @dataclass(slots=True)
@@ -148,6 +149,9 @@ ONLY_KNOWN: ContextVar[bool] = ContextVar("only known", default=False)
 """Whether a pane is made of what is there alone: code that nobody has asked for yet raises `NotMade`."""
 
 
+T = TypeVar("T")
+
+
 class Slow(Protocol):
     """Something that is made on a thread; ``stop`` ends that, where it is not the compiler of `notebook.code_process`
     that works."""
@@ -166,8 +170,36 @@ class NotMade(Exception):
         self.stage = stage
 
 
+class Later(Generic[T]):
+    """What of ``backend`` is made by ``maker`` when somebody looks, and is then ``known``."""
+
+    name: str
+    backend: str
+    maker: Callable[[], T]
+    known: T | None
+    stop: Callable[[], None] | None
+
+    def make(self) -> T:
+        if self.known is None:
+            if ONLY_KNOWN.get():
+                raise NotMade(self, f"{self.name} of {self.backend}")
+            self.known = self.maker()
+        return self.known
+
+
 @dataclass(slots=True)
-class StageView:
+class LoweredView(Later[list[PassView]]):
+    """What a backend other than the session's makes of a kernel on the way to its code."""
+
+    name: str
+    backend: str
+    maker: Callable[[], list[PassView]]
+    known: list[PassView] | None = None
+    stop: Callable[[], None] | None = None
+
+
+@dataclass(slots=True)
+class StageView(Later[CodeView]):
     """A stage of a backend; ``language`` names a Pygments lexer; ``statements``: how many it is made of; ``known``: its
     code, once somebody had it made."""
 
@@ -178,13 +210,6 @@ class StageView:
     statements: int = 0
     known: CodeView | None = None
     stop: Callable[[], None] | None = None
-
-    def make(self) -> CodeView:
-        if self.known is None:
-            if ONLY_KNOWN.get():
-                raise NotMade(self, f"{self.name} of {self.backend}")
-            self.known = self.maker()
-        return self.known
 
 
 @dataclass(slots=True)
@@ -356,6 +381,7 @@ class KernelView:
     file: str
     source: list[Line]
     traces: dict[str, list[PassView]] = field(default_factory=dict)
+    lowered: dict[str, LoweredView] = field(default_factory=dict)  # more of them
     graphs: list[TaskGraphs] = field(default_factory=list)
     stacks: list[StackView] = field(default_factory=list)
     kept: list[KeptView] = field(default_factory=list)
@@ -372,6 +398,16 @@ class KernelView:
     arrays: dict[str, tuple[list[int], tuple[int, ...]]] = field(default_factory=dict)  # that sizes read: values, shape
     texts: dict[int, list[Line]] = field(default_factory=dict)  # of the kernels of the traces, by identity
     changes: dict[tuple[int, int], tuple[int, int] | None] = field(default_factory=dict)  # of pairs of them
+
+    def trace(self, name: str) -> list[PassView]:
+        """The passes of that name, none where there are none."""
+        return self.lowered[name].make() if name in self.lowered else self.traces.get(name, [])
+
+    def later(self) -> Iterator[Later[Any]]:
+        """All that is made when somebody looks."""
+        yield from self.lowered.values()
+        for stages in self.code.values():
+            yield from stages
 
 
 @dataclass(slots=True)

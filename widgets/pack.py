@@ -23,7 +23,7 @@ MOST_BYTES = 20 << 10  # of a cell's answers in a notebook, compressed
 MOST_TEXT = 1 << 20  # characters of HTML that are made for it: a cell is not to wait
 MOST_KEPT_STATEMENTS = 2000  # of a kernel of which a notebook gets passes, graphs and code
 LARGE = ("passes", "cfg", "code")  # panes that a notebook gets after the others of all kernels
-_REQUEST = re.compile(r'data-(?:req|load)="([^"]*)"')
+_REQUEST = re.compile(r'data-(?:req|load|from|to)="([^"]*)"')
 _PIECE = re.compile(r"(?=<(?:div|g|tr|details|option)\b)|(?<=&quot;,)(?=&quot;)")
 
 
@@ -57,11 +57,10 @@ def _statements(view: KernelView) -> int:
 
 
 def answers(view: CellView) -> dict[str, str]:
-    """All of them; what code nobody has seen yet is made now."""
+    """All of them; what nobody has seen yet is made now."""
     for kernel in view.kernels:
-        for stages in kernel.code.values():
-            for stage in stages:
-                stage.make()
+        for later in kernel.later():
+            later.make()
     return dict(offered(view))
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from quadrants_lab.widgets.diff import counts, diff_html
-from quadrants_lab.widgets.html import choices, empty, esc, pick, seconds, slot
+from quadrants_lab.widgets.diff import counts
+from quadrants_lab.widgets.html import choices, difference, empty, esc, pick, seconds, slot
 from quadrants_lab.widgets.lines import listing
 from quadrants_lab.widgets.model import KernelView, PassView, view_lines
 
@@ -30,21 +30,22 @@ def delta(change: tuple[int, int] | None) -> str:
 
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
-    """``""``: everything; ``trace``: the list of that trace; ``trace/n``: the diff of its step n; ``trace/n/ir``: the
-    IR after it; ``trace/n/since/other/m``: the diff from what step m of another trace left to that."""
+    """``""``: everything; ``trace``: the list of that trace; ``trace/n``: what its step n changed; ``trace/n/given``
+    and ``trace/n/ir``: the IR before and after it. The browser compares any two of these."""
     if not view.traces:
         return empty("no pass was recorded: run the kernel in a %%qdkernel cell")
-    names = list(view.traces)
+    names = [*view.traces, *view.lowered]
     match rest:
-        case [trace, n, *more] if trace in view.traces and n.isdigit():
-            if int(n) >= len(view.traces[trace]) or not (step := _since(view, view.traces[trace][int(n)], more)):
+        case [trace, n, *more] if trace in names and n.isdigit():
+            if int(n) >= len(steps := view.trace(trace)) or more not in ([], ["ir"], ["given"]):
                 return empty("there is no such pass")
-            if more == ["ir"]:
-                return listing(view_lines(view, step.after), "ir", f"IR after {step.name} ({trace})")
-            body = step_html(view, step)
-            return body if more else _since_which(view, prefix, trace, int(n)) + slot("since", body)
-        case [trace] if trace in view.traces:
-            return _trace(view, f"{prefix}/{trace}", view.traces[trace])
+            step = steps[int(n)]
+            if more:
+                kernel, when = (step.after, "after") if more == ["ir"] else (step.before, "before")
+                return listing(view_lines(view, kernel), "ir", f"IR {when} {step.name} ({trace})")
+            return step_html(view, step, f"{prefix}/{trace}/{n}", prefix)
+        case [trace] if trace in names:
+            return _trace(view, f"{prefix}/{trace}", view.trace(trace))
     which = choices("Which kernel", [(name, f"{prefix}/{name}") for name in names], "trace")
     toggles = (
         '<label class="tg"><input type="checkbox" data-toggle="show-same"> passes that changed nothing</label>'
@@ -54,27 +55,14 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
     return f'<div class="bar">{which}{toggles}</div>{slot("trace", first)}'
 
 
-def _since(view: KernelView, step: PassView, more: Sequence[str]) -> PassView | None:
-    """The step, or what lies between it and the one that ``more`` names: ``since/trace/n``."""
-    match more:
-        case [] | ["ir"] | ["given"]:
-            return step
-        case ["since", trace, n] if trace in view.traces and n.isdigit() and int(n) < len(view.traces[trace]):
-            before = view.traces[trace][int(n)]
-            return PassView(f"from {before.name} ({trace}) to {step.name}", before.after, step.after, 0.0)
-    return None
-
-
-def _since_which(view: KernelView, prefix: str, trace: str, n: int) -> str:
-    """The choice of what a step is compared with: what it was given, or what any other pass left."""
-    own = f"{prefix}/{trace}/{n}"
-    groups = [("", [("what it was given", f"{own}/given")])]
-    groups += [
-        (name, [(s.name, f"{own}/since/{name}/{m}") for m, s in enumerate(steps) if not m or changed(view, s)])
-        for name, steps in view.traces.items()
+def irs(view: KernelView, prefix: str) -> list[tuple[str, list[tuple[str, str]]]]:
+    """By trace, of each pass that changed something its name and the request for what it left. Of a trace that is made
+    when somebody looks, it is one pass."""
+    made = [
+        (trace, [(s.name, f"{prefix}/{trace}/{n}/ir") for n, s in enumerate(steps) if not n or changed(view, s)])
+        for trace, steps in view.traces.items()
     ]
-    menu = pick("compared with", groups, "since", "", live=True)
-    return f'<div class="bar"><span class="muted">compared with {menu}</span></div>'
+    return made + [(trace, [(x.name, f"{prefix}/{trace}/0/ir")]) for trace, x in view.lowered.items()]
 
 
 def _trace(view: KernelView, prefix: str, steps: Sequence[PassView]) -> str:
@@ -90,22 +78,24 @@ def _trace(view: KernelView, prefix: str, steps: Sequence[PassView]) -> str:
             f'<span class="nm">{esc(step.name)}</span><span class="dl">{delta(d)}</span>'
             f'<span class="tm">{seconds(step.seconds)}</span></div>'
         )
-    total = seconds(sum(s.seconds for s in steps))
+    total = seconds(sum(s.seconds for s in steps)) or "in a process of its own"
     noops = sum(d is None for d in deltas)
-    foot = f'<div class="foot">{len(steps)} passes, {total}; {noops} changed nothing</div>'
+    foot = f'<div class="foot">{len(steps)} pass{"es" * (len(steps) != 1)}, {total}; {noops} changed nothing</div>'
     head = '<div class="list" data-roving data-follow role="listbox" aria-label="Passes">'
     side = f'<div class="side">{head}{"".join(items)}</div>{foot}</div>'
     own, _, trace = prefix.rpartition("/")
     return f'<div class="split">{side}{slot("step", pane(view, own, (trace, str(chosen))))}</div>'
 
 
-def step_html(view: KernelView, step: PassView) -> str:
+def step_html(view: KernelView, step: PassView, own: str, prefix: str) -> str:
     """What the step changed, under a heading that says what the pass guarantees."""
-    before, after = view_lines(view, step.before), view_lines(view, step.after)
     doc = f"<p>{esc(step.doc)}</p>" if step.doc else ""
     head = f"<h4>{esc(step.name)}</h4>{doc}"
-    if changed(view, step) is None:
-        return f'{head}<p class="none">This pass changed nothing.</p>{listing(after, "ir", step.name)}'
-    if not before:
-        return head + listing(after, "ir", step.name)
-    return head + diff_html(before, after, f"What {step.name} changed")
+    groups = [("", [("what it was given", f"{own}/given")] if step.before is not None else []), *irs(view, prefix)]
+    menu = pick("compared with", groups, "since", f"{own}/given", to=f"{own}/ir")
+    bar = f'<div class="bar"><span class="muted">compared with {menu}</span></div>'
+    if same := changed(view, step) is None:
+        bar += '<p class="none">This pass changed nothing.</p>'
+    if same or step.before is None:
+        return head + bar + slot("since", listing(view_lines(view, step.after), "ir", step.name))
+    return head + bar + difference("since", f"{own}/given", f"{own}/ir")

@@ -8,7 +8,7 @@ from quadrants_lab.widgets import code
 from quadrants_lab.widgets.html import empty, esc, pick
 from quadrants_lab.widgets.lines import listing
 from quadrants_lab.widgets.model import KernelView
-from quadrants_lab.widgets.passes import changed
+from quadrants_lab.widgets.passes import irs
 
 LEGEND = (
     '<p class="hint legend"><span class="mark">forward</span> <span class="twin">its adjoint</span> '
@@ -21,11 +21,6 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
         return empty("the source of this kernel is not known")
     kernel = prefix.partition("/")[0]
     mode = "gradient" if "gradient" in view.traces else next(iter(view.traces), "")
-    irs = [
-        (trace, [(s.name, f"{kernel}/passes/{trace}/{n}/ir") for n, s in enumerate(steps)
-                 if not n or changed(view, s) is not None])
-        for trace, steps in view.traces.items()
-    ]  # fmt: skip
     codes = [
         (name, [*((title, f"{kernel}/code/{name}/{n}") for n, title in enumerate(code.titles(stages))),
                 ("all sizes", f"{kernel}/code/{name}/sizes")])
@@ -33,9 +28,10 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
     ]  # fmt: skip
     text = listing(view.source, "python", f"Source of {view.name}", notes=margin(view))
     columns = [("Source", f'<div class="slot">{text}</div>', "")]
-    if irs:
-        last = next(req for trace, items in irs if trace == mode for _, req in reversed(items))
-        columns.append(("IR after", later("ir", last), pick("Pass", irs, "ir", last)))
+    if view.traces:
+        passes = irs(view, f"{kernel}/passes")
+        last = next(req for trace, items in passes if trace == mode for _, req in reversed(items))
+        columns.append(("IR after", later("ir", last), pick("Pass", passes, "ir", last)))
     if codes:
         first = next((items[0][1] for name, items in codes if name == mode), codes[0][1][0][1])
         columns.append(("Code", later("code", first), pick("Stage", codes, "code", first)))

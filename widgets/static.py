@@ -130,10 +130,7 @@ def _source(view: KernelView, limits: Limits) -> str:
 
 def _passes(view: KernelView, limits: Limits) -> str:
     parts = []
-    lowered = [trace for trace in view.traces if trace.startswith("gradient on ")]
     for trace, made in view.traces.items():
-        if trace in lowered[1:]:
-            continue  # other backends than the session's
         if limits.ir:
             told = "".join(_pass(view, step, limits) for step in made)
         else:

@@ -4,7 +4,7 @@ statement."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -76,7 +76,13 @@ def _headed(
     """A stage that begins with what its programs need."""
     head = [f"{comment} {p.words()}" for p in programs]
     return Stage(name, "\n".join([*head, *lines]), (*[NO_ID] * len(head), *ids), count,
-                 code_bytes=sum(p.code for p in programs))  # fmt: skip
+                 code_bytes=sum(p.code for p in programs), registers=_registers(programs))  # fmt: skip
+
+
+def _registers(programs: Sequence[hsaco.Resources]) -> tuple[tuple[str, int], ...]:
+    kinds = ("VGPRs", "AGPRs", "SGPRs")
+    most = (max((getattr(p, kind.lower()) for p in programs), default=0) for kind in kinds)
+    return tuple((kind, n) for kind, n in zip(kinds, most, strict=True) if n)
 
 
 def outline(value: Any, depth: int = 0) -> list[str]:

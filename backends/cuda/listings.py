@@ -52,8 +52,9 @@ def stages(kernel: Kernel, options: CompileOptions, chip: int) -> dict[str, Call
         made = assembled(assembly(), chip, lines=True)
         lines, ids = from_sass(disassembled(made.code, lines=True))
         count = sum(1 for line in lines if line.startswith("        /*"))
+        most = max((p.registers for p in made.programs), default=0)
         return Stage("sass", "\n".join([*made.words(), *lines]), (*[NO_ID] * len(made.words()), *ids), count,
-                     code_bytes=16 * count)  # fmt: skip
+                     code_bytes=16 * count, registers=(("registers", most),))  # fmt: skip
 
     made = {"llvm": llvm, "ptx": ptx}
     return {**made, "sass": sass} if has_assembler() else made

@@ -22,7 +22,10 @@ from quadrants_lab.backends import forks
 from quadrants_lab.errors import QuadrantsError, QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.passes.pipeline import Step
 from quadrants_lab.widgets.model import CodeView
+
+LOWERED = "lower adstacks"  # what of a lowering is of interest on any backend
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +33,7 @@ class Job:
     """A stage of a backend's code for a kernel; ``file``: whose lines the code's lines are to lead to."""
 
     backend: str
-    stage: str
+    stage: str  # or `LOWERED`
     kernel: N.Kernel
     options: CompileOptions
     file: str
@@ -45,6 +48,15 @@ class CodeProcess:
 
     def make(self, job: Job) -> CodeView:
         """Waits for the code. QuadrantsRuntimeError where `stop` ended the process, or something else did."""
+        made: CodeView = self._answer(job)
+        return made
+
+    def lower(self, job: Job) -> list[Step]:
+        """In the same way what the backend's lowering does to the kernel; nothing where it cannot take it."""
+        steps: list[Step] = self._answer(job)
+        return steps
+
+    def _answer(self, job: Job) -> Any:
         with self._lock:
             process = self._process()
             assert process.stdin is not None
@@ -52,8 +64,7 @@ class CodeProcess:
             try:
                 pickle.dump(job, process.stdin)
                 process.stdin.flush()
-                made: CodeView = pickle.load(process.stdout)
-                return made
+                return pickle.load(process.stdout)
             except (OSError, EOFError, pickle.UnpicklingError):
                 self.stop()
                 raise QuadrantsRuntimeError(
@@ -99,6 +110,17 @@ def process() -> CodeProcess:
 # --- in the process -------------------------------------------------------------------------------------------------
 
 
+def lowered(job: Job) -> list[Step]:
+    """The steps of the lowering that are of interest; none where the backend cannot take the kernel."""
+    from quadrants_lab.runtime.backend import backend
+    from quadrants_lab.runtime.compile.compile import lowering_trace
+
+    with suppress(QuadrantsError):
+        steps = lowering_trace(job.kernel, backend(job.backend), job.options).steps
+        return [s for s in steps if s.name == LOWERED]
+    return []
+
+
 def made(job: Job) -> CodeView:
     """The code; what the backend cannot express is told in its place."""
     from quadrants_lab.ir.room import call
@@ -118,8 +140,8 @@ def serve(given: IO[Any], answers: IO[Any]) -> None:
     """Answers jobs until there are no more."""
     with suppress(EOFError):
         while True:
-            answer = made(pickle.load(given))
-            pickle.dump(answer, answers)
+            job = pickle.load(given)
+            pickle.dump(lowered(job) if job.stage == LOWERED else made(job), answers)
             answers.flush()
 
 

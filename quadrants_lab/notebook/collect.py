@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 from statistics import median
 from typing import Any
@@ -20,14 +21,13 @@ from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.room import roomy
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.lang.kernel import Kernel
-from quadrants_lab.notebook.code_process import Job, made, process
+from quadrants_lab.notebook.code_process import LOWERED, Job, made, process
 from quadrants_lab.notebook.compare import MODES, NOT_KEPT, Compared, place
 from quadrants_lab.notebook.stepping import steps_view
 from quadrants_lab.notebook.values import array_view, number, results
 from quadrants_lab.notebook.views import LANGUAGES, Values, pass_views, stack_views, task_graphs
 from quadrants_lab.passes import pipeline
 from quadrants_lab.runtime.backend import backend, names
-from quadrants_lab.runtime.compile.compile import lowering_trace
 from quadrants_lab.runtime.compile.naive_stack_bytes import bytes_before
 from quadrants_lab.runtime.gradient.plan import GradientPlan
 from quadrants_lab.runtime.launch.dispatch import Dispatcher
@@ -41,6 +41,7 @@ from quadrants_lab.widgets.model import (
     KernelView,
     LaunchView,
     Line,
+    LoweredView,
     PassView,
     StageView,
     StepsView,
@@ -177,14 +178,15 @@ def _doc(fn: Callable[..., Any]) -> str:
     return (inspect.getdoc(fn) or "").split("\n\n")[0]
 
 
-def _lowering(plan: Plan, name: str) -> list[pipeline.Step]:
-    """What a backend's lowering changes of what ran, or of what would run there."""
-    kernel = plan.ran if name == plan.session.settings.backend else plan.kernel
-    steps = lowering_trace(kernel, backend(name), plan.compiled.options).steps
+def _lowering(plan: Plan) -> list[pipeline.Step]:
+    """What the backend's lowering changes of what ran."""
+    steps = plan.compiled.lowering(plan.ran, plan.session.backend).steps
     return [s for s in steps if s.after is not s.before]
 
 
-_STACKS = pipeline.pass_name(pipelines.PASSES["lower_adstacks"])
+def _lowered(job: Job) -> list[PassView]:
+    """Without times: those of another process say nothing of this one."""
+    return pass_views([replace(s, seconds=0.0) for s in process().lower(job)], pass_docs())
 
 
 def _add_traces(view: KernelView, mode: str, plan: Plan) -> None:
@@ -192,17 +194,16 @@ def _add_traces(view: KernelView, mode: str, plan: Plan) -> None:
     if mode == "forward":
         first = plan.compiled.lowered.kernel if not steps else steps[0].before
         front = PassView("front end", None, first, plan.compiled.clock.front, FRONT_END)
-        view.traces["forward"] = [front, *pass_views([*steps, *_lowering(plan, arch)], pass_docs())]
+        view.traces["forward"] = [front, *pass_views([*steps, *_lowering(plan)], pass_docs())]
         return
     start, at = (next((n for n, s in enumerate(steps) if s.name == name), 0) for name in ("unroll", "reverse"))
     own = [s for s in steps[start:] if s.before.mode != "count"]
     view.traces["gradient"] = pass_views(own, pass_docs())
-    for name in _backends(plan):
-        lowering = _lowering(plan, name)
-        if name != arch:  # of others what becomes of the stacks, which is another thing on each
-            lowering = [s for s in lowering if s.name == _STACKS]
-        if lowering:
-            view.traces[f"gradient on {name}"] = pass_views(lowering, pass_docs())
+    if lowering := _lowering(plan):
+        view.traces[f"gradient on {arch}"] = pass_views(lowering, pass_docs())
+    for name in _backends(plan)[1:] if stack_allocas(plan.kernel) else ():  # they become something else on each
+        job = Job(name, LOWERED, plan.kernel, plan.compiled.options, view.file)
+        view.lowered[f"gradient on {name}"] = LoweredView(LOWERED, name, partial(_lowered, job))
     counting = [s for s in steps[at:] if s.before.mode == "count"]
     if counting:
         doc = "The counting slice: the forward slice that only counts pushes, run before the gradient."

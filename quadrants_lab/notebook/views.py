@@ -272,5 +272,6 @@ def code_view(stage: Stage, lines: Mapping[int, tuple[int, int]]) -> CodeView:
     measures = [("lines", stage.lines), ("instructions", stage.instructions), ("phis", stage.phis)]
     measures += [("bytes of text", stage.bytes), ("bytes of code", stage.code_bytes)]
     measures = [(name, n) for name, n in measures if n or name not in ("phis", "bytes of code")]
+    measures += stage.registers
     tied = ((t, i, *lines.get(i, (0, N.NO_ID))) for t, i in zip(text, ids, strict=False))
     return CodeView([Line(t, line, i, twin) for t, i, line, twin in tied], measures)

@@ -9,10 +9,12 @@ import pytest
 from notebook.test_magics import SETUP, WAVE, Ran
 
 import quadrants_lab as qd
+from quadrants_lab.notebook import show
 from quadrants_lab.notebook.backends import Backends
 from quadrants_lab.notebook.compare import difference
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.backend import Available, available, backend, names
+from quadrants_lab.widgets.panes import render
 
 FLOATS = SETUP.replace("f64", "f32")
 ROW = r"^[│ ]*{} +[\d.]+ .s .*(?:equal|in \w)"
@@ -47,6 +49,25 @@ def test_the_inspector_has_them_too(cell, shell):
     for part in ("code of gradient", "spirv", "msl", "gradient on several backends", "stack heap"):
         assert part in ran.text
     assert cell("%qdinspect wave").text.count("several backends") == 2
+
+
+def test_the_matrix_has_registers_where_a_tool_tells(cell, shell):
+    assert cell("%%qdkernel --grad y" + WAVE + "wave()\nNone").ok
+    view = show(shell.user_ns["wave"]).view
+
+    def row(request: str, name: str) -> str:
+        return next(r for r in render(view, request).split("<tr>") if f"<b>{name}</b>" in r)
+
+    assert "those of its core" in row("0/matrix", "cpu")
+    assert row("0/matrix", "amdgpu").count("not made yet") == 2
+    assert 'data-get="0/matrix/all"' in render(view, "0/matrix")
+    isa = next(s for s in view.kernels[0].code["gradient"] if s.name == "isa").make()
+    heads = "".join(x.text for x in isa.lines if x.text.startswith(";"))  # a program each
+    vector, scalar = (max(map(int, re.findall(rf"(\d+) {kind}GPRs", heads))) for kind in "VS")
+    assert dict(isa.measures).items() >= {("VGPRs", vector), ("SGPRs", scalar)}
+    assert f"{vector} VGPRs, {scalar} SGPRs" in row("0/matrix/all", "amdgpu")
+    assert "does not tell" in row("0/matrix", "vulkan")
+    assert "data-get" not in render(view, "0/matrix")
 
 
 def test_without_arch_nothing_is_repeated(cell):

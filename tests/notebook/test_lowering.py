@@ -4,12 +4,14 @@ that these become; each line leads to the source."""
 from __future__ import annotations
 
 import html
+import re
 
 import pytest
 
 import quadrants_lab as qd
 from quadrants_lab.notebook import show
-from quadrants_lab.widgets.model import KernelView, kernel_lines
+from quadrants_lab.widgets import source
+from quadrants_lab.widgets.model import ONLY_KNOWN, KernelView, NotMade, kernel_lines
 from quadrants_lab.widgets.passes import pane
 
 MEMORY = ("store @v$", "load @v$", "overflow %")
@@ -46,7 +48,7 @@ def view() -> KernelView:
 
 @pytest.mark.parametrize("backend", BECOMES)
 def test_an_adstack_is_seen_to_become_memory(view: KernelView, backend: str) -> None:
-    steps = view.traces[f"gradient on {backend}"]
+    steps = view.trace(f"gradient on {backend}")
     (step,) = [s for s in steps if s.name == "lower adstacks"]
     assert step.doc.startswith("Guarantees that no adstack statement is left")
     before, after = (kernel_lines(k, view.file) for k in (step.before, step.after))
@@ -56,10 +58,39 @@ def test_an_adstack_is_seen_to_become_memory(view: KernelView, backend: str) -> 
         assert any(what in line.text for line in after), what
     nowhere = [{line.stmt for line in lines if not line.span_line} for lines in (before, after)]
     assert nowhere[1] <= nowhere[0]
-    markup = pane(view, "passes", [f"gradient on {backend}", str(steps.index(step))])
-    shown = html.unescape(html.unescape(markup))
-    assert "adstack_push" in shown
-    assert "@v$" in shown
+    asked = [f"gradient on {backend}", str(steps.index(step))]
+    assert "adstack_push" in html.unescape(pane(view, "passes", [*asked, "given"]))
+    assert "@v$" in re.sub("<[^>]*>", "", html.unescape(html.unescape(pane(view, "passes", [*asked, "ir"]))))
+
+
+def test_what_other_backends_make_of_a_stack_is_made_when_somebody_looks() -> None:
+    qd.init(arch=qd.cpu)
+    x, y = qd.field(qd.f32, 4, needs_grad=True), qd.field(qd.f32, (), needs_grad=True)
+
+    @qd.kernel
+    def some(n: qd.i32):
+        for i in x:
+            v = x[i]
+            for _ in range(n):
+                v = qd.sin(v)
+            y[None] += v
+
+    some(5)
+    some.grad(5)
+    view = show(some).view.kernels[0]
+    later = view.lowered["gradient on metal"]
+    assert "gradient on cpu" in view.traces
+    token = ONLY_KNOWN.set(True)
+    try:
+        assert "passes/gradient on metal/0/ir" in source.pane(view, "0/source", ())
+        for rest in (["gradient on metal"], ["gradient on metal", "0", "ir"]):
+            with pytest.raises(NotMade, match="lower adstacks of metal"):
+                pane(view, "0/passes", rest)
+    finally:
+        ONLY_KNOWN.reset(token)
+    assert later.known is None
+    assert "lower adstacks" in pane(view, "0/passes", ["gradient on metal"])
+    assert later.known is not None
 
 
 def test_lines_of_code_lead_to_the_source(view: KernelView) -> None:

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import html
+import json
+import random
+import re
+import sys
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from xml.etree import ElementTree
 
+import child
+import nbformat
 import numpy as np
 import pytest
 
@@ -19,9 +27,14 @@ from playwright.sync_api import Locator, Page, sync_playwright
 from quadrants_lab.adstack.evaluate import evaluate
 from quadrants_lab.adstack.report import stack_allocas
 from quadrants_lab.notebook.history import EDITS, remember_edit
+from quadrants_lab.widgets.diff import ranges
 from quadrants_lab.widgets.export import export
-from quadrants_lab.widgets.model import TaskGraphs
+from quadrants_lab.widgets.lines import listing
+from quadrants_lab.widgets.model import Line, TaskGraphs, kernel_lines
+from quadrants_lab.widgets.static import static_html
 
+ROOT = Path(__file__).resolve().parents[2]
+WIDGETS = ROOT / "widgets"
 pytestmark = [pytest.mark.browser, pytest.mark.needs("chromium")]
 DARK = 'document.getElementById("theme").click()'
 
@@ -121,7 +134,8 @@ def test_a_diff_marks_words_and_opens_folds(page: Page):
     panel.get_by_role("radio", name="gradient", exact=True).click()
     panel.locator(".ps", has_text="determine ad stack size").click()
     panel.locator("h4", has_text="determine ad stack size").wait_for()
-    assert "max" in panel.locator(".came mark").first.inner_text()
+    panel.locator(".came mark").first.wait_for()
+    assert "max" in "".join(panel.locator(".came mark").all_inner_texts())
     fold = panel.locator(".folded").first
     before = panel.locator(".lines").get_attribute("style")
     fold.click()
@@ -242,6 +256,62 @@ def test_an_edit_is_shown(page: Page):
     panel.get_by_text("from the beginning").wait_for()
 
 
+def test_a_page_compares_any_two_passes(page: Page):
+    panel = show(page, "Passes")
+    panel.get_by_role("radio", name="gradient", exact=True).click()
+    panel.locator(".ps", has_text="determine ad stack size").click()
+    panel.locator(".lines mark").first.wait_for()
+    menu = panel.get_by_label("compared with")
+    menu.select_option(index=1)  # of the forward kernel what the first pass left
+    panel.locator(".came", has_text="adstack_push").first.wait_for()
+    assert not panel.locator(".gone", has_text="adstack_push").count()
+    menu.select_option(index=0)
+    panel.locator(".lines mark").first.wait_for()
+
+
+def in_js(page: Page, call: str, *given: object) -> object:
+    """A call of a function of `diff.js`."""
+    return page.evaluate(f"(given) => {{ {(WIDGETS / 'diff.js').read_text()}; return {call}(...given); }}", given)
+
+
+def test_the_browser_pairs_lines_as_python_does(page: Page, view):
+    steps = [s for trace in view.kernels[0].traces.values() for s in trace]
+    texts = [kernel_lines(s.after, "cell") for s in steps]
+    for before, after in product(texts, texts):
+        found = in_js(page, "hunks", [x.text for x in before], [x.text for x in after])
+        assert [tuple(x) for x in found] == ranges(before, after)
+
+
+def test_the_difference_of_random_texts_is_one(page: Page):
+    """Both sides come out whole, and equal stretches are equal but for numbers, which mean the same on both."""
+    source = random.Random(3)
+    for _ in range(60):
+        texts = [f"%{n}: f32 = {source.choice(['sin', 'cos'])} %{max(n - 2, 0)}" for n in range(14)]
+        left, right = ([x for x in texts if source.random() < 0.8] for _ in range(2))
+        right = [re.sub(r"%(\d+)", lambda m: f"%{int(m[1]) * 3}", x) for x in right]
+        cut = in_js(page, "hunks", left, right)
+        assert [k for _, a, b, _, _ in cut for k in range(a, b)] == list(range(len(left)))
+        assert [k for _, _, _, c, d in cut for k in range(c, d)] == list(range(len(right)))
+        means: dict[str, str] = {}
+        for x, y in (p for tag, a, b, c, d in cut if tag == "equal" for p in zip(left[a:b], right[c:d], strict=True)):
+            assert re.sub(r"\d+", "", x) == re.sub(r"\d+", "", y)
+            for i, j in zip(re.findall(r"%(\d+)", x), re.findall(r"%(\d+)", y), strict=True):
+                assert means.setdefault(i, j) == j
+        assert len(set(means.values())) == len(means)
+
+
+def test_changed_words_are_marked(page: Page):
+    def side(*lines: str) -> str:
+        return listing([Line(x, 1, n) for n, x in enumerate(lines)], "ir", "t")
+
+    told = in_js(page, "difference", side("%4: f32 = add %1, %2", "x < 'a'"), side("%4: f32 = sub %1, %2", "}"))
+    data = json.loads(html.unescape(re.search(r'data-lines="([^"]*)"', told)[1]))
+    assert re.findall("<mark>(.*?)</mark>", "".join(data["t"])) == ["add"]
+    assert re.findall("<mark>(.*?)</mark>", "".join(data["r"]["t"])) == ["sub"]
+    assert html.unescape(re.sub("<[^>]*>", "", data["t"][1])).endswith("x < 'a'")
+    assert in_js(page, "difference", side("a"), "<p>not made</p>") == "<p>not made</p>"
+
+
 def test_the_matrix_has_a_row_a_backend(page: Page):
     panel = show(page, "Backends")
     rows = {row.locator("td").first.inner_text(): row.inner_text() for row in panel.locator("tbody tr").all()}
@@ -270,3 +340,29 @@ def test_keys(page: Page):
         page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     assert "line 11:" in page.locator(".say").inner_text()
+
+
+@pytest.mark.parametrize("to", ["html", "qdhtml"])
+def test_a_page_of_nbconvert_asks_nobody_and_shows_the_copy(browser, view, tmp_path: Path, to: str):
+    """For ``html`` with the settings that lie beside the notebooks."""
+    model = {"model_name": "AnyModel", "model_module": "anywidget", "model_module_version": "0.9.0", "state": {}}
+    state = {"state": {"m": model}, "version_major": 2, "version_minor": 0}
+    shown = [
+        {"application/vnd.jupyter.widget-view+json": {"model_id": "m"}, "text/plain": "The live inspector"},
+        {"text/html": static_html(view)},
+    ]
+    cell = nbformat.v4.new_code_cell("k()", outputs=[nbformat.v4.new_output("display_data", x) for x in shown])
+    book = nbformat.v4.new_notebook(
+        cells=[cell], metadata={"widgets": {"application/vnd.jupyter.widget-state+json": state}}
+    )
+    nbformat.write(book, tmp_path / "s.ipynb")
+    env = {"JUPYTER_CONFIG_PATH": str(ROOT / "notebooks")}
+    child.run(sys.executable, "-m", "nbconvert", "--to", to, "s.ipynb", cwd=tmp_path, env=env)
+    asked: list[str] = []
+    page = browser[0].context.browser.new_page()
+    page.on("request", lambda r: asked.append(r.url) if not r.url.startswith(("file:", "data:", "blob:")) else None)
+    page.goto(f"file://{tmp_path / 's.html'}")
+    page.locator("summary:text-is('Stacks')").click()
+    page.locator("td", has_text="operand of sin").first.wait_for()
+    page.close()
+    assert asked == []

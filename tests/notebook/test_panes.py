@@ -33,7 +33,8 @@ def text_of(markup: str) -> str:
     [
         ("source", ["v = qd.sin(v) + 0.1", "stack v: depth 50", "w: no stack"]),
         ("passes", ["lower", "simplify", "no change"]),
-        ("passes/gradient", ["reverse", "determine ad stack size", "adstack_push $40, %8"]),
+        ("passes/gradient", ["reverse", "determine ad stack size", "compared with"]),
+        ("passes/gradient/2/ir", ["adstack_push $40, %8"]),
         ("cfg", ["entry", "for line 9", "adstack_push $40, %8", "back"]),
         (
             "stacks",

@@ -100,6 +100,7 @@ class Compiled:
     second: bool = False  # it is to be differentiated twice
     clock: Clock = field(default_factory=Clock)
     recorded: pipeline.Trace | None = None  # of the passes that made it, where somebody recorded
+    looked: dict[int, pipeline.Trace] = field(default_factory=dict)  # what was made for who looks, by kernel's id
 
     def field(self, buffer: str) -> Any:
         """The field behind a buffer; that of ``x.grad`` is the gradient of the one behind ``x``."""
@@ -115,16 +116,23 @@ class Compiled:
 
     @room.roomy
     def trace(self) -> pipeline.Trace:
-        """What every pass did; where nobody recorded that, it compiles the IR again."""
-        if self.recorded is not None:
-            return self.recorded
+        """What every pass did; where nobody recorded that, it compiles the IR again, once."""
+        if (known := self.recorded or self.looked.get(0)) is not None:
+            return known
         with warnings.catch_warnings(), _recorded() as trace:
             warnings.simplefilter("ignore")  # they were given when it was compiled
             made = lowered_kernel(self.source, self.specs, self.options, self.constant, self.second).kernel
             kernel = make_ir(made, self.mode, self.options)
             if self.counter is not None:
                 counting_ir(kernel, made, self.options)
+        self.looked[0] = trace
         return trace
+
+    def lowering(self, kernel: N.Kernel, backend: Backend) -> pipeline.Trace:
+        """What the lowering of its session's backend does to the kernel, or to another one that was made of it."""
+        if id(kernel) not in self.looked:
+            self.looked[id(kernel)] = lowering_trace(kernel, backend, self.options)  # whose first step has the kernel
+        return self.looked[id(kernel)]
 
 
 @room.roomy

@@ -95,7 +95,6 @@ def compiled_plan(dispatcher: Dispatcher) -> Plan:
 
 @roomy
 def ir_text(dispatcher: Dispatcher, stage: str = "") -> str:
-    from quadrants_lab.runtime.compile.compile import lowering_trace
 
     plan = compiled_plan(dispatcher)
     compiled = plan.compiled
@@ -103,7 +102,7 @@ def ir_text(dispatcher: Dispatcher, stage: str = "") -> str:
         return print_kernel(compiled.kernel)
     if stage == FRONT_END:
         return print_kernel(compiled.lowered.kernel)
-    lowering = lowering_trace(plan.ran, S.current().backend, compiled.options).steps
+    lowering = compiled.lowering(plan.ran, S.current().backend).steps
     # of a pass that ran twice, the last run
     steps = {step.name: step.after for step in (*compiled.trace().steps, *lowering)}
     wanted = stage.removeprefix("after ").replace("_", " ")

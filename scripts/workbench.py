@@ -1,0 +1,252 @@
+"""`make workbench`: measures the notebook, and says which figure is over its limit. It takes some minutes, and means
+something where nothing else runs. Those of the browser need chromium and the packages of `make test`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT)]
+Figure = tuple[str, float, float, str]  # what, how much, the limit, its unit
+
+SETUP = """
+import quadrants_lab as qd
+qd.init(arch=qd.cpu, offline_cache=False)
+x, y = qd.field(qd.f32, 64, needs_grad=True), qd.field(qd.f32, (), needs_grad=True)
+x.fill(0.5)
+"""
+IFS = """
+@qd.kernel
+def ifs():
+    for i in x:
+        v = x[i]
+        for j in qd.static(range({n})):
+            if v > 0.001 * j:
+                v = qd.sin(v) + 0.1
+        y[None] += v
+"""
+WAVE = """
+@qd.kernel
+def {name}():
+    for i in x:
+        v = x[i]
+        for _ in range(50):
+            v = qd.sin(v) + 0.1
+        y[None] += v
+{name}()
+"""
+SHELL = """
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance()
+shell.run_cell("%load_ext quadrants_lab")
+"""
+
+COMPILE = """
+import json, tempfile, time
+from contextlib import nullcontext
+from pathlib import Path
+file = Path(tempfile.mkdtemp()) / "ifs.py"
+file.write_text({text!r})
+made = {{}}
+exec(compile(file.read_text(), str(file), "exec"), made)
+from quadrants_lab.runtime.record.records import recording
+from quadrants_lab.notebook.collect import cell_view
+with recording() if {recorded} else nullcontext() as recorder:
+    start = time.perf_counter()
+    made["ifs"]()
+    forward = time.perf_counter() - start
+    made["y"].grad[None] = 1
+    made["ifs"].grad()
+    whole = time.perf_counter() - start
+told = [dict(x.times) for x in cell_view("", recorder).kernels[0].launches] if recorder else []
+def launches():
+    start = time.perf_counter()
+    for _ in range(2000):
+        made["ifs"]()
+    return (time.perf_counter() - start) / 2000
+print(json.dumps([forward, whole, min(launches() for _ in range(5)), told]))
+"""
+
+INTERRUPT = """
+import json, signal, threading, time
+{shell}
+from quadrants_lab.ir.walk import walk
+shell.run_cell({setup!r})
+def run():
+    start = time.perf_counter()
+    shell.run_cell("%%qdkernel --grad y --quiet" + {text!r} + "ifs()")
+    return time.perf_counter(), time.perf_counter() - start
+whole, kernel = run()[1], shell.user_ns["ifs"]
+took = []
+for part in (0.15, 0.4, 0.65, 0.9):
+    pressed = []
+    def press():
+        pressed.append(time.perf_counter())
+        signal.raise_signal(signal.SIGINT)
+    clock = threading.Timer(part * whole, press)
+    clock.start()
+    ended, lasted = run()
+    clock.cancel()
+    took += [ended - at for at in pressed]
+size = sum(1 for _ in walk(kernel.grad.dispatcher.last.kernel.body))
+print(json.dumps([max(took), size, whole]))
+"""
+
+
+def asked(code: str) -> Any:
+    """What a process of its own prints last, as JSON."""
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"a process ended with {done.returncode}: {done.stderr}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def recording() -> Iterator[Figure]:
+    """Each way three times in turn, the quickest of each."""
+    text = SETUP + IFS.format(n=200)
+    runs = [[asked(COMPILE.format(text=text, recorded=on)) for on in (False, True)] for _ in range(3)]
+    (plain, launch), (recorded, after) = ([min(r[n][k] for r in runs) for k in (1, 2)] for n in (0, 1))
+    yield "compile while it is recorded, over the same without", recorded / plain, 1.3, "x"
+    yield "a launch when the recording is over, over one in a process without", after / launch, 1.1, "x"
+    forward, _, _, (told, _) = min((r[1] for r in runs), key=lambda r: r[1])
+    parts = sum(seconds for name, seconds in told.items() if not name.startswith("compiled"))
+    yield "parts of a first launch beside the clock on the wall: off by", abs(parts - forward) / forward * 100, 5, "%"
+
+
+def interrupt() -> Iterator[Figure]:
+    took, size, whole = asked(INTERRUPT.format(shell=SHELL, setup=SETUP, text=IFS.format(n=180)))
+    yield f"interrupt of a compile of {size:,} statements ({whole:.1f} s)", took, 2, "s"
+
+
+def executed(cells: list[str], folder: Path) -> nbformat.NotebookNode:
+    from nbclient import NotebookClient
+
+    os.environ["PYTHONPATH"] = str(ROOT)
+    book = notebook(cells)
+    NotebookClient(book, store_widget_state=True, resources={"metadata": {"path": str(folder)}}).execute()
+    return book
+
+
+def notebook(cells: list[str]) -> nbformat.NotebookNode:
+    spec = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+    made = [nbformat.v4.new_code_cell(text.strip()) for text in cells]
+    return nbformat.v4.new_notebook(cells=made, metadata={"kernelspec": spec})
+
+
+def sizes() -> Iterator[Figure]:
+    from quadrants_lab.notebook.offline import OfflineHTML
+
+    small = ["%%qdkernel --grad y" + WAVE.format(name=name) for name in ("one", "two", "three")]
+    book = executed(["%load_ext quadrants_lab", SETUP, *small], ROOT)
+    yield "a notebook with three small kernels, saved with its widgets", len(nbformat.writes(book)) / 1024, 300, "KB"
+    first = nbformat.read(ROOT / "notebooks" / "01_a_kernel_and_its_gradient.ipynb", as_version=4)
+    book = executed([c.source for c in first.cells if c.cell_type == "code"], ROOT / "notebooks")
+    yield "the first notebook as a page", len(OfflineHTML().from_notebook_node(book)[0]) / 1024, 1024, "KB"
+
+
+SWITCH = """async (name) => {
+  const root = [...document.querySelectorAll(".qdi")].at(-1), start = performance.now();
+  [...root.querySelectorAll("[role=tab]")].find((x) => x.textContent === name).click();
+  do await new Promise(requestAnimationFrame); while (root.querySelector("[role=tabpanel][aria-busy]"));
+  await new Promise(requestAnimationFrame);
+  return performance.now() - start;
+}"""
+
+
+def graphs() -> Iterator[Figure]:
+    from notebook.browser import CHROMIUM
+    from notebook.sample import cell_view
+    from notebook.test_listings import loops
+    from playwright.sync_api import sync_playwright
+
+    from quadrants_lab.widgets.export import export
+    from quadrants_lab.widgets.graph import data
+    from quadrants_lab.widgets.model import TaskGraphs
+
+    graph, view = loops(3, 170), cell_view()
+    start = time.perf_counter()
+    data(graph)
+    placed = time.perf_counter() - start
+    view.kernels[0].graphs = [TaskGraphs("big", graph)]
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as play:
+        page = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"]).new_page()
+        page.goto(f"file://{export([view], Path(folder) / 'k.html')}")
+        page.locator(".qdi").wait_for()
+        drawn = page.evaluate(SWITCH, "CFG") / 1000
+    yield f"a graph of {len(graph.nodes):,} boxes: placed in {placed:.2f} s, and drawn", placed + drawn, 1, "s"
+
+
+def browser() -> Iterator[Figure]:
+    for n in (200, 300):
+        yield from ifs(n)
+
+
+def ifs(n: int) -> Iterator[Figure]:
+    from notebook.browser import PANES, lab
+
+    cells = ["%load_ext quadrants_lab", SETUP, f"%%qdkernel --grad y\n{IFS.format(n=n)}\nifs()\ny[None]", "6 * 7"]
+    with tempfile.TemporaryDirectory() as folder:
+        nbformat.write(notebook(cells), Path(folder) / "n.ipynb")
+        with lab(Path(folder), Path(folder)) as here:
+            here.open("n.ipynb")
+            page = here.page
+            cell = page.locator(".jp-CodeCell")
+            for k in range(2):
+                run(here, k)
+                cell.nth(k).locator('.jp-InputPrompt:text-matches("[0-9]")').wait_for()
+            run(here, 2)
+            cell.nth(2).locator(".jp-OutputArea-executeResult").wait_for(timeout=120_000)
+            start = time.perf_counter()
+            cell.nth(2).locator(".qdi [role=tabpanel]:not([aria-busy])").wait_for(timeout=60_000)
+            yield f"{n} ifs: from the result to the inspector", time.perf_counter() - start, 3, "s"
+            for again in ("first", "again"):
+                took = {pane: page.evaluate(SWITCH, pane) for pane in PANES}
+                slowest = max(took, key=lambda pane: took[pane])
+                yield f"{n} ifs: the slowest pane, {slowest}, {again}", took[slowest], 200, "ms"
+            page.evaluate(SWITCH, "Linked")
+            stages = cell.nth(2).get_by_label("Stage")
+            stages.select_option(index=[x.inner_text() for x in stages.locator("option").all()].index("isa"))
+            cell.nth(2).get_by_role("button", name="stop").wait_for(timeout=20_000)
+            start = time.perf_counter()
+            run(here, 3)
+            cell.nth(3).locator(".jp-OutputArea-executeResult").wait_for()
+            yield f"{n} ifs: another cell, while code is made", time.perf_counter() - start, 1, "s"
+
+
+def run(here: Any, k: int) -> None:
+    here.page.locator(".jp-CodeCell").nth(k).locator(".cm-content").click()
+    here.page.keyboard.press("Control+Enter")
+
+
+MEASURES: tuple[Callable[[], Iterator[Figure]], ...] = (recording, interrupt, sizes, graphs, browser)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="make workbench", description=__doc__)
+    names = [m.__name__ for m in MEASURES]
+    parser.add_argument("--only", choices=names, nargs="*", default=names, help="which of them")
+    over = 0
+    for measure in MEASURES:
+        for what, much, limit, unit in measure() if measure.__name__ in parser.parse_args().only else ():
+            over += much > limit
+            print(f"{what:<72} {much:8.2f} {unit:<2} of {limit:g} {unit}{'  OVER' if much > limit else ''}", flush=True)
+    load, cores = os.getloadavg()[0], os.cpu_count() or 1
+    if load > cores + 1:
+        print(f"the machine is busy ({load:.0f} processes want {cores} cores): times are as much too long")
+    return int(over > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
