@@ -216,14 +216,19 @@ class Tape:
             self._check_gradients()
 
     def _check_gradients(self) -> None:
-        """Raises QL2099 for the first field whose gradient is not the slope of the loss."""
+        """Raises QL2099 for the first field whose gradient is not the slope of the loss; KeyboardInterrupt where it is
+        stopped."""
         names = [self._launches.names.get(id(x._memory), repr(x)) for x in self.grad_check]
         fields = {f"{name} ({n})" if name in names[:n] else name: x
                   for n, (name, x) in enumerate(zip(names, self.grad_check, strict=True))}  # fmt: skip
-        with unwatched():
-            from quadrants_lab.runtime.check import verdict
+        # it needs the compiler, which a program loads with its first kernel
+        from quadrants_lab.lang import doctor
+        from quadrants_lab.runtime.check import verdict
 
-            report = verdict.check(self._launches, self.loss, fields)
+        with unwatched(), doctor.showing(None) as say:
+            report = verdict.check(self._launches, self.loss, fields, say=say)
+        if report.stopped:
+            raise KeyboardInterrupt("the check of gradients was stopped before all was looked at")
         for v in report.verdicts:
             if not v.good:
                 says = f"the gradient of {v.field} {v.says}"

@@ -62,7 +62,7 @@ def _checked(
     from_python = {id(x._memory) for x, before in wrote.values() if x._memory.python_wrote != before}
     fields = _named(launches, loss, wrt, read, _names(program.func))
     left = {name: (x.grad._memory.copy(), _filled(x)) for name, x in fields.items()}
-    with unwatched(), _told(progress) as say:
+    with unwatched(), showing(progress) as say:
         restart(launches, loss._memory)
         for x in fields.values():
             x.grad._memory.array[...] = 0
@@ -200,7 +200,7 @@ def _because(e: QuadrantsError) -> Cause:
 
 
 @contextmanager
-def _told(progress: Say | None) -> Iterator[Say]:
+def showing(progress: Say | None) -> Iterator[Say]:
     """What is told how far it is; without ``progress`` a line of a terminal, after a second."""
     begun, shown = monotonic(), False
 

@@ -7,6 +7,7 @@ import pytest
 from check.bench import Bench
 
 import quadrants_lab as qd
+from quadrants_lab.runtime.check import verdict
 from quadrants_lab.runtime.check.flow import follow
 from quadrants_lab.runtime.check.recording import Forward
 from quadrants_lab.runtime.launch.observe import watch
@@ -126,3 +127,52 @@ def test_a_nan_of_one_input_is_no_fault_of_another(b) -> None:
 
     report = qd.ad.check(program, y, {"x": x, "g": g})
     assert [v.kind for v in report.verdicts] == ["nonfinite", "right"]
+
+
+def test_an_interrupt_ends_the_check_of_a_tape(b, monkeypatch) -> None:
+    x, y = b.x, b.y
+
+    @qd.kernel
+    def squares():
+        for i in x:
+            y[None] += x[i] * x[i]
+
+    def stop(*args) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(verdict, "moves", stop)
+    with pytest.raises(KeyboardInterrupt, match="stopped before all was looked at"), qd.ad.Tape(y, grad_check=[x]):
+        squares()
+    assert x[3] == 2.0  # memory is as the launch left it
+
+
+def test_many_launches_over_many_elements_are_told_of_and_checked(b) -> None:
+    n = 65_536
+    x, w, y = qd.field(qd.f64, n, needs_grad=True), qd.field(qd.f64, n, needs_grad=True), b.y
+    x.from_numpy(np.linspace(0.1, 1.0, n))
+
+    @qd.kernel
+    def start():
+        for i in x:
+            w[i] = x[i]
+
+    @qd.kernel
+    def step():
+        for i in w:
+            w[i] = w[i] - 0.01 * w[i] ** 3
+
+    @qd.kernel
+    def total():
+        for i in w:
+            y[None] += w[i]
+
+    def program(launches):
+        start()
+        for _ in range(launches):
+            step()
+        total()
+
+    said = []
+    assert qd.ad.check(program, y, x, args=(200,), progress=said.append).right
+    assert said[0] == "the gradient of x (1 of 1)"
+    assert said[-1] == "races and indices"

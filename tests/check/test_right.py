@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from programs import PROGRAMS
 from running import Bench, f64, job_of
+from sessions import skips
 
 import quadrants_lab as qd
 from quadrants_lab import kernels
@@ -20,7 +21,7 @@ from quadrants_lab.runtime.tape.recorder import Launches
 
 STOPS = {"field_without_grad_stops_the_gradient"}  # on purpose
 RIGHT = [p for p in PROGRAMS.values() if p.grad and not p.exact and not p.large and p.name not in STOPS]
-EACH = 24  # by day one of so many
+EACH = 40  # by day one of so many
 
 
 @pytest.fixture(autouse=True)
@@ -31,11 +32,15 @@ def session():
 
 @pytest.mark.filterwarnings("ignore::quadrants_lab.errors.QuadrantsWarning")
 @pytest.mark.parametrize(
-    "program",
-    [pytest.param(p, id=p.name, marks=[pytest.mark.slow] if n % EACH else []) for n, p in enumerate(RIGHT)],
+    ("program", "case", "arch"),
+    [
+        pytest.param(p, case, arch, id=f"{p.name}-{k}-{arch}", marks=[*marks, pytest.mark.slow] if n % EACH else marks)
+        for arch, marks in {"cpu": [], "vulkan": skips("vulkan")}.items()
+        for n, (p, k, case) in enumerate((p, k, case) for p in RIGHT for k, case in enumerate(p.cases))
+    ],
 )
-def test_of_a_right_program_it_says_nothing(program) -> None:
-    bench, job = Bench(f64), job_of(program, program.cases[-1])
+def test_of_a_right_program_it_says_nothing(program, case, arch) -> None:
+    bench, job = Bench(f64, arch), job_of(program, case)
     kernel, args, placed = bench.kernel(job)
     loss = qd.field(qd.f64, (), needs_grad=True)
     sums = [total(f) for f in placed.values() if f.has_grad()]
