@@ -13,7 +13,6 @@ author = "the authors of quadrants_lab"
 version = release = quadrants_lab.__version__
 extensions = ["myst_nb", "tables"]
 exclude_patterns = ["README.md", "**/.ipynb_checkpoints"]
-suppress_warnings = ["mystnb.unknown_mime_type"]
 nb_execution_mode = "cache"  # a lesson of docs/lessons is run when its text is another one than the last time
 nb_execution_cache_path = str(Path(__file__).parent.parent / "out" / "lessons")
 nb_execution_timeout = 300
