@@ -7,6 +7,7 @@ import io
 import pytest
 
 from quadrants_lab.__main__ import main
+from quadrants_lab.errors import QuadrantsWarning
 
 TEXT = """kernel double() forward {
   buffer @x: field f32[4]
@@ -86,8 +87,14 @@ WRONG = {
     "a name": ("cse,csee", TEXT, "no pass 'csee': there are check_bounds, "),
     "the text": ("cse", TEXT.replace("add %3,", "add %3"), UNREAD),
     "the IR": ("cse", TEXT.replace("store @x[%2], %4", "store @x[%2], %7"), INVISIBLE),
-    "what a pass asks for": ("gradient", TEXT, "error[QL0400]: kernel double reads and writes nothing that has"),
 }
+
+
+def test_what_has_no_gradient_has_an_empty_one(opt):
+    with pytest.warns(QuadrantsWarning, match="QL0400.*kernel double does nothing"):
+        status, out, _ = opt("gradient", TEXT)
+    assert status == 0
+    assert "offload" not in out
 
 
 @pytest.mark.parametrize("what", WRONG)

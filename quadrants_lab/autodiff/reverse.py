@@ -17,7 +17,7 @@ from quadrants_lab.autodiff.recursive_checkpointing import Segment, home
 from quadrants_lab.autodiff.scopes import Scopes, scopes_of
 from quadrants_lab.autodiff.slice import Slicer, export_from_ifs
 from quadrants_lab.autodiff.temporaries import temporaries
-from quadrants_lab.errors import QuadrantsRuntimeError
+from quadrants_lab.autodiff.warned import warn, warning
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.walk import rename, types_of, walk
@@ -33,11 +33,10 @@ def reverse(kernel: N.Kernel, keeps: Keeps = NOTHING) -> N.Kernel:
     the other, and in the end what the launch had left.
     """
     if not has_gradients(kernel):
-        raise QuadrantsRuntimeError(
-            f"kernel {kernel.name} reads and writes nothing that has a gradient",
-            code="QL0400",
-            help="make the fields to differentiate with needs_grad=True",
-        )
+        message = f"the gradient of kernel {kernel.name} does nothing: it reads and writes nothing that has a gradient"
+        cure = "make the fields to differentiate with needs_grad=True"
+        warn([warning("QL0400", message, (), cure, kernel.span)])
+        return replace(kernel, body=(), mode="reverse")
     made = _adjoints(kernel, keeps)
     return _assembled(made, keeps, [(number, made_by) for number, made_by, _ in made.tasks], "reverse")
 

@@ -103,15 +103,17 @@ def grad_for(primal: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 def no_grad(func: Callable[..., Any]) -> Callable[..., Any]:
-    """Makes a Python function whose kernels compute constants: under a Tape and in FwdMode no derivative flows through
-    them, and that of what they overwrite ends."""
-    fn = _python(func, "no_grad")
+    """Makes a kernel, or a Python function and its kernels, compute constants: under a Tape and in FwdMode no
+    derivative flows through them, and that of what they overwrite ends. Its ``grad`` does nothing."""
+    fn = func if isinstance(func, Launchable) else _python(func, "no_grad")
+    method = getattr(fn, "method", False)
 
     @wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
         with constants() if OBSERVERS.get() or MODE.get() != "forward" else nullcontext():
-            return fn(*args, **kwargs)
+            return fn.__get__(args[0])(*args[1:], **kwargs) if method else fn(*args, **kwargs)
 
+    call.__dict__["grad"] = lambda *args, **kwargs: None
     return call
 
 

@@ -438,6 +438,7 @@ class Field(Dense):
                     code="QL2025",
                 )
         super().allocate(shape, offset)
+        session.current().fields.add(self)
         if self.primal is not None:
             self.primal.follow_gradients()
 

@@ -163,14 +163,14 @@ def seed_of(param: Dense, seed: Any, name: str = "seed") -> npt.NDArray[Any]:
     """The seed in the shape of the param; ``name``: what the user calls it."""
     shape = param.shape + param.element_shape
     if seed is None:
-        if shape:
+        if np.prod(shape) != 1:
             raise QuadrantsRuntimeError(
-                f"`{name}` is not set for {param!r}, which is not 0-d",
+                f"`{name}` is not set for {param!r}, which has more than one entry",
                 code="QL2095",
                 help="give a number for each entry: [0, 0, 1] is the derivative by the third one, "
                 "[1, 1, 1] that along all three",
             )
-        seed = [1.0]
+        seed = np.ones(shape)
     values = np.asarray(seed, param.dtype.numpy)
     if values.size != int(np.prod(shape)) or (values.ndim > 1 and values.shape != shape):
         raise QuadrantsAssertionError(

@@ -119,7 +119,8 @@ class SNode:
         return self
 
     def lazy_grad(self) -> None:
-        """Places the gradient of each field of floating point that is placed here or below and has none placed."""
+        """Places the gradient of each field of floating point that is placed here or below and has none placed; at the
+        root, of each field of the session."""
         self._companions("grad")
 
     def lazy_dual(self) -> None:
@@ -128,13 +129,15 @@ class SNode:
 
     def _companions(self, which: str) -> None:
         self._builder.check_open()
-        for node in self._all():
-            for field in list(node._fields):
-                if field.dtype.is_float and field.primal is None:
-                    made = field.companion(which)
-                    if not made.placed:
-                        made.allocate(field.shape, field.offset)
-                        node._fields.append(made)
+        places = {field: node for node in self._all() for field in node._fields}
+        if self is root._builder.root:
+            places.update((field, self) for field in session.current().fields if field not in places and field.placed)
+        for field, node in places.items():
+            if field.dtype.is_float and field.primal is None:
+                made = field.companion(which)
+                if not made.placed:
+                    made.allocate(field.shape, field.offset)
+                    node._fields.append(made)
         _forget_compiled()
 
     def _path(self) -> Iterator[SNode]:

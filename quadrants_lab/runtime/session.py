@@ -54,9 +54,10 @@ class Session:
     ``fast_paths`` are objects whose ``forget()`` drops a launch path that was specialised for how things stood; it is
     called whenever that changes: at the end of the session, and when somebody starts or stops to watch launches.
     ``epoch`` counts the tasks of launches that watched for races, and begins anew with each ``generation`` of marks.
-    ``differentiable`` are the fields whose gradients `qd.ad.clear_all_gradients` clears. ``plans``: those of all
-    kernels. ``placements`` grows when fields that kernels may have been compiled for get a gradient, or lose their
-    memory. ``over`` makes the error for using what belonged to it when it is over, from a word for that.
+    ``fields``: those that have memory, for `SNode.lazy_grad`. ``differentiable`` are the fields whose gradients
+    `qd.ad.clear_all_gradients` clears. ``plans``: those of all kernels. ``placements`` grows when fields that kernels
+    may have been compiled for get a gradient, or lose their memory. ``over`` makes the error for using what belonged to
+    it when it is over, from a word for that.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -67,6 +68,7 @@ class Session:
         self.serial = next(_serials)
         self.over: Callable[[str], QuadrantsRuntimeError] = ended
         self.fast_paths: WeakSet[Any] = WeakSet()
+        self.fields: WeakSet[Any] = WeakSet()
         self.differentiable: WeakSet[Any] = WeakSet()
         self.plans: WeakSet[Any] = WeakSet()
         self.placements = 0

@@ -64,18 +64,30 @@ def test_a_replaced_method() -> None:
     assert m.x.grad.to_numpy().tolist() == [9, 9, 9]
 
 
-def test_no_grad_counts_as_constant() -> None:
+@qd.data_oriented
+class Hidden:
+    @qd.ad.no_grad
+    @qd.kernel
+    def scale(self, x: qd.template(), y: qd.template(), factor: qd.f32):
+        for i in x:
+            y[i] = x[i] * factor
+
+
+@qd.ad.no_grad
+def hidden_function(*args):
+    scale(*args)
+
+
+@pytest.mark.parametrize("hidden", [hidden_function, qd.ad.no_grad(scale), Hidden().scale])
+def test_no_grad_counts_as_constant(hidden) -> None:
     x, y, loss = field(3), field(3), field()
     x.fill(2.0)
-
-    @qd.ad.no_grad
-    def hidden():
-        scale(x, y, 5.0)
-
     with qd.ad.Tape(loss):
-        hidden()
+        hidden(x, y, 5.0)
         total(x, loss)
         total(y, loss)
+    hidden.grad(x, y, 5.0)
+    assert loss[None] == 3 * (4 + 100)
     assert x.grad.to_numpy().tolist() == [4, 4, 4]
 
 

@@ -251,6 +251,19 @@ def test_beside_a_tape() -> None:
     assert y.dual[None] == 8
 
 
+def test_one_entry_needs_no_seed() -> None:
+    x, y = dual_field(1), dual_field(())
+    x[0] = 3
+
+    @qd.kernel
+    def k():
+        y[None] = x[0] ** 2
+
+    with qd.ad.FwdMode(y, x):
+        k()
+    assert y.dual[None] == 6
+
+
 def test_misuse_says_what_to_do() -> None:
     x, y, plain = dual_field(3), dual_field(3), qd.field(qd.f64, 3)
     with pytest.raises(qd.QuadrantsRuntimeError, match="`seed` is not set"):

@@ -73,6 +73,8 @@ def test_kernels_refuse_fields_that_are_not_placed() -> None:
 
 def test_gradients_are_placed_beside_or_lazily() -> None:
     a, b, c, n = qd.field(qd.f32), qd.field(qd.f32, needs_grad=True), qd.field(qd.f32), qd.field(qd.i32)
+    shaped = qd.Vector.field(2, qd.f32, 5, offset=-1)
+    parts = qd.types.struct(r=qd.f32, k=qd.i32).field(shape=4)
     node = qd.root.dense(qd.i, 3)
     node.place(a, a.grad)
     node.place(b)
@@ -83,8 +85,10 @@ def test_gradients_are_placed_beside_or_lazily() -> None:
     assert (a.has_grad(), b.has_grad(), c.has_grad(), n.has_grad()) == (True, True, True, False)
     assert b.grad.shape == c.grad.shape == (3,)
     assert b.grad.grad is None
+    assert (shaped.grad.shape, shaped.grad.offset, parts.r.grad.shape, parts.k.grad) == ((5,), (-1,), (4,), None)
     qd.root.lazy_dual()
     assert c.has_dual()
+    assert shaped.has_dual()
     c.grad[0] = 3
     qd.ad.clear_all_gradients()
     assert c.grad[0] == 0

@@ -97,6 +97,8 @@ def adopt(value: Any, slot: ArraySlot, where: str, now: Session, classes: Sequen
                 return _ndarray_over(lent.of_array(value, now, what), classes[axes], axes)
             return _shared(value, what)
         known = _adopted(value, now, what, classes[axes], axes)
+        if value.requires_grad and value.is_leaf and value.grad is None:
+            value.grad = _zeros(value)
     elif isinstance(known.ndarray._memory, Imported):
         lent.wait_stream(known.ndarray._memory, lent.stream_of(value))
     if value.requires_grad or known.ndarray.grad is not None:
@@ -116,7 +118,6 @@ def need_gradient(ndarray: Any, name: str, where: str) -> None:
         passing.foreign = True
         ndarray.grad.lie_over(passing, ndarray.shape)
         return
-    torch: Any = sys.modules["torch"]
     if not tensor.is_leaf and not tensor.retains_grad:
         text = render(
             "QL2054",
@@ -126,8 +127,13 @@ def need_gradient(ndarray: Any, name: str, where: str) -> None:
             kind="warning",
         )
         warn(text)
-    tensor.grad = torch.zeros_like(tensor, memory_format=torch.contiguous_format)
+    tensor.grad = _zeros(tensor)
     _lay_gradient(known, tensor, memory.session)
+
+
+def _zeros(tensor: Any) -> Any:
+    torch: Any = sys.modules["torch"]
+    return torch.zeros_like(tensor, memory_format=torch.contiguous_format)
 
 
 def _adopted(tensor: Any, now: Session, what: str, cls: Any, axes: int) -> Tensor:
