@@ -165,10 +165,10 @@ def main() -> None:
     clients = [local_client(n, as_default=False) for n in (1, 2)]
     row("clusters of 1 and of 2 workers started in", f"{perf_counter() - start:.1f} s")
     rng = np.random.default_rng(0)
-    rods = list(rng.standard_normal((SHARDS, 401, 200)))
+    rods = list(rng.standard_normal((SHARDS, 401, 50)))
     targets = list(rng.random((SHARDS, 2)).astype(np.float32))
     rounds = 2 if quick else 5
-    speedup("diffusivity", fit, np.full(199, 0.25, np.float32), rods, clients, rounds)
+    speedup("diffusivity", fit, np.full(49, 0.25, np.float32), rods, clients, rounds)
     speedup("controller", controller, np.array([0.5, 0.5], np.float32), targets, clients, rounds)
     each = overhead(clients[1], 256 if quick else 2000)
     many(clients[1], 1000 if quick else 10_000)
