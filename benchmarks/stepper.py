@@ -27,7 +27,8 @@ def opened(launch: Callable[[], None], kernel: Any, *requests: str) -> None:
         answer = pane(view, "0/steps", request.split("/") if request else [])
         seconds, spent = time.perf_counter() - start, time.process_time() - spent
         assert "error[" not in answer, answer
-        print(f"{kernel.name:<8} {request or 'the pane':<24} {seconds:8.3f} s, of the processor {spent:6.3f} s  {len(answer) / 1024:8.0f} KB")
+        size = f"{len(answer) / 1024:8.0f} KB"
+        print(f"{kernel.name:<8} {request or 'the pane':<24} {seconds:8.3f} s, of the processor {spent:6.3f} s {size}")
 
 
 def large() -> None:
