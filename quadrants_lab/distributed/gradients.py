@@ -147,6 +147,17 @@ class _Sums:
         return rest
 
 
+def job_of(
+    fn: Callable[..., Any], arrays: dict[str, S.Array], summed: bool = False, init: Mapping[str, Any] | None = None
+) -> W.Job:
+    """What workers are sent for a call."""
+    now = session.default()
+    setup = init if init is not None else W.portable(now.settings if now is not None else Settings())
+    program = packed(fn, getattr(fn, "__name__", repr(fn)))
+    digest = hashlib.sha256(program + repr(setup).encode()).hexdigest()
+    return W.Job(uuid4().hex[:12], program, digest, setup, arrays, summed)
+
+
 class _Run:
     """One call of `map_gradients` on Dask.
 
@@ -159,13 +170,9 @@ class _Run:
         self, client: Any, fn: Callable[..., Any], arrays: dict[str, S.Array], summed: bool,
         init: Mapping[str, Any] | None, progress: Progress | None,
     ) -> None:  # fmt: skip
-        now = session.default()
-        setup = init if init is not None else W.portable(now.settings if now is not None else Settings())
-        program = packed(fn, getattr(fn, "__name__", repr(fn)))
-        digest = hashlib.sha256(program + repr(setup).encode()).hexdigest()
         self.client, self.summed, self.progress = client, summed, progress
-        self.number = uuid4().hex[:12]
-        self.job = W.Job(self.number, program, digest, setup, arrays, summed)
+        self.job = job_of(fn, arrays, summed, init)
+        self.number = self.job.number
         self.awaited: dict[str, tuple[Any, Callable[[S.Part], None] | None]] = {}  # by key: future, who takes its value
         self.open = 0  # tasks with shards that are not done
         self.parts: dict[int, S.Part] = {}  # by number of the first shard
@@ -257,7 +264,7 @@ class _Run:
         batch = self.ready.next_batch()
         for future in batch:
             if future.status != "finished":
-                _raise(future)
+                raise_error(future)
         wanted = [future for future in batch if self.awaited[future.key][1] is not None]
         values = self.client.gather(wanted)
         takers = [self.awaited[future.key][1] for future in wanted]
@@ -283,7 +290,7 @@ def _same(thing: Any) -> Any:
     return thing
 
 
-def _raise(future: Any) -> NoReturn:
+def raise_error(future: Any) -> NoReturn:
     """What a task of Dask ended with, as an error that names the shard."""
     error = future.exception()
     if isinstance(error, S.ShardError):

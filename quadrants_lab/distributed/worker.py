@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -67,16 +68,23 @@ class HandedOn(DiskCache):
 def run(job: Job, code: Code | None, group: tuple[int, Sequence[Any]]) -> S.Part:
     """A task: the shards of a group, which begins with shard number ``group[0]``."""
     first, shards = group
-    with _lock, warnings.catch_warnings(record=True) as caught:
+    with entered(job, code) as fn, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            cache = _enter(job.setup).cache
-            if code and isinstance(cache, HandedOn):
-                cache.take(code)
-            part = S.run(_program(job), job.params, first, shards, job.summed)
+            part = S.run(fn, job.params, first, shards, job.summed)
         except MemoryError as error:
             _elsewhere(job, first, error)
     return replace(part, warned=tuple(dict.fromkeys(str(w.message) for w in caught)))
+
+
+@contextmanager
+def entered(job: Job, code: Code | None = None) -> Iterator[Callable[..., Any]]:
+    """The job's function, to be called within the with, in the worker's session; one thread at a time."""
+    with _lock:
+        cache = _enter(job.setup).cache
+        if code and isinstance(cache, HandedOn):
+            cache.take(code)
+        yield _program(job)
 
 
 def run_first(job: Job, group: tuple[int, Sequence[Any]]) -> tuple[S.Part, Code]:

@@ -20,6 +20,9 @@ from child import Child, run
 import quadrants_lab as qd
 from quadrants_lab.distributed import Gradients, ShardError, kept, local_client, map_gradients
 from quadrants_lab.distributed.sending import packed
+from quadrants_lab.notebook.inspection import Inspection
+from quadrants_lab.notebook.saved import Saved
+from quadrants_lab.notebook.shards import inspect_shard
 
 psutil = pytest.importorskip("psutil")
 pytest.importorskip("distributed")
@@ -319,6 +322,19 @@ def test_workers_end_with_a_client_that_is_killed() -> None:
         worker = psutil.Process(int(child.line(120)))
         child.send(signal.SIGKILL)
         assert psutil.wait_procs([worker], timeout=60)[1] == []
+
+
+# --- the notebook ---------------------------------------------------------------------------------------------------
+
+
+def test_a_shard_has_an_inspector_wherever_it_ran(client: Any) -> None:
+    for where, kind in ((False, Inspection), (client, Saved)):
+        seen = inspect_shard(programs.asserts, SQUARES, 2, where)
+        assert isinstance(seen, kind)
+        assert "loss[None] += x[at] ** 2" in repr(seen)
+        assert "not exported" not in seen.answer("0/run")
+        with pytest.raises(ShardError, match="the shard is too large"):
+            inspect_shard(programs.asserts, SQUARES, 3, where)
 
 
 # --- wrong calls ----------------------------------------------------------------------------------------------------
