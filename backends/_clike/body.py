@@ -41,6 +41,7 @@ class Body:
         self.out = out
         self.names = names
         self.start = Source()
+        self.start.depth, self.start.stmt = 1, out.stmt
         self.values: dict[int, Expr] = {}
         self.types: dict[int, DType] = {}
         self._uses = uses(block)

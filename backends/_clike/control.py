@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
@@ -149,3 +150,6 @@ def for_(b: Body, s: N.For) -> None:
             _assign(b, s.carried, variables, s.body)
     out.put("}")
     _results(b, s.results, variables)
+
+
+HANDLERS: dict[type, Callable[..., None]] = {N.If: if_, N.For: for_, N.While: while_}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 # binding strengths
 PRIMARY, UNARY, MUL, ADD, SHIFT, LESS, EQUAL, AND, XOR, OR, BOTH, EITHER, CHOICE = range(13, 0, -1)
 _OPERATORS: dict[str, int] = {
@@ -68,6 +70,14 @@ def assignment(name: str, e: Expr) -> str:
     """The line that gives a variable a value."""
     left, op, right = e.step
     return f"{name} {op}= {right};" if left == name and op in _IN_PLACE else f"{name} = {e.text};"
+
+
+def digits(x: Any, suffix: str) -> str:
+    """A float, of numpy's type, as a literal."""
+    if np.isfinite(x):
+        text = str(x)
+        return f"{text}{'' if '.' in text or 'e' in text else '.0'}{suffix}"
+    return "NAN" if np.isnan(x) else "INFINITY" if x > 0 else "-INFINITY"
 
 
 def prefix(op: str, t: str, a: Expr) -> Expr:

@@ -6,6 +6,11 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+WORDS = """
+auto bool break case char const continue default do double else enum extern false float for goto if inline int long
+register return short signed sizeof static struct switch true typedef union unsigned void volatile while
+"""  # of every such language
+
 
 class Names:
     """Identifiers, none of them twice where both can be seen and none that ``avoid`` matches. None ends in an

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import linecache
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from quadrants_lab.ir.nodes import NO_ID
@@ -85,3 +86,18 @@ def struct(members: dict[int, tuple[str, int]], byte: str) -> list[str]:
         out.declare(*text.rsplit(" ", 1))
         at = offset + nbytes
     return [f"  {line}" for line in out.lines]
+
+
+def commented(lines: Iterable[tuple[str, int]], spans: Mapping[int, Span | None]) -> list[tuple[str, int]]:
+    """Lines, each with the statement that it came from, and a comment in front of what each line of the user's source
+    became. ``spans``: of statements."""
+    out, last = [], ""
+    for line, id in lines:
+        if (span := spans.get(id)) and line.strip(" }"):
+            said = f"// line {span.line}: {linecache.getline(span.file, span.line).strip()}".rstrip(": \\")
+            if said != last:
+                out.append((line[: -len(line.lstrip())] + said, id))
+            last = said
+        out.append((line, id))
+        last = last if line else ""
+    return out

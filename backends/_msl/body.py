@@ -157,7 +157,7 @@ def _builtin(b: Body, s: N.Builtin) -> None:
     b.set(s.id, s.type, X.variable(text, X.name(s.type)))
 
 
-Body.handlers = {
+Body.handlers = control.HANDLERS | {
     N.Const: _const,
     N.Op: _op,
     N.Call: _call,
@@ -169,9 +169,6 @@ Body.handlers = {
     N.Atomic: memory.atomic,
     N.Assert: failures.check,
     N.Print: failures.print_,
-    N.If: control.if_,
-    N.For: control.for_,
-    N.While: control.while_,
     N.Lane: lambda b, s: b.set(s.id, s.type, X.variable(b.lane, "uint")),
     N.Overflow: stacks.overflow,
 }

@@ -9,10 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from quadrants_lab.backends._clike.expr import *  # X is where all of them are found
-from quadrants_lab.backends._clike.expr import PRIMARY, UNARY, Expr, call
+from quadrants_lab.backends._clike.expr import PRIMARY, UNARY, Expr, call, digits
 from quadrants_lab.ir.types import DType, f16, f32, u1
 
 NAMES: dict[str, str] = {
@@ -54,7 +52,7 @@ def literal(t: DType, value: Any) -> Expr:
     if t is u1:
         return Expr("true" if value else "false", PRIMARY, spelled, bool(value))
     if t.is_float:
-        text = _float(f32, value)
+        text = digits(f32.numpy(value), "f")
         if t is f16:
             return Expr(f"half({text})", PRIMARY, spelled, value)
         return Expr(text, PRIMARY if text[0] != "-" else UNARY, spelled, value)
@@ -65,13 +63,3 @@ def literal(t: DType, value: Any) -> Expr:
     if t.kind == "i" and value == -(1 << (t.bits - 1)):  # its digits alone are no literal of the type
         return Expr(f"{spelled}(1{UNSIGNED[spelled][0]}{suffix} << {t.bits - 1})", PRIMARY, spelled, value)
     return Expr(f"{value}{suffix}", PRIMARY if value >= 0 else UNARY, spelled, value)
-
-
-def _float(t: DType, value: Any) -> str:
-    x = t.numpy(value)
-    if np.isnan(x):
-        return "NAN"
-    if np.isinf(x):
-        return "-INFINITY" if x < 0 else "INFINITY"
-    text = str(x)
-    return f"{text}f" if "." in text or "e" in text else f"{text}.0f"

@@ -77,11 +77,11 @@ class _Entry:
         self.out = out
         asserts = options.debug or options.asserts
         whole = (program.task,)
+        out.stmt, out.span = program.task.id, program.task.span
         self.body = Body(whole, program.number, frame, library, out, program.kind == "range", asserts)
 
     def emit(self) -> None:
         out, program, b = self.out, self.program, self.body
-        out.stmt, out.span = program.task.id, program.task.span
         with out.apart() as inside, b.braces():
             getattr(self, "_" + program.kind)()
         out.put(f"kernel void {program.name}({_MANY if program.kind == 'range' else _ONCE}) {{")
@@ -90,8 +90,7 @@ class _Entry:
                 status = self.frame.head(L.STATUS)
                 failed = f"atomic_load_explicit(&{status}, memory_order_relaxed) & {Status.ASSERT}u"
                 out.put(f"if (({failed}) != 0) return;")
-            for line in b.start.lines:
-                out.put(line)
+        out.add(b.start)
         out.add(inside)
         out.put("}")
 

@@ -9,13 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from quadrants_lab.backends._clike.ops import lowering
 from quadrants_lab.backends._msl import expr as X
 from quadrants_lab.backends._msl.expr import Expr
-from quadrants_lab.backends.lower.casts import lower_casts, lower_formulas
-from quadrants_lab.backends.lower.functions import MATH, lower_math
-from quadrants_lab.backends.lower.integers import lower_counts, lower_division, lower_integers, lower_orders
-from quadrants_lab.backends.lower.random import lower_random
-from quadrants_lab.ir.nodes import Pass
+from quadrants_lab.backends.lower.functions import MATH
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import DType, u1
 
@@ -70,16 +67,7 @@ SPELLINGS: dict[str, tuple[str, str, str]] = {
     "bitcast": ("@bitcast", "@bitcast", "@bitcast"),
 }
 
-LOWERING: tuple[Pass, ...] = (
-    lower_random,
-    lower_math(*(name for name in MATH if name not in SPELLINGS)),
-    lower_formulas("rsqrt", "custom_jvp"),
-    lower_division(calls=True),
-    lower_integers,
-    lower_counts,
-    lower_orders,
-    lower_casts(calls=True),
-)  # what has no spelling here
+LOWERING = lowering(functions=tuple(name for name in MATH if name not in SPELLINGS))  # what has no spelling here
 
 
 @dataclass(slots=True)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 import struct
-import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from quadrants_lab.backends import tools
 from quadrants_lab.backends._objects.elf import FUNCTION, SECTION, SYMBOL, SYMBOLS, Section
 from quadrants_lab.backends.amdgpu import toolkit
 from quadrants_lab.errors import QuadrantsRuntimeError
@@ -159,7 +159,7 @@ def linked(obj: bytes) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         source, out = Path(folder) / "kernel.o", Path(folder) / "kernel.hsaco"
         source.write_bytes(obj)
-        done = _ran(lld, "-shared", "-o", str(out), str(source))
+        done = tools.ran(lld, "-shared", "-o", str(out), str(source))
         if done.returncode:
             raise QuadrantsRuntimeError(f"{lld} refuses the object: {done.stderr.strip()[:2000]}", code="QL3012")
         return out.read_bytes()
@@ -173,9 +173,5 @@ def disassembled(code: bytes, chip: str) -> str:
     with tempfile.NamedTemporaryFile(suffix=".hsaco") as file:
         file.write(code)
         file.flush()
-        done = _ran(objdump, "-d", f"--mcpu={chip}", file.name)
+        done = tools.ran(objdump, "-d", f"--mcpu={chip}", file.name)
     return done.stdout if not done.returncode and re.search(r"^\ts_endpgm", done.stdout, re.MULTILINE) else ""
-
-
-def _ran(*command: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)

@@ -6,12 +6,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+
+from quadrants_lab.backends import tools
 
 _RUNTIMES = ("libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5")
 _OLDEST_LINKER = 15  # LLVM's version; those before do not know code object version 5
@@ -57,8 +58,7 @@ def linker() -> str:
 
 def _version(path: str) -> int:
     """Major version of one of LLVM's programs."""
-    done = subprocess.run([path, "--version"], capture_output=True, text=True, stdin=subprocess.DEVNULL)
-    found = re.search(r"(?:LLD|version) (\d+)", done.stdout)
+    found = re.search(r"(?:LLD|version) (\d+)", tools.ran(path, "--version").stdout)
     return int(found[1]) if found else 0
 
 

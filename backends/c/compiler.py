@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 from functools import cache
 from pathlib import Path
 
+from quadrants_lab.backends import tools
 from quadrants_lab.errors import QuadrantsRuntimeError
 
 # Integers wrap, floats are rounded after each operation, memory may be seen as any dtype; nothing in here is unwound.
@@ -21,7 +20,6 @@ _FLAGS = (
 )  # fmt: skip
 _LIBRARIES = () if sys.platform == "darwin" else ("-x", "none", "-lgcc")
 _MOST_SECONDS = 300.0
-_MOST_WORDS = 2000  # characters of the compiler's message
 
 
 @cache
@@ -50,20 +48,16 @@ def compiled(text: str) -> bytes:
 
 
 def _run(*options: str, given: str = "") -> str:
-    """What the compiler writes. It and all that it starts end with this call."""
+    """What the compiler writes."""
     if probe():
         raise QuadrantsRuntimeError(probe(), code="QL3030")
-    pipe, both = subprocess.PIPE, subprocess.STDOUT
-    with subprocess.Popen([compiler(), *options], 0, None, pipe, pipe, both, start_new_session=True) as process:
-        try:
-            words: str = process.communicate(given.encode(), _MOST_SECONDS)[0].decode(errors="replace")
-            wrong = f"ended with {process.returncode}: {words.strip()[:_MOST_WORDS]}" if process.returncode else ""
-        except BaseException as e:
-            os.killpg(process.pid, signal.SIGKILL)
-            if not isinstance(e, subprocess.TimeoutExpired):
-                raise
-            wrong = f"was still at work after {_MOST_SECONDS:g} s"
+    try:
+        done = tools.ran(compiler(), *options, given=given, seconds=_MOST_SECONDS)
+        words = (done.stdout + done.stderr).strip()[:2000]
+        wrong = f"ended with {done.returncode}: {words}" if done.returncode else ""
+    except subprocess.TimeoutExpired:
+        wrong = f"was still at work after {_MOST_SECONDS:g} s"
     if wrong:
         help = "kernel.code('c') shows the source; arch=qd.cpu needs no compiler"
         raise QuadrantsRuntimeError(f"{compiler()} {wrong}", code="QL3031", help=help)
-    return words
+    return done.stdout

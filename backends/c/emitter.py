@@ -7,14 +7,13 @@ in the order of its numbers.
 from __future__ import annotations
 
 import json
-import linecache
 import re
 
 from quadrants_lab.backends._clike import body, control
 from quadrants_lab.backends._clike import expr as X
 from quadrants_lab.backends._clike.expr import Expr
-from quadrants_lab.backends._clike.names import Names
-from quadrants_lab.backends._clike.source import Source, struct
+from quadrants_lab.backends._clike.names import WORDS, Names
+from quadrants_lab.backends._clike.source import Source, commented, struct
 from quadrants_lab.backends.c import ops
 from quadrants_lab.backends.c.ops import FUNCTIONS, OPERATORS, TYPES
 from quadrants_lab.backends.cpu import layout as L
@@ -36,14 +35,10 @@ void qd_print(Frame *frame, int64_t number, uint64_t count, const Word *values);
 void qd_overflow(Frame *frame, int64_t stack, int64_t depth);
 static inline bool qd_stopped(Frame *frame) { return frame->device->flag && qd_poll(frame, 0); }"""
 
-_WORDS = """
-auto break case char const continue default do double else enum extern float for goto if inline int long register
-restrict return short signed sizeof static struct switch typedef union unsigned void volatile while bool true false
-asm typeof linux unix frame entry Frame Device Word
-"""
+_WORDS = "restrict asm typeof linux unix frame entry Frame Device Word"
 _LIBRARY = "|".join(f"{name}f?" for name in FUNCTIONS.values())
 _MACROS = r"U?INT\w*|\w+_(MIN|MAX|C)|FP_\w*|HUGE\w*|M_\w+|MATH_\w+|NAN|INFINITY"
-AVOID = re.compile("|".join((*_WORDS.split(), *TYPES.values(), _LIBRARY, _MACROS, "qd_.*")))
+AVOID = re.compile("|".join((*WORDS.split(), *_WORDS.split(), *TYPES.values(), _LIBRARY, _MACROS, "qd_.*")))
 
 
 # --- the source -----------------------------------------------------------------------------------------------------
@@ -51,17 +46,7 @@ AVOID = re.compile("|".join((*_WORDS.split(), *TYPES.values(), _LIBRARY, _MACROS
 
 def stage(kernel: N.Kernel, options: CompileOptions) -> Stage:
     """The source, with a comment in front of what each of the user's lines became."""
-    spans = {s.id: s.span for s in walk(kernel.body)}
-    lines: list[tuple[str, int]] = []
-    last = ""
-    for line, id in emitted(kernel, options):
-        if (span := spans.get(id)) and line.strip(" }"):
-            said = f"// line {span.line}: {linecache.getline(span.file, span.line).strip()}".rstrip(": \\")
-            if said != last:
-                lines.append((line[: -len(line.lstrip())] + said, id))
-            last = said
-        lines.append((line, id))
-        last = last if line else ""
+    lines = commented(emitted(kernel, options), {s.id: s.span for s in walk(kernel.body)})
     count = sum(id != N.NO_ID and line.endswith((";", "{")) for line, id in lines)
     return Stage("c", "\n".join(line for line, _ in lines), tuple(id for _, id in lines), count)
 
@@ -89,8 +74,8 @@ def emitted(kernel: N.Kernel, options: CompileOptions) -> list[tuple[str, int]]:
 
 
 def _task(unit: Unit, out: Source, name: str, task: N.Offload) -> None:
-    b, k = Body((task,), unit, out, task=True), len(task.indices)
     out.stmt = task.id
+    b, k = Body((task,), unit, out, task=True), len(task.indices)
     with out.apart() as inside, out.nest():
         indices = [b.names.local(p.name or "i") for p in task.indices]
         what = [f"{i}_{end}_" for end in ("begin", "end") for i in indices]
@@ -109,8 +94,7 @@ def _task(unit: Unit, out: Source, name: str, task: N.Offload) -> None:
             out.depth -= 1
             out.put("}")
     out.put(f"static void {name}(Frame *frame) {{")
-    for line in b.start.lines:
-        out.put(f"  {line}")
+    out.add(b.start)
     out.add(inside)
     out.put("}")
     out.put("")
@@ -274,7 +258,7 @@ def _print(b: Body, s: N.Print) -> None:
     b.out.put(f"qd_print(frame, {number}, {b.raw(s.operands())});")
 
 
-Body.handlers = {
+Body.handlers = control.HANDLERS | {
     N.Const: lambda b, s: b.set(s.id, s.type, ops.literal(s.type, s.value)),
     N.Op: lambda b, s: b.define(s, ops.emit(s.prim, s.type, b.types[s.args[-1]], *(b.values[i] for i in s.args))),
     N.Call: _call,
@@ -286,8 +270,5 @@ Body.handlers = {
     N.Atomic: _atomic,
     N.Assert: _assert,
     N.Print: _print,
-    N.If: control.if_,
-    N.For: control.for_,
-    N.While: control.while_,
     N.Overflow: lambda b, s: b.out.put(f"qd_overflow(frame, {b.values[s.stack].text}, {b.values[s.depth].text});"),
 }

@@ -13,11 +13,7 @@ import numpy as np
 
 from quadrants_lab.backends._clike import expr as X
 from quadrants_lab.backends._clike.expr import Expr
-from quadrants_lab.backends.lower.casts import lower_casts, lower_formulas
-from quadrants_lab.backends.lower.functions import lower_math
-from quadrants_lab.backends.lower.integers import lower_counts, lower_division, lower_integers, lower_orders
-from quadrants_lab.backends.lower.random import lower_random
-from quadrants_lab.ir.nodes import Pass
+from quadrants_lab.backends._clike.ops import lowering
 from quadrants_lab.ir.types import UNSIGNED, DType, f16, f32, f64, u1
 
 TYPES = {
@@ -36,25 +32,14 @@ FUNCTIONS = {"abs": "fabs", "min": "fmin", "max": "fmax", "raw_mod": "fmod", **{
 _WRAP = ("add", "sub", "mul", "neg", "not", "shl")  # of short integers they may leave their dtype
 _EXACT = ("cast", "bitcast", "select")
 
-LOWERING: tuple[Pass, ...] = (
-    lower_random,
-    lower_math(),
-    lower_formulas("rsqrt", "isnan", "isinf", "custom_jvp"),
-    lower_division(calls=True),
-    lower_integers,
-    lower_counts,
-    lower_orders,
-    lower_casts(calls=True),
-)  # what has no spelling here
+LOWERING = lowering("isnan", "isinf")  # what has no spelling here
 
 
 def literal(t: DType, value: Any) -> Expr:
     """A constant of the dtype."""
     if t.is_float:
         x = t.numpy(value) if t is f64 else np.float32(t.numpy(value))
-        text = f"{x}{'f' * (t is not f64)}"
-        if not np.isfinite(x):
-            text = "NAN" if np.isnan(x) else "INFINITY" if x > 0 else "-INFINITY"
+        text = X.digits(x, "f" * (t is not f64))
     elif t.kind == "i" and t.bits >= 32 and value == -(1 << (t.bits - 1)):  # its digits alone are no literal
         text = f"INT{t.bits}_MIN"
     else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from quadrants_lab.backends import tools
 from quadrants_lab.backends._llvm.listings import stage, with_locations
 from quadrants_lab.backends._simt.kernel import module
 from quadrants_lab.backends.cuda import nvptx, toolkit
@@ -112,9 +112,7 @@ def assembled(text: str, chip: int, lines: bool = False) -> Assembled:
         source, out = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
         source.write_text(text)
         options = ["-v", f"-arch=sm_{chip}", *(["-lineinfo"] if lines else [])]
-        done = subprocess.run(
-            [ptxas, *options, "-o", str(out), str(source)], capture_output=True, text=True, stdin=subprocess.DEVNULL
-        )
+        done = tools.ran(ptxas, *options, "-o", str(out), str(source))
         if done.returncode:
             raise QuadrantsRuntimeError(f"ptxas refuses the PTX: {done.stderr.strip()[:2000]}", code="QL3012")
         return Assembled(out.read_bytes(), tuple(_resources(done.stderr)))
@@ -137,9 +135,7 @@ def disassembled(code: bytes, lines: bool = False) -> str:
         file.write(code)
         file.flush()
         options = ["-c", *(["-g"] if lines else [])]
-        done = subprocess.run(
-            [toolkit.tool("nvdisasm"), *options, file.name], capture_output=True, text=True, stdin=subprocess.DEVNULL
-        )
+        done = tools.ran(toolkit.tool("nvdisasm"), *options, file.name)
     return done.stdout if not done.returncode else done.stderr
 
 

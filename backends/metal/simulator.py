@@ -10,7 +10,6 @@ import os
 import platform
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -21,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from quadrants_lab.backends import disk_cache
+from quadrants_lab.backends import disk_cache, tools
 from quadrants_lab.backends.disk_cache import DiskCache, Kept, default_path
 from quadrants_lab.backends.metal.system import COMPLETED
 
@@ -64,7 +63,7 @@ def _shim() -> Path:
 @cache
 def _version() -> str:
     """What a built library depends on besides its sources."""
-    words = subprocess.run([compiler(), "--version"], capture_output=True, text=True).stdout
+    words = tools.ran(compiler(), "--version").stdout
     return _key(words + platform.machine() + " ".join(_FLAGS) + _shim().read_text())
 
 
@@ -108,8 +107,7 @@ def _compiled(text: str) -> tuple[ctypes.CDLL, bytes]:
     """The library of a C++ text, and its file's content."""
     with tempfile.TemporaryDirectory(prefix="simulated-metal-") as folder:
         path = Path(folder) / f"{_key(text)}.so"
-        command = [compiler(), *_FLAGS, "-o", str(path), "-", "-lm"]
-        done = subprocess.run(command, input=text, capture_output=True, text=True)
+        done = tools.ran(compiler(), *_FLAGS, "-o", str(path), "-", "-lm", given=text)
         if done.returncode:
             raise RuntimeError(done.stderr.strip())
         return ctypes.CDLL(str(path)), path.read_bytes()

@@ -1,0 +1,16 @@
+"""Primitives that no such language has, in terms of those that it has."""
+
+from __future__ import annotations
+
+from quadrants_lab.backends.lower.casts import lower_casts, lower_formulas
+from quadrants_lab.backends.lower.functions import lower_math
+from quadrants_lab.backends.lower.integers import lower_counts, lower_division, lower_integers, lower_orders
+from quadrants_lab.backends.lower.random import lower_random
+from quadrants_lab.ir.nodes import Pass
+
+
+def lowering(*formulas: str, functions: tuple[str, ...] = ()) -> tuple[Pass, ...]:
+    """The passes, in order; ``formulas`` and ``functions``: what this one lacks besides."""
+    division, casts = lower_division(calls=True), lower_casts(calls=True)
+    missing = lower_formulas("rsqrt", "custom_jvp", *formulas)
+    return lower_random, lower_math(*functions), missing, division, lower_integers, lower_counts, lower_orders, casts
