@@ -1,7 +1,8 @@
 """What planted defects are made of: fields, and the table of defects.
 
-A defect is a function of a `Bench`, its fields, that returns what to check. The line that is to blame has a comment
-``# HERE``; ``kind`` is the cause's, ``verdict`` that on the input. ``says`` has to be in the report.
+A defect is a function of a `Bench`, its fields, that returns what to check, or a kernel over them. The line that is to
+blame has a comment ``# HERE``; ``kind`` is the cause's, ``verdict`` that on the input. ``says`` has to be in the
+report.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -52,8 +54,28 @@ DEFECTS: dict[str, Defect] = {}
 
 
 def defect(kind: str, verdict: str, says: str = "", **more: Any) -> Callable[[Any], Any]:
-    def add(make: Callable[[Bench], Any]) -> Callable[[Bench], Any]:
-        DEFECTS[make.__name__] = Defect(make, kind, verdict, says, **more)
-        return make
+    """Puts on the table a function of a bench; or one without parameters, a kernel over the names of its fields that is
+    itself what is checked."""
+
+    def add(fn: Callable[..., Any]) -> Callable[..., Any]:
+        if fn.__code__.co_argcount:
+            DEFECTS[fn.__name__] = Defect(fn, kind, verdict, says, **more)
+            return fn
+
+        def make(b: Bench) -> Any:
+            return qd.kernel(FunctionType(fn.__code__, {**fn.__globals__, **vars(b)}, fn.__name__))
+
+        DEFECTS[fn.__name__] = Defect(make, kind, verdict, says, where=fn, **more)
+        return fn
 
     return add
+
+
+def in_order(*launches: Callable[[], Any]) -> Callable[[], None]:
+    """What makes some launches, one after another."""
+
+    def run() -> None:
+        for launch in launches:
+            launch()
+
+    return run

@@ -1,8 +1,9 @@
 """Planted defects: NaN, infinity and zeros that no derivative comes from."""
 
+# ruff: noqa: F821
 from __future__ import annotations
 
-from check.bench import defect
+from check.bench import defect, in_order
 
 import quadrants_lab as qd
 
@@ -10,67 +11,37 @@ import quadrants_lab as qd
 
 
 @defect("nonfinite", "nonfinite", "the root has no finite slope at 0")
-def norm_by_hand_at_zero(b):
-    x, y = b.x, b.y
-
-    @qd.kernel
-    def run():
-        for i in x:
-            v = qd.Vector([x[i], 2.0 * x[i]])
-            y[None] += qd.sqrt(v.dot(v))  # HERE
-
-    return run
+def norm_by_hand_at_zero():
+    for i in x:
+        v = qd.Vector([x[i], 2.0 * x[i]])
+        y[None] += qd.sqrt(v.dot(v))  # HERE
 
 
 @defect("nonfinite", "nonfinite", "through the derivative")
-def root_in_the_operand_that_is_not_selected(b):
-    x, y = b.x, b.y
-
-    @qd.kernel
-    def run():
-        for i in x:
-            y[None] += qd.select(x[i] > 0.0, qd.sqrt(x[i]), 0.0)  # HERE
-
-    return run
+def root_in_the_operand_that_is_not_selected():
+    for i in x:
+        y[None] += qd.select(x[i] > 0.0, qd.sqrt(x[i]), 0.0)  # HERE
 
 
 @defect("nonfinite", "nonfinite", "the slope of acos is infinite at -1 and 1")
-def acos_at_one(b):
-    x, y = b.x, b.y
-
-    @qd.kernel
-    def run():
-        for i in range(3):
-            y[None] += qd.acos(x[i])  # HERE
-
-    return run
+def acos_at_one():
+    for i in range(3):
+        y[None] += qd.acos(x[i])  # HERE
 
 
 @defect("nonfinite", "nonfinite", "infinite at -1 and 1")
-def asin_at_one_in_a_loop(b):
-    x, y = b.x, b.y
-
-    @qd.kernel
-    def run():
-        for i in range(3):
-            v = x[i]
-            for _ in range(2):
-                v = qd.asin(v) * 0.5  # HERE
-            y[None] += v
-
-    return run
+def asin_at_one_in_a_loop():
+    for i in range(3):
+        v = x[i]
+        for _ in range(2):
+            v = qd.asin(v) * 0.5  # HERE
+        y[None] += v
 
 
 @defect("nonfinite", "nonfinite", "through the derivative")
-def power_with_a_fraction_at_zero(b):
-    x, y = b.x, b.y
-
-    @qd.kernel
-    def run():
-        for i in x:
-            y[None] += x[i] ** 0.5  # HERE
-
-    return run
+def power_with_a_fraction_at_zero():
+    for i in x:
+        y[None] += x[i] ** 0.5  # HERE
 
 
 @defect("nonfinite", "nonfinite", "kernel two")
@@ -87,62 +58,34 @@ def second_of_two_launches(b):
         for i in x:
             y[None] += qd.sqrt(w[i])  # HERE
 
-    def run():
-        one()
-        two()
-
-    return run
+    return in_order(one, two)
 
 
 # --- NaN and infinity on the way forwards ---------------------------------------------------------------------------
 
 
 @defect("nonfinite", "", "the logarithm of what is not above 0")
-def log_of_a_negative(b):
-    x, y = b.x, b.y
-
-    @qd.kernel
-    def run():
-        for i in x:
-            y[None] += qd.log(x[i] - 1.5)  # HERE
-
-    return run
+def log_of_a_negative():
+    for i in x:
+        y[None] += qd.log(x[i] - 1.5)  # HERE
 
 
 @defect("nonfinite", "", "a division by 0")
-def division_by_a_count_of_zero(b):
-    x, y, n = b.x, b.y, b.n
-
-    @qd.kernel
-    def run():
-        for i in x:
-            y[None] += x[i] / n[None]  # HERE
-
-    return run
+def division_by_a_count_of_zero():
+    for i in x:
+        y[None] += x[i] / n[None]  # HERE
 
 
 @defect("nonfinite", "", "a power that has no finite value")
-def power_of_a_negative_base(b):
-    x, y = b.x, b.y
-
-    @qd.kernel
-    def run():
-        for i in x:
-            y[None] += (x[i] - 1.2) ** 1.5  # HERE
-
-    return run
+def power_of_a_negative_base():
+    for i in x:
+        y[None] += (x[i] - 1.2) ** 1.5  # HERE
 
 
 @defect("nonfinite", "", "the exponential is too large")
-def overflow_to_infinity(b):
-    x, y = b.x, b.y
-
-    @qd.kernel
-    def run():
-        for i in x:
-            y[None] += qd.exp(400.0 * x[i])  # HERE
-
-    return run
+def overflow_to_infinity():
+    for i in x:
+        y[None] += qd.exp(400.0 * x[i])  # HERE
 
 
 @defect("nonfinite", "", "first infinity")
@@ -169,15 +112,9 @@ def a_product_that_overflows_after_steps(b):
 
 
 @defect("nonfinite", "", "arises on the way forwards")
-def zero_over_zero(b):
-    x, y = b.x, b.y
-
-    @qd.kernel
-    def run():
-        for i in x:
-            y[None] += qd.sin(x[i]) / x[i]  # HERE
-
-    return run
+def zero_over_zero():
+    for i in x:
+        y[None] += qd.sin(x[i]) / x[i]  # HERE
 
 
 # --- zero: an edge that no derivative crosses -----------------------------------------------------------------------
@@ -197,37 +134,21 @@ def a_field_without_gradient_between_launches(b):
         for i in x:
             y[None] += h[i]
 
-    def run():
-        one()
-        two()
-
-    return run
+    return in_order(one, two)
 
 
 @defect("no gradient", "wrong", "the gradient stops at h")
-def a_field_without_gradient_within_a_kernel(b):
-    x, y, h = b.x, b.y, b.h
-
-    @qd.kernel
-    def run():
-        for i in x:
-            h[i] = qd.sin(x[i])  # HERE
-        for i in x:
-            y[None] += h[i]
-
-    return run
+def a_field_without_gradient_within_a_kernel():
+    for i in x:
+        h[i] = qd.sin(x[i])  # HERE
+    for i in x:
+        y[None] += h[i]
 
 
 @defect("integer", "jumps", "cast to i32 has no derivative")
-def a_cast_to_an_integer(b):
-    x, y = b.x, b.y
-
-    @qd.kernel
-    def run():
-        for i in x:
-            y[None] += 0.5 * int(4.0 * x[i] + 0.3)  # HERE
-
-    return run
+def a_cast_to_an_integer():
+    for i in x:
+        y[None] += 0.5 * int(4.0 * x[i] + 0.3)  # HERE
 
 
 @defect("integer", "jumps", "cast to i32")
@@ -244,49 +165,27 @@ def integers_between_launches(b):
         for i in x:
             y[None] += 0.5 * k[i]
 
-    def run():
-        one()
-        two()
-
-    return run
+    return in_order(one, two)
 
 
 @defect("jumps", "jumps", "floor has no derivative")
-def a_floor(b):
-    x, y = b.x, b.y
-
-    @qd.kernel
-    def run():
-        for i in x:
-            y[None] += qd.floor(4.0 * x[i] + 0.3)  # HERE
-
-    return run
+def a_floor():
+    for i in x:
+        y[None] += qd.floor(4.0 * x[i] + 0.3)  # HERE
 
 
 @defect("stop_grad", "wrong", "on purpose")
-def a_stop_grad_of_a_value(b):
-    x, y = b.x, b.y
-
-    @qd.kernel
-    def run():
-        for i in x:
-            v = qd.stop_grad(x[i] * 2.0)  # HERE
-            y[None] += v * v
-
-    return run
+def a_stop_grad_of_a_value():
+    for i in x:
+        v = qd.stop_grad(x[i] * 2.0)  # HERE
+        y[None] += v * v
 
 
 @defect("stop_grad", "wrong", "on purpose")
-def a_stop_grad_of_a_field(b):
-    x, y = b.x, b.y
-
-    @qd.kernel
-    def run():
-        for i in x:
-            qd.stop_grad(x)
-            y[None] += x[i]  # HERE
-
-    return run
+def a_stop_grad_of_a_field():
+    for i in x:
+        qd.stop_grad(x)
+        y[None] += x[i]  # HERE
 
 
 @defect("stop_grad", "wrong", "qd.ad.no_grad")
@@ -298,37 +197,21 @@ def launches_under_no_grad(b):
         for i in x:
             y[None] += x[i]  # HERE
 
-    @qd.ad.no_grad
-    def run():
-        total()
-
-    return run
+    return qd.ad.no_grad(in_order(total))
 
 
 @defect("branch", "right", "is not taken")
-def a_branch_that_is_not_taken(b):
-    x, y, n = b.x, b.y, b.n
-
-    @qd.kernel
-    def run():
-        for i in x:
-            if n[None] > 3:  # HERE
-                y[None] += x[i]
-
-    return run
+def a_branch_that_is_not_taken():
+    for i in x:
+        if n[None] > 3:  # HERE
+            y[None] += x[i]
 
 
 @defect("decision", "jumps", "decides what is computed")
-def only_a_decision(b):
-    x, y = b.x, b.y
-
-    @qd.kernel
-    def run():
-        for i in x:
-            if x[i] > 0.55:  # HERE
-                y[None] += 1.0
-
-    return run
+def only_a_decision():
+    for i in x:
+        if x[i] > 0.55:  # HERE
+            y[None] += 1.0
 
 
 @defect("overwritten", "right", "is written over")
@@ -350,12 +233,7 @@ def an_overwritten_field(b):
         for i in x:
             y[None] += w[i]
 
-    def run():
-        one()
-        two()
-        three()
-
-    return run
+    return in_order(one, two, three)
 
 
 @defect("overwritten", "right", "is written over by Python", line=False)
@@ -381,41 +259,23 @@ def overwritten_by_python(b):
 
 
 @defect("no iterations", "right", "has no iterations")
-def a_loop_bound_that_nobody_set(b):
-    x, y, n = b.x, b.y, b.n
-
-    @qd.kernel
-    def run():
-        for i in x:
-            for _ in range(n[None]):  # HERE
-                y[None] += x[i]
-
-    return run
+def a_loop_bound_that_nobody_set():
+    for i in x:
+        for _ in range(n[None]):  # HERE
+            y[None] += x[i]
 
 
 @defect("unreached", "right", "does not depend on")
-def a_loss_that_does_not_depend_on_it(b):
-    x, y, w = b.x, b.y, b.w
-
-    @qd.kernel
-    def run():
-        for i in x:
-            w[i] = x[i] * 2.0  # HERE
-        y[None] += 1.0
-
-    return run
+def a_loss_that_does_not_depend_on_it():
+    for i in x:
+        w[i] = x[i] * 2.0  # HERE
+    y[None] += 1.0
 
 
 @defect("unread", "right", "no launch reads", line=False)
-def an_input_that_nobody_reads(b):
-    y, w = b.y, b.w
-
-    @qd.kernel
-    def run():
-        for i in w:
-            y[None] += w[i]
-
-    return run
+def an_input_that_nobody_reads():
+    for i in w:
+        y[None] += w[i]
 
 
 @defect("python", "right", "as the argument a of")
@@ -456,36 +316,18 @@ def a_detached_copy(b):
 
 
 @defect("saturated", "right", "takes its other operand")
-def a_clamp_that_saturates(b):
-    x, y = b.x, b.y
-
-    @qd.kernel
-    def run():
-        for i in x:
-            y[None] += max(x[i], 5.0)  # HERE
-
-    return run
+def a_clamp_that_saturates():
+    for i in x:
+        y[None] += max(x[i], 5.0)  # HERE
 
 
 @defect("zero factor", "right", "is 0 at these operands")
-def a_factor_of_zero(b):
-    x, y, h = b.x, b.y, b.h
-
-    @qd.kernel
-    def run():
-        for i in x:
-            y[None] += x[i] * h[i]  # HERE
-
-    return run
+def a_factor_of_zero():
+    for i in x:
+        y[None] += x[i] * h[i]  # HERE
 
 
 @defect("underflow", "right", "underflows here", f32=True)
-def an_exponential_that_underflows(b):
-    x, y = b.x, b.y
-
-    @qd.kernel
-    def run():
-        for i in x:
-            y[None] += qd.exp(-200.0 - x[i])  # HERE
-
-    return run
+def an_exponential_that_underflows():
+    for i in x:
+        y[None] += qd.exp(-200.0 - x[i])  # HERE

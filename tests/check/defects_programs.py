@@ -1,8 +1,9 @@
 """Planted defects: kinks, gradients of one's own, gradients that the program takes itself, races."""
 
+# ruff: noqa: F821
 from __future__ import annotations
 
-from check.bench import defect
+from check.bench import defect, in_order
 
 import quadrants_lab as qd
 
@@ -10,27 +11,15 @@ import quadrants_lab as qd
 
 
 @defect("tie", "kink", "the first one takes it all")
-def a_max_with_a_tie(b):
-    x, y = b.x, b.y
-
-    @qd.kernel
-    def run():
-        for i in x:
-            y[None] += max(x[i], 0.5)  # HERE
-
-    return run
+def a_max_with_a_tie():
+    for i in x:
+        y[None] += max(x[i], 0.5)  # HERE
 
 
 @defect("kink", "kink", "abs has two slopes at 0")
-def abs_at_zero(b):
-    x, y = b.x, b.y
-
-    @qd.kernel
-    def run():
-        for i in x:
-            y[None] += abs(x[i])  # HERE
-
-    return run
+def abs_at_zero():
+    for i in x:
+        y[None] += abs(x[i])  # HERE
 
 
 @defect("tie", "kink", "every iteration that reaches it shares it")
@@ -48,24 +37,14 @@ def a_tie_of_atomic_mins(b):
     def square():
         y[None] += m[None] * m[None]
 
-    def run():
-        least()
-        square()
-
-    return run
+    return in_order(least, square)
 
 
 @defect("tie", "kink", "the two sides of a comparison are equal")
-def a_branch_at_its_edge(b):
-    x, y = b.x, b.y
-
-    @qd.kernel
-    def run():
-        for i in x:
-            if x[i] >= 0.5:  # HERE
-                y[None] += 3.0 * (x[i] - 0.5)
-
-    return run
+def a_branch_at_its_edge():
+    for i in x:
+        if x[i] >= 0.5:  # HERE
+            y[None] += 3.0 * (x[i] - 0.5)
 
 
 # --- gradients of one's own -----------------------------------------------------------------------------------------
@@ -166,12 +145,7 @@ def the_second_of_three_steps(b):
     def back():
         middle_back()
 
-    def run():
-        one()
-        two()
-        three()
-
-    return run
+    return in_order(one, two, three)
 
 
 # --- gradients that the program takes itself ------------------------------------------------------------------------
@@ -264,29 +238,17 @@ def a_value_that_changes_in_place_before_the_gradient(b):
 
 
 @defect("race", "", "race for")
-def a_race_that_the_compiler_sees(b):
-    x, y, m = b.x, b.y, b.m
-
-    @qd.kernel
-    def run():
-        for i in x:
-            m[None] = x[i] * 2.0  # HERE
-        y[None] += m[None]
-
-    return run
+def a_race_that_the_compiler_sees():
+    for i in x:
+        m[None] = x[i] * 2.0  # HERE
+    y[None] += m[None]
 
 
 @defect("race", "", "race")
-def a_race_that_only_data_shows(b):
-    x, y, w, k = b.x, b.y, b.w, b.k
-
-    @qd.kernel
-    def run():
-        for i in x:
-            w[k[i]] = x[i] * 2.0  # HERE
-        y[None] += w[0]
-
-    return run
+def a_race_that_only_data_shows():
+    for i in x:
+        w[k[i]] = x[i] * 2.0  # HERE
+    y[None] += w[0]
 
 
 @defect("error", "", "")
