@@ -43,6 +43,10 @@ class Module:
         return "\n".join(self.lines)
 
 
+def lowering(options: CompileOptions) -> tuple[N.Pass, ...]:
+    return LOWERING
+
+
 def module(kernel: N.Kernel, options: CompileOptions, directives: bool = False) -> Module:
     """MSL of an offloaded kernel without exits. ``directives``: with #line, which names the user's source lines.
 

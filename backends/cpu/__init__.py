@@ -8,19 +8,16 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from quadrants_lab.backends.capabilities import Capabilities
-from quadrants_lab.backends.disk_cache import DiskCache, Keep, Kept, forget
+from quadrants_lab.backends.disk_cache import DiskCache
+from quadrants_lab.backends.lazily import lazily
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from quadrants_lab.backends.cpu.device import Device
-    from quadrants_lab.backends.cpu.executable import Executable
-    from quadrants_lab.backends.stage import Stage
-    from quadrants_lab.ir.nodes import Kernel, Pass
-    from quadrants_lab.ir.options import CompileOptions
 
-STAGES = ("llvm", "llvm-opt", "asm")
+STAGES = ("llvm", "llvm-opt", "asm")  # as emitted; after optimisation; the machine code, with its size
 CAPABILITIES = Capabilities(on_host=True, suspects_races=True)
+stages, lowering = lazily("cpu.listings", "stages"), lazily("cpu.tasks", "lowering")
+load = lazily("cpu.executable", "load")
 
 
 def probe() -> str:
@@ -47,32 +44,6 @@ def open_device(threads: int = 0, cache: DiskCache | None = None) -> Device:
     from quadrants_lab.backends.cpu.device import Device
 
     return Device(threads)
-
-
-def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], Stage]]:
-    """ "llvm": as emitted; "llvm-opt": after optimisation; "asm": the machine code, with its size."""
-    from quadrants_lab.backends.cpu.listings import stages as make
-
-    return make(kernel, options)
-
-
-def lowering(options: CompileOptions) -> tuple[Pass, ...]:
-    """See `quadrants_lab.runtime.backend.Backend`."""
-    from quadrants_lab.backends.cpu.tasks import lowering as make
-
-    return make(options)
-
-
-def load(
-    kernel: Kernel, options: CompileOptions, cached: Kept | None = None, keep: Keep = forget
-) -> Executable:
-    """Machine code of an offloaded kernel without exits, ready to launch.
-
-    ``cached``, ``keep``: see `quadrants_lab.runtime.backend.Backend`.
-    """
-    from quadrants_lab.backends.cpu.executable import load as make
-
-    return make(kernel, options, cached, keep)
 
 
 @cache

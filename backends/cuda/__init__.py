@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 from quadrants_lab.backends._simt.backend import SimtBackend
 from quadrants_lab.backends.capabilities import Capabilities
 from quadrants_lab.backends.cuda import toolkit
+from quadrants_lab.backends.lazily import lazily
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from quadrants_lab.backends.stage import Stage
-    from quadrants_lab.ir.nodes import Kernel, Pass
+    from quadrants_lab.ir.nodes import Kernel
     from quadrants_lab.ir.options import CompileOptions
 
 STAGES = ("llvm", "ptx")
@@ -27,6 +28,7 @@ if toolkit.tool("ptxas") and toolkit.tool("nvdisasm"):
 _backend = SimtBackend("cuda", "driver", "a CUDA device")
 probe, probe_simulation = _backend.probe, _backend.probe_simulation
 open_device, load = _backend.open_device, _backend.load
+lowering = lazily("_simt.target", "lowering")
 
 
 def devices() -> list[str]:
@@ -54,13 +56,6 @@ def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], St
     from quadrants_lab.backends.cuda.listings import stages as make
 
     return make(kernel, options, chip())
-
-
-def lowering(options: CompileOptions) -> tuple[Pass, ...]:
-    """See `quadrants_lab.runtime.backend.Backend`."""
-    from quadrants_lab.backends._simt.target import lowering as make
-
-    return make(options)
 
 
 @cache

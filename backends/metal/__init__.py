@@ -11,34 +11,18 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from quadrants_lab.backends.capabilities import Capabilities
-from quadrants_lab.backends.disk_cache import DiskCache, Keep, Kept, forget
+from quadrants_lab.backends.disk_cache import DiskCache
+from quadrants_lab.backends.lazily import lazily
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from quadrants_lab.backends.metal.device import Device
-    from quadrants_lab.backends.metal.executable import Executable
-    from quadrants_lab.backends.stage import Stage
-    from quadrants_lab.ir.nodes import Kernel, Pass
-    from quadrants_lab.ir.options import CompileOptions
 
 
-def probe() -> str:
-    """Empty when kernels can run on a GPU here, else the sentence why not."""
-    from quadrants_lab.backends.metal import apple
-
-    return apple.probe()
-
-
-def probe_simulation() -> str:
-    """Empty when a simulation can run kernels here, else the sentence why not."""
-    from quadrants_lab.backends.metal import simulator
-
-    return simulator.probe()
-
-
-STAGES = ("msl",)
+STAGES = ("msl",)  # the source
 CAPABILITIES = Capabilities(ad_unroll=(4, 4))
+probe, probe_simulation = lazily("metal.apple", "probe"), lazily("metal.simulator", "probe")
+lowering, stages = lazily("_msl.kernel", "lowering"), lazily("metal.executable", "stages")
+load = lazily("metal.executable", "Executable")
 
 
 def devices() -> list[str]:
@@ -57,34 +41,6 @@ def open_device(threads: int = 0, cache: DiskCache | None = None) -> Device:
     from quadrants_lab.backends.metal import device
 
     return device.open_device(threads)
-
-
-def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], Stage]]:
-    """ "msl": the source."""
-    from quadrants_lab.backends.metal.executable import stage
-
-    return {"msl": lambda: stage(kernel, options)}
-
-
-def lowering(options: CompileOptions) -> tuple[Pass, ...]:
-    """See `quadrants_lab.runtime.backend.Backend`."""
-    from quadrants_lab.backends._msl.kernel import LOWERING
-
-    return LOWERING
-
-
-def load(
-    kernel: Kernel, options: CompileOptions, cached: Kept | None = None, keep: Keep = forget
-) -> Executable:
-    """The source of an offloaded kernel without exits, ready to launch; devices build it when they first need it.
-
-    ``cached``, ``keep``: see `quadrants_lab.runtime.backend.Backend`.
-
-    Raises QuadrantsTypeError where the kernel needs f64.
-    """
-    from quadrants_lab.backends.metal.executable import Executable
-
-    return Executable(kernel, options, cached, keep)
 
 
 @cache

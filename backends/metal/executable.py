@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -10,7 +11,7 @@ from weakref import WeakKeyDictionary
 from quadrants_lab.backends._gpu.executable import GpuExecutable
 from quadrants_lab.backends._gpu.frame import GpuFrame
 from quadrants_lab.backends._msl.kernel import Module, module
-from quadrants_lab.backends.disk_cache import Keep, Kept
+from quadrants_lab.backends.disk_cache import Keep, Kept, forget
 from quadrants_lab.backends.metal.device import Device, contents
 from quadrants_lab.backends.metal.system import SCOPE_BUFFERS, USAGE_READ_WRITE
 from quadrants_lab.backends.stage import Stage
@@ -29,15 +30,20 @@ def emit(kernel: N.Kernel, options: CompileOptions) -> Module:
     return module(kernel, options, directives=options.debug)
 
 
-def stage(kernel: N.Kernel, options: CompileOptions) -> Stage:
-    m = emit(kernel, options)
-    return Stage("msl", m.text, m.ids, m.instructions)
+def stages(kernel: N.Kernel, options: CompileOptions) -> dict[str, Callable[[], Stage]]:
+    def msl() -> Stage:
+        m = emit(kernel, options)
+        return Stage("msl", m.text, m.ids, m.instructions)
+
+    return {"msl": msl}
 
 
 class Executable(GpuExecutable):
     """``object`` is MSL."""
 
-    def __init__(self, kernel: N.Kernel, options: CompileOptions, cached: Kept | None, keep: Keep) -> None:
+    def __init__(
+        self, kernel: N.Kernel, options: CompileOptions, cached: Kept | None = None, keep: Keep = forget
+    ) -> None:
         self.options = options
         super().__init__(kernel, lambda: emit(kernel, options).text.encode(), cached, keep)
         self._pipelines: WeakKeyDictionary[Device, list[Any]] = WeakKeyDictionary()

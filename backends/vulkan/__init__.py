@@ -6,19 +6,16 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from quadrants_lab.backends.capabilities import Capabilities
-from quadrants_lab.backends.disk_cache import DiskCache, Keep, Kept, forget
+from quadrants_lab.backends.disk_cache import DiskCache
+from quadrants_lab.backends.lazily import lazily
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from quadrants_lab.backends.stage import Stage
     from quadrants_lab.backends.vulkan.device import Device
-    from quadrants_lab.backends.vulkan.executable import Executable
-    from quadrants_lab.ir.nodes import Kernel, Pass
-    from quadrants_lab.ir.options import CompileOptions
 
-STAGES = ("spirv",)
+STAGES = ("spirv",)  # the module as text, with the size of its words
 CAPABILITIES = Capabilities(ad_unroll=(4, 4))
+stages, lowering = lazily("vulkan.listings", "stages"), lazily("_spirv.ops", "lowering")
+load = lazily("vulkan.executable", "load")
 
 
 def probe() -> str:
@@ -51,32 +48,6 @@ def open_device(threads: int = 0, cache: DiskCache | None = None) -> Device:
     from quadrants_lab.backends.vulkan.device import Device
 
     return Device(mapped=True, threads=threads, cache=cache)
-
-
-def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], Stage]]:
-    """ "spirv": the module as text, with the size of its words."""
-    from quadrants_lab.backends.vulkan.listings import stages as make
-
-    return make(kernel, options)
-
-
-def lowering(options: CompileOptions) -> tuple[Pass, ...]:
-    """See `quadrants_lab.runtime.backend.Backend`."""
-    from quadrants_lab.backends._spirv.ops import lowering as make
-
-    return make(options)
-
-
-def load(
-    kernel: Kernel, options: CompileOptions, cached: Kept | None = None, keep: Keep = forget
-) -> Executable:
-    """SPIR-V of an offloaded kernel without exits, ready to launch.
-
-    ``cached``, ``keep``: see `quadrants_lab.runtime.backend.Backend`.
-    """
-    from quadrants_lab.backends.vulkan.executable import load as make
-
-    return make(kernel, options, cached, keep)
 
 
 @cache

@@ -17,7 +17,7 @@ from quadrants_lab.backends._gpu.frame import GpuFrame
 from quadrants_lab.backends._gpu.programs import Program
 from quadrants_lab.backends._spirv.kernel import module
 from quadrants_lab.backends._spirv.target import Target, missing
-from quadrants_lab.backends.disk_cache import Keep, Kept
+from quadrants_lab.backends.disk_cache import Keep, Kept, forget
 from quadrants_lab.backends.vulkan import api
 from quadrants_lab.backends.vulkan import logical as V
 from quadrants_lab.backends.vulkan import queue as Q
@@ -75,7 +75,7 @@ class Executable(GpuExecutable):
         return is_module(code, [p.name for p in self.programs])
 
 
-def load(kernel: Kernel, options: CompileOptions, cached: Kept | None, keep: Keep) -> Executable:
+def load(kernel: Kernel, options: CompileOptions, cached: Kept | None = None, keep: Keep = forget) -> Executable:
     return Executable(kernel, options, api.choose().target, cached, keep)
 
 

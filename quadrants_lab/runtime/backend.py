@@ -27,7 +27,9 @@ class Backend(Protocol):
     STAGES: tuple[str, ...]
     CAPABILITIES: Capabilities
 
-    def probe(self) -> str: ...
+    def probe(self) -> str:
+        """Empty when kernels can run here, else the sentence why not."""
+        ...
 
     def devices(self) -> list[str]:
         """The devices in words; not to be called where `probe` says that there is none."""
