@@ -107,7 +107,8 @@ class Body:
                 self.out.declare(t, f"{name} = {e.assigned(t)}")
             else:
                 self.out.put(f"{e.text};")
-        self.hold(name, s.id, label, t)
+        if name:
+            self.hold(name, s.id, label, t)
 
     def hold(self, name: str, id: int, label: str, t: str) -> None:
         """From here on the variable has that value."""
