@@ -172,12 +172,12 @@ def graphs() -> Iterator[Figure]:
     from playwright.sync_api import sync_playwright
 
     from quadrants_lab.widgets.export import export
-    from quadrants_lab.widgets.graph import data
+    from quadrants_lab.widgets.graph import drawing
     from quadrants_lab.widgets.model import TaskGraphs
 
     graph, view = loops(3, 170), cell_view()
     start = time.perf_counter()
-    data(graph)
+    drawing(graph)
     placed = time.perf_counter() - start
     view.kernels[0].graphs = [TaskGraphs("big", graph)]
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as play:

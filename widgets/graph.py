@@ -88,13 +88,14 @@ def _arrow(points: Sequence[Point]) -> str:
     return "M" + "L".join(f"{a:.1f},{b:.1f}" for a, b in corners) + "Z"
 
 
-def data(graph: GraphView) -> dict[str, object]:
+def drawing(graph: GraphView) -> dict[str, object]:
     """What `graph.js` draws from: ``nodes`` [x, y, width, height, kind, SVG, text, ties], ``edges`` [kind, from, to,
     path, arrow, label, x, y], ``frames`` [label, x0, y0, x1, y1, nodes of it and of frames in it, header first]."""
     sizes, at = _placed(graph)
     number = {node.id: n for n, node in enumerate(graph.nodes)}
     nodes = [
-        [*(round(v, 1) for v in (*at.nodes[n.id], *sizes[n.id])), n.kind, _box(n, at.nodes[n.id], sizes[n.id]),
+        [*(round(v, 1) for v in (*at.nodes[n.id], *sizes[n.id])), n.kind,
+         _box(n, at.nodes[n.id], sizes[n.id]).replace('"', "'"),
          "\n".join((n.title, n.note, *(x.text for x in n.lines))),
          [[x.span_line, x.stmt, x.adjoint_of] for x in (Line(n.title, n.line), *n.lines)]]
         for n in graph.nodes

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
-from quadrants_lab.widgets.graph import data
-from quadrants_lab.widgets.html import empty, esc
+from quadrants_lab.widgets.graph import drawing
+from quadrants_lab.widgets.html import data, empty, esc
 from quadrants_lab.widgets.model import GraphView, KernelView
 
 
 def figure(graph: GraphView) -> str:
     """The place where the browser draws the graph."""
     if not graph.drawn:
-        text = esc(json.dumps(data(graph), separators=(",", ":"), ensure_ascii=False))
-        graph.drawn = f'<div class="graph" data-graph="{text}"></div>'
+        graph.drawn = f'<div class="graph" data-graph="{data(drawing(graph))}"></div>'
     return graph.drawn
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 from collections.abc import Iterable, Sequence
 
 from quadrants_lab.widgets.highlight import highlight
@@ -11,6 +12,12 @@ from quadrants_lab.widgets.model import Line
 
 def esc(text: object) -> str:
     return html.escape(str(text), quote=True)
+
+
+def data(value: object) -> str:
+    """JSON for an attribute in double quotes, as short as it can be: HTML in it is best in single ones."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return text.replace("&", "&amp;").replace('"', "&quot;")
 
 
 def ties(line: Line) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 
 from quadrants_lab.widgets.highlight import highlight
-from quadrants_lab.widgets.html import esc
+from quadrants_lab.widgets.html import data, esc
 from quadrants_lab.widgets.model import Line
 
 
@@ -17,7 +16,8 @@ def listing(
     "count" counts from 1; ``notes``: HTML behind the lines of a source line. The browser has of each line its source
     line, statement, the statement whose adjoint it computes (0, -1, -1: none), and HTML."""
     html = highlight([x.text for x in lines], language)
-    told = [f"{x.span_line} {x.stmt} {x.adjoint_of} {t}" for x, t in zip(lines, html, strict=True)]
-    data = {"t": told, "n": numbers, "notes": dict(notes or {})}
-    text = esc(json.dumps(data, separators=(",", ":"), ensure_ascii=False))
-    return f'<div class="code lines" role="listbox" tabindex="0" aria-label="{esc(label)}" data-lines="{text}"></div>'
+    told = [
+        f"{x.span_line} {x.stmt} {x.adjoint_of} {t}".replace('"', "'") for x, t in zip(lines, html, strict=True)
+    ]
+    held = data({"t": told, "n": numbers, "notes": dict(notes or {})})
+    return f'<div class="code lines" role="listbox" tabindex="0" aria-label="{esc(label)}" data-lines="{held}"></div>'

@@ -14,7 +14,7 @@ from notebook.sample import TEXT, cell_view
 
 from quadrants_lab.ir.parse import parse_kernel
 from quadrants_lab.widgets.diff import counts, hunks, ranges
-from quadrants_lab.widgets.graph import data, svg
+from quadrants_lab.widgets.graph import drawing, svg
 from quadrants_lab.widgets.layout import layout
 from quadrants_lab.widgets.model import ClusterView, EdgeView, GraphView, Line, NodeView, kernel_lines
 from quadrants_lab.widgets.panes import render
@@ -121,7 +121,7 @@ def test_any_two_passes_can_be_compared(view):
 def test_svg_is_well_formed(view):
     for graph in (view.kernels[0].graphs[0].cfg, view.kernels[0].graphs[0].scc):
         ElementTree.fromstring(svg(graph))
-        for node in data(graph)["nodes"]:
+        for node in drawing(graph)["nodes"]:
             ElementTree.fromstring(f'<svg xmlns:x="x">{node[5]}</svg>')
 
 
