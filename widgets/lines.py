@@ -19,5 +19,5 @@ def listing(
     told = [
         f"{x.span_line} {x.stmt} {x.adjoint_of} {t}".replace('"', "'") for x, t in zip(lines, html, strict=True)
     ]
-    held = data({"t": told, "n": numbers, "notes": dict(notes or {})})
+    held = data({"t": told, "n": numbers, "notes": notes or {}})
     return f'<div class="code lines" role="listbox" tabindex="0" aria-label="{esc(label)}" data-lines="{held}"></div>'

@@ -85,7 +85,7 @@ def test_what_metal_does_not_have_is_told_with_the_variable(cell):
     said = re.sub(r"[\s│]+", "", ran.text)  # wherever the lines were wrapped
     assert "field'x'ofkernel'wave'isf64,whichMetaldoesnothave" in said
     assert "variable'v'ofkernel'wave'isf64,whichMetaldoesnothave" in said
-    assert re.search(r"-->CellIn\[\d+\],line", said)
+    assert re.search(r"-->CellIn\[\d+\](\(\d+\))?,line", said)
 
 
 def test_a_backend_that_cannot_run_says_why(cell, monkeypatch):
