@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from check import defects_numbers, defects_programs  # noqa: F401  # they fill the table
 from check.bench import DEFECTS, Bench
+from sessions import skips
 
 import quadrants_lab as qd
 from quadrants_lab.runtime.check import verdict
@@ -24,12 +25,17 @@ def session():
     qd.reset()
 
 
+GPU = [pytest.param("vulkan", marks=[*skips("vulkan"), pytest.mark.slow])]
+
+
 @pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("arch", ["cpu", *GPU])
 @pytest.mark.parametrize("name", DEFECTS)
-def test_the_doctor_names_cause_and_line(name: str) -> None:
+def test_the_doctor_names_cause_and_line(name: str, arch: str) -> None:
     d = DEFECTS[name]
-    qd.init(arch=qd.cpu, default_fp=qd.f32 if d.f32 else qd.f64, offline_cache=False)
-    bench = Bench(qd.f32 if d.f32 else qd.f64)
+    fp = qd.f32 if d.f32 else qd.f64
+    qd.init(arch=getattr(qd, arch), simulate=True, enable_fallback=False, default_fp=fp, offline_cache=False)
+    bench = Bench(fp)
     report = qd.ad.check(d.make(bench), bench.y, bench.x)
     text = str(report)
     if d.verdict:
@@ -52,7 +58,7 @@ def test_where_all_is_too_much_some_iterations_show_the_same(name: str, monkeypa
         raise TooLong
 
     monkeypatch.setattr(verdict, "follow", too_long)
-    test_the_doctor_names_cause_and_line(name)
+    test_the_doctor_names_cause_and_line(name, "cpu")
 
 
 def test_forty_defects_are_planted() -> None:
