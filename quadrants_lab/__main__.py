@@ -84,6 +84,7 @@ def check(file: str, grad: str) -> int:
     """Runs ``file``, takes the gradients of the field that it calls ``grad`` by all its launches, and compares them
     with finite differences and forward mode; 1 where something speaks against one."""
     from quadrants_lab.errors import QuadrantsError
+    from quadrants_lab.lang.doctor import showing
     from quadrants_lab.notebook import experiment, verdict
     from quadrants_lab.runtime.check.recording import Forward
     from quadrants_lab.runtime.launch.observe import unwatched, watch
@@ -99,8 +100,8 @@ def check(file: str, grad: str) -> int:
     try:
         loss = experiment.loss(grad, ran)
         experiment.differentiate(loss, launches)
-        with unwatched():
-            found = verdict.check(launches, loss, ran)
+        with unwatched(), showing(None) as say:
+            found = verdict.check(launches, loss, ran, say)
     except QuadrantsError as e:
         print(e.args[0], file=sys.stderr)
         return 1

@@ -79,7 +79,7 @@ def run(cell: Cell, options: CellOptions, namespace: dict[str, Any], progress: P
         recorder.tapes[target._memory.serial] = report(launches)
         if options.check:
             with unwatched():
-                checked = check(launches, target, namespace, progress.trace)
+                checked = check(launches, target, namespace, progress.checks)
         if pending:
             with watch(NoGradients()), watch(NothingNew()):
                 value = run_last(cell, namespace)

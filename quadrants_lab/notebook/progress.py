@@ -21,6 +21,9 @@ class Progress(AbstractContextManager["Progress"]):
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
+    def checks(self, what: str) -> None:
+        self.trace.now = f"checking {what}"
+
     def __enter__(self) -> Progress:
         self._thread.start()
         return self

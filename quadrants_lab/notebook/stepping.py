@@ -35,7 +35,7 @@ from quadrants_lab.widgets.model import (
 MOST_KNOWN = 4  # windows of a launch that are kept
 COMPILERS = frozenset(("trips", "group", "segment", "live", "row"))  # names that passes give to what they add
 # where the step is that a cause of a kind is about; of others the first one of its line
-_WHERE = {"nonfinite": "lost--1", "parting": "back-{line}--1", "custom gradient": "back-{line}--1"}
+_WHERE = {"nonfinite": "lost--1", "parting": "back-{line}--1"}
 _Key = tuple[int, str, str]  # task, iteration, place
 
 
@@ -158,11 +158,13 @@ def add_findings(view: CellView, report: Report) -> None:
 
 
 def _launch_of(view: CellView, cause: Cause) -> tuple[int, LaunchSteps] | None:
-    """The number of a cause's kernel, and its launch; where the cause names none the last one of its kernel."""
+    """The number of a cause's kernel, and its launch; where the cause names none the last one of its kernel. The launch
+    that a gradient of the user's belongs to is one of another kernel than those that it runs."""
+    number = 0 if cause.kind == "custom gradient" else cause.launch
     for n, kernel in enumerate(view.kernels):
         if isinstance(kernel.steps, StepsView) and cause.kernel in ("", kernel.name):
             for steps in kernel.steps.launches:
-                if steps.number == cause.launch or (not cause.launch and cause.kernel and steps is kernel.steps.shown):
+                if steps.number == number or (not number and cause.kernel and steps is kernel.steps.shown):
                     return n, steps
     return None
 

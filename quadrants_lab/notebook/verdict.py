@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from quadrants_lab.lang.dense import Dense
-from quadrants_lab.passes.pipeline import Trace
 from quadrants_lab.runtime.check import verdict
 from quadrants_lab.runtime.check.differences import Differentiable
 from quadrants_lab.runtime.check.recording import touched
@@ -14,17 +13,10 @@ from quadrants_lab.runtime.check.report import Report
 from quadrants_lab.runtime.tape.recorder import Launches
 
 
-def check(
-    launches: Launches, loss: Dense, namespace: Mapping[str, Any], progress: Trace | None = None
-) -> Report:
-    """On everything that the launches touched and that has a gradient, fields of the namespace first. ``progress`` is
-    told what is checked."""
+def check(launches: Launches, loss: Dense, namespace: Mapping[str, Any], say: Callable[[str], None]) -> Report:
+    """On everything that the launches touched and that has a gradient, fields of the namespace first. ``say`` is told
+    what is checked."""
     named = {name: x for name, x in _named(launches, namespace).items() if x._memory is not loss._memory}
-
-    def say(text: str) -> None:
-        if progress is not None:
-            progress.now = f"checking {text}"
-
     return verdict.check(launches, loss, touched(launches, loss._memory, named), say=say)
 
 

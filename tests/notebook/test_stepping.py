@@ -268,6 +268,38 @@ def root():
     assert shape(view)["findings"] == view.findings
 
 
+def test_a_wrong_gradient_of_ones_own_has_its_step(cell, shell, monkeypatch):
+    own = """
+@qd.kernel
+def squares():
+    for i in x:
+        y[None] += x[i] * x[i]
+
+@qd.kernel
+def slopes():
+    for i in x:
+        x.grad[i] += 2.1 * x[i] * y.grad[None]
+
+energy = qd.ad.grad_replaced(lambda: squares())
+
+@qd.ad.grad_for(energy)
+def energy_slope():
+    slopes()
+
+"""
+    shown = []
+    monkeypatch.setattr(magic, "add_findings", lambda view, report: shown.append(view) or add_findings(view, report))
+    assert cell("%%qdkernel --grad y --check" + own + "energy()").ok
+    (view,) = shown
+    ((found, request),) = view.findings
+    assert found.startswith("x: energy_slope, which is given as the gradient")
+    assert "iteration 3, line 10" in found
+    assert view.kernels[int(request[0])].name == "slopes"
+    data = json.loads(html.unescape(re.search(r'data-stepper="([^"]*)"', render(view, request))[1]))
+    number, _, _ = data["e"][data["found"] - data["first"]]
+    assert data["s"][number][1] == 10
+
+
 def test_without_a_record_there_is_a_reason(cell, shell):
     assert cell(WAVE.replace("wave", "plain") + "plain()").ok
     ran = cell("%qdstep plain")
