@@ -122,15 +122,21 @@ class _Around:
             low, high = where[: where.size // 2], where[where.size // 2 :]
             part = self.off({key: _only(t, low)})
             where, off = (low, part) if abs(part) >= abs(off - part) else (high, off - part)
-        way = {key: _only(np.ones_like(t), where)}
         index = tuple(int(k) for k in np.unravel_index(int(where[0]), t.shape))
         name = self.tangents.launches.names.get(key, "a field")
-        return Element(name, key, index, float(self.found.adjoints[0][key][index]), self.right(way))
+        right = self.right({key: _unit(t, index)})
+        return Element(name, key, index, float(self.found.adjoints[0][key][index]), right)
 
 
 def _only(values: Any, where: Any) -> Any:
     out = np.zeros_like(values)
     out.reshape(-1)[where] = values.reshape(-1)[where]
+    return out
+
+
+def _unit(like: Any, index: Lane) -> Any:
+    out = np.zeros_like(like)
+    out[index] = 1
     return out
 
 
@@ -216,8 +222,8 @@ class _Closer:
         """The launch with tangents, along the element."""
         self.around.again()
         tangents = self.around.tangents
-        tangents.set({self.element.key: _only(np.ones_like(self.around.found.tangent[self.element.key]),
-                                              [_flat(self.element, self.around)])})  # fmt: skip
+        key = self.element.key
+        tangents.set({key: _unit(self.around.found.tangent[key], self.element.index)})
         assert step.launch is not None
         record, kernel, memories = tangents.record(*step.launch)
         return Windows(record, kernel, {name: m.array for name, m in memories.items()}, tangents.session)
@@ -334,10 +340,6 @@ class _Closer:
 
 def _moves(flow: Flow | None) -> bool:
     return flow is not None and flow.tangent is not None and bool(flow.tangent != 0)
-
-
-def _flat(element: Element, around: _Around) -> int:
-    return int(np.ravel_multi_index(element.index, around.found.tangent[element.key].shape)) if element.index else 0
 
 
 def _shares(
