@@ -20,7 +20,7 @@ from quadrants_lab.widgets.model import CellView, GraphView, KernelView, Line, P
 from quadrants_lab.widgets.passes import changed, delta
 from quadrants_lab.widgets.source import margin
 
-MOST_TEXT = 42_000  # characters of a cell's copy: a notebook is to stay small
+MOST_TEXT = 38_000  # characters of a cell's copy: with the live widget it is to take less than 100 KB of a notebook
 
 
 @dataclass(frozen=True, slots=True)
