@@ -13,6 +13,7 @@ def double():
 
 from __future__ import annotations
 
+from importlib import import_module as _import
 from types import SimpleNamespace as _Namespace
 from typing import Any
 
@@ -74,7 +75,12 @@ __all__ = [  # noqa: PLE0604  # the lists hold strings
 ]  # fmt: skip
 
 
+_LATE = ("algorithms",)  # modules that are imported when they are first asked for
+
+
 def __getattr__(name: str) -> Any:
+    if name in _LATE:
+        return _import(f"quadrants_lab.lang.{name}")
     return missing_attribute("qd", name, globals())
 
 

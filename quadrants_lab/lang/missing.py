@@ -15,7 +15,7 @@ NOT_YET: dict[str, tuple[str, ...]] = {
     "sparse matrices": ("sparse_matrix_builder",),
     "running kernels as plain Python": ("python",),
     "extensions and tools": (
-        "algorithms", "interop", "perf_dispatch", "profiler", "sparse", "tools",
+        "interop", "perf_dispatch", "profiler", "sparse", "tools",
     ),
     "internals of Quadrants": ("compound_types", "enums", "ndarray_type", "utils"),
 }  # fmt: skip

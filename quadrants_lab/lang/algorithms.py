@@ -1,0 +1,328 @@
+"""`qd.algorithms`: reduce, scan, select, reduce by key and sort, as funcs to call at the statement level of a kernel.
+
+They are written in the kernel language, so they run on every backend. Each outermost loop is a task: tiles of 256
+elements run in parallel, each in order, and a serial task goes through one number a tile. ``n`` elements of ``arr`` are
+looked at; ``scratch`` has as many slots as the function named ``..._scratch_slots`` says, of u32, or of u64 where the
+elements have 64 bits. ``log256_max_n`` is taken and not needed: any n will do. Sorting is by the least significant
+digit first (Knuth, The Art of Computer Programming 3, 5.2.5), and is stable.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quadrants_lab.errors import QuadrantsRuntimeTypeError
+from quadrants_lab.ir.types import f32, f64, i32, i64, u32, u64
+from quadrants_lab.lang.annotations import Template
+from quadrants_lab.lang.fields import ndarray
+from quadrants_lab.lang.kernel import func, kernel
+from quadrants_lab.lang.missing import missing_attribute
+from quadrants_lab.lang.ops import OPERATIONS
+from quadrants_lab.lang.tensor import Tensor
+
+__all__ = [
+    "PrefixSumExecutor", "exclusive_scan_add", "exclusive_scan_max", "exclusive_scan_min",
+    "exclusive_scan_scratch_slots", "parallel_sort", "reduce_add", "reduce_by_key_add", "reduce_by_key_scratch_slots",
+    "reduce_max", "reduce_min", "reduce_scratch_slots", "select", "select_scratch_slots", "sort", "sort_scratch_slots",
+]  # fmt: skip
+
+static: Any = OPERATIONS["static"]
+bit_cast: Any = OPERATIONS["bit_cast"]
+cast: Any = OPERATIONS["cast"]
+atomic_min: Any = OPERATIONS["atomic_min"]
+atomic_max: Any = OPERATIONS["atomic_max"]
+loop_config: Any = OPERATIONS["loop_config"]
+TILE = 256
+DIGITS = 256
+_LEAST = {t: -float("inf") if t.is_float else t.limits[0] for t in (f32, f64, i32, i64, u32, u64)}
+_GREATEST = {t: float("inf") if t.is_float else t.limits[1] for t in _LEAST}
+
+
+def _tiles(n: int) -> int:
+    return max(1, -(-n // TILE))
+
+
+def reduce_scratch_slots(n: int, log256_max_n: int | None = None) -> int:
+    return _tiles(n)
+
+
+exclusive_scan_scratch_slots = select_scratch_slots = reduce_by_key_scratch_slots = reduce_scratch_slots
+
+
+def sort_scratch_slots(n: int, log256_max_n: int | None = None) -> int:
+    """A count a digit and tile, and one more a digit."""
+    return (_tiles(n) + 1) * DIGITS
+
+
+# --- reduce ---------------------------------------------------------------------------------------------------------
+
+
+@func
+def reduce_add(arr: Any, out: Any, scratch: Any, n: Any, dtype: Any, log256_max_n: Any) -> None:
+    """``out[0] = sum(arr[:n])``; in another order than serially, so that reals may be rounded otherwise."""
+    s = cast(0, dtype)
+    for i in range(n):
+        s += arr[i]
+    out[0] = s
+
+
+@func
+def reduce_min(arr: Any, out: Any, scratch: Any, n: Any, dtype: Any, log256_max_n: Any) -> None:
+    """``out[0] = min(arr[:n])``"""
+    s = dtype(static(_GREATEST[dtype]))
+    for i in range(n):
+        atomic_min(s, arr[i])
+    out[0] = s
+
+
+@func
+def reduce_max(arr: Any, out: Any, scratch: Any, n: Any, dtype: Any, log256_max_n: Any) -> None:
+    """``out[0] = max(arr[:n])``"""
+    s = dtype(static(_LEAST[dtype]))
+    for i in range(n):
+        atomic_max(s, arr[i])
+    out[0] = s
+
+
+# --- scan -----------------------------------------------------------------------------------------------------------
+
+
+@func
+def _scan(op: Any, identity: Template, arr: Any, out: Any, scratch: Any, n: Any, dtype: Any) -> None:
+    """``out[i] = op(arr[0], ..., arr[i - 1])``; ``out`` may be ``arr``."""
+    tiles = (n + static(TILE - 1)) // TILE
+    for t in range(tiles):
+        s = dtype(identity)
+        for i in range(t * TILE, min(n, t * TILE + TILE)):
+            s = op(s, arr[i])
+        scratch[t] = bit_cast(s, scratch.dtype)
+    before = dtype(identity)
+    loop_config(serialize=True)
+    for t in range(tiles):
+        here = bit_cast(scratch[t], dtype)
+        scratch[t] = bit_cast(before, scratch.dtype)
+        before = op(before, here)
+    for t in range(tiles):
+        s = bit_cast(scratch[t], dtype)
+        for i in range(t * TILE, min(n, t * TILE + TILE)):
+            here = arr[i]
+            out[i] = s
+            s = op(s, here)
+
+
+@func
+def _add(a: Any, b: Any):
+    return a + b
+
+
+@func
+def exclusive_scan_add(arr: Any, out: Any, scratch: Any, n: Any, dtype: Any, log256_max_n: Any) -> None:
+    """``out[i] = sum(arr[:i])``"""
+    _scan(_add, 0, arr, out, scratch, n, dtype)
+
+
+@func
+def exclusive_scan_min(arr: Any, out: Any, scratch: Any, n: Any, dtype: Any, log256_max_n: Any) -> None:
+    """``out[i] = min(arr[:i])``, and the greatest number of the dtype where i is 0."""
+    _scan(min, static(_GREATEST[dtype]), arr, out, scratch, n, dtype)
+
+
+@func
+def exclusive_scan_max(arr: Any, out: Any, scratch: Any, n: Any, dtype: Any, log256_max_n: Any) -> None:
+    """``out[i] = max(arr[:i])``, and the least number of the dtype where i is 0."""
+    _scan(max, static(_LEAST[dtype]), arr, out, scratch, n, dtype)
+
+
+# --- select and reduce by key ---------------------------------------------------------------------------------------
+
+
+@func
+def _counted(scratch: Any, tiles: Any, total: Any) -> None:
+    """Counts a tile in ``scratch`` become the number before each tile; their sum goes to ``total[0]``."""
+    before = cast(0, u32)
+    loop_config(serialize=True)
+    for t in range(tiles):
+        here = scratch[t]
+        scratch[t] = before
+        before += here
+    total[0] = cast(before, total.dtype)
+
+
+@func
+def select(arr: Any, flags: Any, out: Any, num_out: Any, scratch: Any, n: Any, log256_max_n: Any) -> None:
+    """The ``arr[i]`` with ``flags[i]`` other than 0, in order, to the front of ``out``; ``num_out[0]``: how many."""
+    tiles = (n + static(TILE - 1)) // TILE
+    for t in range(tiles):
+        found = cast(0, u32)
+        for i in range(t * TILE, min(n, t * TILE + TILE)):
+            if flags[i] != 0:
+                found += 1
+        scratch[t] = found
+    _counted(scratch, tiles, num_out)
+    for t in range(tiles):
+        at = cast(scratch[t], i32)
+        for i in range(t * TILE, min(n, t * TILE + TILE)):
+            if flags[i] != 0:
+                out[at] = arr[i]
+                at += 1
+
+
+@func
+def _begins(keys: Any, i: Any):
+    """Whether a run of equal keys begins at i."""
+    new = True
+    if i > 0:
+        new = keys[i] != keys[i - 1]
+    return new
+
+
+@func
+def reduce_by_key_add(
+    keys_in: Any, values_in: Any, keys_out: Any, values_out: Any, num_runs: Any, scratch: Any, n: Any, value_dtype: Any,
+    log256_max_n: Any,
+) -> None:  # fmt: skip
+    """The sum of the values of each run of equal keys, and its key; ``num_runs[0]``: how many there are."""
+    tiles = (n + static(TILE - 1)) // TILE
+    for t in range(tiles):
+        found = cast(0, u32)
+        for i in range(t * TILE, min(n, t * TILE + TILE)):
+            if _begins(keys_in, i):
+                found += 1
+        scratch[t] = found
+    _counted(scratch, tiles, num_runs)
+    for i in range(num_runs[0]):
+        values_out[i] = cast(0, value_dtype)
+    for t in range(tiles):
+        at = cast(scratch[t], i32) - 1
+        for i in range(t * TILE, min(n, t * TILE + TILE)):
+            if _begins(keys_in, i):
+                at += 1
+                keys_out[at] = keys_in[i]
+            values_out[at] += values_in[i]
+
+
+# --- sort -----------------------------------------------------------------------------------------------------------
+
+
+@func
+def _digit(key: Any, dtype: Any, shift: Template):
+    """Eight bits of the key as an unsigned number of the same order: negative numbers have the sign bit set."""
+    unsigned = static(u64 if dtype.bits == 64 else u32)
+    bits = bit_cast(key, unsigned)
+    top = unsigned(static(1 << (dtype.bits - 1)))
+    if static(dtype.kind == "i"):
+        bits = bits ^ top
+    elif static(dtype.kind == "f"):
+        bits = ~bits if bits & top else bits | top
+    return cast((bits >> shift) & 255, i32)
+
+
+@func
+def _pass(
+    keys: Any, to_keys: Any, values: Any, to_values: Any, counts: Any, n: Any, dtype: Any, has_values: Template,
+    shift: Template,
+) -> None:  # fmt: skip
+    """One digit: the pairs in the order of it, equal ones as they were."""
+    tiles = (n + static(TILE - 1)) // TILE
+    for d in range(tiles * DIGITS):
+        counts[d] = cast(0, u32)
+    for t in range(tiles):
+        for i in range(t * TILE, min(n, t * TILE + TILE)):
+            d = _digit(keys[i], dtype, shift)
+            counts[d * tiles + t] = counts[d * tiles + t] + 1
+    for d in range(DIGITS):
+        total = cast(0, u32)
+        for t in range(tiles):
+            total += counts[d * tiles + t]
+        counts[tiles * DIGITS + d] = total
+    before = cast(0, u32)
+    loop_config(serialize=True)
+    for d in range(DIGITS):
+        here = counts[tiles * DIGITS + d]
+        counts[tiles * DIGITS + d] = before
+        before += here
+    for d in range(DIGITS):
+        at = counts[tiles * DIGITS + d]
+        for t in range(tiles):
+            here = counts[d * tiles + t]
+            counts[d * tiles + t] = at
+            at += here
+    for t in range(tiles):
+        for i in range(t * TILE, min(n, t * TILE + TILE)):
+            d = _digit(keys[i], dtype, shift)
+            at = cast(counts[d * tiles + t], i32)
+            counts[d * tiles + t] = cast(at + 1, u32)
+            to_keys[at] = keys[i]
+            if static(has_values):
+                to_values[at] = values[i]
+
+
+@func
+def sort(
+    keys: Any, tmp_keys: Any, values: Any, tmp_values: Any, scratch: Any, n: Any, key_dtype: Any, has_values: Template,
+    end_bit: Template, log256_max_n: Any,
+) -> None:  # fmt: skip
+    """Sorts keys, and with ``has_values`` values with them, by the lowest ``end_bit`` bits, a multiple of 16: stable.
+    ``tmp_keys`` and ``tmp_values`` are of the same size."""
+    for p in static(range(0, end_bit, 16)):
+        _pass(keys, tmp_keys, values, tmp_values, scratch, n, key_dtype, has_values, p)
+        _pass(tmp_keys, keys, tmp_values, values, scratch, n, key_dtype, has_values, p + 8)
+
+
+@kernel
+def _sorted(
+    keys: Tensor, tmp: Tensor, values: Tensor, tmp_values: Tensor, scratch: Tensor, n: i32, dtype: Template,
+    pairs: Template,
+) -> None:  # fmt: skip
+    sort(keys, tmp, values, tmp_values, scratch, n, dtype, pairs, dtype.bits, 0)
+
+
+def parallel_sort(keys: Any, values: Any = None) -> None:
+    """Sorts a field or ndarray of one axis, and ``values`` with it."""
+    if len(keys.shape) != 1 or keys.dtype not in _LEAST:
+        raise QuadrantsRuntimeTypeError(
+            f"parallel_sort sorts numbers of 32 or 64 bits along one axis, not {keys!r}", code="QL2055"
+        )
+    n, pairs = keys.shape[0], values is not None
+    tmp = ndarray(keys.dtype, n)
+    tmp_values = ndarray(values.dtype, n) if pairs else tmp
+    scratch = ndarray(u32, sort_scratch_slots(n))
+    _sorted(keys, tmp, values if pairs else keys, tmp_values, scratch, n, keys.dtype, pairs)
+
+
+@kernel
+def _inclusive(arr: Tensor, scratch: Tensor, n: i32) -> None:
+    tiles = (n + static(TILE - 1)) // TILE
+    for t in range(tiles):
+        s = 0
+        for i in range(t * TILE, min(n, t * TILE + TILE)):
+            s += arr[i]
+            arr[i] = s
+        scratch[t] = cast(s, u32)
+    before = 0
+    loop_config(serialize=True)
+    for t in range(tiles):
+        here = cast(scratch[t], i32)
+        scratch[t] = cast(before, u32)
+        before += here
+    for i in range(n):
+        arr[i] += cast(scratch[i // TILE], i32)
+
+
+class PrefixSumExecutor:
+    """Sums of all elements up to each, in place, of up to ``length`` i32."""
+
+    def __init__(self, length: int) -> None:
+        self.length = length
+        self.scratch = ndarray(u32, _tiles(length))
+
+    def run(self, input_arr: Any) -> None:
+        if input_arr.shape != (self.length,) or input_arr.dtype is not i32:
+            raise QuadrantsRuntimeTypeError(
+                f"this PrefixSumExecutor sums {self.length} i32, not {input_arr!r}", code="QL2055"
+            )
+        _inclusive(input_arr, self.scratch, self.length)
+
+
+def __getattr__(name: str) -> object:
+    return missing_attribute("qd.algorithms", name, globals())

@@ -1,0 +1,99 @@
+"""`qd.algorithms` against numpy, over fields and ndarrays, on every backend."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sessions import CPU_ALONE, EVERYWHERE, session_of
+
+import quadrants_lab as qd
+
+session = session_of(EVERYWHERE)
+A = qd.algorithms
+SIZES = (1, 300)
+REDUCED = {"add": np.sum, "min": np.min, "max": np.max}
+SCANNED = {"add": np.add, "min": np.minimum, "max": np.maximum}
+T, ARRAY = qd.template(), qd.types.ndarray()
+DTYPES = {"i32": np.int32, "f32": np.float32, "u32": np.uint32}
+
+
+def drawn(dtype, n):
+    values = np.random.default_rng(n).integers(-50, 50, n)
+    return (values % 100 if dtype == "u32" else values).astype(DTYPES[dtype])
+
+
+@qd.kernel
+def reduced(f: T, g: T, arr: ARRAY, out: ARRAY, scratch: ARRAY, scanned: ARRAY, n: qd.i32, dtype: T):
+    f(arr, out, scratch, n, dtype, 1)
+    g(arr, scanned, scratch, n, dtype, 1)
+
+
+@pytest.mark.parametrize(("op", "dtype"), list(zip(REDUCED, DTYPES, strict=True)))
+def test_reduce_and_scan(op, dtype):
+    for n in SIZES:
+        x = drawn(dtype, n)
+        out, scratch, scanned = np.zeros_like(x[:1]), np.zeros(A.reduce_scratch_slots(n), np.uint32), np.zeros_like(x)
+        f, g = getattr(A, f"reduce_{op}"), getattr(A, f"exclusive_scan_{op}")
+        reduced(f, g, x, out, scratch, scanned, n, getattr(qd, dtype))
+        assert out[0] == REDUCED[op](x)
+        assert scanned[1:].tolist() == SCANNED[op].accumulate(x)[:-1].tolist()
+
+
+@qd.kernel
+def selected(arr: T, flags: ARRAY, out: ARRAY, keys: ARRAY, sums: ARRAY, count: ARRAY, scratch: ARRAY, n: qd.i32):
+    A.select(arr, flags, out, count, scratch, n, 1)
+    A.reduce_by_key_add(flags, arr, keys, sums, count, scratch, n, qd.f32, 1)
+
+
+def test_select_and_reduce_by_key():
+    for n in SIZES:
+        field, values = qd.field(qd.f32, n), drawn("f32", n)
+        field.from_numpy(values)
+        flags = (np.arange(n) // 3 % 2).astype(np.int32)
+        out, sums, keys, count = 0 * values, 0 * values, 0 * flags, np.zeros(1, np.int32)
+        selected(field, flags, out, keys, sums, count, np.zeros(A.select_scratch_slots(n), np.uint32), n)
+        chosen = values[flags != 0]
+        assert out[: len(chosen)].tolist() == chosen.tolist()
+        heads = np.flatnonzero(np.diff(flags, prepend=-1))
+        assert count[0] == len(heads)
+        assert keys[: len(heads)].tolist() == flags[heads].tolist()
+        assert sums[: len(heads)].tolist() == np.add.reduceat(values, heads).tolist()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_sort_is_stable(dtype):
+    for n in SIZES:
+        x = drawn(dtype, n)
+        keys, values = qd.field(getattr(qd, dtype), n), qd.ndarray(qd.i32, n)
+        keys.from_numpy(x)
+        values.from_numpy(np.arange(n, dtype=np.int32))
+        A.parallel_sort(keys, values)
+        order = np.argsort(x, kind="stable")
+        assert keys.to_numpy().tolist() == x[order].tolist()
+        assert values.to_numpy().tolist() == order.tolist()
+    A.parallel_sort(keys)
+
+
+@CPU_ALONE
+@pytest.mark.parametrize("dtype", ["f64", "i64", "u64"])
+def test_wide_keys(dtype):
+    x = np.array([3, -1, 2**40, 0, -(2**40)]).astype(getattr(qd, dtype).numpy)
+    keys = qd.ndarray(getattr(qd, dtype), len(x))
+    keys.from_numpy(x)
+    A.parallel_sort(keys)
+    assert keys.to_numpy().tolist() == np.sort(x).tolist()
+
+
+def test_prefix_sums_in_place():
+    for n in SIZES:
+        x = qd.field(qd.i32, n)
+        x.from_numpy(drawn("i32", n))
+        A.PrefixSumExecutor(n).run(x)
+        assert x.to_numpy().tolist() == np.cumsum(drawn("i32", n)).tolist()
+
+
+def test_what_cannot_be_sorted_or_summed():
+    with pytest.raises(qd.QuadrantsRuntimeTypeError, match="QL2055"):
+        A.parallel_sort(qd.field(qd.f32, (2, 2)))
+    with pytest.raises(qd.QuadrantsRuntimeTypeError, match="3 i32"):
+        A.PrefixSumExecutor(3).run(qd.field(qd.f32, 3))
