@@ -5,11 +5,12 @@ JAX := .venv-jax/bin/python
 JOBS ?= auto
 ARGS ?=
 
-.PHONY: help demo test test-gpu lab lint docs bench workbench peer-gradients names cpu-runtime nightly mutations setup clean
+.PHONY: help demo test test-gpu test-gpu2 lab lint docs bench workbench peer-gradients names cpu-runtime nightly mutations setup clean
 help:
 	@echo "make demo     run a lesson of the course without a browser, check its gradients, write the inspector as HTML"
 	@echo "make test     the test suite            (JOBS=2, ARGS='-k name')"
 	@echo "make test-gpu tests that need an NVIDIA GPU, without network or installation; out/gpu_report.md"
+	@echo "make test-gpu2  gradients over two GPUs of one host: figures, and whether they are right"
 	@echo "make lab      the course, in JupyterLab"
 	@echo "make lint     ruff, mypy --strict"
 	@echo "make docs     the documentation as HTML in out/docs; a warning is an error"
@@ -36,6 +37,9 @@ test:
 # Runs under any interpreter that has numpy, llvmlite, pytest and hypothesis.
 test-gpu:
 	@$${PYTHON:-python3} scripts/test_gpu.py $(ARGS)
+
+test-gpu2:
+	@$${PYTHON:-python3} scripts/test_gpu2.py $(ARGS)
 
 lab:
 	@scripts/setup.sh demo

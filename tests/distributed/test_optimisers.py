@@ -1,9 +1,13 @@
-"""The program of `kernels/rods.py` under three optimisers, each where it is installed."""
+"""Programs over shards: `kernels/rods.py` under three optimisers, `scripts/test_gpu2.py` without a GPU."""
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
+from child import run
+from conftest import ROOT
 
 import quadrants_lab as qd
 from quadrants_lab.kernels import rods
@@ -29,3 +33,12 @@ def test_the_gradient_is_that_of_the_sum() -> None:
         step = 1e-6 * (np.arange(len(k)) == i)
         difference = (program(k + step)[0] - program(k - step)[0]) / 2e-6
         assert abs(slope[i] - difference) < 1e-6 * max(1.0, abs(difference))
+
+
+@pytest.mark.slow
+def test_two_processes_sum_their_gradients() -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("distributed")
+    said = run(sys.executable, ROOT / "scripts" / "test_gpu2.py", "--cpu", "--size", "4096").stdout
+    assert "data-parallel gradient: off by" in said
+    assert "map_gradients: off by" in said

@@ -1,0 +1,193 @@
+"""Two GPUs of one host: `make test-gpu2`, or python3 scripts/test_gpu2.py. Prints a line a figure; ends with 1 where
+a gradient is wrong.
+
+Data-parallel steps, one process a GPU: each differentiates its half of the shards, and NCCL (torch.distributed's) sums
+the gradients on the devices. Then the same shards by `map_gradients`, a worker a GPU. With one GPU both processes share
+it, and gradients are summed on the host (gloo), since NCCL takes a GPU once; ``--cpu`` does that without any GPU. Needs
+no network: numpy, llvmlite, a driver; torch for the steps, Dask for the workers, each of which is left out without it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+sys.path[:0] = [str(Path(__file__).resolve().parent.parent)]
+
+import quadrants_lab as qd  # noqa: E402  # found by the line above
+from quadrants_lab.distributed import kept, local_client, map_gradients  # noqa: E402
+from quadrants_lab.distributed.cluster import visible_gpus  # noqa: E402
+
+SIZE, ROUNDS, TOLERANCE = 1 << 22, 20, 1e-5
+LIMIT = 240  # seconds of the two processes
+
+
+@qd.kernel
+def misfit(x: qd.types.ndarray(), shard: qd.types.ndarray(), loss: qd.types.ndarray()):
+    for i in range(x.shape[0]):
+        v = x[i]
+        for _ in range(8):
+            v = qd.sin(v) + shard[i]
+        loss[0] += v * v / x.shape[0]
+
+
+@qd.kernel
+def misfit_of_fields(x: qd.template(), shard: qd.template(), loss: qd.template()):
+    for i in x:
+        v = x[i]
+        for _ in range(8):
+            v = qd.sin(v) + shard[i]
+        loss[None] += v * v / x.shape[0]
+
+
+def shards(count: int, size: int) -> list[np.ndarray]:
+    return list(0.1 * np.random.default_rng(0).random((count, size), np.float32))
+
+
+def number() -> Any:
+    return qd.field(qd.f32, shape=(), needs_grad=True)
+
+
+def data(size: int) -> Any:
+    return qd.field(qd.f32, shape=size)
+
+
+def program(x: Any, shard: Any) -> Any:
+    loss, held = kept(number), kept(data, *x.shape)
+    held.from_numpy(shard)
+    with qd.ad.Tape(loss):
+        misfit_of_fields(x, held, loss)
+    return loss
+
+
+def exact(all_shards: list[np.ndarray], size: int) -> np.ndarray:
+    """The gradient at x = 0.5, by the chain rule in f64."""
+    slope = np.zeros(size)
+    for shard in all_shards:
+        v, d = np.full(size, 0.5), np.ones(size)
+        for _ in range(8):
+            d *= np.cos(v)
+            v = np.sin(v) + shard
+        slope += 2.0 * v * d / size
+    return slope
+
+
+def wrong(what: str, found: np.ndarray, right: np.ndarray) -> bool:
+    """Prints how far off a gradient is, and says whether that is too far."""
+    off = float(np.abs(found - right).max() / np.abs(right).max())
+    print(f"{what}: off by {off:.1e} of the greatest element{'' if off <= TOLERANCE else ', WRONG'}", flush=True)
+    return not off <= TOLERANCE
+
+
+def rank(number: int, size: int, cpu: bool, way: str) -> int:
+    """One of the two processes."""
+    import torch
+    import torch.distributed as td
+
+    device = "cpu" if cpu else "cuda"
+    qd.init(arch=qd.cpu if cpu else qd.cuda, enable_fallback=False, cpu_max_num_threads=1, offline_cache=False)
+    td.init_process_group(way, rank=number, world_size=2)
+    mine = torch.tensor(shards(2, size)[number], device=device)
+    x = torch.full((size,), 0.5, device=device, requires_grad=True)
+    loss = torch.zeros(1, device=device, requires_grad=True)
+    seconds = {"gradient": 0.0, "sum": 0.0}
+    for turn in range(ROUNDS + 1):
+        x.grad = None
+        start = perf_counter()
+        with qd.ad.Tape(loss):
+            misfit(x, mine, loss)
+        qd.sync()
+        middle = perf_counter()
+        total = x.grad.cpu() if way == "gloo" else x.grad
+        td.all_reduce(total)
+        if not cpu:
+            torch.cuda.synchronize()
+        if turn:  # the first one compiles, and connects
+            seconds["gradient"] += middle - start
+            seconds["sum"] += perf_counter() - middle
+    bad = False
+    if number == 0:
+        for what, took in seconds.items():
+            print(f"a step on two processes, {what}: {1e3 * took / ROUNDS:.2f} ms", flush=True)
+        print(f"sum of {size * 4 / 1e6:.1f} MB by {way}: {size * 4 * ROUNDS / seconds['sum'] / 1e9:.2f} GB/s")
+        bad = wrong("data-parallel gradient", total.cpu().numpy().astype(np.float64), exact(shards(2, size), size))
+    td.destroy_process_group()
+    return int(bad)
+
+
+def steps(gpus: list[str], size: int, cpu: bool) -> bool:
+    """Runs both processes; whether something is wrong."""
+    if why_not := _without_torch(cpu):
+        print(f"data-parallel steps: left out, {why_not}", flush=True)
+        return False
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    way = "nccl" if len(gpus) > 1 else "gloo"
+    processes = []
+    for n in range(2):
+        seen = {"CUDA_VISIBLE_DEVICES": gpus[n % len(gpus)]} if gpus else {}
+        env = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, **seen}
+        command = [sys.executable, __file__, "--rank", str(n), "--size", str(size), "--way", way]
+        processes.append(subprocess.Popen([*command, *["--cpu"] * cpu], env=env, stdin=subprocess.DEVNULL))
+    try:
+        return any(p.wait(LIMIT) for p in processes)
+    finally:
+        for process in processes:
+            process.kill()
+
+
+def _without_torch(cpu: bool) -> str:
+    if find_spec("torch") is None:
+        return "torch is not installed"
+    import torch
+
+    return "" if cpu or torch.cuda.is_available() else "this torch has no CUDA"
+
+
+def workers(gpus: list[str], size: int, cpu: bool) -> bool:
+    """The same by `map_gradients`; whether something is wrong."""
+    if find_spec("distributed") is None:
+        print("map_gradients: left out, Dask is not installed")
+        return False
+    client = local_client(2, gpus=bool(gpus), as_default=False)
+    all_shards, x = shards(16, size // 16), np.full(size // 16, 0.5, np.float32)
+    init = {"arch": qd.cpu if cpu else qd.cuda, "enable_fallback": False}
+    found = map_gradients(program, x, all_shards, client, summed=True, init=init)
+    start = perf_counter()
+    found = map_gradients(program, x, all_shards, client, summed=True, init=init)
+    print(f"map_gradients, 16 shards on two workers: {perf_counter() - start:.2f} s", flush=True)
+    seen = client.run(os.environ.get, "CUDA_VISIBLE_DEVICES")
+    print(f"the workers' GPUs: {', '.join(str(name) for name in seen.values())}")
+    return wrong("map_gradients", found.gradients.astype(np.float64), exact(all_shards, size // 16))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cpu", action="store_true", help="two processes without a GPU")
+    parser.add_argument("--size", type=int, default=SIZE, help="elements of the gradient")
+    parser.add_argument("--rank", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--way", default="gloo", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.rank is not None:
+        return rank(given.rank, given.size, given.cpu, given.way)
+    gpus = [] if given.cpu else visible_gpus()
+    if not gpus and not given.cpu:
+        print("no GPU of NVIDIA's here; --cpu runs two processes without one")
+        return 1
+    print(f"GPUs: {', '.join(gpus) or 'none, on the CPU'}", flush=True)
+    bad = [part(gpus, given.size, given.cpu) for part in (steps, workers)]
+    return int(any(bad))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
