@@ -41,6 +41,11 @@ class FrameLayout:
     size: int = 0
 
 
+def box_words(task: N.Offload) -> int:
+    """Begin and extent of each axis."""
+    return len(task.indices) * (1 if task.kind == "threads" else 2)
+
+
 def frame_layout(kernel: N.Kernel, head: int) -> FrameLayout:
     """The layout follows from the kernel alone; ``head`` bytes at the start are the device's own."""
     out = FrameLayout()
@@ -64,7 +69,7 @@ def frame_layout(kernel: N.Kernel, head: int) -> FrameLayout:
     for number, task in enumerate(kernel.body):
         if not isinstance(task, N.Offload):
             raise TypeError(f"kernel {kernel.name} is not offloaded: {type(task).__name__} at top level")
-        out.bounds.append(take(len(task.indices) * (1 if task.kind == "threads" else 2)))
+        out.bounds.append(take(box_words(task)))
         for s in walk((task,)):
             if isinstance(s, N.AdStackAlloca):
                 out.stacks.append(s)

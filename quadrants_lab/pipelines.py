@@ -160,7 +160,7 @@ PASSES: dict[str, Pass] = {
     "lower_casts short": lower_casts(saturates=True, short=False),
     "lower_division calls": lower_division(calls=True),
     "lower_division remainder": lower_division(remainder=False),
-    "lower_tasks together": lower_tasks((f32,)),
+    "lower_tasks together": lower_tasks({"add": (f32,)}, (True, True)),
 }  # fmt: skip
 
 # adstacks as memory: as CUDA and AMDGPU, as the CPU without lanes, as Metal and Vulkan want them

@@ -74,9 +74,10 @@ def for_(b: Body, s: N.For) -> None:
     begin, end = b.values[s.begin], b.values[s.end]
     low, high = b.range_of(s.begin), b.range_of(s.end)
     b.types[s.index.id] = s.index.type
-    b.ranges[s.index.id] = (low[0], max(low[0], high[1] - 1))
-    signed = "s" if s.index.type.kind == "i" else "u"
-    short = high[1] - low[0] <= STRIP
+    first = low[0] if s.step == N.NO_ID else max(low[0], 0)
+    b.ranges[s.index.id] = (first, max(first, high[1] - 1))
+    signed = "s" if s.index.type.kind == "i" and s.step == N.NO_ID else "u"
+    short = high[1] - low[0] <= STRIP or s.step != N.NO_ID
     leaf = not any(isinstance(x, N.Loop) for x in walk(s.body))
     inits = b.given(s.carried, s.inits)
 
@@ -99,7 +100,7 @@ def _plain_loop(
 ) -> tuple[tuple[str, ...], str]:
     """One loop over a range that is not empty, leaving to ``done``; returns the carried values and the last block."""
     fn, t = b.fn, ty(s.index.type).text
-    signed = "s" if s.index.type.kind == "i" else "u"
+    signed = "s" if s.index.type.kind == "i" and s.step == N.NO_ID else "u"
     wraps = "nsw" if signed == "s" else "nuw"
     start = fn.let(f"sub {wraps} {t} {end}, 1") if s.reverse else begin
     loop, before = fn.label("for"), fn.block
@@ -115,7 +116,7 @@ def _plain_loop(
         step = fn.let(f"add {t} {index}, -1")
         more = fn.let(f"icmp {signed}gt {t} {index}, {begin}")
     else:
-        step = fn.let(f"add {wraps} {t} {index}, 1")
+        step = fn.let(f"add {wraps} {t} {index}, {1 if s.step == N.NO_ID else b.values[s.step]}")
         more = fn.let(f"icmp {signed}lt {t} {step}, {end}")
     fn.patch(at, f"{index} = phi {t} [{start}, %{before}], [{step}, %{fn.block}]")
     close_phis(b, s.carried, phis, inits, before, nexts, fn.block)

@@ -123,7 +123,8 @@ def _stored(b: Body, t: DType, value: str) -> str:
 def load(b: Body, s: N.Load) -> None:
     buffer = b.kernel.buffers[s.buffer]
     value = read(b, s.type, address(b, buffer, s.index), b.tag(buffer))
-    b.define(s.id, s.type, value, (0, (1 << (s.type.bits - 1)) - 1) if buffer.kind == "local" else None)
+    count = buffer.kind == "local" and not buffer.role
+    b.define(s.id, s.type, value, (0, (1 << (s.type.bits - 1)) - 1) if count else None)
 
 
 def store(b: Body, s: N.Store) -> None:
@@ -172,7 +173,8 @@ def atomic(b: Body, s: N.Atomic) -> None:
         old = b.fn.let(f"extractvalue {{ {memory_type(t)}, i1 }} {pair}, 0")
     elif s.private or not b.parallel:
         old = read(b, t, ptr, tag)
-        write(b, t, ptr, combine(b, s.op, t, old, value), tag)
+        flags = (b.fast or "reassoc ") if buffer.role == "share" else None
+        write(b, t, ptr, combine(b, s.op, t, old, value, flags), tag)
     else:
         old = either(b, s.op, t, ptr, value, tag, alone)
     b.define(s.id, t, old)

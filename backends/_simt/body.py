@@ -9,6 +9,7 @@ from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._llvm import memory
 from quadrants_lab.backends._llvm.body import Body
 from quadrants_lab.backends._llvm.text import Function, memory_type, ty
+from quadrants_lab.backends._simt.reduce import over_group
 from quadrants_lab.backends._simt.state import State
 from quadrants_lab.backends._simt.target import Target
 from quadrants_lab.backends.launch import Status
@@ -19,7 +20,7 @@ from quadrants_lab.ir.walk import walk
 
 
 class SimtBody(Body):
-    """``iteration`` is the number of the parallel iteration within its task, an i64; ``thread`` and ``threads`` i32."""
+    """``thread`` is an i32."""
 
     polls = False
 
@@ -31,7 +32,8 @@ class SimtBody(Body):
         self.state = state
         self.layout = state.layout
         self.target = target
-        self.iteration = "0"
+        self.group = 1  # threads of a group
+        self.in_step: N.Block | None = None  # the block that has several iterations
         self.exit = "leave"
         self._once: dict[object, str] = {}
         self.inside: N.Block = ()  # the block that is being emitted
@@ -47,7 +49,9 @@ class SimtBody(Body):
         return values
 
     def statement(self, stmt: N.Stmt) -> None:
-        if not self.target.statement(self, stmt):
+        if isinstance(stmt, N.Together):
+            self.define(stmt.id, stmt.type, over_group(self, stmt.op, stmt.type, self.values[stmt.value]))
+        elif self.inside is self.in_step or not self.target.statement(self, stmt):
             super().statement(stmt)
 
     # --- what comes from the frame, read once, in the entry block -----------------------------------------------
@@ -96,7 +100,7 @@ class SimtBody(Body):
                     self._open_arg(s)
                 elif isinstance(s, N.Print):
                     self.address_at(L.PRINTS)
-                elif isinstance(s, N.Builtin):
+                elif isinstance(s, N.Builtin) and s.what in ("seed", "launch"):
                     self.builtin(s.what)
 
     def _open_arg(self, s: N.ArgLoad) -> None:
@@ -133,7 +137,11 @@ class SimtBody(Body):
         """Nothing ends a launch on a GPU."""
 
     def builtin(self, what: str) -> str:
-        return self.iteration if what == "iteration" else self.word({"seed": L.SEED, "launch": L.LAUNCH}[what])
+        if what == "lanes":
+            return self.target.threads(self.fn)
+        if what == "elected":
+            return self.fn.let(f"icmp eq i32 {self.target.place(self.fn)}, 0") if self.target.warp > 1 else "true"
+        return self.word({"seed": L.SEED, "launch": L.LAUNCH}[what])
 
     # --- what a thread leaves behind for the host ---------------------------------------------------------------
 

@@ -1,40 +1,26 @@
-"""Reductions: threads of a warp add up what they have by shuffling, warps of a group through shared memory; one thread
-a group hands the rest to the buffer."""
+"""Reductions: threads of a warp bring what they have together by shuffling, warps of a group through shared memory."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from quadrants_lab.backends._llvm import memory
 from quadrants_lab.backends._llvm.text import constant, ty
-from quadrants_lab.backends._simt.body import SimtBody
 from quadrants_lab.backends.reductions import identity
 from quadrants_lab.ir.types import DType
 
+if TYPE_CHECKING:
+    from quadrants_lab.backends._simt.body import SimtBody
 
-def close_partials(b: SimtBody, group: int) -> None:
-    """Hands the partials over; all threads of the group come here."""
+
+def over_group(b: SimtBody, op: str, t: DType, value: str) -> str:
+    """What the group has together; right in its first thread. All threads of the group come here."""
     fn, target = b.fn, b.target
-    wide = {n: p for n, p in b.partials.items() if p.dtype.bits in (32, 64) and target.warp > 1}
-    for name, p in b.partials.items():
-        if name not in wide:
-            memory.modify(b, p.op, p.dtype, b.pointer(name), memory.read(b, p.dtype, p.ptr))
-    if not wide:
-        return
+    if target.warp == 1:
+        return value
     place = target.place(fn)
-    values = {n: _over_group(b, p.op, p.dtype, memory.read(b, p.dtype, p.ptr), place, group) for n, p in wide.items()}
-    give, done = fn.label("give"), fn.label("given")
-    fn.branch(fn.let(f"icmp eq i32 {place}, 0"), give, done)
-    fn.start(give)
-    for name, p in wide.items():
-        memory.modify(b, p.op, p.dtype, b.pointer(name), values[name])
-    fn.jump(done)
-    fn.start(done)
-
-
-def _over_group(b: SimtBody, op: str, t: DType, value: str, place: str, group: int) -> str:
-    """What the group has together; right in its first thread."""
-    fn, target = b.fn, b.target
     value = _over_warp(b, op, t, value, target.warp)
-    warps = group // target.warp
+    warps = b.group // target.warp
     if warps == 1:
         return value
     text, shared = ty(t).text, target.shared(fn.module)

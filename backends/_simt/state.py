@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from quadrants_lab.backends._gpu import layout as L
-from quadrants_lab.backends.layout import WORD
+from quadrants_lab.backends.layout import WORD, box_words
 from quadrants_lab.ir import nodes as N
 
 
@@ -17,11 +17,10 @@ class State:
         self.layout = L.gpu_layout(kernel)
         frame = self.layout.frame
         self.zeroed = self.head + frame.zero_bytes
-        tasks = [t for t in kernel.body if isinstance(t, N.Offload)]
         self._boxes: list[tuple[int, int, int]] = []  # offset in the frame, its end, and where it is here
         at = self.zeroed
-        for task, start in zip(tasks, frame.bounds, strict=True):
-            nbytes = 2 * len(task.indices) * WORD
+        for task, start in zip(kernel.tasks, frame.bounds, strict=True):
+            nbytes = box_words(task) * WORD
             self._boxes.append((start, start + nbytes, at))
             at += nbytes
         self.size = at

@@ -43,7 +43,7 @@ def lowering(options: CompileOptions, target: Target = GENERIC) -> tuple[Pass, .
         lower_counts,
         lower_orders,
         lower_casts(short=False),
-        lower_tasks((f32, f64, i32, u32) if target.subgroups else ()),
+        lower_tasks({"add": (f32, f64, i32, u32)} if target.subgroups else {}),
         lower_atomics(dict.fromkeys((i32, u32, i64, u64), INTEGER) | dict.fromkeys(target.float_adds, ("add",))),
     )
 

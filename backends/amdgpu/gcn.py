@@ -9,13 +9,12 @@ import llvmlite.binding as llvm
 
 from quadrants_lab.backends import forks
 from quadrants_lab.backends._gpu.programs import Program
-from quadrants_lab.backends._llvm.ops import LOWERING
 from quadrants_lab.backends._llvm.text import Function, Module
+from quadrants_lab.backends._simt import target
 from quadrants_lab.backends._simt.kernel import module
 from quadrants_lab.backends._simt.target import Target
 from quadrants_lab.backends.amdgpu.chips import WAVES
 from quadrants_lab.backends.amdgpu.shape import SHAPE
-from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks
 from quadrants_lab.backends.lower.functions import MATH, lower_math
 from quadrants_lab.ir.nodes import Kernel, Pass
 from quadrants_lab.ir.options import CompileOptions
@@ -41,7 +40,7 @@ def machine(chip: str) -> Any:
 
 def lowering(options: CompileOptions) -> tuple[Pass, ...]:
     """Elementary functions are our own."""
-    return (lower_adstacks(Layout()), lower_math(*MATH, near=options.fast_math), *LOWERING)
+    return target.lowering(options, lower_math(*MATH, near=options.fast_math))
 
 
 class Gcn(Target):

@@ -13,17 +13,20 @@ Iterations have numbers, row by row: thread t of k runs t, t + k, t + 2k, ...
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
+from quadrants_lab.analysis.ranges import Range, Ranges
 from quadrants_lab.backends.reductions import identity, reductions
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import DType, i32, i64, u1, u32, u64
-from quadrants_lab.ir.walk import end_of, reading, rewrite, types_of, walk
+from quadrants_lab.ir.walk import end_of, reading, rename, rewrite, types_of, walk
 
 _INLINE = (N.Const, N.Op, N.Call, N.ArgLoad, N.ShapeOf, N.Yield)
+IN_STEP = 4
+NOTHING: Mapping[str, Collection[DType]] = {}
 _SMALL = 1 << 30  # iterations that an i32 counts, with room for one more step of all threads
 
 
@@ -32,14 +35,17 @@ def inline(task: N.Offload) -> bool:
     return all(isinstance(s, _INLINE) for s in task.bounds)
 
 
-def lower_tasks(together: Collection[DType] = ()) -> N.Pass:
-    """``together``: of these dtypes the threads that run in step can add up their values."""
+def lower_tasks(together: Mapping[str, Collection[DType]] = NOTHING, in_step: Sequence[bool] = ()) -> N.Pass:
+    """``together``: by operation, dtypes of which the threads that run in step can bring their shares together.
+    ``in_step``: by its number, whether a thread runs `IN_STEP` iterations of a task in step, each statement for one
+    after the other, so that their loads are under way at the same time."""
 
     def lower_tasks(kernel: N.Kernel) -> N.Kernel:
         """Guarantees that tasks are serial or of kind "threads", and that nothing asks for the number of an iteration.
         A buffer that a task only reduces into gets each thread's share once, when that has no more iterations."""
         b, buffers = Builder(kernel.next_id, types_of(kernel.body)), dict(kernel.buffers)
-        body = tuple(_task(b, kernel, task, buffers, together) for task in kernel.tasks)
+        short = [*in_step, *[False] * len(kernel.tasks)]
+        body = tuple(_task(b, kernel, t, buffers, together, few) for t, few in zip(kernel.tasks, short, strict=False))
         if all(x is y for x, y in zip(body, kernel.body, strict=True)):
             return kernel
         return replace(kernel, buffers=buffers, body=body, next_id=b.next_id)
@@ -62,8 +68,9 @@ class _Axis:
 
 
 def _task(
-    b: Builder, kernel: N.Kernel, task: N.Offload, buffers: dict[str, N.Buffer], together: Collection[DType]
-) -> N.Offload:
+    b: Builder, kernel: N.Kernel, task: N.Offload, buffers: dict[str, N.Buffer],
+    together: Mapping[str, Collection[DType]], in_step: bool,
+) -> N.Offload:  # fmt: skip
     if task.kind == "threads":
         return task
     b.span = task.span
@@ -74,7 +81,7 @@ def _task(
             number = b.const(0, u64)
         return replace(task, body=(*zero, *_told(task.body, number, {})))
     shares = {
-        name: (op, N.Buffer(f"{name}.share", "local", kernel.buffers[name].dtype, 0, ()))
+        name: (op, N.Buffer(f"{name}.share", "local", kernel.buffers[name].dtype, 0, (), role="share"))
         for name, op in reductions(kernel, task.body).items()
     }
     buffers |= {share.name: share for _, share in shares.values()}
@@ -84,16 +91,18 @@ def _task(
         for op, share in shares.values():
             b.store(share, (), b.const(identity(op, share.dtype), share.dtype))
         index, end = _count(b, task, axes, t)
-        first, step = b.cast(lane, index.type), b.cast(lanes, index.type)
+        first, step = (b.cast(x, index.type) for x in (lane, lanes))
         with b.block() as loop:
-            _indices(b, task, axes, index)
+            _indices(b, task, axes, index, Ranges(kernel))
             number = b.cast(index.id, u64) if _numbered(task) else N.NO_ID
             b.stmts += _told(task.body, number, {name: share.name for name, (_, share) in shares.items()})
+        if in_step:
+            first = _in_step(b, index, first, end, step, tuple(loop), Ranges(kernel).range(index.id))
         b.add(N.For(b.fresh(), index, first, end, (), (), tuple(loop), (), step=step))
         for name, (op, share) in shares.items():
             value, buffer = b.load(share, ()), kernel.buffers[name]
-            if op == "add" and buffer.dtype in together:
-                value = b.add(N.Together(b.fresh(), buffer.dtype, value))
+            if buffer.dtype in together.get(op, ()):
+                value = b.add(N.Together(b.fresh(), buffer.dtype, op, value))
                 with b.when(b.add(N.Builtin(b.fresh(), u1, "elected"))):
                     b.atomic(op, buffer, (), value)
             else:
@@ -152,7 +161,29 @@ def _count(b: Builder, task: N.Offload, axes: list[_Axis], t: DType) -> tuple[N.
     return b.param(t, "it"), end
 
 
-def _indices(b: Builder, task: N.Offload, axes: list[_Axis], index: N.Param) -> None:
+def _in_step(
+    b: Builder, index: N.Param, first: int, end: int, step: int, body: N.Block, known: Range | None
+) -> int:
+    """The loop that runs several iterations in step; returns the first one that is left. ``known``: the range of the
+    index where that is the task's own."""
+    t = index.type
+    ahead, stride = (b.op("mul", step, b.const(n, t)) for n in (IN_STEP - 1, IN_STEP))
+    choice = b.op("gt", end, ahead), b.op("sub", end, ahead), b.const(0, t)
+    last = b.add(N.Op(b.fresh(), t, "select", choice, range=(0, known[1] + 1) if known else None))
+    number, left, result = b.param(t, "it"), b.param(t, "left"), b.param(t, "left")
+    with b.block() as loop:
+        here, copies = number.id, []
+        for n in range(IN_STEP):
+            here = b.add(N.Op(b.fresh(), t, "add", (here, step), range=known)) if n else here
+            copies.append(rename(body[:-1], b.fresh, {index.id: here}))
+        for same in zip(*copies, strict=True):
+            b.stmts += same
+        b.yield_(b.op("add", number.id, stride))
+    b.add(N.For(b.fresh(), number, first, last, (left,), (first,), tuple(loop), (result,), step=stride))
+    return result.id
+
+
+def _indices(b: Builder, task: N.Offload, axes: list[_Axis], index: N.Param, ranges: Ranges) -> None:
     """Defines the task's indices for the iteration with the number ``index``."""
     if index.id == task.indices[0].id:
         return
@@ -171,10 +202,10 @@ def _indices(b: Builder, task: N.Offload, axes: list[_Axis], index: N.Param) -> 
             rest = b.op("quot", rest, size)
     for axis, p, place in zip(axes, task.indices, (row(), *reversed(places)), strict=True):
         if axis.begin == 0:
-            b.add(N.Op(p.id, p.type, "cast", (place,), name=p.name or "i"))
+            b.add(N.Op(p.id, p.type, "cast", (place,), name=p.name or "i", range=ranges.range(p.id)))
         else:
             parts = b.cast(axis.value(b, 0), p.type), b.cast(place, p.type)
-            b.add(N.Op(p.id, p.type, "add", parts, name=p.name or "i"))
+            b.add(N.Op(p.id, p.type, "add", parts, name=p.name or "i", range=ranges.range(p.id)))
 
 
 def _numbered(task: N.Offload) -> bool:

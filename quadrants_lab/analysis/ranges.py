@@ -27,7 +27,8 @@ class Ranges:
             if isinstance(s, N.Value):
                 self.defs[s.id] = s
             elif isinstance(s, N.For):
-                self.indices[s.index.id] = (s.begin, s.end, s.index.type)
+                begin = s.begin if s.step == N.NO_ID else N.NO_ID  # at 0 or above
+                self.indices[s.index.id] = (begin, s.end, s.index.type)
             elif isinstance(s, N.Offload):
                 bounds = s.bounds[-1].operands()
                 half = len(s.indices)
@@ -56,7 +57,7 @@ class Ranges:
     def _range(self, v: int) -> Range | None:
         if v in self.indices:
             begin, end, t = self.indices[v]
-            first, last = self.range(begin), self.range(end)
+            first, last = (0, 0) if begin == N.NO_ID else self.range(begin), self.range(end)
             low = first[0] if first is not None else t.limits[0]
             high = last[1] - 1 if last is not None else t.limits[1] - 1
             return (low, high) if low <= high else None
@@ -65,6 +66,8 @@ class Ranges:
             known = [r for r in found if r is not None]
             return (min(r[0] for r in known), max(r[1] for r in known)) if len(known) == len(found) > 0 else None
         match self.defs.get(v):
+            case N.Op(range=(low, high)):
+                return low, high
             case N.Const(value=value, type=t) if t.is_int:
                 return value, value
             case N.ShapeOf(buffer=buffer, axis=axis, type=t):

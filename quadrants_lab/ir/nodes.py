@@ -237,9 +237,11 @@ class Lane(Value):
 
 @dataclass(slots=True)
 class Together(Value):
-    """The sum of the values of those threads that run in step and are at this place at the same time."""
+    """What ``op`` makes of the values of those threads that run in step and are at this place at the same time; right
+    in the one that is elected."""
 
-    form = "together {value}"
+    form = "together {op} {value}"
+    op: Word
     value: Id
 
 
@@ -302,7 +304,7 @@ class If(Control):
 class For(Loop):
     """A serial counted loop: index = begin, begin+1, ..., end-1 (or the other way round when ``reverse``). No
     iteration when end <= begin. ``step``: what each iteration adds to the index instead of 1, where `lower_tasks` made
-    the loop; it is above 0, and does not take the index past what its dtype holds."""
+    the loop; it is above 0, the index begins at 0 or above, and does not go past what its dtype holds."""
 
     form = (
         "for{reverse?reversed}{checkpoint?} {index} in {begin}..{end}{step?}{carried+inits:Carry} {body}"
@@ -385,6 +387,8 @@ class Buffer:
     adjoint, ``dual`` that of its tangent, "" where there is none. All are row-major and dense. Indices count from 0 in
     the IR; ``first`` is what the program calls the first one of each axis (() for zeros). ``wide``: an axis of the
     ndarray has 2**31 elements or more.
+
+    The ``role`` of a local that is a share of a reduction is "share".
 
     ``beside``: the name of another buffer of kind "heap", whose slots have this one's behind them in memory. Of these
     buffers the ``role`` "flags" says that a word has 32 slots.

@@ -12,7 +12,7 @@ from conformance_tasks import AXPY, CHECKED, reduction, stacked
 from cuda_rig import EXACT, FAST
 
 from quadrants_lab.backends import cuda
-from quadrants_lab.backends._simt.kernel import together
+from quadrants_lab.backends._simt.target import together
 from quadrants_lab.backends.cuda import libdevice, listings, nvptx, toolkit
 from quadrants_lab.backends.disk_cache import BEGIN, DiskCache, entry
 from quadrants_lab.backends.lower import lower
