@@ -343,6 +343,11 @@ class LaunchSteps:
     task: int = 0
     task_of: Callable[[int], int] = lambda line: 0
 
+    @property
+    def id(self) -> str:
+        """In requests."""
+        return f"{self.number}{'f' if self.mode == 'forward' else ''}"
+
 
 @dataclass(slots=True)
 class StepsView:

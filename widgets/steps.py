@@ -17,9 +17,9 @@ MOST_LAUNCHES = 12  # of which an exported page has one iteration each
 
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
-    """``""``: everything; ``launch``, ``launch/task``, ``launch/task/lane``: by its number in the program, the task's,
-    lane "" for the first iteration; ``launch/task/lane/where``: another window of it, as data; and ``/open`` behind
-    that: everything, there."""
+    """``""``: everything; ``launch``, ``launch/task``, ``launch/task/lane``: of the launch with this `LaunchSteps.id`
+    the task of this number, lane "" for its first iteration; ``launch/task/lane/where``: another window, as data; and
+    ``/open`` behind that: everything, there."""
     steps = view.steps
     if isinstance(steps, str):
         return empty(steps or NONE)
@@ -36,7 +36,7 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
             return empty(str(e))
     if parts == 5:
         return _all(view, steps.placed(at, lane, where, task), prefix)
-    here = f"{prefix}/{launch.number}"
+    here = f"{prefix}/{launch.id}"
     if parts == 1:
         return _launch(view, launch, here, "", "")
     return (_task if parts == 2 else _stepper)(view, launch, f"{here}/{task}", task, lane, "")
@@ -44,11 +44,11 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
 
 def _asked(steps: StepsView, rest: Sequence[str]) -> tuple[int, int, str, str] | None:
     """Which of the launches, which task, iteration and place; None where there is no such thing."""
-    if not rest or not all(part.isdigit() for part in rest[:2]):
+    at = next((n for n, x in enumerate(steps.launches) if rest and x.id == rest[0]), -1)
+    if at < 0 or not all(part.isdigit() for part in rest[1:2]):
         return None
-    at = next((n for n, x in enumerate(steps.launches) if x.number == int(rest[0])), -1)
     task = int(rest[1]) if len(rest) > 1 else steps.launches[at].task
-    if at < 0 or task >= len(steps.launches[at].tasks):
+    if task >= len(steps.launches[at].tasks):
         return None
     lane, where = [*rest[2:4], "", ""][:2]
     return at, task, lane, where
@@ -57,12 +57,10 @@ def _asked(steps: StepsView, rest: Sequence[str]) -> tuple[int, int, str, str] |
 def _all(view: KernelView, steps: StepsView, prefix: str) -> str:
     which = ""
     if len(steps.launches) > 1:
-        requests = [f"{prefix}/{x.number}" for x in steps.launches]
-        items = [(f"launch {x.number}", r) for x, r in zip(steps.launches, requests, strict=True)]
-        menu = pick("Launch", [("", items)], "launch", requests[steps.at], live=len(items) > MOST_LAUNCHES)
-        what = "of the program" if steps.shown.mode == "forward" else "of the program, its gradient"
-        which = f'<div class="bar"><label class="tg">{menu} {what}</label></div>'
-    shown = _launch(view, steps.shown, f"{prefix}/{steps.shown.number}", steps.lane, steps.where)
+        items = [(f"launch {x.number}, {x.mode}", f"{prefix}/{x.id}") for x in steps.launches]
+        menu = pick("Launch", [("", items)], "launch", items[steps.at][1], live=len(items) > MOST_LAUNCHES)
+        which = f'<div class="bar"><label class="tg">{menu} of the program</label></div>'
+    shown = _launch(view, steps.shown, f"{prefix}/{steps.shown.id}", steps.lane, steps.where)
     return which + slot("launch", shown)
 
 

@@ -52,7 +52,7 @@ def contents(view: CellView, iterations: Sequence[object] = ()) -> dict[str, Any
         for lane in iterations:
             if not isinstance(kernel.steps, str):
                 launch = kernel.steps.shown
-                request = f"{n}/steps/{launch.number}/{launch.task}/{str(lane).strip('()')}"
+                request = f"{n}/steps/{launch.id}/{launch.task}/{str(lane).strip('()')}"
                 found[request] = render(view, request)
                 if "&quot;cut&quot;:true" in found[request]:  # it goes on beyond what the page opens with
                     found |= {f"{request}/{at}": render(view, f"{request}/{at}") for at in ("turn", "last")}

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
 from quadrants_lab.adstack.report import stack_allocas
-from quadrants_lab.errors import QuadrantsRuntimeError
+from quadrants_lab.errors import QuadrantsError, QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.lang.kernel import Kernel
@@ -34,20 +35,21 @@ from quadrants_lab.widgets.model import (
 
 MOST_KNOWN = 4  # windows of a launch that are kept
 COMPILERS = frozenset(("trips", "group", "segment", "live", "row"))  # names that passes give to what they add
-# where the step is that a cause of a kind is about; of others the first one of its line
-_WHERE = {"nonfinite": "lost--1", "parting": "back-{line}--1"}
+_BACK = ("parting", "custom gradient")  # causes that are in the gradient
+_WHERE = {"nonfinite": "lost", **dict.fromkeys(_BACK, "back-{line}")}  # what of the line a cause is about
 _Key = tuple[int, str, str]  # task, iteration, place
 
 
 def steps_view(records: Mapping[str, LaunchRecord], file: str, past: Iterable[LaunchRecord] = ()) -> StepsView | str:
-    """The steps of a kernel's gradient, or of its forward launch where there is none; or why there are none. ``past``:
-    earlier launches of any kernel."""
+    """The steps of a kernel's launches and gradients, open at its last gradient, or launch where there is none; or why
+    there are none. ``past``: earlier launches of any kernel."""
     record = records.get("reverse") or records.get("forward")
     if record is None or record.failed:
         return "none of its launches was recorded: launch it in a %%qdkernel cell"
-    launches = [*(r for r in past if r.plan.owner is record.plan.owner), record]
-    steps = {x.number: x.steps() for x in (_Launch(r, file) for r in launches)}
-    return StepsView([steps[n] for n in sorted(steps)], sorted(steps).index(_number(record)))
+    owners = [r.plan.owner for r in records.values()]
+    launches = [*(r for r in past if r.plan.owner in owners), *(r for r in records.values() if not r.failed)]
+    steps = {(_number(r), r.mode): _Launch(r, file).steps() for r in launches}
+    return StepsView([steps[key] for key in sorted(steps)], sorted(steps).index((_number(record), record.mode)))
 
 
 def _number(record: LaunchRecord) -> int:
@@ -91,6 +93,8 @@ class _Launch:
         return self.known[key]
 
     def follow(self, task: int, lane: str, where: str, stop: Callable[[], bool] = lambda: False) -> StepTrace:
+        if task >= len(self.tasks):
+            raise QuadrantsRuntimeError(f"nothing runs in this launch of kernel {self.kernel.name}", code="QL0707")
         stacks = [s.id for s in stack_allocas(self.kernel) if any(s is t for t in self.tasks[task].body)]
         at = self.kernel.body.index(self.tasks[task])
         ran = walk_iteration(
@@ -128,14 +132,14 @@ def stepper(kernel: Kernel, lane: str, launch: int = 0, where: str = "") -> Insp
         raise QuadrantsRuntimeError(f"kernel {kernel.name}: {view.steps}", code="QL0709")
     at = view.steps.at
     if launch:
-        there = [x.number for x in view.steps.launches]
-        if launch not in there:
+        there = [n for n, x in enumerate(view.steps.launches) if x.number == launch]
+        if not there:
             raise QuadrantsRuntimeError(
                 f"launch {launch} of the program is none of kernel {kernel.name} that is kept",
                 code="QL0715",
-                help=f"kept are {', '.join(map(str, there[-20:]))}",
+                help=f"kept are {', '.join(map(str, sorted({x.number for x in view.steps.launches})[-20:]))}",
             )
-        at = there.index(launch)
+        at = there[-1]
     steps = view.steps.placed(at, lane, where)
     steps.trace()
     return Inspection(replace(seen, kernels=[replace(view, steps=steps)], open="steps"))
@@ -145,28 +149,38 @@ def add_findings(view: CellView, report: Report) -> None:
     """Gives the view, for each cause that a check found at a launch which it has, the request for that step."""
     causes = [(report.loss, c) for c in report.causes] + [(v.field, c) for v in report.verdicts for c in v.causes]
     for name, cause in causes:
-        found = _launch_of(view, cause)
-        if found is None:
-            continue
-        kernel, steps = found
-        lane = ",".join(map(str, cause.iteration))
-        parts = [("launch", cause.launch or ""), ("iteration", lane), ("line", cause.line or "")]
-        at = ", ".join(f"{what} {which}" for what, which in parts if which != "")
-        where = _WHERE.get(cause.kind, "line-{line}--1").format(line=cause.line) if cause.line else ""
-        request = f"{kernel}/steps/{steps.number}/{steps.task_of(cause.line)}/{lane}/{where}/open"
-        view.findings.append((f"{name}: {cause.says} ({at})", request))
+        request = _request(view, cause)
+        if request:
+            parts = zip(("launch", "iteration", "line"), cause.step, strict=True)
+            at = ", ".join(f"{what} {str(which).strip('(,)')}" for what, which in parts if which)
+            view.findings.append((f"{name}: {cause.says} ({at})", request))
 
 
-def _launch_of(view: CellView, cause: Cause) -> tuple[int, LaunchSteps] | None:
-    """The number of a cause's kernel, and its launch; where the cause names none the last one of its kernel. The launch
-    that a gradient of the user's belongs to is one of another kernel than those that it runs."""
-    number = 0 if cause.kind == "custom gradient" else cause.launch
-    for n, kernel in enumerate(view.kernels):
-        if isinstance(kernel.steps, StepsView) and cause.kernel in ("", kernel.name):
-            for steps in kernel.steps.launches:
-                if steps.number == number or (not number and cause.kernel and steps is kernel.steps.shown):
-                    return n, steps
-    return None
+def _request(view: CellView, cause: Cause) -> str:
+    """For the step that a cause is about: the first of its line, or of the line's derivative, or the first NaN."""
+    launches = sorted(_launches(view, cause), key=lambda x: (x[1].mode == "forward") == (cause.kind in _BACK))
+    lane = ",".join(map(str, cause.iteration))
+    places = [f"{_WHERE[cause.kind]}--1"] if cause.kind in _WHERE else []
+    first = ""
+    for where in [*(p.format(line=cause.line) for p in places), f"line-{cause.line}--1"]:
+        for kernel, steps in launches:
+            task = steps.task_of(cause.line)
+            request = f"{kernel}/steps/{steps.id}/{task}/{lane}"
+            first = first or f"{request}//open"
+            with suppress(QuadrantsError):
+                if steps.make(task, lane, where).found >= 0:
+                    return f"{request}/{where}/open"
+    return first
+
+
+def _launches(view: CellView, cause: Cause) -> list[tuple[int, LaunchSteps]]:
+    """The launches that a cause may be about, with the number of the kernel: by its number in the program, or where
+    that is none of the kernel's, for it ran in a gradient, by its kernel alone."""
+    of_kernel = [
+        (n, steps) for n, kernel in enumerate(view.kernels)
+        if isinstance(kernel.steps, StepsView) and cause.kernel in ("", kernel.name) for steps in kernel.steps.launches
+    ]  # fmt: skip
+    return [x for x in of_kernel if x[1].number == cause.launch] or (of_kernel[-2:] if cause.kernel else [])
 
 
 def _lane(text: str) -> Lane | None:

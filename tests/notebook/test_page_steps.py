@@ -233,13 +233,13 @@ def test_names_of_the_compiler_are_hidden_until_asked_for(opened, files):
 
 def test_launches_and_findings_are_a_click_away(opened, files):
     page = opened(files[0])
-    page.get_by_label("Launch").select_option("launch 2")
-    page.get_by_text("gradient of wave, iteration 0").wait_for()
+    page.get_by_label("Launch").select_option("launch 2, forward")
+    page.get_by_text("forward of wave, iteration 0").wait_for()
     page.get_by_role("tab", name="Run").click()
     page.get_by_role("button", name="y: something is wrong (launch 1, iteration 2").click()
-    page.get_by_text("gradient of wave, iteration 2").wait_for()
+    page.get_by_text("forward of wave, iteration 2").wait_for()
     assert page.get_by_role("tab", selected=True).inner_text() == "Steps"
-    assert page.get_by_label("Launch").evaluate("x => x.selectedOptions[0].textContent") == "launch 1"
+    assert page.get_by_label("Launch").evaluate("x => x.selectedOptions[0].textContent") == "launch 1, forward"
 
 
 def test_a_long_iteration_moves_from_window_to_window(opened, files):
