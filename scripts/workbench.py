@@ -230,7 +230,52 @@ def run(here: Any, k: int) -> None:
     here.page.keyboard.press("Control+Enter")
 
 
-MEASURES: tuple[Callable[[], Iterator[Figure]], ...] = (recording, interrupt, sizes, graphs, browser)
+def steps() -> Iterator[Figure]:
+    """From the record of a gradient to a window of one of its iterations."""
+    import quadrants_lab as qd
+    from quadrants_lab.notebook.stepping import steps_view
+    from quadrants_lab.runtime.record.records import recording
+    from quadrants_lab.widgets.model import KernelView
+    from quadrants_lab.widgets.steps import pane
+
+    qd.init(arch=qd.cpu)
+    size, trips = 1 << 26, 100_000
+    x, b, z = (qd.field(qd.f32, n, needs_grad=True) for n in (size, size, 4))
+    y = qd.field(qd.f32, (), needs_grad=True)
+    x.fill(0.3)
+    z.fill(0.3)
+
+    @qd.kernel
+    def large():
+        for i in x:
+            b[i] = qd.sin(x[i]) * x[i]
+        for i in b:
+            y[None] += b[i] * x[i]
+
+    @qd.kernel
+    def long(n: int):
+        for i in z:
+            v = z[i]
+            for _ in range(n):
+                v = qd.sin(v) + 0.1
+            y[None] += v
+
+    places = [(large, (), "", f"{size:,} elements"), (large, (), f"1/1/{size // 3}", "another iteration of these")]
+    places += [(long, (trips,), "", f"{trips:,} trips"), (long, (trips,), "1/0/1/turn", "the turn of these")]
+    for kernel, args, request, what in places:
+        with recording() as recorder:
+            kernel(*args)
+            y.grad[None] = 1
+            kernel.grad(*args)
+        start = time.perf_counter()
+        found = steps_view({r.mode: r for r in recorder.records()}, kernel.source.file)
+        answer = pane(KernelView("", "", [], steps=found), "0/steps", request.split("/") if request else [])
+        assert "error[" not in answer, answer
+        limit = 10 if request.endswith("turn") else 2
+        yield f"steps: {what}", time.perf_counter() - start, limit, "s"
+
+
+MEASURES: tuple[Callable[[], Iterator[Figure]], ...] = (recording, interrupt, sizes, graphs, steps, browser)
 
 
 def main() -> int:

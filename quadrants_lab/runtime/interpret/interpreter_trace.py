@@ -22,7 +22,7 @@ from quadrants_lab.runtime.interpret.partial import Partial
 WINDOW = 20_000  # events that are kept; half of them may come before the one that is wanted
 MOST_WRITES = 6  # before the window that are kept
 ASKED_EVERY = 4096  # events, whether to stop
-_QUIET = (N.Const, N.ArgLoad, N.ShapeOf, N.Yield, N.AdStackAlloca, N.AdStackGuard, N.If, N.Offload)
+_QUIET = frozenset((N.Const, N.ArgLoad, N.ShapeOf, N.Yield, N.AdStackAlloca, N.AdStackGuard, N.If, N.Offload))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +53,15 @@ class Past:
     writes: deque[Event] = field(default_factory=lambda: deque(maxlen=MOST_WRITES))
 
     def take(self, e: Event) -> None:
-        match e.stmt:
-            case N.AdStackPush():
-                self.stacks.setdefault(e.stmt.stack, []).append(e)
-            case N.AdStackPop():
-                self.stacks[e.stmt.stack].pop()
-            case N.Write():
-                self.writes.append(e)
-            case _:
-                self.latest[e.stmt.id, isinstance(e.value, Trip)] = e
+        s = e.stmt
+        if type(s) is N.AdStackPush:  # types are compared: this runs for every event
+            self.stacks.setdefault(s.stack, []).append(e)
+        elif type(s) is N.AdStackPop:
+            self.stacks[s.stack].pop()
+        elif type(s) is N.Store or type(s) is N.Atomic:
+            self.writes.append(e)
+        else:
+            self.latest[s.id, type(e.value) is Trip] = e
 
     def events(self, left_out: Mapping[int, int]) -> list[Event]:
         """In order; without so many of the lowest slots of a stack."""
@@ -141,6 +141,7 @@ class _Watcher:
         self.number = 0
         self.env: dict[int, Any] = {}
         self.trips: dict[int, int] = {}  # of a While that runs
+        self.parts: dict[int, tuple[tuple[int, ...], tuple[int, ...], bool]] = {}  # index, operands, `Event.back`
         guarded = {s.id for g in self.task.body if isinstance(g, N.AdStackGuard) for s in walk((g,))}
         self.back = guarded | {s.id for s in walk((self.task,)) if s.adjoint_of != N.NO_ID}
 
@@ -158,7 +159,7 @@ class _Watcher:
 
     def told(self, s: N.Stmt, value: Any) -> None:
         remember(self.env, s, value)
-        if self.inside and not isinstance(s, _QUIET):
+        if self.inside and type(s) not in _QUIET:
             self._take(self._event(s, value))
 
     def _take(self, e: Event) -> None:
@@ -179,12 +180,17 @@ class _Watcher:
             raise QuadrantsRuntimeError("stopped before the step was found", code="QL0713")
 
     def _event(self, s: N.Stmt, value: Any) -> Event:
-        at = tuple(int(self.env[i]) for i in s.index) if isinstance(s, N.Access) else ()
-        read = s.args if isinstance(s, N.Op) else (s.value,) if isinstance(s, N.Atomic) else ()
-        if isinstance(s, N.While):
-            self.trips[s.id] = self.trips.get(s.id, 0) + 1 if isinstance(value, Trip) else 0
-            value = value._replace(index=self.trips[s.id]) if isinstance(value, Trip) else value
-        return Event(s, value, at, tuple([self.env[i] for i in read]), self.number, s.id in self.back)
+        parts = self.parts.get(s.id)
+        if parts is None:
+            read = s.args if isinstance(s, N.Op) else (s.value,) if isinstance(s, N.Atomic) else ()
+            parts = self.parts[s.id] = (s.index if isinstance(s, N.Access) else (), read, s.id in self.back)
+        if type(s) is N.While:
+            self.trips[s.id] = self.trips.get(s.id, 0) + 1 if type(value) is Trip else 0
+            value = value._replace(index=self.trips[s.id]) if type(value) is Trip else value
+        index, read, back = parts
+        env = self.env
+        at = tuple([int(env[i]) for i in index]) if index else ()
+        return Event(s, value, at, tuple([env[i] for i in read]) if read else (), self.number, back)
 
 
 def remember(env: dict[int, Any], s: N.Stmt, value: Any) -> None:
