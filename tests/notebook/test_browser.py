@@ -16,10 +16,12 @@ ROOT = Path(__file__).resolve().parents[2]
 OUT = ROOT / "out" / "browser"
 SAMPLE = f"""
 import sys
+import time
+from dataclasses import replace
 sys.path.insert(0, {str(ROOT / "tests")!r})
 from notebook.sample import cell_view
 from quadrants_lab.notebook.inspection import Inspection
-from quadrants_lab.widgets.model import LaunchSteps, Line, StepStatement, StepsView, StepTrace
+from quadrants_lab.widgets.model import LaunchSteps, Line, NotMade, StepStatement, StepsView, StepTrace
 view = cell_view()
 (kernel,) = view.kernels
 last = kernel.source[-1].span_line
@@ -27,7 +29,22 @@ kernel.source += [Line("    pass", n) for n in range(last + 1, last + 90)]
 lines = range(last, last + 90)
 statements = [StepStatement(f"%{{n}} = const {{n}}", n, "value", f"v{{n}}", -1, [], False) for n in lines]
 trace = StepTrace("0", "0 .. 3", statements, [(k, str(n), "") for k, n in enumerate(lines)], [], False)
-kernel.steps = StepsView([LaunchSteps(1, "gradient", ["parallel"], lambda task, lane, where: trace)])
+far = replace(trace, first=1000, found=1044)
+known = []
+
+class Far:
+    stop = None
+
+    def make(self):
+        time.sleep(1)
+        known.append(far)
+
+def follow(task, lane, where):
+    if where and not known:
+        raise NotMade(Far(), "the steps of iteration 0")
+    return known[0] if where else replace(trace, cut=True)
+
+kernel.steps = StepsView([LaunchSteps(1, "gradient", ["parallel"], follow)])
 Inspection(view).display(get_ipython())
 """
 
@@ -69,11 +86,23 @@ def test_the_buttons_of_the_stepper_stay_where_they_are(sample: Lab):
         return x.bounding_box()["y"] - panel.bounding_box()["y"]
 
     before = place(button)
-    button.click()
-    assert "step 90 of 90" in panel.locator(".now").inner_text()
+    for _ in range(89):
+        panel.locator('[data-move="+"]').click()
+    assert "step 90 of 90 and more" in panel.locator(".now").inner_text()
     assert place(button) == before
     for x in (".ln.here", ".vals .fresh"):
         assert before < place(panel.locator(x)) < panel.bounding_box()["height"]
+
+
+def test_a_far_step_is_asked_of_the_kernel(sample: Lab):
+    """While it looks for it, it says so."""
+    (inspector,) = sample.inspectors()
+    panel = sample.show(inspector, "Steps")
+    panel.locator('[data-move="turn"]').click()
+    panel.get_by_text("making the steps of iteration 0").wait_for()
+    panel.get_by_text("step 1,045 of 1,090").wait_for()
+    panel.locator('[data-move="last"]').click()
+    panel.get_by_text("step 1,090 of 1,090").wait_for()
 
 
 def test_the_static_copy_is_hidden_while_the_widget_lives(sample: Lab):

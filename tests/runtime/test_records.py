@@ -7,6 +7,7 @@ import pytest
 from sessions import EVERYWHERE, session_of
 
 import quadrants_lab as qd
+from quadrants_lab.runtime.record import records as module
 from quadrants_lab.runtime.record.records import recording
 
 session = session_of(EVERYWHERE)
@@ -73,6 +74,33 @@ def test_copies_stay_within_the_limit() -> None:
     assert record.inputs is not None
     assert record.outputs is None
     assert a[0] == 1
+
+
+def test_earlier_launches_are_kept_while_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What did not change between two launches is not copied for each; the oldest ones give way."""
+    x, y = make()
+    big = qd.field(qd.f32, 1000, needs_grad=True)
+
+    @qd.kernel
+    def scaled(by: qd.f32):
+        for i in x:
+            x[i] = x[i] * by + 0.0 * big[i]
+
+    with recording() as records, qd.ad.Tape(y):
+        for by in (2.0, 3.0, 4.0):
+            scaled(by)
+        square(x, y, 1.0)
+    forward = [r for r in (*records.past, *records.records()) if r.mode == "forward" and r.kernel == "scaled"]
+    assert [r.inputs["x"].tolist() for r in forward] == [[1, 2, 3], [2, 4, 6], [6, 12, 18]]
+    assert forward[0].inputs["big"] is forward[1].inputs["big"] is forward[2].inputs["big"]
+    assert forward[0].copied > 4000 > forward[1].copied
+    back = [r for r in (*records.past, *records.records()) if r.mode == "reverse" and r.kernel == "scaled"]
+    assert [r.of for r in back] == [2, 1, 0]
+    monkeypatch.setattr(module, "PAST_BYTES", 40)
+    with recording() as records:
+        for by in (2.0, 3.0, 4.0, 5.0):
+            scaled(by)
+    assert [r.number for r in records.past] == [1, 2]
 
 
 def test_a_failed_launch_is_recorded_as_such() -> None:

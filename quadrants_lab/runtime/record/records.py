@@ -106,7 +106,7 @@ class Recorder:
     _known: WeakValueDictionary[int, npt.NDArray[Any]] = field(default_factory=WeakValueDictionary)
 
     def before(self, plan: Plan, args: tuple[Any, ...]) -> tuple[LaunchRecord, float]:
-        self._supersede(self.last.pop(plan.owner, None))
+        old = self.last.pop(plan.owner, None)
         memories = plan.memories(args)
         arrays = plan.arrays(args) | {name: memory.values() for name, memory in plan.given().items()}
         names = plan.reads | plan.writes | plan.primal_reads | plan.given().keys()
@@ -115,6 +115,7 @@ class Recorder:
         record.inputs = self._copies(record, arrays, memories, names)
         if record.inputs is None:
             record.heads = heads(plan, arrays, memories.keys())
+        self._supersede(old)  # now: what did not change is not copied again
         record.first = plan.compiled.recorded is not None and not plan.compiled.clock.launched
         plan.compiled.clock.launched = True
         self.launches += 1
@@ -165,7 +166,7 @@ class Recorder:
     def _copy(self, record: LaunchRecord, array: npt.NDArray[Any], memory: Memory | None) -> npt.NDArray[Any]:
         """A copy, or the last one of this memory where that is the same; not to be written to."""
         known = None if memory is None else self._known.get(memory.serial)
-        if known is not None and known.shape == array.shape and (_bytes(known) == _bytes(array)).all():
+        if known is not None and _same(known, array):
             return known
         copy: npt.NDArray[Any] = array.copy()
         record.copied += copy.nbytes
@@ -174,8 +175,13 @@ class Recorder:
         return copy
 
 
-def _bytes(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+def _same(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> bool:
+    """Whether both are the same to the last bit, NaN or not."""
+    if a.shape != b.shape:
+        return False
+    word = np.uint64 if a.nbytes % 8 == 0 else np.uint8
+    left, right = (np.ascontiguousarray(x).reshape(-1).view(word) for x in (a, b))
+    return bool((left == right).all())
 
 
 def heads(plan: Plan, arrays: Arrays, memories: AbstractSet[str]) -> Arrays:
