@@ -19,7 +19,7 @@ from quadrants_lab.widgets import assets
 from quadrants_lab.widgets.model import ONLY_KNOWN, CellView, KernelView, NotMade
 from quadrants_lab.widgets.panes import PANES, render
 
-MOST_BYTES = 20 << 10  # of a cell's answers in a notebook, compressed
+MOST_BYTES = 17 << 10  # of a cell's answers in a notebook, compressed
 MOST_TEXT = 1 << 20  # characters of HTML that are made for it: a cell is not to wait
 MOST_KEPT_STATEMENTS = 2000  # of a kernel of which a notebook gets passes, graphs and code
 LARGE = ("passes", "cfg", "code")  # panes that a notebook gets after the others of all kernels
