@@ -208,15 +208,16 @@ def _steps(view: KernelView, limits: Limits) -> str:
 
 
 def _code(view: KernelView, limits: Limits) -> str:
+    """Sizes of all that is known, listings of the backend that the cell ran on: others can be large."""
     parts = []
     for mode, stages in view.code.items():
         known = [s for s in stages if s.known is not None]
         parts.append(f"<p>{esc(mode)}</p>{code.sizes(known) if known else ''}")
         for title, stage in zip(code.titles(known), known, strict=True):
-            if limits.code and stage.known is not None:
+            if limits.code and stage.known is not None and stage.backend == stages[0].backend:
                 body = _pre(esc(stage.known.problem) or "\n".join(_cut(stage.known.lines, limits.code)))
                 parts.append(_fold(f"{esc(mode)}, {esc(title)}", code.measures(stage) + body))
-    if any(s.known is None for stages in view.code.values() for s in stages):
+    if any(s.known is None or s.backend != stages[0].backend for stages in view.code.values() for s in stages):
         parts.append(empty("other code is made when somebody looks at it in the live view"))
     return "".join(parts)
 
