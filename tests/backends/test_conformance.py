@@ -66,6 +66,36 @@ def test_fast_entry(near: Any) -> None:
         assert fast(*bad) is NotImplemented
 
 
+@pytest.mark.parametrize("name", ["vulkan", "metal"])
+def test_atomics_on_bytes_that_begin_within_a_word(name: str) -> None:
+    near = import_module(f"{name}_rig")
+    source = """kernel count() forward {
+      buffer @y: ndarray u8[?]
+      offload range_for bounds {
+        %0: i32 = const 0
+        %1: i32 = const 64
+        yield %0, %1
+      } do (%2: i32) {
+        %3: i32 = const 7
+        %4: i32 = and %2, %3
+        %5: u8 = const 1
+        %6: u8 = atomic add @y[%4], %5
+        yield
+      }
+    }"""
+    device = near.device()
+    memory = device.allocate((9,), np.dtype(np.uint8))
+    memory.array[:] = 0
+    frame = near.load(source).frame(device)
+    fast = frame.entry([ArrayParam("y")])
+    assert frame.bind_temp("y", memory.array) is None
+    assert frame.bind_temp("y", memory.array[1:]) is not None  # a copy, which begins with one
+    for begin, want in ((0, [8] * 8 + [0]), (1, [8] + [16] * 7 + [8])):
+        assert fast(memory.array[begin:]) is None
+        device.finish()
+        assert memory.array.tolist() == want
+
+
 @pytest.mark.parametrize(
     ("t", "good", "bad"),
     [
