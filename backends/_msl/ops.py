@@ -16,7 +16,11 @@ from quadrants_lab.backends.lower.functions import MATH
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import DType, u1
 
+_PRECISE = ["sqrt", "sin", "cos", "tan", "asin", "acos", "atan2", "tanh", "exp", "log", "pow"]
+_PLAIN = ["floor", "ceil", "trunc", "round", "isnan", "isinf"]
 SPELLINGS: dict[str, tuple[str, str, str]] = {
+    **{name: (f"p {name}", "", "") for name in _PRECISE},
+    **{name: (f"f {name}", "", "") for name in _PLAIN},
     "add": ("+", "@modular +", ""),
     "sub": ("-", "@modular -", ""),
     "mul": ("*", "@modular *", ""),
@@ -29,21 +33,6 @@ SPELLINGS: dict[str, tuple[str, str, str]] = {
     "abs": ("f fabs", "", ""),
     "min": ("f fmin", "@extreme <", ""),
     "max": ("f fmax", "@extreme >", ""),
-    "sqrt": ("p sqrt", "", ""),
-    "sin": ("p sin", "", ""),
-    "cos": ("p cos", "", ""),
-    "tan": ("p tan", "", ""),
-    "asin": ("p asin", "", ""),
-    "acos": ("p acos", "", ""),
-    "atan2": ("p atan2", "", ""),
-    "tanh": ("p tanh", "", ""),
-    "exp": ("p exp", "", ""),
-    "log": ("p log", "", ""),
-    "pow": ("p pow", "", ""),
-    "floor": ("f floor", "", ""),
-    "ceil": ("f ceil", "", ""),
-    "trunc": ("f trunc", "", ""),
-    "round": ("f round", "", ""),
     "and": ("", "@bits &", "&&"),
     "or": ("", "@bits |", "||"),
     "xor": ("", "@bits ^", "!="),
@@ -59,8 +48,6 @@ SPELLINGS: dict[str, tuple[str, str, str]] = {
     "ge": (">=", ">=", ""),
     "eq": ("==", "==", "=="),
     "ne": ("!=", "!=", "!="),
-    "isnan": ("f isnan", "", ""),
-    "isinf": ("f isinf", "", ""),
     "select": ("@select", "@select", "@select"),
     "cast": ("@cast", "@cast", ""),
     "fptoint": ("@cast", "", ""),
