@@ -76,7 +76,7 @@ def run_lesson(path: Path) -> Lesson:
     with client.setup_kernel():
         for index, cell in enumerate(cells):
             if cell.cell_type == "markdown":
-                question = cell.source if cell.source.startswith("### Exercise") else question
+                question = cell.source if "### Exercise " in cell.source else question
                 continue
             client.execute_cell(cell, index)
             if question and "\ncheck_answer(" in cell.source:
@@ -120,6 +120,7 @@ def test_the_lesson_runs_and_its_assertions_hold(lesson):
 
 def test_an_exercise_waits_for_its_answer(lesson):
     assert 3 <= len(lesson.exercises) <= 5
+    assert len(lesson.exercises) == sum(c.source.count("### Exercise ") for c in lesson.book.cells)
     for x in lesson.exercises:
         assert printed(x.asked).startswith("Not answered yet"), x.name
         assert "<summary>Hint</summary>" in x.text, x.name
