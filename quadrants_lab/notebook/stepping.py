@@ -174,13 +174,14 @@ def _request(view: CellView, cause: Cause) -> str:
 
 
 def _launches(view: CellView, cause: Cause) -> list[tuple[int, LaunchSteps]]:
-    """The launches that a cause may be about, with the number of the kernel: by its number in the program, or where
-    that is none of the kernel's, for it ran in a gradient, by its kernel alone."""
+    """The launches that a cause may be about, with the number of the kernel: by its number in the program, or, where
+    that is of another kernel, as of what a gradient of the user's runs, the last ones of its kernel."""
+    number = 0 if cause.kind == "custom gradient" else cause.launch
     of_kernel = [
         (n, steps) for n, kernel in enumerate(view.kernels)
         if isinstance(kernel.steps, StepsView) and cause.kernel in ("", kernel.name) for steps in kernel.steps.launches
     ]  # fmt: skip
-    return [x for x in of_kernel if x[1].number == cause.launch] or (of_kernel[-2:] if cause.kernel else [])
+    return [x for x in of_kernel if x[1].number == number] or (of_kernel[-2:] if cause.kernel else [])
 
 
 def _lane(text: str) -> Lane | None:
