@@ -45,6 +45,7 @@ from quadrants_lab.lang.kernel import func, kernel, pure, pyfunc, real_func
 from quadrants_lab.lang.matrix import Matrix, Vector
 from quadrants_lab.lang.missing import missing_attribute
 from quadrants_lab.lang.ops import OPERATIONS as _operations
+from quadrants_lab.lang.perf_dispatch import perf_dispatch
 from quadrants_lab.lang.shapes import Layout
 from quadrants_lab.lang.snode import NAMED_AXES as _axes
 from quadrants_lab.lang.snode import FieldsBuilder, SNode, axes, root
@@ -69,13 +70,13 @@ __all__ = [  # noqa: PLE0604  # the lists hold strings
     "Struct", "StructField", "Template", "Tensor", "Vector", "VectorNdarray", "VectorTensor", "ad", "amdgpu",
     "arm64", "axes", "c", "cfg", "cpu", "cuda", "data_oriented", "dataclass", "dump_compile_config",
     "experimental", "extension", "field", "func", "gpu", "init", "inspect", "is_extension_enabled",
-    "is_logging_effective", "jax_op", "kernel", "math", "metal", "ndarray", "pure", "pyfunc", "real_func",
-    "ref", "reset", "root", "set_logging_level", "sync", "template", "tensor", "torch_op", "types", "vulkan",
-    "wrap", "x64", "x86_64", *_axes, *_dtypes, *_operations,
+    "is_logging_effective", "jax_op", "kernel", "math", "metal", "ndarray", "perf_dispatch", "pure", "pyfunc",
+    "real_func", "ref", "reset", "root", "set_logging_level", "sync", "template", "tensor", "torch_op", "types",
+    "vulkan", "wrap", "x64", "x86_64", *_axes, *_dtypes, *_operations,
 ]  # fmt: skip
 
 
-_LATE = ("algorithms",)  # modules that are imported when they are first asked for
+_LATE = ("algorithms", "profiler", "tools")  # modules that are imported when they are first asked for
 
 
 def __getattr__(name: str) -> Any:

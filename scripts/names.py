@@ -34,7 +34,7 @@ MADE = (  # classes whose objects other calls make
 )  # fmt: skip
 INTERNAL = (  # without an underscore, but of no use to programs
     "qd.QuadrantsRuntimeTypeError.", "qd.ad.FwdMode.", "qd.ad.Tape.insert", "qd.types.NDArray.", "qd.types.ndarray.",
-    "qd.BufferView.subscript", "qd.simt.block.SharedArray.subscript",
+    "qd.BufferView.subscript", "qd.tools.PLYWriter.print_header", "qd.simt.block.SharedArray.subscript",
 )  # fmt: skip
 SWIZZLES = ("xyzw", "rgba", "stpq")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from importlib import import_module
@@ -115,13 +116,14 @@ OPTIONS: dict[str, Option] = {
     "ad_stack_experimental_enabled": Option(_flag, True),
     "enable_fallback": Option(_flag, True),
     "simulate": Option(_flag, False),
+    "kernel_profiler": Option(_flag, False),
     "require_version": Option(_any, None),
 }
 # Knobs of Quadrants' own pipeline, drivers and logs with their defaults: taken, so that programs written for it run,
 # without effect.
 _OFF = """
 experimental_auto_mesh_local external_metal_command_queue_is_torch_queue flatten_if force_scalarize_matrix
-gdb_trigger half2_vectorization kernel_profiler mesh_localize_all_attr_mappings mesh_localize_from_end_mapping
+gdb_trigger half2_vectorization mesh_localize_all_attr_mappings mesh_localize_from_end_mapping
 move_loop_invariant_outside_if print_accessor_ir print_full_traceback print_ir print_ir_dbg_info
 print_kernel_amdgcn print_kernel_asm print_kernel_llvm_ir print_kernel_llvm_ir_optimized print_non_pure
 print_preprocessed_ir print_struct_llvm_ir raise_on_templated_floats timeline
@@ -148,6 +150,9 @@ INSTEAD = (
 )
 
 
+_profiling = ExitStack()  # of the session, where it has a profiler
+
+
 def _asked(name: str, given: Any) -> bool:
     said = os.environ.get(f"QD_{name.upper()}", "0") if given is None else given
     return said not in (False, 0, "", "0")
@@ -164,8 +169,9 @@ def init(arch: Any = None, default_fp: Any = None, default_ip: Any = None, **opt
     ``cpu_max_num_threads``: 0 for all. ``ad_stack_size``: forces that many slots a stack; 0 sizes each by analysis.
     ``ad_stack_budget_bytes``: a gradient that needs more bytes of adstacks is an error before it is launched (0: no
     limit). ``ad_stack_sparse_threshold_bytes``: on GPUs, where adstacks would take more, the iterations that push at
-    all are counted first. ``ad_unroll``: so many trips of a loop are one for a gradient that keeps 32 bytes or more a
-    trip, which takes so many times less memory and more computation; 0 for what is good on the arch, 1 for none.
+    all are counted first. ``kernel_profiler``: launches are counted and measured, see `qd.profiler`. ``ad_unroll``: so
+    many trips of a loop are one for a gradient that keeps 32 bytes or more a trip, which takes so many times less
+    memory and more computation; 0 for what is good on the arch, 1 for none.
     ``offline_cache``: compiled kernels are kept on disk, in ``offline_cache_file_path``, at most
     ``offline_cache_max_size_of_files`` bytes. An option that is not given is read from the environment, from QD_ and
     its name in capitals. An unknown option is a KeyError.
@@ -221,13 +227,17 @@ def init(arch: Any = None, default_fp: Any = None, default_ip: Any = None, **opt
         log_level=values["log_level"],
         options={**values, **{k: v for k, v in given.items() if k in WITHOUT_EFFECT}, "arch": chosen},
     )
+    _profiling.close()
     session.start(settings)
+    if values["kernel_profiler"]:
+        _profiling.enter_context(import_module("quadrants_lab.lang.profiler").profiling())
     if values["verbose"] or LEVELS.index(values["log_level"]) <= LEVELS.index("info"):
         print(f"[quadrants_lab] starting on arch={chosen.name}")
 
 
 def reset() -> None:
     """Ends the default session: its fields and ndarrays cannot be used any more."""
+    _profiling.close()
     session.stop()
 
 

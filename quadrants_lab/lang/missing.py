@@ -13,9 +13,12 @@ NOT_YET: dict[str, tuple[str, ...]] = {
     ),
     "buffer views": ("BufferView", "BufferViewType", "buffer_view_type"),
     "sparse matrices": ("sparse_matrix_builder",),
+    "hardware counters, and times of the compiler's parts": (
+        "CuptiMetric", "clear_scoped_profiler_info", "print_scoped_profiler_info",
+    ),
     "running kernels as plain Python": ("python",),
     "extensions and tools": (
-        "interop", "perf_dispatch", "profiler", "sparse", "tools",
+        "interop", "sparse",
     ),
     "internals of Quadrants": ("compound_types", "enums", "ndarray_type", "utils"),
 }  # fmt: skip

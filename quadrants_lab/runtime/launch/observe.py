@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -81,5 +81,6 @@ def _without_fast_paths(variable: ContextVar[T], value: T) -> Iterator[None]:
     try:
         yield
     finally:
-        variable.reset(token)
         _watching -= 1
+        with suppress(ValueError):  # of another context, whose end is the end of it
+            variable.reset(token)

@@ -1,0 +1,107 @@
+"""`qd.perf_dispatch`: of several functions that do the same, the one that is the fastest for such arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from functools import update_wrapper
+from statistics import fmean
+from time import perf_counter
+from typing import Any
+
+from quadrants_lab.errors import QuadrantsRuntimeError
+from quadrants_lab.lang.config import sync
+
+_CALLS = 300  # after which it is measured again, where nothing is said
+Implementation = Callable[..., Any]
+
+
+class PerfDispatch:
+    """Calls one of the registered functions. For each geometry of the arguments, every call runs one: first each of
+    those that are ``is_compatible`` so often that its time is known, then the fastest alone, until it is time to
+    measure again. The body of the decorated function is never run."""
+
+    def __init__(
+        self, fn: Implementation, geometry: Callable[..., Hashable], first_warmup: int, warmup: int, active: int,
+        count: int, seconds: float,
+    ) -> None:  # fmt: skip
+        self.geometry, self.first_warmup, self.warmup, self.active = geometry, first_warmup, warmup, active
+        self.count, self.seconds = count, seconds
+        self.implementations: list[tuple[Implementation, Callable[..., bool] | None]] = []
+        self.turns: dict[Hashable, Iterator[Callable[..., Any]]] = {}
+        self.name = getattr(fn, "__name__", "it")
+        update_wrapper(self, fn)
+
+    def register(
+        self, implementation: Implementation | None = None, *, is_compatible: Callable[..., bool] | None = None
+    ) -> Any:
+        """Decorates a kernel or function; ``is_compatible`` of a call's arguments: whether it can run with them."""
+
+        def add(fn: Implementation) -> Implementation:
+            self.implementations.append((fn, is_compatible))
+            return fn
+
+        return add if implementation is None else add(implementation)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        key = self.geometry(*args, **kwargs)
+        if key not in self.turns:
+            fit = [f for f, can in self.implementations if can is None or can(*args, **kwargs)]
+            if not fit:
+                raise QuadrantsRuntimeError(
+                    f"no implementation of {self.name} can run with these arguments",
+                    code="QL2057",
+                    help=f"decorate one with @{self.name}.register",
+                )
+            self.turns[key] = self._turns(fit)
+        return next(self.turns[key])(*args, **kwargs)
+
+    def _turns(self, fit: list[Implementation]) -> Iterator[Callable[..., Any]]:
+        """What each call runs, one after the other."""
+        warmup = self.first_warmup
+        while len(fit) > 1:
+            times: dict[int, list[float]] = {k: [] for k in range(len(fit))}
+            for k, fn in enumerate(fit):
+                yield from [fn] * warmup
+                yield from [_timed(fn, times[k])] * self.active
+            fastest = fit[min(times, key=lambda k: fmean(times[k]))]
+            begin, calls = perf_counter(), 0
+            while not (0 < self.count <= calls or 0 < self.seconds <= perf_counter() - begin):
+                yield fastest
+                calls += 1
+            warmup = self.warmup
+        while True:
+            yield fit[0]
+
+
+def _timed(fn: Implementation, times: list[float]) -> Implementation:
+    def run(*args: Any, **kwargs: Any) -> Any:
+        sync()
+        begin = perf_counter()
+        value = fn(*args, **kwargs)
+        sync()
+        times.append(perf_counter() - begin)
+        return value
+
+    return run
+
+
+def perf_dispatch(
+    *,
+    get_geometry_hash: Callable[..., Hashable],
+    first_warmup: int = 1,
+    warmup: int = 0,
+    active: int = 1,
+    repeat_after_count: int | None = None,
+    repeat_after_seconds: float | None = None,
+) -> Callable[[Implementation], PerfDispatch]:
+    """Makes a function that calls the fastest of those that are registered with it (see `PerfDispatch`).
+    ``get_geometry_hash`` of the arguments says which calls are alike; ``first_warmup`` and ``warmup``: calls before the
+    first and a later measurement, of ``active`` calls; it is measured again after so many further calls or seconds, 0
+    for never, 300 calls where neither is given."""
+    count = repeat_after_count if repeat_after_count is not None else _CALLS if repeat_after_seconds is None else 0
+
+    def decorate(fn: Implementation) -> PerfDispatch:
+        seconds = repeat_after_seconds or 0.0
+        return PerfDispatch(fn, get_geometry_hash, first_warmup, warmup, max(1, active), count, seconds)
+
+    return decorate

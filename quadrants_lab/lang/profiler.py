@@ -1,0 +1,144 @@
+"""`qd.profiler`: how often kernels were launched, how long they took, and how many bytes they had to do with, in a
+session with ``qd.init(kernel_profiler=True)``. Each launch is then waited for, and takes the longer way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from math import prod
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from quadrants_lab.errors import QuadrantsRuntimeError
+from quadrants_lab.lang.missing import missing_attribute
+from quadrants_lab.runtime import session
+from quadrants_lab.runtime.launch.observe import watch
+
+if TYPE_CHECKING:
+    from quadrants_lab.runtime.launch.plan import Plan
+
+
+@dataclass
+class KernelProfilerQueryResult:
+    """Launches of a kernel: how many, and the milliseconds of the shortest, of the longest and of one on average;
+    ``bytes``: of the memory that the last one read or wrote."""
+
+    counter: int = 0
+    min: float = 0.0
+    max: float = 0.0
+    total: float = 0.0
+    bytes: int = 0
+
+    @property
+    def avg(self) -> float:
+        return self.total / self.counter if self.counter else 0.0
+
+    def add(self, ms: float, bytes: int) -> None:
+        self.min = min(self.min, ms) if self.counter else ms
+        self.max = max(self.max, ms)
+        self.counter, self.total, self.bytes = self.counter + 1, self.total + ms, bytes
+
+
+@dataclass
+class Profile:
+    """An observer of the launches of a session. ``trace``: (kernel, ms of its start, ms), one a launch."""
+
+    kernels: dict[str, KernelProfilerQueryResult] = field(default_factory=dict)
+    trace: list[tuple[str, float, float]] = field(default_factory=list)
+    begin: float = field(default_factory=perf_counter)
+
+    def before(self, plan: Plan, args: tuple[Any, ...]) -> float:
+        plan.session.finish()
+        return perf_counter()
+
+    def after(self, plan: Plan, args: tuple[Any, ...], token: float, failed: bool) -> None:
+        plan.session.finish()
+        ms = (perf_counter() - token) * 1e3
+        name = plan.kernel.name if plan.owner.mode == "forward" else f"{plan.kernel.name} ({plan.owner.mode})"
+        used = [memory for n, memory in plan.memories(args).items() if n in plan.reads | plan.writes]
+        size = sum(prod(memory.operand.shape) * memory.dtype.nbytes for memory in used)
+        self.kernels.setdefault(name, KernelProfilerQueryResult()).add(ms, size)
+        self.trace.append((name, (token - self.begin) * 1e3, ms))
+
+
+_profile = Profile()  # that of the session with a profiler that began last
+
+
+@contextmanager
+def profiling() -> Iterator[None]:
+    """Launches are counted anew until the with ends; what was counted can be asked for after it, too."""
+    clear_kernel_profiler_info()
+    with watch(_profile):
+        yield
+
+
+def clear_kernel_profiler_info() -> None:
+    """Forgets all launches."""
+    _profile.kernels.clear()
+    _profile.trace.clear()
+    _profile.begin = perf_counter()
+
+
+def query_kernel_profiler_info(name: str) -> KernelProfilerQueryResult:
+    """The launches of the kernel of that name; of its gradient "name (reverse)"."""
+    return _profile.kernels.get(name, KernelProfilerQueryResult())
+
+
+def get_kernel_profiler_total_time() -> float:
+    """Seconds of all launches."""
+    return sum(k.total for k in _profile.kernels.values()) / 1e3
+
+
+def print_kernel_profiler_info(mode: str = "count") -> None:
+    """A row a kernel, the longest first; with ``mode="trace"`` a row a launch, in their order."""
+    if mode == "trace":
+        print("start ms      ms  kernel")
+        for name, start, ms in _profile.trace:
+            print(f"{start:8.3f}{ms:8.3f}  {name}")
+        return
+    if mode != "count":
+        raise ValueError(f"mode={mode!r} is neither 'count' nor 'trace'")
+    total = get_kernel_profiler_total_time() or 1.0
+    print("     %  total s   count      min      avg      max ms        bytes  kernel")
+    for name, k in sorted(_profile.kernels.items(), key=lambda item: -item[1].total):
+        print(
+            f"{k.total / total / 10:6.2f}{k.total / 1e3:9.3f}{k.counter:8}{k.min:9.3f}{k.avg:9.3f}{k.max:9.3f}"
+            f"{k.bytes:16,}  {name}"
+        )
+
+
+def print_memory_profiler_info() -> None:
+    """The fields of the session, the largest first, and their bytes."""
+    sizes = {f: prod(f.shape + f.element_shape) * f.dtype.nbytes for f in session.current().fields if f.placed}
+    for f, size in sorted(sizes.items(), key=lambda item: -item[1]):
+        print(f"{size:16,}  {f!r}")
+    print(f"{sum(sizes.values()):16,}  bytes in {len(sizes)} fields")
+
+
+def set_kernel_profiler_toolkit(toolkit_name: str = "default") -> bool:
+    """Whether launches are measured by that toolkit from now on: there is "default" alone."""
+    return toolkit_name == "default"
+
+
+def set_kernel_profiler_metrics(metric_list: Any = ()) -> None:
+    if metric_list:
+        _no_counters()
+
+
+def collect_kernel_profiler_metrics(metric_list: Any = ()) -> NoReturn:
+    _no_counters()
+
+
+def get_predefined_cupti_metrics(name: str = "") -> NoReturn:
+    _no_counters()
+
+
+def _no_counters() -> NoReturn:
+    raise QuadrantsRuntimeError(
+        "hardware counters (CUPTI) are not read", code="QL2056", help="use NVIDIA Nsight Compute, which reads them all"
+    )
+
+
+def __getattr__(name: str) -> object:
+    return missing_attribute("qd.profiler", name, globals())

@@ -1,0 +1,121 @@
+"""`qd.profiler`, `qd.perf_dispatch` and `qd.tools`: what is counted, chosen and written."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sessions import EVERYWHERE, session_of
+
+import quadrants_lab as qd
+from quadrants_lab.lang import perf_dispatch
+
+session = session_of(EVERYWHERE, kernel_profiler=True)
+P = qd.profiler
+
+
+@qd.kernel
+def doubled(x: qd.template(), y: qd.template()):
+    for i in x:
+        y[i] = 2 * x[i]
+
+
+def test_launches_are_counted(capsys):
+    x, y = (qd.field(qd.f32, 8, needs_grad=True) for _ in range(2))
+    for _ in range(3):
+        doubled(x, y)
+    doubled.grad(x, y)
+    found = P.query_kernel_profiler_info("doubled")
+    assert found.counter == 3
+    assert 0 < found.min <= found.avg <= found.max
+    assert found.bytes == 2 * 8 * 4
+    assert P.query_kernel_profiler_info("doubled (reverse)").counter == 1
+    assert P.query_kernel_profiler_info("halved").counter == 0
+    assert P.get_kernel_profiler_total_time() >= found.total / 1e3
+    for mode, lines in ("count", 3), ("trace", 5):
+        P.print_kernel_profiler_info(mode)
+        assert len(capsys.readouterr().out.splitlines()) == lines
+    P.print_memory_profiler_info()
+    assert capsys.readouterr().out.splitlines()[-1].split() == ["128", "bytes", "in", "4", "fields"]
+    P.clear_kernel_profiler_info()
+    assert P.query_kernel_profiler_info("doubled").counter == 0
+
+
+def test_counting_ends_with_the_session():
+    qd.init(arch=qd.cpu)
+    x, y = qd.field(qd.f32, 8), qd.field(qd.f32, 8)
+    P.clear_kernel_profiler_info()
+    doubled(x, y)
+    assert P.get_kernel_profiler_total_time() == 0
+    with pytest.raises(qd.QuadrantsRuntimeError, match="QL2056"):
+        P.collect_kernel_profiler_metrics()
+    with pytest.raises(ValueError, match="neither 'count' nor 'trace'"):
+        P.print_kernel_profiler_info("all")
+
+
+def test_the_fastest_is_called(monkeypatch):
+    clock, ran = [0.0], []
+    monkeypatch.setattr(perf_dispatch, "perf_counter", lambda: clock[0])
+
+    @qd.perf_dispatch(get_geometry_hash=lambda x: x.shape, first_warmup=1, active=2, repeat_after_count=3)
+    def work(x): ...
+
+    for name, seconds, can in ("slow", 3, None), ("fast", 1, None), ("tiny", 0, lambda x: x.shape[0] < 4):
+
+        def run(x, name=name, seconds=seconds):
+            ran.append(name)
+            clock[0] += seconds
+            return name
+
+        work.register(is_compatible=can)(run)
+    x = qd.field(qd.f32, 8)
+    assert [work(x) for _ in range(9)] == ["slow"] * 3 + ["fast"] * 6
+    assert [work(x) for _ in range(5)] == ["slow", "slow", "fast", "fast", "fast"]  # measured again, without a warmup
+    small = qd.field(qd.f32, 2)
+    assert [work(small) for _ in range(10)][-1] == "tiny"
+    with pytest.raises(qd.QuadrantsRuntimeError, match="no implementation of alone"):
+        qd.perf_dispatch(get_geometry_hash=lambda: 0)(_alone)()
+
+
+def _alone(): ...
+
+
+_alone.__name__ = "alone"
+
+
+def test_a_mesh_is_written(tmp_path):
+    writer = qd.tools.PLYWriter(num_vertices=4, num_faces=2)
+    points = np.arange(12.0).reshape(3, 4)
+    with pytest.raises(ValueError, match="positions"):
+        writer.export(tmp_path / "mesh.ply")
+    writer.add_vertex_pos(*points)
+    writer.add_vertex_id()
+    writer.add_vertex_channel("mass", "double", np.full(4, 0.5))
+    with pytest.raises(ValueError, match="faces are missing"):
+        writer.export(tmp_path / "mesh.ply")
+    writer.add_faces([0, 1, 2, 1, 2, 3])
+    writer.add_face_piece([7, 8])
+    with pytest.raises(ValueError, match="3 values of 'int' for 4"):
+        writer.add_vertex_piece([1, 2, 3])
+    writer.export_ascii(tmp_path / "mesh.ply")
+    head, _, body = (tmp_path / "mesh.ply").read_text().partition("end_header\n")
+    assert "element vertex 4" in head
+    assert "property double mass" in head
+    rows = [list(map(float, line.split())) for line in body.splitlines()]
+    assert rows[:4] == [[*points[:, k], k, 0.5] for k in range(4)]
+    assert rows[4:] == [[3, 0, 1, 2, 7], [3, 1, 2, 3, 8]]
+    writer.export_frame(3, tmp_path / "mesh.ply")
+    data = (tmp_path / "mesh_000003.ply").read_bytes()
+    vertices = np.frombuffer(data.partition(b"end_header\n")[2], "<f4,<f4,<f4,<i4,<f8", count=4)
+    assert vertices["f0"].tolist() == points[0].tolist()
+    assert vertices["f4"].tolist() == [0.5] * 4
+
+
+def test_a_grid_is_written(tmp_path):
+    x = qd.field(qd.f32, (2, 3))
+    x.from_numpy(np.arange(6, dtype=np.float32).reshape(2, 3))
+    qd.tools.write_vtk(x, tmp_path / "grid")
+    head, _, data = (tmp_path / "grid.vtk").read_bytes().partition(b"default\n")
+    assert b"DIMENSIONS 2 3 1" in head
+    assert np.frombuffer(data, ">f8").tolist() == [0, 3, 1, 4, 2, 5]
+    with pytest.raises(ValueError, match="two or three axes"):
+        qd.tools.write_vtk(np.zeros(3), tmp_path / "line")
