@@ -76,7 +76,7 @@ __all__ = [  # noqa: PLE0604  # the lists hold strings
 ]  # fmt: skip
 
 
-_LATE = ("algorithms", "profiler", "tools")  # modules that are imported when they are first asked for
+_LATE = ("algorithms", "linalg", "profiler", "tools")  # modules that are imported when they are first asked for
 
 
 def __getattr__(name: str) -> Any:

@@ -139,6 +139,7 @@ DIFFERENT = {
     "qd.Struct.to_dict": "has members alone: takes no include_methods, include_ndim",
     "qd.kernel": "takes no checkpoints: graphs have none yet",
     "qd.types.ndarray": "takes no field_dim, which is an error in Quadrants",
+    "qd.tools.write_vtk": "writes NAME.vtk, and needs no other package",
     "qd.abs": "|INT_MIN| wraps to itself",
 }
 

@@ -1,0 +1,136 @@
+"""`qd.linalg`: systems of linear equations whose matrix is a kernel. Every step runs where the session does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import sqrt
+from typing import Any
+
+from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsTypeError
+from quadrants_lab.lang.fields import field, ndarray
+from quadrants_lab.lang.kernel import kernel
+from quadrants_lab.lang.missing import missing_attribute
+from quadrants_lab.lang.ops import OPERATIONS
+from quadrants_lab.lang.tensor import Tensor
+
+__all__ = ["LinearOperator", "MatrixFreeBICGSTAB", "MatrixFreeCG"]
+
+grouped: Any = OPERATIONS["grouped"]
+cast: Any = OPERATIONS["cast"]
+
+
+@kernel
+def _dot(a: Tensor, b: Tensor, out: Tensor) -> None:
+    s = cast(0, out.dtype)
+    for i in grouped(a):
+        s += a[i] * b[i]
+    out[0] = s
+
+
+@kernel
+def _combine(y: Tensor, x: Tensor, c: Tensor) -> None:
+    for i in grouped(y):
+        y[i] = c[0] * y[i] + c[1] * x[i]
+
+
+class LinearOperator:
+    """A matrix as a kernel of two fields (or ndarrays): it writes the matrix times the first to the second."""
+
+    def __init__(self, matvec_kernel: Callable[[Any, Any], Any]) -> None:
+        self.kernel = matvec_kernel
+
+    def matvec(self, x: Any, Ax: Any) -> None:
+        if x.shape != Ax.shape:
+            raise QuadrantsRuntimeError(f"the matrix makes {Ax!r} of {x!r}: their shapes differ", code="QL2058")
+        self.kernel(x, Ax)
+
+
+class _Vectors:
+    """Vectors like ``b``, and what is done with them."""
+
+    def __init__(self, A: LinearOperator, b: Any, x: Any) -> None:
+        if b.dtype is not x.dtype or not x.dtype.is_float or b.element_shape or x.element_shape:
+            raise QuadrantsTypeError(f"b and x must hold numbers of one real dtype: {b!r}, {x!r}", code="QL2058")
+        self.A, self.x = A, x
+        self.make = field if x.kind == "field" else ndarray
+        self.scalars = ndarray(x.dtype, 2)
+        self.r = self.new(b)
+        self.combine(1, self.r, -1, self.times(x))
+
+    def new(self, like: Any = None) -> Any:
+        made = self.make(self.x.dtype, self.x.shape)
+        if like is not None:
+            made.copy_from(like)
+        return made
+
+    def times(self, v: Any, out: Any = None) -> Any:
+        out = self.new() if out is None else out
+        self.A.matvec(v, out)
+        return out
+
+    def dot(self, a: Any, b: Any) -> float:
+        _dot(a, b, self.scalars)
+        return float(self.scalars[0])
+
+    def combine(self, c: float, y: Any, d: float, x: Any) -> None:
+        """y = c y + d x"""
+        self.scalars[0], self.scalars[1] = c, d
+        _combine(y, x, self.scalars)
+
+
+def MatrixFreeCG(
+    A: LinearOperator, b: Any, x: Any, tol: float = 1e-6, maxiter: int = 5000, quiet: bool = True
+) -> bool:
+    """Solves ``A x = b`` for a symmetric positive definite A, from ``x`` on, by conjugate gradients (Hestenes and
+    Stiefel, 1952). Whether the norm of the residual came below ``tol`` within ``maxiter`` products with A."""
+    v = _Vectors(A, b, x)
+    p, Ap = v.new(v.r), v.new()
+    rr = v.dot(v.r, v.r)
+    for k in range(maxiter + 1):
+        if not quiet:
+            print(f"iteration {k}: residual {sqrt(rr):.6e}")
+        if sqrt(rr) < tol or k == maxiter:
+            break
+        v.times(p, Ap)
+        alpha = rr / v.dot(p, Ap)
+        v.combine(1, x, alpha, p)
+        v.combine(1, v.r, -alpha, Ap)
+        before, rr = rr, v.dot(v.r, v.r)
+        v.combine(rr / before, p, 1, v.r)
+    return sqrt(rr) < tol
+
+
+def MatrixFreeBICGSTAB(
+    A: LinearOperator, b: Any, x: Any, tol: float = 1e-6, maxiter: int = 5000, quiet: bool = True
+) -> bool:
+    """The same for any invertible A, with two products an iteration (van der Vorst, 1992). False, too, where it breaks
+    down."""
+    v = _Vectors(A, b, x)
+    first, p, Ap, As = v.new(v.r), v.new(v.r), v.new(), v.new()
+    rho = rr = v.dot(v.r, v.r)
+    for k in range(maxiter + 1):
+        if not quiet:
+            print(f"iteration {k}: residual {sqrt(rr):.6e}")
+        if sqrt(rr) < tol or k == maxiter:
+            break
+        v.times(p, Ap)
+        if (slope := v.dot(first, Ap)) == 0:
+            break
+        alpha = rho / slope
+        v.combine(1, v.r, -alpha, Ap)
+        v.times(v.r, As)
+        square = v.dot(As, As)
+        omega = v.dot(As, v.r) / square if square else 0.0
+        v.combine(1, x, alpha, p)
+        v.combine(1, x, omega, v.r)
+        v.combine(1, v.r, -omega, As)
+        before, rho, rr = rho, v.dot(first, v.r), v.dot(v.r, v.r)
+        if omega == 0 or before == 0:
+            break
+        v.combine(1, p, -omega, Ap)
+        v.combine(rho / before * alpha / omega, p, 1, v.r)
+    return sqrt(rr) < tol
+
+
+def __getattr__(name: str) -> object:
+    return missing_attribute("qd.linalg", name, globals())
