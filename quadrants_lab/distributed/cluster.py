@@ -8,12 +8,13 @@ import signal
 from functools import cache
 from pathlib import Path
 from shutil import rmtree
-from tempfile import mkdtemp
+from tempfile import gettempdir, mkdtemp
 from typing import Any
 
 from quadrants_lab.backends import forks
 from quadrants_lab.errors import QuadrantsRuntimeError
 
+_PREFIX = "quadrants-lab-dask-"
 _local: list[tuple[int, Any]] = []  # the process that made it, and its client
 _lock = forks.lock()
 
@@ -41,11 +42,13 @@ def local_client(workers: int = 0, gpus: bool = False, *, as_default: bool = Tru
     goes with it. ``options``: of Dask's worker, for instance ``memory_limit``. Ctrl-C does not reach the workers.
     """
     distributed = _distributed()
+    from dask import config
+
     ids = visible_gpus() if gpus else []
     if gpus and not ids:
         raise QuadrantsRuntimeError("local_client: there is no GPU of NVIDIA's here", code="QL2205")
-    workers = workers or len(ids) or len(os.sched_getaffinity(0))
-    folder = mkdtemp(prefix="quadrants-lab-dask-")
+    workers = workers or len(ids) or _processors()
+    folder = _folder()
     shared = {"nthreads": 1, "local_directory": folder, "dashboard": False, "silence_logs": 40, **options}
     spec = {
         n: {"cls": distributed.Nanny,
@@ -54,7 +57,8 @@ def local_client(workers: int = 0, gpus: bool = False, *, as_default: bool = Tru
     }  # fmt: skip
     scheduler = {"cls": distributed.Scheduler, "options": {"dashboard_address": "127.0.0.1:0", "host": "127.0.0.1"}}
     try:
-        cluster = distributed.SpecCluster(workers=spec, scheduler=scheduler, silence_logs=40, name=None)
+        with config.set({"temporary-directory": folder}):  # the scheduler's
+            cluster = distributed.SpecCluster(workers=spec, scheduler=scheduler, silence_logs=40, name=None)
         client = distributed.Client(cluster, set_as_default=as_default)
         client.register_plugin(_plugin()(), name="quadrants-lab")
     except BaseException:
@@ -62,6 +66,31 @@ def local_client(workers: int = 0, gpus: bool = False, *, as_default: bool = Tru
         raise
     atexit.register(_close, os.getpid(), client, cluster, folder)
     return client
+
+
+def _processors() -> int:
+    from dask.system import CPU_COUNT
+
+    return int(CPU_COUNT)  # that this process may use
+
+
+def _folder() -> str:
+    """A new temporary folder of this process; those of processes that were killed go."""
+    for old in Path(gettempdir()).glob(f"{_PREFIX}*"):
+        process = old.name.removeprefix(_PREFIX).partition("-")[0]
+        if process.isdigit() and not _alive(int(process)):
+            rmtree(old, ignore_errors=True)
+    return mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-")
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # another user's
+        pass
+    return True
 
 
 def visible_gpus() -> list[str]:

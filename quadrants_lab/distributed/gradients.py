@@ -258,13 +258,17 @@ class _Run:
         self.ready.add(future)
 
     def _settle(self) -> None:
-        """Waits for at least one future."""
+        """Waits for futures, and takes what they hold."""
         if not self.awaited:
             return
-        batch = self.ready.next_batch()
-        for future in batch:
-            if future.status != "finished":
+        batch = []
+        for future in self.ready.next_batch():
+            if future.status in ("pending", "lost"):  # its worker was lost since, and Dask makes it again
+                self.ready.add(future)
+            elif future.status != "finished":
                 raise_error(future)
+            else:
+                batch.append(future)
         wanted = [future for future in batch if self.awaited[future.key][1] is not None]
         values = self.client.gather(wanted)
         takers = [self.awaited[future.key][1] for future in wanted]

@@ -18,7 +18,15 @@ import pytest
 from child import Child, run
 
 import quadrants_lab as qd
-from quadrants_lab.distributed import Gradients, ShardError, kept, local_client, map_gradients
+from quadrants_lab.distributed import (
+    Gradients,
+    ShardError,
+    cluster,
+    gradients,
+    kept,
+    local_client,
+    map_gradients,
+)
 from quadrants_lab.distributed.sending import packed
 from quadrants_lab.notebook.inspection import Inspection
 from quadrants_lab.notebook.saved import Saved
@@ -276,6 +284,25 @@ def test_workers_that_are_killed_cost_nothing_but_time(client: Any, tmp_path: Pa
     same(there, map_gradients(programs.killed, SQUARES, shards, client=False, summed=True))
 
 
+def test_a_result_that_is_lost_before_it_is_fetched_is_waited_for() -> None:
+    class Lost:
+        key, status = "shard-0", "lost"
+
+        def add(self, future: Any) -> None:  # as_completed's: when Dask has made it again
+            self.status = "finished"
+
+        next_batch = lambda self: [self]
+        gather = staticmethod(list)
+
+    found: list[Any] = []
+    run, lost = object.__new__(gradients._Run), Lost()
+    run.awaited, run.open, run.ready, run.client = {lost.key: (lost, found.append)}, 1, lost, lost
+    run._settle()
+    assert (found, run.open) == ([], 1)
+    run._settle()
+    assert (found, run.open) == ([lost], 0)
+
+
 def test_a_shard_that_has_no_memory_is_tried_again(client: Any, tmp_path: Path) -> None:
     marker = tmp_path / "marker"
     marker.touch()
@@ -314,14 +341,20 @@ def test_ctrl_c_leaves_the_cluster_usable(client: Any) -> None:
     assert set(client.run(os.getpid).values()) == pids
 
 
-def test_workers_end_with_a_client_that_is_killed() -> None:
+def test_nothing_is_left_of_a_client_that_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code = ("import os, sys\nfrom quadrants_lab.distributed import local_client\n"
             "if __name__ == '__main__':\n    print(*local_client(1).run(os.getpid).values(), flush=True)\n"
             "    sys.stdin.readline()\n")  # fmt: skip
-    with Child(sys.executable, "-c", code, given=None) as child:
+    with Child(sys.executable, "-c", code, given=None, env={"TMPDIR": str(tmp_path)}) as child:
         worker = psutil.Process(int(child.line(120)))
+        assert os.listdir(tmp_path) != []
         child.send(signal.SIGKILL)
+        child.process.wait(60)
         assert psutil.wait_procs([worker], timeout=60)[1] == []
+    monkeypatch.setattr(cluster, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(cluster, "mkdtemp", lambda prefix: prefix)
+    assert cluster._folder().startswith("quadrants-lab-dask-")  # the next cluster takes the files away
+    assert os.listdir(tmp_path) == []
 
 
 # --- the notebook ---------------------------------------------------------------------------------------------------
