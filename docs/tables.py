@@ -189,12 +189,13 @@ def messages() -> Iterator[Message]:
 def _raised(node: ast.Call, texts: dict[str, str]) -> Iterator[Message]:
     given = {k.arg: k.value for k in node.keywords}
     function = ast.unparse(node.func).rpartition(".")[2]
-    code = node.args[0] if function == "render" and node.args else given.get("code")
-    text = node.args[1 if function == "render" else 0] if len(node.args) > (function == "render") else None
+    first = int(function in ("render", "warning"))  # these begin with the code
+    code = node.args[0] if first and node.args else given.get("code")
+    text = node.args[first] if len(node.args) > first else None
     if not isinstance(code, ast.Constant) or not str(code.value).startswith("QL") or text is None:
         return
     kind = _text(given["kind"], texts) if "kind" in given else function.removeprefix("Quadrants")
-    help = given.get("help") or (node.args[3] if function == "render" and len(node.args) > 3 else None)
+    help = given.get("help") or (node.args[3] if first and len(node.args) > 3 else None)
     yield Message(code.value, kind, _text(text, texts), _text(help, texts) if help else "")
 
 

@@ -33,9 +33,14 @@ def reverse(kernel: N.Kernel, keeps: Keeps = NOTHING) -> N.Kernel:
     the other, and in the end what the launch had left.
     """
     if not has_gradients(kernel):
-        message = f"the gradient of kernel {kernel.name} does nothing: it reads and writes nothing that has a gradient"
-        cure = "make the fields to differentiate with needs_grad=True"
-        warn([warning("QL0400", message, (), cure, kernel.span)])
+        nothing = warning(
+            "QL0400",
+            f"the gradient of kernel {kernel.name} does nothing: it reads and writes nothing that has a gradient",
+            (),
+            "make the fields to differentiate with needs_grad=True",
+            kernel.span,
+        )
+        warn([nothing])
         return replace(kernel, body=(), mode="reverse")
     made = _adjoints(kernel, keeps)
     return _assembled(made, keeps, [(number, made_by) for number, made_by, _ in made.tasks], "reverse")
