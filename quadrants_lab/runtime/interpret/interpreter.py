@@ -23,8 +23,9 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.show import fill, show
 from quadrants_lab.ir.source import Span
-from quadrants_lab.ir.types import DType, f32, f64
+from quadrants_lab.ir.types import f32, f64
 from quadrants_lab.ir.walk import walk
+from quadrants_lab.runtime.interpret.stack import Stack
 from quadrants_lab.runtime.launch.plan import Live
 
 Lane = tuple[int, ...]
@@ -110,34 +111,6 @@ class _LaneEnds(Exception):
     """Unwinds to the end of the running iteration."""
 
 
-class _Stack:
-    """Slots are [primal, adjoint]; beyond the capacity the counter runs on and writes stay in the last
-    slot."""
-
-    __slots__ = ("capacity", "count", "count_only", "slots", "type")
-
-    def __init__(self, type: DType, capacity: int | None, count_only: bool) -> None:
-        self.type = type
-        self.capacity = capacity
-        self.count_only = count_only
-        self.slots: list[list[Any]] = []
-        self.count = 0
-
-    def push(self, value: Any) -> None:
-        self.count += 1
-        if self.count_only or self.capacity == 0:
-            return
-        if self.capacity is not None and self.count > self.capacity:
-            self.slots[-1] = [value, self.type.numpy(0)]
-        else:
-            self.slots.append([value, self.type.numpy(0)])
-
-    def pop(self) -> None:
-        self.count -= 1
-        if len(self.slots) > self.count:
-            self.slots.pop()
-
-
 _Signal = tuple[type[N.Yield], tuple[Any, ...]]  # how a block ended, and with which values
 _END: _Signal = (N.Yield, ())
 
@@ -175,7 +148,7 @@ class _Machine:
         self.observer = observer
         self.iterations = iterations
         self.env: dict[int, Any] = {}
-        self.stacks: dict[int, _Stack] = {}
+        self.stacks: dict[int, Stack] = {}
         self.lane: Lane = ()
         self.iteration = 0  # number of the lane, row by row
         self.drawn: dict[int, int] = {}  # call site -> how often this lane drew there, less one
@@ -323,7 +296,7 @@ class _Machine:
     # --- adstacks
 
     def _alloca(self, s: N.AdStackAlloca) -> None:
-        self.stacks[s.id] = _Stack(s.type, self.caps.get(s.id), s.count_only)
+        self.stacks[s.id] = Stack(s.type, self.caps.get(s.id), s.count_only)
         self.result.pushes[s.id][self.lane] = 0
         self.tell(s)
 
@@ -336,7 +309,7 @@ class _Machine:
             result.depth[s.stack] = stack.count
         self.tell(s, value)
 
-    def held(self, s: Any) -> _Stack:
+    def held(self, s: Any) -> Stack:
         """The stack that the statement reads, which must hold something."""
         stack = self.stacks[s.stack]
         if stack.count <= 0:
