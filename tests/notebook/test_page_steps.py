@@ -26,6 +26,7 @@ from quadrants_lab.runtime.record.records import recording
 pytestmark = [pytest.mark.browser, pytest.mark.needs("chromium")]
 OUT = Path(__file__).resolve().parents[2] / "out" / "browser"
 START, TRIPS = np.array([0.1, 0.2, 0.3, 0.4]), 12
+expect.set_options(timeout=60_000)  # a busy machine draws late
 
 
 @pytest.fixture(scope="module")
@@ -153,10 +154,12 @@ def test_a_source_line_leads_to_its_next_step(opened, files):
 def test_it_plays(opened, files):
     page = opened(files[0])
     for _ in range(9):
+        press(page, "<")
+    press(page, "p")  # so slowly that it surely plays when it is looked at
+    expect(page.get_by_role("button", name="play (p)")).to_have_text("pause")
+    for _ in range(9):
         press(page, ">")
     assert page.get_by_label("Steps a second").input_value() == "64"
-    press(page, "p")
-    expect(page.get_by_role("button", name="play (p)")).to_have_text("pause")
     expect(page.get_by_role("button", name="play (p)")).to_have_text("play")  # it is at the end
     assert number(page) == 1 + int(page.get_by_label("Step", exact=True).get_attribute("max"))
 
