@@ -246,6 +246,8 @@ def _value(w: Wave, i: Instruction) -> Array:
         return fn(*args)
     if i.name in ("v_add_u32", "v_add_nc_u32"):
         return np.minimum(args[0].astype(U64) + args[1], U64(0xFFFFFFFF)).astype(U32)
+    if i.name in ("v_sub_u32", "v_sub_nc_u32"):
+        return np.maximum(args[0].astype(I64) - args[1].astype(I64), I64(0)).astype(U32)
     if not i.name.endswith(("f32", "f64")):
         raise NotImplementedError(i.text)
     return np.clip(np.nan_to_num(fn(*args), nan=0.0), 0, 1).astype(forms[0])
