@@ -26,17 +26,20 @@ MOST_TEXT = 38_000  # characters of a cell's copy: with the live widget it is to
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What a copy shows at most: lines of a stage's code, of one change by a pass, and of a kernel's IR whose changes
-    are told at all; characters of a graph."""
+    are told at all; characters of a graph. ``others``: code of backends that the cell did not run on, as far as it is
+    known."""
 
     code: int
     change: int
     ir: int
     graph: int
+    others: bool = False
 
 
 LIMITS = (
-    Limits(120, 24, 1500, 40_000),
-    Limits(40, 12, 800, 20_000),
+    Limits(120, 24, 1500, 40_000, True),
+    Limits(40, 12, 800, 20_000, True),
+    Limits(16, 4, 300, 10_000, True),
     Limits(16, 4, 300, 10_000),
     Limits(8, 0, 300, 0),
     Limits(0, 0, 0, 0),
@@ -208,16 +211,15 @@ def _steps(view: KernelView, limits: Limits) -> str:
 
 
 def _code(view: KernelView, limits: Limits) -> str:
-    """Sizes of all that is known, listings of the backend that the cell ran on: others can be large."""
     parts = []
     for mode, stages in view.code.items():
         known = [s for s in stages if s.known is not None]
         parts.append(f"<p>{esc(mode)}</p>{code.sizes(known) if known else ''}")
         for title, stage in zip(code.titles(known), known, strict=True):
-            if limits.code and stage.known is not None and stage.backend == stages[0].backend:
+            if limits.code and stage.known is not None and (limits.others or stage.backend == stages[0].backend):
                 body = _pre(esc(stage.known.problem) or "\n".join(_cut(stage.known.lines, limits.code)))
                 parts.append(_fold(f"{esc(mode)}, {esc(title)}", code.measures(stage) + body))
-    if any(s.known is None or s.backend != stages[0].backend for stages in view.code.values() for s in stages):
+    if not limits.others or any(s.known is None for stages in view.code.values() for s in stages):
         parts.append(empty("other code is made when somebody looks at it in the live view"))
     return "".join(parts)
 
