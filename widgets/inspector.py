@@ -76,6 +76,9 @@ class Inspector(anywidget.AnyWidget):
             self.send({"kind": "html", "request": request, "html": text})
         else:
             self._answer(request)
+        finally:
+            if self._making.get(request) is missing:
+                del self._making[request]
 
     def _say(self, request: str) -> None:
         try:

@@ -333,7 +333,7 @@ class StepTrace:
 class LaunchSteps:
     """The iterations of a launch to follow. ``number``: in the program, from 1, of the launch itself or of that whose
     gradient it is; ``mode``: "forward" or "gradient"; ``tasks`` by title; ``make(task, lane, where)`` follows one (lane
-    "": the first) around a place (`notebook.stepping.wanted`; "": its beginning) or raises QuadrantsError; ``task``:
+    "": the first) around a place (`notebook.step_trace.wanted`; "": its beginning) or raises QuadrantsError; ``task``:
     shown at first. ``task_of(line)``: the first task with a statement of that line, else ``task``."""
 
     number: int

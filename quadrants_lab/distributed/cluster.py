@@ -5,7 +5,9 @@ from __future__ import annotations
 import atexit
 import os
 import signal
+from contextlib import ExitStack
 from functools import cache
+from itertools import takewhile
 from pathlib import Path
 from shutil import rmtree
 from tempfile import gettempdir, mkdtemp
@@ -39,7 +41,8 @@ def local_client(workers: int = 0, gpus: bool = False, *, as_default: bool = Tru
     with ``gpus`` one a GPU, which sees that GPU alone. More workers than GPUs share them in turn.
 
     The cluster ends with ``client.cluster.close()``, and with this process. Its files lie in a temporary folder that
-    goes with it. ``options``: of Dask's worker, for instance ``memory_limit``. Ctrl-C does not reach the workers.
+    goes with this process. ``options``: of Dask's worker, for instance ``memory_limit``. Ctrl-C does not reach the
+    workers.
     """
     distributed = _distributed()
     from dask import config
@@ -56,15 +59,16 @@ def local_client(workers: int = 0, gpus: bool = False, *, as_default: bool = Tru
         for n in range(workers)
     }  # fmt: skip
     scheduler = {"cls": distributed.Scheduler, "options": {"dashboard_address": "127.0.0.1:0", "host": "127.0.0.1"}}
-    try:
+    with ExitStack() as made:  # what there is of a cluster goes where the rest fails
+        made.callback(rmtree, folder, ignore_errors=True)
         with config.set({"temporary-directory": folder}):  # the scheduler's
             cluster = distributed.SpecCluster(workers=spec, scheduler=scheduler, silence_logs=40, name=None)
+        made.callback(cluster.close)
         client = distributed.Client(cluster, set_as_default=as_default)
+        made.callback(client.close)
         client.register_plugin(_plugin()(), name="quadrants-lab")
-    except BaseException:
-        rmtree(folder, ignore_errors=True)
-        raise
-    atexit.register(_close, os.getpid(), client, cluster, folder)
+        atexit.register(_close, os.getpid(), client, cluster, folder)
+        made.pop_all()
     return client
 
 
@@ -97,7 +101,7 @@ def visible_gpus() -> list[str]:
     """The GPUs that this process may use, without opening one, as CUDA_VISIBLE_DEVICES names them."""
     said = os.environ.get("CUDA_VISIBLE_DEVICES")
     if said is not None:
-        return [name.strip() for name in said.split(",") if name.strip()]
+        return list(takewhile(lambda name: name and name != "-1", (name.strip() for name in said.split(","))))
     return [str(n) for n, _ in enumerate(sorted(Path("/dev").glob("nvidia[0-9]*")))]
 
 

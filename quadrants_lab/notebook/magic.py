@@ -34,6 +34,8 @@ from quadrants_lab.widgets.html import seconds
 from quadrants_lab.widgets.static import inlined
 from quadrants_lab.widgets.timeline import timeline
 
+_PLACE = re.compile(r"--(launch|step|line)\s+(\d+)")
+
 
 @magics_class
 class QuadrantsMagics(Magics):
@@ -121,13 +123,15 @@ class QuadrantsMagics(Magics):
         launch of kernel k in a `%%qdkernel` cell, step by step, forwards and backwards. `--launch 7`: of launch 7 of
         the program; `--step 40`, `--line 12`: there."""
         __tracebackhide__ = True
-        words = re.fullmatch(r"(\S*)\s*(.*?)\s*(?:--launch\s+(\d+)\s*)?(?:--(step|line)\s+(\d+))?", line.strip())
-        assert words is not None
-        name, lane, launch, what, number = words.groups()
-        where = "" if what is None else f"step-{int(number) - 1}" if what == "step" else f"line-{number}--1"
+        given = dict(_PLACE.findall(line))
+        name, _, lane = _PLACE.sub("", line).strip().partition(" ")
+        if "--" in lane or given.get("step") == "0" or {"step", "line"} <= given.keys():
+            raise UsageError("%qdstep k 3 [--launch 7] [--step 40 | --line 12]: steps begin with 1")
+        step, at = given.get("step"), given.get("line")
+        where = f"step-{int(step) - 1}" if step else f"line-{at}--1" if at else ""
         kernel = self._kernel("%qdstep", name)
         try:
-            inspection = stepper(kernel, lane, int(launch or 0), where)
+            inspection = stepper(kernel, lane.strip(), int(given.get("launch", 0)), where)
         except QuadrantsError as e:
             errors.show_as_text(e)
         inspection.display(self.shell)

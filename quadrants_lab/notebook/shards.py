@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isfinite
 from time import perf_counter
 from typing import Any
 
@@ -85,12 +86,12 @@ class Live:
         return f"{done}, mean loss {sum(self.losses.values()) / len(self.losses):.6g}" if self.losses else done
 
     def _repr_html_(self) -> str:
-        low, high = min(self.losses.values(), default=0.0), max(self.losses.values(), default=0.0)
+        known = {n: loss for n, loss in self.losses.items() if isfinite(loss)}  # others have no place
+        low, high = min(known.values(), default=0.0), max(known.values(), default=0.0)
         across, up = _WIDTH / max(1, self.total), (_HEIGHT - 6) / (high - low or 1.0)
         dots = "".join(
             f'<circle cx="{(n + 0.5) * across:.1f}" cy="{_HEIGHT - 3 - (loss - low) * up:.1f}" r="2"/>'
-            for n, loss in sorted(self.losses.items())
-            if low <= loss <= high  # a loss that is no number has no place
+            for n, loss in sorted(known.items())
         )
         bar = f'<progress max="{self.total}" value="{len(self.losses)}" style="width:{_WIDTH}px"></progress>'
         picture = f'<svg width="{_WIDTH}" height="{_HEIGHT}" fill="currentColor" role="img">{dots}</svg>'

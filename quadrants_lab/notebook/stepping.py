@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from threading import Lock
+from time import monotonic
 
 from quadrants_lab.adstack.report import stack_allocas
 from quadrants_lab.errors import QuadrantsError, QuadrantsRuntimeError
@@ -34,6 +36,7 @@ from quadrants_lab.widgets.model import (
 )
 
 MOST_KNOWN = 4  # windows of a launch that are kept
+MOST_SECONDS = 2.0  # that the steps of all findings are looked for before they are shown
 COMPILERS = frozenset(("trips", "group", "segment", "live", "row"))  # names that passes give to what they add
 _BACK = ("parting", "custom gradient")  # causes that are in the gradient
 _WHERE = {"nonfinite": "lost", **dict.fromkeys(_BACK, "back-{line}")}  # what of the line a cause is about
@@ -71,6 +74,7 @@ class _Launch:
         written = {x.id for x in ast.walk(plan.compiled.source.node) if isinstance(x, ast.Name)}
         self.compilers = COMPILERS - written
         self.known: dict[_Key, StepTrace] = {}
+        self.lock = Lock()
 
     def steps(self) -> LaunchSteps:
         titles = [_title(n, t, self.tasks, self.file) for n, t in enumerate(self.tasks)]
@@ -86,11 +90,13 @@ class _Launch:
 
     def make(self, task: int, lane: str, where: str = "") -> StepTrace:
         key = task, lane, where
-        if key not in self.known:
+        trace = self.known.get(key)
+        if trace is None:
             if where and ONLY_KNOWN.get():  # it may be far along the iteration
                 raise NotMade(_Job(self, key), f"the steps of iteration {lane}".rstrip())
-            self.keep(key, self.follow(*key))
-        return self.known[key]
+            trace = self.follow(*key)
+            self.keep(key, trace)
+        return trace
 
     def follow(self, task: int, lane: str, where: str, stop: Callable[[], bool] = lambda: False) -> StepTrace:
         if task >= len(self.tasks):
@@ -104,9 +110,10 @@ class _Launch:
         return step_trace(self.kernel, ran, self.file, self.compilers)
 
     def keep(self, key: _Key, trace: StepTrace) -> None:
-        while len(self.known) >= MOST_KNOWN:
-            self.known.pop(next(iter(self.known)))
-        self.known[key] = trace
+        with self.lock:  # windows are made on threads, too
+            while len(self.known) >= MOST_KNOWN:
+                self.known.pop(next(iter(self.known)))
+            self.known[key] = trace
 
 
 class _Job:
@@ -148,16 +155,18 @@ def stepper(kernel: Kernel, lane: str, launch: int = 0, where: str = "") -> Insp
 def add_findings(view: CellView, report: Report) -> None:
     """Gives the view, for each cause that a check found at a launch which it has, the request for that step."""
     causes = [(report.loss, c) for c in report.causes] + [(v.field, c) for v in report.verdicts for c in v.causes]
+    until = monotonic() + MOST_SECONDS
     for name, cause in causes:
-        request = _request(view, cause)
+        request = _request(view, cause, until)
         if request:
             parts = zip(("launch", "iteration", "line"), cause.step, strict=True)
             at = ", ".join(f"{what} {str(which).strip('(,)')}" for what, which in parts if which)
             view.findings.append((f"{name}: {cause.says} ({at})", request))
 
 
-def _request(view: CellView, cause: Cause) -> str:
-    """For the step that a cause is about: the first of its line, or of the line's derivative, or the first NaN."""
+def _request(view: CellView, cause: Cause, until: float) -> str:
+    """For the step that a cause is about: the first of its line, or of the line's derivative, or the first NaN. After
+    ``until`` for the iteration alone."""
     launches = sorted(_launches(view, cause), key=lambda x: (x[1].mode == "forward") == (cause.kind in _BACK))
     lane = ",".join(map(str, cause.iteration))
     places = [f"{_WHERE[cause.kind]}--1"] if cause.kind in _WHERE else []
@@ -167,6 +176,8 @@ def _request(view: CellView, cause: Cause) -> str:
             task = steps.task_of(cause.line)
             request = f"{kernel}/steps/{steps.id}/{task}/{lane}"
             first = first or f"{request}//open"
+            if monotonic() > until:
+                return first
             with suppress(QuadrantsError):
                 if steps.make(task, lane, where).found >= 0:
                     return f"{request}/{where}/open"
@@ -181,7 +192,7 @@ def _launches(view: CellView, cause: Cause) -> list[tuple[int, LaunchSteps]]:
         (n, steps) for n, kernel in enumerate(view.kernels)
         if isinstance(kernel.steps, StepsView) and cause.kernel in ("", kernel.name) for steps in kernel.steps.launches
     ]  # fmt: skip
-    return [x for x in of_kernel if x[1].number == number] or (of_kernel[-2:] if cause.kernel else [])
+    return [x for x in of_kernel if x[1].number == number] or (of_kernel[-2:] if cause.kernel and not number else [])
 
 
 def _lane(text: str) -> Lane | None:

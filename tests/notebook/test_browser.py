@@ -18,6 +18,7 @@ SAMPLE = f"""
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 sys.path.insert(0, {str(ROOT / "tests")!r})
 from notebook.sample import cell_view
 from quadrants_lab.notebook.inspection import Inspection
@@ -36,7 +37,8 @@ class Far:
     stop = None
 
     def make(self):
-        time.sleep(1)
+        while not Path("go").exists():  # until the browser has seen that it waits
+            time.sleep(0.05)
         known.append(far)
 
 def follow(task, lane, where):
@@ -100,6 +102,7 @@ def test_a_far_step_is_asked_of_the_kernel(sample: Lab):
     panel = sample.show(inspector, "Steps")
     panel.locator('[data-move="turn"]').click()
     panel.get_by_text("making the steps of iteration 0").wait_for()
+    (sample.work / "go").touch()
     panel.get_by_text("step 1,045 of 1,090").wait_for()
     panel.locator('[data-move="last"]').click()
     panel.get_by_text("step 1,090 of 1,090").wait_for()
@@ -185,9 +188,12 @@ def saved(sample: Lab) -> dict[str, bytes]:
     for state in ("without state", "with state"):  # what a notebook has of widgets, stays
         with sample.page.expect_response(lambda r: r.request.method == "PUT" and "/api/settings/" in r.url):
             sample.menu("Settings", "Save Widget State Automatically")
-        sample.page.wait_for_timeout(500)
-        sample.save()
-        found[state] = (sample.work / "s.ipynb").read_bytes()
+        for _ in range(40):  # the shell hears of a setting some time after the server
+            sample.save()
+            found[state] = (sample.work / "s.ipynb").read_bytes()
+            if (b"widget-state+json" in found[state]) == (state == "with state"):
+                break
+            sample.page.wait_for_timeout(250)
     return found
 
 

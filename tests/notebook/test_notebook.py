@@ -185,14 +185,16 @@ z = qd.field(qd.f64, shape=64)
 LONG = """
 %%qdkernel
 @qd.kernel
-def long():
+def long(n: int):
     for i in z:
         v = z[i]
-        for _ in range(2000000000):
+        for _ in range(n):
             v = qd.sin(v) + 0.1
         z[i] = v
 
-long()
+long(1)
+print("compiled", flush=True)
+long(2000000000)
 """
 
 
@@ -217,7 +219,9 @@ def test_ctrl_c_ends_a_long_launch_and_the_next_cell_works():
     try:
         assert run(SETUP.strip())["status"] == "ok"
         sent = client.execute(LONG.strip(), stop_on_error=False)  # else requests sent at once are dropped
-        time.sleep(3)
+        while client.get_iopub_msg(timeout=120)["content"].get("text") != "compiled\n":
+            pass
+        time.sleep(0.5)
         manager.interrupt_kernel()
         while (reply := client.get_shell_msg(timeout=30))["parent_header"]["msg_id"] != sent:
             pass
