@@ -147,3 +147,36 @@ def _without_tape(launches):
     differentiate(loss, launches)
     with unwatched():
         return verdict.check(launches, loss, touched(launches, loss._memory, {}, inputs=True))
+
+
+SHARP = {
+    "a root that is round below 1e-3": (lambda v: qd.sqrt(v * v + 1e-6), [10.0, 0.0]),
+    "a root that is round below 1e-6": (lambda v: qd.sqrt(v * v + 1e-12), [10.0, 0.0]),
+    "a ramp that begins close by": (lambda v: qd.max(v, 0.0), [1.0, 1e-4]),
+}
+
+
+@pytest.mark.parametrize("name", SHARP)
+def test_a_bend_close_by_is_no_kink(name) -> None:
+    term, at = SHARP[name]
+    assert one_gradient(term, at) == "right"
+
+
+@pytest.mark.parametrize("term", [lambda v: qd.abs(v), lambda v: qd.max(v, 0.5 * v), lambda v: qd.sin(v) + qd.abs(v)])
+def test_a_kink_among_what_is_smooth_is_one(term) -> None:
+    assert one_gradient(term, [10.0, 0.0]) == "kink"
+
+
+def one_gradient(term, at) -> str:
+    """The verdict on the gradient of a sum of terms, in f32."""
+    qd.init(arch=qd.cpu, default_fp=qd.f32, offline_cache=False)
+    v, loss, of = qd.field(qd.f32, len(at), needs_grad=True), qd.field(qd.f32, (), needs_grad=True), qd.func(term)
+    v.from_numpy(np.array(at, np.float32))
+
+    @qd.kernel
+    def run():
+        for i in v:
+            loss[None] += of(v[i])
+
+    (verdict,) = qd.ad.check(run, loss, v).verdicts
+    return verdict.kind

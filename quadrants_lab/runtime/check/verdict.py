@@ -181,6 +181,9 @@ def _explained(it: Check, seen: Verdict, x: Input) -> Verdict:
         trace = _traced(it, x, seen)
         if trace is not None and seen.kind == "kink":
             why = why_kink(trace)
+            if why is None and not trace.partial and seen.tangent is not None and seen.tangent.apart <= tolerance:
+                says = "agrees with forward mode; the loss bends sharply close by, but no statement stands at a kink"
+                return replace(seen, kind="right", says=says)
         elif trace is not None:
             why = why_zero(trace, seen.field)
             unsure = trace.partial and why.kind in ("unread", "unreached", "small")
@@ -267,6 +270,8 @@ def _by_differences(it: Check, name: str, x: Input, tangent: Tangent | None) -> 
     if at is not None or _kinked(found, apart=best.apart > limit):
         says = f"{'is zero' if still else 'is one of several'}, at a kink: the loss has another slope to each side"
         return Verdict(name, "kink", says, found, at=at)
+    if agree and _narrow(found).apart <= limit < best.apart:
+        return Verdict(name, "right", "agrees with finite differences by narrow steps", found)
     if best.apart > limit:
         says = "differs from finite differences, but in none of the elements that were moved alone"
         return Verdict(name, "wrong", says, found)
@@ -294,6 +299,11 @@ def _best(found: Sequence[Move], limit: float) -> Move:
     return min(clear, key=lambda m: (m.apart, -m.width))
 
 
+def _narrow(found: Sequence[Move]) -> Move:
+    """The narrowest step that shows well more than rounding."""
+    return next((m for m in reversed(found) if abs(m.found) > 8 * m.noise), found[0])
+
+
 def _in_jumps(found: Sequence[Move]) -> bool:
     """Whether the gradient is zero, and wide steps change the loss where narrow ones, which would show, do not."""
     if any(abs(m.expected) > m.noise for m in found):
@@ -307,12 +317,18 @@ def _in_jumps(found: Sequence[Move]) -> bool:
 
 def _kinked(found: Sequence[Move], apart: bool = True) -> bool:
     """Whether the bend shrinks as the step does, and not as its square: over three steps in a row, or, where no step
-    agrees with the gradient (``apart``), over two where it is a good part of what the loss changes by."""
+    agrees with the gradient (``apart``), over two where it is a good part of what the loss changes by; and so on down
+    to the narrowest step at which it would show: what is round below some width is smooth."""
     bent = [m for m in found if abs(m.bend) > 8 * m.noise]
-    ratios = [(b.bend * a.width / (a.bend * b.width), min(abs(m.bend / m.found) for m in (a, b) if m.found))
-              for a, b in pairwise(bent) if a.found or b.found]  # fmt: skip
-    alike = [0.7 < ratio < 1.4 for ratio, _ in ratios]
-    strong = apart and any(0.8 < ratio < 1.25 and part > 0.05 for ratio, part in ratios)
+
+    def lasts(b: Move) -> bool:
+        least = ((m, abs(b.bend) * m.width / b.width) for m in found if m.width < b.width)
+        return not any(size > 8 * m.noise and abs(m.bend) < 0.7 * size for m, size in least)
+
+    pairs = [(b, b.bend * a.width / (a.bend * b.width), min(abs(m.bend / m.found) for m in (a, b) if m.found))
+             for a, b in pairwise(bent) if a.found or b.found]  # fmt: skip
+    alike = [0.7 < ratio < 1.4 and lasts(b) for b, ratio, _ in pairs]
+    strong = apart and any(0.8 < ratio < 1.25 and part > 0.05 and lasts(b) for b, ratio, part in pairs)
     return strong or any(a and b for a, b in pairwise(alike))
 
 
