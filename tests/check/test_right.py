@@ -167,6 +167,10 @@ def test_a_kink_among_what_is_smooth_is_one(term) -> None:
     assert one_gradient(term, [10.0, 0.0]) == "kink"
 
 
+def test_a_gradient_of_zero_but_for_rounding_is_right() -> None:
+    assert one_gradient(lambda v: 1.0 + v * 0.3 + v * 0.6 - v * 0.9, [0.7, 1.3]) == "right"
+
+
 def one_gradient(term, at) -> str:
     """The verdict on the gradient of a sum of terms, in f32."""
     qd.init(arch=qd.cpu, default_fp=qd.f32, offline_cache=False)

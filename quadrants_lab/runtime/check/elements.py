@@ -54,7 +54,8 @@ def wrong_elements(tangents: Tangents, x: Input, tolerance: float, until: float)
         way[where] = draw.integers(32, 65, where.size) / 64
         found = tangents.along(x.memory, way)
         size = float(np.abs(gradient) @ way)
-        return not abs(found - float(gradient @ way)) <= tolerance * max(size, abs(found), 1e-3 * scale)
+        off, most = abs(found - float(gradient @ way)), tolerance * max(size, abs(found), 1e-3 * scale)
+        return not off <= most and not off - tangents.rounding(x.memory, way, found) <= most
 
     marks = ""
     try:

@@ -65,6 +65,11 @@ class Tangents:
                 after()
         return float(self._tangent(self.loss).array[()])
 
+    def rounding(self, x: Memory, way: npt.NDArray[np.float64], found: float) -> float:
+        """By how much the derivative ``found`` along ``way`` may be off through rounding: 16 times the most that it
+        moves where the direction is scaled, which without rounding would scale it as much."""
+        return 16 * max(abs(n * self.along(x, way / n) - found) for n in (3, 7, 1.7))
+
     def start(self) -> None:
         """Values as they were before the first step, and no tangents."""
         self.tangents = {}
