@@ -13,6 +13,11 @@ import quadrants_lab as qd
 from quadrants_lab import pipelines
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import rewrite
+from quadrants_lab.runtime.check.narrow import narrow
+from quadrants_lab.runtime.check.parting import part
+from quadrants_lab.runtime.check.recording import Forward
+from quadrants_lab.runtime.check.tangent import Tangents
+from quadrants_lab.runtime.launch.observe import watch
 
 session = session_of(EVERYWHERE)
 
@@ -29,6 +34,27 @@ def wrong_sine(monkeypatch):
         return replace(kernel, body=rewrite(kernel.body, one))
 
     monkeypatch.setattr(pipelines, "gradient", lambda *keeps: (*right(*keeps), worse))
+
+
+def test_no_element_is_named_that_is_right() -> None:
+    b = Bench(qd.f32)
+    x, y = b.x, b.y
+    x.fill(0.5)
+
+    @qd.kernel
+    def run():
+        for i in x:
+            y[None] += qd.sin(x[i]) * x[i]
+
+    launches = Forward(repeatable=True)
+    with watch(launches):
+        run()
+    tangents = Tangents(launches, y._memory)
+    parted = part(tangents, x._memory, np.ones(4), -1.0)  # taken for wrong wherever it is
+    assert parted is not None
+    assert narrow(tangents, parted, -1.0) is not None
+    assert narrow(tangents, parted, 1e-3) is None
+    launches.clear()
 
 
 def cause_of(program, b, **more):

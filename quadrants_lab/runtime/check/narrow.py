@@ -71,7 +71,7 @@ def narrow(tangents: Tangents, found: Parting, tolerance: float) -> Narrow | Non
     for step in list(tangents.launches.leaves())[: found.first]:
         tangents.step(step)
     around = _Around(tangents, steps, found, {key: m.copy() for key, m in tangents.values.items()})
-    element = around.element()
+    element = around.element(tolerance)
     if element is None:
         return None
     writer = _Writer(tangents, found, element)
@@ -110,8 +110,9 @@ class _Around:
         before = self.found.adjoints[0]
         return sum(_dot(before[key], t) for key, t in way.items()) - self.right(way)
 
-    def element(self) -> Element | None:
-        """The one that is found by halves, each time the one that is more wrong."""
+    def element(self, tolerance: float) -> Element | None:
+        """The one that is found by halves, each time the one that is more wrong; None where what is left is not wrong
+        by more than ``tolerance``."""
         ways = [{key: t} for key, t in self.found.tangent.items() if key in self.tangents.values and t.any()]
         wrong = sorted(((abs(self.off(way)), n) for n, way in enumerate(ways)), reverse=True)
         if not wrong or not np.isfinite(wrong[0][0]):
@@ -124,8 +125,10 @@ class _Around:
             where, off = (low, part) if abs(part) >= abs(off - part) else (high, off - part)
         index = tuple(int(k) for k in np.unravel_index(int(where[0]), t.shape))
         name = self.tangents.launches.names.get(key, "a field")
-        right = self.right({key: _unit(t, index)})
-        return Element(name, key, index, float(self.found.adjoints[0][key][index]), right)
+        given, right = float(self.found.adjoints[0][key][index]), self.right({key: _unit(t, index)})
+        if abs(given - right) <= tolerance * max(abs(given), abs(right)):
+            return None
+        return Element(name, key, index, given, right)
 
 
 def _only(values: Any, where: Any) -> Any:
