@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 import numpy as np
 import pytest
 from check.bench import Bench
 
 import quadrants_lab as qd
-from quadrants_lab.runtime.check import verdict
+from quadrants_lab.runtime.check import launch_flow, verdict
 from quadrants_lab.runtime.check.flow import follow
 from quadrants_lab.runtime.check.recording import Forward
 from quadrants_lab.runtime.launch.observe import watch
@@ -40,6 +42,27 @@ def test_the_tangent_of_the_loss_is_that_of_mathematics(b) -> None:
     trace = follow(launches, y._memory, x._memory, way, 10.0)
     at = x.to_numpy()
     np.testing.assert_allclose(trace.loss.tangent, (4 * at**3 * way)[at**4 > 0.1].sum(), rtol=1e-12)
+    launches.clear()
+
+
+def test_its_time_ends_within_an_iteration(b, monkeypatch) -> None:
+    x, y = b.x, b.y
+
+    @qd.kernel
+    def power():
+        for i in x:
+            v = x[i]
+            for _ in range(100):
+                v = v * x[i]
+            y[None] += v
+
+    launches = Forward(repeatable=True)
+    with watch(launches):
+        power()
+    clock = count(launch_flow.monotonic(), 1.0)  # at each look at it a second has gone by
+    monkeypatch.setattr(launch_flow, "monotonic", lambda: next(clock))
+    with pytest.raises(launch_flow.TooLong):
+        follow(launches, y._memory, x._memory, np.ones(4), 50.0)
     launches.clear()
 
 

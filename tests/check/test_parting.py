@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +14,7 @@ import quadrants_lab as qd
 from quadrants_lab import pipelines
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import rewrite
+from quadrants_lab.runtime.check import narrow as narrowing
 from quadrants_lab.runtime.check.narrow import narrow
 from quadrants_lab.runtime.check.parting import part
 from quadrants_lab.runtime.check.recording import Forward
@@ -114,6 +116,29 @@ def test_one_iteration_among_many_of_the_second_launch(wrong_sine) -> None:
     found = cause_of(lambda: (one(), two()), b, seconds=0.5)
     assert found.statement.endswith("# here")
     assert (found.launch, found.iteration) == (2, (77, 77))
+
+
+@pytest.mark.parametrize("slow", ["the interpreter", "the path"])
+def test_an_iteration_of_many_trips_ends_with_what_is_known(wrong_sine, monkeypatch, slow) -> None:
+    b = Bench(qd.f32)
+    x, y = b.x, b.y
+
+    @qd.kernel
+    def run():
+        for i in x:
+            v = qd.sin(x[i])
+            for _ in range(100):
+                v = v * 0.99 + 0.001
+            y[None] += v
+
+    if slow == "the path":
+        monkeypatch.setattr(narrowing, "MOST_PATH", 50)
+    else:
+        clock = itertools.count(narrowing.monotonic(), 1.0)  # at each look at it a second has gone by
+        monkeypatch.setattr(narrowing, "monotonic", lambda: next(clock))
+    found = cause_of(run, b)
+    assert found.label.startswith("x.grad[")
+    assert ("it adds" in dict(found.values)) == (slow == "the path")  # a write is reached, and no operation
 
 
 def test_in_a_loop_and_behind_other_tasks_at_least_the_line_that_reads(wrong_sine) -> None:

@@ -203,6 +203,8 @@ class LaunchFlow:
 
     def loop(self, s: N.For | N.While, value: Any) -> None:
         if isinstance(value, Trip):
+            if monotonic() > self.until:
+                raise TooLong
             first = s.id not in self.within
             self.within.add(s.id)
             flows = tuple(self.flows.get(i) for i in s.inits) if first else self.yielded

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.tape.step import Step
 
 SECONDS = 10.0
+MOST_PATH = 2000  # operations between an element and what the iteration writes
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,9 +217,11 @@ class _Closer:
         found = (0, self._most_wrong(back, forward)) if forward is not None and alone else self._changed(back)
         if found is None:
             return Narrow(self.element, None if forward is None else self._reader(forward))
-        seen = _Iteration(back, plan.compiled.lowered.kernel, self.buffer, self.element.index)
-        back.follow(*found, seen.told)
-        event = self._statement(forward, found[1], seen, step) if forward is not None and alone else None
+        seen = _Iteration(back, plan.compiled.lowered.kernel, self.buffer, self.element.index, self.until)
+        event: Event | None = None
+        with suppress(TooLong):  # then at least the write, where that was reached
+            back.follow(*found, seen.told)
+            event = self._statement(forward, found[1], seen, step) if forward is not None and alone else None
         return Narrow(self.element, event or seen.event)
 
     def _forward(self, step: Step) -> Windows:
@@ -249,7 +252,8 @@ class _Closer:
         for task in range(len(forward.tasks)):
             lane = forward.first(task, lambda: any(forward.array(name).any() for name in duals))
             if lane is not None:
-                seen = _Iteration(forward, forward.record.plan.compiled.lowered.kernel, self.buffer, self.element.index)
+                kernel = forward.record.plan.compiled.lowered.kernel
+                seen = _Iteration(forward, kernel, self.buffer, self.element.index, self.until)
                 forward.follow(task, lane, partial(seen.read, names))
                 return seen.event
         return None
@@ -290,7 +294,7 @@ class _Closer:
 
     def _statement(self, dual: Windows, lane: Lane, seen: _Iteration, step: Step) -> Event | None:
         """The operation whose derivative is wrong in this iteration: of those on the way from the element, the last one
-        up to which none of what the gradient computed for an operation is right."""
+        up to which none of what the gradient computed for an operation is right. Raises TooLong."""
         assert step.launch is not None
         plan, args, _ = step.launch
         kernel = forward_tasks(plan.compiled)
@@ -310,6 +314,8 @@ class _Closer:
                 run.told(s, value)
                 if inject is None and isinstance(s, N.Op) and _moves(run.flows.get(s.id)):
                     moving = [_moves(run.flows.get(a)) for a in s.args]
+                    if len(path) == MOST_PATH:
+                        raise TooLong
                     path.append((s, tuple(run.env[a] for a in s.args), value, moving))
                 elif inject is not None and s.id == inject[0]:
                     count += 1
@@ -359,10 +365,11 @@ def _shares(
 
 class _Iteration:
     """Observes an iteration of a gradient: ``derivatives``, what it computes as such of a statement of the launch, by
-    its id, and ``event``, the write that changes an element."""
+    its id, and ``event``, the write that changes an element. Raises TooLong at the first loop or branch after the time
+    ``until``."""
 
-    def __init__(self, windows: Windows, forward: N.Kernel, buffer: str, index: Lane) -> None:
-        self.kernel, self.buffer, self.index = windows.kernel, buffer, index
+    def __init__(self, windows: Windows, forward: N.Kernel, buffer: str, index: Lane, until: float) -> None:
+        self.kernel, self.buffer, self.index, self.until = windows.kernel, buffer, index, until
         self.env: dict[int, Any] = {}
         self.derivatives: dict[int, list[float]] = {}
         self.loads: dict[str, tuple[int, Any]] = {}  # what stands in the source: its line, and what it was
@@ -372,6 +379,8 @@ class _Iteration:
 
     def told(self, s: N.Stmt, value: Any) -> None:
         remember(self.env, s, value)
+        if isinstance(s, N.Control) and monotonic() > self.until:
+            raise TooLong
         if isinstance(s, N.Offload):
             self.lane = lane_of(s, value)
         if isinstance(s, N.Op) and s.type.is_float and s.adjoint_of != N.NO_ID:
