@@ -19,6 +19,7 @@ from quadrants_lab.errors import Label
 from quadrants_lab.ir.source import Span
 from quadrants_lab.runtime.check.cause import Cause
 from quadrants_lab.runtime.check.differences import gradients
+from quadrants_lab.runtime.check.launch_flow import TooLong
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.check.narrow import Narrow
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.tape.step import Step
 
 
+MOST_BYTES = 1 << 30  # of tangents between steps
 Arrays = dict[int, npt.NDArray[Any]]  # by the id of the memory that they are of
 
 
@@ -61,16 +63,22 @@ def restart(launches: Launches, loss: Memory) -> None:
 
 def part(tangents: Tangents, x: Memory, way: npt.NDArray[np.float64], tolerance: float) -> Parting | None:
     """The last step of the program at which the two part by more than ``tolerance`` of what the step itself changes;
-    None where they part nowhere. Gradients are run again, so the last launch must be the last that wrote."""
+    None where they part nowhere. Gradients are run again, so the last launch must be the last that wrote. Raises
+    TooLong where that takes more than `MOST_BYTES`."""
     launches = tangents.launches
     grads = {key: grad for key, (_, grad) in gradients(launches).items()}
     kept: list[Arrays] = [{id(x): way.reshape(x.operand.shape)}]
     now = dict(kept[0])
+    room = MOST_BYTES
 
     def forwards() -> None:
+        nonlocal room
         changed = {key: m.array for key, m in tangents.tangents.items() if key in grads}
         new = {key: a.copy() for key, a in changed.items() if key not in now or not np.array_equal(now[key], a)}
         now.update(new)
+        room -= sum(a.nbytes for a in new.values())
+        if room < 0:
+            raise TooLong
         kept.append(new)
 
     def adjoints() -> Arrays:

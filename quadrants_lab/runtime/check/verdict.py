@@ -172,7 +172,7 @@ def _explained(it: Check, seen: Verdict, x: Input) -> Verdict:
             it.backwards = first_nonfinite(lambda: _backwards(it), it.launches)
         why = it.backwards
     elif seen.kind == "wrong" and seen.tangent is not None and seen.tangent.apart > tolerance:
-        why = _parted(it, x)
+        why = _parted(it, x) if monotonic() < it.until else None
         seen = replace(seen, wrong=wrong_elements(it.tangents, x, tolerance, it.until))
     elif seen.good and seen.tangent is not None and it.own:
         why = _parted(it, x) if monotonic() < it.until else None
@@ -195,7 +195,9 @@ def _explained(it: Check, seen: Verdict, x: Input) -> Verdict:
 def _parted(it: Check, x: Input) -> Cause | None:
     _again(it.launches)
     tolerance = _AGREES_FORWARD[it.bits]
-    parted = part(it.tangents, x.memory, _direction(x), tolerance)
+    parted = None
+    with suppress(TooLong):
+        parted = part(it.tangents, x.memory, _direction(x), tolerance)
     if parted is None:
         return None
     it.say("the statement at which they part")
@@ -356,7 +358,7 @@ def _worst(it: Check, x: Input, limit: float) -> tuple[Worst | None, int | None]
             index = ", ".join(map(str, np.unravel_index(n, x.shape)))
             worst = size, Worst(index, float(x.gradient[n]), best.found / (2 * best.width))
             place = n
-        if worst[1] is not None and monotonic() > enough:
+        if monotonic() > (enough if worst[1] is not None else it.until):
             break
     return worst[1], at if worst[1] is None else place
 
