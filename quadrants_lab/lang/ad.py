@@ -309,8 +309,10 @@ def check(
     ``wrt``: a field or ndarray with a gradient, a list, or a dict of them by name; None: all that the launches read
     before they write it. The report is data that prints well; ``report.raise_if_wrong()`` is for tests. ``program``
     runs three times and more; memory is afterwards as one run leaves it, gradients as a Tape does. Where it runs
-    gradients itself, what they left is compared as well, and stays. ``seconds``: after these, no more elements are
-    looked at one by one; Ctrl-C ends it with what was found. ``progress`` is told what it is at; without, a terminal.
+    gradients itself, what they left is compared as well, and stays. Every gradient is compared.
+    ``seconds``: after these no more elements are moved alone, and no launch is looked for that is to blame; a search
+    that has begun is finished, and to say why a gradient is zero, at a kink or NaN the interpreter takes up to 11 more,
+    each time. Ctrl-C ends it with what was found. ``progress`` is told what it is at; without, a terminal.
     """
     # it needs the compiler, which a program loads with its first kernel
     from quadrants_lab.lang import doctor

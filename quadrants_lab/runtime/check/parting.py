@@ -146,7 +146,7 @@ def why_parted(found: Parting, close: Narrow | None) -> Cause:
         own = getattr(step.gradient, "func", step.gradient)
         name = getattr(own, "__name__", repr(own))
         primal = getattr(getattr(step.repeat, "func", None), "__name__", "its function")
-        kind, span, what = "custom gradient", _where(own), "the gradient of one's own"
+        kind, span, what = "custom gradient", _where(own), "the gradient that you gave"
         says = f"{name}, which is given as the gradient of {primal}, is not its derivative: {off}"
         kernel = event.kernel if event is not None else ""
     else:

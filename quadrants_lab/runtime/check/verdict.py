@@ -96,9 +96,10 @@ def check(
     say: Callable[[str], None] = lambda text: None,
     explain: bool = False,
 ) -> Report:
-    """A verdict on each of the ``fields``, by name: all have gradients, which have run. ``seconds``: after these, what
-    is not looked at yet stays so. ``explain``: also why the gradient of a result is zero. Memory is afterwards as it
-    was before."""
+    """A verdict on each of the ``fields``, by name: all have gradients, which have run, and all are compared.
+    ``seconds``: after these no more elements are moved alone, and no launch is looked for that is to blame; a search
+    that has begun is finished, and to say why a gradient is zero, at a kink or NaN the interpreter takes up to 11 more,
+    each time. ``explain``: also why the gradient of a result is zero. Memory is afterwards as it was before."""
     memory = loss._memory
     name = launches.names.get(id(memory), "loss")
     if id(memory) not in launches.initial:
