@@ -221,11 +221,13 @@ def suggestion(name: str, known: Sequence[str]) -> str:
     return f"; did you mean '{close[0]}'?" if close else ""
 
 
-def error(code: str, span: Span | None, **parts: object) -> QuadrantsCompilationError:
-    """The error of that code at ``span``, with the formats of its row filled."""
+def error(
+    code: str, span: Span | None, also: tuple[Label, ...] = (), **parts: object
+) -> QuadrantsCompilationError:
+    """The error of that code at ``span``, with the formats of its row filled; ``also``: further lines to show."""
     row = TABLE[code]
     label = Label(span, row.why.format(**parts))
-    return row.error(row.message.format(**parts), code=code, labels=(label,), help=row.help.format(**parts))
+    return row.error(row.message.format(**parts), code=code, labels=(label, *also), help=row.help.format(**parts))
 
 
 def warning(code: str, span: Span, **parts: object) -> Callable[[], None]:

@@ -140,8 +140,10 @@ class Context:
         """Statements that are emitted from now on have the span of ``node``."""
         self.b.span = self.span(node)
 
-    def fail(self, code: str, node: Any, **parts: object) -> QuadrantsCompilationError:
-        return error(code, self.span(node), **parts)
+    def fail(
+        self, code: str, node: Any, also: tuple[Label, ...] = (), **parts: object
+    ) -> QuadrantsCompilationError:
+        return error(code, self.span(node), also, **parts)
 
     def warn(self, code: str, node: Any, **parts: object) -> None:
         """Keeps a warning, which `tell` issues once this code is known to stay."""

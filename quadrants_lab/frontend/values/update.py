@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import Any
 
+from quadrants_lab.errors import Label
 from quadrants_lab.frontend.values import matrix
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.lvalue import At, Local, Part, Place, Step, all_cells, candidates
@@ -199,7 +200,7 @@ def reduce(cx: Context, op: str, place: Local, value: Value, node: ast.expr, sou
         old = []
         for temp, number in pairs(cx, place.value, value, source):
             cx.at(stmt)
-            old.append(_reduce(cx, op, temp, cx.to(number, temp.buffer.dtype), stmt))
+            old.append(_reduce(cx, op, temp, cx.to(number, temp.buffer.dtype), node, stmt))
         return refilled(place.value, old)  # type: ignore[no-any-return]
     whole: Any = place.whole
     for step in place.steps[:-1]:
@@ -211,12 +212,18 @@ def reduce(cx: Context, op: str, place: Local, value: Value, node: ast.expr, sou
     cx.at(stmt)
     amount, zero = cx.to(number, t), cx.const(0, t)
     for p, cond in candidates(cx, whole.shape, last):
-        _reduce(cx, op, whole.elements[p], cx.b.op("select", cond(), amount, zero), stmt)
+        _reduce(cx, op, whole.elements[p], cx.b.op("select", cond(), amount, zero), node, stmt)
     return Obj(None, f"qd.atomic_{op} on an element at a run-time index of what iterations share")
 
 
-def _reduce(cx: Context, op: str, temp: Any, value: int, stmt: ast.AST) -> Num:
+def _reduce(cx: Context, op: str, temp: Any, value: int, node: ast.expr, stmt: ast.AST) -> Num:
     check_atomic(cx, op, temp.buffer.dtype, stmt)
+    family = "add" if op == "sub" else op
+    temp.reduced = temp.reduced or (family, cx.span(stmt))
+    first, where = temp.reduced
+    if first != family:
+        also = (Label(where, f"accumulated by another operation: {first} here, {family} there"),)
+        raise cx.fail("QL1705", node, name=temp.name, also=also)
     return Num(cx.b.atomic(op, temp.buffer, (), value), temp.buffer.dtype)
 
 

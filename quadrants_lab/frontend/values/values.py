@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from quadrants_lab.ir.nodes import Buffer
+from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.types import DType
 
 # ``fixed`` says in words what a name stands for that cannot be assigned ("" for a local variable).
@@ -110,10 +111,12 @@ class Element:
 
 @dataclass(slots=True, eq=False)
 class Temp:
-    """A local of the kernel, or an element of it, inside a parallel loop that accumulates into it."""
+    """A local of the kernel, or an element of it, inside a parallel loop that accumulates into it. ``reduced``: by
+    which operation, and where it first does; another one does not commute with it."""
 
     buffer: Buffer
     name: str
+    reduced: tuple[str, Span] | None = None
     fixed = ""
 
 

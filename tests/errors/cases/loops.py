@@ -104,6 +104,22 @@ def shared_read():
 
 
 @kernel()
+def shared_mixed():
+    s = 1
+    for i in x:
+        s = s * 3
+        s = s + i
+
+
+@kernel()
+def shared_mixed_atomics():
+    s = 1.0
+    for i in x:
+        qd.atomic_min(s, x[i])
+        s = max(s, 0.0)
+
+
+@kernel()
 def shared_old_value():
     s = 0
     for i in x:
