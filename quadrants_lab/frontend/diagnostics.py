@@ -157,6 +157,10 @@ TABLE: dict[str, Row] = {
     "QL1707": Row(_T, "an axis of qd.ndrange is a whole number, or a pair of them, not {what}", "given here",
                   "write qd.cast(..., qd.i32)"),
     "QL1708": Row(_S, "axes={axes} is not a permutation of the {n} axes of this ndrange", "", ""),
+    "QL1709": Row(_T, "'{name}' is {target} and takes no {op} with {source} in a parallel loop",
+                  "cast to {target} before the operation, so the result would differ from Python's",
+                  "give '{name}' that dtype before the loop, e.g. {name} = {value}; or write "
+                  "qd.cast(..., qd.{target})"),
     # --- returns
     "QL1801": Row(_S, "a kernel that returns a value says so in its signature", "returned here",
                   "def {name}(...) -> qd.f32:"),

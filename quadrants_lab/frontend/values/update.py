@@ -27,7 +27,7 @@ from quadrants_lab.frontend.values.values import (
     refilled,
 )
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.types import DType, convert, u1
+from quadrants_lab.ir.types import DType, convert, promote, u1
 
 
 def pairs(cx: Context, old: Value, new: Value, node: ast.expr) -> Iterator[tuple[Any, Number]]:
@@ -199,8 +199,8 @@ def reduce(cx: Context, op: str, place: Local, value: Value, node: ast.expr, sou
     if place.value is not None:
         old = []
         for temp, number in pairs(cx, place.value, value, source):
-            cx.at(stmt)
-            old.append(_reduce(cx, op, temp, cx.to(number, temp.buffer.dtype), node, stmt))
+            amount = _amount(cx, op, temp, number, source, stmt)
+            old.append(_reduce(cx, op, temp, amount, node, stmt))
         return refilled(place.value, old)  # type: ignore[no-any-return]
     whole: Any = place.whole
     for step in place.steps[:-1]:
@@ -208,16 +208,32 @@ def reduce(cx: Context, op: str, place: Local, value: Value, node: ast.expr, sou
     last = place.steps[-1]
     if op not in ("add", "sub") or not isinstance(last, At) or not isinstance(whole, Matrix):
         raise cx.fail("QL1508", node)
-    number, t = cx.number(value, source), whole.elements[0].buffer.dtype  # type: ignore[union-attr]  # a Temp
-    cx.at(stmt)
-    amount, zero = cx.to(number, t), cx.const(0, t)
+    first: Any = whole.elements[0]
+    amount = _amount(cx, op, first, cx.number(value, source), source, stmt)
+    zero = cx.const(0, first.buffer.dtype)
     for p, cond in candidates(cx, whole.shape, last):
         _reduce(cx, op, whole.elements[p], cx.b.op("select", cond(), amount, zero), node, stmt)
     return Obj(None, f"qd.atomic_{op} on an element at a run-time index of what iterations share")
 
 
+def _amount(cx: Context, op: str, temp: Any, number: Number, source: ast.expr, stmt: ast.AST) -> int:
+    """What is accumulated in the dtype of the local, which it is cast to before the operation; an error where that is
+    not what the operation and a cast would give, and a warning where the operation and a cast lose something."""
+    t, given = temp.buffer.dtype, cx.type_of(number)
+    check_atomic(cx, op, t, stmt)
+    kept = isinstance(number, Lit) and (t.is_float or not given.is_float) and convert(number.value, t) == number.value
+    if given is not t and promote(t, given) is not t and not kept:
+        exact = (t.is_float and given.is_float) or (t.is_int and given.is_int and t is not u1)
+        allowed = op in ("add", "sub", "exchange") or (exact and (t.is_float or op not in ("min", "max")))
+        if not allowed:
+            value = 10.0 if given.is_float else f"qd.{given}(10)"
+            raise cx.fail("QL1709", source, name=temp.name, target=t, source=given, op=op, value=value)
+        warn_loss(cx, "QL1901", number, t, temp.name, source)
+    cx.at(stmt)
+    return cx.to(number, t)
+
+
 def _reduce(cx: Context, op: str, temp: Any, value: int, node: ast.expr, stmt: ast.AST) -> Num:
-    check_atomic(cx, op, temp.buffer.dtype, stmt)
     family = "add" if op == "sub" else op
     temp.reduced = temp.reduced or (family, cx.span(stmt))
     first, where = temp.reduced

@@ -120,6 +120,46 @@ def shared_mixed_atomics():
 
 
 @kernel()
+def shared_integer_times_a_real():
+    s = 10
+    for i in x:
+        s = s * 0.5
+
+
+@kernel()
+def shared_narrow_minimum():
+    s = qd.cast(5, qd.i8)
+    for i in x:
+        s = min(s, 3)
+        s = min(s, 200)
+
+
+@kernel()
+def shared_unsigned_maximum():
+    s = qd.cast(7, qd.u32)
+    for i in range(3):
+        s = max(s, 1)
+        qd.atomic_max(s, x[i])
+
+
+@kernel()
+def shared_bool_and():
+    s = True
+    for i in range(3):
+        s &= z[i] > 0
+        s &= i
+
+
+@kernel()
+def shared_sum_of_reals():
+    s = 0
+    for i in x:
+        s += x[i]
+        s -= 0.5
+        s += 2
+
+
+@kernel()
 def shared_old_value():
     s = 0
     for i in x:
