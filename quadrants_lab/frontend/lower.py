@@ -12,7 +12,7 @@ from quadrants_lab.frontend.specs import Lowered, MatrixSpec, NdarraySpec, Scala
 from quadrants_lab.frontend.syntax import assign, calls, expr, loops, stmt, unroll
 from quadrants_lab.frontend.syntax.funcs import parameters, return_parts, returned_types
 from quadrants_lab.frontend.syntax.stop_grad import without_derivatives
-from quadrants_lab.frontend.values.context import Context, Frame
+from quadrants_lab.frontend.values.context import Context, Frame, Telling
 from quadrants_lab.frontend.values.values import ArgRef, Lit, Matrix, Mem, Struct, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
@@ -23,16 +23,20 @@ EXPRS = {**expr.EXPRS, **assign.EXPRS, **calls.CALLS, **unroll.UNROLLED}
 STATEMENTS = {**stmt.STATEMENTS, **assign.STATEMENTS, **loops.STATEMENTS}
 
 
-def lower(source: FunctionSource, specs: Sequence[Spec], options: CompileOptions) -> Lowered:
+def lower(
+    source: FunctionSource, specs: Sequence[Spec], options: CompileOptions, telling: Telling | None = None
+) -> Lowered:
     """The kernel that the function means for arguments as described, one spec a parameter in order.
 
     Its body holds plain statements and Offloads, which still read each other's values; loops may end in Break and
     Continue. Every statement has its span. QuadrantsCompilationError for what the language does not have,
     QuadrantsWarning for what loses values, RecursionError where this thread's stack is too small for the program.
+    ``telling``: within its with, it calls what it is given with each field that Python reads or writes.
     """
     need(source.depth)
     frame = Frame(source)
     cx = Context(frame, options, EXPRS, STATEMENTS, OPS)
+    cx.telling = telling
     args = _arguments(cx, source, specs)
     frame.returns = returned_types(cx)
     cx.inlining.append((source, ()))

@@ -233,3 +233,66 @@ def test_gradients_and_duals_are_read():
     tangents(x, a, y)
     assert y.to_numpy().tolist() == [111] * 3
     assert x.grad.to_numpy().tolist() == [0] * 3
+
+
+class Table:
+    def __init__(self):
+        self.f = qd.field(qd.i32, 4)
+        self.parts = [[self.f]]
+
+    def at(self, i):
+        return self.f[i]
+
+    def helper(self, i):
+        return self.at(i) + 10 * self.inner(i)
+
+    def inner(self, i):
+        return self.parts[0][0][i]
+
+    def guarded(self, i):
+        try:
+            return self.at(i)
+        except Exception:
+            return -1
+
+    def put(self, v):
+        self.f[3] = v
+
+
+@pytest.mark.parametrize("name", ["at", "helper", "inner"])
+def test_plain_functions_of_constants_read_fields_at_each_launch(name, recwarn):
+    table = Table()
+    read, put = getattr(table, name), table.put
+    total = qd.field(qd.i32, ())
+
+    @qd.kernel
+    def run():
+        total[None] = read(2)
+        put(5)
+
+    for value in 3, 4:
+        table.f[2] = value
+        table.f[3] = 0
+        run()
+        assert total[None] == value * (11 if name == "helper" else 1)
+        assert table.f[3] == 5
+    assert not [w for w in recwarn if "QL1904" in str(w.message)]
+
+
+def test_what_reads_a_field_at_compile_time_and_cannot_be_inlined_is_an_error():
+    table = Table()
+    once, cached = table.guarded, qd.field(qd.i32, ())
+
+    @qd.kernel
+    def run():
+        cached[None] = once(2)
+
+    @qd.kernel
+    def constant():
+        cached[None] = qd.static(once(2))
+
+    with pytest.raises(qd.QuadrantsCompilationError, match="QL1201"):
+        run()
+    table.f[2] = 8
+    constant()
+    assert cached[None] == 8

@@ -205,7 +205,8 @@ def _python(
     cx: Context, node: ast.Call, fn: Any, args: list[Value], keywords: Keywords, procedure: bool
 ) -> Value:
     """A Python function is called at compile time, with constants: silently where it cannot matter when (inside
-    qd.static, and ``math``), else with a warning. Any other call of one is inlined."""
+    qd.static, and ``math``), else with a warning. Any other call of one is inlined, and so is one that turns out to use
+    a field, which it would read only once."""
     text = name_of(node.func)
     if not callable(fn):
         raise cx.fail("QL1604", node, text=text, what=f"it is {describe(Obj(fn, text))}")
@@ -220,18 +221,31 @@ def _python(
     numbers = not keywords and all(isinstance(a, Lit) for a in args)
     inlined = None if cx.static else plain.inlined(cx, fn, text)
     memory = any(isinstance(a, (Mem, StructMem)) for a in (*args, *keywords.values()))
-    if inlined is not None and (memory or not known or plain.touches_kernels(inlined.source)):
+
+    def inline() -> Value:
+        assert inlined is not None
         given = {**inlined.keywords, **keywords}
         return funcs.inline(cx, node, inlined.source, [*inlined.first, *args], given, procedure)
+
+    if inlined is not None and (memory or not known or plain.touches_kernels(inlined.source)):
+        return inline()
     if cx.static and not keywords and isinstance(fn, type) and fn in STRUCTURAL:
         parts = [entries(cx, a) for a in args]
         if parts and all(p is not None for p in parts):
             return STRUCTURAL[fn](*parts)
     if cx.static or known:
+        told = len(cx.messages)
         if not cx.static and not (numbers and (getattr(fn, "__module__", "") == "math" or fn is round)):
             cx.warn("QL1904", node, text=text)
+        given = {k: cx.python(v) for k, v in keywords.items()}
         try:
-            result = fn(*map(cx.python, args), **{k: cx.python(v) for k, v in keywords.items()})
+            result = plain.without_fields(cx, lambda: fn(*map(cx.python, args), **given))
+        except plain.UsesFields:
+            del cx.messages[told:]
+            if inlined is not None:
+                return inline()
+            cure = "read the field in the kernel, or call it inside qd.static(...) if once is meant"
+            raise cx.fail("QL1601", node, text=text, what="it uses a field", cure=cure) from None
         except TypeError as e:
             if any(isinstance(a, Num) for a in args):
                 raise cx.fail("QL1606", node, text=ast.unparse(node)) from None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
+from threading import get_ident
 from types import FunctionType, MethodType
 from typing import Any, NamedTuple
 
@@ -39,6 +40,25 @@ def inlined(cx: Context, fn: Any, text: str) -> Inlined | None:
     if isinstance(call, FunctionType) and not isinstance(fn, type):
         return inlined(cx, MethodType(call, fn), f"{text}.__call__")
     return None
+
+
+class UsesFields(BaseException):
+    """A Python function that runs at compile time is about to read or write a field, which it would do only once. No
+    `except Exception` of the function ends it."""
+
+
+def without_fields(cx: Context, call: Callable[[], Any]) -> Any:
+    """What the call returns; `UsesFields` before it reads or writes a field or ndarray."""
+    if cx.telling is None or cx.static:
+        return call()
+    here = get_ident()
+
+    def touched(field: object) -> None:
+        if get_ident() == here:
+            raise UsesFields
+
+    with cx.telling(touched):
+        return call()
 
 
 def touches_kernels(source: FunctionSource) -> bool:

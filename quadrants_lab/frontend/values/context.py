@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from itertools import product
 from types import ModuleType
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from quadrants_lab.frontend.op_table import Builtin
 
 Env = dict[str, Value]
+Telling = Callable[[Callable[[object], None]], AbstractContextManager[None]]
 _CAPTURED = "a compile-time value"
 
 
@@ -105,6 +106,7 @@ class Context:
         self.inlining: list[tuple[FunctionSource, tuple[Any, ...]]] = []  # with what is known at compile time
         self.unforeseen: dict[tuple[int, Span | None], dict[str, None]] = {}  # see `changed`
         self.messages: list[Callable[[], None]] = []  # warnings, and what qd.static_print says, in order
+        self.telling: Telling | None = None  # of the fields that Python uses, see `lower`
         self.statics: set[ast.expr] = set()  # expressions whose last evaluation was a call of qd.static
 
     # --- dispatch ---------------------------------------------------------------------------------------------

@@ -39,6 +39,7 @@ from quadrants_lab.frontend.lower import lower
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.frontend.specs import Lowered, Spec
 from quadrants_lab.frontend.syntax.stop_grad import without_derivatives
+from quadrants_lab.frontend.values.context import Telling
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir import room
 from quadrants_lab.ir.build import Builder
@@ -99,6 +100,7 @@ class Compiled:
     constant: bool = False  # what it computes has no derivative
     second: bool = False  # it is to be differentiated twice
     clock: Clock = field(default_factory=Clock)
+    telling: Telling | None = None  # its session's
     recorded: pipeline.Trace | None = None  # of the passes that made it, where somebody recorded
     looked: dict[int, pipeline.Trace] = field(default_factory=dict)  # what was made for who looks, by kernel's id
 
@@ -121,7 +123,8 @@ class Compiled:
             return known
         with warnings.catch_warnings(), _recorded() as trace:
             warnings.simplefilter("ignore")  # they were given when it was compiled
-            made = lowered_kernel(self.source, self.specs, self.options, self.constant, self.second).kernel
+            how = self.options, self.constant, self.second, self.telling
+            made = lowered_kernel(self.source, self.specs, *how).kernel
             kernel = make_ir(made, self.mode, self.options)
             if self.counter is not None:
                 counting_ir(kernel, made, self.options)
@@ -228,11 +231,12 @@ def counting_ir(kernel: N.Kernel, made: N.Kernel, options: CompileOptions) -> N.
 
 
 def lowered_kernel(
-    source: FunctionSource, specs: Sequence[Spec], options: CompileOptions, constant: bool, second: bool
-) -> Lowered:
+    source: FunctionSource, specs: Sequence[Spec], options: CompileOptions, constant: bool, second: bool,
+    telling: Telling | None = None,
+) -> Lowered:  # fmt: skip
     """What the front end makes; ``constant``: with no derivative flowing from anything that it loads; ``second``: to be
     differentiated twice."""
-    lowered = lower(source, specs, options)
+    lowered = lower(source, specs, options, telling)
     if constant:
         b = Builder(lowered.kernel.next_id)
         body = without_derivatives(b, lowered.kernel.body, set(lowered.kernel.buffers))
@@ -255,7 +259,8 @@ def compile_kernel(
     options = compile_options(session)
     with pipeline.recorded_apart(f"{source.name}, {mode}") as trace:
         at = [perf_counter()]
-        lowered = room.call(lambda: lowered_kernel(source, specs, options, constant, second), session.lock)
+        how = options, constant, second, session.telling
+        lowered = room.call(lambda: lowered_kernel(source, specs, *how), session.lock)
         options = reproducible(lowered.kernel, options)
         at.append(perf_counter())
         kernel = make_ir(lowered.kernel, mode, options)
@@ -270,7 +275,7 @@ def compile_kernel(
     clock = Clock(front, passes, code, whole=at[-1] - at[0])
     return Compiled(
         mode, source, tuple(specs), options, lowered, kernel, executable, returns, counter, constant, second, clock,
-        trace,
+        session.telling, trace,
     )  # fmt: skip
 
 
