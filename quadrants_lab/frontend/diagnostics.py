@@ -141,6 +141,8 @@ TABLE: dict[str, Row] = {
                   "convert it with qd.cast({text}, qd.{dtype})"),
     "QL1613": Row(_S, "'{name}' calls itself {n} times, and no end is in sight", "called {given} here",
                   "write a loop; or let qd.static(...) of a template argument end it earlier"),
+    "QL1616": Row(_S, "'{name}' is a copy in '{func}', a plain Python function, whose caller would not see this change",
+                  "changed here", "return a new value; or write @qd.func and {name}: qd.template(), by reference"),
     # --- loops
     "QL1701": Row(_T, "cannot loop over {what}", "looped over here",
                   "loop over range(...), qd.ndrange(...), a field, an ndarray, or qd.static(...)"),

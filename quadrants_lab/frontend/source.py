@@ -62,6 +62,11 @@ class FunctionSource:
         return dict(zip(self.fn.__code__.co_freevars, self.fn.__closure__ or (), strict=True))
 
     @cached_property
+    def parameters(self) -> tuple[str, ...]:
+        code = self.fn.__code__
+        return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+    @cached_property
     def untyped(self) -> FunctionSource:
         """The same of a function whose annotations are Python's own and say nothing of dtypes."""
         other = copy(self)

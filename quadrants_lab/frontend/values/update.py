@@ -80,6 +80,7 @@ def put(cx: Context, place: Local, value: Value, node: ast.expr, source: ast.exp
     """Assigns a local, or a part of it."""
     whole = cx.frame.env[place.name]
     check_own(cx, whole, node, place.name)
+    _check_seen(cx, place, node)
     cx.frame.env[place.name] = _replaced(cx, whole, place.steps, value, source, stmt, place.name)
 
 
@@ -124,6 +125,14 @@ def check_own(cx: Context, value: Value, node: ast.expr, name: str) -> None:
     """An error where the local is shared by the iterations of a parallel loop."""
     if not isinstance(value, Num) and any(isinstance(leaf, Temp) for leaf in leaves(value)):
         raise cx.fail("QL1704", node, name=name)
+
+
+def _check_seen(cx: Context, place: Local, node: ast.expr) -> None:
+    """An error where a part of an argument of a plain Python function changes: Python's caller would see it."""
+    frame, name = cx.frame, place.name
+    copied = not frame.source.typed and name in frame.source.parameters and name not in frame.references
+    if copied and isinstance(frame.env[name], (Matrix, Struct)):
+        raise cx.fail("QL1616", node, name=name, func=frame.source.name)
 
 
 def is_shared(cx: Context, place: Place) -> bool:
@@ -196,6 +205,8 @@ def write_back(cx: Context, place: Place, before: Value, after: Value, node: ast
 def reduce(cx: Context, op: str, place: Local, value: Value, node: ast.expr, source: ast.expr, stmt: ast.AST) -> Value:
     """Accumulates into a local of the kernel that all iterations share; the old value, of what is indexed at run time
     nothing."""
+    if place.steps:
+        _check_seen(cx, place, node)
     if place.value is not None:
         old = []
         for temp, number in pairs(cx, place.value, value, source):

@@ -275,3 +275,50 @@ def static_in_static():
 @kernel()
 def real_literal_of_an_integer_dtype():
     z[0] = qd.i32(1.5)
+
+
+def plain_change(v):
+    v[0] = 5.0
+    return v[1]
+
+
+def plain_accumulation(v):
+    for k in range(2):
+        v[k] += 1.0
+    return v[1]
+
+
+def plain_new_value(v):
+    w = v + 1.0
+    w[0] = 5.0
+    v = w
+    return v[1]
+
+
+@kernel()
+def plain_function_changes_an_argument():
+    v = qd.Vector([x[0], x[1]])
+    z[0] = plain_change(v)
+
+
+@kernel()
+def plain_function_accumulates_into_an_argument():
+    v = qd.Vector([x[0], x[1]])
+    z[0] = plain_accumulation(v)
+
+
+@kernel()
+def plain_function_makes_a_new_value():
+    v = qd.Vector([x[0], x[1]])
+    z[0] = plain_new_value(v)
+
+
+def plain_reduction(v):
+    for k in range(2):
+        v[0] += 1.0
+
+
+@kernel()
+def plain_function_reduces_into_an_argument():
+    v = qd.Vector([x[0], x[1]])
+    plain_reduction(v)
