@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from typing import Any
 
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.lvalue import Local, Place, fetch, locate
-from quadrants_lab.frontend.values.values import Element, Struct, Temp, Value, leaves
+from quadrants_lab.frontend.values.lvalue import At, Local, Part, Place, fetch, locate
+from quadrants_lab.frontend.values.values import Element, Struct, Temp, Value, leaves, name_of
 
 References = dict[str, tuple[Place, ast.expr]]
 _PLACES = (ast.Name, ast.Subscript, ast.Attribute)
@@ -45,6 +46,29 @@ def _named(source: FunctionSource, node: ast.expr) -> Any:
     if isinstance(node, ast.Call):
         return _named(source, node.func)
     return source.lookup(node.id) if isinstance(node, ast.Name) else None
+
+
+def check_apart(cx: Context, name: str, references: Mapping[str, tuple[Place, ast.expr]], func: str) -> None:
+    """An error where the parameter, which the func has changed, shares its place with another reference: of two values
+    that go back one would be lost, and the other parameter has not seen the change."""
+    place, node = references[name]
+    for other, (second, at) in references.items():
+        if other != name and _overlap(place, second, ast.dump(node) == ast.dump(at)):
+            raise cx.fail("QL1617", at, text=name_of(at), func=func, name=name, other=other)
+
+
+def _overlap(a: Place, b: Place, same: bool) -> bool:
+    """Whether two places share a number; of elements at indices known at run time where the text is the ``same``."""
+    if not isinstance(a, Local) or not isinstance(b, Local) or a.name != b.name:
+        return False
+    for p, q in zip(a.steps, b.steps, strict=False):
+        if isinstance(p, At) or isinstance(q, At):
+            return same
+        if isinstance(p, Part) and isinstance(q, Part):
+            return not {*p.positions}.isdisjoint(q.positions)
+        if p != q:
+            return False
+    return True
 
 
 def refer(cx: Context, node: ast.expr, parameter: str, references: References) -> Value:

@@ -10,7 +10,7 @@ from typing import Any, get_args
 from quadrants_lab.frontend.diagnostics import count, error
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.frontend.syntax.branch import branch
-from quadrants_lab.frontend.syntax.byref import is_template
+from quadrants_lab.frontend.syntax.byref import check_apart, is_template
 from quadrants_lab.frontend.syntax.changed import mark
 from quadrants_lab.frontend.syntax.returns import early
 from quadrants_lab.frontend.syntax.scan import always_returns, returns
@@ -19,7 +19,7 @@ from quadrants_lab.frontend.values.arith import truth
 from quadrants_lab.frontend.values.context import Context, Frame
 from quadrants_lab.frontend.values.lvalue import Place
 from quadrants_lab.frontend.values.struct import annotation, as_type
-from quadrants_lab.frontend.values.update import write_back
+from quadrants_lab.frontend.values.update import differ, write_back
 from quadrants_lab.frontend.values.values import (
     Lit,
     Matrix,
@@ -109,8 +109,10 @@ def inline(
     values = _as_declared(cx, values)
     cx.inlining.pop()
     cx.frame, cx.top, cx.static, cx.serialize = outer, top, static, serialize
-    for (place, at), before, after in zip(references.values(), given, changed, strict=True):
-        write_back(cx, place, before, after, at, node)
+    for (name, (place, at)), before, after in zip(references.items(), given, changed, strict=True):
+        if differ(before, after):
+            check_apart(cx, name, references, source.name)
+            write_back(cx, place, before, after, at, node)
     if len(values) == 1:
         return values[0]
     return tuple(values) if values else Obj(None, source.name)

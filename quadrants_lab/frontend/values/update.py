@@ -187,16 +187,18 @@ def atomic(cx: Context, op: str, place: Place, value: Value, node: ast.expr, sou
     return refilled(target, old)  # type: ignore[no-any-return]
 
 
+def differ(before: Value, after: Value) -> bool:
+    """Whether a func has changed numbers of an argument that it took by reference."""
+    return any(a.id != b.id for a, b in zip(leaves(before), leaves(after), strict=True))
+
+
 def write_back(cx: Context, place: Place, before: Value, after: Value, node: ast.expr, stmt: ast.AST) -> None:
     """Writes back an argument that a func took by reference: the numbers that the func changed go to their place.
     A value without a place is dropped."""
-    old, new = list(leaves(before)), list(leaves(after))
-    if all(a.id == b.id for a, b in zip(old, new, strict=True)):
-        return
     if isinstance(place, Local):
         put(cx, place, after, node, node, stmt)
     elif isinstance(place, (Element, Matrix, Struct)) and all(isinstance(e, Element) for e in leaves(place)):
-        for (cell, number), was in zip(pairs(cx, place, after, node), old, strict=True):
+        for (cell, number), was in zip(pairs(cx, place, after, node), leaves(before), strict=True):
             if number.id != was.id:  # type: ignore[union-attr]  # a variable of the func: it holds no literals
                 cx.at(stmt)
                 cx.b.store(cell.mem.buffer, (*cell.index, *cell.at), cx.to(number, cell.mem.buffer.dtype))

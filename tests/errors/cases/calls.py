@@ -322,3 +322,47 @@ def plain_reduction(v):
 def plain_function_reduces_into_an_argument():
     v = qd.Vector([x[0], x[1]])
     plain_reduction(v)
+
+
+@qd.func
+def both(a: qd.template(), b: qd.template()):
+    a += 1.0
+    b += 2.0
+
+
+@qd.func
+def second(a: qd.template(), b: qd.template()):
+    b = a * 2.0
+
+
+@qd.func
+def only_read(a: qd.template(), b: qd.template()):
+    return a + b
+
+
+@kernel()
+def one_local_by_two_references():
+    v = x[0]
+    both(v, v)
+
+
+@kernel()
+def a_local_and_its_element_by_reference():
+    v = qd.Vector([x[0], x[1]])
+    second(v[1], v[0])
+    second(v.x, v[0])
+
+
+@kernel()
+def an_element_twice_by_reference():
+    v = qd.Vector([x[0], x[1]])
+    for i in range(2):
+        w = v * 1.0
+        both(w[i], w[1 - i])
+        both(w[i], w[i])
+
+
+@kernel()
+def references_that_are_only_read():
+    v = x[0]
+    z[0] = only_read(v, v)
