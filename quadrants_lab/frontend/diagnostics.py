@@ -159,7 +159,7 @@ TABLE: dict[str, Row] = {
                   "other iterations are changing it at the same time", "read it after the loop, or serialize the "
                   "loop with qd.loop_config(serialize=True)"),
     "QL1707": Row(_T, "an axis of qd.ndrange is a whole number, or a pair of them, not {what}", "given here",
-                  "write qd.cast(..., qd.i32)"),
+                  "write qd.cast(..., qd.i32) for a real number; compute a step in the loop: 2 * i"),
     "QL1708": Row(_S, "axes={axes} is not a permutation of the {n} axes of this ndrange", "", ""),
     "QL1709": Row(_T, "'{name}' is {target} and takes no {op} with {source} in a parallel loop",
                   "cast to {target} before the operation, so the result would differ from Python's",

@@ -9,8 +9,10 @@ from typing import Any, NoReturn
 import numpy as np
 
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsSyntaxError
+from quadrants_lab.frontend.diagnostics import error
 from quadrants_lab.frontend.op_table import Builtin
 from quadrants_lab.frontend.ops.builtins import OPS
+from quadrants_lab.frontend.ops.spaces import is_order
 from quadrants_lab.ir import types as T
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import DType
@@ -36,14 +38,24 @@ class Operation:
         return f"<qd.{self.__name__}>"
 
 
+def _axis(given: Any) -> range:
+    """What a size, or a begin and an end, mean."""
+    ends = given if isinstance(given, (tuple, list)) else (0, given)
+    if len(ends) != 2 or not all(hasattr(end, "__index__") for end in ends):
+        raise error("QL1707", None, what=given)
+    return range(*ends)
+
+
 class NdRange:
     """The box of `ndrange` outside of kernels: iterates over tuples of indices, the last of the ``axes`` fastest.
-    A kernel that is handed one loops over it."""
+    A kernel that is handed one loops over it. Errors are those of a kernel."""
 
     __qd_ndrange__ = True
 
     def __init__(self, *args: Any, axes: tuple[int, ...] | None = None) -> None:
-        self.axes = tuple(range(*a) if isinstance(a, (tuple, list)) else range(a) for a in args)
+        self.axes = tuple(_axis(a) for a in args)
+        if not is_order(axes, len(args)):
+            raise error("QL1708", None, axes=axes, n=len(args))
         self.order = tuple(range(len(args))) if axes is None else tuple(axes)
 
     def __iter__(self) -> Iterator[tuple[int, ...]]:

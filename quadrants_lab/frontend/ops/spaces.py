@@ -38,15 +38,28 @@ def _ndrange(cx: Context, call: ast.Call, *args: Value, axes: Value | None = Non
     bounds: list[tuple[Value, Value]] = []
     for k, a in enumerate(args):
         pair = entries(cx, a) if isinstance(a, (tuple, Obj)) else None
-        begin, end = pair if pair and len(pair) == 2 else (Lit(0, call), a)
+        if pair is not None and len(pair) != 2:
+            raise cx.fail("QL1707", argument_node(call, k), what=describe(a))
+        begin, end = pair or (Lit(0, call), a)
         ends = cx.argument(call, k, begin), cx.argument(call, k, end)
         if any(cx.type_of(number).is_float for number in ends):
             raise cx.fail("QL1707", argument_node(call, k), what=describe(a))
         bounds.append(ends)
-    order = tuple(range(len(args))) if axes is None else cx.python(axes)
-    if sorted(order) != list(range(len(args))):
+    try:
+        order = None if axes is None else cx.python(axes)
+    except TypeError:
+        raise cx.fail("QL1610", call.keywords[0].value, op="qd.ndrange") from None
+    if not is_order(order, len(args)):
         raise cx.fail("QL1708", call, axes=order, n=len(args))
-    return NdRange(tuple(bounds), tuple(order))
+    return NdRange(tuple(bounds), tuple(range(len(args)) if order is None else order))
+
+
+def is_order(axes: Any, n: int) -> bool:
+    """Whether these are ``n`` axes in some order; None is the order in which they are written."""
+    if axes is None:
+        return True
+    known = isinstance(axes, (tuple, list)) and all(hasattr(k, "__index__") for k in axes)
+    return known and sorted(axes) == list(range(n))
 
 
 def _grouped(cx: Context, call: ast.Call, x: Value) -> Value:

@@ -230,3 +230,21 @@ def ndrange_of_reals():
 def ndrange_in_no_order():
     for i, j in qd.ndrange(2, 3, axes=(1, 1)):
         z[i] = 1
+
+
+@kernel()
+def ndrange_with_a_step():
+    for i, j in qd.ndrange((0, 10, 2), 2):
+        z[i] = 1
+
+
+@kernel()
+def ndrange_axes_is_a_number():
+    for i, j in qd.ndrange(2, 3, axes=5):
+        z[i] = 1
+
+
+@kernel()
+def ndrange_axes_of_the_run():
+    for i, j in qd.ndrange(2, 3, axes=(a[0], 0)):
+        z[i] = 1
