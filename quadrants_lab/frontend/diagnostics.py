@@ -142,7 +142,7 @@ TABLE: dict[str, Row] = {
     "QL1613": Row(_S, "'{name}' calls itself {n} times, and no end is in sight", "called {given} here",
                   "write a loop; or let qd.static(...) of a template argument end it earlier"),
     "QL1616": Row(_S, "'{name}' is a copy in '{func}', a plain Python function, whose caller would not see this change",
-                  "changed here", "return a new value; or write @qd.func and {name}: qd.template(), by reference"),
+                  "changed here", "return a new value; or write {name}: qd.template(), by reference"),
     "QL1617": Row(_S, "'{func}' changes '{name}' by reference, and '{other}' refers to the same local",
                   "{text} has the same place as the other argument, or a part of it", "pass a copy: w = {text}"),
     # --- loops

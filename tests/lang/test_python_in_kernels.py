@@ -72,6 +72,20 @@ def lambdas_and_partials(x, y, n, g):
         y[i] = FIRST(i) + 100 * SECOND(i) + TABLE["partial"](i) + qd.func(typed)(2 * i)
 
 
+def raised(a: qd.ref(qd.f32), v: qd.template(), by):
+    a += by
+    v[1] = a
+    return by
+
+
+def plain_functions_by_reference(x, y, n, g):
+    s, v = 1.0, qd.Vector([0.0, 2.0])
+    n[0] = raised(s, v, 3)
+    y[0], y[1], y[2] = s, v[0], v[1]
+    raised(x[0], by=0, v=v)
+    y[3] = v[1]
+
+
 def plain_function_for_its_effect(x, y, n, g):
     mark(y, 2)
 
@@ -176,6 +190,7 @@ N = np.arange(4)
 KERNELS = {
     plain_functions: {"y": np.where(X > 0, 2 * X, 0) + N * 0.5 + 6.0 * N},
     lambdas_and_partials: {"y": 4 * N + 1 + 100 * (np.where(N > 1, 4, N) + 1) + N - 1 + N},
+    plain_functions_by_reference: {"y": [4, 0, 4, -1], "n": [3, 0, 0, 0]},
     plain_function_for_its_effect: {"y": [0, 0, 7, 0]},
     fills: {"y": [4] * 4, "n": [2] * 4, "g": [[5] * 3] * 2},
     loop_variables: {"n": [0, 1, 2, 3], "y": [0, 0, 2 + 10, 10]},

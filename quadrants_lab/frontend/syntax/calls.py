@@ -57,6 +57,8 @@ def call(cx: Context, node: ast.Call) -> Value:
     if getattr(func, "__qd_func__", False) is True:
         first = () if owner is None else (Obj(owner, target.text.rpartition(".")[0]),)
         return _func(cx, node, func.source, first, procedure, {})
+    if not cx.static and (by_reference := plain.with_references(cx, node, fn, target.text)) is not None:
+        return _func(cx, node, by_reference.source, by_reference.first, procedure, {})
     args, keywords = _arguments(cx, node, 0)
     if isinstance(fn, type) and (dtype := _numpy_dtype(fn)) is not None:
         fn = dtype

@@ -10,9 +10,12 @@ from types import FunctionType, MethodType
 from typing import Any, NamedTuple
 
 from quadrants_lab.frontend.source import FunctionSource, function_source
+from quadrants_lab.frontend.syntax.byref import templates
 from quadrants_lab.frontend.values.context import Context
+from quadrants_lab.frontend.values.lvalue import is_local
 from quadrants_lab.frontend.values.values import Obj, Value
 
+_CALLED = ("__qd_kernel__", "__qd_decorator__")
 _OURS = ("__qd_op__", "__qd_func__", "__qd_field__", "__qd_ndarray__", "__qd_struct_field__")
 
 
@@ -40,6 +43,21 @@ def inlined(cx: Context, fn: Any, text: str) -> Inlined | None:
     if isinstance(call, FunctionType) and not isinstance(fn, type):
         return inlined(cx, MethodType(call, fn), f"{text}.__call__")
     return None
+
+
+def with_references(cx: Context, node: ast.Call, fn: Any, text: str) -> Inlined | None:
+    """The function or method, where parameters are annotated `qd.template()` or `qd.ref`, and locals are given to it:
+    by reference, as in a func."""
+    function = getattr(fn, "__func__", fn)
+    if not isinstance(function, FunctionType) or not function.__annotations__:
+        return None
+    if getattr(fn, "__module__", "").startswith("quadrants_lab.") or any(hasattr(fn, mark) for mark in _CALLED):
+        return None
+    given = [n.id for part in (*node.args, *node.keywords) for n in ast.walk(part) if isinstance(n, ast.Name)]
+    if not any(is_local(cx.frame.env.get(name)) for name in given):
+        return None
+    found = inlined(cx, fn, text)
+    return found if found is not None and templates(found.source) else None
 
 
 class UsesFields(BaseException):
