@@ -2,7 +2,8 @@
 
 They are written in the kernel language, so they run on every backend. Each outermost loop is a task: tiles of 256
 elements run in parallel, each in order, and a serial task goes through one number a tile. ``n`` elements of ``arr`` are
-looked at; ``scratch`` has as many slots as the function named ``..._scratch_slots`` says, of u32, or of u64 where the
+looked at, from ``arr[0]`` on: the funcs count indices from 0 in all their arguments, so that none may be a field with
+an offset. ``scratch`` has as many slots as the function named ``..._scratch_slots`` says, of u32, or of u64 where the
 elements have 64 bits. ``log256_max_n`` is taken and not needed: any n will do. Sorting is by the least significant
 digit first (Knuth, The Art of Computer Programming 3, 5.2.5), and is stable.
 """
@@ -14,6 +15,7 @@ from typing import Any
 from quadrants_lab.errors import QuadrantsRuntimeTypeError
 from quadrants_lab.ir.types import f32, f64, i32, i64, u32, u64
 from quadrants_lab.lang.annotations import Template
+from quadrants_lab.lang.dense import Dense
 from quadrants_lab.lang.fields import ndarray
 from quadrants_lab.lang.kernel import func, kernel
 from quadrants_lab.lang.missing import missing_attribute
@@ -277,11 +279,28 @@ def _sorted(
     sort(keys, tmp, values, tmp_values, scratch, n, dtype, pairs, dtype.bits, 0)
 
 
+def _named(x: Any) -> str:
+    first = f" with the offset {x.offset}" if isinstance(x, Dense) and any(x.offset) else ""
+    return f"{x!r}{first}"
+
+
+def _plain(x: Any) -> bool:
+    """Whether it has numbers, one an index, and the indices begin at 0."""
+    return isinstance(x, Dense) and not x.element_shape and not any(x.offset)
+
+
 def parallel_sort(keys: Any, values: Any = None) -> None:
-    """Sorts a field or ndarray of one axis, and ``values`` with it."""
-    if len(keys.shape) != 1 or keys.dtype not in _LEAST:
+    """Sorts a field or ndarray of one axis, and ``values``, numbers of the same shape, with it. Neither may have an
+    offset."""
+    if not _plain(keys) or len(keys.shape) != 1 or keys.dtype not in _LEAST:
         raise QuadrantsRuntimeTypeError(
-            f"parallel_sort sorts numbers of 32 or 64 bits along one axis, not {keys!r}", code="QL2055"
+            f"parallel_sort sorts numbers of 32 or 64 bits along one axis, from index 0 on, not {_named(keys)}",
+            code="QL2055",
+        )
+    if values is not None and (not _plain(values) or values.shape != keys.shape):
+        raise QuadrantsRuntimeTypeError(
+            f"parallel_sort sorts numbers with {keys!r} that have its shape and no offset, not {_named(values)}",
+            code="QL2055",
         )
     n, pairs = keys.shape[0], values is not None
     tmp = ndarray(keys.dtype, n)
@@ -310,16 +329,17 @@ def _inclusive(arr: Tensor, scratch: Tensor, n: i32) -> None:
 
 
 class PrefixSumExecutor:
-    """Sums of all elements up to each, in place, of up to ``length`` i32."""
+    """Sums of all elements up to each, in place, of ``length`` i32 from index 0 on."""
 
     def __init__(self, length: int) -> None:
         self.length = length
         self.scratch = ndarray(u32, _tiles(length))
 
     def run(self, input_arr: Any) -> None:
-        if input_arr.shape != (self.length,) or input_arr.dtype is not i32:
+        if not _plain(input_arr) or input_arr.shape != (self.length,) or input_arr.dtype is not i32:
             raise QuadrantsRuntimeTypeError(
-                f"this PrefixSumExecutor sums {self.length} i32, not {input_arr!r}", code="QL2055"
+                f"this PrefixSumExecutor sums {self.length} i32, from index 0 on, not {_named(input_arr)}",
+                code="QL2055",
             )
         _inclusive(input_arr, self.scratch, self.length)
 

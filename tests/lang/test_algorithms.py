@@ -97,3 +97,13 @@ def test_what_cannot_be_sorted_or_summed():
         A.parallel_sort(qd.field(qd.f32, (2, 2)))
     with pytest.raises(qd.QuadrantsRuntimeTypeError, match="3 i32"):
         A.PrefixSumExecutor(3).run(qd.field(qd.f32, 3))
+    for other in (qd.field(qd.i32, 3), qd.Vector.field(2, qd.i32, 4), qd.field(qd.i32, 4, offset=3)):
+        with pytest.raises(qd.QuadrantsRuntimeTypeError, match=r"its shape and no offset, not <qd\.field"):
+            A.parallel_sort(qd.field(qd.i32, 4), other)
+    shifted = qd.field(qd.i32, 4, offset=3)
+    with pytest.raises(qd.QuadrantsRuntimeTypeError, match=r"from index 0 on.*offset \(3,\)"):
+        A.parallel_sort(shifted)
+    with pytest.raises(qd.QuadrantsRuntimeTypeError, match=r"from index 0 on.*offset \(3,\)"):
+        A.PrefixSumExecutor(4).run(shifted)
+    with pytest.raises(qd.QuadrantsRuntimeTypeError, match="along one axis"):
+        A.parallel_sort(qd.Vector.field(2, qd.i32, 4))
