@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import sqrt
 from typing import Any
 
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsTypeError
+from quadrants_lab.lang.dense import Dense
 from quadrants_lab.lang.fields import field, ndarray
 from quadrants_lab.lang.kernel import kernel
 from quadrants_lab.lang.missing import missing_attribute
@@ -49,10 +51,22 @@ class _Vectors:
     """Vectors like ``b``, and what is done with them."""
 
     def __init__(self, A: LinearOperator, b: Any, x: Any) -> None:
+        if not isinstance(A, LinearOperator):
+            raise QuadrantsTypeError(
+                f"A is a qd.linalg.LinearOperator of a kernel, not a {type(A).__name__}", code="QL2058"
+            )
+        for v in (b, x):
+            if not isinstance(v, Dense):
+                raise QuadrantsTypeError(f"b and x are fields or ndarrays, not a {type(v).__name__}", code="QL2058")
         if b.dtype is not x.dtype or not x.dtype.is_float or b.element_shape or x.element_shape:
             raise QuadrantsTypeError(f"b and x must hold numbers of one real dtype: {b!r}, {x!r}", code="QL2058")
+        if (b.shape, b.offset) != (x.shape, x.offset):
+            raise QuadrantsRuntimeError(
+                f"b and x must have one shape and offset: {b!r} begins at {b.offset}, {x!r} at {x.offset}",
+                code="QL2058",
+            )
         self.A, self.x = A, x
-        self.make = field if x.kind == "field" else ndarray
+        self.make = partial(field, offset=x.offset or None) if x.kind == "field" else ndarray
         self.scalars = ndarray(x.dtype, 2)
         self.r = self.new(b)
         self.combine(1, self.r, -1, self.times(x))
@@ -82,7 +96,8 @@ def MatrixFreeCG(
     A: LinearOperator, b: Any, x: Any, tol: float = 1e-6, maxiter: int = 5000, quiet: bool = True
 ) -> bool:
     """Solves ``A x = b`` for a symmetric positive definite A, from ``x`` on, by conjugate gradients (Hestenes and
-    Stiefel, 1952). Whether the norm of the residual came below ``tol`` within ``maxiter`` products with A."""
+    Stiefel, 1952). Whether the norm of the residual came below ``tol`` within ``maxiter`` products with A.
+    False, too, where it breaks down: A is singular, or the residual is 0 and ``tol`` is no more."""
     v = _Vectors(A, b, x)
     p, Ap = v.new(v.r), v.new()
     rr = v.dot(v.r, v.r)
@@ -92,7 +107,9 @@ def MatrixFreeCG(
         if sqrt(rr) < tol or k == maxiter:
             break
         v.times(p, Ap)
-        alpha = rr / v.dot(p, Ap)
+        if (slope := v.dot(p, Ap)) == 0:
+            break
+        alpha = rr / slope
         v.combine(1, x, alpha, p)
         v.combine(1, v.r, -alpha, Ap)
         before, rr = rr, v.dot(v.r, v.r)

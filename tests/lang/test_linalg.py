@@ -40,11 +40,45 @@ def test_solution(solve, make, capsys):
     assert "iteration 0: residual" in capsys.readouterr().out
 
 
+@qd.kernel
+def shifted_double(v: qd.Tensor, out: qd.Tensor):
+    for i in v:
+        out[i] = 2.0 * v[i] + 0.5 * qd.cast(i, qd.f32) * v[i]
+
+
+@qd.kernel
+def nothing(v: qd.Tensor, out: qd.Tensor):
+    for i in v:
+        out[i] = 0.0 * v[i]
+
+
+@pytest.mark.parametrize("solve", ["MatrixFreeCG", "MatrixFreeBICGSTAB"])
+def test_offsets_and_break_down(solve):
+    solver = getattr(qd.linalg, solve)
+    b, x = qd.field(qd.f32, 3, offset=2), qd.field(qd.f32, 3, offset=2)
+    b.from_numpy(np.float32([3.0, 7.0, -8.0]))
+    assert solver(qd.linalg.LinearOperator(shifted_double), b, x, tol=1e-5)
+    assert x.to_numpy() == pytest.approx([1.0, 2.0, -2.0], abs=1e-5)
+    assert not solver(qd.linalg.LinearOperator(nothing), b, x)
+    exact, x = qd.linalg.LinearOperator(shifted_double), qd.field(qd.f32, 3, offset=2)
+    b.fill(0.0)
+    assert not solver(exact, b, x, tol=0.0)
+    assert x.to_numpy().tolist() == [0.0, 0.0, 0.0]
+
+
 def test_what_does_not_fit():
     operator = qd.linalg.LinearOperator(lambda v, out: None)
     with pytest.raises(qd.QuadrantsTypeError, match="one real dtype"):
         qd.linalg.MatrixFreeCG(operator, qd.field(qd.i32, 3), qd.field(qd.i32, 3))
     with pytest.raises(qd.QuadrantsRuntimeError, match="shapes differ"):
         operator.matvec(qd.field(qd.f32, 3), qd.field(qd.f32, 4))
+    x = qd.field(qd.f32, 3)
+    for b in (qd.field(qd.f32, 4), qd.field(qd.f32, 3, offset=2)):
+        with pytest.raises(qd.QuadrantsRuntimeError, match="one shape and offset"):
+            qd.linalg.MatrixFreeBICGSTAB(operator, b, x)
+    with pytest.raises(qd.QuadrantsTypeError, match="LinearOperator of a kernel, not a function"):
+        qd.linalg.MatrixFreeCG(lambda v, out: None, x, x)
+    with pytest.raises(qd.QuadrantsTypeError, match="not a ndarray"):
+        qd.linalg.MatrixFreeCG(operator, np.zeros(3, np.float32), x)
     with pytest.raises(AttributeError, match="sparse matrices"):
         str(qd.linalg.SparseMatrixBuilder)
