@@ -34,11 +34,12 @@ def reductions(kernel: N.Kernel, body: N.Block) -> dict[str, str]:
 
 
 def identity(op: str, t: DType) -> float | int:
-    """What changes nothing under the operation."""
+    """What changes nothing under the operation. The lesser and greater of floats ignore NaN, so that NaN it is: with an
+    infinity those of NaN alone would become infinite."""
     if t.kind == "b":
         return int(op == "and")
     if t.is_float:
-        return {"add": -0.0, "mul": 1.0, "min": float("inf"), "max": float("-inf")}[op]
+        return {"add": -0.0, "mul": 1.0, "min": float("nan"), "max": float("nan")}[op]
     low, high = (-(1 << (t.bits - 1)), (1 << (t.bits - 1)) - 1) if t.kind == "i" else (0, (1 << t.bits) - 1)
     ones = -1 if t.kind == "i" else high
     return {"add": 0, "mul": 1, "min": high, "max": low, "and": ones, "or": 0, "xor": 0}[op]

@@ -36,6 +36,7 @@ atomic_max: Any = OPERATIONS["atomic_max"]
 loop_config: Any = OPERATIONS["loop_config"]
 TILE = 256
 DIGITS = 256
+_NAN = float("nan")  # min and max ignore it
 _LEAST = {t: -float("inf") if t.is_float else t.limits[0] for t in (f32, f64, i32, i64, u32, u64)}
 _GREATEST = {t: float("inf") if t.is_float else t.limits[1] for t in _LEAST}
 
@@ -70,20 +71,20 @@ def reduce_add(arr: Any, out: Any, scratch: Any, n: Any, dtype: Any, log256_max_
 
 @func
 def reduce_min(arr: Any, out: Any, scratch: Any, n: Any, dtype: Any, log256_max_n: Any) -> None:
-    """``out[0] = min(arr[:n])``"""
-    s = dtype(static(_GREATEST[dtype]))
+    """``out[0] = min(arr[:n])``; the greatest number of the dtype where n is 0."""
+    s = dtype(static(_NAN if dtype.is_float else _GREATEST[dtype]))
     for i in range(n):
         atomic_min(s, arr[i])
-    out[0] = s
+    out[0] = s if n > 0 else dtype(static(_GREATEST[dtype]))
 
 
 @func
 def reduce_max(arr: Any, out: Any, scratch: Any, n: Any, dtype: Any, log256_max_n: Any) -> None:
-    """``out[0] = max(arr[:n])``"""
-    s = dtype(static(_LEAST[dtype]))
+    """``out[0] = max(arr[:n])``; the least number of the dtype where n is 0."""
+    s = dtype(static(_NAN if dtype.is_float else _LEAST[dtype]))
     for i in range(n):
         atomic_max(s, arr[i])
-    out[0] = s
+    out[0] = s if n > 0 else dtype(static(_LEAST[dtype]))
 
 
 # --- scan -----------------------------------------------------------------------------------------------------------

@@ -40,6 +40,30 @@ def test_reduce_and_scan(op, dtype):
 
 
 @qd.kernel
+def extremes(x: ARRAY, found: ARRAY, scratch: ARRAY, n: qd.i32):
+    greatest, least = x[0], x[0]
+    for i in x:
+        greatest = max(greatest, x[i])
+        least = min(least, x[i])
+    found[0], found[1] = greatest, least
+    A.reduce_max(x, found, scratch, n, qd.f32, 1)
+    A.reduce_min(x, scratch, scratch, n, qd.f32, 1)
+    found[2], found[3] = greatest, scratch[0]
+
+
+def test_the_extremes_of_nan_are_nan():
+    x = np.full(1000, np.nan, np.float32)
+    for some in ([], [3.0, -2.0]):
+        x[500 : 500 + len(some)] = some
+        found = np.zeros(4, np.float32)
+        extremes(x, found, np.zeros(A.reduce_scratch_slots(1000), np.float32), 1000)
+        want = [np.fmax.reduce(x), np.fmin.reduce(x)]
+        np.testing.assert_array_equal(found, [*want, *want])
+    extremes(x, found, np.zeros(1, np.float32), 0)
+    assert found[[0, 3]].tolist() == [-np.inf, np.inf]
+
+
+@qd.kernel
 def selected(arr: T, flags: ARRAY, out: ARRAY, keys: ARRAY, sums: ARRAY, count: ARRAY, scratch: ARRAY, n: qd.i32):
     A.select(arr, flags, out, count, scratch, n, 1)
     A.reduce_by_key_add(flags, arr, keys, sums, count, scratch, n, qd.f32, 1)
