@@ -35,8 +35,10 @@ class Expr:
         return self.text if self.level >= level else f"({self.text})"
 
     def assigned(self, t: str) -> str:
-        """The text where a variable of type ``t`` takes the value, which converts by itself."""
-        return self.text[len(t) + 1 : -1] if self.level == PRIMARY and self.text.startswith(f"{t}(") else self.text
+        """The text where a variable of type ``t`` takes the value, which converts by itself unless ``t`` is half: that
+        is a class where Metal is simulated."""
+        cast = self.level == PRIMARY and t != "half" and self.text.startswith(f"{t}(")
+        return self.text[len(t) + 1 : -1] if cast else self.text
 
 
 def variable(text: str, t: str, assigned: bool = False) -> Expr:

@@ -273,7 +273,7 @@ class GpuFrame(ABC):
         the kernel writes it, what must be called after the launch."""
         self.set_extents(name, array.shape)
         address = self.device.locate(array)
-        if address and not address % 4:  # atomics go to the word around an element
+        if address and not address % max(4, array.itemsize):  # atomics go to the word around an element
             self.set_buffer(name, address)
             return None
         memory = self._borrowed.get(name)

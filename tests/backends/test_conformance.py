@@ -90,6 +90,10 @@ def test_atomics_on_bytes_that_begin_within_a_word(name: str) -> None:
     fast = frame.entry([ArrayParam("y")])
     assert frame.bind_temp("y", memory.array) is None
     assert frame.bind_temp("y", memory.array[1:]) is not None  # a copy, which begins with one
+    words = device.allocate((9,), np.dtype(np.uint32))
+    assert frame.bind_temp("y", words.array[:8].view(np.int64)) is None
+    assert frame.bind_temp("y", words.array[1:].view(np.int64)) is not None  # eight bytes need a multiple of eight
+    frame.bind_temp("y", memory.array)
     for begin, want in ((0, [8] * 8 + [0]), (1, [8] + [16] * 7 + [8])):
         assert fast(memory.array[begin:]) is None
         device.finish()
