@@ -13,12 +13,14 @@ from quadrants_lab.lang.config import sync
 
 _CALLS = 300  # after which it is measured again, where nothing is said
 Implementation = Callable[..., Any]
+_Turn = tuple[Implementation, Implementation]  # one, and what calls it
 
 
 class PerfDispatch:
     """Calls one of the registered functions. For each geometry of the arguments, every call runs one: first each of
     those that are ``is_compatible`` so often that its time is known, then the fastest alone, until it is time to
-    measure again. The body of the decorated function is never run."""
+    measure again. The body of the decorated function is never run. What one raises is raised by the call; the others
+    are then measured anew, and it is called no more for that geometry unless all have failed."""
 
     def __init__(
         self, fn: Implementation, geometry: Callable[..., Hashable], first_warmup: int, warmup: int, active: int,
@@ -27,7 +29,8 @@ class PerfDispatch:
         self.geometry, self.first_warmup, self.warmup, self.active = geometry, first_warmup, warmup, active
         self.count, self.seconds = count, seconds
         self.implementations: list[tuple[Implementation, Callable[..., bool] | None]] = []
-        self.turns: dict[Hashable, Iterator[Callable[..., Any]]] = {}
+        self.turns: dict[Hashable, Iterator[_Turn]] = {}
+        self.failed: dict[Hashable, list[Implementation]] = {}
         self.name = getattr(fn, "__name__", "it")
         update_wrapper(self, fn)
 
@@ -52,25 +55,35 @@ class PerfDispatch:
                     code="QL2057",
                     help=f"decorate one with @{self.name}.register",
                 )
-            self.turns[key] = self._turns(fit)
-        return next(self.turns[key])(*args, **kwargs)
+            failed = self.failed.setdefault(key, [])
+            if all(f in failed for f in fit):
+                failed.clear()
+            self.turns[key] = self._turns([f for f in fit if f not in failed])
+        fn, run = next(self.turns[key])
+        try:
+            return run(*args, **kwargs)
+        except BaseException as e:  # a measurement may be incomplete, also after Ctrl-C
+            self.turns.pop(key, None)
+            if isinstance(e, Exception):
+                self.failed[key].append(fn)
+            raise
 
-    def _turns(self, fit: list[Implementation]) -> Iterator[Callable[..., Any]]:
+    def _turns(self, fit: list[Implementation]) -> Iterator[_Turn]:
         """What each call runs, one after the other."""
         warmup = self.first_warmup
         while len(fit) > 1:
             times: dict[int, list[float]] = {k: [] for k in range(len(fit))}
             for k, fn in enumerate(fit):
-                yield from [fn] * warmup
-                yield from [_timed(fn, times[k])] * self.active
+                yield from [(fn, fn)] * warmup
+                yield from [(fn, _timed(fn, times[k]))] * self.active
             fastest = fit[min(times, key=lambda k: fmean(times[k]))]
             begin, calls = perf_counter(), 0
             while not (0 < self.count <= calls or 0 < self.seconds <= perf_counter() - begin):
-                yield fastest
+                yield fastest, fastest
                 calls += 1
             warmup = self.warmup
         while True:
-            yield fit[0]
+            yield fit[0], fit[0]
 
 
 def _timed(fn: Implementation, times: list[float]) -> Implementation:

@@ -76,6 +76,32 @@ def test_the_fastest_is_called(monkeypatch):
         qd.perf_dispatch(get_geometry_hash=lambda: 0)(_alone)()
 
 
+def test_one_that_fails_is_called_no_more():
+    @qd.perf_dispatch(get_geometry_hash=lambda fails: 0, first_warmup=0, active=2)
+    def work(fails): ...
+
+    for name in ("first", "second"):
+
+        def run(fails, name=name):
+            if name in fails:
+                raise fails[name]
+            return name
+
+        work.register(run)
+    assert work({}) == "first"
+    with pytest.raises(KeyboardInterrupt):
+        work({"first": KeyboardInterrupt()})
+    assert work({}) == "first"
+    with pytest.raises(ZeroDivisionError):
+        work({"first": ZeroDivisionError()})
+    assert [work({}) for _ in range(5)] == ["second"] * 5
+    with pytest.raises(ZeroDivisionError):
+        work({"second": ZeroDivisionError()})
+    with pytest.raises(ZeroDivisionError):  # both are tried again
+        work({"first": ZeroDivisionError()})
+    assert work({}) == "second"
+
+
 def _alone(): ...
 
 
