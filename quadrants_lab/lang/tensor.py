@@ -7,12 +7,14 @@ is accepted wherever a field or an ndarray is.
 from __future__ import annotations
 
 from enum import IntEnum
+from functools import wraps
 from typing import Any, ClassVar
 
 from quadrants_lab.errors import QuadrantsTypeError
 from quadrants_lab.lang.dense import Dense
 from quadrants_lab.lang.fields import element_type, field, ndarray
 from quadrants_lab.lang.matrix import Matrix, Vector
+from quadrants_lab.lang.missing import missing_attribute
 from quadrants_lab.lang.shapes import Shape, check_shape
 
 
@@ -42,8 +44,18 @@ class _Kind(type):
         return cls._of(*args)
 
     def __getattr__(cls, name: str) -> Any:
-        """What a tensor has, a field or ndarray has: ``qd.Tensor.fill(x, 1)``."""
-        return getattr(Dense, name)
+        """What a tensor has, a field or ndarray has, each in its own way: ``qd.Tensor.fill(x, 1)``."""
+        found = getattr(Dense, name, None)
+        if found is None:
+            missing_attribute(f"qd.{cls.__name__}", name, vars(Dense))
+        if not callable(found):
+            return found
+
+        @wraps(found)
+        def call(tensor: Any, *args: Any, **options: Any) -> Any:
+            return getattr(cls._of(tensor), name)(*args, **options)
+
+        return call
 
     def _of(cls, impl: Any) -> Any:
         if isinstance(impl, Dense) and cls.__instancecheck__(impl):

@@ -70,3 +70,10 @@ def test_members_of_tensors():
     x = qd.tensor(qd.f32, 3)
     qd.Tensor.fill(x, val=2)
     assert x.to_numpy().tolist() == [2] * 3
+    v = qd.Vector.field(2, qd.f32, 2)
+    qd.Tensor.fill(v, qd.Vector([1.0, 2.0]))
+    assert qd.VectorTensor.to_numpy(v).tolist() == [[1, 2]] * 2
+    with pytest.raises(TypeError, match="not a list"):
+        qd.Tensor.fill([1.0], 2)
+    with pytest.raises(AttributeError, match=r"qd\.Tensor has no attribute 'fil'; did you mean qd\.Tensor\.fill"):
+        qd.Tensor.fil(x, 2)
