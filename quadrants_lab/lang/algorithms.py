@@ -5,7 +5,8 @@ elements run in parallel, each in order, and a serial task goes through one numb
 looked at, from ``arr[0]`` on: the funcs count indices from 0 in all their arguments, so that none may be a field with
 an offset. ``scratch`` has as many slots as the function named ``..._scratch_slots`` says, of u32, or of u64 where the
 elements have 64 bits. ``log256_max_n`` is taken and not needed: any n will do. Sorting is by the least significant
-digit first (Knuth, The Art of Computer Programming 3, 5.2.5), and is stable.
+digit first (Knuth, The Art of Computer Programming 3, 5.2.5): of reals by the total order of IEEE 754, where -0 comes
+before 0 and NaN at an end by its sign. It is stable for keys of equal bits.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ __all__ = [
 ]  # fmt: skip
 
 static: Any = OPERATIONS["static"]
+static_assert: Any = OPERATIONS["static_assert"]
 bit_cast: Any = OPERATIONS["bit_cast"]
 cast: Any = OPERATIONS["cast"]
 atomic_min: Any = OPERATIONS["atomic_min"]
@@ -72,6 +74,7 @@ def reduce_add(arr: Any, out: Any, scratch: Any, n: Any, dtype: Any, log256_max_
 @func
 def reduce_min(arr: Any, out: Any, scratch: Any, n: Any, dtype: Any, log256_max_n: Any) -> None:
     """``out[0] = min(arr[:n])``; the greatest number of the dtype where n is 0."""
+    static_assert(static(dtype in _LEAST), f"reduce_min takes numbers of 32 or 64 bits, not {dtype.name}")
     s = dtype(static(_NAN if dtype.is_float else _GREATEST[dtype]))
     for i in range(n):
         atomic_min(s, arr[i])
@@ -81,6 +84,7 @@ def reduce_min(arr: Any, out: Any, scratch: Any, n: Any, dtype: Any, log256_max_
 @func
 def reduce_max(arr: Any, out: Any, scratch: Any, n: Any, dtype: Any, log256_max_n: Any) -> None:
     """``out[0] = max(arr[:n])``; the least number of the dtype where n is 0."""
+    static_assert(static(dtype in _LEAST), f"reduce_max takes numbers of 32 or 64 bits, not {dtype.name}")
     s = dtype(static(_NAN if dtype.is_float else _LEAST[dtype]))
     for i in range(n):
         atomic_max(s, arr[i])
@@ -121,18 +125,21 @@ def _add(a: Any, b: Any):
 @func
 def exclusive_scan_add(arr: Any, out: Any, scratch: Any, n: Any, dtype: Any, log256_max_n: Any) -> None:
     """``out[i] = sum(arr[:i])``"""
+    static_assert(static(dtype in _LEAST), f"exclusive_scan_add takes numbers of 32 or 64 bits, not {dtype.name}")
     _scan(_add, 0, arr, out, scratch, n, dtype)
 
 
 @func
 def exclusive_scan_min(arr: Any, out: Any, scratch: Any, n: Any, dtype: Any, log256_max_n: Any) -> None:
     """``out[i] = min(arr[:i])``, and the greatest number of the dtype where i is 0."""
+    static_assert(static(dtype in _LEAST), f"exclusive_scan_min takes numbers of 32 or 64 bits, not {dtype.name}")
     _scan(min, static(_GREATEST[dtype]), arr, out, scratch, n, dtype)
 
 
 @func
 def exclusive_scan_max(arr: Any, out: Any, scratch: Any, n: Any, dtype: Any, log256_max_n: Any) -> None:
     """``out[i] = max(arr[:i])``, and the least number of the dtype where i is 0."""
+    static_assert(static(dtype in _LEAST), f"exclusive_scan_max takes numbers of 32 or 64 bits, not {dtype.name}")
     _scan(max, static(_LEAST[dtype]), arr, out, scratch, n, dtype)
 
 
@@ -267,6 +274,8 @@ def sort(
 ) -> None:  # fmt: skip
     """Sorts keys, and with ``has_values`` values with them, by the lowest ``end_bit`` bits, a multiple of 16: stable.
     ``tmp_keys`` and ``tmp_values`` are of the same size."""
+    static_assert(static(key_dtype in _LEAST), f"sort takes numbers of 32 or 64 bits, not {key_dtype.name}")
+    static_assert(static(end_bit % 16 == 0 and end_bit <= key_dtype.bits), "end_bit is a multiple of 16 within the key")
     for p in static(range(0, end_bit, 16)):
         _pass(keys, tmp_keys, values, tmp_values, scratch, n, key_dtype, has_values, p)
         _pass(tmp_keys, keys, tmp_values, values, scratch, n, key_dtype, has_values, p + 8)

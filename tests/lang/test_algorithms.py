@@ -131,3 +131,32 @@ def test_what_cannot_be_sorted_or_summed():
         A.PrefixSumExecutor(4).run(shifted)
     with pytest.raises(qd.QuadrantsRuntimeTypeError, match="along one axis"):
         A.parallel_sort(qd.Vector.field(2, qd.i32, 4))
+
+
+@qd.kernel
+def ordered(x: ARRAY, scratch: ARRAY, n: qd.i32, dtype: T, bits: T):
+    A.sort(x, x, x, x, scratch, n, dtype, False, bits, 1)
+
+
+@CPU_ALONE
+def test_what_the_funcs_do_not_take():
+    scratch = np.zeros(A.sort_scratch_slots(2), np.uint32)
+    for dtype in ("u16", "f16"):
+        x = np.zeros(2, getattr(qd, dtype).numpy)
+        for name in ("reduce_min", "exclusive_scan_add", "exclusive_scan_max"):
+            f = getattr(A, name)
+            with pytest.raises(qd.QuadrantsTypeError, match=f"{name} takes numbers of 32 or 64 bits, not {dtype}"):
+                reduced(f, f, x, x, scratch, x, 2, getattr(qd, dtype))
+        with pytest.raises(qd.QuadrantsTypeError, match=f"sort takes numbers of 32 or 64 bits, not {dtype}"):
+            ordered(x, scratch, 2, getattr(qd, dtype), 16)
+    for bits in (24, 48):
+        with pytest.raises(qd.QuadrantsTypeError, match="a multiple of 16 within the key"):
+            ordered(np.zeros(2, np.int32), scratch, 2, qd.i32, bits)
+
+
+def test_reals_are_sorted_by_the_total_order():
+    x = np.array([np.nan, 1, 0.0, -np.inf, -0.0, -np.nan, np.inf, -1], np.float32)
+    keys = qd.ndarray(qd.f32, len(x))
+    keys.from_numpy(x)
+    A.parallel_sort(keys)
+    assert keys.to_numpy().view(np.uint32).tolist() == x[[5, 3, 7, 4, 2, 1, 6, 0]].view(np.uint32).tolist()
