@@ -3,6 +3,7 @@ session with ``qd.init(kernel_profiler=True)``. Each launch is then waited for, 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +18,9 @@ from quadrants_lab.runtime.launch.observe import watch
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.plan import Plan
+
+
+_TRACED = 1 << 16  # launches; a session may make any number
 
 
 @dataclass
@@ -42,10 +46,11 @@ class KernelProfilerQueryResult:
 
 @dataclass
 class Profile:
-    """An observer of the launches of a session. ``trace``: (kernel, ms of its start, ms), one a launch."""
+    """An observer of the launches of a session. ``trace``: (kernel, ms of its start, ms), one a launch, of the last
+    ones alone."""
 
     kernels: dict[str, KernelProfilerQueryResult] = field(default_factory=dict)
-    trace: list[tuple[str, float, float]] = field(default_factory=list)
+    trace: deque[tuple[str, float, float]] = field(default_factory=lambda: deque(maxlen=_TRACED))
     begin: float = field(default_factory=perf_counter)
 
     def before(self, plan: Plan, args: tuple[Any, ...]) -> float:
@@ -91,7 +96,8 @@ def get_kernel_profiler_total_time() -> float:
 
 
 def print_kernel_profiler_info(mode: str = "count") -> None:
-    """A row a kernel, the longest first; with ``mode="trace"`` a row a launch, in their order."""
+    """A row a kernel, the longest first; with ``mode="trace"`` a row a launch, in their order: of the last
+    65,536."""
     if mode == "trace":
         print("start ms      ms  kernel")
         for name, start, ms in _profile.trace:

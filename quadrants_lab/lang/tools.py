@@ -34,7 +34,8 @@ class PLYWriter:
         self.faces: npt.NDArray[Any] | None = None
 
     def add_vertex_channel(self, key: str, data_type: str, data: Any) -> None:
-        """``data_type``: char, uchar, short, ushort, int, uint, float or double."""
+        """``data_type``: char, uchar, short, ushort, int, uint, float or double. ValueError where integers of it do
+        not hold a value."""
         self._add(self.vertices, self.num_vertices, key, data_type, data)
 
     def add_face_channel(self, key: str, data_type: str, data: Any) -> None:
@@ -45,7 +46,7 @@ class PLYWriter:
         if data_type not in _DTYPES or len(values) != n or key in dict(to):
             why = f"{len(values)} values of {data_type!r} for {n}, {'again' if key in dict(to) else 'new'}"
             raise ValueError(f"channel {key!r} cannot be added: {why}; types are {', '.join(_DTYPES)}")
-        to.append((key, values.astype(f"<{_DTYPES[data_type]}")))
+        to.append((key, _held(values, data_type, f"channel {key!r}")))
 
     def _add_all(self, keys: str, *data: Any) -> None:
         for key, values in zip(keys.split(), data, strict=True):
@@ -83,7 +84,7 @@ class PLYWriter:
 
     def add_faces(self, indices: Any) -> None:
         """The vertices of each face, one face after the other."""
-        self.faces = np.ascontiguousarray(indices, "<i4").reshape(self.num_faces, self.corners)
+        self.faces = _held(np.asarray(indices), "int", "faces").reshape(self.num_faces, self.corners)
 
     def sanity_check(self) -> None:
         """ValueError where there are no positions, or faces that name vertices which are not there."""
@@ -140,6 +141,15 @@ class PLYWriter:
         self.export_ascii(_frame(series_num, path))
 
 
+def _held(values: npt.NDArray[Any], data_type: str, what: str) -> npt.NDArray[Any]:
+    """The values as that type, to which reals are rounded. ValueError where an integer type cannot hold one."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        made = values.astype(f"<{_DTYPES[data_type]}")
+    if made.dtype.kind != "f" and not np.array_equal(made, values):
+        raise ValueError(f"{what}: {values[made != values][0]} does not fit into {data_type!r}")
+    return made
+
+
 def _frame(number: int, path: str | Path) -> Path:
     path = Path(path)
     return path.with_name(f"{path.stem}_{number:06}.ply")
@@ -149,6 +159,8 @@ def write_vtk(scalar_field: Any, filename: str | Path) -> None:
     """Writes a field, ndarray or numpy array of numbers, of two or three axes, as points of a grid: a legacy VTK file,
     with ``.vtk`` at its end."""
     values = np.asarray(scalar_field.to_numpy() if hasattr(scalar_field, "to_numpy") else scalar_field)
+    if getattr(scalar_field, "element_shape", ()):
+        raise ValueError(f"write_vtk writes numbers, not the vectors or matrices of {scalar_field!r}")
     if values.ndim not in (2, 3):
         raise ValueError(f"write_vtk writes two or three axes, not the shape {values.shape}")
     size = " ".join(map(str, (*values.shape, 1)[:3]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from sessions import EVERYWHERE, session_of
@@ -34,6 +36,7 @@ def test_launches_are_counted(capsys):
     for mode, lines in ("count", 3), ("trace", 5):
         P.print_kernel_profiler_info(mode)
         assert len(capsys.readouterr().out.splitlines()) == lines
+    assert P._profile.trace.maxlen == 65_536
     P.print_memory_profiler_info()
     assert capsys.readouterr().out.splitlines()[-1].split() == ["128", "bytes", "in", "4", "fields"]
     P.clear_kernel_profiler_info()
@@ -122,6 +125,11 @@ def test_a_mesh_is_written(tmp_path):
     writer.add_face_piece([7, 8])
     with pytest.raises(ValueError, match="3 values of 'int' for 4"):
         writer.add_vertex_piece([1, 2, 3])
+    for kind, value in ("uchar", 300), ("uchar", -1), ("int", 0.5), ("short", np.nan), ("int", 2**31), ("uint", 1e300):
+        with pytest.raises(ValueError, match=rf"channel 'shade': {re.escape(str(np.ravel(value)[0]))} does not fit"):
+            writer.add_vertex_channel("shade", kind, [0, 1, value, 2])
+    with pytest.raises(ValueError, match="faces: 1.5 does not fit"):
+        writer.add_faces([0, 1, 2, 1, 1.5, 3])
     writer.export_ascii(tmp_path / "mesh.ply")
     head, _, body = (tmp_path / "mesh.ply").read_text().partition("end_header\n")
     assert "element vertex 4" in head
@@ -145,3 +153,5 @@ def test_a_grid_is_written(tmp_path):
     assert np.frombuffer(data, ">f8").tolist() == [0, 3, 1, 4, 2, 5]
     with pytest.raises(ValueError, match="two or three axes"):
         qd.tools.write_vtk(np.zeros(3), tmp_path / "line")
+    with pytest.raises(ValueError, match="numbers, not the vectors"):
+        qd.tools.write_vtk(qd.Vector.field(3, qd.f32, (2, 2)), tmp_path / "vectors")
