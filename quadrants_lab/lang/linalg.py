@@ -107,7 +107,8 @@ def MatrixFreeCG(
         if sqrt(rr) < tol or k == maxiter:
             break
         v.times(p, Ap)
-        if (slope := v.dot(p, Ap)) == 0:
+        slope = v.dot(p, Ap)
+        if slope == 0 or rr == 0:
             break
         alpha = rr / slope
         v.combine(1, x, alpha, p)

@@ -52,6 +52,12 @@ def nothing(v: qd.Tensor, out: qd.Tensor):
         out[i] = 0.0 * v[i]
 
 
+@qd.kernel
+def steep(v: qd.Tensor, out: qd.Tensor):
+    for i in v:
+        out[i] = 1e20 * v[i]
+
+
 @pytest.mark.parametrize("solve", ["MatrixFreeCG", "MatrixFreeBICGSTAB"])
 def test_offsets_and_break_down(solve):
     solver = getattr(qd.linalg, solve)
@@ -64,6 +70,8 @@ def test_offsets_and_break_down(solve):
     b.fill(0.0)
     assert not solver(exact, b, x, tol=0.0)
     assert x.to_numpy().tolist() == [0.0, 0.0, 0.0]
+    b.fill(1e-25)  # the square of which is 0
+    assert not solver(qd.linalg.LinearOperator(steep), b, x, tol=0.0)
 
 
 def test_what_does_not_fit():
