@@ -43,7 +43,8 @@ class Wrong:
 
 
 def wrong_elements(tangents: Tangents, x: Input, tolerance: float, until: float) -> Wrong | None:
-    """None where each part by itself agrees, or has no tangent. Takes no more parts after the time ``until``."""
+    """None where each part by itself agrees, or has no tangent. Takes no more parts when half of the time until
+    ``until`` is over."""
     gradient = x.gradient
     parts = np.array_split(np.arange(gradient.size), min(PARTS, gradient.size))
     scale = float(np.abs(gradient).max(initial=0.0))
@@ -55,12 +56,12 @@ def wrong_elements(tangents: Tangents, x: Input, tolerance: float, until: float)
         found = tangents.along(x.memory, way)
         size = float(np.abs(gradient) @ way)
         off, most = abs(found - float(gradient @ way)), tolerance * max(size, abs(found), 1e-3 * scale)
-        return not off <= most and not off - tangents.rounding(x.memory, way, found) <= most
+        return not off <= most and not off - tangents.rounding(x.memory, way, found, (3,)) <= most
 
-    marks = ""
+    marks, enough = "", (monotonic() + until) / 2  # the other half is for the first element
     try:
         for where in parts:
-            if marks and monotonic() > until:
+            if marks and monotonic() > enough:
                 break
             marks += "#" if differs(where) else "."
         if "#" not in marks:
@@ -72,4 +73,4 @@ def wrong_elements(tangents: Tangents, x: Input, tolerance: float, until: float)
     except QuadrantsError:
         return None
     first = tuple(int(k) for k in np.unravel_index(int(low[0]), x.shape))
-    return Wrong(marks, len(parts), len(parts[0]), gradient.size, first)
+    return Wrong(marks, len(marks), len(parts[0]), gradient.size, first)

@@ -67,19 +67,25 @@ def part(tangents: Tangents, x: Memory, way: npt.NDArray[np.float64], tolerance:
     TooLong where that takes more than `MOST_BYTES`."""
     launches = tangents.launches
     grads = {key: grad for key, (_, grad) in gradients(launches).items()}
-    kept: list[Arrays] = [{id(x): way.reshape(x.operand.shape)}]
-    now = dict(kept[0])
+    now: Arrays = {id(x): way.reshape(x.operand.shape).copy()}
+    undo: list[dict[int, tuple[int, npt.NDArray[Any]]]] = []  # a step -> where its tangents differ, what they were
     room = MOST_BYTES
 
     def forwards() -> None:
         nonlocal room
-        changed = {key: m.array for key, m in tangents.tangents.items() if key in grads}
-        new = {key: a.copy() for key, a in changed.items() if key not in now or not np.array_equal(now[key], a)}
-        now.update(new)
-        room -= sum(a.nbytes for a in new.values())
+        old = {}
+        for key, memory in tangents.tangents.items():
+            if key in grads:
+                new, mine = memory.array.reshape(-1), now.setdefault(key, np.zeros_like(memory.array)).reshape(-1)
+                changed = np.flatnonzero(mine != new)
+                if changed.size:
+                    low, high = int(changed[0]), int(changed[-1]) + 1
+                    old[key] = low, mine[low:high].copy()
+                    mine[low:high] = new[low:high]
+                    room -= old[key][1].nbytes
         if room < 0:
             raise TooLong
-        kept.append(new)
+        undo.append(old)
 
     def adjoints() -> Arrays:
         return {key: grad.copy() for key, grad in grads.items()}
@@ -89,40 +95,51 @@ def part(tangents: Tangents, x: Memory, way: npt.NDArray[np.float64], tolerance:
     found: list[Parting] = []
     restart(launches, tangents.loss)
     at, eps = len(steps), float(np.finfo(tangents.loss.dtype.numpy).eps)
-    later, t_later = adjoints(), dict(now)
+    later, t_later = adjoints(), {key: a.copy() for key, a in now.items()}
+    moved: dict[int, tuple[int, int]] = {}  # from where to where `now` and `t_later` differ
     mine: Step | None = None  # the one that a boundary is looked at for
     end = at  # its place
 
     def backwards(step: Step) -> None:
-        nonlocal at, later, t_later, mine, end
+        nonlocal at, later, mine, end
         at -= 1
-        for key in kept[at + 1]:
-            older = next((k[key] for k in kept[at::-1] if key in k), None)
-            now[key] = np.zeros_like(now[key]) if older is None else older
+        for key, (low, old) in undo[at].items():
+            high = low + old.size
+            now[key].reshape(-1)[low:high] = old
+            before, behind = moved.get(key, (low, high))
+            moved[key] = min(low, before), max(high, behind)
         if step.within is None:
             mine, end = step, at
         if at and steps[at - 1].within is not None and (step.within is not None or is_own(step)):
             return  # the launches of a function with a gradient of its own are one step with it
         if found:
             return
-        before = adjoints()
-        sums = [_sums(before[key], later[key], now[key], t_later[key]) for key in now]
+        earlier = adjoints()
+        sums = [_sums(earlier[key], later[key], now[key], t_later[key], moved.get(key)) for key in now]
         given, right, change, size = (sum(column) for column in zip(*sums, strict=True))
         if mine is not None and not abs(given - right) <= tolerance * change + 4 * eps * size:
             number = sum(1 for s in steps[: at + 1] if s.launch is not None or s.within is not None)
-            found.append(Parting(mine, number, given, right, at, end, (before, later), dict(now)))
-        later, t_later = before, dict(now)
+            tangent = {key: a.copy() for key, a in now.items()}
+            found.append(Parting(mine, number, given, right, at, end, (earlier, later), tangent))
+        later = earlier
+        for key, (low, high) in moved.items():
+            t_later[key].reshape(-1)[low:high] = now[key].reshape(-1)[low:high]
+        moved.clear()
 
     launches.differentiate(after=backwards)
     return found[0] if found else None
 
 
-def _sums(a: Any, a_later: Any, t: Any, t_later: Any) -> tuple[float, float, float, float]:
+def _sums(a: Any, a_later: Any, t: Any, t_later: Any, moved: tuple[int, int] | None) -> tuple[float, ...]:
     """What the adjoint and what the tangent of one array make a . t grow by, how much that is where nothing cancels
-    out, and a . t itself without cancelling."""
-    if t is t_later and np.array_equal(a, a_later):
+    out, and a . t itself without cancelling, of the elements that change. ``moved``: where the tangents may differ."""
+    a, a_later, t, t_later = (each.reshape(-1) for each in (a, a_later, t, t_later))
+    changed = np.flatnonzero(a != a_later)
+    ends = [*((int(changed[0]), int(changed[-1]) + 1) if changed.size else ()), *(moved or ())]
+    if not ends:
         return 0.0, 0.0, 0.0, 0.0
-    a, a_later, t, t_later = (each.reshape(-1).astype(np.float64) for each in (a, a_later, t, t_later))
+    part = slice(min(ends), max(ends))
+    a, a_later, t, t_later = (each[part].astype(np.float64) for each in (a, a_later, t, t_later))
     da, dt = a - a_later, t_later - t
     with np.errstate(all="ignore"):
         given, right = da * t, a_later * dt  # summed without BLAS, whose threads wait for each other

@@ -7,7 +7,7 @@ every buffer that has a gradient. So it shares the table of derivatives with the
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -65,10 +65,12 @@ class Tangents:
                 after()
         return float(self._tangent(self.loss).array[()])
 
-    def rounding(self, x: Memory, way: npt.NDArray[np.float64], found: float) -> float:
+    def rounding(
+        self, x: Memory, way: npt.NDArray[np.float64], found: float, scales: Sequence[float] = (3, 7, 1.7)
+    ) -> float:
         """By how much the derivative ``found`` along ``way`` may be off through rounding: 16 times the most that it
         moves where the direction is scaled, which without rounding would scale it as much."""
-        return 16 * max(abs(n * self.along(x, way / n) - found) for n in (3, 7, 1.7))
+        return 16 * max(abs(n * self.along(x, way / n) - found) for n in scales)
 
     def start(self) -> None:
         """Values as they were before the first step, and no tangents."""
