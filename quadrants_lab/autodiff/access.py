@@ -15,6 +15,7 @@ from quadrants_lab.analysis.accesses import Access, Accesses, accesses_of
 from quadrants_lab.analysis.boxes import box_of
 from quadrants_lab.analysis.dependence import may_follow
 from quadrants_lab.autodiff.keeps import NOTHING, Keeps, Saved
+from quadrants_lab.autodiff.refusals import shown
 from quadrants_lab.autodiff.reverse import has_gradients
 from quadrants_lab.errors import Label, QuadrantsCompilationError
 from quadrants_lab.ir import nodes as N
@@ -107,7 +108,7 @@ def conflicts(info: Accesses, gradient: N.Kernel, derivatives: set[str] | None =
         for load, read in repeated_reads(info, replace(gradient, body=(task,)), derivatives):
             compared = isinstance(read.stmt, N.Atomic) and load.adjoint_of != N.NO_ID
             if isinstance(read.stmt, N.Atomic) and not compared:
-                raise _old_value(read.stmt)
+                raise _old_value(read.stmt, info.kernel.buffers[read.stmt.buffer])
             for write in _writes(info, read.stmt.buffer):
                 if write.number > read.number if compared else may_follow(info, read, write):
                     yield Conflict(read, write, task if primal else None)
@@ -136,9 +137,9 @@ def check_data_access(
             )
 
 
-def _old_value(atomic: N.Atomic) -> QuadrantsCompilationError:
+def _old_value(atomic: N.Atomic, buffer: N.Buffer) -> QuadrantsCompilationError:
     return QuadrantsCompilationError(
-        f"the gradient needs the old value that this atomic returned from {atomic.buffer}",
+        f"the gradient needs the old value that this atomic returned from {shown(buffer)}",
         code="QL0403",
         labels=(Label(atomic.span, "depends on the order of the threads"),),
         help="compute the value without an atomic; or write it to a field, and read that in another loop",

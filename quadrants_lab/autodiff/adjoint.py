@@ -176,9 +176,9 @@ class AdjointBuilder:
 
     def _atomic(self, atomic: N.Atomic, adj: Adjoints) -> None:
         if atomic.op not in ("add", "sub", *MINMAX):
-            raise no_derivative(atomic)
+            raise no_derivative(atomic, self.buffers[atomic.buffer])
         if atomic.id in adj:
-            raise old_value(atomic)
+            raise old_value(atomic, self.buffers[atomic.buffer])
         if atomic.value in self.active:
             b, index = self.b, self._index(atomic.index)
             g = b.load(self._grad_of(atomic.buffer), index)

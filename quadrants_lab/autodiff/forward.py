@@ -131,9 +131,9 @@ class _Tangents:
             self.b.stmts.append(s)
             return
         if s.op not in ("add", "sub", *MINMAX):
-            raise no_derivative(s)
+            raise no_derivative(s, self.buffers[s.buffer])
         if s.id in self.active:
-            raise old_value(s)
+            raise old_value(s, self.buffers[s.buffer])
         if self.winners is not None:
             if s.op in MINMAX and s.value in self.of:
                 b = self.b

@@ -6,21 +6,31 @@ from quadrants_lab.errors import Label, QuadrantsCompilationError
 from quadrants_lab.ir import nodes as N
 
 
-def no_derivative(atomic: N.Atomic) -> QuadrantsCompilationError:
+def shown(buffer: N.Buffer) -> str:
+    """What the program calls it; a launch temporary is a local of the kernel."""
+    return f"the local '{buffer.name.rpartition('.tmp')[0]}'" if buffer.kind == "temp" else buffer.name
+
+
+def _cure(buffer: N.Buffer, otherwise: str) -> str:
+    """A local of a loop that runs in order is changed without atomics."""
+    return "run the loop in order: qd.loop_config(serialize=True)" if buffer.kind == "temp" else otherwise
+
+
+def no_derivative(atomic: N.Atomic, buffer: N.Buffer) -> QuadrantsCompilationError:
     return QuadrantsCompilationError(
-        f"atomic {atomic.op} on {atomic.buffer} has no derivative",
+        f"atomic {atomic.op} on {shown(buffer)} has no derivative",
         code="QL0401",
         labels=(Label(atomic.span, "its result depends on the order of the threads"),),
-        help="write the value with a plain assignment, or make the field one without needs_grad",
+        help=_cure(buffer, "write the value with a plain assignment, or make the field one without needs_grad"),
     )
 
 
-def old_value(atomic: N.Atomic) -> QuadrantsCompilationError:
+def old_value(atomic: N.Atomic, buffer: N.Buffer) -> QuadrantsCompilationError:
     return QuadrantsCompilationError(
-        f"the old value that this atomic returns from {atomic.buffer} reaches a differentiable result",
+        f"the old value that this atomic returns from {shown(buffer)} reaches a differentiable result",
         code="QL0402",
         labels=(Label(atomic.span, "depends on the order of the threads"),),
-        help="read the field in a loop of its own before the atomic operation",
+        help=_cure(buffer, "read the field in a loop of its own before the atomic operation"),
     )
 
 

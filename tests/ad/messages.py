@@ -322,4 +322,31 @@ def a_loss_that_is_a_number():
     qd.ad.Tape(3.0)
 
 
+def a_product_in_a_local():
+    x, y = field(3), field()
+
+    @qd.kernel
+    def k():
+        p = 1.0
+        for i in x:
+            p *= x[i]
+        y[None] += p
+
+    with qd.ad.Tape(y):
+        k()
+
+
+def the_old_value_of_a_local():
+    x, y = field(3), field()
+
+    @qd.kernel
+    def k():
+        p = 1.0
+        for i in x:
+            y[None] += qd.atomic_add(p, x[i])
+
+    with qd.ad.Tape(y):
+        k()
+
+
 CASES = [v for v in list(globals().values()) if getattr(v, "__module__", "") == __name__ and v is not field]
