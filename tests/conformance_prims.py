@@ -182,3 +182,29 @@ def test_fast_math_keeps_nan_and_infinity(rig: Any, name: str) -> None:
         if r[0] in ("isnan", "isinf", "add", "min", "max", "lt", "eq", "abs")
     ]
     check(rig, rows, *pairs(t, 8), ulps=0, options=rig.FAST)
+
+
+@pytest.mark.parametrize("t", ["f16", "f32", "i8", "i16", "u64"])
+def test_a_converted_number_is_kept_in_a_variable(rig: Any, t: str) -> None:
+    source = f"""kernel kept() forward {{
+      buffer @x: field f32[64]
+      buffer @y: field {t}[64]
+      buffer @z: field {t}[64]
+      offload range_for bounds {{
+        %1: i32 = const 0
+        %2: i32 = const 64
+        yield %1, %2
+      }} do (%3: i32) {{
+        %4: f32 = load @x[%3]
+        %5: {t} = cast %4
+        %6: {t} = add %5, %5
+        store @y[%3], %5
+        store @z[%3], %6
+        yield
+      }}
+    }}"""
+    dtype = DTYPES[t].numpy
+    x, y, z = np.arange(64, dtype=np.float32) * np.float32(0.7), np.zeros(64, dtype), np.zeros(64, dtype)
+    rig.run(source, {"x": x, "y": y, "z": z})
+    assert np.array_equal(y, x.astype(dtype))
+    assert np.array_equal(z, 2 * x.astype(dtype))
