@@ -85,6 +85,8 @@ def test_atomics_on_bytes_that_begin_within_a_word(name: str) -> None:
     }"""
     device = near.device()
     memory = device.allocate((9,), np.dtype(np.uint8))
+    if memory.array is None:
+        pytest.skip("the host does not see the device's memory")
     memory.array[:] = 0
     frame = near.load(source).frame(device)
     fast = frame.entry([ArrayParam("y")])
