@@ -9,6 +9,7 @@ from typing import Any
 
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class
+from IPython.display import display
 
 from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.lang.classes import BoundKernel
@@ -26,11 +27,12 @@ from quadrants_lab.notebook.inspection import Inspection
 from quadrants_lab.notebook.options import parse, usage
 from quadrants_lab.notebook.progress import Progress
 from quadrants_lab.notebook.stepping import add_findings, stepper
+from quadrants_lab.notebook.sweep import pictures
 from quadrants_lab.runtime.backend import available, names
 from quadrants_lab.runtime.check.report import Report
 from quadrants_lab.runtime.record.records import Recorder
 from quadrants_lab.runtime.tape import report as tape
-from quadrants_lab.widgets.html import seconds
+from quadrants_lab.widgets.html import esc, seconds
 from quadrants_lab.widgets.static import inlined
 from quadrants_lab.widgets.timeline import timeline
 
@@ -68,6 +70,8 @@ class QuadrantsMagics(Magics):
             self.shell.displayhook(ran.value)
         if ran.report is not None:
             print(verdict.text(ran.report))
+            if drawn := pictures(ran.report):
+                display({"text/html": drawn, "text/plain": ""}, raw=True)
         if options.time:
             print(_timing_table(recorder))
         compared = compare(recorder.records(), options.arch)
@@ -208,7 +212,9 @@ def load(shell: Any) -> None:
     magics = QuadrantsMagics(shell)
     shell.register_magics(magics)
     if shell.display_formatter is not None:
-        shell.display_formatter.formatters["text/html"].for_type(tape.Report, lambda report: inlined(timeline(report)))
+        as_html = shell.display_formatter.formatters["text/html"]
+        as_html.for_type(tape.Report, lambda report: inlined(timeline(report)))
+        as_html.for_type(Report, lambda report: f"<pre>{esc(str(report))}</pre>{pictures(report)}")
     matchers = shell.Completer.custom_matchers
     matchers[:] = [m for m in matchers if getattr(m, "matcher_identifier", "") != "quadrants_lab"]
     matchers.append(matcher(magics.names))

@@ -1,0 +1,68 @@
+"""The sweep of a check as a picture: how far the gradient and differences of the loss are apart at each step size,
+beside what rounding alone may make of such a difference."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Sequence
+from itertools import pairwise
+from math import log10
+
+from quadrants_lab.runtime.check.report import Report, Verdict
+from quadrants_lab.widgets.html import esc
+
+_WIDTH, _HEIGHT, _LEFT, _TOP, _BELOW = 300, 110, 46, 8, 30
+_LEAST, _MOST = -16.0, 1.0  # powers of ten of what is drawn
+_GREY, _BLUE, _ORANGE = "#85888e", "#4a8fe0", "#c27a2b"  # read on white and on dark grey
+
+
+def pictures(report: Report) -> str:
+    """HTML: one of each input whose gradient something speaks against; "" where there is none."""
+    return "".join(picture(v) for v in report.verdicts if not v.good and len(v.moves) > 1)
+
+
+def picture(v: Verdict) -> str:
+    """An image of the sweep of one input, which needs no script and no style."""
+    widths = [log10(m.width) for m in v.moves]
+    sizes = [max(abs(m.found), abs(m.expected)) for m in v.moves]
+    apart = [_power(abs(m.found - m.expected), size) for m, size in zip(v.moves, sizes, strict=True)]
+    noise = [_power(m.noise, size) for m, size in zip(v.moves, sizes, strict=True)]
+    low, high = min(widths), max(widths)
+
+    def at(x: float, y: float) -> tuple[float, float]:
+        across = (x - low) / ((high - low) or 1.0)
+        return _LEFT + _WIDTH * across, _TOP + _HEIGHT * (_MOST - y) / (_MOST - _LEAST)
+
+    places = [at(x, y) for x, y in zip(widths, apart, strict=True)]
+    dots = "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.5" fill="{_BLUE}"/>' for x, y in places)
+    floor = _line([at(x, y) for x, y in zip(widths, noise, strict=True)], f'{_ORANGE}" stroke-dasharray="4 3')
+    marks = "".join(_text(_LEFT - 6, at(low, y)[1] + 4, f"1e{y:.0f}", "end") for y in (0.0, -8.0, -16.0))
+    ends = "".join(_text(at(x, 0)[0], _TOP + _HEIGHT + 13, f"1e{x:.0f}", "middle") for x in (low, high))
+    says = _text(_LEFT + _WIDTH / 2, _TOP + _HEIGHT + 26, "step size", "middle")
+    size = f'width="{_LEFT + _WIDTH + 16}" height="{_TOP + _HEIGHT + _BELOW}"'
+    svg = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="11" fill="{_GREY}">'
+        f'{_line([at(low, _LEAST), at(high, _LEAST)], _GREY)}{_line([at(low, _LEAST), at(low, _MOST)], _GREY)}'
+        f"{floor}{_line(places, _BLUE)}{dots}{marks}{ends}{says}</svg>"
+    )
+    told = ", ".join(f"{10**y:.0e} at step {m.width:.0e}" for y, m in zip(apart, v.moves, strict=True))
+    name = f"{v.field}: relative difference of gradient and differences (dots) and what rounding makes of it (dashed)"
+    image = f'<img alt="{esc(told)}" src="data:image/svg+xml;base64,{b64encode(svg.encode()).decode()}">'
+    caption = f'<figcaption style="color:{_GREY};font-size:12px">{esc(name)}</figcaption>'
+    return f'<figure style="margin:4px 0">{image}{caption}</figure>'
+
+
+def _power(part: float, size: float) -> float:
+    """The power of ten of a share, within what is drawn; a number that is none is at the top."""
+    share = part / size if size else 0.0
+    return min(max(log10(share), _LEAST), _MOST) if 0 < share < float("inf") else _LEAST if share == 0 else _MOST
+
+
+def _line(points: Sequence[tuple[float, float]], stroke: str) -> str:
+    if not any(a != b for a, b in pairwise(points)):
+        return ""
+    return f'<polyline fill="none" stroke="{stroke}" points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in points)}"/>'
+
+
+def _text(x: float, y: float, words: str, anchor: str) -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{words}</text>'
