@@ -121,11 +121,21 @@ used()
         """@qd.kernel
 def sizes():
     for i in x:
-        y[None] += abs(x[i] - 0.1 * (i + 1))
+        y[None] += abs(x[i] * 10 - (i + 1))
 
 sizes()
 """,
         ", at a kink: the loss has another slope to each side",
+    ),
+    "near a kink": (
+        """@qd.kernel
+def sizes():
+    for i in x:
+        y[None] += abs(x[i] - 0.1 * (i + 1))  # the constant is rounded to f32
+
+sizes()
+""",
+        "agrees with forward mode; the loss bends sharply close by",
     ),
     "Python writes": ("wave()\nx[2] = 0.9\nwave()\n", "ok    the gradient of x agrees"),
     "unseen writes": (

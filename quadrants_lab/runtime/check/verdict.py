@@ -55,6 +55,7 @@ MOST_ALONE = 32  # elements that are moved one by one
 FOLLOWED = 10.0  # seconds for which the interpreter follows launches
 # by the bits of the loss: a greater relative difference counts as one
 _AGREES = {16: 0.1, 32: 2e-2, 64: 1e-4}
+_ROUND = 3e-7  # of the widest step: narrower ones see an f32 and its neighbours apart
 _AGREES_FORWARD = {16: 0.1, 32: 1e-3, 64: 1e-8}
 _FINEST = {16: 2e-2, 32: 2e-3, 64: 1e-5}  # where differences show themselves how well they can tell
 
@@ -325,11 +326,13 @@ def _in_jumps(found: Sequence[Move]) -> bool:
 def _kinked(found: Sequence[Move], apart: bool = True) -> bool:
     """Whether the bend shrinks as the step does, and not as its square: over three steps in a row, or, where no step
     agrees with the gradient (``apart``), over two where it is a good part of what the loss changes by; and so on down
-    to the narrowest step at which it would show: what is round below some width is smooth."""
+    to the narrowest step at which it would show: what is round below some width is smooth. What is round only within
+    a few roundings of an f32 is a kink all the same."""
     bent = [m for m in found if abs(m.bend) > 8 * m.noise]
+    narrow = [m for m in found if m.width > _ROUND * found[0].width]
 
     def lasts(b: Move) -> bool:
-        least = ((m, abs(b.bend) * m.width / b.width) for m in found if m.width < b.width)
+        least = ((m, abs(b.bend) * m.width / b.width) for m in narrow if m.width < b.width)
         return not any(size > 8 * m.noise and abs(m.bend) < 0.7 * size for m, size in least)
 
     pairs = [(b, b.bend * a.width / (a.bend * b.width), min(abs(m.bend / m.found) for m in (a, b) if m.found))
