@@ -29,7 +29,6 @@ ARITY = 16
 MOST_CODE = 8  # programs of a client whose compiled code is held on the cluster
 
 
-
 class Gradients(NamedTuple):
     """``losses`` (shards,), f64. ``gradients``: a list of those of each shard, or their sum; each a dict of arrays by
     the parameters' names, or one array, as the parameters were given."""

@@ -24,7 +24,6 @@ class Wrong:
     and a "." for others. ``size``: of a part; ``first``: index of the first wrong element; ``of``: elements in all."""
 
     map: str
-    looked: int
     size: int
     of: int
     first: tuple[int, ...]
@@ -37,8 +36,9 @@ class Wrong:
     def __str__(self) -> str:
         where = ", ".join(map(str, self.first))
         if self.size == 1:
-            return f"wrong: {self.count} of {self.of} elements, the first one [{where}]: {self.map}"
-        what = f"{self.count} of {self.looked} parts of {self.size} elements each"
+            seen = "" if len(self.map) == self.of else f"the first {len(self.map)} of "
+            return f"wrong: {self.count} of {seen}{self.of} elements, the first one [{where}]: {self.map}"
+        what = f"{self.count} of {len(self.map)} parts of {self.size} elements each"
         return f"wrong: {what}, the first element [{where}]: {self.map}"
 
 
@@ -73,4 +73,4 @@ def wrong_elements(tangents: Tangents, x: Input, tolerance: float, until: float)
     except QuadrantsError:
         return None
     first = tuple(int(k) for k in np.unravel_index(int(low[0]), x.shape))
-    return Wrong(marks, len(marks), len(parts[0]), gradient.size, first)
+    return Wrong(marks, len(parts[0]), gradient.size, first)

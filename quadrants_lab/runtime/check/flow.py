@@ -107,7 +107,7 @@ class _Follower:
         if id(compiled) not in self.kernels:
             self.kernels[id(compiled)] = forward_tasks(compiled)
         kernel = self.kernels[id(compiled)]
-        behind: dict[str, Any] = {**plan.arrays(args), **plan.memories(args)}
+        behind = plan.behind(args)
         keys: dict[str, Any] = {name: id(one) for name, one in behind.items() if id(one) in self.state}
         arrays = {name: self.state[key] for name, key in keys.items() if name in kernel.buffers}
         keys |= {b.name: (number, b.name) for b in kernel.buffers.values() if b.name not in keys}

@@ -3,7 +3,8 @@ interpreter tells of. Shares of derivatives come from the same table as the grad
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import ast
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from time import monotonic
@@ -48,6 +49,14 @@ class Eager:
 
     def cast(self, value: Any, type: DType) -> Any:
         return PRIMS["cast"].evaluate(type, value)
+
+
+def share_of(s: N.Op, tree: ast.expr, operands: Sequence[Any], value: Any, along: Any) -> Any:
+    """What a share of an operation's derivative (`rules.share`) gives, with these operands and this result, along a
+    tangent or adjoint."""
+    env: dict[str, Any] = dict(zip(rules.OPERANDS, operands, strict=False)) | {"r": value, "g": along}
+    with np.errstate(all="ignore"):
+        return rules.emit(Eager(), tree, env, s.type, s.type)  # type: ignore[arg-type]  # values for ids
 
 
 @dataclass(slots=True)
@@ -133,10 +142,9 @@ class LaunchFlow:
             if tree is None or not s.type.is_float:
                 cut = cut or self.event(s, value)
                 continue
-            env: dict[str, Any] = dict(zip(rules.OPERANDS, (self.env[i] for i in s.args), strict=False))
+            part = share_of(s, tree, [self.env[i] for i in s.args], value, f.tangent)
             with np.errstate(all="ignore"):
-                share = rules.emit(Eager(), tree, env | {"r": value, "g": f.tangent}, s.type, s.type)  # type: ignore[arg-type]  # values for ids
-                tangent = share if tangent is None else tangent + share
+                tangent = part if tangent is None else tangent + part
             moving |= bool(f.tangent != 0)
         if tangent is not None and moving and tangent == 0:
             lost = self.event(s, value)

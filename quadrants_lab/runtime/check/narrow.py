@@ -23,7 +23,7 @@ from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.check.cause import Event, written
 from quadrants_lab.runtime.check.differences import gradients
 from quadrants_lab.runtime.check.flow import forward_tasks
-from quadrants_lab.runtime.check.launch_flow import Cell, Eager, Flow, LaunchFlow, TooLong, Trace
+from quadrants_lab.runtime.check.launch_flow import Cell, Flow, LaunchFlow, TooLong, Trace, share_of
 from quadrants_lab.runtime.check.parting import Arrays, Parting, restart
 from quadrants_lab.runtime.check.windows import Windows, lane_of
 from quadrants_lab.runtime.interpret.interpreter import Box, Lane
@@ -286,7 +286,7 @@ class _Closer:
     def _duals(self, forward: Windows) -> list[tuple[int, str]]:
         """Memory, by its id, and the buffer of its tangent."""
         plan, args = forward.record.plan, forward.record.args
-        behind: dict[str, Any] = {**plan.arrays(args), **plan.memories(args)}
+        behind = plan.behind(args)
         buffers = forward.kernel.buffers
         return [(id(behind[name]), b.dual) for name, b in buffers.items() if b.dual and name in behind]
 
@@ -301,7 +301,7 @@ class _Closer:
         record = dual.record
         arrays = {name: dual.array(name) for name in kernel.buffers if name in dual.memories}
         windows = Windows(record, kernel, arrays, dual.session)
-        behind: dict[str, Any] = {**plan.arrays(args), **plan.memories(args)}
+        behind = plan.behind(args)
         keys = {name: id(behind[name]) if name in behind else name for name in kernel.buffers}
         later = self.around.found.adjoints[1]
 
@@ -358,9 +358,7 @@ def _shares(
     for k, moves in enumerate(moving):
         tree = rules.share(s.prim, k)
         if moves and tree is not None:
-            env = {**dict(zip(rules.OPERANDS, operands, strict=False)), "r": value, "g": s.type.numpy(adjoint)}
-            with np.errstate(all="ignore"):
-                yield float(rules.emit(Eager(), tree, env, s.type, s.type))  # type: ignore[arg-type]  # values for ids
+            yield float(share_of(s, tree, operands, value, s.type.numpy(adjoint)))
 
 
 class _Iteration:

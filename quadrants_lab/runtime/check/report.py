@@ -70,8 +70,7 @@ class Verdict:
 @dataclass(frozen=True, slots=True)
 class Report:
     """Of a whole program. ``says``: why there are no verdicts, else "". ``causes``: of what is wrong with the program
-    as a whole. ``stopped``: before all was looked at.
-    ``warnings``: what was said while the program ran, shown where no
+    as a whole. ``stopped``: before all was looked at. ``warnings``: what was said while the program ran, shown where no
     cause is the same."""
 
     loss: str

@@ -120,7 +120,7 @@ class Tangents:
     ) -> tuple[LaunchRecord, N.Kernel, dict[str, Memory]]:
         """A launch with tangents as it would be made now: its kernel, and memory of values and tangents by buffer."""
         kernel, _ = self._compiled(plan.compiled)
-        behind: dict[str, Any] = {**plan.arrays(args), **plan.memories(args)}
+        behind = plan.behind(args)
         memories = {name: self.values[id(one)] for name, one in behind.items() if name in kernel.buffers}
         for name, b in kernel.buffers.items():
             if b.dual and name in behind:

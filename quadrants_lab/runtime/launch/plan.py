@@ -264,6 +264,11 @@ class Plan:
         """The data behind each field and ndarray buffer in a launch with ``args``; for reading."""
         return {name: memory.values() for name, memory in self.memories(args).items()} | self._others(args)
 
+    def behind(self, args: Sequence[Any]) -> dict[str, Any]:
+        """What is behind each field and ndarray buffer in a launch with ``args``: a memory, or an array that is not
+        ours."""
+        return {**self.memories(args), **self._others(args)}
+
     def _others(self, args: Sequence[Any]) -> dict[str, Any]:
         """The array arguments that are not ours."""
         slots = zip(self.slots, args, strict=True)

@@ -95,7 +95,6 @@ def compiled_plan(dispatcher: Dispatcher) -> Plan:
 
 @roomy
 def ir_text(dispatcher: Dispatcher, stage: str = "") -> str:
-
     plan = compiled_plan(dispatcher)
     compiled = plan.compiled
     if not stage:

@@ -43,11 +43,10 @@ class LaunchRecord:
     of those that it writes, as they were after it. Both are None where they did not fit into the recording's memory.
     ``shapes``: of all its arrays. ``returned``: the values of its "ret" buffers. ``report``, for a gradient: a row an
     adstack; ``kept``: a row for each buffer of which its launch kept what it overwrote. ``draws``: the number of the
-    launch whose random draws it made. ``first``: it is the first of its
-    specialisation. ``number`` counts all launches of the recording, from 0; ``of``: the number of the launch that it is
-    the gradient of, -1 where that was not recorded. ``memories``: where the data is, and the version that the launch
-    left. ``heads``: where there are no inputs, `heads`. ``copied``: bytes
-    that no other record has."""
+    launch whose random draws it made. ``first``: it is the first of its specialisation. ``number`` counts all launches
+    of the recording, from 0; ``of``: the number of the launch that it is the gradient of, -1 where that was not
+    recorded. ``memories``: where the data is, and the version that the launch left. ``heads``: where there are no
+    inputs, `heads`. ``copied``: bytes that no other record has."""
 
     plan: Plan
     args: tuple[Any, ...]
