@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT)]
@@ -275,7 +276,64 @@ def steps() -> Iterator[Figure]:
         yield f"steps: {what}", time.perf_counter() - start, limit, "s"
 
 
-MEASURES: tuple[Callable[[], Iterator[Figure]], ...] = (recording, interrupt, sizes, graphs, steps, browser)
+def doctor() -> Iterator[Figure]:
+    """A check of a Tape of 200 launches with 65,536 inputs, one of whose gradients is written by hand."""
+    import quadrants_lab as qd
+
+    qd.init(arch=qd.cpu, default_fp=qd.f64)
+    size, launches = 65_536, 200
+    x = qd.field(qd.f64, (launches + 1, size), needs_grad=True)
+    p = qd.field(qd.f64, size, needs_grad=True)
+    y = qd.field(qd.f64, (), needs_grad=True)
+
+    @qd.kernel
+    def begin():
+        for i in p:
+            x[0, i] = p[i]
+
+    @qd.kernel
+    def step(t: int):
+        for i in p:
+            x[t + 1, i] = x[t, i] + 0.01 * qd.sin(x[t, (i + 1) % size])
+
+    @qd.kernel
+    def by_hand(t: int, factor: qd.f64):
+        for i in p:
+            x.grad[t, i] += x.grad[t + 1, i]
+            x.grad[t, (i + 1) % size] += factor * qd.cos(x[t, (i + 1) % size]) * x.grad[t + 1, i]
+
+    @qd.kernel
+    def total():
+        for i in p:
+            y[None] += x[launches, i] ** 2 / size
+
+    @qd.ad.grad_replaced
+    def middle(factor: float):
+        step(launches // 2)
+
+    @qd.ad.grad_for(middle)
+    def middle_back(factor: float):
+        by_hand(launches // 2, factor)
+
+    def program(factor: float) -> None:
+        begin()
+        for t in range(launches):
+            if t == launches // 2:
+                middle(factor)
+            else:
+                step(t)
+        total()
+
+    for factor, what in ((0.01, "right"), (0.0102, "2 % off")):
+        p.from_numpy(np.random.default_rng(0).uniform(-1, 1, size))
+        start = time.perf_counter()
+        report = qd.ad.check(lambda factor=factor: program(factor), y, p)
+        yield f"doctor: {launches} launches, {size:,} inputs, {what}", time.perf_counter() - start, 30, "s"
+        assert report.right == (what == "right"), report
+        assert report.right or "middle" in str(report), report
+
+
+MEASURES: tuple[Callable[[], Iterator[Figure]], ...] = (recording, interrupt, sizes, graphs, steps, doctor, browser)
 
 
 def main() -> int:

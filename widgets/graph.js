@@ -1,7 +1,7 @@
 // A graph: Python has placed the boxes (`graph.data`). Edges, frames and outlines are a few paths; what a box says is
 // drawn where it is in view and large enough to read. A folded loop leaves its header, and what is empty closes up.
 
-const NS = "http://www.w3.org/2000/svg", READABLE = 0.4, CLOSED = 30;
+const NS = "http://www.w3.org/2000/svg", READABLE = 0.4, CLOSED = 30, PAD = 8, LINE = 15, LONGEST = 56;
 const TOOLS = [["+", "larger"], ["−", "smaller"], ["all", "all of it"], ["fold", "fold or open all loops"], ["SVG", "save as SVG"], ["PNG", "save as PNG"]];
 const make = (name, attributes = {}) => { const x = document.createElementNS(NS, name); for (const [k, v] of Object.entries(attributes)) x.setAttribute(k, v); return x; };
 
@@ -23,9 +23,42 @@ function closedUp(spans) {
   };
 }
 
+const escaped = (text) => text.replace(/[&<>"]/g, (c) => `&#${c.charCodeAt(0)};`);
+
+/** A line of IR in colours. `IR` is the rule of highlight.py. */
+function coloured(text) {
+  let out = "", at = 0;
+  for (const m of text.matchAll(IR)) {
+    const [kind] = Object.entries(m.groups).find(([, part]) => part !== undefined);
+    out += `${escaped(text.slice(at, m.index))}<tspan class="${kind}">${escaped(m[0])}</tspan>`;
+    at = m.index + m[0].length;
+  }
+  return out + escaped(text.slice(at));
+}
+
+/** A node of `data.nodes` as an object; `lines` are taken apart as those of a listing are. */
+function taken([x, y, w, h, kind, title, note, line, lines, most]) {
+  const { l, s, a, t } = parsed({ t: lines }), ties = l.map((_, k) => [l[k], s[k], a[k]]);
+  const found = () => [title, note, ...t].join("\n").toLowerCase();
+  return { x, y, w, h, kind, title, note, t, most, ties: [[line, -1, -1], ...ties], found };
+}
+
+/** The box of a node, at its upper left corner. */
+function box({ w, h, kind, title, note, t, most, ties }) {
+  const tied = ([line, stmt, adj]) => line > 0 ? ` data-span-line="${line}"${stmt >= 0 ? ` data-stmt="${stmt}"` : ""}${adj >= 0 ? ` data-adj="${adj}"` : ""}` : "";
+  const rows = t.slice(0, most).map((text, n) => {
+    const clipped = text.length > LONGEST, at = PAD + 10 + (n + 1) * LINE;
+    return `<g class="ln"${tied(ties[n + 1])}><rect class="hit" x="2" y="${at - 11}" width="${w - 4}" height="${LINE}"/><text xml:space="preserve" x="${PAD}" y="${at}">${
+      coloured(clipped ? `${text.slice(0, LONGEST - 1)}…` : text)}</text>${clipped ? `<title>${escaped(text)}</title>` : ""}</g>`;
+  });
+  return `<g class="box ${kind}"${most ? "" : tied(ties[0])}><rect width="${w}" height="${h}" rx="4"/><text class="tt" x="${PAD}" y="${PAD + 10}">${escaped(title)}</text>${rows.join("")}${
+    note ? `<text class="nt" x="${PAD}" y="${PAD + 10 + (most + 1) * LINE}">${escaped(note)}</text>` : ""}</g>`;
+}
+
 /** Makes `host` live; `hooks.point` is told what is pointed at. */
 function graph(host, hooks) {
   const data = JSON.parse(host.dataset.graph), id = `${hooks.uid}-g${graph.serial = (graph.serial ?? 0) + 1}`;
+  const nodes = data.nodes.map(taken);
   host.removeAttribute("data-graph");
   const tools = document.createElement("div"), svg = make("svg", { role: "listbox", tabindex: 0, "aria-label": data.title });
   tools.className = "tools";
@@ -44,10 +77,10 @@ function graph(host, hooks) {
     const hidden = new Map();
     for (const f of self.folded) for (const n of data.frames[f][5].slice(1)) hidden.set(n, data.frames[f][5][0]);
     const seen = (n) => { let k = 0; while (hidden.has(n) && k++ < 100) n = hidden.get(n); return n; };
-    const alive = data.nodes.map((_, n) => n).filter((n) => !hidden.has(n));
-    const span = (n, k) => [data.nodes[n][k] - data.nodes[n][k + 2] / 2, data.nodes[n][k] + data.nodes[n][k + 2] / 2];
-    const none = !self.folded.size, fx = none ? (v) => v : closedUp(alive.map((n) => span(n, 0))), fy = none ? fx : closedUp(alive.map((n) => span(n, 1)));
-    shown = alive.map((n) => { const [x, y, bw, bh] = data.nodes[n]; return { n, x: fx(x), y: fy(y), w: bw, h: bh, dx: fx(x) - x, dy: fy(y) - y }; });
+    const alive = nodes.map((_, n) => n).filter((n) => !hidden.has(n));
+    const span = (n, k, size) => [nodes[n][k] - nodes[n][size] / 2, nodes[n][k] + nodes[n][size] / 2];
+    const none = !self.folded.size, fx = none ? (v) => v : closedUp(alive.map((n) => span(n, "x", "w"))), fy = none ? fx : closedUp(alive.map((n) => span(n, "y", "h")));
+    shown = alive.map((n) => { const { x, y, w, h } = nodes[n]; return { n, x: fx(x), y: fy(y), w, h }; });
     const where = new Map(shown.map((b) => [b.n, b]));
     frames = data.frames.map(([label, a, b, c, d, own], f) => {
       if (self.folded.has(f)) { const k = where.get(own[0]); const text = `${label} (${own.length} blocks)`;
@@ -70,7 +103,6 @@ function graph(host, hooks) {
     outlines();
   }
 
-  const escaped = (text) => text.replace(/[&<>"]/g, (c) => `&#${c.charCodeAt(0)};`);
   const rect = (b) => `M${b.x - b.w / 2},${b.y - b.h / 2}h${b.w}v${b.h}h${-b.w}Z`;
   function outlines() {
     const kinds = [...new Set(edges.map((e) => e.kind))];
@@ -81,7 +113,7 @@ function graph(host, hooks) {
   }
 
   const inView = (x, y, bw, bh) => { const { clientWidth: W, clientHeight: H } = svg; return (x + bw) * scale + x0 > -50 && x * scale + x0 < W + 50 && (y + bh) * scale + y0 > -50 && y * scale + y0 < H + 50; };
-  const boxAt = (b) => `<g role="option" id="${id}-${b.n}" data-node="${b.n}" aria-label="${escaped(data.nodes[b.n][6].split("\n")[0])}" transform="translate(${b.dx.toFixed(1)},${b.dy.toFixed(1)})">${data.nodes[b.n][5]}</g>`;
+  const boxAt = (b) => `<g role="option" id="${id}-${b.n}" data-node="${b.n}" aria-label="${escaped(nodes[b.n].title)}" transform="translate(${(b.x - b.w / 2).toFixed(1)},${(b.y - b.h / 2).toFixed(1)})">${box(nodes[b.n])}</g>`;
   const text = (kind, x, y, label, anchor) => `<g class="${kind}"><text x="${x}" y="${y}" text-anchor="${anchor}">${escaped(label)}</text></g>`;
   const words = (all) => frames.filter((f) => all || inView(f.x, f.y, f.w, 20)).map((f) => `<g class="foldable" data-fold="${f.f}">${text("frame", f.x + 8, f.y + 14, `${self.folded.has(f.f) ? "▸" : "▾"} ${f.label}`, "start")}</g>`).join("") +
     edges.filter((e) => e.label && (all || inView(e.x, e.y, 1, 1))).map((e) => text(`edge ${e.kind}`, e.x, e.y + 3, e.label, "middle")).join("");
@@ -91,7 +123,7 @@ function graph(host, hooks) {
     detail.innerHTML = scale >= READABLE || near.length < 40 ? words(false) + near.map(boxAt).join("") : near.filter((b) => b.n === self.at).map(boxAt).join("");
     tint();
   };
-  const is = (n) => { let best = ""; for (const tie of data.nodes[n][7]) { const k = kinship(self.mark, ...tie); if (k === "mark" || k === "twin") return k; best ||= k; } return best; };
+  const is = (n) => { let best = ""; for (const tie of nodes[n].ties) { const k = kinship(self.mark, ...tie); if (k === "mark" || k === "twin") return k; best ||= k; } return best; };
   function tint() {
     const of = (k) => shown.filter((b) => k === "hit" ? self.hits.has(b.n) : k === "at" ? b.n === self.at : self.mark && is(b.n) === k);
     tinted.innerHTML = ["near", "mark", "twin", "hit", "at"].map((k) => `<path class="${k}" d="${of(k).map((b) => rect({ ...b, w: b.w + 6, h: b.h + 6 })).join("")}"/>`).join("");
@@ -131,7 +163,7 @@ function graph(host, hooks) {
     self.draw();
   };
   self.search = (wanted) => {
-    self.hits = new Set(wanted ? shown.map((b) => b.n).filter((n) => data.nodes[n][6].toLowerCase().includes(wanted.toLowerCase())) : []);
+    self.hits = new Set(wanted ? shown.map((b) => b.n).filter((n) => nodes[n].found().includes(wanted.toLowerCase())) : []);
     tint();
     return [...self.hits].map((n) => () => self.go(n));
   };
@@ -200,7 +232,7 @@ function graph(host, hooks) {
     else if (e.key === "-") zoom(0.8);
     else if (e.key === "0") all();
     else if (e.key === "f") { const own = data.frames.map((x, f) => [x[5].length, f]).filter(([, f]) => data.frames[f][5].includes(self.at)).sort((a, b) => a[0] - b[0])[0]; if (own) fold(own[1]); } else if (e.key === "Enter" || e.key === " ") {
-      const tie = data.nodes[self.at]?.[7].find((t) => t[0] > 0);
+      const tie = nodes[self.at]?.ties.find((t) => t[0] > 0);
       if (tie) hooks.point({ line: tie[0], stmt: tie[1], adj: tie[2] }, true, self);
     } else return;
     e.preventDefault();

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from quadrants_lab.widgets.highlight import highlight
-from quadrants_lab.widgets.html import esc, ties
+from quadrants_lab.widgets.html import esc
 from quadrants_lab.widgets.layout import Layout, Point, layout
 from quadrants_lab.widgets.model import ClusterView, GraphView, Line, NodeView
 
@@ -43,65 +43,52 @@ def _size(node: NodeView) -> Point:
     return max(len(t) for t in texts) * _CHAR + 2 * _PAD, rows * _ROW + 2 * _PAD - 4
 
 
-def _tspans(marked_up: str) -> str:
-    return marked_up.replace("<span ", "<tspan ").replace("</span>", "</tspan>")
-
-
 def _box(node: NodeView, centre: Point, size: Point) -> str:
+    """As `box` in graph.js draws it."""
     (cx, cy), (w, h) = centre, size
-    x, y = cx - w / 2, cy - h / 2
-    rows = [f'<text class="tt" x="{x + _PAD:.1f}" y="{y + _PAD + 10:.1f}">{esc(node.title)}</text>']
     lines = _shown(node)
-    for n, (line, text) in enumerate(
-        zip(lines, highlight([_clip(x.text) for x in lines], "ir"), strict=True), 1
-    ):
-        at = y + _PAD + 10 + n * _ROW
-        back = f'<rect class="hit" x="{x + 2:.1f}" y="{at - 11:.1f}" width="{w - 4:.1f}" height="{_ROW}"/>'
-        rows.append(
-            f'<g class="ln"{ties(line)}>{back}<text xml:space="preserve" x="{x + _PAD:.1f}" y="{at:.1f}">'
-            f"{_tspans(text)}</text>"
-            f"<title>{esc(line.text)}</title></g>"
-        )
+    rows = [f'<text class="tt" x="{_PAD:g}" y="{_PAD + 10:g}">{esc(node.title)}</text>']
+    for n, text in enumerate(highlight([_clip(x.text) for x in lines], "ir"), 1):
+        words = text.replace("<span ", "<tspan ").replace("</span>", "</tspan>")
+        rows.append(f'<text xml:space="preserve" x="{_PAD:g}" y="{_PAD + 10 + n * _ROW:g}">{words}</text>')
     if node.note:
-        at = y + _PAD + 10 + (len(lines) + 1) * _ROW
-        rows.append(f'<text class="nt" x="{x + _PAD:.1f}" y="{at:.1f}">{esc(node.note)}</text>')
-    frame = f'<rect x="{x:.1f}" y="{y:.1f}" width="{w:.1f}" height="{h:.1f}" rx="4"/>'
-    own = ties(Line("", node.line)) if not lines else ""
-    return f'<g class="box {node.kind}"{own}>{frame}{"".join(rows)}</g>'
+        rows.append(f'<text class="nt" x="{_PAD:g}" y="{_PAD + 10 + (len(lines) + 1) * _ROW:g}">{esc(node.note)}</text>')
+    frame = f'<rect width="{w:.1f}" height="{h:.1f}" rx="4"/>'
+    place = f'transform="translate({cx - w / 2:.1f},{cy - h / 2:.1f})"'
+    return f'<g class="box {node.kind}" {place}>{frame}{"".join(rows)}</g>'
 
 
 def _path(points: Sequence[Point]) -> str:
     """Straight where x or y stays, else a curve that begins and ends upright."""
-    out = [f"M{points[0][0]:.1f},{points[0][1]:.1f}"]
+    out = [f"M{points[0][0]:.0f},{points[0][1]:.0f}"]
     for (px, py), (x, y) in pairwise(points):
         middle = (py + y) / 2
         straight = px == x or py == y
-        out.append(f"L{x:.1f},{y:.1f}" if straight else f"C{px:.1f},{middle:.1f} {x:.1f},{middle:.1f} {x:.1f},{y:.1f}")
+        out.append(f"L{x:.0f},{y:.0f}" if straight else f"C{px:.0f},{middle:.0f} {x:.0f},{middle:.0f} {x:.0f},{y:.0f}")
     return "".join(out)
 
 
 def _arrow(points: Sequence[Point]) -> str:
     """The triangle at the end of a path: downwards, or to the right where it comes from the left."""
     (px, py), (x, y) = points[-2:]
-    side = py == y and px < x
-    corners = ((x, y), (x - 8, y - 4), (x - 8, y + 4)) if side else ((x, y), (x - 4, y - 8), (x + 4, y - 8))
-    return "M" + "L".join(f"{a:.1f},{b:.1f}" for a, b in corners) + "Z"
+    return f"M{x:.0f},{y:.0f}" + ("l-8,-4v8Z" if py == y and px < x else "l-4,-8h8Z")
 
 
 def drawing(graph: GraphView) -> dict[str, object]:
-    """What `graph.js` draws from: ``nodes`` [x, y, width, height, kind, SVG, text, ties], ``edges`` [kind, from, to,
-    path, arrow, label, x, y], ``frames`` [label, x0, y0, x1, y1, nodes of it and of frames in it, header first]."""
+    """What `graph.js` draws from: ``nodes`` [x, y, width, height, kind, title, note, source line, lines, how many of
+    them are shown], ``edges`` [kind, from, to, path, arrow, label, x, y], ``frames`` [label, x0, y0, x1, y1, nodes of
+    it and of frames in it, header first]."""
     sizes, at = _placed(graph)
     number = {node.id: n for n, node in enumerate(graph.nodes)}
-    nodes = [
-        [*(round(v, 1) for v in (*at.nodes[n.id], *sizes[n.id])), n.kind,
-         _box(n, at.nodes[n.id], sizes[n.id]).replace('"', "'"),
-         "\n".join((n.title, n.note, *(x.text for x in n.lines))),
-         [[x.span_line, x.stmt, x.adjoint_of] for x in (Line(n.title, n.line), *n.lines)]]
-        for n in graph.nodes
-    ]  # fmt: skip
+    nodes: list[list[object]] = []
+    for n in graph.nodes:
+        shown = _shown(n)
+        rest = n.lines[len(shown) - 1 :] if len(shown) < len(n.lines) else []
+        lines = [f"{x.span_line} {x.stmt} {x.adjoint_of} {x.text}" for x in (*shown, *rest)]
+        place = (round(v, 1) for v in (*at.nodes[n.id], *sizes[n.id]))
+        nodes.append([*place, n.kind, n.title, n.note, n.line, lines, len(shown)])
     edges = [
-        [e.kind, number[e.src], number[e.dst], _path(points), _arrow(points), e.label, *(round(v, 1) for v in label)]
+        [e.kind, number[e.src], number[e.dst], _path(points), _arrow(points), e.label, *(round(v) for v in label)]
         for e, points, label in at.edges
     ]
     frames = [[c.label, *(round(v, 1) for v in box), [number[n] for n in _inside(c)]] for c, *box in at.frames]

@@ -22,7 +22,7 @@ _CLASSES = (
     (Name.Variable, "hv"),
 )
 
-_IR = re.compile(
+IR = re.compile(
     r"""(?P<hs>"(?:\\.|[^"\\])*"|'[^']*')|(?P<hv>[%$][\w]+)|(?P<hf>@[\w.$]+)|(?P<hc>[#!~]\S+)"""
     r"""|(?P<ht>\b(?:u1|[iu](?:8|16|32|64)|f(?:16|32|64))\b)"""
     r"""|(?P<hk>\b(?:kernel|buffer|field|ndarray|temp|ret|offload|range_for|struct_for|serial|bounds|do|for|while|if"""
@@ -34,7 +34,7 @@ _IR = re.compile(
 _SPIRV = re.compile(
     r"""(?P<hs>"[^"]*")|(?P<hv>%[\w.-]+)|(?P<hk>\bOp\w+)|(?P<hc>;.*)|(?P<hn>(?<= )-?\d[\w.]*\b)|(?P<ht>\b[A-Z]\w+)"""
 )
-_OURS = {"ir": _IR, "spirv": _SPIRV}
+_OURS = {"ir": IR, "spirv": _SPIRV}
 
 
 def highlight(lines: Sequence[str], language: str) -> list[str]:

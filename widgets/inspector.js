@@ -2,6 +2,7 @@
 // It knows nothing of kernels: Python renders every piece of HTML. `ask(request)` is the only way to get one.
 
 const KEYS = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1, Home: "first", End: "last" };
+const MOST_KEPT = 1 << 24; // characters of answers that never change: these are asked for once
 let serial = 0;
 
 /** Builds the inspector inside `host`. `shape`: {title, kernels: [name], panes: [[id, title]]}. */
@@ -55,8 +56,9 @@ export function mount(host, shape, ask) {
     const [first, second] = await Promise.all([get(request), to && get(to)]);
     const html = to ? difference(first, second) : first;
     if (into.dataset.asked !== key) return; // a later request has taken the slot
-    into.innerHTML = html;
     into.removeAttribute("aria-busy");
+    if (!into.isConnected && root.isConnected) return; // its pane is gone
+    into.innerHTML = html;
     settle(into);
   }
 
@@ -224,7 +226,17 @@ export function live({ model, el }, brought) {
   hide.textContent = `${copy},.jp-OutputArea-child:has(${copy}){display:none!important}`;
   el.style.display = "none";
   const first = () => { if (!hide.isConnected) { el.style.display = ""; document.head.append(hide); } };
-  const got = ({ kind, request, html, text }) => {
+  const kept = new Map();
+  const keep = (request, html) => {
+    kept.set(request, html);
+    for (let all = [...kept.values()].reduce((n, x) => n + x.length, 0); all > MOST_KEPT;) {
+      const [oldest, gone] = kept.entries().next().value;
+      kept.delete(oldest);
+      all -= gone.length;
+    }
+  };
+  const got = ({ kind, request, html, text, final }) => {
+    if (final) keep(request, html);
     const asked = waiting.get(request);
     if (!asked) return;
     asked.heard = true;
@@ -233,7 +245,7 @@ export function live({ model, el }, brought) {
   };
   model.on("msg:custom", got);
   const ask = async (request, show) => {
-    const html = brought(request) ?? await new Promise((done) => {
+    const html = brought(request) ?? kept.get(request) ?? await new Promise((done) => {
       const before = waiting.get(request);
       if (before) { before.done.push(done); return; }
       const asked = { done: [done], since: Date.now(), text: "" };

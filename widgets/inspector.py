@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from threading import Thread
 from typing import Any
 
@@ -14,12 +17,26 @@ from quadrants_lab.widgets.html import empty, esc
 from quadrants_lab.widgets.model import ONLY_KNOWN, NotMade
 from quadrants_lab.widgets.pack import bundle
 
+_FINAL = re.compile(r"\d+/(?:(?:passes|cfg)\b.*|code/\w+/\d+)")  # requests whose answer never changes
 _RENDER = """
 export default { async render(context) {
   const { model } = context, { live, answers } = await unpack(model.get("bundle"));
   return live(context, answers[0]);
 } };
 """
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Puts the garbage collector off: making an answer leaves none, and over the records of all passes it takes as long
+    as the answer does."""
+    on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if on:
+            gc.enable()
 
 
 class Inspector(anywidget.AnyWidget):
@@ -82,9 +99,13 @@ class Inspector(anywidget.AnyWidget):
 
     def _say(self, request: str) -> None:
         try:
-            html = self._made(request)
+            with _no_collection():
+                html = self._made(request)
         except NotMade:
             raise
         except Exception as e:  # whatever a pane stumbles over is shown there: a silent pane helps nobody
             html = empty(f"this pane failed: {type(e).__name__}: {e}")
-        self.send({"kind": "html", "request": request, "html": html})
+            final = False
+        else:
+            final = bool(_FINAL.fullmatch(request))
+        self.send({"kind": "html", "request": request, "html": html, "final": final})

@@ -228,17 +228,21 @@ def _places(
 ) -> dict[str, float]:
     """x of each centre: in its row's order, apart, and as close to its neighbours' as that allows."""
     x: dict[str, float] = {}
+    both = {i: above + below for i, (above, below) in near.items()}
+    placed = []
+    for row in rows:
+        offset, at = 0.0, []
+        for n, i in enumerate(row):
+            offset += (wide[row[n - 1]] + wide[i]) / 2 + _GAP if n else 0.0
+            at.append(offset)
+        placed.append((row, at))
     for sweep in range(2 * _SWEEPS + 1):
-        for row in rows if sweep % 2 == 0 else rows[::-1]:
-            offset, at = 0.0, []
-            for n, i in enumerate(row):
-                offset += (wide[row[n - 1]] + wide[i]) / 2 + _GAP if n else 0.0
-                at.append(offset)
+        for row, at in placed if sweep % 2 == 0 else placed[::-1]:
             wanted = []
-            for n, i in enumerate(row):
-                known = [x[j] for side in near[i] for j in side if j in x]
-                wanted.append((sum(known) / len(known) if known else x.get(i, at[n])) - at[n])
-            for i, y, o in zip(row, _ascending(wanted), at, strict=True):
+            for i, o in zip(row, at, strict=True):
+                known = [x[j] for j in both[i] if j in x]
+                wanted.append((sum(known) / len(known) if known else x.get(i, o)) - o)
+            for i, y, o in zip(row, wanted if len(row) == 1 else _ascending(wanted), at, strict=True):
                 x[i] = y + o
     return x
 

@@ -32,8 +32,9 @@ def drawn(markup: str, name: str) -> list[dict]:
 def ties(markup: str) -> set[tuple[int, int, int]]:
     """(source line, statement, adjoint of) of all lines that have a source line."""
     rows = [x for listing in drawn(markup, "lines") for x in listing["t"]]
-    found = {tuple(map(int, x.split(" ", 3)[:3])) for x in rows}
-    found |= {tuple(tie) for graph in drawn(markup, "graph") for node in graph["nodes"] for tie in node[7]}
+    nodes = [node for graph in drawn(markup, "graph") for node in graph["nodes"]]
+    rows += [x for node in nodes for x in node[8]]
+    found = {tuple(map(int, x.split(" ", 3)[:3])) for x in rows} | {(node[7], -1, -1) for node in nodes}
     return {t for t in found if t[0] > 0}
 
 
