@@ -52,7 +52,8 @@ def _box(node: NodeView, centre: Point, size: Point) -> str:
         words = text.replace("<span ", "<tspan ").replace("</span>", "</tspan>")
         rows.append(f'<text xml:space="preserve" x="{_PAD:g}" y="{_PAD + 10 + n * _ROW:g}">{words}</text>')
     if node.note:
-        rows.append(f'<text class="nt" x="{_PAD:g}" y="{_PAD + 10 + (len(lines) + 1) * _ROW:g}">{esc(node.note)}</text>')
+        at = _PAD + 10 + (len(lines) + 1) * _ROW
+        rows.append(f'<text class="nt" x="{_PAD:g}" y="{at:g}">{esc(node.note)}</text>')
     frame = f'<rect width="{w:.1f}" height="{h:.1f}" rx="4"/>'
     place = f'transform="translate({cx - w / 2:.1f},{cy - h / 2:.1f})"'
     return f'<g class="box {node.kind}" {place}>{frame}{"".join(rows)}</g>'

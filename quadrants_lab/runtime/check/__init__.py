@@ -1,3 +1,3 @@
 """Gradients compared with differences and with forward mode."""
 
-SECONDS = 30.0  # after these no more elements are moved alone
+SECONDS = 25.0  # after these no more elements are moved alone

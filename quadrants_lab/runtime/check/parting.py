@@ -76,12 +76,12 @@ def part(tangents: Tangents, x: Memory, way: npt.NDArray[np.float64], tolerance:
         old = {}
         for key, memory in tangents.tangents.items():
             if key in grads:
-                new, mine = memory.array.reshape(-1), now.setdefault(key, np.zeros_like(memory.array)).reshape(-1)
-                changed = np.flatnonzero(mine != new)
-                if changed.size:
-                    low, high = int(changed[0]), int(changed[-1]) + 1
-                    old[key] = low, mine[low:high].copy()
-                    mine[low:high] = new[low:high]
+                if key not in now:
+                    now[key] = np.zeros_like(memory.array)
+                new, mine = memory.array.reshape(-1), now[key].reshape(-1)
+                if where := _apart(mine, new):
+                    old[key] = where.start, mine[where].copy()
+                    mine[where] = new[where]
                     room -= old[key][1].nbytes
         if room < 0:
             raise TooLong
@@ -95,54 +95,68 @@ def part(tangents: Tangents, x: Memory, way: npt.NDArray[np.float64], tolerance:
     found: list[Parting] = []
     restart(launches, tangents.loss)
     at, eps = len(steps), float(np.finfo(tangents.loss.dtype.numpy).eps)
-    later, t_later = adjoints(), {key: a.copy() for key, a in now.items()}
-    moved: dict[int, tuple[int, int]] = {}  # from where to where `now` and `t_later` differ
+    later, t_later = adjoints(), {key: t.copy() for key, t in now.items()}
+    moved: dict[int, slice | None] = {}  # where `now` and `t_later` may differ
     mine: Step | None = None  # the one that a boundary is looked at for
     end = at  # its place
 
     def backwards(step: Step) -> None:
-        nonlocal at, later, mine, end
+        nonlocal at, mine, end
         at -= 1
         for key, (low, old) in undo[at].items():
             high = low + old.size
             now[key].reshape(-1)[low:high] = old
-            before, behind = moved.get(key, (low, high))
-            moved[key] = min(low, before), max(high, behind)
+            moved[key] = _around(slice(low, high), moved.get(key))
         if step.within is None:
             mine, end = step, at
         if at and steps[at - 1].within is not None and (step.within is not None or is_own(step)):
             return  # the launches of a function with a gradient of its own are one step with it
         if found:
             return
-        earlier = adjoints()
-        sums = [_sums(earlier[key], later[key], now[key], t_later[key], moved.get(key)) for key in now]
+        changed: dict[int, slice] = {}
+        sums = [(0.0, 0.0, 0.0, 0.0)]
+        for key, grad in grads.items():
+            a, a_later = grad.values().reshape(-1), later[key].reshape(-1)
+            where = _around(_apart(a, a_later), moved.get(key))
+            if where:
+                changed[key] = where
+                if key in now:
+                    sums.append(_sums(*(each.reshape(-1)[where] for each in (a, a_later, now[key], t_later[key]))))
         given, right, change, size = (sum(column) for column in zip(*sums, strict=True))
         if mine is not None and not abs(given - right) <= tolerance * change + 4 * eps * size:
             number = sum(1 for s in steps[: at + 1] if s.launch is not None or s.within is not None)
-            tangent = {key: a.copy() for key, a in now.items()}
-            found.append(Parting(mine, number, given, right, at, end, (earlier, later), tangent))
-        later = earlier
-        for key, (low, high) in moved.items():
-            t_later[key].reshape(-1)[low:high] = now[key].reshape(-1)[low:high]
+            tangent = {key: t.copy() for key, t in now.items()}
+            found.append(Parting(mine, number, given, right, at, end, (adjoints(), later), tangent))
+            return
+        for key, where in changed.items():
+            later[key].reshape(-1)[where] = grads[key].values().reshape(-1)[where]
+            if key in now:
+                t_later[key].reshape(-1)[where] = now[key].reshape(-1)[where]
         moved.clear()
 
     launches.differentiate(after=backwards)
     return found[0] if found else None
 
 
-def _sums(a: Any, a_later: Any, t: Any, t_later: Any, moved: tuple[int, int] | None) -> tuple[float, ...]:
-    """What the adjoint and what the tangent of one array make a . t grow by, how much that is where nothing cancels
-    out, and a . t itself without cancelling, of the elements that change. ``moved``: where the tangents may differ."""
-    a, a_later, t, t_later = (each.reshape(-1) for each in (a, a_later, t, t_later))
-    changed = np.flatnonzero(a != a_later)
-    ends = [*((int(changed[0]), int(changed[-1]) + 1) if changed.size else ()), *(moved or ())]
-    if not ends:
-        return 0.0, 0.0, 0.0, 0.0
-    part = slice(min(ends), max(ends))
-    a, a_later, t, t_later = (each[part].astype(np.float64) for each in (a, a_later, t, t_later))
-    da, dt = a - a_later, t_later - t
+def _apart(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> slice | None:
+    """From the first to the last of their elements that differ."""
+    changed = np.flatnonzero(a != b)
+    return slice(int(changed[0]), int(changed[-1]) + 1) if changed.size else None
+
+
+def _around(a: slice | None, b: slice | None) -> slice | None:
+    """What reaches over both."""
+    if a is None or b is None:
+        return a or b
+    return slice(min(a.start, b.start), max(a.stop, b.stop))
+
+
+def _sums(*arrays: npt.NDArray[Any]) -> tuple[float, float, float, float]:
+    """Of an array's adjoint and tangent, each before and after a step: what either makes a . t grow by, how much that
+    is where nothing cancels out, and a . t itself without cancelling."""
+    a, a_later, t, t_later = (each.astype(np.float64) for each in arrays)
     with np.errstate(all="ignore"):
-        given, right = da * t, a_later * dt  # summed without BLAS, whose threads wait for each other
+        given, right = (a - a_later) * t, a_later * (t_later - t)  # summed without BLAS, whose threads wait
         change = float(np.abs(given).sum() + np.abs(right).sum())
         return float(given.sum()), float(right.sum()), change, float(np.abs(a_later * t_later).sum())
 
