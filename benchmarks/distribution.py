@@ -55,7 +55,7 @@ def jelly() -> Jelly:
 def controller(throw: Any, target: Any) -> Any:
     mine = kept(jelly)
     mine.target.from_numpy(target)
-    return mine.gradient(throw.to_numpy(), 100)
+    return mine.gradient(throw.to_numpy(), 400)
 
 
 def nothing(params: Any, shard: Any) -> Any:
@@ -165,9 +165,9 @@ def main() -> None:
     clients = [local_client(n, as_default=False) for n in (1, 2)]
     row("clusters of 1 and of 2 workers started in", f"{perf_counter() - start:.1f} s")
     rng = np.random.default_rng(0)
-    rods = list(rng.standard_normal((SHARDS, 401, 50)))
+    rods = list(rng.standard_normal((SHARDS, 4001, 50)))
     targets = list(rng.random((SHARDS, 2)).astype(np.float32))
-    rounds = 2 if quick else 5
+    rounds = 2 if quick else 3
     speedup("diffusivity", fit, np.full(49, 0.25, np.float32), rods, clients, rounds)
     speedup("controller", controller, np.array([0.5, 0.5], np.float32), targets, clients, rounds)
     each = overhead(clients[1], 256 if quick else 2000)

@@ -17,6 +17,10 @@ from quadrants_lab.backends import forks
 from quadrants_lab.errors import QuadrantsRuntimeError
 
 _PREFIX = "quadrants-lab-dask-"
+_QUIET = {  # what Dask's servers do all the time to be watched takes a core that the workers want
+    "distributed.admin.tick.interval": "1s",
+    "distributed.worker.profile.enabled": False,
+}
 _local: list[tuple[int, Any]] = []  # the process that made it, and its client
 _lock = forks.lock()
 
@@ -61,7 +65,7 @@ def local_client(workers: int = 0, gpus: bool = False, *, as_default: bool = Tru
     scheduler = {"cls": distributed.Scheduler, "options": {"dashboard_address": "127.0.0.1:0", "host": "127.0.0.1"}}
     with ExitStack() as made:  # what there is of a cluster goes where the rest fails
         made.callback(rmtree, folder, ignore_errors=True)
-        with config.set({"temporary-directory": folder}):  # the scheduler's
+        with config.set({"temporary-directory": folder, **_QUIET}):
             cluster = distributed.SpecCluster(workers=spec, scheduler=scheduler, silence_logs=40, name=None)
         made.callback(cluster.close)
         client = distributed.Client(cluster, set_as_default=as_default)
