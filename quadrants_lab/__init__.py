@@ -32,7 +32,14 @@ from quadrants_lab.lang import copying as _copying  # noqa: F401  # lets fields 
 from quadrants_lab.lang.annotations import Template, ref, template
 from quadrants_lab.lang.arch import amdgpu, arm64, c, cpu, cuda, gpu, metal, vulkan, x64, x86_64
 from quadrants_lab.lang.classes import data_oriented
-from quadrants_lab.lang.config import init, is_logging_effective, reset, set_logging_level, sync
+from quadrants_lab.lang.config import (
+    another_session,
+    init,
+    is_logging_effective,
+    reset,
+    set_logging_level,
+    sync,
+)
 from quadrants_lab.lang.dense import Field, Ndarray, ScalarField, ScalarNdarray
 from quadrants_lab.lang.dtypes import *  # noqa: F403  # exactly the dtypes
 from quadrants_lab.lang.dtypes import __all__ as _dtypes
@@ -68,7 +75,7 @@ __all__ = [  # noqa: PLE0604  # the lists hold strings
     "QuadrantsCompilationError", "QuadrantsNameError", "QuadrantsRuntimeError", "QuadrantsRuntimeTypeError",
     "QuadrantsSyntaxError", "QuadrantsTypeError", "QuadrantsWarning", "SNode", "ScalarField", "ScalarNdarray",
     "Struct", "StructField", "Template", "Tensor", "Vector", "VectorNdarray", "VectorTensor", "ad", "amdgpu",
-    "arm64", "axes", "c", "cfg", "cpu", "cuda", "data_oriented", "dataclass", "dump_compile_config",
+    "another_session", "arm64", "axes", "c", "cfg", "cpu", "cuda", "data_oriented", "dataclass", "dump_compile_config",
     "experimental", "extension", "field", "func", "gpu", "init", "inspect", "is_extension_enabled",
     "is_logging_effective", "jax_op", "kernel", "math", "metal", "ndarray", "perf_dispatch", "pure", "pyfunc",
     "real_func", "ref", "reset", "root", "set_logging_level", "sync", "template", "tensor", "torch_op", "types",

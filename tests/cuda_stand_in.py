@@ -97,9 +97,9 @@ class StandIn:
     multiprocessors = 2
     threads_at_once = 1024
     stream = SimpleNamespace(value=5)
-    ordinal = 0
 
-    def __init__(self, total_bytes: int = 1 << 30) -> None:
+    def __init__(self, total_bytes: int = 1 << 30, ordinal: int = 0) -> None:
+        self.ordinal = ordinal
         self.total_bytes = total_bytes
         self.used = 0
         self.launches = self.waits = self.marks = self.graphs = self.updates = self.graph_launches = 0
@@ -319,4 +319,5 @@ def _run_all(works: list[Any]) -> None:
 def install() -> None:
     """For machines without a device; harmless on others. QL_NO_STAND_IN=1: not here, a device is to be tested."""
     if driver.stand_in() is None and not os.environ.get("QL_NO_STAND_IN"):
-        driver.register(StandIn())
+        for number in range(2):
+            driver.register(StandIn(ordinal=number))

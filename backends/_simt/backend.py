@@ -38,9 +38,11 @@ class SimtBackend:
         there = self._module(self._driver).stand_in() is not None
         return "" if there else f"Nothing stands in for {self._device} here."
 
-    def open_device(self, threads: int = 0, cache: DiskCache | None = None) -> SimtDevice:
-        """The device that QD_VISIBLE_DEVICE names by its number, or the first. ``threads``: most in flight, 0 for what
-        the device has room for. The driver keeps its own cache of machine code.
+    def open_device(
+        self, threads: int = 0, cache: DiskCache | None = None, number: int | None = None
+    ) -> SimtDevice:
+        """The device with this number; without one that of QD_VISIBLE_DEVICE, or the first. ``threads``: most in
+        flight, 0 for what the device has room for. The driver keeps its own cache of machine code.
 
         Raises QuadrantsRuntimeError where there is no device.
         """
@@ -49,7 +51,7 @@ class SimtBackend:
         why_not = self.probe()
         if why_not and self.probe_simulation():
             raise QuadrantsRuntimeError(why_not, code="QL3010")
-        made: SimtDevice = self._module("device").Device(threads)
+        made: SimtDevice = self._module("device").Device(threads, number)
         return made
 
     def load(

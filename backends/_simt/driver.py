@@ -7,7 +7,6 @@ they are called, and adds what only its driver has.
 from __future__ import annotations
 
 import ctypes as C
-import os
 import sys
 import threading
 import time
@@ -78,13 +77,13 @@ def first_library(names: Iterable[str]) -> Any:
 
 
 class _Here(threading.local):
-    """What is so in one thread: whether the device is current there."""
+    """What is so in one thread: whose device is current there."""
 
-    entered = False
+    driver: Driver | None = None
 
 
 class Driver(ABC):
-    """The device that QD_VISIBLE_DEVICE names by its number, or the first; one a process. ``version``: the API's.
+    """The device with number ``ordinal``; one driver a device and process. ``version``: the API's.
 
     Raises QuadrantsRuntimeError where there is none, AttributeError where the library lacks a call.
     """
@@ -96,8 +95,12 @@ class Driver(ABC):
     lost: ClassVar[tuple[int, ...]]  # after these errors nothing works any more
     attributes: ClassVar[tuple[int, int]]  # of a device: multiprocessors, and threads of one
     shape: ClassVar[Shape]
+    here: ClassVar[_Here]
 
-    def __init__(self, library: Any) -> None:
+    def __init_subclass__(cls) -> None:
+        cls.here = _Here()
+
+    def __init__(self, library: Any, ordinal: int) -> None:
         self.library = library
         for name, types in CALLS.items():
             self._take(name, self.names.get(name, self.prefix + name), types)
@@ -110,12 +113,10 @@ class Driver(ABC):
         self.check(self.Init(0), f"starting {self.api}")
         self.version = self._int(self.DriverGetVersion)
         count = self._int(self.DeviceGetCount)
-        asked = os.environ.get("QD_VISIBLE_DEVICE", "")
-        self.ordinal = int(asked) if asked.isdigit() else 0
+        self.ordinal = ordinal
         if self.ordinal >= count:
             words = f"{self.api} has {count} devices; there is none with number {self.ordinal}"
             raise QuadrantsRuntimeError(words, code="QL3010")
-        self.here = _Here()
         self.device = self.open()
         self.enter()
         label = C.create_string_buffer(256)
@@ -201,9 +202,17 @@ class Driver(ABC):
 
     def enter(self) -> None:
         """Makes the device current in this thread."""
-        if not self.here.entered:
+        if self.here.driver is not self:
             self.check(self.make_current(), "entering the device")
-            self.here.entered = True
+            self.here.driver = self
+
+    def give_back(self, call: Any, what: Any) -> None:
+        """A call that the garbage collector may make at any time, also while a launch on another device is made."""
+        before = self.here.driver
+        self.enter()
+        call(what)
+        if before is not None:
+            before.enter()
 
     def free_bytes(self) -> int:
         free, total = _z(), _z()
@@ -217,8 +226,7 @@ class Driver(ABC):
         return address.value or 0
 
     def free(self, address: int) -> None:
-        self.enter()
-        self.MemFree(address)  # waits for what runs; at the process's end it may fail, which harms nobody
+        self.give_back(self.MemFree, address)  # waits for what runs; at the process's end it may fail: no harm
 
     def pinned(self, nbytes: int) -> int:
         """Address of host memory that the device copies to without a detour."""
@@ -227,8 +235,7 @@ class Driver(ABC):
         return address.value or 0
 
     def free_pinned(self, address: int) -> None:
-        self.enter()
-        self.MemFreeHost(address)
+        self.give_back(self.MemFreeHost, address)
 
     def clear(self, address: int, nbytes: int) -> None:
         self.check(self.MemsetD8Async(address, 0, nbytes, self.stream), "clearing memory")
@@ -282,8 +289,7 @@ class Driver(ABC):
         return made
 
     def drop_mark(self, mark: Any) -> None:
-        self.enter()
-        self.EventDestroy(mark)
+        self.give_back(self.EventDestroy, mark)
 
     def set_mark(self, mark: Any) -> None:
         """Marks what was launched so far."""
@@ -294,8 +300,7 @@ class Driver(ABC):
         self.check(_longer(self.EventQuery, mark), what)
 
     def unload(self, module: Any) -> None:
-        self.enter()
-        self.ModuleUnload(module)
+        self.give_back(self.ModuleUnload, module)
 
     def function(self, module: Any, name: str, block: int) -> Function:
         return Function(self, module, name, block)

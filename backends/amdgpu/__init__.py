@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from quadrants_lab.ir.options import CompileOptions
 
 STAGES = ("llvm", "llvm-opt", "isa", "hsaco")
-CAPABILITIES = Capabilities(ad_unroll=(2, 1))
+CAPABILITIES = Capabilities(ad_unroll=(2, 1), many=True)
 
 _backend = SimtBackend("amdgpu", "hip", "an AMD device")
 probe, probe_simulation = _backend.probe, _backend.probe_simulation

@@ -7,5 +7,5 @@ from quadrants_lab.backends.amdgpu import hip
 
 
 class Device(SimtDevice):
-    def __init__(self, threads: int = 0) -> None:
-        super().__init__(hip.current(), threads)
+    def __init__(self, threads: int = 0, number: int | None = None) -> None:
+        super().__init__(hip.current(number), threads)

@@ -53,8 +53,8 @@ class Driver(simt.Driver):
     attributes = (63, 57)
     shape = SHAPE
 
-    def __init__(self) -> None:
-        super().__init__(_library())
+    def __init__(self, ordinal: int) -> None:
+        super().__init__(_library(), ordinal)
         self.chip = chips.known(self._chip_name())
         self.name = f"{self.name} ({self.chip})"
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from quadrants_lab.ir.options import CompileOptions
 
 STAGES = ("llvm", "ptx")
-CAPABILITIES = Capabilities(ad_unroll=(2, 1), dlpack=2)
+CAPABILITIES = Capabilities(ad_unroll=(2, 1), dlpack=2, many=True)
 if toolkit.tool("ptxas") and toolkit.tool("nvdisasm"):
     STAGES = (*STAGES, "sass")  # type: ignore[assignment]  # three where the tools are
 

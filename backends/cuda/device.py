@@ -25,8 +25,8 @@ class CudaMemory(SimtMemory):
 class Device(SimtDevice):
     memory = CudaMemory
 
-    def __init__(self, threads: int = 0) -> None:
-        super().__init__(D.current(), threads)
+    def __init__(self, threads: int = 0, number: int | None = None) -> None:
+        super().__init__(D.current(number), threads)
         self.few_threads = min(self.few_threads, FEW * self.driver.multiprocessors)
         self.large_heap = LARGE_HEAP
         if isinstance(self.driver, D.Driver):

@@ -1,5 +1,5 @@
-"""NVIDIA's driver, through ctypes. `current()` is the driver of this process. Tests register a stand-in for machines
-without a device."""
+"""NVIDIA's driver, through ctypes. `current()` is the driver of a device in this process. Tests register a stand-in
+for machines without a device."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ class Driver(simt.Driver):
     attributes = (16, 39)
     shape = SHAPE
 
-    def __init__(self) -> None:
+    def __init__(self, ordinal: int) -> None:
         library = _library()
         warmup.begin()
-        super().__init__(library)
+        super().__init__(library, ordinal)
         self.launch_graph_call = C.CDLL(library._name).cuGraphLaunch  # see `launch_call`
         self.capability = 10 * self.attribute(_MAJOR) + self.attribute(_MINOR)
         self._event = self.new_mark()

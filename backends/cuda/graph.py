@@ -132,7 +132,7 @@ def _launcher(driver: Driver, running: Any) -> Callable[[], None]:
     call, stream, here = driver.launch_graph_call, driver.stream, driver.here
 
     def launch() -> None:
-        if not here.entered:
+        if here.driver is not driver:
             driver.enter()
         result = call(running, stream)
         if result:
@@ -148,6 +148,5 @@ def _kernel(launch: Launch) -> _Kernel:
 
 
 def _destroy(driver: Driver, running: Any, graph: Any) -> None:
-    driver.enter()
-    driver.cuGraphExecDestroy(running)
-    driver.cuGraphDestroy(graph)
+    driver.give_back(driver.cuGraphExecDestroy, running)
+    driver.give_back(driver.cuGraphDestroy, graph)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from importlib import import_module
@@ -24,6 +24,8 @@ from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import DTYPES, DType, f16, f32, f64, i32, i64
 from quadrants_lab.lang import arch as A
 from quadrants_lab.runtime import session
+from quadrants_lab.runtime.backend import backend
+from quadrants_lab.runtime.launch.observe import OBSERVERS
 from quadrants_lab.runtime.plans import load_compiler
 from quadrants_lab.runtime.session import Settings
 
@@ -98,6 +100,7 @@ OPTIONS: dict[str, Option] = {
     "check_out_of_bound": Option(_flag, False),
     "fast_math": Option(_flag, True),
     "cpu_max_num_threads": Option(_count, 0),
+    "device": Option(_count, None),
     "random_seed": Option(_count, 0),
     "offline_cache": Option(_flag, True),
     "offline_cache_file_path": Option(_any, ""),
@@ -166,7 +169,8 @@ def init(arch: Any = None, default_fp: Any = None, default_ip: Any = None, **opt
     absent runs on a simulation, where there is one (Metal). ``default_fp``, ``default_ip``: dtypes of
     literals and of untyped arithmetic. ``debug``: asserts, bounds, integer division and adstack pushes are checked;
     ``check_out_of_bound``: bounds alone. ``fast_math``: contraction, reassociation, approximate functions.
-    ``cpu_max_num_threads``: 0 for all. ``ad_stack_size``: forces that many slots a stack; 0 sizes each by analysis.
+    ``cpu_max_num_threads``: 0 for all. ``device``: the number of one of several GPUs (CUDA, AMDGPU).
+    ``ad_stack_size``: forces that many slots a stack; 0 sizes each by analysis.
     ``ad_stack_budget_bytes``: a gradient that needs more bytes of adstacks is an error before it is launched (0: no
     limit). ``ad_stack_sparse_threshold_bytes``: on GPUs, where adstacks would take more, the iterations that push at
     all are counted first. ``kernel_profiler``: launches are counted and measured, see `qd.profiler`. ``ad_unroll``: so
@@ -176,8 +180,70 @@ def init(arch: Any = None, default_fp: Any = None, default_ip: Any = None, **opt
     ``offline_cache_max_size_of_files`` bytes. An option that is not given is read from the environment, from QD_ and
     its name in capitals. An unknown option is a KeyError.
     """
-    given = {**options, "default_fp": default_fp, "default_ip": default_ip}
-    given = {k: v for k, v in given.items() if v is not None}
+    settings = _settings(arch, {**options, "default_fp": default_fp, "default_ip": default_ip})
+    _profiling.close()
+    session.start(settings)
+    values = settings.options
+    if values["kernel_profiler"]:
+        _profiling.enter_context(import_module("quadrants_lab.lang.profiler").profiling())
+    if values["verbose"] or LEVELS.index(values["log_level"]) <= LEVELS.index("info"):
+        print(f"[quadrants_lab] starting on arch={settings.arch}")
+
+
+class AnotherSession:
+    """A session beside the default one, which a ``with`` makes the default one for its time. Its fields and kernels
+    stay for the next ``with``, until `close` or the end of the object. No Tape may be open where a ``with`` begins."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._session = session.Session(settings)
+        self._before: list[session.Session | None] = []
+
+    def __enter__(self) -> AnotherSession:
+        if OBSERVERS.get():
+            raise QuadrantsRuntimeError(
+                "a session cannot begin under a Tape or a recorder, which sees launches of one session alone",
+                code="QL2002",
+                help="let the with of the session stand around that of the Tape",
+            )
+        if not self._session.alive:
+            raise QuadrantsRuntimeError(
+                "the session is closed", code="QL2001", help="make another with qd.another_session"
+            )
+        self._before.append(session.swap(self._session))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if session.default() is not self._session:  # qd.init was called within
+            session.stop()
+        session.swap(self._before.pop())
+
+    def sync(self) -> None:
+        """Waits until every kernel that was launched in it is done."""
+        self._session.finish()
+
+    def close(self) -> None:
+        """Ends it, with its fields."""
+        if self._session.alive:
+            self._session.end()
+
+    def __del__(self) -> None:
+        with suppress(Exception):
+            self.close()
+
+
+def another_session(
+    arch: Any = None, default_fp: Any = None, default_ip: Any = None, **options: Any
+) -> AnotherSession:
+    """A session beside the one that there is, with the options of `init`: for another of several GPUs, or another arch.
+
+    ``with`` makes it the default one: fields that are made and kernels that are launched there belong to it. Launches
+    on GPUs return at once, so several sessions compute at a time.
+    """
+    return AnotherSession(_settings(arch, {**options, "default_fp": default_fp, "default_ip": default_ip}))
+
+
+def _settings(arch: Any, options: dict[str, Any]) -> Settings:
+    given = {k: v for k, v in options.items() if v is not None}
     for name in given:
         if name not in OPTIONS and name not in WITHOUT_EFFECT:
             close = get_close_matches(name, [*OPTIONS, "arch"], 1, 0.6)
@@ -191,23 +257,27 @@ def init(arch: Any = None, default_fp: Any = None, default_ip: Any = None, **opt
         raw = _from_environment(name, given.get(name))
         values[name] = row.default if raw is None else row.read(name, raw)
         if raw is not None and row.note:
-            warnings.warn(row.note, QuadrantsWarning, stacklevel=2)
+            warnings.warn(row.note, QuadrantsWarning, stacklevel=3)
     printing = ("print_ir", "print_kernel", "print_pre", "print_acc")
     printed = [name for name in WITHOUT_EFFECT if name.startswith(printing)]
     if dumps := [name for name in printed if _asked(name, given.get(name))]:
-        warnings.warn(f"{dumps[0]} prints nothing here: {INSTEAD}", QuadrantsWarning, stacklevel=2)
+        warnings.warn(f"{dumps[0]} prints nothing here: {INSTEAD}", QuadrantsWarning, stacklevel=3)
     elif os.environ.get("QD_DUMP_IR", "0") not in ("", "0"):
-        warnings.warn(f"QD_DUMP_IR writes nothing here: {INSTEAD}", QuadrantsWarning, stacklevel=2)
+        warnings.warn(f"QD_DUMP_IR writes nothing here: {INSTEAD}", QuadrantsWarning, stacklevel=3)
     if given.get("ad_stack_experimental_enabled") is False:
         warnings.warn(
             "ad_stack_experimental_enabled=False is ignored: adstacks are always on",
             QuadrantsWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
     chosen = _usable(_from_environment("arch", arch), values["enable_fallback"], values["simulate"])
-    settings = Settings(
+    device = values["device"]
+    if device and not backend(chosen.backend).CAPABILITIES.many:
+        raise QuadrantsRuntimeError(f"qd.init: device={device}, and {chosen.name} has one device here", code="QL2032")
+    return Settings(
         arch=chosen.name,
         backend=chosen.backend,
+        device=device if backend(chosen.backend).CAPABILITIES.many else None,
         compile=CompileOptions(
             default_ip=values["default_ip"],
             default_fp=values["default_fp"],
@@ -227,12 +297,6 @@ def init(arch: Any = None, default_fp: Any = None, default_ip: Any = None, **opt
         log_level=values["log_level"],
         options={**values, **{k: v for k, v in given.items() if k in WITHOUT_EFFECT}, "arch": chosen},
     )
-    _profiling.close()
-    session.start(settings)
-    if values["kernel_profiler"]:
-        _profiling.enter_context(import_module("quadrants_lab.lang.profiler").profiling())
-    if values["verbose"] or LEVELS.index(values["log_level"]) <= LEVELS.index("info"):
-        print(f"[quadrants_lab] starting on arch={chosen.name}")
 
 
 def reset() -> None:
@@ -266,7 +330,7 @@ def _from_environment(name: str, given: Any) -> Any:
             warnings.warn(
                 f'environment variable {key}={said} overridden by qd.init argument "{name}"',
                 QuadrantsWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         return given
     return said
@@ -286,7 +350,7 @@ def _usable(asked: Any, fallback: bool, simulate: bool) -> A.Arch:
     message = "; ".join(reasons)
     if not fallback:
         raise QuadrantsRuntimeError(f"no arch that was asked for can be used: {message}", code="QL2032")
-    warnings.warn(f"{message}; falling back to the CPU", QuadrantsWarning, stacklevel=3)
+    warnings.warn(f"{message}; falling back to the CPU", QuadrantsWarning, stacklevel=4)
     return A.cpu
 
 

@@ -35,9 +35,9 @@ class Backend(Protocol):
         """The devices in words; not to be called where `probe` says that there is none."""
         ...
 
-    def open_device(self, threads: int = 0, cache: DiskCache | None = None) -> Device:
+    def open_device(self, threads: int = 0, cache: DiskCache | None = None, **number: int) -> Device:
         """A device of this backend. ``threads``: most threads of a launch, 0 for as many as are good. ``cache``: for
-        what the device makes of code."""
+        what the device makes of code. ``number``: of the device, where there can be `Capabilities.many`."""
         ...
 
     def stages(self, kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], Stage]]: ...

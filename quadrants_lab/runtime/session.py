@@ -23,15 +23,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What `qd.init` settles for a session. ``backend``: the folder in backends/ of the ``arch``. ``threads``: most
-    threads of a launch, 0 for all that the process may use. ``cache_path`` None: nothing is kept on disk;
-    ``cache_bytes``: most bytes that stay there. ``ad_stack_budget``: most bytes of adstacks of a launch, 0 for as many
-    as there are. ``ad_stack_threshold``: bytes of adstacks beyond which a launch counts the iterations that push.
-    ``ad_unroll``: that of `CompileOptions` for all floats, 0 for what is good on the backend. ``options``: what
-    `qd.init` was given, by name, and the defaults of the others."""
+    """What `qd.init` settles for a session. ``backend``: the folder in backends/ of the ``arch``. ``device``: which of
+    its devices, by number; None for the one that QD_VISIBLE_DEVICE names, or a good one. ``threads``: most threads of a
+    launch, 0 for all that the process may use. ``cache_path`` None: nothing is kept on disk; ``cache_bytes``: most
+    bytes that stay there. ``ad_stack_budget``: most bytes of adstacks of a launch, 0 for as many as there are.
+    ``ad_stack_threshold``: bytes of adstacks beyond which a launch counts the iterations that push. ``ad_unroll``: that
+    of `CompileOptions` for all floats, 0 for what is good on the backend. ``options``: what `qd.init` was given, by
+    name, and the defaults of the others."""
 
     arch: str = "x64"
     backend: str = DEFAULT
+    device: int | None = None
     compile: CompileOptions = field(default_factory=CompileOptions)
     threads: int = 0
     random_seed: int = 0
@@ -94,7 +96,8 @@ class Session:
     def device(self) -> Device:
         """Made when it is first needed, because it loads the code generator or a driver."""
         if self._device is None:
-            self._device = self.backend.open_device(self.settings.threads, self.cache)
+            which = {} if self.settings.device is None else {"number": self.settings.device}
+            self._device = self.backend.open_device(self.settings.threads, self.cache, **which)
             self._device.set_seed(self.settings.random_seed)
         return self._device
 
@@ -175,6 +178,18 @@ def _forked() -> None:
 forks.in_child(_forked)
 
 
+def swap(other: Session | None) -> Session | None:
+    """Makes a session the default one; returns the one that was. Neither ends."""
+    global _default
+    before = _default
+    for one in (before, other):
+        if one is not None:
+            with one.lock:
+                one.forget_fast_paths()
+    _default = other
+    return before
+
+
 def stop() -> None:
     """Ends the default session, its fields and compiled kernels."""
     global _default
@@ -199,6 +214,17 @@ def current() -> Session:
     if not _default.alive:
         raise _default.over(f"the session on {_default.settings.arch}")
     return _default
+
+
+def elsewhere(of: Session, what: str) -> QuadrantsRuntimeError:
+    """The error for using something that belongs to session ``of`` in another one."""
+    if not of.alive:
+        return of.over(what)
+    return QuadrantsRuntimeError(
+        f"{what} belongs to another session, on {of.settings.arch}",
+        code="QL2003",
+        help="use it within the `with` of its session; to_numpy and from_numpy carry values from one to another",
+    )
 
 
 def ended(what: str) -> QuadrantsRuntimeError:

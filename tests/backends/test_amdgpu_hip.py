@@ -85,7 +85,7 @@ def fake(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     monkeypatch.setattr(listings, "code_of", code_of)
     monkeypatch.setattr(hip.Driver, "load", recorded)
     monkeypatch.setattr(toolkit, "runtimes", lambda: (str(mine),))
-    monkeypatch.setattr(hip._driver, "_driver", None)
+    monkeypatch.setattr(hip._driver, "_drivers", {})
     hip._library.cache_clear()
     amdgpu.target_key.cache_clear()
     yield SimpleNamespace(calls=calls, launches=launches, hook=hook)

@@ -119,8 +119,8 @@ def test_launches_that_turn_long_are_as_many_as_short_ones_at_most(timed: tuple[
 @pytest.mark.parametrize(("stand_in", "kind"), [(StandIn, CudaDevice), (hip_stand_in.StandIn, AmdDevice)])
 def test_marks_of_a_driver(stand_in: Any, kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     driver = stand_in()
-    monkeypatch.setattr("quadrants_lab.backends.cuda.driver.current", lambda: driver)
-    monkeypatch.setattr("quadrants_lab.backends.amdgpu.hip.current", lambda: driver)
+    monkeypatch.setattr("quadrants_lab.backends.cuda.driver.current", lambda number=None: driver)
+    monkeypatch.setattr("quadrants_lab.backends.amdgpu.hip.current", lambda number=None: driver)
     device = kind()
     frame = cuda_rig.load(AXPY).frame(device)
     frame.cost.ns = PART // 8
@@ -141,7 +141,7 @@ def test_marks_of_a_driver(stand_in: Any, kind: Any, monkeypatch: pytest.MonkeyP
 def test_ctrl_c_while_a_launch_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """The launch has not begun, and later ones are as they would have been."""
     driver = StandIn()
-    monkeypatch.setattr("quadrants_lab.backends.cuda.driver.current", lambda: driver)
+    monkeypatch.setattr("quadrants_lab.backends.cuda.driver.current", lambda number=None: driver)
     device = CudaDevice()
     bound = cuda_rig.bind(cuda_rig.load(AXPY), {n: np.ones(9, np.float32) for n in "xy"}, {"a": 1.0}, on=device)
     bound.memory["x"].write(np.ones(9, np.float32))

@@ -39,6 +39,9 @@ Reads = tuple[tuple[Any, str], ...]
 MakePlan = Callable[["Dispatcher", S.Session, "Compiled", Callable[[], "Plan | None"]], "Plan"]
 
 
+_OF_A_SESSION = ("last", "parameters", "plans", "reads", "routes", "slots")  # of a dispatcher's attributes
+
+
 class Dispatcher:
     """One kernel in one mode ("forward", "reverse", "dual" or "both", see `Together`) over all its specialisations.
 
@@ -49,9 +52,9 @@ class Dispatcher:
     """
 
     __slots__ = (
-        "__weakref__", "_looks", "_session", "_table", "call", "constant", "field_class", "forward", "gradient",
-        "graph", "kept", "last", "make_plan", "make_slots", "mode", "name", "ndarray_classes", "parameters", "plain",
-        "plans", "reads", "replays", "routes", "second", "slots", "source", "variants",
+        "__weakref__", "_away", "_looks", "_session", "_table", "call", "constant", "field_class", "forward",
+        "gradient", "graph", "kept", "last", "make_plan", "make_slots", "mode", "name", "ndarray_classes",
+        "parameters", "plain", "plans", "reads", "replays", "routes", "second", "slots", "source", "variants",
     )  # fmt: skip
 
     def __init__(
@@ -87,6 +90,7 @@ class Dispatcher:
         self.variants: dict[tuple[str, bool], Dispatcher] = {}  # of a forward kernel, by mode and constant
         self.routes: Routes | None = None  # of launches that tapes recorded
         self._session: S.Session | None = None
+        self._away: dict[S.Session, dict[str, Any]] = {}  # of sessions beside that one, what is in `_OF_A_SESSION`
         self._table: dict[Any, Callable[..., Any]] = {}
         self.call: Callable[..., Any] = self.resolve
 
@@ -136,14 +140,20 @@ class Dispatcher:
         return self._observed(plan, args) if OBSERVERS.get() else self.launch(plan, args)
 
     def enter(self, now: S.Session) -> None:
-        """Forgets what belonged to another session; annotations like int mean what that session's options say."""
+        """Puts what belongs to another session away; annotations like int mean what this session's options say."""
         if self._session is not now:
+            if self._session is not None:
+                self._away[self._session] = {name: getattr(self, name) for name in _OF_A_SESSION}
+            self._away = {session: held for session, held in self._away.items() if session.alive}
             self._session = now
+            self.forget()
+            if (held := self._away.pop(now, None)) is not None:
+                for name, value in held.items():
+                    setattr(self, name, value)
+                return
             self.plans = {}
             self.reads = {}
-            self.routes = None
-            self.last = None
-            self.forget()
+            self.routes = self.last = None
             self.parameters = tuple(self.make_slots())
             self.slots = tuple(leaf for slot in self.parameters for leaf in leaves(slot))
 
@@ -163,7 +173,13 @@ class Dispatcher:
         """The arguments converted to what the plans take, or the error that says what is wrong with one."""
         if len(args) != len(self.slots):
             raise arity_error(self.name, [s.name for s in self.slots], len(args))
-        ours, _ = self.adopted(args, S.current())
+        now = S.current()
+        ours, _ = self.adopted(args, now)
+        for slot, memory in zip(self.slots, map(memory_of, ours), strict=True):
+            if memory is None or memory.session is now or not isinstance(slot, ArraySlot):
+                continue
+            if not (now.backend.CAPABILITIES.on_host and memory.session.backend.CAPABILITIES.on_host):
+                raise S.elsewhere(memory.session, f"argument {slot.name!r} of {self.name}")
         return tuple(s.convert(a, self.name) for s, a in zip(self.slots, ours, strict=True))
 
     def adopted(self, args: Sequence[Any], now: S.Session) -> tuple[list[Any], bool]:

@@ -397,6 +397,9 @@ def closure(plan: Plan, prepare: Callable[..., bool] | None, miss: Callable[...,
             if n in followed:
                 lines.insert(-2, f"        {name}_v = seen({name}) if {name}.__class__ is not {ours} else None")
                 lines.append(f"            {name}_v = memory_version({name}_)")
+            if not plan.session.backend.CAPABILITIES.on_host:  # another device's memory
+                space["session"] = plan.session
+                lines.append(f"            if {name}_.session is not session: return miss({given})")
             if slot.name in plan.writes:
                 lines.append(f"            {name}_.version += 1")
             if n in plan.trips.others:

@@ -1,0 +1,118 @@
+"""Sessions beside each other: what belongs to which, two GPUs (stood in for), and what is refused."""
+
+import numpy as np
+import pytest
+from sessions import sessions  # noqa: F401  # registers what stands in for GPUs
+
+import quadrants_lab as qd
+from quadrants_lab.backends.cuda import driver
+from quadrants_lab.runtime import session
+
+stands_in = pytest.mark.skipif(not driver.probe(), reason="a device is here, which need not have a second beside it")
+
+
+HOW = {"simulate": True, "enable_fallback": False, "offline_cache": False}
+
+
+def init(arch):
+    qd.init(arch=getattr(qd, arch), **HOW)
+
+
+@qd.kernel
+def squares(x: qd.template(), y: qd.template()):
+    for i in x:
+        y[None] += x[i] * x[i]
+
+
+@qd.kernel
+def scale(x: qd.types.ndarray(), k: float):
+    for i in x:
+        x[i] *= k
+
+
+def fields(value):
+    x, y = qd.field(qd.f32, 4, needs_grad=True), qd.field(qd.f32, (), needs_grad=True)
+    x.fill(value)
+    return x, y
+
+
+def differentiate(x, y):
+    with qd.ad.Tape(y):
+        squares(x, y)
+    return y[None], x.grad.to_numpy().tolist()
+
+
+@stands_in
+def test_two_gpus_at_a_time():
+    init("cuda")
+    here, other = fields(1.0), qd.another_session(qd.cuda, device=1, **HOW)
+    with other:
+        there = fields(2.0)
+        assert session.current().device.driver.ordinal == 1
+    for _ in range(3):
+        assert differentiate(*here) == (4.0, [2.0] * 4)
+        with other:
+            assert differentiate(*there) == (16.0, [4.0] * 4)
+    assert here[0]._memory.operand.device.driver.ordinal == 0
+    assert there[0].to_numpy().tolist() == [2.0] * 4  # reading needs no with
+    other.sync()
+
+
+def test_a_kernel_is_compiled_once_a_session():
+    init("cpu")
+    x, y = fields(1.0)
+    squares(x, y)
+    plan = squares._variants.default[0].last
+    other = qd.another_session(qd.cpu)
+    with other:
+        squares(*fields(2.0))
+        assert squares._variants.default[0].last is not plan
+    squares(x, y)
+    assert squares._variants.default[0].last is plan
+    assert len(squares._variants.default[0].plans) == 1
+
+
+@stands_in
+@pytest.mark.parametrize("arch", ["cpu", "cuda"])
+def test_fields_and_arrays_stay_in_their_session(arch):
+    init(arch)
+    x, y = fields(1.0)
+    array, plain = qd.ndarray(qd.f32, 4), np.ones(4, np.float32)
+    with qd.another_session(qd.cuda, device=1, **HOW):
+        mine = qd.ndarray(qd.f32, 4)
+        for given in (mine, plain):
+            scale(given, 2.0)  # the second time by the short path
+            scale(given, 2.0)
+        with pytest.raises(qd.QuadrantsRuntimeError, match="field x, which kernel squares uses, belongs to another"):
+            squares(x, y)
+        for _ in range(2):
+            with pytest.raises(qd.QuadrantsRuntimeError, match=r"argument 'x' of scale belongs to another"):
+                scale(array, 2.0)
+    assert plain.tolist() == [4.0] * 4
+
+
+def test_what_is_refused():
+    init("cpu")
+    x, y = fields(1.0)
+    other = qd.another_session(qd.cpu)
+    with qd.ad.Tape(y):
+        with pytest.raises(qd.QuadrantsRuntimeError, match="QL2002"), other:
+            pass
+        squares(x, y)
+    assert x.grad.to_numpy().tolist() == [2.0] * 4
+    other.close()
+    with pytest.raises(qd.QuadrantsRuntimeError, match="the session is closed"), other:
+        pass
+    with pytest.raises(qd.QuadrantsRuntimeError, match="device=1, and .* has one device here"):
+        qd.init(arch=qd.cpu, device=1)
+    assert y[None] == 4.0  # a refused init ends nothing
+
+
+def test_init_within_ends_the_other_alone():
+    init("cpu")
+    x, y = fields(1.0)
+    with qd.another_session(qd.cpu):
+        qd.init(arch=qd.cpu)
+        squares(*fields(3.0))
+    squares(x, y)
+    assert y[None] == 4.0
