@@ -26,8 +26,10 @@ sys.path[:0] = [str(Path(__file__).resolve().parent.parent)]
 import quadrants_lab as qd  # noqa: E402  # found by the line above
 from quadrants_lab.distributed import kept, local_client, map_gradients  # noqa: E402
 from quadrants_lab.distributed.cluster import visible_gpus  # noqa: E402
+from quadrants_lab.kernels.mpm import Jelly, block  # noqa: E402
 
 SIZE, ROUNDS, TOLERANCE = 1 << 22, 20, 1e-5
+SIMULATIONS, STEPS = 32, 400  # of a batch
 LIMIT = 240  # seconds of the two processes
 
 
@@ -171,6 +173,81 @@ def workers(gpus: list[str], size: int, cpu: bool) -> bool:
     return wrong("map_gradients", found.gradients.astype(np.float64), exact(all_shards, size // 16))
 
 
+def jelly() -> Any:
+    made = Jelly(*block(64, 0.2, 0.4), 128, 0.0005)
+    made.material[None] = [10.0, 20.0]
+    return made
+
+
+def simulation(throw: Any, target: Any) -> Any:
+    """A jelly of 4,096 particles that is thrown at a target: how far it misses, and the derivative by the throw."""
+    mine = kept(jelly)
+    mine.target.from_numpy(target)
+    return mine.gradient(throw.to_numpy(), STEPS)
+
+
+def batch(gpus: list[str], size: int, cpu: bool) -> bool:
+    """A batch of simulations on one worker and on two; whether something is wrong."""
+    if find_spec("distributed") is None:
+        return False
+    targets = list(np.random.default_rng(0).random((SIMULATIONS, 2)).astype(np.float32))
+    init = {"arch": qd.cpu if cpu else qd.cuda, "enable_fallback": False}
+    took, found = [], []
+    for count in (1, 2):
+        client = local_client(count, gpus=bool(gpus), as_default=False)
+        for n in (2 * count, SIMULATIONS):  # the first ones compile
+            start = perf_counter()
+            throw = np.array([0.5, 0.5], np.float32)
+            got = map_gradients(simulation, throw, targets[:n], client, summed=True, init=init)
+        took.append(perf_counter() - start)
+        found.append(got.gradients.astype(np.float64))
+        client.close()
+        client.cluster.close()
+    print(f"{SIMULATIONS} simulations of {STEPS} steps with gradients: {took[0]:.2f} s on one GPU, {took[1]:.2f} s on "
+          f"{max(1, min(2, len(gpus)))} by two workers, {took[0] / took[1]:.2f} times as fast", flush=True)  # fmt: skip
+    return wrong("gradient on two workers, beside one", found[1], found[0])
+
+
+def sessions(gpus: list[str], size: int, cpu: bool) -> bool:
+    """Two sessions of this process, each with a GPU; whether something is wrong."""
+    if len(gpus) < 2:
+        print("two sessions in a process: left out, there is one GPU", flush=True)
+        return False
+    options = {"enable_fallback": False, "offline_cache": False}
+    both = [qd.another_session(qd.cuda, device=n, **options) for n in range(2)]
+    mine, bad = [], False
+    for session, shard in zip(both, shards(2, size), strict=True):
+        with session:
+            x, held, loss = qd.field(qd.f32, size, needs_grad=True), qd.field(qd.f32, size), number()
+            x.fill(0.5)
+            held.from_numpy(shard)
+            mine.append((x, held, loss))
+            misfit_of_fields(*mine[-1])
+            misfit_of_fields.grad(*mine[-1])
+            session.sync()
+
+    def launched(which: tuple[int, ...]) -> float:
+        start = perf_counter()
+        for _ in range(ROUNDS):
+            for n in which:
+                with both[n]:
+                    misfit_of_fields(*mine[n])
+        for n in which:
+            both[n].sync()
+        return perf_counter() - start
+
+    alone, together = min(launched((0,)) for _ in range(3)), min(launched((0, 1)) for _ in range(3))
+    print(f"{ROUNDS} launches on one GPU {1e3 * alone:.2f} ms, as many on each of two {1e3 * together:.2f} ms, "
+          f"by one process: {2 * alone / together:.2f} times as fast", flush=True)  # fmt: skip
+    for n, (session, (x, held, loss)) in enumerate(zip(both, mine, strict=True)):
+        with session:
+            with qd.ad.Tape(loss):
+                misfit_of_fields(x, held, loss)
+            found = x.grad.to_numpy().astype(np.float64)
+        bad |= wrong(f"gradient on GPU {n} of one process", found, exact([held.to_numpy()], size))
+    return bad
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cpu", action="store_true", help="two processes without a GPU")
@@ -185,7 +262,7 @@ def main() -> int:
         print("no GPU of NVIDIA's here; --cpu runs two processes without one")
         return 1
     print(f"GPUs: {', '.join(gpus) or 'none, on the CPU'}", flush=True)
-    bad = [part(gpus, given.size, given.cpu) for part in (steps, workers)]
+    bad = [part(gpus, given.size, given.cpu) for part in (steps, workers, batch, sessions)]
     return int(any(bad))
 
 

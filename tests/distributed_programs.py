@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -120,3 +121,29 @@ def without_gradient(params: Any, shard: Any) -> Any:
 
     warn("said on a worker")
     return 0.0, params.to_numpy()
+
+
+@qd.kernel
+def misfit(x: qd.template(), times: qd.types.ndarray(), heights: qd.types.ndarray(), count: int, loss: qd.template()):
+    for i in range(times.shape[0]):
+        loss[None] += (x[0] + x[1] * times[i] - heights[i]) ** 2 / count
+
+
+def line(x: Any, data: Any) -> Any:
+    """How far points are from a line; a shard is some of them, as arrays that kernels take."""
+    loss = kept(number)
+    with qd.ad.Tape(loss):
+        misfit(x, *data, 1, loss)
+    return loss
+
+
+def mean_of_line(x: Any, data: Any) -> Any:
+    loss = kept(number)
+    with qd.ad.Tape(loss):
+        misfit(x, data["times"], data["heights"], len(data["times"]), loss)
+    return loss
+
+
+def waits(x: Any, seconds: float) -> Any:
+    time.sleep(seconds)
+    return asserts(x, 1)

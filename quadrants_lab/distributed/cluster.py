@@ -56,7 +56,7 @@ def local_client(workers: int = 0, gpus: bool = False, *, as_default: bool = Tru
         raise QuadrantsRuntimeError("local_client: there is no GPU of NVIDIA's here", code="QL2205")
     workers = workers or len(ids) or _processors()
     folder = _folder()
-    shared = {"nthreads": 1, "local_directory": folder, "dashboard": False, "silence_logs": 40, **options}
+    shared = {"nthreads": 1, "local_directory": folder, "dashboard": False, "silence_logs": 50, **options}
     spec = {
         n: {"cls": distributed.Nanny,
             "options": {**shared, "env": {"CUDA_VISIBLE_DEVICES": ids[n % len(ids)]} if ids else {}}}

@@ -23,7 +23,9 @@ from quadrants_lab.lang.config import init as init_session
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.session import Settings
 
-Progress = Callable[[int, float], object]  # told the number and the loss of each shard, in the order of their ends
+# Told the number and the loss of each shard, in the order of their ends. One that has a method `begin` is given what
+# stops the shards, to be called in another thread.
+Progress = Callable[[int, float], object]
 # Gradients that one task adds up. Workers add up those of ARITY**2 tasks, a span; the client adds up spans.
 ARITY = 16
 MOST_CODE = 8  # programs of a client whose compiled code is held on the cluster
@@ -61,7 +63,8 @@ def map_gradients(
 
     ``summed``: gradients are added up, on the workers and in an order that depends on the number of shards alone.
     ``together``: so many shards are one task, a power of two; for shards that take a few milliseconds. ``progress`` is
-    told the number and the loss of each shard as they come.
+    told the number and the loss of each shard as they come, and, where it has a method ``begin``, before that what
+    stops them.
 
     A shard whose worker dies is run again on another, up to Dask's ``distributed.scheduler.allowed-failures`` times.
     Where a shard fails, no more are begun, and there is a `ShardError`. Ctrl-C does the same; shards that run then end
@@ -76,6 +79,8 @@ def map_gradients(
     else:
         there = dask_client(client)
         run = _Run(there, fn, arrays, summed, init, progress)
+        if (begin := getattr(progress, "begin", None)) is not None:
+            begin(run.stop)
         parts = run.results(groups)
     found = S.total(parts) if summed and parts else S.joined(parts) if parts else S.Part(0, [], [])
     for message in found.warned:
@@ -165,6 +170,8 @@ class _Run:
     from what is returned.
     """
 
+    stopped = False
+
     def __init__(
         self, client: Any, fn: Callable[..., Any], arrays: dict[str, S.Array], summed: bool,
         init: Mapping[str, Any] | None, progress: Progress | None,
@@ -177,6 +184,11 @@ class _Run:
         self.parts: dict[int, S.Part] = {}  # by number of the first shard
         self.ready: Any = None
         self.enough = 4 * max(ARITY, sum(client.nthreads().values()))  # open tasks that keep the workers busy
+
+    def stop(self) -> None:
+        """No more shards begin; those that run end by themselves. To be called in another thread."""
+        self.stopped = True
+        self.client.cancel([future for future, _ in [*self.awaited.values()]], force=True)
 
     def results(self, groups: Iterator[Group]) -> list[S.Part]:
         from dask import config
@@ -262,6 +274,8 @@ class _Run:
             return
         batch = []
         for future in self.ready.next_batch():
+            if self.stopped:
+                raise S.ShardError("the shards were stopped", code="QL2211")
             if future.status in ("pending", "lost"):  # its worker was lost since, and Dask makes it again
                 self.ready.add(future)
             elif future.status != "finished":

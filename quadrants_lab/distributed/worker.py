@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from quadrants_lab.backends import forks
 from quadrants_lab.backends.disk_cache import DiskCache, Kept
 from quadrants_lab.distributed import shards as S
@@ -71,10 +73,19 @@ def run(job: Job, code: Code | None, group: tuple[int, Sequence[Any]]) -> S.Part
     with entered(job, code) as fn, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            part = S.run(fn, job.params, first, shards, job.summed)
+            part = S.run(fn, job.params, first, [_aligned(shard) for shard in shards], job.summed)
         except MemoryError as error:
             _elsewhere(job, first, error)
     return replace(part, warned=tuple(dict.fromkeys(str(w.message) for w in caught)))
+
+
+def _aligned(shard: Any) -> Any:
+    """The same, with arrays at odd addresses copied: what comes over the network may lie so, and no kernel takes it."""
+    if isinstance(shard, np.ndarray) and not shard.flags.aligned:
+        return shard.copy()
+    if type(shard) in (list, tuple):
+        return type(shard)(map(_aligned, shard))
+    return {name: _aligned(value) for name, value in shard.items()} if type(shard) is dict else shard
 
 
 @contextmanager

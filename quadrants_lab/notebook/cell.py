@@ -16,13 +16,15 @@ from quadrants_lab.ir.room import roomy
 class Cell:
     """A compiled cell. ``file`` is the name under which linecache has ``lines``; line 1 is the magic's own line, so
     numbers are those that the editor shows. ``last`` is the last expression, None where there is none to display;
-    ``called`` what it calls, if it is the call of a name or of an attribute of one."""
+    ``called`` what it calls, if it is the call of a name or of an attribute of one; ``pair``: if it calls something
+    with two arguments, that and these."""
 
     file: str
     lines: tuple[str, ...]
     body: CodeType
     last: CodeType | None
     called: str = ""
+    pair: tuple[CodeType, ...] = ()
 
 
 @roomy
@@ -36,17 +38,21 @@ def compile_cell(text: str, magic: str, number: int, flags: int = 0) -> Cell:
     assert isinstance(tree, ast.Module)
     last: CodeType | None = None
     called = ""
+    pair: tuple[CodeType, ...] = ()
     if tree.body and isinstance(tree.body[-1], ast.Expr) and not _silenced(text):
         expression = tree.body.pop()
         assert isinstance(expression, ast.Expr)
         last = compile(ast.Expression(expression.value), file, "eval", flags, dont_inherit=True)
         called = _called(expression.value)
+        parts = _pair(expression.value)
+        pair = tuple(compile(ast.Expression(part), file, "eval", flags, dont_inherit=True) for part in parts)
     return Cell(
         file,
         tuple(x.rstrip("\n") for x in lines),
         compile(tree, file, "exec", flags, dont_inherit=True),
         last,
         called,
+        pair,
     )
 
 
@@ -57,6 +63,12 @@ def _called(expression: ast.expr) -> str:
     while isinstance(name, ast.Attribute):
         name = name.value
     return ast.unparse(expression.func) if isinstance(name, ast.Name) else ""
+
+
+def _pair(expression: ast.expr) -> tuple[ast.expr, ...]:
+    if not isinstance(expression, ast.Call) or len(expression.args) != 2 or expression.keywords:
+        return ()
+    return () if any(isinstance(a, ast.Starred) for a in expression.args) else (expression.func, *expression.args)
 
 
 def _name(number: int, source: str) -> str:

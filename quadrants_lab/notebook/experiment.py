@@ -46,11 +46,13 @@ def ensure_session(options: CellOptions) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """``value`` of the cell's last expression, records of its launches, what ``--check`` found."""
+    """``value`` of the cell's last expression, records of its launches, what ``--check`` found, and what ``--shards``
+    has to say."""
 
     value: Any
     recorder: Recorder
     report: Report | None = None
+    says: str = ""
 
 
 def run(cell: Cell, options: CellOptions, namespace: dict[str, Any], progress: Progress) -> Outcome:
@@ -66,6 +68,15 @@ def run(cell: Cell, options: CellOptions, namespace: dict[str, Any], progress: P
     checked: Report | None = None
     checks = () if options.release else ("asserts", "check_out_of_bound", *(["check_races"] if options.check else []))
     with session.checking(*checks), recording(compiling=progress.trace) as recorder:
+        if options.shards:
+            from quadrants_lab.notebook import split  # Dask is imported where somebody asks for it
+
+            run_body(cell, namespace)
+            asked = split.parts(cell, namespace)
+            split.split(asked[2], options.shards)
+            of_all = split.whole(*asked)
+            with unwatched():
+                return Outcome(None, recorder, says=split.compared(*asked, options.shards, of_all))
         if not options.grad:
             run_body(cell, namespace)
             return Outcome(run_last(cell, namespace), recorder)

@@ -72,6 +72,8 @@ class QuadrantsMagics(Magics):
             print(verdict.text(ran.report))
             if drawn := pictures(ran.report):
                 display({"text/html": drawn, "text/plain": ""}, raw=True)
+        if ran.says:
+            print(ran.says)
         if options.time:
             print(_timing_table(recorder))
         compared = compare(recorder.records(), options.arch)
@@ -166,6 +168,8 @@ class QuadrantsMagics(Magics):
         """What completes: backends, fields that can be a loss, kernels."""
         if kind == "arch":
             return names()
+        if kind == "count":
+            return ("2", "4", "8")
         space = {k: v for k, v in self.shell.user_ns.items() if not k.startswith("_")}
         if kind == "loss":
             return sorted(

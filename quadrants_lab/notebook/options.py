@@ -13,7 +13,7 @@ from IPython.core.error import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """``value``: what completes and is shown for its argument ("" for a switch): "arch" or "loss"."""
+    """``value``: what completes and is shown for its argument ("" for a switch): "arch", "loss" or "count"."""
 
     flag: str
     value: str
@@ -28,6 +28,12 @@ OPTIONS = (
         "--grad", "loss", "differentiate this field (0-d, floating, with a grad) by all launches of the cell"
     ),
     Option("--check", "", "with --grad: compare each gradient with finite differences of the loss"),
+    Option(
+        "--shards",
+        "count",
+        "of a cell that ends in fn(params, data): cut the data into so many parts, which run on workers, and compare "
+        "the sum of their gradients with that of the whole",
+    ),
     Option("--time", "", "launch again, unrecorded, and report the median time"),
     Option("--quiet", "", "no inspector"),
     Option("--release", "", "leave out the checks of indices and the asserts"),
@@ -38,6 +44,7 @@ OPTIONS = (
 class CellOptions:
     arch: tuple[str, ...] = ()
     grad: str = ""
+    shards: int = 0
     check: bool = False
     time: bool = False
     quiet: bool = False
@@ -77,4 +84,7 @@ def parse(line: str, arches: Sequence[str]) -> CellOptions:
             raise UsageError(f"--arch {a}: no such backend here; there is {', '.join(arches)}")
     if given.check and not given.grad:
         raise UsageError("--check compares the gradients of --grad LOSS: name a loss")
-    return CellOptions(arch, given.grad, given.check, given.time, given.quiet, given.release)
+    if given.shards and (given.grad or not given.shards.isdigit() or int(given.shards) < 2):
+        raise UsageError("--shards takes a number from 2 on, and no --grad: fn differentiates by itself")
+    shards = int(given.shards or 0)
+    return CellOptions(arch, given.grad, shards, given.check, given.time, given.quiet, given.release)

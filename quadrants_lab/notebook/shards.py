@@ -1,20 +1,26 @@
-"""Shards of `map_gradients` in a notebook: how far they are, and the inspector of what one of them launched.
+"""Shards of `map_gradients` in a notebook: how far they are, a button that stops them, and the inspector of what one of
+them launched.
 
     map_gradients(fn, params, shards, progress=Live(len(shards)))
+    run = Running(fn, params, shards)
     inspect_shard(fn, params, shards[3])
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from functools import partial
+from html import escape
 from math import isfinite
+from threading import Thread
 from time import perf_counter
 from typing import Any
 
 from quadrants_lab.distributed import shards as S
 from quadrants_lab.distributed import worker as W
 from quadrants_lab.distributed.cluster import dask_client
-from quadrants_lab.distributed.gradients import job_of, raise_error
+from quadrants_lab.distributed.gradients import Gradients, job_of, map_gradients, raise_error
 from quadrants_lab.notebook.collect import cell_view
 from quadrants_lab.notebook.inspection import Inspection
 from quadrants_lab.notebook.saved import Saved, contents
@@ -55,6 +61,64 @@ def _view(fn: Callable[..., Any], arrays: dict[str, S.Array], shard: Any) -> Cel
     with session.checking("asserts", "check_out_of_bound"), recording() as recorder:
         S.run(fn, arrays, 0, [shard], summed=True)
     return cell_view("shard", recorder)
+
+
+class Running:
+    """`map_gradients` in a thread, while the notebook goes on. It displays itself: the bar and the losses of `Live`,
+    and a button that stops the shards. ``options``: those of `map_gradients`."""
+
+    def __init__(self, fn: Callable[[Any, Any], Any], params: Any, shards: Sequence[Any], **options: Any) -> None:
+        import ipywidgets
+
+        self._live = Live(len(shards))
+        self._stop: Callable[[], None] | None = None
+        self._found: Future[Gradients] = Future()
+        self._picture = ipywidgets.HTML(self._live._repr_html_())
+        self._button = ipywidgets.Button(description="stop")
+        self._button.on_click(lambda _: self.stop())
+        self._drawn = 0.0
+        run = partial(map_gradients, fn, params, shards, **{**options, "progress": self})
+        Thread(target=self._run, args=(run,), daemon=True).start()
+
+    def _run(self, run: Callable[[], Gradients]) -> None:
+        try:
+            self._found.set_result(run())
+            said = ""
+        except BaseException as e:
+            self._found.set_exception(e)
+            said = f"<pre>{escape(str(e))}</pre>"
+        self._button.disabled = True
+        self._picture.value = self._live._repr_html_() + said
+
+    def begin(self, stop: Callable[[], None]) -> None:
+        """Told by `map_gradients` what stops it."""
+        self._stop = stop
+
+    def __call__(self, shard: int, loss: float) -> None:
+        self._live.losses[shard] = loss
+        if perf_counter() - self._drawn > PAUSE:
+            self._picture.value = self._live._repr_html_()
+            self._drawn = perf_counter()
+
+    def stop(self) -> None:
+        """No more shards begin; `result` raises then."""
+        if self._stop is not None and not self._found.done():
+            self._stop()
+
+    def done(self) -> bool:
+        return self._found.done()
+
+    def result(self, seconds: float | None = None) -> Gradients:
+        """Waits for what `map_gradients` returns, or raises what it raises; TimeoutError after so many seconds."""
+        return self._found.result(seconds)
+
+    def _repr_mimebundle_(self, **options: Any) -> Any:
+        import ipywidgets
+
+        return ipywidgets.VBox([self._picture, self._button])._repr_mimebundle_(**options)
+
+    def __repr__(self) -> str:
+        return repr(self._live)
 
 
 class Live:

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,9 +29,10 @@ from quadrants_lab.distributed import (
     map_gradients,
 )
 from quadrants_lab.distributed.sending import packed
+from quadrants_lab.notebook import split
 from quadrants_lab.notebook.inspection import Inspection
 from quadrants_lab.notebook.saved import Saved
-from quadrants_lab.notebook.shards import inspect_shard
+from quadrants_lab.notebook.shards import Running, inspect_shard
 
 psutil = pytest.importorskip("psutil")
 pytest.importorskip("distributed")
@@ -339,6 +341,40 @@ def test_ctrl_c_leaves_the_cluster_usable(client: Any) -> None:
     same(map_gradients(programs.killed, SQUARES, shards, client),
          map_gradients(programs.killed, SQUARES, shards, client=False))  # fmt: skip
     assert set(client.run(os.getpid).values()) == pids
+
+
+def test_a_cell_over_shards_is_compared_with_the_whole(client: Any) -> None:
+    times = np.random.default_rng(0).random(30).astype(np.float32)
+    x, data = np.array([0.5, 1.0], np.float32), (times, 2 * times)
+    with client.as_current():
+        says = split.compared(programs.line, x, data, 4, split.whole(programs.line, x, data))
+        assert says.startswith("4 shards: the sum of their gradients is the gradient of the whole, to ")
+        named = dict(zip(("times", "heights"), data, strict=True))
+        says = split.compared(programs.mean_of_line, x, named, 3, split.whole(programs.mean_of_line, x, named))
+    assert "DIFFERS from the gradient of the whole" in says
+    assert "it is 3 times as large: a loss that is a mean must divide" in says
+
+
+@pytest.mark.parametrize("data", [3, np.zeros(()), np.zeros(3), (np.zeros(4), np.zeros(5)), ()])
+def test_data_that_cannot_be_cut(data: Any) -> None:
+    with pytest.raises(qd.QuadrantsRuntimeError, match="QL2213.*cuts arrays of 4 elements or more"):
+        split.split(data, 4)
+
+
+def test_shards_in_the_background_can_be_stopped(client: Any) -> None:
+    run = Running(programs.waits, SQUARES, [0.0], client=client, summed=True)
+    assert run.result(60).gradients.tolist() == [0.0, 4.0, 0.0, 0.0]
+    assert run.done()
+    assert run._button.disabled
+    run = Running(programs.waits, SQUARES, [0.05] * 4000, client=client)
+    while not run._live.losses:
+        time.sleep(0.01)
+    run.stop()
+    with pytest.raises(ShardError, match="QL2211.*the shards were stopped"):
+        run.result(60)
+    assert 0 < len(run._live.losses) < 4000
+    assert "the shards were stopped" in run._picture.value
+    same(map_gradients(programs.asserts, SQUARES, [1], client), map_gradients(programs.asserts, SQUARES, [1], False))
 
 
 def test_nothing_is_left_of_a_client_that_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -231,3 +231,12 @@ def test_what_is_missing_is_said_without_frames(cell):
         assert not ran.ok
         assert "GPU intrinsics are outside of quadrants_lab" in ran.text
         assert "missing.py" not in ran.text
+
+
+def test_shards_ask_for_a_program_and_its_data(cell):
+    for line in ("--shards", "--shards x", "--shards 1", "--shards 2 --grad y"):
+        assert not cell(f"%%qdkernel {line}\n1").ok
+    ran = cell("%%qdkernel --shards 2\nqd.sync()")
+    assert "QL2212" in ran.text
+    assert "the cell does not end in fn(params, data)" in ran.text
+    assert "QL2213" in cell("%%qdkernel --shards 2\nmax(1, 2)").text

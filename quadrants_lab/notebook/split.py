@@ -1,0 +1,93 @@
+"""`%%qdkernel --shards N`: a cell that ends in ``fn(params, data)`` over parts of its data, compared with the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from quadrants_lab.distributed import map_gradients
+from quadrants_lab.errors import QuadrantsRuntimeError
+from quadrants_lab.notebook.cell import Cell
+from quadrants_lab.notebook.shards import Live
+from quadrants_lab.widgets.html import seconds
+
+_AGREES = {2: 1e-2, 4: 1e-4, 8: 1e-9}  # of the sum of sizes, by bytes of the parameters' dtype
+
+
+def parts(cell: Cell, namespace: dict[str, Any]) -> tuple[Callable[..., Any], Any, Any]:
+    """``fn``, ``params`` and ``data`` of the cell's last expression; QL2212 where it is none of that form."""
+    __tracebackhide__ = True
+    if not cell.pair:
+        raise QuadrantsRuntimeError(
+            "--shards: the cell does not end in fn(params, data)",
+            code="QL2212",
+            help="fn is what map_gradients takes: it launches kernels under a Tape, and returns the loss",
+        )
+    fn, params, data = (eval(part, namespace) for part in cell.pair)
+    return fn, params, data
+
+
+def split(data: Any, count: int) -> list[Any]:
+    """``data``, an array or a tuple, list or dict of some, cut along its first axis. QL2213 for anything else."""
+    if isinstance(data, np.ndarray) and data.ndim and len(data) >= count:
+        return np.array_split(data, count)
+    if isinstance(data, Mapping):
+        return [dict(zip(data, part, strict=True)) for part in split(tuple(data.values()), count)]
+    arrays = isinstance(data, tuple | list) and all(isinstance(x, np.ndarray) and x.ndim for x in data)
+    if arrays and len({len(x) for x in data}) == 1:
+        return [type(data)(part) for part in zip(*(split(x, count) for x in data), strict=True)]
+    raise QuadrantsRuntimeError(
+        f"--shards {count} cuts arrays of {count} elements or more along their first axis; the data are {_told(data)}",
+        code="QL2213",
+        help="pass an array, or a tuple, list or dict of arrays of one length",
+    )
+
+
+def _told(data: Any) -> str:
+    if isinstance(data, np.ndarray):
+        return f"of shape {data.shape}"
+    if isinstance(data, Mapping | tuple | list):
+        inside = data.values() if isinstance(data, Mapping) else data
+        return f"a {type(data).__name__} of {', '.join(map(_told, inside))}"
+    return f"of type {type(data).__name__}"
+
+
+def whole(fn: Callable[..., Any], params: Any, data: Any) -> tuple[float, Any, float]:
+    """Loss, gradient and seconds of all data at once, in this session."""
+    start = perf_counter()
+    found = map_gradients(fn, params, [data], client=False, summed=True)
+    return float(found.losses[0]), found.gradients, perf_counter() - start
+
+
+def compared(
+    fn: Callable[..., Any], params: Any, data: Any, count: int, of_all: tuple[float, Any, float]
+) -> str:
+    """A sentence on how the sum over ``count`` shards, on Dask's workers, agrees with ``of_all``."""
+    pieces = split(data, count)
+    start = perf_counter()
+    found = map_gradients(fn, params, pieces, progress=Live(count))
+    took = perf_counter() - start
+    loss, gradient, alone = of_all
+    rows = [_flat(g) for g in found.gradients]
+    total, size, right = sum(rows), sum(np.abs(r) for r in rows), _flat(gradient)
+    off = float(np.abs(total - right).max() / (max(size.max(), np.abs(right).max()) or 1.0))
+    given = params.values() if isinstance(params, Mapping) else [params]
+    narrowest = min(np.asarray(a).dtype.itemsize for a in given)
+    times = f"{seconds(took)} on the workers, {seconds(alone)} here at once"
+    if off <= _AGREES[narrowest]:
+        return f"{count} shards: the sum of their gradients is the gradient of the whole, to {off:.0e} ({times})"
+    ratio = float(total @ right / (right @ right)) if right.any() else np.inf
+    says = f"{count} shards: the sum of their gradients DIFFERS from the gradient of the whole by {off:.0e} ({times})"
+    if np.isfinite(ratio) and float(np.abs(total - ratio * right).max()) <= _AGREES[narrowest] * float(size.max()):
+        says += f"; it is {ratio:.6g} times as large"
+        if abs(ratio - count) < 1e-3 * count:
+            says += ": a loss that is a mean must divide by the number of all inputs, not by that of its shard"
+    return f"{says}; the losses sum up to {found.losses.sum():.6g}, the whole has {loss:.6g}"
+
+
+def _flat(gradient: Any) -> Any:
+    arrays = gradient.values() if isinstance(gradient, Mapping) else [gradient]
+    return np.concatenate([np.asarray(a, np.float64).reshape(-1) for a in arrays])
