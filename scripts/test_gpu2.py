@@ -223,7 +223,6 @@ def sessions(gpus: list[str], size: int, cpu: bool) -> bool:
             held.from_numpy(shard)
             mine.append((x, held, loss))
             misfit_of_fields(*mine[-1])
-            misfit_of_fields.grad(*mine[-1])
             session.sync()
 
     def launched(which: tuple[int, ...]) -> float:
