@@ -248,10 +248,47 @@ class BackendRun:
 
 
 @dataclass(slots=True)
+class RooflineView:
+    """How near a launch is to its device's limits. ``bytes``: that have to move at least; ``operations``: floating
+    point; ``seconds``: of a launch; ``bandwidth``, ``rate``: bytes and operations a second that the device was
+    seen to reach, in ``dtype``; ``problem``: why that is not known."""
+
+    bytes: float = 0.0
+    operations: float = 0.0
+    seconds: float = 0.0
+    bandwidth: float = 1.0
+    rate: float = 1.0
+    dtype: str = ""
+    problem: str = ""
+
+    @property
+    def least(self) -> tuple[float, float]:
+        """Seconds for the bytes, and for the operations."""
+        return self.bytes / self.bandwidth, self.operations / self.rate
+
+    @property
+    def share(self) -> float:
+        """Of the device's limit: 1 where the launch takes no longer than it must."""
+        return max(self.least) / self.seconds if self.seconds else 0.0
+
+
+@dataclass(slots=True)
+class RooflineLater(Later[RooflineView]):
+    """The same, made when somebody looks."""
+
+    name: str
+    backend: str
+    maker: Callable[[], RooflineView]
+    known: RooflineView | None = None
+    stop: Callable[[], None] | None = None
+
+
+@dataclass(slots=True)
 class LaunchView:
     """One launch: ``mode`` is "forward" or "gradient". ``times``: what is known of its seconds, part by part, by one
     clock; ``seconds`` are those of the launch itself; ``place``: on which backend.
     ``compared``: the same launch on several backends, first that on which it was made; empty where none was asked for.
+    ``roofline``: None where it failed.
     """
 
     mode: str
@@ -262,6 +299,7 @@ class LaunchView:
     place: str = ""
     compared: list[BackendRun] = field(default_factory=list)
     times: list[tuple[str, float]] = field(default_factory=list)
+    roofline: RooflineLater | None = None
 
 
 @dataclass(slots=True)
@@ -413,6 +451,7 @@ class KernelView:
         yield from self.lowered.values()
         for stages in self.code.values():
             yield from stages
+        yield from (x.roofline for x in self.launches if x.roofline is not None)
 
 
 @dataclass(slots=True)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from quadrants_lab.widgets.code import problem
-from quadrants_lab.widgets.html import empty, esc, seconds, size, table
-from quadrants_lab.widgets.model import ArrayView, BackendRun, KernelView, LaunchView
+from quadrants_lab.widgets.html import choices, empty, esc, seconds, size, table
+from quadrants_lab.widgets.model import ArrayView, BackendRun, KernelView, LaunchView, RooflineView
 
 TIMES = ("first launch", "warm launch")
 AGAIN = "Each made the launch again, on a device of its own; a warm launch is the median of those after the first."
@@ -15,13 +15,18 @@ STACK_BYTES = ("stacks of an iteration", "stack heap")
 
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
+    """``""``: everything; ``n``: the roofline of launch n."""
     if not view.launches:
         return empty("this kernel was not launched in the cell")
-    return "".join(launch(x) for x in view.launches)
+    match rest:
+        case [n] if n.isdigit() and int(n) < len(view.launches) and (later := view.launches[int(n)].roofline):
+            return roofline(later.make())
+    return "".join(launch(x, f"{prefix}/{n}") for n, x in enumerate(view.launches))
 
 
-def launch(view: LaunchView) -> str:
-    """One launch: its time, the scalars that it read, and its arrays."""
+def launch(view: LaunchView, request: str = "") -> str:
+    """One launch: its time, the scalars that it read, its arrays, and at ``request`` how near it is to its device's
+    limits."""
     given = "".join(f'<span class="chip"><code>{esc(k)}</code> = {esc(v)}</span>' for k, v in view.arguments)
     where = f" on {esc(view.place)}" if view.place else ""
     took = "" if view.times else seconds(view.seconds)
@@ -34,7 +39,31 @@ def launch(view: LaunchView) -> str:
         + (backends(view.compared) if view.compared else "")
         + (arrays(view.arrays, view.compared[1:]) if view.arrays else "")
         + (f'<p class="chips">{facts}</p>' if facts else "")
+        + (_near(view, request) if view.roofline else "")
     )
+
+
+def _near(view: LaunchView, request: str) -> str:
+    """The roofline where it is known or comes by itself, else the offer to make it."""
+    slot = f"near{request.rpartition('/')[2]}"
+    known = view.roofline.known if view.roofline else None
+    offer = choices("Limits", [("how near it is to the device's limits", request)], slot, chosen=-1)
+    return f'<div class="slot" data-slot="{slot}">{roofline(known) if known else offer}</div>'
+
+
+def roofline(view: RooflineView) -> str:
+    """A sentence with the figures."""
+    if view.problem:
+        return f'<p class="foot">how near it is to the device\'s limits is not known: {esc(view.problem)}</p>'
+    memory, computing = view.least
+    by = "memory" if memory >= computing else "computing"
+    told = (
+        f"<b>{view.share:.0%}</b> of the device's limit, which is {by}: at least {size(int(view.bytes))} move, which "
+        f"takes {seconds(memory) or '0 s'} at {view.bandwidth / 1e9:.3g} GB/s; {view.operations:,.0f} operations take "
+        f"{seconds(computing) or '0 s'} at {view.rate / 1e9:.3g} Gop/s ({esc(view.dtype)}); the launch took "
+        f"{seconds(view.seconds)}"
+    )
+    return f'<p class="near">{told}</p>'
 
 
 def times(rows: Sequence[tuple[str, float]]) -> str:

@@ -23,6 +23,7 @@ from quadrants_lab.ir.walk import walk
 from quadrants_lab.lang.kernel import Kernel
 from quadrants_lab.notebook.code_process import LOWERED, Job, made, process
 from quadrants_lab.notebook.compare import MODES, NOT_KEPT, Compared, place
+from quadrants_lab.notebook.roofline import roofline_of
 from quadrants_lab.notebook.stepping import steps_view
 from quadrants_lab.notebook.values import array_view, number, results
 from quadrants_lab.notebook.views import LANGUAGES, Values, pass_views, stack_views, task_graphs
@@ -308,7 +309,9 @@ def launch_view(
     lost = record.inputs is None or record.outputs is None
     notes = [("data", NOT_KEPT)] if lost else []
     times = _times(record, earlier)
-    return LaunchView(mode, record.seconds, given, arrays, notes, place(record), list(compared), times)
+    warm = next((seconds for name, seconds in times if "warm" in name), record.seconds)
+    near = None if record.failed else roofline_of(record, warm)
+    return LaunchView(mode, record.seconds, given, arrays, notes, place(record), list(compared), times, near)
 
 
 def last_view(kernel: Kernel) -> KernelView | None:

@@ -1,0 +1,243 @@
+"""The roofline of a launch: the bytes and operations of its IR, and how long the device takes for these at the least.
+
+Samuel Williams, Andrew Waterman and David Patterson: Roofline: an insightful visual performance model for multicore
+architectures, Communications of the ACM 52(4), 2009. The reference interpreter counts what some iterations of each task
+do. Of each array what is touched has to move once, as if caches held everything in between. What the device can do is
+what the same backend makes of a copy of as many bytes, and of chains of multiplications and additions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from math import prod
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from quadrants_lab.errors import QuadrantsError
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.ir.parse import parse_kernel
+from quadrants_lab.ir.types import DTYPES, DType
+from quadrants_lab.ir.walk import walk
+from quadrants_lab.notebook.compare import home
+from quadrants_lab.runtime.backend import backend
+from quadrants_lab.runtime.compile.compile import load_cached
+from quadrants_lab.runtime.interpret.interpreter import Box, Lane
+from quadrants_lab.runtime.interpret.partial import Partial
+from quadrants_lab.runtime.launch.frames import make_frame
+from quadrants_lab.runtime.memory.memory import allocate
+from quadrants_lab.runtime.record.held import Held, held
+from quadrants_lab.runtime.record.records import LaunchRecord
+from quadrants_lab.runtime.session import Session, Settings
+from quadrants_lab.widgets.model import RooflineLater, RooflineView
+
+SAMPLES = 5  # iterations of a task that are counted
+MOST_STEPS = 200_000  # of all that are counted
+ROUNDS = 5  # measurements of the device, of which the best counts
+FUNCTION = 20  # operations of an elementary function, about as many as its polynomial has
+_ONE = {"abs", "add", "div", "fma", "max", "min", "mod", "mul", "neg", "rcp", "rsqrt", "select", "sqrt", "sub"}
+_FREE = {"bitcast", "cast"}
+_CHAINS, _TRIPS = 1 << 16, 512
+
+_COPY = """kernel copy() forward next %8 {{
+  buffer @x: field {t}[{n}]
+  buffer @y: field {t}[{n}]
+  offload struct_for bounds {{
+    %0: i32 = const 0
+    %1: i32 = const {n}
+    yield %0, %1
+  }} do (%3: i32 'i') {{
+    %4: {t} = load @x[%3]
+    store @y[%3], %4
+    yield
+  }}
+}}
+"""
+
+
+class _Enough(Exception):
+    """More steps than are to be counted."""
+
+
+@dataclass
+class Work:
+    """Bytes that a launch reads and writes by buffer, of adstacks as the buffer "", and floating-point operations."""
+
+    read: dict[str, float] = field(default_factory=dict)
+    written: dict[str, float] = field(default_factory=dict)
+    operations: float = 0.0
+
+    def moved(self, sizes: dict[str, int]) -> float:
+        """Bytes that have to move at least: of each buffer what is read and what is written, or all of it where that
+        is less. ``sizes``: of buffers, in bytes."""
+        both = (*self.read.items(), *self.written.items())
+        return sum(min(much, sizes.get(name, much)) for name, much in both)
+
+
+class Counted:
+    """What the launches of a record do. It holds no more of their data than `held` does."""
+
+    def __init__(self, record: LaunchRecord) -> None:
+        plan = record.plan
+        self.kernel, self.scalars = plan.kernel, plan.scalars(record.args)
+        self.data: Held = held(record)
+        self.caps = {row.stack: row.depth for row in record.report}
+        self.random = (plan.session.settings.random_seed, record.draws)
+        buffers = self.kernel.buffers
+        self.sizes = {name: prod(shape) * buffers[name].dtype.nbytes for name, shape in record.shapes.items()}
+
+    def work(self) -> Work:
+        """Raises QuadrantsError where that cannot be told, `_Enough` where an iteration has too many steps."""
+        launch = Partial(self.kernel, self.scalars, self.data.before, self.data.after, self.caps, self.random)
+        counter = _Counter(self.kernel)
+        for n, task in enumerate(self.kernel.body):
+            if isinstance(task, N.Offload):
+                launch.run(n, counter.told, counter.iterations)
+                counter.inside = False
+        return counter.work
+
+
+class _Counter:
+    """Adds up what some iterations of each task do, as if the others did the same."""
+
+    def __init__(self, kernel: N.Kernel) -> None:
+        self.buffers, self.work, self.weight = kernel.buffers, Work(), 0.0
+        self.stacks = {s.id: s.type.nbytes for s in walk(kernel.body) if isinstance(s, N.AdStackAlloca)}
+        self.steps = 0
+        self.inside = False
+
+    def iterations(self, task: N.Offload, box: Box) -> Iterable[Lane]:
+        """Some at equal distances, in row-major order."""
+        shape = tuple(map(len, box))
+        total = prod(shape)
+        places = sorted({(2 * k + 1) * total // (2 * SAMPLES) for k in range(SAMPLES)}) if total else []
+        self.weight, self.inside = total / max(1, len(places)), True
+        return [tuple(a[int(k)] for a, k in zip(box, np.unravel_index(n, shape), strict=True)) for n in places]
+
+    def told(self, s: N.Stmt, value: Any) -> None:
+        if not self.inside:
+            return
+        self.steps += 1
+        if self.steps > MOST_STEPS:
+            raise _Enough
+        work = self.work
+        if isinstance(s, N.Op) and s.type.is_float:
+            work.operations += self.weight * (1 if s.prim in _ONE else 0 if s.prim in _FREE else FUNCTION)
+        elif isinstance(s, N.AdStackPush):
+            self._add(work.written, "", self.stacks[s.stack])
+        elif isinstance(s, N.AdStackLoadTop):
+            self._add(work.read, "", self.stacks[s.stack])
+        elif isinstance(s, N.Access):
+            size = self.buffers[s.buffer].dtype.nbytes
+            if isinstance(s, N.Read):
+                self._add(work.read, s.buffer, size)
+            if isinstance(s, N.Write):
+                self._add(work.written, s.buffer, size)
+            if isinstance(s, N.Atomic) and s.type.is_float:
+                work.operations += self.weight
+
+    def _add(self, to: dict[str, float], buffer: str, size: int) -> None:
+        to[buffer] = to.get(buffer, 0.0) + self.weight * size
+
+
+@lru_cache(maxsize=32)
+def limits(name: str, threads: int, dtype: DType, size: int) -> tuple[float, float]:
+    """Bytes a second that a copy moves whose arrays have ``size`` bytes together, and operations a second: of a device
+    as this backend uses it."""
+    session = Session(Settings(arch=name, backend=name, threads=threads))
+    n = size // (2 * dtype.nbytes)
+    try:
+        copy = _seconds(session, _COPY.format(t=dtype, n=n))
+        chain = _seconds(session, _chain(dtype))
+    finally:
+        session.end()
+    return 2 * n * dtype.nbytes / copy, _CHAINS * _TRIPS * 16 / chain
+
+
+def _chain(dtype: DType) -> str:
+    """A kernel of eight chains an iteration."""
+    chains = range(8)
+    carried = ", ".join(f"%{20 + k}: {dtype} = %{10 + k}" for k in chains)
+    steps = "\n".join(
+        f"      %{30 + k}: {dtype} = mul %{20 + k}, %6\n      %{40 + k}: {dtype} = add %{30 + k}, %7" for k in chains
+    )
+    sums = "\n".join(f"    %{60 + k}: {dtype} = add %{59 + k if k > 1 else 50}, %{50 + k}" for k in chains[1:])
+    starts = "\n".join(f"    %{10 + k}: {dtype} = {'add' if k else 'mul'} %4, %{8 if k else 6}" for k in chains)
+    return f"""kernel chain() forward next %70 {{
+  buffer @x: field {dtype}[{_CHAINS}]
+  offload struct_for bounds {{
+    %0: i32 = const 0
+    %1: i32 = const {_CHAINS}
+    yield %0, %1
+  }} do (%3: i32 'i') {{
+    %4: {dtype} = load @x[%3]
+    %6: {dtype} = const 0.5
+    %7: {dtype} = const 0.25
+    %8: {dtype} = const 1.0
+{starts}
+    %18: i32 = const 0
+    %19: i32 = const {_TRIPS}
+    for %29: i32 in %18..%19 carry ({carried}) {{
+{steps}
+      yield {", ".join(f"%{40 + k}" for k in chains)}
+    }} -> ({", ".join(f"%{50 + k}: {dtype}" for k in chains)})
+{sums}
+    store @x[%3], %67
+    yield
+  }}
+}}
+"""
+
+
+def _seconds(session: Session, text: str) -> float:
+    """Of the kernel on new data, at best."""
+    kernel = parse_kernel(text)
+    options = CompileOptions()
+    fields = {b.name: allocate(session, b.dtype, b.shape or ()) for b in kernel.buffers.values()}
+    frame = make_frame(load_cached(kernel, options, session), kernel, fields, session)
+    took = []
+    for _ in range(ROUNDS + 1):  # the first one warms up
+        start = perf_counter()
+        frame.launch()
+        session.finish()
+        took.append(perf_counter() - start)
+    return min(took[1:])
+
+
+def roofline(counted: Counted, seconds: float, session: Session) -> RooflineView:
+    """How near a launch that took ``seconds`` is to what its device can do; ``problem`` where that cannot be told."""
+    settings = session.settings
+    dtype = _widest(counted.kernel)
+    try:
+        work = counted.work()
+        used = sum(counted.sizes.get(name, 0) for name in work.read.keys() | work.written.keys())
+        bandwidth, rate = limits(settings.backend, settings.threads, dtype, _near(used))
+    except _Enough:
+        return RooflineView(problem=f"an iteration takes more than {MOST_STEPS:,} steps, which are not counted")
+    except (QuadrantsError, MemoryError) as e:
+        return RooflineView(problem=str(e).splitlines()[0])
+    if backend(settings.backend).CAPABILITIES.on_host:
+        work.read.pop("", 0)  # the stacks of the iterations in flight stay in the caches
+        work.written.pop("", 0)
+    return RooflineView(work.moved(counted.sizes), work.operations, seconds, bandwidth, rate, str(dtype))
+
+
+def roofline_of(record: LaunchRecord, seconds: float) -> RooflineLater:
+    """The same for somebody who may look."""
+    make = partial(roofline, Counted(record), seconds, record.plan.session)
+    return RooflineLater("the roofline", home(record), make)
+
+
+def _near(size: int) -> int:
+    """The next power of two, from 64 KiB to 128 MiB."""
+    return min(max(1 << 16, 1 << (size - 1).bit_length() if size else 0), 1 << 27)
+
+
+def _widest(kernel: N.Kernel) -> DType:
+    """f64 where the kernel computes with it, else f32."""
+    wide = any(isinstance(s, N.Op) and s.type is DTYPES["f64"] for s in walk(kernel.body))
+    return DTYPES["f64" if wide else "f32"]

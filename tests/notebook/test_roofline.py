@@ -1,0 +1,145 @@
+"""What a launch has to do at the least, counted from its IR, and how the Run pane says so."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sessions import sessions
+
+import quadrants_lab as qd
+from quadrants_lab.notebook.collect import cell_view
+from quadrants_lab.notebook.roofline import FUNCTION, MOST_STEPS, Counted, limits, roofline
+from quadrants_lab.runtime.record.records import recording
+from quadrants_lab.widgets.model import ONLY_KNOWN, NotMade
+from quadrants_lab.widgets.pack import small_answers
+from quadrants_lab.widgets.panes import render
+
+N = 1000
+
+
+@pytest.fixture(params=sessions("cpu", "vulkan"))
+def arch(request):
+    qd.init(**request.param)
+
+
+def counted(launch):
+    """The records of what ``launch`` launches, and the work of each."""
+    with recording() as recorder:
+        launch()
+    records = recorder.records()
+    return records, [Counted(r).work() for r in records]
+
+
+def test_bytes_and_operations(arch):
+    x, y, n = qd.field(qd.f32, N), qd.field(qd.f32, N), qd.field(qd.i32, N)
+
+    @qd.kernel
+    def saxpy():
+        for i in x:
+            y[i] = 2.0 * x[i] + y[i]
+
+    @qd.kernel
+    def waves():
+        for i in x:
+            for _ in range(n[i]):
+                x[i] = qd.sin(x[i]) + 1.0
+
+    n.from_numpy(np.full(N, 3, np.int32))
+    (record, _), (work, deep) = counted(lambda: (saxpy(), waves()))
+    assert work.read == pytest.approx({"x": 4 * N, "y": 4 * N})
+    assert work.written == pytest.approx({"y": 4 * N})
+    assert work.operations == pytest.approx(2 * N)
+    assert work.moved(Counted(record).sizes) == pytest.approx(12 * N)
+    assert deep.operations == pytest.approx(3 * N * (FUNCTION + 1))
+    assert deep.moved({"x": 4 * N, "n": 4 * N}) == pytest.approx(12 * N)  # what is touched again is there
+
+
+def test_a_gradient_has_stacks_and_atomics(arch):
+    x = qd.field(qd.f32, N, needs_grad=True)
+    y = qd.field(qd.f32, (), needs_grad=True)
+    x.fill(0.5)
+
+    @qd.kernel
+    def power(n: int):
+        for i in x:
+            v = x[i]
+            for _ in range(n):
+                v = v * v
+            y[None] += v
+
+    def both():
+        power(4)
+        y.grad[None] = 1
+        power.grad(4)
+
+    _, (forward, back) = counted(both)
+    assert forward.operations == pytest.approx(5 * N)
+    assert back.written[""] == back.read[""] == pytest.approx(4 * 4 * N)
+    assert back.written["x.grad"] == pytest.approx(4 * N)
+    assert back.operations > forward.operations
+
+
+def test_several_tasks_and_data_too_large_to_copy(arch):
+    x, y = qd.field(qd.f32, 1 << 22), qd.field(qd.f32, 1 << 22)
+
+    @qd.kernel
+    def two():
+        for i in x:
+            x[i] = 1.0 + i
+        for i in x:
+            y[i] = x[i] * 2.0
+
+    _, (work,) = counted(two)
+    assert work.written == pytest.approx({"x": 4 << 22, "y": 4 << 22})
+    assert work.read == pytest.approx({"x": 4 << 22})
+
+
+def test_what_cannot_be_counted_is_said():
+    qd.init(arch=qd.cpu)
+    x = qd.field(qd.f32, 4)
+
+    @qd.kernel
+    def long():
+        for i in x:
+            for _ in range(MOST_STEPS):
+                x[i] += 1.0
+
+    (record,) = counted_records(long)
+    assert "steps, which are not counted" in roofline(Counted(record), 1.0, record.plan.session).problem
+
+
+def counted_records(launch):
+    with recording() as recorder:
+        launch()
+    return recorder.records()
+
+
+def test_the_limits_are_a_copy_and_a_chain_of_operations():
+    bandwidth, rate = limits("cpu", 1, qd.f64, 1 << 20)
+    assert 1e7 < bandwidth < 1e13
+    assert 1e7 < rate < 1e13
+
+
+def test_the_pane_makes_it_when_somebody_asks(arch):
+    x = qd.field(qd.f32, N)
+
+    @qd.kernel
+    def double():
+        for i in x:
+            x[i] *= 2.0
+
+    with recording() as recorder:
+        double()
+    view = cell_view("", recorder)
+    assert "how near it is to the device" in render(view, "0/run")
+    token = ONLY_KNOWN.set(True)
+    try:
+        with pytest.raises(NotMade, match="the roofline"):
+            render(view, "0/run/0")
+    finally:
+        ONLY_KNOWN.reset(token)
+    assert "0/run/0" not in small_answers(view)
+    says = render(view, "0/run/0")
+    assert "of the device's limit, which is memory: at least 7.8 KB move" in says
+    assert "1,000 operations take" in says
+    assert says in render(view, "0/run")
