@@ -216,6 +216,8 @@ def main() -> int:
             rows.append(race_case(engines + beside, key, repeats, seconds, args.out))
     if rows:
         show(rows, console)
+        for line in document.worse(rows, list(map(ratio, rows)), document.recorded(document.PATH)):
+            console.print(f"worse by more than 10 %: {line}", soft_wrap=True)
     stack_rows = race_stacks(args.out, console) if wanted(STACKS, "") else []
     limited: dict[str, list[list[str]]] = {}
     if beside := beside_jax(rows):
@@ -240,7 +242,7 @@ def main() -> int:
         bytes_ = [[r.case, *stack_cells(r)] for r in stack_rows]
         codes = [[f"{r.case}, {r.language}", *code.cells(r)] for r in code_rows]
         measured = document.text(rows, shown, bytes_, limited, codes, size_rows, machine())
-        document.write(ROOT / "docs" / "benchmarks.md", measured)
+        document.write(document.PATH, measured)
     console.print(f"{machine()}\nsamples: {args.out / 'bench.json'}", soft_wrap=True)
     return 1 if any(OURS.module in r.errors for r in rows) else 0
 

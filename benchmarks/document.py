@@ -8,6 +8,8 @@ from benchmarks.code import HEADS
 from benchmarks.race import GROUPS, Row
 
 SIZE_HEADS = ("forward", "gradient", "quadrants forward", "quadrants gradient")
+PATH = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
+WORSE = 0.1
 BEGIN, END = "<!-- make bench writes from here -->", "<!-- to here -->"
 
 
@@ -46,6 +48,31 @@ def text(
     if sizes:
         lines += ["### Compile time over size", "", *table(["", *SIZE_HEADS], sizes)]
     return "\n".join(lines)
+
+
+def recorded(path: Path) -> dict[tuple[str, str], float]:
+    """The ratios that the document has, by group and row."""
+    found: dict[tuple[str, str], float] = {}
+    group, columns = "", 0
+    for line in path.read_text().split(BEGIN)[1].split(END)[0].splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if line.startswith("### "):
+            group = line[4:]
+        elif line.startswith("|  |"):
+            columns = len(cells) if cells[1:] == ["quadrants_lab", "quadrants", "ratio"] else 0
+        elif columns and len(cells) == columns and cells[-1].replace(".", "", 1).isdigit():
+            found[group, cells[0]] = float(cells[-1])
+    return found
+
+
+def worse(rows: list[Row], ratios: list[float | None], before: dict[tuple[str, str], float]) -> list[str]:
+    """A sentence a row whose ratio is more than `WORSE` below the recorded one."""
+    said = []
+    for row, now in zip(rows, ratios, strict=True):
+        was = before.get((row.group.capitalize(), row.name))
+        if was and now is not None and now < (1 - WORSE) * was:
+            said.append(f"{row.group}: {row.name}: {now:.2f} times the peer's speed, {was:.2f} is recorded")
+    return said
 
 
 def write(path: Path, measured: str, begin: str = BEGIN, end: str = END) -> None:

@@ -11,6 +11,9 @@ import pytest
 from child import run
 from conftest import ROOT, peer_python
 
+from benchmarks import document
+from benchmarks.race import Row
+
 
 def bench(out: Path, only: str) -> dict[str, list[dict[str, object]]]:
     command = [sys.executable, "-m", "benchmarks", "--quick", "--only", only, "--out", str(out)]
@@ -53,3 +56,13 @@ def test_compile_time_over_size_is_measured() -> None:
     found = json.loads(done.stdout)
     assert set(found) == {"forward", "gradient"}
     assert min(found.values()) > 0
+
+
+def test_a_row_that_became_worse_is_named() -> None:
+    before = document.recorded(document.PATH)
+    assert len(before) > 50
+    name, was = next((name, r) for (group, name), r in before.items() if group == "Launch")
+    row, other = Row("launch", name), Row("launch", "no such row")
+    assert document.worse([row, other], [was * 0.95, 0.1], before) == []
+    (said,) = document.worse([row], [was * 0.85], before)
+    assert said.startswith(f"launch: {name}: {was * 0.85:.2f} times the peer's speed")

@@ -125,7 +125,7 @@ def test_the_widget_says_what_it_waits_for_and_goes_on_meanwhile(monkeypatch):
     ask("source")
     assert sent.get(timeout=ANSWER) == {"kind": "html", "request": "source", "html": "here", "final": False}
     may_end.set()
-    assert sent.get(timeout=ANSWER) == {"kind": "html", "request": "code", "html": "made"}
+    assert sent.get(timeout=ANSWER) == {"kind": "html", "request": "code", "html": "made", "final": False}
     ask("code")
     assert sent.get(timeout=ANSWER)["html"] == "made"
 
