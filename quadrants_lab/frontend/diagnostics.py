@@ -184,6 +184,8 @@ TABLE: dict[str, Row] = {
                   "write qd.cast(...) if this is meant"),
     "QL1904": Row(_T, "'{text}' is a Python function: it runs once, when the kernel is compiled", "called here",
                   "qd.static(...) around the call says that this is meant"),
+    "QL1905": Row(_T, "'{text}' is a property that reads a field: it runs once, when the kernel is compiled",
+                  "read here", "read the field in the kernel; qd.static(...) around it says that this is meant"),
 }  # fmt: skip
 
 

@@ -34,4 +34,5 @@ def test_source_errors() -> None:
 
 def test_every_code_is_shown() -> None:
     shown = "".join(p.read_text() for p in (Path(__file__).parent / "cases").glob("*.txt"))
-    assert set(TABLE) - set(re.findall(r"QL\d{4}", shown)) == {"QL1101", "QL1102"}
+    elsewhere = {"QL1101", "QL1102", "QL1905"}  # the last needs fields with memory: lang/test_python_in_kernels.py
+    assert set(TABLE) - set(re.findall(r"QL\d{4}", shown)) == elsewhere

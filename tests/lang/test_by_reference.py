@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from complex_step import gradient
 from sessions import WITH_F64, session_of
 
 import quadrants_lab as qd
@@ -154,6 +155,69 @@ def test_the_same_as_written_out(pair, n):
     gradient = pair[0] is not elements_by_reference  # it overwrites what its derivative reads
     for a, b in zip(run(pair[0], n, gradient), run(pair[1], n, gradient), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
+@qd.func
+def mix(a: qd.ref(qd.f64), b: qd.ref(qd.f64), n: qd.i32):
+    for j in range(n):
+        a = a * b + 1.0
+        if a > 2.0:
+            b += a
+
+
+@qd.func
+def mix_twice(a: qd.template(), b: qd.template(), n: qd.i32):
+    mix(a, b, n)
+    a *= 0.5
+    mix(b, a, 1)
+
+
+@qd.kernel
+def pairs_of_a_local(x: qd.template(), y: qd.template(), at: qd.template(), n: qd.i32):
+    for i in at:
+        v = qd.Vector([x[0], x[1], x[2]])
+        m = qd.Matrix([[x[3], x[4]], [x[5], x[6]]])
+        mix_twice(v[at[i][0]], v[at[i][1]], n)
+        mix(v[1], v[at[i][1]], n)
+        mix(m[at[i][0] % 2, 1], m[1, at[i][1] % 2], n)
+        for k in qd.static(range(3)):
+            y[i, k] = v[k]
+        for k in qd.static(range(4)):
+            y[i, 3 + k] = m[k // 2, k % 2]
+
+
+def mixed(v, a, b, n):
+    for _ in range(n):
+        v[a] = v[a] * v[b] + 1.0
+        if v[a].real > 2.0:
+            v[b] = v[b] + v[a]
+
+
+def mixed_pairs(x, a, b, n):
+    """What `pairs_of_a_local` makes of one pair of indices, in Python."""
+    v, m = list(x[:3]), {divmod(k, 2): x[3 + k] for k in range(4)}
+    mixed(v, a, b, n)
+    v[a] = v[a] * 0.5
+    mixed(v, b, a, 1)
+    mixed(v, 1, b, n)
+    mixed(m, (a % 2, 1), (1, b % 2), n)
+    return [*v, *m.values()]
+
+
+@pytest.mark.parametrize("n", [0, 1, 3])
+def test_elements_that_turn_out_to_be_one_are_changed_as_one(n):
+    where = [(a, b) for a in range(3) for b in range(3)]
+    x, y = qd.field(qd.f64, 7, needs_grad=True), qd.field(qd.f64, (9, 7), needs_grad=True)
+    at = qd.Vector.field(2, qd.i32, 9)
+    x0 = np.linspace(0.4, 1.3, 7)
+    x.from_numpy(x0)
+    at.from_numpy(np.array(where, np.int32))
+    pairs_of_a_local(x, y, at, n)
+    np.testing.assert_allclose(y.to_numpy(), [mixed_pairs(x0, a, b, n) for a, b in where], rtol=1e-12)
+    y.grad.fill(1.0)
+    pairs_of_a_local.grad(x, y, at, n)
+    slopes = gradient(lambda v: sum(sum(mixed_pairs(v, a, b, n)) for a, b in where), x0)
+    np.testing.assert_allclose(x.grad.to_numpy(), slopes, rtol=1e-12)
 
 
 def test_atomic_through_a_parameter():

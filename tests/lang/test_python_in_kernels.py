@@ -327,3 +327,22 @@ def test_a_python_ndrange_that_a_kernel_would_refuse(sizes, axes, code):
     with pytest.raises(qd.QuadrantsCompilationError, match=code):
         qd.ndrange(*sizes, axes=axes)
     assert list(qd.ndrange((np.int64(1), 2), [0, 1])) == [(1, 0)]
+
+
+def test_a_property_that_reads_a_field_is_told():
+    class Counted:
+        f = qd.field(qd.i32, ())
+        shape = property(lambda self: self.f.shape)
+        count = property(lambda self: self.f[None])
+
+    box, y = Counted(), qd.field(qd.i32, 3)
+
+    @qd.kernel
+    def run():
+        y[0] = len(box.shape)
+        y[1] = qd.static(box.count)
+        y[2] = box.count
+
+    with pytest.warns(qd.QuadrantsWarning, match=r"QL1905.*'box.count' is a property that reads a field") as told:
+        run()
+    assert len(told) == 1

@@ -136,6 +136,17 @@ def first_of_a_range(a: qd.i32, b: qd.i32, by: qd.i32, out: qd.template()):
 
 
 @qd.kernel
+def downwards(a: qd.i32, b: qd.i32, by: qd.i32, out: qd.template()):
+    k = 0
+    qd.loop_config(serialize=True)
+    for i in range(a, b, -1):
+        if k == 5:
+            break
+        out[k] = i
+        k += 1
+
+
+@qd.kernel
 def marks(a: qd.i32, b: qd.i32, by: qd.i32, out: qd.template()):
     for i in range(a, b, by):
         out[qd.i32((qd.i64(i) - a) // by)] = i
@@ -143,12 +154,14 @@ def marks(a: qd.i32, b: qd.i32, by: qd.i32, out: qd.template()):
 
 LOW, HIGH = -(2**31), 2**31 - 1
 MANY = ((LOW, HIGH, 1), (LOW, HIGH, 2), (HIGH, LOW, -1), (LOW, 5, -1))
+DOWN = ((HIGH, LOW, -1), (HIGH, HIGH - 3, -1), (LOW + 2, LOW, -1), (HIGH, HIGH, -1))
 FEW = ((LOW, HIGH, 2**30), (HIGH, LOW, LOW), (5, LOW, 2))
 
 
 def test_ranges_of_32_bits_whose_trips_need_more(session) -> None:
     out = qd.field(qd.i64, shape=5)
-    for kernel, limits in [*((first_of_a_range, r) for r in MANY + FEW), *((marks, r) for r in FEW)]:
+    cases = [*((first_of_a_range, r) for r in MANY + FEW), *((marks, r) for r in FEW), *((downwards, r) for r in DOWN)]
+    for kernel, limits in cases:
         out.fill(0)
         kernel(*limits, out)
         expected = list(range(*limits)[:5])

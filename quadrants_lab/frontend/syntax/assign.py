@@ -16,6 +16,7 @@ from quadrants_lab.frontend.values.update import (
     check_own,
     fitted,
     is_shared,
+    keep,
     named,
     reduce,
     store,
@@ -119,7 +120,7 @@ def set_name(cx: Context, target: ast.Name, value: Value, node: ast.stmt, source
     check_assignable(cx, target, old)
     new = fitted(cx, old, value, source, node, name)
     named(cx, new, leaf_names(new, name))
-    env[name] = new
+    keep(cx, name, new)
 
 
 def named_expression(cx: Context, node: ast.NamedExpr) -> Value:
@@ -207,7 +208,7 @@ def _augment_name(cx: Context, node: ast.AugAssign, target: ast.Name) -> None:
     result = operate(cx, type(node.op), old, value, node, target, node.value)
     new = fitted(cx, old, result, node, node, name)  # type: ignore[arg-type]  # the statement is what is shown
     named(cx, new, leaf_names(new, name))
-    cx.frame.env[name] = new  # the operand may have begun a new scope
+    keep(cx, name, new)
 
 
 EXPRS: dict[type, Callable[..., Value]] = {ast.NamedExpr: named_expression}

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial, reduce
+from itertools import combinations
 from typing import Any
 
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.lvalue import At, Local, Part, Place, fetch, locate
-from quadrants_lab.frontend.values.values import Element, Struct, Temp, Value, leaves, name_of
+from quadrants_lab.frontend.values.lvalue import At, Local, Part, Place, Step, fetch, locate
+from quadrants_lab.frontend.values.values import Element, Matrix, Num, Struct, Temp, Value, leaves, name_of
+from quadrants_lab.ir.types import i64
 
 References = dict[str, tuple[Place, ast.expr]]
 _PLACES = (ast.Name, ast.Subscript, ast.Attribute)
@@ -48,27 +51,75 @@ def _named(source: FunctionSource, node: ast.expr) -> Any:
     return source.lookup(node.id) if isinstance(node, ast.Name) else None
 
 
-def check_apart(cx: Context, name: str, references: Mapping[str, tuple[Place, ast.expr]], func: str) -> None:
-    """An error where the parameter, which the func has changed, shares its place with another reference: of two values
-    that go back one would be lost, and the other parameter has not seen the change."""
-    place, node = references[name]
+def check_apart(
+    cx: Context, name: str, references: Mapping[str, tuple[Place, ast.expr]], twins: Iterable[str], func: str
+) -> None:
+    """An error where the parameter, which the func has changed, shares its place with another reference that is none of
+    its ``twins``: of two values that go back one would be lost, and the other parameter has not seen the change."""
+    place, _ = references[name]
     for other, (second, at) in references.items():
-        if other != name and _overlap(place, second, ast.dump(node) == ast.dump(at)):
+        if other != name and other not in twins and _overlap(place, second):
             raise cx.fail("QL1617", at, text=name_of(at), func=func, name=name, other=other)
 
 
-def _overlap(a: Place, b: Place, same: bool) -> bool:
-    """Whether two places share a number; of elements at indices known at run time where the text is the ``same``."""
+def _overlap(a: Place, b: Place) -> bool:
+    """Whether two places may share a number."""
     if not isinstance(a, Local) or not isinstance(b, Local) or a.name != b.name:
         return False
     for p, q in zip(a.steps, b.steps, strict=False):
+        if isinstance(p, At) and isinstance(q, At):
+            axes = zip(p.index, q.index, strict=True)
+            return all(isinstance(k, Num) or isinstance(n, Num) or k == n for k, n in axes)
         if isinstance(p, At) or isinstance(q, At):
-            return same
+            return True
         if isinstance(p, Part) and isinstance(q, Part):
             return not {*p.positions}.isdisjoint(q.positions)
         if p != q:
             return False
     return True
+
+
+def twins(cx: Context, references: Mapping[str, tuple[Place, ast.expr]]) -> dict[str, dict[str, int]]:
+    """For each parameter those that are the same place of the caller's if the indices turn out to be equal at run time,
+    each with that condition."""
+    found: dict[str, dict[str, int]] = {}
+    for (one, (a, node)), (other, (b, _)) in combinations(references.items(), 2):
+        cx.at(node)
+        same = _meet(cx, a, b)
+        if same is not None:
+            found.setdefault(one, {})[other] = found.setdefault(other, {})[one] = same
+    return found
+
+
+def _meet(cx: Context, a: Place, b: Place) -> int | None:
+    """Emits whether the two are one number of a local; None where that is no question of the run."""
+    if not isinstance(a, Local) or not isinstance(b, Local):
+        return None
+    if a.name != b.name:  # parameters by reference of the caller
+        return None if a.steps or b.steps else cx.frame.twins.get(a.name, {}).get(b.name)
+    base = a.whole
+    for step in a.steps[:-1]:
+        base = base.members[step] if isinstance(base, Struct) and isinstance(step, str) else base
+    if a.steps[:-1] != b.steps[:-1] or not isinstance(base, Matrix):
+        return None
+    tests = []
+    for p, q in zip(_index(a.steps, base.shape), _index(b.steps, base.shape), strict=False):
+        if isinstance(p, Num) or isinstance(q, Num):
+            ids = (cx.to(k, i64) if isinstance(k, Num) else cx.const(k, i64) for k in (p, q))
+            tests.append(cx.b.op("eq", *ids))
+        elif p != q:
+            return None
+    return reduce(partial(cx.b.op, "and"), tests) if tests else None
+
+
+def _index(steps: tuple[Step, ...], shape: tuple[int, ...]) -> tuple[int | Num, ...]:
+    """The index of one number of a matrix; () where the last step leads to several."""
+    last = steps[-1] if steps else None
+    if isinstance(last, At):
+        return last.index
+    if not isinstance(last, Part) or last.shape:
+        return ()
+    return last.positions if len(shape) == 1 else divmod(last.positions[0], shape[1])
 
 
 def refer(cx: Context, node: ast.expr, parameter: str, references: References) -> Value:

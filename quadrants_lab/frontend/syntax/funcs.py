@@ -10,7 +10,7 @@ from typing import Any, get_args
 from quadrants_lab.frontend.diagnostics import count, error
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.frontend.syntax.branch import branch
-from quadrants_lab.frontend.syntax.byref import check_apart, is_template
+from quadrants_lab.frontend.syntax.byref import check_apart, is_template, twins
 from quadrants_lab.frontend.syntax.changed import mark
 from quadrants_lab.frontend.syntax.returns import early
 from quadrants_lab.frontend.syntax.scan import always_returns, returns
@@ -97,8 +97,9 @@ def inline(
     known = tuple(map(_known, env.values()))
     _check_end(cx, node, source, known, env)
     need(source.depth)
+    same = twins(cx, references)
     outer, top, static, serialize = cx.frame, cx.top, cx.static, cx.serialize
-    cx.frame = Frame(source, env, call=cx.span(node), hidden=hidden)
+    cx.frame = Frame(source, env, call=cx.span(node), hidden=hidden, twins=same)
     cx.top, cx.static, cx.serialize = procedure, 0, False
     cx.inlining.append((source, known))
     cx.frame.returns = None if hidden else returned_types(cx)
@@ -111,7 +112,7 @@ def inline(
     cx.frame, cx.top, cx.static, cx.serialize = outer, top, static, serialize
     for (name, (place, at)), before, after in zip(references.items(), given, changed, strict=True):
         if differ(before, after):
-            check_apart(cx, name, references, source.name)
+            check_apart(cx, name, references, same.get(name, ()), source.name)
             write_back(cx, place, before, after, at, node)
     if len(values) == 1:
         return values[0]

@@ -242,13 +242,12 @@ def _strided(cx: Context, node: ast.For, space: Space, name: ast.Name) -> None:
     cx.at(node.iter)
     if isinstance(step, Lit) and step.value == -1:
         one = cx.const(1, space.dtype)
-        low, high = cx.b.op("add", space.id(cx, end), one), cx.b.op("add", space.id(cx, begin), one)
 
-        def plain(index: N.Param) -> None:
-            cx.frame.env[name.id] = Num(index.id, index.type)
+        def plain(index: N.Param) -> None:  # of [end, begin), because begin + 1 need not fit
+            cx.frame.env[name.id] = Num(cx.b.op("add", index.id, one, name=name.id), index.type)
             _iteration(cx, node, space, [name])
 
-        _counted(cx, node, low, high, name.id, plain, reverse=True)
+        _counted(cx, node, space.id(cx, end), space.id(cx, begin), "", plain, reverse=True)
         return
     first = space.id(cx, begin)
     trips = _trips(cx, space, node)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from itertools import product
+from threading import get_ident
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +72,7 @@ class Frame:
     returns: tuple[Any, ...] | None = None  # dtypes and types of the signature
     returning: list[Any] | None = None  # the returns met so far, where they leave from the middle; see `returns`
     references: tuple[str, ...] = ()  # parameters whose values go back to the caller
+    twins: dict[str, dict[str, int]] = field(default_factory=dict)  # parameters that are one place where a value holds
     hidden: bool = False  # its statements are shown at the call: the source is the library's, not the user's
 
 
@@ -222,14 +224,26 @@ class Context:
 
     def captured(self, owner: Any, name: str, text: str, node: ast.AST) -> Value:
         """An attribute of a Python object; AttributeError where it has none. What a launch must look at again is kept
-        in ``reads``: of data-oriented objects all but the numbers that are constants of the kernel."""
-        found = getattr(owner, name)
+        in ``reads``: of data-oriented objects all but the numbers that are constants of the kernel. A warning where a
+        property reads a field, and no launch looks again."""
+        found, used = self._asked(owner, name)
         kind = getattr(owner, "__qd_data_oriented__", "")
         if kind and not isinstance(owner, type) and (kind == "values" or not isinstance(found, (bool, int, float))):
             method = getattr(found, "__qd_bound__", None) is not None or callable(found)
             if not method or name in getattr(owner, "__dict__", ()):
                 self.reads[id(owner), name] = (owner, name)
+                used = False
+        if used:
+            self.warn("QL1905", node, text=text)
         return self.wrap(found, text, node)
+
+    def _asked(self, owner: Any, name: str) -> tuple[Any, bool]:
+        """The attribute, and whether it is a property that has just read or written a field; not in qd.static."""
+        if self.telling is None or self.static or not isinstance(getattr(type(owner), name, None), property):
+            return getattr(owner, name), False
+        here, used = get_ident(), set[int]()
+        with self.telling(lambda field: used.add(get_ident())):
+            return getattr(owner, name), here in used
 
     def wrap(self, value: Any, text: str, node: ast.AST | None = None) -> Value:
         """A Python object as a value of the front end."""

@@ -81,7 +81,18 @@ def put(cx: Context, place: Local, value: Value, node: ast.expr, source: ast.exp
     whole = cx.frame.env[place.name]
     check_own(cx, whole, node, place.name)
     _check_seen(cx, place, node)
-    cx.frame.env[place.name] = _replaced(cx, whole, place.steps, value, source, stmt, place.name)
+    keep(cx, place.name, _replaced(cx, whole, place.steps, value, source, stmt, place.name))
+
+
+def keep(cx: Context, name: str, value: Value) -> None:
+    """Makes it the value of a local, and of the parameters by reference that turn out to be the same place."""
+    env = cx.frame.env
+    env[name] = value
+    for other, same in cx.frame.twins.get(name, {}).items():
+        old = env[other]
+        assert isinstance(value, Num)
+        assert isinstance(old, Num)
+        env[other] = Num(cx.b.op("select", same, value.id, old.id), old.type)
 
 
 def write(cx: Context, place: Place, value: Value, node: ast.expr, source: ast.expr, stmt: ast.AST) -> None:

@@ -354,12 +354,12 @@ def a_local_and_its_element_by_reference():
 
 
 @kernel()
-def an_element_twice_by_reference():
+def a_part_and_an_element_by_reference():
     v = qd.Vector([x[0], x[1]])
     for i in range(2):
         w = v * 1.0
         both(w[i], w[1 - i])
-        both(w[i], w[i])
+        both(w.xy, w[i])
 
 
 @kernel()
