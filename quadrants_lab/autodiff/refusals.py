@@ -50,3 +50,12 @@ def drawn_again(draw: N.Random, loop: N.Loop) -> QuadrantsCompilationError:
         labels=(Label(draw.span, "drawn here"), Label(loop.span, "run again, segment by segment")),
         help="leave checkpoint=True out, or draw into a field in a loop of its own",
     )
+
+
+def gradient_needed(load: N.Load, of: N.Buffer) -> QuadrantsCompilationError:
+    return QuadrantsCompilationError(
+        f"the gradient needs what this kernel reads of {of.grad}, and adds to it",
+        code="QL0419",
+        labels=(Label(load.span, "read here"),),
+        help=f"read a copy of {of.grad} in another field",
+    )

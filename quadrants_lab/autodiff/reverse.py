@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from quadrants_lab.analysis.accesses import Accesses
-from quadrants_lab.autodiff.activity import active_values
+from quadrants_lab.autodiff.activity import active_values, links
 from quadrants_lab.autodiff.adjoint import AdjointBuilder
 from quadrants_lab.autodiff.checkpointing import Demand, StashPlan, stash_plan
 from quadrants_lab.autodiff.collisions import colliding_stores
@@ -14,6 +14,7 @@ from quadrants_lab.autodiff.keeps import NOTHING, Keeps, copied, set_changed, wi
 from quadrants_lab.autodiff.minmax_atomics import MinmaxAtomics, minmax_atomics, winners_of
 from quadrants_lab.autodiff.prepare import prepared
 from quadrants_lab.autodiff.recursive_checkpointing import Segment, home
+from quadrants_lab.autodiff.refusals import gradient_needed
 from quadrants_lab.autodiff.scopes import Scopes, scopes_of
 from quadrants_lab.autodiff.slice import Slicer, export_from_ifs
 from quadrants_lab.autodiff.temporaries import temporaries
@@ -170,6 +171,7 @@ def _reverse_task(
     scopes, plan = plan_task(kernel, task, active)
     if not plan.reversed:
         return None
+    _check_constants(kernel, task, plan)
     allocas = [_alloca(b, scopes, v, plan.demand[v]) for v in plan.stash]
     stacks = {a.primal: a.id for a in allocas}
     homes = {v: home(scopes.of[v], plan.segments) for v in plan.stash}
@@ -193,6 +195,29 @@ def _reverse_task(
         return replace(task, body=(*allocas, *ahead, N.Yield(b.fresh(), ())), adjoint_of=task.id)
 
     return replace(task, id=b.fresh(), bounds=task.bounds, body=body, adjoint_of=task.id), counting
+
+
+def _check_constants(kernel: N.Kernel, task: N.Offload, plan: StashPlan) -> None:
+    """An error where the reverse needs what the task read of a gradient, and the gradient changes meanwhile."""
+    grads = {b.grad: b for b in kernel.buffers.values() if b.grad and b.kind != "temp"}
+    stmts = list(walk(task.body))
+    loads = {s.id: s for s in stmts if isinstance(s, N.Load) and s.buffer in grads}
+    if not loads:
+        return
+    above: dict[int, list[int]] = {}
+    for s in stmts:
+        pairs = [(a, s.id) for a in s.args] if isinstance(s, N.Op) else links(s)
+        for a, b in pairs:
+            above.setdefault(b, []).append(a)
+    todo = [d.value for d in plan.needed]
+    found = set(todo)
+    while todo:
+        new = [v for v in above.get(todo.pop(), ()) if v not in found]
+        found.update(new)
+        todo += new
+    touched = {s.buffer for s in walk(kernel.body) if isinstance(s, N.Access)}
+    for load in (s for n, s in loads.items() if n in found and grads[s.buffer].name in touched):
+        raise gradient_needed(load, grads[load.buffer])
 
 
 def _start(b: Builder, scopes: Scopes, s: Segment, v: int) -> N.AdStackAlloca:

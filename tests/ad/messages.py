@@ -22,6 +22,29 @@ def nothing_has_a_gradient():
     k.grad()
 
 
+def the_gradient_needs_a_gradient_that_it_changes():
+    x, y = field(3), field()
+
+    @qd.kernel
+    def k():
+        for i in x:
+            y[None] += x[i] * x.grad[i]
+
+    k.grad()
+
+
+def a_gradient_decides_what_is_added_to_it():
+    x, y = field(3), field()
+
+    @qd.kernel
+    def k():
+        for i in x:
+            if x.grad[i] > 1.0:
+                y[None] += x[i]
+
+    k.grad()
+
+
 def a_cast_to_integer_cuts_the_only_path():
     x, y = field(3), field()
 

@@ -73,6 +73,44 @@ def test_read_only_memory_is_only_read(kind):
             double(x)
 
 
+@qd.kernel
+def mixed(a: qd.types.ndarray(), b: qd.types.ndarray(), x: qd.template(), y: qd.template()):
+    for i, j, k in a:
+        y[None] += a[i, j, k] * x[i] * b[j, k]
+        a[i, j, k] = 100 * i + 10 * j + k
+
+
+def test_arrays_in_fortran_order_are_copied_in_and_out(session):
+    rng = np.random.default_rng(0)
+    a, b = rng.random((4, 3, 2), np.float32).T, np.asfortranarray(rng.random((3, 4), np.float32))
+    x, y = qd.field(qd.f32, 2, needs_grad=True), qd.field(qd.f32, (), needs_grad=True)
+    x.fill(2.0)
+    expected = np.einsum("ijk,jk->i", a, b)
+    b.flags.writeable = False  # it is only read
+    with qd.ad.Tape(y):
+        mixed(a, b, x, y)
+    np.testing.assert_allclose(y[None], 2 * expected.sum(), rtol=1e-5)
+    np.testing.assert_allclose(x.grad.to_numpy(), expected, rtol=1e-5)
+    i, j, k = np.indices(a.shape)
+    assert (a == 100 * i + 10 * j + k).all()
+    assert a.flags.f_contiguous
+
+
+def test_arrays_in_fortran_order_that_cannot_be_copied():
+    a = np.ones((3, 2), np.float32).T
+    with pytest.raises(ValueError, match="QL2043"):  # writes to one would not be seen through the other
+        mixed(a.reshape(2, 3, 1, order="A"), a, None, None)
+    a.flags.writeable = False
+    with pytest.raises(ValueError, match="QL2048"):
+        double_all(a)
+
+
+@qd.kernel
+def double_all(x: qd.types.ndarray()):
+    for i in qd.grouped(x):
+        x[i] = x[i] * 2
+
+
 @KINDS
 def test_strides_are_checked(kind):
     data = np.arange(8, dtype=np.float32)

@@ -250,6 +250,23 @@ def test_gradients_and_duals_are_read():
     assert x.grad.to_numpy().tolist() == [0] * 3
 
 
+def test_a_gradient_that_is_read_is_a_constant(session):
+    x, y = qd.field(qd.f32, 3, needs_grad=True), qd.field(qd.f32, (), needs_grad=True)
+
+    @qd.kernel
+    def descend():
+        for i in x:
+            y[None] += 2.0 * x[i] - x.grad[i]
+            x.grad[i] = 0.0
+
+    x.grad.fill(3.0)
+    descend()
+    assert y[None] == -9.0
+    y.grad[None] = 5.0
+    descend.grad()
+    assert x.grad.to_numpy().tolist() == [10.0] * 3
+
+
 class Table:
     def __init__(self):
         self.f = qd.field(qd.i32, 4)

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from quadrants_lab.errors import render, warn
 from quadrants_lab.ir import types as T
+from quadrants_lab.runtime.arguments.aliases import same_memory
 from quadrants_lab.runtime.arguments.signature import ArgumentError, ArraySlot
 from quadrants_lab.runtime.interop import dlpack as lent
 from quadrants_lab.runtime.memory.memory import Imported, Memory, allocate
@@ -42,6 +43,18 @@ def is_foreign(value: Any) -> bool:
     if hasattr(kind, "__dlpack__") or hasattr(kind, "__cuda_array_interface__"):
         return True
     return hasattr(value, "__array_interface__")
+
+
+def row_major(args: Sequence[Any]) -> list[Any] | None:
+    """The arguments with numpy arrays in Fortran order as copies in C order, which have to be copied back after the
+    launch; None where there is none, or one is memory of another argument, too."""
+    at = [n for n, a in enumerate(args) if a.__class__ is np.ndarray and a.flags.fnc and a.flags.aligned]
+    if not at or any(same_memory(args[n], a) for n in at for m, a in enumerate(args) if m != n):
+        return None
+    copies = [np.ascontiguousarray(a) if n in at else a for n, a in enumerate(args)]
+    for n in at:
+        copies[n].flags.writeable = args[n].flags.writeable
+    return copies
 
 
 class Tensor:

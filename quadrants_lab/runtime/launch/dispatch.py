@@ -24,7 +24,7 @@ from quadrants_lab.runtime.arguments.signature import (
     specialise,
     template_key,
 )
-from quadrants_lab.runtime.interop.arrays import adopt, is_foreign
+from quadrants_lab.runtime.interop.arrays import adopt, is_foreign, row_major
 from quadrants_lab.runtime.launch.observe import CONSTANT, MODE, OBSERVERS, watching
 
 if TYPE_CHECKING:
@@ -102,6 +102,14 @@ class Dispatcher:
 
     def resolve(self, *args: Any) -> Any:
         """Checks the arguments, finds or makes the plan, installs the fast path, launches."""
+        copies = row_major(args)
+        if copies is not None:
+            try:
+                return self.resolve(*copies)
+            finally:
+                for given, copy in zip(args, copies, strict=True):
+                    if given is not copy and given.flags.writeable:
+                        given[...] = copy
         now = S.current()
         with now.lock:
             asked = MODE.get(), CONSTANT.get()
