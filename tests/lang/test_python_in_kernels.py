@@ -150,6 +150,17 @@ def old_values(x, y, n, g):
     y[0] = k
 
 
+def old_values_at_run_time_indices(x, y, n, g):
+    v, w, u = qd.Vector([0, 0]), qd.Matrix([[0, 0], [7, 7]]), qd.Vector([1.0, 1.0])
+    for i in x:
+        g[i % 2, qd.atomic_add(v[i % 2], 1)] += 1
+        w[0, i % 2] |= i
+        qd.atomic_and(w[1, i // 2], i)
+        u[i // 2] *= i + 1.0
+    n[0], n[1], n[2], n[3] = w[0, 0], w[0, 1], w[1, 0], w[1, 1]
+    y[0], y[1], y[2], y[3] = v[0], v[1], u[0], u[1]
+
+
 def vectors_in_logic(x, y, n, g):
     a, b = qd.Vector([1, 0, 3]), qd.Vector([0, 0, 6])
     c = (a and b) + 10 * (a or b) + 100 * (not a)
@@ -198,6 +209,7 @@ KERNELS = {
     tuples_as_indices: {"g": [[0, 1, 2], [10, 11, 12]]},
     reductions: {"n": [12, 3, 4, 24], "y": [-1.0, 3.0, -3.5, 0]},
     old_values: {"n": [1] * 4, "y": [4, 0, 0, 0]},
+    old_values_at_run_time_indices: {"n": [2, 3, 0, 2], "y": [2, 2, 2, 12], "g": [[1, 1, 0]] * 2},
     vectors_in_logic: {"n": [10, 100, 11, 0], "y": [5, 5, 0, 0], "g": [[1, 9, 9], [0, 0, 0]]},
     boxes: {"y": [1, 0, 0, 0], "n": [0, 1, 1, 0], "g": [[0, 210, 410], [101, 311, 510]]},
     real_functions: {"y": X / 2 + 4},

@@ -17,7 +17,6 @@ from quadrants_lab.frontend.values.values import (
     Mem,
     Num,
     Number,
-    Obj,
     Struct,
     Temp,
     Value,
@@ -216,8 +215,7 @@ def write_back(cx: Context, place: Place, before: Value, after: Value, node: ast
 
 
 def reduce(cx: Context, op: str, place: Local, value: Value, node: ast.expr, source: ast.expr, stmt: ast.AST) -> Value:
-    """Accumulates into a local of the kernel that all iterations share; the old value, of what is indexed at run time
-    nothing."""
+    """Accumulates into a local of the kernel that all iterations share; the old value."""
     if place.steps:
         _check_seen(cx, place, node)
     if place.value is not None:
@@ -230,14 +228,21 @@ def reduce(cx: Context, op: str, place: Local, value: Value, node: ast.expr, sou
     for step in place.steps[:-1]:
         whole = whole.members[step] if isinstance(step, str) else whole
     last = place.steps[-1]
-    if op not in ("add", "sub") or not isinstance(last, At) or not isinstance(whole, Matrix):
+    if op not in _NEUTRAL or not isinstance(last, At) or not isinstance(whole, Matrix):
         raise cx.fail("QL1508", node)
     first: Any = whole.elements[0]
+    t: DType = first.buffer.dtype
     amount = _amount(cx, op, first, cx.number(value, source), source, stmt)
-    zero = cx.const(0, first.buffer.dtype)
+    nothing = cx.const(convert(_NEUTRAL[op], t), t)
+    asked, found = isinstance(stmt, ast.Call), nothing  # the value of a statement like += is not
     for p, cond in candidates(cx, whole.shape, last):
-        _reduce(cx, op, whole.elements[p], cx.b.op("select", cond(), amount, zero), node, stmt)
-    return Obj(None, f"qd.atomic_{op} on an element at a run-time index of what iterations share")
+        here = cond()
+        was = _reduce(cx, op, whole.elements[p], cx.b.op("select", here, amount, nothing), node, stmt)
+        found = cx.b.op("select", here, was.id, found) if asked else found
+    return Num(found, t)
+
+
+_NEUTRAL = {"add": 0, "sub": 0, "or": 0, "xor": 0, "and": -1, "mul": 1}  # with which an element stays what it is
 
 
 def _amount(cx: Context, op: str, temp: Any, number: Number, source: ast.expr, stmt: ast.AST) -> int:
