@@ -1,0 +1,114 @@
+"""The samples of tests/samples: what each of them returns, on every backend, against numpy and against the peer.
+
+A sample is a module. ``make(qd)`` returns ``run``, and ``run()`` returns arrays by name; ``qd`` is quadrants_lab or the
+peer. ``expected()``, where there is one, returns some of the arrays by other means, up to EXPECTED; backends that
+compute in f32 agree up to SINGLE, and integers are the same. ``PARAMS`` are arguments of ``run`` in a sample of
+derivatives, whose results are ``loss`` and ``NAME.grad``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import child
+import numpy as np
+import pytest
+from conftest import TESTS, peer_python
+from running import WAYS, f64, spread
+
+import quadrants_lab as qd
+
+Values = dict[str, np.ndarray]
+PARTS = 2  # processes of the peer
+
+# sample -> words of the peer's refusal
+REFUSED: dict[str, str] = {}
+# sample -> how far the peer's values may be off, and why
+ROUNDED = {"mpm_materials": (1e-4, "its svd is as exact as f32")}
+
+
+@dataclass(frozen=True)
+class Sample:
+    name: str
+
+    @property
+    def module(self) -> Any:
+        return importlib.import_module(f"samples.{self.name}")
+
+    def option(self, name: str, default: Any) -> Any:
+        return getattr(self.module, name, default)
+
+    def values(self, arch: str, fp: Any, **params: np.ndarray) -> Values:
+        """What it returns in a session of its own."""
+        qd.init(arch=getattr(qd, arch), default_fp=fp, enable_fallback=False, simulate=True, offline_cache=False)
+        got = self.module.make(qd)(**(params or self.option("PARAMS", {})))
+        return {name: np.array(a) for name, a in got.items()}
+
+
+SAMPLES = [Sample(path.stem) for path in sorted((TESTS / "samples").glob("*.py"))]
+DERIVATIVES = [s for s in SAMPLES if s.option("PARAMS", {})]
+
+
+@cache
+def right(sample: Sample) -> Values:
+    """Of the CPU in f64."""
+    return sample.values("cpu", f64)
+
+
+def close(ours: Values, theirs: Values, tol: float) -> Iterator[str]:
+    """In words, which reals are apart by more than ``tol`` of the greatest of their array and 1, or integers at all."""
+    for name, want in theirs.items():
+        got, want = ours[name], np.asarray(want)
+        assert got.shape == want.shape, name
+        assert np.isfinite(got).all(), name
+        off = np.abs(got.astype(np.float64) - want).max(initial=0.0)
+        scale = max(1.0, np.abs(want).max(initial=0.0)) if want.dtype.kind == "f" else 0.0
+        if off > tol * scale:
+            yield f"{name} is off by {off:.3g}"
+
+
+@spread(SAMPLES, WAYS)
+def test_values(program: Sample, arch: str, fp: Any) -> None:
+    got = right(program) if (arch, fp) == ("cpu", f64) else program.values(arch, fp)
+    single = program.option("SINGLE", 1e-3)
+    assert not list(close(got, right(program), 1e-9 if fp is f64 else single))
+    if hasattr(program.module, "expected"):
+        tol = program.option("EXPECTED", 1e-9)
+        assert not list(close(got, program.module.expected(), tol if fp is f64 else max(tol, single)))
+
+
+@pytest.mark.parametrize("sample", [pytest.param(s, id=s.name) for s in DERIVATIVES])
+def test_gradients_are_slopes(sample: Sample) -> None:
+    """Along a direction a parameter, against the difference of the loss in f64."""
+    params, rng, h = sample.module.PARAMS, np.random.default_rng(7), 1e-5
+    for name, value in params.items():
+        way = rng.uniform(-1.0, 1.0, np.shape(value))
+        sides = [sample.values("cpu", f64, **{**params, name: value + side * h * way})["loss"] for side in (1, -1)]
+        slope, ours = (sides[0] - sides[1]) / (2 * h), (right(sample)[f"{name}.grad"] * way).sum()
+        assert abs(slope - ours) <= 1e-6 * max(1.0, abs(slope)), f"{name}: {ours} is not {slope}"
+        assert abs(slope) > 1e-6, f"{name} does not matter"
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize("part", range(PARTS))
+def test_values_are_the_peers(part: int, tmp_path: Path) -> None:
+    """The values alone: gradients are settled by mathematics."""
+    some = SAMPLES[part::PARTS]
+    child.run(peer_python(), TESTS / "samples_peer.py", tmp_path, *[s.name for s in some], status=None)
+    wrong = []
+    for sample in some:
+        answer, refusal = tmp_path / f"{sample.name}.npz", tmp_path / f"{sample.name}.txt"
+        if not answer.exists() or sample.name in REFUSED:
+            words = refusal.read_text() if refusal.exists() else "the process ended"
+            if REFUSED.get(sample.name, "not listed") not in words:
+                wrong.append(f"{sample.name}: the peer says {words}")
+            continue
+        theirs = {name: a for name, a in np.load(answer).items() if not name.endswith(".grad")}
+        tol, _ = ROUNDED.get(sample.name, (1e-9, ""))
+        wrong += [f"{sample.name}: {words}" for words in close(right(sample), theirs, tol)]
+    assert not wrong, "\n".join(wrong)
