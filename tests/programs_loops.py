@@ -26,6 +26,16 @@ def linear():
         y[None] += v
 
 
+@program({"x": F((5,)), "p": F((5,)), "y": F()})
+def one_iteration_around_what_runs_in_order():
+    total = 0.3
+    for _ in range(1):
+        for i in range(5):
+            p[i] = total * total
+            total += x[i] * qd.sin(total + x[i])
+    y[None] += total
+
+
 @program(X_N_Y, cases=N_CASES)
 def sine():
     for i in x:

@@ -57,11 +57,21 @@ def _for(cx: Context, node: ast.For) -> None:
         cx.checkpoint = checkpoint
         _serial(cx, node, space, names)
 
-    if cx.top and not serialize:
+    if cx.top and not serialize and not _alone(cx, node, space):
         settled(cx, node, task)
     else:
         cx.b.stmts += bounds
         settled(cx, node, serial)
+
+
+def _alone(cx: Context, node: ast.For, space: Space) -> bool:
+    """Whether it changes locals of the kernel in one iteration at most, which no other one can race for: programs say
+    ``for _ in range(1)`` to run in order what is inside."""
+    sizes = [e.value - b.value for b, e in space.axes if isinstance(b, Lit) and isinstance(e, Lit)]
+    if space.step is not None or len(sizes) < len(space.axes) or prod(max(0, n) for n in sizes) > 1:
+        return False
+    before = cx.frame.env
+    return any(name in before and is_local(before[name]) for name in changed(cx, node, node.body))
 
 
 def _targets(cx: Context, node: ast.For, space: Space) -> list[ast.Name]:
