@@ -278,6 +278,16 @@ def static_loops_over_pairs():
         y[i] = v * v
 
 
+@program({"x": F((8,)), "y": F((8,))})
+def static_loops_over_what_exists_at_run_time():
+    for i in x:
+        v = x[i] * x[7 - i]
+        for a in qd.static((v, x[i] + 1.0)):
+            y[i] += a * a
+        for k, a in qd.static(enumerate([x[i], v, i])):
+            y[i] += k * a * x[i]
+
+
 def weighted(a, b, c):
     return a * b + c
 

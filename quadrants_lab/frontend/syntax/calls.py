@@ -195,9 +195,9 @@ def _mismatch(cx: Context, node: ast.Call, names: list[str], what: str) -> Excep
 
 
 def _known(cx: Context, value: Value, node: ast.expr) -> None:
-    """An error unless the value exists at compile time."""
+    """An error unless the value exists at compile time; of a tuple its length is enough, so that loops unroll."""
     try:
-        if not isinstance(value, Obj):
+        if not isinstance(value, (Obj, tuple)):
             cx.python(value)
     except TypeError:
         raise cx.fail("QL1606", node, text=ast.unparse(node)) from None

@@ -14,6 +14,7 @@ from quadrants_lab.frontend.syntax.byref import check_apart, is_template, twins
 from quadrants_lab.frontend.syntax.changed import mark
 from quadrants_lab.frontend.syntax.returns import early
 from quadrants_lab.frontend.syntax.scan import always_returns, returns
+from quadrants_lab.frontend.syntax.unroll import decided
 from quadrants_lab.frontend.values import matrix
 from quadrants_lab.frontend.values.arith import truth
 from quadrants_lab.frontend.values.context import Context, Frame
@@ -279,7 +280,7 @@ def _if(cx: Context, s: ast.If, rest: Sequence[ast.stmt], found: ast.Return) -> 
     back = mark(cx) if not then and not orelse else None
     test = cx.expr(s.test)
     if s.test in cx.statics:
-        chosen = s.body if cx.python(test) else s.orelse
+        chosen = s.body if decided(cx, test, s.test) else s.orelse
         after = rest if returns(chosen) and not always_returns(chosen) else []
         with cx.scope(s, "if"):
             return _run(cx, [*chosen, *after])

@@ -10,6 +10,7 @@ from quadrants_lab.frontend.syntax.branch import branch
 from quadrants_lab.frontend.syntax.funcs import return_values
 from quadrants_lab.frontend.syntax.printing import message, text_parts
 from quadrants_lab.frontend.syntax.returns import leave_func
+from quadrants_lab.frontend.syntax.unroll import decided
 from quadrants_lab.frontend.values.arith import truth
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.struct import as_type
@@ -21,7 +22,7 @@ def _if(cx: Context, node: ast.If) -> None:
     test = cx.expr(node.test)
     if node.test in cx.statics:
         with cx.scope(node, "if"):
-            cx.stmts(node.body if cx.python(test) else node.orelse)
+            cx.stmts(node.body if decided(cx, test, node.test) else node.orelse)
         return
     cond = truth(cx, cx.number(test, node.test), node.test)
 

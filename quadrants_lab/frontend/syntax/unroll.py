@@ -103,7 +103,7 @@ def comprehension(cx: Context, node: ast.ListComp) -> Value:
             before = cx.frame.env
             cx.frame.env = dict(before)
             bind(cx, loop.target, item)
-            if all(_decided(cx, test) for test in loop.ifs):
+            if all(decided(cx, cx.expr(test), test) for test in loop.ifs):
                 rest(k + 1)
             cx.frame.env = before
 
@@ -111,9 +111,10 @@ def comprehension(cx: Context, node: ast.ListComp) -> Value:
     return tuple(found)
 
 
-def _decided(cx: Context, test: ast.expr) -> bool:
+def decided(cx: Context, value: Value, test: ast.expr) -> bool:
+    """Whether a test holds whose value exists at compile time."""
     try:
-        return bool(cx.python(cx.expr(test)))
+        return bool(cx.python(value))
     except TypeError:
         raise cx.fail("QL1606", test, text=ast.unparse(test)) from None
 

@@ -366,3 +366,9 @@ def a_part_and_an_element_by_reference():
 def references_that_are_only_read():
     v = x[0]
     z[0] = only_read(v, v)
+
+
+@kernel()
+def static_test_of_a_tuple():
+    if qd.static((n[None], 1)):
+        z[0] = 1.0
