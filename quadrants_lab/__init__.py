@@ -15,8 +15,9 @@ from __future__ import annotations
 
 from importlib import import_module as _import
 from types import SimpleNamespace as _Namespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from quadrants_lab.backends.forks import whole as _whole
 from quadrants_lab.errors import (
     QuadrantsAssertionError,
     QuadrantsCompilationError,
@@ -27,8 +28,8 @@ from quadrants_lab.errors import (
     QuadrantsTypeError,
     QuadrantsWarning,
 )
-from quadrants_lab.lang import ad, math, misc, types  # noqa: F401  # misc: as qd.lang.misc
 from quadrants_lab.lang import copying as _copying  # noqa: F401  # lets fields copy each other by a launch
+from quadrants_lab.lang import misc, types  # noqa: F401  # misc: as qd.lang.misc
 from quadrants_lab.lang.annotations import Template, ref, template
 from quadrants_lab.lang.arch import amdgpu, arm64, c, cpu, cuda, gpu, metal, vulkan, x64, x86_64
 from quadrants_lab.lang.classes import data_oriented
@@ -47,26 +48,28 @@ from quadrants_lab.lang.elements import MatrixField, MatrixNdarray, VectorNdarra
 from quadrants_lab.lang.enums import DeviceCapability, Format, extension, is_extension_enabled
 from quadrants_lab.lang.fields import field, ndarray
 from quadrants_lab.lang.impl import cfg, dump_compile_config
-from quadrants_lab.lang.jax_op import jax_op
 from quadrants_lab.lang.kernel import func, kernel, pure, pyfunc, real_func
 from quadrants_lab.lang.matrix import Matrix, Vector
 from quadrants_lab.lang.missing import missing_attribute
-from quadrants_lab.lang.ops import OPERATIONS as _operations
-from quadrants_lab.lang.perf_dispatch import perf_dispatch
 from quadrants_lab.lang.shapes import Layout
 from quadrants_lab.lang.snode import NAMED_AXES as _axes
 from quadrants_lab.lang.snode import FieldsBuilder, SNode, axes, root
 from quadrants_lab.lang.struct import Struct, dataclass
 from quadrants_lab.lang.struct_field import StructField
 from quadrants_lab.lang.tensor import Backend, MatrixTensor, Tensor, VectorTensor, tensor, wrap
-from quadrants_lab.lang.torch_op import torch_op
+
+if TYPE_CHECKING:
+    from quadrants_lab.lang import ad, math
+    from quadrants_lab.lang.jax_op import jax_op
+    from quadrants_lab.lang.perf_dispatch import perf_dispatch
+    from quadrants_lab.lang.torch_op import torch_op
 
 __version__ = "0.1.0"
 
 TRACE, DEBUG, INFO, WARN, ERROR, CRITICAL = "trace", "debug", "info", "warn", "error", "critical"
 
 experimental = _Namespace(real_func=real_func)
-globals().update(_operations, **_axes)
+globals().update(_axes)
 
 __all__ = [  # noqa: PLE0604  # the lists hold strings
     "CRITICAL", "DEBUG", "ERROR", "INFO", "TRACE", "WARN", "Backend", "DeviceCapability", "Field", "FieldsBuilder",
@@ -79,17 +82,44 @@ __all__ = [  # noqa: PLE0604  # the lists hold strings
     "experimental", "extension", "field", "func", "gpu", "init", "inspect", "is_extension_enabled",
     "is_logging_effective", "jax_op", "kernel", "math", "metal", "ndarray", "perf_dispatch", "pure", "pyfunc",
     "real_func", "ref", "reset", "root", "set_logging_level", "sync", "template", "tensor", "torch_op", "types",
-    "vulkan", "wrap", "x64", "x86_64", *_axes, *_dtypes, *_operations,
+    "vulkan", "wrap", "x64", "x86_64", *_axes, *_dtypes,
 ]  # fmt: skip
 
 
-_LATE = ("algorithms", "linalg", "profiler", "tools")  # modules that are imported when they are first asked for
+_NAMES = __all__
+del __all__  # that of `from quadrants_lab import *` has the operations, too: see `__getattr__`
+
+# what is imported when it is first asked for: modules, and functions that have modules of their own
+_MODULES = ("ad", "algorithms", "linalg", "math", "profiler", "tools")
+_FUNCTIONS = ("jax_op", "perf_dispatch", "torch_op")
+
+
+def _operations() -> dict[str, Any]:
+    """The operations of the language, whose table is the front end's."""
+    operations: dict[str, Any] = _late("ops").OPERATIONS
+    globals().update(operations)
+    return operations
+
+
+def _late(name: str) -> Any:
+    with _whole():
+        return _import(f"quadrants_lab.lang.{name}")
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LATE:
-        return _import(f"quadrants_lab.lang.{name}")
+    if name in _MODULES or name in _FUNCTIONS:
+        module = _late(name)
+        globals()[name] = found = getattr(module, name) if name in _FUNCTIONS else module
+        return found
+    if name == "__all__":
+        return [*_NAMES, *_operations()]
+    if not name.startswith("_") and name in (operations := _operations()):
+        return operations[name]
     return missing_attribute("qd", name, globals())
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES, *_FUNCTIONS, *_operations()})
 
 
 def inspect(what: Any) -> Any:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import ast
-import difflib
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -227,7 +226,9 @@ def count(n: int, noun: str) -> str:
 
 def suggestion(name: str, known: Sequence[str]) -> str:
     """`` — did you mean 'x'?`` if some known name is close."""
-    close = difflib.get_close_matches(name, [k for k in known if not k.startswith("_")], 1, 0.7)
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, [k for k in known if not k.startswith("_")], 1, 0.7)
     return f"; did you mean '{close[0]}'?" if close else ""
 
 

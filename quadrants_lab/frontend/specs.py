@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from quadrants_lab.ir.nodes import Kernel
 from quadrants_lab.ir.types import DType
+
+if TYPE_CHECKING:
+    from quadrants_lab.ir.nodes import Kernel
 
 
 @dataclass(frozen=True, slots=True)

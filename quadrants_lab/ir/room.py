@@ -15,10 +15,12 @@ from ast import AST, BoolOp, Compare, iter_child_nodes
 from collections.abc import Callable
 from contextvars import copy_context
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from quadrants_lab.errors import QuadrantsCompilationError
-from quadrants_lab.ir.nodes import Block
+
+if TYPE_CHECKING:
+    from quadrants_lab.ir.nodes import Block
 
 T = TypeVar("T")
 P = ParamSpec("P")

@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import find_spec
 from operator import index as as_index
@@ -246,6 +245,8 @@ def _settings(arch: Any, options: dict[str, Any]) -> Settings:
     given = {k: v for k, v in options.items() if v is not None}
     for name in given:
         if name not in OPTIONS and name not in WITHOUT_EFFECT:
+            from difflib import get_close_matches
+
             close = get_close_matches(name, [*OPTIONS, "arch"], 1, 0.6)
             raise UnknownOption(
                 f"unrecognized keyword argument for qd.init: {name}",
@@ -360,6 +361,8 @@ def _arch(asked: Any) -> A.Arch:
     names = {a.name: a for a in A.Arch} | {"cpu": A.cpu, "x86_64": A.x64}
     if isinstance(asked, str) and asked.lower() in names:
         return names[asked.lower()]
+    from difflib import get_close_matches
+
     close = get_close_matches(str(asked), names, 1)
     hint = f"did you mean qd.{close[0]}?" if close else "one of " + ", ".join(f"qd.{n}" for n in names)
     raise QuadrantsRuntimeTypeError(f"qd.init: {asked!r} is not an arch", code="QL2030", help=hint)

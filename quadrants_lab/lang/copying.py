@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from functools import cache
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from quadrants_lab.frontend.library.core import Operation
 from quadrants_lab.lang.dense import Dense
 from quadrants_lab.lang.kernel import Kernel, make_kernel
 
@@ -16,8 +16,8 @@ else:
     from quadrants_lab.lang.annotations import Template
     from quadrants_lab.lang.tensor import Tensor
 
-_grouped: Any = Operation("grouped")
-_static: Any = Operation("static")
+_grouped: Any = SimpleNamespace(__qd_op__="grouped")
+_static: Any = SimpleNamespace(__qd_op__="static")
 
 
 def copy_from(to: Tensor, source: Tensor, shift: Template) -> None:

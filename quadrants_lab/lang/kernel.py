@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsSyntaxError
 from quadrants_lab.frontend.diagnostics import error
@@ -14,7 +14,9 @@ from quadrants_lab.lang.parameters import positional, read_parameters
 from quadrants_lab.lang.tensor_variants import TensorVariants
 from quadrants_lab.lang.wrappers import unwrapped
 from quadrants_lab.runtime.launch.dispatch import Dispatcher
-from quadrants_lab.runtime.record.inspect import Sizes, code_text, ir_text, sizes
+
+if TYPE_CHECKING:
+    from quadrants_lab.runtime.record.inspect import Sizes
 
 
 class Launchable:
@@ -58,12 +60,16 @@ class Launchable:
     def ir(self, stage: str = "") -> str:
         """The IR as text: what the backend gets, or as it is at ``stage`` ("front end", or the name of a pass, with or
         without "after"). An unknown stage is a KeyError that lists them."""
+        from quadrants_lab.runtime.record.inspect import ir_text
+
         return ir_text(self._dispatch, stage)
 
     def code(self, stage: str = "") -> str:
         """A backend's output at ``stage``, for instance "llvm", "asm", "c", "spirv" or "msl"; the device need not
         be there. Without one, the last stage of the session's backend. An unknown stage is a KeyError that lists
         them."""
+        from quadrants_lab.runtime.record.inspect import code_text
+
         return code_text(self._dispatch, stage)
 
     @property
@@ -79,6 +85,8 @@ class Gradient(Launchable):
 
     def sizes(self) -> Sizes:
         """A row for each adstack, with its depth in the last gradient launch, and notes on values without one."""
+        from quadrants_lab.runtime.record.inspect import sizes
+
         return sizes(self._dispatch)
 
     def __repr__(self) -> str:

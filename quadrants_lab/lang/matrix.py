@@ -12,7 +12,6 @@ import numpy.typing as npt
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from quadrants_lab.errors import QuadrantsIndexError, QuadrantsSyntaxError, QuadrantsTypeError
-from quadrants_lab.frontend.ops.builtins import OPS
 from quadrants_lab.frontend.values.swizzle import letters, swizzle
 from quadrants_lab.ir.types import DType, convert, from_numpy
 from quadrants_lab.lang.dtypes import as_dtype
@@ -352,7 +351,7 @@ class Matrix(NDArrayOperatorsMixin, metaclass=Named):
 
 
 for _name, _method in vars(Matrix).items():  # so that kernels know qd.Vector.norm(v) for v.norm()
-    if f"Matrix.{_name}" in OPS and isinstance(_method, FunctionType):
+    if isinstance(_method, FunctionType) and not _name.startswith(("_", "to_")):
         _method.__qd_op__ = f"Matrix.{_name}"  # type: ignore[attr-defined]  # read by the front end
 
 

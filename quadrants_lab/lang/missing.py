@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any, NoReturn
 
 NOT_YET: dict[str, tuple[str, ...]] = {
@@ -50,6 +49,8 @@ def missing_attribute(module: str, name: str, have: Mapping[str, Any]) -> NoRetu
         raise NotSupportedYet(f"{module}.{name} is not supported yet by quadrants_lab ({_REASON[name]})")
     if name.startswith("_"):  # a probe of inspect, copy or IPython, which asks many and wants no advice
         raise AttributeError(f"{module} has no attribute {name!r}")
+    from difflib import get_close_matches
+
     close = get_close_matches(name, [n for n in have if not n.startswith("_")], 1)
     hint = f"; did you mean {module}.{close[0]}?" if close else ""
     raise AttributeError(f"{module} has no attribute {name!r}{hint}")
