@@ -14,6 +14,9 @@ import llvmlite.binding as llvm
 from quadrants_lab.backends import forks
 from quadrants_lab.backends.disk_cache import Kept
 
+# Without these LLVM takes a time that is quadratic in the ifs of a kernel: blocks over which it looks for a register at
+# a time (10,000), and blocks of one successor among which it looks for equal ends (150).
+_LINEAR = ("-grow-region-complexity-budget=100", "-tail-merge-threshold=20")
 _names = itertools.count()
 _lock = forks.lock()  # LLVM's JIT and our start-up are used by one thread at a time
 
@@ -24,6 +27,8 @@ def target_machine() -> Any:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     llvm.initialize_native_asmparser()
+    for option in _LINEAR:
+        llvm.set_option("", option)
     return _machine()
 
 

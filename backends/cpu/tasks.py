@@ -258,6 +258,7 @@ def vectorisable(kernel: N.Kernel, widths: list[int]) -> bool:
     )
 
 
+_MOST_IN_VECTORS = 1000  # statements of a loop: the time that LLVM's vectoriser takes grows with their square
 _NOT_IN_VECTORS = (
     N.While, N.Assert, N.Print, N.Random, N.AdStackAlloca, N.AdStackPush, N.AdStackPop, N.AdStackLoadTop,
     N.AdStackLoadTopAdj, N.AdStackAccAdjoint, N.AdStackDepth,
@@ -270,8 +271,8 @@ def _vectorisable(block: N.Block, in_loop: bool) -> bool:
         return any(_vectorisable(s.body, True) for s in loops)
     if not in_loop:
         return False
-    for s in walk(block):
-        if isinstance(s, _NOT_IN_VECTORS):
+    for n, s in enumerate(walk(block)):
+        if isinstance(s, _NOT_IN_VECTORS) or n == _MOST_IN_VECTORS:
             return False
         if isinstance(s, N.Op) and "@math" in PRIMS[s.prim].llvm:
             return False

@@ -1,4 +1,4 @@
-"""Minimum vertex cut, for choosing what to stash. Source: Edmonds and Karp 1972 on the vertex-split graph."""
+"""Minimum vertex cut, for choosing what to stash. Source: Dinitz 1970, on the vertex-split graph."""
 
 from __future__ import annotations
 
@@ -36,33 +36,45 @@ def min_vertex_cut(
     for t in sinks:
         arc(2 * t + 1, _SINK, infinite)
 
-    while True:
-        parent = _bfs(residual, _SOURCE)
-        if _SINK not in parent:
-            break
-        path = [_SINK]
-        while path[-1] != _SOURCE:
-            path.append(parent[path[-1]])
-        path.reverse()
-        flow = min(residual[a][b] for a, b in pairwise(path))
-        for a, b in pairwise(path):
-            residual[a][b] -= flow
-            residual[b][a] += flow
-
+    while _SINK in (level := _levels(residual)):
+        _block(residual, level)
     behind = _reaches_sink(residual)
     return {v for v in capacity if 2 * v + 1 in behind and 2 * v not in behind}
 
 
-def _bfs(residual: dict[int, dict[int, int]], start: int) -> dict[int, int]:
-    parent = {start: start}
-    todo = deque([start])
+def _levels(residual: dict[int, dict[int, int]]) -> dict[int, int]:
+    """Arcs on the shortest way from the source to each node that can be reached."""
+    level = {_SOURCE: 0}
+    todo = deque([_SOURCE])
     while todo:
         a = todo.popleft()
         for b, cap in residual.get(a, {}).items():
-            if cap > 0 and b not in parent:
-                parent[b] = a
+            if cap > 0 and b not in level:
+                level[b] = level[a] + 1
                 todo.append(b)
-    return parent
+    return level
+
+
+def _block(residual: dict[int, dict[int, int]], level: dict[int, int]) -> None:
+    """Sends flow over shortest ways until none is left."""
+    ways = {a: [b for b, cap in residual[a].items() if cap > 0 and level[b] == at + 1] for a, at in level.items()}
+    path = [_SOURCE]
+    while path:
+        a = path[-1]
+        if a == _SINK:
+            flow = min(residual[a][b] for a, b in pairwise(path))
+            for a, b in pairwise(path):
+                residual[a][b] -= flow
+                residual[b][a] += flow
+            path = [_SOURCE]
+        elif not ways[a]:
+            path.pop()
+            if path:
+                ways[path[-1]].pop()
+        elif residual[a][ways[a][-1]] > 0:
+            path.append(ways[a][-1])
+        else:
+            ways[a].pop()
 
 
 def _reaches_sink(residual: dict[int, dict[int, int]]) -> set[int]:

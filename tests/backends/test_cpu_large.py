@@ -1,0 +1,71 @@
+"""Large kernels whose machine code LLVM made in a time that grew with the square of their size, or worse."""
+
+from __future__ import annotations
+
+import linecache
+from typing import Any
+
+import pytest
+
+import quadrants_lab as qd
+from quadrants_lab.backends.cpu import tasks
+
+N = 64
+HEAD = "def k(x: qd.template(), loss: qd.template()):\n    for i in x:\n        v = x[i]\n"
+END = "        loss[None] += v\n"
+
+
+def kernel(body: list[str], name: str) -> Any:
+    text = HEAD + "".join(f"        {line}\n" for line in body) + END
+    linecache.cache[name] = len(text), None, text.splitlines(True), name
+    space: dict[str, Any] = {"qd": qd}
+    exec(compile(text, name, "exec"), space)
+    return qd.kernel(space["k"])
+
+
+def pairs(n: int) -> list[str]:
+    return [
+        line
+        for k in range(n)
+        for line in (f"if v > {0.1 * k}:", f"    v = v * 1.01 + {k % 7}.0", "else:", f"    v = qd.sin(v) + {k % 5}.5")
+    ]
+
+
+def ifs(n: int) -> list[str]:
+    return [line for k in range(n) for line in (f"if v > {0.01 * k}:", "    v = v * 1.001 + 0.25")]
+
+
+@pytest.mark.parametrize("body", [pairs(60), ifs(120)], ids=["pairs of if and else", "ifs"])
+def test_rows_of_ifs_compute_what_python_does(body: list[str]) -> None:
+    """In float64, value and gradient; the gradient against differences."""
+    from math import sin
+
+    def reference(v: float) -> float:
+        space = {"v": v, "qd": type("qd", (), {"sin": staticmethod(sin)})}
+        exec("\n".join(body), space)
+        return float(space["v"])
+
+    qd.init(arch=qd.cpu, default_fp=qd.f64, offline_cache=False)
+    x, loss = qd.field(qd.f64, N, needs_grad=True), qd.field(qd.f64, (), needs_grad=True)
+    at = [0.37 + 0.05 * n for n in range(N)]
+    for n in range(N):
+        x[n] = at[n]
+    k = kernel(body, f"<row of {len(body)}>")
+    k(x, loss)
+    assert loss[None] == pytest.approx(sum(map(reference, at)), rel=1e-12)
+    loss.grad[None] = 1.0
+    k.grad(x, loss)
+    h = 1e-7
+    for n in range(0, N, 7):
+        assert x.grad[n] == pytest.approx((reference(at[n] + h) - reference(at[n] - h)) / (2 * h), rel=1e-5)
+
+
+def test_a_long_loop_is_not_for_the_vectoriser_of_llvm() -> None:
+    """It takes 30 s for 8,000 statements. A short one is for it."""
+    qd.init(arch=qd.cpu, offline_cache=False)
+    x, loss = qd.field(qd.f32, N), qd.field(qd.f32, ())
+    for n, yes in ((20, True), (400, False)):
+        k = kernel(["v = v * v + 0.5"] * n if yes else ifs(n), f"<loop of {n}>")
+        k(x, loss)
+        made = k.dispatcher.last.kernel
+        assert tasks.vectorisable(made, [0] * len(made.body)) is yes
