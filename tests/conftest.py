@@ -125,6 +125,7 @@ def valid_objects() -> Iterator[None]:
     from quadrants_lab.backends.cpu import jit, tasks
     from quadrants_lab.backends.vulkan import executable as vulkan
 
+    jit.runtime()  # so that no test finds its object in its cache
     compile, emit = cpu._object, vulkan.emit
 
     def checked_object(kernel: Any, options: Any, widths: Any) -> bytes:

@@ -33,7 +33,7 @@ def devices() -> list[str]:
 
 
 def open_device(threads: int = 0, cache: DiskCache | None = None) -> Device:
-    return cpu.open_device(1)
+    return cpu.open_device(1, cache)
 
 
 def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], Stage]]:

@@ -24,9 +24,7 @@ def probe() -> str:
     """Empty when kernels can run here, else the sentence why not."""
     if find_spec("llvmlite") is None:
         return "The cpu backend needs the package llvmlite: pip install llvmlite."
-    from quadrants_lab.backends.cpu import jit
-
-    machine = jit.triple_and_layout()[0].split("-")[0]
+    machine = platform.machine().lower().replace("amd64", "x86_64")
     if machine not in ("x86_64", "aarch64", "arm64"):
         return f"The cpu backend runs on x86_64 and arm64, not on {machine}."
     return ""
@@ -40,10 +38,10 @@ def devices() -> list[str]:
 
 
 def open_device(threads: int = 0, cache: DiskCache | None = None) -> Device:
-    """This process's processors. ``threads``: most threads of a launch, 0 for all; nothing is cached here."""
+    """This process's processors. ``threads``: most threads of a launch, 0 for all. ``cache``: the runtime's code."""
     from quadrants_lab.backends.cpu.device import Device
 
-    return Device(threads)
+    return Device(threads, cache)
 
 
 @cache

@@ -16,6 +16,7 @@ from typing import Any
 from quadrants_lab.backends import forks
 from quadrants_lab.backends.cpu import jit
 from quadrants_lab.backends.cpu import layout as L
+from quadrants_lab.backends.disk_cache import DiskCache
 from quadrants_lab.backends.host import Block, HostMemory
 from quadrants_lab.backends.layout import grow_heap
 
@@ -31,8 +32,8 @@ _add_type = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
 class _Runtime:
     """The runtime's functions, and the threads that they start."""
 
-    def __init__(self) -> None:
-        address = jit.runtime().address
+    def __init__(self, cache: DiskCache | None) -> None:
+        address = jit.runtime(cache).address
         self.launch = _launch_type(address["qd_launch"])
         self._reset = _reset_type(address["qd_reset"])
         self.start = _start_type(address["qd_start"])
@@ -66,11 +67,11 @@ _runtime: _Runtime | None = None
 _lock = forks.lock()
 
 
-def runtime() -> _Runtime:
+def runtime(cache: DiskCache | None = None) -> _Runtime:
     global _runtime
     with _lock:
         if _runtime is None:
-            _runtime = _Runtime()
+            _runtime = _Runtime(cache)
         return _runtime
 
 
@@ -84,11 +85,12 @@ def processors() -> int:
 
 class Device:
     """``threads``: how many threads a launch uses, the launching one included; 0 for as many as there are
-    processors. ``heap_bytes``: size of the adstack heap, which only grows, by doubling."""
+    processors. ``heap_bytes``: size of the adstack heap, which only grows, by doubling. ``cache``: see
+    `jit.runtime`."""
 
-    def __init__(self, threads: int = 0) -> None:
+    def __init__(self, threads: int = 0, cache: DiskCache | None = None) -> None:
         self.threads = min(threads or processors(), MOST_THREADS)
-        self.runtime = runtime()
+        self.runtime = runtime(cache)
         self.heap_bytes = 0
         self._heap: Block | None = None
         with _lock:

@@ -1,24 +1,95 @@
-"""LLVM in this process: target machine, optimisation, object code, linking. All of it is made on first use."""
+"""Machine code for this process: target machine, optimisation, object code, linking. All of it is made on first use.
+
+LLVM is loaded for what has to be compiled. Where all code comes from the disk cache, what LLVM says of the processor
+and the runtime's object come from there, too.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import itertools
+import json
+import os
+import struct
 import sys
+from contextlib import suppress
 from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import llvmlite.binding as llvm
-
-from quadrants_lab.backends import forks
-from quadrants_lab.backends.disk_cache import Kept
+from quadrants_lab.backends import disk_cache, forks
+from quadrants_lab.backends._objects import linker
+from quadrants_lab.backends.disk_cache import DiskCache, Kept
 
 # Without these LLVM takes a time that is quadratic in the ifs of a kernel: blocks over which it looks for a register at
 # a time (10,000), and blocks of one successor among which it looks for equal ends (150).
 _LINEAR = ("-grow-region-complexity-budget=100", "-tail-merge-threshold=20")
 _names = itertools.count()
 _lock = forks.lock()  # LLVM's JIT and our start-up are used by one thread at a time
+
+
+class _Late:
+    """llvmlite's binding of LLVM, imported when something of it is asked for."""
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(import_module("llvmlite.binding"), name)
+        setattr(self, name, found)
+        return found
+
+
+llvm: Any = _Late()
+
+
+class Target(NamedTuple):
+    """What LLVM says of this process and its processor."""
+
+    triple: str
+    layout: str
+    processor: str
+    features: str
+    version: tuple[int, ...]
+
+
+_target: list[Target] = []  # once it is known
+
+
+def target(cache: DiskCache | None = None) -> Target:
+    """As LLVM says, or said in another process of this system since it was started."""
+    with _lock:
+        if not _target:
+            name = _system() if cache is not None else None
+            kept = cache.get(name) if cache is not None and name else None
+            if kept is not None and kept.sealed:
+                triple, layout, processor, features, version = json.loads(kept.content)
+                _target.append(Target(triple, layout, processor, features, tuple(version)))
+            else:
+                _target.append(_asked())
+                if cache is not None and name:
+                    cache.put(name, json.dumps(_target[0]).encode(), sealed=True)
+        return _target[0]
+
+
+def _asked() -> Target:
+    llvm.initialize_native_target()
+    features = str(llvm.get_host_cpu_features().flatten())
+    machine = _machine(str(llvm.get_host_cpu_name()), features)
+    triple, layout = str(llvm.get_process_triple()), str(machine.target_data)
+    return Target(triple, layout, str(llvm.get_host_cpu_name()), features, tuple(llvm.llvm_version_info))
+
+
+def _system() -> str | None:
+    """A key for this start of this system, on which the processor stays what it is, and for LLVM; None where it has no
+    name."""
+    with suppress(OSError):
+        start = Path("/proc/sys/kernel/random/boot_id").read_text()
+        found = find_spec("llvmlite")
+        if found is not None and found.origin:
+            at = os.stat(found.origin)
+            return disk_cache.key("target", start, os.uname().machine, found.origin, f"{at.st_mtime_ns} {at.st_size}")
+    return None
 
 
 @cache
@@ -29,13 +100,13 @@ def target_machine() -> Any:
     llvm.initialize_native_asmparser()
     for option in _LINEAR:
         llvm.set_option("", option)
-    return _machine()
+    return _machine(target().processor, target().features)
 
 
-def _machine(level: int = 2) -> Any:
+def _machine(processor: str, features: str, level: int = 2) -> Any:
     return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(),
-        features=cpu_features(),
+        cpu=processor,
+        features=features,
         opt=level,
         reloc="pic",
         codemodel="small",
@@ -43,28 +114,21 @@ def _machine(level: int = 2) -> Any:
     )
 
 
-@cache
-def cpu_features() -> str:
-    return str(llvm.get_host_cpu_features().flatten())
-
-
-@cache
 def triple_and_layout() -> tuple[str, str]:
-    return str(llvm.get_process_triple()), str(target_machine().target_data)
+    return target()[:2]
 
 
 @cache
 def vector_bytes() -> int:
     """Width of the vectors that tasks run in lanes of; 0 where there are none that gather and mask."""
-    features = cpu_features().split(",")
+    features = target().features.split(",")
     return 64 if {"+avx512f", "+avx512dq", "+avx512vl"} <= set(features) else 32 if "+avx2" in features else 0
 
 
 def target_key() -> str:
     """What object code depends on besides the kernel and its options; part of a disk cache's key."""
-    return (
-        f"{triple_and_layout()[0]}/{llvm.get_host_cpu_name()}/{cpu_features()}/llvm{llvm.llvm_version_info}"
-    )
+    known = target()
+    return f"{known.triple}/{known.processor}/{known.features}/llvm{known.version}"
 
 
 def parse(text: str) -> Any:
@@ -106,9 +170,9 @@ def assembly(module: Any) -> str:
 class Code:
     """Linked machine code; it stays while this object lives. ``address[name]`` of each exported symbol."""
 
-    def __init__(self, tracker: Any, exports: tuple[str, ...]) -> None:
-        self._tracker = tracker
-        self.address: dict[str, int] = {name: int(tracker[name]) for name in exports}
+    def __init__(self, held: Any, address: dict[str, int]) -> None:
+        self._held = held
+        self.address = address
 
 
 @cache
@@ -116,18 +180,22 @@ def _linker() -> Any:
     """JITLink lays an object's sections side by side; the older linker may put them too far apart for their references,
     as in a process in which CUDA has taken address space, and then ends the process."""
     target_machine()
-    return llvm.create_lljit_compiler(_machine(), use_jit_link=True)
+    return llvm.create_lljit_compiler(_machine(*target()[2:4]), use_jit_link=True)
 
 
 def link(obj: bytes, exports: tuple[str, ...], imports: dict[str, int]) -> Code:
     """Links an object against ``imports`` and the libraries of the process."""
+    if linker.usable(machine()):
+        with suppress(ValueError, LookupError, struct.error):
+            return Code(*linker.linked(obj, exports, imports))
     with _lock:
         builder = llvm.JITLibraryBuilder().add_object_img(obj).add_current_process()
         for name in exports:
             builder.export_symbol(name)
         for name, address in imports.items():
             builder.import_symbol(name, address)
-        return Code(builder.link(_linker(), f"quadrants{next(_names)}"), exports)
+        tracker = builder.link(_linker(), f"quadrants{next(_names)}")
+        return Code(tracker, {name: int(tracker[name]) for name in exports})
 
 
 def relink(obj: Kept, export: str, imports: dict[str, int]) -> Code | None:
@@ -167,23 +235,44 @@ def machine() -> str:
     return "aarch64" if triple_and_layout()[0].split("-")[0] in ("aarch64", "arm64") else "x86_64"
 
 
-@cache
-def runtime() -> Code:
-    """The runtime's code, for the life of the process.
+_runtime: list[Code] = []  # once it is there
 
-    Instruction selection at level 0 costs a quarter of the usual and a launch 0.01 us.
-    """
+
+def runtime(cache: DiskCache | None = None) -> Code:
+    """The runtime's code, for the life of the process. ``cache``: where its object and what LLVM says of the processor
+    may be; whoever asks first gives it."""
     with _lock:
-        module = runtime_module(machine(), *triple_and_layout())
-        python = {name: _python_address(name) for name in _PYTHON_SYMBOLS}
-        return link(bytes(_machine(0).emit_object(module)), _FOR_KERNELS + _FOR_PYTHON, python)
+        if not _runtime:
+            target(cache)
+            obj = _runtime_object(DiskCache() if cache is None else cache)
+            python = {name: _python_address(name) for name in _PYTHON_SYMBOLS}
+            _runtime.append(link(obj, _FOR_KERNELS + _FOR_PYTHON, python))
+        return _runtime[0]
+
+
+def _runtime_object(cache: DiskCache) -> bytes:
+    """Instruction selection at level 0 costs a quarter of the usual and a launch 0.01 us."""
+    texts = _runtime_texts(machine())
+    name = disk_cache.key("runtime", target_key(), hashlib.sha256(Path(__file__).read_bytes()).hexdigest(), *texts)
+    kept = cache.get(name)
+    if kept is not None and kept.sealed:
+        return kept.content
+    module = runtime_module(machine(), *triple_and_layout())
+    target_machine()
+    obj = bytes(_machine(*target()[2:4], 0).emit_object(module))
+    cache.put(name, obj, sealed=True)
+    return obj
+
+
+def _runtime_texts(processor: str) -> list[str]:
+    folder = Path(__file__).parent / "runtime"
+    return [(folder / f"{name}.ll").read_text() for name in ("runtime", processor)]
 
 
 def runtime_module(processor: str, triple: str, layout: str) -> Any:
     """runtime/*.c as a module for a system. ``processor``: x86_64 or aarch64."""
     head = f'target datalayout = "{layout}"\ntarget triple = "{triple}"\n'
-    folder = Path(__file__).parent / "runtime"
-    module, differs = (parse(head + (folder / f"{name}.ll").read_text()) for name in ("runtime", processor))
+    module, differs = (parse(head + text) for text in _runtime_texts(processor))
     module.link_in(differs)
     return module
 

@@ -83,7 +83,7 @@ import sys
 import llvmlite.binding as llvm
 import numpy as np
 from quadrants_lab.backends.cpu import jit
-from quadrants_lab.backends._objects import elf, macho
+from quadrants_lab.backends._objects import elf, linker, macho
 
 path, format, processor = sys.argv[1:]
 check = getattr({"elf": elf, "macho": macho}[format], {"elf": "check_relocatable", "macho": "check_object"}[format])
@@ -113,6 +113,11 @@ for n in range(3 * len(code)):
         link(changed, n)
     except RuntimeError:
         pass
+    if format == "elf" and linker.usable(processor):
+        try:
+            linker.linked(changed, ("entry",), imports)
+        except ValueError:
+            pass
 print(passed, refused)
 """
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from quadrants_lab import pipelines
+import quadrants_lab.pipelines as pipelines
 from quadrants_lab.adstack.counting import DEPTH, counting_kernel
 from quadrants_lab.adstack.size import counted_stacks, pushed_in_reverse
 from quadrants_lab.adstack.sparse_iterations import (
@@ -326,6 +326,7 @@ def load_cached(kernel: N.Kernel, options: CompileOptions, session: Session) -> 
     cache, backend = session.cache, session.backend
     if cache.folder is None:
         return _load(kernel, lambda: backend.load(kernel, options))
+    session.device  # noqa: B018  # asks the disk, before anybody asks LLVM, what the processor is
     name = disk_cache.key(print_kernel(kernel), repr(options), backend.target_key())
     return _load(kernel, lambda: backend.load(kernel, options, cache.get(name), cache.keeper(name)))
 

@@ -1,0 +1,129 @@
+"""Puts an x86-64 ELF object into this process's memory: a linker of 90 lines, because a process that has its code from
+the disk cache would load LLVM's 100 MB for nothing else. The format and relocations are those of the System V ABI."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import struct
+import sys
+import weakref
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from quadrants_lab.backends._objects import elf, require
+
+_WRITE, _ALLOC, _TLS = 1, 2, 0x400  # flags of sections
+_EMPTY = 8  # the kind of a section of zeros
+_ABSOLUTE, _FAR, _CALL = 1, (9, 41, 42), 4  # relocations: an address, one by way of a table, a call
+_NEAR = (2, _CALL, *_FAR)  # those that write a distance in 32 bits
+_JUMP = b"\xff\x25\0\0\0\0"  # to the address that follows it
+_STUB = 16
+_READ_WRITE = mmap.PROT_READ | mmap.PROT_WRITE
+_RELOCATION = struct.Struct("<QIIq")
+
+
+def usable(machine: str) -> bool:
+    """Whether `linked` knows this system's objects."""
+    return machine == "x86_64" and sys.platform == "linux"
+
+
+class Mapped:
+    """Memory of the process; it stays while this object lives, and where the interpreter ends."""
+
+    def __init__(self, size: int) -> None:
+        self.base = _libc().mmap(None, size, _READ_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
+        if self.base in (None, ctypes.c_void_p(-1).value):
+            raise MemoryError(f"{size} bytes for machine code")
+        weakref.finalize(self, _libc().munmap, self.base, size).atexit = False
+
+
+def linked(obj: bytes, exports: tuple[str, ...], imports: Mapping[str, int]) -> tuple[Mapped, dict[str, int]]:
+    """The memory that the code is in, and the address of each export. What the object does not define is looked for in
+    ``imports``, then in the process. ValueError, LookupError or struct.error for what is not known here or damaged:
+    give it to LLVM. What passes `elf.check_relocatable` is linked or refused."""
+    require(len(obj) >= 64, "its header")
+    (table,) = struct.unpack_from("<Q", obj, 40)
+    sections = [elf.Section(*row) for row in elf.SECTION.iter_unpack(obj[table:])]
+    names = sections[[s.kind for s in sections].index(elf.SYMBOLS)]
+    symbols = list(elf.SYMBOL.iter_unpack(names.of(obj)))
+    texts = sections[names.link].of(obj)
+    rows = [
+        (sections[s.info], _RELOCATION.iter_unpack(s.of(obj)))
+        for s in sections if s.kind == elf.RELOCATIONS and sections[s.info].flags & _ALLOC
+    ]  # fmt: skip
+
+    def name(symbol: int) -> str:
+        at = symbols[symbol][0]
+        return texts[at : texts.index(b"\0", at)].decode()
+
+    # first what is executed and read, with a stub for each symbol, then from a new page on what is written
+    places: dict[int, int] = {}
+    size = 0
+    for writable in (0, _WRITE):
+        for n, s in enumerate(sections):
+            if s.flags & _ALLOC and s.flags & _WRITE == writable:
+                require(not s.flags & _TLS, "memory of threads")
+                size += -size % max(s.alignment, 1)
+                places[n] = size
+                size += s.size
+        if not writable:
+            size += -size % _STUB
+            stubs = size
+            size += _STUB * len(symbols)
+            size += -size % mmap.PAGESIZE
+            code_bytes = size
+    mapped, memory = Mapped(size), bytearray(size)
+    base = mapped.base
+    for n, at in places.items():
+        if sections[n].kind != _EMPTY:
+            memory[at : at + sections[n].size] = sections[n].of(obj)
+
+    def address(symbol: int) -> int:
+        _, _, _, home, value, _ = symbols[symbol]
+        if home == 0:
+            return imports.get(name(symbol)) or _of_process(name(symbol))
+        require(home in places, "the section of a symbol")
+        return int(base + places[home] + value)
+
+    def stub(symbol: int) -> int:
+        at = stubs + _STUB * symbol
+        memory[at : at + _STUB] = _JUMP + struct.pack("<Qxx", address(symbol))
+        return int(base + at)
+
+    for section, relocations in rows:
+        begin = places[sections.index(section)]
+        for offset, kind, symbol, addend in relocations:
+            at = begin + offset
+            if kind == _ABSOLUTE:
+                struct.pack_into("<Q", memory, at, (address(symbol) + addend) % (1 << 64))
+                continue
+            require(kind in _NEAR and (symbols[symbol][3] or kind != 2), "the kind of a relocation")
+            far = kind in _FAR
+            to = stub(symbol) + len(_JUMP) * far if far or not symbols[symbol][3] else address(symbol)
+            distance = to + addend - (base + at)
+            require(-(1 << 31) <= distance < 1 << 31, "a distance")
+            struct.pack_into("<i", memory, at, distance)
+    found = {name(n): n for n, (_, info, _, home, _, _) in enumerate(symbols) if info >> 4 and home}
+    require(found.keys() >= {*exports}, "what it defines")
+    require(len(memory) == size, "the size of a section")
+    ctypes.memmove(base, bytes(memory), size)
+    require(_libc().mprotect(base, code_bytes, mmap.PROT_READ | mmap.PROT_EXEC) == 0, "memory to execute")
+    return mapped, {export: address(found[export]) for export in exports}
+
+
+@cache
+def _libc() -> Any:
+    libc = ctypes.CDLL(None)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+    libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    return libc
+
+
+def _of_process(name: str) -> int:
+    found = getattr(_libc(), name, None)
+    require(found, f"{name}, which this process has not")
+    return ctypes.cast(found, ctypes.c_void_p).value or 0  # type: ignore[arg-type]  # a function of a library
