@@ -90,7 +90,7 @@ _NAMES = __all__
 del __all__  # that of `from quadrants_lab import *` has the operations, too: see `__getattr__`
 
 # what is imported when it is first asked for: modules, and functions that have modules of their own
-_MODULES = ("ad", "algorithms", "linalg", "math", "profiler", "tools")
+_MODULES = ("ad", "algorithms", "linalg", "math", "profiler", "simt", "tools")
 _FUNCTIONS = ("jax_op", "perf_dispatch", "torch_op")
 
 

@@ -41,6 +41,7 @@ from quadrants_lab.passes.plain_atomics import plain_atomics
 from quadrants_lab.passes.privatize_atomics import privatize_atomics
 from quadrants_lab.passes.reach import mark_reach
 from quadrants_lab.passes.simplify import simplify
+from quadrants_lab.passes.split_blocks import split_blocks
 from quadrants_lab.passes.structure_exits import structure_exits
 from quadrants_lab.passes.unused_gradients import drop_unused_gradients
 from quadrants_lab.passes.watch_races import watch_races
@@ -50,7 +51,7 @@ Passes = tuple[Pass, ...]
 SIMPLIFY: Passes = (simplify,)
 
 # From the front end's kernel to tasks. What a check needs must be looked at before anything is folded away.
-FRONT: Passes = (simplify, structure_exits, offload, licm, simplify)
+FRONT: Passes = (split_blocks, simplify, structure_exits, offload, licm, simplify)
 CHECKED: Passes = (check_bounds, check_division, *FRONT)
 
 # From tasks to what `primal`, `TANGENT` and `gradient` start from.
@@ -146,9 +147,9 @@ def split_pushing(kernel: Kernel) -> Kernel:
 PASSES: dict[str, Pass] = {
     fn.__name__: fn
     for fn in (
-        check_bounds, check_division, fold, cse, dce, simplify, structure_exits, offload, licm, plain_atomics,
-        _keeping(save_overwritten), watch_races(suspect=True), lower_custom_jvp, privatize_atomics, mark_reach,
-        with_tangents, forward, to_be_differentiated, unroll((3, 3)), prepared, _keeping(reverse_over),
+        check_bounds, check_division, split_blocks, fold, cse, dce, simplify, structure_exits, offload, licm,
+        plain_atomics, _keeping(save_overwritten), watch_races(suspect=True), lower_custom_jvp, privatize_atomics,
+        mark_reach, with_tangents, forward, to_be_differentiated, unroll((3, 3)), prepared, _keeping(reverse_over),
         value_and_gradient, drop_unread_temporaries, sink_sums, narrow_stacks, determine_ad_stack_size, lower_isqrt,
         drop_unused_gradients, _counting, list_pushing, split_pushing, put_back,
         lower_atomics({u32: INTEGER, f32: ("add",)}), lower_casts(), lower_counts, lower_division(),

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from quadrants_lab.adstack.bounds import Symbols
 from quadrants_lab.adstack.cfg import Cfg, build_cfg
 from quadrants_lab.adstack.scc import Component, Dag, condense
 from quadrants_lab.analysis.algebra import (
@@ -22,6 +21,7 @@ from quadrants_lab.analysis.algebra import (
     reads_variable,
     subexpressions,
 )
+from quadrants_lab.analysis.symbols import Symbols
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir import sizeexpr as S
 from quadrants_lab.ir.walk import end_of, map_offloads, walk

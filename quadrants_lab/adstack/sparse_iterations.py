@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from quadrants_lab.adstack.bounds import Symbols
 from quadrants_lab.adstack.counting import computes_temporaries
 from quadrants_lab.analysis.algebra import ONE, binary, trips
+from quadrants_lab.analysis.symbols import Symbols
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir import sizeexpr as S
 from quadrants_lab.ir.build import Builder

@@ -39,7 +39,7 @@ def overwritten(kernel: N.Kernel, gradient: Callable[[Keeps], N.Kernel]) -> Keep
     if not has_gradients(kernel) or not _may_conflict(kernel):
         return NOTHING
     info = accesses_of(kernel)
-    loads = [a for a in info.of.values() if isinstance(a.stmt, N.Load) and kernel.buffers[a.stmt.buffer].kind != "temp"]
+    loads = [a for a in info.of.values() if isinstance(a.stmt, N.Load) and not kernel.buffers[a.stmt.buffer].passing]
     if not any(may_follow(info, r, w) for r in loads for w in _writes(info, r.stmt.buffer)):
         return NOTHING
     saved: dict[tuple[str, int], Conflict] = {}
@@ -78,7 +78,7 @@ def _may_conflict(kernel: N.Kernel) -> bool:
     read: set[str] = set()
     for task in kernel.body:
         stmts = list(walk((task,)))
-        read |= {s.buffer for s in stmts if isinstance(s, N.Load) and kernel.buffers[s.buffer].kind != "temp"}
+        read |= {s.buffer for s in stmts if isinstance(s, N.Load) and not kernel.buffers[s.buffer].passing}
         if any(isinstance(s, N.Write) and s.buffer in read for s in stmts):
             return True
     return False
@@ -94,7 +94,7 @@ def repeated_reads(
     for load in walk(gradient.body):
         if isinstance(load, N.Load) and load.buffer in buffers and load.buffer not in ignore:
             read = info.of.get(load.id if load.adjoint_of == N.NO_ID else load.adjoint_of)
-            if read is not None and buffers[load.buffer].kind != "temp":
+            if read is not None and (not buffers[load.buffer].passing or isinstance(read.stmt, N.Atomic)):
                 yield load, read
 
 

@@ -54,7 +54,7 @@ def active_values(kernel: N.Kernel, with_derivative: set[str] | None = None) -> 
         edges += links(stmt)
     edges = [(a, b) for a, b in edges if _differentiable(types, a) and _differentiable(types, b)]
     ends = {b.name for b in kernel.buffers.values() if b.grad} if with_derivative is None else with_derivative
-    temps = {b.name for b in kernel.buffers.values() if b.name in ends and b.kind == "temp"}
+    temps = {b.name for b in kernel.buffers.values() if b.name in ends and b.passing}
 
     forward = _adjacency(edges)
     backward = _adjacency([(b, a) for a, b in edges])

@@ -175,7 +175,8 @@ class AdjointBuilder:
         self.b.store(grad, index, self.b.const(0, grad.dtype))
 
     def _atomic(self, atomic: N.Atomic, adj: Adjoints) -> None:
-        if atomic.op not in ("add", "sub", *MINMAX):
+        known = ("add", "sub") if self.buffers[atomic.buffer].role == "block" else ("add", "sub", *MINMAX)
+        if atomic.op not in known:
             raise no_derivative(atomic, self.buffers[atomic.buffer])
         if atomic.id in adj:
             raise old_value(atomic, self.buffers[atomic.buffer])

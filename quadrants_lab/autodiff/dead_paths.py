@@ -60,7 +60,7 @@ def _graph(kernel: N.Kernel) -> _Graph:
     for v, writes in g.stored.items():
         for w in writes:
             buffer = kernel.buffers[w.buffer]
-            if buffer.kind == "temp" or not buffer.dtype.is_float:
+            if buffer.passing or not buffer.dtype.is_float:
                 g.next.setdefault(v, []).extend((r.id, None) for r in g.loads.get(w.buffer, ()))
     return g
 
@@ -70,7 +70,7 @@ def dead_paths(forward: N.Kernel, which: str = "grad") -> list[GradientWarning]:
     the other only through operations without a derivative (a cast to integer, floor, ...), and for each buffer without
     one that passes values of one with it on to a later read in the same kernel."""
     g = _graph(forward)
-    carriers = {n for n, b in forward.buffers.items() if getattr(b, which) and b.kind != "temp"}
+    carriers = {n for n, b in forward.buffers.items() if getattr(b, which) and not b.passing}
     found: list[GradientWarning] = []
     for name in carriers & g.loads.keys():
         clear = _targets(g, carriers, g.reach(name, cuts=False))

@@ -29,10 +29,10 @@ def forward(kernel: N.Kernel) -> N.Kernel:
     buffers = dict(kernel.buffers)
     duals = {name: x.dual for name, x in kernel.buffers.items() if x.dual}
     for name, x in kernel.buffers.items():
-        if x.kind == "temp" and x.dtype.is_float and name not in {y.grad for y in kernel.buffers.values()}:
+        if x.passing and x.dtype.is_float and name not in {y.grad for y in kernel.buffers.values()}:
             duals[name] = f"{name}.dual"
             buffers[name] = replace(x, dual=duals[name])
-            buffers[duals[name]] = N.Buffer(duals[name], "temp", x.dtype, 0, ())
+            buffers[duals[name]] = replace(x, name=duals[name], grad="", dual="")
     active = active_values(kernel, set(duals))
     info: Accesses | None = None
     tasks: list[N.Stmt] = []

@@ -91,9 +91,11 @@ class _Adjoints:
 
 
 def _adjoints(kernel: N.Kernel, keeps: Keeps, whole: int = -1) -> _Adjoints:
-    """``whole``: the number of the task whose adjoint does what it does, too."""
+    """``whole``: the number of the task whose adjoint does what it does, too. What the blocks of a task share is gone:
+    the adjoint fills it again."""
+    blocks = frozenset(b.name for b in kernel.buffers.values() if b.role == "block")
     unsegmented = tuple(
-        without_checkpoints(t) if keeps.repeats(n) and isinstance(t, N.Offload) else t
+        without_checkpoints(t) if (keeps.repeats(n) or blocks & _touched(t)) and isinstance(t, N.Offload) else t
         for n, t in enumerate(kernel.body)
     )
     kernel = prepared(replace(kernel, body=unsegmented))
@@ -106,7 +108,7 @@ def _adjoints(kernel: N.Kernel, keeps: Keeps, whole: int = -1) -> _Adjoints:
     info = Accesses(kernel) if minmax else None
     colliding = colliding_stores(kernel)
     for number, task in reversed(list(enumerate(forward))):
-        repeated = keeps.repeats(number)
+        repeated = keeps.repeats(number) | blocks
         winners = winners_of(info, number, minmax[number]) if info is not None and number in minmax else {}
         buffers = {**kernel.buffers, **{w.counts.name: w.counts for w in winners.values()}}
         around = MinmaxAtomics(b, buffers, kernel.args, winners, repeated)
@@ -149,7 +151,11 @@ def _assembled(made: _Adjoints, keeps: Keeps, tasks: list[tuple[int, N.Offload]]
 
 def has_gradients(kernel: N.Kernel) -> bool:
     """Whether the kernel touches memory that has a gradient."""
-    return any(b.grad and b.kind != "temp" for b in kernel.buffers.values())
+    return any(b.grad and not b.passing for b in kernel.buffers.values())
+
+
+def _touched(task: N.Stmt) -> set[str]:
+    return {s.buffer for s in walk((task,)) if isinstance(s, N.Write)}
 
 
 def written_buffers(kernel: N.Kernel) -> set[str]:

@@ -19,10 +19,11 @@ def temporaries(kernel: N.Kernel, adjoints: N.Block, b: Builder, keeps: Keeps = 
     needed = _reads(adjoints) & temps
     all_read = _reads(adjoints)
     out: list[N.Offload] = []
+    blocks = {b.name for b in kernel.buffers.values() if b.role == "block"}
     for task in reversed(kernel.tasks):
         if not any(isinstance(s, N.Write) and s.buffer in needed for s in walk((task,))):
             continue
-        again = _only_writes(task, needed)
+        again = _only_writes(task, needed | blocks)
         needed |= _reads((again,)) & temps
         all_read |= _reads((again,))
         out.append(again)

@@ -164,6 +164,11 @@ TABLE: dict[str, Row] = {
                   "cast to {target} before the operation, so the result would differ from Python's",
                   "give '{name}' that dtype before the loop, e.g. {name} = {value}; or write "
                   "qd.cast(..., qd.{target})"),
+    "QL1712": Row(_S, "'{text}' stands outside of parallel loops, where there are no blocks of threads", "called here",
+                  "call it in a for loop at the statement level of the kernel"),
+    "QL1713": Row(_T, "{shape} is no shape of shared memory", "", "give one or more whole numbers above 0"),
+    "QL1714": Row(_T, "an operation of {what} in {where}", "",
+                  "give the size that qd.loop_config(block_dim=...) gives"),
     # --- returns
     "QL1801": Row(_S, "a kernel that returns a value says so in its signature", "returned here",
                   "def {name}(...) -> qd.f32:"),

@@ -83,7 +83,9 @@ class Random(Value):
 class Builtin(Value):
     """What a device tells a lowered kernel. A u64: "seed" (of random draws), "launch" (its number) or "iteration" (the
     row-major number of the parallel iteration within its task, 0 where there is none). "lanes", a u32: how many threads
-    run the task. "elected", a u1: true in one of the threads that are `Together` here."""
+    run the task. "elected", a u1: true in one of the threads that are `Together` here. In a task of blocks, an i32
+    each: "thread", the iteration's number within its block, "number", that within the task, and "threads", how many
+    this block has."""
 
     form = "builtin {what}"
     what: Word
@@ -130,6 +132,13 @@ class Assert(Effect):
     message: Text
     args: Ids
     kind: Word = field(default="assert", kw_only=True)
+
+
+@dataclass(slots=True)
+class Barrier(Effect):
+    """No iteration of a block goes on before all of them are here. Gone after `split_blocks`."""
+
+    form = "barrier"
 
 
 @dataclass(slots=True)
@@ -303,11 +312,12 @@ class If(Control):
 @dataclass(slots=True)
 class For(Loop):
     """A serial counted loop: index = begin, begin+1, ..., end-1 (or the other way round when ``reverse``). No
-    iteration when end <= begin. ``step``: what each iteration adds to the index instead of 1, where `lower_tasks` made
-    the loop; it is above 0, the index begins at 0 or above, and does not go past what its dtype holds."""
+    iteration when end <= begin. ``threads``: the iterations are those of a block's threads; any may come first.
+    ``step``: what each iteration adds to the index instead of 1, where `lower_tasks` made the loop; it is above 0, the
+    index begins at 0 or above, and does not go past what its dtype holds."""
 
     form = (
-        "for{reverse?reversed}{checkpoint?} {index} in {begin}..{end}{step?}{carried+inits:Carry} {body}"
+        "for{reverse?reversed}{checkpoint?}{threads?} {index} in {begin}..{end}{step?}{carried+inits:Carry} {body}"
         "{results:Results}"
     )
     index: Param
@@ -319,6 +329,7 @@ class For(Loop):
     results: Params
     reverse: bool = field(default=False, kw_only=True)
     checkpoint: bool = field(default=False, kw_only=True)
+    threads: bool = field(default=False, kw_only=True)
     step: MaybeId = field(default=NO_ID, kw_only=True)
 
 
@@ -348,19 +359,23 @@ class Offload(Stmt):
     i32 or i64. ``body`` ends in an empty Yield. After the pass `offload` neither block reads a value from outside; the
     body does not see values of ``bounds``.
 
+    ``block_dim``: as many iterations, in row-major order, are a block; they wait for each other at `Barrier`s and share
+    buffers of kind "shared". 0: there are no blocks, as it is after `split_blocks`.
+
     Of a parallel task `lower_tasks` makes one of kind "threads": each thread of the device runs ``body`` once, and the
     ``indices`` are what ``bounds`` yields: begin and extent of each axis.
     """
 
-    form = "offload {kind} bounds {bounds} do ({indices}) {body}"
+    form = "offload {kind}{block_dim?} bounds {bounds} do ({indices}) {body}"
     kind: Word
     bounds: Block
     indices: Params
     body: Block
+    block_dim: int = field(default=0, kw_only=True)
 
 
 STATEMENTS: tuple[type[Stmt], ...] = (
-    Const, Op, Call, ArgLoad, ShapeOf, Random, Builtin, Load, Store, Atomic, Assert, Print,
+    Const, Op, Call, ArgLoad, ShapeOf, Random, Builtin, Load, Store, Atomic, Assert, Barrier, Print,
     AdStackAlloca, AdStackPush, AdStackPop, AdStackLoadTop, AdStackLoadTopAdj, AdStackAccAdjoint, AdStackDepth,
     AdStackGuard, Lane, Together, Overflow, Yield, Break, Continue, If, For, While, Offload,
 )  # fmt: skip
@@ -383,7 +398,8 @@ class Buffer:
     temporary, zero at the start of a launch), "ret" (0-d slot of a returned scalar), "scratch" (memory that the runtime
     provides, of the size ``extents``, one an axis, below 0 standing for 0), "heap" (the slots of an adstack, as many
     as a launch finds that it needs), "local" (0-d, a variable: an unsigned count of the running iteration, below half
-    of what its dtype holds, or the running thread's share of a reduction) or "words". ``grad`` names the buffer of its
+    of what its dtype holds, or the running thread's share of a reduction), "shared" (memory of each block of a task, of
+    static ``shape``, zero when the block begins) or "words". ``grad`` names the buffer of its
     adjoint, ``dual`` that of its tangent, "" where there is none. All are row-major and dense. Indices count from 0 in
     the IR; ``first`` is what the program calls the first one of each axis (() for zeros). ``wide``: an axis of the
     ndarray has 2**31 elements or more.
@@ -396,7 +412,8 @@ class Buffer:
     ``of``: the buffer whose memory one of kind "words" shows: as words of its ``dtype``, with one axis, row by row.
 
     ``role`` of scratch memory: "kept" (a forward launch fills it for its gradient), "work" (zero when it is made, then
-    as the launch before left it), "marks" (the same, but shared by all kernels that use the same array).
+    as the launch before left it), "marks" (the same, but shared by all kernels that use the same array), "block" (what
+    the blocks of a task share or put aside: along the first axis a part for each block, which writes before it reads).
     """
 
     name: str
@@ -412,6 +429,11 @@ class Buffer:
     extents: tuple[SizeExpr, ...] = ()
     beside: str = ""
     of: str = ""
+
+    @property
+    def passing(self) -> bool:
+        """Whether nothing of it outlasts the launch: it is no input and no output."""
+        return self.kind == "temp" or self.role == "block"
 
     @property
     def extent_type(self) -> DType:

@@ -47,7 +47,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _DIMS = re.compile(r"\s*\[((?:\d+|\?)(?:x(?:\d+|\?))*)?\]")
-_SCRATCH = re.compile(r"\s*((?:kept|work|marks)\b.*)$")
+_SCRATCH = re.compile(r"\s*((?:kept|work|marks|block)\b.*)$")
 _FIRST = re.compile(r"\s*(-?\d+(?:,-?\d+)*)")
 _KERNEL_NAME = re.compile(r"\s*([^\s(]+)")
 

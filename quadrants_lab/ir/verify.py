@@ -17,11 +17,12 @@ from quadrants_lab.ir.text import print_stmt
 from quadrants_lab.ir.types import DType, f32, f64, i32, i64, u1, u32, u64
 from quadrants_lab.ir.verify_stacks import check_stacks
 
-BUFFER_KINDS = ("field", "ndarray", "temp", "ret", "scratch", "heap", "local", "words")
-ROLES = {"scratch": ("kept", "work", "marks"), "heap": ("", "flags"), "local": ("", "share")}
+BUFFER_KINDS = ("field", "ndarray", "temp", "ret", "scratch", "heap", "local", "shared", "words")
+ROLES = {"scratch": ("kept", "work", "marks", "block"), "heap": ("", "flags"), "local": ("", "share")}
 OFFLOAD_KINDS = ("serial", "range_for", "struct_for", "threads")
 ATOMIC_OPS = ("add", "sub", "mul", "min", "max", "and", "or", "xor", "exchange", "cas")
-BUILTINS = {"seed": u64, "launch": u64, "iteration": u64, "lanes": u32, "elected": u1}
+BUILTINS = {"seed": u64, "launch": u64, "iteration": u64, "lanes": u32, "elected": u1, "thread": i32,
+            "number": i32, "threads": i32}
 MODES = ("forward", "reverse", "both", "count", "dual")
 
 
@@ -215,6 +216,7 @@ class _Verifier:
         self.block(s.bounds, _Place(None, False), types if threads else types * 2, s)
         self.stacks = {}
         self.in_guard = False
+        self.blocks = s.block_dim > 0
         self.block(s.body, _Place((), False, top=True), (), s, s.indices)
         self.stacks = {}
         broken = check_stacks(s, self.k.mode)
@@ -315,6 +317,9 @@ class _Verifier:
         elif s.op != "exchange":
             self.need(t is not u1, f"there is no atomic {s.op} of {t}", s)
 
+    def barrier(self, s: N.Barrier) -> None:
+        self.need(self.blocks, "a barrier stands in a task without blocks", s)
+
     def assert_(self, s: N.Assert) -> None:
         self.need(self.visible[s.cond] is u1, "the condition is not u1", s)
 
@@ -385,6 +390,7 @@ _RULE_OF: dict[type, Callable[..., None]] = {
     N.Access: _Verifier.access,
     N.Atomic: _Verifier.atomic,
     N.Assert: _Verifier.assert_,
+    N.Barrier: _Verifier.barrier,
     N.Lane: lambda v, s: v.need(s.type is u32, "a lane's number is u32", s),
     N.Together: lambda v, s: v.need(v.visible[s.value] is s.type, "a sum has the dtype of what is added", s),
     N.Overflow: lambda v, s: v.need(v.visible[s.stack] is u32, "a stack's number is u32", s),

@@ -30,7 +30,7 @@ OUTSIDE: dict[str, tuple[str, ...]] = {
     ),
     "meshes": ("Mesh", "MeshInstance", "mesh_local", "mesh_patch_idx"),
     "streams": ("Event", "Stream", "create_event", "create_stream", "stream_parallel"),
-    "GPU intrinsics": ("global_thread_idx", "simt", "clock_counter", "clock_freq_hz", "volatile_load"),
+    "GPU intrinsics": ("global_thread_idx", "clock_counter", "clock_freq_hz", "volatile_load"),
 }  # fmt: skip
 
 _BEYOND = {name: part for part, names in OUTSIDE.items() for name in names}

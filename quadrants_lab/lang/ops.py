@@ -12,6 +12,7 @@ from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsSyntaxError
 from quadrants_lab.frontend.diagnostics import error
 from quadrants_lab.frontend.op_table import Builtin
 from quadrants_lab.frontend.ops.builtins import OPS
+from quadrants_lab.frontend.ops.simt import SUBGROUP
 from quadrants_lab.frontend.ops.spaces import is_order
 from quadrants_lab.ir import types as T
 from quadrants_lab.ir.prims import PRIMS
@@ -140,6 +141,7 @@ _PYTHON: dict[str, Callable[..., Any]] = {
     "raw_div": _truncating("raw_div", lambda a, b: a / b), "raw_mod": _truncating("raw_mod", np.fmod),
     "select": _select, "cast": _cast, "bit_cast": _bit_cast,
     "static": _static, "static_assert": _static_assert, "static_print": print, "ndrange": NdRange, "frexp": np.frexp,
+    "subgroup.group_size": lambda: SUBGROUP, "subgroup.log2_group_size": lambda: SUBGROUP.bit_length() - 1,
     "assume_in_range": lambda val, base, low, high: val,
 }  # fmt: skip
 
@@ -148,10 +150,15 @@ _NOT_PUBLIC = ("range", "print", "len", "int", "float", "bool")
 
 def _of(home: str) -> dict[str, Operation]:
     return {
-        name: Operation(row, _PYTHON.get(name) or _only_in_kernels(name))
+        name: Operation(row, _PYTHON.get(name) or _only_in_kernels(f"simt.{name}" if "simt." in home else name))
         for name, row in OPS.items()
         if row.home == home and name not in _NOT_PUBLIC
     }
+
+
+def block_operations(room: str) -> dict[str, Operation]:
+    """The operations of ``qd.simt.ROOM`` by their names there."""
+    return {name.partition(".")[2]: operation for name, operation in _of(f"simt.{room}").items()}
 
 
 OPERATIONS = _of("")

@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from quadrants_lab.adstack.bounds import Symbols
 from quadrants_lab.adstack.cfg import Cfg, CfgNode, build_cfg
 from quadrants_lab.adstack.report import StackRow
 from quadrants_lab.adstack.scc import Dag, condense
 from quadrants_lab.analysis.algebra import subexpressions, trips
+from quadrants_lab.analysis.symbols import Symbols
 from quadrants_lab.backends.lower import lower
 from quadrants_lab.backends.stage import Stage
 from quadrants_lab.ir import nodes as N

@@ -11,10 +11,13 @@ from quadrants_lab.ir.walk import walk
 
 def drop_unused_gradients(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that there is no gradient or dual buffer that neither a statement nor a gradient of it touches, so
-    that a launch need not provide it."""
+    that a launch need not provide it. What the blocks of a gradient's tasks share stays: the kernels that run ahead of
+    a gradient are given its memory."""
     reads, writes = accesses(kernel)
     touched = reads | writes | {s.buffer for s in walk(kernel.body) if isinstance(s, N.ShapeOf)}
     touched |= {name for name, b in kernel.buffers.items() if b.grad in touched}
+    if kernel.mode in ("reverse", "count"):
+        touched |= {name for name, b in kernel.buffers.items() if b.role == "block"}
     unused = {d for b in kernel.buffers.values() for d in (b.grad, b.dual) if d} - touched
     if not unused:
         return kernel

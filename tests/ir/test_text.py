@@ -60,6 +60,7 @@ def sample():
         b.add(N.Print(b.fresh(), (v, "a", v), ("", '>8".3f')))
         b.add(N.Assert(b.fresh(), ok, "{} is a number", (v,), kind="bounds"))
         b.add(N.ShapeOf(b.fresh(), i32, "a", 1))
+        b.add(N.Barrier(b.fresh()))
         b.add(N.Random(b.fresh(), f64, 7))
         b.add(N.Builtin(b.fresh(), u64, "seed"))
         b.add(N.Call(b.fresh(), f64, "half.f64", (b.const(1.0, f64),)))

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from quadrants_lab.frontend.op_table import Builtin, Lower
-from quadrants_lab.frontend.ops import constructors, library, linalg, numbers, spaces, static
+from quadrants_lab.frontend.ops import constructors, library, linalg, numbers, simt, spaces, static
 from quadrants_lab.frontend.values import arith, matrix
 from quadrants_lab.frontend.values.context import Context, argument_node
 from quadrants_lab.frontend.values.lvalue import Local, fetch, locate
@@ -284,6 +284,7 @@ OPS: dict[str, Builtin] = {
         *numbers.ROWS,
         *constructors.ROWS,
         *linalg.ROWS,
+        *simt.ROWS,
         *library.ROWS,
     )
 }

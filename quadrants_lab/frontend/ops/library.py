@@ -53,7 +53,8 @@ def _check_vectors(cx: Context, call: ast.Call, f: LibraryFunction, given: Mappi
 def _rows() -> Iterator[Builtin]:
     for f in FUNCTIONS:
         params = tuple(f"{p}=" if p in f.optional else p for p in f.func.params)
-        yield Builtin(f.func.name, params, _inlined(f), f.func.doc, home=f.home, elementwise=f.elementwise)
+        name = f"{f.home.removeprefix('simt.')}.{f.func.name}" if f.home.startswith("simt.") else f.func.name
+        yield Builtin(name, params, _inlined(f), f.func.doc, home=f.home, elementwise=f.elementwise)
         if f.method:
             yield Builtin(f"Matrix.{f.func.name}", params, _inlined(f), f.func.doc, home="Matrix")
 

@@ -68,6 +68,7 @@ def _grouped(cx: Context, call: ast.Call, x: Value) -> Value:
     return Grouped(x)
 
 
+MOST_THREADS = 1024  # of a block
 # what qd.loop_config knows, with the types of the values
 _CONFIG: dict[str, tuple[type, ...]] = {
     "block_dim": (int,),
@@ -80,7 +81,8 @@ _CONFIG: dict[str, tuple[type, ...]] = {
 
 
 def _loop_config(cx: Context, call: ast.Call, *args: Value) -> Value:
-    """``parallelize=1`` is ``serialize=True``; ``checkpoint``: see `autodiff.recursive_checkpointing`; everything else
+    """``parallelize=1`` is ``serialize=True``; ``checkpoint``: see `autodiff.recursive_checkpointing`; ``block_dim``:
+    the size of blocks, where the loop has any; everything else
     is a hint that changes nothing here."""
     if args:
         raise cx.fail("QL1602", call, text="qd.loop_config", what="takes keywords only", params=", ".join(_CONFIG))
@@ -101,6 +103,10 @@ def _loop_config(cx: Context, call: ast.Call, *args: Value) -> Value:
         raise cx.fail("QL1201", call, what="bit_vectorize=True, of quantised arrays,", cure="leave it out")
     if given.get("checkpoint"):
         cx.checkpoint = True
+    cx.block_dim = given.get("block_dim") or 0
+    if not 0 <= cx.block_dim <= MOST_THREADS:
+        what = f"block_dim is 1 to {MOST_THREADS}"
+        raise cx.fail("QL1602", call, text="qd.loop_config", what=what, params=names)
     if given.get("serialize") or given.get("parallelize") == 1:
         cx.serialize = True
     return Obj(None)
@@ -112,7 +118,7 @@ ROWS: tuple[Builtin, ...] = (
     Builtin("grouped", ("x",), _grouped, "The indices of x, a field, an array or an ndrange, as one vector."),
     Builtin("loop_config", ("*",), _loop_config,
             "About the next loop: serialize=True (or parallelize=1) runs it in order; checkpoint=True, of a serial: "
-            "its gradient keeps 2 sqrt(trips) values in place of one a trip, and runs it once more; the others are "
-            "hints.", 99),
+            "its gradient keeps 2 sqrt(trips) values in place of one a trip, and runs it once more; block_dim, of a "
+            "parallel one: threads of a block (128), where it uses qd.simt; the others are hints.", 99),
     Builtin("range", ("*args",), _range, ""),
 )  # fmt: skip

@@ -26,6 +26,7 @@ from quadrants_lab.frontend.values.values import (
     Element,
     Lit,
     Matrix,
+    Mem,
     Num,
     Obj,
     Shape,
@@ -109,7 +110,7 @@ def set_name(cx: Context, target: ast.Name, value: Value, node: ast.stmt, source
         elif isinstance(value, (Num, Lit, Temp, Matrix, Struct)) or (isinstance(value, Obj) and value.value is None):
             cx.at(node)
             env[name] = local(cx, value, name, source)
-        elif isinstance(value, (tuple, Shape)):
+        elif isinstance(value, (tuple, Shape)) or (isinstance(value, Mem) and value.buffer.kind == "shared"):
             env[name] = value
         else:
             raise cx.fail("QL1413", source, what=describe(value), name=name)

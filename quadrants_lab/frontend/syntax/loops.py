@@ -30,12 +30,15 @@ from quadrants_lab.frontend.values.values import (
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import i32, i64
 
+DEFAULT_BLOCK = 128  # threads of a block, where qd.loop_config does not say
+
 
 def _for(cx: Context, node: ast.For) -> None:
     if node.orelse:
         raise cx.fail("QL1202", node.orelse[0])
     serialize, cx.serialize = cx.serialize, False
     checkpoint, cx.checkpoint = cx.checkpoint, False
+    block_dim, cx.block_dim = cx.block_dim or DEFAULT_BLOCK, 0
     with cx.b.block() as bounds:
         value = cx.expr(node.iter)
     static = node.iter in cx.statics
@@ -51,7 +54,9 @@ def _for(cx: Context, node: ast.For) -> None:
     bounds += more
 
     def task() -> None:
+        cx.block, cx.blocks = block_dim, False
         _task(cx, node, space, names, list(bounds))
+        cx.block = 0
 
     def serial() -> None:
         cx.checkpoint = checkpoint
@@ -171,7 +176,8 @@ def _task(cx: Context, node: ast.For, space: Space, names: list[ast.Name], bound
     cx.at(node)
     code = without_derivatives(cx.b, tuple(body), cx.stopped)
     cx.stopped = outside
-    cx.b.add(N.Offload(cx.b.fresh(), space.kind, tuple(bounds), indices, code))
+    block_dim = cx.block if cx.blocks else 0
+    cx.b.add(N.Offload(cx.b.fresh(), space.kind, tuple(bounds), indices, code, block_dim=block_dim))
     for name, value in shared.items():
         cx.at(node)
         cx.frame.env[name] = mapped(value, lambda temp: _read(cx, temp))

@@ -103,6 +103,9 @@ class Context:
         self.depth = 0  # of run-time conditions and loops
         self.serialize = False  # qd.loop_config(serialize=True) before the next loop
         self.checkpoint = False  # qd.loop_config(checkpoint=True) before the next loop
+        self.block_dim = 0  # qd.loop_config(block_dim=...) before the next loop
+        self.block = 0  # threads of a block of the parallel loop at hand; 0 outside of any
+        self.blocks = False  # the parallel loop at hand says something of its blocks
         self.sites = 0  # call sites of qd.random
         self.stopped: set[str] = set()  # buffers after qd.stop_grad in this parallel loop, or outside of any
         self.inlining: list[tuple[FunctionSource, tuple[Any, ...]]] = []  # with what is known at compile time

@@ -196,7 +196,7 @@ class LaunchFlow:
         """What memory keeps of a flow."""
         b = self.kernel.buffers[s.buffer]
         self.trace.reached = self.event(s)
-        if flow.tangent is None or b.kind == "temp" or (b.grad and b.dtype.is_float):
+        if flow.tangent is None or b.passing or (b.grad and b.dtype.is_float):
             return flow
         return Flow(None, flow.cut or self.event(s, self.env[s.value]), flow.lost)
 

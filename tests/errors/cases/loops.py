@@ -248,3 +248,34 @@ def ndrange_axes_is_a_number():
 def ndrange_axes_of_the_run():
     for i, j in qd.ndrange(2, 3, axes=(a[0], 0)):
         z[i] = 1
+
+
+@kernel()
+def barrier_outside_of_parallel_loops():
+    qd.simt.block.sync()
+
+
+@kernel()
+def shared_memory_of_no_shape():
+    for i in range(64):
+        s = qd.simt.block.SharedArray((4, 0), qd.i32)
+
+
+@kernel()
+def shared_memory_of_a_size_of_the_run():
+    for i in range(64):
+        s = qd.simt.block.SharedArray(n[None], qd.i32)
+
+
+@kernel()
+def sum_of_another_block():
+    qd.loop_config(block_dim=64)
+    for i in range(64):
+        z[i] = qd.simt.block.reduce_add(i, 32, qd.i32)
+
+
+@kernel()
+def blocks_too_large():
+    qd.loop_config(block_dim=4096)
+    for i in range(64):
+        z[i] = 1

@@ -1,0 +1,306 @@
+"""What the threads of a block, a subgroup or a part of one make of their values together.
+
+It goes through memory that the block shares, so each of these is a barrier, and all backends have the same. One thread
+of each group goes through the values of the others in their order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quadrants_lab.frontend.library.core import helper, op
+from quadrants_lab.ir.types import i32 as _i32
+from quadrants_lab.ir.types import u32 as _u32
+from quadrants_lab.ir.types import u64 as _u64
+
+_sync: Any = op("block.sync")
+_thread: Any = op("block.thread_idx")
+_threads: Any = op("simt.threads")
+_exchange: Any = op("simt.exchange")
+
+
+@helper
+def add(a: Any, b: Any) -> Any:
+    return a + b
+
+
+@helper
+def mul(a: Any, b: Any) -> Any:
+    return a * b
+
+
+@helper
+def both(a: Any, b: Any) -> Any:
+    return a & b
+
+
+@helper
+def either(a: Any, b: Any) -> Any:
+    return a | b
+
+
+@helper
+def differs(a: Any, b: Any) -> Any:
+    return a ^ b
+
+
+@helper
+def lane() -> Any:
+    return _thread() % 32
+
+
+@helper
+def shuffle(value: Any, index: Any) -> Any:
+    """The value of that lane of the subgroup; the own one where there is no such lane."""
+    held = _exchange(value)
+    t = _thread()
+    held[t] = value
+    _sync()
+    k = _i32(index)
+    found = value
+    if k >= 0 and k < 32 and t - t % 32 + k < _threads():
+        found = held[t - t % 32 + k]
+    _sync()
+    return found
+
+
+@helper
+def shuffle_up(value: Any, offset: Any) -> Any:
+    return shuffle(value, _thread() % 32 - _i32(offset))
+
+
+@helper
+def shuffle_down(value: Any, offset: Any) -> Any:
+    return shuffle(value, _thread() % 32 + _i32(offset))
+
+
+@helper
+def shuffle_xor(value: Any, mask: Any) -> Any:
+    return shuffle(value, (_thread() % 32) ^ _i32(mask))
+
+
+@helper
+def broadcast_first(value: Any) -> Any:
+    return shuffle(value, 0)
+
+
+@helper
+def _scan(held: Any, value: Any, size: Any, fn: Any) -> Any:
+    """Puts into shared memory what ``fn`` makes of the values up to each thread, in groups of ``size`` threads."""
+    t = _thread()
+    held[t] = value
+    _sync()
+    if t % size == 0:
+        total = value
+        for k in range(t + 1, min(t + size, _threads())):
+            total = fn(total, held[k])
+            held[k] = total
+    _sync()
+
+
+@helper
+def reduced(value: Any, size: Any, fn: Any) -> Any:
+    held = _exchange(value)
+    _scan(held, value, size, fn)
+    t = _thread()
+    found = held[min(t - t % size + size, _threads()) - 1]
+    _sync()
+    return found
+
+
+@helper
+def inclusive(value: Any, size: Any, fn: Any) -> Any:
+    held = _exchange(value)
+    _scan(held, value, size, fn)
+    found = held[_thread()]
+    _sync()
+    return found
+
+
+@helper
+def exclusive(value: Any, size: Any, fn: Any, identity: Any) -> Any:
+    held = _exchange(value)
+    _scan(held, value, size, fn)
+    t = _thread()
+    found = value
+    if t % size == 0:
+        found = identity
+    else:
+        found = held[t - 1]
+    _sync()
+    return found
+
+
+@helper
+def segmented(value: Any, head_flag: Any, size: Any, fn: Any) -> Any:
+    """The scan that begins again where the flag is not 0."""
+    held = _exchange(value)
+    heads = _exchange(head_flag)
+    t = _thread()
+    held[t] = value
+    heads[t] = head_flag
+    _sync()
+    if t % size == 0:
+        total = value
+        for k in range(t + 1, min(t + size, _threads())):
+            total = held[k] if heads[k] != 0 else fn(total, held[k])
+            held[k] = total
+    _sync()
+    found = held[t]
+    _sync()
+    return found
+
+
+@helper
+def all_true(predicate: Any, size: Any) -> Any:
+    return reduced(_i32(predicate != 0), size, min)
+
+
+@helper
+def any_true(predicate: Any, size: Any) -> Any:
+    return reduced(_i32(predicate != 0), size, max)
+
+
+@helper
+def count_true(predicate: Any, size: Any) -> Any:
+    return reduced(_i32(predicate != 0), size, add)
+
+
+@helper
+def all_equal(value: Any, size: Any) -> Any:
+    held = _exchange(value)
+    t = _thread()
+    held[t] = value
+    _sync()
+    same = value == held[t - t % size]
+    _sync()
+    return all_true(same, size)
+
+
+@helper
+def ballot(predicate: Any) -> Any:
+    return reduced(_u64(predicate != 0) << _u64(_thread() % 32), 32, either)
+
+
+@helper
+def ballot_first_n(predicate: Any, n: Any) -> Any:
+    k = _thread() % 32
+    return reduced(_u32(k < n and predicate != 0) << _u32(k), 32, either)
+
+
+@helper
+def elect() -> Any:
+    return _i32(_thread() % 32 == 0)
+
+
+@helper
+def active_mask() -> Any:
+    return ballot_first_n(1, 32)
+
+
+@helper
+def counted(mask: Any, predicate: Any, none: Any) -> Any:
+    """Whether the predicate is not 0; ``none`` in lanes outside of the mask."""
+    return _i32(predicate != 0) if (_u32(mask) >> _u32(_thread() % 32)) & _u32(1) != _u32(0) else none
+
+
+@helper
+def match_all(value: Any) -> Any:
+    return _u32(4294967295) if all_equal(value, 32) != 0 else _u32(0)
+
+
+@helper
+def unique(value: Any) -> Any:
+    return _i32(match_any(value) == lanemask_eq(_thread() % 32))
+
+
+@helper
+def match_any(value: Any) -> Any:
+    """The lanes whose value is this one's."""
+    held = _exchange(value)
+    t = _thread()
+    held[t] = value
+    _sync()
+    first = t - t % 32
+    found = _u32(0)
+    for k in range(min(32, _threads() - first)):
+        if held[first + k] == value:
+            found |= _u32(1) << _u32(k)
+    _sync()
+    return found
+
+
+@helper
+def lanemask_lt(lane_id: Any) -> Any:
+    return (_u32(1) << _u32(lane_id)) - _u32(1)
+
+
+@helper
+def lanemask_eq(lane_id: Any) -> Any:
+    return _u32(1) << _u32(lane_id)
+
+
+@helper
+def lanemask_le(lane_id: Any) -> Any:
+    return lanemask_lt(lane_id) | lanemask_eq(lane_id)
+
+
+@helper
+def lanemask_gt(lane_id: Any) -> Any:
+    return ~lanemask_le(lane_id)
+
+
+@helper
+def lanemask_ge(lane_id: Any) -> Any:
+    return ~lanemask_lt(lane_id)
+
+
+@helper
+def sorted_pairs(key: Any, value: Any, size: Any) -> Any:
+    """The pair of this thread's rank in its group: by key, then by value."""
+    keys = _exchange(key)
+    values = _exchange(value)
+    t = _thread()
+    keys[t] = key
+    values[t] = value
+    _sync()
+    first = t - t % size
+    rank = 0
+    for k in range(first, min(first + size, _threads())):
+        less = keys[k] < key or (keys[k] == key and values[k] < value)
+        same = keys[k] == key and values[k] == value
+        if less or (same and k < t):
+            rank += 1
+    _sync()
+    keys[first + rank] = key
+    values[first + rank] = value
+    _sync()
+    a = keys[t]
+    b = values[t]
+    _sync()
+    return a, b
+
+
+@helper
+def radix_rank(key: Any, radix_bits: Any, bit_start: Any, num_bits: Any, bins: Any, excl_prefix: Any) -> Any:
+    """The thread's place when the block is sorted by a digit of the keys, and how often each digit is there."""
+    digit = _i32((_u32(key) >> _u32(bit_start)) & ((_u32(1) << _u32(num_bits)) - _u32(1)))
+    digits = _exchange(digit)
+    t = _thread()
+    digits[t] = digit
+    _sync()
+    if t == 0:
+        for d in range(bins.shape[0]):
+            bins[d] = 0
+        for k in range(_threads()):
+            d = digits[k]
+            digits[k] = bins[d]
+            bins[d] = bins[d] + 1
+        total = 0
+        for d in range(bins.shape[0]):
+            excl_prefix[d] = total
+            total += bins[d]
+    _sync()
+    rank = excl_prefix[digit] + digits[t]
+    _sync()
+    return rank

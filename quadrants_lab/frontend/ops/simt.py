@@ -1,0 +1,317 @@
+"""Blocks of a parallel loop: what `qd.simt` tells of the running thread, barriers, and memory that a block shares."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from math import inf
+from typing import Any
+
+from quadrants_lab.frontend.library import simt
+from quadrants_lab.frontend.op_table import Builtin, Lower
+from quadrants_lab.frontend.syntax import funcs
+from quadrants_lab.frontend.values.context import Context, argument_node
+from quadrants_lab.frontend.values.values import Lit, Mem, Num, Obj, Value
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.types import DType, i32
+
+SUBGROUP = 32  # threads of a subgroup, on every backend
+
+
+def _here(cx: Context, call: ast.Call) -> None:
+    """Notes that the loop at hand has blocks; an error outside of parallel loops."""
+    if not cx.block:
+        raise cx.fail("QL1712", call, text=ast.unparse(call.func))
+    cx.blocks = True
+    cx.at(call)
+
+
+def _told(what: str) -> Lower:
+    def lower(cx: Context, call: ast.Call) -> Value:
+        _here(cx, call)
+        return Num(cx.b.add(N.Builtin(cx.b.fresh(), i32, what)), i32)
+
+    return lower
+
+
+def _sync(cx: Context, call: ast.Call, *mask: Value) -> Value:
+    _here(cx, call)
+    cx.b.add(N.Barrier(cx.b.fresh()))
+    return Obj(None)
+
+
+def _fence(cx: Context, call: ast.Call) -> Value:
+    """Each thread sees its own writes in order, and those of others behind barriers: nothing is left to be done."""
+    return Obj(None)
+
+
+def _known(find: Callable[[Context], int]) -> Lower:
+    def lower(cx: Context, call: ast.Call) -> Value:
+        return Lit(find(cx), call)
+
+    return lower
+
+
+def _array(cx: Context, call: ast.Call, shape: tuple[int, ...], dtype: DType) -> Mem:
+    _here(cx, call)
+    n = 0
+    while (name := f"shared{n}") in cx.buffers:
+        n += 1
+    cx.buffers[name] = buffer = N.Buffer(name, "shared", dtype, len(shape), shape)
+    return Mem(buffer, "SharedArray")
+
+
+def _shared_array(cx: Context, call: ast.Call, shape: Value, dtype: Value) -> Value:
+    try:
+        known = cx.python(shape)
+    except TypeError:
+        raise cx.fail("QL1610", call, op="SharedArray") from None
+    sizes = known if isinstance(known, (tuple, list)) else (known,)
+    if not sizes or not all(type(n) is int and n > 0 for n in sizes):
+        raise cx.fail("QL1713", call, shape=known)
+    return _array(cx, call, tuple(sizes), cx.dtype(dtype, call))
+
+
+def _exchange(cx: Context, call: ast.Call, value: Value) -> Value:
+    """Shared memory with a place for each thread of the block's subgroups."""
+    t = cx.type_of(cx.number(value, call))
+    return _array(cx, call, (-(-cx.block // SUBGROUP) * SUBGROUP,), t)
+
+
+def _arch_uses_spv(cx: Context, call: ast.Call, arch: Value) -> Value:
+    return Lit(getattr(getattr(arch, "value", None), "name", "") in ("vulkan", "metal"), call)
+
+
+# --- of many threads' values ----------------------------------------------------------------------------------------
+
+# what puts two values together: a function, or Python's own; and what changes nothing, of a dtype
+_PUTS: dict[str, tuple[Any, Callable[[DType], float]]] = {
+    "add": (simt.add, lambda t: 0),
+    "mul": (simt.mul, lambda t: 1),
+    "min": (min, lambda t: inf if t.is_float else (1 << t.bits - (t.kind == "i")) - 1),
+    "max": (max, lambda t: -inf if t.is_float else -(1 << t.bits - 1) if t.kind == "i" else 0),
+    "and": (simt.both, lambda t: -1 if t.kind == "i" else (1 << t.bits) - 1),
+    "or": (simt.either, lambda t: 0),
+    "xor": (simt.differs, lambda t: 0),
+}
+_ORDERED = ("add", "min", "max")
+_SCAN: Any = {"inclusive": simt.inclusive, "exclusive": simt.exclusive}
+_VOTES: Any = {"all_true": simt.all_true, "any_true": simt.any_true, "all_equal": simt.all_equal}
+_MASKS: Any = {k: getattr(simt, f"lanemask_{k}") for k in ("lt", "le", "eq", "ge", "gt")}
+_SHUFFLES: Any = {"sync": simt.shuffle, "up": simt.shuffle_up, "down": simt.shuffle_down, "xor": simt.shuffle_xor}
+Size = Callable[[Context, ast.Call, "Value | None"], int]
+
+
+def _inlined(cx: Context, call: ast.Call, fn: Any, *args: Value | Any) -> Value:
+    """What the library's function makes of the arguments."""
+    _here(cx, call)
+    values = [a if isinstance(a, (Num, Lit, Mem, Obj)) else cx.wrap(a, str(a), call) for a in args]
+    return funcs.inline(cx, call, fn.source, values, {}, hidden=True)
+
+
+def _plain(fn: Any, *more: Any) -> Lower:
+    """The library's function of the same parameters, and of ``more``."""
+    return lambda cx, call, *args: _inlined(cx, call, fn, *args, *more)
+
+
+def _python(cx: Context, call: ast.Call, value: Value, what: str) -> int:
+    try:
+        known = cx.python(value)
+    except TypeError:
+        known = None
+    if type(known) is not int:
+        raise cx.fail("QL1610", call, op=what)
+    return known
+
+
+def _tile(cx: Context, call: ast.Call, log2_size: Value | None) -> int:
+    """How many threads a part of a subgroup has."""
+    log2 = 5 if log2_size is None else _python(cx, call, log2_size, "a subgroup's operation")
+    if not 0 <= log2 <= 5:
+        raise cx.fail("QL1714", call, what=f"2 ** {log2} threads", where=f"a subgroup of {SUBGROUP}")
+    return 1 << log2
+
+
+def _whole(cx: Context, call: ast.Call, block_dim: Value | None) -> int:
+    assert block_dim is not None
+    size = _python(cx, call, block_dim, "a block's operation")
+    if size != cx.block:
+        raise cx.fail("QL1714", call, what=f"{size} threads", where=f"a block of {cx.block}")
+    return size
+
+
+def _numbers(cx: Context, call: ast.Call, values: tuple[Value, ...]) -> list[Num]:
+    return [cx.num(cx.number(v, argument_node(call, k))) for k, v in enumerate(values)]
+
+
+def _together(fn: Any, put: str, size: Size, many: int = 1) -> Lower:
+    """A reduction or scan with an operation of the table, of ``many`` values; the size is what comes next."""
+
+    def lower(cx: Context, call: ast.Call, *args: Value) -> Value:
+        threads = size(cx, call, args[many] if len(args) > many else None)
+        values = _numbers(cx, call, args[:many])
+        operation, identity = _PUTS[put]
+        more: tuple[Value, ...] = (Obj(operation, put),)
+        if fn is simt.exclusive:
+            t = values[0].type
+            cx.at(call)
+            more = (*more, Num(cx.const(identity(t), t), t))
+        return _inlined(cx, call, fn, *values, threads, *more)
+
+    return lower
+
+
+def _generic(fn: Any) -> Lower:
+    """A reduction or scan of a block with the user's operation."""
+
+    def lower(cx: Context, call: ast.Call, value: Value, block_dim: Value, op: Value, *more: Value) -> Value:
+        threads = _whole(cx, call, block_dim)
+        return _inlined(cx, call, fn, *_numbers(cx, call, (value,)), threads, op, *more[:-1])
+
+    return lower
+
+
+def _voted(fn: Any, size: Size) -> Lower:
+    def lower(cx: Context, call: ast.Call, value: Value, log2_size: Value | None = None) -> Value:
+        return _inlined(cx, call, fn, value, size(cx, call, log2_size))
+
+    return lower
+
+
+def _in_block(fn: Any) -> Lower:
+    return lambda cx, call, predicate: _inlined(cx, call, fn, predicate, cx.block)
+
+
+def _sort(cx: Context, call: ast.Call, key: Value, value: Value, log2_size: Value | None = None) -> Value:
+    return _inlined(cx, call, simt.sorted_pairs, key, value, _tile(cx, call, log2_size))
+
+
+def _radix(cx: Context, call: ast.Call, key: Value, block_dim: Value, *rest: Value) -> Value:
+    _whole(cx, call, block_dim)
+    return _inlined(cx, call, simt.radix_rank, key, *rest)
+
+
+def _masked(fn: Any, none: int) -> Lower:
+    """Of the lanes in a mask: the others have a value that changes nothing."""
+
+    def lower(cx: Context, call: ast.Call, mask: Value, predicate: Value) -> Value:
+        counted = _inlined(cx, call, simt.counted, mask, predicate, none)
+        return _inlined(cx, call, fn, counted, SUBGROUP)
+
+    return lower
+
+
+def _unmasked(fn: Any, *more: Any) -> Lower:
+    return lambda cx, call, mask, *args: _inlined(cx, call, fn, *args, *more)
+
+
+def _families() -> Iterator[Builtin]:
+    for put in _PUTS:
+        for kind, fn in _SCAN.items():
+            where = "up to" if kind == "inclusive" else "before"
+            doc = f"What {put} makes of the values of the group's threads {where} this one."
+            yield Builtin(f"subgroup.{kind}_{put}", ("value",), _together(fn, put, _tile), doc)
+            yield Builtin(f"subgroup.{kind}_{put}_tiled", ("value", "log2_size"), _together(fn, put, _tile), doc)
+            if put in _ORDERED:
+                yield Builtin(f"block.{kind}_{put}", ("value", "block_dim", "dtype"), _together(fn, put, _whole), doc)
+    for put in _ORDERED:
+        for kind in ("reduce", "reduce_all"):
+            doc = f"What {put} makes of the values of the group's threads, in each."
+            lower = _together(simt.reduced, put, _tile)
+            yield Builtin(f"subgroup.{kind}_{put}", ("value",), lower, doc)
+            yield Builtin(f"subgroup.{kind}_{put}_tiled", ("value", "log2_size"), lower, doc)
+            lower = _together(simt.reduced, put, _whole)
+            yield Builtin(f"block.{kind}_{put}", ("value", "block_dim", "dtype"), lower, doc)
+        doc = f"As inclusive_{put}, begun again where head_flag is not 0."
+        lower = _together(simt.segmented, put, _tile, 2)
+        yield Builtin(f"subgroup.segmented_reduce_{put}", ("value", "head_flag"), lower, doc)
+        yield Builtin(f"subgroup.segmented_reduce_{put}_tiled", ("value", "head_flag", "log2_size"), lower, doc)
+    for kind, fn in _VOTES.items():
+        param = "value" if kind == "all_equal" else "predicate"
+        doc = f"1 where this holds: {kind.replace('_', ' ')}; else 0."
+        yield Builtin(f"subgroup.{kind}", (param,), _voted(fn, _tile), doc)
+        yield Builtin(f"subgroup.{kind}_tiled", (param, "log2_size"), _voted(fn, _tile), doc)
+    for kind, fn in _MASKS.items():
+        doc = f"A bit for each lane k with k {kind} lane_id."
+        yield Builtin(f"subgroup.lanemask_{kind}", ("lane_id",), _plain(fn), doc)
+    for kind, fn in _SHUFFLES.items():
+        for t in ("i32", "f32") if kind != "xor" else ("i32",):
+            doc = "As the shuffles of subgroups; the mask must have all lanes."
+            yield Builtin(f"warp.shfl_{kind}_{t}", ("mask", "val", "offset"), _unmasked(fn), doc)
+
+
+_BLOCK: tuple[Builtin, ...] = (
+    Builtin("SharedArray", ("shape", "dtype"), _shared_array,
+            "Memory that the threads of a block share; zero when the block begins."),
+    Builtin("sync", (), _sync, "No thread of the block goes on before all of them are here."),
+    Builtin("mem_fence", (), _fence, "Does nothing: writes are seen in order, and behind sync()."),
+    Builtin("mem_sync", (), _sync, "The same as sync()."),
+    Builtin("thread_idx", (), _told("thread"), "The number of the thread within its block."),
+    Builtin("global_thread_idx", (), _told("number"), "The number of the thread within the loop."),
+    Builtin("arch_uses_spv", ("arch",), _arch_uses_spv, "Whether the arch runs SPIR-V."),
+    Builtin("reduce", ("value", "block_dim", "op", "dtype"), _generic(simt.reduced),
+            "What op makes of the values of the block's threads, in each."),
+    Builtin("reduce_all", ("value", "block_dim", "op", "dtype"), _generic(simt.reduced), "The same as reduce."),
+    Builtin("inclusive_scan", ("value", "block_dim", "op", "dtype"), _generic(simt.inclusive),
+            "What op makes of the values of the block's threads up to this one."),
+    Builtin("exclusive_scan", ("value", "block_dim", "op", "identity", "dtype"), _generic(simt.exclusive),
+            "What op makes of the values of the block's threads before this one; identity in the first."),
+    Builtin("sync_all_nonzero", ("predicate",), _in_block(simt.all_true), "1 if it is not 0 in all threads."),
+    Builtin("sync_any_nonzero", ("predicate",), _in_block(simt.any_true), "1 if it is not 0 in some thread."),
+    Builtin("sync_count_nonzero", ("predicate",), _in_block(simt.count_true), "In how many threads it is not 0."),
+    Builtin("radix_rank_match_atomic_or",
+            ("key", "block_dim", "radix_bits", "bit_start", "num_bits", "bins", "excl_prefix"), _radix,
+            "The thread's place when the block's keys are sorted by a digit; bins: how often each is there."),
+)
+_GRID: tuple[Builtin, ...] = (
+    Builtin("mem_fence", (), _fence, "Does nothing: threads of different blocks meet in atomics alone."),
+    Builtin("memfence", (), _fence, "The same as mem_fence()."),
+    Builtin("arch_uses_spv", ("arch",), _arch_uses_spv, "Whether the arch runs SPIR-V."),
+)
+_SUBGROUP: tuple[Builtin, ...] = (
+    Builtin("group_size", (), _known(lambda cx: SUBGROUP), "The number of threads of a subgroup: 32."),
+    Builtin("log2_group_size", (), _known(lambda cx: SUBGROUP.bit_length() - 1), "5."),
+    Builtin("sync", (), _sync, "The same as block.sync()."),
+    Builtin("barrier", (), _sync, "The same as block.sync()."),
+    Builtin("mem_fence", (), _fence, "Does nothing, as block.mem_fence()."),
+    Builtin("memory_barrier", (), _fence, "The same as mem_fence()."),
+    Builtin("invocation_id", (), _plain(simt.lane), "The number of the thread within its subgroup."),
+    Builtin("elect", (), _plain(simt.elect), "1 in the first thread of a subgroup, else 0."),
+    Builtin("shuffle", ("value", "index"), _plain(simt.shuffle), "The value of that lane; else the own one."),
+    Builtin("shuffle_up", ("value", "offset"), _plain(simt.shuffle_up), "The value of the lane so many below."),
+    Builtin("shuffle_down", ("value", "offset"), _plain(simt.shuffle_down), "The value of the lane so many above."),
+    Builtin("shuffle_xor", ("value", "mask"), _plain(simt.shuffle_xor), "The value of lane invocation_id() ^ mask."),
+    Builtin("broadcast", ("value", "index"), _plain(simt.shuffle), "The value of that lane."),
+    Builtin("broadcast_first", ("value",), _plain(simt.broadcast_first), "The value of lane 0."),
+    Builtin("ballot", ("predicate",), _plain(simt.ballot), "A bit, of a u64, for each lane in which it is not 0."),
+    Builtin("ballot_full_subgroup", ("predicate",), _plain(simt.ballot), "The same as ballot."),
+    Builtin("ballot_first_n", ("predicate", "n"), _plain(simt.ballot_first_n), "A u32 with a bit for each of n lanes."),
+    Builtin("bitonic_sort_kv", ("key", "value"), _sort, "The pair of this lane when those of the subgroup are sorted."),
+    Builtin("bitonic_sort_kv_tiled", ("key", "value", "log2_size"), _sort, "The same of a part of a subgroup."),
+)
+_WARP: tuple[Builtin, ...] = (
+    Builtin("sync", ("mask",), _sync, "The same as block.sync()."),
+    Builtin("active_mask", (), _plain(simt.active_mask), "A bit for each lane of the subgroup that there is."),
+    Builtin("ballot", ("predicate",), _plain(simt.ballot_first_n, SUBGROUP), "A u32: lanes where it is not 0."),
+    Builtin("all_nonzero", ("mask", "predicate"), _masked(simt.all_true, 1), "1 if not 0 in all lanes of the mask."),
+    Builtin("any_nonzero", ("mask", "predicate"), _masked(simt.any_true, 0), "1 if not 0 in some lane of the mask."),
+    Builtin("unique", ("mask", "predicate"), _unmasked(simt.unique), "1 if no other lane has the same value."),
+    Builtin("match_any", ("mask", "value"), _unmasked(simt.match_any), "The lanes that have this one's value."),
+    Builtin("match_all", ("mask", "val"), _unmasked(simt.match_all), "All lanes if they have the same value."),
+)
+_OWN: tuple[Builtin, ...] = (
+    Builtin("exchange", ("value",), _exchange, ""),
+    Builtin("threads", (), _told("threads"), ""),
+)
+
+
+def rows(home: str, of: tuple[Builtin, ...]) -> tuple[Builtin, ...]:
+    return tuple(Builtin(f"{home}.{r.name}", r.params, r.lower, r.doc, home=f"simt.{home}") for r in of)
+
+
+ROWS: tuple[Builtin, ...] = (
+    *(replace(r, home=f"simt.{r.name.partition('.')[0]}") for r in _families()),
+    *rows("block", _BLOCK), *rows("grid", _GRID), *rows("subgroup", _SUBGROUP), *rows("warp", _WARP),
+    *(Builtin(f"simt.{r.name}", r.params, r.lower, r.doc, home="library") for r in _OWN),
+)  # fmt: skip

@@ -1,0 +1,9 @@
+"""`qd.simt`: blocks of threads in a parallel loop, and their subgroups."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from quadrants_lab.lang.ops import block_operations
+
+block, grid, subgroup, warp = (SimpleNamespace(**block_operations(r)) for r in ("block", "grid", "subgroup", "warp"))
