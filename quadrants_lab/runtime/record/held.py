@@ -30,6 +30,13 @@ class Held:
 
 def held(record: LaunchRecord) -> Held:
     """Holds no more than `MOST_BYTES` of copies, and 16 MiB of what the launch both read and wrote."""
+    if record.held is None:
+        record.held = _held(record)
+    found: Held = record.held
+    return found
+
+
+def _held(record: LaunchRecord) -> Held:
     plan, inputs = record.plan, record.inputs
     buffers = plan.kernel.buffers
     nothing: Arrays = {

@@ -46,7 +46,7 @@ class LaunchRecord:
     launch whose random draws it made. ``first``: it is the first of its specialisation. ``number`` counts all launches
     of the recording, from 0; ``of``: the number of the launch that it is the gradient of, -1 where that was not
     recorded. ``memories``: where the data is, and the version that the launch left. ``heads``: where there are no
-    inputs, `heads`. ``copied``: bytes that no other record has."""
+    inputs, `heads`. ``copied``: bytes that no other record has. ``held``: what `held.held` made of it."""
 
     plan: Plan
     args: tuple[Any, ...]
@@ -65,6 +65,7 @@ class LaunchRecord:
     memories: dict[str, tuple[Memory, int]] = field(default_factory=dict)
     heads: Arrays = field(default_factory=dict)
     copied: int = 0
+    held: Any = None
 
     @property
     def kernel(self) -> str:
