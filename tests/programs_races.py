@@ -233,6 +233,19 @@ def the_same_from_all():
         out[i] = out[i] * 2.0
 
 
+@clean({"u": F((8, 8)), "labels": I((8,), 0, 0), "out": F((12,))})
+def the_same_from_all_that_meet():
+    for i, j in u:
+        labels[j] = 2 * j + 1
+        out[i] = u[i, i] * 0.5
+
+
+@racy({"u": F((8, 8)), "labels": I((8,), 0, 0)})
+def not_the_same_from_all_that_meet():
+    for i, j in u:
+        labels[j] = 2 * j + i
+
+
 @racy(LINE, sure=False)
 def greatest_without_atomics():
     for i in out:

@@ -118,20 +118,23 @@ def _may_race(w: N.Stmt, a: N.Stmt, first: bool) -> bool:
 
 
 def _same_value(info: Accesses, a: Access, b: Access) -> bool:
-    """Two stores of one value, the same in every iteration, leave the same, whichever comes last."""
+    """Two stores of one value leave the same, whichever comes last: it is the same in every iteration, or in those that
+    store to one element."""
     if not (isinstance(a.stmt, N.Store) and isinstance(b.stmt, N.Store)):
         return False
     values = [info.defs.get(s.value) for s in (a.stmt, b.stmt)]
     same = a.stmt.value == b.stmt.value or (
         isinstance(values[0], N.Const) and isinstance(values[1], N.Const) and values[0].value == values[1].value
     )
-    return same and is_uniform(info, a.task, a.stmt.value)
+    given = a.stmt.index if a.stmt.index == b.stmt.index and a.stmt.value == b.stmt.value else ()
+    return same and is_uniform(info, a.task, a.stmt.value, given)
 
 
-def is_uniform(info: Accesses, task: N.Offload, value: int) -> bool:
-    """Whether the value is the same in every iteration of the task."""
+def is_uniform(info: Accesses, task: N.Offload, value: int, given: Iterable[int] = ()) -> bool:
+    """Whether the value is the same in every iteration of the task in which the ``given`` ones are."""
     written = {s.buffer for s in walk(task.body) if isinstance(s, N.Write)}
-    todo, seen = [value], {value}
+    seen = {value, *given}
+    todo = [*seen - {*given}]
     while todo:
         s = info.defs.get(todo.pop())
         if s is None or isinstance(s, (N.Random, N.Atomic)) or (isinstance(s, N.Load) and s.buffer in written):
