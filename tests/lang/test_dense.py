@@ -58,6 +58,8 @@ def test_a_zero_dimensional_field_takes_none_and_the_empty_tuple() -> None:
         (qd.f64, np.float32(0.5), 0.5),
         (qd.i32, True, 1),
         (qd.f16, 1, 1.0),
+        (qd.f32, np.array(2.5), 2.5),
+        (qd.i32, np.array(7), 7),
     ],
 )
 def test_writes_convert_what_the_dtype_holds(dtype, value, read) -> None:
@@ -90,7 +92,7 @@ def test_an_index_must_be_an_integer(key) -> None:
 
 
 @pytest.mark.parametrize(
-    ("dtype", "value"), [(qd.i32, 1.5), (qd.i32, np.float32(2.5)), (qd.f32, "1"), (qd.f32, None)]
+    ("dtype", "value"), [(qd.i32, 1.5), (qd.i32, np.float32(2.5)), (qd.f32, "1"), (qd.f32, None), (qd.f32, np.ones(1))]
 )
 def test_a_wrong_value_changes_nothing(dtype, value) -> None:
     x = qd.field(dtype, 2)

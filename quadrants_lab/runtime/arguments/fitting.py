@@ -58,6 +58,8 @@ def fitting(value: Any, dtype: DType, whole: bool = False) -> Any:
                 raise OverflowError(holds(dtype))
             return number
         value = number
+    elif isinstance(value, np.ndarray) and not value.ndim:
+        return fitting(value[()], dtype, whole)
     elif not isinstance(value, (float, np.floating)):
         raise TypeError(f"it takes a number, not an object of type {type(value).__name__}")
     try:
