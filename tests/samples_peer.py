@@ -10,10 +10,13 @@ from pathlib import Path
 import numpy as np
 import quadrants as qd
 
+HOW = {"arch": qd.cpu, "default_fp": qd.f64, "log_level": qd.ERROR, "offline_cache": False}
+HOW |= {"ad_stack_experimental_enabled": True}
+
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
     for name in sys.argv[2:]:
-        qd.init(arch=qd.cpu, default_fp=qd.f64, log_level=qd.ERROR, offline_cache=False)
+        qd.init(**HOW)
         module = importlib.import_module(f"samples.{name}")
         try:
             np.savez(folder / f"{name}.npz", **module.make(qd)(**getattr(module, "PARAMS", {})))
