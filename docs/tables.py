@@ -155,6 +155,18 @@ class Names(SphinxDirective):
         return self.parse_text_to_nodes("\n".join(lines) + "\n")
 
 
+class Samples(SphinxDirective):
+    """The modules of a ``folder``, each with what its docstring begins with."""
+
+    option_spec = {"folder": directives.unchanged_required}
+
+    def run(self) -> list[nodes.Node]:
+        lines = ["| sample | what it does |", "|---|---|"]
+        for path in sorted((ROOT / self.options["folder"]).glob("[!_]*.py")):
+            lines.append(f"| `{path.stem}` | {paragraph(ast.get_docstring(ast.parse(path.read_text())) or '')} |")
+        return self.parse_text_to_nodes("\n".join(lines) + "\n")
+
+
 class Codes(SphinxDirective):
     """Every error and warning, in sections by the first digits of its code."""
 
@@ -243,4 +255,5 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("derivatives", Derivatives)
     app.add_directive("codes", Codes)
     app.add_directive("names", Names)
+    app.add_directive("samples", Samples)
     return {"parallel_read_safe": True}
