@@ -27,12 +27,12 @@ What holds on every backend:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.record import dataclass
 
 
 class Status:

@@ -6,9 +6,10 @@ A frame begins with a head that differs from device to device; what follows from
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.walk import walk
 
 WORD = 8

@@ -8,8 +8,8 @@ from __future__ import annotations
 import linecache
 import sys
 import warnings
-from dataclasses import dataclass
 
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.source import Span
 
 _CALLS = 8  # lines of a way through calls that are shown

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from quadrants_lab.backends._llvm.text import constant, memory_type, ty
 from quadrants_lab.backends.reductions import identity
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType
 
 if TYPE_CHECKING:

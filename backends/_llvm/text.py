@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from quadrants_lab.ir.nodes import NO_ID
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, f16
 
 _SCALAR = {"f16": "half", "f32": "float", "f64": "double"}

@@ -9,13 +9,14 @@ a plain read, addition and write. What comes out does not depend on the number o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from quadrants_lab.backends._llvm.text import Function, Module
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.backends.cpu.steps import steps
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.walk import rewrite_in, walk
 
 

@@ -7,12 +7,13 @@ What does not vary over a range is evaluated by the host and handed to the kerne
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from quadrants_lab.analysis.algebra import INT64_MAX, subexpressions
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir import sizeexpr as S
 from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, f64, i32, i64, u1
 
 SIZE, ROUGH = "size", "rough"  # what the buffers of the results are called, with their number

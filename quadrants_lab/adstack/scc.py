@@ -3,10 +3,11 @@ edges back to its header, is condensed again. Source: Tarjan 1972; the nesting a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from quadrants_lab.adstack.cfg import Cfg
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.record import dataclass
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ heap has lanes for those that push, and all lanes of a group are at work.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from quadrants_lab.adstack.counting import computes_temporaries
 from quadrants_lab.analysis.algebra import ONE, binary, trips
@@ -16,6 +16,7 @@ from quadrants_lab.analysis.symbols import Symbols
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir import sizeexpr as S
 from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import i32, u1
 from quadrants_lab.ir.walk import end_of, rename, renamed, rewrite_in, types_of, walk
 

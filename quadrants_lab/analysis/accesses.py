@@ -8,11 +8,11 @@ more have forms: narrower ones wrap around.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 from quadrants_lab.analysis.ranges import Range, Ranges
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.record import dataclass
 
 Loop = N.Loop
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -12,6 +11,7 @@ from quadrants_lab.analysis.algebra import ONE, ZERO, binary
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir import sizeexpr as S
 from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, i32, i64
 
 _AXES = "ijklmnop"  # what the indices of a box are called

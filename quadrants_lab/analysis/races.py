@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import islice, product
 from typing import Any
 
@@ -19,6 +18,7 @@ from quadrants_lab.analysis.dependence import other_iterations
 from quadrants_lab.errors import Label, QuadrantsCompilationError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.walk import walk
 
 RACE_CURE = (

@@ -9,7 +9,7 @@ threads gives another one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from quadrants_lab.analysis.accesses import Access, Accesses, accesses_of
 from quadrants_lab.analysis.boxes import box_of
@@ -19,6 +19,7 @@ from quadrants_lab.autodiff.refusals import shown
 from quadrants_lab.autodiff.reverse import has_gradients
 from quadrants_lab.errors import Label, QuadrantsCompilationError
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.walk import walk
 
 

@@ -9,7 +9,7 @@ what lies behind the cut is recomputed. Capacities are bytes, times a factor for
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from quadrants_lab.autodiff.mincut import min_vertex_cut
 from quadrants_lab.autodiff.minmax_atomics import MINMAX
@@ -17,6 +17,7 @@ from quadrants_lab.autodiff.recursive_checkpointing import Segment, segments_of
 from quadrants_lab.autodiff.rules import OPERANDS, needs
 from quadrants_lab.autodiff.scopes import Scopes
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.record import dataclass
 
 _LOOP_WEIGHT = 64  # a value inside one more loop is kept that many times more often, we guess
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from quadrants_lab.analysis.accesses import Accesses
 from quadrants_lab.autodiff import rules
@@ -13,6 +13,7 @@ from quadrants_lab.autodiff.minmax_atomics import MINMAX, MinmaxAtomics, minmax_
 from quadrants_lab.autodiff.refusals import no_derivative, old_value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType
 from quadrants_lab.ir.walk import end_of, renamed, types_of
 

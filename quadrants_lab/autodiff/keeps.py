@@ -10,11 +10,12 @@ task's writes on the way forwards if it reads them, too. In the end the memory i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from quadrants_lab.analysis.boxes import Box, Loop, size_types
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.types import i32
 from quadrants_lab.ir.walk import rewrite_in, types_of, walk

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from quadrants_lab.analysis.accesses import Accesses
 from quadrants_lab.analysis.boxes import Box, Loop, box_of, size_types
@@ -22,6 +22,7 @@ from quadrants_lab.autodiff.slice import left_out
 from quadrants_lab.errors import Label, QuadrantsCompilationError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import i32
 from quadrants_lab.ir.walk import renamed, rewrite, walk
 

@@ -9,7 +9,7 @@ starts a slot a segment. Source: the two-level scheme of Griewank and Walther, E
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from quadrants_lab.autodiff.activity import links
 from quadrants_lab.autodiff.refusals import drawn_again, old_value_again
@@ -17,6 +17,7 @@ from quadrants_lab.autodiff.scopes import Scope, Scopes
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.loop_carried import keep_carried, keep_results
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.walk import end_of, map_blocks, walk
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from quadrants_lab.analysis.accesses import Accesses
 from quadrants_lab.autodiff.activity import active_values, links
@@ -21,6 +21,7 @@ from quadrants_lab.autodiff.temporaries import temporaries
 from quadrants_lab.autodiff.warned import warn, warning
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.walk import rename, types_of, walk
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from quadrants_lab.errors import Label, QuadrantsWarning, render
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.source import Span
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from quadrants_lab.errors import (
     Label,
@@ -20,6 +19,7 @@ from quadrants_lab.errors import (
     QuadrantsWarning,
     render,
 )
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.source import Span
 
 _S, _N, _T, _I = QuadrantsSyntaxError, QuadrantsNameError, QuadrantsTypeError, QuadrantsIndexError

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from quadrants_lab.frontend.values.values import Value
+from quadrants_lab.ir.record import dataclass
 
 Lower = Callable[..., Value]  # (cx, call, one Value a parameter) -> Value; what was left out is None
 

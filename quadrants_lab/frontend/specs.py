@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType
 
 if TYPE_CHECKING:

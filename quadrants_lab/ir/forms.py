@@ -8,10 +8,11 @@ default; of a truth value, for the name alone; ``{field?word}`` shows another wo
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 from quadrants_lab.ir.nodes import STATEMENTS, Stmt
+from quadrants_lab.ir.record import dataclass
 
 _PIECE = re.compile(r"\{([\w+]+)(?:(\?)(\w*))?(?::(\w+))?\}")
 

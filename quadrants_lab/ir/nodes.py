@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.sizeexpr import SizeExpr
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.traits import *  # N is where all classes are found

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, f32, i32
 
 

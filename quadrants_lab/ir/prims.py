@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import isqrt
 from typing import Any
 
 import numpy as np
 
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, i32, u1
 
 Evaluate = Callable[..., Any]

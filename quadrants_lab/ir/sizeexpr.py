@@ -6,7 +6,7 @@ task indices that an enclosing `SizeSum` or `SizeMax` over a range binds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from quadrants_lab.ir.record import dataclass
 
 
 @dataclass(frozen=True, slots=True)

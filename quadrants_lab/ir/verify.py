@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS, result_type
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.text import print_stmt
 from quadrants_lab.ir.types import DType, f32, f64, i32, i64, u1, u32, u64

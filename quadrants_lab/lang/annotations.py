@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from quadrants_lab.errors import QuadrantsSyntaxError
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType
 
 

@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
 from operator import index as as_index
@@ -20,6 +20,7 @@ from quadrants_lab.errors import (
     QuadrantsWarning,
 )
 from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DTYPES, DType, f16, f32, f64, i32, i64
 from quadrants_lab.lang import arch as A
 from quadrants_lab.runtime import session

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from quadrants_lab.errors import QuadrantsSyntaxError, QuadrantsTypeError
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType
 from quadrants_lab.lang.dtypes import as_dtype
 from quadrants_lab.lang.matrix import Matrix, Vector, made

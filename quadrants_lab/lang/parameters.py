@@ -7,11 +7,12 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from quadrants_lab.errors import Label, QuadrantsSyntaxError
 from quadrants_lab.frontend.source import FunctionSource
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType
 from quadrants_lab.lang import annotations as A
 from quadrants_lab.lang.classes import is_method

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 from time import perf_counter
 
 from quadrants_lab.ir.nodes import Kernel, Pass
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.verify import VerifyError, verify
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.loop_carried import leaves
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, u1
 from quadrants_lab.ir.walk import end_of, map_blocks, same_or, substitute, types_of, walk
 

@@ -10,11 +10,12 @@ leave the same.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from quadrants_lab.analysis.accesses import Access
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import i32, i64
 from quadrants_lab.ir.walk import rename, renamed, walk
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import quadrants_lab.backends as folder
+from quadrants_lab.ir.record import dataclass
 
 if TYPE_CHECKING:
     from quadrants_lab.backends.capabilities import Capabilities

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from quadrants_lab.backends import DEFAULT, forks
 from quadrants_lab.backends.disk_cache import MOST_BYTES, DiskCache
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.runtime.backend import Backend, backend
 
 if TYPE_CHECKING:

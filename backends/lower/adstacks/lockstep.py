@@ -7,9 +7,9 @@ of a group is pushed once, or read and then popped once, or only read.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, u1
 from quadrants_lab.ir.walk import walk
 

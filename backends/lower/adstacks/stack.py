@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 
 from quadrants_lab.backends.lower.adstacks.lockstep import Segment, Steps, chunks, in_step
 from quadrants_lab.backends.lower.adstacks.loops import Ahead, Trips, ahead, by_trips
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, u1, u32
 from quadrants_lab.ir.walk import types_of, walk
 

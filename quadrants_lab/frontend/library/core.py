@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from quadrants_lab.frontend.source import FunctionSource, function_source
+from quadrants_lab.ir.record import dataclass
 
 
 class Operation:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -21,6 +20,7 @@ from quadrants_lab.frontend.values.values import (
     refilled,
 )
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, promote
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from dataclasses import dataclass
 from string import Formatter
 
 from quadrants_lab.frontend.syntax.unroll import unpacked
@@ -12,6 +11,7 @@ from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.lvalue import locate
 from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Obj, Struct, Value
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.record import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.values import (
@@ -17,6 +17,7 @@ from quadrants_lab.frontend.values.values import (
     Value,
     describe,
 )
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, i32, i64, u64
 
 

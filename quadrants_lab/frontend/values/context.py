@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import product
 from threading import get_ident
 from types import ModuleType
@@ -36,6 +36,7 @@ from quadrants_lab.frontend.values.values import (
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.types import DType, convert, i32, i64, u1, u32, u64
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -35,6 +34,7 @@ from quadrants_lab.frontend.values.values import (
     name_of,
 )
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import i32, i64
 
 

@@ -7,13 +7,14 @@ scalars, arrays and templates. Only the front end is told what they belong to.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from quadrants_lab.frontend.specs import MatrixSpec, Spec, StructSpec
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType
 from quadrants_lab.runtime.arguments.signature import ArgumentError, ArraySlot, ScalarSlot, TemplateSlot
 

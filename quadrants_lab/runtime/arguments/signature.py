@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from quadrants_lab.errors import QuadrantsRuntimeTypeError
 from quadrants_lab.frontend.specs import NdarraySpec, ScalarSpec, Spec, TemplateSpec
 from quadrants_lab.ir import types as T
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType
 from quadrants_lab.runtime.arguments.fitting import cure, fitting, shown
 from quadrants_lab.runtime.memory.memory import Memory

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import pairwise
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -44,6 +44,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir import room
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.text import print_kernel
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.passes import pipeline

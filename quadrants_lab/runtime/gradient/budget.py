@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from quadrants_lab.adstack.report import StackRow
 from quadrants_lab.errors import Label, QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.record import dataclass
 
 _SHOWN = 8  # stacks that the error lists
 

@@ -8,7 +8,6 @@ nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 from zlib import crc32
@@ -19,6 +18,7 @@ import numpy.typing as npt
 from quadrants_lab.autodiff.trips import TripCount, other_reads, trip_counts
 from quadrants_lab.autodiff.warned import GradientWarning, warning
 from quadrants_lab.errors import Label
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.runtime.arguments.signature import ArraySlot, memory_of
 
 if TYPE_CHECKING:

@@ -1,0 +1,118 @@
+"""`dataclass` as Python's own, whose methods are compiled when they are first called.
+
+Python compiles three to six functions for each data class while its module is imported: most of the time of an import
+where there are many classes, of which a process uses some.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+__all__ = ["dataclass"]
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass
+else:
+
+    def dataclass(
+        cls: type | None = None, /, *, frozen: bool = False, slots: bool = False, eq: bool = True, repr: bool = True
+    ) -> Any:
+        """Decorates a class; what it makes is a data class for `dataclasses.fields` and `replace`, too."""
+        if cls is None:
+            return partial(dataclass, frozen=frozen, slots=slots, eq=eq, repr=repr)
+        methods: dict[str, Any] = {"__repr__": _repr} if repr else {}
+        if eq:
+            methods |= {"__eq__": _late("__eq__", _eq), "__hash__": _late("__hash__", _hash) if frozen else None}
+        if frozen and slots:
+            methods |= {"__getstate__": _state, "__setstate__": _set_state}
+        methods = {name: method for name, method in methods.items() if vars(cls).get(name) is None}
+        methods["__init__"] = _late("__init__", _frozen_init if frozen else _init)
+        if frozen:
+            methods |= {"__setattr__": _keep, "__delattr__": _keep}
+        cls.__doc__ = cls.__doc__ or cls.__name__  # else Python inspects it for one
+        made = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots)(cls)
+        for name, method in methods.items():
+            setattr(made, name, method(made) if isinstance(method, partial) else method)
+        return made
+
+
+Source = Callable[[tuple[Any, ...], dict[str, Any]], str]  # of a method, from the fields; it adds to its names
+
+
+def _late(name: str, source: Source) -> partial[Callable[..., Any]]:
+    return partial(_compiling, name, source)
+
+
+def _compiling(name: str, source: Source, cls: type) -> Callable[..., Any]:
+    """A method that takes the place of itself when it is first called. In `_init` names that are no field's begin with
+    two underscores."""
+
+    def method(self: Any, *args: Any, **named: Any) -> Any:
+        space: dict[str, Any] = {"cls": cls}
+        exec(source(dataclasses.fields(cls), space), space)
+        space["method"].__qualname__ = f"{cls.__qualname__}.{name}"
+        setattr(cls, name, space["method"])
+        return space["method"](self, *args, **named)
+
+    return method
+
+
+def _frozen_init(fields: tuple[Any, ...], space: dict[str, Any]) -> str:
+    space["__put"] = object.__setattr__
+    return _init(fields, space, "__put(__self, {0!r}, {1})")
+
+
+def _init(fields: tuple[Any, ...], space: dict[str, Any], put: str = "__self.{0} = {1}") -> str:
+    params, body = ["__self"], []
+    for f in sorted(fields, key=lambda f: bool(f.kw_only)):
+        value, given = f.name, f.name
+        if f.default is not dataclasses.MISSING:
+            space[f"__{f.name}__default"] = f.default
+            given += f"=__{f.name}__default"
+        elif f.default_factory is not dataclasses.MISSING:
+            space |= {f"__{f.name}__default": f.default_factory, "__missing": dataclasses.MISSING}
+            given += "=__missing"
+            made = f"__{f.name}__default()"
+            value = f"{made} if {f.name} is __missing else {f.name}" if f.init else made
+        if f.init:
+            params += ["*"] if f.kw_only and "*" not in params else []
+            params.append(given)
+        if f.init or f.default_factory is not dataclasses.MISSING:
+            body.append(put.format(f.name, value))
+    if hasattr(space["cls"], "__post_init__"):
+        body.append("__self.__post_init__()")
+    return f"def method({', '.join(params)}):\n " + "\n ".join(body or ["pass"])
+
+
+def _values(fields: Iterable[Any], of: str) -> str:
+    return "(" + "".join(f"{of}.{f.name}," for f in fields if f.compare) + ")"
+
+
+def _eq(fields: tuple[Any, ...], space: dict[str, Any]) -> str:
+    both = f"{_values(fields, 'self')} == {_values(fields, 'other')}"
+    return f"def method(self, other):\n return {both} if other.__class__ is self.__class__ else NotImplemented"
+
+
+def _hash(fields: tuple[Any, ...], space: dict[str, Any]) -> str:
+    return f"def method(self):\n return hash({_values((f for f in fields if f.hash is not False), 'self')})"
+
+
+def _repr(self: Any) -> str:
+    shown = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in dataclasses.fields(self) if f.repr)
+    return f"{type(self).__qualname__}({shown})"
+
+
+def _keep(self: Any, name: str, *value: Any) -> None:
+    raise dataclasses.FrozenInstanceError(f"cannot change field {name!r}")
+
+
+def _state(self: Any) -> list[Any]:
+    return [getattr(self, f.name) for f in dataclasses.fields(self)]
+
+
+def _set_state(self: Any, state: list[Any]) -> None:
+    for f, value in zip(dataclasses.fields(self), state, strict=True):
+        object.__setattr__(self, f.name, value)
