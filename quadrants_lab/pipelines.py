@@ -20,6 +20,7 @@ from quadrants_lab.autodiff.temporaries import drop_unread_temporaries
 from quadrants_lab.autodiff.unroll import unroll
 from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks
 from quadrants_lab.backends.lower.atomics import INTEGER, lower_atomics
+from quadrants_lab.backends.lower.blocks import lower_blocks
 from quadrants_lab.backends.lower.casts import FORMULAS, lower_casts, lower_formulas
 from quadrants_lab.backends.lower.functions import lower_math
 from quadrants_lab.backends.lower.integers import lower_counts, lower_division, lower_integers, lower_orders
@@ -152,7 +153,7 @@ PASSES: dict[str, Pass] = {
         mark_reach, with_tangents, forward, to_be_differentiated, unroll((3, 3)), prepared, _keeping(reverse_over),
         value_and_gradient, drop_unread_temporaries, sink_sums, narrow_stacks, determine_ad_stack_size, lower_isqrt,
         drop_unused_gradients, _counting, list_pushing, split_pushing, put_back,
-        lower_atomics({u32: INTEGER, f32: ("add",)}), lower_casts(), lower_counts, lower_division(),
+        lower_blocks(64), lower_atomics({u32: INTEGER, f32: ("add",)}), lower_casts(), lower_counts, lower_division(),
         lower_formulas(*FORMULAS), lower_integers, lower_math("exp", "log1p"), lower_orders, lower_random,
         lower_tasks(),
     )

@@ -16,6 +16,7 @@ import ctypes
 import os
 import threading
 from collections import deque
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -89,7 +90,7 @@ class Host(Target):
 class StandIn:
     """See `quadrants_lab.backends.cuda.driver.Driver`. ``launches`` counts; ``waits`` too."""
 
-    shape = SHAPE
+    shape = replace(SHAPE, waits=False)
     name = "a stand-in for a CUDA device"
     code_name = "host"
     capability = 90

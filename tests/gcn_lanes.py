@@ -125,6 +125,7 @@ VALU: dict[str, tuple[tuple[type, ...], Callable[..., Array]]] = {
     "v_mad_u32_u24": ((U32,) * 3, lambda a, b, c: (a & U32(0xFFFFFF)) * (b & U32(0xFFFFFF)) + c),
     "v_min_u32": ((U32, U32), np.minimum), "v_max_u32": ((U32, U32), np.maximum),
     "v_min_i32": ((I32, I32), np.minimum), "v_max_i32": ((I32, I32), np.maximum), "v_med3_i32": ((I32,) * 3, _median),
+    "v_med3_u32": ((U32,) * 3, _median),
     "v_min3_u32": ((U32,) * 3, lambda a, b, c: np.minimum(np.minimum(a, b), c)),
     "v_max3_u32": ((U32,) * 3, lambda a, b, c: np.maximum(np.maximum(a, b), c)),
     "v_min3_i32": ((I32,) * 3, lambda a, b, c: np.minimum(np.minimum(a, b), c)),

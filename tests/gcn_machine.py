@@ -43,6 +43,10 @@ def _scalar(w: Wave, i: Instruction) -> bool:
         same = 32 - (~x if x < 0 else x).bit_length()
         w.set_scalar(args[0], -1 if same == 32 else same)
         return True
+    if name == "s_abs_i32":
+        w.set_scalar(args[0], abs(_to_signed(w.scalar(args[1]), 32)))
+        w.scc = int(w.scalar(args[0]) != 0)
+        return True
     single = re.fullmatch(r"s_(ff1|ctz|bcnt1)_i32_b(32|64)", name)
     if single:
         x = w.scalar(args[1], int(single[2]))

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import ctypes
 import os
+from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,7 +24,7 @@ from quadrants_lab.ir.options import CompileOptions
 class StandIn(Cuda):
     """See `quadrants_lab.backends.amdgpu.hip.Driver`."""
 
-    shape = SHAPE
+    shape = replace(SHAPE, waits=False)
     name = "a stand-in for an AMD device"
     chip = chips.DEFAULT
     version = 70000000
@@ -30,12 +32,14 @@ class StandIn(Cuda):
 
     def target(self) -> Target:
         made = Host(self.shape)
-        made.lowering = gcn.lowering
+        made.lowering = partial(gcn.lowering, shape=self.shape)
         return made
 
 
 class Chip(StandIn):
     """Runs the ISA of a chip, instruction by instruction, on `gcn_machine`. ``waves`` is threads of one."""
+
+    shape = SHAPE
 
     def __init__(self, chip: str) -> None:
         super().__init__()

@@ -51,6 +51,8 @@ class SimtBody(Body):
     def statement(self, stmt: N.Stmt) -> None:
         if isinstance(stmt, N.Together):
             self.define(stmt.id, stmt.type, over_group(self, stmt.op, stmt.type, self.values[stmt.value]))
+        elif isinstance(stmt, N.Barrier):
+            self.target.barrier(self.fn)
         elif self.inside is self.in_step or not self.target.statement(self, stmt):
             super().statement(stmt)
 

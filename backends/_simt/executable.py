@@ -50,6 +50,7 @@ class SimtExecutable(GpuExecutable):
         self, kernel: N.Kernel, options: CompileOptions, driver: Any, cached: Kept | None, keep: Keep
     ) -> None:
         self._driver = driver
+        kernel = driver.shape.blocks(kernel)
         super().__init__(kernel, lambda: driver.build(kernel, options), cached, keep)
         self.shape: Shape = driver.shape
         self.options = options

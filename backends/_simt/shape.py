@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from quadrants_lab.backends._gpu.programs import Program
+from quadrants_lab.backends.lower.blocks import lower_blocks
+from quadrants_lab.ir import nodes as N
 
 
 @dataclass(slots=True)
@@ -13,18 +15,26 @@ class Shape:
     which they have room. ``waves``: oversubscription, how many groups of a task start for each that runs at a time.
     ``signals``: whether kernels may set a flag in memory of the host when they are done (`_simt.host_flag`).
     ``by_value``: bytes of a frame that goes along with a launch, as a parameter; a longer one is copied to the device
-    first."""
+    first. ``waits``: the threads of a group can wait for each other."""
 
     group: int
     waves: int
     signals: bool
     stacked_group: int = 64
     by_value: int = 4000
+    waits: bool = True
+
+    @property
+    def blocks(self) -> N.Pass:
+        """What is done to a kernel before all else, on the host's side too: groups take over the work of blocks."""
+        return lower_blocks(self.group if self.waits else 0)
 
     def group_of(self, program: Program, stacked: bool) -> int:
         """Threads of a group of the program; ``stacked``: whether its task keeps values on adstacks."""
         if program.kind != "range":
             return 1
+        if program.task.block_dim:
+            return program.task.block_dim
         return self.stacked_group if stacked else self.group
 
     def passed_by_value(self, frame_bytes: int) -> bool:

@@ -36,7 +36,7 @@ def together(block: N.Block) -> bool:
     return plain and 0 < loads <= 8 and cost.estimate(block)[0] <= _CHEAP
 
 
-def lowering(options: CompileOptions, math: Pass | None = None) -> tuple[Pass, ...]:
+def lowering(options: CompileOptions, shape: Shape, math: Pass | None = None) -> tuple[Pass, ...]:
     """``math``: for a target without a math library."""
     in_step: list[bool] = []
 
@@ -45,7 +45,9 @@ def lowering(options: CompileOptions, math: Pass | None = None) -> tuple[Pass, .
         return [Layout()] * len(in_step)
 
     shares = dict.fromkeys(("add", "mul", "min", "max", "and", "or", "xor"), _WIDE)
-    return (lower_adstacks(layouts), math or lower_math(), *LOWERING, lower_tasks(shares, in_step))
+    return (
+        shape.blocks, lower_adstacks(layouts), math or lower_math(), *LOWERING, lower_tasks(shares, in_step)
+    )  # fmt: skip
 
 
 class Target(ABC):
@@ -70,7 +72,7 @@ class Target(ABC):
 
     def lowering(self, options: CompileOptions) -> tuple[Pass, ...]:
         """What the target has no spelling for."""
-        return lowering(options)
+        return lowering(options, self.shape)
 
     @abstractmethod
     def head(self, program: Program, group: int, frame_bytes: int) -> str:

@@ -167,6 +167,11 @@ def _together(b: Body, s: N.Together) -> None:
     b.define(s.id, s.type, b.fn.let(op, b.m.type(s.type), scope, C.REDUCE, b.values[s.value]))
 
 
+def _barrier(b: Body, s: N.Barrier) -> None:
+    scope = b.m.const(u32, C.GROUP_SCOPE)
+    b.fn.put("ControlBarrier", scope, scope, b.m.const(u32, C.BUFFERS_AND_SHARED))
+
+
 HANDLERS: dict[type, Callable[[Any, Any], None]] = {
     N.Const: _const,
     N.Op: _op,
@@ -184,5 +189,6 @@ HANDLERS: dict[type, Callable[[Any, Any], None]] = {
     N.While: control.while_,
     N.Lane: lambda b, s: b.define(s.id, s.type, b.lane),
     N.Together: _together,
+    N.Barrier: _barrier,
     N.Overflow: failures.overflow,
 }

@@ -47,6 +47,8 @@ OPS: dict[str, tuple[int, str]] = {
     "AtomicISub": (235, "tri"), "AtomicSMin": (236, "tri"), "AtomicUMin": (237, "tri"), "AtomicSMax": (238, "tri"),
     "AtomicUMax": (239, "tri"), "AtomicAnd": (240, "tri"), "AtomicOr": (241, "tri"), "AtomicXor": (242, "tri"),
     "AtomicFAddEXT": (6035, "tri"),
+    # among the threads of a group: who waits, who sees what was written, and where
+    "ControlBarrier": (224, "iii"),
     # among the threads of a subgroup: scope, and how; value
     "GroupNonUniformElect": (333, "tri"), "GroupNonUniformIAdd": (349, "trini"), "GroupNonUniformFAdd": (350, "trini"),
     # control flow
@@ -82,4 +84,5 @@ COMPUTE, PHYSICAL_64, GLSL450, ALIGNED = (
     1,
     2,
 )  # execution model, addressing, memory model, memory operand
+GROUP_SCOPE, BUFFERS_AND_SHARED = 2, 0x8 | 0x40 | 0x100  # semantics: acquire and release
 DEVICE_SCOPE, SUBGROUP_SCOPE, RELAXED, REDUCE = 1, 3, 0, 0

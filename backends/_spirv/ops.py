@@ -33,6 +33,7 @@ def lowering(options: CompileOptions, target: Target = GENERIC) -> tuple[Pass, .
     units in the last place, log near 1 and tanh near 0 by more, and no faster.
     """
     return (
+        target.blocks,
         lower_adstacks(Layout(lockstep=True, numbered=True)),
         shallow,
         lower_random,

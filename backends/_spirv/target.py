@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from quadrants_lab.backends._gpu.programs import GROUP
+from quadrants_lab.backends.lower.blocks import lower_blocks
+from quadrants_lab.ir.nodes import Pass
 from quadrants_lab.ir.types import DType, f32, f64
 
 
@@ -15,7 +18,8 @@ class Target:
     round to nearest even, and to flush denormals. ``cuts_loops``: the driver ends loops on its own after a while, so
     that code has to look whether it did. ``subgroups``: threads that run together can add up their values. ``block``:
     how many threads have the slots of their adstacks side by side, a power of two up to 64. ``pairs``: two values of 32
-    bits move faster as one of 64.
+    bits move faster as one of 64. ``waits``: the threads of a group wait for each other in less time than one of them
+    takes for the work of all.
     """
 
     f64: bool = True
@@ -34,6 +38,12 @@ class Target:
     subgroups: bool = False
     block: int = 32
     pairs: bool = False
+    waits: bool = True
+
+    @property
+    def blocks(self) -> Pass:
+        """What is done to a kernel before all else, on the host's side too: groups take over the work of blocks."""
+        return lower_blocks(GROUP if self.waits else 0)
 
     @property
     def float_adds(self) -> list[DType]:

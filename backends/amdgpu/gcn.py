@@ -12,6 +12,7 @@ from quadrants_lab.backends._gpu.programs import Program
 from quadrants_lab.backends._llvm.text import Function, Module
 from quadrants_lab.backends._simt import target
 from quadrants_lab.backends._simt.kernel import module
+from quadrants_lab.backends._simt.shape import Shape
 from quadrants_lab.backends._simt.target import Target
 from quadrants_lab.backends.amdgpu.chips import WAVES
 from quadrants_lab.backends.amdgpu.shape import SHAPE
@@ -38,9 +39,9 @@ def machine(chip: str) -> Any:
         return llvm.Target.from_triple(TRIPLE).create_target_machine(cpu=chip, opt=3, reloc="pic")
 
 
-def lowering(options: CompileOptions) -> tuple[Pass, ...]:
+def lowering(options: CompileOptions, shape: Shape = SHAPE) -> tuple[Pass, ...]:
     """Elementary functions are our own."""
-    return target.lowering(options, lower_math(*MATH, near=options.fast_math))
+    return target.lowering(options, shape, lower_math(*MATH, near=options.fast_math))
 
 
 class Gcn(Target):

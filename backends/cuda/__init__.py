@@ -28,7 +28,7 @@ if toolkit.tool("ptxas") and toolkit.tool("nvdisasm"):
 _backend = SimtBackend("cuda", "driver", "a CUDA device")
 probe, probe_simulation = _backend.probe, _backend.probe_simulation
 open_device, load = _backend.open_device, _backend.load
-lowering = lazily("_simt.target", "lowering")
+lowering = lazily("cuda.nvptx", "lowering")
 
 
 def devices() -> list[str]:

@@ -12,11 +12,14 @@ from quadrants_lab.backends import forks
 from quadrants_lab.backends._gpu.programs import Program
 from quadrants_lab.backends._llvm.ops import Ctx
 from quadrants_lab.backends._llvm.text import Function, Module
+from quadrants_lab.backends._simt import target
 from quadrants_lab.backends._simt.target import Target
 from quadrants_lab.backends.cuda import approximate, libdevice, sine
 from quadrants_lab.backends.cuda.shape import SHAPE
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.nodes import Pass
+from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import f64
 
 if TYPE_CHECKING:
@@ -59,6 +62,11 @@ def machine(chip: int) -> Any:
         llvm.initialize_all_asmprinters()
         target = llvm.Target.from_triple(TRIPLE)
         return target.create_target_machine(cpu=f"sm_{chip}", features=f"+ptx{PTX_VERSIONS[chip]}", opt=3)
+
+
+def lowering(options: CompileOptions) -> tuple[Pass, ...]:
+    """See `_simt.target.lowering`."""
+    return target.lowering(options, SHAPE)
 
 
 class Nvptx(Target):

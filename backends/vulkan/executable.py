@@ -45,6 +45,7 @@ class Executable(GpuExecutable):
     def __init__(
         self, kernel: Kernel, options: CompileOptions, target: Target, cached: Kept | None, keep: Keep
     ) -> None:
+        kernel = target.blocks(kernel)
         super().__init__(kernel, lambda: emit(kernel, options, target), cached, keep)
         self.options = options
         frame = self.layout.frame

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
@@ -27,7 +28,14 @@ def plain_atomics(kernel: N.Kernel) -> N.Kernel:
         return kernel
     b = Builder(kernel.next_id, types_of(kernel.body))
 
-    return rewritten(marked, lambda s: b.made(_plain, b, s) if s.id in chosen else s, b)
+    made = rewritten(marked, lambda s: b.made(_plain, b, s) if s.id in chosen else s, b)
+    ordered = {s.id for s in walk(marked.body) if isinstance(s, N.For) and s.threads and _holds(s, chosen)}
+    return rewritten(made, lambda s: replace(s, threads=False) if isinstance(s, N.For) and s.id in ordered else s)
+
+
+def _holds(loop: N.For, chosen: set[int]) -> bool:
+    """Whether the threads of a block, which the loop goes over, come in an order from now on."""
+    return any(s.id in chosen for s in walk(loop.body))
 
 
 def _ordered(task: N.Stmt) -> Iterator[N.Atomic]:

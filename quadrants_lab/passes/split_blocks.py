@@ -143,7 +143,7 @@ class _Task:
         return replace(made, grad=grad)
 
     def clear(self, x: N.Buffer) -> None:
-        """Zeros in shared memory, when a block begins."""
+        """Zeros in shared memory, when a block begins; by its threads, as many as there are elements of an axis."""
         b = self.b
 
         def axis(index: tuple[int, ...], rest: Sequence[int]) -> None:
@@ -154,7 +154,7 @@ class _Task:
             with b.block() as loop:
                 axis((*index, p.id), rest[1:])
                 b.yield_()
-            b.add(N.For(b.fresh(), p, zero, end, (), (), tuple(loop), ()))
+            b.add(N.For(b.fresh(), p, zero, end, (), (), tuple(loop), (), threads=not index))
 
         axis((), x.shape or ())
 

@@ -150,6 +150,23 @@ def test_barriers_in_loops_and_ifs_that_threads_agree_on(n):
     np.testing.assert_array_equal(out, np.tile(x, 2))
 
 
+@qd.kernel
+def counted_down(out: qd.types.NDArray, start: qd.types.NDArray):
+    qd.loop_config(block_dim=256)
+    for i in range(out.shape[0]):
+        left = start[0]
+        while left > 0:
+            block.sync()
+            left -= start[1]
+            out[i] += 1
+
+
+def test_a_condition_is_read_by_all_threads_before_one_changes_it():
+    out = np.zeros(512, np.int32)
+    counted_down(out, np.array([7, 2], np.int32))
+    np.testing.assert_array_equal(out, np.full(512, 4))
+
+
 def scan(ufunc):
     return lambda size: lambda v: groups(v, size, ufunc.accumulate)
 

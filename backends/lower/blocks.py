@@ -1,0 +1,77 @@
+"""Loops over the threads of a block as what the threads of a group do together, with barriers.
+
+    offload range_for .. do (block) { for threads t in 0..n { A } .. }    becomes, for groups of 64,
+
+    offload range_for block_dim 64 .. do (block, w) { for t in w..n step 64 { A }  barrier .. }
+
+`split_blocks` made the loops; what stands between them all threads of a group compute, each for itself. They wait
+behind each loop, and behind each load between loops.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.types import i32
+from quadrants_lab.ir.walk import end_of, rewrite, types_of, walk
+
+
+def lower_blocks(group: int) -> N.Pass:
+    """``group``: threads of a group; 0 where they cannot wait for each other, and nothing is done."""
+
+    def lower_blocks(kernel: N.Kernel) -> N.Kernel:
+        """Guarantees that a task over blocks, of which nothing but the loops over threads has an effect, is one of
+        groups of threads. The order of the threads is theirs then, so its atomics are none's own."""
+        b = Builder(kernel.next_id, types_of(kernel.body))
+        body = tuple(_task(b, t, group) if group and _fits(t) else t for t in kernel.tasks)
+        if all(x is y for x, y in zip(body, kernel.body, strict=True)):
+            return kernel
+        return replace(kernel, body=body, next_id=b.next_id)
+
+    return lower_blocks
+
+
+def _fits(task: N.Offload) -> bool:
+    """Whether groups may run the task: all effects are in loops over threads, which hand nothing on, and no thread can
+    leave one early, or depends on how often another drew."""
+    loops = [s for s in walk(task.body) if isinstance(s, N.For) and s.threads]
+    inside = {id(s) for loop in loops for s in walk(loop.body)}
+    alone = (N.Assert, N.Random, N.AdStackAlloca, N.StackUse)
+    plain = not any(loop.carried for loop in loops) and len(task.indices) == 1
+    return bool(loops) and plain and all(
+        not isinstance(s, alone) and (id(s) in inside or not isinstance(s, N.Effect)) for s in walk(task.body)
+    )
+
+
+def _task(b: Builder, task: N.Offload, group: int) -> N.Offload:
+    b.span = task.span
+    begin, end = end_of(task.bounds).values
+    with b.block() as bounds:
+        b.stmts += task.bounds[:-1]
+        b.yield_(begin, b.const(0, i32), end, b.const(group, i32))
+    place = b.param(i32, "w")
+
+    written = {s.buffer for s in walk(task.body) if isinstance(s, N.Write)}
+
+    def one(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
+        if isinstance(s, N.Load) and s.buffer in written:  # all read it before the first of them changes it
+            return [s, N.Barrier(b.fresh(), span=s.span)]
+        return b.made(_shared, b, s, place.id, group) if isinstance(s, N.For) and s.threads else s
+
+    indices = (*task.indices, place)
+    return replace(task, bounds=tuple(bounds), indices=indices, body=rewrite(task.body, one), block_dim=group)
+
+
+def _shared(b: Builder, loop: N.For, place: int, group: int) -> None:
+    """The loop by all threads of a group, who wait for each other behind it."""
+    b.span = loop.span
+    first, step = b.op("add", loop.begin, place), b.const(group, i32)
+    body = rewrite(loop.body, _met)
+    b.add(replace(loop, begin=first, body=body, step=step, reverse=False, threads=False))
+    b.add(N.Barrier(b.fresh()))
+
+
+def _met(s: N.Stmt) -> N.Stmt:
+    return replace(s, private=False, reach=-1, sweep=0) if isinstance(s, N.Atomic) else s

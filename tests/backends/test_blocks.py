@@ -1,0 +1,63 @@
+"""Groups of threads that wait for each other: Vulkan's, and on an imitation of a chip AMD's, wave by wave; CUDA's code.
+
+The programs are those of `tests/lang/test_simt.py`, which runs them where one thread does the work of a block, too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hip_stand_in import Chip
+from lang import test_simt as programs
+from sessions import skips
+
+import quadrants_lab as qd
+from quadrants_lab.backends.amdgpu import hip
+from quadrants_lab.backends.vulkan import api
+
+BARRIER = {"vulkan": "OpControlBarrier", "amdgpu": "s_barrier"}
+
+
+@pytest.fixture(params=[pytest.param("vulkan", marks=skips("vulkan")), "amdgpu"])
+def waiting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A session of a backend whose groups wait."""
+    if request.param == "vulkan":
+        chosen = api.choose()
+        waits = replace(chosen, target=replace(chosen.target, waits=True))
+        monkeypatch.setattr(api, "choose", lambda: waits)
+    before = hip.stand_in()
+    if request.param == "amdgpu" and hip.probe():
+        hip.register(Chip("gfx942"))
+    qd.init(arch=request.param, simulate=True, enable_fallback=False, offline_cache=False)
+    yield request.param
+    qd.reset()
+    if before is not None:
+        hip.register(before)
+
+
+def test_values(waiting: str) -> None:
+    programs.test_threads_read_what_others_wrote()
+    programs.test_a_reduction_in_shared_memory()
+    assert BARRIER[waiting] in programs.summed_blocks.code("isa" if waiting == "amdgpu" else "")
+    programs.test_a_tiled_matrix_product()
+    programs.test_shared_atomics_in_a_loop_over_two_axes()
+    programs.test_barriers_in_loops_and_ifs_that_threads_agree_on(3)
+    programs.test_a_condition_is_read_by_all_threads_before_one_changes_it()
+    programs.test_reductions_and_scans("exclusive_max")
+
+
+@pytest.mark.parametrize("program", [programs.shifted, programs.collected, programs.greatest], ids=lambda f: f.__name__)
+def test_gradients(waiting: str, program: Any) -> None:
+    programs.test_gradients_through_barriers(waiting, program)
+
+
+def test_code_for_cuda() -> None:
+    """Barriers of all threads of a group, and sums from several of them that are atomic."""
+    qd.init(arch="cuda", simulate=True, enable_fallback=False, offline_cache=False)
+    programs.test_shared_atomics_in_a_loop_over_two_axes()
+    text = programs.counted.code("ptx")
+    qd.reset()
+    assert text.count("bar.sync") == 3
+    assert "atom" in text or "red." in text
