@@ -62,6 +62,7 @@ class _Task:
         self.defs = {i: s for s in walk(task.body) for i, _ in s.defs()}
         self.tests = {s.id for w in walk(task.body) if isinstance(w, N.While) for s in w.cond}
         self.names = {p.id: p.name for s in walk(task.body) for p in (*s.params(), *getattr(s, "results", ()))}
+        self.consts = {s.id: s.value for s in walk((*b.stmts, *task.bounds, *task.body)) if isinstance(s, N.Const)}
         self.known = self.agreed(loads=False)  # computed outside of the threads' loops, too
         self.same = self.agreed(loads=True)  # the same in all threads of a block
         self.cost = self.costs()
@@ -103,7 +104,7 @@ class _Task:
     def box(self, begins: Sequence[int], ends: Sequence[int]) -> tuple[DType, list[int], int]:
         """The dtype that counts iterations, the extent of each axis, and how many iterations there are."""
         b = self.b
-        consts = {s.id: s.value for s in b.stmts if isinstance(s, N.Const)}
+        consts = self.consts
         known = [consts[e] - consts[x] for x, e in zip(begins, ends, strict=True) if x in consts and e in consts]
         few = prod(max(0, n) for n in known) < _FEW if len(known) == len(ends) else len(ends) == 1
         t = i32 if few and all(p.type is i32 for p in self.task.indices) else i64
@@ -173,31 +174,57 @@ class _Task:
 
     def agree(self, block: N.Block, loads: bool, held: set[int], differ: set[int]) -> None:
         own = set(self.defs) | {p.id for p in self.task.indices} | set(self.names)
+        axes = [p.id for p in self.task.indices]
+        held |= {i for axis, i in enumerate(axes) if self.of_block(axis)}
 
         def holds(i: int) -> bool:
             return i in held or i not in own
 
         for s in block:
             if isinstance(s, (N.Uniform, N.Op)) or (loads and isinstance(s, N.Load)):
-                if all(map(holds, s.operands())):
+                if all(map(holds, s.operands())) or self.number_of_blocks(s):
                     held.add(s.id)
-            elif isinstance(s, (N.If, N.Loop)) and _waits(s):
+            elif isinstance(s, (N.If, N.Loop)) and (loads or _waits(s)):
+                waits = _waits(s)
                 carried = s.carried if isinstance(s, N.Loop) else ()
                 held |= {p.id for p in carried if p.id not in differ}
-                held |= {s.index.id} if isinstance(s, N.For) else set()
+                if isinstance(s, N.For) and (waits or (holds(s.begin) and holds(s.end))):
+                    held.add(s.index.id)
                 for inner in s.blocks():
                     self.agree(inner, loads, held, differ)
                 if isinstance(s, N.If):
                     pairs = zip(end_of(s.then).values, end_of(s.orelse).values, strict=True)
                     ok = [holds(s.cond) and holds(x) and holds(y) for x, y in pairs]
                 else:
-                    ok = [holds(x) and holds(y) for x, y in zip(s.inits, end_of(s.body).values, strict=True)]
+                    decide = (s.begin, s.end) if isinstance(s, N.For) else end_of(s.blocks()[0]).values
+                    ends = waits or all(map(holds, decide))
+                    ok = [ends and holds(x) and holds(y) for x, y in zip(s.inits, end_of(s.body).values, strict=True)]
                 for p, r, fine in zip(carried or s.results, s.results, ok, strict=True):
                     if not fine:
                         differ |= {p.id, r.id}
                         held.discard(p.id)
                     elif r.id not in differ:
                         held.add(r.id)
+
+    def of_block(self, axis: int) -> bool:
+        """Whether a block is a part of a row of the axes behind this one, so that its threads have the index."""
+        ends, k = end_of(self.task.bounds).values, len(self.task.indices)
+        sizes = [
+            self.consts.get(ends[k + n], 0) - self.consts.get(ends[n], 1) if ends[n] in self.consts else 0
+            for n in range(axis + 1, k)
+        ]
+        return bool(sizes) and min(sizes) > 0 and prod(sizes) % self.task.block_dim == 0
+
+    def number_of_blocks(self, s: N.Stmt) -> bool:
+        """Whether it is ``i // n`` of the number of the iteration, with n a multiple of the size of a block."""
+        if not isinstance(s, N.Op) or s.prim != "floordiv":
+            return False
+        told, size = self.defs.get(s.args[0]), self.task.block_dim
+        first = self.consts.get(end_of(self.task.bounds).values[0], 1)
+        index = len(self.task.indices) == 1 and s.args[0] == self.task.indices[0].id and first % size == 0
+        index = index or (isinstance(told, N.Builtin) and told.what == "number")
+        by = self.consts.get(s.args[1], 0)
+        return bool(index and by > 0 and by % size == 0)
 
     # --- phases -------------------------------------------------------------------------------------------------
 
@@ -315,9 +342,9 @@ class _Task:
         b = self.b
         return b.op("add", self.base, b.cast(self.t, self.count))
 
-    def index(self, axis: int) -> int:
-        """The task's index of that axis."""
-        b, rest = self.b, self.number()
+    def index(self, axis: int, number: int = N.NO_ID) -> int:
+        """The task's index of that axis; of the thread, or of the one with that number."""
+        b, rest = self.b, self.number() if number == N.NO_ID else number
         for k in range(len(self.extents) - 1, axis, -1):
             rest = b.op("floordiv", rest, self.extents[k])
         place = b.op("mod", rest, self.extents[axis]) if axis else rest
@@ -327,8 +354,14 @@ class _Task:
     def outside(self, i: int, at: N.Stmt, what: str) -> int:
         """The value outside of the threads' loops, where threads must agree on it."""
         b, s = self.b, self.defs.get(i)
+        axes = [p.id for p in self.task.indices]
+        if i in axes and i in self.known:
+            return self.index(axes.index(i), self.base)
         if i in self.known and not isinstance(s, N.Value):
             return i
+        if i in self.known and isinstance(s, N.Op) and self.number_of_blocks(s):
+            first = self.index(0, self.base) if s.args[0] in axes else b.cast(self.base, i32)
+            return b.op("floordiv", first, self.outside(s.args[1], at, what))
         if i not in self.names and s is None and i not in {p.id for p in self.task.indices}:
             return i
         if i not in self.same:

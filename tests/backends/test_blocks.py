@@ -44,6 +44,7 @@ def test_values(waiting: str) -> None:
     programs.test_a_tiled_matrix_product()
     programs.test_shared_atomics_in_a_loop_over_two_axes()
     programs.test_barriers_in_loops_and_ifs_that_threads_agree_on(3)
+    programs.test_a_block_for_each_element()
     programs.test_a_condition_is_read_by_all_threads_before_one_changes_it()
     programs.test_reductions_and_scans("exclusive_max")
 

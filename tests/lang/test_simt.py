@@ -151,6 +151,55 @@ def test_barriers_in_loops_and_ifs_that_threads_agree_on(n):
 
 
 @qd.kernel
+def teams(out: qd.types.NDArray, sizes: qd.types.NDArray):
+    """Each block works on an element of its own, as long as it takes."""
+    qd.loop_config(block_dim=32)
+    for i in range(sizes.shape[0] * 32):
+        team, t = i // 32, i % 32
+        if sizes[team] == 0:
+            continue
+        held = block.SharedArray(32, qd.i32)
+        for k in range(sizes[team]):
+            held[t] += t
+            block.sync()
+            out[team, t] += held[(t + 1) % 32]
+            block.sync()
+            if held[0] + held[1] >= 3:
+                break
+        rounds = 0
+        while True:
+            block.sync()
+            rounds += 1
+            if rounds * 2 > sizes[team]:
+                break
+        out[team, t] += 1000 * rounds
+
+
+@qd.kernel
+def teams_of_two_axes(out: qd.types.NDArray, sizes: qd.types.NDArray):
+    qd.loop_config(block_dim=32)
+    for team, t in qd.ndrange(sizes.shape[0], 32):
+        held = block.SharedArray(32, qd.i32)
+        for k in range(sizes[team]):
+            held[t] += t + k
+            block.sync()
+            out[team, t] += held[(t + 1) % 32]
+            block.sync()
+
+
+def test_a_block_for_each_element():
+    sizes, out = np.array([2, 0, 5, 1], np.int32), np.zeros((4, 32), np.int32)
+    teams(out, sizes)
+    t = (np.arange(32) + 1) % 32
+    for n, row in zip(sizes, out, strict=True):
+        np.testing.assert_array_equal(row, n and t * sum(range(1, min(n, 3) + 1)) + 1000 * (n // 2 + 1))
+    out[:] = 0
+    teams_of_two_axes(out, sizes)
+    for n, row in zip(sizes, out, strict=True):
+        np.testing.assert_array_equal(row, sum((k + 1) * t + k * (k + 1) // 2 for k in range(n)))
+
+
+@qd.kernel
 def counted_down(out: qd.types.NDArray, start: qd.types.NDArray):
     qd.loop_config(block_dim=256)
     for i in range(out.shape[0]):
