@@ -29,7 +29,7 @@ from quadrants_lab.errors import (
     QuadrantsWarning,
 )
 from quadrants_lab.lang import copying as _copying  # noqa: F401  # lets fields copy each other by a launch
-from quadrants_lab.lang import misc, types  # noqa: F401  # misc: as qd.lang.misc
+from quadrants_lab.lang import graph, misc, types  # noqa: F401  # misc: as qd.lang.misc
 from quadrants_lab.lang.annotations import Template, ref, template
 from quadrants_lab.lang.arch import amdgpu, arm64, c, cpu, cuda, gpu, metal, vulkan, x64, x86_64
 from quadrants_lab.lang.classes import data_oriented
@@ -47,6 +47,10 @@ from quadrants_lab.lang.dtypes import __all__ as _dtypes
 from quadrants_lab.lang.elements import MatrixField, MatrixNdarray, VectorNdarray
 from quadrants_lab.lang.enums import DeviceCapability, Format, extension, is_extension_enabled
 from quadrants_lab.lang.fields import field, ndarray
+from quadrants_lab.lang.graph import GraphStatus, checkpoint
+from quadrants_lab.lang.graph import do_while as graph_do_while
+from quadrants_lab.lang.graph import parallel as graph_parallel
+from quadrants_lab.lang.graph import parallel_context as graph_parallel_context
 from quadrants_lab.lang.impl import cfg, dump_compile_config
 from quadrants_lab.lang.kernel import func, kernel, pure, pyfunc, real_func
 from quadrants_lab.lang.matrix import Matrix, Vector
@@ -54,6 +58,7 @@ from quadrants_lab.lang.missing import missing_attribute
 from quadrants_lab.lang.shapes import Layout
 from quadrants_lab.lang.snode import NAMED_AXES as _axes
 from quadrants_lab.lang.snode import FieldsBuilder, SNode, axes, root
+from quadrants_lab.lang.streams import Event, Stream, create_event, create_stream, stream_parallel
 from quadrants_lab.lang.struct import Struct, dataclass
 from quadrants_lab.lang.struct_field import StructField
 from quadrants_lab.lang.tensor import Backend, MatrixTensor, Tensor, VectorTensor, tensor, wrap
@@ -82,7 +87,8 @@ __all__ = [  # noqa: PLE0604  # the lists hold strings
     "experimental", "extension", "field", "func", "gpu", "init", "inspect", "is_extension_enabled",
     "is_logging_effective", "jax_op", "kernel", "math", "metal", "ndarray", "perf_dispatch", "pure", "pyfunc",
     "real_func", "ref", "reset", "root", "set_logging_level", "sync", "template", "tensor", "torch_op", "types",
-    "vulkan", "wrap", "x64", "x86_64", *_axes, *_dtypes,
+    "vulkan", "wrap", "x64", "x86_64", "Event", "GraphStatus", "Stream", "checkpoint", "create_event", "create_stream",
+    "graph", "graph_do_while", "graph_parallel", "graph_parallel_context", "stream_parallel", *_axes, *_dtypes,
 ]  # fmt: skip
 
 

@@ -137,7 +137,6 @@ DIFFERENT = {
     "qd.func": "funcs are inlined; a real function is made by qd.real_func alone",
     "qd.ad.clear_all_gradients": "clears gradients, not duals: takes no gradient_type",
     "qd.Struct.to_dict": "has members alone: takes no include_methods, include_ndim",
-    "qd.kernel": "takes no checkpoints: graphs have none yet",
     "qd.types.ndarray": "takes no field_dim, which is an error in Quadrants",
     "qd.tools.write_vtk": "writes NAME.vtk, and needs no other package",
     "qd.abs": "|INT_MIN| wraps to itself",

@@ -59,6 +59,8 @@ TABLE: dict[str, Row] = {
                   "write `while True:` and `if not ...: break`"),
     "QL1209": Row(_S, "checkpoint=True is about a serial loop, this one is {what}",
                   "this loop", "leave it out; or run the loop in order with serialize=True, checkpoint=True"),
+    "QL1210": Row(_S, "qd.{name} stands at the statement level of a kernel", "inside a loop or condition here",
+                  "put it around the loop"),
     # --- names
     "QL1301": Row(_N, "name '{name}' is not defined", "neither a local, nor a global, nor captured{hint}",
                   "assign it before this line, or define it before the kernel is compiled"),

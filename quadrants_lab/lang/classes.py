@@ -53,7 +53,7 @@ class BoundKernel:
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self.kernel, name)
-        return BoundKernel(value, self.__self__) if name in ("grad", "value_and_grad") else value
+        return BoundKernel(value, self.__self__) if name in ("grad", "resume", "value_and_grad") else value
 
     def __repr__(self) -> str:
         return f"<bound {self.kernel!r} of {self.__self__!r}>"

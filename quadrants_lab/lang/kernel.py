@@ -10,6 +10,7 @@ from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsSyntaxError
 from quadrants_lab.frontend.diagnostics import error
 from quadrants_lab.frontend.source import function_source
 from quadrants_lab.lang.classes import BoundFunc, BoundKernel, bind, is_method
+from quadrants_lab.lang.graph import Graph, GraphStatus, check_asked, graph_of, run
 from quadrants_lab.lang.parameters import positional, read_parameters
 from quadrants_lab.lang.tensor_variants import TensorVariants
 from quadrants_lab.lang.wrappers import unwrapped
@@ -169,12 +170,84 @@ class FlattenedKernel(Kernel):
     _gradient, _both = FlattenedGradient, FlattenedValueAndGradient
 
 
-def make_kernel(fn: Callable[..., Any], graph: bool = False) -> Kernel:
-    """The kernel of a function, of the class that its parameters need."""
+def _under_a_tape(self: Launchable, *args: Any, **kwargs: Any) -> Any:
+    raise QuadrantsRuntimeError(
+        f"kernel {self.name} is several launches, as many as its flags say, and has no gradient of its own",
+        code="QL2131",
+        help="launch it under qd.ad.Tape(loss), which knows the launches that there were",
+    )
+
+
+class GraphGradient(Gradient):
+    """In the place of the gradient of a `GraphKernel`."""
+
+    __slots__ = ()
+    __call__ = _under_a_tape
+
+
+class GraphValueAndGradient(ValueAndGradient):
+    """In the place of that of a `GraphKernel`."""
+
+    __slots__ = ()
+    __call__ = _under_a_tape
+
+
+class GraphKernel(Kernel):
+    """A kernel whose launch is several, see `lang.graph`."""
+
+    __slots__ = ()
+    _gradient, _both = GraphGradient, GraphValueAndGradient
+
+    def __init__(self, fn: Callable[..., Any], variants: TensorVariants, made: Graph) -> None:
+        super().__init__(fn, variants)
+        pieces = [step.piece for step in made.steps if step.piece is not None]
+        whole = {id(p): _kernel(fn, TensorVariants(p, variants.parameters, variants.graph)) for p in pieces}
+        self.__dict__.update(graph=made, pieces=whole)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> GraphStatus | None:
+        status = self._run(args, kwargs, 0)
+        return status if self.__dict__["graph"].resume else None
+
+    def resume(self, *args: Any, from_checkpoint: Any, **kwargs: Any) -> GraphStatus:
+        """Goes on, with the same arguments, with the block of the checkpoint that ended a launch."""
+        begins = self.__dict__["graph"].resume
+        if from_checkpoint not in begins:
+            known = ", ".join(map(repr, begins)) or "none"
+            raise QuadrantsRuntimeError(
+                f"kernel {self.name} has no checkpoint {from_checkpoint!r}", code="QL2131", help=f"it has {known}"
+            )
+        return self._run(args, kwargs, begins[from_checkpoint])
+
+    def _run(self, args: Sequence[Any], kwargs: dict[str, Any], at: int) -> GraphStatus:
+        args = positional(self.name, self._parameters, args, kwargs)
+        given = dict(zip((p.name for p in self._parameters), args, strict=True))
+        pieces = self.__dict__["pieces"]
+        return run(self.__dict__["graph"], lambda piece: pieces[id(piece)](*args), given, at)
+
+    def ir(self, stage: str = "") -> str:
+        """That of each launch, in order."""
+        return "\n".join(k.ir(stage) for k in self.__dict__["pieces"].values())
+
+    def code(self, stage: str = "") -> str:
+        """That of each launch, in order."""
+        return "\n".join(k.code(stage) for k in self.__dict__["pieces"].values())
+
+
+def make_kernel(fn: Callable[..., Any], graph: bool = False, checkpoints: bool = False) -> Kernel:
+    """The kernel of a function, of the class that it needs."""
     if fn.__name__ == "<lambda>":
         raise error("QL1101", None)
     source = function_source(fn)
+    made = graph_of(source)
     variants = TensorVariants(source, read_parameters(fn, source), graph)
+    if made is None:
+        return _kernel(fn, variants)
+    check_asked(source, made, graph, checkpoints)
+    return GraphKernel(fn, variants, made)
+
+
+def _kernel(fn: Callable[..., Any], variants: TensorVariants) -> Kernel:
+    """The kernel of the class that its parameters need."""
     flattened = variants.tensors or any(p.compound for p in variants.parameters)
     return (FlattenedKernel if flattened else Kernel)(fn, variants)
 
@@ -183,7 +256,7 @@ def make_kernel(fn: Callable[..., Any], graph: bool = False) -> Kernel:
 def kernel(fn: Callable[..., Any], /) -> Kernel: ...
 @overload
 def kernel(
-    *, pure: bool | None = None, fastcache: bool = False, graph: bool = False
+    *, pure: bool | None = None, fastcache: bool = False, graph: bool = False, checkpoints: bool = False
 ) -> Callable[[Callable[..., Any]], Kernel]: ...
 def kernel(
     fn: Callable[..., Any] | None = None,
@@ -192,17 +265,19 @@ def kernel(
     pure: bool | None = None,
     fastcache: bool = False,
     graph: bool = False,
+    checkpoints: bool = False,
 ) -> Any:
     """Makes a kernel of a function. Its outermost loops run in parallel, one after the other.
 
     Every parameter is annotated: a dtype, int or float for a number, `qd.types.ndarray` for an array, `qd.template`
     for what is known at compile time. ``pure`` and ``fastcache`` are accepted: the disk cache needs no such promise.
     ``graph``: on CUDA the loops of a launch, and of its gradient, start together, as a CUDA graph from the first launch
-    on; such a kernel returns nothing and takes arrays on the GPU. Elsewhere it changes nothing.
+    on; such a kernel returns nothing and takes arrays on the GPU. `qd.graph.do_while` and, with ``checkpoints``,
+    `qd.checkpoint` ask for it everywhere.
     """
 
     def made(fn: Callable[..., Any]) -> Kernel:
-        return make_kernel(_function(fn, "kernel"), graph)
+        return make_kernel(_function(fn, "kernel"), graph, checkpoints)
 
     return made if fn is None else made(fn)
 

@@ -6,9 +6,6 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 NOT_YET: dict[str, tuple[str, ...]] = {
-    "graphs": (
-        "GraphStatus", "checkpoint", "graph", "graph_do_while", "graph_parallel", "graph_parallel_context",
-    ),
     "buffer views": ("BufferView", "BufferViewType", "buffer_view_type"),
     "sparse matrices": (
         "SparseCG", "SparseMatrix", "SparseMatrixBuilder", "SparseSolver", "sparse_matrix_builder",
@@ -29,7 +26,6 @@ OUTSIDE: dict[str, tuple[str, ...]] = {
         "length", "quant", "rescale_index",
     ),
     "meshes": ("Mesh", "MeshInstance", "mesh_local", "mesh_patch_idx"),
-    "streams": ("Event", "Stream", "create_event", "create_stream", "stream_parallel"),
     "GPU intrinsics": ("global_thread_idx", "clock_counter", "clock_freq_hz", "volatile_load"),
 }  # fmt: skip
 

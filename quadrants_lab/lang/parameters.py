@@ -193,7 +193,7 @@ def positional(
     """All arguments in order, from positional ones, keywords and defaults."""
     names = [p.name for p in parameters]
     for name in kwargs:
-        if name not in names:
+        if name not in names and name != "qd_stream":  # there is one queue
             raise QuadrantsSyntaxError(
                 f"kernel {kernel} has no argument '{name}'",
                 code="QL2049",

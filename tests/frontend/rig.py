@@ -103,7 +103,7 @@ PYTHON_NAMES = ("range", "print", "len", "int", "float", "bool")
 qd = SimpleNamespace(
     **{n: FakeOp(n) for n, row in OPS.items() if n not in PYTHON_NAMES and not row.home}, **DTYPES, func=FakeFunc,
     template=FakeTemplate, field=FakeOp("field"), Vector=fake_class("Vector"), Matrix=fake_class("Matrix"),
-    Struct=FakeOp("Struct"),
+    Struct=FakeOp("Struct"), section=SimpleNamespace(__qd_section__="section"),
     simt=SimpleNamespace(block=SimpleNamespace(**{
         name.partition(".")[2]: FakeOp(name) for name, row in OPS.items() if row.home == "simt.block"
     })),

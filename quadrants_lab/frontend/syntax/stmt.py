@@ -77,6 +77,18 @@ def _return(cx: Context, node: ast.Return) -> None:
     cx.exited = True
 
 
+def _with(cx: Context, node: ast.With) -> None:
+    """A section, of which several in a row may run at the same time: its loops run in order, as all do."""
+    call = node.items[0].context_expr
+    called = cx.expr(call.func) if isinstance(call, ast.Call) and len(node.items) == 1 else None
+    section = getattr(getattr(called, "value", None), "__qd_section__", "")
+    if not section or node.items[0].optional_vars is not None:
+        raise cx.unsupported(node)
+    if not cx.top:
+        raise cx.fail("QL1210", node, name=section)
+    cx.stmts(node.body)
+
+
 def _pass(cx: Context, node: ast.Pass) -> None:
     pass
 
@@ -86,5 +98,6 @@ STATEMENTS: dict[type, Callable[..., None]] = {
     ast.Expr: _expression,
     ast.Assert: _assert,
     ast.Return: _return,
+    ast.With: _with,
     ast.Pass: _pass,
 }

@@ -279,3 +279,10 @@ def blocks_too_large():
     qd.loop_config(block_dim=4096)
     for i in range(64):
         z[i] = 1
+
+
+@kernel()
+def section_in_a_loop():
+    for i in range(2):
+        with qd.section():
+            z[0] = 1.0
