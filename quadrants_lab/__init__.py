@@ -121,6 +121,8 @@ def __getattr__(name: str) -> Any:
         return [*_NAMES, *_operations()]
     if not name.startswith("_") and name in (operations := _operations()):
         return operations[name]
+    if name == "sparse_matrix_builder":
+        return types.sparse_matrix_builder
     return missing_attribute("qd", name, globals())
 
 

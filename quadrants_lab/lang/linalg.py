@@ -13,9 +13,13 @@ from quadrants_lab.lang.fields import field, ndarray
 from quadrants_lab.lang.kernel import kernel
 from quadrants_lab.lang.missing import missing_attribute
 from quadrants_lab.lang.ops import OPERATIONS
+from quadrants_lab.lang.sparse_matrix import SparseCG, SparseMatrix, SparseMatrixBuilder, SparseSolver
 from quadrants_lab.lang.tensor import Tensor
 
-__all__ = ["LinearOperator", "MatrixFreeBICGSTAB", "MatrixFreeCG"]
+__all__ = [
+    "LinearOperator", "MatrixFreeBICGSTAB", "MatrixFreeCG", "SparseCG", "SparseMatrix", "SparseMatrixBuilder",
+    "SparseSolver",
+]  # fmt: skip
 
 grouped: Any = OPERATIONS["grouped"]
 cast: Any = OPERATIONS["cast"]

@@ -7,9 +7,6 @@ from typing import Any, NoReturn
 
 NOT_YET: dict[str, tuple[str, ...]] = {
     "buffer views": ("BufferView", "BufferViewType", "buffer_view_type"),
-    "sparse matrices": (
-        "SparseCG", "SparseMatrix", "SparseMatrixBuilder", "SparseSolver", "sparse_matrix_builder",
-    ),
     "hardware counters, and times of the compiler's parts": (
         "CuptiMetric", "clear_scoped_profiler_info", "print_scoped_profiler_info",
     ),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 from quadrants_lab.ir.types import DType
 from quadrants_lab.lang import primitive_types
 from quadrants_lab.lang.annotations import NDArray, NdarrayType, Template, ndarray, ref, template
@@ -35,4 +37,6 @@ def is_tensor(dtype: object) -> bool:
 
 
 def __getattr__(name: str) -> object:
+    if name == "sparse_matrix_builder":  # imported when it is first asked for
+        return import_module("quadrants_lab.lang.sparse_matrix").sparse_matrix_builder
     return missing_attribute("qd.types", name, globals())

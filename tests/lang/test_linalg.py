@@ -88,5 +88,3 @@ def test_what_does_not_fit():
         qd.linalg.MatrixFreeCG(lambda v, out: None, x, x)
     with pytest.raises(qd.QuadrantsTypeError, match="not a ndarray"):
         qd.linalg.MatrixFreeCG(operator, np.zeros(3, np.float32), x)
-    with pytest.raises(AttributeError, match="sparse matrices"):
-        str(qd.linalg.SparseMatrixBuilder)

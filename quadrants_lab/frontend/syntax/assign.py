@@ -8,7 +8,7 @@ from collections.abc import Callable
 from quadrants_lab.frontend.diagnostics import count
 from quadrants_lab.frontend.values.arith import operate
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.lvalue import Local, fetch, locate
+from quadrants_lab.frontend.values.lvalue import Local, fetch, indices, locate
 from quadrants_lab.frontend.values.struct import annotation, as_type
 from quadrants_lab.frontend.values.unpack import entries
 from quadrants_lab.frontend.values.update import (
@@ -171,6 +171,8 @@ def annotated(cx: Context, node: ast.AnnAssign) -> None:
 def augmented(cx: Context, node: ast.AugAssign) -> None:
     """``target op= value``."""
     target, op = node.target, type(node.op)
+    if isinstance(target, ast.Subscript) and _appended(cx, node, target):
+        return
     if isinstance(target, ast.Name) and not isinstance(cx.frame.env.get(target.id), Element):
         _augment_name(cx, node, target)
         return
@@ -185,6 +187,24 @@ def augmented(cx: Context, node: ast.AugAssign) -> None:
         return
     old = cx.loaded(fetch(cx, place, target), target)
     write(cx, place, operate(cx, op, old, value, node, target, node.value), target, node.value, node)
+
+
+def _appended(cx: Context, node: ast.AugAssign, target: ast.Subscript) -> bool:
+    """Whether the target is an entry of a sparse matrix, to which a func of its builder adds."""
+    base = cx.frame.env.get(target.value.id) if isinstance(target.value, ast.Name) else None
+    add = getattr(getattr(base, "type", None), "__qd_add__", None)
+    if add is None or not isinstance(node.op, (ast.Add, ast.Sub)):
+        return False
+    cx.frame.globals[_ADD] = Obj(add, "+=")
+    value = node.value if isinstance(node.op, ast.Add) else ast.UnaryOp(ast.USub(), node.value)
+    call = ast.Call(ast.Name(_ADD, ast.Load()), [target.value, *indices(target), value], [])
+    for n in (call, call.func, value):
+        ast.copy_location(n, node)
+    cx.expr(call)
+    return True
+
+
+_ADD = "+= of a sparse matrix"  # no name that a program could have
 
 
 def _reduced(cx: Context, node: ast.AugAssign, place: Local, value: Value) -> bool:

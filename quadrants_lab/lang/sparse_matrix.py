@@ -1,0 +1,299 @@
+"""`qd.linalg.SparseMatrix`: matrices that kernels fill entry by entry, and what scipy makes of them on the host.
+
+A `SparseMatrixBuilder` holds the triplets (row, column, value) that kernels have added. The matrix of the sums is one
+of scipy's, and so are products and factorisations. scipy is needed for them alone. No derivative flows through a
+matrix: building one, and multiplying and solving by it, are errors where launches are differentiated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar
+
+import numpy as np
+
+from quadrants_lab.errors import QuadrantsRuntimeError
+from quadrants_lab.lang.annotations import NdarrayType
+from quadrants_lab.lang.dense import Dense
+from quadrants_lab.lang.dtypes import f32, f64, i32
+from quadrants_lab.lang.fields import ndarray
+from quadrants_lab.lang.kernel import func
+from quadrants_lab.lang.ops import OPERATIONS
+from quadrants_lab.runtime.launch.observe import differentiating
+
+__all__ = ["SparseCG", "SparseMatrix", "SparseMatrixBuilder", "SparseSolver"]
+
+atomic_add: Any = OPERATIONS["atomic_add"]
+
+
+@func
+def _add(triplets, row, column, value):  # type: ignore[no-untyped-def]  # it is the kernel language
+    k = atomic_add(triplets.count[None], 1)
+    if k < triplets.values.shape[0]:
+        triplets.rows[k] = row
+        triplets.columns[k] = column
+        triplets.values[k] = value
+
+
+@dataclass
+class Triplets:
+    """What a parameter of a kernel that is annotated `qd.types.sparse_matrix_builder()` takes; ``A[i, j] += x`` and
+    ``A[i, j] -= x`` on it append a triplet."""
+
+    count: NdarrayType(i32, 0)  # type: ignore[valid-type]  # annotations of the language
+    rows: NdarrayType(i32, 1)  # type: ignore[valid-type]
+    columns: NdarrayType(i32, 1)  # type: ignore[valid-type]
+    values: NdarrayType(None, 1)  # type: ignore[valid-type]
+
+    __qd_add__: ClassVar[Any] = _add
+
+
+def sparse_matrix_builder() -> type[Triplets]:
+    """The annotation of a parameter that takes a `SparseMatrixBuilder`."""
+    return Triplets
+
+
+@cache
+def _scipy() -> Any:
+    """scipy.sparse with its linear algebra."""
+    try:
+        import scipy.io
+        import scipy.sparse.linalg
+    except ImportError:
+        raise QuadrantsRuntimeError(
+            "sparse matrices need scipy, which is not installed", code="QL2132", help="pip install scipy"
+        ) from None
+    return scipy
+
+
+def _no_derivative(what: str) -> None:
+    if differentiating():
+        raise QuadrantsRuntimeError(
+            f"{what} has no derivative, and launches are being differentiated",
+            code="QL2132",
+            help="do it outside of the Tape; or write the product as a kernel, see qd.linalg.LinearOperator",
+        )
+
+
+class SparseMatrixBuilder(Triplets):
+    """Room for ``max_num_triplets`` entries of a matrix of ``num_rows`` by ``num_cols``. Entries of one place are added
+    up. ``storage_format`` is accepted: it changes nothing that is seen."""
+
+    def __init__(
+        self,
+        num_rows: int | None = None,
+        num_cols: int | None = None,
+        max_num_triplets: int = 0,
+        dtype: Any = f32,
+        storage_format: str = "col_major",
+    ) -> None:
+        self.shape = int(num_rows or 0), int(num_cols or num_rows or 0)
+        self.dtype = _real(dtype)
+        n = int(max_num_triplets)
+        super().__init__(ndarray(i32, ()), ndarray(i32, n), ndarray(i32, n), ndarray(dtype, n))
+
+    def _triplets(self) -> tuple[Any, Any, Any]:
+        n, room = self.count[None], self.values.shape[0]
+        if n > room:
+            raise QuadrantsRuntimeError(
+                f"{n} entries were added to a builder with room for {room}",
+                code="QL2132",
+                help="raise max_num_triplets",
+            )
+        rows, columns, values = (x.to_numpy()[:n] for x in (self.rows, self.columns, self.values))
+        return rows, columns, values
+
+    def print_triplets(self) -> None:
+        """Prints what was added so far."""
+        rows, columns, values = self._triplets()
+        n, m = self.shape
+        print(f"n={n}, m={m}, num_triplets={len(rows)} (max={self.values.shape[0]})")
+        for i, j, v in zip(rows, columns, values, strict=True):
+            print(f"[{i}, {j}] = {v:g}")
+
+    def build(self, dtype: Any = None, _format: str = "CSR") -> SparseMatrix:
+        """The matrix of the entries so far, which the builder then forgets."""
+        _no_derivative("building a sparse matrix")
+        rows, columns, values = self._triplets()
+        if len(rows) and not (rows.min() >= 0 and rows.max() < self.shape[0] and columns.min() >= 0
+                              and columns.max() < self.shape[1]):  # fmt: skip
+            raise QuadrantsRuntimeError(f"an entry lies outside of the shape {self.shape}", code="QL2132")
+        self.count[None] = 0
+        return SparseMatrix(sm=_scipy().sparse.coo_matrix((values, (rows, columns)), self.shape), dtype=self.dtype)
+
+
+def _real(dtype: Any) -> Any:
+    if dtype not in (f32, f64):
+        raise QuadrantsRuntimeError(f"a sparse matrix holds f32 or f64, not {dtype}", code="QL2132")
+    return dtype
+
+
+class SparseMatrix:
+    """A matrix of n by m, most of whose elements are 0. ``+``, ``-``, ``*`` (by a number, or element by element) and
+    ``@`` (by a matrix, or a vector: a numpy array, field or ndarray) make new ones."""
+
+    def __init__(
+        self, n: int | None = None, m: int | None = None, sm: Any = None, dtype: Any = f32,
+        storage_format: str = "col_major",
+    ) -> None:  # fmt: skip
+        self.dtype = _real(dtype)
+        given = sm.matrix if isinstance(sm, SparseMatrix) else sm
+        empty = (int(n or 0), int(m or n or 0))
+        self.matrix: Any = _scipy().sparse.csc_matrix(empty if given is None else given, dtype=np.dtype(dtype.numpy))
+        self.matrix.sum_duplicates()
+
+    def _like(self, matrix: Any) -> SparseMatrix:
+        return SparseMatrix(sm=matrix, dtype=self.dtype)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(rows, columns)."""
+        n, m = self.matrix.shape
+        return int(n), int(m)
+
+    def _other(self, other: Any) -> Any:
+        if not isinstance(other, SparseMatrix):
+            raise QuadrantsRuntimeError(f"a sparse matrix and {other!r} do not go together", code="QL2132")
+        if other.shape != self.shape:
+            raise AssertionError(f"Dimension mismatch between sparse matrices {self.shape} and {other.shape}")
+        return other.matrix
+
+    def __add__(self, other: SparseMatrix) -> SparseMatrix:
+        return self._like(self.matrix + self._other(other))
+
+    def __sub__(self, other: SparseMatrix) -> SparseMatrix:
+        return self._like(self.matrix - self._other(other))
+
+    def __mul__(self, other: Any) -> SparseMatrix:
+        number = isinstance(other, (int, float, np.number))
+        return self._like(self.matrix * other if number else self.matrix.multiply(self._other(other)))
+
+    __rmul__ = __mul__
+
+    def __matmul__(self, other: Any) -> Any:
+        """A numpy array of what is multiplied by a numpy array or field, an ndarray of an ndarray."""
+        _no_derivative("a product with a sparse matrix")
+        if isinstance(other, SparseMatrix):
+            return self._like(self.matrix @ other.matrix)
+        vector = _array(other)
+        if vector.shape[0] != self.shape[1]:
+            raise AssertionError(f"Dimension mismatch between sparse matrix {self.shape} and vector {vector.shape}")
+        return _as_given(self.matrix @ vector.astype(self.matrix.dtype), other)
+
+    def transpose(self) -> SparseMatrix:
+        """Rows as columns."""
+        return self._like(self.matrix.transpose())
+
+    def __getitem__(self, indices: tuple[int, int]) -> float:
+        return float(self.matrix[indices])
+
+    def __setitem__(self, indices: tuple[int, int], value: float) -> None:
+        matrix = self.matrix.tolil()
+        matrix[indices] = value
+        self.matrix = matrix.tocsc()
+
+    def __str__(self) -> str:
+        rows = [[f"{v:g}" for v in row] for row in self.matrix.toarray()]
+        width = max((len(v) for row in rows for v in row), default=0)
+        return "\n".join("[" + ", ".join(v.rjust(width) for v in row) + "]" for row in rows)
+
+    def build_from_ndarray(self, ndarray: Any) -> None:
+        """Makes it the matrix of triplets (row, column, value), which the array holds one after the other."""
+        _no_derivative("building a sparse matrix")
+        flat = _array(ndarray).reshape(-1)
+        if flat.size % 3:
+            raise QuadrantsRuntimeError("the length of triplets is a multiple of 3", code="QL2132")
+        rows, columns, values = flat.reshape(-1, 3).T
+        entries = values, (rows.astype(np.int64), columns.astype(np.int64))
+        self.matrix = self._like(_scipy().sparse.coo_matrix(entries, self.shape)).matrix
+
+    def mmwrite(self, filename: str) -> None:
+        """Writes a Matrix Market file."""
+        _scipy().io.mmwrite(filename, self.matrix, symmetry="general")
+
+
+def _array(x: Any) -> Any:
+    return x.to_numpy() if isinstance(x, Dense) else np.asarray(x)
+
+
+def _as_given(values: Any, like: Any) -> Any:
+    """An ndarray where ``like`` is one, else the numpy array."""
+    if not getattr(like, "__qd_ndarray__", False):
+        return values
+    made: Any = ndarray(like.dtype, values.shape)
+    made.from_numpy(values)
+    return made
+
+
+class SparseSolver:
+    """Factorises a square matrix, and solves by it. ``solver_type``: "LU"; "LLT" or "LDLT" where the matrix is
+    symmetric, of which the first asks for a positive definite one. ``ordering``: "AMD" or "COLAMD"."""
+
+    def __init__(self, dtype: Any = f32, solver_type: str = "LLT", ordering: str = "AMD") -> None:
+        if solver_type not in ("LLT", "LDLT", "LU") or ordering not in ("AMD", "COLAMD"):
+            raise QuadrantsRuntimeError(
+                f"there is no sparse solver {solver_type} with the ordering {ordering}", code="QL2132",
+                help="solvers are LLT, LDLT and LU, orderings AMD and COLAMD",
+            )  # fmt: skip
+        self.dtype, self.solver_type, self.ordering = _real(dtype), solver_type, ordering
+        self._factors: Any = None
+
+    def analyze_pattern(self, sparse_matrix: SparseMatrix) -> None:
+        """Does nothing: `factorize` looks at the pattern."""
+
+    def factorize(self, sparse_matrix: SparseMatrix) -> None:
+        """Factorises the matrix in f64; `info` says whether that succeeded."""
+        _no_derivative("a sparse solver")
+        n, m = sparse_matrix.shape
+        if n != m:
+            raise QuadrantsRuntimeError(f"a solver takes a square matrix, not one of {n} by {m}", code="QL2132")
+        matrix = sparse_matrix.matrix.astype(np.float64).tocsc()
+        definite = self.solver_type == "LLT"
+        how: dict[str, Any] = {"permc_spec": "COLAMD"}
+        if definite or self.ordering == "AMD":
+            how = {"permc_spec": "MMD_AT_PLUS_A"}
+        if definite:  # no rows are exchanged, so that the pivots say whether it is positive definite
+            how |= {"diag_pivot_thresh": 0.0, "options": {"SymmetricMode": True}}
+        try:
+            self._factors = _scipy().sparse.linalg.splu(matrix, **how)
+        except RuntimeError:  # it is singular
+            self._factors = None
+            return
+        pivots = self._factors.U.diagonal()
+        same = (self._factors.perm_r == self._factors.perm_c).all()
+        if abs(pivots).min() <= 1e-14 * abs(pivots).max() or (definite and not (same and (pivots > 0).all())):
+            self._factors = None
+
+    def compute(self, sparse_matrix: SparseMatrix) -> None:
+        """`analyze_pattern`, then `factorize`."""
+        self.factorize(sparse_matrix)
+
+    def info(self) -> bool:
+        """Whether the last factorisation succeeded."""
+        return self._factors is not None
+
+    def solve(self, b: Any) -> Any:
+        """x of A x = b: a numpy array, an ndarray where ``b`` is one."""
+        _no_derivative("a sparse solver")
+        if self._factors is None:
+            raise QuadrantsRuntimeError(
+                f"there are no {self.solver_type} factors to solve by: info() is False", code="QL2132",
+                help="call compute(A) first; of a matrix that is not positive definite take LDLT or LU",
+            )  # fmt: skip
+        return _as_given(self._factors.solve(_array(b).astype(np.float64)).astype(self.dtype.numpy), b)
+
+
+class SparseCG:
+    """Conjugate gradients for a symmetric, positive definite A: until |b - A x| <= ``atol``, or ``max_iter`` steps."""
+
+    def __init__(self, A: SparseMatrix, b: Any, x0: Any = None, max_iter: int = 50, atol: float = 1e-6) -> None:
+        self.A, self.b, self.x0, self.max_iter, self.atol = A, b, x0, max_iter, atol
+
+    def solve(self) -> tuple[Any, bool]:
+        """(x, whether it converged)."""
+        _no_derivative("a sparse solver")
+        A, b = self.A.matrix.astype(np.float64), _array(self.b).astype(np.float64)
+        start = None if self.x0 is None else _array(self.x0).astype(np.float64)
+        x, left = _scipy().sparse.linalg.cg(A, b, x0=start, rtol=0.0, atol=self.atol, maxiter=self.max_iter)
+        return _as_given(x.astype(self.A.matrix.dtype), self.b), left == 0
