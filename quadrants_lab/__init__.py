@@ -57,7 +57,7 @@ from quadrants_lab.lang.matrix import Matrix, Vector
 from quadrants_lab.lang.missing import missing_attribute
 from quadrants_lab.lang.shapes import Layout
 from quadrants_lab.lang.snode import NAMED_AXES as _axes
-from quadrants_lab.lang.snode import FieldsBuilder, SNode, axes, root
+from quadrants_lab.lang.snode import FieldsBuilder, SNode, axes, deactivate_all_snodes, root
 from quadrants_lab.lang.streams import Event, Stream, create_event, create_stream, stream_parallel
 from quadrants_lab.lang.struct import Struct, dataclass
 from quadrants_lab.lang.struct_field import StructField
@@ -88,7 +88,8 @@ __all__ = [  # noqa: PLE0604  # the lists hold strings
     "is_logging_effective", "jax_op", "kernel", "math", "metal", "ndarray", "perf_dispatch", "pure", "pyfunc",
     "real_func", "ref", "reset", "root", "set_logging_level", "sync", "template", "tensor", "torch_op", "types",
     "vulkan", "wrap", "x64", "x86_64", "Event", "GraphStatus", "Stream", "checkpoint", "create_event", "create_stream",
-    "graph", "graph_do_while", "graph_parallel", "graph_parallel_context", "stream_parallel", *_axes, *_dtypes,
+    "deactivate_all_snodes", "graph", "graph_do_while", "graph_parallel", "graph_parallel_context",
+    "stream_parallel", *_axes, *_dtypes,
 ]  # fmt: skip
 
 

@@ -38,6 +38,7 @@ from quadrants_lab.passes.lower_custom_jvp import lower_custom_jvp
 from quadrants_lab.passes.lower_isqrt import lower_isqrt
 from quadrants_lab.passes.narrow_stacks import narrow_stacks
 from quadrants_lab.passes.offload import offload
+from quadrants_lab.passes.over_cells import over_cells
 from quadrants_lab.passes.plain_atomics import plain_atomics
 from quadrants_lab.passes.privatize_atomics import privatize_atomics
 from quadrants_lab.passes.reach import mark_reach
@@ -80,6 +81,9 @@ BOTH: Passes = (value_and_gradient, *_AFTER_REVERSE)
 # From `counting_kernel` to the kernel that counts; for one that is made of `forward_slices`.
 COUNTING: Passes = (*SIMPLIFY, drop_unused_gradients)
 COUNTING_SLICES: Passes = (lower_custom_jvp, dce, *SIMPLIFY, lower_isqrt, drop_unused_gradients)
+
+# What a backend of the host gets of a kernel over sparse layouts, last of all.
+OVER_CELLS: Passes = (over_cells,)
 
 # From the parts of `sparse_iterations` to what is launched.
 SPARSE: Passes = (dce, *SIMPLIFY, dce, mark_reach, drop_unused_gradients)
@@ -150,9 +154,9 @@ PASSES: dict[str, Pass] = {
     for fn in (
         check_bounds, check_division, split_blocks, fold, cse, dce, simplify, structure_exits, offload, licm,
         plain_atomics, _keeping(save_overwritten), watch_races(suspect=True), lower_custom_jvp, privatize_atomics,
-        mark_reach, with_tangents, forward, to_be_differentiated, unroll((3, 3)), prepared, _keeping(reverse_over),
-        value_and_gradient, drop_unread_temporaries, sink_sums, narrow_stacks, determine_ad_stack_size, lower_isqrt,
-        drop_unused_gradients, _counting, list_pushing, split_pushing, put_back,
+        mark_reach, over_cells, with_tangents, forward, to_be_differentiated, unroll((3, 3)), prepared,
+        _keeping(reverse_over), value_and_gradient, drop_unread_temporaries, sink_sums, narrow_stacks,
+        determine_ad_stack_size, lower_isqrt, drop_unused_gradients, _counting, list_pushing, split_pushing, put_back,
         lower_blocks(64), lower_atomics({u32: INTEGER, f32: ("add",)}), lower_casts(), lower_counts, lower_division(),
         lower_formulas(*FORMULAS), lower_integers, lower_math("exp", "log1p"), lower_orders, lower_random,
         lower_tasks(),

@@ -127,10 +127,9 @@ def compare(line: str, package: Any) -> Row:
     return Row(line, "same", "")
 
 
-_SPARSE = "sparse, dynamic and quantised layouts"
 # name of a method -> why no class has it
 WHY = {
-    **dict.fromkeys(("bitmasked", "deactivate_all", "dynamic", "pointer", "quant_array", "parent", "snode"), _SPARSE),
+    "quant_array": "quantised layouts",
     **dict.fromkeys(("dtype", "layout", "to_dlpack"), "each member of a field of structs has its own"),
 }
 DIFFERENT = {

@@ -166,6 +166,11 @@ TABLE: dict[str, Row] = {
                   "cast to {target} before the operation, so the result would differ from Python's",
                   "give '{name}' that dtype before the loop, e.g. {name} = {value}; or write "
                   "qd.cast(..., qd.{target})"),
+    "QL1710": Row(_S, "this loop activates or deactivates cells of what it runs over, and stands in another loop or "
+                  "condition", "what is active in '{text}' is looked up while it changes",
+                  "put the loop at the statement level of the kernel: it runs over what is active when it begins"),
+    "QL1711": Row(_T, "{what} is given where a {kinds} node is needed", "", "place the field in one: "
+                  "node = qd.root.pointer(qd.i, n), or ask a field for its node with x.parent()"),
     "QL1712": Row(_S, "'{text}' stands outside of parallel loops, where there are no blocks of threads", "called here",
                   "call it in a for loop at the statement level of the kernel"),
     "QL1713": Row(_T, "{shape} is no shape of shared memory", "", "give one or more whole numbers above 0"),

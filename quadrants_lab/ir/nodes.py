@@ -415,6 +415,7 @@ class Buffer:
     ``role`` of scratch memory: "kept" (a forward launch fills it for its gradient), "work" (zero when it is made, then
     as the launch before left it), "marks" (the same, but shared by all kernels that use the same array), "block" (what
     the blocks of a task share or put aside: along the first axis a part for each block, which writes before it reads).
+    That of a field which says what is active in a sparse layout is "activity".
     """
 
     name: str

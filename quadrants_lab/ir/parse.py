@@ -276,7 +276,7 @@ class _Parser:
         beside = self.buffer() if self.found("beside") else ""
         of = self.buffer() if self.found("of") else ""
         rest = self.raw(_SCRATCH, "what the scratch memory is for") if kind == "scratch" else ""
-        rest = next((role for role in ("flags", "share") if kind in ("heap", "local") and self.found(role)), rest)
+        rest = next((role for role in ("flags", "share", "activity") if kind != "scratch" and self.found(role)), rest)
         role, _, extents = rest.partition(" ")
         self.end("the buffer")
         self.next_line()

@@ -18,7 +18,10 @@ from quadrants_lab.ir.types import DType, f32, f64, i32, i64, u1, u32, u64
 from quadrants_lab.ir.verify_stacks import check_stacks
 
 BUFFER_KINDS = ("field", "ndarray", "temp", "ret", "scratch", "heap", "local", "shared", "words")
-ROLES = {"scratch": ("kept", "work", "marks", "block"), "heap": ("", "flags"), "local": ("", "share")}
+ROLES = {
+    "scratch": ("kept", "work", "marks", "block"), "heap": ("", "flags"), "local": ("", "share"),
+    "field": ("", "activity"),
+}  # fmt: skip
 OFFLOAD_KINDS = ("serial", "range_for", "struct_for", "threads")
 ATOMIC_OPS = ("add", "sub", "mul", "min", "max", "and", "or", "xor", "exchange", "cas")
 BUILTINS = {"seed": u64, "launch": u64, "iteration": u64, "lanes": u32, "elected": u1, "thread": i32,

@@ -18,6 +18,7 @@ from quadrants_lab.errors import (
 from quadrants_lab.ir.types import DTYPES, DType
 from quadrants_lab.lang.annotations import NdarrayType
 from quadrants_lab.lang.exchange import from_torch, shared, to_numpy, to_torch
+from quadrants_lab.lang.placed import Placed
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.arguments.fitting import LIMITS, check, fitted
 from quadrants_lab.runtime.launch.observe import differentiating
@@ -200,11 +201,19 @@ class Dense:
 
     def fill(self, val: Any) -> None:
         """Writes ``val`` to every element; to integers also a float that is a whole number."""
+        self._assign(self._element(val, whole=True))
+
+    def _assign(self, values: Any) -> None:
+        """Writes all of it, of a field in a sparse layout what is active."""
         memory = self._live()
-        element = self._element(val, whole=True)
         memory.writing(...)
-        memory.assign(element)
+        only = self._only()
+        memory.assign(values if only is None else np.where(only, values, memory.values()))
         memory.wrote()
+
+    def _only(self) -> Any:
+        """Which elements writes to the whole change; None for all."""
+        return None
 
     def to_numpy(self, dtype: Any = None, *, copy: bool | None = True) -> npt.NDArray[Any]:
         """The data, as ``dtype`` where one is given: a copy of it, or with ``copy=False`` the memory itself (ValueError
@@ -251,14 +260,8 @@ class Dense:
         return arr.reshape(shape)
 
     def _arrive(self, arr: npt.NDArray[Any]) -> None:
-        memory = self._live()
-        memory.writing(...)
-        if arr.dtype == memory.dtype.numpy or not self.dtype.is_float:
-            memory.assign(arr)
-        else:
-            with np.errstate(over="ignore"):
-                memory.assign(arr)
-        memory.wrote()
+        with np.errstate(over="ignore"):
+            self._assign(arr)
 
     def copy_from(self, other: Dense) -> None:
         """Copies the data of a field or ndarray of the same shape. Under a Tape and in forward mode derivatives flow
@@ -395,14 +398,14 @@ def numpy_dtype(dtype: Any) -> Any:
     return dtype.numpy if isinstance(dtype, DType) else dtype
 
 
-class Field(Dense):
+class Field(Placed, Dense):
     """Base of `ScalarField` and `MatrixField`: what kernels know by name or as a `qd.template()` argument.
 
     A field of floating point that is not placed yet has a `grad` and a `dual` that can be placed beside it; those that
     were not asked for (``needs``) and are not placed together with it are then None.
     """
 
-    __slots__ = ("needs", "primal")
+    __slots__ = ("needs", "primal", "snode")
     __qd_field__ = True
     kind = "field"
 
@@ -410,6 +413,7 @@ class Field(Dense):
         super().__init__(dtype, element_shape, name)
         self.needs: frozenset[str] = frozenset()  # of "grad" and "dual"
         self.primal: Field | None = None  # of a grad or dual, the field that it belongs to
+        self.snode: Any = None  # the node that it is placed in; of a field made with a shape, None
 
     @property
     def needs_grad(self) -> bool:
@@ -454,6 +458,7 @@ class Field(Dense):
         self._memory = NOWHERE
         self._length = 0
         self._tangent = None
+        self.snode = None
 
 
 class Ndarray(Dense):

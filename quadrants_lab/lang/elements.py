@@ -48,11 +48,7 @@ class Elements(Dense):
     def fill(self, val: Any) -> None:
         """Writes ``val``, an element or a number for all of its entries, to every element; floats that are whole
         numbers are integers here."""
-        memory = self._live()
-        element = self._element(val, whole=True) if np.ndim(val) == 0 else self._whole(val, whole=True)
-        memory.writing(...)
-        memory.assign(element)
-        memory.wrote()
+        self._assign(self._element(val, whole=True) if np.ndim(val) == 0 else self._whole(val, whole=True))
 
     def _shapes(self) -> tuple[tuple[int, ...], ...]:
         full = (*self.shape, self.n, self.m)
@@ -162,10 +158,10 @@ class Entry:
         self.field[key][self.at if len(self.at) > 1 else self.at[0]] = value
 
     def fill(self, val: Any) -> None:
-        memory = self.field._live()
+        memory, only = self.field._live(), self.field._only()
         element = self.field._element(val, whole=True)
         memory.writing(self._everywhere())
-        memory.array[self._everywhere()] = element
+        memory.array[self._everywhere() if only is None else (only.reshape(self.field.shape), *self.at)] = element
         memory.wrote()
 
     def to_numpy(self, dtype: Any = None) -> npt.NDArray[Any]:

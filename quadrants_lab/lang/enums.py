@@ -19,7 +19,7 @@ class Extension(Enum):
     extfunc = "calls of functions in C"
 
 
-_ENABLED = {Extension.data64, Extension.adstack, Extension.assertion}
+_ENABLED = {Extension.sparse, Extension.data64, Extension.adstack, Extension.assertion}
 extension = Extension
 
 

@@ -18,10 +18,8 @@ NOT_YET: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 OUTSIDE: dict[str, tuple[str, ...]] = {
-    "sparse, dynamic and quantised layouts": (
-        "BitpackedFields", "activate", "append", "deactivate", "deactivate_all_snodes", "get_addr", "is_active",
-        "length", "quant", "rescale_index",
-    ),
+    "quantised layouts": ("BitpackedFields", "quant"),
+    "addresses of elements": ("get_addr",),
     "meshes": ("Mesh", "MeshInstance", "mesh_local", "mesh_patch_idx"),
     "GPU intrinsics": ("global_thread_idx", "clock_counter", "clock_freq_hz", "volatile_load"),
 }  # fmt: skip

@@ -161,5 +161,5 @@ def block_operations(room: str) -> dict[str, Operation]:
     return {name.partition(".")[2]: operation for name, operation in _of(f"simt.{room}").items()}
 
 
-OPERATIONS = _of("")
+OPERATIONS = {**_of(""), "length": _of("SNode")["SNode.length"]}  # qd.math.length is that of vectors
 MATH = _of("math")

@@ -42,6 +42,15 @@ class StructField:
         return self._first().offset
 
     @property
+    def snode(self) -> Any:
+        """The node that it is placed in."""
+        return self._first().snode
+
+    def parent(self, n: int = 1) -> Any:
+        """The node that it is placed in, or one n - 1 levels above it."""
+        return self._first().parent(n)
+
+    @property
     def placed(self) -> bool:
         return all(m.placed for m in self.members.values())
 

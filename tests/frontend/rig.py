@@ -28,6 +28,7 @@ from quadrants_lab.ir import room
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import DTYPES, DType, f32, f64, i8, i32, u1, u32
 from quadrants_lab.ir.verify import verify
+from quadrants_lab.lang.snode import FieldsBuilder
 
 
 class FakeOp:
@@ -46,6 +47,7 @@ def fake_class(name: str) -> FakeOp:
 
 class FakeField:
     __qd_field__ = True
+    name, snode, primal = "", None, None
 
     def __init__(
         self, dtype: DType, *shape: int, grad: bool = False, element: tuple[int, ...] = (), offset: tuple[int, ...] = ()
@@ -55,6 +57,18 @@ class FakeField:
 
     def array(self) -> np.ndarray:
         return np.zeros((*self.shape, *self.element_shape), self.dtype.numpy)
+
+
+def sparse_nodes() -> dict[str, Any]:
+    """Nodes without a session: of 4 x 8 bitmasked ``cells``, one of them of the field ``sparse``, and of 4 ``rows``."""
+    cells = FieldsBuilder().bitmasked((0, 1), (4, 8))
+    rows = FieldsBuilder().dense((0,), 4).dynamic((1,), 16)
+    cells._activity, rows._activity = FakeField(i32, 4, 8), FakeField(i32, 4)
+    sparse, listed = FakeField(f32, 4, 8), FakeField(f32, 4, 16)
+    for node, field in ((cells, sparse), (rows, listed)):
+        field.snode = node
+        node._fields.append(field)
+    return {"cells": cells, "rows": rows, "sparse": sparse}
 
 
 class FakeStructField:
@@ -182,7 +196,7 @@ def load(path: Path, **extra: Any) -> dict[str, Case]:
 
     names = {
         "qd": qd, "math": math, "np": np, "kernel": kernel, "scalar": ScalarSpec, "array": NdarraySpec,
-        "const": TemplateSpec, **fields(), **types(), **extra,
+        "const": TemplateSpec, **fields(), **types(), **sparse_nodes(), **extra,
     }  # fmt: skip
     exec(compile(text, path.name, "exec"), names)
     return cases

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from frontend.rig import FakeField
+from frontend.rig import FakeField, sparse_nodes
 
 import quadrants_lab as qd
 from quadrants_lab.frontend.lower import lower
@@ -61,6 +61,8 @@ VALUES: dict[str, str] = {
     "rotation2d": "OP(r)[0, 0]",
     **dict.fromkeys(("rot_yaw_pitch_roll", "rotation3d", "translate", "scale"), "OP(r, r, r)[0, 0]"),
     "rot_by_axis": "OP(v, r)[0, 0]",
+    "is_active": "OP(cells, [k, 1])", "SNode.length": "OP(rows, k)", "append": "OP(rows, k, 2.0)",
+    "rescale_index": "OP(cells, cells, [k, 1])[0]",
 }  # fmt: skip
 _ATOMICS = ("add", "sub", "mul", "min", "max", "and", "or", "xor", "exchange")
 STATEMENTS: dict[str, tuple[str, ...]] = {
@@ -78,10 +80,14 @@ STATEMENTS: dict[str, tuple[str, ...]] = {
     "grouped": ("for J in OP(a):\n    own += J[0]", "for J in OP(qd.ndrange(2, 3)):\n    own += J[1]"),
     "loop_config": ("OP(serialize=True)\nfor j in range(3):\n    own += j",), "stop_grad": ("OP(x)\nx[i] = x[i] * r",),
     **dict.fromkeys(("block_local", "cache_read_only", "no_activate"), ("OP(x)",)),
+    **dict.fromkeys(("activate", "deactivate"), ("OP(cells, [k, 1])",)),
     "Matrix.fill": ("OP(v, r)", "for j in range(2):\n    OP(v, r)\nx[i] = v[1]"),
 }  # fmt: skip
-# of the library, not of qd
-_HIDDEN = ("Field.fill", "custom_jvp", "detached", "epsilon", "Matrix.zero_like", "simt.exchange", "simt.threads")
+# methods, and operations of the library
+_HIDDEN = (
+    "Field.fill", "Field.append", "Field.length", "Field.deactivate", "Field.parent", "custom_jvp", "detached",
+    "epsilon", "Matrix.zero_like", "simt.exchange", "simt.threads",
+)  # fmt: skip
 _OPERATORS = ("Matrix.__matmul__",)
 
 HEAD = """
@@ -106,6 +112,8 @@ def meaning(op: str) -> Any:
     python = {name: fn for fn, name in PYTHON.items()}
     if op in python and not hasattr(qd, op):
         return python[op]
+    if op == "SNode.length":
+        return qd.length
     home = getattr(qd, op.partition(".")[0]) if "." in op else qd.math if OPS[op].home == "math" else qd
     return getattr(home, op.rpartition(".")[2])
 
@@ -137,7 +145,7 @@ def ir(op: str, statement: str, way: Way) -> str:
     lines += [f"            {line}" for line in body.splitlines()]
     text = "\n".join(["def outer(op):", *(f"    {line}" for line in lines), "    return k", ""])
     a, x = FakeField(i32, 8), FakeField(f32, 8, grad=True)
-    names = {"qd": qd, "a": a, "x": x, "k_known": 3, **made(meaning(op))}
+    names = {"qd": qd, "a": a, "x": x, "k_known": 3, **sparse_nodes(), **made(meaning(op))}
     fn: types.FunctionType = functions(text, names)["outer"](meaning(op))
     specs = [ScalarSpec(i32), ScalarSpec(f32), *([TemplateSpec(meaning(op))] if given else [])]
     kernel = lower(function_source(fn), specs, CompileOptions()).kernel
@@ -164,7 +172,7 @@ def own_name(op: str) -> Way:
     """As programs spell it."""
     of_python = meaning(op) in PYTHON and not hasattr(qd, op)
     home = "" if of_python else "qd.math." if OPS[op].home == "math" else "qd."
-    return f"{home}{op}", (), False, lambda op: {}
+    return f"{home}{op.removeprefix('SNode.')}", (), False, lambda op: {}
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -40,7 +40,7 @@ def test_options_are_printed(capsys):
 
 def test_extensions_and_sets():
     assert qd.is_extension_enabled(qd.extension.adstack)
-    assert not qd.is_extension_enabled(qd.extension.sparse)
+    assert not qd.is_extension_enabled(qd.extension.quant)
     with pytest.raises(TypeError, match="sparse"):
         qd.is_extension_enabled("sparse")
     assert qd.lang.misc.is_arch_supported(qd.cpu)

@@ -174,9 +174,9 @@ def test_order_and_layout_do_not_change_what_is_meant() -> None:
         lambda: qd.root.dense(qd.i, 2).place(None),
         lambda: qd.root.dense(qd.i, 2).place(qd.field(qd.f32, shape=2)),
         lambda: qd.axes(-1),
-        lambda: qd.root.pointer(qd.i, 2),
-        lambda: qd.root.dense(qd.i, 2).bitmasked(qd.j, 2),
-        lambda: qd.FieldsBuilder().dynamic(qd.i, 2),
+        lambda: qd.root.hash(qd.i, 2),
+        lambda: qd.root.dense(qd.i, 2).bitmasked(qd.j, 0),
+        lambda: qd.FieldsBuilder().dynamic(qd.ij, 2),
     ],
 )
 def test_wrong_placements(wrong) -> None:

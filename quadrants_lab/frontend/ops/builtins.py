@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from quadrants_lab.frontend.op_table import Builtin, Lower
-from quadrants_lab.frontend.ops import constructors, library, linalg, numbers, simt, spaces, static
+from quadrants_lab.frontend.ops import constructors, library, linalg, numbers, simt, spaces, sparse, static
 from quadrants_lab.frontend.values import arith, matrix
 from quadrants_lab.frontend.values.context import Context, argument_node
 from quadrants_lab.frontend.values.lvalue import Local, fetch, locate
@@ -279,6 +279,7 @@ OPS: dict[str, Builtin] = {
     for row in (
         *(replace(r, elementwise=True) for r in _ELEMENTWISE),
         *_ROWS,
+        *sparse.ROWS,
         *static.ROWS,
         *spaces.ROWS,
         *numbers.ROWS,

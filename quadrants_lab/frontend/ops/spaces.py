@@ -63,7 +63,8 @@ def is_order(axes: Any, n: int) -> bool:
 
 
 def _grouped(cx: Context, call: ast.Call, x: Value) -> Value:
-    if not isinstance(x, (Mem, StructMem, NdRange, Range)):
+    node = isinstance(x, Obj) and getattr(x.value, "__qd_snode__", False) is True
+    if not node and not isinstance(x, (Mem, StructMem, NdRange, Range)):
         raise cx.fail("QL1701", call, what=f"{describe(x)} with a vector of indices")
     return Grouped(x)
 

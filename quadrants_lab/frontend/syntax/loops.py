@@ -17,6 +17,7 @@ from quadrants_lab.frontend.syntax.unroll import unroll
 from quadrants_lab.frontend.values.arith import truth
 from quadrants_lab.frontend.values.context import Context, Env, Loop
 from quadrants_lab.frontend.values.lvalue import is_local
+from quadrants_lab.frontend.values.sparse import known
 from quadrants_lab.frontend.values.values import (
     Lit,
     Matrix,
@@ -106,7 +107,15 @@ def _iteration(cx: Context, node: ast.For, space: Space, names: list[ast.Name]) 
         assert isinstance(node.target, ast.Name)
         indices = [cx.frame.env[f"{node.target.id}[{k}]"] for k in range(space.rank)]
         cx.frame.env[node.target.id] = Matrix((len(indices),), tuple(i for i in indices if isinstance(i, Num)))
-    cx.stmts(node.body)
+    if space.active is None:
+        cx.stmts(node.body)
+        return
+    cx.at(node.iter)
+    values = [cx.frame.env[n.id] for n in names]
+    cell = space.active.emit(cx, [v.id for v in values if isinstance(v, Num)], lambda: leave(cx, N.Continue))
+    cx.exited = False
+    with known(cx, cell):
+        cx.stmts(node.body)
 
 
 def _stepped(cx: Context, space: Space, begin: int, index: int, name: str, node: ast.For) -> Num:
@@ -159,6 +168,7 @@ def _task(cx: Context, node: ast.For, space: Space, names: list[ast.Name], bound
     cx.top, loop = False, cx.frame.loop
     cx.frame.env, cx.frame.loop = env, Loop("task", ())
     outside, cx.stopped = cx.stopped, set()
+    touched, cx.touched = cx.touched, set()
     with cx.b.block() as body:
         for p, n in zip(indices, names, strict=True):
             env[n.id] = Num(p.id, t)
@@ -176,6 +186,10 @@ def _task(cx: Context, node: ast.For, space: Space, names: list[ast.Name], bound
     cx.at(node)
     code = without_derivatives(cx.b, tuple(body), cx.stopped)
     cx.stopped = outside
+    if space.active is not None:
+        cx.b.stmts += space.active.snapshots(cx, node)
+    cx.touched |= touched
+    cx.at(node)
     block_dim = cx.block if cx.blocks else 0
     cx.b.add(N.Offload(cx.b.fresh(), space.kind, tuple(bounds), indices, code, block_dim=block_dim))
     for name, value in shared.items():
@@ -227,6 +241,8 @@ def _temporary(cx: Context, name: str, value: Num) -> N.Buffer:
 
 def _serial(cx: Context, node: ast.For, space: Space, names: list[ast.Name]) -> None:
     top, cx.top = cx.top, False
+    touched, cx.touched = cx.touched, set()
+    before = len(cx.b.stmts)
     if space.step is not None:
         _strided(cx, node, space, names[0])
     elif len(names) > 1 and (breaks(node.body) or returns(node.body)):
@@ -234,6 +250,11 @@ def _serial(cx: Context, node: ast.For, space: Space, names: list[ast.Name]) -> 
     else:
         _nest(cx, node, space, names, 0)
     cx.top = top
+    if space.active is not None and (copying := space.active.snapshots(cx, node)):
+        if not top:
+            raise cx.fail("QL1710", node.iter, text=ast.unparse(node.iter))
+        cx.b.stmts[before:before] = copying
+    cx.touched |= touched
     resume(cx, node)
 
 
@@ -399,7 +420,8 @@ def _body(cx: Context, node: ast.For | ast.While, names: tuple[str, ...], run: C
     outer, cx.frame.loop = cx.frame.loop, Loop("serial", names)
     cx.depth += 1
     before = {n: v for n, v in cx.frame.env.items() if n not in names and n != "_"}
-    run()
+    with known(cx):
+        run()
     missed(cx, node, before, before)
     cx.depth -= 1
     cx.at(node)

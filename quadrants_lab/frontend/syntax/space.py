@@ -6,12 +6,14 @@ import ast
 from dataclasses import replace
 
 from quadrants_lab.frontend.values.context import Context
+from quadrants_lab.frontend.values.sparse import Active
 from quadrants_lab.frontend.values.values import (
     Grouped,
     Lit,
     Mem,
     NdRange,
     Num,
+    Obj,
     Range,
     StructMem,
     Value,
@@ -34,6 +36,7 @@ class Space:
     grouped: bool = False
     rank: int = 0
     order: tuple[int, ...] = ()
+    active: Active | None = None  # of the elements only those that are active
 
     @property
     def dtype(self) -> DType:
@@ -73,7 +76,12 @@ def space_of(cx: Context, node: ast.For, value: Value) -> Space:
 def _over(cx: Context, value: Value, node: ast.For) -> Space:
     if isinstance(value, (Mem, StructMem)):
         cx.at(node.iter)
-        return Space("struct_for", _axes(cx, value if isinstance(value, Mem) else value.first, node))
+        mem = value if isinstance(value, Mem) else value.first
+        return Space("struct_for", _axes(cx, mem, node), active=Active.of(cx, mem))
+    if isinstance(value, Obj) and getattr(value.value, "__qd_snode__", False) is True:
+        below = value.value
+        box: list[tuple[Num | Lit, Num | Lit]] = [(Lit(0, node.iter), Lit(n, node.iter)) for n in below.shape]
+        return Space("struct_for", tuple(box), active=Active.over(below))
     if isinstance(value, NdRange):
         axes = tuple((_bound(cx, b, node), _bound(cx, e, node)) for b, e in value.axes)
         return Space("range_for", tuple(axes[k] for k in value.order), order=value.order)

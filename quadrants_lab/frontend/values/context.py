@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import field
-from itertools import product
+from itertools import chain, count, product
 from threading import get_ident
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -113,6 +113,8 @@ class Context:
         self.unforeseen: dict[tuple[int, Span | None], dict[str, None]] = {}  # see `changed`
         self.messages: list[Callable[[], None]] = []  # warnings, and what qd.static_print says, in order
         self.telling: Telling | None = None  # of the fields that Python uses, see `lower`
+        self.active: list[set[Any]] = [set()]  # cells known to be active, see `values.sparse`, a loop's in an entry
+        self.touched: set[str] = set()  # buffers of what is active that the innermost loop has changed
         self.statics: set[ast.expr] = set()  # expressions whose last evaluation was a call of qd.static
 
     # --- dispatch ---------------------------------------------------------------------------------------------
@@ -294,16 +296,17 @@ class Context:
                     help="qd.root.dense(qd.i, n).place(x), for gradients .place(x, x.grad) or qd.root.lazy_grad()",
                 )
 
+    def unused(self, name: str) -> str:
+        """The name, with a number behind it where a buffer has it already."""
+        numbered = (f"{name}.{n}" for n in count(2))
+        return next(n for n in chain((name,), numbered) if n not in self.buffers)
+
     def field(self, obj: Any, text: str) -> N.Buffer:
         """The buffer of a field, and with it that of its gradient."""
         known = self.by_field.get(id(obj))
         if known is not None:
             return known
-        first = name = N.buffer_name(text)
-        n = 1
-        while name in self.buffers:
-            n += 1
-            name = f"{first}.{n}"
+        name = self.unused(N.buffer_name(text))
         inner = tuple(getattr(obj, "element_shape", ()))
         offset = tuple(getattr(obj, "offset", None) or ())
         shape, begins = (*obj.shape, *inner), (*offset, *(0 for _ in inner)) if any(offset) else ()

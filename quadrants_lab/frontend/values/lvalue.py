@@ -9,12 +9,14 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
 from quadrants_lab.frontend.diagnostics import suggestion
 from quadrants_lab.frontend.values import matrix
 from quadrants_lab.frontend.values.context import Context
+from quadrants_lab.frontend.values.sparse import node_of
 from quadrants_lab.frontend.values.swizzle import letters, swizzle
 from quadrants_lab.frontend.values.unpack import item
 from quadrants_lab.frontend.values.values import (
@@ -335,7 +337,32 @@ def _checked(cx: Context, index: Num, extent: int, text: str) -> Num:
 # --- attributes -------------------------------------------------------------------------------------------------
 
 
+LISTS = ("append", "length", "deactivate")  # methods of the lists of a dynamic node: x.append(v), x[i].append(v)
+
+
+def _list(cx: Context, node: ast.Attribute) -> Value | None:
+    """The method of a list of a dynamic node; None where this is something else."""
+    inner = node.value.value if isinstance(node.value, ast.Subscript) else node.value
+    if node.attr not in LISTS or not isinstance(inner, (ast.Name, ast.Attribute)):
+        return None
+    mem = fetch(cx, locate(cx, inner), inner)
+    first = mem.first if isinstance(mem, StructMem) else mem
+    cell = node_of(cx, first) if isinstance(first, Mem) else None
+    if cell is None or cell.kind != "dynamic":
+        return None
+    index: tuple[int, ...] = ()
+    want = len(cell.parent().axes)
+    if isinstance(node.value, ast.Subscript):
+        holder = Mem(replace(first.buffer, ndim=want), first.text, (), first.offset[:want])  # type: ignore[union-attr]
+        index = element_index(cx, node.value, holder)
+    elif want:
+        _check_axes(cx, ast.Subscript(inner, ast.Constant(None)), name_of(inner), 0, want)
+    return Bound(f"Field.{node.attr}", (mem, *index), name_of(node))
+
+
 def _member(cx: Context, node: ast.Attribute) -> Place:
+    if (method := _list(cx, node)) is not None:
+        return method
     base = locate(cx, node.value)
     value = fetch(cx, base, node.value)
     if isinstance(value, Mem):
@@ -346,6 +373,8 @@ def _member(cx: Context, node: ast.Attribute) -> Place:
         return _of_struct(cx, base, value, node)
     if isinstance(value, Matrix) or (isinstance(value, Element) and value.shape):
         return _of_matrix(cx, base, value, node)
+    if isinstance(value, Obj) and node.attr == "parent" and getattr(value.value, "__qd_snode__", False) is True:
+        return Bound("Field.parent", value, name_of(node))
     if isinstance(value, Obj) and value.value is not None:
         text = f"{value.text}.{node.attr}"
         try:
@@ -398,6 +427,8 @@ def _of_struct_mem(cx: Context, value: StructMem, node: ast.Attribute) -> Value:
         return _shape(cx, value.first, node)
     if name == "fill":
         return _fill(cx, value, node)
+    if name == "parent":
+        return Bound("Field.parent", value, name_of(node))
     if name == "grad":
         return _struct_grad(cx, value, node)
     cure = f"it has {', '.join([*value.members, 'shape', 'grad'])} and the elements"
@@ -452,5 +483,7 @@ _MEMBERS: dict[str, Callable[[Context, Mem, ast.Attribute], Value]] = {
     "grad": _grad,
     "dual": _grad,
     "fill": _fill,
+    "snode": lambda cx, base, node: Obj(getattr(cx.python(base), "snode", None), f"{base.text}.snode"),
+    "parent": lambda cx, base, node: Bound("Field.parent", base, name_of(node)),
     "dtype": lambda cx, base, node: Obj(base.buffer.dtype, f"{base.text}.dtype"),
 }

@@ -10,6 +10,7 @@ from quadrants_lab.errors import Label
 from quadrants_lab.frontend.values import matrix
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.lvalue import At, Local, Part, Place, Step, all_cells, candidates
+from quadrants_lab.frontend.values.sparse import activated
 from quadrants_lab.frontend.values.values import (
     Element,
     Lit,
@@ -178,6 +179,14 @@ def store(cx: Context, place: Place, value: Value, node: ast.expr, source: ast.e
         warned = warned or _warn_store(cx, number, buffer.dtype, cell.mem.text, node)
         cx.at(stmt)
         cx.b.store(buffer, (*cell.index, *cell.at), cx.to(number, buffer.dtype))
+    _activated(cx, place)
+
+
+def _activated(cx: Context, place: Any) -> None:
+    """What was written to is active, each element of a field once."""
+    cells = {(id(cell.mem.buffer), *cell.index): cell for cell in leaves(place) if isinstance(cell, Element)}
+    for cell in cells.values():
+        activated(cx, cell.mem, cell.index)
 
 
 def atomic(cx: Context, op: str, place: Place, value: Value, node: ast.expr, source: ast.expr, stmt: ast.AST) -> Value:
@@ -192,6 +201,7 @@ def atomic(cx: Context, op: str, place: Place, value: Value, node: ast.expr, sou
         cx.at(stmt)
         index = (*cell.index, *cell.at)
         old.append(Num(cx.b.atomic(op, cell.mem.buffer, index, cx.to(number, t)), t))
+    _activated(cx, target)
     if isinstance(target, Element) and target.shape:
         return Matrix(target.shape, tuple(old))
     return refilled(target, old)  # type: ignore[no-any-return]
@@ -212,6 +222,7 @@ def write_back(cx: Context, place: Place, before: Value, after: Value, node: ast
             if number.id != was.id:  # type: ignore[union-attr]  # a variable of the func: it holds no literals
                 cx.at(stmt)
                 cx.b.store(cell.mem.buffer, (*cell.index, *cell.at), cx.to(number, cell.mem.buffer.dtype))
+                activated(cx, cell.mem, cell.index)
 
 
 def reduce(cx: Context, op: str, place: Local, value: Value, node: ast.expr, source: ast.expr, stmt: ast.AST) -> Value:

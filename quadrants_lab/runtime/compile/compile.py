@@ -48,6 +48,7 @@ from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.text import print_kernel
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.passes import pipeline
+from quadrants_lab.passes.over_cells import counts_cells
 from quadrants_lab.runtime.compile.interruptible import interruptible
 from quadrants_lab.runtime.compile.one_sweep import may_be_one_sweep, must_be_sized_ahead
 from quadrants_lab.runtime.session import Session, compile_options
@@ -192,7 +193,8 @@ def make_ir(kernel: N.Kernel, mode: str, options: CompileOptions) -> N.Kernel:
             made = pipeline.run(kernel, pipelines.gradient(keeps), options.verify)
             check_data_access(kernel, made, keeps)
     warn(dead)
-    return made
+    over_cells = options.over_cells and any(map(counts_cells, made.buffers.values()))
+    return pipeline.run(made, pipelines.OVER_CELLS, options.verify) if over_cells else made
 
 
 def _check_by_draft(kernel: N.Kernel, options: CompileOptions) -> None:

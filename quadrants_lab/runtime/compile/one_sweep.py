@@ -19,11 +19,11 @@ class TwoLaunchesError(Exception):
 def may_be_one_sweep(kernel: N.Kernel, keeps: Keeps) -> None:
     """Raises TwoLaunchesError where the gradient starts from what only the end of the launch tells: values that the
     launch overwrote, winners of minima and maxima, the number of the launch that draws depend on, gradients that the
-    kernel reads or writes itself, what its blocks share."""
+    kernel reads or writes itself, what its blocks share, what was active in a loop that changes that."""
     derivatives = {d for b in kernel.buffers.values() for d in (b.grad, b.dual) if d}
     touched = {s.buffer for s in walk(kernel.body) if isinstance(s, N.Access)}
     by_end = any(isinstance(s, N.Random) or (isinstance(s, N.Atomic) and s.op in MINMAX) for s in walk(kernel.body))
-    blocks = any(b.role == "block" for b in kernel.buffers.values())
+    blocks = any(b.role in ("block", "kept") for b in kernel.buffers.values())
     if keeps or blocks or by_end or touched & derivatives:
         raise TwoLaunchesError
 

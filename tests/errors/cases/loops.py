@@ -286,3 +286,25 @@ def section_in_a_loop():
     for i in range(2):
         with qd.section():
             z[0] = 1.0
+
+
+@kernel()
+def a_loop_in_a_loop_that_activates_what_it_runs_over():
+    for t in range(3):
+        for i, j in sparse:
+            sparse[i, j + 1] = 1.0
+
+
+@kernel()
+def activation_in_a_dense_node():
+    qd.activate(cells.parent(), [])
+
+
+@kernel()
+def a_list_of_a_field():
+    qd.append(z, 0, 1.0)
+
+
+@kernel()
+def an_index_too_few():
+    qd.deactivate(cells, 1)

@@ -1,0 +1,176 @@
+"""What kernels ask of sparse layouts and do to them: `qd.activate`, `qd.append` and so on, and the methods of lists."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from quadrants_lab.frontend.op_table import Builtin
+from quadrants_lab.frontend.values import sparse
+from quadrants_lab.frontend.values.context import Context, argument_node
+from quadrants_lab.frontend.values.unpack import entries
+from quadrants_lab.frontend.values.update import pairs
+from quadrants_lab.frontend.values.values import (
+    Element,
+    Matrix,
+    Num,
+    Obj,
+    StructMem,
+    Value,
+    describe,
+    leaves,
+)
+from quadrants_lab.ir.types import i32, u1
+
+ALL = ("pointer", "bitmasked", "dynamic")
+
+
+def _node(cx: Context, call: ast.Call, value: Value, kinds: tuple[str, ...] = ALL) -> Any:
+    """The node that an argument is, one of these kinds."""
+    node: Any = value.value if isinstance(value, Obj) else None
+    if getattr(node, "__qd_snode__", False) is not True:
+        raise cx.fail("QL1711", argument_node(call, 0), what=describe(value), kinds=" or ".join(kinds))
+    if node.kind not in kinds:
+        raise cx.fail("QL1711", argument_node(call, 0), what=f"a {node.kind} node", kinds=" or ".join(kinds))
+    return node
+
+
+def _indices(cx: Context, call: ast.Call, value: Value, ndim: int) -> tuple[int, ...]:
+    """An index of ``ndim`` axes: a number, a vector, a list or a tuple."""
+    node = argument_node(call, 1)
+    parts = value.elements if isinstance(value, Matrix) else entries(cx, value)
+    numbers = [cx.number(cx.loaded(v, node), node) for v in ((value,) if parts is None else parts)]
+    if len(numbers) != ndim:
+        what = f"takes {ndim} indices, {len(numbers)} given"
+        raise cx.fail("QL1602", call, text=ast.unparse(call.func), what=what, params="node, indices")
+    for n in numbers:
+        if cx.type_of(n).is_float:
+            raise cx.fail("QL1502", node, dtype=cx.type_of(n), k=numbers.index(n), text=ast.unparse(call.args[0]))
+    cx.at(call)
+    found = [cx.index(n) for n in numbers]
+    return tuple(cx.to(n, cx.type_of(n)) for n in found)
+
+
+def _activate(cx: Context, call: ast.Call, node: Value, indices: Value) -> Value:
+    cell = _node(cx, call, node, ALL[:2])
+    sparse.activate(cx, cell, _indices(cx, call, indices, len(cell.axes)), cell)
+    return Obj(None)
+
+
+def _is_active(cx: Context, call: ast.Call, node: Value, indices: Value) -> Value:
+    cell = _node(cx, call, node, ALL[:2])
+    return Num(sparse.is_active(cx, cell, _indices(cx, call, indices, len(cell.axes)), cell), u1)
+
+
+def _deactivate(cx: Context, call: ast.Call, node: Value, indices: Value) -> Value:
+    cell = _node(cx, call, node)
+    holder = cell.parent() if cell.kind == "dynamic" else cell
+    sparse.deactivate(cx, cell, _indices(cx, call, indices, len(holder.axes)))
+    return Obj(None)
+
+
+def _length(cx: Context, call: ast.Call, node: Value, indices: Value) -> Value:
+    cell = _node(cx, call, node, ALL[2:])
+    return Num(sparse.length(cx, cell, _indices(cx, call, indices, len(cell.parent().axes))), i32)
+
+
+def _append(cx: Context, call: ast.Call, node: Value, indices: Value, val: Value) -> Value:
+    cell = _node(cx, call, node, ALL[2:])
+    at = _indices(cx, call, indices, len(cell.parent().axes))
+    mems = [cx.wrap(f, f.name or "placed", call) for f in cell.fields]
+    return _appended(cx, call, cell, at, mems, val, argument_node(call, 2))
+
+
+def _appended(
+    cx: Context, call: ast.Call, cell: Any, at: tuple[int, ...], mems: list[Any], val: Value, node: ast.expr
+) -> Value:
+    """Writes ``val`` behind the last element of a list; its index in the list. A list that is full stays as it is."""
+    parts = [val] if len(mems) == 1 else list(leaves(val))
+    if len(parts) != len(mems) or any(m.buffer.ndim != len(cell.axes) + len(m.element_shape) for m in mems):
+        raise cx.fail("QL1417", node, what=describe(val), target=f"an element of {len(mems)} fields")
+    cx.at(call)
+    slot, place = sparse.appended(cx, cell, at)
+    full = cx.b.op("lt", slot, cx.const(cell.room, i32))
+    with cx.b.when(full):
+        for mem, part in zip(mems, parts, strict=True):
+            for leaf, number in pairs(cx, Element(mem, place), part, node):
+                cx.at(call)
+                cx.b.store(leaf.mem.buffer, (*leaf.index, *leaf.at), cx.to(number, leaf.mem.buffer.dtype))
+    return Num(slot, i32)
+
+
+def _of_list(cx: Context, x: Any) -> tuple[Any, tuple[int, ...], list[Any]]:
+    """Node, index and members of the list that a method is called on."""
+    mem, *index = x
+    members = list(_members(mem)) if isinstance(mem, StructMem) else [mem]
+    return cx.bindings[members[0].buffer.name].snode.sparse, tuple(index), members
+
+
+def _members(mem: StructMem) -> Any:
+    for m in mem.members.values():
+        yield from _members(m) if isinstance(m, StructMem) else (m,)
+
+
+def _list_append(cx: Context, call: ast.Call, x: Value, val: Value) -> Value:
+    cell, at, mems = _of_list(cx, x)
+    return _appended(cx, call, cell, at, mems, val, argument_node(call, 1))
+
+
+def _list_length(cx: Context, call: ast.Call, x: Value) -> Value:
+    cell, at, _ = _of_list(cx, x)
+    cx.at(call)
+    return Num(sparse.length(cx, cell, at), i32)
+
+
+def _list_deactivate(cx: Context, call: ast.Call, x: Value) -> Value:
+    cell, at, _ = _of_list(cx, x)
+    cx.at(call)
+    sparse.deactivate(cx, cell, at)
+    return Obj(None)
+
+
+def _parent(cx: Context, call: ast.Call, x: Value, n: Value | None) -> Value:
+    """The node that a field is placed in."""
+    levels = 1 if n is None else cx.python(n)
+    found = cx.python(x.first if isinstance(x, StructMem) else x)
+    return Obj(found.parent(levels), ast.unparse(call))
+
+
+def _rescale_index(cx: Context, call: ast.Call, a: Value, b: Value, index: Value) -> Value:
+    """By how much the extents differ, axis by axis."""
+    of, to = (v.value if isinstance(v, Obj) else cx.python(v).snode for v in (a, b))
+    for k, node in enumerate((of, to)):
+        if getattr(node, "__qd_snode__", False) is not True:
+            raise cx.fail("QL1711", argument_node(call, k), what=describe((a, b)[k]), kinds="any")
+    parts = index.elements if isinstance(index, Matrix) else entries(cx, index) or (index,)
+    if len(parts) > min(len(of.shape), len(to.shape)):
+        what = f"I has {len(parts)} entries, a and b have {len(of.shape)} and {len(to.shape)} axes"
+        raise cx.fail("QL1602", call, text="qd.rescale_index", what=what, params="a, b, I")
+    node = argument_node(call, 2)
+    out = []
+    for k, value in enumerate(parts):
+        number = cx.num(cx.number(cx.loaded(value, node), node))
+        cx.at(call)
+        n, m = of.shape[k], to.shape[k]
+        by = cx.const(max(n // m, m // n), number.type)
+        out.append(Num(cx.b.op("floordiv" if n >= m else "mul", number.id, by), number.type))
+    return Matrix((len(out),), tuple(out))
+
+
+ROWS: tuple[Builtin, ...] = (
+    Builtin("activate", ("node", "indices"), _activate, "Makes a cell of a pointer or bitmasked node active, and the "
+            "cells above it."),
+    Builtin("deactivate", ("node", "indices"), _deactivate, "Makes a cell, or a list of a dynamic node, inactive: what "
+            "lies in it becomes 0."),
+    Builtin("is_active", ("node", "indices"), _is_active, "Whether a cell of a pointer or bitmasked node is active."),
+    Builtin("SNode.length", ("node", "indices"), _length, "How many elements a list of a dynamic node has.",
+            home="SNode"),
+    Builtin("append", ("node", "indices", "val"), _append, "Appends to a list of a dynamic node; the index of the new "
+            "element in it."),
+    Builtin("rescale_index", ("a", "b", "I"), _rescale_index, "The index of b that the index I of a falls into; a and "
+            "b are fields or nodes."),
+    Builtin("Field.append", ("x", "val"), _list_append, "See qd.append.", home="Field"),
+    Builtin("Field.length", ("x",), _list_length, "See qd.length.", home="Field"),
+    Builtin("Field.deactivate", ("x",), _list_deactivate, "See qd.deactivate.", home="Field"),
+    Builtin("Field.parent", ("x", "n="), _parent, "The node that it is placed in.", home="Field"),
+)  # fmt: skip

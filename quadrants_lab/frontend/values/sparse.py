@@ -1,0 +1,252 @@
+"""What is active in sparse layouts: pointer, bitmasked and dynamic nodes.
+
+Memory is dense and 0 where nothing is active, so loads need no test. An i32 field of the node, its ``activity``,
+counts: a cell is active where its number there exceeds the cell's rank, which is 0 but in the lists of a dynamic node.
+A write activates the cell that it falls into and those above it; an active cell's ancestors are active.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import field
+from itertools import product
+from typing import Any
+
+from quadrants_lab.frontend.values.context import Context
+from quadrants_lab.frontend.values.values import Mem
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.record import dataclass
+from quadrants_lab.ir.sizeexpr import SizeConst
+from quadrants_lab.ir.types import i32
+
+
+@dataclass(slots=True, eq=False)
+class _Index:
+    """An index of the running kernel, for `SNode.find`."""
+
+    cx: Context
+    id: int
+
+    def __floordiv__(self, by: int) -> _Index:
+        return self._op("floordiv", by) if by > 1 else self
+
+    def __mod__(self, by: int) -> _Index:
+        return self._op("mod", by)
+
+    def _op(self, prim: str, by: int) -> _Index:
+        return _Index(self.cx, self.cx.b.op(prim, self.id, self.cx.const(by, self.cx.b.types[self.id])))
+
+
+@dataclass(slots=True)
+class Spot:
+    """Where the activity of a cell is counted, and its rank, an id of i32 or i64."""
+
+    buffer: N.Buffer
+    index: tuple[int, ...]
+    rank: int
+
+
+def node_of(cx: Context, mem: Mem) -> Any:
+    """The nearest node of a field in a sparse layout whose cells need not be active; None for what is dense, as
+    gradients and duals are."""
+    found = cx.bindings.get(mem.buffer.name)
+    node = getattr(found, "snode", None)
+    return None if node is None or found.primal is not None else node.sparse  # type: ignore[union-attr]
+
+
+def counter(cx: Context, node: Any) -> N.Buffer:
+    """The buffer of a node's activity."""
+    buffer = cx.field(node.activity, f"{node.kind}.active")
+    buffer.role = "activity"
+    return buffer
+
+
+def spot(cx: Context, node: Any, index: Sequence[int], below: Any) -> Spot:
+    """That of the cell of ``node`` that the element ``index`` of the node ``below`` lies in."""
+    at, rank = node.find([_Index(cx, i) for i in index], below)
+    types = cx.b.types
+    buffer = counter(cx, node)
+    most = rank.id if isinstance(rank, _Index) else cx.const(rank, buffer.dtype)
+    return Spot(buffer, tuple(i.id for i in at), cx.b.cast(most, buffer.dtype) if types[most] else most)
+
+
+def is_active(cx: Context, node: Any, index: Sequence[int], below: Any) -> int:
+    """Whether that cell is active, a u1."""
+    at = spot(cx, node, index, below)
+    return cx.b.op("gt", cx.b.load(at.buffer, at.index), at.rank)
+
+
+def activate(cx: Context, node: Any, index: Sequence[int], below: Any) -> None:
+    """Activates that cell and those above it, unless it is known to be active."""
+    if node is None or _key(node, index, below) in cx.active[-1]:
+        return
+    while node is not None:
+        at = spot(cx, node, index, below)
+        one = cx.const(1, at.buffer.dtype)
+        if node.kind == "dynamic":
+            cx.b.atomic("max", at.buffer, at.index, cx.b.op("add", at.rank, one))
+        else:  # iterations that store the same value do not race
+            cx.b.store(at.buffer, at.index, one)
+        cx.touched.add(at.buffer.name)
+        node = node.parent().sparse
+
+
+def activated(cx: Context, mem: Mem, index: Sequence[int]) -> None:
+    """To be called after a write to an element of a field."""
+    node = node_of(cx, mem)
+    if node is not None:
+        activate(cx, node, index, cx.bindings[mem.buffer.name].snode)
+
+
+def deactivate(cx: Context, node: Any, corner: Sequence[int]) -> None:
+    """Deactivates a cell, or of a dynamic node the whole list of a cell of its parent: what it holds becomes 0."""
+    for cells in cx.active:
+        cells.clear()
+    own = counter(cx, node)
+    cx.b.store(own, tuple(corner), cx.const(0, own.dtype))
+    cx.touched.add(own.name)
+    cell = node.parent() if node.kind == "dynamic" else node
+    for inner, held, counts in node.contents():
+        buffer = counter(cx, inner) if counts else cx.field(held, held.name or "placed")
+        holder = inner.parent() if counts and inner.kind == "dynamic" else inner
+        sizes = dict(zip(cell.axes, (by for _, by in cell.places(holder)), strict=True))
+        box = [(corner[cell.axes.index(a)] if a in sizes else None, sizes.get(a, n))
+               for a, n in zip(holder.axes, holder.shape, strict=True)]  # fmt: skip
+        _zero(cx, buffer, box, [])
+        if counts:
+            cx.touched.add(buffer.name)
+
+
+def length(cx: Context, node: Any, at: tuple[int, ...]) -> int:
+    """How many elements a list of a dynamic node has, an i32: what was appended to a full one was not kept."""
+    buffer = counter(cx, node)
+    return cx.b.op("min", cx.b.load(buffer, at), cx.const(node.room, i32))
+
+
+def appended(cx: Context, node: Any, at: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
+    """Makes a list longer: the index of the new element in it, and in fields that are placed in the node."""
+    buffer = counter(cx, node)
+    slot = cx.b.atomic("add", buffer, at, cx.const(1, i32))
+    cx.touched.add(buffer.name)
+    holder = node.parent()
+    if holder.sparse is not None:
+        activate(cx, holder.sparse, at, holder)
+    return slot, node.element(at, slot, lambda i, n: _grown(cx, i, n, slot))
+
+
+def _grown(cx: Context, i: int, n: int, slot: int) -> int:
+    t = cx.b.types[i]
+    return cx.b.op("add", cx.b.op("mul", i, cx.const(n, t)), cx.b.cast(slot, t))
+
+
+def _zero(cx: Context, buffer: N.Buffer, box: Sequence[tuple[int | None, int]], index: list[int]) -> None:
+    """Stores 0 to a box of elements: for each axis the number of a stretch, None for the first, and its length."""
+    if len(index) == len(box):
+        for at in product(*map(range, (buffer.shape or ())[len(box) :])):
+            inside = tuple(cx.const(k, i32) for k in at)
+            cx.b.store(buffer, (*index, *inside), cx.const(0, buffer.dtype))
+        return
+    corner, n = box[len(index)]
+    t = i32 if corner is None else cx.b.types[corner]
+    if corner is not None and n == 1:
+        _zero(cx, buffer, box, [*index, corner])
+        return
+    begin = cx.const(0, t) if corner is None else cx.b.op("mul", corner, cx.const(n, t))
+    end = cx.b.op("add", begin, cx.const(n, t))
+    k = cx.b.param(t)
+    with cx.b.block() as body:
+        _zero(cx, buffer, box, [*index, k.id])
+        cx.b.yield_()
+    cx.b.add(N.For(cx.b.fresh(), k, begin, end, (), (), tuple(body), ()))
+
+
+# --- loops over what is active ----------------------------------------------------------------------------------------
+
+
+def _key(node: Any, index: Sequence[int], below: Any) -> tuple[Any, ...]:
+    return (id(node), *((index[k], by) for k, by in node.places(below)))
+
+
+@contextmanager
+def known(cx: Context, *keys: Any) -> Iterator[None]:
+    """While a loop's body is lowered: what is active in it. That of the loops around it may be deactivated by an
+    iteration before."""
+    cx.active.append(set(keys))
+    yield
+    cx.active.pop()
+
+
+@dataclass(slots=True)
+class Active:
+    """What a loop over a sparse layout tests: it runs over the elements of ``below``, counted from ``first``, whose
+    cells in ``nodes`` are active; the widest cells come first, which may pass over many elements at once. ``tests``:
+    the loads that it has emitted, with the node of each."""
+
+    nodes: tuple[Any, ...]
+    below: Any
+    first: tuple[int, ...]
+    tests: list[tuple[N.Load, Any]] = field(default_factory=list)
+
+    @staticmethod
+    def over(below: Any, first: tuple[int, ...] = ()) -> Active | None:
+        """None where all elements are active."""
+        nodes: list[Any] = []
+        node = None if below is None else below.sparse
+        while node is not None:
+            nodes.insert(0, node)
+            node = node.parent().sparse
+        return Active(tuple(nodes), below, first) if nodes else None
+
+    @staticmethod
+    def of(cx: Context, mem: Mem) -> Active | None:
+        """For a loop over a field, or over its gradient or dual."""
+        found = cx.bindings.get(mem.buffer.name)
+        return Active.over(getattr(getattr(found, "primal", None) or found, "snode", None), mem.offset)
+
+    def emit(self, cx: Context, index: Sequence[int], leave: Callable[[], None]) -> Any:
+        """Runs ``leave`` where the element is inactive; returns what to hand to `known`."""
+        if any(self.first):
+            pairs = zip(index, self.first, strict=True)
+            index = [cx.b.op("sub", i, cx.const(n, cx.b.types[i])) for i, n in pairs]
+        for node in self.nodes:
+            at = spot(cx, node, index, self.below)
+            load = N.Load(cx.b.fresh(), at.buffer.dtype, at.buffer.name, at.index)
+            self.tests.append((load, node))
+            inactive = cx.b.op("le", cx.b.add(load), at.rank)
+            with cx.b.block() as passed:
+                leave()
+            cx.b.add(N.If(cx.b.fresh(), inactive, tuple(passed), cx.b.nothing(), ()))
+        return _key(self.nodes[-1], index, self.below)
+
+    def snapshots(self, cx: Context, node: ast.For) -> list[N.Stmt]:
+        """Where the loop, written at ``node``, changes what it tests: lets it test copies, and returns the tasks that
+        make the copies, to run before the loop."""
+        copies: dict[str, N.Buffer] = {}
+        tasks: list[N.Stmt] = []
+        for load, tested in self.tests:
+            if load.buffer not in cx.touched:
+                continue
+            if load.buffer not in copies:
+                live = counter(cx, tested)
+                extents = tuple(map(SizeConst, live.shape or ()))
+                copies[live.name] = N.Buffer(cx.unused(f"{live.name}.before"), "scratch", live.dtype, live.ndim, None,
+                                             role="kept", extents=extents)  # fmt: skip
+                cx.buffers[copies[live.name].name] = copies[live.name]
+                cx.at(node.iter)
+                tasks.append(_copying(cx, live, copies[live.name]))
+            load.buffer = copies[load.buffer].name
+        return tasks
+
+
+def _copying(cx: Context, live: N.Buffer, copy: N.Buffer) -> N.Offload:
+    shape = live.shape or (1,)
+    with cx.b.block() as bounds:
+        cx.b.yield_(*(cx.const(n, i32) for n in (*(0 for _ in shape), *shape)))
+    indices = tuple(cx.b.param(i32) for _ in shape)
+    at = tuple(p.id for p in indices)[: live.ndim]
+    with cx.b.block() as body:
+        cx.b.store(copy, at, cx.b.load(live, at))
+        cx.b.yield_()
+    return N.Offload(cx.b.fresh(), "range_for", tuple(bounds), indices, tuple(body), span=cx.b.span)

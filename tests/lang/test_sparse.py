@@ -1,0 +1,319 @@
+"""Pointer, bitmasked and dynamic layouts: what is active, loops over it, lists, gradients."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import sparse_run
+from child import run
+from conftest import ROOT, peer_python
+from sessions import CPU_ALONE, EVERYWHERE, NEEDS_F64, session_of
+
+import quadrants_lab as qd
+
+session = session_of(EVERYWHERE)
+
+
+def expected() -> dict[str, list]:
+    """What `sparse_run` says of the programs, computed with sets of cells and numpy."""
+    x = np.zeros((24, 16), int)
+    cells = set()
+    for n in range(40):
+        at = (n * 7) % 24, (n * n) % 16 // 5 * 5
+        x[at] += n + 1
+        cells.add((at[0] // 3, at[1] // 2))
+
+    def looked(cells: set) -> list:
+        found = np.zeros((3, 24, 16), int)
+        for i, j in np.ndindex(24, 16):
+            if (i // 3, j // 2) in cells:
+                found[0, i, j] = x[i, j] + 100
+        for i, j in cells:
+            found[1, i, j] = found[2, i // 2, j // 4] = 1
+        return found.tolist()
+
+    tops = {(i // 2, j // 4) for i, j in cells}
+    asked = [2 * ((i, j) in cells) + ((i // 2, j // 4) in tops) for i in range(8) for j in range(8)]
+    first = looked(cells)
+    cells = {(i, j) for i, j in cells if (i // 2, j // 4) not in {(0, 1), (2, 1)} and (i, j) != (2, 0)}
+    for i, j in np.ndindex(24, 16):
+        x[i, j] *= (i // 3, j // 2) in cells
+    second = looked(cells)
+    five = [[5 * ((i // 3, j // 2) in cells) for j in range(16)] for i in range(24)]
+    return {"pointers_of_bitmasks": [first, asked, second, five, "qd.root => pointer [4, 2] => bitmasked [8, 8]"]}
+
+
+@pytest.mark.parametrize("program", sparse_run.PROGRAMS, ids=lambda p: p.__name__)
+def test_everywhere_alike(program, session: str) -> None:
+    found = json.loads(json.dumps(program(qd)))
+    if program.__name__ in expected():
+        assert found == expected()[program.__name__]
+    qd.reset()
+    qd.init(arch=qd.cpu, debug=True, offline_cache=False)
+    assert found == json.loads(json.dumps(program(qd)))
+
+
+@CPU_ALONE
+@pytest.mark.peer
+def test_as_the_peer_does(session: str) -> None:
+    answers = json.loads(run(peer_python(), ROOT / "tests" / "sparse_run.py").stdout.splitlines()[-1])
+    for program in sparse_run.PROGRAMS:
+        qd.init(arch=qd.cpu)
+        assert json.loads(json.dumps(program(qd))) == answers[program.__name__], program.__name__
+
+
+def test_a_loop_runs_over_what_was_active_when_it_began() -> None:
+    x = qd.field(qd.i32)
+    qd.root.bitmasked(qd.i, 64).place(x)
+    x[3] = 1
+
+    @qd.kernel
+    def grow():
+        for i in x:
+            x[i + 1] = 1
+
+    @qd.kernel
+    def grow_in_order():
+        qd.loop_config(serialize=True)
+        for i in x:
+            x[i + 1] = 1
+
+    for n, launch in enumerate((grow, grow_in_order, grow), 2):
+        launch()
+        assert np.flatnonzero(x.to_numpy()).tolist() == list(range(3, 3 + n))
+
+
+def test_writes_from_python_activate() -> None:
+    x, v = qd.field(qd.i32), qd.Vector.field(2, qd.f32)
+    s = qd.Struct.field({"a": qd.i32, "b": qd.f32})
+    node = qd.root.pointer(qd.i, 8).bitmasked(qd.i, 2)
+    node.place(x, v, s, offset=-4)
+    count = qd.field(qd.i32, shape=())
+
+    @qd.kernel
+    def look():
+        for i in x:
+            count[None] += 100 + i
+
+    def seen() -> int:
+        count[None] = 0
+        look()
+        return count[None]
+
+    assert seen() == 0
+    x[-4] = 7
+    assert seen() == 96
+    v[2] = [1, 2]
+    s[5] = {"a": 3, "b": 1.0}
+    v[7].x = 3.0
+    assert seen() == 400 - 4 + 2 + 5 + 7
+    x.fill(2)
+    x.from_numpy(np.arange(16, dtype=np.int32) + 1)
+    assert np.flatnonzero(x.to_numpy()).tolist() == [0, 6, 9, 11]
+    qd.deactivate_all_snodes()
+    assert (seen(), x[-4], s[5].a, v[2].x) == (0, 0, 0, 0.0)
+    assert v.parent() is s.snode is node
+    assert node.parent(2) is x.parent(3)
+
+
+def test_what_does_not_fit_in_a_list_is_not_kept() -> None:
+    x, y = qd.field(qd.i32), qd.field(qd.i32)
+    qd.root.pointer(qd.i, 3).dynamic(qd.i, 4).place(x)
+    qd.root.dynamic(qd.i, 4).place(y)
+
+    @qd.kernel
+    def fill() -> int:
+        for i in range(9):
+            x[2].append(i)
+            y.append(i)
+        return x[2].length() * 100 + y.length() * 10 + x[1].length() + qd.is_active(x.parent(2), 2) * 1000
+
+    assert fill() == 1440
+    assert sorted(x.to_numpy().tolist()) == sorted([0] * 8 + y.to_numpy().tolist())
+    assert len(set(y.to_numpy())) == 4
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (lambda: qd.root.dynamic(qd.ij, 4), "one axis"),
+        (lambda: qd.root.pointer(qd.ij, 2**16).dense(qd.ij, 4).place(qd.field(qd.f32)), "QL2036.*256 GiB"),
+        (lambda: qd.root.quant_array(qd.i, 4, 32), "QL2028"),
+    ],
+)
+@CPU_ALONE
+def test_wrong_layouts(wrong, says: str, session: str) -> None:
+    with pytest.raises(qd.QuadrantsRuntimeError, match=says):
+        wrong()
+
+
+# --- gradients: of what is active, against differences
+
+
+@NEEDS_F64
+def test_gradients_of_what_is_active(session: str) -> None:
+    x, y = qd.field(qd.f64, needs_grad=True), qd.field(qd.f64, needs_grad=True)
+    p = qd.root.pointer(qd.i, 8)
+    p.dense(qd.i, 4).place(x, y)
+    qd.root.lazy_grad()
+    v = qd.field(qd.f64, needs_grad=True)
+    rows = qd.root.dense(qd.i, 4).dynamic(qd.j, 8)
+    rows.place(v)
+    rows.lazy_grad()
+    loss = qd.field(qd.f64, shape=(), needs_grad=True)
+
+    begin = qd.field(qd.f64, shape=4, needs_grad=True)
+    at = qd.field(qd.i32, shape=4)
+    at.from_numpy(np.array([1, 2, 6, 13], np.int32))
+
+    @qd.kernel
+    def start():
+        for k in begin:
+            x[at[k]] += begin[k]
+
+    @qd.kernel
+    def grow():
+        for i in x:
+            y[i + 4] += qd.sin(x[i]) * x[i]
+
+    @qd.kernel
+    def square():
+        for i in x:
+            x[i] = x[i] * x[i] + 0.1 * y[i]
+
+    @qd.kernel
+    def drop():
+        for i in x:
+            loss[None] += x[i] ** 3
+        qd.deactivate(p, 1)
+        for i in y:
+            y[i] += 3.0 * x[i]
+
+    @qd.kernel
+    def enlist():
+        for i in x:
+            if x[i] > 0.25:
+                v[i % 4, i // 4] = qd.exp(0.1 * x[i])
+
+    @qd.kernel
+    def total():
+        for i in y:
+            loss[None] += y[i] ** 2
+        for i, j in v:
+            loss[None] += v[i, j] * (i + 2.0 * j)
+
+    def program() -> None:
+        start()
+        grow()
+        square()
+        grow()
+        drop()
+        x[30] = 0.75  # Python activates a cell, and the loops that follow see it
+        enlist()
+        total()
+
+    def value(values: np.ndarray) -> float:
+        qd.deactivate_all_snodes()
+        loss[None] = 0
+        begin.from_numpy(values)
+        program()
+        return loss[None]
+
+    inputs = np.array([0.7, -0.4, 0.9, 1.1])
+    found = []
+    for _ in range(2):
+        qd.deactivate_all_snodes()
+        loss[None] = 0
+        begin.from_numpy(inputs)
+        with qd.ad.Tape(loss):
+            program()
+        found.append(begin.grad.to_numpy())
+    h = 1e-6
+    steps = np.eye(4) * h
+    differences = [(value(inputs + step) - value(inputs - step)) / (2 * h) for step in steps]
+    for gradient in found:
+        np.testing.assert_allclose(gradient, differences, rtol=1e-7)
+    assert np.abs(differences).min() > 1e-2
+
+
+@CPU_ALONE
+def test_gradients_that_cannot_be(session: str) -> None:
+    x, y = qd.field(qd.f32, needs_grad=True), qd.field(qd.f32, needs_grad=True)
+    qd.root.pointer(qd.i, 8).place(x, y)
+    v = qd.field(qd.f32, needs_grad=True)
+    qd.root.dynamic(qd.i, 8).place(v)
+    qd.root.lazy_grad()
+
+    @qd.kernel
+    def grow():
+        for i in x:
+            y[i + 1] += x[i] ** 2
+
+    with pytest.raises(qd.QuadrantsRuntimeError, match="QL0416.*was not launched"):
+        grow.grad()
+    x[2] = 3.0
+    grow()
+    y.grad[3] = 1.0
+    grow.grad()
+    assert x.grad.to_numpy().tolist() == [0, 0, 6, 0, 0, 0, 0, 0]
+
+    @qd.kernel
+    def gather():
+        for i in x:
+            v.append(x[i])
+
+    with pytest.raises(qd.QuadrantsCompilationError, match="QL0403"):
+        gather.grad()
+
+
+@NEEDS_F64
+def test_a_grid_of_many_cells(session: str) -> None:
+    x, y = qd.field(qd.f64, needs_grad=True), qd.field(qd.f64, needs_grad=True)
+    blocks = qd.root.pointer(qd.ij, (16, 8))
+    blocks.bitmasked(qd.j, 2).dense(qd.ij, (4, 3)).place(x, y)
+    qd.root.lazy_grad()
+    rng = np.random.default_rng(5)
+    at = [(int(i), int(j)) for i, j in rng.integers(0, (64, 48), (30, 2))]
+    active, tops = np.zeros((64, 48), bool), np.zeros((16, 8), int)
+    for i, j in at:
+        x[i, j] = 0.5
+        active[i // 4 * 4 : i // 4 * 4 + 4, j // 3 * 3 : j // 3 * 3 + 3] = True
+        tops[i // 4, j // 6] = 1
+    values = rng.uniform(-1, 1, (64, 48))
+    x.from_numpy(values)
+    values *= active
+    total = qd.field(qd.i32, shape=(2, 16, 8))
+
+    @qd.kernel
+    def wave():
+        for i, j in x:
+            if i % 5 == 4:
+                continue
+            v = x[i, j]
+            for _ in range(j % 3):
+                v = qd.sin(v) + 0.5 * x[i, j]
+            y[i, j] += v * v
+
+    @qd.kernel
+    def count():
+        for i, j in y:
+            total[0, i // 4, j // 6] += 1
+        for at in qd.grouped(blocks):
+            total[1, at] += 1
+
+    wave()
+    count()
+    v, dv = values.copy(), np.ones_like(values)
+    for n in range(2):
+        more = np.arange(48) % 3 > n
+        dv = np.where(more, np.cos(v) * dv + 0.5, dv)
+        v = np.where(more, np.sin(v) + 0.5 * values, v)
+    runs = active & (np.arange(64) % 5 != 4)[:, None]
+    np.testing.assert_allclose(y.to_numpy(), np.where(runs, v * v, 0), rtol=1e-6, atol=1e-9)
+    assert (total.to_numpy()[0] == active.reshape(16, 4, 8, 6).sum((1, 3))).all()
+    assert (total.to_numpy()[1] == tops).all()
+    y.grad.fill(1.0)
+    wave.grad()
+    np.testing.assert_allclose(x.grad.to_numpy(), np.where(runs, 2 * v * dv, 0), rtol=1e-6, atol=1e-9)
