@@ -238,6 +238,76 @@ def test_gradients_of_what_is_active(session: str) -> None:
     assert np.abs(differences).min() > 1e-2
 
 
+@NEEDS_F64
+def test_gradients_of_cells_that_a_loop_drops(session: str) -> None:
+    x, v = qd.field(qd.f64, needs_grad=True), qd.field(qd.f64, needs_grad=True)
+    cells = qd.root.bitmasked(qd.i, 32)
+    cells.place(x)
+    qd.root.dense(qd.i, 4).dynamic(qd.j, 8).place(v)
+    qd.root.lazy_grad()
+    loss = qd.field(qd.f64, shape=(), needs_grad=True)
+
+    @qd.kernel
+    def fill():
+        for i in x:
+            v[i % 4, i // 8] = 2.0 * x[i]
+
+    @qd.kernel
+    def prune():
+        for i in x:
+            loss[None] += x[i] ** 2
+            if x[i] > 0.5:
+                qd.deactivate(cells, i)
+
+    @qd.kernel
+    def rest():
+        for i in x:
+            loss[None] += 3.0 * x[i]
+        for i in range(4):
+            for j in range(v[i].length()):
+                loss[None] += v[i, j] ** 3
+
+    @qd.kernel
+    def empty():
+        for i in range(2):
+            v[i].deactivate()
+
+    at, inputs = [1, 2, 13, 22, 30], np.array([0.3, 0.6, 0.9, 0.2, 1.4])
+    qd.deactivate_all_snodes()
+    for i, value in zip(at, inputs, strict=True):
+        x[i] = value
+    with qd.ad.Tape(loss):
+        fill()
+        prune()
+        rest()
+        empty()
+        rest()
+    cubes = np.where(np.isin(np.array(at) % 4, (0, 1)), 1, 2)  # lists 0 and 1 are empty the second time
+    kept = inputs <= 0.5
+    want = 2 * inputs + 6.0 * kept + cubes * 24 * inputs**2
+    np.testing.assert_allclose(x.grad.to_numpy()[at], want, rtol=1e-12)
+    assert np.flatnonzero(x.to_numpy()).tolist() == [1, 22]
+
+
+@CPU_ALONE
+def test_what_changed_since_the_launch_is_told(session: str) -> None:
+    x, y = qd.field(qd.f32, needs_grad=True), qd.field(qd.f32, shape=8, needs_grad=True)
+    cells = qd.root.bitmasked(qd.i, 8)
+    cells.place(x, x.grad)
+
+    @qd.kernel
+    def double():
+        for i in x:
+            y[i] = 2 * x[i]
+
+    x[3] = 1.0
+    double()
+    qd.deactivate_all_snodes()
+    y.grad.fill(1.0)
+    with pytest.warns(qd.QuadrantsWarning, match=r"reads bitmasked.active, which Python wrote after"):
+        double.grad()
+
+
 @CPU_ALONE
 def test_gradients_that_cannot_be(session: str) -> None:
     x, y = qd.field(qd.f32, needs_grad=True), qd.field(qd.f32, needs_grad=True)
