@@ -12,6 +12,11 @@ from conftest import ROOT, peer_python
 from sessions import CPU_ALONE, EVERYWHERE, NEEDS_F64, session_of
 
 import quadrants_lab as qd
+from quadrants_lab.frontend.lower import lower
+from quadrants_lab.frontend.source import function_source
+from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.runtime.compile.compile import FORWARD, REVERSE, make_ir
+from quadrants_lab.runtime.interpret.interpreter import interpret
 
 session = session_of(EVERYWHERE)
 
@@ -83,6 +88,33 @@ def test_a_loop_runs_over_what_was_active_when_it_began() -> None:
     for n, launch in enumerate((grow, grow_in_order, grow), 2):
         launch()
         assert np.flatnonzero(x.to_numpy()).tolist() == list(range(3, 3 + n))
+
+
+@CPU_ALONE
+def test_interpreted(session: str) -> None:
+    x, y = qd.field(qd.f64, needs_grad=True), qd.field(qd.f64, needs_grad=True)
+    qd.root.bitmasked(qd.i, 16).place(x, y)
+    qd.root.lazy_grad()
+
+    def grow():
+        for i in x:
+            y[i + 1] += x[i] * x[i]
+
+    run = qd.kernel(grow)
+    for i in (2, 3, 9):
+        x[i] = i / 4
+    made = lower(function_source(grow), [], CompileOptions()).kernel
+    activity, seed = x.snode.activity, np.linspace(0, 1, 16)
+    held = {"x": x, "y": y, "bitmasked.active": activity}
+    arrays = {name: f.to_numpy() for name, f in held.items()} | {"x.grad": np.zeros(16), "y.grad": seed.copy()}
+    forward = interpret(make_ir(made, FORWARD, CompileOptions(verify=True)), {}, arrays)
+    run()
+    assert all((arrays[name] == f.to_numpy()).all() for name, f in held.items())
+    interpret(make_ir(made, REVERSE, CompileOptions(verify=True)), {}, arrays | forward.scratch)
+    y.grad.from_numpy(seed)
+    run.grad()
+    assert (arrays["x.grad"] == x.grad.to_numpy()).all()
+    assert np.count_nonzero(arrays["x.grad"]) == 3
 
 
 def test_writes_from_python_activate() -> None:
