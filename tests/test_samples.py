@@ -24,7 +24,6 @@ from running import WAYS, f64, spread
 import quadrants_lab as qd
 
 Values = dict[str, np.ndarray]
-PARTS = 2  # processes of the peer
 
 # sample -> words of the peer's refusal
 REFUSED: dict[str, str] = {}
@@ -52,6 +51,8 @@ class Sample:
 
 SAMPLES = [Sample(path.stem) for path in sorted((TESTS / "samples").glob("*.py"))]
 DERIVATIVES = [s for s in SAMPLES if s.option("PARAMS", {})]
+LONG = [Sample("diff_mpm")]  # whose gradient takes the peer seconds to compile: asked for by night
+SHORT = [s for s in SAMPLES if s not in LONG]
 
 
 @cache
@@ -95,10 +96,13 @@ def test_gradients_are_slopes(sample: Sample) -> None:
 
 
 @pytest.mark.peer
-@pytest.mark.parametrize("part", range(PARTS))
-def test_values_are_the_peers(part: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "some",
+    [pytest.param(SHORT[::2], id="0"), pytest.param(SHORT[1::2], id="1"),
+     pytest.param(LONG, id="long", marks=pytest.mark.slow)],
+)  # fmt: skip
+def test_values_are_the_peers(some: list[Sample], tmp_path: Path) -> None:
     """The values alone: gradients are settled by mathematics."""
-    some = SAMPLES[part::PARTS]
     child.run(peer_python(), TESTS / "samples_peer.py", tmp_path, *[s.name for s in some], status=None)
     wrong = []
     for sample in some:
