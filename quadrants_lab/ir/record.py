@@ -20,7 +20,8 @@ else:
     def dataclass(
         cls: type | None = None, /, *, frozen: bool = False, slots: bool = False, eq: bool = True, repr: bool = True
     ) -> Any:
-        """Decorates a class; what it makes is a data class for `dataclasses.fields` and `replace`, too."""
+        """Decorates a class; what it makes is a data class for `dataclasses.fields` and `replace`, too. Heirs of what
+        is frozen are made here, too: for Python's own it is not."""
         if cls is None:
             return partial(dataclass, frozen=frozen, slots=slots, eq=eq, repr=repr)
         methods: dict[str, Any] = {"__repr__": _repr} if repr else {}
