@@ -31,7 +31,7 @@ def pointers_of_bitmasks(qd: Any) -> list[Any]:
     @qd.kernel
     def drop():
         for i in range(2):
-            qd.deactivate(top, [2 * i, 1])
+            qd.deactivate(top, [2 * i, 0])
         qd.deactivate(masked, [2, 0])
 
     @qd.kernel
@@ -45,8 +45,12 @@ def pointers_of_bitmasks(qd: Any) -> list[Any]:
     drop()
     found.fill(0)
     look()
+    second = found.to_numpy().tolist()
+    x[1, 1] = 7
+    found.fill(0)
+    look()
     x.fill(5)
-    return [first, asked, found.to_numpy().tolist(), x.to_numpy().tolist(), str(masked)]
+    return [first, asked, second, found.to_numpy().tolist(), x.to_numpy().tolist(), str(masked)]
 
 
 def growth(qd: Any) -> list[Any]:

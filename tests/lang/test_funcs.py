@@ -233,14 +233,14 @@ def test_logging_level():
         qd.set_logging_level("loud")
 
 
-@pytest.mark.parametrize("name", ["activate", "create_stream", "Mesh"])
+@pytest.mark.parametrize("name", ["quant", "create_stream", "Mesh"])
 def test_what_is_outside_says_so(name):
     with pytest.raises(NotImplementedError, match="outside"):
         getattr(qd, name)
 
     @qd.kernel
     def use():
-        qd.activate(1)
+        qd.get_addr(1)
 
     with pytest.raises(qd.QuadrantsNameError, match="outside"):
         use()
