@@ -233,7 +233,7 @@ def test_logging_level():
         qd.set_logging_level("loud")
 
 
-@pytest.mark.parametrize("name", ["quant", "create_stream", "Mesh"])
+@pytest.mark.parametrize("name", ["quant", "Mesh"])
 def test_what_is_outside_says_so(name):
     with pytest.raises(NotImplementedError, match="outside"):
         getattr(qd, name)
