@@ -462,6 +462,39 @@ def test_gradients_through_barriers(session, program):
         np.testing.assert_allclose(gradient, want, rtol=2e-6, atol=1e-7 * abs(want).max())
 
 
+@CPU_ALONE
+def test_second_and_forward_derivatives(session):
+    x = qd.field(qd.f64, 40, needs_grad=True, needs_dual=True)
+    y = qd.field(qd.f64, 40, needs_grad=True, needs_dual=True)
+    total = qd.field(qd.f64, (), needs_grad=True)
+    k, _ = shifted(x, y, total)
+    v, step = np.random.default_rng(0).random(40) + 0.5, np.eye(40)[17] * 1e-5
+
+    @qd.kernel
+    def add_up():
+        for i in y:
+            total[None] += y[i] * y[i]
+
+    def program():
+        total[None] = 0
+        k()
+        add_up()
+
+    def at(a):
+        x.from_numpy(a)
+        with qd.ad.Tape(total):
+            program()
+        return x.grad.to_numpy(), y.to_numpy()
+
+    (less, before), (more, after) = at(v - step), at(v + step)
+    x.from_numpy(v)
+    found = qd.ad.hessian_vector(program, total, x, np.eye(40)[17])
+    np.testing.assert_allclose(found, (more - less) / 2e-5, rtol=1e-5, atol=1e-6)
+    with qd.ad.FwdMode(loss=y, param=x, seed=np.eye(40)[17].tolist()):
+        k()
+    np.testing.assert_allclose(y.dual.to_numpy(), (after - before) / 2e-5, rtol=1e-6, atol=1e-7)
+
+
 def test_a_launch_of_many_sizes():
     """The memory of blocks grows with the loop."""
     for n in (10, 300, 64, 0):
@@ -498,8 +531,23 @@ def test_a_barrier_that_not_all_threads_reach_is_an_error(session):
                 continue
             block.sync()
 
+    @qd.kernel
+    def parts_of_blocks():
+        qd.loop_config(block_dim=64)
+        for i in range(64):
+            for _ in range(i // 32):
+                block.sync()
+
+    @qd.kernel
+    def between_blocks():
+        qd.loop_config(block_dim=64)
+        for i in range(5, 200):
+            for _ in range(i // 64):
+                block.sync()
+
     test = "the condition"
-    for k, args, what in ((some, (), test), (different_trips, (3,), "the range"), (left_early, (), test)):
+    for k, args, what in ((some, (), test), (different_trips, (3,), "the range"), (left_early, (), test),
+                          (parts_of_blocks, (), "the range"), (between_blocks, (), "the range")):  # fmt: skip
         with pytest.raises(qd.QuadrantsSyntaxError, match=f"QL1710.*not all threads(?s:.*)waits for all(?s:.*){what}"):
             k(*args)
 
