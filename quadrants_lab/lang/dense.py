@@ -171,6 +171,8 @@ class Dense:
             self._live()
         if key.__class__ is int and 0 <= key < self._length:
             return self._item(key)
+        if key.__class__ is slice:
+            return self._view(key)
         return self._item(self._index(key))
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -319,6 +321,10 @@ class Dense:
     def _shapes(self) -> tuple[tuple[int, ...], ...]:
         """The shapes that `from_numpy` takes."""
         return (self.shape,)
+
+    def _view(self, key: slice) -> Any:
+        """What a slice is, of an ndarray of one axis; of anything else an error."""
+        return self._item(self._index(key))
 
     def _index(self, key: Any) -> tuple[int, ...]:
         """One checked Python integer an axis, counted from 0."""
@@ -476,6 +482,13 @@ class Ndarray(Dense):
     def get_type(self) -> NdarrayType:
         """The annotation that it fits."""
         return NdarrayType(self.element_type, len(self.shape))
+
+    def _view(self, key: slice) -> Any:
+        if len(self.shape) != 1:
+            return super()._view(key)
+        from quadrants_lab.lang.buffer_view import BufferView, span  # a floor above: only here
+
+        return BufferView(self, *span(key, self.shape[0]))
 
     def lie_over(self, memory: Memory, shape: tuple[int, ...]) -> None:
         """Lays it over existing memory."""

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 NOT_YET: dict[str, tuple[str, ...]] = {
-    "buffer views": ("BufferView", "BufferViewType", "buffer_view_type"),
     "hardware counters, and times of the compiler's parts": (
         "CuptiMetric", "clear_scoped_profiler_info", "print_scoped_profiler_info",
     ),

@@ -15,6 +15,7 @@ from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType
 from quadrants_lab.lang import annotations as A
+from quadrants_lab.lang.buffer_view import BufferView, BufferViewType
 from quadrants_lab.lang.classes import is_method
 from quadrants_lab.lang.dtypes import as_dtype
 from quadrants_lab.lang.tensor import Tensor
@@ -56,6 +57,8 @@ class Parameter:
             return TensorSlot(self.name)
         if isinstance(a, type) and is_dataclass(a):
             return StructSlot(self.name, a, members_of(a, self.name), True)
+        if isinstance(a, BufferViewType):
+            return a.slot(self.name)
         if getattr(a, "__qd_type__", ""):
             return typed_slot(self.name, a)
         return ScalarSlot(self.name, as_dtype(a))
@@ -123,6 +126,7 @@ _SHORTHANDS: dict[Any, Any] = {
     A.template: A.Template(),
     A.NDArray: A.NdarrayType(),
     A.ndarray: A.NdarrayType(),
+    BufferView: BufferViewType(),
 }
 
 

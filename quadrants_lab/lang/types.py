@@ -7,6 +7,7 @@ from importlib import import_module
 from quadrants_lab.ir.types import DType
 from quadrants_lab.lang import primitive_types
 from quadrants_lab.lang.annotations import NDArray, NdarrayType, Template, ndarray, ref, template
+from quadrants_lab.lang.buffer_view import BufferViewType
 from quadrants_lab.lang.dtypes import *  # noqa: F403  # exactly the dtypes
 from quadrants_lab.lang.dtypes import __all__ as _dtypes
 from quadrants_lab.lang.matrix_types import MatrixType, VectorType, matrix, vector
@@ -14,8 +15,9 @@ from quadrants_lab.lang.missing import missing_attribute
 from quadrants_lab.lang.struct import StructType, struct
 
 __all__ = [  # noqa: PLE0604  # the list holds strings
-    "MatrixType", "NDArray", "NdarrayType", "StructType", "Template", "VectorType", "is_integral", "is_real",
-    "is_signed", "is_tensor", "matrix", "ndarray", "primitive_types", "ref", "struct", "template", "vector", *_dtypes,
+    "BufferViewType", "MatrixType", "NDArray", "NdarrayType", "StructType", "Template", "VectorType", "is_integral",
+    "is_real", "is_signed", "is_tensor", "matrix", "ndarray", "primitive_types", "ref", "struct", "template", "vector",
+    *_dtypes,
 ]  # fmt: skip
 
 

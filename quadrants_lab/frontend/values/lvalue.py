@@ -203,7 +203,18 @@ def _subscripted(cx: Context, node: ast.Subscript) -> Place:
         return _step(cx, base, _position(cx, node, value.shape), node)
     if isinstance(value, (tuple, Shape, Obj)):
         return item(cx, value, node)
+    if isinstance(value, Struct) and _is_view(value):
+        mem: Any = value.members["arr"]
+        at, first = element_index(cx, node, mem)[0], cx.loaded(value.members["offset"], node)
+        assert isinstance(first, Num)
+        t = cx.b.types[at]
+        return Element(mem, (cx.b.op("add", at, cx.to(first, t)),))
     raise cx.fail("QL1505", node, what=describe(value))
+
+
+def _is_view(value: Struct) -> bool:
+    """Whether it stands for a run of elements of an ndarray."""
+    return getattr(value.type, "__qd_view__", False) is True
 
 
 def _record(mem: StructMem, index: tuple[int, ...]) -> Struct:
@@ -412,6 +423,8 @@ def _of_struct(cx: Context, base: Place, value: Struct, node: ast.Attribute) -> 
     name = node.attr
     if name in value.members:
         return _step(cx, base, name, node)
+    if name == "shape" and _is_view(value):
+        return (value.members["size"],)
     method = getattr(value.type, "methods", {}).get(name)
     if method is not None:
         return Bound(method, cx.loaded(value, node), name_of(node), base)
