@@ -233,22 +233,14 @@ def test_logging_level():
         qd.set_logging_level("loud")
 
 
-<<<<<<< HEAD
-@pytest.mark.parametrize("name", ["quant", "Mesh"])
-=======
 @pytest.mark.parametrize("name", ["get_addr", "Mesh"])
->>>>>>> cd89528 (Tests: names that are outside are others now)
 def test_what_is_outside_says_so(name):
     with pytest.raises(NotImplementedError, match="outside"):
         getattr(qd, name)
 
     @qd.kernel
     def use():
-<<<<<<< HEAD
-        qd.get_addr(1)
-=======
         qd.mesh_local(1)
->>>>>>> cd89528 (Tests: names that are outside are others now)
 
     with pytest.raises(qd.QuadrantsNameError, match="outside"):
         use()
