@@ -110,7 +110,7 @@ def test_names_that_are_not_here_yet_say_so() -> None:
         qd.Mesh  # noqa: B018
     with pytest.raises(AttributeError, match="did you mean qd.field"):
         qd.feild  # noqa: B018
-    assert not hasattr(qd, "Stream")
+    assert not hasattr(qd, "MeshInstance")
 
 
 def test_operations_compute_outside_of_kernels() -> None:

@@ -227,9 +227,9 @@ def test_a_warning_shows_its_line_once(cell):
 
 def test_what_is_missing_is_said_without_frames(cell):
     for magic in ("%%qdkernel\n", ""):
-        ran = cell(magic + "qd.simt")
+        ran = cell(magic + "qd.Mesh")
         assert not ran.ok
-        assert "GPU intrinsics are outside of quadrants_lab" in ran.text
+        assert "meshes are outside of quadrants_lab" in ran.text
         assert "missing.py" not in ran.text
 
 

@@ -97,6 +97,7 @@ def test_a_line_marks_its_kin_in_source_ir_and_code(page: Page):
     assert {x.get_attribute("data-span-line") for x in twins.all()} == {"10"}
     assert columns.nth(2).locator(".ln.mark, .ln.twin").count() >= 1
     graph = show(page, "CFG").locator("svg").first
+    graph.locator('.mark[data-stmt="9"]').wait_for()  # it is drawn in the next frame
     assert graph.locator('.mark[data-stmt="9"]').count() == 1
     panel = show(page, "Linked")
     panel.locator(".col").nth(0).locator('.ln[data-span-line="10"]').click()
