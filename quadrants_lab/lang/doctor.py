@@ -17,12 +17,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from quadrants_lab.errors import QuadrantsError, QuadrantsRuntimeError, QuadrantsWarning
+from quadrants_lab.errors import (
+    QuadrantsAssertionError,
+    QuadrantsError,
+    QuadrantsRuntimeError,
+    QuadrantsWarning,
+)
 from quadrants_lab.ir.source import Span
 from quadrants_lab.lang.dense import Dense
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.check import verdict
-from quadrants_lab.runtime.check.cause import Cause
+from quadrants_lab.runtime.check.cause import Cause, because
 from quadrants_lab.runtime.check.differences import Differentiable, initial, loss_at, restore, saved
 from quadrants_lab.runtime.check.parting import restart
 from quadrants_lab.runtime.check.recording import Forward, leak, touched, why_not_ours
@@ -57,7 +62,7 @@ def _checked(
             program()
             notice(launches)
         except QuadrantsError as e:
-            return Report("loss", np.nan, says="the program ends with an error", causes=(_because(e),))
+            return Report("loss", np.nan, says="the program ends with an error", causes=(because(e),))
     said = {str(w.message): w for w in told if issubclass(w.category, QuadrantsWarning)}
     from_python = {id(x._memory) for x, before in wrote.values() if x._memory.python_wrote != before}
     fields = _named(launches, loss, wrt, read, _names(program.func))
@@ -151,10 +156,14 @@ def _through_python(
         for name, x in fields.items():
             start = initial(launches, x._memory)
             moved = (start + 0.05 * (np.abs(start).max(initial=0.0) or 1.0)).astype(start.dtype)
-            by_launches = loss_at(launches, memory, x._memory, moved.reshape(-1))
             seen = Forward(repeatable=True)
-            with watch(seen):
-                _run(program, launches, lambda: _assign(x, moved))  # it runs now
+            try:
+                by_launches = loss_at(launches, memory, x._memory, moved.reshape(-1))
+                with watch(seen), session.checking("check_out_of_bound"):
+                    _run(program, launches, lambda: _assign(x, moved))  # it runs now
+            except QuadrantsAssertionError:  # it is not made for these values
+                seen.clear()
+                continue
             by_program = float(memory.values().reshape(-1)[0])
             if abs(by_program - by_launches) > noise + 1e-3 * abs(by_program - was):
                 cause = leak(name, launches, seen)
@@ -177,7 +186,7 @@ def _unsafe(
             with session.checking("asserts", "check_out_of_bound", "check_races"):
                 _run(program, launches)
         except QuadrantsError as e:
-            return _because(e)
+            return because(e)
     return None
 
 
@@ -190,13 +199,6 @@ def _stale(told: warnings.WarningMessage) -> Cause | None:
     text = linecache.getline(told.filename, told.lineno).rstrip()
     at = Span(told.filename, told.lineno, len(text) - len(text.lstrip()), told.lineno, len(text))
     return Cause(kind, head.partition(": ")[2], at, "read here", "launch again before the gradient, or use a Tape")
-
-
-def _because(e: QuadrantsError) -> Cause:
-    """The same as a cause."""
-    first = next((label for label in e.labels if label.span is not None), None)
-    kind = "race" if "race" in e.message else "error"
-    return Cause(kind, e.message, first.span if first else None, first.text if first else "", e.help)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import linecache
 from dataclasses import dataclass
 from typing import Any
 
-from quadrants_lab.errors import Label, render
+from quadrants_lab.errors import Label, QuadrantsError, render
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.show import show
 from quadrants_lab.ir.source import Span
@@ -83,3 +83,10 @@ def written(span: Span | None) -> str:
     if span is None or span.line != span.end_line:
         return ""
     return linecache.getline(span.file, span.line)[span.col : span.end_col].strip()
+
+
+def because(e: QuadrantsError) -> Cause:
+    """The same as a cause."""
+    first = next((label for label in e.labels if label.span is not None), None)
+    kind = "race" if "race" in e.message else "error"
+    return Cause(kind, e.message, first.span if first else None, first.text if first else "", e.help)

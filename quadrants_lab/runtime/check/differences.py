@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from quadrants_lab.errors import QuadrantsAssertionError
 from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.tape.recorder import Launches
 
@@ -69,19 +70,21 @@ def restore(launches: Launches) -> None:
 
 
 def loss_at(launches: Launches, loss: Memory, x: Memory, values: npt.NDArray[Any]) -> float:
-    """The loss when the steps are done again with these elements in ``x``, one after the other, before the first."""
+    """The loss when the steps are done again with these elements in ``x``, one after the other, before the first.
+    QuadrantsAssertionError where an index then leaves its buffer, as values that the program has not may make it do."""
     restore(launches)
     x.array.reshape(-1)[...] = values
-    launches.repeat()
+    launches.repeat_guarded()
     return float(loss.values().reshape(-1)[0])
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
     """An input moved by ``width`` along a direction, to both sides: by how much the loss changed, and by how much the
-    gradient says that it does. ``bend``: by how much the two ends together lie above twice the middle. ``noise``: what
-    rounding alone may make of a difference."""
+    gradient says that it does. ``relative``: the width over the size of the greatest element. ``bend``: by how much the
+    two ends together lie above twice the middle. ``noise``: what rounding alone may make of a difference."""
 
+    relative: float
     width: float
     found: float
     expected: float
@@ -98,18 +101,22 @@ class Move:
 def moves(
     launches: Launches, loss: Memory, x: Input, way: npt.NDArray[np.float64], widths: Sequence[float]
 ) -> list[Move]:
-    """One a width, relative to the greatest element. To be used within `saved`."""
+    """One a width, relative to the greatest element, but for those by which indices leave their buffers. To be used
+    within `saved`."""
     start = initial(launches, x.memory).reshape(-1).copy()
     scale = float(np.abs(start[np.isfinite(start)]).max(initial=0.0)) or 1.0
     middle = loss_at(launches, loss, x.memory, start)
     out = []
     for width in widths:
         up, down = ((start + sign * width * scale * way).astype(start.dtype) for sign in (1, -1))
-        losses = [loss_at(launches, loss, x.memory, values) for values in (up, down)]
+        try:
+            losses = [loss_at(launches, loss, x.memory, values) for values in (up, down)]
+        except QuadrantsAssertionError:
+            continue
         step = up.astype(np.float64) - down  # rounded as the values were
         noise = 8 * float(np.finfo(loss.operand.dtype).eps) * max(map(abs, losses))
         bend = sum(losses) - 2 * middle
-        out.append(Move(width * scale, losses[0] - losses[1], float(x.gradient @ step), bend, noise))
+        out.append(Move(width, width * scale, losses[0] - losses[1], float(x.gradient @ step), bend, noise))
     return out
 
 

@@ -75,7 +75,7 @@ def leak(name: str, launches: Launches, moved: Launches) -> Cause:
                 return Cause("python", says, help=help, launch=number + 1)
             continue
         (one, two), number = (a.launch or a.within, b.launch or b.within), number + 1
-        if one is None or two is None or one[0] is not two[0]:
+        if one is None or two is None or one[0].owner is not two[0].owner:
             break
         plan = one[0]
         old, new = plan.scalars(one[1]), plan.scalars(two[1])

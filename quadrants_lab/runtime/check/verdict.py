@@ -22,9 +22,9 @@ from time import monotonic
 import numpy as np
 import numpy.typing as npt
 
-from quadrants_lab.errors import QuadrantsError
+from quadrants_lab.errors import QuadrantsAssertionError, QuadrantsError
 from quadrants_lab.runtime.check import SECONDS
-from quadrants_lab.runtime.check.cause import Cause
+from quadrants_lab.runtime.check.cause import Cause, because
 from quadrants_lab.runtime.check.differences import (
     Differentiable,
     Input,
@@ -119,7 +119,10 @@ def check(
             why = first_nonfinite(lambda: _again(launches))
             says = f"the loss is {was}, so there is nothing to compare with"
             return Report(name, was, says=says, causes=(why,) if why else ())
-        now = loss_at(launches, memory, memory, launches.initial[id(memory)][1].reshape(-1))
+        try:
+            now = loss_at(launches, memory, memory, launches.initial[id(memory)][1].reshape(-1))
+        except QuadrantsAssertionError as e:
+            return Report(name, was, says="the program ends with an error", causes=(because(e),))
         if not abs(now - was) <= 1000 * float(np.finfo(memory.operand.dtype).eps) * max(abs(now), abs(was)):
             return Report(
                 name, was,
@@ -256,13 +259,16 @@ def _direction(x: Input) -> npt.NDArray[np.float64]:
 
 def _by_differences(it: Check, name: str, x: Input, tangent: Tangent | None) -> Verdict:
     found = tuple(moves(it.launches, it.loss, x, _direction(x), WIDTHS))
+    if not np.isfinite(x.gradient).all():
+        return Verdict(name, "nonfinite", "has elements that are NaN or infinite", found)
+    if not found:
+        says = "cannot be compared with differences: a step of any width leads an index out of bounds"
+        return Verdict(name, "noisy", says)
     limit, scatter = _AGREES[it.bits], _scatter(found)
     if tangent is None:  # nothing else sees a small difference: as small a one as these steps can tell
         limit = min(limit, max(_FINEST[it.bits], 4 * scatter))
     best = _best(found, limit)
     still = max(abs(best.found), abs(best.expected)) <= best.noise
-    if not np.isfinite(x.gradient).all():
-        return Verdict(name, "nonfinite", "has elements that are NaN or infinite", found)
     if _in_jumps(found):
         says = "is zero, and the loss moves in jumps: rounding, comparisons, integers"
         return Verdict(name, "jumps", says, found)
@@ -354,6 +360,8 @@ def _worst(it: Check, x: Input, limit: float) -> tuple[Worst | None, int | None]
         alone = np.zeros(x.gradient.size)
         alone[n] = 1.0
         found = moves(it.launches, it.loss, x, alone, WIDTHS[1:6])
+        if not found:
+            continue
         best = _best(found, limit)
         size = abs(best.found - best.expected) / best.width
         if best.apart > limit and (_kinked(found) or _on_one_side(found, limit)):
@@ -369,13 +377,13 @@ def _worst(it: Check, x: Input, limit: float) -> tuple[Worst | None, int | None]
 
 def _bent(it: Check, x: Input, found: Sequence[Move]) -> int:
     """The element that bends the loss the most, by halves, at the narrowest step at which the bend shows."""
-    width = min((w for w, m in zip(WIDTHS, found, strict=True) if abs(m.bend) > 8 * m.noise), default=WIDTHS[0])
+    width = min((m.relative for m in found if abs(m.bend) > 8 * m.noise), default=WIDTHS[0])
     where, way = np.arange(x.gradient.size), _direction(x)
 
     def bend(half: npt.NDArray[np.intp]) -> float:
         some = np.zeros_like(way)
         some[half] = way[half]
-        return abs(moves(it.launches, it.loss, x, some, (width,))[0].bend)
+        return max((abs(m.bend) for m in moves(it.launches, it.loss, x, some, (width,))), default=0.0)
 
     while where.size > 1:
         where = max(np.array_split(where, 2), key=bend)

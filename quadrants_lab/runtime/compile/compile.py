@@ -48,6 +48,7 @@ from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.text import print_kernel
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.passes import pipeline
+from quadrants_lab.passes.check_bounds import check_bounds
 from quadrants_lab.passes.over_cells import counts_cells
 from quadrants_lab.runtime.compile.interruptible import interruptible
 from quadrants_lab.runtime.compile.one_sweep import may_be_one_sweep, must_be_sized_ahead
@@ -280,6 +281,16 @@ def compile_kernel(
         mode, source, tuple(specs), options, lowered, kernel, executable, returns, counter, constant, second, clock,
         session.telling, trace,
     )  # fmt: skip
+
+
+def with_checked_bounds(compiled: Compiled, session: Session) -> Compiled:
+    """The same with every index checked that is not surely inside; itself where there is none."""
+    kernel = compiled.lowered.kernel
+    if compiled.options.check_out_of_bound or check_bounds(kernel) is kernel:
+        return compiled
+    options = replace(compiled.options, check_out_of_bound=True)
+    made = make_ir(kernel, compiled.mode, options)
+    return replace(compiled, options=options, kernel=made, executable=load_cached(made, options, session))
 
 
 def reproducible(kernel: N.Kernel, options: CompileOptions) -> CompileOptions:

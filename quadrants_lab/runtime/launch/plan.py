@@ -36,7 +36,7 @@ from quadrants_lab.runtime.arguments.signature import (
     is_wide,
     memory_of,
 )
-from quadrants_lab.runtime.compile.compile import FORWARD, Compiled
+from quadrants_lab.runtime.compile.compile import FORWARD, Compiled, with_checked_bounds
 from quadrants_lab.runtime.interop.arrays import Tensor, need_gradient
 from quadrants_lab.runtime.interop.dlpack import must_be_writable, signal_stream
 from quadrants_lab.runtime.launch.bounds_snapshot import Trips, Versions, field_version, memory_version, seen
@@ -301,6 +301,13 @@ class Plan:
     def ran(self) -> N.Kernel:
         """The kernel whose code the last launch ran."""
         return self.kernel
+
+    @forks.lazy
+    def guarded(self) -> Plan:
+        """Of a forward kernel, for data that its program may not be made for: the plan whose indices are checked;
+        itself where none can leave its buffer."""
+        compiled = with_checked_bounds(self.compiled, self.session)
+        return self if compiled is self.compiled else Plan(self.owner, self.session, compiled)
 
     @forks.lazy
     def value_flows(self) -> Flows:

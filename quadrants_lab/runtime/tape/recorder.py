@@ -21,6 +21,7 @@ import numpy.typing as npt
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.runtime.launch.regions import add, volume, whole
 from quadrants_lab.runtime.lint.cross_kernel import DeadPaths
+from quadrants_lab.runtime.session import checking
 from quadrants_lab.runtime.tape import back, segments
 from quadrants_lab.runtime.tape.followed import Before
 from quadrants_lab.runtime.tape.keeper import Keeper
@@ -257,6 +258,18 @@ class Launches(Keeper):
         for step in self.leaves():
             if step.repeat is not None:
                 step.repeat()
+
+    def repeat_guarded(self) -> None:
+        """The same over memory that the program may not be made for: an index that leaves its buffer is an error."""
+        for step in self.leaves():
+            if step.launch is not None:
+                plan, args, number = step.launch
+                last = plan.owner.last
+                _again(plan.owner.launch, plan.guarded, args, number, quiet=True)
+                plan.owner.last = last
+            elif step.repeat is not None:
+                with checking("check_out_of_bound"):
+                    step.repeat()
 
     def leaves(self) -> Iterator[Step]:
         """The steps, also those of segments."""
