@@ -8,7 +8,6 @@ import mmap
 import struct
 import sys
 import weakref
-from collections import deque
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -21,7 +20,6 @@ _ABSOLUTE, _FAR, _CALL = 1, (9, 41, 42), 4  # relocations: an address, one by wa
 _NEAR = (2, _CALL, *_FAR)  # those that write a distance in 32 bits
 _JUMP = b"\xff\x25\0\0\0\0"  # to the address that follows it
 _STUB = 16
-MOST_GONE = 64 << 20  # bytes of `_gone`
 _READ_WRITE = mmap.PROT_READ | mmap.PROT_WRITE
 _RELOCATION = struct.Struct("<QIIq")
 
@@ -31,17 +29,6 @@ def usable(machine: str) -> bool:
     return machine == "x86_64" and sys.platform == "linux"
 
 
-_gone: deque[tuple[int, int]] = deque()  # memory of code that nobody holds any more
-
-
-def _let_go(base: int, size: int) -> None:
-    """Unmaps what went long ago. What goes now may still be looked at: the garbage collector ends the objects of a
-    circle one after the other, and a callable reads its definition, which lies beside its code, when it ends."""
-    _gone.append((base, size))
-    while sum(s for _, s in _gone) > MOST_GONE:
-        _libc().munmap(*_gone.popleft())
-
-
 class Mapped:
     """Memory of the process; it stays while this object lives, and where the interpreter ends."""
 
@@ -49,7 +36,7 @@ class Mapped:
         self.base = _libc().mmap(None, size, _READ_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
         if self.base in (None, ctypes.c_void_p(-1).value):
             raise MemoryError(f"{size} bytes for machine code")
-        weakref.finalize(self, _let_go, self.base, size).atexit = False
+        weakref.finalize(self, _libc().munmap, self.base, size).atexit = False
 
 
 def linked(obj: bytes, exports: tuple[str, ...], imports: Mapping[str, int]) -> tuple[Mapped, dict[str, int]]:

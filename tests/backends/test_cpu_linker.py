@@ -130,8 +130,7 @@ def test_what_it_does_not_know_it_refuses(text: str, why: str) -> None:
         linker.linked(object_of(text), ("entry",), {})
 
 
-def test_memory_goes_with_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linker, "MOST_GONE", 0)
+def test_memory_goes_with_the_code() -> None:
     held, address = linker.linked(object_of("define i64 @entry(i64 %x) {\n  ret i64 %x\n}"), ("entry",), {})
 
     def rights(at: int) -> list[str]:
