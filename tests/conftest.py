@@ -20,7 +20,8 @@ TESTS = ROOT / "tests"
 SHARED = [p.relative_to(TESTS) for p in TESTS.rglob("*.py") if not p.name.startswith(("test_", "conftest"))]
 pytest.register_assert_rewrite(*(".".join(path.with_suffix("").parts) for path in SHARED))
 
-from child import interruptible, run  # noqa: E402  # it is one of them
+from child import interruptible, run  # noqa: E402  # they are some of them
+from once import Once  # noqa: E402
 
 interruptible()
 
@@ -92,33 +93,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def valid_modules() -> Iterator[None]:
-    """Every SPIR-V module that a test loads passes spirv-val, where that is installed."""
-    if not SYSTEM["spirv-val"]():
-        yield
-        return
-    from quadrants_lab.backends.vulkan import executable
-
-    emit, seen = executable.emit, set()
-
-    def checked(kernel: Any, options: Any, target: Any) -> bytes:
-        code = emit(kernel, options, target)
-        if code not in seen:
-            done = run("spirv-val", "--target-env", "vulkan1.2", "-", given=code, status=None)
-            if done.returncode:
-                pytest.fail(f"kernel {kernel.name}: {done.stdout + done.stderr}", pytrace=False)
-            seen.add(code)
-        return code
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(executable, "emit", checked)
-        yield
-
-
-@pytest.fixture(autouse=True, scope="session")
-def valid_objects() -> Iterator[None]:
-    """What would be looked at if it came from a disk, passes: every object of the CPU that a test links, and every
-    SPIR-V module that it loads."""
+def valid_code(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What LLVM makes of a text is made once a run. What would be looked at if it came from a disk, passes: every object
+    of the CPU that a test links, and every SPIR-V module that it loads; that one passes spirv-val, too, where it is
+    installed."""
     from quadrants_lab.backends._gpu.programs import programs
     from quadrants_lab.backends._spirv.check import is_module
     from quadrants_lab.backends.cpu import executable as cpu
@@ -126,20 +104,40 @@ def valid_objects() -> Iterator[None]:
     from quadrants_lab.backends.vulkan import executable as vulkan
 
     jit.runtime()  # so that no test finds its object in its cache
-    compile, emit = cpu._object, vulkan.emit
+    base = tmp_path_factory.getbasetemp()
+    once = Once((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "once")
+    compile, of_kernel, emit = jit.compiled, cpu._object, vulkan.emit
+
+    def compiled(text: str, vectorise: bool) -> bytes:
+        def make() -> bytes:
+            jit.parse(text).verify()
+            return compile(text, vectorise)
+
+        return once(make, jit.target_key(), str(vectorise), text)
 
     def checked_object(kernel: Any, options: Any, widths: Any) -> bytes:
-        code = compile(kernel, options, widths)
-        jit.check_object(code, tasks.ENTRY_NAME)
+        code = of_kernel(kernel, options, widths)
+        once(lambda: bytes(jit.check_object(code, tasks.ENTRY_NAME) or 0), "object", code)
         return code
 
     def checked_module(kernel: Any, options: Any, target: Any) -> bytes:
         code = emit(kernel, options, target)
-        if not is_module(code, [p.name for p in programs(kernel)]):
-            pytest.fail(f"kernel {kernel.name} would not be taken from the disk cache", pytrace=False)
+        names = [p.name for p in programs(kernel)]
+
+        def check() -> bytes:
+            if not is_module(code, names):
+                pytest.fail(f"kernel {kernel.name} would not be taken from the disk cache", pytrace=False)
+            if SYSTEM["spirv-val"]():
+                done = run("spirv-val", "--target-env", "vulkan1.2", "-", given=code, status=None)
+                if done.returncode:
+                    pytest.fail(f"kernel {kernel.name}: {done.output}", pytrace=False)
+            return b""
+
+        once(check, "module", *names, code)
         return code
 
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jit, "compiled", compiled)
         patch.setattr(cpu, "_object", checked_object)
         patch.setattr(vulkan, "emit", checked_module)
         yield

@@ -119,9 +119,7 @@ def load(
 
 def _object(kernel: N.Kernel, options: CompileOptions, widths: list[int]) -> bytes:
     lines, _ = tasks.module(kernel, options, widths, *jit.triple_and_layout()).lines()
-    module = jit.parse("\n".join(lines))
-    jit.optimise(module, tasks.vectorisable(kernel, widths))
-    return jit.object_code(module)
+    return jit.compiled("\n".join(lines), tasks.vectorisable(kernel, widths))
 
 
 class Frame:

@@ -162,6 +162,13 @@ def object_code(module: Any) -> bytes:
         return bytes(target_machine().emit_object(module))
 
 
+def compiled(text: str, vectorise: bool) -> bytes:
+    """The object of a module's text."""
+    module = parse(text)
+    optimise(module, vectorise)
+    return object_code(module)
+
+
 def assembly(module: Any) -> str:
     with _lock:
         return str(target_machine().emit_assembly(module))

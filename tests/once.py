@@ -1,0 +1,30 @@
+"""What the processes of one run of the tests make a single time: objects of equal text, verdicts on equal modules."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+
+
+class Once:
+    """A file in ``folder`` for each thing made, named by a hash of the parts that it is made of."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(exist_ok=True)
+
+    def __call__(self, make: Callable[[], bytes], *parts: str | bytes) -> bytes:
+        """What ``make`` returns; it must depend on the parts alone."""
+        raw = [part if isinstance(part, bytes) else part.encode() for part in parts]
+        name = sha256(b"".join(len(part).to_bytes(8, "little") + part for part in raw)).hexdigest()
+        with suppress(FileNotFoundError):
+            return (self.folder / name).read_bytes()
+        made = make()
+        new = self.folder / f"{name}.{os.getpid()}.{threading.get_ident()}"
+        new.write_bytes(made)
+        new.replace(self.folder / name)  # whole or not at all, for whoever reads at the same time
+        return made
