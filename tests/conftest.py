@@ -94,9 +94,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def valid_code(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What LLVM makes of a text is made once a run. What would be looked at if it came from a disk, passes: every object
-    of the CPU that a test links, and every SPIR-V module that it loads; that one passes spirv-val, too, where it is
-    installed."""
+    """What LLVM makes of a text is made once a run. What would be looked at if it came from a disk, passes: every
+    object of the CPU that a test links, and every SPIR-V module that it loads; that one passes spirv-val, too, where
+    it is installed."""
     from quadrants_lab.backends._gpu.programs import programs
     from quadrants_lab.backends._spirv.check import is_module
     from quadrants_lab.backends.cpu import executable as cpu
