@@ -68,7 +68,10 @@ def check(program: Any, fp: Any) -> None:
         assert not differences(job, job.oracle(), got, tol, gradient=program.grad), case
 
 
-@pytest.mark.parametrize("program", [pytest.param(p, id=p.name) for p in SEEDED.values()])
+@pytest.mark.parametrize(
+    "program",
+    [pytest.param(p, id=p.name, marks=[pytest.mark.slow] * (n % 3 > 0)) for n, p in enumerate(SEEDED.values())],
+)
 def test_random_programs(program: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     in_lanes(monkeypatch)
     check(program, f64)

@@ -42,7 +42,7 @@ RUNS = {
 }
 
 
-BY_DAY = {"heat", "kepler", "mpm", "ripple"}
+BY_DAY = {"heat", "kepler", "ripple"}
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n in BY_DAY else [pytest.mark.slow]) for n in RUNS])
