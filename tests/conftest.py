@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import shutil
@@ -24,6 +25,7 @@ from child import interruptible, run  # noqa: E402  # they are some of them
 from once import Once  # noqa: E402
 
 interruptible()
+gc.disable()  # until there is something to collect
 
 # The same examples in every run of `make test`, new ones and more in `make nightly`.
 settings.register_profile(
@@ -79,6 +81,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not os.environ.get("QL_NIGHTLY"):
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("slow")])
         items[:] = [item for item in items if not item.get_closest_marker("slow")]
+
+
+def pytest_collection_finish() -> None:
+    """What is here now stays, half a million objects: the collector need not look at them again and again."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
