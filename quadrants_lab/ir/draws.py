@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from quadrants_lab.ir.types import DType
+from quadrants_lab.ir.types import DType, wrapped
 
 GOLDEN = 0x9E3779B97F4A7C15
 FIRST = 0xBF58476D1CE4E5B9
@@ -39,5 +39,4 @@ def value(t: DType, bits: int) -> Any:
     if t.is_float:
         digits = {16: 11, 32: 24, 64: 53}[t.bits]
         return t.numpy((bits >> (64 - digits)) * 2.0**-digits)
-    low = bits & ((1 << t.bits) - 1)
-    return t.numpy(low - (1 << t.bits) if t.kind == "i" and low >> (t.bits - 1) else low)
+    return t.numpy(wrapped(bits, t))

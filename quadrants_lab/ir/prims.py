@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from quadrants_lab.ir.record import dataclass
-from quadrants_lab.ir.types import DType, i32, u1
+from quadrants_lab.ir.types import DType, i32, u1, wrapped
 
 Evaluate = Callable[..., Any]
 
@@ -52,10 +52,7 @@ class Prim:
 
 def _wrap(t: DType, x: int) -> Any:
     """Python integer -> two's complement of the dtype."""
-    x &= (1 << t.bits) - 1
-    if t.kind == "i" and x >> (t.bits - 1):
-        x -= 1 << t.bits
-    return t.numpy(x)
+    return t.numpy(wrapped(x, t))
 
 
 def _num(on_float: Callable[..., Any], on_int: Callable[..., int]) -> Evaluate:
@@ -120,10 +117,6 @@ def _fptoint(t: DType, a: Any) -> Any:
     return t.numpy(int(a))
 
 
-def _float_pow(a: Any, b: Any) -> Any:
-    return np.power(a, b)
-
-
 def _round(a: Any) -> Any:
     whole = np.trunc(a)
     return whole + np.copysign(a.dtype.type(abs(a - whole) >= 0.5), a)
@@ -179,12 +172,6 @@ def _select(t: DType, c: Any, a: Any, b: Any) -> Any:
     return a if c else b
 
 
-def _minmax(is_min: bool) -> Evaluate:
-    """A NaN loses against a number, as LLVM's minnum and maxnum have it."""
-    on_float = np.fmin if is_min else np.fmax
-    return _num(on_float, min if is_min else max)
-
-
 def _floor_mod(a: Any, b: Any) -> Any:
     return a - b * np.floor(a / b)
 
@@ -207,10 +194,10 @@ _ROWS: tuple[Prim, ...] = (
     # |a|: 0 at a = 0
     Prim("abs", 1, "num", _num(np.abs, abs), ("select(a > 0, g, select(a < 0, -g, zero))",),
          ("llvm.fabs", "@abs_i", "@same")),
-    # ties: the first operand takes it all
-    Prim("min", 2, "num", _minmax(True), ("select(a <= b, g, zero)", "select(a <= b, zero, g)"),
+    # a NaN loses against a number, as LLVM's minnum and maxnum have it; ties: the first operand takes it all
+    Prim("min", 2, "num", _num(np.fmin, min), ("select(a <= b, g, zero)", "select(a <= b, zero, g)"),
          ("llvm.minnum", "llvm.smin", "llvm.umin")),
-    Prim("max", 2, "num", _minmax(False), ("select(a >= b, g, zero)", "select(a >= b, zero, g)"),
+    Prim("max", 2, "num", _num(np.fmax, max), ("select(a >= b, g, zero)", "select(a >= b, zero, g)"),
          ("llvm.maxnum", "llvm.smax", "llvm.umax")),
     # elementary functions
     Prim("sqrt", 1, "float", _flt(np.sqrt), ("0.5*g/r",), ("llvm.sqrt", "", ""), 6),
@@ -227,7 +214,7 @@ _ROWS: tuple[Prim, ...] = (
     Prim("log1p", 1, "float", _flt(np.log1p), ("g/(1 + a)",), ("@math", "", ""), 20),
     # a**b: the share of the exponent is 0 where log(a) does not exist; that of the base is 0 where b = 0. The selects
     # within leave both as they are: derivatives of theirs, second ones, are then right where b = 0 and finite at a = 0
-    Prim("pow", 2, "num", _num(_float_pow, _int_pow),
+    Prim("pow", 2, "num", _num(np.power, _int_pow),
          ("g*b*pow(select(b == 0, select(a == 0, 1, a), a), b - 1)",
           "select(a > 0, g*r*log(select(a > 0, a, 1)), zero)"), ("@math", "", ""), 40),
     Prim("floor", 1, "float", _flt(np.floor), (None,), ("llvm.floor", "", "")),

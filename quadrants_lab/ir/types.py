@@ -90,13 +90,20 @@ def convert(value: Any, dtype: DType) -> Any:
             return dtype.numpy(value).item()
     if dtype is u1:
         return bool(value)
-    low, high = dtype.limits
     if isinstance(value, float):
+        low, high = dtype.limits
         return 0 if value != value else int(min(max(value, low), high))
-    return (int(value) - low) % (1 << dtype.bits) + low
+    return wrapped(int(value), dtype)
+
+
+def wrapped(value: int, t: DType) -> int:
+    """The number of the integer dtype that is congruent to ``value``."""
+    value &= (1 << t.bits) - 1
+    return value - (1 << t.bits) if t.kind == "i" and value >> (t.bits - 1) else value
 
 
 UNSIGNED: dict[int, DType] = {t.bits: t for t in (u8, u16, u32, u64)}
+_RANK = {t: (t.is_float, t.bits, t.kind == "u") for t in DTYPES.values()}
 
 
 def unsigned(t: DType) -> DType:
@@ -112,16 +119,4 @@ def promote(a: DType, b: DType) -> DType:
     """
     if a is b:
         return i32 if a is u1 else a
-    if a.is_float or b.is_float:
-        if not b.is_float:
-            return a
-        if not a.is_float:
-            return b
-        return a if a.bits >= b.bits else b
-    if a is u1:
-        return b
-    if b is u1:
-        return a
-    if a.bits != b.bits:
-        return a if a.bits > b.bits else b
-    return a if a.kind == "u" else b
+    return a if _RANK[a] > _RANK[b] else b

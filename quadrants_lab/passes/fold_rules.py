@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from quadrants_lab.ir.nodes import Const, Op, Value
-from quadrants_lab.ir.types import DType, u1
+from quadrants_lab.ir.types import DType, u1, wrapped
 
 
 class Facts(Protocol):
@@ -36,12 +36,6 @@ Rule = Callable[[Facts, Op], Rewritten]
 
 # operands of these may be swapped, derivative included; min and max are not among them: ties go to the first
 COMMUTATIVE = frozenset(("add", "mul", "and", "or", "xor", "eq", "ne"))
-
-
-def wrapped(value: int, t: DType) -> int:
-    """The integer of the dtype that is congruent to ``value``."""
-    value &= (1 << t.bits) - 1
-    return value - (1 << t.bits) if t.kind == "i" and value >> (t.bits - 1) else value
 
 
 def const(s: Op, value: Any) -> Const:
