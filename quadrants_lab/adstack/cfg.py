@@ -11,12 +11,14 @@ from quadrants_lab.ir.walk import rewrite
 
 @dataclass(slots=True)
 class CfgNode:
-    """A basic block. ``stmts``: its statements; ``loop``: the For or While whose header it is, or None."""
+    """A basic block. ``stmts``: its statements; ``loop``: the For or While whose header it is, or None; ``after``: the
+    node behind that loop, whose nodes are those from the header up to it."""
 
     id: int
     label: str
     stmts: list[N.Stmt] = field(default_factory=list)
     loop: N.Loop | None = None
+    after: int = 0
 
     def pops(self, stack: int) -> bool:
         """Whether the block pops the stack."""
@@ -39,9 +41,6 @@ class Cfg:
         n = CfgNode(len(self.nodes), label)
         self.nodes.append(n)
         return n
-
-    def successors(self, node: int) -> list[int]:
-        return [b for a, b, _ in self.edges if a == node]
 
 
 def build_cfg(task: N.Offload, whole: bool = False) -> Cfg:
@@ -95,5 +94,6 @@ def _loop(cfg: Cfg, stmt: N.Loop, at: CfgNode) -> CfgNode:
     last = _block(cfg, stmt.body, body)
     cfg.edges.append((last.id, header.id, "back"))
     after = cfg.node("after loop")
+    header.after = after.id
     cfg.edges.append((header.id, after.id, "exit"))
     return after

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 
-from quadrants_lab.analysis.algebra import INT64_MAX, subexpressions
+from quadrants_lab.analysis.algebra import INT64_MAX, is_open, subexpressions
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir import sizeexpr as S
 from quadrants_lab.ir.build import Builder
@@ -56,17 +56,10 @@ def device_reduction(sizes: Sequence[S.SizeExpr]) -> DeviceReduction | None:
 def _goes_over_elements(e: S.SizeRange) -> bool:
     """Whether the body reads elements that vary with the variable, by operations that kernels have in 64 bits."""
     parts = subexpressions(e.body)
-    varying = [p for p in parts if _free(p)]
+    varying = [p for p in parts if is_open(p)]
     return any(isinstance(p, S.SizeLoad) for p in varying) and not any(
         isinstance(p, S.SizeCounted) or (isinstance(p, S.SizeOp) and p.op == "isqrt") for p in varying
     )
-
-
-def _free(e: S.SizeExpr) -> bool:
-    """Whether the value depends on variables that no range in it binds."""
-    parts = subexpressions(e)
-    bound = {p.var.id for p in parts if isinstance(p, S.SizeRange)}
-    return any(isinstance(p, S.SizeVar) and p.id not in bound for p in parts)
 
 
 def sizing_kernel(kernel: N.Kernel, work: DeviceReduction) -> N.Kernel:
@@ -120,7 +113,7 @@ class _Maker:
 
     def value(self, e: S.SizeExpr, env: Mapping[int, int]) -> int:
         b = self.b
-        if not _free(e):
+        if not is_open(e):
             return b.const(e.value, i64) if isinstance(e, S.SizeConst) else self.argument(e)
         match e:
             case S.SizeVar(id, _):

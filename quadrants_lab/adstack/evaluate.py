@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from quadrants_lab.adstack.extreme import greatest
 from quadrants_lab.adstack.series import series
-from quadrants_lab.analysis.algebra import INT64_MAX, fold, subexpressions
+from quadrants_lab.analysis.algebra import INT64_MAX, fold, is_open, subexpressions
 from quadrants_lab.ir import sizeexpr as S
 
 Ints = npt.NDArray[np.int64]
@@ -55,13 +55,7 @@ def values_of_parts(e: S.SizeExpr, live: Live, counted: Mapping[int, int] | None
     """For the notebook's view: the value of each part that reads no free loop variable, by position in
     `algebra.subexpressions`."""
     ev = _Evaluator(live, counted or {})
-    out: dict[int, int] = {}
-    for n, part in enumerate(subexpressions(e)):
-        inner = {p.var.id for p in subexpressions(part) if isinstance(p, S.SizeRange)}
-        free = {p.id for p in subexpressions(part) if isinstance(p, S.SizeVar)} - inner
-        if not free:
-            out[n] = int(ev.value(part, {}))
-    return out
+    return {n: int(ev.value(part, {})) for n, part in enumerate(subexpressions(e)) if not is_open(part)}
 
 
 class _Evaluator:

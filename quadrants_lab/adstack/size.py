@@ -16,6 +16,7 @@ from quadrants_lab.analysis.algebra import (
     ZERO,
     add,
     greatest_over,
+    is_open,
     maximum,
     over_range,
     reads_variable,
@@ -68,7 +69,7 @@ def _depth(task: N.Offload, cfg: Cfg, dag: Dag, symbols: Symbols, stack: int) ->
         begin, end = symbols.size(bounds.values[n]), symbols.size(bounds.values[k + n])
         depth = None if begin is None or end is None else over_range("max", symbols.vars[p.id], begin, end, depth)
     # a variable of a loop that is left (its index read after it) has no range here
-    if depth is None or _unbound(depth, frozenset()):
+    if depth is None or is_open(depth):
         return S.SizeCounted(stack)
     return depth
 
@@ -108,15 +109,6 @@ def _component(cfg: Cfg, component: Component, symbols: Symbols, stack: int) -> 
     if begin is None or end is None:
         return None
     return over_range("sum", symbols.vars[loop.index.id], begin, end, body)
-
-
-def _unbound(e: S.SizeExpr, bound: frozenset[int]) -> bool:
-    if isinstance(e, S.SizeVar):
-        return e.id not in bound
-    if isinstance(e, S.SizeRange):
-        inner = bound | {e.var.id}
-        return _unbound(e.begin, bound) or _unbound(e.end, bound) or _unbound(e.body, inner)
-    return any(_unbound(c, bound) for c in e.children())
 
 
 def counted_stacks(kernel: N.Kernel) -> set[int]:

@@ -156,6 +156,15 @@ def reads_variable(e: S.SizeExpr, var: S.SizeVar) -> bool:
     return e == var or any(reads_variable(c, var) for c in e.children())
 
 
+def is_open(e: S.SizeExpr, bound: frozenset[int] = frozenset()) -> bool:
+    """Whether the value depends on variables that no range in it binds."""
+    if isinstance(e, S.SizeVar):
+        return e.id not in bound
+    if isinstance(e, S.SizeRange):
+        return is_open(e.begin, bound) or is_open(e.end, bound) or is_open(e.body, bound | {e.var.id})
+    return any(is_open(c, bound) for c in e.children())
+
+
 def subexpressions(e: S.SizeExpr) -> list[S.SizeExpr]:
     """The expression and all its parts, outermost first."""
     out = [e]
