@@ -22,6 +22,7 @@ from quadrants_lab.analysis.algebra import (
     reads_variable,
     subexpressions,
 )
+from quadrants_lab.analysis.effects import touched
 from quadrants_lab.analysis.symbols import Symbols
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir import sizeexpr as S
@@ -31,7 +32,7 @@ from quadrants_lab.ir.walk import end_of, map_offloads, walk
 def determine_ad_stack_size(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that every AdStackAlloca has its ``size``: never less than the depth that any iteration of the
     task reaches, and equal to it where no push lies under a condition that depends on data."""
-    written = {s.buffer for s in walk(kernel.body) if isinstance(s, N.Write)}
+    written = touched(kernel.body, N.Write)
     return map_offloads(kernel, lambda task: _size_task(kernel, task, written))
 
 

@@ -18,8 +18,11 @@ def written(blocks: Iterable[N.Block], classes: Mapping[str, str]) -> set[str]:
     return {classes[s.buffer] for b in blocks for s in walk(b) if isinstance(s, N.Write)}
 
 
+def touched(block: N.Block, by: type[N.Access] = N.Access) -> set[str]:
+    """Names of the buffers that accesses of this kind go to."""
+    return {s.buffer for s in walk(block) if isinstance(s, by)}
+
+
 def accesses(kernel: N.Kernel) -> tuple[frozenset[str], frozenset[str]]:
     """Names of the buffers that the kernel reads, and of those that it writes."""
-    touched = [s for s in walk(kernel.body) if isinstance(s, N.Access)]
-    reads = frozenset(s.buffer for s in touched if isinstance(s, N.Read))
-    return reads, frozenset(s.buffer for s in touched if isinstance(s, N.Write))
+    return frozenset(touched(kernel.body, N.Read)), frozenset(touched(kernel.body, N.Write))

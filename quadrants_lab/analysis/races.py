@@ -15,6 +15,7 @@ from typing import Any
 
 from quadrants_lab.analysis.accesses import Access, Accesses, accesses_of
 from quadrants_lab.analysis.dependence import other_iterations
+from quadrants_lab.analysis.effects import touched
 from quadrants_lab.errors import Label, QuadrantsCompilationError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
@@ -132,7 +133,7 @@ def _same_value(info: Accesses, a: Access, b: Access) -> bool:
 
 def is_uniform(info: Accesses, task: N.Offload, value: int, given: Iterable[int] = ()) -> bool:
     """Whether the value is the same in every iteration of the task in which the ``given`` ones are."""
-    written = {s.buffer for s in walk(task.body) if isinstance(s, N.Write)}
+    written = touched(task.body, N.Write)
     seen = {value, *given}
     todo = [*seen - {*given}]
     while todo:

@@ -14,6 +14,7 @@ from dataclasses import replace
 from quadrants_lab.analysis.accesses import Access, Accesses, accesses_of
 from quadrants_lab.analysis.boxes import box_of
 from quadrants_lab.analysis.dependence import may_follow
+from quadrants_lab.analysis.effects import touched
 from quadrants_lab.autodiff.keeps import NOTHING, Keeps, Saved
 from quadrants_lab.autodiff.refusals import shown
 from quadrants_lab.autodiff.reverse import has_gradients
@@ -53,7 +54,7 @@ def overwritten(kernel: N.Kernel, gradient: Callable[[Keeps], N.Kernel]) -> Keep
         made = gradient(Keeps((), frozenset(before), frozenset(repeated), temporaries))
         for c in conflicts(info, made):
             if c.temporary is not None:
-                temporaries |= {t: f"{t}.kept" for t in _written(c.temporary)}
+                temporaries |= {t: f"{t}.kept" for t in touched((c.temporary,), N.Write)}
                 continue
             buffer, number = c.write.stmt.buffer, c.write.number
             saved.setdefault((buffer, number), c)
@@ -104,7 +105,7 @@ def conflicts(info: Accesses, gradient: N.Kernel, derivatives: set[str] | None =
     Raises QuadrantsCompilationError where it needs the old value of an atomic."""
     ignore = {b.grad for b in info.kernel.buffers.values()} if derivatives is None else derivatives
     for task in gradient.tasks:
-        computes = _written(task)
+        computes = touched((task,), N.Write)
         primal = computes and all(gradient.buffers[t].kind == "temp" and t not in ignore for t in computes)
         for load, read in repeated_reads(info, replace(gradient, body=(task,)), derivatives):
             compared = isinstance(read.stmt, N.Atomic) and load.adjoint_of != N.NO_ID
@@ -149,7 +150,3 @@ def _old_value(atomic: N.Atomic, buffer: N.Buffer) -> QuadrantsCompilationError:
 
 def _writes(info: Accesses, buffer: str) -> list[Access]:
     return info.writes.get(buffer, [])
-
-
-def _written(task: N.Stmt) -> set[str]:
-    return {s.buffer for s in walk((task,)) if isinstance(s, N.Write)}

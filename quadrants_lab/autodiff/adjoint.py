@@ -213,9 +213,8 @@ class AdjointBuilder:
         ]
         b.span, b.adjoint_of = stmt.span, stmt.id
         for made, local in arms:
-            b.stmts, outer = made, b.stmts
-            b.yield_(*(local[v] if v in local else self._zero(v) for v in changed))
-            b.stmts = outer
+            with b.block(made):
+                b.yield_(*(local[v] if v in local else self._zero(v) for v in changed))
         results = tuple(b.param(self.scopes.types[v], self._name(v)) for v in changed)
         b.add(N.If(b.fresh(), cond, tuple(arms[0][0]), tuple(arms[1][0]), results))
         adj.update((v, r.id) for v, r in zip(changed, results, strict=True))

@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from quadrants_lab.analysis.accesses import Accesses
 from quadrants_lab.analysis.boxes import Box, Loop, box_of, size_types
-from quadrants_lab.autodiff.slice import left_out
+from quadrants_lab.autodiff.slice import again
 from quadrants_lab.errors import Label, QuadrantsCompilationError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
@@ -143,11 +143,9 @@ def replay(task: N.Offload, instead: Mapping[int, N.Block], repeated: frozenset[
     def one(s: N.Stmt) -> N.Stmt | N.Block:
         if s.id in instead:
             return instead[s.id]
-        if left_out(s, repeated):
+        made = again(s, repeated)
+        if made is None:
             return ()
-        if isinstance(s, N.Atomic) and s.buffer not in repeated:
-            # its old value is gone; `check_data_access` raises an error where that is needed
-            s = N.Load(s.id, s.type, s.buffer, s.index, span=s.span)
-        return s if s.adjoint_of != N.NO_ID else replace(s, adjoint_of=s.id)
+        return made if made.adjoint_of != N.NO_ID else replace(made, adjoint_of=s.id)
 
     return replace(task, body=rewrite(task.body, one), adjoint_of=task.id)

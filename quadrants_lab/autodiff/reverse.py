@@ -6,14 +6,15 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from quadrants_lab.analysis.accesses import Accesses
+from quadrants_lab.analysis.effects import touched
 from quadrants_lab.autodiff.activity import active_values, links
 from quadrants_lab.autodiff.adjoint import AdjointBuilder
-from quadrants_lab.autodiff.checkpointing import Demand, StashPlan, stash_plan
+from quadrants_lab.autodiff.checkpointing import StashPlan, stash_plan
 from quadrants_lab.autodiff.collisions import colliding_stores
 from quadrants_lab.autodiff.keeps import NOTHING, Keeps, copied, set_changed, without_checkpoints
 from quadrants_lab.autodiff.minmax_atomics import MinmaxAtomics, minmax_atomics, winners_of
 from quadrants_lab.autodiff.prepare import prepared
-from quadrants_lab.autodiff.recursive_checkpointing import Segment, home
+from quadrants_lab.autodiff.recursive_checkpointing import home
 from quadrants_lab.autodiff.refusals import gradient_needed
 from quadrants_lab.autodiff.scopes import Scopes, scopes_of
 from quadrants_lab.autodiff.slice import Slicer, export_from_ifs
@@ -22,6 +23,7 @@ from quadrants_lab.autodiff.warned import warn, warning
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.record import dataclass
+from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.walk import rename, types_of, walk
 
 
@@ -95,9 +97,10 @@ def _adjoints(kernel: N.Kernel, keeps: Keeps, whole: int = -1) -> _Adjoints:
     """``whole``: the number of the task whose adjoint does what it does, too. What the blocks of a task share is gone:
     the adjoint fills it again."""
     blocks = frozenset(b.name for b in kernel.buffers.values() if b.role == "block")
+    again = [keeps.repeats(n) or blocks & touched((t,), N.Write) for n, t in enumerate(kernel.body)]
     unsegmented = tuple(
-        without_checkpoints(t) if (keeps.repeats(n) or blocks & _touched(t)) and isinstance(t, N.Offload) else t
-        for n, t in enumerate(kernel.body)
+        without_checkpoints(t) if repeats and isinstance(t, N.Offload) else t
+        for t, repeats in zip(kernel.body, again, strict=True)
     )
     kernel = prepared(replace(kernel, body=unsegmented))
     with_grad = {b.name for b in kernel.buffers.values() if b.grad}
@@ -155,19 +158,11 @@ def has_gradients(kernel: N.Kernel) -> bool:
     return any(b.grad and not b.passing for b in kernel.buffers.values())
 
 
-def _touched(task: N.Stmt) -> set[str]:
-    return {s.buffer for s in walk((task,)) if isinstance(s, N.Write)}
-
-
-def written_buffers(kernel: N.Kernel) -> set[str]:
-    return {s.buffer for s in walk(kernel.body) if isinstance(s, N.Write)}
-
-
 def plan_task(kernel: N.Kernel, task: N.Offload, active: set[int]) -> tuple[Scopes, StashPlan]:
     """What is kept and what is recomputed for one task of a prepared kernel; the panes ask this too."""
     scopes = scopes_of(task)
     with_grad = {b.name for b in kernel.buffers.values() if b.grad}
-    read_only = set(kernel.buffers) - written_buffers(kernel)
+    read_only = set(kernel.buffers) - touched(kernel.body, N.Write)
     return scopes, stash_plan(task, scopes, active, with_grad, read_only)
 
 
@@ -179,10 +174,13 @@ def _reverse_task(
     if not plan.reversed:
         return None
     _check_constants(kernel, task, plan)
-    allocas = [_alloca(b, scopes, v, plan.demand[v]) for v in plan.stash]
+    demand = plan.demand
+    allocas = [_alloca(b, scopes, v, demand[v].why, demand[v].by, scopes.defs[v].span) for v in plan.stash]
     stacks = {a.primal: a.id for a in allocas}
     homes = {v: home(scopes.of[v], plan.segments) for v in plan.stash}
-    starts = {s.loop.id: [(v, _start(b, scopes, s, v)) for v in s.starts] for s in plan.segments.values()}
+    why = "start of each segment of the checkpointed loop"
+    loops = [(s, s.loop) for s in plan.segments.values()]
+    starts = {loop.id: [(v, _alloca(b, scopes, v, why, loop, loop.span)) for v in s.starts] for s, loop in loops}
     ids = {loop: [(v, a.id) for v, a in kept] for loop, kept in starts.items()}
     slicer = Slicer(b, stacks, ids, homes, repeated=minmax.repeated)
     allocas += [a for kept in starts.values() for _, a in kept]
@@ -222,22 +220,12 @@ def _check_constants(kernel: N.Kernel, task: N.Offload, plan: StashPlan) -> None
         new = [v for v in above.get(todo.pop(), ()) if v not in found]
         found.update(new)
         todo += new
-    touched = {s.buffer for s in walk(kernel.body) if isinstance(s, N.Access)}
-    for load in (s for n, s in loads.items() if n in found and grads[s.buffer].name in touched):
+    used = touched(kernel.body)
+    for load in (s for n, s in loads.items() if n in found and grads[s.buffer].name in used):
         raise gradient_needed(load, grads[load.buffer])
 
 
-def _start(b: Builder, scopes: Scopes, s: Segment, v: int) -> N.AdStackAlloca:
-    line = f" at line {s.loop.span.line}" if s.loop.span else ""
-    reason = f"start of each segment of the checkpointed loop{line}"
-    return N.AdStackAlloca(
-        b.fresh(), scopes.types[v], name=scopes.names[v], primal=v, reason=reason, span=s.loop.span
-    )
-
-
-def _alloca(b: Builder, scopes: Scopes, v: int, demand: Demand) -> N.AdStackAlloca:
-    stmt = scopes.defs[v]
-    line = f" at line {demand.by.span.line}" if demand.by.span else ""
-    return N.AdStackAlloca(
-        b.fresh(), scopes.types[v], name=scopes.names[v], primal=v, reason=demand.why + line, span=stmt.span
-    )
+def _alloca(b: Builder, scopes: Scopes, v: int, why: str, by: N.Stmt, span: Span | None) -> N.AdStackAlloca:
+    """The stack of a value that ``by`` needs."""
+    reason = why + (f" at line {by.span.line}" if by.span else "")
+    return N.AdStackAlloca(b.fresh(), scopes.types[v], name=scopes.names[v], primal=v, reason=reason, span=span)

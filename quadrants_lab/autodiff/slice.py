@@ -39,11 +39,11 @@ class Slicer:
         if owner is not None:
             out += self._pushes([p.id for p in owner.params()], owner, place)
         for stmt in stmts:
-            if left_out(stmt, self.repeated) and not self.whole:
-                continue
-            if isinstance(stmt, N.Atomic) and stmt.buffer not in self.repeated and not self.whole:
-                # its old value is gone; `check_data_access` raises an error where that is needed
-                stmt = N.Load(stmt.id, stmt.type, stmt.buffer, stmt.index, span=stmt.span)
+            if not self.whole:
+                once_more = again(stmt, self.repeated)
+                if once_more is None:
+                    continue
+                stmt = once_more
             if isinstance(stmt, N.For) and stmt.id in self.starts and place is not None:
                 out += self._segmented(stmt, place)
             elif isinstance(stmt, N.While):
@@ -93,12 +93,15 @@ class Slicer:
         return made
 
 
-def left_out(stmt: N.Stmt, repeated: AbstractSet[str]) -> bool:
-    """Whether what runs a task again leaves the statement out: prints, asserts but for those that keep an index inside
-    its buffer, and stores to other buffers than ``repeated``."""
-    if isinstance(stmt, N.Assert):
-        return stmt.kind != "bounds"
-    return isinstance(stmt, N.Print) or (isinstance(stmt, N.Store) and stmt.buffer not in repeated)
+def again(stmt: N.Stmt, repeated: AbstractSet[str]) -> N.Stmt | None:
+    """What stands for the statement where its task is run again; None for what is left out: prints, asserts but for
+    those that keep an index inside its buffer, and stores to other buffers than ``repeated``. The old value of an
+    atomic on one of these is gone; `check_data_access` raises an error where it is needed."""
+    if isinstance(stmt, N.Print) or (isinstance(stmt, N.Assert) and stmt.kind != "bounds"):
+        return None
+    if not isinstance(stmt, N.Write) or stmt.buffer in repeated:
+        return stmt
+    return N.Load(stmt.id, stmt.type, stmt.buffer, stmt.index, span=stmt.span) if isinstance(stmt, N.Atomic) else None
 
 
 def forward_slice(task: N.Offload, stacks: Mapping[int, int], b: Builder) -> N.Block:

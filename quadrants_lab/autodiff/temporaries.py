@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from quadrants_lab.analysis.effects import touched
 from quadrants_lab.autodiff.keeps import NOTHING, Keeps, restored_temporaries
-from quadrants_lab.autodiff.slice import left_out
+from quadrants_lab.autodiff.slice import again
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.walk import rename, rewrite, rewrite_in, rewritten, walk
@@ -16,17 +17,17 @@ def temporaries(kernel: N.Kernel, adjoints: N.Block, b: Builder, keeps: Keeps = 
     order, with every other effect left out, under new ids; before them what restores the temporaries that are kept."""
     kept = set(keeps.temporaries)
     temps = {b.name for b in kernel.buffers.values() if b.kind == "temp"} - kept
-    needed = _reads(adjoints) & temps
-    all_read = _reads(adjoints)
+    all_read = touched(adjoints, N.Load)
+    needed = all_read & temps
     out: list[N.Offload] = []
     blocks = {b.name for b in kernel.buffers.values() if b.role == "block"}
     for task in reversed(kernel.tasks):
         if not any(isinstance(s, N.Write) and s.buffer in needed for s in walk((task,))):
             continue
-        again = _only_writes(task, needed | blocks)
-        needed |= _reads((again,)) & temps
-        all_read |= _reads((again,))
-        out.append(again)
+        writing = _only_writes(task, needed | blocks)
+        all_read |= touched((writing,), N.Load)
+        needed |= touched((writing,), N.Load) & temps
+        out.append(writing)
     buffers = {**kernel.buffers, **keeps.scratch(kernel.buffers, gradient=True)}
     restored = restored_temporaries(b, keeps, buffers, all_read)
     return (*restored, *rename(map_origins(tuple(reversed(out))), b.fresh, {}))
@@ -39,17 +40,10 @@ def map_origins(block: N.Block) -> N.Block:
 
 def drop_unread_temporaries(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that every launch temporary which is written is also read."""
-    read = _reads(kernel.body)
+    read = touched(kernel.body, N.Load)
     unread = {b.name for b in kernel.buffers.values() if b.kind == "temp"} - read
     return rewritten(kernel, lambda s: () if isinstance(s, N.Write) and s.buffer in unread else s)
 
 
-def _reads(block: N.Block) -> set[str]:
-    return {s.buffer for s in walk(block) if isinstance(s, N.Load)}
-
-
 def _only_writes(task: N.Offload, buffers: set[str]) -> N.Offload:
-    def gone(s: N.Stmt) -> bool:
-        return left_out(s, buffers) or (isinstance(s, N.Atomic) and s.buffer not in buffers)
-
-    return rewrite_in(task, lambda s: () if gone(s) else s)
+    return rewrite_in(task, lambda s: s if again(s, buffers) is s else ())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from quadrants_lab.analysis.effects import touched
 from quadrants_lab.autodiff.activity import links
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
@@ -25,7 +26,7 @@ class TripCount:
 def trip_counts(kernel: N.Kernel) -> list[TripCount]:
     """One for each field and ndarray of integers that a trip count depends on and the kernel itself does not write, by
     the first such read. Trip counts are the bounds of tasks and loops, and the conditions of whiles."""
-    written = {s.buffer for s in walk(kernel.body) if isinstance(s, N.Write)}
+    written = touched(kernel.body, N.Write)
     sources: dict[int, list[int]] = {}
     loads: dict[int, N.Load] = {}
     steered: list[tuple[int, N.Stmt]] = []

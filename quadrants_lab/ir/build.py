@@ -47,9 +47,9 @@ class Builder:
         return stmt.id
 
     @contextmanager
-    def block(self) -> Iterator[list[N.Stmt]]:
-        """Statements made inside go to a new list, which is the value of the with."""
-        outer, self.stmts = self.stmts, []
+    def block(self, more: list[N.Stmt] | None = None) -> Iterator[list[N.Stmt]]:
+        """Statements made inside go to a new list, or to ``more``, which is the value of the with."""
+        outer, self.stmts = self.stmts, [] if more is None else more
         try:
             yield self.stmts
         finally:

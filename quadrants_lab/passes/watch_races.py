@@ -19,6 +19,7 @@ from dataclasses import replace
 
 from quadrants_lab.analysis.accesses import Access, accesses_of
 from quadrants_lab.analysis.boxes import extent_of
+from quadrants_lab.analysis.effects import touched
 from quadrants_lab.analysis.races import suspects
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
@@ -149,7 +150,7 @@ class _Watcher:
 
     def _same_again(self, task: N.Offload, looking: N.Offload) -> bool:
         """Whether a task that looks comes to the places where the first one was: nothing that it reads was written."""
-        written = {s.buffer for s in walk(task.body) if isinstance(s, N.Write)}
+        written = touched(task.body, N.Write)
         kernel = dce(replace(self.kernel, buffers=self.buffers, body=(looking,), next_id=self.b.next_id))
         return not any(
             isinstance(s, N.Random) or (isinstance(s, N.Read) and s.buffer in written)

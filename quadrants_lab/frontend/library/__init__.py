@@ -7,8 +7,8 @@ handed out by ``custom_jvp(value, change)``, which has that value and the deriva
 the result moves with the argument. So a gradient costs no stacks and is as exact as the result.
 """
 
-from quadrants_lab.frontend.library import complexes, eigen, geometry, linear, randn, rotations, scalars, svd
+from quadrants_lab.frontend.library import complexes, geometry, linear, randn, rotations, scalars, spectral
 from quadrants_lab.frontend.library.core import FUNCTIONS, LibraryFunction
 
-__all__ = ["FUNCTIONS", "LibraryFunction", "complexes", "eigen", "geometry", "linear", "randn", "rotations", "scalars",
-           "svd"]  # fmt: skip
+__all__ = ["FUNCTIONS", "LibraryFunction", "complexes", "geometry", "linear", "randn", "rotations", "scalars",
+           "spectral"]  # fmt: skip

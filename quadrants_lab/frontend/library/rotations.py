@@ -32,14 +32,12 @@ def rot_yaw_pitch_roll(yaw: Any, pitch: Any, roll: Any) -> Any:
     cy, sy = _cos(yaw), _sin(yaw)
     cx, sx = _cos(pitch), _sin(pitch)
     cz, sz = _cos(roll), _sin(roll)
-    return _matrix(
-        [
-            [cy * cz + sy * sx * sz, sz * cx, -sy * cz + cy * sx * sz, 0.0],
-            [-cy * sz + sy * sx * cz, cz * cx, sz * sy + cy * sx * cz, 0.0],
-            [sy * cx, -sx, cy * cx, 0.0],
-            [0.0, 0.0, 0.0, 1.0],
-        ]
-    )
+    return _matrix([
+        [cy * cz + sy * sx * sz, sz * cx, -sy * cz + cy * sx * sz, 0.0],
+        [-cy * sz + sy * sx * cz, cz * cx, sz * sy + cy * sx * cz, 0.0],
+        [sy * cx, -sx, cy * cx, 0.0],
+        [0.0, 0.0, 0.0, 1.0],
+    ])
 
 
 @public()
@@ -56,14 +54,12 @@ def rot_by_axis(axis: Any, ang: Any) -> Any:
     c, s = _cos(ang), _sin(ang)
     d = 1.0 - c
     x, y, z = u[0], u[1], u[2]
-    return _matrix(
-        [
-            [c + d * x * x, d * x * y + s * z, d * x * z - s * y, 0.0],
-            [d * x * y - s * z, c + d * y * y, d * y * z + s * x, 0.0],
-            [d * x * z + s * y, d * y * z - s * x, c + d * z * z, 0.0],
-            [0.0, 0.0, 0.0, 1.0],
-        ]
-    )
+    return _matrix([
+        [c + d * x * x, d * x * y + s * z, d * x * z - s * y, 0.0],
+        [d * x * y - s * z, c + d * y * y, d * y * z + s * x, 0.0],
+        [d * x * z + s * y, d * y * z - s * x, c + d * z * z, 0.0],
+        [0.0, 0.0, 0.0, 1.0],
+    ])
 
 
 @public()

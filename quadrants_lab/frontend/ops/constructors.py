@@ -37,10 +37,7 @@ def _get_shape(cx: Context, call: ast.Call, m: Value) -> Value:
 
 
 def _size(cx: Context, value: Value, call: ast.Call, op: str) -> int:
-    try:
-        n = cx.python(value)
-    except TypeError:
-        raise cx.fail("QL1610", call, op=f"qd.Matrix.{op}") from None
+    n = cx.known(value, "QL1610", call, op=f"qd.Matrix.{op}")
     if not isinstance(n, int) or n < 1:
         raise cx.fail("QL1430", call, op=op, want="a number of elements", what=describe(value))
     return n
@@ -60,10 +57,7 @@ def _filled(name: str, value: int) -> Lower:
 
 def _unit(cx: Context, call: ast.Call, n: Value, i: Value, dt: Value | None) -> Value:
     size = _size(cx, n, call, "unit")
-    try:
-        at = cx.python(i)
-    except TypeError:
-        raise cx.fail("QL1610", call, op="qd.Matrix.unit") from None
+    at = cx.known(i, "QL1610", call, op="qd.Matrix.unit")
     if at not in range(size):
         raise cx.fail("QL1506", call, index=at, count=size)
     made = Matrix((size,), tuple(Lit(int(k == at), call) for k in range(size)))

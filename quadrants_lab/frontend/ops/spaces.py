@@ -45,10 +45,7 @@ def _ndrange(cx: Context, call: ast.Call, *args: Value, axes: Value | None = Non
         if any(cx.type_of(number).is_float for number in ends):
             raise cx.fail("QL1707", argument_node(call, k), what=describe(a))
         bounds.append(ends)
-    try:
-        order = None if axes is None else cx.python(axes)
-    except TypeError:
-        raise cx.fail("QL1610", call.keywords[0].value, op="qd.ndrange") from None
+    order = None if axes is None else cx.known(axes, "QL1610", call.keywords[0].value, op="qd.ndrange")
     if not is_order(order, len(args)):
         raise cx.fail("QL1708", call, axes=order, n=len(args))
     return NdRange(tuple(bounds), tuple(range(len(args)) if order is None else order))
@@ -83,8 +80,7 @@ _CONFIG: dict[str, tuple[type, ...]] = {
 
 def _loop_config(cx: Context, call: ast.Call, *args: Value) -> Value:
     """``parallelize=1`` is ``serialize=True``; ``checkpoint``: see `autodiff.recursive_checkpointing`; ``block_dim``:
-    the size of blocks, where the loop has any; everything else
-    is a hint that changes nothing here."""
+    the size of blocks, where the loop has any; everything else is a hint that changes nothing here."""
     if args:
         raise cx.fail("QL1602", call, text="qd.loop_config", what="takes keywords only", params=", ".join(_CONFIG))
     given: dict[str, Any] = {}

@@ -19,11 +19,7 @@ def _static(cx: Context, call: ast.Call, *args: Value) -> Value:
 
 
 def _static_assert(cx: Context, call: ast.Call, cond: Value, message: Value | None) -> Value:
-    try:
-        held = cx.python(cond)
-    except TypeError:
-        raise cx.fail("QL1610", call, op="qd.static_assert") from None
-    if not held:
+    if not cx.known(cond, "QL1610", call, op="qd.static_assert"):
         raise cx.fail("QL1609", call, message=f": {cx.python(message)}" if message is not None else "")
     return Obj(None)
 

@@ -34,7 +34,6 @@ from quadrants_lab.frontend.values.values import (
     Temp,
     Value,
     describe,
-    leaf_names,
     leaves,
     mapped,
     name_of,
@@ -120,7 +119,7 @@ def set_name(cx: Context, target: ast.Name, value: Value, node: ast.stmt, source
         return
     check_assignable(cx, target, old)
     new = fitted(cx, old, value, source, node, name)
-    named(cx, new, leaf_names(new, name))
+    named(cx, new, name)
     keep(cx, name, new)
 
 
@@ -132,17 +131,9 @@ def named_expression(cx: Context, node: ast.NamedExpr) -> Value:
 
 def local(cx: Context, value: Value, name: str, source: ast.expr) -> Value:
     """A fresh variable of this value; the statements that have just computed it get its name."""
-    if not isinstance(value, (Matrix, Struct)):
-        number = _own(cx.num(cx.number(value, source)))
-        named(cx, number, iter((name,)))
-        return number
-    new: Value = mapped(value, lambda leaf: _own(cx.num(leaf)))
-    named(cx, new, leaf_names(new, name))
+    new: Value = mapped(value if isinstance(value, (Matrix, Struct)) else cx.number(value, source), cx.own)
+    named(cx, new, name)
     return new
-
-
-def _own(number: Num) -> Num:
-    return Num(number.id, number.type)
 
 
 def check_assignable(cx: Context, target: ast.Name, old: Value) -> None:
@@ -228,7 +219,7 @@ def _augment_name(cx: Context, node: ast.AugAssign, target: ast.Name) -> None:
     check_assignable(cx, target, old)
     result = operate(cx, type(node.op), old, value, node, target, node.value)
     new = fitted(cx, old, result, node, node, name)  # type: ignore[arg-type]  # the statement is what is shown
-    named(cx, new, leaf_names(new, name))
+    named(cx, new, name)
     keep(cx, name, new)
 
 

@@ -89,15 +89,13 @@ def branch(
             t = _meet(cx, [way[j] for way in ways])
             results.append(cx.b.param(t))
             for arm, way, out in zip(live, ways, yields, strict=True):
-                outer, cx.b.stmts = cx.b.stmts, arm.stmts
-                out.append(cx.to(way[j], t))
-                cx.b.stmts = outer
+                with cx.b.block(arm.stmts):
+                    out.append(cx.to(way[j], t))
             met.append(Num(results[-1].id, t))
         values.append(refilled(given[0], met))
     for arm, out in zip(live, yields, strict=True):
-        outer, cx.b.stmts = cx.b.stmts, arm.stmts
-        cx.b.yield_(*out)
-        cx.b.stmts = outer
+        with cx.b.block(arm.stmts):
+            cx.b.yield_(*out)
     cx.b.add(N.If(cx.b.fresh(), cond, tuple(arms[0].stmts), tuple(arms[1].stmts), tuple(results)))
     if not live:
         leave(cx, N.Continue)

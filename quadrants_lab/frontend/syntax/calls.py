@@ -13,7 +13,7 @@ from quadrants_lab.frontend.op_table import PYTHON, Builtin
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.frontend.syntax import funcs, plain
 from quadrants_lab.frontend.syntax.byref import References, refer, templates
-from quadrants_lab.frontend.syntax.unroll import STRUCTURAL, unpacked
+from quadrants_lab.frontend.syntax.unroll import STRUCTURAL, decided, unpacked
 from quadrants_lab.frontend.values import matrix
 from quadrants_lab.frontend.values.arith import construct
 from quadrants_lab.frontend.values.context import Context, argument_node
@@ -149,7 +149,8 @@ def _operation(cx: Context, node: ast.Call, row: Builtin, *given: Value) -> Valu
         for n, a in zip(node.args, args, strict=True):
             if n in cx.statics:
                 raise cx.fail("QL1614", n)
-            _known(cx, a, n)
+            if not isinstance(a, (Obj, tuple)):  # of a tuple its length is enough, so that loops unroll
+                decided(cx, a, n)
     else:
         args, keywords = _arguments(cx, node, row.raw, *given)
     if row.raw > len(args):
@@ -192,15 +193,6 @@ def _lowered(cx: Context, node: ast.Call, row: Builtin, args: Sequence[Any]) -> 
 
 def _mismatch(cx: Context, node: ast.Call, names: list[str], what: str) -> Exception:
     return cx.fail("QL1602", node, text=name_of(node.func), what=what, params=", ".join(names))
-
-
-def _known(cx: Context, value: Value, node: ast.expr) -> None:
-    """An error unless the value exists at compile time; of a tuple its length is enough, so that loops unroll."""
-    try:
-        if not isinstance(value, (Obj, tuple)):
-            cx.python(value)
-    except TypeError:
-        raise cx.fail("QL1606", node, text=ast.unparse(node)) from None
 
 
 def _python(

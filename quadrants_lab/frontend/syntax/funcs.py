@@ -204,12 +204,7 @@ def _passed(
     if declared is not None:
         value = as_type(cx, value, declared, node)
     cx.at(node)
-
-    def own(leaf: Num | Lit) -> Num:
-        number = cx.num(leaf)
-        return Num(number.id, number.type)
-
-    return mapped(value, own)  # type: ignore[no-any-return]
+    return mapped(value, cx.own)  # type: ignore[no-any-return]
 
 
 # --- return -----------------------------------------------------------------------------------------------------

@@ -86,10 +86,7 @@ def _specification(cx: Context, node: ast.expr | None) -> str:
     out = ""
     for part in node.values if isinstance(node, ast.JoinedStr) else []:
         inner = part.value if isinstance(part, ast.FormattedValue) else part
-        try:
-            out += str(cx.python(cx.expr(inner)))
-        except TypeError:
-            raise cx.fail("QL1610", inner, op="a format specification") from None
+        out += str(cx.known(cx.expr(inner), "QL1610", inner, op="a format specification"))
     return out
 
 

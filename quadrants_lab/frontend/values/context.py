@@ -409,6 +409,11 @@ class Context:
             return value
         return Num(self.to(value, dtype), dtype)
 
+    def own(self, value: Num | Lit) -> Num:
+        """A variable of its own that holds the number."""
+        number = self.num(value)
+        return Num(number.id, number.type)
+
     def const(self, value: Any, dtype: DType) -> int:
         return self.b.add(N.Const(self.b.fresh(), dtype, convert(value, dtype)))
 
@@ -432,6 +437,13 @@ class Context:
             places = [value.order.index(k) for k in range(len(axes))]
             return tuple(tuple(at[k] for k in places) for at in product(*(axes[k] for k in value.order)))
         raise TypeError(describe(value))
+
+    def known(self, value: Value, code: str, node: ast.AST, **parts: Any) -> Any:
+        """The Python object that the value stands for, or the error of that code where there is none."""
+        try:
+            return self.python(value)
+        except TypeError:
+            raise self.fail(code, node, **parts) from None
 
     def extent(self, buffer: N.Buffer, axis: int, node: ast.AST | None = None) -> Num | Lit:
         """The size of the buffer along the axis."""

@@ -322,10 +322,7 @@ def _slices(cx: Context, node: ast.Subscript, shape: tuple[int, ...]) -> Part | 
     axes: list[Sequence[int]] = []
     for p, extent in zip(parts, shape, strict=True):
         ends = [p.lower, p.upper, p.step] if isinstance(p, ast.Slice) else [p]
-        try:
-            known = [None if e is None else cx.python(cx.expr(e)) for e in ends]
-        except TypeError:
-            raise cx.fail("QL1508", p) from None
+        known = [None if e is None else cx.known(cx.expr(e), "QL1508", p) for e in ends]
         chosen: Sequence[int] = range(extent)
         chosen = chosen[slice(*known)] if isinstance(p, ast.Slice) else [k for k in chosen if k == known[0]]
         if not chosen:
@@ -436,14 +433,8 @@ def _of_struct_mem(cx: Context, value: StructMem, node: ast.Attribute) -> Value:
     member = value.members.get(name)
     if member is not None:
         return member
-    if name == "shape":
-        return _shape(cx, value.first, node)
-    if name == "fill":
-        return _fill(cx, value, node)
-    if name == "parent":
-        return Bound("Field.parent", value, name_of(node))
-    if name == "grad":
-        return _struct_grad(cx, value, node)
+    if name in _STRUCT_MEMBERS:
+        return _STRUCT_MEMBERS[name](cx, value, node)
     cure = f"it has {', '.join([*value.members, 'shape', 'grad'])} and the elements"
     raise _no_attribute(cx, node, value.text, value.members, cure)
 
@@ -487,16 +478,22 @@ def _grad(cx: Context, base: Mem, node: ast.Attribute) -> Value:
     return Mem(cx.buffers[name], f"{base.text}.{node.attr}", base.element_shape, base.offset, base.entry)
 
 
-def _fill(cx: Context, base: Mem | StructMem, node: ast.Attribute) -> Value:
-    return Bound("Field.fill", base, name_of(node))
+def _method(cx: Context, base: Mem | StructMem, node: ast.Attribute) -> Value:
+    return Bound(f"Field.{node.attr}", base, name_of(node))
 
 
 _MEMBERS: dict[str, Callable[[Context, Mem, ast.Attribute], Value]] = {
     "shape": _shape,
     "grad": _grad,
     "dual": _grad,
-    "fill": _fill,
+    "fill": _method,
     "snode": lambda cx, base, node: Obj(getattr(cx.python(base), "snode", None), f"{base.text}.snode"),
-    "parent": lambda cx, base, node: Bound("Field.parent", base, name_of(node)),
+    "parent": _method,
     "dtype": lambda cx, base, node: Obj(base.buffer.dtype, f"{base.text}.dtype"),
+}
+_STRUCT_MEMBERS: dict[str, Callable[[Context, StructMem, ast.Attribute], Value]] = {
+    "shape": lambda cx, base, node: _shape(cx, base.first, node),
+    "grad": _struct_grad,
+    "fill": _method,
+    "parent": _method,
 }

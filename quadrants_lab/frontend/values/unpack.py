@@ -15,10 +15,7 @@ def item(cx: Context, base: tuple[Any, ...] | Shape | Obj, node: ast.Subscript) 
     """Entry of a tuple, shape or captured constant; the index is known at compile time."""
     if isinstance(base, Obj) and not hasattr(type(base.value), "__getitem__"):
         raise cx.fail("QL1505", node, what=describe(base))
-    try:
-        index = cx.python(cx.expr(node.slice))
-    except TypeError:
-        raise cx.fail("QL1508", node.slice) from None
+    index = cx.known(cx.expr(node.slice), "QL1508", node.slice)
     if isinstance(base, Obj):
         try:
             return cx.wrap(base.value[index], f"{base.text}[{index!r}]", node)

@@ -22,6 +22,7 @@ from quadrants_lab.frontend.values.values import (
     Temp,
     Value,
     describe,
+    leaf_names,
     leaves,
     name_of,
     refilled,
@@ -327,8 +328,9 @@ def loss_of(source: DType, target: DType) -> str:
     return "wrapped" if target.is_int and target.bits < source.bits else ""
 
 
-def named(cx: Context, value: Value, names: Iterator[str]) -> None:
-    """Gives the statements that have just computed the numbers of a local their names."""
+def named(cx: Context, value: Value, name: str) -> None:
+    """Gives the statements that have just computed the numbers of the local ``name`` their names."""
+    names = leaf_names(value, name)
     if isinstance(value, Num) and cx.b.stmts and not isinstance(cx.b.stmts[-1], N.If):
         last = cx.b.stmts[-1]
         if isinstance(last, N.Value) and last.id == value.id and not last.name:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from quadrants_lab.adstack.evaluate import reads
 from quadrants_lab.adstack.report import stack_allocas
 from quadrants_lab.adstack.size import counted_stacks
+from quadrants_lab.analysis.effects import touched
 from quadrants_lab.autodiff.keeps import Keeps
 from quadrants_lab.autodiff.minmax_atomics import MINMAX
-from quadrants_lab.autodiff.reverse import written_buffers
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
 
@@ -21,10 +21,9 @@ def may_be_one_sweep(kernel: N.Kernel, keeps: Keeps) -> None:
     launch overwrote, winners of minima and maxima, the number of the launch that draws depend on, gradients that the
     kernel reads or writes itself, what its blocks share, what was active in a loop that changes that."""
     derivatives = {d for b in kernel.buffers.values() for d in (b.grad, b.dual) if d}
-    touched = {s.buffer for s in walk(kernel.body) if isinstance(s, N.Access)}
     by_end = any(isinstance(s, N.Random) or (isinstance(s, N.Atomic) and s.op in MINMAX) for s in walk(kernel.body))
     blocks = any(b.role in ("block", "kept") for b in kernel.buffers.values())
-    if keeps or blocks or by_end or touched & derivatives:
+    if keeps or blocks or by_end or touched(kernel.body) & derivatives:
         raise TwoLaunchesError
 
 
@@ -32,5 +31,5 @@ def must_be_sized_ahead(kernel: N.Kernel, both: N.Kernel) -> None:
     """Raises TwoLaunchesError where sizes of the stacks of the sweep, ``both``, come from data that the kernel writes,
     or from counting."""
     sized_by = set().union(*(reads(s.size)[2] for s in stack_allocas(both) if s.size is not None))
-    if counted_stacks(both) or sized_by & written_buffers(kernel):
+    if counted_stacks(both) or sized_by & touched(kernel.body, N.Write):
         raise TwoLaunchesError

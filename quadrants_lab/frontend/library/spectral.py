@@ -1,4 +1,4 @@
-"""Singular values and polar factors of matrices of 2 and 3 rows."""
+"""Spectral factorisations of small matrices: eigenvalues, singular values, polar factors."""
 
 from __future__ import annotations
 
@@ -21,8 +21,137 @@ _abs: Any = op("abs")
 _max: Any = op("max")
 _min: Any = op("min")
 _sqrt: Any = op("sqrt")
+_matrix: Any = op("Matrix")
 _vector: Any = op("Vector")
 _zero: Any = op("Matrix.zero_like")
+
+
+@public("", sizes=(1, 2, 3, 4, 5, 6), optional=("dt",))
+def sym_eig(A: Any, dt: Any = None) -> Any:
+    """(w, Q): the eigenvalues of a symmetric matrix of up to 6 rows, rising, and the orthogonal matrix whose columns
+    are their eigenvectors. Of a matrix that is not symmetric, those of (A + A.transpose()) / 2.
+
+    By cyclic Jacobi rotations (Golub and Van Loan, Matrix Computations, 8.5), exact to a few units in the last place of
+    the greatest entry. The derivative of an eigenvector leaves out its turn towards those with an equal eigenvalue,
+    which does not exist.
+    """
+    a = real(A, dt)
+    half = 0.5 * (a + a.transpose())
+    w, q = _symmetric(detached(half))
+    b = q.transpose() @ half @ q
+    small = 8.0 * epsilon(w[0]) * _max(_abs(w[0]), _abs(w[a.n - 1]))
+    turn, change = _zero(b), 0.0 * b[0, :]
+    for i in static(range(a.n)):
+        change[i] = b[i, i]
+        for j in static(range(i + 1, a.n)):
+            turn[i, j] = b[i, j] * reciprocal(w[j] - w[i], small)
+            turn[j, i] = -turn[i, j]
+    return custom_jvp(w, change), custom_jvp(q, q @ turn)
+
+
+@public("", sizes=(1, 2, 3, 4, 5, 6), optional=("dt",))
+def make_spd(A: Any, dt: Any = None) -> Any:
+    """The symmetric matrix without negative eigenvalues that is nearest to the symmetric matrix A (N. Higham, Computing
+    a nearest symmetric positive semidefinite matrix, 1988): its negative eigenvalues become 0.
+
+    The derivative is that of Daletskii and Krein: the divided differences of max(w, 0), 0 at w = 0.
+    """
+    a = real(A, dt)
+    half = 0.5 * (a + a.transpose())
+    w, q = _symmetric(detached(half))
+    b = q.transpose() @ half @ q
+    kept, change = _zero(b), _zero(b)
+    for i in static(range(a.n)):
+        kept[i, i] = _max(w[i], 0.0)
+        for j in static(range(a.n)):
+            share = 0.0 * w[i]
+            if w[i] > 0.0 and w[j] > 0.0:
+                share = 1.0
+            elif w[i] > 0.0:
+                share = w[i] / (w[i] - w[j])
+            elif w[j] > 0.0:
+                share = w[j] / (w[j] - w[i])
+            change[i, j] = share * b[i, j]
+    return custom_jvp(q @ kept @ q.transpose(), q @ change @ q.transpose())
+
+
+@helper
+def _symmetric(a: Any) -> Any:
+    """The eigenvalues of a symmetric matrix, rising, and its eigenvectors."""
+    size = greatest(a)
+    m = a * (1.0 / size)
+    q = _zero(a)
+    for i in static(range(a.n)):
+        q[i, i] = 1.0
+    eps = epsilon(size)
+    for _ in range(30):
+        turned = 0
+        for i in static(range(a.n)):
+            for j in static(range(i + 1, a.n)):
+                off = m[i, j]
+                if _abs(off) > eps * eps and _abs(off) > 0.5 * eps * _sqrt(_abs(m[i, i] * m[j, j])):
+                    theta = (m[j, j] - m[i, i]) / (2.0 * off)
+                    t = 1.0 / (_abs(theta) + _sqrt(1.0 + theta * theta))
+                    if theta < 0.0:
+                        t = -t
+                    c = 1.0 / _sqrt(1.0 + t * t)
+                    s = t * c
+                    mi, mj = m[:, i], m[:, j]
+                    ni, nj = c * mi - s * mj, c * mj + s * mi
+                    ni[i], nj[j] = mi[i] - t * off, mj[j] + t * off
+                    ni[j], nj[i] = 0.0, 0.0
+                    m[:, i], m[:, j] = ni, nj
+                    m[i, :], m[j, :] = ni, nj
+                    qi, qj = q[:, i], q[:, j]
+                    q[:, i], q[:, j] = c * qi - s * qj, c * qj + s * qi
+                    turned = 1
+        if turned == 0:
+            break
+    w = 0.0 * m[0, :]
+    for i in static(range(a.n)):
+        w[i] = m[i, i] * size
+    for last in static(range(a.n - 1, 0, -1)):
+        for i in static(range(last)):
+            if w[i] > w[i + 1]:
+                w[i], w[i + 1] = w[i + 1], w[i]
+                q[:, i], q[:, i + 1] = q[:, i + 1], q[:, i]
+    return w, q
+
+
+@public("", sizes=(2,), optional=("dt",))
+def eig(A: Any, dt: Any = None) -> Any:
+    """(w, X): the eigenvalues of a matrix of 2 rows as complex numbers, a row each, and its eigenvectors as columns,
+    real and imaginary part of an entry in two rows. Real eigenvalues fall; of a complex pair the one with the positive
+    imaginary part is first. Eigenvectors have length 1.
+
+    From the characteristic polynomial. A double eigenvalue has the derivative of the mean of the two.
+    """
+    a = real(A, dt)
+    mean, half = 0.5 * (a[0, 0] + a[1, 1]), 0.5 * (a[0, 0] - a[1, 1])
+    disc = half * half + a[0, 1] * a[1, 0]
+    zero = 0.0 * disc
+    r, turning = zero, zero  # half the distance of the eigenvalues: along the real axis, or the imaginary one
+    if disc > 0.0:
+        r = _sqrt(disc)
+    if disc < 0.0:
+        turning = _sqrt(-disc)
+    x0, y0, x1, y1 = half, a[1, 0], half, a[1, 0]  # real parts of the eigenvectors
+    if disc >= 0.0:
+        if half == 0.0 and r == 0.0:  # one eigenvalue: what is left of the matrix is nilpotent
+            x0, y0, x1, y1 = zero, a[1, 0], a[0, 1], zero
+            if y0 == 0.0:
+                x0 = 1.0
+            if x1 == 0.0:
+                y1 = 1.0
+        elif half >= 0.0:
+            x0, y0, x1, y1 = half + r, a[1, 0], -a[0, 1], half + r
+        else:
+            x0, y0, x1, y1 = a[0, 1], r - half, half - r, a[1, 0]
+    n0 = 1.0 / _sqrt(x0 * x0 + y0 * y0 + turning * turning)
+    n1 = 1.0 / _sqrt(x1 * x1 + y1 * y1 + turning * turning)
+    values = _matrix([[mean + r, turning], [mean - r, -turning]])
+    vectors = _matrix([[x0 * n0, x1 * n1], [turning * n0, -turning * n1], [y0 * n0, y1 * n1], [zero, zero]])
+    return values, vectors
 
 
 @public("", sizes=(2, 3), optional=("dt",))
