@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir import sizeexpr as S
 from quadrants_lab.ir.forms import FORMS, Piece
 from quadrants_lab.ir.prims import PRIMS
-from quadrants_lab.ir.sizeexpr import SizeExpr
-from quadrants_lab.ir.sizetext import parse_size
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.types import DTYPES, DType, u1
 from quadrants_lab.ir.walk import walk
@@ -37,17 +36,28 @@ def parse_kernel(text: str, file: str = "", locate: bool = False) -> N.Kernel:
     return _Parser(text, file, locate).kernel()
 
 
+def parse_size(text: str) -> S.SizeExpr:
+    """Reads what `sizetext.print_size` wrote; ValueError with the place otherwise."""
+    try:
+        p = _Parser(text, "", False)
+        e = p.size()
+        p.end("it")
+    except ValueError as error:
+        raise ValueError(f"this is no size expression: {error}") from error
+    return e
+
+
 _UNNAMED = -2  # id of a statement whose text carries none, until all ids are known
 
 _TOKEN = re.compile(
     r"""\s*(?:(?P<text>"(?:[^"\\]|\\.)*")|(?P<name>'[^']*')|(?P<id>%-?\d+)|(?P<stack>\$\d+)|(?P<stmt>\#\d+)
     |(?P<buffer>@[^\s\[\],:]+)|(?P<span>!\d+:\d+-\d+:\d+)|(?P<link>~%-?\d+)
     |(?P<number>-?(?:\d+(?:\.\d+)?(?:e[+-]?\d+)?|inf)\b)|(?P<word>[^\W\d]\w*)
-    |(?P<punct>->|\.\.|[{}()\[\],:=])|(?P<end>$))""",
+    |(?P<punct>->|\.\.|//|[{}()\[\],:;=+*%-])|(?P<end>$))""",
     re.VERBOSE,
 )
 _DIMS = re.compile(r"\s*\[((?:\d+|\?)(?:x(?:\d+|\?))*)?\]")
-_SCRATCH = re.compile(r"\s*((?:kept|work|marks|block)\b.*)$")
+_ARG = re.compile(r"\s*([^\W\d]\w*(?:\.\w+|\[\d+\])*)")  # or a part of one: s.a, m[0]
 _FIRST = re.compile(r"\s*(-?\d+(?:,-?\d+)*)")
 _KERNEL_NAME = re.compile(r"\s*([^\s(]+)")
 
@@ -275,22 +285,16 @@ class _Parser:
         dual = self.buffer() if self.found("dual") else ""
         beside = self.buffer() if self.found("beside") else ""
         of = self.buffer() if self.found("of") else ""
-        rest = self.raw(_SCRATCH, "what the scratch memory is for") if kind == "scratch" else ""
-        rest = next((role for role in ("flags", "share", "activity") if kind != "scratch" and self.found(role)), rest)
-        role, _, extents = rest.partition(" ")
+        role = self.take("word") if self.tok in _ROLES else ""
+        extents = [self.size()] if role and self.kind != "end" else []
+        while extents and self.found(";"):
+            extents.append(self.size())
         self.end("the buffer")
         self.next_line()
         shape = tuple(int(s) for s in sizes) if known else None
         return N.Buffer(
-            name, kind, dtype, len(sizes), shape, grad, dual, first, wide, role, self.sizes(extents), beside, of
+            name, kind, dtype, len(sizes), shape, grad, dual, first, wide, role, tuple(extents), beside, of
         )
-
-    def sizes(self, text: str) -> tuple[SizeExpr, ...]:
-        """Size expressions separated by semicolons."""
-        try:
-            return tuple(parse_size(part) for part in text.split(";") if part.strip())
-        except ValueError as e:
-            raise self.error(str(e)) from e
 
     # --- statements ---------------------------------------------------------------------------------------
 
@@ -380,17 +384,52 @@ class _Parser:
         self.expect("..")
         return low, int(self.take("number", "a bound"))
 
-    def size(self) -> SizeExpr:
-        # a size expression holds no quotes, so that the next ' reason "' ends it
-        end = self.line.find(' reason "', self.pos)
-        if end < 0:
-            raise self.error("expected a reason after the size")
-        (size,) = self.sizes(self.line[self.start : end])
-        self.pos = end
-        self.scan()
-        return size
+    # --- sizes of adstacks --------------------------------------------------------------------------------
+
+    def size(self, level: int = 0) -> S.SizeExpr:
+        """Sums, of products, of what is tighter."""
+        if level == len(_INFIX):
+            return self.part()
+        e = self.size(level + 1)
+        while self.kind == "punct" and self.tok in _INFIX[level]:
+            op = _INFIX[level][self.take("punct")]
+            e = S.SizeOp(op, e, self.size(level + 1))
+        return e
+
+    def part(self) -> S.SizeExpr:
+        if self.kind == "number":
+            return S.SizeConst(int(self.take("number")))
+        if self.kind == "buffer":
+            name = self.buffer()
+            self.expect("[")
+            if not name.endswith(".shape"):
+                return S.SizeLoad(name, self.many(self.size, "]"))
+            (axis,) = self.many(lambda: int(self.take("number", "an axis")), "]")
+            return S.SizeShape(name.removesuffix(".shape"), axis)
+        word = self.take("word") if self.kind == "word" else ""
+        if self.kind == "id":
+            return S.SizeVar(self.id(), word)
+        if word == "arg":
+            return S.SizeArg(self.raw(_ARG, "an argument name"))
+        if word == "counted":
+            return S.SizeCounted(self.stack())
+        self.expect("(")
+        a = self.size()
+        if isinstance(a, S.SizeVar) and self.found("in"):
+            begin = self.size()
+            self.expect("..")
+            end = self.size()
+            self.expect(":")
+            a = S.SizeRange(word, a, begin, end, self.size())
+        elif word:
+            self.expect(",")
+            a = S.SizeOp(word, a, self.size())
+        self.expect(")")
+        return a
 
 
+_INFIX = ({"+": "add", "-": "sub"}, {"*": "mul", "//": "floordiv", "%": "mod"})
+_ROLES = ("kept", "work", "marks", "block", "flags", "share", "activity")  # of buffers
 _WORDS = re.compile(r"->|\.\.|\w+|[^\w\s]")
 _PLAIN: dict[str, type[N.Stmt]] = {}
 _VALUES: dict[str, type[N.Stmt]] = {}

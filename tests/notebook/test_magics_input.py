@@ -11,7 +11,7 @@ from IPython.core.completer import CompletionContext
 from notebook.test_magics import WAVE, Ran, cell  # noqa: F401  # fixtures
 
 import quadrants_lab as qd
-from quadrants_lab.ir.sizetext import parse_size
+from quadrants_lab.ir.parse import parse_size
 from quadrants_lab.notebook.cell import compile_cell
 from quadrants_lab.notebook.complete import candidates
 from quadrants_lab.notebook.options import OPTIONS
