@@ -138,9 +138,7 @@ def _load(array: npt.NDArray[Any], index: list[Number]) -> Number:
     return np.where(ok, array[safe].astype(np.int64), 0)
 
 
-_VECTOR = {
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "min": np.minimum, "max": np.maximum,
-}
+_VECTOR = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "min": np.minimum, "max": np.maximum}
 
 
 def _roots(x: Ints) -> Ints:

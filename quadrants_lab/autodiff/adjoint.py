@@ -291,9 +291,7 @@ class AdjointBuilder:
         b.add(loop)
         return [r.id for r in results]
 
-    def _segments(
-        self, loop: N.For, begin: int, end: int, adjoints: Carried, inits: list[int]
-    ) -> list[int]:
+    def _segments(self, loop: N.For, begin: int, end: int, adjoints: Carried, inits: list[int]) -> list[int]:
         """A checkpointed loop backwards, segment by segment (`autodiff.recursive_checkpointing`)."""
         b, t = self.b, loop.index.type
         segment = self.plan.segments[loop.id]

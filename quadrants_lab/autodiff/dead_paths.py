@@ -148,6 +148,4 @@ def missing(middle: N.Buffer, read: Span | None, write: Span | None, which: str 
     if middle.kind == "ndarray":
         cure = "use a field: arrays have none" if which == "dual" else f"pass a qd.ndarray made with {option}=True"
     labels = (Label(write, f"{name} takes a value that has a {noun}"), Label(read, "and is read here"))
-    return warning(
-        "QL0407", f"the {noun} stops at {name}, which has none", labels, cure, write,
-    )
+    return warning("QL0407", f"the {noun} stops at {name}, which has none", labels, cure, write)

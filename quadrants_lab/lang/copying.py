@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from functools import cache
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from quadrants_lab.lang.annotations import Template
 from quadrants_lab.lang.dense import Dense
 from quadrants_lab.lang.kernel import Kernel, make_kernel
-
-if TYPE_CHECKING:  # the kernel's body is not Python
-    from typing import Any as Template
-    from typing import Any as Tensor
-else:
-    from quadrants_lab.lang.annotations import Template
-    from quadrants_lab.lang.tensor import Tensor
+from quadrants_lab.lang.tensor import Tensor
 
 _grouped: Any = SimpleNamespace(__qd_op__="grouped")
 _static: Any = SimpleNamespace(__qd_op__="static")

@@ -49,23 +49,9 @@ class Dense:
     """
 
     __slots__ = (
-        "__weakref__",
-        "_high",
-        "_item",
-        "_length",
-        "_low",
-        "_memory",
-        "_offset",
-        "_shape",
-        "_tangent",
-        "dtype",
-        "dual",
-        "element_shape",
-        "grad",
-        "layout",
-        "name",
-        "recordings",
-    )
+        "__weakref__", "_high", "_item", "_length", "_low", "_memory", "_offset", "_shape", "_tangent", "dtype", "dual",
+        "element_shape", "grad", "layout", "name", "recordings",
+    )  # fmt: skip
     kind: ClassVar[str]
     copy_by_launch: ClassVar[Callable[[Dense, Dense], None]]  # see `lang.copying`, which is made of what is here
 
@@ -96,10 +82,10 @@ class Dense:
 
     def allocate(self, shape: tuple[int, ...], offset: tuple[int, ...] = ()) -> None:
         """Gives it memory, of zeros, in the current session."""
-        self._lie(allocate(session.current(), self.dtype, shape + self.element_shape), shape, offset)
+        self.lie_over(allocate(session.current(), self.dtype, shape + self.element_shape), shape, offset)
         self.follow_gradients()
 
-    def _lie(self, memory: Memory, shape: tuple[int, ...], offset: tuple[int, ...] = ()) -> None:
+    def lie_over(self, memory: Memory, shape: tuple[int, ...], offset: tuple[int, ...] = ()) -> None:
         """Uses this memory from now on."""
         self._item = memory.reader() if self.dtype.kind != "b" else self._truth
         self._shape = shape
@@ -438,11 +424,7 @@ class Field(Placed, Dense):
         if self.placed:
             raise QuadrantsRuntimeError(f"{self!r} has been placed already", code="QL2025")
         for relative in (self.primal, self.grad, self.dual):
-            if (
-                relative is not None
-                and relative.placed
-                and (relative.shape, relative.offset) != (shape, offset)
-            ):
+            if relative is not None and relative.placed and (relative.shape, relative.offset) != (shape, offset):
                 raise QuadrantsRuntimeError(
                     f"{self!r} and {relative!r} must have one shape and offset, not {shape} and {relative.shape}",
                     code="QL2025",
@@ -489,10 +471,6 @@ class Ndarray(Dense):
         from quadrants_lab.lang.buffer_view import BufferView, span  # a floor above: only here
 
         return BufferView(self, *span(key, self.shape[0]))
-
-    def lie_over(self, memory: Memory, shape: tuple[int, ...]) -> None:
-        """Lays it over existing memory."""
-        self._lie(memory, shape)
 
 
 class ScalarField(Field):

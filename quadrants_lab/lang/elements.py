@@ -87,9 +87,7 @@ class MatrixField(Elements, Field):
             return array.reshape(*self.shape, self.n, self.m)
         return array.reshape(*self.shape, self.n) if self.m == 1 else array
 
-    def to_torch(
-        self, device: Any = None, keep_dims: bool = False, *, copy: bool | None = True
-    ) -> Any:
+    def to_torch(self, device: Any = None, keep_dims: bool = False, *, copy: bool | None = True) -> Any:
         """The same as a torch tensor, on ``device`` where one is given."""
         return to_torch(self.to_numpy(keep_dims, copy=copy), device, copy)
 
@@ -221,11 +219,8 @@ class _InPlace(Matrix):
         memory.wrote()
 
     def _place(self, index: Any) -> tuple[int, ...]:
-        if (
-            index.__class__ is int
-            and 0 <= index < self._of.element_shape[0]
-            and len(self._of.element_shape) == 1
-        ):
+        shape = self._of.element_shape
+        if index.__class__ is int and 0 <= index < shape[0] and len(shape) == 1:
             return (index,)  # the usual one
         index = self._checked(index)
         parts = index if isinstance(index, tuple) else (index,)

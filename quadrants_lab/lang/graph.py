@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import copy
 from types import CodeType
 from typing import Any, NamedTuple
@@ -67,7 +67,10 @@ class Flag:
 
     def evaluate(self, given: Mapping[str, Any]) -> Any:
         """What the expression is for arguments by name."""
-        free = {name: self.source.lookup(name) for name in self.code.co_names if _known(self.source, name, given)}
+        free: dict[str, Any] = {}
+        for name in self.code.co_names:
+            with suppress(KeyError):  # an attribute, or an argument
+                free[name] = self.source.lookup(name)
         return eval(self.code, {**free, **given})
 
     def __call__(self, given: Mapping[str, Any]) -> bool:
@@ -77,13 +80,6 @@ class Flag:
                 f"the flag {self.text} is no field or array of one integer", code="QL2131", help="give it the shape ()"
             )
         return bool(held[()] if not hasattr(held, "_memory") else held[None])
-
-
-def _known(source: FunctionSource, name: str, given: Mapping[str, Any]) -> bool:
-    try:
-        return name not in given and source.lookup(name) is not None
-    except KeyError:  # an attribute
-        return False
 
 
 class Step(NamedTuple):

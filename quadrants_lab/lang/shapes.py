@@ -23,7 +23,7 @@ class Layout(Enum):
 
 def check_shape(kind: str, shape: Shape) -> tuple[int, ...]:
     """The extents that ``shape`` means."""
-    extents = _integers(shape, f"{shape!r} is not a shape", "an int, or a tuple of ints; () for 0-d")
+    extents = integers(shape, f"{shape!r} is not a shape", "an int, or a tuple of ints; () for 0-d")
     if any(n <= 0 for n in extents) or len(extents) > MAX_DIMS:
         why = "every extent must be positive" if len(extents) <= MAX_DIMS else f"at most {MAX_DIMS} axes"
         raise QuadrantsRuntimeError(f"{extents} is not a valid shape for a {kind}: {why}", code="QL2019")
@@ -34,7 +34,7 @@ def check_offset(offset: Shape | None, shape: tuple[int, ...]) -> tuple[int, ...
     """The first index of each axis; () where all are 0."""
     if offset is None:
         return ()
-    first = _integers(offset, f"{offset!r} is not an offset", "an int, or a tuple with an int an axis")
+    first = integers(offset, f"{offset!r} is not an offset", "an int, or a tuple with an int an axis")
     if len(first) != len(shape):
         raise QuadrantsSyntaxError(
             f"The dimensionality of shape and offset must be the same ({len(shape)} != {len(first)})",
@@ -62,8 +62,9 @@ def check_order(order: str | None, shape: tuple[int, ...]) -> None:
         raise QuadrantsSyntaxError("The axes in order must be different", code="QL2019")
 
 
-def _integers(given: Shape, wrong: str, help: str) -> tuple[int, ...]:
+def integers(given: Shape, wrong: str, help: str, code: str = "QL2019") -> tuple[int, ...]:
+    """One integer, or several, as a tuple; an error that says what is ``wrong``."""
     try:
         return tuple(as_index(n) for n in given) if isinstance(given, Iterable) else (as_index(given),)
     except TypeError:
-        raise QuadrantsRuntimeTypeError(wrong, code="QL2019", help=help) from None
+        raise QuadrantsRuntimeTypeError(wrong, code=code, help=help) from None

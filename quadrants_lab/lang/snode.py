@@ -7,7 +7,7 @@ active cell's ancestors are active, and what is not active is 0 in memory, so th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from math import prod
 from operator import index as as_index
@@ -21,7 +21,7 @@ from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsRuntimeTypeErro
 from quadrants_lab.ir.types import i32
 from quadrants_lab.lang.dense import Field, ScalarField
 from quadrants_lab.lang.elements import Entry
-from quadrants_lab.lang.shapes import AXES, MAX_DIMS, check_offset
+from quadrants_lab.lang.shapes import AXES, MAX_DIMS, Shape, check_offset, integers
 from quadrants_lab.runtime import session
 
 OUTSIDE = ("hash", "quant_array", "bit_struct")
@@ -87,16 +87,16 @@ class SNode:
             node = node._above or node
         return node
 
-    def dense(self, axes: Any, dimensions: int | Iterable[int]) -> SNode:
+    def dense(self, axes: Any, dimensions: Shape) -> SNode:
         """A node below that has ``dimensions`` (an int for all) children along the axes ``axes``, all of them active as
         soon as this cell is."""
         return self._add("dense", axes, dimensions)
 
-    def pointer(self, axes: Any, dimensions: int | Iterable[int]) -> SNode:
+    def pointer(self, axes: Any, dimensions: Shape) -> SNode:
         """The same where each child is active or not. Here it has the memory of a `bitmasked` node."""
         return self._add("pointer", axes, dimensions)
 
-    def bitmasked(self, axes: Any, dimensions: int | Iterable[int]) -> SNode:
+    def bitmasked(self, axes: Any, dimensions: Shape) -> SNode:
         """The same where each child is active or not."""
         return self._add("bitmasked", axes, dimensions)
 
@@ -109,7 +109,7 @@ class SNode:
             raise QuadrantsRuntimeError(f"a dynamic node has one axis, not {axis!r}", code="QL2026")
         return node
 
-    def _add(self, kind: str, axes: Any, dimensions: int | Iterable[int]) -> SNode:
+    def _add(self, kind: str, axes: Any, dimensions: Shape) -> SNode:
         self._builder.check_open()
         along = tuple(axes) if isinstance(axes, (list, tuple)) else ()
         along = tuple(chain.from_iterable(a if isinstance(a, Axes) else (a,) for a in along))
@@ -117,13 +117,7 @@ class SNode:
             raise QuadrantsRuntimeTypeError(
                 f"{axes!r} are not axes", code="QL2026", help="for example qd.i, qd.ij or qd.axes(0, 1)"
             )
-        try:
-            given = dimensions if isinstance(dimensions, Iterable) else (dimensions,)
-            sizes = tuple(as_index(n) for n in given)
-        except TypeError:
-            raise QuadrantsRuntimeTypeError(
-                f"{dimensions!r} is no number of children", code="QL2026", help="an int, or a tuple of ints"
-            ) from None
+        sizes = integers(dimensions, f"{dimensions!r} is no number of children", "an int, or a tuple of ints", "QL2026")
         sizes = sizes * len(along) if len(sizes) == 1 else sizes
         if len(sizes) != len(along):
             raise QuadrantsRuntimeError(
@@ -136,7 +130,7 @@ class SNode:
         self._below.append(node)
         return node
 
-    def place(self, *args: Any, offset: int | Iterable[int] | None = None) -> SNode:
+    def place(self, *args: Any, offset: Shape | None = None) -> SNode:
         """Gives fields, members of struct fields, and gradients their shape and memory. ``offset``: the first index of
         each axis. Returns the node."""
         self._builder.check_open()
@@ -318,15 +312,15 @@ class FieldsBuilder:
         if self.finalized:
             raise QuadrantsRuntimeError("FieldsBuilder finalized", code="QL2027", help="make another one")
 
-    def dense(self, indices: Any, dimensions: int | Iterable[int]) -> SNode:
+    def dense(self, indices: Any, dimensions: Shape) -> SNode:
         """See `SNode.dense`."""
         return self.root.dense(indices, dimensions)
 
-    def pointer(self, indices: Any, dimensions: int | Iterable[int]) -> SNode:
+    def pointer(self, indices: Any, dimensions: Shape) -> SNode:
         """See `SNode.pointer`."""
         return self.root.pointer(indices, dimensions)
 
-    def bitmasked(self, indices: Any, dimensions: int | Iterable[int]) -> SNode:
+    def bitmasked(self, indices: Any, dimensions: Shape) -> SNode:
         """See `SNode.bitmasked`."""
         return self.root.bitmasked(indices, dimensions)
 
@@ -338,7 +332,7 @@ class FieldsBuilder:
         """See `SNode.deactivate_all`."""
         self.root.deactivate_all()
 
-    def place(self, *args: Any, offset: int | Iterable[int] | None = None) -> None:
+    def place(self, *args: Any, offset: Shape | None = None) -> None:
         """See `SNode.place`; at the root fields are 0-d."""
         self.root.place(*args, offset=offset)
 
