@@ -11,7 +11,8 @@ from quadrants_lab.frontend.op_table import Builtin, Lower
 from quadrants_lab.frontend.ops.linalg import operand
 from quadrants_lab.frontend.values import matrix
 from quadrants_lab.frontend.values.context import Context, argument_node
-from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Number, Obj, Struct, Value, describe
+from quadrants_lab.frontend.values.leaves import describe
+from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Number, Obj, Struct, Value
 
 
 def _constructor(axes: int) -> Callable[..., Value]:

@@ -13,7 +13,8 @@ from quadrants_lab.frontend.op_table import Builtin, Lower
 from quadrants_lab.frontend.ops.linalg import operand, square
 from quadrants_lab.frontend.syntax import funcs
 from quadrants_lab.frontend.values.context import Context, argument_node
-from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Value, describe
+from quadrants_lab.frontend.values.leaves import describe
+from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Value
 
 
 def _inlined(f: LibraryFunction) -> Lower:

@@ -11,9 +11,10 @@ from typing import Any
 from quadrants_lab.frontend.op_table import Builtin, Lower
 from quadrants_lab.frontend.values import arith, matrix
 from quadrants_lab.frontend.values.context import Context, argument_node
+from quadrants_lab.frontend.values.leaves import describe
 from quadrants_lab.frontend.values.lvalue import locate
 from quadrants_lab.frontend.values.update import write
-from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Number, Obj, Value, describe
+from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Number, Obj, Value
 from quadrants_lab.ir.types import DType, u1
 
 # --- operands ---------------------------------------------------------------------------------------------------

@@ -6,9 +6,10 @@ import ast
 
 from quadrants_lab.frontend.op_table import Builtin, Lower
 from quadrants_lab.frontend.values.context import Context, argument_node
+from quadrants_lab.frontend.values.leaves import mapped
 from quadrants_lab.frontend.values.lvalue import Local, fetch, locate
 from quadrants_lab.frontend.values.update import check_own, in_memory, put
-from quadrants_lab.frontend.values.values import Element, Lit, Mem, Num, Obj, StructMem, Value, mapped
+from quadrants_lab.frontend.values.values import Element, Lit, Mem, Num, Obj, StructMem, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, f16, f32, f64, i32, i64
 

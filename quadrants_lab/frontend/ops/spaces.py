@@ -7,18 +7,9 @@ from typing import Any
 
 from quadrants_lab.frontend.op_table import Builtin
 from quadrants_lab.frontend.values.context import Context, argument_node
+from quadrants_lab.frontend.values.leaves import describe
 from quadrants_lab.frontend.values.unpack import entries
-from quadrants_lab.frontend.values.values import (
-    Grouped,
-    Lit,
-    Mem,
-    NdRange,
-    Obj,
-    Range,
-    StructMem,
-    Value,
-    describe,
-)
+from quadrants_lab.frontend.values.values import Grouped, Lit, Mem, NdRange, Obj, Range, StructMem, Value
 
 
 def _range(cx: Context, call: ast.Call, *args: Value) -> Value:

@@ -8,18 +8,10 @@ from typing import Any
 from quadrants_lab.frontend.op_table import Builtin
 from quadrants_lab.frontend.values import sparse
 from quadrants_lab.frontend.values.context import Context, argument_node
+from quadrants_lab.frontend.values.leaves import describe, leaves
 from quadrants_lab.frontend.values.unpack import entries
 from quadrants_lab.frontend.values.update import pairs
-from quadrants_lab.frontend.values.values import (
-    Element,
-    Matrix,
-    Num,
-    Obj,
-    StructMem,
-    Value,
-    describe,
-    leaves,
-)
+from quadrants_lab.frontend.values.values import Element, Matrix, Num, Obj, StructMem, Value
 from quadrants_lab.ir.types import i32, u1
 
 ALL = ("pointer", "bitmasked", "dynamic")

@@ -9,8 +9,9 @@ from quadrants_lab.frontend.op_table import Builtin, Lower
 from quadrants_lab.frontend.syntax.printing import lower_print
 from quadrants_lab.frontend.values import arith, matrix
 from quadrants_lab.frontend.values.context import Context
+from quadrants_lab.frontend.values.leaves import describe
 from quadrants_lab.frontend.values.unpack import entries
-from quadrants_lab.frontend.values.values import Lit, Matrix, Obj, Shape, Value, describe
+from quadrants_lab.frontend.values.values import Lit, Matrix, Obj, Shape, Value
 
 
 def _static(cx: Context, call: ast.Call, *args: Value) -> Value:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from quadrants_lab.frontend.diagnostics import count
 from quadrants_lab.frontend.values.arith import operate
 from quadrants_lab.frontend.values.context import Context
+from quadrants_lab.frontend.values.leaves import describe, leaves, mapped, name_of
 from quadrants_lab.frontend.values.lvalue import Local, fetch, indices, locate
 from quadrants_lab.frontend.values.struct import annotation, as_type
 from quadrants_lab.frontend.values.unpack import entries
@@ -33,10 +34,6 @@ from quadrants_lab.frontend.values.values import (
     Struct,
     Temp,
     Value,
-    describe,
-    leaves,
-    mapped,
-    name_of,
 )
 
 # augmented assignments to elements that are atomic; the others read, compute and store

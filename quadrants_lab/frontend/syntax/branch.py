@@ -8,17 +8,8 @@ from math import prod
 from typing import Any
 
 from quadrants_lab.frontend.values.context import Context, Env
-from quadrants_lab.frontend.values.values import (
-    Lit,
-    Matrix,
-    Num,
-    Struct,
-    Value,
-    describe,
-    leaf_names,
-    leaves,
-    refilled,
-)
+from quadrants_lab.frontend.values.leaves import describe, leaf_names, leaves, refilled
+from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Struct, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, promote

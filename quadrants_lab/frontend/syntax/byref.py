@@ -10,8 +10,9 @@ from typing import Any
 
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.frontend.values.context import Context
+from quadrants_lab.frontend.values.leaves import leaves, name_of
 from quadrants_lab.frontend.values.lvalue import At, Local, Part, Place, Step, fetch, locate
-from quadrants_lab.frontend.values.values import Element, Matrix, Num, Struct, Temp, Value, leaves, name_of
+from quadrants_lab.frontend.values.values import Element, Matrix, Num, Struct, Temp, Value
 from quadrants_lab.ir.types import i64
 
 References = dict[str, tuple[Place, ast.expr]]

@@ -17,20 +17,10 @@ from quadrants_lab.frontend.syntax.unroll import STRUCTURAL, decided, unpacked
 from quadrants_lab.frontend.values import matrix
 from quadrants_lab.frontend.values.arith import construct
 from quadrants_lab.frontend.values.context import Context, argument_node
+from quadrants_lab.frontend.values.leaves import describe, name_of
 from quadrants_lab.frontend.values.struct import instance
 from quadrants_lab.frontend.values.unpack import entries
-from quadrants_lab.frontend.values.values import (
-    Bound,
-    Lit,
-    Matrix,
-    Mem,
-    Num,
-    Obj,
-    StructMem,
-    Value,
-    describe,
-    name_of,
-)
+from quadrants_lab.frontend.values.values import Bound, Lit, Matrix, Mem, Num, Obj, StructMem, Value
 from quadrants_lab.ir.types import DType, from_numpy
 
 Keywords = dict[str, Value]

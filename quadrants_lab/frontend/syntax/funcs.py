@@ -18,21 +18,11 @@ from quadrants_lab.frontend.syntax.unroll import decided
 from quadrants_lab.frontend.values import matrix
 from quadrants_lab.frontend.values.arith import truth
 from quadrants_lab.frontend.values.context import Context, Frame
+from quadrants_lab.frontend.values.leaves import describe, mapped, name_of
 from quadrants_lab.frontend.values.lvalue import Place
 from quadrants_lab.frontend.values.struct import annotation, as_type
 from quadrants_lab.frontend.values.update import differ, write_back
-from quadrants_lab.frontend.values.values import (
-    Lit,
-    Matrix,
-    Mem,
-    Num,
-    Obj,
-    Struct,
-    Value,
-    describe,
-    mapped,
-    name_of,
-)
+from quadrants_lab.frontend.values.values import Lit, Matrix, Mem, Num, Obj, Struct, Value
 from quadrants_lab.ir.room import need
 
 _DEEPEST = 1000  # calls of a func within itself, as many as Python's own limit

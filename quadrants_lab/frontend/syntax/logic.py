@@ -13,7 +13,8 @@ from quadrants_lab.frontend.syntax.scan import harmless
 from quadrants_lab.frontend.values import matrix
 from quadrants_lab.frontend.values.arith import common, emit, fold, truth
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Number, Obj, Value, name_of
+from quadrants_lab.frontend.values.leaves import name_of
+from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Number, Obj, Value
 from quadrants_lab.ir.types import promote, u1
 
 COMPARE: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {

@@ -17,17 +17,8 @@ from quadrants_lab.frontend.diagnostics import count
 from quadrants_lab.frontend.syntax.branch import branch, leave
 from quadrants_lab.frontend.syntax.scan import RETURN, breaks, returns
 from quadrants_lab.frontend.values.context import Context, Loop
-from quadrants_lab.frontend.values.values import (
-    Lit,
-    Matrix,
-    Num,
-    Struct,
-    Value,
-    describe,
-    leaf_names,
-    leaves,
-    mapped,
-)
+from quadrants_lab.frontend.values.leaves import describe, leaf_names, leaves, mapped
+from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Struct, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import i32, promote, u1
 

@@ -13,8 +13,9 @@ from quadrants_lab.frontend.syntax.returns import leave_func
 from quadrants_lab.frontend.syntax.unroll import decided
 from quadrants_lab.frontend.values.arith import truth
 from quadrants_lab.frontend.values.context import Context
+from quadrants_lab.frontend.values.leaves import leaves
 from quadrants_lab.frontend.values.struct import as_type
-from quadrants_lab.frontend.values.values import Num, leaves
+from quadrants_lab.frontend.values.values import Num
 from quadrants_lab.ir import nodes as N
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.frontend.diagnostics import count
 from quadrants_lab.frontend.values.context import Context, Loop
+from quadrants_lab.frontend.values.leaves import describe, name_of
 from quadrants_lab.frontend.values.unpack import entries
 from quadrants_lab.frontend.values.values import (
     Grouped,
@@ -21,8 +22,6 @@ from quadrants_lab.frontend.values.values import (
     Shape,
     StructMem,
     Value,
-    describe,
-    name_of,
 )
 
 _FIXED = "a static loop variable"

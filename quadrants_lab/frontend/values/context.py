@@ -16,6 +16,7 @@ import numpy as np
 from quadrants_lab.errors import Label, QuadrantsCompilationError, QuadrantsRuntimeError
 from quadrants_lab.frontend.diagnostics import UNSUPPORTED, error, suggestion, warning
 from quadrants_lab.frontend.source import FunctionSource
+from quadrants_lab.frontend.values.leaves import describe
 from quadrants_lab.frontend.values.values import (
     ArgRef,
     Element,
@@ -31,7 +32,6 @@ from quadrants_lab.frontend.values.values import (
     StructMem,
     Temp,
     Value,
-    describe,
 )
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder

@@ -16,6 +16,7 @@ from typing import Any
 from quadrants_lab.frontend.diagnostics import suggestion
 from quadrants_lab.frontend.values import matrix
 from quadrants_lab.frontend.values.context import Context
+from quadrants_lab.frontend.values.leaves import describe, name_of
 from quadrants_lab.frontend.values.sparse import node_of
 from quadrants_lab.frontend.values.swizzle import letters, swizzle
 from quadrants_lab.frontend.values.unpack import item
@@ -32,8 +33,6 @@ from quadrants_lab.frontend.values.values import (
     StructMem,
     Temp,
     Value,
-    describe,
-    name_of,
 )
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass

@@ -8,8 +8,9 @@ from typing import Any
 
 from quadrants_lab.frontend.diagnostics import count
 from quadrants_lab.frontend.values.context import Context
+from quadrants_lab.frontend.values.leaves import describe
 from quadrants_lab.frontend.values.unpack import entries
-from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Number, Value, describe
+from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Number, Value
 from quadrants_lab.ir.types import DType, promote
 
 

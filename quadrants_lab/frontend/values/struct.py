@@ -10,17 +10,8 @@ from typing import Any
 from quadrants_lab.frontend.diagnostics import count
 from quadrants_lab.frontend.values import matrix
 from quadrants_lab.frontend.values.context import Context, dtype_of
-from quadrants_lab.frontend.values.values import (
-    Lit,
-    Matrix,
-    Mem,
-    Num,
-    Obj,
-    Struct,
-    StructMem,
-    Value,
-    describe,
-)
+from quadrants_lab.frontend.values.leaves import describe
+from quadrants_lab.frontend.values.values import Lit, Matrix, Mem, Num, Obj, Struct, StructMem, Value
 from quadrants_lab.ir.types import DType
 
 

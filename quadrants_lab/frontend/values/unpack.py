@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.values import Matrix, Obj, Shape, Value, describe
+from quadrants_lab.frontend.values.leaves import describe
+from quadrants_lab.frontend.values.values import Matrix, Obj, Shape, Value
 
 
 def item(cx: Context, base: tuple[Any, ...] | Shape | Obj, node: ast.Subscript) -> Value:

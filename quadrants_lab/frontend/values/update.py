@@ -9,24 +9,10 @@ from typing import Any
 from quadrants_lab.errors import Label
 from quadrants_lab.frontend.values import matrix
 from quadrants_lab.frontend.values.context import Context
+from quadrants_lab.frontend.values.leaves import describe, leaf_names, leaves, name_of, refilled
 from quadrants_lab.frontend.values.lvalue import At, Local, Part, Place, Step, all_cells, candidates
 from quadrants_lab.frontend.values.sparse import activated
-from quadrants_lab.frontend.values.values import (
-    Element,
-    Lit,
-    Matrix,
-    Mem,
-    Num,
-    Number,
-    Struct,
-    Temp,
-    Value,
-    describe,
-    leaf_names,
-    leaves,
-    name_of,
-    refilled,
-)
+from quadrants_lab.frontend.values.values import Element, Lit, Matrix, Mem, Num, Number, Struct, Temp, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, convert, promote, u1
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from quadrants_lab.ir.nodes import Buffer
@@ -174,81 +173,3 @@ class Grouped:
 Number = Num | Lit
 Leaf = Number | ArgRef | Temp | Element
 Value = Leaf | Matrix | Struct | Mem | StructMem | Shape | Obj | Bound | Range | NdRange | Grouped | tuple[Any, ...]
-
-
-def leaves(value: Value) -> Iterator[Any]:
-    """The numbers of a number, matrix or struct, in order."""
-    if isinstance(value, Matrix):
-        yield from value.elements
-    elif isinstance(value, Struct):
-        for member in value.members.values():
-            yield from leaves(member)
-    elif isinstance(value, (Num, Lit, ArgRef, Temp, Element)):
-        yield value
-
-
-def mapped(value: Value, fn: Callable[[Any], Any]) -> Any:
-    """The number, matrix or struct with ``fn`` applied to each number; a local of its own."""
-    if isinstance(value, Matrix):
-        return Matrix(value.shape, tuple(fn(e) for e in value.elements))
-    if isinstance(value, Struct):
-        return Struct(value.type, {name: mapped(m, fn) for name, m in value.members.items()})
-    return fn(value) if isinstance(value, (Num, Lit, ArgRef, Temp, Element)) else value
-
-
-def refilled(value: Value, numbers: Iterable[Any]) -> Any:
-    """The number, matrix or struct with these numbers in place of its own."""
-    it = iter(numbers)
-    return mapped(value, lambda _: next(it))
-
-
-def leaf_names(value: Value, name: str) -> Iterator[str]:
-    """What the numbers of a local are called: ``v``, ``v[0]``, ``m[1,0]``, ``s.a``."""
-    if isinstance(value, Matrix):
-        columns = value.shape[-1]
-        for k in range(len(value.elements)):
-            yield f"{name}[{k}]" if len(value.shape) == 1 else f"{name}[{k // columns},{k % columns}]"
-    elif isinstance(value, Struct):
-        for member, inner in value.members.items():
-            yield from leaf_names(inner, f"{name}.{member}")
-    elif isinstance(value, (Num, Lit, ArgRef, Temp, Element)):
-        yield name
-
-
-def name_of(node: ast.AST) -> str:
-    """The dotted name that an expression spells, or its source."""
-    if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.Attribute):
-        return f"{name_of(node.value)}.{node.attr}"
-    return ast.unparse(node)
-
-
-def describe(value: Value) -> str:
-    """What a value is, in words."""
-    if isinstance(value, (Mem, StructMem)):
-        mem = value if isinstance(value, Mem) else value.first
-        kind = "an ndarray" if mem.buffer.kind == "ndarray" else "a field"
-        return f"{kind} with {mem.ndim} axes" if mem.ndim != 1 else f"{kind} with 1 axis"
-    if isinstance(value, Matrix):
-        rows, *columns = value.shape
-        return f"a {rows} x {columns[0]} matrix" if columns else f"a vector of {rows}"
-    if isinstance(value, Struct):
-        return f"a struct of {', '.join(value.members)}"
-    if isinstance(value, (Num, ArgRef)):
-        return f"a number of dtype {value.type}"
-    if isinstance(value, Lit):
-        return f"the number {value.value}"
-    if isinstance(value, (tuple, Shape)):
-        return "a tuple"
-    if isinstance(value, Obj):
-        if value.value is None or isinstance(value.value, str):
-            return f"{value.value!r}"
-        return f"'{value.text}' ({type(value.value).__name__})" if value.text else f"a {type(value.value).__name__}"
-    return _KINDS[type(value)]
-
-
-_KINDS = {
-    Range: "a range", NdRange: "an ndrange", Grouped: "a grouped loop", Temp: "a shared local", Bound: "a method",
-    Element: "an element",
-}  # fmt: skip
