@@ -8,6 +8,7 @@ import os
 import sys
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,16 @@ def sample(name: str) -> Any:
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def synced(run: Callable[[], Any]) -> Callable[[], None]:
+    """The same, to its end."""
+
+    def whole() -> None:
+        run()
+        qd.sync()
+
+    return whole
 
 
 def init(arch: str = "cpu", **options: Any) -> None:

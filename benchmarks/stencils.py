@@ -11,13 +11,13 @@ RUNS = 1 << 22  # iterations of a round
 def measure() -> dict[str, float]:
     """In a worker: row name -> ratio."""
     from benchmarks import engine
-    from benchmarks.cases.reverse import five_points
+    from benchmarks.cases.reverse import Stencil
 
     engine.init(cpu_max_num_threads=1)
     found: list[float] = []
     for n in (256, 1024):
         for t in ("f32", "f64"):
-            k = five_points(n, getattr(engine.qd, t)).kernel
+            k = Stencil(n, getattr(engine.qd, t)).kernel
             k()
             k.grad()
             forward, gradient = fastest(k, k.grad, times=RUNS // n**2)

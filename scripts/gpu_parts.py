@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from time import perf_counter
 from typing import Any
 
@@ -42,27 +43,27 @@ def about() -> None:
     subprocess.run([sys.executable, "-c", _START], check=True, stdin=subprocess.DEVNULL)
 
 
-def clock(run: Callable[[], Any], sync: Callable[[], None], least: float = 0.2) -> float:
+def clock(run: Callable[[], Any], sync: Callable[[], None]) -> float:
     """Seconds a call: many calls, one wait; the best of three."""
-    run()
-    sync()
-    count, best = 1, float("inf")
-    while True:
+
+    def took(count: int) -> float:
         begin = perf_counter()
         for _ in range(count):
             run()
         sync()
-        took = perf_counter() - begin
-        if took > least / 4:
-            break
+        return perf_counter() - begin
+
+    count = 1
+    took(count)
+    while took(count) < 0.05:
         count *= 2
-    for _ in range(3):
-        begin = perf_counter()
-        for _ in range(count):
-            run()
-        sync()
-        best = min(best, (perf_counter() - begin) / count)
-    return best
+    return min(took(count) for _ in range(3)) / count
+
+
+def benchmark_cases(name: str) -> Any:
+    """A module of benchmarks/, whose kernels are ours."""
+    os.environ |= {"QL_ENGINE": "quadrants_lab", "QL_BENCH_CACHE": os.devnull}
+    return import_module(f"benchmarks.{name}")
 
 
 def speed() -> None:
@@ -75,94 +76,32 @@ def speed() -> None:
 
 
 def tapes() -> None:
-    os.environ |= {"QL_ENGINE": "quadrants_lab", "QL_BENCH_CACHE": os.devnull}
-    from benchmarks.tapes import on_gpu
-
     start()
-    on_gpu()
+    benchmark_cases("tapes").on_gpu()
 
 
 def launches() -> None:
-    s = qd.field(qd.f32, shape=())
-    x = qd.field(qd.f32, shape=(1024,), needs_grad=True)
-    loss = qd.field(qd.f32, shape=(), needs_grad=True)
-    a, b = (qd.ndarray(qd.f32, shape=(1024,)) for _ in range(2))
-
-    @qd.kernel
-    def serial():
-        s[None] = 1.0
-
-    @qd.kernel
-    def over_field():
-        for i in x:
-            x[i] = 1.0
-
-    @qd.kernel
-    def scalars(p: qd.f32, n: qd.i32):
-        for i in x:
-            x[i] = p + n
-
-    @qd.kernel
-    def arrays(p: qd.types.ndarray(), q: qd.types.ndarray()):
-        for i in range(p.shape[0]):
-            p[i] = q[i]
-
-    @qd.kernel
-    def returns() -> qd.f32:
-        return s[None]
-
-    @qd.kernel
-    def stacked():
-        for i in x:
-            v = x[i]
-            for _ in range(4):
-                v = qd.sin(v)
-            loss[None] += v
-
-    rows: list[tuple[str, Callable[[], Any]]] = [
-        ("serial kernel", serial), ("kernel over a field", over_field), ("two scalars", lambda: scalars(1.0, 2)),
-        ("two ndarrays", lambda: arrays(a, b)), ("a value comes back", returns),
-        ("reads a field of one", lambda: s[None]), ("writes a field of one", lambda: s.__setitem__(None, 1.0)),
-    ]  # fmt: skip
-    for what, run in rows:
-        print(f"launch, {what}: {clock(run, qd.sync) * 1e6:.1f} us")
-    begin = perf_counter()
-    stacked()
-    qd.sync()
-    middle = perf_counter()
-    loss.grad[None] = 1.0
-    stacked.grad()
-    qd.sync()
-    print(f"cold compile, forward {1e3 * (middle - begin):.0f} ms, gradient {1e3 * (perf_counter() - middle):.0f} ms")
-    print(f"launch, gradient with adstack: {clock(stacked.grad, qd.sync) * 1e6:.1f} us")
+    L = benchmark_cases("cases.launch")
+    rows = {
+        "serial kernel": L.serial, "kernel over a field": L.field_loop, "two scalars": L.scalars,
+        "two ndarrays": L.ndarrays, "a value comes back": L.returned, "reads a field of one": L.read_scalar,
+        "writes a field of one": L.write_scalar,
+    }  # fmt: skip
+    for what, make in rows.items():
+        print(f"launch, {what}: {clock(make().run, qd.sync) * 1e6:.1f} us")
+    loop = benchmark_cases("cases.loops").LOOPS["sin"](1024, 4)
+    took = []
+    for run in (loop.kernel, loop.kernel.grad):
+        begin = perf_counter()
+        run()
+        qd.sync()
+        took.append(1e3 * (perf_counter() - begin))
+    print(f"cold compile, forward {took[0]:.0f} ms, gradient {took[1]:.0f} ms")
+    print(f"launch, gradient with adstack: {clock(loop.kernel.grad, qd.sync) * 1e6:.1f} us")
 
 
 def streams() -> None:
-    n = 1 << 26
-    x, y, total = qd.field(qd.f32, shape=(n,)), qd.field(qd.f32, shape=(n,)), qd.field(qd.f32, shape=())
-    x.fill(0.5)
-    y.fill(0.25)
-
-    @qd.kernel
-    def copy():
-        for i in x:
-            y[i] = x[i]
-
-    @qd.kernel
-    def saxpy(a: qd.f32):
-        for i in x:
-            y[i] = a * x[i] + y[i]
-
-    @qd.kernel
-    def add_up():
-        for i in x:
-            total[None] += x[i]
-
-    @qd.kernel
-    def waves():
-        for i in x:
-            y[i] = qd.sin(x[i]) * qd.exp(x[i])
-
+    n, T = 1 << 26, benchmark_cases("cases.throughput")
     try:
         import torch
 
@@ -172,49 +111,21 @@ def streams() -> None:
         del p, q
     except (ImportError, AssertionError, RuntimeError) as e:
         print(f"torch copy: {e}")
-    rows: list[tuple[str, int, Callable[[], Any]]] = [
-        ("copy", 8, copy), ("saxpy", 12, lambda: saxpy(0.5)), ("sum", 4, add_up), ("sin * exp", 8, waves),
-    ]  # fmt: skip
-    for what, nbytes, run in rows:
-        best = clock(run, qd.sync)
+    rows = (("copy", 8, T.copy), ("saxpy", 12, T.saxpy), ("sum", 4, T.atomic_sum), ("sin * exp", 8, T.sin_exp))
+    for what, nbytes, make in rows:
+        timed = make(n)
+        best = clock(timed.run, qd.sync)
         print(f"{what}, 2^26 f32: {best * 1e3:.3f} ms, {nbytes * n / best / 1e12:.2f} TB/s")
-    total[None] = 0.0
-    add_up()
-    print(f"sum of 2^26 halves: {total[None]} (should be {n / 2})")
+        if what == "sum":
+            print(f"sum of 2^26 times 2^-10: {timed.value()} (should be {n / 1024})")
 
 
 def loops() -> None:
     """Forward and reverse over 1M iterations of 64 trips."""
-    for fp, name in ((qd.f32, "f32"), (qd.f64, "f64")):
-        x = qd.field(fp, shape=(1 << 20,), needs_grad=True)
-        y = qd.field(fp, shape=(), needs_grad=True)
-        x.fill(0.3)
-        y.grad[None] = 1
-
-        @qd.kernel
-        def one(x: qd.template(), y: qd.template()):
-            for i in x:
-                v = x[i]
-                for _ in range(64):
-                    v = qd.sin(v) + 0.1
-                y[None] += v
-
-        @qd.kernel
-        def eight(x: qd.template(), y: qd.template()):
-            for i in x:
-                a = x[i]
-                b, c, d, e, f, g, h = a + 0.1, a + 0.2, a + 0.3, a + 0.4, a + 0.5, a + 0.6, a + 0.7
-                for _ in range(64):
-                    a, b, c, d = a * b + 0.1, b * c * 0.5, c * d * 0.5 + 0.1, d * e * 0.5
-                    e, f, g, h = e * f * 0.5 + 0.1, f * g * 0.5, g * h * 0.5 + 0.1, h * a * 0.5
-                y[None] += a + b + c + d + e + f + g + h
-
-        for what, kernel in (("1 variable", one), ("8 variables", eight)):
-            if fp is qd.f64 and kernel is eight:
-                continue
-            forward = clock(lambda k=kernel, x=x, y=y: k(x, y), qd.sync)
-            backward = clock(lambda k=kernel, x=x, y=y: k.grad(x, y), qd.sync)
-            print(f"loop 1M x 64, {name}, {what}: forward {forward * 1e3:.3f} ms, gradient {backward * 1e3:.3f} ms")
+    for name, dtype in benchmark_cases("cases.cuda").REVERSE:
+        loop = benchmark_cases("cases.loops").LOOPS[name](1 << 20, 64, getattr(qd, dtype))
+        forward, backward = (clock(run, qd.sync) for run in (loop.kernel, loop.kernel.grad))
+        print(f"loop 1M x 64, {dtype}, {name}: forward {forward * 1e3:.3f} ms, gradient {backward * 1e3:.3f} ms")
 
 
 def endurance() -> None:

@@ -8,10 +8,16 @@ from typing import Any
 import numpy as np
 
 from benchmarks.cases import Case, Timed
-from benchmarks.cases.loops import Sine
-from benchmarks.engine import qd
+from benchmarks.cases.loops import LOOPS
+from benchmarks.engine import qd, synced
 
 N = 16
+
+
+def awaited(make: Callable[[], Timed]) -> Timed:
+    """Each launch to its end."""
+    timed = make()
+    return Timed(synced(timed.run), timed.value)
 
 
 def serial() -> Timed:
@@ -59,6 +65,16 @@ def scalars() -> Timed:
     return Timed(lambda: k(3, 0.5), lambda: c[None])
 
 
+def returned() -> Timed:
+    c = qd.field(qd.f32, shape=())
+
+    @qd.kernel
+    def k() -> qd.f32:
+        return c[None]
+
+    return Timed(k, lambda: c[None])
+
+
 def _arrays(make: Callable[[], Any]) -> Timed:
     x, y = make(), make()
 
@@ -89,8 +105,8 @@ def numpy_and_scalars() -> Timed:
     return Timed(lambda: k(x, y, 2.0, 0.5, N), lambda: y[N - 1])
 
 
-def adstack_gradient() -> Timed:
-    loop = Sine(N, 3)
+def adstack_gradient(trips: int = 3) -> Timed:
+    loop = LOOPS["sin"](N, trips)
     loop.kernel()
     return Timed(loop.kernel.grad, loop.first_gradient)
 

@@ -6,63 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from benchmarks.cases.loops import Space, eight, one
 from benchmarks.engine import qd
-
-
-class Space:
-    """The fields of a case: one iteration, ``n`` trips."""
-
-    def __init__(self, dtype: Any) -> None:
-        self.dtype = dtype
-        self.x = qd.field(dtype, shape=1, needs_grad=True)
-        self.y = qd.field(dtype, shape=(), needs_grad=True)
-        self.n = qd.field(qd.i32, shape=())
-        self.w = qd.field(dtype, shape=300, needs_grad=True)
-        self.x.fill(0.3)
-        self.w.fill(0.4)
-        self.y.grad[None] = 1.0
-
-
-def one(s: Space) -> Any:
-    x, y, n = s.x, s.y, s.n
-
-    @qd.kernel
-    def k():
-        for i in x:
-            v = x[i]
-            for _ in range(n[None]):
-                v = qd.sin(v) + 0.1
-            y[None] += v
-
-    return k
-
-
-def eight(s: Space) -> Any:
-    x, y, n = s.x, s.y, s.n
-
-    @qd.kernel
-    def k():
-        for i in x:
-            a = x[i]
-            b = a * 0.9
-            c = a * 0.8
-            d = a * 0.7
-            e = a * 0.6
-            f = a * 0.5
-            g = a * 0.4
-            h = a * 0.3
-            for _ in range(n[None]):
-                a = qd.sin(a) + 0.1 * b
-                b = qd.sin(b) + 0.1 * c
-                c = qd.sin(c) + 0.1 * d
-                d = qd.sin(d) + 0.1 * e
-                e = qd.sin(e) + 0.1 * f
-                f = qd.sin(f) + 0.1 * g
-                g = qd.sin(g) + 0.1 * h
-                h = qd.sin(h) + 0.1 * a
-            y[None] += a + b + c + d + e + f + g + h
-
-    return k
 
 
 def flags(s: Space) -> Any:

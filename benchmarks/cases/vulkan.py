@@ -4,27 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from benchmarks.cases import Case, Timed
 from benchmarks.cases import launch as L
-from benchmarks.cases.loops import Sine
-from benchmarks.cases.reverse import forward, gradient
-from benchmarks.engine import qd
+from benchmarks.cases.reverse import ALL, loops
+from benchmarks.engine import qd, synced
 
 ROUND = 100
 CALLS = 16
-
-
-def awaited(make: Callable[[], Timed]) -> Timed:
-    """Each launch to its end."""
-    timed = make()
-
-    def run() -> None:
-        timed.run()
-        qd.sync()
-
-    return Timed(run, timed.value)
 
 
 def in_a_row(make: Callable[[], Timed]) -> Timed:
@@ -34,9 +21,8 @@ def in_a_row(make: Callable[[], Timed]) -> Timed:
     def run() -> None:
         for _ in range(ROUND):
             timed.run()
-        qd.sync()
 
-    return Timed(run, timed.value)
+    return Timed(synced(run), timed.value)
 
 
 def returned(make: Callable[[], Timed]) -> Timed:
@@ -50,26 +36,15 @@ def returned(make: Callable[[], Timed]) -> Timed:
     return Timed(run, timed.value, qd.sync)
 
 
-def small_gradient() -> Timed:
-    loop = Sine(L.N, 4)
-    loop.kernel()
-    return Timed(loop.kernel.grad, loop.first_gradient)
-
-
-KERNELS: dict[str, Callable[[], Any]] = {
+KERNELS: dict[str, Callable[[], Timed]] = {
     "serial kernel": L.serial,
     "kernel over a field": L.field_loop,
     "2 scalars": L.scalars,
-    "gradient with adstack": small_gradient,
+    "gradient with adstack": partial(L.adstack_gradient, 4),
 }
 CASES = [
-    *(Case("vulkan", f"{name}, awaited", partial(awaited, make), "vulkan") for name, make in KERNELS.items()),
+    *(Case("vulkan", f"{name}, awaited", partial(L.awaited, make), "vulkan") for name, make in KERNELS.items()),
     *(Case("vulkan", f"{name}, {CALLS} calls", partial(returned, make), "vulkan") for name, make in KERNELS.items()),
     *(Case("vulkan", f"{name}, {ROUND} in a row", partial(in_a_row, make), "vulkan") for name, make in KERNELS.items()),
-    *(
-        Case("vulkan", f"{name}, {dtype}, {what.__name__}", partial(what, name, dtype), "vulkan")
-        for name in ("sin", "8 carried")
-        for dtype in ("f32", "f64")
-        for what in (forward, gradient)
-    ),
+    *loops("vulkan", ALL, arch="vulkan"),
 ]
