@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -12,9 +11,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
 from benchmarks import checks, code, document, relaunch, sizes, stacks, stencils, tapes
+from benchmarks.document import Table
 from benchmarks.race import (
     GROUPS,
     IN_JAX,
@@ -22,11 +21,11 @@ from benchmarks.race import (
     OURS,
     PEER,
     PROCESS_GROUPS,
-    ROOT,
     ProcessFailed,
     Row,
+    arguments,
     ask_process,
-    cells,
+    case_keys,
     machine,
     race_case,
     race_processes,
@@ -47,34 +46,14 @@ LIMITED = (
     ("tapes", "under a tape", tapes.LIMITS),
 )
 COMPILE = "compile time over size"
+STACK_HEADS = ("quadrants_lab", "its report", "quadrants", "ratio")
+LIMIT_HEADS = ("quadrants_lab", "at most")
+SIZE_HEADS = ("forward", "gradient", "quadrants forward", "quadrants gradient")
 MOST_SECONDS = 20  # of compiling a program of some size
 MOST_PUSHES = 100  # beyond that it takes the peer and Vulkan's compiler minutes
 
 
-def case_keys() -> list[str]:
-    """The keys of the table, asked for in a process: here no engine is to be imported."""
-    code = "from benchmarks.cases import all_cases; print(*all_cases(), sep='\\n')"
-    done = subprocess.run(
-        [OURS.python, "-c", code], cwd=ROOT, env=OURS.environment(""), text=True, check=True, capture_output=True
-    )
-    return done.stdout.splitlines()
-
-
-def show(rows: list[Row], console: Console) -> None:
-    table = Table(title="medians; ratio = quadrants / quadrants_lab, above 1 ours is faster", title_justify="left")
-    table.add_column("case")
-    for head in ("quadrants_lab", "quadrants", "ratio"):
-        table.add_column(head, justify="right")
-    for group in GROUPS:
-        members = [r for r in rows if r.group == group]
-        for row in members:
-            r = ratio(row)
-            style = "" if r is None or r >= 1.0 else "yellow"
-            table.add_row(f"{group}: {row.name}", *cells(row), style=style, end_section=row is members[-1])
-    console.print(table)
-
-
-def race_stacks(logs: Path, console: Console) -> list[stacks.StackRow]:
+def race_stacks(logs: Path) -> list[stacks.StackRow]:
     """One process an engine and case: memory is measured by how much the process grows."""
     rows: list[stacks.StackRow] = []
     with tempfile.TemporaryDirectory() as cache:
@@ -88,12 +67,6 @@ def race_stacks(logs: Path, console: Console) -> list[stacks.StackRow]:
                     why = "refused"
             ours, peer = found.get(OURS.module, {}), found.get(PEER.module, {})
             rows.append(stacks.StackRow(case, ours.get("bytes"), ours.get("reported"), peer.get("bytes"), why))
-    table = Table(title=f"{STACKS} ({stacks.TRIPS} trips)", title_justify="left")
-    for head in ("gradient", "quadrants_lab", "its report", "quadrants", "ratio"):
-        table.add_column(head, justify="left" if head == "gradient" else "right")
-    for r in rows:
-        table.add_row(r.case, *stack_cells(r))
-    console.print(table)
     return rows
 
 
@@ -103,24 +76,11 @@ def stack_cells(r: stacks.StackRow) -> list[str]:
     return [*(r.why if b is None else f"{b:,}" for b in (r.ours, r.reported, r.peer)), ratio]
 
 
-def measure_limits(
-    mode: str, title: str, limits: Iterable[relaunch.Limit], logs: Path, console: Console
-) -> list[list[str]]:
+def measure_limits(mode: str, limits: Iterable[relaunch.Limit], logs: Path) -> list[list[str]]:
     """Ours alone, against the limits that it is held to: (what, measured, at most)."""
     with tempfile.TemporaryDirectory() as cache:
         found = ask_process(OURS, mode, cache, logs)
-    rows = [[x.name, f"{found[x.name]:.2f} {x.unit}".strip(), f"{x.most:g} {x.unit}".strip()] for x in limits]
-    console.print(limit_table(title, rows))
-    return rows
-
-
-def limit_table(title: str, rows: list[list[str]]) -> Table:
-    table = Table(title=title, title_justify="left")
-    for head in ("", "quadrants_lab", "at most"):
-        table.add_column(head, justify="right" if head else "left")
-    for row in rows:
-        table.add_row(*row)
-    return table
+    return [[x.name, f"{found[x.name]:.2f} {x.unit}".strip(), f"{x.most:g} {x.unit}".strip()] for x in limits]
 
 
 def beside_jax(rows: list[Row]) -> list[list[str]]:
@@ -129,7 +89,7 @@ def beside_jax(rows: list[Row]) -> list[list[str]]:
     return [[name, f"{1 / r:.2f}" if r else "values differ", "1"] for name, r in found]
 
 
-def measure_sizes(logs: Path, console: Console) -> list[list[str]]:
+def measure_sizes(logs: Path) -> list[list[str]]:
     """A row a program and size: milliseconds of the forward kernel and of its gradient, ours and the peer's. Where an
     engine fails, or takes too long, its larger sizes are not tried."""
     rows = []
@@ -150,12 +110,6 @@ def measure_sizes(logs: Path, console: Console) -> list[list[str]]:
                     over[what, engine.module] = f"over {MOST_SECONDS} s"
                 row += [over[what, engine.module], ""]
             rows.append(row)
-    table = Table(title=COMPILE, title_justify="left")
-    for head in ("", *document.SIZE_HEADS):
-        table.add_column(head, justify="right" if head else "left")
-    for row in rows:
-        table.add_row(*row)
-    console.print(table)
     return rows
 
 
@@ -172,7 +126,7 @@ def peer_spirv(case: str, logs: Path) -> int:
         return sum(code.spirv_bytes(p.read_bytes()) for p in new)
 
 
-def measure_code(logs: Path, console: Console) -> list[code.CodeRow]:
+def measure_code(logs: Path) -> list[code.CodeRow]:
     """Of our emitters, and of the peer's, which has no option that hands out its shaders but keeps them in
     its cache on disk."""
     rows: list[code.CodeRow] = []
@@ -181,33 +135,26 @@ def measure_code(logs: Path, console: Console) -> list[code.CodeRow]:
             found = ask_process(OURS, "code", cache, logs, case)
             peer = peer_spirv(case, logs) if found[0]["pushes"] <= MOST_PUSHES else None
             rows += (code.row(f, peer) for f in found)
-    table = Table(title=CODE, title_justify="left")
-    for head in ("gradient", "language", *code.HEADS):
-        table.add_column(head, justify="left" if head in ("gradient", "language") else "right")
-    for r in rows:
-        table.add_row(r.case, r.language, *code.cells(r))
-    console.print(table)
     return rows
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="3 short repeats in place of 9")
-    parser.add_argument("--only", default="", metavar="TEXT", help="only rows whose 'group: name' contains TEXT")
-    parser.add_argument("--out", type=Path, default=ROOT / "out", help="folder for bench.json and the engines' logs")
-    parser.add_argument("--write", action="store_true", help="put the run into docs/benchmarks.md")
-    args = parser.parse_args()
-    args.out.mkdir(parents=True, exist_ok=True)
+    args = arguments("python -m benchmarks", __doc__, "docs/benchmarks.md")
     repeats, seconds = (3, 0.02) if args.quick else (9, 0.1)
     console = Console(highlight=False)
-    engines = [OURS, PEER]
+    engines, tables = [OURS, PEER], []
 
-    def wanted(group: str, name: str) -> bool:
+    def wanted(group: str, name: str = "") -> bool:
         return args.only.lower() in f"{group}: {name}".lower()
+
+    def show(*made: Table) -> None:
+        tables.extend(made)
+        for table in made:
+            console.print(table.shown())
 
     rows: list[Row] = []
     with console.status("processes") as status:
-        keys = [key for key in case_keys() if wanted(*key.split("/", 1))]
+        keys = [key for key in case_keys("all_cases") if wanted(*key.split("/", 1))]
         if any(wanted(group, name) for group in PROCESS_GROUPS for name in PROCESS_ROWS):
             rows += [r for r in race_processes(engines, repeats, args.out) if wanted(r.group, r.name)]
         for key in keys:
@@ -215,19 +162,27 @@ def main() -> int:
             beside = [JAX] if key in IN_JAX and Path(JAX.python).exists() else []
             rows.append(race_case(engines + beside, key, repeats, seconds, args.out))
     if rows:
-        show(rows, console)
+        console.print("medians; ratio = quadrants / quadrants_lab, above 1 ours is faster")
+        show(*document.groups(rows, GROUPS))
         for line in document.worse(rows, list(map(ratio, rows)), document.recorded(document.PATH)):
             console.print(f"worse by more than 10 %: {line}", soft_wrap=True)
-    stack_rows = race_stacks(args.out, console) if wanted(STACKS, "") else []
+    stack_rows = race_stacks(args.out) if wanted(STACKS) else []
+    if stack_rows:
+        show(Table(STACKS, STACK_HEADS, [[r.case, *stack_cells(r)] for r in stack_rows]))
     limited: dict[str, list[list[str]]] = {}
     if beside := beside_jax(rows):
         limited["time of ours over jax's"] = beside
-        console.print(limit_table("time of ours over jax's", beside))
+        show(Table("time of ours over jax's", LIMIT_HEADS, beside))
     for mode, title, limits in LIMITED:
-        if wanted(title, ""):
-            limited[title] = measure_limits(mode, title, limits, args.out, console)
-    code_rows = measure_code(args.out, console) if wanted(CODE, "") else []
-    size_rows = measure_sizes(args.out, console) if wanted(COMPILE, "") else []
+        if wanted(title):
+            limited[title] = measure_limits(mode, limits, args.out)
+            show(Table(title, LIMIT_HEADS, limited[title]))
+    code_rows = measure_code(args.out) if wanted(CODE) else []
+    if code_rows:
+        show(Table(CODE, code.HEADS, [[f"{r.case}, {r.language}", *code.cells(r)] for r in code_rows]))
+    size_rows = measure_sizes(args.out) if wanted(COMPILE) else []
+    if size_rows:
+        show(Table(COMPILE, SIZE_HEADS, size_rows))
     report = {
         "machine": machine(),
         "rows": [{**asdict(r), "ratio": ratio(r)} for r in rows],
@@ -238,11 +193,7 @@ def main() -> int:
     }
     (args.out / "bench.json").write_text(json.dumps(report, indent=1) + "\n")
     if args.write:
-        shown = {n: cells(row) for n, row in enumerate(rows)}
-        bytes_ = [[r.case, *stack_cells(r)] for r in stack_rows]
-        codes = [[f"{r.case}, {r.language}", *code.cells(r)] for r in code_rows]
-        measured = document.text(rows, shown, bytes_, limited, codes, size_rows, machine())
-        document.write(document.PATH, measured)
+        document.write(document.PATH, document.text(tables))
     console.print(f"{machine()}\nsamples: {args.out / 'bench.json'}", soft_wrap=True)
     return 1 if any(OURS.module in r.errors for r in rows) else 0
 

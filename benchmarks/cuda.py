@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
-import subprocess
 import tempfile
 from pathlib import Path
 
@@ -13,10 +11,9 @@ from benchmarks.race import (
     PEER,
     ROOT,
     ProcessFailed,
-    Row,
+    arguments,
     ask_process,
-    cells,
-    machine,
+    case_keys,
     race_cases,
     race_processes,
 )
@@ -24,15 +21,6 @@ from benchmarks.race import (
 BEGIN, END = "<!-- the race writes from here -->", "<!-- to here -->"
 GROUPS = ("start", "cold compile", "compile from disk cache", "launch", "throughput", "reverse")
 STACKS = "Adstacks: bytes of device memory, 1M iterations of 256 trips"
-HEADS = ["", "quadrants_lab", "quadrants", "ratio"]
-
-
-def case_keys() -> list[str]:
-    code = "from benchmarks.cases import cuda_cases; print(*cuda_cases(), sep='\\n')"
-    done = subprocess.run(
-        [OURS.python, "-c", code], cwd=ROOT, env=OURS.environment(""), text=True, check=True, capture_output=True
-    )
-    return done.stdout.splitlines()
 
 
 def stack_rows(logs: Path) -> list[list[str]]:
@@ -53,31 +41,17 @@ def stack_rows(logs: Path) -> list[list[str]]:
     return rows
 
 
-def text(rows: list[Row], stacks: list[list[str]]) -> str:
-    lines = [", ".join(f"{k} {v}" for k, v in machine().items()) + ".", ""]
-    for group in GROUPS:
-        members = [[r.name, *cells(r)] for r in rows if r.group == group]
-        if members:
-            lines += [f"### {group.capitalize()}", "", *document.table(HEADS, members)]
-    if stacks:
-        lines += [f"### {STACKS}", "", *document.table(HEADS, stacks)]
-    return "\n".join(lines)
-
-
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.cuda", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="3 short repeats in place of 9")
-    parser.add_argument("--only", default="", metavar="TEXT", help="only cases whose 'group: name' contains TEXT")
-    parser.add_argument("--out", type=Path, default=ROOT / "out", help="folder for the engines' logs")
-    parser.add_argument("--write", action="store_true", help="put the run into docs/gpu.md")
-    args = parser.parse_args()
-    args.out.mkdir(parents=True, exist_ok=True)
+    args = arguments("python -m benchmarks.cuda", __doc__, "docs/gpu.md")
     repeats, seconds, processes = (3, 0.05, 2) if args.quick else (9, 0.2, 5)
     engines = [OURS, PEER]
-    keys = [key for key in case_keys() if args.only.lower() in key.replace("/", ": ").lower()]
+    keys = [key for key in case_keys("cuda_cases") if args.only.lower() in key.replace("/", ": ").lower()]
     rows = [] if args.only else race_processes(engines, processes, args.out, "cuda")
     rows += race_cases(engines, keys, repeats, seconds, args.out)
-    measured = text(rows, [] if args.only else stack_rows(args.out))
+    tables = document.groups(rows, GROUPS)
+    if not args.only:
+        tables.append(document.Table(STACKS, document.RACE, stack_rows(args.out)))
+    measured = document.text(tables)
     print(measured)
     if args.write:
         document.write(ROOT / "docs" / "gpu.md", measured, BEGIN, END)

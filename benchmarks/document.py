@@ -1,53 +1,59 @@
-"""Writes a race into docs/benchmarks.md, so that its numbers are always some run's own."""
+"""The tables of a race: in a terminal, and in docs/, so that the numbers there are always some run's own."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.code import HEADS
-from benchmarks.race import GROUPS, Row
+from rich.table import Table as Shown
 
-SIZE_HEADS = ("forward", "gradient", "quadrants forward", "quadrants gradient")
+from benchmarks.race import Row, cells, machine
+
 PATH = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
 WORSE = 0.1
 BEGIN, END = "<!-- make bench writes from here -->", "<!-- to here -->"
+RACE = ("quadrants_lab", "quadrants", "ratio")
 
 
-def table(heads: list[str], rows: list[list[str]]) -> list[str]:
-    """A Markdown table; the first column left, the others right."""
-    rule = "|".join(["---", *["---:"] * (len(heads) - 1)])
-    return [f"| {' | '.join(heads)} |", f"|{rule}|", *(f"| {' | '.join(cells)} |" for cells in rows), ""]
+@dataclass
+class Table:
+    """``heads``: of all columns but the first, which names the rows."""
+
+    title: str
+    heads: tuple[str, ...]
+    rows: list[list[str]]
+
+    def shown(self) -> Shown:
+        """For a terminal; yellow is what is slower than the peer's."""
+        made = Shown("", title=self.title, title_justify="left")
+        for head in self.heads:
+            made.add_column(head, justify="right")
+        for row in self.rows:
+            slower = self.heads == RACE and _number(row[-1]) < 1
+            made.add_row(*row, style="yellow" if slower else "")
+        return made
+
+    def markdown(self) -> list[str]:
+        rule = "|".join(["---", *["---:"] * len(self.heads)])
+        rows = (f"| {' | '.join(row)} |" for row in (["", *self.heads], *self.rows))
+        return [f"### {self.title[0].upper()}{self.title[1:]}", "", next(rows), f"|{rule}|", *rows, ""]
 
 
-def text(
-    rows: list[Row],
-    cells: dict[int, list[str]],
-    stacks: list[list[str]],
-    limited: dict[str, list[list[str]]],
-    codes: list[list[str]],
-    sizes: list[list[str]],
-    machine: dict[str, str | int],
-) -> str:
-    """The measured part; ``cells`` are the shown columns of each row, by its place in ``rows``; ``stacks`` a row a
-    gradient: its name, our bytes, our report, the peer's bytes, the ratio; ``codes`` a row a kernel and language;
-    ``limited`` tables by their titles: what was measured, its value and its limit; ``sizes`` a row a program and
-    size."""
-    lines = [", ".join(f"{k} {v}" for k, v in machine.items()) + ".", ""]
-    for group in GROUPS:
-        members = [[r.name, *cells[n]] for n, r in enumerate(rows) if r.group == group]
-        if members:
-            lines += [f"### {group.capitalize()}", "", *table(["", "quadrants_lab", "quadrants", "ratio"], members)]
-    if stacks:
-        heads = ["", "quadrants_lab", "its report", "quadrants", "ratio"]
-        lines += ["### Adstack bytes an iteration in flight", "", *table(heads, stacks)]
-    for title, measured in limited.items():
-        lines += [f"### {title.capitalize()}", "", *table(["", "quadrants_lab", "at most"], measured)]
-    if codes:
-        lines += ["### Code of reverse kernels", ""]
-        lines += table(["", *HEADS], codes)
-    if sizes:
-        lines += ["### Compile time over size", "", *table(["", *SIZE_HEADS], sizes)]
-    return "\n".join(lines)
+def _number(cell: str) -> float:
+    return float(cell) if cell.replace(".", "", 1).isdigit() else float("inf")
+
+
+def groups(rows: list[Row], names: Iterable[str]) -> list[Table]:
+    """A table a group of cases that was raced."""
+    made = [Table(name, RACE, [[r.name, *cells(r)] for r in rows if r.group == name]) for name in names]
+    return [table for table in made if table.rows]
+
+
+def text(tables: list[Table]) -> str:
+    """The measured part of a document."""
+    lines = [", ".join(f"{k} {v}" for k, v in machine().items()) + ".", ""]
+    return "\n".join([*lines, *(line for table in tables for line in table.markdown())])
 
 
 def recorded(path: Path) -> dict[tuple[str, str], float]:
@@ -55,13 +61,13 @@ def recorded(path: Path) -> dict[tuple[str, str], float]:
     found: dict[tuple[str, str], float] = {}
     group, columns = "", 0
     for line in path.read_text().split(BEGIN)[1].split(END)[0].splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        parts = [cell.strip() for cell in line.strip("|").split("|")]
         if line.startswith("### "):
             group = line[4:]
         elif line.startswith("|  |"):
-            columns = len(cells) if cells[1:] == ["quadrants_lab", "quadrants", "ratio"] else 0
-        elif columns and len(cells) == columns and cells[-1].replace(".", "", 1).isdigit():
-            found[group, cells[0]] = float(cells[-1])
+            columns = len(parts) if tuple(parts[1:]) == RACE else 0
+        elif len(parts) == columns and _number(parts[-1]) < float("inf"):
+            found[group, parts[0]] = _number(parts[-1])
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import os
@@ -178,6 +179,28 @@ PEER = Engine("quadrants", os.environ.get("QL_PEER_PYTHON", str(ROOT / ".venv-pe
 
 JAX = Engine("jax", str(ROOT / ".venv-jax" / "bin" / "python"), "benchmarks.jax_worker")
 IN_JAX = ("programs/wave, 256^2, 200 steps, under a Tape", "programs/wave, 256^2, 200 steps in place, under a Tape")
+
+
+def case_keys(of: str) -> list[str]:
+    """The keys of the table that this function of `benchmarks.cases` makes, asked for in a process: here no engine is
+    to be imported."""
+    code = f"from benchmarks.cases import {of}; print(*{of}(), sep='\\n')"
+    done = subprocess.run(
+        [OURS.python, "-c", code], cwd=ROOT, env=OURS.environment(""), text=True, check=True, capture_output=True
+    )
+    return done.stdout.splitlines()
+
+
+def arguments(program: str, about: str | None, document: str) -> argparse.Namespace:
+    """The options of a race, whose figures go into this ``document``."""
+    parser = argparse.ArgumentParser(prog=program, description=about)
+    parser.add_argument("--quick", action="store_true", help="3 short repeats in place of 9")
+    parser.add_argument("--only", default="", metavar="TEXT", help="only rows whose 'group: name' contains TEXT")
+    parser.add_argument("--out", type=Path, default=ROOT / "out", help="folder for what is measured, and engines' logs")
+    parser.add_argument("--write", action="store_true", help=f"put the run into {document}")
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    return args
 
 
 def human(seconds: float | None) -> str:
