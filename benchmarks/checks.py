@@ -76,9 +76,7 @@ def compiling(engine: Any) -> float:
 
 def step(engine: Any) -> Callable[[], Any]:
     """One step of the largest sample: five launches, with sums of neighbours, gathers and structs."""
-    mpm = engine.sample("mpm")
-    jelly = mpm.Jelly(*mpm.block(128, 0.2, 0.4), cells=384, dt=1e-4)
-    jelly.material[None] = [10.0, 20.0]
+    jelly = engine.sample("mpm").jelly(128, 384, 1e-4)
     return lambda: (jelly.run(1), engine.qd.sync())
 
 

@@ -21,8 +21,8 @@ import numpy as np
 
 import quadrants_lab as qd
 from quadrants_lab.distributed import Gradients, kept, local_client, map_gradients
-from quadrants_lab.kernels.diffusivity import Rod
-from quadrants_lab.kernels.mpm import Jelly, block
+from quadrants_lab.kernels.mpm import jelly
+from quadrants_lab.kernels.rods import misfit
 
 SHARDS = 64
 WORKERS = (1, 8, 64, 1000)
@@ -33,23 +33,6 @@ def row(what: str, figure: str) -> None:
 
 
 # --- programs -----------------------------------------------------------------------------------------------------
-
-
-def rod(rows: int, points: int) -> Rod:
-    return Rod(np.zeros((rows, points)))
-
-
-def fit(k: Any, measured: Any) -> Any:
-    mine = kept(rod, *measured.shape)
-    mine.measured.from_numpy(measured)
-    mine.initial = measured[0]
-    return mine.in_place(k.to_numpy())
-
-
-def jelly() -> Jelly:
-    made = Jelly(*block(8, 0.2, 0.4), 24, 0.004)
-    made.material[None] = [10.0, 20.0]
-    return made
 
 
 def controller(throw: Any, target: Any) -> Any:
@@ -168,7 +151,7 @@ def main() -> None:
     rods = list(rng.standard_normal((SHARDS, 4001, 50)))
     targets = list(rng.random((SHARDS, 2)).astype(np.float32))
     rounds = 2 if quick else 3
-    speedup("diffusivity", fit, np.full(49, 0.25, np.float32), rods, clients, rounds)
+    speedup("diffusivity", misfit, np.full(49, 0.25, np.float32), rods, clients, rounds)
     speedup("controller", controller, np.array([0.5, 0.5], np.float32), targets, clients, rounds)
     each = overhead(clients[1], 256 if quick else 2000)
     many(clients[1], 1000 if quick else 10_000)

@@ -66,8 +66,7 @@ def process(arch: str) -> dict[str, float]:
     if arch != "cpu":
         return rows
     mpm = engine.sample("mpm")
-    jelly = mpm.Jelly(*mpm.block(8, 0.2, 0.4), cells=24, dt=0.004)
-    jelly.material[None] = [10.0, 20.0]
+    jelly = mpm.jelly()
     throw = mpm.np.ones(2, mpm.np.float32)
     rows["sample mpm, forward"] = seconds(lambda: jelly.run(1))
     rows["sample mpm, gradient"] = seconds(lambda: jelly.gradient(throw, 1))

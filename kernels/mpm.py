@@ -156,15 +156,21 @@ def block(n: int, low: float, high: float) -> tuple[np.ndarray, float]:
     return np.stack(np.meshgrid(line, line, indexing="ij"), -1).reshape(-1, 2), ((high - low) / n) ** 2
 
 
+def jelly(n: int = 8, cells: int = 24, dt: float = 0.004) -> Jelly:
+    """A soft one of n by n particles, near a corner of the box."""
+    made = Jelly(*block(n, 0.2, 0.4), cells, dt)
+    made.material[None] = [10.0, 20.0]
+    return made
+
+
 def main(n: int = 8, cells: int = 24, steps: int = 100, rounds: int = 12, rate: float = 4.0) -> list[float]:
     """Throws a jelly at a place behind a bounce on the floor; the distance missed by before each round."""
     qd.init(arch=qd.cpu)
-    jelly = Jelly(*block(n, 0.2, 0.4), cells, 0.004)
-    jelly.material[None] = [10.0, 20.0]
-    jelly.target[None] = [0.7, 0.4]
+    thrown = jelly(n, cells)
+    thrown.target[None] = [0.7, 0.4]
     throw, missed = np.array([0.5, 0.5], np.float32), []
     for _ in range(rounds):
-        loss, slope = jelly.gradient(throw, steps)
+        loss, slope = thrown.gradient(throw, steps)
         missed.append(loss**0.5)
         throw -= np.float32(rate) * slope
     return missed

@@ -26,7 +26,7 @@ sys.path[:0] = [str(Path(__file__).resolve().parent.parent)]
 import quadrants_lab as qd  # noqa: E402  # found by the line above
 from quadrants_lab.distributed import kept, local_client, map_gradients  # noqa: E402
 from quadrants_lab.distributed.cluster import visible_gpus  # noqa: E402
-from quadrants_lab.kernels.mpm import Jelly, block  # noqa: E402
+from quadrants_lab.kernels.mpm import jelly  # noqa: E402
 
 SIZE, ROUNDS, TOLERANCE = 1 << 22, 20, 1e-5
 SIMULATIONS, STEPS = 32, 400  # of a batch
@@ -173,15 +173,9 @@ def workers(gpus: list[str], size: int, cpu: bool) -> bool:
     return wrong("map_gradients", found.gradients.astype(np.float64), exact(all_shards, size // 16))
 
 
-def jelly() -> Any:
-    made = Jelly(*block(64, 0.2, 0.4), 128, 0.0005)
-    made.material[None] = [10.0, 20.0]
-    return made
-
-
 def simulation(throw: Any, target: Any) -> Any:
     """A jelly of 4,096 particles that is thrown at a target: how far it misses, and the derivative by the throw."""
-    mine = kept(jelly)
+    mine = kept(jelly, 64, 128, 0.0005)
     mine.target.from_numpy(target)
     return mine.gradient(throw.to_numpy(), STEPS)
 

@@ -12,37 +12,19 @@ import numpy as np
 
 import quadrants_lab as qd
 from quadrants_lab.distributed import kept
-from quadrants_lab.kernels.diffusivity import Rod
-from quadrants_lab.kernels.mpm import Jelly, block
+from quadrants_lab.kernels.mpm import jelly
+from quadrants_lab.kernels.rods import misfit as diffusivity  # noqa: F401  # a shard is what was measured
 
 POINTS, STEPS = 8, 6
-
-
-def rod(rows: int, points: int) -> Rod:
-    return Rod(np.zeros((rows, points)))
-
-
-def diffusivity(k: Any, measured: Any) -> Any:
-    """Misfit of a rod and its derivative by the diffusivity; a shard is what was measured."""
-    mine = kept(rod, *measured.shape)
-    mine.measured.from_numpy(measured)
-    mine.initial = measured[0]
-    return mine.in_place(k.to_numpy())
 
 
 def rods(count: int, seed: int = 0) -> list[np.ndarray]:
     return list(np.random.default_rng(seed).standard_normal((count, STEPS + 1, POINTS)))
 
 
-def jelly() -> Jelly:
-    made = Jelly(*block(3, 0.2, 0.4), 12, 0.004)
-    made.material[None] = [10.0, 20.0]
-    return made
-
-
 def controller(throw: Any, target: Any) -> Any:
     """How far a jelly misses; a shard is a target."""
-    mine = kept(jelly)
+    mine = kept(jelly, 3, 12)
     mine.target.from_numpy(target)
     return mine.gradient(throw.to_numpy(), 5)
 
