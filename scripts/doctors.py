@@ -32,19 +32,8 @@ CLOSED = "nothing like it: arrays do not change"
 
 # --- the same defects in terms of operations on arrays --------------------------------------------------------------
 #
-# ``m`` has the functions of torch, or of jax.numpy, and what differs: ``stop``, ``to_int``, ``number``, ``own``.
-
-
-def norm_by_hand_at_zero(m: Any, x: Any) -> Any:
-    return m.sqrt(x * x + 4.0 * x * x).sum()  # HERE
-
-
-def root_in_the_operand_that_is_not_selected(m: Any, x: Any) -> Any:
-    return m.where(x > 0.0, m.sqrt(x), 0.0 * x).sum()  # HERE
-
-
-def acos_at_one(m: Any, x: Any) -> Any:
-    return m.acos(x[:3]).sum()  # HERE
+# ``m`` has the functions of torch, or of jax.numpy, and what differs: ``stop``, ``to_int``, ``number``, ``own``. HERE
+# is the line that is to blame; of a program of one line it is that.
 
 
 def asin_at_one_in_a_loop(m: Any, x: Any) -> Any:
@@ -54,83 +43,11 @@ def asin_at_one_in_a_loop(m: Any, x: Any) -> Any:
     return v.sum()
 
 
-def power_with_a_fraction_at_zero(m: Any, x: Any) -> Any:
-    return (x**0.5).sum()  # HERE
-
-
-def second_of_two_launches(m: Any, x: Any) -> Any:
-    w = x * x
-    return m.sqrt(w).sum()  # HERE
-
-
-def log_of_a_negative(m: Any, x: Any) -> Any:
-    return m.log(x - 1.5).sum()  # HERE
-
-
-def division_by_a_count_of_zero(m: Any, x: Any) -> Any:
-    return (x / (0.0 * x.sum())).sum()  # HERE
-
-
-def power_of_a_negative_base(m: Any, x: Any) -> Any:
-    return ((x - 1.2) ** 1.5).sum()  # HERE
-
-
-def overflow_to_infinity(m: Any, x: Any) -> Any:
-    return m.exp(400.0 * x).sum()  # HERE
-
-
 def a_product_that_overflows_after_steps(m: Any, x: Any) -> Any:
     w = 0.0 * x + 2.0
     for _ in range(12):
         w = w * w  # HERE
     return (w + x).sum()
-
-
-def zero_over_zero(m: Any, x: Any) -> Any:
-    return (m.sin(x) / x).sum()  # HERE
-
-
-def a_field_without_gradient_between_launches(m: Any, x: Any) -> Any:
-    h = m.stop(x * 3.0)  # HERE
-    return h.sum()
-
-
-def a_field_without_gradient_within_a_kernel(m: Any, x: Any) -> Any:
-    return m.stop(m.sin(x)).sum()  # HERE
-
-
-def a_cast_to_an_integer(m: Any, x: Any) -> Any:
-    return (0.5 * m.to_int(4.0 * x + 0.3)).sum()  # HERE
-
-
-def integers_between_launches(m: Any, x: Any) -> Any:
-    k = m.to_int(8.0 * x + 0.3)  # HERE
-    return (0.5 * k).sum()
-
-
-def a_floor(m: Any, x: Any) -> Any:
-    return m.floor(4.0 * x + 0.3).sum()  # HERE
-
-
-def a_stop_grad_of_a_value(m: Any, x: Any) -> Any:
-    v = m.stop(x * 2.0)  # HERE
-    return (v * v).sum()
-
-
-def a_stop_grad_of_a_field(m: Any, x: Any) -> Any:
-    return m.stop(x).sum()  # HERE
-
-
-def launches_under_no_grad(m: Any, x: Any) -> Any:
-    return m.no_grad(lambda: x.sum())  # HERE
-
-
-def a_branch_that_is_not_taken(m: Any, x: Any) -> Any:
-    return m.where(x * 0.0 > 3.0, x, 0.0 * x).sum()  # HERE
-
-
-def only_a_decision(m: Any, x: Any) -> Any:
-    return m.where(x > 0.55, 1.0, 0.0).sum()  # HERE
 
 
 def an_overwritten_field(m: Any, x: Any) -> Any:
@@ -157,67 +74,9 @@ def a_loss_that_does_not_depend_on_it(m: Any, x: Any) -> Any:
     return m.ones(1).sum()
 
 
-def an_input_that_nobody_reads(m: Any, x: Any) -> Any:
-    return m.ones(4).sum()  # HERE
-
-
 def a_number_that_goes_through_python(m: Any, x: Any) -> Any:
     a = m.number(x[1])  # HERE
     return m.ones(1).sum() * a * a
-
-
-def a_detached_copy(m: Any, x: Any) -> Any:
-    w = x * 2.0
-    return m.stop(w).sum()  # HERE
-
-
-def a_clamp_that_saturates(m: Any, x: Any) -> Any:
-    return m.maximum(x, 0.0 * x + 5.0).sum()  # HERE
-
-
-def a_factor_of_zero(m: Any, x: Any) -> Any:
-    return (x * (0.0 * m.ones(4))).sum()  # HERE
-
-
-def an_exponential_that_underflows(m: Any, x: Any) -> Any:
-    return m.exp(-200.0 - x).sum()  # HERE
-
-
-def a_max_with_a_tie(m: Any, x: Any) -> Any:
-    return m.maximum(x, 0.0 * x + 0.5).sum()  # HERE
-
-
-def abs_at_zero(m: Any, x: Any) -> Any:
-    return m.abs(x).sum()  # HERE
-
-
-def a_tie_of_atomic_mins(m: Any, x: Any) -> Any:
-    least = (0.0 * x + 0.25 + (x - m.stop(x))).min()  # HERE
-    return least * least
-
-
-def a_branch_at_its_edge(m: Any, x: Any) -> Any:
-    return m.where(x >= 0.5, 3.0 * (x - 0.5), 0.0 * x).sum()  # HERE
-
-
-def _squares(m: Any, x: Any, factor: float) -> Any:
-    return m.own(lambda v: (v * v).sum(), lambda v, g: 2.0 * factor * v * g, x)  # HERE
-
-
-def a_gradient_of_ones_own_off_by_a_hundredth(m: Any, x: Any) -> Any:
-    return _squares(m, x, 1.01)
-
-
-def the_same_in_single_precision(m: Any, x: Any) -> Any:
-    return _squares(m, x, 1.017)
-
-
-def a_gradient_of_ones_own_with_the_wrong_sign(m: Any, x: Any) -> Any:
-    return _squares(m, x, -1.0)
-
-
-def a_gradient_of_ones_own_that_does_nothing(m: Any, x: Any) -> Any:
-    return _squares(m, x, 0.0)
 
 
 def the_second_of_three_steps(m: Any, x: Any) -> Any:
@@ -245,11 +104,53 @@ def a_gradient_that_is_not_cleared(m: Any, x: Any) -> Any:
     return 0.0 * x.sum()
 
 
-def an_index_out_of_bounds(m: Any, x: Any) -> Any:
-    return sum(x[min(i + 1, 4)] for i in range(4))  # HERE
+def _squares(m: Any, x: Any, factor: float) -> Any:
+    return m.own(lambda v: (v * v).sum(), lambda v, g: 2.0 * factor * v * g, x)  # HERE
 
 
-PROGRAMS = [f for name, f in list(globals().items()) if inspect.isfunction(f) and not name.startswith("_")]
+PROGRAMS: dict[str, Callable[[Any, Any], Any]] = {
+    "norm_by_hand_at_zero": lambda m, x: m.sqrt(x * x + 4.0 * x * x).sum(),
+    "root_in_the_operand_that_is_not_selected": lambda m, x: m.where(x > 0.0, m.sqrt(x), 0.0 * x).sum(),
+    "acos_at_one": lambda m, x: m.acos(x[:3]).sum(),
+    "power_with_a_fraction_at_zero": lambda m, x: (x**0.5).sum(),
+    "second_of_two_launches": lambda m, x: m.sqrt(x * x).sum(),
+    "log_of_a_negative": lambda m, x: m.log(x - 1.5).sum(),
+    "division_by_a_count_of_zero": lambda m, x: (x / (0.0 * x.sum())).sum(),
+    "power_of_a_negative_base": lambda m, x: ((x - 1.2) ** 1.5).sum(),
+    "overflow_to_infinity": lambda m, x: m.exp(400.0 * x).sum(),
+    "zero_over_zero": lambda m, x: (m.sin(x) / x).sum(),
+    "a_field_without_gradient_between_launches": lambda m, x: m.stop(x * 3.0).sum(),
+    "a_field_without_gradient_within_a_kernel": lambda m, x: m.stop(m.sin(x)).sum(),
+    "a_cast_to_an_integer": lambda m, x: (0.5 * m.to_int(4.0 * x + 0.3)).sum(),
+    "integers_between_launches": lambda m, x: (0.5 * m.to_int(8.0 * x + 0.3)).sum(),
+    "a_floor": lambda m, x: m.floor(4.0 * x + 0.3).sum(),
+    "a_stop_grad_of_a_value": lambda m, x: (m.stop(x * 2.0) ** 2).sum(),
+    "a_stop_grad_of_a_field": lambda m, x: m.stop(x).sum(),
+    "launches_under_no_grad": lambda m, x: m.no_grad(lambda: x.sum()),
+    "a_branch_that_is_not_taken": lambda m, x: m.where(x * 0.0 > 3.0, x, 0.0 * x).sum(),
+    "only_a_decision": lambda m, x: m.where(x > 0.55, 1.0, 0.0).sum(),
+    "an_input_that_nobody_reads": lambda m, x: m.ones(4).sum(),
+    "a_detached_copy": lambda m, x: m.stop(x * 2.0).sum(),
+    "a_clamp_that_saturates": lambda m, x: m.maximum(x, 0.0 * x + 5.0).sum(),
+    "a_factor_of_zero": lambda m, x: (x * (0.0 * m.ones(4))).sum(),
+    "an_exponential_that_underflows": lambda m, x: m.exp(-200.0 - x).sum(),
+    "a_max_with_a_tie": lambda m, x: m.maximum(x, 0.0 * x + 0.5).sum(),
+    "abs_at_zero": lambda m, x: m.abs(x).sum(),
+    "a_tie_of_atomic_mins": lambda m, x: (0.0 * x + 0.25 + (x - m.stop(x))).min() ** 2,
+    "a_branch_at_its_edge": lambda m, x: m.where(x >= 0.5, 3.0 * (x - 0.5), 0.0 * x).sum(),
+    "a_gradient_of_ones_own_off_by_a_hundredth": lambda m, x: _squares(m, x, 1.01),
+    "the_same_in_single_precision": lambda m, x: _squares(m, x, 1.017),
+    "a_gradient_of_ones_own_with_the_wrong_sign": lambda m, x: _squares(m, x, -1.0),
+    "a_gradient_of_ones_own_that_does_nothing": lambda m, x: _squares(m, x, 0.0),
+    "an_index_out_of_bounds": lambda m, x: sum(x[min(i + 1, 4)] for i in range(4)),
+    **{f.__name__: f for f in (
+        asin_at_one_in_a_loop, a_product_that_overflows_after_steps, an_overwritten_field,
+        overwritten_by_python, a_loop_bound_that_nobody_set, a_loss_that_does_not_depend_on_it,
+        a_number_that_goes_through_python, the_second_of_three_steps,
+        a_value_that_changes_in_place_before_the_gradient, a_gradient_that_is_cleared_after,
+        a_gradient_that_is_not_cleared,
+    )},
+}  # fmt: skip
 TORCH_ONLY = {
     "a_value_that_changes_in_place_before_the_gradient": {"debug_nans": CLOSED},
     "a_gradient_that_is_cleared_after": {"debug_nans": NO_LEFT, "differences": NO_LEFT},
@@ -275,13 +176,10 @@ def point(name: str) -> Any:
 
 def lines(f: Callable[..., Any]) -> set[int]:
     """Where the program, or what it calls for it, is to blame."""
-    found = set()
-    for fn in (f, _squares):
-        source, first = inspect.getsourcelines(fn)
-        found |= {first + n for n, line in enumerate(source) if "# HERE" in line}
-        if found:
-            break
-    return found
+    if f.__name__ == "<lambda>" and "_squares" not in f.__code__.co_names:
+        return {f.__code__.co_firstlineno}
+    source, first = inspect.getsourcelines(f if f.__name__ in PROGRAMS else _squares)
+    return {first + n for n, line in enumerate(source) if "# HERE" in line}
 
 
 def first_words(e: BaseException) -> str:
@@ -348,8 +246,7 @@ def with_torch() -> dict[str, dict[str, str]]:
         return "passes"
 
     found: dict[str, dict[str, str]] = {}
-    for f in PROGRAMS:
-        name = f.__name__
+    for name, f in PROGRAMS.items():
         x = [torch.tensor(point(name), requires_grad=True) for _ in range(2)]
         known = TORCH_ONLY.get(name, {}).get("differences")
         found[name] = {"anomaly mode": anomaly(f, x[0]), "differences": known or differences(f, x[1])}
@@ -386,8 +283,7 @@ def with_jax() -> dict[str, dict[str, str]]:
         return "says nothing" if bool(jnp.isfinite(g).all()) else "says nothing, and leaves an infinite gradient"
 
     return {
-        f.__name__: TORCH_ONLY.get(f.__name__) or {"debug_nans": nans(f, jnp.asarray(point(f.__name__)))}
-        for f in PROGRAMS
+        name: TORCH_ONLY.get(name) or {"debug_nans": nans(f, jnp.asarray(point(name)))} for name, f in PROGRAMS.items()
     }
 
 
