@@ -170,14 +170,18 @@ class NotMade(Exception):
         self.stage = stage
 
 
+@dataclass(slots=True)
 class Later(Generic[T]):
     """What of ``backend`` is made by ``maker`` when somebody looks, and is then ``known``."""
 
     name: str
     backend: str
     maker: Callable[[], T]
-    known: T | None
-    stop: Callable[[], None] | None
+    known: T | None = None
+
+    @property
+    def stop(self) -> None:
+        return None
 
     def make(self) -> T:
         if self.known is None:
@@ -188,28 +192,11 @@ class Later(Generic[T]):
 
 
 @dataclass(slots=True)
-class LoweredView(Later[list[PassView]]):
-    """What a backend other than the session's makes of a kernel on the way to its code."""
-
-    name: str
-    backend: str
-    maker: Callable[[], list[PassView]]
-    known: list[PassView] | None = None
-    stop: Callable[[], None] | None = None
-
-
-@dataclass(slots=True)
 class StageView(Later[CodeView]):
-    """A stage of a backend; ``language`` names a Pygments lexer; ``statements``: how many it is made of; ``known``: its
-    code, once somebody had it made."""
+    """The code of a backend at a stage; ``language`` names a Pygments lexer; ``statements``: how many it is made of."""
 
-    name: str
-    language: str
-    maker: Callable[[], CodeView]
-    backend: str = ""
+    language: str = ""
     statements: int = 0
-    known: CodeView | None = None
-    stop: Callable[[], None] | None = None
 
 
 @dataclass(slots=True)
@@ -273,17 +260,6 @@ class RooflineView:
 
 
 @dataclass(slots=True)
-class RooflineLater(Later[RooflineView]):
-    """The same, made when somebody looks."""
-
-    name: str
-    backend: str
-    maker: Callable[[], RooflineView]
-    known: RooflineView | None = None
-    stop: Callable[[], None] | None = None
-
-
-@dataclass(slots=True)
 class LaunchView:
     """One launch: ``mode`` is "forward" or "gradient". ``times``: what is known of its seconds, part by part, by one
     clock; ``seconds`` are those of the launch itself; ``place``: on which backend.
@@ -299,7 +275,7 @@ class LaunchView:
     place: str = ""
     compared: list[BackendRun] = field(default_factory=list)
     times: list[tuple[str, float]] = field(default_factory=list)
-    roofline: RooflineLater | None = None
+    roofline: Later[RooflineView] | None = None
 
 
 @dataclass(slots=True)
@@ -424,7 +400,7 @@ class KernelView:
     file: str
     source: list[Line]
     traces: dict[str, list[PassView]] = field(default_factory=dict)
-    lowered: dict[str, LoweredView] = field(default_factory=dict)  # more of them
+    lowered: dict[str, Later[list[PassView]]] = field(default_factory=dict)  # those of other backends
     graphs: list[TaskGraphs] = field(default_factory=list)
     stacks: list[StackView] = field(default_factory=list)
     kept: list[KeptView] = field(default_factory=list)

@@ -41,8 +41,8 @@ from quadrants_lab.widgets.model import (
     KeptView,
     KernelView,
     LaunchView,
+    Later,
     Line,
-    LoweredView,
     PassView,
     StageView,
     StepsView,
@@ -156,7 +156,7 @@ def _stages(plan: Plan, file: str) -> list[StageView]:
         make = made if name == own and statements <= MOST_STATEMENTS else process().make
         for stage in backend(name).STAGES:
             job = Job(name, stage, kernel, options, file)
-            out.append(StageView(stage, LANGUAGES.get(stage, ""), partial(make, job), name, statements))
+            out.append(StageView(stage, name, partial(make, job), None, LANGUAGES.get(stage, ""), statements))
     return out
 
 
@@ -204,7 +204,7 @@ def _add_traces(view: KernelView, mode: str, plan: Plan) -> None:
         view.traces[f"gradient on {arch}"] = pass_views(lowering, pass_docs())
     for name in _backends(plan)[1:] if stack_allocas(plan.kernel) else ():  # they become something else on each
         job = Job(name, LOWERED, plan.kernel, plan.compiled.options, view.file)
-        view.lowered[f"gradient on {name}"] = LoweredView(LOWERED, name, partial(_lowered, job))
+        view.lowered[f"gradient on {name}"] = Later(LOWERED, name, partial(_lowered, job))
     counting = [s for s in steps[at:] if s.before.mode == "count"]
     if counting:
         doc = "The counting slice: the forward slice that only counts pushes, run before the gradient."

@@ -33,7 +33,7 @@ from quadrants_lab.runtime.memory.memory import allocate
 from quadrants_lab.runtime.record.held import Held, held
 from quadrants_lab.runtime.record.records import LaunchRecord
 from quadrants_lab.runtime.session import Session, Settings
-from quadrants_lab.widgets.model import RooflineLater, RooflineView
+from quadrants_lab.widgets.model import Later, RooflineView
 
 SAMPLES = 5  # iterations of a task that are counted
 MOST_STEPS = 200_000  # of all that are counted
@@ -226,10 +226,10 @@ def roofline(counted: Counted, seconds: float, session: Session) -> RooflineView
     return RooflineView(work.moved(counted.sizes), work.operations, seconds, bandwidth, rate, str(dtype))
 
 
-def roofline_of(record: LaunchRecord, seconds: float) -> RooflineLater:
+def roofline_of(record: LaunchRecord, seconds: float) -> Later[RooflineView]:
     """The same for somebody who may look."""
     make = partial(roofline, Counted(record), seconds, record.plan.session)
-    return RooflineLater("the roofline", home(record), make)
+    return Later("the roofline", home(record), make)
 
 
 def _near(size: int) -> int:

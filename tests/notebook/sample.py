@@ -147,10 +147,10 @@ def kernel_view() -> KernelView:
     lines = {s.id: (span_line(s.span, "cell"), s.adjoint_of) for s in walk(forward.body)}
     msl = Stage("msl", MSL, (-1, 9, -1), 2, 0, 1)
     stages = [
-        StageView("asm", "gas", lambda: code_view(stage, lines), "cpu"),
-        StageView("msl", "cpp", lambda: code_view(msl, lines), "metal"),
+        StageView("asm", "cpu", lambda: code_view(stage, lines), language="gas"),
+        StageView("msl", "metal", lambda: code_view(msl, lines), language="cpp"),
     ]
-    gradient = [stages[0], StageView("msl", "cpp", lambda: CodeView([], [], NO_MSL), "metal")]
+    gradient = [stages[0], StageView("msl", "metal", lambda: CodeView([], [], NO_MSL), language="cpp")]
     for made in (*stages, *gradient):
         made.make()
     notes = [x for x in explain(forward) if not x.stacked]

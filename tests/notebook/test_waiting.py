@@ -113,7 +113,7 @@ def test_the_widget_says_what_it_waits_for_and_goes_on_meanwhile(monkeypatch):
         may_end.wait(ANSWER)
         return CodeView([Line("made")], [])
 
-    stage = StageView("isa", "gas", maker, "amdgpu")
+    stage = StageView("isa", "amdgpu", maker, language="gas")
     widget = Inspector({}, {}, lambda request: stage.make().lines[0].text if request == "code" else "here")
     monkeypatch.setattr(widget, "send", sent.put)
 
