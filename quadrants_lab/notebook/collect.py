@@ -40,8 +40,8 @@ from quadrants_lab.widgets.model import (
     FreeView,
     KeptView,
     KernelView,
-    LaunchView,
     Later,
+    LaunchView,
     Line,
     PassView,
     StageView,
@@ -266,7 +266,7 @@ def _values(plan: GradientPlan, record: LaunchRecord | None) -> Values:
 
 def _live(plan: GradientPlan, record: LaunchRecord) -> Live:
     assert record.inputs is not None
-    return Live(plan.scalars(record.args), record.inputs)
+    return Live(record.scalars, record.inputs)
 
 
 # --- launches -----------------------------------------------------------------------------------------------------
@@ -295,7 +295,7 @@ def launch_view(
 ) -> LaunchView:
     """What went in and what came out: the results first, then what was only read."""
     plan = record.plan
-    given = [(name, str(value)) for name, value in plan.scalars(record.args).items()]
+    given = [(name, str(value)) for name, value in record.scalars.items()]
     buffers = plan.kernel.buffers
     arrays = results(record)
     for name, array in (record.inputs or {}).items():

@@ -30,7 +30,7 @@ from quadrants_lab.runtime.interpret.interpreter import Box, Lane
 from quadrants_lab.runtime.interpret.partial import Partial
 from quadrants_lab.runtime.launch.frames import make_frame
 from quadrants_lab.runtime.memory.memory import allocate
-from quadrants_lab.runtime.record.held import Held, held
+from quadrants_lab.runtime.record.held import held
 from quadrants_lab.runtime.record.records import LaunchRecord
 from quadrants_lab.runtime.session import Session, Settings
 from quadrants_lab.widgets.model import Later, RooflineView
@@ -82,17 +82,14 @@ class Counted:
     """What the launches of a record do. It holds no more of their data than `held` does."""
 
     def __init__(self, record: LaunchRecord) -> None:
-        plan = record.plan
-        self.kernel, self.scalars = plan.kernel, plan.scalars(record.args)
-        self.data: Held = held(record)
-        self.caps = {row.stack: row.depth for row in record.report}
-        self.random = (plan.session.settings.random_seed, record.draws)
+        self.launch = held(record)
+        self.kernel = record.plan.kernel
         buffers = self.kernel.buffers
         self.sizes = {name: prod(shape) * buffers[name].dtype.nbytes for name, shape in record.shapes.items()}
 
     def work(self) -> Work:
         """Raises QuadrantsError where that cannot be told, `_Enough` where an iteration has too many steps."""
-        launch = Partial(self.kernel, self.scalars, self.data.before, self.data.after, self.caps, self.random)
+        launch = Partial(self.launch)
         counter = _Counter(self.kernel)
         for n, task in enumerate(self.kernel.body):
             if isinstance(task, N.Offload):

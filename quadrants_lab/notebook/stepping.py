@@ -67,9 +67,7 @@ class _Launch:
         plan = record.plan
         self.kernel, self.file, self.mode = plan.kernel, file, MODES[record.mode]
         self.number = _number(record)
-        self.scalars, self.data = plan.scalars(record.args), held(record)
-        self.caps = {row.stack: row.depth for row in record.report}
-        self.random = (plan.session.settings.random_seed, record.draws)
+        self.launch = held(record)
         self.tasks = [t for t in self.kernel.body if isinstance(t, N.Offload)]
         written = {x.id for x in ast.walk(plan.compiled.source.node) if isinstance(x, ast.Name)}
         self.compilers = COMPILERS - written
@@ -103,10 +101,7 @@ class _Launch:
             raise QuadrantsRuntimeError(f"nothing runs in this launch of kernel {self.kernel.name}", code="QL0707")
         stacks = [s.id for s in stack_allocas(self.kernel) if any(s is t for t in self.tasks[task].body)]
         at = self.kernel.body.index(self.tasks[task])
-        ran = walk_iteration(
-            self.kernel, self.scalars, self.data.before, at, _lane(lane), self.caps, self.random,
-            after=self.data.after, wanted=wanted(where, self.file, stacks), stop=stop,
-        )  # fmt: skip
+        ran = walk_iteration(self.launch, at, _lane(lane), wanted(where, self.file, stacks), stop)
         return step_trace(self.kernel, ran, self.file, self.compilers)
 
     def keep(self, key: _Key, trace: StepTrace) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,10 +27,8 @@ def recorded(launch: Any, *kernels: Any) -> list[LaunchRecord]:
 
 
 def walked(record: LaunchRecord, task: int, lane: tuple[int, ...] | None = None, **how: Any) -> Walk:
-    caps = {row.stack: row.depth for row in record.report}
-    return walk_iteration(
-        record.plan.kernel, record.plan.scalars(record.args), record.inputs, task, lane, caps, **how
-    )
+    assert record.inputs is not None
+    return walk_iteration(replace(held(record), before=record.inputs, after={}), task, lane, **how)
 
 
 def wave() -> tuple[Any, LaunchRecord]:
@@ -185,18 +184,17 @@ def test_of_a_large_launch_the_iterations_that_are_needed_run(monkeypatch: pytes
         (forward, "y", data[700] * np.exp(data[700])),
         (back, "x.grad", np.exp(data[700]) * data[700]),
     ):
-        data_of = held(record)
-        walk = walk_iteration(record.plan.kernel, {}, data_of.before, 1, (700,), after=data_of.after)
+        walk = walk_iteration(held(record), 1, (700,))
         (write,) = (e for e in walk.events if isinstance(e.stmt, N.Atomic) and e.stmt.buffer == name)
         np.testing.assert_allclose(write.operands[0], want, rtol=1e-12)
     last = len(changed.plan.kernel.body) - 1
-    walk = walk_iteration(changed.plan.kernel, {}, held(changed).before, last, (9,))
+    walk = walk_iteration(replace(held(changed), after={}), last, (9,))
     assert [e.value for e in walk.events if isinstance(e.stmt, N.Store) and e.stmt.buffer == "c"] == [np.sin(data[9])]
     with pytest.raises(QuadrantsRuntimeError, match=r"wrote over c\[10\]: .* first 10 elements are kept"):
-        walk_iteration(changed.plan.kernel, {}, held(changed).before, last, (10,))
+        walk_iteration(replace(held(changed), after={}), last, (10,))
     x[3] = 0.0
     with pytest.raises(QuadrantsRuntimeError, match="x was written to since the launch"):
-        walk_iteration(forward.plan.kernel, {}, held(forward).before, 0, (9,))
+        walk_iteration(replace(held(forward), after={}), 0, (9,))
 
 
 def test_a_window_has_what_events_before_it_leave(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,5 +232,5 @@ def test_random_numbers_are_those_of_the_launch() -> None:
 
     (record,) = recorded(draw, draw)
     for i in range(6):
-        (store,) = (e for e in walked(record, 0, (i,), random=(7, record.draws)).events if isinstance(e.stmt, N.Store))
+        (store,) = (e for e in walked(record, 0, (i,)).events if isinstance(e.stmt, N.Store))
         assert store.value == x[i]

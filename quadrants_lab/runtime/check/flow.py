@@ -118,9 +118,8 @@ class _Follower:
 
     def interpret(self, run: LaunchFlow, record: LaunchRecord, arrays: Arrays) -> None:
         """A launch over ``arrays``, which it changes."""
-        random = record.plan.session.settings.random_seed, record.draws
-        scalars = record.plan.scalars(record.args)
-        interpret(run.kernel, scalars, arrays, random=random, observer=run.told, iterations=run.iterations)
+        random, observer, iterations = record.random, run.told, run.iterations
+        interpret(run.kernel, record.scalars, arrays, random=random, observer=observer, iterations=iterations)
 
 
 class _Sampler(_Follower):

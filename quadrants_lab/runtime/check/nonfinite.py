@@ -18,7 +18,7 @@ from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.check.cause import Cause, Event, cause, written
-from quadrants_lab.runtime.check.windows import Windows, caps, draws_random, lane_of
+from quadrants_lab.runtime.check.windows import Windows, draws_random, lane_of
 from quadrants_lab.runtime.interpret.interpreter import Lane, interpret
 from quadrants_lab.runtime.interpret.interpreter_trace import remember
 from quadrants_lab.runtime.launch.observe import watch
@@ -113,8 +113,9 @@ def origin(record: LaunchRecord) -> Event | None:
         if draws_random(kernel):  # its iterations do not run one by one
             arrays = {name: np.zeros(shape, kernel.buffers[name].dtype.numpy) for name, shape in record.shapes.items()}
             arrays |= {name: a.copy() for name, a in record.inputs.items()}
-            random = plan.session.settings.random_seed, record.draws
-            interpret(kernel, plan.scalars(record.args), arrays, caps=caps(record), random=random, observer=look.told)
+            interpret(
+                kernel, record.scalars, arrays, caps=record.caps, random=record.random, observer=look.told
+            )
         else:
             _look_closely(Windows(record, kernel, record.inputs, shadow(plan.session, DEFAULT)), look)
     return look.found

@@ -73,11 +73,6 @@ def draws_random(kernel: N.Kernel) -> bool:
     return any(isinstance(s, (N.Random, N.Builtin)) for s in walk(kernel.body))
 
 
-def caps(record: LaunchRecord) -> dict[int, int]:
-    """The depths of the stacks, by id."""
-    return {row.stack: row.depth for row in record.report}
-
-
 def lane_of(task: N.Offload, lane: Lane) -> Lane:
     """An iteration of a task as the program knows it."""
     return () if task.indices and task.indices[0].name == ONCE else lane
@@ -182,13 +177,13 @@ class Windows:
         box = tuple(range(k, k + 1) for k in lane)
         written = {s.buffer for s in walk((self.tasks[task],)) if isinstance(s, N.Write)}
         arrays = {name: a.copy() if name in written else a for name, a in self._arrays().items()}
-        interpret(kernel or self.kernel, self._scalars(task, box), arrays, caps=caps(self.record), observer=observer)
+        interpret(kernel or self.kernel, self._scalars(task, box), arrays, caps=self.record.caps, observer=observer)
 
     def _arrays(self) -> Arrays:
         return {name: memory.array for name, memory in self.memories.items()}
 
     def _scalars(self, task: int, box: Box | None) -> dict[str, Any]:
-        return {**self.record.plan.scalars(self.record.args), **self._windows(task, box)}
+        return {**self.record.scalars, **self._windows(task, box)}
 
     def _windows(self, task: int, box: Box | None) -> dict[str, int]:
         """The windows of all tasks; those of other ones are empty."""

@@ -18,6 +18,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.interpret.interpreter import Box, Lane, Trip
 from quadrants_lab.runtime.interpret.partial import Partial
+from quadrants_lab.runtime.record.held import Held
 
 WINDOW = 20_000  # events that are kept; half of them may come before the one that is wanted
 MOST_WRITES = 6  # before the window that are kept
@@ -101,28 +102,19 @@ class _Enough(Exception):
 
 
 def walk_iteration(
-    kernel: N.Kernel,
-    args: Mapping[str, Any],
-    arrays: Mapping[str, Any],
-    task: int,
-    lane: Lane | None = None,
-    caps: Mapping[int, int] | None = None,
-    random: tuple[int, int] = (0, 1),
-    *,
-    after: Mapping[str, Any] | None = None,
-    wanted: Wanted = lambda e: True,
+    launch: Held, task: int, lane: Lane | None = None, wanted: Wanted = lambda e: True,
     stop: Callable[[], bool] = lambda: False,
-) -> Walk:
-    """Repeats iteration ``lane`` (None: the first one) of the kernel's task number ``task`` up to the first event that
+) -> Walk:  # fmt: skip
+    """Repeats iteration ``lane`` (None: the first one) of the launch's task number ``task`` up to the first event that
     is ``wanted``, and some more; without one, to its end.
 
-    ``arrays``: the data before the launch, ``after``: after it, as far as that is known; neither is written to.
-    ``stop`` is asked now and then. Raises QuadrantsRuntimeError where there is no such iteration, where what it reads
-    takes more than 300,000 statements of the tasks before it, and where it was stopped.
+    The data of the launch are not written to. ``stop`` is asked now and then. Raises QuadrantsRuntimeError where there
+    is no such iteration, where what it reads takes more than 300,000 statements of the tasks before it, and where it
+    was stopped.
     """
-    watcher = _Watcher(kernel, task, lane, wanted, stop)
+    watcher = _Watcher(launch.kernel, task, lane, wanted, stop)
     with suppress(_Enough):
-        Partial(kernel, args, arrays, after or {}, caps or {}, random).run(task, watcher.told, watcher.iterations)
+        Partial(launch).run(task, watcher.told, watcher.iterations)
     return watcher.walk
 
 

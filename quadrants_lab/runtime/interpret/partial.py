@@ -8,7 +8,7 @@ all iterations are. What tasks wrote and none writes later is in memory after th
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -22,24 +22,21 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.interpret.interpreter import Box, Iterations, Lane, Observer, interpret
 from quadrants_lab.runtime.launch.plan import Live
+from quadrants_lab.runtime.record.held import Held
 
 MOST_BEFORE = 300_000  # statements of the tasks before
 _OF_LAUNCH = ("temp", "ret", "scratch")  # buffers that begin with zeros unless they are given
 
 
 class Partial:
-    """A launch of ``kernel``. ``before``: its data as it found them, indexed like arrays; ``after``: as it left them,
-    as far as that is known. Neither is written to."""
+    """The data of the ``launch`` are not written to."""
 
-    def __init__(
-        self, kernel: N.Kernel, args: Mapping[str, Any], before: Mapping[str, Any], after: Mapping[str, Any],
-        caps: Mapping[int, int], random: tuple[int, int],
-    ) -> None:  # fmt: skip
-        self.kernel, self.args, self.after, self.caps, self.random = kernel, args, after, caps, random
-        self.before = dict(before)
-        live = Live({a.name: a.type.numpy(args[a.name]) for a in kernel.args}, self.before)
+    def __init__(self, launch: Held) -> None:
+        self.launch, self.kernel, self.before = launch, launch.kernel, dict(launch.before)
+        kernel = launch.kernel
+        live = Live({a.name: a.type.numpy(launch.scalars[a.name]) for a in kernel.args}, self.before)
         for b in kernel.buffers.values():
-            if b.kind in _OF_LAUNCH and b.name not in before:
+            if b.kind in _OF_LAUNCH and b.name not in launch.before:
                 self.before[b.name] = np.zeros([evaluate(e, live) for e in b.extents], b.dtype.numpy)
         self.writes = [{s.buffer for s in walk((t,)) if isinstance(s, N.Write)} for t in kernel.body]
         self.written: list[dict[tuple[str, Lane], Any]] = [{} for _ in kernel.body]  # by each task
@@ -52,14 +49,15 @@ class Partial:
         """Runs iterations of one task."""
         alone = replace(self.kernel, body=(self.kernel.body[task],))
         arrays: dict[str, Any] = {name: View(self, task, name) for name in self.before}
+        of = self.launch
         interpret(
-            alone, self.args, arrays, caps=self.caps, random=self.random, observer=observer, iterations=iterations
+            alone, of.scalars, arrays, caps=of.caps, random=of.random, observer=observer, iterations=iterations
         )
 
     def read(self, task: int, name: str, index: Lane) -> Any:
         """An element as the task finds it."""
-        if name in self.after and not any(name in writes for writes in self.writes[task:]):
-            return self.after[name][index]
+        if name in self.launch.after and not any(name in writes for writes in self.writes[task:]):
+            return self.launch.after[name][index]
         for t in reversed(range(task)):
             if name in self.writes[t]:
                 self._repeat(t, name, index)

@@ -3,7 +3,7 @@ they are small, else memory as it is now, element by element, for as long as nob
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,34 +21,39 @@ MOST_BYTES = 16 << 20  # of copies that are held
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """By buffer name: arrays, or what is indexed like one. ``before``: all that the launch could ask for, in its
-    shape; what it only adds to is zeros there. ``after``: what it wrote."""
+    """A launch of ``kernel``. By buffer name, arrays, or what is indexed like one: ``before``, all that the launch
+    could ask for, in its shape; what it only adds to is zeros there; ``after``: what it wrote, as far as that is
+    known."""
 
+    kernel: N.Kernel
     before: dict[str, Any]
-    after: dict[str, Any]
+    after: dict[str, Any] = field(default_factory=dict)
+    scalars: dict[str, Any] = field(default_factory=dict)
+    caps: dict[int, int] = field(default_factory=dict)
+    random: tuple[int, int] = (0, 1)
 
 
 def held(record: LaunchRecord) -> Held:
     """Holds no more than `MOST_BYTES` of copies, and 16 MiB of what the launch both read and wrote."""
     if record.held is None:
-        record.held = _held(record)
+        record.held = Held(record.plan.kernel, *_data(record), record.scalars, record.caps, record.random)
     found: Held = record.held
     return found
 
 
-def _held(record: LaunchRecord) -> Held:
+def _data(record: LaunchRecord) -> tuple[dict[str, Any], dict[str, Any]]:
     plan, inputs = record.plan, record.inputs
     buffers = plan.kernel.buffers
     nothing: Arrays = {
         name: np.broadcast_to(np.zeros((), buffers[name].dtype.numpy), shape) for name, shape in record.shapes.items()
     }
     if inputs is not None and sum(a.nbytes for a in inputs.values()) <= MOST_BYTES:
-        return Held(nothing | inputs, dict(record.outputs or {}))
+        return nothing | inputs, dict(record.outputs or {})
     first = record.heads if inputs is None else heads(plan, inputs, record.memories.keys())
     read = {n for n in nothing if any(isinstance(s, N.Load) for s in plan.accesses_of.get(n, ()))}
     now = {name: Now(name, *where) for name, where in record.memories.items()}
     before = {n: Head(n, first[n], a.shape) if n in first else now[n] for n, a in nothing.items() if n in read}
-    return Held(nothing | before, {n: now[n] for n in plan.writes & now.keys()})
+    return nothing | before, {n: now[n] for n in plan.writes & now.keys()}
 
 
 class Now:

@@ -76,6 +76,20 @@ class LaunchRecord:
         """ "forward" or "reverse"."""
         return self.plan.owner.mode
 
+    @property
+    def scalars(self) -> dict[str, Any]:
+        return self.plan.scalars(self.args)
+
+    @property
+    def caps(self) -> dict[int, int]:
+        """The depths of the stacks, by id."""
+        return {row.stack: row.depth for row in self.report}
+
+    @property
+    def random(self) -> tuple[int, int]:
+        """What its draws depend on: the seed, and the number of the launch."""
+        return self.plan.session.settings.random_seed, self.draws
+
 
 @dataclass(frozen=True, slots=True)
 class LaunchNote:

@@ -92,7 +92,7 @@ def replay(record: LaunchRecord, session: Session) -> Replay:
 
 def add_scratch(record: LaunchRecord, kernel: N.Kernel, session: Session, memories: dict[str, Memory]) -> None:
     """Adds the scratch memory that a launch of one of the record's kernels needs."""
-    sizes = Live(record.plan.scalars(record.args), {name: memory.operand for name, memory in memories.items()})
+    sizes = Live(record.scalars, {name: memory.operand for name, memory in memories.items()})
     for b in kernel.buffers.values():
         if b.kind == "scratch" and b.name not in memories:
             memories[b.name] = allocate(session, b.dtype, tuple(evaluate(e, sizes) for e in b.extents))
@@ -108,7 +108,7 @@ def frame_of(
         if kernel.buffers[name].shape is None:
             frame.set_extents(name, memories[name].operand.shape)
     dtypes = {a.name: a.type for a in kernel.args}
-    for name, value in record.plan.scalars(record.args).items():
+    for name, value in record.scalars.items():
         if name in dtypes:
             frame.set_arg(name, dtypes[name].numpy(value).item())
     frame.replay(record.draws)
@@ -134,7 +134,7 @@ def _depths(
         frame.set_stacks([0] * len(stack_allocas(counter.kernel)))
         launch(record, frame, session)
         counted = {stack: frame.ret(name) for stack, name in counter.results.items()}
-    live = Live(plan.scalars(record.args), {name: memory.values() for name, memory in memories.items()})
+    live = Live(record.scalars, {name: memory.values() for name, memory in memories.items()})
     return [evaluate(size, live, counted) for size in plan.sizes]
 
 
