@@ -132,7 +132,6 @@ class FreeView:
     name: str
     line: int
     why: str
-    stmt: int = -1
 
 
 @dataclass(slots=True)
@@ -393,7 +392,7 @@ class KernelView:
     """One kernel of a cell.
 
     ``traces`` maps "forward" and "gradient" to the passes in the order in which they ran; ``source`` is the text of
-    the cell or function with its real line numbers in ``Line.span_line``. ``notes`` are said above everything else.
+    the cell or function with its real line numbers in ``Line.span_line``.
     """
 
     name: str
@@ -408,7 +407,6 @@ class KernelView:
     bytes_before: int | None = None  # what its stacks would take if everything were kept as it is
     code: dict[str, list[StageView]] = field(default_factory=dict)
     launches: list[LaunchView] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
     steps: StepsView | str = ""  # why there are none
     tapes: list[Report] = field(default_factory=list)  # of the cell
     edits: list[EditView] = field(default_factory=list)  # of the runs of its cell, this one last
@@ -437,7 +435,6 @@ class CellView:
 
     title: str
     kernels: list[KernelView]
-    notes: list[str] = field(default_factory=list)
     open: str = "source"
     findings: list[tuple[str, str]] = field(default_factory=list)
 

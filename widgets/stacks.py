@@ -66,7 +66,7 @@ def kept(view: KernelView) -> str:
          esc(k.size), esc(k.reason))
         for k in view.kept
     ]  # fmt: skip
-    return table(head, rows, right=(1, 3, 4), links=[Line("", k.line, -1) for k in view.kept])
+    return table(head, rows, right=(1, 3, 4), links=[Line("", k.line) for k in view.kept])
 
 
 def backends(view: KernelView) -> str:
@@ -80,9 +80,5 @@ def backends(view: KernelView) -> str:
 
 def free(view: KernelView) -> str:
     rows = [(f"<b>{esc(f.name)}</b>", str(f.line or "–"), esc(f.why)) for f in view.free]
-    return table(
-        ("value", "line", "why it needs none"),
-        rows,
-        right=(1,),
-        links=[Line("", f.line, f.stmt) for f in view.free],
-    )
+    links = [Line("", f.line) for f in view.free]
+    return table(("value", "line", "why it needs none"), rows, right=(1,), links=links)

@@ -23,8 +23,7 @@ def cell(view: CellView) -> RenderableType:
     """All kernels of a cell; of a view that opens at the steps these alone."""
     if view.open == "steps":
         return Group(*map(steps, view.kernels))
-    notes = [Text(n, style="italic") for n in view.notes]
-    return Group(*(kernel(k) for k in view.kernels), *notes)
+    return Group(*map(kernel, view.kernels))
 
 
 def kernel(view: KernelView) -> RenderableType:
@@ -47,13 +46,16 @@ def kernel(view: KernelView) -> RenderableType:
     parts += [codes(f"code of {name}", stages) for name, stages in view.code.items()]
     parts += [runs(view)] if view.launches else []
     parts += [backends(x.compared, f"{x.mode} on several backends") for x in view.launches if x.compared]
-    parts += [Text(n, style="italic") for n in view.notes]
     return Panel(Group(*parts), title=view.name, title_align="left")
+
+
+def titled(title: str, *heads: str) -> Table:
+    return Table(*heads, title=title, title_justify="left", box=None, pad_edge=False)
 
 
 def passes(name: str, steps: list[PassView], view: KernelView) -> Table:
     """The passes that changed something."""
-    table = Table("pass", "statements", "time", title=name, title_justify="left", box=None, pad_edge=False)
+    table = titled(name, "pass", "statements", "time")
     quiet = 0
     for step in steps:
         change = changed(view, step)
@@ -68,8 +70,7 @@ def passes(name: str, steps: list[PassView], view: KernelView) -> Table:
 
 
 def stacks(view: KernelView) -> Table:
-    table = Table("stack", "line", "dtype", "depth", "bytes", "how found", "why it is kept", title="stacks",
-                  title_justify="left", box=None, pad_edge=False)  # fmt: skip
+    table = titled("stacks", "stack", "line", "dtype", "depth", "bytes", "how found", "why it is kept")
     for s in view.stacks:
         depth = "–" if s.depth is None else f"{s.depth:,}"
         table.add_row(s.name, str(s.line), s.dtype, depth, size(s.bytes), s.how, s.reason)
@@ -86,7 +87,7 @@ def steps(view: KernelView) -> RenderableType:
         return Text(view.steps, style="italic")
     trace = view.steps.trace()
     title = f"{view.steps.shown.mode} of {view.name}, iteration {trace.lane}"
-    table = Table("step", "line", "statement", "value", title=title, title_justify="left", box=None, pad_edge=False)
+    table = titled(title, "step", "line", "statement", "value")
     for number, line, text, value in rows(trace):
         table.add_row(number, line, Text(text), value)
     return table
@@ -109,18 +110,7 @@ def tree(node: SizeView, title: str) -> Tree:
 
 
 def runs(view: KernelView) -> Table:
-    table = Table(
-        "launch",
-        "time",
-        "array",
-        "type",
-        "values",
-        "difference",
-        title="run",
-        title_justify="left",
-        box=None,
-        pad_edge=False,
-    )
+    table = titled("run", "launch", "time", "array", "type", "values", "difference")
     for launch in view.launches:
         table.add_row(launch.mode, seconds(launch.seconds), "", "", launch.place and f"on {launch.place}", "")
         for name, value in launch.times:
@@ -132,7 +122,7 @@ def runs(view: KernelView) -> Table:
 
 def codes(title: str, stages: Sequence[StageView]) -> RenderableType:
     """The sizes of all stages."""
-    table = Table("stage", "backend", title=title, title_justify="left", box=None, pad_edge=False)
+    table = titled(title, "stage", "backend")
     for name in code.MEASURES:
         table.add_column(name, justify="right")
     for s in stages:
@@ -142,8 +132,7 @@ def codes(title: str, stages: Sequence[StageView]) -> RenderableType:
 
 def backends(runs: Sequence[BackendRun], title: str) -> RenderableType:
     """A launch on several backends."""
-    table = Table("backend", *TIMES, *STACK_BYTES, "greatest difference", title=title,
-                  title_justify="left", box=None, pad_edge=False)  # fmt: skip
+    table = titled(title, "backend", *TIMES, *STACK_BYTES, "greatest difference")
     after: list[Text] = []
     for r in runs:
         stacks = (size(r.lane_bytes), size(r.heap_bytes)) if r.lane_bytes else ("", "")
