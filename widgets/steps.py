@@ -110,19 +110,12 @@ def _stepper(view: KernelView, launch: LaunchSteps, request: str, task: int, lan
 
 def _data(trace: StepTrace) -> dict[str, object]:
     """What the script draws from."""
+    same = ("cut", "first", "past", "below", "found", "turn", "hidden")
     return {
-        "s": [
-            [x.text, x.line, x.kind, x.name, x.stack, x.carried, int(x.back)] for x in trace.statements
-        ],
+        "s": [[x.text, x.line, x.kind, x.name, x.stack, x.carried, int(x.back)] for x in trace.statements],
         "e": trace.events,
         "n": len(trace.stacks),
-        "cut": trace.cut,
-        "first": trace.first,
-        "past": trace.past,
-        "below": trace.below,
-        "found": trace.found,
-        "turn": trace.turn,
-        "hidden": trace.hidden,
+        **{name: getattr(trace, name) for name in same},
         "names": [name for name, _, _ in trace.stacks],
     }
 

@@ -6,7 +6,6 @@ import re
 import traceback
 import warnings
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, NoReturn
 
 from quadrants_lab.errors import QuadrantsError, QuadrantsSyntaxError, QuadrantsWarning
@@ -92,13 +91,7 @@ class WarningText:
         return self.before(message, category, filename, lineno, line)
 
 
-def _show(
-    shell: Any,
-    kind: type[BaseException],
-    error: BaseException,
-    tb: TracebackType,
-    tb_offset: int | None = None,
-) -> list[str]:
+def _show(shell: Any, kind: type[BaseException], error: BaseException, *_: Any, **__: Any) -> list[str]:
     lines = [describe(error)]
     shell._showtraceback(kind, error, lines)
     return lines

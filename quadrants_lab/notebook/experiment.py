@@ -22,7 +22,7 @@ from quadrants_lab.notebook.verdict import check
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.backend import available
 from quadrants_lab.runtime.check.report import Report
-from quadrants_lab.runtime.launch.observe import unwatched, watch
+from quadrants_lab.runtime.launch.observe import Observer, unwatched, watch
 from quadrants_lab.runtime.launch.plan import Plan
 from quadrants_lab.runtime.record.records import LaunchRecord, Recorder, recording
 from quadrants_lab.runtime.tape.recorder import Launches
@@ -97,7 +97,7 @@ def run(cell: Cell, options: CellOptions, namespace: dict[str, Any], progress: P
         return Outcome(value, recorder, checked)
 
 
-class NoGradients:
+class NoGradients(Observer):
     """An observer that refuses gradients: under ``--grad`` the cell gets them when it is done."""
 
     def before(self, plan: Plan, args: tuple[Any, ...]) -> None:
@@ -108,11 +108,8 @@ class NoGradients:
                 help="drop the call, or the option",
             )
 
-    def after(self, plan: Plan, args: tuple[Any, ...], token: Any, failed: bool) -> None:
-        return None
 
-
-class NothingNew:
+class NothingNew(Observer):
     """An observer that refuses launches which the gradients should have known of: they are done by then."""
 
     def before(self, plan: Plan, args: tuple[Any, ...]) -> None:
@@ -125,9 +122,6 @@ class NothingNew:
                 help="put something behind it, for instance the value to be shown, or end the line with a semicolon",
             )
 
-    def after(self, plan: Plan, args: tuple[Any, ...], token: Any, failed: bool) -> None:
-        return None
-
 
 def loss(name: str, namespace: dict[str, Any]) -> Dense:
     """The field that LOSS names, checked."""
@@ -136,9 +130,7 @@ def loss(name: str, namespace: dict[str, Any]) -> Dense:
         raise QuadrantsRuntimeError(
             f"--grad {name}: no such name after the cell",
             code="QL0701",
-            help=f"the fields are {', '.join(close)}"
-            if close
-            else "the cell must make or use a field of that name",
+            help=f"the fields are {', '.join(close)}" if close else "the cell must make or use a field of that name",
         )
     found = namespace[name]
     if not isinstance(found, Dense):
@@ -159,16 +151,6 @@ def loss(name: str, namespace: dict[str, Any]) -> Dense:
     return found
 
 
-def _nothing_else() -> str:
-    return render(
-        "QL0706",
-        "--grad: of what the cell's kernels use nothing but the loss has a gradient, so there is nothing to see",
-        (),
-        "make what to differentiate by with needs_grad=True",
-        kind="warning",
-    )
-
-
 def differentiate(target: Dense, launches: Launches) -> None:
     """Gradients of everything by ``target``."""
     if not any(x.differentiates for x in launches.leaves()):
@@ -180,7 +162,13 @@ def differentiate(target: Dense, launches: Launches) -> None:
     own = any(x.gradient is not None and x.launch is None for x in launches.leaves())  # may be of anything
     others = (f for f in launches.followed.values() if f.memory is not target._memory)
     if not own and not any(f.grad is not None for f in others):
-        warnings.warn(_nothing_else(), QuadrantsWarning, stacklevel=2)
+        text = render(
+            "QL0706",
+            "--grad: of what the cell's kernels use nothing but the loss has a gradient, so there is nothing to see",
+            help="make what to differentiate by with needs_grad=True",
+            kind="warning",
+        )
+        warnings.warn(text, QuadrantsWarning, stacklevel=2)
     clear_all_gradients()
     for f in launches.followed.values():
         if f.grad is not None:  # of a tensor of another library: it is not among those of the session

@@ -63,64 +63,6 @@ def _view(fn: Callable[..., Any], arrays: dict[str, S.Array], shard: Any) -> Cel
     return cell_view("shard", recorder)
 
 
-class Running:
-    """`map_gradients` in a thread, while the notebook goes on. It displays itself: the bar and the losses of `Live`,
-    and a button that stops the shards. ``options``: those of `map_gradients`."""
-
-    def __init__(self, fn: Callable[[Any, Any], Any], params: Any, shards: Sequence[Any], **options: Any) -> None:
-        import ipywidgets
-
-        self._live = Live(len(shards))
-        self._stop: Callable[[], None] | None = None
-        self._found: Future[Gradients] = Future()
-        self._picture = ipywidgets.HTML(self._live._repr_html_())
-        self._button = ipywidgets.Button(description="stop")
-        self._button.on_click(lambda _: self.stop())
-        self._drawn = 0.0
-        run = partial(map_gradients, fn, params, shards, **{**options, "progress": self})
-        Thread(target=self._run, args=(run,), daemon=True).start()
-
-    def _run(self, run: Callable[[], Gradients]) -> None:
-        try:
-            self._found.set_result(run())
-            said = ""
-        except BaseException as e:
-            self._found.set_exception(e)
-            said = f"<pre>{escape(str(e))}</pre>"
-        self._button.disabled = True
-        self._picture.value = self._live._repr_html_() + said
-
-    def begin(self, stop: Callable[[], None]) -> None:
-        """Told by `map_gradients` what stops it."""
-        self._stop = stop
-
-    def __call__(self, shard: int, loss: float) -> None:
-        self._live.losses[shard] = loss
-        if perf_counter() - self._drawn > PAUSE:
-            self._picture.value = self._live._repr_html_()
-            self._drawn = perf_counter()
-
-    def stop(self) -> None:
-        """No more shards begin; `result` raises then."""
-        if self._stop is not None and not self._found.done():
-            self._stop()
-
-    def done(self) -> bool:
-        return self._found.done()
-
-    def result(self, seconds: float | None = None) -> Gradients:
-        """Waits for what `map_gradients` returns, or raises what it raises; TimeoutError after so many seconds."""
-        return self._found.result(seconds)
-
-    def _repr_mimebundle_(self, **options: Any) -> Any:
-        import ipywidgets
-
-        return ipywidgets.VBox([self._picture, self._button])._repr_mimebundle_(**options)
-
-    def __repr__(self) -> str:
-        return repr(self._live)
-
-
 class Live:
     """A ``progress`` for `map_gradients`: a bar and the losses so far, by shard, drawn anew as they come; text where
     there is no HTML. Interrupting the kernel stops the shards."""
@@ -149,7 +91,7 @@ class Live:
         done = f"{len(self.losses)} of {self.total} shards"
         return f"{done}, mean loss {sum(self.losses.values()) / len(self.losses):.6g}" if self.losses else done
 
-    def _repr_html_(self) -> str:
+    def html(self) -> str:
         known = {n: loss for n, loss in self.losses.items() if isfinite(loss)}  # others have no place
         low, high = min(known.values(), default=0.0), max(known.values(), default=0.0)
         across, up = _WIDTH / max(1, self.total), (_HEIGHT - 6) / (high - low or 1.0)
@@ -160,3 +102,58 @@ class Live:
         bar = f'<progress max="{self.total}" value="{len(self.losses)}" style="width:{_WIDTH}px"></progress>'
         picture = f'<svg width="{_WIDTH}" height="{_HEIGHT}" fill="currentColor" role="img">{dots}</svg>'
         return f"<div>{bar}<br>{picture}<br>{self!r}</div>"
+
+    _repr_html_: Any = html
+
+
+class Running(Live):
+    """`map_gradients` in a thread, while the notebook goes on. It displays itself: the bar and the losses of `Live`,
+    and a button that stops the shards. ``options``: those of `map_gradients`."""
+
+    _repr_html_ = None  # it is a widget
+
+    def __init__(self, fn: Callable[[Any, Any], Any], params: Any, shards: Sequence[Any], **options: Any) -> None:
+        import ipywidgets
+
+        super().__init__(len(shards))
+        self._stop: Callable[[], None] | None = None
+        self._found: Future[Gradients] = Future()
+        self._picture = ipywidgets.HTML(self.html())
+        self._button = ipywidgets.Button(description="stop")
+        self._button.on_click(lambda _: self.stop())
+        run = partial(map_gradients, fn, params, shards, **{**options, "progress": self})
+        Thread(target=self._run, args=(run,), daemon=True).start()
+
+    def _run(self, run: Callable[[], Gradients]) -> None:
+        try:
+            self._found.set_result(run())
+            said = ""
+        except BaseException as e:
+            self._found.set_exception(e)
+            said = f"<pre>{escape(str(e))}</pre>"
+        self._button.disabled = True
+        self._draw(said)
+
+    def begin(self, stop: Callable[[], None]) -> None:
+        """Told by `map_gradients` what stops it."""
+        self._stop = stop
+
+    def _draw(self, said: str = "") -> None:
+        self._picture.value = self.html() + said
+
+    def stop(self) -> None:
+        """No more shards begin; `result` raises then."""
+        if self._stop is not None and not self._found.done():
+            self._stop()
+
+    def done(self) -> bool:
+        return self._found.done()
+
+    def result(self, seconds: float | None = None) -> Gradients:
+        """Waits for what `map_gradients` returns, or raises what it raises; TimeoutError after so many seconds."""
+        return self._found.result(seconds)
+
+    def _repr_mimebundle_(self, **options: Any) -> Any:
+        import ipywidgets
+
+        return ipywidgets.VBox([self._picture, self._button])._repr_mimebundle_(**options)
