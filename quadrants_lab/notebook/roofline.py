@@ -43,21 +43,6 @@ _ONE = {"abs", "add", "div", "fma", "max", "min", "mod", "mul", "neg", "rcp", "r
 _FREE = {"bitcast", "cast"}
 _CHAINS, _TRIPS = 1 << 16, 512
 
-_COPY = """kernel copy() forward next %8 {{
-  buffer @x: field {t}[{n}]
-  buffer @y: field {t}[{n}]
-  offload struct_for bounds {{
-    %0: i32 = const 0
-    %1: i32 = const {n}
-    yield %0, %1
-  }} do (%3: i32 'i') {{
-    %4: {t} = load @x[%3]
-    store @y[%3], %4
-    yield
-  }}
-}}
-"""
-
 
 class _Enough(Exception):
     """More steps than are to be counted."""
@@ -148,31 +133,43 @@ def limits(name: str, threads: int, dtype: DType, size: int) -> tuple[float, flo
     session = Session(Settings(arch=name, backend=name, threads=threads))
     n = size // (2 * dtype.nbytes)
     try:
-        copy = _seconds(session, _COPY.format(t=dtype, n=n))
+        copy = _seconds(session, _copy(dtype, n))
         chain = _seconds(session, _chain(dtype))
     finally:
         session.end()
     return 2 * n * dtype.nbytes / copy, _CHAINS * _TRIPS * 16 / chain
 
 
+def _kernel(buffers: str, dtype: DType, n: int, body: str) -> str:
+    """One that loads each of ``n`` elements of the first of its ``buffers`` as %4; they have names of a letter."""
+    fields = "\n".join(f"  buffer @{name}: field {dtype}[{n}]" for name in buffers)
+    return f"""kernel k() forward next %70 {{
+{fields}
+  offload struct_for bounds {{
+    %0: i32 = const 0
+    %1: i32 = const {n}
+    yield %0, %1
+  }} do (%3: i32 'i') {{
+    %4: {dtype} = load @{buffers[0]}[%3]
+    {body}
+    yield
+  }}
+}}
+"""
+
+
+def _copy(dtype: DType, n: int) -> str:
+    return _kernel("xy", dtype, n, "store @y[%3], %4")
+
+
 def _chain(dtype: DType) -> str:
     """A kernel of eight chains an iteration."""
     chains = range(8)
+    starts = "\n".join(f"%{10 + k}: {dtype} = {'add' if k else 'mul'} %4, %{8 if k else 6}" for k in chains)
     carried = ", ".join(f"%{20 + k}: {dtype} = %{10 + k}" for k in chains)
-    steps = "\n".join(
-        f"      %{30 + k}: {dtype} = mul %{20 + k}, %6\n      %{40 + k}: {dtype} = add %{30 + k}, %7" for k in chains
-    )
-    sums = "\n".join(f"    %{60 + k}: {dtype} = add %{59 + k if k > 1 else 50}, %{50 + k}" for k in chains[1:])
-    starts = "\n".join(f"    %{10 + k}: {dtype} = {'add' if k else 'mul'} %4, %{8 if k else 6}" for k in chains)
-    return f"""kernel chain() forward next %70 {{
-  buffer @x: field {dtype}[{_CHAINS}]
-  offload struct_for bounds {{
-    %0: i32 = const 0
-    %1: i32 = const {_CHAINS}
-    yield %0, %1
-  }} do (%3: i32 'i') {{
-    %4: {dtype} = load @x[%3]
-    %6: {dtype} = const 0.5
+    steps = "\n".join(f"%{30 + k}: {dtype} = mul %{20 + k}, %6\n%{40 + k}: {dtype} = add %{30 + k}, %7" for k in chains)
+    sums = "\n".join(f"%{60 + k}: {dtype} = add %{59 + k if k > 1 else 50}, %{50 + k}" for k in chains[1:])
+    return _kernel("x", dtype, _CHAINS, f"""%6: {dtype} = const 0.5
     %7: {dtype} = const 0.25
     %8: {dtype} = const 1.0
 {starts}
@@ -183,11 +180,7 @@ def _chain(dtype: DType) -> str:
       yield {", ".join(f"%{40 + k}" for k in chains)}
     }} -> ({", ".join(f"%{50 + k}: {dtype}" for k in chains)})
 {sums}
-    store @x[%3], %67
-    yield
-  }}
-}}
-"""
+    store @x[%3], %67""")
 
 
 def _seconds(session: Session, text: str) -> float:
