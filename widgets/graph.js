@@ -3,7 +3,7 @@
 
 const NS = "http://www.w3.org/2000/svg", READABLE = 0.4, CLOSED = 30, PAD = 8, LINE = 15, LONGEST = 56;
 const TOOLS = [["+", "larger"], ["−", "smaller"], ["all", "all of it"], ["fold", "fold or open all loops"], ["SVG", "save as SVG"], ["PNG", "save as PNG"]];
-const make = (name, attributes = {}) => { const x = document.createElementNS(NS, name); for (const [k, v] of Object.entries(attributes)) x.setAttribute(k, v); return x; };
+const make = (name, attributes = {}) => withAttributes(document.createElementNS(NS, name), attributes);
 
 /** Maps a coordinate so that stretches without boxes close up to a gap. `spans`: [low, high] of each box. */
 function closedUp(spans) {
@@ -60,10 +60,8 @@ function graph(host, hooks) {
   const data = JSON.parse(host.dataset.graph), id = `${hooks.uid}-g${graph.serial = (graph.serial ?? 0) + 1}`;
   const nodes = data.nodes.map(taken);
   host.removeAttribute("data-graph");
-  const tools = document.createElement("div"), svg = make("svg", { role: "listbox", tabindex: 0, "aria-label": data.title });
-  tools.className = "tools";
-  tools.setAttribute("role", "toolbar");
-  tools.setAttribute("aria-label", "Graph");
+  const tools = element("div", { class: "tools", role: "toolbar", "aria-label": "Graph" });
+  const svg = make("svg", { role: "listbox", tabindex: 0, "aria-label": data.title });
   const world = make("g", { role: "presentation" }), base = make("g", { role: "presentation" }), tinted = make("g", { role: "presentation" });
   const detail = make("g", { role: "presentation" });
   world.append(base, tinted, detail);
@@ -194,9 +192,7 @@ function graph(host, hooks) {
     fold: () => { self.folded = new Set(self.folded.size ? [] : data.frames.keys()); arrange(); fit(); } };
   for (const [name, label] of TOOLS) {
     if (name === "fold" && !data.frames.length) continue;
-    const b = document.createElement("button");
-    Object.assign(b, { type: "button", className: "ch", textContent: name, title: label });
-    b.setAttribute("aria-label", label);
+    const b = element("button", { type: "button", class: "ch", title: label, "aria-label": label }, name);
     b.addEventListener("click", run[name]);
     tools.append(b);
   }

@@ -8,8 +8,7 @@ let serial = 0;
 /** Builds the inspector inside `host`. `shape`: {title, kernels: [name], panes: [[id, title]]}. */
 export function mount(host, shape, ask) {
   const uid = `qdi${serial++}`;
-  const root = document.createElement("div");
-  root.className = "qdi";
+  const root = element("div", { class: "qdi" });
   root.innerHTML = `<div class="head"><span class="title"></span><div class="tabs" role="tablist" aria-label="Panes" data-roving data-follow></div>
     <span class="say" role="status" aria-live="polite"></span><button type="button" class="ch help" aria-label="Keys">?</button></div>
     <div role="tabpanel" tabindex="0" id="${uid}-panel"></div>`;
@@ -19,32 +18,20 @@ export function mount(host, shape, ask) {
   let parts = []; // what draws itself: listings and graphs
 
   if (shape.kernels.length > 1) {
-    const select = document.createElement("select");
-    select.setAttribute("aria-label", "Kernel");
+    const select = element("select", { "aria-label": "Kernel" });
     shape.kernels.forEach((name, i) => select.add(new Option(name, i)));
     select.addEventListener("change", () => { state.kernel = Number(select.value); state.mark = null; open(); });
     title.append(select);
   } else title.textContent = shape.kernels[0] ?? shape.title;
 
   for (const [id, text] of shape.panes) {
-    const tab = document.createElement("button");
-    Object.assign(tab, { type: "button", textContent: text, id: `${uid}-${id}` });
-    tab.setAttribute("role", "tab");
-    tab.setAttribute("aria-controls", panel.id);
-    tab.dataset.item = "";
-    tab.dataset.pane = id;
-    tabs.append(tab);
+    const named = { type: "button", id: `${uid}-${id}`, "data-item": "", "data-pane": id };
+    tabs.append(element("button", { ...named, role: "tab", "aria-controls": panel.id }, text));
   }
 
   if (shape.findings?.length) {
-    const list = document.createElement("div");
-    list.className = "finds";
-    list.append("The check found, to be followed step by step:");
-    for (const [text, request] of shape.findings) {
-      const one = Object.assign(document.createElement("button"), { type: "button", className: "ch", textContent: text });
-      one.dataset.get = request;
-      list.append(one);
-    }
+    const list = element("div", { class: "finds" }, "The check found, to be followed step by step:");
+    for (const [text, get] of shape.findings) list.append(element("button", { type: "button", class: "ch", "data-get": get }, text));
     panel.before(list);
   }
 
@@ -221,7 +208,7 @@ export function mount(host, shape, ask) {
 /** The inspector of a widget: what it brought is there at once, anything else the kernel is asked for. Until the first
     answer the static copy beside it stays. */
 export function live({ model, el }, brought) {
-  const waiting = new Map(), hide = document.createElement("style");
+  const waiting = new Map(), hide = element("style");
   const copy = `[data-qd-static="${model.get("uid")}"]`;
   hide.textContent = `${copy},.jp-OutputArea-child:has(${copy}){display:none!important}`;
   el.style.display = "none";
@@ -257,12 +244,11 @@ export function live({ model, el }, brought) {
     return html;
   };
   const progress = (request, { since, text, heard }) => {
-    const p = document.createElement("p"), seconds = Math.round((Date.now() - since) / 1000);
-    p.className = "none";
-    p.textContent = heard ? `${text}: ${seconds} s ` : seconds < 3 ? "asking the kernel" :
-      "no answer yet: the kernel is busy, or gone and what was asked for was not kept in the notebook; then run the cell";
+    const seconds = Math.round((Date.now() - since) / 1000);
+    const p = element("p", { class: "none" }, heard ? `${text}: ${seconds} s ` : seconds < 3 ? "asking the kernel" :
+      "no answer yet: the kernel is busy, or gone and what was asked for was not kept in the notebook; then run the cell");
     if (heard) {
-      const stop = Object.assign(document.createElement("button"), { type: "button", className: "ch stop", textContent: "stop" });
+      const stop = element("button", { type: "button", class: "ch stop" }, "stop");
       stop.addEventListener("click", (e) => { e.stopPropagation(); model.send({ kind: "stop", request }); });
       p.append(stop);
     }

@@ -4,6 +4,10 @@
 const ROW = 18, OVERSCAN = 12, CONTEXT = 3;
 const MOVES = { ArrowDown: 1, ArrowUp: -1, PageDown: 20, PageUp: -20, Home: -Infinity, End: Infinity };
 
+const withAttributes = (x, attributes) => { for (const [k, v] of Object.entries(attributes)) x.setAttribute(k, v); return x; };
+/** An element with these attributes, and this text in it. */
+const element = (tag, attributes = {}, text = "") => { const x = withAttributes(document.createElement(tag), attributes); x.textContent = text; return x; };
+
 /** Takes the lines of one side apart: l, s, a numbers, t html. */
 function parsed(side) {
   const rows = side.t.map((x) => /^(-?\d+) (-?\d+) (-?\d+) ([^]*)$/.exec(x));
@@ -47,12 +51,7 @@ function lines(host, hooks) {
   host.removeAttribute("data-lines");
   const two = !!data.h;
   if (two) data.r = parsed(data.r);
-  const pad = document.createElement("div"), body = document.createElement("div"), ruler = document.createElement("div");
-  for (const x of [pad, body, ruler]) x.setAttribute("role", "presentation");
-  Object.assign(pad, { className: "pad" }); Object.assign(body, { className: "rows" }); Object.assign(ruler, { className: "ruler" });
-  const scroller = document.createElement("div");
-  scroller.className = "scroller";
-  scroller.setAttribute("role", "presentation");
+  const [pad, body, ruler, scroller] = ["pad", "rows", "ruler", "scroller"].map((name) => element("div", { class: name, role: "presentation" }));
   pad.append(body);
   scroller.append(pad);
   host.replaceChildren(scroller, ruler);
@@ -74,8 +73,7 @@ function lines(host, hooks) {
     self.paint(self.mark);
   };
   const half = (d, n, kind) => {
-    const x = document.createElement("span");
-    x.className = n < 0 ? "half" : `half ${kind}`;
+    const x = element("span", { class: n < 0 ? "half" : `half ${kind}` });
     if (n < 0) return x;
     const no = data.n === "count" ? n + 1 : d.l[n] || "";
     x.innerHTML = `<span class="no">${no}</span><span class="tx">${d.t[n] || " "}</span>${data.notes?.[d.l[n]] ?? ""}`;
@@ -88,12 +86,8 @@ function lines(host, hooks) {
     Object.assign(self, { first, last });
     const made = [];
     for (let n = first; n < last; n++) {
-      const row = self.rows[n], x = document.createElement("div");
-      Object.assign(x, { className: "ln", id: `${id}-${n}` });
-      x.setAttribute("role", "option");
-      x.setAttribute("aria-setsize", self.rows.length);
-      x.setAttribute("aria-posinset", n + 1);
-      x.dataset.row = n;
+      const row = self.rows[n], place = { "aria-setsize": self.rows.length, "aria-posinset": n + 1, "data-row": n };
+      const x = element("div", { class: "ln", id: `${id}-${n}`, role: "option", ...place });
       if (row[0] === -2) {
         x.classList.add("folded");
         x.textContent = `${row[2]} unchanged lines: Enter shows them`;

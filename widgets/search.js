@@ -15,9 +15,8 @@ const HELP = [
 /** The keys as a dialog over `root`; focus goes back when it closes. */
 function help(root) {
   if (root.querySelector(".keys")) return;
-  const back = document.activeElement, box = document.createElement("div");
-  box.className = "keys";
-  Object.entries({ role: "dialog", "aria-modal": "true", "aria-label": "Keys", tabindex: "-1" }).forEach(([k, v]) => box.setAttribute(k, v));
+  const back = document.activeElement;
+  const box = element("div", { class: "keys", role: "dialog", "aria-modal": "true", "aria-label": "Keys", tabindex: "-1" });
   const close = () => { box.remove(); back?.focus?.(); };
   box.innerHTML = `<h4>Keys</h4><table class="tb"><tbody>${HELP.map(([k, v]) => `<tr><th scope="row">${k}</th><td>${v}</td></tr>`).join("")}
     </tbody></table><button type="button" class="ch">close</button>`;
@@ -49,8 +48,7 @@ function searchBar(panel, parts) {
   const old = panel.parentElement.querySelector(".search"), back = document.activeElement;
   if (old) { old.querySelector("input").focus(); return; }
   const own = parts.filter((p) => p.host.contains(back)), over = own.length ? own : parts;
-  const bar = document.createElement("div");
-  bar.className = "search";
+  const bar = element("div", { class: "search" });
   bar.innerHTML = `<label class="tg">search <input type="search" aria-label="Search${own.length ? ` in ${own[0].label}` : " in this pane"}"></label>
     <span role="status" aria-live="polite"></span>`;
   const input = bar.querySelector("input"), told = bar.querySelector("span");

@@ -41,7 +41,7 @@ class Frame {
 
 /** The number that a step makes known: of a value, an adjoint, what is popped or added to memory; "" for none. */
 const told = (kind, value) => Array.isArray(value) ? "" : kind === "write" ? value.replace(/^.*= /, "") : value;
-const bit = (tag, text, name) => { const x = document.createElement(tag); x.textContent = text; if (name) x.className = name; return x; };
+const bit = (tag, text, name) => element(tag, name ? { class: name } : {}, text);
 /** Scrolls the box around x, and nothing else. */
 const reveal = (x) => {
   const box = x?.closest(".two > div"), a = x?.getBoundingClientRect(), b = box?.getBoundingClientRect();
@@ -117,9 +117,9 @@ function stepper(root, ask) {
     return grad ? [value, `what is added to ${grad[1]}`] : null;
   }
   function showQuestion() {
-    const [text, number] = [plain(statement(at + 1)[0]), Object.assign(bit("input"), { type: "text", size: 12 })], form = bit("form", "");
-    number.setAttribute("aria-label", `Your prediction of ${asking[1]}`);
-    const give = Object.assign(bit("button", "show it", "ch"), { type: "button" });
+    const text = plain(statement(at + 1)[0]), form = bit("form", "");
+    const number = element("input", { type: "text", size: 12, "aria-label": `Your prediction of ${asking[1]}` });
+    const give = element("button", { type: "button", class: "ch" }, "show it");
     give.addEventListener("click", () => answered(null));
     form.append(bit("span", `Predict ${asking[1]}: `), number, bit("button", "answer", "ch"), give, bit("code", text, "stmt"));
     form.addEventListener("submit", (e) => { e.preventDefault(); answered(number.value.trim()); });
@@ -143,27 +143,23 @@ function stepper(root, ask) {
 
   // --- controls ------------------------------------------------------------------------------------------------
   const button = (into, text, label, act) => {
-    const x = Object.assign(bit("button", text, "ch"), { type: "button", title: label });
-    x.setAttribute("aria-label", label);
+    const x = element("button", { type: "button", class: "ch", title: label, "aria-label": label }, text);
     x.addEventListener("click", act);
     into.append(x);
     return x;
   };
   for (const [id, text, key, label] of BUTTONS) button(drive, text, `${label} (${key})`, () => move(id)).dataset.move = id;
-  const range = Object.assign(bit("input"), { type: "range" });
-  range.setAttribute("aria-label", "Step");
+  const range = element("input", { type: "range", "aria-label": "Step" });
   range.addEventListener("input", () => { if (asking) answered(null); go(Number(range.value)); });
   drive.append(range);
   const play = button(more, "play", "play (p)", () => playing ? stop() : start());
-  const pace = bit("select");
-  pace.setAttribute("aria-label", "Steps a second");
+  const pace = element("select", { "aria-label": "Steps a second" });
   SPEEDS.forEach((x) => pace.add(new Option(`${x} a second`, x, x === speed, x === speed)));
   const quicken = (x) => { speed = x; pace.value = x; if (playing) { stop(); start(); } };
   pace.addEventListener("change", () => quicken(Number(pace.value)));
-  const jump = Object.assign(bit("input", "", "to"), { type: "text", size: 8, placeholder: "12 or :7" });
+  const jump = element("input", { class: "to", type: "text", size: 8, placeholder: "12 or :7", "aria-label": "Go to a step, or to :line" });
   const label = bit("label", "go to ", "tg");
   label.append(jump);
-  jump.setAttribute("aria-label", "Go to a step, or to :line");
   jump.addEventListener("change", () => {
     const found = /^(:?)\s*([\d,]+)$/.exec(jump.value.trim());
     if (found) found[1] ? move("line", Number(found[2])) : goTo(Number(found[2].replaceAll(",", "")) - 1);
@@ -172,9 +168,8 @@ function stepper(root, ask) {
   const options = {};
   more.append(pace, label);
   for (const [id, text, key] of [["predict", "predict", "q"], ["own", "compiler's names", "c"]]) {
-    const box = (options[id] = Object.assign(bit("input"), { type: "checkbox" })), around = bit("label", "", "tg");
+    const box = (options[id] = element("input", { type: "checkbox" })), around = element("label", { class: "tg", title: `${text} (${key})` });
     around.append(box, ` ${text}`);
-    around.title = `${text} (${key})`;
     box.addEventListener("change", () => { if (asking) answered(null); draw(); drawPlot(); });
     more.append(around);
   }
@@ -262,9 +257,8 @@ function stepper(root, ask) {
     const tr = document.createElement("tr"), cells = [bit("td", ""), bit("td", "")], picks = [];
     tr.append(bit("td", name));
     [name, `${name}.grad`].forEach((series, k) => {
-      const box = Object.assign(bit("input"), { type: "checkbox", checked: plots.has(series) }), td = bit("td", "");
-      box.setAttribute("aria-label", `Plot ${series}`);
-      box.title = `plot ${series}`;
+      const box = element("input", { type: "checkbox", "aria-label": `Plot ${series}`, title: `plot ${series}` }), td = bit("td", "");
+      box.checked = plots.has(series);
       box.addEventListener("change", () => { box.checked ? plots.add(series) : plots.delete(series); drawPlot(); });
       picks.push(box);
       td.append(box);
