@@ -36,8 +36,7 @@ def kept_as_it_is(launches: Launches) -> Iterator[None]:
         for part in final:
             part.put()
         launches.used -= extra
-        for followed in launches.followed.values():
-            followed.version = followed.memory.version
+        launches.up_to_date()
 
 
 def as_it_is(items: list[Step | Segment], gradients: AbstractSet[int] = frozenset()) -> list[Part]:

@@ -17,6 +17,7 @@ from quadrants_lab.runtime.tape.step import Kept, Segment, Step
 from quadrants_lab.runtime.tape.writes import span_of
 
 if TYPE_CHECKING:
+    from quadrants_lab.runtime.launch.plan import Plan
     from quadrants_lab.runtime.launch.scratch import KeptBuffers
 
 KEEP_BYTES = 1 << 30  # most bytes that a tape without a budget keeps
@@ -50,11 +51,17 @@ class Keeper:
             if not self.open:
                 self._count(Kept(row.name, kernel, kernel, None, row.span, row.elements, row.bytes))
 
-    def _follow_reader(self, route: Route, name: str, memory: Memory) -> Followed:
-        """Follows what the gradient of the route's launches reads."""
-        reverse = route.reverse
-        assert reverse is not None
-        return self._follow(memory, name, reverse.kernel.name, span_of(reverse, name, N.Load))
+    def _read(self, memory: Memory, name: str, plan: Plan, kind: type[N.Stmt] = N.Load) -> Followed:
+        """Follows what launches of the plan read, first by a statement of the kind."""
+        found = self.followed.get(id(memory))
+        if found is None or not found.reader:
+            found = self._follow(memory, name, plan.kernel.name, span_of(plan, name, kind))
+        return found
+
+    def up_to_date(self) -> None:
+        """All that was written until now is known."""
+        for followed in self.followed.values():
+            followed.version = followed.memory.version
 
     def _follow_derivative(self, route: Route, name: str, place: Place, args: Sequence[Any]) -> None:
         """Follows what the launch read or wrote that has a gradient."""

@@ -114,8 +114,7 @@ class Recorded(Launches):
 
     def _stamp(self) -> None:
         self.versions = [(f.memory, f.name, version(f.memory)) for f in self.followed.values() if f.regions]
-        for f in self.followed.values():
-            f.version = f.memory.version
+        self.up_to_date()
 
     def reads(self, tensor: Any) -> bool:
         """Whether gradients read the tensor's memory."""

@@ -30,7 +30,7 @@ from quadrants_lab.runtime.tape.python_writes import notice
 from quadrants_lab.runtime.tape.rerun import Rerun, steps_to_run_again
 from quadrants_lab.runtime.tape.route import Route, Routes, memory_at
 from quadrants_lab.runtime.tape.step import Segment, Step, launch_gradient
-from quadrants_lab.runtime.tape.writes import Writes, span_of
+from quadrants_lab.runtime.tape.writes import Writes
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.dispatch import Dispatcher
@@ -218,8 +218,7 @@ class Launches(Keeper):
         if self.paused:
             # a gradient of the user's may read anything that the function touched
             for name, memory in plan.memories(args).items():
-                span = span_of(plan, name, N.Access)
-                add(self._follow(memory, name, plan.kernel.name, span).regions, whole(memory.operand.shape))
+                add(self._read(memory, name, plan, N.Access).regions, whole(memory.operand.shape))
         self.add(step)
 
     def rest(self) -> bool:
@@ -324,12 +323,7 @@ class Launches(Keeper):
         """Copies of what the launch will overwrite although it will be read again."""
         if self.makes_again and not self.known.get(route):
             for name, place, elements in route.own_reads:
-                memory = memory_at(place, args)
-                followed = self.followed.get(id(memory))
-                if followed is None or not followed.reader:
-                    span = span_of(route.plan, name, N.Read)
-                    followed = self._follow(memory, name, route.plan.kernel.name, span)
-                add(followed.regions, elements(args))
+                add(self._read(memory_at(place, args), name, route.plan, N.Read).regions, elements(args))
         found: list[Before] = []
         for _, place, footprint, span in route.writes:
             followed_one = self.followed.get(id(memory_at(place, args)))
@@ -369,11 +363,7 @@ class Launches(Keeper):
             written[id(memory)] = memory
         if route.reverse is not None and not self.paused:
             for name, place, elements in route.reads:
-                memory = memory_at(place, args)
-                followed = self.followed.get(id(memory))
-                if followed is None or not followed.reader:
-                    followed = self._follow_reader(route, name, memory)
-                add(followed.regions, elements(args))
+                add(self._read(memory_at(place, args), name, route.reverse).regions, elements(args))
             for name, place in route.derivatives:
                 followed = self.followed.get(id(memory_at(place, args)))
                 if followed is None or followed.grad is None:
@@ -384,8 +374,7 @@ class Launches(Keeper):
     def failed(self, changes: list[Part]) -> None:
         """A launch ended early, and may have overwritten what the changes are of."""
         self.add(Step(changes=changes))
-        for followed in self.followed.values():
-            followed.version = followed.memory.version
+        self.up_to_date()
 
     def restart(self, steps: list[Step]) -> None:
         """Takes the steps of an earlier recording, which were just made again, as what was recorded."""
@@ -403,8 +392,7 @@ class Launches(Keeper):
                 self._count_kept(step, step.route, step.kept)
             self._note(step.route, args)
             self.steps.append(step)
-        for followed in self.followed.values():
-            followed.version = followed.memory.version
+        self.up_to_date()
 
     def _take(self, step: Step, route: Route) -> None:
         """Takes what the launch itself kept of what it overwrote."""

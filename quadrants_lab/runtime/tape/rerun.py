@@ -45,15 +45,13 @@ def steps_to_run_again(launches: Launches) -> list[Step] | None:
 
 def _arguments(step: Step) -> list[Memory]:
     assert step.route is not None
-    assert step.launch is not None
-    return [memory_at(n, step.launch[1]) for n in step.route.arrays]
+    return [memory_at(n, step.args) for n in step.route.arrays]
 
 
 def _given(step: Step) -> tuple[Any, ...]:
     """The arguments of a step's gradient, and what keeps the derivatives of its arrays."""
     assert step.route is not None
-    assert step.launch is not None
-    args, reverse = step.launch[1], step.route.reverse
+    args, reverse = step.args, step.route.reverse
     beside = () if reverse is None else reverse.gradient_args
     return *args, *(memory_of(derivative(args[n], of)) for n, of, _ in beside)
 
@@ -68,8 +66,7 @@ class Rerun:
         writes: Counter[int] = Counter()
         for step in steps:
             assert step.route is not None
-            assert step.launch is not None
-            writes.update(id(memory_at(place, step.launch[1])) for _, place, _, _ in step.route.writes)
+            writes.update(id(memory_at(place, step.args)) for _, place, _, _ in step.route.writes)
         self.writes = writes  # how often each memory is written
         self.versions: dict[int, int] = {}
         self.final: list[Part] = []
@@ -110,8 +107,7 @@ class Rerun:
             return False
         for step, route in zip(self.steps, self._routes(), strict=True):
             if route.reverse is not None:
-                assert step.launch is not None
-                route.reverse.wrote(step.launch[1])
+                route.reverse.wrote(step.args)
         for followed in self.launches.followed.values():
             followed.memory.version += 1
             followed.version = followed.memory.version

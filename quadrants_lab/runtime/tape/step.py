@@ -48,6 +48,12 @@ class Step:
     within: tuple[Plan, tuple[Any, ...], int] | None = None
 
     @property
+    def args(self) -> tuple[Any, ...]:
+        """Of its launch."""
+        assert self.launch is not None
+        return self.launch[1]
+
+    @property
     def can_be_made_again(self) -> bool:
         return self.route is not None or self.write is not None
 
@@ -65,11 +71,9 @@ class Step:
         if self.write is not None:
             yield self.write[0], whole(self.write[0].operand.shape)
         elif self.route is not None:
-            assert self.launch is not None
-            args = self.launch[1]
             for _, place, footprint, _ in self.route.writes:
                 if footprint is not None:
-                    yield memory_at(place, args), footprint.of(args)
+                    yield memory_at(place, self.args), footprint.of(self.args)
 
 
 def launch_gradient(reverse: Plan, args: tuple[Any, ...], number: int, kept: KeptBuffers) -> None:
