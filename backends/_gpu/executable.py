@@ -30,7 +30,7 @@ class GpuExecutable:
         self._make, self._keep = make, keep
         self.layout = gpu_layout(kernel)
         self.programs = programs(kernel)
-        self._cached = cached is not None and (cached.sealed or self.is_whole(cached.content))
+        self._cached = cached is not None and cached.sealed
         self.object = cached.content if cached is not None and self._cached else self._made()
         self.tasks = [s for s in kernel.body if isinstance(s, N.Offload)]
         self.totals = [1 if t.kind == "serial" else fixed_total(kernel, t) for t in self.tasks]
@@ -43,10 +43,6 @@ class GpuExecutable:
         self.sizing_args = {s.arg for s in bounds if isinstance(s, N.ArgLoad)}
         self.draws = any(isinstance(s, N.Random) for s in walk(kernel.body))
         self._types: dict[int, DType] | None = None
-
-    def is_whole(self, code: bytes) -> bool:
-        """Whether unsealed code may be given to the device's compiler, which may still refuse it."""
-        return True
 
     def _made(self) -> bytes:
         code = self._make()

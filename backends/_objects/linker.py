@@ -42,7 +42,7 @@ class Mapped:
 def linked(obj: bytes, exports: tuple[str, ...], imports: Mapping[str, int]) -> tuple[Mapped, dict[str, int]]:
     """The memory that the code is in, and the address of each export. What the object does not define is looked for in
     ``imports``, then in the process. ValueError, LookupError or struct.error for what is not known here or damaged:
-    give it to LLVM. What passes `elf.check_relocatable` is linked or refused."""
+    give it to LLVM."""
     require(len(obj) >= 64, "its header")
     (table,) = struct.unpack_from("<Q", obj, 40)
     sections = [elf.Section(*row) for row in elf.SECTION.iter_unpack(obj[table:])]

@@ -175,10 +175,6 @@ class Driver(ABC):
     def load(self, code: bytes, what: str) -> Any:
         """A module."""
 
-    def is_whole(self, code: bytes) -> bool:
-        """Whether `load` may look at code that comes from a disk."""
-        return True
-
     # --- errors -------------------------------------------------------------------------------------------------
 
     def check(self, result: int, what: str) -> None:

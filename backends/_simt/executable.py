@@ -61,9 +61,6 @@ class SimtExecutable(GpuExecutable):
         self.signals = self.shape.signals and host_flag.signals(kernel, options)
         self._loaded: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
 
-    def is_whole(self, code: bytes) -> bool:
-        return bool(self._driver.is_whole(code))
-
     def frame(self, device: Any) -> SimtFrame:
         return SimtFrame(self, device)
 

@@ -8,7 +8,6 @@ import re
 from functools import cache
 from typing import Any
 
-from quadrants_lab.backends._objects import elf
 from quadrants_lab.backends._simt import driver as simt
 from quadrants_lab.backends._simt.driver import first_library
 from quadrants_lab.backends._simt.opened import Opened
@@ -87,13 +86,6 @@ class Driver(simt.Driver):
         from quadrants_lab.backends.amdgpu.listings import code_of
 
         return code_of(kernel, options, self.chip)
-
-    def is_whole(self, code: bytes) -> bool:
-        try:
-            elf.check_shared(code, "amdgpu")
-        except ValueError:
-            return False
-        return True
 
     def load(self, code: bytes, what: str) -> Any:
         module = C.c_void_p()

@@ -47,14 +47,13 @@ def lowering(options: CompileOptions) -> tuple[Pass, ...]:
 def load(
     kernel: Kernel, options: CompileOptions, cached: Kept | None = None, keep: Keep = forget
 ) -> Executable:
-    """What no process of this user compiled, as its seal says, is not taken. Raises QuadrantsRuntimeError where the
-    compiler is missing, refuses the source or does not come to an end."""
+    """Raises QuadrantsRuntimeError where the compiler is missing, refuses the source or does not come to an end."""
     from quadrants_lab.backends.cpu.executable import load as make
 
     def compiled() -> bytes:
         return compiler.compiled("\n".join(line for line, _ in emitter.emitted(kernel, options)))
 
-    return make(kernel, options, cached if cached is not None and cached.sealed else None, keep, compiled)
+    return make(kernel, options, cached, keep, compiled)
 
 
 @cache

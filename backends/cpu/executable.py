@@ -107,8 +107,8 @@ def load(
     """``compiled``: makes the object instead of LLVM; it runs one iteration at a time."""
     layout = L.frame_layout(kernel)
     code = None
-    if cached is not None:
-        obj, code = cached.content, jit.relink(cached, tasks.ENTRY_NAME, jit.kernel_imports())
+    if cached is not None and cached.sealed:
+        obj, code = cached.content, jit.relink(cached.content, tasks.ENTRY_NAME, jit.kernel_imports())
     widths = tasks.widths_of(kernel) if not compiled and (code is None or layout.stacks) else [0] * len(kernel.body)
     if code is None:
         obj = compiled() if compiled else _object(kernel, options, widths)

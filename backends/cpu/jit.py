@@ -12,7 +12,6 @@ import itertools
 import json
 import os
 import struct
-import sys
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
@@ -22,7 +21,7 @@ from typing import Any, NamedTuple
 
 from quadrants_lab.backends import disk_cache, forks
 from quadrants_lab.backends._objects import linker
-from quadrants_lab.backends.disk_cache import DiskCache, Kept
+from quadrants_lab.backends.disk_cache import DiskCache
 
 # Without these LLVM takes a time that is quadratic in the ifs of a kernel: blocks over which it looks for a register at
 # a time (10,000), and blocks of one successor among which it looks for equal ends (150).
@@ -205,22 +204,12 @@ def link(obj: bytes, exports: tuple[str, ...], imports: dict[str, int]) -> Code:
         return Code(tracker, {name: int(tracker[name]) for name in exports})
 
 
-def relink(obj: Kept, export: str, imports: dict[str, int]) -> Code | None:
+def relink(obj: bytes, export: str, imports: dict[str, int]) -> Code | None:
     """The same for a kernel's object that comes from a disk; None where it is none for this machine."""
     try:
-        if not obj.sealed:
-            check_object(obj.content, export)
-        return link(obj.content, (export,), imports)
-    except (ValueError, RuntimeError):  # RuntimeError: LLVM's
+        return link(obj, (export,), imports)
+    except RuntimeError:  # LLVM's
         return None
-
-
-def check_object(obj: bytes, export: str) -> None:
-    """ValueError unless it is an object that can be given to `link`: LLVM ends the process where one is wrong."""
-    from quadrants_lab.backends._objects import elf, macho
-
-    check = macho.check_object if sys.platform == "darwin" else elf.check_relocatable
-    check(obj, machine(), export.encode())
 
 
 # --- the runtime module -----------------------------------------------------------------------------------------

@@ -23,8 +23,6 @@ from quadrants_lab.ir.prims import PRIMS
 # spelling of a primitive -> that of its f64 function; the f32 one has an f at its end
 NAMES = {p.name: f"__nv_{p.name}" for p in PRIMS.values() if p.llvm[0] == "@math"} | {"raw_mod": "__nv_fmod"}
 
-_END = "; end\n"  # of a text that is kept: many a part of one is a module, too
-
 _lock = forks.lock()
 
 # asks for what flushes f32 denormals, as the kernels do
@@ -120,19 +118,10 @@ def _disk() -> DiskCache:
 
 
 def _kept(name: str, make: Callable[[], str]) -> str:
-    """What ``make`` returned in this or an earlier process: text, for LLVM's reader of bitcode ends the process where
-    it is wrong."""
+    """What ``make`` returned in this or an earlier process."""
     kept = _disk().get(key(name))
-    text = "" if kept is None else kept.content.decode(errors="replace")
-    if kept is None or not (kept.sealed or _is_module(text)):
-        text = make() + _END
-        _disk().put(key(name), text.encode(), sealed=True)
+    if kept is not None and kept.sealed:
+        return kept.content.decode()
+    text = make()
+    _disk().put(key(name), text.encode(), sealed=True)
     return text
-
-
-def _is_module(text: str) -> bool:
-    try:
-        llvm.parse_assembly(text).verify()
-    except RuntimeError:
-        return False
-    return text.endswith(_END)

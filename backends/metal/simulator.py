@@ -10,7 +10,6 @@ import os
 import platform
 import re
 import shutil
-import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -117,14 +116,10 @@ _numbers = itertools.count()
 
 
 def _opened(made: Kept | None) -> ctypes.CDLL | None:
-    """The library that a file's content is; None where it is none for this machine."""
-    if made is None:
+    """The library that a file's content is; None where it cannot be loaded."""
+    if made is None or not made.sealed:
         return None
     try:
-        if not made.sealed and sys.platform != "darwin":
-            from quadrants_lab.backends._objects import elf
-
-            elf.check_shared(made.content, platform.machine())
         file, path, known = _file()
         try:
             if os.write(file, made.content) == len(made.content):
@@ -133,7 +128,7 @@ def _opened(made: Kept | None) -> ctypes.CDLL | None:
             os.close(file)
             if known:
                 os.unlink(path)
-    except (OSError, ValueError):
+    except OSError:
         pass
     return None
 

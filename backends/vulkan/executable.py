@@ -70,11 +70,6 @@ class Executable(GpuExecutable):
             self._pipelines[logical] = made
         return made
 
-    def is_whole(self, code: bytes) -> bool:
-        from quadrants_lab.backends._spirv.check import is_module
-
-        return is_module(code, [p.name for p in self.programs])
-
 
 def load(kernel: Kernel, options: CompileOptions, cached: Kept | None = None, keep: Keep = forget) -> Executable:
     return Executable(kernel, options, api.choose().target, cached, keep)

@@ -71,7 +71,7 @@ def test_stages_do_not_hide_behind_their_module() -> None:
 
 def test_object_code_reloads() -> None:
     first = cpu.load(KERNEL, EXACT)
-    again = cpu.load(KERNEL, EXACT, Kept(first.object, sealed=False))
+    again = cpu.load(KERNEL, EXACT, Kept(first.object, sealed=True))
     assert again.object == first.object
     assert again.entry != first.entry
     assert cpu.target_key() == cpu.target_key()

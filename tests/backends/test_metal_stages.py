@@ -53,7 +53,7 @@ def test_stage(name: str) -> None:
 def test_the_object_is_the_source() -> None:
     kernel = parse_kernel(LOOP)
     first = metal.load(kernel, EXACT)
-    assert metal.load(kernel, EXACT, Kept(first.object, sealed=False)).source == first.source
+    assert metal.load(kernel, EXACT, Kept(first.object, sealed=True)).source == first.source
     assert first.object == metal.load(kernel, EXACT).object
     assert metal.target_key() == metal.target_key()
 
