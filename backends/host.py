@@ -51,16 +51,29 @@ def _aligned(make: Callable[..., Any], shape: tuple[int, ...], dtype: np.dtype[A
     return array
 
 
-class HostMemory:
-    """Zeroed memory of an array, as `launch.Memory` has it: the host's is the device's."""
+class VisibleMemory:
+    """Memory of an array, as `launch.Memory` has it, that the host sees at ``array`` and the device at ``address``."""
 
-    def __init__(self, shape: tuple[int, ...], dtype: Any) -> None:
-        self.array = zeros(shape, dtype)
-        self.address: int = self.array.ctypes.data
+    def __init__(self, array: np.ndarray[Any, Any], address: int) -> None:
+        self.array = array
+        self.address = address
+
+    def finish(self) -> None:
+        """Waits until no launch is at work on it."""
 
     def read(self) -> np.ndarray[Any, Any]:
+        self.finish()
         copy: np.ndarray[Any, Any] = self.array.copy()
         return copy
 
     def write(self, values: np.ndarray[Any, Any]) -> None:
+        self.finish()
         self.array[...] = values
+
+
+class HostMemory(VisibleMemory):
+    """Zeroed memory of an array: the host's is the device's."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any) -> None:
+        array = zeros(shape, dtype)
+        super().__init__(array, array.ctypes.data)

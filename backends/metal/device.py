@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from math import prod
 from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from quadrants_lab.backends._gpu.device import GpuDevice
+from quadrants_lab.backends.host import VisibleMemory
 from quadrants_lab.backends.metal import apple, simulator
 from quadrants_lab.backends.metal.system import COMPLETED, ERROR, STORAGE_SHARED, System
 from quadrants_lab.errors import QuadrantsRuntimeError
@@ -17,30 +19,20 @@ _STACK_THREADS = 1 << 15  # as many keep a GPU busy whose threads wait for their
 _LONGEST_PAUSE = 1e-3  # seconds between two looks at a launch
 
 
-class MetalMemory:
+class MetalMemory(VisibleMemory):
     """A buffer that host and GPU share; ``array`` is the memory itself."""
 
     def __init__(self, device: Device, shape: tuple[int, ...], dtype: Any) -> None:
-        dtype = np.dtype(dtype)
-        count = 1
-        for n in shape:
-            count *= n
+        dtype, count = np.dtype(dtype), prod(shape)
         self.nbytes = max(count * dtype.itemsize, 16)
         self.buffer = device.make_buffer(self.nbytes)
-        flat: np.ndarray[Any, Any] = np.frombuffer(contents(self.buffer, self.nbytes), dtype, count)
-        self.array: np.ndarray[Any, Any] = flat.reshape(shape)
-        self.address = int(self.buffer.gpuAddress())
-        self.host = int(self.array.__array_interface__["data"][0])
+        array = np.frombuffer(contents(self.buffer, self.nbytes), dtype, count).reshape(shape)
+        super().__init__(array, int(self.buffer.gpuAddress()))
+        self.host = int(array.__array_interface__["data"][0])
         self._device = device
 
-    def read(self) -> np.ndarray[Any, Any]:
+    def finish(self) -> None:
         self._device.finish()
-        values: np.ndarray[Any, Any] = self.array.copy()
-        return values
-
-    def write(self, values: np.ndarray[Any, Any]) -> None:
-        self._device.finish()
-        self.array[...] = values
 
 
 def contents(buffer: Any, nbytes: int) -> memoryview:

@@ -17,10 +17,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from quadrants_lab.backends import disk_cache, tools
 from quadrants_lab.backends.disk_cache import DiskCache, Kept, default_path
+from quadrants_lab.backends.host import Block
 from quadrants_lab.backends.metal.system import COMPLETED
 
 _FLAGS = (
@@ -28,7 +27,6 @@ _FLAGS = (
     "-fsigned-char", "-ffp-contract=off", "-fno-math-errno",
 )  # fmt: skip
 _KERNEL = re.compile(r"^kernel void (\w+)\((.*)\) \{$", re.MULTILINE)
-_ALIGNMENT = 64
 
 
 @cache
@@ -205,18 +203,16 @@ class _Device:
 
 class _Buffer:
     def __init__(self, nbytes: int) -> None:
-        raw = np.zeros(nbytes + _ALIGNMENT, np.uint8)
-        start = -raw.ctypes.data % _ALIGNMENT
-        self._bytes = raw[start : start + nbytes]
+        self._block = Block(nbytes)
 
     def contents(self) -> _Buffer:
         return self
 
     def as_buffer(self, nbytes: int) -> memoryview:
-        return self._bytes.data[:nbytes]
+        return self._block.view[:nbytes]
 
     def gpuAddress(self) -> int:
-        return self._bytes.ctypes.data
+        return self._block.address
 
 
 class _Library:

@@ -47,7 +47,7 @@ def open_device(threads: int = 0, cache: DiskCache | None = None) -> Device:
     most in flight, 0 for what the device likes. ``cache``: for compiled pipelines."""
     from quadrants_lab.backends.vulkan.device import Device
 
-    return Device(mapped=True, threads=threads, cache=cache)
+    return Device(threads=threads, cache=cache)
 
 
 @cache

@@ -18,14 +18,12 @@ _HEAP_BUDGET = 1 << 30
 
 
 class Device(GpuDevice):
-    """``physical``: which device (None: `api.choose`). ``mapped``: whether arrays lie in memory that the host sees too
-    (None: as the device prefers). ``cache``: for pipelines that the driver has compiled."""
+    """``physical``: which device (None: `api.choose`). ``cache``: for pipelines that the driver has compiled."""
 
     def __init__(
         self,
         physical: api.Physical | None = None,
         *,
-        mapped: bool | None = None,
         threads: int = 0,
         heap_budget: int = _HEAP_BUDGET,
         cache: DiskCache | None = None,
@@ -34,12 +32,9 @@ class Device(GpuDevice):
         most, stacked = _THREADS.get(physical.kind, _OTHERS)
         limit = api.LLVMPIPE_ROUNDS if physical.target.cuts_loops else 0
         super().__init__(threads or most, threads or stacked, heap_budget, limit)
-        if mapped is None:
-            mapped = physical.kind in (api.CPU, api.INTEGRATED)
         self.physical = physical
-        self.logical = Logical(physical, mapped, cache or DiskCache())
-        self.frames = Pool(self.logical, True)
-        self.arrays = self.frames if mapped else Pool(self.logical, False)
+        self.logical = Logical(physical, cache or DiskCache())
+        self.pool = Pool(self.logical)
 
     @property
     def busy(self) -> bool:
@@ -58,9 +53,7 @@ class Device(GpuDevice):
         for n in shape:
             nbytes *= n
         self.finish()  # what was given up comes back, or there would be ever more of it
-        return VulkanMemory(self.logical, self.arrays.take(nbytes), shape, dtype)
+        return VulkanMemory(self.logical.queue, self.pool.take(nbytes), shape, dtype)
 
     def locate(self, array: np.ndarray[Any, Any]) -> int:
-        if not self.logical.mapped:
-            return 0
-        return self.arrays.locate(array.__array_interface__["data"][0], array.nbytes)
+        return self.pool.locate(array.__array_interface__["data"][0], array.nbytes)

@@ -31,9 +31,7 @@ if TYPE_CHECKING:
     from quadrants_lab.backends.vulkan.memory import Piece
 
 _COMPUTE_STAGE, _COMPUTE_POINT = 0x20, 1
-_AGAIN_WHILE_PENDING = 4
 _MOST_SLOTS = 2 * Q.MOST
-_READS = V.SHADER_READ | V.SHADER_WRITE | V.INDIRECT_READ | V.TRANSFER_READ | V.TRANSFER_WRITE | V.HOST_READ
 _DRAWS = struct.Struct("=QQ")
 _WORD = struct.Struct("=Q")
 
@@ -155,7 +153,7 @@ def _destroy(logical: V.Logical, layout: Any, pipelines: list[Any]) -> None:
 
 
 class Slot:
-    """The words of a launch in mapped memory, and command buffers that run the kernel on them. ``inputs``: what was
+    """The words of a launch, and command buffers that run the kernel on them. ``inputs``: what was
     copied there."""
 
     def __init__(self, frame: Frame) -> None:
@@ -164,7 +162,7 @@ class Slot:
         self.cost = frame.cost
         self.what = f"running kernel {exe.kernel.name}"
         self.inputs = b""
-        self.piece = frame.device.frames.take(exe.layout.size)
+        self.piece = frame.device.pool.take(exe.layout.size)
         words = self.piece.array((exe.layout.size,), np.uint8)
         words[...] = 0
         self.words = words.data
@@ -278,7 +276,7 @@ class Frame(GpuFrame):
     def record(self, piece: Piece) -> Any:
         """A command buffer that runs the programs in order, each after the one before."""
         logical = self._logical
-        made = logical.record(partial(self._write, piece, self.exe.pipelines(logical)), _AGAIN_WHILE_PENDING)
+        made = logical.record(partial(self._write, piece, self.exe.pipelines(logical)))
         forks.finalize(self, logical.free_commands, made)
         return made[0]
 
@@ -293,7 +291,7 @@ class Frame(GpuFrame):
                 vk.vkCmdDispatchIndirect(commands, piece.block.buffer, at)
             else:
                 vk.vkCmdDispatch(commands, 1, 1, 1)
-            V.barrier(commands, V.COMPUTE, V.SHADER_WRITE, V.COMPUTE | V.INDIRECT | V.TRANSFER | V.HOST, _READS)
+            V.barrier(commands)
 
     def run(self) -> None:
         """`launch` does it all."""

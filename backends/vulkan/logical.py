@@ -1,69 +1,32 @@
-"""The logical device: memory types, command buffers, copies, and the pipeline cache on disk."""
+"""The logical device: memory types, command buffers, and the pipeline cache on disk."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from quadrants_lab.backends import forks
-from quadrants_lab.backends._gpu.flight import Cost
 from quadrants_lab.backends.disk_cache import DiskCache, Keep, forget, key
 from quadrants_lab.backends.vulkan import api
-from quadrants_lab.backends.vulkan.memory import (
-    DEVICE_LOCAL,
-    HOST_CACHED,
-    HOST_COHERENT,
-    HOST_VISIBLE,
-    Block,
-    Piece,
-)
-from quadrants_lab.backends.vulkan.queue import (
-    SECONDARY,
-    Queue,
-    Submission,
-    command_buffer,
-    command_pool,
-)
+from quadrants_lab.backends.vulkan.memory import DEVICE_LOCAL, HOST_CACHED, HOST_COHERENT, HOST_VISIBLE
+from quadrants_lab.backends.vulkan.queue import SECONDARY, Queue, Submission, command_buffer, command_pool
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _LAST_WAIT = 1_000_000_000  # nanoseconds for what runs when the device is given up
-_STAGE_BYTES = 1 << 24
+_AGAIN_WHILE_PENDING = 4
 _CACHE_HEADER = (32).to_bytes(4, "little") + (1).to_bytes(4, "little")  # its bytes, and their version
-COMPUTE, TRANSFER, HOST, INDIRECT = 0x800, 0x1000, 0x4000, 0x2
-SHADER_READ, SHADER_WRITE, INDIRECT_READ, HOST_READ = 0x20, 0x40, 0x1, 0x2000
-TRANSFER_READ, TRANSFER_WRITE = 0x800, 0x1000
-
-
-class Copy:
-    """A copy as something that the queue runs."""
-
-    what = "copying"
-
-    def __init__(self, commands: Any) -> None:
-        self.uses = 0
-        self.cost = Cost()
-        self._commands = commands
-
-    def commands(self) -> Any:
-        return self._commands
-
-    def done(self) -> None:
-        return None
+_COMPUTE, _READERS = 0x800, 0x800 | 0x4000 | 0x2  # stages: compute; it, the host and indirect launches
+_SHADER_WRITE, _READS = 0x40, 0x20 | 0x40 | 0x1 | 0x2000  # accesses: by shaders, of arguments of launches, by the host
 
 
 class Logical:
-    """``mapped``: arrays lie in memory that the host sees, because the device prefers that. ``handle`` is the
-    VkDevice."""
+    """``handle`` is the VkDevice."""
 
-    def __init__(self, physical: api.Physical, mapped: bool, cache: DiskCache) -> None:
+    def __init__(self, physical: api.Physical, cache: DiskCache) -> None:
         f, vk = api.ffi(), api.lib()
         self.physical = physical
-        self.mapped = mapped
-        self._lock = forks.lock()
         self.handle = self._create()
         handle = f.new("VkQueue *")
         vk.vkGetDeviceQueue(self.handle, physical.queue_family, 0, handle)
@@ -74,7 +37,6 @@ class Logical:
         kept = cache.get(name)
         known = b"" if kept is None else kept.content
         self.pipeline_cache = self._make_cache(known)
-        self._stage: Block | None = None
         forks.finalize(
             self,
             _destroy,
@@ -119,10 +81,9 @@ class Logical:
         api.lib().vkGetPhysicalDeviceMemoryProperties(self.physical.handle, found)
         return [int(found.memoryTypes[n].propertyFlags) for n in range(found.memoryTypeCount)]
 
-    def memory_type(self, allowed: int, mapped: bool) -> int:
-        """The best type for memory that the host maps, or for memory that only the device sees."""
-        must = HOST_VISIBLE | HOST_COHERENT if mapped else 0
-        like = HOST_CACHED | DEVICE_LOCAL if mapped else DEVICE_LOCAL
+    def memory_type(self, allowed: int) -> int:
+        """The best type for memory that the host maps."""
+        must, like = HOST_VISIBLE | HOST_COHERENT, HOST_CACHED | DEVICE_LOCAL
         usable = [n for n, f in enumerate(self._types) if allowed >> n & 1 and f & must == must]
         if not usable:
             raise RuntimeError(f"{self.physical.name} has no memory that the host can map")
@@ -130,64 +91,15 @@ class Logical:
 
     # --- running -----------------------------------------------------------------------------------------------
 
-    def record(self, write: Callable[[Any], None], flags: int = 0) -> Any:
+    def record(self, write: Callable[[Any], None]) -> Any:
         """A pointer to a command buffer as the queue executes them, with what ``write`` puts there."""
         vk, made = api.lib(), command_buffer(self.handle, self.command_pool, SECONDARY)
         inherited = api.new("VkCommandBufferInheritanceInfo")
-        begin = api.new("VkCommandBufferBeginInfo", flags=flags, pInheritanceInfo=inherited)
+        begin = api.new("VkCommandBufferBeginInfo", flags=_AGAIN_WHILE_PENDING, pInheritanceInfo=inherited)
         api.check(vk.vkBeginCommandBuffer(made[0], begin), "beginning a command buffer")
         write(made[0])
         api.check(vk.vkEndCommandBuffer(made[0]), "recording a command buffer")
         return made
-
-    # --- copies ------------------------------------------------------------------------------------------------
-
-    def fill(self, piece: Piece) -> None:
-        """Zeroes memory that the host does not see."""
-        size = -(-piece.nbytes // 4) * 4
-        self._once(lambda c: api.lib().vkCmdFillBuffer(c, piece.block.buffer, piece.offset, size, 0))
-
-    def upload(self, piece: Piece, data: np.ndarray[Any, Any]) -> None:
-        """Copies bytes into memory that the host does not see, through a mapped block."""
-        for at in range(0, piece.nbytes, _STAGE_BYTES):
-            part = data[at : at + _STAGE_BYTES]
-            stage = self._staging()
-            Piece(stage, 0, len(part)).array((len(part),), np.uint8)[...] = part
-            self._copy(stage, 0, piece.block, piece.offset + at, len(part))
-
-    def download(self, piece: Piece) -> np.ndarray[Any, Any]:
-        """The bytes of memory that the host does not see."""
-        out = np.empty(piece.nbytes, np.uint8)
-        for at in range(0, piece.nbytes, _STAGE_BYTES):
-            part = out[at : at + _STAGE_BYTES]
-            stage = self._staging()
-            self._copy(piece.block, piece.offset + at, stage, 0, len(part))
-            part[...] = Piece(stage, 0, len(part)).array((len(part),), np.uint8)
-        return out
-
-    def _staging(self) -> Block:
-        if self._stage is None:
-            self._stage = Block(self, _STAGE_BYTES, True)
-        return self._stage
-
-    def _copy(self, source: Block, at: int, target: Block, to: int, nbytes: int) -> None:
-        region = api.new("VkBufferCopy", srcOffset=at, dstOffset=to, size=nbytes)
-        self._once(lambda c: api.lib().vkCmdCopyBuffer(c, source.buffer, target.buffer, 1, region))
-
-    def _once(self, record: Callable[[Any], None]) -> None:
-        reads = HOST_READ | SHADER_READ | SHADER_WRITE
-
-        def write(commands: Any) -> None:
-            record(commands)
-            barrier(commands, TRANSFER, TRANSFER_WRITE, HOST | COMPUTE, reads)
-
-        with self._lock:
-            commands = self.record(write)
-            try:
-                self.queue.add(Copy(commands[0]))
-                self.queue.finish()
-            finally:
-                self.free_commands(commands)
 
     def free_commands(self, commands: Any) -> None:
         """Gives a command buffer back, as soon as nothing runs."""
@@ -208,11 +120,11 @@ class Logical:
         return made[0]
 
 
-def barrier(commands: Any, before: int, wrote: int, after: int, reads: int) -> None:
-    """What was written ``before`` is seen ``after``."""
+def barrier(commands: Any) -> None:
+    """What programs wrote before is seen by all after."""
     null = api.ffi().NULL
-    memory = api.new("VkMemoryBarrier", srcAccessMask=wrote, dstAccessMask=reads)
-    api.lib().vkCmdPipelineBarrier(commands, before, after, 0, 1, memory, 0, null, 0, null)
+    memory = api.new("VkMemoryBarrier", srcAccessMask=_SHADER_WRITE, dstAccessMask=_READS)
+    api.lib().vkCmdPipelineBarrier(commands, _COMPUTE, _READERS, 0, 1, memory, 0, null, 0, null)
 
 
 def _destroy(

@@ -1,4 +1,4 @@
-"""Device memory: blocks from the driver, small arrays side by side in shared blocks, mapped where that is free."""
+"""Device memory that the host sees, too: blocks from the driver, small arrays side by side in shared blocks."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quadrants_lab.backends import forks
+from quadrants_lab.backends.host import VisibleMemory
 from quadrants_lab.backends.vulkan import api
 
 if TYPE_CHECKING:
     from quadrants_lab.backends.vulkan.logical import Logical
+    from quadrants_lab.backends.vulkan.queue import Queue
 
 DEVICE_LOCAL, HOST_VISIBLE, HOST_COHERENT, HOST_CACHED = 1, 2, 4, 8
-_USAGE = 0x1 | 0x2 | 0x20 | 0x100 | 0x20000  # transfer from and to, storage, indirect, device address
+_USAGE = 0x20 | 0x100 | 0x20000  # storage, indirect, device address
 _DEVICE_ADDRESS = 0x2
 SHARED_BYTES = 1 << 20  # of a block that small pieces share
 SMALL = 1 << 16  # bytes of the largest piece in a shared block
@@ -25,9 +27,9 @@ LEAST = 256
 
 
 class Block:
-    """A buffer with its own memory. ``host`` is where it is mapped, 0 where it is not."""
+    """A buffer with its own memory. ``host`` is where it is mapped."""
 
-    def __init__(self, logical: Logical, nbytes: int, mapped: bool) -> None:
+    def __init__(self, logical: Logical, nbytes: int) -> None:
         f, vk, device = api.ffi(), api.lib(), logical.handle
         self.logical = logical
         self.nbytes = nbytes
@@ -38,7 +40,7 @@ class Block:
         needs = f.new("VkMemoryRequirements *")
         vk.vkGetBufferMemoryRequirements(device, self.buffer, needs)
         flags = api.new("VkMemoryAllocateFlagsInfo", flags=_DEVICE_ADDRESS)
-        kind = logical.memory_type(needs.memoryTypeBits, mapped)
+        kind = logical.memory_type(needs.memoryTypeBits)
         allocation = api.new(
             "VkMemoryAllocateInfo", pNext=flags, allocationSize=needs.size, memoryTypeIndex=kind
         )
@@ -49,12 +51,9 @@ class Block:
             api.check(result, f"allocating {nbytes} bytes")
         self.memory = memory[0]
         api.check(vk.vkBindBufferMemory(device, self.buffer, self.memory, 0), "binding memory")
-        self.host = 0
-        if mapped:
-            data = f.new("void **")
-            result = vk.vkMapMemory(device, self.memory, 0, api.WHOLE, 0, data)
-            api.check(result, f"mapping {nbytes} bytes")
-            self.host = int(f.cast("uintptr_t", data[0]))
+        data = f.new("void **")
+        api.check(vk.vkMapMemory(device, self.memory, 0, api.WHOLE, 0, data), f"mapping {nbytes} bytes")
+        self.host = int(f.cast("uintptr_t", data[0]))
         asked = api.new("VkBufferDeviceAddressInfo", buffer=self.buffer)
         self.address = int(vk.vkGetBufferDeviceAddress(device, asked))
         forks.finalize(self, logical.queue.defer_free, partial(_free, logical, self.buffer, self.memory))
@@ -76,7 +75,7 @@ class Piece:
         self.address = block.address + offset
 
     def array(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
-        """A view of mapped memory that keeps the piece."""
+        """A view of the memory that keeps the piece."""
         owner = _Shared(self, shape, np.dtype(dtype))
         made: np.ndarray[Any, Any] = np.asarray(owner)
         return made
@@ -94,11 +93,10 @@ class Pool:
     """Pieces of any size. Those up to SMALL come in powers of two from shared blocks, and go back there when no launch
     uses them any more: words of other launches may lie where they lay."""
 
-    def __init__(self, logical: Logical, mapped: bool) -> None:
+    def __init__(self, logical: Logical) -> None:
         self.logical = logical
-        self.mapped = mapped
         self._free: dict[int, list[tuple[Block, int]]] = {}
-        self._hosts: list[int] = []  # addresses of mapped blocks on the host, in order
+        self._hosts: list[int] = []  # addresses of blocks on the host, in order
         self._blocks: dict[int, weakref.ref[Block]] = {}
 
     def take(self, nbytes: int) -> Piece:
@@ -115,11 +113,10 @@ class Pool:
         return piece
 
     def _block(self, nbytes: int) -> Block:
-        block = Block(self.logical, nbytes, self.mapped)
-        if block.host:
-            if block.host not in self._blocks:  # one that is gone may have been there
-                bisect.insort(self._hosts, block.host)
-            self._blocks[block.host] = weakref.ref(block)
+        block = Block(self.logical, nbytes)
+        if block.host not in self._blocks:  # one that is gone may have been there
+            bisect.insort(self._hosts, block.host)
+        self._blocks[block.host] = weakref.ref(block)
         return block
 
     def locate(self, host: int, nbytes: int) -> int:
@@ -136,40 +133,19 @@ class Pool:
         return block.address + host - start if inside else 0
 
 
-class VulkanMemory:
+class VulkanMemory(VisibleMemory):
     """Memory of an array; see `quadrants_lab.backends.launch.Memory`."""
 
     late = True
 
-    def __init__(self, logical: Logical, piece: Piece, shape: tuple[int, ...], dtype: Any) -> None:
-        self.logical = logical
-        self._queue = logical.queue
-        self.piece = piece
-        self.shape = shape
-        self.dtype = np.dtype(dtype)
-        self.address = piece.address
-        self.array = piece.array(shape, dtype) if piece.block.host else None
-        if self.array is not None:
-            ctypes.memset(piece.block.host + piece.offset, 0, piece.nbytes)
-        elif piece.nbytes:
-            logical.fill(piece)
+    def __init__(self, queue: Queue, piece: Piece, shape: tuple[int, ...], dtype: Any) -> None:
+        self._queue = queue
+        ctypes.memset(piece.block.host + piece.offset, 0, piece.nbytes)
+        super().__init__(piece.array(shape, dtype), piece.address)
 
     @property
     def busy(self) -> bool:
         return self._queue.busy
 
-    def read(self) -> np.ndarray[Any, Any]:
-        if self.array is not None:
-            self._queue.finish()
-            copy: np.ndarray[Any, Any] = self.array.copy()
-            return copy
-        values: np.ndarray[Any, Any] = self.logical.download(self.piece).view(self.dtype).reshape(self.shape)
-        return values
-
-    def write(self, values: np.ndarray[Any, Any]) -> None:
-        if self.array is not None:
-            self._queue.finish()
-            self.array[...] = values
-            return
-        whole = np.ascontiguousarray(np.broadcast_to(values, self.shape), self.dtype)
-        self.logical.upload(self.piece, whole.reshape(-1).view(np.uint8))
+    def finish(self) -> None:
+        self._queue.finish()

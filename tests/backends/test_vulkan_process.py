@@ -19,7 +19,6 @@ from vulkan_rig import bind, device, fresh, load
 
 from quadrants_lab.backends import vulkan
 from quadrants_lab.backends.disk_cache import DiskCache
-from quadrants_lab.backends.launch import ArrayParam, ScalarParam
 from quadrants_lab.backends.vulkan import api, executable
 from quadrants_lab.backends.vulkan.device import Device
 
@@ -106,23 +105,6 @@ def test_a_damaged_driver_is_a_reason(fault: str, variable: str, tmp_path: Path)
 
 
 # --- memory ---------------------------------------------------------------------------------------------------
-
-
-def test_memory_that_the_host_does_not_see() -> None:
-    staged = device(mapped=False)
-    memory = staged.allocate((1000, 3), np.int16)
-    assert memory.array is None
-    assert not memory.read().any()
-    values = np.arange(3000, dtype=np.int16).reshape(1000, 3)
-    memory.write(values)
-    assert np.array_equal(memory.read(), values)
-    arrays = ones(5000)
-    assert bind(load(AXPY), arrays, {"a": 3.0}, on=staged).launch() == 0
-    assert (arrays["y"] == 3).all()
-    frame = load(AXPY).frame(staged)
-    fast = frame.entry([ScalarParam("a"), ArrayParam("x"), ArrayParam("y")])
-    assert fast(2.0, arrays["x"], arrays["y"]) is None
-    assert (arrays["y"] == 5).all()
 
 
 def test_arrays_keep_their_memory() -> None:
