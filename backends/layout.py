@@ -41,6 +41,11 @@ class FrameLayout:
     zero_bytes: int = 0
     size: int = 0
 
+    def number(self, s: N.Assert | N.Print) -> int:
+        """Of an assert among `asserts`, of a print among `prints`."""
+        same = self.asserts if isinstance(s, N.Assert) else self.prints
+        return next(n for n, other in enumerate(same) if other.id == s.id)
+
 
 def box_words(task: N.Offload) -> int:
     """Begin and extent of each axis."""

@@ -10,15 +10,15 @@ from quadrants_lab.backends._gpu.programs import programs
 from quadrants_lab.backends._gpu.stacks import in_heap_order
 from quadrants_lab.backends.boxes import fixed_total
 from quadrants_lab.backends.disk_cache import Keep, Kept
+from quadrants_lab.backends.frame import LoadedKernel
 from quadrants_lab.backends.reductions import reductions
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.types import DType
-from quadrants_lab.ir.walk import types_of, walk
+from quadrants_lab.ir.walk import walk
 
 Built = TypeVar("Built")
 
 
-class GpuExecutable:
+class GpuExecutable(LoadedKernel):
     """``object``: the code, made by ``make`` where none is ``cached``; ``keep`` gets what was made. ``stacks``: the
     adstacks of each task in heap order. ``totals``: a task, how many iterations it has in
     every launch, None where that varies; ``stacked``: whether it keeps values on adstacks; ``reducing``: whether it
@@ -26,23 +26,21 @@ class GpuExecutable:
     arguments that group counts depend on; ``draws``: whether it draws at random."""
 
     def __init__(self, kernel: N.Kernel, make: Callable[[], bytes], cached: Kept | None, keep: Keep) -> None:
-        self.kernel = kernel
+        super().__init__(kernel)
         self._make, self._keep = make, keep
         self.layout = gpu_layout(kernel)
         self.programs = programs(kernel)
         self._cached = cached is not None and cached.sealed
         self.object = cached.content if cached is not None and self._cached else self._made()
-        self.tasks = [s for s in kernel.body if isinstance(s, N.Offload)]
+        self.tasks = kernel.tasks
         self.totals = [1 if t.kind == "serial" else fixed_total(kernel, t) for t in self.tasks]
         self.stacks = [in_heap_order(t) for t in self.tasks]
         self.stacked = [any(not s.count_only for s in stacks) for stacks in self.stacks]
         self.reducing = [bool(reductions(kernel, t.body)) for t in self.tasks]
         self.looping = [any(isinstance(s, N.Loop) for s in walk(t.body)) for t in self.tasks]
-        self.written = frozenset(s.buffer for s in walk(kernel.body) if isinstance(s, N.Write))
         bounds = [s for p in self.programs if p.inline for s in p.task.bounds]
         self.sizing_args = {s.arg for s in bounds if isinstance(s, N.ArgLoad)}
         self.draws = any(isinstance(s, N.Random) for s in walk(kernel.body))
-        self._types: dict[int, DType] | None = None
 
     def _made(self) -> bytes:
         code = self._make()
@@ -61,8 +59,3 @@ class GpuExecutable:
                 raise
             self._keep(self.object)
         return build(self.object)
-
-    def types(self) -> dict[int, DType]:
-        if self._types is None:
-            self._types = types_of(self.kernel.body)
-        return self._types

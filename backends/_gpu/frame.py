@@ -1,7 +1,8 @@
 """A launch frame on a GPU, as far as that does not depend on the API: what is set, planned and read back.
 
 A device subclasses `GpuFrame`: it says where the frame's words are (``view``, a writable memoryview of what programs
-see, or of what is copied to them and back around a launch) and how programs are run.
+see, or of what is copied to them and back around a launch) and how a launch runs the programs in order, over
+`groups` groups each.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -19,35 +20,31 @@ from quadrants_lab.backends._gpu.flight import Cost
 from quadrants_lab.backends._gpu.programs import GROUP
 from quadrants_lab.backends._gpu.stacks import HeapPlan, heap_plan
 from quadrants_lab.backends.boxes import inline_total
-from quadrants_lab.backends.launch import AssertFailed, Memory, Overflow, Param, Status
-from quadrants_lab.backends.layout import STACK_ADJOINTS_AT, STACK_AT, STACK_CAPACITY, STACK_LAST, WORD
-from quadrants_lab.backends.prints import format_prints, raw_value
+from quadrants_lab.backends.frame import FrameWords
+from quadrants_lab.backends.launch import Memory, Param
+from quadrants_lab.backends.layout import WORD
+from quadrants_lab.backends.prints import raw_value
 
 if TYPE_CHECKING:
     from quadrants_lab.backends._gpu.device import GpuDevice
     from quadrants_lab.backends._gpu.executable import GpuExecutable
 
 _WORD = struct.Struct("=Q")
-_SIGNED = struct.Struct("=q")
 _GRID = struct.Struct("=III")
-_DRAWS = struct.Struct("=QQ")
-FORMATS = {
-    "u1": "=I", "i8": "=b", "i16": "=h", "i32": "=i", "i64": "=q", "u8": "=B", "u16": "=H", "u32": "=I", "u64": "=Q",
-    "f16": "=e", "f32": "=f", "f64": "=d",
-}  # fmt: skip
 
 
-class GpuFrame(ABC):
+class GpuFrame(FrameWords, ABC):
     """See `quadrants_lab.backends.launch`. ``groups``: group counts of each task, as the host knows them."""
 
+    forms: ClassVar[Mapping[str, str]] = {**FrameWords.forms, "u1": "=I"}
+    failed_at = L.FAILED
+    value = staticmethod(raw_value)
+    exe: GpuExecutable
+    device: GpuDevice
+
     def __init__(self, exe: GpuExecutable, device: GpuDevice, view: memoryview) -> None:
-        self.exe = exe
-        self.device = device
-        self.view = view
         layout = exe.layout.frame
-        self._args = {
-            a.name: (struct.Struct(FORMATS[a.type.name]), layout.args[a.name]) for a in exe.kernel.args
-        }
+        super().__init__(exe, device, layout, view)
         self._zero = slice(layout.zero_at, layout.zero_at + layout.zero_bytes)
         self._zeros = bytes(layout.zero_bytes)
         self._head_zeros = bytes(L.FAIL_VALUES)
@@ -62,18 +59,10 @@ class GpuFrame(ABC):
         if layout.prints:
             _WORD.pack_into(view, L.PRINTS, device.print_block().address)
 
-    @abstractmethod
-    def run(self) -> None:
-        """Runs the programs in order, over ``grid(number)`` groups each, and waits for them."""
-
     # --- what is set -------------------------------------------------------------------------------------------
 
-    def set_buffer(self, name: str, address: int) -> None:
-        """Device address of the first element of a field or ndarray buffer."""
-        _WORD.pack_into(self.view, self.exe.layout.frame.buffers[name], address)
-
     def set_extents(self, name: str, shape: tuple[int, ...]) -> None:
-        """Shape of an ndarray buffer. `LongAxis` for an axis of 2**31 elements or more of one that is not wide."""
+        """`LongAxis` for an axis of 2**31 elements or more of one that is not wide."""
         at = self.exe.layout.frame.extents[name]
         for n in shape:
             if _WORD.unpack_from(self.view, at)[0] != n:
@@ -84,11 +73,9 @@ class GpuFrame(ABC):
             at += WORD
 
     def set_arg(self, name: str, value: Any) -> None:
-        """A scalar argument; ``value`` must fit its dtype (`struct.error` where an integer does not)."""
-        form, at = self._args[name]
-        if name in self.exe.sizing_args and form.unpack_from(self.view, at)[0] != value:
+        if name in self.exe.sizing_args and self.arg(name) != value:
             self._grid_is_old = True
-        form.pack_into(self.view, at, value)
+        super().set_arg(name, value)
 
     def place(self, name: str) -> tuple[Callable[[Any, int, Any], None], int]:
         """What packs a scalar argument, and where in the view, for those that no group count depends on."""
@@ -96,9 +83,6 @@ class GpuFrame(ABC):
         return form.pack_into, at
 
     def set_stacks(self, caps: list[int], budget: int = 0, passing: Mapping[int, int] | None = None) -> None:
-        """Capacities in slots; grows the device's heap as needed (MemoryError where it cannot). ``budget``: bytes that
-        it is not to pass (0: the device's own). ``passing``: by the number of a task, how many of its iterations push
-        at all: more threads would only wait for them."""
         key = tuple(caps), budget, tuple((passing or {}).items())
         if key != self._stacks_key:
             self._set_plan(caps, self._heap_plan(caps, budget, passing or {}))
@@ -106,11 +90,9 @@ class GpuFrame(ABC):
         self.device.need_heap(self._heap_bytes, budget)
 
     def heap_bytes(self, caps: list[int]) -> int:
-        """What a launch with these capacities takes of the heap, where no budget and no gate makes it less."""
         return self._heap_plan(caps, 0, {}).heap_bytes
 
     def least_heap(self, caps: list[int]) -> tuple[int, int]:
-        """The fewest iterations in flight that such a launch gets by with, and the bytes that they take."""
         plan = self._heap_plan(caps, 1, {})
         return plan.threads, plan.heap_bytes
 
@@ -130,15 +112,8 @@ class GpuFrame(ABC):
         return heap_plan(tasks, by_id, layout.adjoint_stacks, fewest, wanted, limit, budget or limit)
 
     def _set_plan(self, caps: Sequence[int], plan: HeapPlan) -> None:
-        layout = self.exe.layout.frame
-        for s, cap in zip(layout.stacks, caps, strict=True):
-            if s.count_only:
-                continue
-            at = layout.stack_at[s.id]
-            _WORD.pack_into(self.view, at + STACK_CAPACITY, cap)
-            _WORD.pack_into(self.view, at + STACK_LAST, max(cap, 1) - 1)
-            _WORD.pack_into(self.view, at + STACK_AT, plan.at[s.id])
-            _WORD.pack_into(self.view, at + STACK_ADJOINTS_AT, plan.adjoints_at[s.id])
+        for s, cap in zip(self.words.stacks, caps, strict=True):
+            self.place_stack(s, cap, plan.at[s.id], plan.adjoints_at[s.id])
         _WORD.pack_into(self.view, L.THREADS, plan.threads)
         self._stack_threads = plan.threads
         self._heap_bytes, self._lane_bytes = plan.heap_bytes, plan.lane_bytes
@@ -154,36 +129,21 @@ class GpuFrame(ABC):
 
     @property
     def launch_number(self) -> int:
-        """Number of the last launch on its device: what its random draws depend on, besides the device's seed."""
         return int(_WORD.unpack_from(self.view, L.LAUNCH)[0])
 
     def replay(self, launch_number: int) -> None:
-        """Launches from now on repeat the draws of that launch; 0 ends it."""
         self._replay = launch_number
 
-    def as_graph(self) -> None:  # noqa: B027 - a backend whose launch is one submission has nothing to do
-        """From now on a launch is one submission."""
+    def as_graph(self) -> None:
+        """See `launch.Frame`."""
 
-    def defer_overflow_check(self, report: Callable[[], BaseException]) -> None:  # noqa: B027 - nor has one that waits
-        """A launch may return before it is known whether its stacks sufficed; ``report`` makes the error of one whose
-        stacks did not."""
+    def defer_overflow_check(self, report: Callable[[], BaseException]) -> None:
+        """See `launch.Frame`."""
 
     # --- a launch ----------------------------------------------------------------------------------------------
 
-    def launch(self) -> int:
-        """Runs the kernel and returns the status."""
-        device, view = self.device, self.view
-        if device.busy:
-            device.finish()
-        if self._grid_is_old:
-            self._set_grid()
-        device.launches += 1
-        view[0 : L.FAIL_VALUES] = self._head_zeros
-        view[self._zero] = self._zeros
-        _DRAWS.pack_into(view, L.SEED, device.seed, self._replay or device.launches)
-        _WORD.pack_into(view, L.HEAP, device.heap_address)
-        self.run()
-        return self.status
+    @abstractmethod
+    def launch(self) -> int: ...
 
     def _set_grid(self) -> None:
         """Sets the group counts of tasks whose bounds the host can compute; programs compute those of the rest."""
@@ -219,11 +179,6 @@ class GpuFrame(ABC):
             return fixed
         return inline_total(self.exe.tasks[number], self.arg, self._extent)
 
-    def arg(self, name: str) -> Any:
-        """The scalar argument of the last launch."""
-        form, at = self._args[name]
-        return form.unpack_from(self.view, at)[0]
-
     def _extent(self, buffer: str, axis: int) -> int:
         shape = self.exe.kernel.buffers[buffer].shape
         if shape is not None:
@@ -235,34 +190,6 @@ class GpuFrame(ABC):
     @property
     def status(self) -> int:
         return int(_WORD.unpack_from(self.view, L.STATUS)[0])
-
-    def ret(self, name: str) -> Any:
-        """The value of a "ret" or "temp" buffer after a launch."""
-        t = self.exe.kernel.buffers[name].dtype
-        value = struct.unpack_from(FORMATS[t.name], self.view, self.exe.layout.frame.buffers[name])[0]
-        return bool(value) if t.kind == "b" else value
-
-    def failure(self) -> Overflow | AssertFailed | None:
-        """What failed first in the last launch."""
-        kind, what, count = struct.unpack_from("=QQQ", self.view, L.FAILED)
-        if not kind:
-            return None
-        layout = self.exe.layout.frame
-        if kind == Status.ASSERT:
-            stmt = layout.asserts[what]
-            types = self.exe.types()
-            raw = [_SIGNED.unpack_from(self.view, L.FAIL_VALUES + n * WORD)[0] for n in range(count)]
-            return AssertFailed(
-                stmt, tuple(raw_value(types[i], w) for i, w in zip(stmt.args, raw, strict=False))
-            )
-        stack = layout.stacks[what]
-        capacity = _WORD.unpack_from(self.view, layout.stack_at[stack.id] + STACK_CAPACITY)[0]
-        return Overflow(stack, capacity, count)
-
-    def take_prints(self) -> list[str]:
-        """What kernels printed since the last call, a text a print statement that ran; threads mix as they ran."""
-        data, lost = self.device.take_prints()
-        return format_prints(self.exe.layout.frame.prints, self.exe.types(), data, lost, raw_value)
 
     def entry(self, params: list[Param], returns: str = "") -> Any:
         """See `quadrants_lab.backends.launch.Frame`."""

@@ -19,7 +19,7 @@ def check(b: Body, s: N.Assert) -> None:
     if s.kind == "assert" and not b.asserts:
         return
     out = b.out
-    number = next(n for n, a in enumerate(b.frame.layout.frame.asserts) if a.id == s.id)
+    number = b.frame.layout.frame.number(s)
     kept = s.args[:VALUES]
     call = f"{b.helper('qd_fail')}(f, {Status.ASSERT}u, {number}, {len(kept)})"
     values = b.frame.head(L.FAIL_VALUES) if kept else ""
@@ -46,7 +46,7 @@ def raw(b: Body, id: int) -> str:
 def print_(b: Body, s: N.Print) -> None:
     """Takes room for a record in the print block and writes it."""
     out = b.out
-    number = next(n for n, p in enumerate(b.frame.layout.frame.prints) if p.id == s.id)
+    number = b.frame.layout.frame.number(s)
     values = s.operands()
     call = f"{b.helper('qd_record')}(f, {1 + len(values)}u, {number})"
     if not values:

@@ -86,7 +86,7 @@ class FrameStruct:
     def bounds(self, number: int) -> str:
         """Begin and extent of each axis of a task."""
         k = self.layout.frame.bounds[number]
-        words = len(self.task(number).indices)
+        words = len(self.kernel.tasks[number].indices)
         return self._member(k, "ulong", f"task {number} box", words, words * WORD)
 
     def grid(self, number: int) -> str:
@@ -100,11 +100,6 @@ class FrameStruct:
         size = frame.zero_at - frame.stacks_at
         self._members[frame.stacks_at] = (f"Stack stacks[{size // _STACK_BYTES}]", size)
         return (at - frame.stacks_at) // _STACK_BYTES
-
-    def task(self, number: int) -> N.Offload:
-        task = self.kernel.body[number]
-        assert isinstance(task, N.Offload)
-        return task
 
     def lines(self) -> list[str]:
         frame = self.layout.frame

@@ -166,7 +166,6 @@ class SimtBody(Body):
         fn.start(join)
 
     def fail(self, stmt: N.Assert) -> None:
-        number = next(n for n, a in enumerate(self.layout.frame.asserts) if a is stmt)
         kept = stmt.args[:VALUES]
 
         def values() -> str:
@@ -174,7 +173,7 @@ class SimtBody(Body):
                 self.fn.put(f"store i64 {self.raw(i)}, ptr {self.state_at(L.FAIL_VALUES + n * WORD)}")
             return str(len(kept))
 
-        self._record(Status.ASSERT, str(number), values)
+        self._record(Status.ASSERT, str(self.layout.frame.number(stmt)), values)
         self.fn.jump(self.exit)
 
     def overflow(self, stack: str, depth: str) -> None:
@@ -184,8 +183,7 @@ class SimtBody(Body):
         """Takes room for a record in the print block and writes it."""
         fn = self.fn
         self.set_status(Status.PRINTED)
-        number = next(n for n, p in enumerate(self.layout.frame.prints) if p is stmt)
-        words = [str(number), *(self.raw(i) for i in stmt.operands())]
+        words = [str(self.layout.frame.number(stmt)), *(self.raw(i) for i in stmt.operands())]
         block = self.address_at(L.PRINTS)
 
         def head(at: int) -> str:

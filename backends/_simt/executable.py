@@ -19,7 +19,7 @@ from quadrants_lab.backends import forks
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.executable import GpuExecutable
 from quadrants_lab.backends._gpu.frame import GpuFrame
-from quadrants_lab.backends._gpu.programs import Program
+from quadrants_lab.backends._gpu.programs import Program, answers
 from quadrants_lab.backends._gpu.stacks import HeapPlan
 from quadrants_lab.backends._simt import host_flag
 from quadrants_lab.backends._simt.capture import MustWait
@@ -55,9 +55,9 @@ class SimtExecutable(GpuExecutable):
         self.shape: Shape = driver.shape
         self.options = options
         self.state = State(kernel)
-        answers = host_flag.answers(kernel, options)
-        self.asked = answers or any(self.stacked)
-        self.asked_for_depths = self.asked and not answers
+        asked = answers(kernel, options)
+        self.asked = asked or any(self.stacked)
+        self.asked_for_depths = self.asked and not asked
         self.signals = self.shape.signals and host_flag.signals(kernel, options)
         self._loaded: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
 
@@ -264,9 +264,6 @@ class SimtFrame(GpuFrame):
         self.view[:head] = self._back[:head]
         self.view[self._zero] = self._back[head:]
         self._failed = self.status != 0
-
-    def run(self) -> None:
-        """`launch` does it all."""
 
     def _set_grid(self) -> None:
         """Prepares the launches: group counts from the tasks' bounds and from what runs at a time."""

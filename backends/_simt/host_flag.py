@@ -10,7 +10,7 @@ import ctypes
 from typing import TYPE_CHECKING
 
 from quadrants_lab.backends._gpu import layout as L
-from quadrants_lab.backends._gpu.programs import programs
+from quadrants_lab.backends._gpu.programs import answers, programs
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.walk import walk
@@ -21,14 +21,6 @@ if TYPE_CHECKING:
 AT = L.PRINTS  # where a frame has the flag's address: a kernel that prints is waited for in any case
 ALONE = 2  # what `SimtDevice.running` is while nothing but such a launch runs
 _LOOKS = 300  # about 15 us
-
-
-def answers(kernel: N.Kernel, options: CompileOptions) -> bool:
-    """Whether a launch returns something, or can fail otherwise than by a stack that is too small."""
-    frame = L.gpu_layout(kernel).frame
-    rets = any(b.kind == "ret" for b in kernel.buffers.values())
-    asserts = any(s.kind != "assert" or options.asserts or options.debug for s in frame.asserts)
-    return bool(rets or asserts or frame.prints)
 
 
 def signals(kernel: N.Kernel, options: CompileOptions) -> bool:

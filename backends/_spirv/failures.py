@@ -60,7 +60,7 @@ def check(b: Body, s: N.Assert) -> None:
     bad, good = fn.label(), fn.label()
     fn.branch(b.values[s.cond], good, bad, good)
     fn.start(bad)
-    number = next(n for n, a in enumerate(b.frame.layout.frame.asserts) if a is s)
+    number = b.frame.layout.frame.number(s)
     kept = s.args[:VALUES]
 
     def values() -> None:
@@ -86,8 +86,7 @@ def print_(b: Body, s: N.Print) -> None:
     """Takes room for a record in the print block and writes it."""
     fn, m = b.fn, b.m
     set_status(b, Status.PRINTED)
-    number = next(n for n, p in enumerate(b.frame.layout.frame.prints) if p is s)
-    words = [m.const(u64, number), *(raw(b, i) for i in s.operands())]
+    words = [m.const(u64, b.frame.layout.frame.number(s)), *(raw(b, i) for i in s.operands())]
     block = b.frame.word(L.PRINTS)
     as_u32 = b.frame.once("prints", lambda: b.frame.pointer_to(u32, block))
     as_u64 = b.frame.once("print words", lambda: b.frame.pointer_to(u64, block))

@@ -56,8 +56,7 @@ def emitted(kernel: N.Kernel, options: CompileOptions) -> list[tuple[str, int]]:
     kernel = lower(kernel, LOWERING, options)
     unit, out = Unit(kernel, options.debug or options.asserts), Source()
     names = [unit.names.of(n, f"{kernel.name}_{n}") for n in range(len(kernel.body))]
-    for name, task in zip(names, kernel.body, strict=True):
-        assert isinstance(task, N.Offload)
+    for name, task in zip(names, kernel.tasks, strict=True):
         _task(unit, out, name, task)
     out.stmt = N.NO_ID
     out.put("void entry(Frame *frame) {")
@@ -246,7 +245,7 @@ def _atomic(b: Body, s: N.Atomic) -> None:
 def _assert(b: Body, s: N.Assert) -> None:
     """A failed assert ends the task."""
     if s.kind != "assert" or b.unit.asserts:
-        number = [a.id for a in b.unit.layout.asserts].index(s.id)
+        number = b.unit.layout.number(s)
         b.out.put(f"if ({X.prefix('!', 'bool', b.values[s.cond]).text}) {{  // {json.dumps(s.message)}")
         b.out.put(f"  qd_assert(frame, {number}, {b.raw(s.args[: L.VALUES])});")
         b.out.put("  return;")
@@ -254,7 +253,7 @@ def _assert(b: Body, s: N.Assert) -> None:
 
 
 def _print(b: Body, s: N.Print) -> None:
-    number = [p.id for p in b.unit.layout.prints].index(s.id)
+    number = b.unit.layout.number(s)
     b.out.put(f"qd_print(frame, {number}, {b.raw(s.operands())});")
 
 

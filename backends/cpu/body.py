@@ -33,8 +33,6 @@ class CpuBody(Body):
         self.indices: tuple[N.Param, ...] = ()  # of a parallel task, and where its bounds are
         self.bounds_at = 0
         self.scratch = ""  # room for the values that an assert or a print hands over
-        self.assert_number = {id(s): n for n, s in enumerate(frame.asserts)}
-        self.print_number = {id(s): n for n, s in enumerate(frame.prints)}
 
     # --- the prologue: everything that comes from the frame, read once ------------------------------------------
 
@@ -122,7 +120,7 @@ class CpuBody(Body):
         fn.start(on)
 
     def fail(self, stmt: N.Assert) -> None:
-        number = self.assert_number[id(stmt)]
+        number = self.frame.number(stmt)
         values = self._raw_values(stmt.args[: L.VALUES])
         count = min(len(stmt.args), L.VALUES)
         self.fn.call(
@@ -131,16 +129,10 @@ class CpuBody(Body):
         self.fn.jump(self.exit)
 
     def print(self, stmt: N.Print) -> None:
-        number = self.print_number[id(stmt)]
-        ids = stmt.operands()
+        ids, number = stmt.operands(), self.frame.number(stmt)
         values = self._raw_values(ids)
         self.fn.call(
-            "void",
-            "qd_print",
-            ("ptr", "%frame"),
-            ("i64", str(number)),
-            ("i64", str(len(ids))),
-            ("ptr", values),
+            "void", "qd_print", ("ptr", "%frame"), ("i64", str(number)), ("i64", str(len(ids))), ("ptr", values)
         )
 
     def overflow(self, stack: str, depth: str) -> None:

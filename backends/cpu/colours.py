@@ -47,9 +47,8 @@ def _coloured(kernel: N.Kernel) -> Coloured:
     rows: dict[int, int] = {}
     stepped: dict[int, tuple[N.Block, ...]] = {}
     body: list[N.Stmt] = []
-    for number, task in enumerate(kernel.body):
+    for number, task in enumerate(kernel.tasks):
         reaches = [s.reach for s in walk(task.blocks()[-1]) if isinstance(s, N.Atomic) and s.reach >= 0]
-        assert isinstance(task, N.Offload)
         own = max(reaches, default=0) == 0 and len(task.indices) == 1  # no other iteration adds to its elements
         if reaches:
             task = rewrite_in(task, partial(_private, own=own))

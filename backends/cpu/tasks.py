@@ -41,14 +41,14 @@ def module(
     The entry is glue that runs once a launch: ``optnone`` spends no time on it. Nothing in the module throws:
     ``nounwind`` spares tables for unwinding.
     """
-    grains = [_grain(t) for t in kernel.body if isinstance(t, N.Offload)]
+    grains = [_grain(t) for t in kernel.tasks]
     plan = coloured(lower(kernel, lowering(options, widths), options))
     kernel = plan.kernel
     maker = _Maker(plan, options, Module(triple, data_layout))
     mod = maker.mod
     fn = mod.function(ENTRY_NAME, f"define void @{ENTRY_NAME}(ptr %frame) noinline nounwind optnone")
     device = fn.let("load ptr, ptr %frame")
-    tasks = [t for t in kernel.body if isinstance(t, N.Offload)]
+    tasks = kernel.tasks
     for number, task in enumerate(tasks):
         fn.stmt = task.id
         if task.kind == "serial":
@@ -106,8 +106,7 @@ class _Maker:
 
     def __init__(self, plan: Coloured, options: CompileOptions, mod: Module) -> None:
         self.kernel = kernel = plan.kernel
-        tasks = enumerate(t for t in kernel.body if isinstance(t, N.Offload))
-        self.targets = [() if n in plan.rows else copies.targets(kernel, t) for n, t in tasks]
+        self.targets = [() if n in plan.rows else copies.targets(kernel, t) for n, t in enumerate(kernel.tasks)]
         self.options = options
         self.mod = mod
         self.frame = L.frame_layout(kernel)
@@ -244,18 +243,14 @@ def lowering(options: CompileOptions, widths: list[int] | None = None) -> tuple[
 def widths_of(kernel: N.Kernel) -> list[int]:
     """Lanes of each task, 0 where its iterations run by themselves."""
     size, found = jit.vector_bytes(), coloured(kernel)
-    tasks = [t for t in found.kernel.body if isinstance(t, N.Offload)]
-    return [0 if n in found.steps else lanes_of(kernel, t, size) for n, t in enumerate(tasks)]
+    return [0 if n in found.steps else lanes_of(kernel, t, size) for n, t in enumerate(found.kernel.tasks)]
 
 
 def vectorisable(kernel: N.Kernel, widths: list[int]) -> bool:
     """Whether an innermost loop is one that LLVM's vectoriser may gain from: it reads or writes memory in step with
     its index, or reduces, and holds nothing that forbids vectors. What it cannot vectorise costs compile time only."""
-    tasks = [t for t in coloured(kernel).kernel.body if isinstance(t, N.Offload)]
-    return any(
-        not lanes and _vectorisable(t.body, t.kind != "serial")
-        for t, lanes in zip(tasks, widths, strict=True)
-    )
+    tasks = zip(coloured(kernel).kernel.tasks, widths, strict=True)
+    return any(not lanes and _vectorisable(t.body, t.kind != "serial") for t, lanes in tasks)
 
 
 _MOST_IN_VECTORS = 1000  # statements of a loop: the time that LLVM's vectoriser takes grows with their square
@@ -284,8 +279,7 @@ def _vectorisable(block: N.Block, in_loop: bool) -> bool:
 def brief(kernel: N.Kernel) -> bool:
     """Whether a launch is known to take a few microseconds at most: then it keeps the GIL."""
     total = 0
-    for task in kernel.body:
-        assert isinstance(task, N.Offload)
+    for task in kernel.tasks:
         cycles, exact = cost.estimate(task.body)
         if not exact:
             return False

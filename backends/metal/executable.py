@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.executable import GpuExecutable
 from quadrants_lab.backends._gpu.frame import GpuFrame
 from quadrants_lab.backends._msl.kernel import Module, module
@@ -22,6 +24,7 @@ from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.walk import walk
 
 _COMPLAINT = re.compile(r"^[^\n]*?:(\d+):\d+: (?:fatal )?error: ", re.MULTILINE)
+_WORD = struct.Struct("=Q")
 _MOST_WORDS = 2000  # characters of the compiler's message
 
 
@@ -123,8 +126,19 @@ class MetalFrame(GpuFrame):
         super().set_buffer(name, address)
         self._addresses[name] = address
 
-    def run(self) -> None:
-        device, layout = self.device, self.exe.layout
+    def launch(self) -> int:
+        """Runs the kernel and waits for it; returns the status."""
+        device, view, layout = self.device, self.view, self.exe.layout
+        if device.busy:
+            device.finish()
+        if self._grid_is_old:
+            self._set_grid()
+        device.launches += 1
+        view[0 : L.FAIL_VALUES] = self._head_zeros
+        view[self._zero] = self._zeros
+        words = device.seed, self._replay or device.launches, device.heap_address
+        for at, word in zip((L.SEED, L.LAUNCH, L.HEAP), words, strict=True):
+            _WORD.pack_into(view, at, word)
         with device.system.pool():
             commands = device.queue.commandBuffer()
             encoder = commands.computeCommandEncoder()
@@ -148,6 +162,7 @@ class MetalFrame(GpuFrame):
             encoder.endEncoding()
             commands.commit()
             device.wait(commands, self.exe.kernel.name)
+        return self.status
 
     def _resources(self) -> list[Any]:
         """The buffers that the kernel may reach through addresses in its frame: Metal must know them."""

@@ -14,7 +14,7 @@ from quadrants_lab.backends import forks
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.executable import GpuExecutable
 from quadrants_lab.backends._gpu.frame import GpuFrame
-from quadrants_lab.backends._gpu.programs import Program
+from quadrants_lab.backends._gpu.programs import Program, answers
 from quadrants_lab.backends._spirv.kernel import module
 from quadrants_lab.backends._spirv.target import Target, missing
 from quadrants_lab.backends.disk_cache import Keep, Kept, forget
@@ -46,10 +46,7 @@ class Executable(GpuExecutable):
         kernel = target.blocks(kernel)
         super().__init__(kernel, lambda: emit(kernel, options, target), cached, keep)
         self.options = options
-        frame = self.layout.frame
-        asserts = any(s.kind != "assert" or options.asserts or options.debug for s in frame.asserts)
-        rets = any(b.kind == "ret" for b in kernel.buffers.values())
-        self.asked = bool(rets or asserts or frame.prints)
+        self.asked = answers(kernel, options)
         self.target = target
         self._pipelines: weakref.WeakKeyDictionary[V.Logical, Pipelines] = weakref.WeakKeyDictionary()
 
@@ -292,9 +289,6 @@ class Frame(GpuFrame):
             else:
                 vk.vkCmdDispatch(commands, 1, 1, 1)
             V.barrier(commands)
-
-    def run(self) -> None:
-        """`launch` does it all."""
 
     @property
     def launch_number(self) -> int:

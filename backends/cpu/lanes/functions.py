@@ -33,9 +33,8 @@ def is_library(prim: str, t: DType) -> bool:
 
 def lower_varying_math(kernel: N.Kernel, widths: Collection[int]) -> N.Kernel:
     """The kernel with calls for the elementary functions of what differs between lanes; ``widths``: of its tasks."""
-    tasks = [s for s in kernel.body if isinstance(s, N.Offload)]
     varying: set[int] = set()
-    for task, width in zip(tasks, widths, strict=True):
+    for task, width in zip(kernel.tasks, widths, strict=True):
         if width:
             varying |= divergence(task.body, [task.indices[-1].id]).varying
     rules = {p: _own for p in PRIMS if p in FUNCTIONS}

@@ -47,8 +47,7 @@ def lowered(kernel: N.Kernel, layouts: Sequence[Layout]) -> N.Kernel:
     buffers, args, next_id = dict(kernel.buffers), list(kernel.args), kernel.next_id
     body: list[N.Stmt] = []
     number = 0
-    for task, layout in zip(kernel.body, layouts, strict=True):
-        assert isinstance(task, N.Offload)
+    for task, layout in zip(kernel.tasks, layouts, strict=True):
         if any(isinstance(s, N.AdStackAlloca) for s in task.body):
             t = Task(layout, next_id, task, number)
             task = replace(task, body=_block(t, task.body))
