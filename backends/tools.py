@@ -5,6 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
 
 
 def ran(*command: str, given: str = "", seconds: float = 300.0) -> subprocess.CompletedProcess[str]:
@@ -19,3 +23,11 @@ def ran(*command: str, given: str = "", seconds: float = 300.0) -> subprocess.Co
             raise
     words = (text.decode(errors="replace") for text in (out, err))
     return subprocess.CompletedProcess(command, process.returncode, *words)
+
+
+def package_folders(*names: str) -> Iterator[Path]:
+    """Where those of these packages lie that are installed; none of them is imported."""
+    for name in names:
+        spec = find_spec(name) if name not in sys.modules else sys.modules[name].__spec__
+        if spec is not None and spec.submodule_search_locations:
+            yield from (Path(p) for p in spec.submodule_search_locations)

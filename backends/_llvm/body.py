@@ -8,14 +8,17 @@ from typing import Any
 
 from quadrants_lab.backends._llvm import calls, control, memory, ops, ranges
 from quadrants_lab.backends._llvm.ranges import Range
-from quadrants_lab.backends._llvm.text import Function, Ty, constant, ty
+from quadrants_lab.backends._llvm.text import Function, Ty, constant, memory_type, ty
+from quadrants_lab.backends.layout import WORD, FrameLayout
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import DType
+from quadrants_lab.ir.walk import walk
 
 
 class Body(ABC):
-    """Emits blocks into ``fn``. A device subclasses it and says where buffers, arguments and stacks are.
+    """Emits blocks into ``fn``, whose parameter %frame has its words as ``frame`` says. A device subclasses it and says
+    where buffers and stacks are.
 
     ``values`` maps ids to the text of their value, ``types`` to their dtype, ``ranges`` to what is known of an
     integer's range. ``parallel``: other iterations of the task may run at the same time. ``lanes`` is the number
@@ -28,9 +31,11 @@ class Body(ABC):
     stride = ""  # how many elements on the next slot of an adstack is
 
     def __init__(
-        self, fn: Function, kernel: N.Kernel, options: CompileOptions, parallel: bool, scopes: memory.Scopes
-    ) -> None:
+        self, fn: Function, kernel: N.Kernel, options: CompileOptions, frame: FrameLayout, parallel: bool,
+        scopes: memory.Scopes,
+    ) -> None:  # fmt: skip
         self.fn = fn
+        self.frame = frame
         self.scopes = scopes
         self.kernel = kernel
         self.fast = ops.FAST if options.fast_math else ""
@@ -39,25 +44,20 @@ class Body(ABC):
         self.values: dict[int, str] = {}
         self.types: dict[int, DType] = {}
         self.ranges: dict[int, Range] = {}
-        self.offsets: dict[
-            tuple[Any, ...], str
-        ] = {}  # element offsets computed in this block or one around it
+        self.offsets: dict[tuple[Any, ...], str] = {}  # of elements, computed in this block or one around it
+        self._opened: dict[object, str] = {}
         self.partials: dict[str, memory.Partial] = {}
         self.exit = ""  # the label that ends the task's function early
 
     # --- what a device provides ---------------------------------------------------------------------------------
 
     @abstractmethod
-    def pointer(self, buffer: str) -> str:
-        """Address of the buffer's first element."""
+    def address_at(self, offset: int) -> str:
+        """A pointer to memory of the device that the frame holds."""
 
     @abstractmethod
-    def extent(self, buffer: str, axis: int) -> str:
-        """Extent of an ndarray along an axis, as an i64."""
-
-    @abstractmethod
-    def arg(self, name: str) -> str:
-        """Value of a scalar argument."""
+    def first_slot(self, b: N.Buffer, at: int) -> str:
+        """Address of this thread's first slot of a stack, whose place in the heap the frame has at ``at``."""
 
     @abstractmethod
     def poll(self) -> None:
@@ -83,6 +83,70 @@ class Body(ABC):
         """For atomics on a buffer: an i1 that says whether this thread alone changes its elements meanwhile ("": not
         known), and the address of element 0 ("": the buffer's own)."""
         return "", ""
+
+    # --- what comes from the frame, read once, when the function begins -----------------------------------------
+
+    def opened(self, key: object, make: Callable[[], str]) -> str:
+        if key not in self._opened:
+            self._opened[key] = make()
+        return self._opened[key]
+
+    def open(self, *blocks: N.Block) -> None:
+        """Reads what the blocks need from the frame."""
+        for block in blocks:
+            for s in walk(block):
+                self.prepare(s)
+
+    def prepare(self, s: N.Stmt) -> None:
+        """Reads what the statement needs."""
+        if isinstance(s, N.Access):
+            self.reach(s.buffer, len(s.index))
+        elif isinstance(s, N.ShapeOf) and self.kernel.buffers[s.buffer].shape is None:
+            self.extent(s.buffer, s.axis)
+        elif isinstance(s, N.ArgLoad):
+            self.arg(s.arg, s.type)
+
+    def reach(self, buffer: str, rank: int) -> None:
+        """Reads what an access with so many indices needs."""
+        self.pointer(buffer)
+        if buffer in self.frame.extents:
+            for axis in range(1, rank):
+                self.extent(buffer, axis)
+
+    def at(self, offset: int) -> str:
+        """Address of a word of the frame."""
+        return self.fn.let(f"getelementptr inbounds i8, ptr %frame, i64 {offset}")
+
+    def word(self, offset: int, type: str = "i64") -> str:
+        return self.fn.let(f"load {type}, ptr {self.at(offset)}")
+
+    def pointer(self, buffer: str) -> str:
+        """Address of the buffer's first element."""
+        return self.opened(("pointer", buffer), lambda: self._begin(self.kernel.buffers[buffer]))
+
+    def _begin(self, b: N.Buffer) -> str:
+        if b.kind == "local":
+            return self.local(b)
+        at = self.frame.buffers[b.name]
+        if b.kind == "heap":
+            return self.first_slot(b, at)
+        return self.held(at) if b.kind in ("temp", "ret") else self.address_at(at)
+
+    def local(self, b: N.Buffer) -> str:
+        """Address of a new variable of the iteration."""
+        return self.fn.alloca(memory_type(b.dtype))
+
+    def held(self, at: int) -> str:
+        """Address of a "temp" or "ret" buffer."""
+        return self.at(at)
+
+    def extent(self, buffer: str, axis: int) -> str:
+        """Extent of an ndarray along an axis, as an i64."""
+        return self.opened((buffer, axis), lambda: self.word(self.frame.extents[buffer] + axis * WORD))
+
+    def arg(self, name: str, t: DType) -> str:
+        """Value of a scalar argument."""
+        return self.opened(("argument", name), lambda: memory.read(self, t, self.at(self.frame.args[name])))
 
     # --- shared by the handlers ---------------------------------------------------------------------------------
 
@@ -152,7 +216,7 @@ def _op(b: Body, s: N.Op) -> None:
 
 
 def _arg(b: Body, s: N.ArgLoad) -> None:
-    b.define(s.id, s.type, b.arg(s.arg))
+    b.define(s.id, s.type, b.arg(s.arg, s.type))
 
 
 def _shape(b: Body, s: N.ShapeOf) -> None:

@@ -1,8 +1,10 @@
-"""Statements travel through LLVM as debug locations whose line number is the statement's id."""
+"""Statements travel through LLVM as debug locations whose line number is the statement's id. What comes out of it, IR
+or assembly, is shown without them."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from quadrants_lab.backends.stage import Stage
 from quadrants_lab.ir.nodes import NO_ID
@@ -74,3 +76,38 @@ def stage(name: str, lines: list[str], ids: list[int]) -> Stage:
     count = sum(1 for line in lines if line.startswith("  ") and not line.lstrip().startswith((";", "]")))
     merged = sum(1 for line in lines if " = phi " in line)
     return Stage(name, "\n".join(lines), tuple(ids), count, phis=merged)
+
+
+# --- assembly ---------------------------------------------------------------------------------------------------
+
+_LOC = re.compile(r"^\s*\.loc\s+\d+\s+(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Assembly:
+    """A device's assembly, as LLVM writes it: which lines are an ``instruction``, which are ``noise``, which is not
+    shown, and what of a line is a ``comment``."""
+
+    instruction: re.Pattern[str]
+    noise: re.Pattern[str]
+    comment: re.Pattern[str]
+
+    def lines(self, text: str) -> tuple[list[str], list[int]]:
+        """What is shown, and the statement id of each line."""
+        lines: list[str] = []
+        ids: list[int] = []
+        now = NO_ID
+        for line in text.splitlines():
+            loc = _LOC.match(line)
+            if loc:
+                now = int(loc[1]) or NO_ID
+            elif line.strip() == "}":  # of a function
+                now = NO_ID
+            if not loc and not self.noise.match(line):
+                lines.append(self.comment.sub("", line))
+                ids.append(now if self.instruction.match(line) else NO_ID)
+        return lines, ids
+
+    def count(self, lines: list[str]) -> int:
+        """How many of them are instructions."""
+        return sum(1 for line in lines if self.instruction.match(line))

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 SECTION = struct.Struct("<IIQQQQIIQQ")
 SYMBOL = struct.Struct("<IBBHQQ")
-SYMBOLS, RELOCATIONS = 2, 4  # kinds of sections
+PROGBITS, SYMBOLS, RELOCATIONS = 1, 2, 4  # kinds of sections
+EXECUTED = 4  # a flag of sections
 FUNCTION = 2  # a kind of symbols
 
 
@@ -27,3 +28,10 @@ class Section(NamedTuple):
 
     def of(self, data: bytes) -> bytes:
         return data[self.offset : self.offset + self.size]
+
+
+def sections(data: bytes) -> list[Section]:
+    """The section table of a 64-bit little-endian file."""
+    (at,) = struct.unpack_from("<Q", data, 40)
+    size, count = struct.unpack_from("<HH", data, 58)
+    return [Section(*SECTION.unpack_from(data, at + n * size)) for n in range(count)]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._llvm import memory
 from quadrants_lab.backends._llvm.body import Body
-from quadrants_lab.backends._llvm.text import Function, memory_type, ty
+from quadrants_lab.backends._llvm.text import Function, ty
 from quadrants_lab.backends._simt.reduce import over_group
 from quadrants_lab.backends._simt.state import State
 from quadrants_lab.backends._simt.target import Target
@@ -16,7 +16,6 @@ from quadrants_lab.backends.launch import Status
 from quadrants_lab.backends.layout import VALUES, WORD
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
-from quadrants_lab.ir.walk import walk
 
 
 class SimtBody(Body):
@@ -28,14 +27,12 @@ class SimtBody(Body):
         self, fn: Function, kernel: N.Kernel, options: CompileOptions, state: State, parallel: bool,
         scopes: memory.Scopes, target: Target,
     ) -> None:  # fmt: skip
-        super().__init__(fn, kernel, options, parallel, scopes)
+        super().__init__(fn, kernel, options, state.layout.frame, parallel, scopes)
         self.state = state
-        self.layout = state.layout
         self.target = target
         self.group = 1  # threads of a group
         self.in_step: N.Block | None = None  # the block that has several iterations
         self.exit = "leave"
-        self._once: dict[object, str] = {}
         self.inside: N.Block = ()  # the block that is being emitted
         self.reduced: dict[str, str] = {}  # what a target brought into range in this block or one around it
 
@@ -56,26 +53,23 @@ class SimtBody(Body):
         elif self.inside is self.in_step or not self.target.statement(self, stmt):
             super().statement(stmt)
 
-    # --- what comes from the frame, read once, in the entry block -----------------------------------------------
+    # --- what Body asks for -------------------------------------------------------------------------------------
+
+    def prepare(self, s: N.Stmt) -> None:
+        super().prepare(s)
+        if isinstance(s, N.Print):
+            self.address_at(L.PRINTS)
+        elif isinstance(s, N.Builtin) and s.what in ("seed", "launch"):
+            self.builtin(s.what)
 
     def word(self, offset: int, type: str = "i64") -> str:
-        """A value of the frame."""
-        return self.once((offset, type), lambda: self.fn.let(f"load {type}, ptr {self.at(offset)}"))
+        return self.opened((offset, type), lambda: super(SimtBody, self).word(offset, type))
 
-    def once(self, key: object, make: Callable[[], str]) -> str:
-        if key not in self._once:
-            self._once[key] = make()
-        return self._once[key]
-
-    def at(self, offset: int) -> str:
-        return self.fn.let(f"getelementptr inbounds i8, ptr %frame, i64 {offset}")
-
-    def state_at(self, offset: int) -> str:
+    def held(self, at: int) -> str:
         """Address of a word of the frame that programs write."""
-        return self.fn.let(f"getelementptr inbounds i8, ptr %state, i64 {self.state.at(offset)}")
+        return self.fn.let(f"getelementptr inbounds i8, ptr %state, i64 {self.state.at(at)}")
 
     def address_at(self, offset: int) -> str:
-        """A pointer to device memory that the frame holds."""
         space = self.target.global_space
 
         def make() -> str:
@@ -85,55 +79,14 @@ class SimtBody(Body):
             there = self.fn.let(f"inttoptr i64 {address} to ptr addrspace({space})")
             return self.fn.let(f"addrspacecast ptr addrspace({space}) {there} to ptr")
 
-        return self.once((offset, "address"), make)
+        return self.opened((offset, "address"), make)
 
-    def open(self, *blocks: N.Block) -> None:
-        """Reads what the blocks need from the frame."""
-        for block in blocks:
-            for s in walk(block):
-                if isinstance(s, N.Access):
-                    self.pointer(s.buffer)
-                    if s.buffer in self.layout.frame.extents:
-                        for axis in range(1, len(s.index)):
-                            self.extent(s.buffer, axis)
-                elif isinstance(s, N.ShapeOf) and self.kernel.buffers[s.buffer].shape is None:
-                    self.extent(s.buffer, s.axis)
-                elif isinstance(s, N.ArgLoad):
-                    self._open_arg(s)
-                elif isinstance(s, N.Print):
-                    self.address_at(L.PRINTS)
-                elif isinstance(s, N.Builtin) and s.what in ("seed", "launch"):
-                    self.builtin(s.what)
-
-    def _open_arg(self, s: N.ArgLoad) -> None:
-        self.once(s.arg, lambda: memory.read(self, s.type, self.at(self.layout.frame.args[s.arg])))
-
-    def _first_slot(self, at: int, nbytes: int) -> str:
-        """Address of this thread's first slot of a stack, whose place in the heap the frame has at ``at``."""
+    def first_slot(self, b: N.Buffer, at: int) -> str:
         self.stride = self.word(L.THREADS, "i32")
         heap = self.address_at(L.HEAP)
         start = self.fn.let(f"getelementptr inbounds i8, ptr {heap}, i64 {self.word(at)}")
         thread = self.fn.let(f"zext i32 {self.thread} to i64")
-        return self.fn.let(f"getelementptr inbounds [{nbytes} x i8], ptr {start}, i64 {thread}")
-
-    # --- what Body asks for -------------------------------------------------------------------------------------
-
-    def pointer(self, buffer: str) -> str:
-        b = self.kernel.buffers[buffer]
-        if b.kind == "local":
-            return self.once((buffer, "local"), lambda: self.fn.alloca(memory_type(b.dtype)))
-        at = self.layout.frame.buffers[buffer]
-        if b.kind in ("temp", "ret"):
-            return self.once((buffer, "state"), lambda: self.state_at(at))
-        if b.kind == "heap":
-            return self.once((buffer, "slots"), lambda: self._first_slot(at, b.dtype.nbytes))
-        return self.address_at(at)
-
-    def extent(self, buffer: str, axis: int) -> str:
-        return self.word(self.layout.frame.extents[buffer] + axis * WORD)
-
-    def arg(self, name: str) -> str:
-        return self._once[name]
+        return self.fn.let(f"getelementptr inbounds [{b.dtype.nbytes} x i8], ptr {start}, i64 {thread}")
 
     def poll(self) -> None:
         """Nothing ends a launch on a GPU."""
@@ -148,7 +101,7 @@ class SimtBody(Body):
     # --- what a thread leaves behind for the host ---------------------------------------------------------------
 
     def set_status(self, bit: int) -> None:
-        self.fn.atomic(f"atomicrmw or ptr {self.state_at(L.STATUS)}, i32 {bit}")
+        self.fn.atomic(f"atomicrmw or ptr {self.held(L.STATUS)}, i32 {bit}")
 
     def _record(self, bit: int, what: str, values: Callable[[], str]) -> None:
         """Sets the status; the first thread to fail also says what failed: ``values`` writes what it has to say and
@@ -156,12 +109,12 @@ class SimtBody(Body):
         fn = self.fn
         self.set_status(bit)
         first, join = fn.label("first"), fn.label("join")
-        pair = fn.atomic(f"cmpxchg ptr {self.state_at(L.FAILED)}, i32 0, i32 {bit}", "monotonic monotonic")
+        pair = fn.atomic(f"cmpxchg ptr {self.held(L.FAILED)}, i32 0, i32 {bit}", "monotonic monotonic")
         fn.branch(fn.let(f"extractvalue {{ i32, i1 }} {pair}, 1"), first, join)
         fn.start(first)
-        fn.put(f"store i64 {what}, ptr {self.state_at(L.FAIL_WHAT)}")
+        fn.put(f"store i64 {what}, ptr {self.held(L.FAIL_WHAT)}")
         count = values()
-        fn.put(f"store i64 {count}, ptr {self.state_at(L.FAIL_COUNT)}")
+        fn.put(f"store i64 {count}, ptr {self.held(L.FAIL_COUNT)}")
         fn.jump(join)
         fn.start(join)
 
@@ -170,10 +123,10 @@ class SimtBody(Body):
 
         def values() -> str:
             for n, i in enumerate(kept):
-                self.fn.put(f"store i64 {self.raw(i)}, ptr {self.state_at(L.FAIL_VALUES + n * WORD)}")
+                self.fn.put(f"store i64 {self.raw(i)}, ptr {self.held(L.FAIL_VALUES + n * WORD)}")
             return str(len(kept))
 
-        self._record(Status.ASSERT, str(self.layout.frame.number(stmt)), values)
+        self._record(Status.ASSERT, str(self.frame.number(stmt)), values)
         self.fn.jump(self.exit)
 
     def overflow(self, stack: str, depth: str) -> None:
@@ -183,7 +136,7 @@ class SimtBody(Body):
         """Takes room for a record in the print block and writes it."""
         fn = self.fn
         self.set_status(Status.PRINTED)
-        words = [str(self.layout.frame.number(stmt)), *(self.raw(i) for i in stmt.operands())]
+        words = [str(self.frame.number(stmt)), *(self.raw(i) for i in stmt.operands())]
         block = self.address_at(L.PRINTS)
 
         def head(at: int) -> str:

@@ -71,7 +71,7 @@ class _Entry:
         """Leaves where an assert failed before."""
         if self.program.checked:
             fn, on = self.fn, self.fn.label("on")
-            status = fn.let(f"load i32, ptr {self.body.state_at(L.STATUS)}")
+            status = fn.let(f"load i32, ptr {self.body.held(L.STATUS)}")
             failed = fn.let(f"icmp ne i32 {fn.let(f'and i32 {status}, {Status.ASSERT}')}, 0")
             fn.branch(failed, "leave", on)
             fn.start(on)
@@ -88,9 +88,9 @@ class _Entry:
         fn, body, bounds = self.fn, self.body, self.program.task.bounds
         body.open(bounds)
         self._unless_failed()
-        at = body.layout.frame.bounds[self.program.number]
+        at = body.frame.bounds[self.program.number]
         for n, value in enumerate(body.block(bounds)):
-            fn.put(f"store i64 {value}, ptr {body.state_at(at + n * WORD)}")
+            fn.put(f"store i64 {value}, ptr {body.held(at + n * WORD)}")
         fn.jump("leave")
 
     def _range(self) -> None:
@@ -102,8 +102,8 @@ class _Entry:
             body.open(task.bounds)
             box = body.block(task.bounds)
         else:
-            at = body.layout.frame.bounds[self.program.number]
-            box = tuple(fn.let(f"load i64, ptr {body.state_at(at + n * WORD)}") for n in range(len(task.indices)))
+            at = body.frame.bounds[self.program.number]
+            box = tuple(fn.let(f"load i64, ptr {body.held(at + n * WORD)}") for n in range(len(task.indices)))
         for p, i, value in zip(task.indices, task.bounds[-1].operands(), box, strict=True):
             body.define(p.id, p.type, value, body.ranges.get(i))
         loops = [n for n, s in enumerate(task.body) if isinstance(s, N.For)]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from quadrants_lab.backends import tools
-from quadrants_lab.backends._objects.elf import FUNCTION, SECTION, SYMBOL, SYMBOLS, Section
+from quadrants_lab.backends._objects.elf import FUNCTION, SYMBOL, SYMBOLS, sections
 from quadrants_lab.backends.amdgpu import toolkit
 from quadrants_lab.errors import QuadrantsRuntimeError
 
@@ -68,9 +68,7 @@ class CodeObject:
         self.data = data
         self.kind, self.machine = struct.unpack_from("<HH", data, 16)
         (self.chip_flags,) = struct.unpack_from("<I", data, 48)
-        (at,) = struct.unpack_from("<Q", data, 40)
-        size, count = struct.unpack_from("<HH", data, 58)
-        self.sections = [Section(*SECTION.unpack_from(data, at + n * size)) for n in range(count)]
+        self.sections = sections(data)
         self.metadata: dict[str, Any] = self._metadata()
         code = {s.name: s.size for s in self.symbols() if s.kind == FUNCTION}
         self.programs = tuple(_resources(k, code) for k in self.metadata["amdhsa.kernels"])

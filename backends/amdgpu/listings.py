@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from quadrants_lab.backends._llvm.listings import stage, with_locations, without_locations
+from quadrants_lab.backends._llvm.listings import Assembly, stage, with_locations, without_locations
 from quadrants_lab.backends.amdgpu import gcn, hsaco
 from quadrants_lab.backends.stage import Stage
 from quadrants_lab.ir.nodes import NO_ID, Kernel
@@ -37,7 +37,7 @@ def stages(kernel: Kernel, options: CompileOptions, chip: str) -> dict[str, Call
 
     @lru_cache(maxsize=1)
     def instructions() -> tuple[list[str], list[int]]:
-        return from_assembly(gcn.assembly(optimised(), chip))
+        return ISA.lines(gcn.assembly(optimised(), chip))
 
     @lru_cache(maxsize=1)
     def plain() -> bytes:
@@ -51,15 +51,14 @@ def stages(kernel: Kernel, options: CompileOptions, chip: str) -> dict[str, Call
 
     def isa() -> Stage:
         lines, ids = instructions()
-        count = sum(1 for line in lines if _INSTRUCTION.match(line))
-        return _headed("isa", ";", hsaco.CodeObject(plain()).programs, lines, ids, count)
+        return _headed("isa", ";", hsaco.CodeObject(plain()).programs, lines, ids, ISA.count(lines))
 
     def code() -> Stage:
         made = hsaco.linked(plain())
         about = hsaco.CodeObject(made)
         lines = from_disassembly(hsaco.disassembled(made, chip))
         ids = statements(lines, *instructions())
-        count = sum(1 for line in lines if _INSTRUCTION.match(line))
+        count = ISA.count(lines)
         if not lines:  # without a disassembler, what the code object says of itself
             lines = outline(about.metadata)
             ids = [NO_ID] * len(lines)
@@ -100,27 +99,7 @@ def outline(value: Any, depth: int = 0) -> list[str]:
 # --- lines ------------------------------------------------------------------------------------------------------
 
 _INSTRUCTION = re.compile(r"^\t[a-z]\w+")
-_LOC = re.compile(r"^\s*\.loc\s+\d+\s+(\d+)")
-_LABEL = re.compile(r"^(\.LBB\w+|[A-Za-z]\w*):")
-
-
-def from_assembly(text: str) -> tuple[list[str], list[int]]:
-    """Labels and instructions, and the statement id of each line."""
-    lines: list[str] = []
-    ids: list[int] = []
-    now = NO_ID
-    for line in text.splitlines():
-        loc = _LOC.match(line)
-        if loc:
-            now = int(loc[1]) or NO_ID
-        elif _INSTRUCTION.match(line):
-            lines.append(re.sub(r"\s+;.*$", "", line))
-            ids.append(now)
-        elif _LABEL.match(line):
-            lines.append(re.sub(r"\s+;.*$", "", line))
-            ids.append(NO_ID)
-    return lines, ids
-
+ISA = Assembly(_INSTRUCTION, re.compile(r"(?!\t[a-z]\w+|(\.LBB\w+|[A-Za-z]\w*):)"), re.compile(r"\s+;.*$"))
 
 _SYMBOL = re.compile(r"^[0-9a-f]+ <([\w.$]+)>:")
 _PADDING = re.compile(r"^\ts_(nop 0|code_end)\b")
@@ -156,8 +135,3 @@ def statements(lines: list[str], assembly: list[str], ids: list[int]) -> list[in
 
 def _counts(line: str) -> bool:
     return line.startswith("\t") and not line.startswith("\ts_nop")
-
-
-def sizes(kernel: Kernel, options: CompileOptions, chip: str) -> tuple[hsaco.Resources, ...]:
-    """What each program needs."""
-    return hsaco.CodeObject(object_of(kernel, options, chip)).programs

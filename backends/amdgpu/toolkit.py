@@ -6,10 +6,8 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import sys
 from collections.abc import Iterator
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 
 from quadrants_lab.backends import tools
@@ -26,10 +24,7 @@ def _installations() -> Iterator[Path]:
             yield Path(os.environ[name])
     yield Path("/opt/rocm")
     yield from sorted(Path("/opt").glob("rocm-*"), reverse=True)
-    for name in _PACKAGES:
-        spec = find_spec(name) if name not in sys.modules else sys.modules[name].__spec__
-        if spec is not None and spec.submodule_search_locations:
-            yield from (Path(p) for p in spec.submodule_search_locations)
+    yield from tools.package_folders(*_PACKAGES)
 
 
 def _candidates(name: str) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quadrants_lab.backends._llvm import memory
 from quadrants_lab.backends._llvm.body import Body
-from quadrants_lab.backends._llvm.text import Function, memory_type, ty
+from quadrants_lab.backends._llvm.text import Function, ty
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
@@ -18,94 +18,44 @@ class CpuBody(Body):
         self, fn: Function, kernel: N.Kernel, options: CompileOptions, frame: L.FrameLayout, parallel: bool,
         scopes: memory.Scopes,
     ) -> None:  # fmt: skip
-        super().__init__(fn, kernel, options, parallel, scopes)
+        super().__init__(fn, kernel, options, frame, parallel, scopes)
         self.options = options
-        self.frame = frame
         self.device = "%device"
-        self.pointers: dict[str, str] = {}
-        self.extents: dict[tuple[str, int], str] = {}
-        self.args: dict[str, str] = {}
         self.worker = "0"
         self.alone = ""  # whether no other thread runs iterations of the task meanwhile, an i1
-        self.copies: dict[
-            str, tuple[str, str]
-        ] = {}  # what `sums` says of the buffers that workers may have copies of
+        self.copies: dict[str, tuple[str, str]] = {}  # what `sums` says of buffers that workers may have copies of
         self.indices: tuple[N.Param, ...] = ()  # of a parallel task, and where its bounds are
         self.bounds_at = 0
         self.scratch = ""  # room for the values that an assert or a print hands over
 
-    # --- the prologue: everything that comes from the frame, read once ------------------------------------------
-
-    def word(self, offset: int, type: str = "i64") -> str:
-        return self.fn.let(f"load {type}, ptr {self.at(offset)}")
-
-    def at(self, offset: int) -> str:
-        return self.fn.let(f"getelementptr inbounds i8, ptr %frame, i64 {offset}")
-
     def open(self, *blocks: N.Block) -> None:
-        """Reads what the blocks need from the frame."""
-        words = 0
-        for block in blocks:
-            for s in walk(block):
-                if isinstance(s, (N.Assert, N.Print)):
-                    words = max(words, len(s.operands()))
-                if isinstance(s, N.Access):
-                    self._open_buffer(s.buffer, len(s.index))
-                elif isinstance(s, N.ShapeOf) and self.kernel.buffers[s.buffer].shape is None:
-                    self._open_extent(s.buffer, s.axis)
-                elif isinstance(s, N.ArgLoad) and s.arg not in self.args:
-                    self.args[s.arg] = memory.read(self, s.type, self.at(self.frame.args[s.arg]))
+        super().open(*blocks)
+        said = (s for block in blocks for s in walk(block) if isinstance(s, (N.Assert, N.Print)))
+        words = max((len(s.operands()) for s in said), default=0)
         if words:
             self.scratch = self.fn.let(f"alloca [{words} x i64]")
 
-    def _open_buffer(self, name: str, rank: int) -> None:
-        b = self.kernel.buffers[name]
-        if name not in self.pointers:
-            if b.kind == "local":
-                self.pointers[name] = self.local(b)
-            elif b.kind == "heap":
-                self.pointers[name] = self.first_slot(self.word(self.frame.buffers[name]))
-            else:
-                held = b.kind in ("temp", "ret")
-                offset = self.frame.buffers[name]
-                self.pointers[name] = self.at(offset) if held else self.word(offset, "ptr")
-        if name in self.frame.extents:
-            for axis in range(1, rank):
-                self._open_extent(name, axis)
+    # --- what Body asks for -------------------------------------------------------------------------------------
 
-    def _open_extent(self, name: str, axis: int) -> None:
-        if (name, axis) not in self.extents:
-            self.extents[name, axis] = self.word(self.frame.extents[name] + axis * L.WORD)
+    def address_at(self, offset: int) -> str:
+        return self.word(offset, "ptr")
 
-    def local(self, b: N.Buffer) -> str:
-        """Address of a new variable of the iteration."""
-        return self.fn.alloca(memory_type(b.dtype))
+    def first_slot(self, b: N.Buffer, at: int) -> str:
+        place = self.in_slab(self.word(at))
+        return self.fn.let(f"getelementptr inbounds i8, ptr {self.opened('slab', self._slab)}, i64 {place}")
 
-    def first_slot(self, at: str) -> str:
-        """Address of a stack's first slot, which has the place ``at`` in the slab of one iteration."""
-        return self.fn.let(f"getelementptr inbounds i8, ptr {self.slab()}, i64 {at}")
+    def in_slab(self, at: str) -> str:
+        """Where a stack begins that has the place ``at`` in the slab of one iteration."""
+        return at
 
-    def slab(self) -> str:
-        if "slab" not in self.pointers:
-            heap = self.fn.let(f"getelementptr inbounds i8, ptr {self.device}, i64 {L.HEAP}")
-            base = self.fn.let(f"load ptr, ptr {heap}")
-            offset = self.fn.let(f"mul i64 {self.worker}, {self.word(L.SLAB_BYTES)}")
-            self.pointers["slab"] = self.fn.let(f"getelementptr inbounds i8, ptr {base}, i64 {offset}")
-        return self.pointers["slab"]
+    def _slab(self) -> str:
+        heap = self.fn.let(f"getelementptr inbounds i8, ptr {self.device}, i64 {L.HEAP}")
+        base = self.fn.let(f"load ptr, ptr {heap}")
+        offset = self.fn.let(f"mul i64 {self.worker}, {self.word(L.SLAB_BYTES)}")
+        return self.fn.let(f"getelementptr inbounds i8, ptr {base}, i64 {offset}")
 
     def sums(self, buffer: str) -> tuple[str, str]:
         return self.copies.get(buffer, (self.alone, ""))
-
-    # --- what Body asks for -------------------------------------------------------------------------------------
-
-    def pointer(self, buffer: str) -> str:
-        return self.pointers[buffer]
-
-    def extent(self, buffer: str, axis: int) -> str:
-        return self.extents[buffer, axis]
-
-    def arg(self, name: str) -> str:
-        return self.args[name]
 
     def poll(self) -> None:
         if not self.polls:

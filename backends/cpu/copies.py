@@ -48,7 +48,7 @@ def ask(
         body.statement(s)
     inside, size, reached = "true", "0", []
     for t in found:
-        body._open_buffer(t.buffer.name, t.buffer.ndim)
+        body.reach(t.buffer.name, t.buffer.ndim)
         first, shape = "0", [_extent(body, t.buffer, axis) for axis in range(t.buffer.ndim)]
         for i, extent in zip(t.fixed, shape, strict=False):
             place = memory.widen(body, i)
@@ -114,12 +114,9 @@ def open(body: CpuBody, found: tuple[Target, ...]) -> None:
         place = fn.let(f"add i64 {copy}, {body.word(L.COPIES_SHIFT + n * L.WORD)}")
         there = fn.let(f"getelementptr i8, ptr {base}, i64 {place}")
         name = t.buffer.name
-        to = fn.let(f"select i1 {own}, ptr {body.pointers[name]}, ptr {there}")
+        to = fn.let(f"select i1 {own}, ptr {body.pointer(name)}, ptr {there}")
         body.copies[name] = plain, to
 
 
 def _extent(body: CpuBody, buffer: N.Buffer, axis: int) -> str:
-    if buffer.shape is not None:
-        return str(buffer.shape[axis])
-    body._open_extent(buffer.name, axis)
-    return body.extent(buffer.name, axis)
+    return str(buffer.shape[axis]) if buffer.shape is not None else body.extent(buffer.name, axis)

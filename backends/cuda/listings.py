@@ -8,10 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from quadrants_lab.backends import tools
-from quadrants_lab.backends._llvm.listings import stage, with_locations
+from quadrants_lab.backends._llvm.listings import Assembly, stage, with_locations
 from quadrants_lab.backends._simt.kernel import module
 from quadrants_lab.backends.cuda import nvptx, toolkit
 from quadrants_lab.backends.stage import Stage
@@ -44,13 +43,12 @@ def stages(kernel: Kernel, options: CompileOptions, chip: int) -> dict[str, Call
         return stage("llvm", lines, ids)
 
     def ptx() -> Stage:
-        lines, ids = from_ptx(assembly())
-        count = sum(1 for line in lines if line.startswith("\t") and not line.startswith("\t."))
-        return Stage("ptx", "\n".join(lines), tuple(ids), count)
+        lines, ids = PTX.lines(assembly())
+        return Stage("ptx", "\n".join(lines), tuple(ids), PTX.count(lines))
 
     def sass() -> Stage:
         made = assembled(assembly(), chip, lines=True)
-        lines, ids = from_sass(disassembled(made.code, lines=True))
+        lines, ids = from_sass(disassembled(made.code))
         count = sum(1 for line in lines if line.startswith("        /*"))
         most = max((p.registers for p in made.programs), default=0)
         return Stage("sass", "\n".join([*made.words(), *lines]), (*[NO_ID] * len(made.words()), *ids), count,
@@ -129,40 +127,22 @@ def _resources(words: str) -> list[Resources]:
     return out
 
 
-def disassembled(code: bytes, lines: bool = False) -> str:
-    """A cubin through nvdisasm."""
+def disassembled(code: bytes) -> str:
+    """A cubin through nvdisasm, with the lines that instructions come from."""
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(code)
         file.flush()
-        options = ["-c", *(["-g"] if lines else [])]
-        done = tools.ran(toolkit.tool("nvdisasm"), *options, file.name)
+        done = tools.ran(toolkit.tool("nvdisasm"), "-c", "-g", file.name)
     return done.stdout if not done.returncode else done.stderr
 
 
 # --- lines ------------------------------------------------------------------------------------------------------
 
-_LOC = re.compile(r"^\s*\.loc\s+\d+\s+(\d+)")
-_NOISE = re.compile(r"^\s*(\.file|\.section|\.loc|//|\}?\s*$|\.b8|\.b32|\.b64|\$L__tmp\d+:|\$L__func\w+:)|^\s*\{\s*//")
-
-
-def from_ptx(text: str) -> tuple[list[str], list[int]]:
-    """Without file names and locations; the statement id of each line."""
-    lines: list[str] = []
-    ids: list[int] = []
-    now = NO_ID
-    for line in text.splitlines():
-        loc = _LOC.match(line)
-        if loc:
-            now = int(loc[1]) or NO_ID
-        if line.strip() == "}":
-            now = NO_ID
-        elif _NOISE.match(line):
-            continue
-        instruction = line.startswith("\t") and not line.startswith("\t.")
-        lines.append(re.sub(r"\s+// .*$", "", line))
-        ids.append(now if instruction else NO_ID)
-    return lines, ids
-
+PTX = Assembly(
+    re.compile(r"\t[^.]"),
+    re.compile(r"^\s*(\.file|\.section|//|$|\.b8|\.b32|\.b64|\$L__tmp\d+:|\$L__func\w+:)|^\s*\{\s*//"),
+    re.compile(r"\s+// .*$"),
+)
 
 _LINE = re.compile(r'^\s*//## File ".*", line (\d+)')
 _CODE = re.compile(r"^\s+/\*[0-9a-f]{4,}\*/")
@@ -184,9 +164,3 @@ def from_sass(text: str) -> tuple[list[str], list[int]]:
             lines.append(line.rstrip())
             ids.append(NO_ID)
     return lines, ids
-
-
-def sizes(kernel: Kernel, options: CompileOptions, chip: int) -> dict[str, Any]:
-    """Bytes of PTX, and of each program its `Resources`."""
-    text = ptx_of(kernel, options, chip)
-    return {"ptx": len(text), "programs": assembled(text, chip).programs if toolkit.tool("ptxas") else ()}

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 from collections.abc import Iterator
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
+
+from quadrants_lab.backends import tools
 
 _LIBDEVICE = "libdevice.10.bc"
 _PACKAGES = ("nvidia", "triton", "cupy", "numba_cuda", "torch", "jaxlib")  # those that carry parts of a toolkit
@@ -28,15 +28,8 @@ def _toolkits() -> Iterator[Path]:
     yield from (Path("/opt/cuda"), Path("/usr/lib/cuda"), Path("/usr/lib/nvidia-cuda-toolkit"))
 
 
-def _package_folders() -> Iterator[Path]:
-    for name in _PACKAGES:
-        spec = find_spec(name) if name not in sys.modules else sys.modules[name].__spec__
-        if spec is not None and spec.submodule_search_locations:
-            yield from (Path(p) for p in spec.submodule_search_locations)
-
-
 def _packaged(*patterns: str) -> Iterator[Path]:
-    for folder in _package_folders():
+    for folder in tools.package_folders(*_PACKAGES):
         for pattern in patterns:
             yield from sorted(folder.glob(pattern))
 

@@ -60,7 +60,7 @@ def new(name: str, **fields: Any) -> Any:
 @cache
 def _structure_type(name: str) -> int | None:
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[a-zA-Z])(?=\d\d)|(?<=Float)(?=2)", "_", name[2:]).upper()
-    words = re.sub(r"VULKAN_(\d)(\d)", r"VULKAN_\1_\2", words).replace("FEATURES_EXT", "FEATURES_EXT")
+    words = re.sub(r"VULKAN_(\d)(\d)", r"VULKAN_\1_\2", words)
     words = re.sub(r"(FEATURES|PROPERTIES)2$", r"\1_2", words)
     found = getattr(package(), "VK_STRUCTURE_TYPE_" + words, None)
     return None if found is None else int(found)
@@ -223,8 +223,7 @@ def _describe(handle: Any) -> Physical:
     properties.pNext = groups
     vk.vkGetPhysicalDeviceProperties2(handle, properties)
     features = frozenset(_features(handle, extensions))
-    required = {"shaderInt64": "64-bit integers", "bufferDeviceAddress": "buffer device addresses"}
-    lacks = " and ".join(words for feature, words in required.items() if feature not in features)
+    lacks = " and ".join(words for feature, words in _REQUIRED.items() if feature not in features)
     driver = f.string(more.driverName).decode() + " " + f.string(more.driverInfo).decode()
     identity = f"{name}, {driver}, {plain.vendorID:x}:{plain.deviceID:x}:{plain.driverVersion:x}"
     together = groups.subgroupSupportedStages & COMPUTE_STAGE and groups.subgroupSupportedOperations & ADDING == ADDING
@@ -261,33 +260,27 @@ def _features(handle: Any, extensions: frozenset[str]) -> set[str]:
     return _flags(plain).union(*(_flags(s) for s in chain))
 
 
+_REQUIRED = {"shaderInt64": "64-bit integers", "bufferDeviceAddress": "buffer device addresses"}
+_OPTIONAL = {  # by the field of Target that says whether a device has it
+    "f64": "shaderFloat64", "f16": "shaderFloat16", "i16": "shaderInt16", "i8": "shaderInt8",
+    "storage16": "storageBuffer16BitAccess", "storage8": "storageBuffer8BitAccess",
+    "atomic_i64": "shaderBufferInt64Atomics", "atomic_f32_add": "shaderBufferFloat32AtomicAdd",
+    "atomic_f64_add": "shaderBufferFloat64AtomicAdd",
+}  # fmt: skip
+WANTED = (*_REQUIRED, *_OPTIONAL.values())  # what of a device's features we turn on, where it has them
+
+
 def _target(features: frozenset[str], controls: set[str], properties: Any) -> Target:
     def widths(prefix: str) -> tuple[int, ...]:
         return tuple(n for n in (16, 32, 64) if f"{prefix}Float{n}" in controls)
 
     apart = properties.denormBehaviorIndependence == 1 and properties.roundingModeIndependence == 1
     return Target(
-        f64="shaderFloat64" in features,
-        f16="shaderFloat16" in features,
-        i16="shaderInt16" in features,
-        i8="shaderInt8" in features,
-        storage16="storageBuffer16BitAccess" in features,
-        storage8="storageBuffer8BitAccess" in features,
-        atomic_i64="shaderBufferInt64Atomics" in features,
-        atomic_f32_add="shaderBufferFloat32AtomicAdd" in features,
-        atomic_f64_add="shaderBufferFloat64AtomicAdd" in features,
+        **{field: feature in features for field, feature in _OPTIONAL.items()},
         preserve=widths("shaderSignedZeroInfNanPreserve"),
         nearest=widths("shaderRoundingModeRTE") if apart else (),
         flush=widths("shaderDenormFlushToZero") if apart else (),
     )
-
-
-# what of a device's features we turn on, where it has them
-WANTED = (
-    "shaderInt64", "shaderFloat64", "shaderInt16", "storageBuffer16BitAccess", "bufferDeviceAddress", "shaderFloat16",
-    "shaderInt8", "storageBuffer8BitAccess", "shaderBufferInt64Atomics", "shaderBufferFloat32AtomicAdd",
-    "shaderBufferFloat64AtomicAdd",
-)  # fmt: skip
 
 
 def choose() -> Physical:

@@ -87,7 +87,7 @@ def test_stages(name: str, chip: str, options: CompileOptions) -> None:
 def test_every_chip(name: str, chip: str) -> None:
     """Few registers, none of them spilled, nothing in a thread's own memory, no calls."""
     text = isa(SAMPLES[name], chip)
-    (program,) = listings.sizes(parse_kernel(SAMPLES[name]), FAST, chip)
+    (program,) = hsaco.CodeObject(listings.object_of(parse_kernel(SAMPLES[name]), FAST, chip)).programs
     assert program.name == "task0"
     assert program.vgprs <= 64
     assert (program.spilled, program.sgprs_spilled, program.scratch) == (0, 0, 0)
@@ -116,7 +116,7 @@ def test_a_reduction_is_one_atomic_a_group(chip: str) -> None:
     assert names.count("ds_bpermute_b32") == {64: 2, 32: 1}[chips.WAVES[chip]]
     assert all(f"row_shl:{n}" in text for n in (1, 2, 4, 8))
     assert names.count("s_barrier") == 2
-    (program,) = listings.sizes(parse_kernel(SAMPLES["reduce"]), FAST, chip)
+    (program,) = hsaco.CodeObject(listings.object_of(parse_kernel(SAMPLES["reduce"]), FAST, chip)).programs
     assert program.lds >= 8 * 256 // chips.WAVES[chip]
 
 

@@ -37,9 +37,7 @@ class LaneBody(CpuBody):
         self.mask = ""
         self.stride = str(width)
         self.exit = "leave"
-        self.linear: dict[
-            int, str
-        ] = {}  # value in the first lane, of integers that count up from lane to lane
+        self.linear: dict[int, str] = {}  # value in the first lane, of integers that count up from lane to lane
         self.lane = "0"  # which lane `one` asks
         self.scratch_at = self.scratch_values = ""  # room for an address and a value a lane
 
@@ -143,8 +141,8 @@ class LaneBody(CpuBody):
     def local(self, b: N.Buffer) -> str:
         return self.fn.alloca(ty(b.dtype, self.width if b.name in self.split else 1).text)
 
-    def first_slot(self, at: str) -> str:
-        return super().first_slot(self.fn.let(f"mul i64 {at}, {self.stride}"))
+    def in_slab(self, at: str) -> str:
+        return self.fn.let(f"mul i64 {at}, {self.stride}")
 
 
 def _op(b: LaneBody, s: N.Op) -> None:
