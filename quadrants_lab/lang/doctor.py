@@ -31,6 +31,7 @@ from quadrants_lab.runtime.check.cause import Cause, because
 from quadrants_lab.runtime.check.differences import Differentiable, initial, loss_at, restore, saved
 from quadrants_lab.runtime.check.parting import restart
 from quadrants_lab.runtime.check.recording import Forward, leak, touched, why_not_ours
+from quadrants_lab.runtime.check.rehearsal import rehearsed
 from quadrants_lab.runtime.check.report import Report
 from quadrants_lab.runtime.launch.observe import unwatched, watch
 from quadrants_lab.runtime.tape.python_writes import notice
@@ -53,6 +54,12 @@ def _checked(
     program: partial[object], launches: Forward, loss: Dense, wrt: Any, seconds: float, progress: Say | None
 ) -> Report:
     now = session.current()
+    loss.fill(0)
+    with showing(progress) as say:
+        say("races and indices")
+        unsafe = rehearsed(program)
+    if isinstance(unsafe, QuadrantsAssertionError) and because(unsafe).kind != "race":
+        return Report("loss", np.nan, says="with checks on, the program ends with an error", causes=(because(unsafe),))
     wrote = {id(x): (x, x._memory.python_wrote) for x in list(now.differentiable) if x.has_grad()}
     loss.fill(0)
     read: list[Any] = []
@@ -85,8 +92,7 @@ def _checked(
             causes.append(_through_python(program, launches, loss, {
                 name: x for name, x in fields.items() if id(x._memory) not in from_python
             }))  # fmt: skip
-        say("races and indices")
-        causes.append(_unsafe(program, launches, loss, fields))
+        causes.append(None if unsafe is None else because(unsafe))
     return replace(report, causes=tuple(c for c in causes if c is not None), warnings=tuple(said))
 
 
@@ -175,19 +181,6 @@ def _through_python(
 
 def _assign(x: Differentiable, values: npt.NDArray[Any]) -> None:
     x._memory.array[...] = values
-
-
-def _unsafe(
-    program: Callable[[], object], launches: Launches, loss: Dense, fields: Mapping[str, Differentiable]
-) -> Cause | None:
-    """A race between iterations, an index out of bounds, an assert: what a run with all checks ends with."""
-    with saved(launches, [loss, *fields.values()]):
-        try:
-            with session.checking("asserts", "check_out_of_bound", "check_races"):
-                _run(program, launches)
-        except QuadrantsError as e:
-            return because(e)
-    return None
 
 
 def _stale(told: warnings.WarningMessage) -> Cause | None:

@@ -197,5 +197,4 @@ def test_many_launches_over_many_elements_are_told_of_and_checked(b) -> None:
 
     said = []
     assert qd.ad.check(program, y, x, args=(200,), progress=said.append).right
-    assert said[0] == "the gradient of x (1 of 1)"
-    assert said[-1] == "races and indices"
+    assert said[:2] == ["races and indices", "the gradient of x (1 of 1)"]

@@ -62,4 +62,5 @@ def test_what_is_out_of_bounds_without_a_step_is_told(arch) -> None:
     bins = qd.ndarray(qd.i32, 5)
     report = qd.ad.check(lambda: sorted_into(x, bins, loss), loss, {"x": x})
     assert not report.right
+    assert "ends with an error" in report.says
     assert any("out of bounds" in c.says and "qd.atomic_add(bins[at], 1)" in c.statement for c in report.causes)

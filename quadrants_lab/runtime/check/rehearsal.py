@@ -1,0 +1,57 @@
+"""A run of a program with all checks, before it runs without: a program that leaves its arrays would spoil others."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from io import StringIO
+from typing import TYPE_CHECKING, Any
+
+from quadrants_lab.errors import QuadrantsError
+from quadrants_lab.runtime import session
+from quadrants_lab.runtime.check.differences import writable
+from quadrants_lab.runtime.launch.observe import unwatched, watch
+from quadrants_lab.runtime.memory.memory import Memory
+
+if TYPE_CHECKING:
+    from quadrants_lab.runtime.launch.plan import Plan
+
+
+class _Written:
+    """An observer that keeps what launches write to, of any mode, as it was before the first of them."""
+
+    def __init__(self) -> None:
+        self.before_any: dict[int, tuple[Any, Any, bool]] = {}  # memory or array, copy, whether Python wrote it last
+
+    def before(self, plan: Plan, args: tuple[Any, ...]) -> None:
+        for name, touched in plan.behind(args).items():
+            if name in plan.writes and id(touched) not in self.before_any:
+                filled = isinstance(touched, Memory) and touched.python_wrote == touched.version
+                self.before_any[id(touched)] = touched, touched.copy(), filled
+
+    def after(self, plan: Plan, args: tuple[Any, ...], token: Any, failed: bool) -> None:
+        return None
+
+    def put_back(self) -> None:
+        for touched, values, filled in self.before_any.values():
+            writable(touched)[...] = values
+            if isinstance(touched, Memory):
+                touched.version += 1
+                touched.python_wrote = touched.version if filled else touched.python_wrote
+
+
+def rehearsed(program: Callable[[], object]) -> QuadrantsError | None:
+    """What a run with all checks ends with: a race between iterations, an index out of bounds, an assert. It says
+    nothing, and memory is afterwards as it was before, but for what Python writes."""
+    written = _Written()
+    with warnings.catch_warnings(), redirect_stdout(StringIO()), unwatched(), watch(written):
+        warnings.simplefilter("ignore")
+        try:
+            with session.checking("asserts", "check_out_of_bound", "check_races"):
+                program()
+        except QuadrantsError as e:
+            return e
+        finally:
+            written.put_back()
+    return None
