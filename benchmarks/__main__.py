@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import checks, code, document, relaunch, sizes, stacks, stencils, tapes
+from benchmarks import checks, code, document, native, relaunch, sizes, stacks, stencils, tapes
 from benchmarks.document import Table
 from benchmarks.race import (
     GROUPS,
@@ -44,6 +44,7 @@ LIMITED = (
     ("checks", CHECKS, checks.LIMITS),
     ("stencils", "stencil gradient over forward", stencils.LIMITS),
     ("tapes", "under a tape", tapes.LIMITS),
+    ("native", "time of ours over C by hand", native.LIMITS),
 )
 COMPILE = "compile time over size"
 STACK_HEADS = ("quadrants_lab", "its report", "quadrants", "ratio")

@@ -1,0 +1,104 @@
+/* What a programmer writes by hand in C for the same work (native.py): W iterations side by side, whose loops gcc puts
+ * into vectors, and a gradient whose slots lie on the stack of the thread. */
+#include <math.h>
+
+enum { W = 64, MOST = 64 /* trips */, GRID = 256 };
+
+void sin_exp(long n, const float *x, float *y) {
+    for (long i = 0; i < n; i++)
+        y[i] = sinf(x[i]) * expf(x[i]);
+}
+
+#define LOOP(T, SIN, COS, name)                                                        \
+    T name(long n, long trips, const T *x) {                                           \
+        T sum = 0;                                                                     \
+        for (long i = 0; i < n; i += W) {                                              \
+            T v[W];                                                                    \
+            for (int k = 0; k < W; k++)                                                \
+                v[k] = x[i + k];                                                       \
+            for (long t = 0; t < trips; t++)                                           \
+                for (int k = 0; k < W; k++)                                            \
+                    v[k] = SIN(v[k]) + (T)0.1;                                         \
+            for (int k = 0; k < W; k++)                                                \
+                sum += v[k];                                                           \
+        }                                                                              \
+        return sum;                                                                    \
+    }                                                                                  \
+    void name##_gradient(long n, long trips, const T *x, T seed, T *dx) {              \
+        for (long i = 0; i < n; i += W) {                                              \
+            T slots[MOST][W], v[W], a[W];                                              \
+            for (int k = 0; k < W; k++)                                                \
+                v[k] = x[i + k], a[k] = seed;                                          \
+            for (long t = 0; t < trips; t++)                                           \
+                for (int k = 0; k < W; k++)                                            \
+                    slots[t][k] = v[k], v[k] = SIN(v[k]) + (T)0.1;                     \
+            for (long t = trips; t-- > 0;)                                             \
+                for (int k = 0; k < W; k++)                                            \
+                    a[k] *= COS(slots[t][k]);                                          \
+            for (int k = 0; k < W; k++)                                                \
+                dx[i + k] += a[k];                                                     \
+        }                                                                              \
+    }
+
+LOOP(float, sinf, cosf, loop_f32)
+LOOP(double, sin, cos, loop_f64)
+
+/* Each iteration has trips of its own, from 0 to MOST. */
+void divergent_gradient(long n, const int *trips, const float *x, float seed, float *dx) {
+    for (long i = 0; i < n; i += W) {
+        float slots[MOST][W], v[W], a[W];
+        const int *most = trips + i;
+        int longest = 0;
+        for (int k = 0; k < W; k++)
+            v[k] = x[i + k], a[k] = seed, longest = most[k] > longest ? most[k] : longest;
+        for (int t = 0; t < longest; t++)
+            for (int k = 0; k < W; k++)
+                slots[t][k] = v[k], v[k] = t < most[k] ? sinf(v[k]) + 0.1f : v[k];
+        for (int t = longest; t-- > 0;)
+            for (int k = 0; k < W; k++)
+                a[k] *= t < most[k] ? cosf(slots[t][k]) : 1.0f;
+        for (int k = 0; k < W; k++)
+            dx[i + k] += a[k];
+    }
+}
+
+void eight_gradient(long n, long trips, const float *x, float seed, float *dx) {
+    enum { V = 16 };
+    for (long i = 0; i < n; i += V) {
+        float slots[MOST][8][V], v[8][V], a[8][V];
+        for (int j = 0; j < 8; j++)
+            for (int k = 0; k < V; k++)
+                v[j][k] = x[i + k] * (j ? 1.0f - 0.1f * j : 1.0f), a[j][k] = seed;
+        for (long t = 0; t < trips; t++)
+            _Pragma("GCC unroll 8") for (int j = 0; j < 8; j++)
+                _Pragma("omp simd") for (int k = 0; k < V; k++)
+                    slots[t][j][k] = v[j][k], v[j][k] = sinf(v[j][k]) + 0.1f * v[(j + 1) & 7][k];
+        for (long t = trips; t-- > 0;)
+            _Pragma("GCC unroll 8") for (int j = 7; j >= 0; j--)
+                _Pragma("omp simd") for (int k = 0; k < V; k++) {
+                    a[(j + 1) & 7][k] += 0.1f * a[j][k];
+                    a[j][k] *= cosf(slots[t][j][k]);
+                }
+        for (int k = 0; k < V; k++)
+            for (int j = 0; j < 8; j++)
+                dx[i + k] += a[j][k] * (j ? 1.0f - 0.1f * j : 1.0f);
+    }
+}
+
+void to_grid(long n, const float *px, const float *py, float *mass) {
+    for (long p = 0; p < n; p++) {
+        float sx = px[p] * GRID, sy = py[p] * GRID;
+        int bx = (int)(sx - 0.5f), by = (int)(sy - 0.5f);
+        float fx = sx - bx, fy = sy - by;
+        float wx[3] = {0.5f * (1.5f - fx) * (1.5f - fx), 0.75f - (fx - 1) * (fx - 1), 0.5f * (fx - 0.5f) * (fx - 0.5f)};
+        float wy[3] = {0.5f * (1.5f - fy) * (1.5f - fy), 0.75f - (fy - 1) * (fy - 1), 0.5f * (fy - 0.5f) * (fy - 0.5f)};
+        for (int a = 0; a < 3; a++)
+            for (int b = 0; b < 3; b++)
+                mass[(bx + a) * GRID + by + b] += wx[a] * wy[b];
+    }
+}
+
+void hot_cell(long n, const int *at, const float *x, float *cells) {
+    for (long i = 0; i < n; i++)
+        cells[at[i]] += x[i];
+}
