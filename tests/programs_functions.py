@@ -57,6 +57,24 @@ def augmented_by_a_func_that_changes_the_target():
         z[i] -= adds_and_returns(i, x[7 - i]) * adds_and_returns(i, 0.3)
 
 
+def relaxed(i):
+    c[i] = 0.6 * c[i] * c[i] * x[i] + 0.1 * x[i]
+    return c[i]
+
+
+@program({"x": F((6,), 0.5, 0.9), "c": F((6,), 0.9, 1.2), "y": F((6,))}, funcs=(relaxed,))
+def a_loop_whose_test_changes_what_it_looks_at():
+    for i in x:
+        v = x[i]
+        while relaxed(i) > 0.2:
+            v = v * c[i]
+        k = 0
+        while k < 2 and relaxed(i) < 5.0:
+            v = v * c[i]
+            k += 1
+        y[i] = v + c[i]
+
+
 # --- the table of operations
 
 

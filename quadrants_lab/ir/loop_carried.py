@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar, overload
 
-from quadrants_lab.ir.nodes import Block, Exit, For, If, Stmt, While, Yield
+from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.nodes import Block, Break, Exit, For, If, Stmt, While, Yield
+from quadrants_lab.ir.types import u1
 from quadrants_lab.ir.walk import end_of, rewrite
 
 T = TypeVar("T")
@@ -76,3 +78,16 @@ def keep_results(s: If, keep: Sequence[int]) -> If:
     return replace(
         s, results=pick(s.results, keep), then=keep_yields(s.then, keep), orelse=keep_yields(s.orelse, keep)
     )
+
+
+def tested_inside(b: Builder, loop: While) -> While:
+    """The loop with its test at the beginning of its body, which it leaves there. What a test changes is a part of the
+    iteration then, for those who reverse the loop or split it."""
+    (cond,) = end_of(loop.cond).values
+    with b.block() as always:
+        b.yield_(b.const(True, u1))
+    with b.block() as left:
+        b.add(Break(b.fresh(), tuple(p.id for p in loop.carried)))
+    with b.block() as test:
+        b.add(If(b.fresh(), cond, b.nothing(), tuple(left), ()))
+    return replace(loop, cond=tuple(always), body=(*loop.cond[:-1], *test, *loop.body))

@@ -20,6 +20,7 @@ from quadrants_lab.analysis.symbols import Symbols
 from quadrants_lab.errors import Label, QuadrantsSyntaxError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.loop_carried import tested_inside
 from quadrants_lab.ir.sizeexpr import SizeConst, SizeExpr
 from quadrants_lab.ir.types import DType, i32, i64
 from quadrants_lab.ir.walk import end_of, free_values, rewrite, substitute, types_of, walk
@@ -35,7 +36,12 @@ def split_blocks(kernel: N.Kernel) -> N.Kernel:
     not all threads of a block may reach together is an error."""
     if not any(isinstance(s, N.Offload) and s.block_dim for s in kernel.body):
         return kernel
-    kernel = structure_exits(kernel)
+    b = Builder(kernel.next_id, types_of(kernel.body))
+
+    def plain(s: N.Stmt) -> N.Stmt:
+        return tested_inside(b, s) if isinstance(s, N.While) and not _simple(s.cond) else s
+
+    kernel = structure_exits(replace(kernel, body=rewrite(kernel.body, plain), next_id=b.next_id))
     b = Builder(kernel.next_id, types_of(kernel.body))
     buffers = dict(kernel.buffers)
     with b.block() as body:
@@ -53,6 +59,11 @@ def _waits(s: N.Stmt) -> bool:
     return any(isinstance(x, N.Barrier) for x in walk((s,)))
 
 
+def _simple(cond: N.Block) -> bool:
+    """Whether a loop's test is made of values and ifs, which a block may compute once for all of its threads."""
+    return not any(isinstance(s, (N.Effect, N.Loop)) for s in walk(cond))
+
+
 class _Task:
     """One task."""
 
@@ -60,7 +71,8 @@ class _Task:
         self.b, self.buffers, self.task = b, buffers, task
         self.differentiable = any(x.grad for x in buffers.values())
         self.defs = {i: s for s in walk(task.body) for i, _ in s.defs()}
-        self.tests = {s.id for w in walk(task.body) if isinstance(w, N.While) for s in w.cond}
+        whiles = (w.cond for w in walk(task.body) if isinstance(w, N.While))
+        self.tests = {i for cond in whiles for s in walk(cond) for i, _ in s.defs()}
         self.names = {p.id: p.name for s in walk(task.body) for p in (*s.params(), *getattr(s, "results", ()))}
         self.consts = {s.id: s.value for s in walk((*b.stmts, *task.bounds, *task.body)) if isinstance(s, N.Const)}
         self.known = self.agreed(loads=False)  # computed outside of the threads' loops, too
@@ -181,7 +193,9 @@ class _Task:
             return i in held or i not in own
 
         for s in block:
-            if isinstance(s, (N.Uniform, N.Op)) or (loads and isinstance(s, N.Load)):
+            if isinstance(s, N.Builtin):
+                held |= {s.id} if s.what == "threads" else set()
+            elif isinstance(s, (N.Uniform, N.Op)) or (loads and isinstance(s, N.Load)):
                 if all(map(holds, s.operands())) or self.number_of_blocks(s):
                     held.add(s.id)
             elif isinstance(s, (N.If, N.Loop)) and (loads or _waits(s)):
@@ -359,9 +373,9 @@ class _Task:
             return self.index(axes.index(i), self.base)
         if i in self.known and not isinstance(s, N.Value):
             return i
-        if i in self.known and isinstance(s, N.Op) and self.number_of_blocks(s):
+        if isinstance(s, N.Op) and self.number_of_blocks(s):
             first = self.index(0, self.base) if s.args[0] in axes else b.cast(self.base, i32)
-            return b.op("floordiv", first, self.outside(s.args[1], at, what))
+            return b.op("floordiv", first, b.const(self.consts[s.args[1]], s.type))
         if i not in self.names and s is None and i not in {p.id for p in self.task.indices}:
             return i
         if i not in self.same:
@@ -374,9 +388,21 @@ class _Task:
                 help="let all threads reach it: put the barrier behind the if or loop, or decide on what the block "
                 "shares: arguments, shapes, elements of fields at the same place",
             )
+        if isinstance(s, N.Builtin):
+            return self.threads
         if isinstance(s, N.Value) and (i in self.known or i in self.tests):
             operands = tuple(self.outside(o, at, what) for o in s.operands())
             return b.add(replace(s.with_operands(operands), id=b.fresh()))
+        if isinstance(s, N.If) and i in self.tests:
+            k, cond = [r.id for r in s.results].index(i), self.outside(s.cond, at, what)
+            arms = []
+            for arm in (s.then, s.orelse):
+                with b.block() as made:
+                    b.yield_(self.outside(end_of(arm).values[k], at, what))
+                arms.append(tuple(made))
+            r = b.param(b.types[i])
+            b.add(N.If(b.fresh(), cond, *arms, (r,)))
+            return r.id
         return b.load(self.slot(i), (self.block.id, b.const(0, i32)))
 
     # --- control ------------------------------------------------------------------------------------------------

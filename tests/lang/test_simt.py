@@ -216,6 +216,32 @@ def test_a_condition_is_read_by_all_threads_before_one_changes_it():
     np.testing.assert_array_equal(out, np.full(512, 4))
 
 
+@qd.kernel
+def halved(rounds: qd.types.NDArray, v: qd.types.NDArray, most: qd.types.NDArray):
+    """Each block goes on until all of its values are small, which it votes on."""
+    qd.loop_config(block_dim=64)
+    for i in range(v.shape[0]):
+        k = 0
+        while k < most[0] and block.sync_any_nonzero(v[i] > 1.0):
+            v[i] *= 0.5
+            k += 1
+        if block.reduce_all_max(v[i], 64, qd.f32) > 1.0:
+            block.sync()
+            k = -1
+        j = 0
+        while j < 3 and i // 64 > j:
+            block.sync()
+            j += 1
+        rounds[i] = 10 * k + j
+
+
+def test_what_a_block_finds_together_decides_on_barriers():
+    v, rounds = np.float32(RNG.random(N) * 4 * np.repeat([1, 100, 8, 0], 64)[:N]), np.zeros(N, np.int32)
+    k = [int(np.ceil(np.log2(max(1.0, p.max())))) for p in np.split(v, [64, 128, 192])]
+    halved(rounds, v, np.array([6], np.int32))
+    np.testing.assert_array_equal(rounds, np.repeat([10 * (-1 if n > 6 else n) + b for b, n in enumerate(k)], 64)[:N])
+
+
 def scan(ufunc):
     return lambda size: lambda v: groups(v, size, ufunc.accumulate)
 

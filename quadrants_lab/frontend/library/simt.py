@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from quadrants_lab.frontend.library.core import helper, op
+from quadrants_lab.frontend.library.core import helper, op, static
 from quadrants_lab.ir.types import i32 as _i32
 from quadrants_lab.ir.types import u32 as _u32
 from quadrants_lab.ir.types import u64 as _u64
@@ -85,15 +85,31 @@ def broadcast_first(value: Any) -> Any:
 
 
 @helper
-def _scan(held: Any, value: Any, size: Any, fn: Any) -> Any:
-    """Puts into shared memory what ``fn`` makes of the values up to each thread, in groups of ``size`` threads."""
+def _first(size: Any) -> Any:
+    """The first thread of this one's group of ``size`` threads; None is the whole block, of which all say the same."""
+    return 0 if static(size is None) else _thread() - _thread() % size
+
+
+@helper
+def _end(size: Any) -> Any:
+    """The number behind the last thread of the group."""
+    return _threads() if static(size is None) else min(_first(size) + size, _threads())
+
+
+@helper
+def _scan(held: Any, value: Any, size: Any, fn: Any, heads: Any) -> Any:
+    """Puts into shared memory what ``fn`` makes of the values up to each thread of a group; it begins again where
+    ``heads``, if that is not None, is not 0."""
     t = _thread()
     held[t] = value
     _sync()
-    if t % size == 0:
+    if t == _first(size):
         total = value
-        for k in range(t + 1, min(t + size, _threads())):
-            total = fn(total, held[k])
+        for k in range(t + 1, _end(size)):
+            if static(heads is None):
+                total = fn(total, held[k])
+            else:
+                total = held[k] if heads[k] != 0 else fn(total, held[k])
             held[k] = total
     _sync()
 
@@ -101,9 +117,8 @@ def _scan(held: Any, value: Any, size: Any, fn: Any) -> Any:
 @helper
 def reduced(value: Any, size: Any, fn: Any) -> Any:
     held = _exchange(value)
-    _scan(held, value, size, fn)
-    t = _thread()
-    found = held[min(t - t % size + size, _threads()) - 1]
+    _scan(held, value, size, fn, None)
+    found = held[_end(size) - 1]
     _sync()
     return found
 
@@ -111,7 +126,7 @@ def reduced(value: Any, size: Any, fn: Any) -> Any:
 @helper
 def inclusive(value: Any, size: Any, fn: Any) -> Any:
     held = _exchange(value)
-    _scan(held, value, size, fn)
+    _scan(held, value, size, fn, None)
     found = held[_thread()]
     _sync()
     return found
@@ -120,10 +135,10 @@ def inclusive(value: Any, size: Any, fn: Any) -> Any:
 @helper
 def exclusive(value: Any, size: Any, fn: Any, identity: Any) -> Any:
     held = _exchange(value)
-    _scan(held, value, size, fn)
+    _scan(held, value, size, fn, None)
     t = _thread()
     found = value
-    if t % size == 0:
+    if t == _first(size):
         found = identity
     else:
         found = held[t - 1]
@@ -136,17 +151,9 @@ def segmented(value: Any, head_flag: Any, size: Any, fn: Any) -> Any:
     """The scan that begins again where the flag is not 0."""
     held = _exchange(value)
     heads = _exchange(head_flag)
-    t = _thread()
-    held[t] = value
-    heads[t] = head_flag
-    _sync()
-    if t % size == 0:
-        total = value
-        for k in range(t + 1, min(t + size, _threads())):
-            total = held[k] if heads[k] != 0 else fn(total, held[k])
-            held[k] = total
-    _sync()
-    found = held[t]
+    heads[_thread()] = head_flag
+    _scan(held, value, size, fn, heads)
+    found = held[_thread()]
     _sync()
     return found
 
@@ -172,7 +179,7 @@ def all_equal(value: Any, size: Any) -> Any:
     t = _thread()
     held[t] = value
     _sync()
-    same = value == held[t - t % size]
+    same = value == held[_first(size)]
     _sync()
     return all_true(same, size)
 
@@ -264,9 +271,9 @@ def sorted_pairs(key: Any, value: Any, size: Any) -> Any:
     keys[t] = key
     values[t] = value
     _sync()
-    first = t - t % size
+    first = _first(size)
     rank = 0
-    for k in range(first, min(first + size, _threads())):
+    for k in range(first, _end(size)):
         less = keys[k] < key or (keys[k] == key and values[k] < value)
         same = keys[k] == key and values[k] == value
         if less or (same and k < t):

@@ -100,7 +100,7 @@ _SCAN: Any = {"inclusive": simt.inclusive, "exclusive": simt.exclusive}
 _VOTES: Any = {"all_true": simt.all_true, "any_true": simt.any_true, "all_equal": simt.all_equal}
 _MASKS: Any = {k: getattr(simt, f"lanemask_{k}") for k in ("lt", "le", "eq", "ge", "gt")}
 _SHUFFLES: Any = {"sync": simt.shuffle, "up": simt.shuffle_up, "down": simt.shuffle_down, "xor": simt.shuffle_xor}
-Size = Callable[[Context, ast.Call, "Value | None"], int]
+Size = Callable[[Context, ast.Call, "Value | None"], "int | None"]  # None: the whole block
 
 
 def _inlined(cx: Context, call: ast.Call, fn: Any, *args: Value | Any) -> Value:
@@ -125,20 +125,19 @@ def _python(cx: Context, call: ast.Call, value: Value, what: str) -> int:
     return known
 
 
-def _tile(cx: Context, call: ast.Call, log2_size: Value | None) -> int:
-    """How many threads a part of a subgroup has."""
+def _tile(cx: Context, call: ast.Call, log2_size: Value | None) -> int | None:
+    """How many threads a part of a subgroup has; None where it has all of the block."""
     log2 = 5 if log2_size is None else _python(cx, call, log2_size, "a subgroup's operation")
     if not 0 <= log2 <= 5:
         raise cx.fail("QL1714", call, what=f"2 ** {log2} threads", where=f"a subgroup of {SUBGROUP}")
-    return 1 << log2
+    return 1 << log2 if 1 << log2 < cx.block else None
 
 
-def _whole(cx: Context, call: ast.Call, block_dim: Value | None) -> int:
+def _whole(cx: Context, call: ast.Call, block_dim: Value | None) -> None:
     assert block_dim is not None
     size = _python(cx, call, block_dim, "a block's operation")
     if size != cx.block:
         raise cx.fail("QL1714", call, what=f"{size} threads", where=f"a block of {cx.block}")
-    return size
 
 
 def _numbers(cx: Context, call: ast.Call, values: tuple[Value, ...]) -> list[Num]:
@@ -166,8 +165,8 @@ def _generic(fn: Any) -> Lower:
     """A reduction or scan of a block with the user's operation."""
 
     def lower(cx: Context, call: ast.Call, value: Value, block_dim: Value, op: Value, *more: Value) -> Value:
-        threads = _whole(cx, call, block_dim)
-        return _inlined(cx, call, fn, *_numbers(cx, call, (value,)), threads, op, *more[:-1])
+        _whole(cx, call, block_dim)
+        return _inlined(cx, call, fn, *_numbers(cx, call, (value,)), None, op, *more[:-1])
 
     return lower
 
@@ -180,7 +179,7 @@ def _voted(fn: Any, size: Size) -> Lower:
 
 
 def _in_block(fn: Any) -> Lower:
-    return lambda cx, call, predicate: _inlined(cx, call, fn, predicate, cx.block)
+    return lambda cx, call, predicate: _inlined(cx, call, fn, predicate, None)
 
 
 def _sort(cx: Context, call: ast.Call, key: Value, value: Value, log2_size: Value | None = None) -> Value:

@@ -21,7 +21,9 @@ from quadrants_lab.frontend.values.lvalue import is_local
 from quadrants_lab.frontend.values.sparse import known
 from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Temp, Value
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.loop_carried import tested_inside
 from quadrants_lab.ir.types import i32, i64
+from quadrants_lab.ir.walk import walk
 
 DEFAULT_BLOCK = 128  # threads of a block, where qd.loop_config does not say
 
@@ -372,7 +374,7 @@ def _repeated(cx: Context, node: ast.While, checkpoint: bool) -> None:
         _body(cx, node, names, lambda: cx.stmts(node.body))
     results = _results(cx, before, names, node)
     loop = N.While(cx.b.fresh(), carried, inits, tuple(test), tuple(body), results, checkpoint=checkpoint)
-    cx.b.add(loop)
+    cx.b.add(tested_inside(cx.b, loop) if any(isinstance(s, N.Effect) for s in walk(loop.cond)) else loop)
     cx.top = top
     resume(cx, node)
 
