@@ -394,14 +394,12 @@ class _Task:
             operands = tuple(self.outside(o, at, what) for o in s.operands())
             return b.add(replace(s.with_operands(operands), id=b.fresh()))
         if isinstance(s, N.If) and i in self.tests:
-            k, cond = [r.id for r in s.results].index(i), self.outside(s.cond, at, what)
-            arms = []
-            for arm in (s.then, s.orelse):
-                with b.block() as made:
-                    b.yield_(self.outside(end_of(arm).values[k], at, what))
-                arms.append(tuple(made))
-            r = b.param(b.types[i])
-            b.add(N.If(b.fresh(), cond, *arms, (r,)))
+            k, cond, r = [p.id for p in s.results].index(i), self.outside(s.cond, at, what), b.param(b.types[i])
+            with b.block() as then:
+                b.yield_(self.outside(end_of(s.then).values[k], at, what))
+            with b.block() as orelse:
+                b.yield_(self.outside(end_of(s.orelse).values[k], at, what))
+            b.add(N.If(b.fresh(), cond, tuple(then), tuple(orelse), (r,)))
             return r.id
         return b.load(self.slot(i), (self.block.id, b.const(0, i32)))
 
