@@ -24,10 +24,11 @@ def lower_blocks(group: int) -> N.Pass:
     def lower_blocks(kernel: N.Kernel) -> N.Kernel:
         """Guarantees that a task over blocks, of which nothing but the loops over threads has an effect, is one of
         groups of threads. The order of the threads is theirs then, so its atomics are none's own."""
-        b = Builder(kernel.next_id, types_of(kernel.body))
-        body = tuple(_task(b, t, group) if group and _fits(t) else t for t in kernel.tasks)
-        if all(x is y for x, y in zip(body, kernel.body, strict=True)):
+        fits = [group > 0 and _fits(task) for task in kernel.tasks]
+        if not any(fits):
             return kernel
+        b = Builder(kernel.next_id, types_of(kernel.body))
+        body = tuple(_task(b, t, group) if fit else t for t, fit in zip(kernel.tasks, fits, strict=True))
         return replace(kernel, body=body, next_id=b.next_id)
 
     return lower_blocks
@@ -36,11 +37,11 @@ def lower_blocks(group: int) -> N.Pass:
 def _fits(task: N.Offload) -> bool:
     """Whether groups may run the task: all effects are in loops over threads, which hand nothing on, and no thread can
     leave one early, or depends on how often another drew."""
-    loops = [s for s in walk(task.body) if isinstance(s, N.For) and s.threads]
-    inside = {id(s) for loop in loops for s in walk(loop.body)}
     alone = (N.Assert, N.Random, N.AdStackAlloca, N.StackUse)
-    plain = not any(loop.carried for loop in loops) and len(task.indices) == 1
-    return bool(loops) and plain and all(
+    one = task.kind == "range_for" and len(task.indices) == 1  # as `split_blocks` makes them
+    loops = [s for s in walk(task.body) if isinstance(s, N.For) and s.threads] if one else []
+    inside = {id(s) for loop in loops for s in walk(loop.body)}
+    return bool(loops) and not any(loop.carried for loop in loops) and all(
         not isinstance(s, alone) and (id(s) in inside or not isinstance(s, N.Effect)) for s in walk(task.body)
     )
 

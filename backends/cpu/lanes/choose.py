@@ -20,7 +20,8 @@ def lanes_of(kernel: N.Kernel, task: N.Offload, vector_bytes: int) -> int:
     neighbours' elements, which stop that; so are the rows of cells of a sparse layout."""
     if not vector_bytes or not can(task):
         return 0
-    over_cells = any(isinstance(s, N.Load) and kernel.buffers[s.buffer].role == "activity" for s in walk(task.body))
+    activities = {name for name, x in kernel.buffers.items() if x.role == "activity"}
+    over_cells = activities and any(isinstance(s, N.Load) and s.buffer in activities for s in walk(task.body))
     if not any((isinstance(s, N.Loop) and not over_cells) or _is_math(s) or _reaches(s) for s in walk(task.body)):
         return 0
     lanes = width(task, vector_bytes)
