@@ -59,9 +59,10 @@ def measure(name: str) -> list[dict[str, Any]]:
     rows = []
     for language, (speaker, size) in LANGUAGES.items():
         engine.init(ad_unroll=backend(speaker).CAPABILITIES.ad_unroll[0])  # the cases are f32
-        from benchmarks.cases.stacks import GRADIENTS, Space
+        from benchmarks.cases.loops import Space
+        from benchmarks.cases.stacks import GRADIENTS
 
-        made = compiled_plan(GRADIENTS[name](Space(engine.qd.f32)).grad.dispatcher).compiled
+        made = compiled_plan(Space(engine.qd.f32).kernel_of(GRADIENTS[name]).grad.dispatcher).compiled
         pushes = sum(isinstance(s, N.AdStackPush) for s in walk(made.kernel.body))
         nbytes, lines = size(made.kernel, made.options)
         rows.append({"case": name, "language": language, "pushes": pushes, "bytes": nbytes, "lines": lines})
@@ -80,11 +81,12 @@ def launch(case: str, gradient: bool) -> bool:
     from benchmarks import engine
 
     engine.init("vulkan")
-    from benchmarks.cases.stacks import GRADIENTS, Space
+    from benchmarks.cases.loops import Space
+    from benchmarks.cases.stacks import GRADIENTS
 
     space = Space(engine.qd.f32)
     space.n[None] = 3
-    kernel = GRADIENTS[case](space)
+    kernel = space.kernel_of(GRADIENTS[case])
     kernel()
     if gradient:
         kernel.grad()

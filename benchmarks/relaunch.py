@@ -43,12 +43,12 @@ def fastest(*runs: Callable[[], Any], times: int = RUNS, rounds: int = ROUNDS) -
 def measure() -> dict[str, float]:
     """In a worker: row name -> value in the row's unit."""
     from benchmarks import engine
-    from benchmarks.cases.stacks import Space, one
+    from benchmarks.cases.loops import Space, one
 
     engine.init(cpu_max_num_threads=1)
     qd = engine.qd
     s = Space(qd.f32)
-    k = one(s)
+    k = s.kernel_of(one)
     s.n[None] = 2
     k()
     k.grad()

@@ -35,11 +35,12 @@ def measure(name: str) -> dict[str, int]:
     from benchmarks import engine
 
     engine.init(cpu_max_num_threads=1)
-    from benchmarks.cases.stacks import CASES, Space, trips
+    from benchmarks.cases.loops import Space
+    from benchmarks.cases.stacks import CASES, trips
 
     make, dtype = CASES[name]
     space = Space(getattr(engine.qd, dtype))
-    kernel = make(space)
+    kernel = space.kernel_of(make)
     before = 0
     for most in (FEW, TRIPS):
         before = peak()

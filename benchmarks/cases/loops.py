@@ -10,6 +10,7 @@ import numpy as np
 
 from benchmarks.engine import qd
 
+Make = Callable[..., Any]  # a kernel from the fields x, y, n and w of a `Space`
 
 class Space:
     """The fields of a kernel: ``size`` iterations in parallel, ``n`` trips in each, whose results are added into
@@ -25,10 +26,11 @@ class Space:
         self.w.fill(0.4)
         self.y.grad[None] = 1.0
 
+    def kernel_of(self, make: Make) -> Any:
+        return make(self.x, self.y, self.n, self.w)
 
-def linear(s: Space) -> Any:
-    x, y, n = s.x, s.y, s.n
 
+def linear(x: Any, y: Any, n: Any, w: Any) -> Any:
     @qd.kernel
     def k():
         for i in x:
@@ -40,9 +42,7 @@ def linear(s: Space) -> Any:
     return k
 
 
-def one(s: Space) -> Any:
-    x, y, n = s.x, s.y, s.n
-
+def one(x: Any, y: Any, n: Any, w: Any) -> Any:
     @qd.kernel
     def k():
         for i in x:
@@ -54,9 +54,7 @@ def one(s: Space) -> Any:
     return k
 
 
-def eight(s: Space) -> Any:
-    x, y, n = s.x, s.y, s.n
-
+def eight(x: Any, y: Any, n: Any, w: Any) -> Any:
     @qd.kernel
     def k():
         for i in x:
@@ -85,11 +83,11 @@ def eight(s: Space) -> Any:
 class Loop(Space):
     """Such a kernel, of its own numbers in each iteration."""
 
-    def __init__(self, make: Callable[[Space], Any], size: int, trips: int, dtype: Any = qd.f32) -> None:
+    def __init__(self, make: Make, size: int, trips: int, dtype: Any = qd.f32) -> None:
         super().__init__(dtype, size)
         self.x.from_numpy(np.linspace(0.1, 0.9, size).astype(np.float64 if dtype is qd.f64 else np.float32))
         self.n[None] = trips
-        self.kernel = make(self)
+        self.kernel = self.kernel_of(make)
 
     def value(self) -> float:
         self.y[None] = 0.0

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from benchmarks.cases.loops import Space, eight, one
+from benchmarks.cases.loops import Make, eight, one
 from benchmarks.engine import qd
 
 
-def flags(s: Space) -> Any:
-    x, y, n = s.x, s.y, s.n
-
+def flags(x: Any, y: Any, n: Any, w: Any) -> Any:
     @qd.kernel
     def k():
         for i in x:
@@ -27,9 +24,7 @@ def flags(s: Space) -> Any:
     return k
 
 
-def counters(s: Space) -> Any:
-    x, y, n, w = s.x, s.y, s.n, s.w
-
+def counters(x: Any, y: Any, n: Any, w: Any) -> Any:
     @qd.kernel
     def k():
         for i in x:
@@ -43,9 +38,7 @@ def counters(s: Space) -> Any:
     return k
 
 
-def triangular(s: Space) -> Any:
-    x, y, n = s.x, s.y, s.n
-
+def triangular(x: Any, y: Any, n: Any, w: Any) -> Any:
     @qd.kernel
     def k():
         for i in x:
@@ -58,9 +51,7 @@ def triangular(s: Space) -> Any:
     return k
 
 
-def gated(s: Space) -> Any:
-    x, y, n, w = s.x, s.y, s.n, s.w
-
+def gated(x: Any, y: Any, n: Any, w: Any) -> Any:
     @qd.kernel
     def k():
         for i in w:
@@ -73,9 +64,7 @@ def gated(s: Space) -> Any:
     return k
 
 
-def particle(s: Space) -> Any:
-    x, y, n = s.x, s.y, s.n
-
+def particle(x: Any, y: Any, n: Any, w: Any) -> Any:
     @qd.kernel
     def k():
         for i in x:
@@ -94,9 +83,7 @@ def particle(s: Space) -> Any:
     return k
 
 
-def until(s: Space) -> Any:
-    x, y, n = s.x, s.y, s.n
-
+def until(x: Any, y: Any, n: Any, w: Any) -> Any:
     @qd.kernel
     def k():
         for i in x:
@@ -110,9 +97,7 @@ def until(s: Space) -> Any:
     return k
 
 
-def nines(s: Space) -> Any:
-    x, y, n = s.x, s.y, s.n
-
+def nines(x: Any, y: Any, n: Any, w: Any) -> Any:
     @qd.kernel
     def k():
         for i in x:
@@ -124,9 +109,7 @@ def nines(s: Space) -> Any:
     return k
 
 
-def deep(s: Space) -> Any:
-    x, y, n = s.x, s.y, s.n
-
+def deep(x: Any, y: Any, n: Any, w: Any) -> Any:
     @qd.kernel
     def k():
         for i in x:
@@ -144,9 +127,8 @@ def deep(s: Space) -> Any:
     return k
 
 
-def many(s: Space, count: int) -> Any:
+def many(x: Any, y: Any, n: Any, w: Any, count: int) -> Any:
     """So many values that are carried and kept."""
-    x, y, n = s.x, s.y, s.n
 
     @qd.kernel
     def k():
@@ -160,7 +142,7 @@ def many(s: Space, count: int) -> Any:
 
 
 # name: (kernel, dtype)
-CASES: dict[str, tuple[Callable[[Space], Any], str]] = {
+CASES: dict[str, tuple[Make, str]] = {
     "1 carried, f32": (one, "f32"),
     "8 carried, f32": (eight, "f32"),
     "1 carried, f64": (one, "f64"),
@@ -175,7 +157,7 @@ CASES: dict[str, tuple[Callable[[Space], Any], str]] = {
     "nested three deep": (deep, "f32"),
 }
 # gradients whose code is measured, in f32
-GRADIENTS: dict[str, Callable[[Space], Any]] = {
+GRADIENTS: dict[str, Make] = {
     **{name.removesuffix(", f32"): make for name, (make, dtype) in CASES.items() if dtype == "f32"},
     "100 carried": partial(many, count=100),
     "200 carried": partial(many, count=200),
