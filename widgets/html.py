@@ -65,13 +65,9 @@ def choices(label: str, items: Sequence[tuple[str, str]], into: str, chosen: int
 
 
 def pick(
-    label: str,
-    groups: Sequence[tuple[str, Sequence[tuple[str, str]]]],
-    into: str,
-    chosen: str = "",
-    live: bool = False,
-    to: str = "",
-) -> str:
+    label: str, groups: Sequence[tuple[str, Sequence[tuple[str, str]]]], into: str, chosen: str = "",
+    live: bool = False, to: str = "",
+) -> str:  # fmt: skip
     """A menu of (text, request) in named groups, whose answers go into the slot ``into``. ``live``: there are too many
     for an exported page to hold the answers of all. ``to``: what is shown of an answer is how that of this request
     differs from it."""

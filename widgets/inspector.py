@@ -49,13 +49,9 @@ class Inspector(anywidget.AnyWidget):
     bundle = traitlets.Bytes().tag(sync=True)
 
     def __init__(
-        self,
-        shape: dict[str, Any],
-        brought: dict[str, str],
-        answer: Callable[[str], str],
-        uid: str = "",
+        self, shape: dict[str, Any], brought: dict[str, str], answer: Callable[[str], str], uid: str = "",
         stop: Callable[[], None] = lambda: None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(shape=shape, uid=uid, bundle=bundle([brought]))
         self._made = answer
         self._stop = stop

@@ -263,13 +263,9 @@ def _ascending(wanted: Sequence[float]) -> list[float]:
 
 
 def _route(
-    edge: EdgeView,
-    ends: tuple[int, str, str],
-    regions: Sequence[_Region],
-    nodes: Mapping[str, Point],
-    sizes: Mapping[str, Point],
-    n: int,
-) -> list[Point]:
+    edge: EdgeView, ends: tuple[int, str, str], regions: Sequence[_Region], nodes: Mapping[str, Point],
+    sizes: Mapping[str, Point], n: int,
+) -> list[Point]:  # fmt: skip
     place, a, b = ends
     region = regions[place]
     (sx, sy), (dx, dy) = nodes[edge.src], nodes[edge.dst]

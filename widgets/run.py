@@ -33,14 +33,10 @@ def launch(view: LaunchView, request: str = "") -> str:
     head = f'<h4>{esc(view.mode)} <span class="muted">{took}{where}</span></h4>{times(view.times)}'
     chips = f'<p class="chips">{given}</p>' if given else ""
     facts = "".join(f'<span class="chip">{esc(k)} <b>{esc(v)}</b></span>' for k, v in view.sizes)
-    return (
-        head
-        + chips
-        + (backends(view.compared) if view.compared else "")
-        + (arrays(view.arrays, view.compared[1:]) if view.arrays else "")
-        + (f'<p class="chips">{facts}</p>' if facts else "")
-        + (_near(view, request) if view.roofline else "")
-    )
+    parts = [head, chips, backends(view.compared) if view.compared else ""]
+    parts += [arrays(view.arrays, view.compared[1:]) if view.arrays else ""]
+    parts += [f'<p class="chips">{facts}</p>' if facts else "", _near(view, request) if view.roofline else ""]
+    return "".join(parts)
 
 
 def _near(view: LaunchView, request: str) -> str:

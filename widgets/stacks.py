@@ -38,17 +38,10 @@ def report(view: KernelView) -> str:
         return '<p class="none">This gradient keeps nothing on a stack.</p>'
     head = ("stack", "line", "dtype", "depth", "bytes an iteration", "how found", "why it is kept")
     rows = [
-        (
-            f"<b>{esc(s.name)}</b>",
-            str(s.line or "–"),
-            esc(s.dtype),
-            "–" if s.depth is None else f"{s.depth:,}",
-            size(s.bytes),
-            esc(s.how),
-            f'{esc(s.reason)}<div class="muted">{esc(s.cure)}</div>' if s.cure else esc(s.reason),
-        )
+        (f"<b>{esc(s.name)}</b>", str(s.line or "–"), esc(s.dtype), "–" if s.depth is None else f"{s.depth:,}",
+         size(s.bytes), esc(s.how), esc(s.reason) + (f'<div class="muted">{esc(s.cure)}</div>' if s.cure else ""))
         for s in view.stacks
-    ]
+    ]  # fmt: skip
     total = sum(s.bytes or 0 for s in view.stacks)
     links = [Line("", s.line, s.primal if s.primal >= 0 else s.stack) for s in view.stacks]
     count = f"{len(view.stacks)} stack{'s' * (len(view.stacks) != 1)}, {size(total)} for each iteration in flight"

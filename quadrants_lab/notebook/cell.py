@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import linecache
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from types import CodeType
 from typing import Any
@@ -36,24 +36,20 @@ def compile_cell(text: str, magic: str, number: int, flags: int = 0) -> Cell:
     linecache.cache[file] = (len(source), None, lines, file)  # no mtime: checkcache leaves it alone
     tree = compile(f"\n{text}", file, "exec", flags | ast.PyCF_ONLY_AST, dont_inherit=True)
     assert isinstance(tree, ast.Module)
-    last: CodeType | None = None
-    called = ""
-    pair: tuple[CodeType, ...] = ()
-    if tree.body and isinstance(tree.body[-1], ast.Expr) and not _silenced(text):
-        expression = tree.body.pop()
-        assert isinstance(expression, ast.Expr)
-        last = compile(ast.Expression(expression.value), file, "eval", flags, dont_inherit=True)
-        called = _called(expression.value)
-        parts = _pair(expression.value)
-        pair = tuple(compile(ast.Expression(part), file, "eval", flags, dont_inherit=True) for part in parts)
-    return Cell(
-        file,
-        tuple(x.rstrip("\n") for x in lines),
-        compile(tree, file, "exec", flags, dont_inherit=True),
-        last,
-        called,
-        pair,
-    )
+
+    def compiled(part: ast.expr) -> CodeType:
+        code: CodeType = compile(ast.Expression(part), file, "eval", flags, dont_inherit=True)
+        return code
+
+    end = tree.body[-1] if tree.body else None
+    shown = end.value if isinstance(end, ast.Expr) and not _silenced(text) else None
+    if shown is not None:
+        tree.body.pop()
+    body = compile(tree, file, "exec", flags, dont_inherit=True)
+    cell = Cell(file, tuple(x.rstrip("\n") for x in lines), body, None)
+    if shown is None:
+        return cell
+    return replace(cell, last=compiled(shown), called=_called(shown), pair=tuple(map(compiled, _pair(shown))))
 
 
 def _called(expression: ast.expr) -> str:

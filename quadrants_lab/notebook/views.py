@@ -115,12 +115,7 @@ def _pushes(node: CfgNode, names: Mapping[int, str]) -> str:
 
 
 def _condensed(
-    kernel: N.Kernel,
-    task: N.Offload,
-    cfg: Cfg,
-    names: Mapping[int, str],
-    file: str,
-    values: Values | None,
+    kernel: N.Kernel, task: N.Offload, cfg: Cfg, names: Mapping[int, str], file: str, values: Values | None
 ) -> GraphView:
     """The condensation: blocks that push or branch, one frame a loop, no way back."""
     nodes = []
@@ -235,21 +230,8 @@ def stack_views(
             reason = ", ".join(needed[:MOST_USES])
             reason += f" and {len(needed) - MOST_USES} more" if len(needed) > MOST_USES else ""
             cure += f"; the stack goes when all {len(needed)} uses go, which saves {row.bytes_per_lane:,} bytes"
-        out.append(
-            StackView(
-                row.stack,
-                name,
-                line,
-                row.dtype,
-                row.depth,
-                row.how,
-                row.bytes_per_lane,
-                reason,
-                tree,
-                alloca.primal,
-                cure,
-            )
-        )
+        seen_as = row.dtype, row.depth, row.how, row.bytes_per_lane
+        out.append(StackView(row.stack, name, line, *seen_as, reason, tree, alloca.primal, cure))
     return out
 
 

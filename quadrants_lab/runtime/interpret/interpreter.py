@@ -128,15 +128,9 @@ _Handler = Callable[[Any], _Signal | None]
 
 class _Machine:
     def __init__(
-        self,
-        kernel: N.Kernel,
-        args: Mapping[str, Any],
-        arrays: Mapping[str, np.ndarray[Any, Any]],
-        caps: Mapping[int, int],
-        random: tuple[int, int],
-        observer: Observer | None,
-        iterations: Iterations | None,
-    ) -> None:
+        self, kernel: N.Kernel, args: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]],
+        caps: Mapping[int, int], random: tuple[int, int], observer: Observer | None, iterations: Iterations | None,
+    ) -> None:  # fmt: skip
         self.kernel = kernel
         self.args = {a.name: a.type.numpy(args[a.name]) for a in kernel.args}
         self.arrays = {b.name: _memory(b, arrays) for b in kernel.buffers.values() if b.kind != "scratch"}

@@ -58,14 +58,9 @@ class Dispatcher:
     )  # fmt: skip
 
     def __init__(
-        self,
-        source: FunctionSource,
-        mode: str,
-        make_slots: Callable[[], Sequence[AnySlot]],
-        field_class: type,
-        ndarray_classes: tuple[type, ...],
-        make_plan: MakePlan,
-    ) -> None:
+        self, source: FunctionSource, mode: str, make_slots: Callable[[], Sequence[AnySlot]], field_class: type,
+        ndarray_classes: tuple[type, ...], make_plan: MakePlan,
+    ) -> None:  # fmt: skip
         self.source = source
         self.name = source.name
         self.mode = mode
@@ -308,13 +303,8 @@ class Dispatcher:
         names = [f"a{n}" for n in range(len(self.slots))]
         keys = "".join(f"a{n} if a{n}.__class__ is field else key(a{n}), " for n in templates)
         given = ", ".join(names)
-        space: dict[str, Any] = {
-            "field": self.field_class,
-            "key": template_key,
-            "table": self._table,
-            "resolve": self.resolve,
-            "full": self._full,
-        }
+        space: dict[str, Any] = {"field": self.field_class, "key": template_key, "table": self._table}
+        space |= {"resolve": self.resolve, "full": self._full}
         which = f"full(({keys}))" if self._looks else f"({keys})"
         exec(f"def call({given}): return table.get({which}, resolve)({given})", space)
         call: Callable[..., Any] = space["call"]

@@ -374,12 +374,7 @@ def closure(plan: Plan, prepare: Callable[..., bool] | None, miss: Callable[...,
     """The function that launches ``plan``, written out for its arguments; what does not match goes to ``miss``."""
     names = [f"a{n}" for n in range(len(plan.slots))]
     given = ", ".join(names)
-    space: dict[str, Any] = {
-        "lock": plan.session.lock,
-        "entry": plan.entry,
-        "finish": plan.finish,
-        "miss": miss,
-    }
+    space: dict[str, Any] = {"lock": plan.session.lock, "entry": plan.entry, "finish": plan.finish, "miss": miss}
     space |= {"prepare": prepare, "returned": plan.returned}
     elements = [getattr(spec, "element_shape", ()) for spec in flat_specs(plan.compiled.specs)]
     lines = [f"def launch({given}):", "    with lock:"]
