@@ -6,17 +6,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks import document
-from benchmarks.race import (
-    OURS,
-    PEER,
-    ROOT,
-    ProcessFailed,
-    arguments,
-    ask_process,
-    case_keys,
-    race_cases,
-    race_processes,
-)
+from benchmarks import race as R
 
 BEGIN, END = "<!-- the race writes from here -->", "<!-- to here -->"
 GROUPS = ("start", "cold compile", "compile from disk cache", "launch", "throughput", "reverse")
@@ -27,13 +17,13 @@ def stack_rows(logs: Path) -> list[list[str]]:
     """Bytes of device memory that the adstacks of a gradient take."""
     rows = []
     with tempfile.TemporaryDirectory() as cache:
-        for case in ask_process(OURS, "device-stacks", cache, logs):
+        for case in R.ask_process(R.OURS, "device-stacks", cache, logs):
             found = []
-            for engine in (OURS, PEER):
+            for engine in (R.OURS, R.PEER):
                 try:
-                    answer = ask_process(engine, "device-stacks", f"{cache}/{engine.module}", logs, case)
+                    answer = R.ask_process(engine, "device-stacks", f"{cache}/{engine.module}", logs, case)
                     found.append(answer["bytes"])
-                except ProcessFailed:
+                except R.ProcessFailed:
                     found.append(None)
             ours, peer = found
             ratio = f"{peer / ours:.2f}" if ours and peer else ""
@@ -42,20 +32,20 @@ def stack_rows(logs: Path) -> list[list[str]]:
 
 
 def main() -> int:
-    args = arguments("python -m benchmarks.cuda", __doc__, "docs/gpu.md")
+    args = R.arguments("python -m benchmarks.cuda", __doc__, "docs/gpu.md")
     repeats, seconds, processes = (3, 0.05, 2) if args.quick else (9, 0.2, 5)
-    engines = [OURS, PEER]
-    keys = [key for key in case_keys("cuda_cases") if args.only.lower() in key.replace("/", ": ").lower()]
-    rows = [] if args.only else race_processes(engines, processes, args.out, "cuda")
-    rows += race_cases(engines, keys, repeats, seconds, args.out)
+    engines = [R.OURS, R.PEER]
+    keys = [key for key in R.case_keys("cuda_cases") if args.only.lower() in key.replace("/", ": ").lower()]
+    rows = [] if args.only else R.race_processes(engines, processes, args.out, "cuda")
+    rows += R.race_cases(engines, keys, repeats, seconds, args.out)
     tables = document.groups(rows, GROUPS)
     if not args.only:
         tables.append(document.Table(STACKS, document.RACE, stack_rows(args.out)))
     measured = document.text(tables)
     print(measured)
     if args.write:
-        document.write(ROOT / "docs" / "gpu.md", measured, BEGIN, END)
-    return 1 if any(OURS.module in r.errors for r in rows) else 0
+        document.write(R.ROOT / "docs" / "gpu.md", measured, BEGIN, END)
+    return 1 if any(R.OURS.module in r.errors for r in rows) else 0
 
 
 if __name__ == "__main__":

@@ -34,29 +34,17 @@ from quadrants_lab.runtime.gradient.plan import GradientPlan
 from quadrants_lab.runtime.launch.dispatch import Dispatcher
 from quadrants_lab.runtime.launch.plan import Live, Plan
 from quadrants_lab.runtime.record.records import LaunchNote, LaunchRecord, Recorder
-from quadrants_lab.widgets.model import (
-    BackendRun,
-    CellView,
-    FreeView,
-    KeptView,
-    KernelView,
-    Later,
-    LaunchView,
-    Line,
-    PassView,
-    StageView,
-    StepsView,
-)
+from quadrants_lab.widgets import model as V
 
 MOST_ELEMENTS = 2000  # of an array that sizes read, for the browser to work them out
 MOST_STATEMENTS = 300  # of a kernel whose code takes no more time than to look at it
 FRONT_END = "The front end: the Python function as IR, loops and branches as they stand in the source."
 
 
-RECORDED: WeakKeyDictionary[Dispatcher, KernelView] = WeakKeyDictionary()
+RECORDED: WeakKeyDictionary[Dispatcher, V.KernelView] = WeakKeyDictionary()
 """The last recorded view of each kernel that is alive, by its forward dispatcher: texts, IR, and the data of a small
 launch, for its steps."""
-STEPS: WeakKeyDictionary[Dispatcher, StepsView | str] = WeakKeyDictionary()
+STEPS: WeakKeyDictionary[Dispatcher, V.StepsView | str] = WeakKeyDictionary()
 """The steps alone, of launches whose view nobody wanted to see."""
 
 
@@ -78,10 +66,10 @@ def _by_kernel(recorder: Recorder) -> dict[Dispatcher, dict[str, LaunchRecord]]:
     return found
 
 
-def cell_view(title: str, recorder: Recorder, compared: Compared | None = None) -> CellView:
+def cell_view(title: str, recorder: Recorder, compared: Compared | None = None) -> V.CellView:
     """One view of all kernels that were launched, in the order of their first recorded launch; ``compared``: their
     runs on several backends."""
-    view = CellView(title, [])
+    view = V.CellView(title, [])
     tapes = [report for made in recorder.tapes.values() if (report := made()).steps]
     for owner, of_kernel in _by_kernel(recorder).items():
         plans = {m: r.plan for m, r in of_kernel.items()}
@@ -92,7 +80,7 @@ def cell_view(title: str, recorder: Recorder, compared: Compared | None = None) 
     return view
 
 
-def _make_small(view: CellView) -> None:
+def _make_small(view: V.CellView) -> None:
     """Code of what the cell ran on, as long as it is little: a notebook that is opened again has it."""
     left = MOST_STATEMENTS
     for kernel in view.kernels:
@@ -110,11 +98,11 @@ def kernel_view(
     compared: Compared,
     earlier: Sequence[LaunchNote] = (),
     past: Iterable[LaunchRecord] = (),
-) -> KernelView:
+) -> V.KernelView:
     """The view of one kernel: ``plans`` and ``records`` by mode ("forward", "reverse"), at least one plan."""
     source = next(iter(plans.values())).compiled.source
     file = source.file
-    view = KernelView(source.name, file, source_lines(source), devices=devices)
+    view = V.KernelView(source.name, file, source_lines(source), devices=devices)
     for mode, plan in plans.items():
         _add_traces(view, mode, plan)
         view.code[MODES[mode]] = _stages(plan, file)
@@ -135,28 +123,28 @@ def devices() -> list[tuple[str, str]]:
     return [(row.name, "; ".join(lines(row))) for row in Backends().rows]
 
 
-def source_lines(source: FunctionSource) -> list[Line]:
+def source_lines(source: FunctionSource) -> list[V.Line]:
     """The text around a kernel: the whole cell, or of a file the function alone."""
     lines = [x.rstrip("\n") for x in source.lines]
     first, last = 1, len(lines)
     if not source.file.startswith("Cell In["):
         first = min([source.node.lineno, *(d.lineno for d in source.node.decorator_list)]) + source.offset
         last = (source.node.end_lineno or first) + source.offset
-    return [Line(lines[n - 1], n) for n in range(first, last + 1)]
+    return [V.Line(lines[n - 1], n) for n in range(first, last + 1)]
 
 
-def _stages(plan: Plan, file: str) -> list[StageView]:
+def _stages(plan: Plan, file: str) -> list[V.StageView]:
     """Of every backend, its own first, of what ran there: code needs no device. What the launch ran on is made here,
     where it is small, anything else in a process that can be stopped."""
     own, options = plan.session.settings.backend, plan.compiled.options
-    out: list[StageView] = []
+    out: list[V.StageView] = []
     for name in _backends(plan):
         kernel = plan.ran if name == own else plan.kernel
         statements = sum(1 for _ in walk(kernel.body))
         make = made if name == own and statements <= MOST_STATEMENTS else process().make
         for stage in backend(name).STAGES:
             job = Job(name, stage, kernel, options, file)
-            out.append(StageView(stage, name, partial(make, job), None, LANGUAGES.get(stage, ""), statements))
+            out.append(V.StageView(stage, name, partial(make, job), None, LANGUAGES.get(stage, ""), statements))
     return out
 
 
@@ -185,16 +173,16 @@ def _lowering(plan: Plan) -> list[pipeline.Step]:
     return [s for s in steps if s.after is not s.before]
 
 
-def _lowered(job: Job) -> list[PassView]:
+def _lowered(job: Job) -> list[V.PassView]:
     """Without times: those of another process say nothing of this one."""
     return pass_views([replace(s, seconds=0.0) for s in process().lower(job)], pass_docs())
 
 
-def _add_traces(view: KernelView, mode: str, plan: Plan) -> None:
+def _add_traces(view: V.KernelView, mode: str, plan: Plan) -> None:
     steps, arch = plan.compiled.trace().steps, plan.session.settings.backend
     if mode == "forward":
         first = plan.compiled.lowered.kernel if not steps else steps[0].before
-        front = PassView("front end", None, first, plan.compiled.clock.front, FRONT_END)
+        front = V.PassView("front end", None, first, plan.compiled.clock.front, FRONT_END)
         view.traces["forward"] = [front, *pass_views([*steps, *_lowering(plan)], pass_docs())]
         return
     start, at = (next((n for n, s in enumerate(steps) if s.name == name), 0) for name in ("unroll", "reverse"))
@@ -204,20 +192,20 @@ def _add_traces(view: KernelView, mode: str, plan: Plan) -> None:
         view.traces[f"gradient on {arch}"] = pass_views(lowering, pass_docs())
     for name in _backends(plan)[1:] if stack_allocas(plan.kernel) else ():  # they become something else on each
         job = Job(name, LOWERED, plan.kernel, plan.compiled.options, view.file)
-        view.lowered[f"gradient on {name}"] = Later(LOWERED, name, partial(_lowered, job))
+        view.lowered[f"gradient on {name}"] = V.Later(LOWERED, name, partial(_lowered, job))
     counting = [s for s in steps[at:] if s.before.mode == "count"]
     if counting:
         doc = "The counting slice: the forward slice that only counts pushes, run before the gradient."
-        front = PassView("counting kernel", None, counting[0].before, 0.0, doc)
+        front = V.PassView("counting kernel", None, counting[0].before, 0.0, doc)
         view.traces["counting"] = [front, *pass_views(counting, pass_docs())]
     if isinstance(plan, GradientPlan) and plan.ran is not plan.kernel:
         gates = plan.compacted.gates
         view.traces["gated"] = [
-            PassView("iterations that push, listed", None, gates.lists, 0.0, _doc(sparse_iterations)),
-            PassView("the others, then those", plan.kernel, gates.split, 0.0, _doc(sparse_iterations)),
+            V.PassView("iterations that push, listed", None, gates.lists, 0.0, _doc(sparse_iterations)),
+            V.PassView("the others, then those", plan.kernel, gates.split, 0.0, _doc(sparse_iterations)),
         ]
     view.free = [
-        FreeView(n.name, n.line, n.why)
+        V.FreeView(n.name, n.line, n.why)
         for n in explain(steps[at].before)
         if not n.stacked
     ]  # fmt: skip
@@ -226,7 +214,7 @@ def _add_traces(view: KernelView, mode: str, plan: Plan) -> None:
 # --- stacks -------------------------------------------------------------------------------------------------------
 
 
-def _add_stacks(view: KernelView, plan: GradientPlan, record: LaunchRecord | None) -> None:
+def _add_stacks(view: V.KernelView, plan: GradientPlan, record: LaunchRecord | None) -> None:
     kernel, file = plan.kernel, view.file
     values = _values(plan, record)
     rows = record.report if record is not None else plan.report() if plan.depths else ()
@@ -237,7 +225,7 @@ def _add_stacks(view: KernelView, plan: GradientPlan, record: LaunchRecord | Non
     for stack in view.stacks:
         stack.choice = why[stack.primal].choice if stack.primal in why else ""
     kept = plan.kept() if record is None else record.kept
-    view.kept = [KeptView(k.name, k.line, k.dtype, k.elements, k.size, k.bytes, k.reason) for k in kept]
+    view.kept = [V.KeptView(k.name, k.line, k.dtype, k.elements, k.size, k.bytes, k.reason) for k in kept]
     if rows:
         live = plan.seen() if record is None or record.inputs is None else _live(plan, record)
         view.bytes_before = bytes_before(plan, live)
@@ -291,8 +279,8 @@ def _times(record: LaunchRecord, earlier: Sequence[LaunchNote]) -> list[tuple[st
 
 
 def launch_view(
-    record: LaunchRecord, compared: Sequence[BackendRun] = (), earlier: Sequence[LaunchNote] = ()
-) -> LaunchView:
+    record: LaunchRecord, compared: Sequence[V.BackendRun] = (), earlier: Sequence[LaunchNote] = ()
+) -> V.LaunchView:
     """What went in and what came out: the results first, then what was only read."""
     plan = record.plan
     given = [(name, str(value)) for name, value in record.scalars.items()]
@@ -311,10 +299,10 @@ def launch_view(
     times = _times(record, earlier)
     warm = next((seconds for name, seconds in times if "warm" in name), record.seconds)
     near = None if record.failed else roofline_of(record, warm)
-    return LaunchView(mode, record.seconds, given, arrays, notes, place(record), list(compared), times, near)
+    return V.LaunchView(mode, record.seconds, given, arrays, notes, place(record), list(compared), times, near)
 
 
-def last_view(kernel: Kernel) -> KernelView | None:
+def last_view(kernel: Kernel) -> V.KernelView | None:
     """The view of the kernel's last recorded launches; without any what its last launches left; or None."""
     if kernel.dispatcher in RECORDED:
         return RECORDED[kernel.dispatcher]

@@ -25,15 +25,7 @@ from quadrants_lab.runtime.interpret.interpreter import Lane
 from quadrants_lab.runtime.interpret.interpreter_trace import walk_iteration
 from quadrants_lab.runtime.record.held import held
 from quadrants_lab.runtime.record.records import LaunchRecord
-from quadrants_lab.widgets.model import (
-    ONLY_KNOWN,
-    CellView,
-    LaunchSteps,
-    NotMade,
-    StepsView,
-    StepTrace,
-    span_line,
-)
+from quadrants_lab.widgets import model as V
 
 MOST_KNOWN = 4  # windows of a launch that are kept
 MOST_SECONDS = 2.0  # that the steps of all findings are looked for before they are shown
@@ -43,7 +35,7 @@ _WHERE = {"nonfinite": "lost", **dict.fromkeys(_BACK, "back-{line}")}  # what of
 _Key = tuple[int, str, str]  # task, iteration, place
 
 
-def steps_view(records: Mapping[str, LaunchRecord], file: str, past: Iterable[LaunchRecord] = ()) -> StepsView | str:
+def steps_view(records: Mapping[str, LaunchRecord], file: str, past: Iterable[LaunchRecord] = ()) -> V.StepsView | str:
     """The steps of a kernel's launches and gradients, open at its last gradient, or launch where there is none; or why
     there are none. ``past``: earlier launches of any kernel."""
     record = records.get("reverse") or records.get("forward")
@@ -52,7 +44,7 @@ def steps_view(records: Mapping[str, LaunchRecord], file: str, past: Iterable[La
     owners = [r.plan.owner for r in records.values()]
     launches = [*(r for r in past if r.plan.owner in owners), *(r for r in records.values() if not r.failed)]
     steps = {(_number(r), r.mode): _Launch(r, file).steps() for r in launches}
-    return StepsView([steps[key] for key in sorted(steps)], sorted(steps).index((_number(record), record.mode)))
+    return V.StepsView([steps[key] for key in sorted(steps)], sorted(steps).index((_number(record), record.mode)))
 
 
 def _number(record: LaunchRecord) -> int:
@@ -71,32 +63,32 @@ class _Launch:
         self.tasks = [t for t in self.kernel.body if isinstance(t, N.Offload)]
         written = {x.id for x in ast.walk(plan.compiled.source.node) if isinstance(x, ast.Name)}
         self.compilers = COMPILERS - written
-        self.known: dict[_Key, StepTrace] = {}
+        self.known: dict[_Key, V.StepTrace] = {}
         self.lock = Lock()
 
-    def steps(self) -> LaunchSteps:
+    def steps(self) -> V.LaunchSteps:
         titles = [_title(n, t, self.tasks, self.file) for n, t in enumerate(self.tasks)]
         first = self.first(lambda s: isinstance(s, N.AdStackAlloca), self.first(lambda s: s.adjoint_of != N.NO_ID))
-        return LaunchSteps(self.number, self.mode, titles, self.make, first, partial(self.task_of, first))
+        return V.LaunchSteps(self.number, self.mode, titles, self.make, first, partial(self.task_of, first))
 
     def first(self, test: Callable[[N.Stmt], bool], otherwise: int = 0) -> int:
         """The number of the first task with such a statement."""
         return next((n for n, t in enumerate(self.tasks) if any(test(s) for s in walk(t.body))), otherwise)
 
     def task_of(self, first: int, line: int) -> int:
-        return self.first(lambda s: span_line(s.span, self.file) == line, first)
+        return self.first(lambda s: V.span_line(s.span, self.file) == line, first)
 
-    def make(self, task: int, lane: str, where: str = "") -> StepTrace:
+    def make(self, task: int, lane: str, where: str = "") -> V.StepTrace:
         key = task, lane, where
         trace = self.known.get(key)
         if trace is None:
-            if where and ONLY_KNOWN.get():  # it may be far along the iteration
-                raise NotMade(_Job(self, key), f"the steps of iteration {lane}".rstrip())
+            if where and V.ONLY_KNOWN.get():  # it may be far along the iteration
+                raise V.NotMade(_Job(self, key), f"the steps of iteration {lane}".rstrip())
             trace = self.follow(*key)
             self.keep(key, trace)
         return trace
 
-    def follow(self, task: int, lane: str, where: str, stop: Callable[[], bool] = lambda: False) -> StepTrace:
+    def follow(self, task: int, lane: str, where: str, stop: Callable[[], bool] = lambda: False) -> V.StepTrace:
         if task >= len(self.tasks):
             raise QuadrantsRuntimeError(f"nothing runs in this launch of kernel {self.kernel.name}", code="QL0707")
         stacks = [s.id for s in stack_allocas(self.kernel) if any(s is t for t in self.tasks[task].body)]
@@ -104,7 +96,7 @@ class _Launch:
         ran = walk_iteration(self.launch, at, _lane(lane), wanted(where, self.file, stacks), stop)
         return step_trace(self.kernel, ran, self.file, self.compilers)
 
-    def keep(self, key: _Key, trace: StepTrace) -> None:
+    def keep(self, key: _Key, trace: V.StepTrace) -> None:
         with self.lock:  # windows are made on threads, too
             while len(self.known) >= MOST_KNOWN:
                 self.known.pop(next(iter(self.known)))
@@ -147,7 +139,7 @@ def stepper(kernel: Kernel, lane: str, launch: int = 0, where: str = "") -> Insp
     return Inspection(replace(seen, kernels=[replace(view, steps=steps)], open="steps"))
 
 
-def add_findings(view: CellView, report: Report) -> None:
+def add_findings(view: V.CellView, report: Report) -> None:
     """Gives the view, for each cause that a check found at a launch which it has, the request for that step."""
     causes = [(report.loss, c) for c in report.causes] + [(v.field, c) for v in report.verdicts for c in v.causes]
     until = monotonic() + MOST_SECONDS
@@ -159,7 +151,7 @@ def add_findings(view: CellView, report: Report) -> None:
             view.findings.append((f"{name}: {cause.says} ({at})", request))
 
 
-def _request(view: CellView, cause: Cause, until: float) -> str:
+def _request(view: V.CellView, cause: Cause, until: float) -> str:
     """For the step that a cause is about: the first of its line, or of the line's derivative, or the first NaN. After
     ``until`` for the iteration alone."""
     launches = sorted(_launches(view, cause), key=lambda x: (x[1].mode == "forward") == (cause.kind in _BACK))
@@ -179,14 +171,12 @@ def _request(view: CellView, cause: Cause, until: float) -> str:
     return first
 
 
-def _launches(view: CellView, cause: Cause) -> list[tuple[int, LaunchSteps]]:
+def _launches(view: V.CellView, cause: Cause) -> list[tuple[int, V.LaunchSteps]]:
     """The launches that a cause may be about, with the number of the kernel: by its number in the program, or, where
     that is of another kernel, as of what a gradient of the user's runs, the last ones of its kernel."""
     number = 0 if cause.kind == "custom gradient" else cause.launch
-    of_kernel = [
-        (n, steps) for n, kernel in enumerate(view.kernels)
-        if isinstance(kernel.steps, StepsView) and cause.kernel in ("", kernel.name) for steps in kernel.steps.launches
-    ]  # fmt: skip
+    kernels = ((n, k.steps) for n, k in enumerate(view.kernels) if cause.kernel in ("", k.name))
+    of_kernel = [(n, x) for n, steps in kernels if isinstance(steps, V.StepsView) for x in steps.launches]
     return [x for x in of_kernel if x[1].number == number] or (of_kernel[-2:] if cause.kernel and not number else [])
 
 
@@ -202,6 +192,6 @@ def _lane(text: str) -> Lane | None:
 
 
 def _title(n: int, task: N.Offload, tasks: Sequence[N.Offload], file: str) -> str:
-    line = span_line(task.span, file)
+    line = V.span_line(task.span, file)
     where = f"the loop at line {line}" if line and task.kind != "serial" else task.kind
     return f"{n + 1} of {len(tasks)}: {where}" if len(tasks) > 1 else where

@@ -21,19 +21,7 @@ from quadrants_lab.ir.sizetext import print_size
 from quadrants_lab.ir.text import statement_lines
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.passes.pipeline import Step
-from quadrants_lab.widgets.model import (
-    ClusterView,
-    CodeView,
-    EdgeView,
-    GraphView,
-    Line,
-    NodeView,
-    PassView,
-    SizeView,
-    StackView,
-    TaskGraphs,
-    span_line,
-)
+from quadrants_lab.widgets import model as V
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.backend import Backend
@@ -46,15 +34,15 @@ MOST_USES = 6  # of a stack's value that are named
 Values = Callable[[S.SizeExpr], Mapping[int, int]]  # values of an expression's parts, by position
 
 
-def pass_views(steps: Sequence[Step], docs: Mapping[str, str]) -> list[PassView]:
+def pass_views(steps: Sequence[Step], docs: Mapping[str, str]) -> list[V.PassView]:
     """The steps of a trace; ``docs`` maps pass names to what they guarantee."""
-    return [PassView(s.name, s.before, s.after, s.seconds, docs.get(s.name, "")) for s in steps]
+    return [V.PassView(s.name, s.before, s.after, s.seconds, docs.get(s.name, "")) for s in steps]
 
 
 # --- graphs -------------------------------------------------------------------------------------------------------
 
 
-def task_graphs(kernel: N.Kernel, file: str, values: Values | None = None) -> list[TaskGraphs]:
+def task_graphs(kernel: N.Kernel, file: str, values: Values | None = None) -> list[V.TaskGraphs]:
     """CFG and condensation of each task of a sized reverse kernel."""
     text: dict[int, str] = {}
     for shown, stmt in statement_lines(kernel):
@@ -68,14 +56,14 @@ def task_graphs(kernel: N.Kernel, file: str, values: Values | None = None) -> li
         # without stacks there is no guard between the two, and one graph holds both
         title = f"{'Forward slice' if names else 'Forward slice and reverse'} of "
         title += f"task {n} of {len(tasks)}" if len(tasks) > 1 else "the task"
-        if line := span_line(task.span, file):
+        if line := V.span_line(task.span, file):
             title += f" at line {line}"
         title += f" ({task.kind})"
         boxes = [_box(node, cfg, text, names, file) for node in cfg.nodes]
-        edges = [EdgeView(str(a), str(b), kind, "" if kind == "next" else kind) for a, b, kind in cfg.edges]
+        edges = [V.EdgeView(str(a), str(b), kind, "" if kind == "next" else kind) for a, b, kind in cfg.edges]
         scc = _condensed(kernel, task, cfg, names, file, values) if names else None
-        _, loops = _frames(condense(cfg), lambda loop: f"line {span_line(loop.span, file)}" if loop else "")
-        out.append(TaskGraphs(title, GraphView(f"Control flow of {title}", boxes, edges, loops), scc))
+        _, loops = _frames(condense(cfg), lambda loop: f"line {V.span_line(loop.span, file)}" if loop else "")
+        out.append(V.TaskGraphs(title, V.GraphView(f"Control flow of {title}", boxes, edges, loops), scc))
     return out
 
 
@@ -87,17 +75,17 @@ def _kind(node: CfgNode, cfg: Cfg) -> str:
     return "loop" if node.loop is not None else ""
 
 
-def _box(node: CfgNode, cfg: Cfg, text: Mapping[int, str], names: Mapping[int, str], file: str) -> NodeView:
+def _box(node: CfgNode, cfg: Cfg, text: Mapping[int, str], names: Mapping[int, str], file: str) -> V.NodeView:
     lines = [
-        Line(_head(text.get(s.id, "")), span_line(s.span, file), s.id, s.adjoint_of)
+        V.Line(_head(text.get(s.id, "")), V.span_line(s.span, file), s.id, s.adjoint_of)
         for s in node.stmts
         if not _silent(s)
     ]
     at = 0
     if node.loop is not None:
-        at = span_line(node.loop.span, file)
-        lines.insert(0, Line(_head(text.get(node.loop.id, "")), at, node.loop.id))
-    return NodeView(str(node.id), node.label, lines, _kind(node, cfg), at)
+        at = V.span_line(node.loop.span, file)
+        lines.insert(0, V.Line(_head(text.get(node.loop.id, "")), at, node.loop.id))
+    return V.NodeView(str(node.id), node.label, lines, _kind(node, cfg), at)
 
 
 def _head(text: str) -> str:
@@ -116,31 +104,32 @@ def _pushes(node: CfgNode, names: Mapping[int, str]) -> str:
 
 def _condensed(
     kernel: N.Kernel, task: N.Offload, cfg: Cfg, names: Mapping[int, str], file: str, values: Values | None
-) -> GraphView:
+) -> V.GraphView:
     """The condensation: blocks that push or branch, one frame a loop, no way back."""
     nodes = []
     for node in cfg.nodes:
         stmts = [s for s in node.stmts if isinstance(s, N.AdStackPush)]
-        at = next((span_line(s.span, file) for s in stmts), 0) or (span_line(node.loop.span, file) if node.loop else 0)
-        nodes.append(NodeView(str(node.id), node.label, [], _kind(node, cfg), at, _pushes(node, names)))
+        loop = [node.loop] if node.loop is not None else []
+        at = next((line for s in (*stmts[:1], *loop) if (line := V.span_line(s.span, file))), 0)
+        nodes.append(V.NodeView(str(node.id), node.label, [], _kind(node, cfg), at, _pushes(node, names)))
     symbols = Symbols(task, kernel.buffers)
     _, frames = _frames(condense(cfg), lambda loop: _loop_label(loop, symbols, values))
     kinds = {(str(a), str(b)): "exit" if kind == "exit" else "" for a, b, kind in cfg.edges if kind != "back"}
-    edges = [EdgeView(a, b, kind, kind) for (a, b), kind in kinds.items()]
-    return GraphView("Strongly connected components", nodes, edges, frames)
+    edges = [V.EdgeView(a, b, kind, kind) for (a, b), kind in kinds.items()]
+    return V.GraphView("Strongly connected components", nodes, edges, frames)
 
 
-def _frames(dag: Dag, label: Callable[[N.Loop | None], str]) -> tuple[list[str], list[ClusterView]]:
+def _frames(dag: Dag, label: Callable[[N.Loop | None], str]) -> tuple[list[str], list[V.ClusterView]]:
     """The blocks that no loop of the condensation holds, and a frame for each loop."""
     here: list[str] = []
-    frames: list[ClusterView] = []
+    frames: list[V.ClusterView] = []
     for c in dag.components:
         if c.body is None:
             here.append(str(c.nodes[0]))
         else:
             inside, inner = _frames(c.body, label)
             header = str(c.nodes[0])
-            frames.append(ClusterView(label(c.loop), [header, *(n for n in inside if n != header)], inner))
+            frames.append(V.ClusterView(label(c.loop), [header, *(n for n in inside if n != header)], inner))
     return here, frames
 
 
@@ -190,11 +179,11 @@ def _leaf(e: S.SizeExpr) -> tuple[str, str]:
     return kinds[type(e)], print_size(e)
 
 
-def size_tree(e: S.SizeExpr, known: Mapping[int, int]) -> SizeView:
+def size_tree(e: S.SizeExpr, known: Mapping[int, int]) -> V.SizeView:
     """The expression as a tree; ``known`` holds values by position in `subexpressions`."""
     place = {id(part): n for n, part in reversed(list(enumerate(subexpressions(e))))}
 
-    def node(part: S.SizeExpr, role: str = "") -> SizeView:
+    def node(part: S.SizeExpr, role: str = "") -> V.SizeView:
         note = ""
         inner = _PARTS if isinstance(part, S.SizeRange) else ("",) * len(part.children())
         children = [node(c, role) for c, role in zip(part.children(), inner, strict=True)]
@@ -204,14 +193,14 @@ def size_tree(e: S.SizeExpr, known: Mapping[int, int]) -> SizeView:
             note = "takes every value of the range"
         value = None if isinstance(part, S.SizeConst) else known.get(place[id(part)])
         op, key = _leaf(part)
-        return SizeView(readable(part), value, children, note, role, op, key)
+        return V.SizeView(readable(part), value, children, note, role, op, key)
 
     return node(e)
 
 
 def stack_views(
     kernel: N.Kernel, rows: Sequence[StackRow], file: str, values: Values, uses: Mapping[int, Sequence[str]]
-) -> list[StackView]:
+) -> list[V.StackView]:
     """Rows of the launch report with their size trees; ``uses``: by the id of the value on a stack what needs it."""
     allocas = {s.id: s for s in walk(kernel.body) if isinstance(s, N.AdStackAlloca)}
     alike = Counter((row.name, row.line) for row in rows)  # of one line that was unrolled
@@ -223,7 +212,7 @@ def stack_views(
         name = row.name if of == 1 else f"{row.name} (copy {n} of {of})"
         alloca = allocas[row.stack]
         tree = size_tree(alloca.size, values(alloca.size)) if alloca.size is not None else None
-        line = span_line(alloca.span, file) or row.line
+        line = V.span_line(alloca.span, file) or row.line
         needed = uses.get(alloca.primal, ())
         reason, cure = row.reason, row.cure
         if len(needed) > 1:
@@ -231,7 +220,7 @@ def stack_views(
             reason += f" and {len(needed) - MOST_USES} more" if len(needed) > MOST_USES else ""
             cure += f"; the stack goes when all {len(needed)} uses go, which saves {row.bytes_per_lane:,} bytes"
         seen_as = row.dtype, row.depth, row.how, row.bytes_per_lane
-        out.append(StackView(row.stack, name, line, *seen_as, reason, tree, alloca.primal, cure))
+        out.append(V.StackView(row.stack, name, line, *seen_as, reason, tree, alloca.primal, cure))
     return out
 
 
@@ -244,10 +233,10 @@ def lines_of(
     """Of each statement of the kernel, as the backend's emitter takes it, its source line and the statement whose
     adjoint it computes."""
     lowered = lower(kernel, backend.lowering(options), options)
-    return {s.id: (span_line(s.span, file), s.adjoint_of) for s in walk(lowered.body)}
+    return {s.id: (V.span_line(s.span, file), s.adjoint_of) for s in walk(lowered.body)}
 
 
-def code_view(stage: Stage, lines: Mapping[int, tuple[int, int]]) -> CodeView:
+def code_view(stage: Stage, lines: Mapping[int, tuple[int, int]]) -> V.CodeView:
     """``lines``: of each statement its source line and the statement whose adjoint it computes."""
     text = stage.text.splitlines()
     ids = (*stage.ids, *(-1 for _ in text))  # a stage that knows nothing of statements has no ids
@@ -256,4 +245,4 @@ def code_view(stage: Stage, lines: Mapping[int, tuple[int, int]]) -> CodeView:
     measures = [(name, n) for name, n in measures if n or name not in ("phis", "bytes of code")]
     measures += stage.registers
     tied = ((t, i, *lines.get(i, (0, N.NO_ID))) for t, i in zip(text, ids, strict=False))
-    return CodeView([Line(t, line, i, twin) for t, i, line, twin in tied], measures)
+    return V.CodeView([V.Line(t, line, i, twin) for t, i, line, twin in tied], measures)
