@@ -188,7 +188,7 @@ def _seconds(session: Session, text: str) -> float:
     kernel = parse_kernel(text)
     options = CompileOptions()
     fields = {b.name: allocate(session, b.dtype, b.shape or ()) for b in kernel.buffers.values()}
-    frame = make_frame(load_cached(kernel, options, session), kernel, fields, session)
+    frame = make_frame(load_cached(kernel, options, session), fields, session)
     took = []
     for _ in range(ROUNDS + 1):  # the first one warms up
         start = perf_counter()

@@ -24,18 +24,8 @@ import numpy.typing as npt
 
 from quadrants_lab.errors import QuadrantsAssertionError, QuadrantsError
 from quadrants_lab.runtime.check import SECONDS
+from quadrants_lab.runtime.check import differences as D
 from quadrants_lab.runtime.check.cause import Cause, because
-from quadrants_lab.runtime.check.differences import (
-    Differentiable,
-    Input,
-    Move,
-    initial,
-    inputs_of,
-    loss_at,
-    moves,
-    restore,
-    saved,
-)
 from quadrants_lab.runtime.check.elements import wrong_elements
 from quadrants_lab.runtime.check.flow import follow, follow_one
 from quadrants_lab.runtime.check.launch_flow import TooLong, Trace
@@ -91,8 +81,8 @@ class Check:
 
 def check(
     launches: Launches,
-    loss: Differentiable,
-    fields: Mapping[str, Differentiable],
+    loss: D.Differentiable,
+    fields: Mapping[str, D.Differentiable],
     seconds: float = SECONDS,
     say: Callable[[str], None] = lambda text: None,
     explain: bool = False,
@@ -106,13 +96,13 @@ def check(
     if id(memory) not in launches.initial:
         return Report(name, math.nan, says="no launch touches the loss")
     said, screen = io.StringIO(), sys.stdout  # the kernels have printed before
-    with saved(launches, [loss, *fields.values()]), redirect_stdout(said):
+    with D.saved(launches, [loss, *fields.values()]), redirect_stdout(said):
 
         def tell(text: str) -> None:
             with redirect_stdout(screen):
                 say(text)
 
-        inputs = inputs_of(fields)
+        inputs = D.inputs_of(fields)
         was = float(memory.values().reshape(-1)[0])
         if not math.isfinite(was):
             tell("the first NaN or infinity")
@@ -120,7 +110,7 @@ def check(
             says = f"the loss is {was}, so there is nothing to compare with"
             return Report(name, was, says=says, causes=(why,) if why else ())
         try:
-            now = loss_at(launches, memory, memory, launches.initial[id(memory)][1].reshape(-1))
+            now = D.loss_at(launches, memory, memory, launches.initial[id(memory)][1].reshape(-1))
         except QuadrantsAssertionError as e:
             return Report(name, was, says="the program ends with an error", causes=(because(e),))
         if not abs(now - was) <= 1000 * float(np.finfo(memory.operand.dtype).eps) * max(abs(now), abs(was)):
@@ -143,11 +133,11 @@ def check(
 
 def _again(launches: Launches) -> None:
     """The launches once more, from memory as it was before them."""
-    restore(launches)
+    D.restore(launches)
     launches.repeat()
 
 
-def _verdict(it: Check, name: str, x: Input) -> Verdict:
+def _verdict(it: Check, name: str, x: D.Input) -> Verdict:
     """By differences, by forward mode, and why."""
     tangent = _tangent(it, x) if np.isfinite(x.gradient).all() else None
     seen = _by_differences(it, name, x, tangent)
@@ -168,7 +158,7 @@ def _verdict(it: Check, name: str, x: Input) -> Verdict:
     return _explained(it, seen, x)
 
 
-def _explained(it: Check, seen: Verdict, x: Input) -> Verdict:
+def _explained(it: Check, seen: Verdict, x: D.Input) -> Verdict:
     """The verdict with its causes, and with which elements are wrong."""
     why: Cause | None = None
     tolerance = _AGREES_FORWARD[it.bits]
@@ -197,7 +187,7 @@ def _explained(it: Check, seen: Verdict, x: Input) -> Verdict:
     return seen if why is None else replace(seen, causes=(why,))
 
 
-def _parted(it: Check, x: Input) -> Cause | None:
+def _parted(it: Check, x: D.Input) -> Cause | None:
     _again(it.launches)
     tolerance = _AGREES_FORWARD[it.bits]
     parted = None
@@ -209,7 +199,7 @@ def _parted(it: Check, x: Input) -> Cause | None:
     return why_parted(parted, narrow(it.tangents, parted, tolerance))
 
 
-def _traced(it: Check, x: Input, seen: Verdict) -> Trace | None:
+def _traced(it: Check, x: D.Input, seen: Verdict) -> Trace | None:
     """From all elements of the input; where that takes too long, from the one that is off the most, or at a kink."""
     with suppress(TooLong, QuadrantsError, ArithmeticError):
         return follow(it.launches, it.loss, x.memory, _direction(x), min(FOLLOWED / 2, it.seconds))
@@ -227,7 +217,7 @@ def _backwards(it: Check) -> None:
     it.launches.differentiate()
 
 
-def _tangent(it: Check, x: Input) -> Tangent | None:
+def _tangent(it: Check, x: D.Input) -> Tangent | None:
     if not it.tangents.possible:
         return None
     way = _direction(x)
@@ -239,7 +229,7 @@ def _tangent(it: Check, x: Input) -> Tangent | None:
         return None
     expected = float(x.gradient @ way)
     size = max(float(np.abs(x.gradient) @ np.abs(way)), abs(found))
-    start = np.abs(initial(it.launches, x.memory))
+    start = np.abs(D.initial(it.launches, x.memory))
     least = 1e-3 * float(np.finfo(it.loss.dtype.numpy).eps) * abs(it.value) / (float(start.max(initial=0.0)) or 1.0)
     size = max(size, least) or 1.0  # what no step of the loss could ever show is no difference
     off = abs(found - expected)
@@ -248,7 +238,7 @@ def _tangent(it: Check, x: Input) -> Tangent | None:
     return Tangent(found, expected, off / size)
 
 
-def _direction(x: Input) -> npt.NDArray[np.float64]:
+def _direction(x: D.Input) -> npt.NDArray[np.float64]:
     """Of sizes that differ: along 1 and -1 equal elements of a gradient would cancel out. f16 holds them exactly."""
     draw = np.random.default_rng(0)
     size = x.gradient.size
@@ -257,8 +247,8 @@ def _direction(x: Input) -> npt.NDArray[np.float64]:
     return way
 
 
-def _by_differences(it: Check, name: str, x: Input, tangent: Tangent | None) -> Verdict:
-    found = tuple(moves(it.launches, it.loss, x, _direction(x), WIDTHS))
+def _by_differences(it: Check, name: str, x: D.Input, tangent: Tangent | None) -> Verdict:
+    found = tuple(D.moves(it.launches, it.loss, x, _direction(x), WIDTHS))
     if not np.isfinite(x.gradient).all():
         return Verdict(name, "nonfinite", "has elements that are NaN or infinite", found)
     if not found:
@@ -296,14 +286,14 @@ def _by_differences(it: Check, name: str, x: Input, tangent: Tangent | None) -> 
     return Verdict(name, "right", f"agrees with finite differences {to}", found)
 
 
-def _scatter(found: Sequence[Move]) -> float:
+def _scatter(found: Sequence[D.Move]) -> float:
     """By how much the slopes of two neighbouring widths differ where they do so least, relative: what the differences
     themselves show of their noise."""
     slopes = [m.found / m.width for m in found if abs(m.found) > m.noise]
     return min((abs(a - b) / max(abs(a), abs(b)) for a, b in pairwise(slopes)), default=1.0)
 
 
-def _best(found: Sequence[Move], limit: float) -> Move:
+def _best(found: Sequence[D.Move], limit: float) -> D.Move:
     """The widest step of those that agree best, among steps in which rounding cannot hide a difference of ``limit``;
     where there are not two of these, among steps that show more than rounding."""
     sizes = [(m, max(abs(m.found), abs(m.expected))) for m in found]
@@ -313,12 +303,12 @@ def _best(found: Sequence[Move], limit: float) -> Move:
     return min(clear, key=lambda m: (m.apart, -m.width))
 
 
-def _narrow(found: Sequence[Move]) -> Move:
+def _narrow(found: Sequence[D.Move]) -> D.Move:
     """The narrowest step that shows well more than rounding."""
     return next((m for m in reversed(found) if abs(m.found) > 8 * m.noise), found[0])
 
 
-def _in_jumps(found: Sequence[Move]) -> bool:
+def _in_jumps(found: Sequence[D.Move]) -> bool:
     """Whether the gradient is zero, and wide steps change the loss where narrow ones, which would show, do not."""
     if any(abs(m.expected) > m.noise for m in found):
         return False
@@ -329,7 +319,7 @@ def _in_jumps(found: Sequence[Move]) -> bool:
     return any(abs(m.found) <= m.noise < 0.1 * slope * m.width for m in found)
 
 
-def _kinked(found: Sequence[Move], apart: bool = True) -> bool:
+def _kinked(found: Sequence[D.Move], apart: bool = True) -> bool:
     """Whether the bend shrinks as the step does, and not as its square: over three steps in a row, or, where no step
     agrees with the gradient (``apart``), over two where it is a good part of what the loss changes by; and so on down
     to the narrowest step at which it would show: what is round below some width is smooth. What is round only within
@@ -337,7 +327,7 @@ def _kinked(found: Sequence[Move], apart: bool = True) -> bool:
     bent = [m for m in found if abs(m.bend) > 8 * m.noise]
     narrow = [m for m in found if m.width > _ROUND * found[0].width]
 
-    def lasts(b: Move) -> bool:
+    def lasts(b: D.Move) -> bool:
         least = ((m, abs(b.bend) * m.width / b.width) for m in narrow if m.width < b.width)
         return not any(size > 8 * m.noise and abs(m.bend) < 0.7 * size for m, size in least)
 
@@ -348,7 +338,7 @@ def _kinked(found: Sequence[Move], apart: bool = True) -> bool:
     return strong or any(a and b for a, b in pairwise(alike))
 
 
-def _worst(it: Check, x: Input, limit: float) -> tuple[Worst | None, int | None]:
+def _worst(it: Check, x: D.Input, limit: float) -> tuple[Worst | None, int | None]:
     """The element that is off the most, None where none is, but for those at a kink; its place, or that of one at a
     kink."""
     enough = monotonic() + 0.3 * it.seconds  # what is left is for why it is so
@@ -359,7 +349,7 @@ def _worst(it: Check, x: Input, limit: float) -> tuple[Worst | None, int | None]
     for n in map(int, some):
         alone = np.zeros(x.gradient.size)
         alone[n] = 1.0
-        found = moves(it.launches, it.loss, x, alone, WIDTHS[1:6])
+        found = D.moves(it.launches, it.loss, x, alone, WIDTHS[1:6])
         if not found:
             continue
         best = _best(found, limit)
@@ -375,7 +365,7 @@ def _worst(it: Check, x: Input, limit: float) -> tuple[Worst | None, int | None]
     return worst[1], at if worst[1] is None else place
 
 
-def _bent(it: Check, x: Input, found: Sequence[Move]) -> int:
+def _bent(it: Check, x: D.Input, found: Sequence[D.Move]) -> int:
     """The element that bends the loss the most, by halves, at the narrowest step at which the bend shows."""
     width = min((m.relative for m in found if abs(m.bend) > 8 * m.noise), default=WIDTHS[0])
     where, way = np.arange(x.gradient.size), _direction(x)
@@ -383,18 +373,18 @@ def _bent(it: Check, x: Input, found: Sequence[Move]) -> int:
     def bend(half: npt.NDArray[np.intp]) -> float:
         some = np.zeros_like(way)
         some[half] = way[half]
-        return max((abs(m.bend) for m in moves(it.launches, it.loss, x, some, (width,))), default=0.0)
+        return max((abs(m.bend) for m in D.moves(it.launches, it.loss, x, some, (width,))), default=0.0)
 
     while where.size > 1:
         where = max(np.array_split(where, 2), key=bend)
     return int(where[0])
 
 
-def _on_one_side(found: Sequence[Move], limit: float) -> bool:
+def _on_one_side(found: Sequence[D.Move], limit: float) -> bool:
     """Whether the gradient is the slope to one side of a kink: at two neighbouring widths, and there is another slope
     to the other side."""
 
-    def fits(m: Move, side: int) -> bool:
+    def fits(m: D.Move, side: int) -> bool:
         off = abs(m.found + side * m.bend - m.expected)
         return abs(m.bend) > 4 * m.noise and off <= 2 * m.noise + limit * abs(m.expected)
 

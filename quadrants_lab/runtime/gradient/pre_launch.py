@@ -15,7 +15,7 @@ from quadrants_lab.ir.types import i32
 from quadrants_lab.runtime.arguments.signature import ArraySlot, ScalarSlot, memory_of
 from quadrants_lab.runtime.compile.compile import REVERSE, Counter, compile_gates
 from quadrants_lab.runtime.launch.faults import failure
-from quadrants_lab.runtime.launch.frames import entry_params, field_memories, make_frame, set_arguments
+from quadrants_lab.runtime.launch.frames import entry_params, field_memories, launch_slowly, make_frame
 from quadrants_lab.runtime.memory.memory import Memory, allocate
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class PreLaunch:
         self.counter = counter
         kernel = counter.kernel
         fields = field_memories(plan.compiled, kernel, plan.session)
-        self.frame = make_frame(counter.executable, kernel, fields, plan.session)
+        self.frame = make_frame(counter.executable, fields, plan.session)
         self.entry = self.frame.entry(entry_params(plan.slots), returns="")
         self.frame.set_stacks([0] * len(stack_allocas(kernel)))
         self.args = {a.name for a in kernel.args}
@@ -54,8 +54,7 @@ class PreLaunch:
         if self.entry(*passed) is NotImplemented:
             if not plan.checked:
                 return None
-            set_arguments(self.frame, plan.slots, args)
-            self.frame.launch()
+            launch_slowly(self.frame, plan.slots, args)
         return {number: self.frame.ret(name) for number, name in self.counter.results.items()}
 
 
@@ -81,7 +80,7 @@ class CompactedLaunch:
             return None
         gates, counter, executable = compiled
         fields = field_memories(plan.compiled, gates.split, plan.session)
-        frame = make_frame(executable, gates.split, fields, plan.session)
+        frame = make_frame(executable, fields, plan.session)
         if not plan.compiled.options.ad_stack_size:
             frame.defer_overflow_check(lambda: failure(frame, plan.kernel.name, 0))
         return gates, PreLaunch(plan, counter), frame

@@ -30,7 +30,7 @@ def field_memories(compiled: Compiled, kernel: N.Kernel, session: Session) -> di
     return found
 
 
-def make_frame(executable: Any, kernel: N.Kernel, fields: dict[str, Memory], session: Session) -> Frame:
+def make_frame(executable: Any, fields: dict[str, Memory], session: Session) -> Frame:
     frame: Frame = executable.frame(session.device)
     for name, memory in fields.items():
         frame.set_buffer(name, memory.address)
@@ -49,6 +49,14 @@ def set_arguments(frame: Frame, slots: Sequence[Slot], args: Sequence[Any]) -> l
             if unbind is not None:
                 after.append(unbind)
     return after
+
+
+def launch_slowly(frame: Frame, slots: Sequence[Slot], args: Sequence[Any]) -> None:
+    """A launch through the frame's setters."""
+    after = set_arguments(frame, slots, args)
+    frame.launch()
+    for unbind in after:
+        unbind()
 
 
 def entry_params(slots: Sequence[Slot]) -> list[Param]:

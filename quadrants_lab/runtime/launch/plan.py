@@ -41,7 +41,7 @@ from quadrants_lab.runtime.interop.arrays import Tensor, need_gradient
 from quadrants_lab.runtime.interop.dlpack import must_be_writable, signal_stream
 from quadrants_lab.runtime.launch.bounds_snapshot import Trips, Versions, field_version, memory_version, seen
 from quadrants_lab.runtime.launch.faults import failure
-from quadrants_lab.runtime.launch.frames import entry_params, field_memories, make_frame, set_arguments
+from quadrants_lab.runtime.launch.frames import entry_params, field_memories, launch_slowly, make_frame
 from quadrants_lab.runtime.launch.scratch import KeptBuffers, Scratch
 from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.session import Session
@@ -102,7 +102,7 @@ class Plan:
             if isinstance(slot, ArraySlot) and f"{slot.name}.{of}" in self.kernel.buffers
         )
         self.written_args = [n for n, slot in enumerate(self.slots) if slot.name in self.writes]
-        self.frame = make_frame(compiled.executable, self.kernel, self.fields, session)
+        self.frame = make_frame(compiled.executable, self.fields, session)
         if owner.graph:
             self.frame.as_graph()
         self.entry = self.frame.entry(entry_params(self.slots), returns=self.single_return())
@@ -215,10 +215,7 @@ class Plan:
             if self.prepare is not None and not self.prepare(*args):
                 return NotImplemented
             self.wrote(args)
-            after = set_arguments(self.frame, self.slots, args)
-            self.frame.launch()
-            for unbind in after:
-                unbind()
+            launch_slowly(self.frame, self.slots, args)
             self.hand_back()
             return self.finish()
 

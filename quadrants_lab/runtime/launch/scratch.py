@@ -13,7 +13,7 @@ from quadrants_lab.ir.types import i64
 from quadrants_lab.passes.watch_races import EPOCH, EPOCHS, marks_of
 from quadrants_lab.runtime.arguments.signature import memory_of
 from quadrants_lab.runtime.compile.compile import load_cached
-from quadrants_lab.runtime.launch.frames import set_arguments
+from quadrants_lab.runtime.launch.frames import launch_slowly
 from quadrants_lab.runtime.memory.memory import Memory, allocate
 
 if TYPE_CHECKING:
@@ -138,10 +138,7 @@ class Scratch:
             frame.set_buffer(name, memory.address)
         for name in self.memories:
             self.set(frame, name)
-        after = set_arguments(frame, plan.slots, self.args)
-        frame.launch()
-        for unbind in after:
-            unbind()
+        launch_slowly(frame, plan.slots, self.args)
 
     def identity(self, args: Sequence[Any]) -> tuple[Any, ...]:
         """What is equal for two launches over the same arrays with the same scalars."""

@@ -103,7 +103,7 @@ def frame_of(
 ) -> Frame:
     """A frame of one of the record's kernels with its arguments set."""
     used = {name: memory for name, memory in memories.items() if name in kernel.buffers}
-    frame = make_frame(executable, kernel, used, session)
+    frame = make_frame(executable, used, session)
     for name in used:
         if kernel.buffers[name].shape is None:
             frame.set_extents(name, memories[name].operand.shape)
