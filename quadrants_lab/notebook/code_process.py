@@ -46,17 +46,9 @@ class CodeProcess:
         self._lock = forks.lock()
         self._running: subprocess.Popen[bytes] | None = None
 
-    def make(self, job: Job) -> CodeView:
-        """Waits for the code. QuadrantsRuntimeError where `stop` ended the process, or something else did."""
-        made: CodeView = self._answer(job)
-        return made
-
-    def lower(self, job: Job) -> list[Step]:
-        """In the same way what the backend's lowering does to the kernel; nothing where it cannot take it."""
-        steps: list[Step] = self._answer(job)
-        return steps
-
-    def _answer(self, job: Job) -> Any:
+    def make(self, job: Job) -> Any:
+        """Waits for the code (`made`), or for what the backend's lowering does to the kernel (`lowered`).
+        QuadrantsRuntimeError where `stop` ended the process, or something else did."""
         with self._lock:
             process = self._process()
             assert process.stdin is not None
@@ -88,12 +80,10 @@ class CodeProcess:
         if self._running is None or self._running.poll() is not None:
             paths = os.pathsep.join(p or os.getcwd() for p in sys.path)
             self._running = subprocess.Popen(
-                [sys.executable, "-m", "quadrants_lab.notebook.code_process"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                env={**os.environ, "PYTHONPATH": paths},
+                [sys.executable, "-m", "quadrants_lab.notebook.code_process"], stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": paths},
                 start_new_session=True,  # Ctrl-C is for the kernel
-            )
+            )  # fmt: skip
         return self._running
 
 

@@ -175,7 +175,7 @@ def _lowering(plan: Plan) -> list[pipeline.Step]:
 
 def _lowered(job: Job) -> list[V.PassView]:
     """Without times: those of another process say nothing of this one."""
-    return pass_views([replace(s, seconds=0.0) for s in process().lower(job)], pass_docs())
+    return pass_views([replace(s, seconds=0.0) for s in process().make(job)], pass_docs())
 
 
 def _add_traces(view: V.KernelView, mode: str, plan: Plan) -> None:

@@ -72,11 +72,7 @@ def run(cell: Cell, options: CellOptions, namespace: dict[str, Any], progress: P
             from quadrants_lab.notebook import split  # Dask is imported where somebody asks for it
 
             run_body(cell, namespace)
-            asked = split.parts(cell, namespace)
-            split.split(asked[2], options.shards)
-            of_all = split.whole(*asked)
-            with unwatched():
-                return Outcome(None, recorder, says=split.compared(*asked, options.shards, of_all))
+            return Outcome(None, recorder, says=split.compared(*split.parts(cell, namespace), options.shards))
         if not options.grad:
             run_body(cell, namespace)
             return Outcome(run_last(cell, namespace), recorder)

@@ -12,6 +12,7 @@ from quadrants_lab.distributed import map_gradients
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.notebook.cell import Cell
 from quadrants_lab.notebook.shards import Live
+from quadrants_lab.runtime.launch.observe import unwatched
 from quadrants_lab.widgets.html import seconds
 
 _AGREES = {2: 1e-2, 4: 1e-4, 8: 1e-9}  # of the sum of sizes, by bytes of the parameters' dtype
@@ -55,27 +56,21 @@ def _told(data: Any) -> str:
     return f"of type {type(data).__name__}"
 
 
-def whole(fn: Callable[..., Any], params: Any, data: Any) -> tuple[float, Any, float]:
-    """Loss, gradient and seconds of all data at once, in this session."""
-    start = perf_counter()
-    found = map_gradients(fn, params, [data], client=False, summed=True)
-    return float(found.losses[0]), found.gradients, perf_counter() - start
-
-
-def compared(
-    fn: Callable[..., Any], params: Any, data: Any, count: int, of_all: tuple[float, Any, float]
-) -> str:
-    """A sentence on how the sum over ``count`` shards, on Dask's workers, agrees with ``of_all``."""
+def compared(fn: Callable[..., Any], params: Any, data: Any, count: int) -> str:
+    """A sentence on how the sum over ``count`` shards, on Dask's workers, agrees with all data at once, in this
+    session. Observers see the latter."""
     pieces = split(data, count)
     start = perf_counter()
-    found = map_gradients(fn, params, pieces, progress=Live(count))
+    whole = map_gradients(fn, params, [data], client=False, summed=True)
+    alone, loss, right = perf_counter() - start, float(whole.losses[0]), _flat(whole.gradients)
+    start = perf_counter()
+    with unwatched():
+        found = map_gradients(fn, params, pieces, progress=Live(count))
     took = perf_counter() - start
-    loss, gradient, alone = of_all
     rows = [_flat(g) for g in found.gradients]
-    total, size, right = sum(rows), sum(np.abs(r) for r in rows), _flat(gradient)
+    total, size = sum(rows), sum(np.abs(r) for r in rows)
     off = float(np.abs(total - right).max() / (max(size.max(), np.abs(right).max()) or 1.0))
-    given = params.values() if isinstance(params, Mapping) else [params]
-    narrowest = min(np.asarray(a).dtype.itemsize for a in given)
+    narrowest = min(np.asarray(a).dtype.itemsize for a in _arrays(params))
     times = f"{seconds(took)} on the workers, {seconds(alone)} here at once"
     if off <= _AGREES[narrowest]:
         return f"{count} shards: the sum of their gradients is the gradient of the whole, to {off:.0e} ({times})"
@@ -88,6 +83,9 @@ def compared(
     return f"{says}; the losses sum up to {found.losses.sum():.6g}, the whole has {loss:.6g}"
 
 
+def _arrays(given: Any) -> list[Any]:
+    return list(given.values()) if isinstance(given, Mapping) else [given]
+
+
 def _flat(gradient: Any) -> Any:
-    arrays = gradient.values() if isinstance(gradient, Mapping) else [gradient]
-    return np.concatenate([np.asarray(a, np.float64).reshape(-1) for a in arrays])
+    return np.concatenate([np.asarray(a, np.float64).reshape(-1) for a in _arrays(gradient)])

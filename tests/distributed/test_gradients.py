@@ -347,10 +347,10 @@ def test_a_cell_over_shards_is_compared_with_the_whole(client: Any) -> None:
     times = np.random.default_rng(0).random(30).astype(np.float32)
     x, data = np.array([0.5, 1.0], np.float32), (times, 2 * times)
     with client.as_current():
-        says = split.compared(programs.line, x, data, 4, split.whole(programs.line, x, data))
+        says = split.compared(programs.line, x, data, 4)
         assert says.startswith("4 shards: the sum of their gradients is the gradient of the whole, to ")
         named = dict(zip(("times", "heights"), data, strict=True))
-        says = split.compared(programs.mean_of_line, x, named, 3, split.whole(programs.mean_of_line, x, named))
+        says = split.compared(programs.mean_of_line, x, named, 3)
     assert "DIFFERS from the gradient of the whole" in says
     assert "it is 3 times as large: a loss that is a mean must divide" in says
 
