@@ -34,17 +34,8 @@ LIMIT = 240  # seconds of the two processes
 
 
 @qd.kernel
-def misfit(x: qd.types.ndarray(), shard: qd.types.ndarray(), loss: qd.types.ndarray()):
+def misfit(x: qd.Tensor, shard: qd.Tensor, loss: qd.Tensor):
     for i in range(x.shape[0]):
-        v = x[i]
-        for _ in range(8):
-            v = qd.sin(v) + shard[i]
-        loss[0] += v * v / x.shape[0]
-
-
-@qd.kernel
-def misfit_of_fields(x: qd.template(), shard: qd.template(), loss: qd.template()):
-    for i in x:
         v = x[i]
         for _ in range(8):
             v = qd.sin(v) + shard[i]
@@ -67,7 +58,7 @@ def program(x: Any, shard: Any) -> Any:
     loss, held = kept(number), kept(data, *x.shape)
     held.from_numpy(shard)
     with qd.ad.Tape(loss):
-        misfit_of_fields(x, held, loss)
+        misfit(x, held, loss)
     return loss
 
 
@@ -100,7 +91,7 @@ def rank(number: int, size: int, cpu: bool, way: str) -> int:
     td.init_process_group(way, rank=number, world_size=2)
     mine = torch.tensor(shards(2, size)[number], device=device)
     x = torch.full((size,), 0.5, device=device, requires_grad=True)
-    loss = torch.zeros(1, device=device, requires_grad=True)
+    loss = torch.zeros((), device=device, requires_grad=True)
     seconds = {"gradient": 0.0, "sum": 0.0}
     for turn in range(ROUNDS + 1):
         x.grad = None
@@ -216,7 +207,7 @@ def sessions(gpus: list[str], size: int, cpu: bool) -> bool:
             x.fill(0.5)
             held.from_numpy(shard)
             mine.append((x, held, loss))
-            misfit_of_fields(*mine[-1])
+            misfit(*mine[-1])
             session.sync()
 
     def launched(which: tuple[int, ...]) -> float:
@@ -224,7 +215,7 @@ def sessions(gpus: list[str], size: int, cpu: bool) -> bool:
         for _ in range(ROUNDS):
             for n in which:
                 with both[n]:
-                    misfit_of_fields(*mine[n])
+                    misfit(*mine[n])
         for n in which:
             both[n].sync()
         return perf_counter() - start
@@ -235,7 +226,7 @@ def sessions(gpus: list[str], size: int, cpu: bool) -> bool:
     for n, (session, (x, held, loss)) in enumerate(zip(both, mine, strict=True)):
         with session:
             with qd.ad.Tape(loss):
-                misfit_of_fields(x, held, loss)
+                misfit(x, held, loss)
             found = x.grad.to_numpy().astype(np.float64)
         bad |= wrong(f"gradient on GPU {n} of one process", found, exact([held.to_numpy()], size))
     return bad
