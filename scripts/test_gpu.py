@@ -48,15 +48,10 @@ def sanitized(tool: str, part: str) -> list[str]:
     return [found, "--tool", tool, "--error-exitcode", "9", "--print-limit", "20", *own(part)]
 
 
-def has_peer() -> bool:
-    """Whether there is an interpreter that can import the peer."""
-    return bool(os.environ.get("QL_PEER_PYTHON"))
-
-
 def parts(workers: int) -> dict[str, tuple[list[str], int]]:
     """Name -> command, and the seconds that it may take."""
-    race = {"race": ([sys.executable, "-m", "benchmarks.cuda", "--quick"], 300)} if has_peer() else {}
-    return race | {
+    race = {"race": ([sys.executable, "-m", "benchmarks.cuda", "--quick"], 300)}
+    return (race if os.environ.get("QL_PEER_PYTHON") else {}) | {
         "about": (own("about"), 60),
         "speed": (own("speed"), 120),
         "tapes": (own("tapes"), 60),

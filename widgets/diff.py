@@ -48,14 +48,10 @@ def _equal(before: Sequence[Line], after: Sequence[Line]) -> Iterator[tuple[int,
     left, right = ([_NEXT.sub("", x.text) for x in side] for side in (before, after))
     to: dict[str, str] = {}
     back: dict[str, str] = {}
-    for a, c in _paired(left, right):
+    for a, c in _between(_patience(left, right), left, right, lambda x: _ID.sub("%", x)):
         names = list(zip(_ID.findall(left[a]), _ID.findall(right[c]), strict=True))
         if all(to.setdefault(x, y) == y and back.setdefault(y, x) == x for x, y in names):
             yield a, c
-
-
-def _paired(left: list[str], right: list[str]) -> list[tuple[int, int]]:
-    return _between(_patience(left, right), left, right, lambda x: _ID.sub("%", x))
 
 
 def _between(

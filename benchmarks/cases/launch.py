@@ -90,10 +90,6 @@ def ndarrays() -> Timed:
     return _arrays(lambda: qd.ndarray(qd.f32, shape=(N,)))
 
 
-def numpy_arrays() -> Timed:
-    return _arrays(lambda: np.zeros(N, np.float32))
-
-
 def numpy_and_scalars() -> Timed:
     x, y = np.zeros(N, np.float32), np.zeros(N, np.float32)
 
@@ -131,7 +127,7 @@ CASES = [
     Case("launch", "field kernel", field_loop),
     Case("launch", "2 scalars", scalars),
     Case("launch", "two qd.ndarray", ndarrays),
-    Case("launch", "two numpy arrays", numpy_arrays),
+    Case("launch", "two numpy arrays", lambda: _arrays(lambda: np.zeros(N, np.float32))),
     Case("launch", "numpy + scalars", numpy_and_scalars),
     Case("launch", "adstack gradient", adstack_gradient),
     Case("launch", "read 0-d field", read_scalar),

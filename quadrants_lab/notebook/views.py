@@ -79,7 +79,7 @@ def _box(node: CfgNode, cfg: Cfg, text: Mapping[int, str], names: Mapping[int, s
     lines = [
         V.Line(_head(text.get(s.id, "")), V.span_line(s.span, file), s.id, s.adjoint_of)
         for s in node.stmts
-        if not _silent(s)
+        if not isinstance(s, N.Yield) or s.values
     ]
     at = 0
     if node.loop is not None:
@@ -91,10 +91,6 @@ def _box(node: CfgNode, cfg: Cfg, text: Mapping[int, str], names: Mapping[int, s
 def _head(text: str) -> str:
     """The first line of a statement with blocks, without its brace and id."""
     return re.sub(r" \{( #\d+)?$", "", text)
-
-
-def _silent(stmt: N.Stmt) -> bool:
-    return isinstance(stmt, N.Yield) and not stmt.values
 
 
 def _pushes(node: CfgNode, names: Mapping[int, str]) -> str:

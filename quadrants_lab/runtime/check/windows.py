@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from quadrants_lab.analysis.effects import touched
 from quadrants_lab.errors import QuadrantsCompilationError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
@@ -175,7 +176,7 @@ class Windows:
         """The iteration in the reference interpreter, on a copy of memory as it is; of another `windowed` ``kernel``
         with the same tasks."""
         box = tuple(range(k, k + 1) for k in lane)
-        written = {s.buffer for s in walk((self.tasks[task],)) if isinstance(s, N.Write)}
+        written = touched((self.tasks[task],), N.Write)
         arrays = {name: a.copy() if name in written else a for name, a in self._arrays().items()}
         interpret(kernel or self.kernel, self._scalars(task, box), arrays, caps=self.record.caps, observer=observer)
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from quadrants_lab.adstack.evaluate import evaluate, evaluated, reads
 from quadrants_lab.adstack.report import StackRow, report, stack_allocas
+from quadrants_lab.analysis.effects import touched
 from quadrants_lab.autodiff.warned import GradientWarning, warn
 from quadrants_lab.errors import Label, QuadrantsRuntimeError
 from quadrants_lab.frontend.specs import NdarraySpec, flat_specs
@@ -92,7 +93,7 @@ class GradientPlan(Plan):
             if isinstance(spec, NdarraySpec) and isinstance(slot, ArraySlot)
             if not spec.grad and slot.grad is not False
         )
-        self.must_differ = written_pairs(self.slots, forward_writes(self.compiled))
+        self.must_differ = written_pairs(self.slots, touched(self.compiled.lowered.kernel.body, N.Write))
         self.seeds = SeedCheck(self)
         draws = any(isinstance(s, N.Random) for s in walk(self.kernel.body))
         self.draws_of: Callable[[], int] | None = self.launch_number if draws else None
@@ -369,13 +370,6 @@ def nothing_kept(kernel: N.Kernel, why: str) -> QuadrantsRuntimeError:
         labels=(Label(saved.span, "overwritten here; a launch keeps what was there for its gradient"),),
         help=f"launch {kernel.name} first, with the arguments of its gradient; or under qd.ad.Tape(loss), which keeps "
         "the values of every launch",
-    )
-
-
-def forward_writes(compiled: Compiled) -> frozenset[str]:
-    """The buffers that the kernel itself, not its gradient, writes."""
-    return frozenset(
-        s.buffer for s in walk(compiled.lowered.kernel.body) if isinstance(s, N.Write)
     )
 
 

@@ -17,9 +17,9 @@ import numpy as np
 
 from quadrants_lab.adstack.evaluate import evaluate
 from quadrants_lab.analysis.accesses import Accesses, symbol
+from quadrants_lab.analysis.effects import touched
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.interpret.interpreter import Box, Iterations, Lane, Observer, interpret
 from quadrants_lab.runtime.launch.plan import Live
 from quadrants_lab.runtime.record.held import Held
@@ -38,7 +38,7 @@ class Partial:
         for b in kernel.buffers.values():
             if b.kind in _OF_LAUNCH and b.name not in launch.before:
                 self.before[b.name] = np.zeros([evaluate(e, live) for e in b.extents], b.dtype.numpy)
-        self.writes = [{s.buffer for s in walk((t,)) if isinstance(s, N.Write)} for t in kernel.body]
+        self.writes = [touched((t,), N.Write) for t in kernel.body]
         self.written: list[dict[tuple[str, Lane], Any]] = [{} for _ in kernel.body]  # by each task
         self.repeated: list[set[Lane]] = [set() for _ in kernel.body]
         self.all: set[int] = set()  # tasks of which all iterations were repeated

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
+from quadrants_lab.analysis.effects import touched
 from quadrants_lab.autodiff.warned import GradientWarning, warning
 from quadrants_lab.errors import Label
 from quadrants_lab.ir import nodes as N
@@ -28,7 +29,7 @@ class SeedCheck:
 
     def __init__(self, plan: Plan) -> None:
         self.kernel = plan.kernel
-        reads = {s.buffer for s in walk(plan.kernel.body) if isinstance(s, N.Load)}
+        reads = touched(plan.kernel.body, N.Load)
         self.of = {b.grad: b.name for b in plan.kernel.buffers.values() if not b.passing and b.grad in reads}
         fields = [plan.fields[grad] for grad in self.of if grad in plan.fields]
         self.fields = sorted(fields, key=lambda memory: memory.operand.size)
