@@ -12,6 +12,7 @@ import contextlib
 import itertools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -149,7 +150,8 @@ class _Machine:
         stacks = [s.id for s in walk(kernel.body) if isinstance(s, N.AdStackAlloca)]
         self.result = Result(depth=dict.fromkeys(stacks, 0), pushes={i: {} for i in stacks}, scratch=scratch)
         self.table: dict[type[N.Stmt], _Handler] = {
-            cls: getattr(self, f"_{name}") for cls, name in _HANDLERS.items()
+            **{cls: getattr(self, f"_{name}") for cls, name in _HANDLERS.items()},
+            **{cls: partial(self.define_by, rule) for cls, rule in _VALUES.items()},
         }
 
     def run(self) -> Result:
@@ -172,6 +174,9 @@ class _Machine:
         self.env[stmt.id] = value
         if self.observer is not None:
             self.observer(stmt, value)
+
+    def define_by(self, rule: Callable[[_Machine, Any], Any], stmt: N.Value) -> None:
+        self.define(stmt, rule(self, stmt))
 
     def tell(self, stmt: N.Stmt, value: Any = None) -> None:
         if self.observer is not None:
@@ -205,12 +210,6 @@ class _Machine:
         _, (value,) = self.block(f.body)
         self.env, self.observer = outer
         self.define(s, value)
-
-    def _arg(self, s: N.ArgLoad) -> None:
-        self.define(s, self.args[s.arg])
-
-    def _shape(self, s: N.ShapeOf) -> None:
-        self.define(s, s.type.numpy(self.array(s, s.buffer).shape[s.axis]))
 
     def _random(self, s: N.Random) -> None:
         n = self.drawn[s.site] = self.drawn.get(s.site, -1) + 1
@@ -316,19 +315,10 @@ class _Machine:
         stack.pop()
         self.tell(s, value)
 
-    def _load_top(self, s: N.AdStackLoadTop) -> None:
-        self.define(s, self.held(s).slots[-1][0])
-
-    def _load_top_adj(self, s: N.AdStackLoadTopAdj) -> None:
-        self.define(s, self.held(s).slots[-1][1])
-
     def _acc_adjoint(self, s: N.AdStackAccAdjoint) -> None:
         slot = self.held(s).slots[-1]
         slot[1] = _flush(slot[1] + self.env[s.value])
         self.tell(s, slot[1])
-
-    def _depth(self, s: N.AdStackDepth) -> None:
-        self.define(s, s.type.numpy(self.stacks[s.stack].count))
 
     def _guard(self, s: N.AdStackGuard) -> None:
         over = [i for i, k in self.stacks.items() if k.capacity is not None and k.count > k.capacity]
@@ -337,12 +327,6 @@ class _Machine:
         elif self.result.overflow is None:
             self.result.overflow = (over[0], self.lane)
         self.tell(s, not over)
-
-    def _running(self, s: N.Lane) -> None:
-        self.define(s, s.type.numpy(0))  # one iteration at a time
-
-    def _together(self, s: N.Together) -> None:
-        self.define(s, self.env[s.value])
 
     def _overflow(self, s: N.Overflow) -> None:
         if self.result.overflow is None:
@@ -415,7 +399,6 @@ class _Machine:
                 continue
         self.lane, self.stacks = outer, stacks
 
-
     def numbered(self, s: N.Offload, box: Box) -> Iterable[tuple[int, Lane]]:
         """The iterations to run, each with its number in the whole box, row by row."""
         if self.iterations is None:
@@ -431,13 +414,21 @@ def _number(box: Box, lane: Lane) -> int:
 
 
 _HANDLERS: dict[type[N.Stmt], str] = {
-    N.Const: "const", N.Op: "op", N.Call: "call", N.ArgLoad: "arg", N.ShapeOf: "shape", N.Random: "random",
-    N.Builtin: "builtin", N.Load: "load", N.Store: "store", N.Atomic: "atomic", N.Assert: "assert", N.Print: "print",
-    N.AdStackAlloca: "alloca", N.AdStackPush: "push", N.AdStackPop: "pop", N.AdStackLoadTop: "load_top",
-    N.AdStackLoadTopAdj: "load_top_adj", N.AdStackAccAdjoint: "acc_adjoint", N.AdStackDepth: "depth",
-    N.AdStackGuard: "guard", N.Lane: "running", N.Together: "together", N.Overflow: "overflow", N.Yield: "end",
-    N.Break: "end", N.Continue: "end", N.If: "if", N.For: "for", N.While: "while", N.Offload: "offload",
+    N.Const: "const", N.Op: "op", N.Call: "call", N.Random: "random", N.Builtin: "builtin", N.Load: "load",
+    N.Store: "store", N.Atomic: "atomic", N.Assert: "assert", N.Print: "print", N.AdStackAlloca: "alloca",
+    N.AdStackPush: "push", N.AdStackPop: "pop", N.AdStackAccAdjoint: "acc_adjoint", N.AdStackGuard: "guard",
+    N.Overflow: "overflow", N.Yield: "end", N.Break: "end", N.Continue: "end", N.If: "if", N.For: "for",
+    N.While: "while", N.Offload: "offload",
 }  # fmt: skip
+_VALUES: dict[type[N.Stmt], Callable[[_Machine, Any], Any]] = {  # what a statement defines
+    N.ArgLoad: lambda m, s: m.args[s.arg],
+    N.ShapeOf: lambda m, s: s.type.numpy(m.array(s, s.buffer).shape[s.axis]),
+    N.AdStackLoadTop: lambda m, s: m.held(s).slots[-1][0],
+    N.AdStackLoadTopAdj: lambda m, s: m.held(s).slots[-1][1],
+    N.AdStackDepth: lambda m, s: s.type.numpy(m.stacks[s.stack].count),
+    N.Lane: lambda m, s: s.type.numpy(0),  # one iteration at a time
+    N.Together: lambda m, s: m.env[s.value],
+}
 
 
 def _memory(buffer: N.Buffer, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Any:

@@ -158,12 +158,7 @@ class Launches(Keeper):
             failed = False
         finally:
             if value is not NotImplemented:
-                if failed:
-                    self._end_stretch()
-                step = self._launched(route, args, found)
-                if failed:
-                    step.gradient = step.launch = step.route = None
-                self.add(step)
+                self.add(self._ended(route, args, found, failed))
             else:  # nothing was launched
                 for before in found:
                     before.followed.version = before.followed.memory.version
@@ -198,13 +193,10 @@ class Launches(Keeper):
                 if plan.owner.routes is None:
                     plan.owner.routes = Routes(plan.owner)
                 plan.owner.routes.add(route, args)
-        if failed:
-            self._end_stretch()
-        step = self._launched(route, args, found)
-        if failed or self.paused:
-            step.within = None if failed else step.launch
-            step.gradient = step.launch = step.route = None
-        else:
+        step = self._ended(route, args, found, failed)
+        if self.paused and not failed:
+            step.within, step.launch, step.route = step.launch, None, None
+        elif not failed:
             number = plan.frame.launch_number
             step.repeat = partial(_again, plan.owner.launch_by, plan, args, number)
             if not route.again:
@@ -340,6 +332,15 @@ class Launches(Keeper):
                 if not self.open or not self.open[0].holds(memory, met):
                     before.part = part_of(memory, met)
         return found
+
+    def _ended(self, route: Route, args: tuple[Any, ...], found: list[Before], failed: bool) -> Step:
+        """The step of a launch; of one that failed what it overwrote alone."""
+        if failed:
+            self._end_stretch()
+        step = self._launched(route, args, found)
+        if failed:
+            step.launch = step.route = None
+        return step
 
     def _launched(self, route: Route, args: tuple[Any, ...], found: list[Before]) -> Step:
         """The step of a launch that was made."""
