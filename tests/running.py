@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import linecache
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from oracle import Outcome, run_oracle
 from programs import Program
-from sessions import skips
+from sessions import NIGHT, skips
 
 import quadrants_lab as qd
 from quadrants_lab.adstack.evaluate import evaluate
@@ -373,6 +373,11 @@ WAYS = [
 ]
 
 
+def each(programs: Iterable[Any], every: int = 1) -> pytest.MarkDecorator:
+    """Each program as ``program``; by day one of ``every``."""
+    return pytest.mark.parametrize("program", [pytest.param(p, id=p.name) for p in programs][:: 1 if NIGHT else every])
+
+
 def spread(programs: list[Program], ways: list[Any]) -> pytest.MarkDecorator:
     """Each program in each way, as ``program``, ``arch`` and ``fp``. By day it runs on the CPU in f64, on CUDA where
     there is a device, and in one of the other ways, in turn."""
@@ -380,8 +385,8 @@ def spread(programs: list[Program], ways: list[Any]) -> pytest.MarkDecorator:
     rows = []
     for n, p in enumerate(programs):
         off = [w for k, w in enumerate(turns) if k != n % len(turns)]
-        rows += [pytest.param(p, *w.values, id=f"{w.id}-{p.name}", marks=[*w.marks, *[pytest.mark.slow] * (w in off)])
-                 for w in ways]  # fmt: skip
+        today = [w for w in ways if NIGHT or not (w in off or _by_night(w))]
+        rows += [pytest.param(p, *w.values, id=f"{w.id}-{p.name}", marks=w.marks) for w in today]
     return pytest.mark.parametrize(("program", "arch", "fp"), rows)
 
 
@@ -411,4 +416,6 @@ def differences(job: Job, outcome: Outcome, got: Arrays, tol: float, gradient: b
     return wrong
 
 
-__all__ = ["WAYS", "Bench", "Job", "define", "differences", "f32", "f64", "interpreted", "job_of", "spread", "way"]
+__all__ = [
+    "WAYS", "Bench", "Job", "define", "differences", "each", "f32", "f64", "interpreted", "job_of", "spread", "way",
+]  # fmt: skip

@@ -16,6 +16,7 @@ from quadrants_lab.runtime.backend import backend
 cuda_stand_in.install()
 hip_stand_in.install()
 
+NIGHT = bool(os.environ.get("QL_NIGHTLY"))
 _HOW: dict[str, Any] = {"simulate": True, "enable_fallback": False, "offline_cache": False}
 
 

@@ -1,16 +1,14 @@
 """Every program of the table computes the same by the oracle, by its IR at every stage, and on the CPU."""
 
 import numpy as np
-import pytest
 from programs import PROGRAMS
-from running import WAYS, Bench, differences, f64, interpreted, job_of, spread
+from running import WAYS, Bench, differences, each, f64, interpreted, job_of, spread
 
-PARAMETERS = [pytest.param(p, id=p.name) for p in PROGRAMS.values()]
 # the others are launched by test_gradients, values compared
 WITHOUT_GRADIENT = [p for p in PROGRAMS.values() if not p.grad]
 
 
-@pytest.mark.parametrize("program", PARAMETERS)
+@each(PROGRAMS.values())
 def test_interpreted_after_every_pass(program):
     for case in program.cases:
         job = job_of(program, case)
@@ -37,7 +35,7 @@ def test_backend(program, arch, fp):
             np.testing.assert_allclose(returned, outcome.returned, rtol=tol)
 
 
-@pytest.mark.parametrize("program", PARAMETERS)
+@each(PROGRAMS.values(), every=3)
 def test_cpu_with_every_check_on(program):
     bench = Bench(f64, debug=True)
     for case in program.cases:
@@ -46,7 +44,7 @@ def test_cpu_with_every_check_on(program):
         assert not differences(job, job.oracle(), got, 1e-11, gradient=False), case
 
 
-@pytest.mark.parametrize("program", PARAMETERS)
+@each(PROGRAMS.values())
 def test_the_oracle_decides_clearly(program):
     """What lies on the boundary of a decision tells nothing about a compiler."""
     for case in program.cases:

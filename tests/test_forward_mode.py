@@ -6,26 +6,14 @@ import dataclasses
 
 import numpy as np
 import programs_lifted
-import pytest
 from programs import PROGRAMS
-from running import Bench, f64, interpreted, job_of
-from tangents import disagreement, tangents
+from running import Bench, each, f64, interpreted, job_of
+from tangents import tangents
 
 import quadrants_lab as qd
 
-DIFFERENTIABLE = [pytest.param(p, id=p.name) for p in PROGRAMS.values() if p.grad]
 
-
-@pytest.mark.parametrize("program", DIFFERENTIABLE)
-def test_forward_and_reverse_agree(program):
-    for case in program.cases:
-        job = job_of(program, case)
-        outcome, run = job.oracle(), interpreted(job)
-        got, _, _ = run.run_reverse(run.reverse[-1].kernel)
-        assert not disagreement(run, outcome, got), case
-
-
-@pytest.mark.parametrize("program", DIFFERENTIABLE)
+@each(p for p in PROGRAMS.values() if p.grad)
 def test_values_are_what_they_are_without_tangents(program):
     job = job_of(program, program.cases[-1])
     way = {name: np.ones(job.floats[name].shape) for name in job.grads}
@@ -36,12 +24,12 @@ def test_values_are_what_they_are_without_tangents(program):
 
 
 LAUNCHED = [
-    pytest.param(p, id=p.name) for p in PROGRAMS.values()
+    p for p in PROGRAMS.values()
     if p.fn.__module__ == programs_lifted.__name__ and "x" in p.fields and p.fields["y"].shape == ()
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("program", LAUNCHED)
+@each(LAUNCHED)
 def test_launched(program):
     """By `FwdMode` on the CPU, which takes what the peer refuses to differentiate; trip counts change in between."""
     way, bench = np.random.default_rng(2).uniform(-1, 1, program.fields["x"].shape), Bench(f64)

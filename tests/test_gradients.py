@@ -1,21 +1,18 @@
 """Gradients of every program of the table against the tape of the oracle, and the oracle against finite differences."""
 
 import numpy as np
-import pytest
 from programs import PROGRAMS
-from running import WAYS, Bench, differences, f32, f64, interpreted, job_of, spread, way
+from running import WAYS, Bench, differences, each, f32, f64, interpreted, job_of, spread, way
+from sessions import NIGHT
+from tangents import disagreement
 
 WITH_GRADIENT = [p for p in PROGRAMS.values() if p.grad]
-DIFFERENTIABLE = [pytest.param(p, id=p.name) for p in WITH_GRADIENT]
-SMOOTH = [
-    pytest.param(p, id=p.name)
-    for p in PROGRAMS.values()
-    if p.grad and not p.exact and p.name != "field_without_grad_stops_the_gradient"
-]
+SMOOTH = [p for p in WITH_GRADIENT if not p.exact and p.name != "field_without_grad_stops_the_gradient"]
 
 
-@pytest.mark.parametrize("program", DIFFERENTIABLE)
+@each(WITH_GRADIENT)
 def test_interpreted_after_every_pass(program):
+    """In the end forward mode agrees, too."""
     for case in program.cases:
         job = job_of(program, case)
         outcome = job.oracle()
@@ -27,6 +24,7 @@ def test_interpreted_after_every_pass(program):
             assert not differences(job, outcome, got, 1e-9, gradient=True), (case, stage.name)
             assert result.overflow is None
         assert caps.keys() == result.depth.keys(), "sized by the last pass"
+        assert not disagreement(run, outcome, got), case
 
 
 @spread(WITH_GRADIENT, WAYS)
@@ -39,7 +37,10 @@ def test_backend(program, arch, fp):
         assert not differences(job, job.oracle(), got, tol, gradient=True), case
 
 
-@spread(WITH_GRADIENT, [way("cpu", f64), way("vulkan", f32), way("vulkan", f64), way("metal", f32), way("cuda", f64)])
+TOGETHER = [way("cpu", f64), way("vulkan", f32), way("vulkan", f64), way("metal", f32), way("cuda", f64)]
+
+
+@spread(WITH_GRADIENT[:: 1 if NIGHT else 2], TOGETHER)
 def test_value_and_gradient_together(program, arch, fp):
     bench = Bench(fp, arch)
     for case in program.cases:
@@ -49,7 +50,7 @@ def test_value_and_gradient_together(program, arch, fp):
         assert not differences(job, job.oracle(), got, tol, gradient=True), case
 
 
-@pytest.mark.parametrize("program", SMOOTH)
+@each(SMOOTH)
 def test_the_oracle_against_finite_differences(program):
     case = program.cases[-1]
     job = job_of(program, case)

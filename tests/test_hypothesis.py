@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, Phase, given, reject, settings
 from oracle_numbers import Budget
 from programs import PROGRAMS
 from reduce import reduce
-from running import WAYS, Bench, Job, differences, f64, interpreted, job_of, way
+from running import WAYS, Bench, Job, differences, each, f64, interpreted, job_of, way
 from seeded import SEEDED, SEEDS, program_of
 from strategies import Source, kernels, seeded_kernel
 from tangents import disagreement
@@ -121,7 +121,7 @@ ELSEWHERE = [w for w in WAYS if w.values[1] is f64 and w.values[0] != "cpu"]
 @pytest.mark.slow
 @pytest.mark.parametrize(("arch", "fp"), ELSEWHERE)
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("program", [pytest.param(p, id=p.name) for p in SEEDED.values()])
+@each(SEEDED.values())
 def test_seeded_kernels_elsewhere(program, arch, fp):
     bench = Bench(fp, arch)
     for case in program.cases:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, reject, settings
 from oracle_numbers import Budget
 from programs import PROGRAMS
-from running import differences, interpreted, job_of
+from running import differences, each, interpreted, job_of
 from second import disagreement, hessian_vector, moved, ways_of
 from strategies import kernels
 from test_hypothesis import COMMON, jobs_for
@@ -18,7 +18,7 @@ import quadrants_lab as qd
 # the oracle's gradient changes with a field that has none, and ours is told to be constant there
 CONSTANT = {"field_without_grad_stops_the_gradient"}
 SMALL = [p for p in PROGRAMS.values() if p.grad and not p.large]
-DIFFERENTIABLE = [pytest.param(p, id=p.name) for p in SMALL if p.name not in CONSTANT]
+DIFFERENTIABLE = [p for p in SMALL if p.name not in CONSTANT]
 # at a kink there is no second derivative to compare with
 KINKS = {
     "min_max_ties",
@@ -28,7 +28,7 @@ KINKS = {
 }
 
 
-@pytest.mark.parametrize("program", DIFFERENTIABLE)
+@each(DIFFERENTIABLE)
 def test_it_is_how_the_gradient_changes(program):
     job = job_of(program, program.cases[-1])
     assert not disagreement(interpreted(job), job.oracle(), 0.0 if program.name in KINKS else 1e-5)

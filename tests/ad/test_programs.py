@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 from programs import PROGRAMS
-from running import interpreted, job_of
+from running import each, interpreted, job_of
 from sessions import WITH_F64, session_of
 
 import quadrants_lab as qd
@@ -15,7 +15,7 @@ import quadrants_lab as qd
 WARNED = {"field_without_grad_stops_the_gradient": "QL0407"}
 
 
-@pytest.mark.parametrize("program", [pytest.param(p, id=p.name) for p in PROGRAMS.values() if p.grad])
+@each(p for p in PROGRAMS.values() if p.grad)
 def test_only_what_deserves_it_is_warned_about(program) -> None:
     """u[t] to u[t + 1], sibling loops over one array, indices from fields that are only read: all silent."""
     with warnings.catch_warnings(record=True) as caught:

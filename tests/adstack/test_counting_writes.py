@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from programs import PROGRAMS
-from running import interpreted, job_of
+from running import each, interpreted, job_of
 from seeded import SEEDED
 
 from quadrants_lab.adstack.counting import counting_kernel
@@ -21,7 +21,7 @@ def written(kernel: N.Kernel) -> set[str]:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("program", [pytest.param(p, id=p.name) for p in ALL])
+@each(ALL)
 def test_only_counts_are_written(program) -> None:
     reverse = interpreted(job_of(program, program.cases[0])).reverse[-1].kernel
     for counter in (counting_kernel(reverse), (found := sparse_iterations(reverse)) and found.lists):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from programs import PROGRAMS
-from running import Bench, differences, f64, job_of
+from running import Bench, differences, each, f64, job_of
 from seeded import SEEDED
 from sessions import skips
 from strategies import kernels
@@ -37,10 +37,7 @@ def wherever_possible(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(
-    "program",
-    [pytest.param(p, id=p.name, marks=[pytest.mark.slow] if n % 3 else []) for n, p in enumerate(SEEDED.values())],
-)
+@each(SEEDED.values(), every=3)
 def test_random_programs(program: Any, wherever_possible: None) -> None:
     check(program, 3)
 
@@ -49,7 +46,7 @@ def test_random_programs(program: Any, wherever_possible: None) -> None:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("arch", [pytest.param(arch, marks=skips(arch)) for arch in ("cpu", "vulkan")])
 @pytest.mark.parametrize("trips", [2, 4])
-@pytest.mark.parametrize("program", [pytest.param(p, id=p.name) for p in PROGRAMS.values() if p.grad])
+@each(p for p in PROGRAMS.values() if p.grad)
 def test_programs(program: Any, trips: int, arch: str, wherever_possible: None) -> None:
     check(program, trips, arch)
 

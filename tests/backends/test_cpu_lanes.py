@@ -14,7 +14,7 @@ from conformance_prims import *  # noqa: F403
 from conformance_tasks import *  # noqa: F403
 from hypothesis import HealthCheck, given, settings
 from programs import PROGRAMS
-from running import Bench, differences, f32, f64, job_of
+from running import Bench, differences, each, f32, f64, job_of
 from seeded import SEEDED
 from strategies import kernels
 from test_hypothesis import BENCHES, PHASES
@@ -68,10 +68,7 @@ def check(program: Any, fp: Any) -> None:
         assert not differences(job, job.oracle(), got, tol, gradient=program.grad), case
 
 
-@pytest.mark.parametrize(
-    "program",
-    [pytest.param(p, id=p.name, marks=[pytest.mark.slow] * (n % 3 > 0)) for n, p in enumerate(SEEDED.values())],
-)
+@each(SEEDED.values(), every=3)
 def test_random_programs(program: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     in_lanes(monkeypatch)
     check(program, f64)
@@ -80,7 +77,7 @@ def test_random_programs(program: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [16, 32, 64])
 @pytest.mark.parametrize("fp", [f32, f64], ids=str)
-@pytest.mark.parametrize("program", [pytest.param(p, id=p.name) for p in PROGRAMS.values()])
+@each(PROGRAMS.values())
 def test_programs(program: Any, fp: Any, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     in_lanes(monkeypatch, min(size, WIDEST))
     check(program, fp)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from notebook.test_magics import SETUP, WAVE, cell  # noqa: F401
 from programs import PROGRAMS
-from running import Bench, f64, job_of
+from running import Bench, each, f64, job_of
 
 from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.notebook import magic, show
@@ -356,11 +356,7 @@ def many():
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(
-    "program",
-    [pytest.param(p, id=p.name, marks=[] if n % 6 == 0 else [pytest.mark.slow])
-     for n, p in enumerate(PROGRAMS.values())],
-)  # fmt: skip
+@each(PROGRAMS.values(), every=10)
 def test_every_program_can_be_followed(program):
     bench, job = Bench(f64, "cpu"), job_of(program, program.cases[-1])
     with recording() as recorder:
