@@ -61,15 +61,20 @@ SYSTEM: dict[str, Callable[[], bool]] = {
 
 
 @cache
-def peer_python() -> str:
-    """The interpreter that can import the peer: QL_PEER_PYTHON, else .venv-peer, else this one; "" when none can."""
+def the_peer() -> tuple[str, str]:
+    """The interpreter that can import the peer, QL_PEER_PYTHON, else .venv-peer, else this one, and the peer's version;
+    twice "" when none can."""
     here = sys.executable if importlib.util.find_spec("quadrants") else ""
     for path in (os.environ.get("QL_PEER_PYTHON", ""), str(ROOT / ".venv-peer" / "bin" / "python"), here):
         if path and Path(path).exists():
-            probe = [path, "-c", "import importlib.util as u, sys; sys.exit(u.find_spec('quadrants') is None)"]
-            if run(*probe, status=None).returncode == 0:
-                return path
-    return ""
+            done = run(path, "-c", "import importlib.metadata as m; print(m.version('quadrants'))", status=None)
+            if done.returncode == 0:
+                return path, done.stdout.strip()
+    return "", ""
+
+
+def peer_python() -> str:
+    return the_peer()[0]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -152,11 +157,18 @@ def golden(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
     return check
 
 
-@pytest.fixture
-def peer() -> Iterator[object]:
+@pytest.fixture(scope="session")
+def kept(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Once:
+    """What stays until ``pytest --cache-clear``: answers of the peer, which is always the same."""
+    cache = getattr(request.config, "cache", None)
+    return Once(cache.mkdir("kept") if cache else tmp_path_factory.mktemp("kept"))
+
+
+@pytest.fixture(scope="module")
+def peer(kept: Once) -> Iterator[object]:
     """A process of the peer that answers one program after another (`peer.Peer`)."""
     from peer import Peer
 
-    process = Peer()
+    process = Peer(kept)
     yield process
     process.end()

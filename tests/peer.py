@@ -10,10 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 from child import Child
-from conftest import ROOT, peer_python
+from conftest import ROOT, peer_python, the_peer
+from once import Once
 from programs import Program
 
-SECONDS = 30  # for one program, after which the peer is taken to hang
+SECONDS = 150  # for one program, after which the peer is taken to hang: it may share the machine with much else
 
 
 def module_text(program: Program) -> str:
@@ -53,22 +54,36 @@ def request(program: Program, gradient: bool = False) -> dict[str, Any]:
     }  # fmt: skip
 
 
-class Peer:
-    """A process that answers one program after another; a new one after a crash or a hang."""
+class _Ended(Exception):
+    """It has not answered: an accident, which nobody keeps."""
 
-    def __init__(self) -> None:
+
+class Peer:
+    """A process that answers one program after another; a new one after a crash or a hang. ``kept``: where its answers
+    stay, if anywhere."""
+
+    def __init__(self, kept: Once | None = None) -> None:
         self.process: Child | None = None
+        self._kept = kept or (lambda make, *parts: make())
 
     def ask(self, job: dict[str, Any]) -> dict[str, Any]:
-        if self.process is None:
-            self.process = Child(peer_python(), ROOT / "tests" / "peer_run.py", given=None)
-        line = ""
-        if self.process.say(json.dumps(job), SECONDS):
-            line = self.process.line(SECONDS, late="hangs")
-        if line.startswith("{"):
-            return json.loads(line)
-        self.end()
-        return {"refused": line or "the process ended"}
+        program, question = ROOT / "tests" / "peer_run.py", json.dumps(job)
+
+        def answer() -> bytes:
+            if self.process is None:
+                self.process = Child(peer_python(), program, given=None)
+            line = ""
+            if self.process.say(question, SECONDS):
+                line = self.process.line(SECONDS, late="hangs")
+            if not line.startswith("{"):
+                raise _Ended(line or "the process ended")
+            return line.encode()
+
+        try:
+            return json.loads(self._kept(answer, *the_peer(), program.read_text(), question))
+        except _Ended as e:
+            self.end()
+            return {"refused": str(e)}
 
     def end(self) -> None:
         if self.process is not None:

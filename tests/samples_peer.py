@@ -1,11 +1,10 @@
-"""Runs samples with the peer, in f64: ``samples_peer.py FOLDER NAME...`` writes what each returns to FOLDER/NAME.npz,
-or why it does not to FOLDER/NAME.txt."""
+"""Runs samples with the peer, in f64: ``samples_peer.py FILE NAME...`` writes the arrays that each returns to a file
+of numpy, as NAME/ARRAY."""
 
 from __future__ import annotations
 
 import importlib
 import sys
-from pathlib import Path
 
 import numpy as np
 import quadrants as qd
@@ -14,11 +13,9 @@ HOW = {"arch": qd.cpu, "default_fp": qd.f64, "log_level": qd.ERROR, "offline_cac
 HOW |= {"ad_stack_experimental_enabled": True}
 
 if __name__ == "__main__":
-    folder = Path(sys.argv[1])
+    found = {}
     for name in sys.argv[2:]:
         qd.init(**HOW)
         module = importlib.import_module(f"samples.{name}")
-        try:
-            np.savez(folder / f"{name}.npz", **module.make(qd)(**getattr(module, "PARAMS", {})))
-        except Exception as error:
-            (folder / f"{name}.txt").write_text(f"{type(error).__name__}: {error}")
+        found |= {f"{name}/{k}": a for k, a in module.make(qd)(**getattr(module, "PARAMS", {})).items()}
+    np.savez(sys.argv[1], **found)

@@ -9,6 +9,7 @@ derivatives, whose results are ``loss`` and ``NAME.grad``.
 from __future__ import annotations
 
 import importlib
+import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -18,15 +19,14 @@ from typing import Any
 import child
 import numpy as np
 import pytest
-from conftest import TESTS, peer_python
+from conftest import TESTS, peer_python, the_peer
+from once import Once
 from running import WAYS, f64, spread
 
 import quadrants_lab as qd
 
 Values = dict[str, np.ndarray]
 
-# sample -> words of the peer's refusal
-REFUSED: dict[str, str] = {}
 # sample -> how far the peer's values may be off, and why
 ROUNDED = {"mpm_materials": (1e-4, "its svd is as exact as f32")}
 
@@ -101,18 +101,20 @@ def test_gradients_are_slopes(sample: Sample) -> None:
     [pytest.param(SHORT[::2], id="0"), pytest.param(SHORT[1::2], id="1"),
      pytest.param(LONG, id="long", marks=pytest.mark.slow)],
 )  # fmt: skip
-def test_values_are_the_peers(some: list[Sample], tmp_path: Path) -> None:
+def test_values_are_the_peers(some: list[Sample], tmp_path: Path, kept: Once) -> None:
     """The values alone: gradients are settled by mathematics."""
-    child.run(peer_python(), TESTS / "samples_peer.py", tmp_path, *[s.name for s in some], status=None)
-    wrong = []
+    program, answers = TESTS / "samples_peer.py", tmp_path / "answers.npz"
+
+    def ask() -> bytes:
+        child.run(peer_python(), program, answers, *[s.name for s in some])
+        return answers.read_bytes()
+
+    sources = [path.read_text() for path in (program, *(TESTS / "samples" / f"{s.name}.py" for s in some))]
+    found, wrong = np.load(io.BytesIO(kept(ask, *the_peer(), *sources))), []
     for sample in some:
-        answer, refusal = tmp_path / f"{sample.name}.npz", tmp_path / f"{sample.name}.txt"
-        if not answer.exists() or sample.name in REFUSED:
-            words = refusal.read_text() if refusal.exists() else "the process ended"
-            if REFUSED.get(sample.name, "not listed") not in words:
-                wrong.append(f"{sample.name}: the peer says {words}")
-            continue
-        theirs = {name: a for name, a in np.load(answer).items() if not name.endswith(".grad")}
+        its = {key.removeprefix(f"{sample.name}/"): key for key in found if key.startswith(f"{sample.name}/")}
+        theirs = {name: found[key] for name, key in its.items() if not name.endswith(".grad")}
+        assert theirs
         tol, _ = ROUNDED.get(sample.name, (1e-9, ""))
         wrong += [f"{sample.name}: {words}" for words in close(right(sample), theirs, tol)]
     assert not wrong, "\n".join(wrong)
