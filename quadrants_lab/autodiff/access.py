@@ -16,9 +16,8 @@ from quadrants_lab.analysis.boxes import box_of
 from quadrants_lab.analysis.dependence import may_follow
 from quadrants_lab.analysis.effects import touched
 from quadrants_lab.autodiff.keeps import NOTHING, Keeps, Saved
-from quadrants_lab.autodiff.refusals import shown
+from quadrants_lab.autodiff.refusals import refusal, shown
 from quadrants_lab.autodiff.reverse import has_gradients
-from quadrants_lab.errors import Label, QuadrantsCompilationError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.walk import walk
@@ -110,7 +109,7 @@ def conflicts(info: Accesses, gradient: N.Kernel, derivatives: set[str] | None =
         for load, read in repeated_reads(info, replace(gradient, body=(task,)), derivatives):
             compared = isinstance(read.stmt, N.Atomic) and load.adjoint_of != N.NO_ID
             if isinstance(read.stmt, N.Atomic) and not compared:
-                raise _old_value(read.stmt, info.kernel.buffers[read.stmt.buffer])
+                raise refusal("QL0403", read.stmt.span, name=shown(info.kernel.buffers[read.stmt.buffer]))
             for write in _writes(info, read.stmt.buffer):
                 if write.number > read.number if compared else may_follow(info, read, write):
                     yield Conflict(read, write, task if primal else None)
@@ -127,25 +126,7 @@ def check_data_access(
         buffer, number = c.write.stmt.buffer, c.write.number
         put_back = number != c.read.number or (number, buffer) in keeps.before
         if (buffer, number) not in kept or not put_back or c.temporary is not None:
-            raise QuadrantsCompilationError(
-                f"the gradient needs the value of {buffer} that the kernel overwrites",
-                code="QL0404",
-                labels=(
-                    Label(c.read.stmt.span, "read here, and again for the gradient"),
-                    Label(c.write.stmt.span, "written here"),
-                ),
-                help="keep every value in an element of its own, for instance along an axis of time: u[t + 1, i] from "
-                "u[t, i]",
-            )
-
-
-def _old_value(atomic: N.Atomic, buffer: N.Buffer) -> QuadrantsCompilationError:
-    return QuadrantsCompilationError(
-        f"the gradient needs the old value that this atomic returned from {shown(buffer)}",
-        code="QL0403",
-        labels=(Label(atomic.span, "depends on the order of the threads"),),
-        help="compute the value without an atomic; or write it to a field, and read that in another loop",
-    )
+            raise refusal("QL0404", c.read.stmt.span, c.write.stmt.span, name=buffer)
 
 
 def _writes(info: Accesses, buffer: str) -> list[Access]:

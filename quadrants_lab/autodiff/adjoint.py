@@ -20,7 +20,7 @@ from quadrants_lab.autodiff.recursive_checkpointing import (
     lengths,
     pruned,
 )
-from quadrants_lab.autodiff.refusals import no_derivative, old_value
+from quadrants_lab.autodiff.refusals import of_atomic
 from quadrants_lab.autodiff.scopes import Scopes
 from quadrants_lab.autodiff.slice import Slicer
 from quadrants_lab.ir import nodes as N
@@ -178,9 +178,9 @@ class AdjointBuilder:
     def _atomic(self, atomic: N.Atomic, adj: Adjoints) -> None:
         known = ("add", "sub") if self.buffers[atomic.buffer].role == "block" else ("add", "sub", *MINMAX)
         if atomic.op not in known:
-            raise no_derivative(atomic, self.buffers[atomic.buffer])
+            raise of_atomic("QL0401", atomic, self.buffers[atomic.buffer])
         if atomic.id in adj:
-            raise old_value(atomic, self.buffers[atomic.buffer])
+            raise of_atomic("QL0402", atomic, self.buffers[atomic.buffer])
         if atomic.value in self.active:
             b, index = self.b, self._index(atomic.index)
             g = b.load(self._grad_of(atomic.buffer), index)

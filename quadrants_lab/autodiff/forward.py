@@ -10,7 +10,7 @@ from quadrants_lab.autodiff import rules
 from quadrants_lab.autodiff.access import check_data_access
 from quadrants_lab.autodiff.activity import active_values
 from quadrants_lab.autodiff.minmax_atomics import MINMAX, MinmaxAtomics, minmax_atomics, replay, winners_of
-from quadrants_lab.autodiff.refusals import no_derivative, old_value
+from quadrants_lab.autodiff.refusals import of_atomic
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.record import dataclass
@@ -132,9 +132,9 @@ class _Tangents:
             self.b.stmts.append(s)
             return
         if s.op not in ("add", "sub", *MINMAX):
-            raise no_derivative(s, self.buffers[s.buffer])
+            raise of_atomic("QL0401", s, self.buffers[s.buffer])
         if s.id in self.active:
-            raise old_value(s, self.buffers[s.buffer])
+            raise of_atomic("QL0402", s, self.buffers[s.buffer])
         if self.winners is not None:
             if s.op in MINMAX and s.value in self.of:
                 b = self.b

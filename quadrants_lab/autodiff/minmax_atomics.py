@@ -18,8 +18,8 @@ from dataclasses import replace
 
 from quadrants_lab.analysis.accesses import Accesses
 from quadrants_lab.analysis.boxes import Box, Loop, box_of, size_types
+from quadrants_lab.autodiff.refusals import refusal
 from quadrants_lab.autodiff.slice import again
-from quadrants_lab.errors import Label, QuadrantsCompilationError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.record import dataclass
@@ -41,12 +41,7 @@ def minmax_atomics(task: N.Offload, with_derivative: AbstractSet[str]) -> list[N
             continue
         if not isinstance(s, N.Atomic) or s.op != ops[s.buffer]:
             first = next(a for a in found if a.buffer == s.buffer)
-            raise QuadrantsCompilationError(
-                f"{s.buffer} is used in another way beside its atomic {first.op} in one loop",
-                code="QL0408",
-                labels=(Label(s.span, "depends on the order of the threads"), Label(first.span, "")),
-                help="use it in a loop of its own",
-            )
+            raise refusal("QL0408", s.span, first.span, name=s.buffer, op=first.op)
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from quadrants_lab.autodiff.refusals import drawn_again, old_value_again
+from quadrants_lab.autodiff.refusals import check_again
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import i32
@@ -60,10 +60,7 @@ def _measured(b: Builder, loop: N.While) -> None:
     b.span = loop.span
     used = uses(loop.blocks()[0]) | uses(loop.blocks()[1])
     for s in walk((*loop.cond, *loop.body)):
-        if isinstance(s, N.Random):
-            raise drawn_again(s, loop)
-        if isinstance(s, N.Atomic) and s.id in used:
-            raise old_value_again(s, loop)
+        check_again(s, loop, s.id in used)
     first = renamed(_without_effects(replace(loop, checkpoint=False)), b.fresh)
     b.add(first)
     zero = b.const(0, i32)

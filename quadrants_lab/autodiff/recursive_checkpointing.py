@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from quadrants_lab.autodiff.activity import links
-from quadrants_lab.autodiff.refusals import drawn_again, old_value_again
+from quadrants_lab.autodiff.refusals import check_again
 from quadrants_lab.autodiff.scopes import Scope, Scopes
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
@@ -52,10 +52,7 @@ def segment_of(loop: N.For, scopes: Scopes, wanted: Iterable[int], inner: Sequen
             continue
         live.add(v)
         stmt = scopes.defs[v]
-        if isinstance(stmt, N.Atomic):
-            raise old_value_again(stmt, loop)
-        if isinstance(stmt, N.Random):
-            raise drawn_again(stmt, loop)
+        check_again(stmt, loop, used=True)
         todo += sources.get(v, ())
     order = {v: n for n, v in enumerate(scopes.of)}
     starts = [p.id for p in loop.carried if p.id in live]

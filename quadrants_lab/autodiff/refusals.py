@@ -2,8 +2,46 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from quadrants_lab.errors import Label, QuadrantsCompilationError
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.source import Span
+
+_AGAIN = "run again, segment by segment"
+_ORDER = "depends on the order of the threads"
+_ALONG = "keep every value in an element of its own, for instance along an axis of time: u[t + 1, i] from u[t, i]"
+# the message, what stands under each line that is shown, and the cure; all three are formats
+TABLE: dict[str, tuple[str, tuple[str, ...], str]] = {
+    "QL0401": ("atomic {op} on {name} has no derivative", ("its result depends on the order of the threads",),
+               "write the value with a plain assignment, or make the field one without needs_grad"),
+    "QL0402": ("the old value that this atomic returns from {name} reaches a differentiable result", (_ORDER,),
+               "read the field in a loop of its own before the atomic operation"),
+    "QL0403": ("the gradient needs the old value that this atomic returned from {name}", (_ORDER,),
+               "compute the value without an atomic; or write it to a field, and read that in another loop"),
+    "QL0404": ("the gradient needs the value of {name} that the kernel overwrites",
+               ("read here, and again for the gradient", "written here"),
+               _ALONG),
+    "QL0408": ("{name} is used in another way beside its atomic {op} in one loop", (_ORDER, ""),
+               "use it in a loop of its own"),
+    "QL0412": ("a checkpointed loop needs the old value that an atomic in it returned from {name}",
+               ("returned once only", _AGAIN), "leave checkpoint=True out, or compute the value without an atomic"),
+    "QL0413": ("a checkpointed loop may not draw random numbers", ("drawn here", _AGAIN),
+               "leave checkpoint=True out, or draw into a field in a loop of its own"),
+    "QL0418": ("this decomposition has a first derivative only",
+               ("found by iterations; a formula gives its derivative, but not the second one",),
+               "compare gradients: those of a qd.ad.Tape at x + h * v and at x - h * v"),
+    "QL0419": ("the gradient needs what this kernel reads of {name}, and adds to it", ("read here",),
+               "read a copy of {name} in another field"),
+}  # fmt: skip
+
+
+def refusal(code: str, *spans: Span | None, cure: str = "", **parts: Any) -> QuadrantsCompilationError:
+    """The error of that code, which shows the lines at ``spans``, with its own or another cure."""
+    message, whys, known = TABLE[code]
+    labels = tuple(Label(span, why) for span, why in zip(spans, whys, strict=True))
+    text = message.format(**parts)
+    return QuadrantsCompilationError(text, code=code, labels=labels, help=cure or known.format(**parts))
 
 
 def shown(buffer: N.Buffer) -> str:
@@ -11,51 +49,16 @@ def shown(buffer: N.Buffer) -> str:
     return f"the local '{buffer.name.rpartition('.tmp')[0]}'" if buffer.kind == "temp" else buffer.name
 
 
-def _cure(buffer: N.Buffer, otherwise: str) -> str:
-    """A local of a loop that runs in order is changed without atomics."""
-    return "run the loop in order: qd.loop_config(serialize=True)" if buffer.kind == "temp" else otherwise
+def of_atomic(code: str, atomic: N.Atomic, buffer: N.Buffer) -> QuadrantsCompilationError:
+    """The error about an atomic. A local of a loop that runs in order is changed without atomics."""
+    cure = "run the loop in order: qd.loop_config(serialize=True)" if buffer.kind == "temp" else ""
+    return refusal(code, atomic.span, cure=cure, op=atomic.op, name=shown(buffer))
 
 
-def no_derivative(atomic: N.Atomic, buffer: N.Buffer) -> QuadrantsCompilationError:
-    return QuadrantsCompilationError(
-        f"atomic {atomic.op} on {shown(buffer)} has no derivative",
-        code="QL0401",
-        labels=(Label(atomic.span, "its result depends on the order of the threads"),),
-        help=_cure(buffer, "write the value with a plain assignment, or make the field one without needs_grad"),
-    )
-
-
-def old_value(atomic: N.Atomic, buffer: N.Buffer) -> QuadrantsCompilationError:
-    return QuadrantsCompilationError(
-        f"the old value that this atomic returns from {shown(buffer)} reaches a differentiable result",
-        code="QL0402",
-        labels=(Label(atomic.span, "depends on the order of the threads"),),
-        help=_cure(buffer, "read the field in a loop of its own before the atomic operation"),
-    )
-
-
-def old_value_again(atomic: N.Atomic, loop: N.Loop) -> QuadrantsCompilationError:
-    return QuadrantsCompilationError(
-        f"a checkpointed loop needs the old value that an atomic in it returned from {atomic.buffer}",
-        code="QL0412",
-        labels=(Label(atomic.span, "returned once only"), Label(loop.span, "run again, segment by segment")),
-        help="leave checkpoint=True out, or compute the value without an atomic",
-    )
-
-
-def drawn_again(draw: N.Random, loop: N.Loop) -> QuadrantsCompilationError:
-    return QuadrantsCompilationError(
-        "a checkpointed loop may not draw random numbers",
-        code="QL0413",
-        labels=(Label(draw.span, "drawn here"), Label(loop.span, "run again, segment by segment")),
-        help="leave checkpoint=True out, or draw into a field in a loop of its own",
-    )
-
-
-def gradient_needed(load: N.Load, of: N.Buffer) -> QuadrantsCompilationError:
-    return QuadrantsCompilationError(
-        f"the gradient needs what this kernel reads of {of.grad}, and adds to it",
-        code="QL0419",
-        labels=(Label(load.span, "read here"),),
-        help=f"read a copy of {of.grad} in another field",
-    )
+def check_again(s: N.Stmt, loop: N.Loop, used: bool) -> None:
+    """An error where a checkpointed loop cannot run the statement again: it draws random numbers, or is an atomic whose
+    old value is ``used``."""
+    if isinstance(s, N.Random):
+        raise refusal("QL0413", s.span, loop.span)
+    if isinstance(s, N.Atomic) and used:
+        raise refusal("QL0412", s.span, loop.span, name=s.buffer)

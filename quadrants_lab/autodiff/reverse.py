@@ -15,7 +15,7 @@ from quadrants_lab.autodiff.keeps import NOTHING, Keeps, copied, set_changed, wi
 from quadrants_lab.autodiff.minmax_atomics import MinmaxAtomics, minmax_atomics, winners_of
 from quadrants_lab.autodiff.prepare import prepared
 from quadrants_lab.autodiff.recursive_checkpointing import home
-from quadrants_lab.autodiff.refusals import gradient_needed
+from quadrants_lab.autodiff.refusals import refusal
 from quadrants_lab.autodiff.scopes import Scopes, scopes_of
 from quadrants_lab.autodiff.slice import Slicer, export_from_ifs
 from quadrants_lab.autodiff.temporaries import temporaries
@@ -222,7 +222,7 @@ def _check_constants(kernel: N.Kernel, task: N.Offload, plan: StashPlan) -> None
         todo += new
     used = touched(kernel.body)
     for load in (s for n, s in loads.items() if n in found and grads[s.buffer].name in used):
-        raise gradient_needed(load, grads[load.buffer])
+        raise refusal("QL0419", load.span, name=load.buffer)
 
 
 def _alloca(b: Builder, scopes: Scopes, v: int, why: str, by: N.Stmt, span: Span | None) -> N.AdStackAlloca:

@@ -55,14 +55,13 @@ class _Structurer:
         for s in block:
             if s.blocks():
                 s = map_blocks(s, self.block)  # inner loops first: what leaves is then this loop's own
-            if isinstance(s, N.For) and any(True for _ in leaves(s.body)):
-                new += self.for_(s)
-            elif isinstance(s, N.While) and any(True for _ in leaves(s.body)):
-                new += self.while_(s)
-            elif isinstance(s, N.Offload) and any(True for _ in leaves(s.body)):
-                new.append(replace(s, body=self.body(s.body, (), False)))
-            else:
+            if not isinstance(s, (N.For, N.While, N.Offload)) or not (exits := list(leaves(s.body))):
                 new.append(s)
+            elif isinstance(s, N.Offload) or not any(isinstance(e, N.Break) for e in exits):
+                carried = [] if isinstance(s, N.Offload) else [p.type for p in s.carried]
+                new.append(replace(s, body=self.body(s.body, carried, False)))
+            else:
+                new += self.for_(s) if isinstance(s, N.For) else self.while_(s)
         return same_or(block, new)
 
     # --- loops ------------------------------------------------------------------------------------------------
@@ -84,8 +83,6 @@ class _Structurer:
     def for_(self, s: N.For) -> list[N.Stmt]:
         b = self.b
         carried = [p.type for p in s.carried]
-        if not any(isinstance(e, N.Break) for e in leaves(s.body)):
-            return [replace(s, body=self.body(s.body, carried, False))]
         b.span = s.span
         t = s.index.type
         with b.block() as before:
@@ -121,8 +118,6 @@ class _Structurer:
     def while_(self, s: N.While) -> list[N.Stmt]:
         b = self.b
         carried = [p.type for p in s.carried]
-        if not any(isinstance(e, N.Break) for e in leaves(s.body)):
-            return [replace(s, body=self.body(s.body, carried, False))]
         b.span = s.span
         with b.block() as before:
             true = b.const(True, u1)
