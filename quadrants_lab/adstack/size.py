@@ -12,16 +12,7 @@ from dataclasses import replace
 
 from quadrants_lab.adstack.cfg import Cfg, build_cfg
 from quadrants_lab.adstack.scc import Component, Dag, condense
-from quadrants_lab.analysis.algebra import (
-    ZERO,
-    add,
-    greatest_over,
-    is_open,
-    maximum,
-    over_range,
-    reads_variable,
-    subexpressions,
-)
+from quadrants_lab.analysis import algebra as A
 from quadrants_lab.analysis.effects import touched
 from quadrants_lab.analysis.symbols import Symbols
 from quadrants_lab.ir import nodes as N
@@ -65,12 +56,12 @@ def _depth(task: N.Offload, cfg: Cfg, dag: Dag, symbols: Symbols, stack: int) ->
     bounds = end_of(task.bounds)
     k = len(task.indices)
     for n, p in reversed(list(enumerate(task.indices))):
-        if depth is None or not reads_variable(depth, symbols.vars[p.id]):
+        if depth is None or not A.reads_variable(depth, symbols.vars[p.id]):
             continue
         begin, end = symbols.size(bounds.values[n]), symbols.size(bounds.values[k + n])
-        depth = None if begin is None or end is None else over_range("max", symbols.vars[p.id], begin, end, depth)
+        depth = None if begin is None or end is None else A.over_range("max", symbols.vars[p.id], begin, end, depth)
     # a variable of a loop that is left (its index read after it) has no range here
-    if depth is None or is_open(depth):
+    if depth is None or A.is_open(depth):
         return S.SizeCounted(stack)
     return depth
 
@@ -81,17 +72,17 @@ def _longest(cfg: Cfg, dag: Dag, symbols: Symbols, stack: int) -> S.SizeExpr | N
     for a, b in dag.edges:
         into.setdefault(b, []).append(a)
     at_end: dict[int, S.SizeExpr] = {}
-    greatest: S.SizeExpr = ZERO
+    greatest: S.SizeExpr = A.ZERO
     for component in dag.components:
         own = _component(cfg, component, symbols, stack)
         if own is None:
             return None
-        before: S.SizeExpr = ZERO
+        before: S.SizeExpr = A.ZERO
         for p in into.get(component.id, ()):
-            before = maximum(before, at_end[p])
-        at_end[component.id] = add(before, own)
+            before = A.maximum(before, at_end[p])
+        at_end[component.id] = A.add(before, own)
         if not any(a == component.id for a, _ in dag.edges):
-            greatest = maximum(greatest, at_end[component.id])
+            greatest = A.maximum(greatest, at_end[component.id])
     return greatest
 
 
@@ -99,17 +90,17 @@ def _component(cfg: Cfg, component: Component, symbols: Symbols, stack: int) -> 
     if component.body is None:
         return S.SizeConst(cfg.nodes[component.nodes[0]].pushes(stack))
     body = _longest(cfg, component.body, symbols, stack)
-    if body is None or body == ZERO:
+    if body is None or body == A.ZERO:
         return body
     loop = component.loop
     if not isinstance(loop, N.For):
         return None
     begin, end = symbols.size(loop.begin), symbols.size(loop.end)
     if any(cfg.nodes[n].pops(stack) for n in component.nodes):  # it leaves the stack as it was
-        return greatest_over(symbols.vars[loop.index.id], begin, end, body)
+        return A.greatest_over(symbols.vars[loop.index.id], begin, end, body)
     if begin is None or end is None:
         return None
-    return over_range("sum", symbols.vars[loop.index.id], begin, end, body)
+    return A.over_range("sum", symbols.vars[loop.index.id], begin, end, body)
 
 
 def counted_stacks(kernel: N.Kernel) -> set[int]:
@@ -118,5 +109,5 @@ def counted_stacks(kernel: N.Kernel) -> set[int]:
     for task in kernel.tasks:
         for s in task.body:
             if isinstance(s, N.AdStackAlloca) and s.size is not None:
-                found |= {e.stack for e in subexpressions(s.size) if isinstance(e, S.SizeCounted)}
+                found |= {e.stack for e in A.subexpressions(s.size) if isinstance(e, S.SizeCounted)}
     return found

@@ -10,16 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import field, replace
 
+from quadrants_lab.autodiff import recursive_checkpointing as R
 from quadrants_lab.autodiff import rules
 from quadrants_lab.autodiff.checkpointing import StashPlan
 from quadrants_lab.autodiff.minmax_atomics import MINMAX, MinmaxAtomics
-from quadrants_lab.autodiff.recursive_checkpointing import (
-    Segment,
-    first_and_length,
-    index_at,
-    lengths,
-    pruned,
-)
 from quadrants_lab.autodiff.refusals import of_atomic
 from quadrants_lab.autodiff.scopes import Scopes
 from quadrants_lab.autodiff.slice import Slicer
@@ -295,7 +289,7 @@ class AdjointBuilder:
         """A checkpointed loop backwards, segment by segment (`autodiff.recursive_checkpointing`)."""
         b, t = self.b, loop.index.type
         segment = self.plan.segments[loop.id]
-        n = lengths(b, loop, begin, end)
+        n = R.lengths(b, loop, begin, end)
         zero = b.const(0, t)
         number = b.param(t, "segment")
         params = tuple(b.param(b.types[v]) for v in inits)
@@ -306,21 +300,21 @@ class AdjointBuilder:
                 top = N.AdStackLoadTop(b.fresh(), self.scopes.types[v], stack, name=self.scopes.names[v])
                 starts.append(b.add(top))
                 b.add(N.AdStackPop(b.fresh(), stack))
-            first, length = first_and_length(b, n, number.id)
+            first, length = R.first_and_length(b, n, number.id)
             b.adjoint_of = N.NO_ID
             self._again(segment, (begin, end, first), zero, length, starts)
             b.span, b.adjoint_of = loop.span, loop.id
             at, own = b.param(t), b.fresh()
             ends = self._backwards(
                 loop, at, zero, length, adjoints, [p.id for p in params], own,
-                lambda: index_at(b, loop, begin, end, first, at.id, own),
+                lambda: R.index_at(b, loop, begin, end, first, at.id, own),
             )  # fmt: skip
             b.yield_(*ends)
         b.span, b.adjoint_of = loop.span, loop.id
         b.add(N.For(b.fresh(), number, zero, n.segments, params, tuple(inits), tuple(made), results, reverse=True))
         return [r.id for r in results]
 
-    def _again(self, segment: Segment, at: tuple[int, int, int], zero: int, length: int, starts: list[int]) -> None:
+    def _again(self, segment: R.Segment, at: tuple[int, int, int], zero: int, length: int, starts: list[int]) -> None:
         """The forward slice of one segment, with its pushes, from the values ``starts``; then the check that they fit.
         ``at``: begin and end of the loop, number of the segment's first iteration."""
         b, loop = self.b, segment.loop
@@ -328,9 +322,10 @@ class AdjointBuilder:
         carried = tuple(p for p in loop.carried if p.id in segment.starts)
         end = end_of(loop.body)
         nexts = tuple(v for p, v in zip(loop.carried, end.values, strict=True) if p.id in segment.starts)
-        kept = replace(loop, carried=carried, body=(*pruned(loop.body[:-1], segment.live), replace(end, values=nexts)))
+        live = R.pruned(loop.body[:-1], segment.live)
+        kept = replace(loop, carried=carried, body=(*live, replace(end, values=nexts)))
         with b.block() as inner:
-            index_at(b, loop, *at, count.id, loop.index.id)
+            R.index_at(b, loop, *at, count.id, loop.index.id)
         ids = {v: self._primal(v) for v in segment.outside}
         body = (*inner, *self.slicer.block(kept.body, kept, loop.id))
         results = tuple(N.Param(b.fresh(), p.type, p.name) for p in carried)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
@@ -16,41 +15,36 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.forms import FORMS, Piece
 from quadrants_lab.ir.sizetext import print_size
 
+Line = tuple[str, N.Stmt | None]  # with the statement that it shows: None for braces, header and functions
+
 
 def print_kernel(kernel: N.Kernel, spans: bool = False, links: bool = False) -> str:
     """The kernel as text; ``spans`` appends ``!line:col-line:col`` to each statement, ``links`` the ids ``#id`` of
     statements that define no value and adjoint-of ids ``~%id``."""
-    args = ", ".join(f"{arg_name(a.name)}: {a.type}" for a in kernel.args)
-    span = f"  !{kernel.span}" if spans and kernel.span is not None else ""
-    lines = [f"kernel {kernel.name}({args}) {kernel.mode} next %{kernel.next_id} {{{span}"]
-    lines += [f"  {_buffer(b)}" for b in kernel.buffers.values()]
-    for f in kernel.functions.values():
-        lines.append(f"  function @{f.name} ({', '.join(map(_param, f.params))}) -> {f.type} {{")
-        for stmt in f.body:
-            _stmt(stmt, 2, lines, spans, links)
-        lines.append("  }")
-    for stmt in kernel.body:
-        _stmt(stmt, 1, lines, spans, links)
-    lines.append("}")
-    return "\n".join(lines) + "\n"
+    return "\n".join([text for text, _ in statement_lines(kernel, spans, links)]) + "\n"
 
 
 def print_stmt(stmt: N.Stmt) -> str:
     """One statement with its blocks, as in the kernel's text."""
-    lines: list[str] = []
-    _stmt(stmt, 0, lines, False, False)
-    return "\n".join(lines)
+    out: list[Line] = []
+    _stmt(stmt, "", out, False, False)
+    return "\n".join([text for text, _ in out])
 
 
-def statement_lines(kernel: N.Kernel) -> list[tuple[str, N.Stmt | None]]:
-    """The kernel's text line by line, each with the statement that it shows (None for braces and header)."""
-    sink: list[tuple[str, N.Stmt | None]] = []
-    header = print_kernel(replace(kernel, body=(), span=None))
-    sink += [(line, None) for line in header.splitlines()[:-1]]
+def statement_lines(kernel: N.Kernel, spans: bool = False, links: bool = False) -> list[Line]:
+    """The kernel's text line by line."""
+    args = ", ".join(f"{arg_name(a.name)}: {a.type}" for a in kernel.args)
+    span = f"  !{kernel.span}" if spans and kernel.span is not None else ""
+    header = f"kernel {kernel.name}({args}) {kernel.mode} next %{kernel.next_id} {{{span}"
+    out: list[Line] = [(header, None), *((f"  {_buffer(b)}", None) for b in kernel.buffers.values())]
+    for f in kernel.functions.values():
+        inner: list[Line] = [(f"  function @{f.name} ({', '.join(map(_param, f.params))}) -> {f.type} {{", None)]
+        for stmt in f.body:
+            _stmt(stmt, "    ", inner, spans, links)
+        out += [(text, None) for text, _ in (*inner, ("  }", None))]
     for stmt in kernel.body:
-        _stmt(stmt, 1, [], False, False, sink)
-    sink.append(("}", None))
-    return sink
+        _stmt(stmt, "  ", out, spans, links)
+    return [*out, ("}", None)]
 
 
 def _buffer(b: N.Buffer) -> str:
@@ -137,21 +131,7 @@ _PRINTERS: dict[type[N.Stmt], tuple[str | Callable[[N.Stmt], str] | None, ...]] 
 }
 
 
-def _stmt(
-    s: N.Stmt,
-    depth: int,
-    lines: list[str],
-    spans: bool,
-    links: bool,
-    sink: list[tuple[str, N.Stmt | None]] | None = None,
-) -> None:
-    pad = "  " * depth
-
-    def put(text: str, owner: N.Stmt | None) -> None:
-        lines.append(pad + text)
-        if sink is not None:
-            sink.append((pad + text, owner))
-
+def _stmt(s: N.Stmt, pad: str, out: list[Line], spans: bool, links: bool) -> None:
     tail = f"  !{s.span}" if spans and s.span is not None else ""
     if links and s.adjoint_of != N.NO_ID:
         tail += f"  ~%{s.adjoint_of}"
@@ -163,12 +143,12 @@ def _stmt(
         if part is not None:
             text += part if isinstance(part, str) else part(s)
             continue
-        put(text + "{" + (f" #{s.id}{tail}" if first else ""), s if first else None)
+        out.append((pad + text + "{" + (f" #{s.id}{tail}" if first else ""), s if first else None))
         for inner in next(blocks):
-            _stmt(inner, depth + 1, lines, spans, links, sink)
+            _stmt(inner, pad + "  ", out, spans, links)
         text, first = "}", False
     if not first:
-        put(text, s if text != "}" else None)
+        out.append((pad + text, s if text != "}" else None))
         return
     ident = f" #{s.id}" if links and not isinstance(s, (N.Value, N.AdStackAlloca)) else ""
-    put(f"{text.rstrip()}{ident}{tail}", s)
+    out.append((f"{pad}{text.rstrip()}{ident}{tail}", s))

@@ -72,29 +72,29 @@ _CONFIG: dict[str, tuple[type, ...]] = {
 def _loop_config(cx: Context, call: ast.Call, *args: Value) -> Value:
     """``parallelize=1`` is ``serialize=True``; ``checkpoint``: see `autodiff.recursive_checkpointing`; ``block_dim``:
     the size of blocks, where the loop has any; everything else is a hint that changes nothing here."""
+
+    def wrong(node: ast.AST, what: str) -> Exception:
+        return cx.fail("QL1602", node, text="qd.loop_config", what=what, params=", ".join(_CONFIG))
+
     if args:
-        raise cx.fail("QL1602", call, text="qd.loop_config", what="takes keywords only", params=", ".join(_CONFIG))
+        raise wrong(call, "takes keywords only")
     given: dict[str, Any] = {}
-    names = ", ".join(_CONFIG)
     for k in call.keywords:
         if k.arg not in _CONFIG:
-            what = f"there is no option '{k.arg}'"
-            raise cx.fail("QL1602", k.value, text="qd.loop_config", what=what, params=names)
+            raise wrong(k.value, f"there is no option '{k.arg}'")
         value = cx.expr(k.value)
         if not isinstance(value, (Lit, Obj)):
             raise cx.fail("QL1610", k.value, op="qd.loop_config")
         known = given[k.arg] = value.value
         if known is not None and not isinstance(known, _CONFIG[k.arg]):
-            what = f"{k.arg} is of type {_CONFIG[k.arg][0].__name__}"
-            raise cx.fail("QL1602", k.value, text="qd.loop_config", what=what, params=names)
+            raise wrong(k.value, f"{k.arg} is of type {_CONFIG[k.arg][0].__name__}")
     if given.get("bit_vectorize"):
         raise cx.fail("QL1201", call, what="bit_vectorize=True, of quantised arrays,", cure="leave it out")
     if given.get("checkpoint"):
         cx.checkpoint = True
     cx.block_dim = given.get("block_dim") or 0
     if not 0 <= cx.block_dim <= MOST_THREADS:
-        what = f"block_dim is 1 to {MOST_THREADS}"
-        raise cx.fail("QL1602", call, text="qd.loop_config", what=what, params=names)
+        raise wrong(call, f"block_dim is 1 to {MOST_THREADS}")
     if given.get("serialize") or given.get("parallelize") == 1:
         cx.serialize = True
     return Obj(None)
