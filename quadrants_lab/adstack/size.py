@@ -79,10 +79,10 @@ def _longest(cfg: Cfg, dag: Dag, symbols: Symbols, stack: int) -> S.SizeExpr | N
             return None
         before: S.SizeExpr = A.ZERO
         for p in into.get(component.id, ()):
-            before = A.maximum(before, at_end[p])
-        at_end[component.id] = A.add(before, own)
+            before = A.binary("max", before, at_end[p])
+        at_end[component.id] = A.binary("add", before, own)
         if not any(a == component.id for a, _ in dag.edges):
-            greatest = A.maximum(greatest, at_end[component.id])
+            greatest = A.binary("max", greatest, at_end[component.id])
     return greatest
 
 

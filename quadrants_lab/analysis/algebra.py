@@ -59,14 +59,6 @@ def binary(op: str, a: S.SizeExpr, b: S.SizeExpr) -> S.SizeExpr:
     return S.SizeOp(op, a, b)
 
 
-def add(a: S.SizeExpr, b: S.SizeExpr) -> S.SizeExpr:
-    return binary("add", a, b)
-
-
-def maximum(a: S.SizeExpr, b: S.SizeExpr) -> S.SizeExpr:
-    return binary("max", a, b)
-
-
 def never_negative(e: S.SizeExpr) -> bool:
     """Whether the value is certainly at least 0."""
     match e:
@@ -89,7 +81,7 @@ def never_negative(e: S.SizeExpr) -> bool:
 
 def trips(begin: S.SizeExpr, end: S.SizeExpr) -> S.SizeExpr:
     """How often a loop from begin to end runs."""
-    return maximum(binary("sub", end, begin), ZERO)
+    return binary("max", binary("sub", end, begin), ZERO)
 
 
 def over_range(op: str, var: S.SizeVar, begin: S.SizeExpr, end: S.SizeExpr, body: S.SizeExpr) -> S.SizeExpr:

@@ -9,25 +9,16 @@ import ast
 import warnings
 from collections.abc import Callable, Sequence
 
-from quadrants_lab.errors import (
-    Label,
-    QuadrantsCompilationError,
-    QuadrantsIndexError,
-    QuadrantsNameError,
-    QuadrantsSyntaxError,
-    QuadrantsTypeError,
-    QuadrantsWarning,
-    render,
-)
+from quadrants_lab import errors as E
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.source import Span
 
-_S, _N, _T, _I = QuadrantsSyntaxError, QuadrantsNameError, QuadrantsTypeError, QuadrantsIndexError
+_S, _N, _T, _I = E.QuadrantsSyntaxError, E.QuadrantsNameError, E.QuadrantsTypeError, E.QuadrantsIndexError
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    error: type[QuadrantsCompilationError]
+    error: type[E.QuadrantsCompilationError]
     message: str
     why: str
     help: str
@@ -245,17 +236,17 @@ def suggestion(name: str, known: Sequence[str]) -> str:
 
 
 def error(
-    code: str, span: Span | None, also: tuple[Label, ...] = (), **parts: object
-) -> QuadrantsCompilationError:
+    code: str, span: Span | None, also: tuple[E.Label, ...] = (), **parts: object
+) -> E.QuadrantsCompilationError:
     """The error of that code at ``span``, with the formats of its row filled; ``also``: further lines to show."""
     row = TABLE[code]
-    label = Label(span, row.why.format(**parts))
+    label = E.Label(span, row.why.format(**parts))
     return row.error(row.message.format(**parts), code=code, labels=(label, *also), help=row.help.format(**parts))
 
 
 def warning(code: str, span: Span, **parts: object) -> Callable[[], None]:
     """What issues the warning of that code, located at ``span``."""
     row = TABLE[code]
-    label = Label(span, row.why.format(**parts))
-    text = render(code, row.message.format(**parts), (label,), row.help.format(**parts), kind="warning")
-    return lambda: warnings.warn_explicit(text, QuadrantsWarning, span.file, span.line)
+    label = E.Label(span, row.why.format(**parts))
+    text = E.render(code, row.message.format(**parts), (label,), row.help.format(**parts), kind="warning")
+    return lambda: warnings.warn_explicit(text, E.QuadrantsWarning, span.file, span.line)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from quadrants_lab.analysis.effects import accesses
+from quadrants_lab.analysis.effects import touched
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
 
@@ -13,12 +13,11 @@ def drop_unused_gradients(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that there is no gradient or dual buffer that neither a statement nor a gradient of it touches, so
     that a launch need not provide it. What the blocks of a gradient's tasks share stays: the kernels that run ahead of
     a gradient are given its memory."""
-    reads, writes = accesses(kernel)
-    touched = reads | writes | {s.buffer for s in walk(kernel.body) if isinstance(s, N.ShapeOf)}
-    touched |= {name for name, b in kernel.buffers.items() if b.grad in touched}
+    used = touched(kernel.body) | {s.buffer for s in walk(kernel.body) if isinstance(s, N.ShapeOf)}
+    used |= {name for name, b in kernel.buffers.items() if b.grad in used}
     if kernel.mode in ("reverse", "count"):
-        touched |= {name for name, b in kernel.buffers.items() if b.role == "block"}
-    unused = {d for b in kernel.buffers.values() for d in (b.grad, b.dual) if d} - touched
+        used |= {name for name, b in kernel.buffers.items() if b.role == "block"}
+    unused = {d for b in kernel.buffers.values() for d in (b.grad, b.dual) if d} - used
     if not unused:
         return kernel
     kept = {

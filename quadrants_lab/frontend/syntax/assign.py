@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable
 
 from quadrants_lab.frontend.diagnostics import count
+from quadrants_lab.frontend.values import values as V
 from quadrants_lab.frontend.values.arith import operate
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.leaves import describe, leaves, mapped, name_of
@@ -22,18 +23,6 @@ from quadrants_lab.frontend.values.update import (
     reduce,
     store,
     write,
-)
-from quadrants_lab.frontend.values.values import (
-    Element,
-    Lit,
-    Matrix,
-    Mem,
-    Num,
-    Obj,
-    Shape,
-    Struct,
-    Temp,
-    Value,
 )
 
 # augmented assignments to elements that are atomic; the others read, compute and store
@@ -55,7 +44,7 @@ def _accumulated(cx: Context, node: ast.Assign) -> bool:
     accumulates."""
     target, value = node.targets[0], node.value
     whole = cx.frame.env.get(target.id) if isinstance(target, ast.Name) else None
-    if whole is None or not isinstance(target, ast.Name) or not any(isinstance(v, Temp) for v in leaves(whole)):
+    if whole is None or not isinstance(target, ast.Name) or not any(isinstance(v, V.Temp) for v in leaves(whole)):
         return False
     parts = value.args if isinstance(value, ast.Call) else [getattr(value, "left", None), getattr(value, "right", None)]
     own = [p for p in parts if isinstance(p, ast.Name) and p.id == target.id]
@@ -75,7 +64,7 @@ def _accumulated(cx: Context, node: ast.Assign) -> bool:
     return True
 
 
-def _bind(cx: Context, target: ast.expr, value: Value, node: ast.stmt, source: ast.expr) -> None:
+def _bind(cx: Context, target: ast.expr, value: V.Value, node: ast.stmt, source: ast.expr) -> None:
     if isinstance(target, ast.Name):
         set_name(cx, target, value, node, source)
     elif isinstance(target, (ast.Tuple, ast.List)):
@@ -95,23 +84,23 @@ def _bind(cx: Context, target: ast.expr, value: Value, node: ast.stmt, source: a
         write(cx, locate(cx, target), value, target, source, node)
 
 
-def set_name(cx: Context, target: ast.Name, value: Value, node: ast.stmt, source: ast.expr) -> None:
+def set_name(cx: Context, target: ast.Name, value: V.Value, node: ast.stmt, source: ast.expr) -> None:
     """Assigns a local: the first time it fixes shape and dtype, later the value is cast to it."""
     name, env = target.id, cx.frame.env
     old = env.get(name)
     if old is None:
         if source in cx.statics:
             fixed = "a compile-time value"
-            env[name] = Lit(value.value, source, fixed, value.dtype) if isinstance(value, Lit) else value
-        elif isinstance(value, (Num, Lit, Temp, Matrix, Struct)) or (isinstance(value, Obj) and value.value is None):
+            env[name] = V.Lit(value.value, source, fixed, value.dtype) if isinstance(value, V.Lit) else value
+        elif isinstance(value, (V.Num, V.Lit, V.Temp, V.Matrix, V.Struct)) or getattr(value, "value", 0) is None:
             cx.at(node)
             env[name] = local(cx, value, name, source)
-        elif isinstance(value, (tuple, Shape)) or (isinstance(value, Mem) and value.buffer.kind == "shared"):
+        elif isinstance(value, (tuple, V.Shape)) or (isinstance(value, V.Mem) and value.buffer.kind == "shared"):
             env[name] = value
         else:
             raise cx.fail("QL1413", source, what=describe(value), name=name)
         return
-    if isinstance(old, Element):  # a parameter that stands for an element
+    if isinstance(old, V.Element):  # a parameter that stands for an element
         store(cx, old, value, target, source, node)
         return
     check_assignable(cx, target, old)
@@ -120,24 +109,24 @@ def set_name(cx: Context, target: ast.Name, value: Value, node: ast.stmt, source
     keep(cx, name, new)
 
 
-def named_expression(cx: Context, node: ast.NamedExpr) -> Value:
+def named_expression(cx: Context, node: ast.NamedExpr) -> V.Value:
     """``name := value``: assigned where it stands."""
     set_name(cx, node.target, cx.expr(node.value), ast.copy_location(ast.Expr(node), node), node.value)
     return cx.expr(ast.copy_location(ast.Name(node.target.id, ast.Load()), node))
 
 
-def local(cx: Context, value: Value, name: str, source: ast.expr) -> Value:
+def local(cx: Context, value: V.Value, name: str, source: ast.expr) -> V.Value:
     """A fresh variable of this value; the statements that have just computed it get its name."""
-    new: Value = mapped(value if isinstance(value, (Matrix, Struct)) else cx.number(value, source), cx.own)
+    new: V.Value = mapped(value if isinstance(value, (V.Matrix, V.Struct)) else cx.number(value, source), cx.own)
     named(cx, new, name)
     return new
 
 
-def check_assignable(cx: Context, target: ast.Name, old: Value) -> None:
+def check_assignable(cx: Context, target: ast.Name, old: V.Value) -> None:
     """An error unless the name stands for a local of this iteration."""
     check_own(cx, old, target, target.id)
     fixed = getattr(old, "fixed", "a compile-time value")
-    if fixed or not isinstance(old, (Num, Matrix, Struct)):
+    if fixed or not isinstance(old, (V.Num, V.Matrix, V.Struct)):
         raise cx.fail("QL1303", target, name=target.id, what=fixed or "a compile-time value")
 
 
@@ -161,7 +150,7 @@ def augmented(cx: Context, node: ast.AugAssign) -> None:
     target, op = node.target, type(node.op)
     if isinstance(target, ast.Subscript) and _appended(cx, node, target):
         return
-    if isinstance(target, ast.Name) and not isinstance(cx.frame.env.get(target.id), Element):
+    if isinstance(target, ast.Name) and not isinstance(cx.frame.env.get(target.id), V.Element):
         _augment_name(cx, node, target)
         return
     place = locate(cx, target)
@@ -183,7 +172,7 @@ def _appended(cx: Context, node: ast.AugAssign, target: ast.Subscript) -> bool:
     add = getattr(getattr(base, "type", None), "__qd_add__", None)
     if add is None or not isinstance(node.op, (ast.Add, ast.Sub)):
         return False
-    cx.frame.globals[_ADD] = Obj(add, "+=")
+    cx.frame.globals[_ADD] = V.Obj(add, "+=")
     value = node.value if isinstance(node.op, ast.Add) else ast.UnaryOp(ast.USub(), node.value)
     call = ast.Call(ast.Name(_ADD, ast.Load()), [target.value, *indices(target), value], [])
     for n in (call, call.func, value):
@@ -195,7 +184,7 @@ def _appended(cx: Context, node: ast.AugAssign, target: ast.Subscript) -> bool:
 _ADD = "+= of a sparse matrix"  # no name that a program could have
 
 
-def _reduced(cx: Context, node: ast.AugAssign, place: Local, value: Value) -> bool:
+def _reduced(cx: Context, node: ast.AugAssign, place: Local, value: V.Value) -> bool:
     """Whether the target is a local that iterations share, into which the value is accumulated."""
     op = type(node.op)
     if op not in _REDUCTIONS or not is_shared(cx, place):
@@ -211,7 +200,7 @@ def _augment_name(cx: Context, node: ast.AugAssign, target: ast.Name) -> None:
         cx.name(target)  # unknown names and names that ended are errors of their own
         raise cx.fail("QL1305", node, name=name)
     value = cx.expr(node.value)
-    if not isinstance(old, Num) and _reduced(cx, node, Local(name, old, (), old), value):
+    if not isinstance(old, V.Num) and _reduced(cx, node, Local(name, old, (), old), value):
         return
     check_assignable(cx, target, old)
     result = operate(cx, type(node.op), old, value, node, target, node.value)
@@ -220,7 +209,7 @@ def _augment_name(cx: Context, node: ast.AugAssign, target: ast.Name) -> None:
     keep(cx, name, new)
 
 
-EXPRS: dict[type, Callable[..., Value]] = {ast.NamedExpr: named_expression}
+EXPRS: dict[type, Callable[..., V.Value]] = {ast.NamedExpr: named_expression}
 STATEMENTS: dict[type, Callable[..., None]] = {
     ast.Assign: assign,
     ast.AnnAssign: annotated,

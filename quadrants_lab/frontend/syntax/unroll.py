@@ -8,26 +8,15 @@ from typing import Any
 
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.frontend.diagnostics import count
+from quadrants_lab.frontend.values import values as V
 from quadrants_lab.frontend.values.context import Context, Loop
 from quadrants_lab.frontend.values.leaves import describe, name_of
 from quadrants_lab.frontend.values.unpack import entries
-from quadrants_lab.frontend.values.values import (
-    Grouped,
-    Lit,
-    Matrix,
-    Mem,
-    Num,
-    Obj,
-    Range,
-    Shape,
-    StructMem,
-    Value,
-)
 
 _FIXED = "a static loop variable"
 
 
-def unroll(cx: Context, node: ast.For, value: Value) -> None:
+def unroll(cx: Context, node: ast.For, value: V.Value) -> None:
     """``for i in qd.static(...)``: the body once for each entry, with the loop variable a constant."""
     known = items(cx, value, node.iter)
     outer = cx.frame.loop
@@ -45,39 +34,39 @@ def unroll(cx: Context, node: ast.For, value: Value) -> None:
     cx.frame.loop = outer
 
 
-def items(cx: Context, value: Value, node: ast.expr) -> tuple[Value, ...]:
+def items(cx: Context, value: V.Value, node: ast.expr) -> tuple[V.Value, ...]:
     """What a loop variable takes on one after the other, at compile time."""
-    if isinstance(value, Grouped):
+    if isinstance(value, V.Grouped):
         where = cx.python(value.space)
         points = [p if isinstance(p, tuple) else (p,) for p in where]
-        return tuple(Matrix((len(p),), tuple(Lit(k) for k in p), _FIXED) for p in points)
-    found = None if isinstance(value, (Mem, StructMem)) else entries(cx, value)
+        return tuple(V.Matrix((len(p),), tuple(V.Lit(k) for k in p), _FIXED) for p in points)
+    found = None if isinstance(value, (V.Mem, V.StructMem)) else entries(cx, value)
     if found is not None:
         return found
     try:
-        known: Any = value.value if isinstance(value, Obj) else cx.python(value)
+        known: Any = value.value if isinstance(value, V.Obj) else cx.python(value)
         return tuple(cx.wrap(v, f"{name_of(node)}[{k}]", node) for k, v in enumerate(known))
     except (TypeError, QuadrantsRuntimeError):  # a field says that only kernels loop over it
-        at = " at compile time" if isinstance(value, (Mem, StructMem, Obj)) else ""
+        at = " at compile time" if isinstance(value, (V.Mem, V.StructMem, V.Obj)) else ""
         raise cx.fail("QL1701", node, what=f"{describe(value)}{at}") from None
 
 
-def unpacked(cx: Context, value: Value, node: ast.expr) -> tuple[Value, ...]:
+def unpacked(cx: Context, value: V.Value, node: ast.expr) -> tuple[V.Value, ...]:
     """What ``*value`` stands for in a call."""
-    if isinstance(value, (tuple, Shape, Matrix, Obj, Range)):
+    if isinstance(value, (tuple, V.Shape, V.Matrix, V.Obj, V.Range)):
         return items(cx, value, node)
     raise cx.fail("QL1415", node, what=describe(value))
 
 
-def bind(cx: Context, target: ast.expr, value: Value) -> None:
+def bind(cx: Context, target: ast.expr, value: V.Value) -> None:
     """A static loop variable, or several to which the entries of the value go."""
     if isinstance(target, ast.Name):
         if target.id in cx.frame.env and target.id != "_":
             raise cx.fail("QL1304", target, name=target.id)
-        if isinstance(value, Lit):
-            value = Lit(value.value, target, _FIXED, value.dtype)
-        elif isinstance(value, Num):
-            value = Num(value.id, value.type, _FIXED)
+        if isinstance(value, V.Lit):
+            value = V.Lit(value.value, target, _FIXED, value.dtype)
+        elif isinstance(value, V.Num):
+            value = V.Num(value.id, value.type, _FIXED)
         cx.frame.env[target.id] = value
         return
     parts = entries(cx, value)
@@ -89,9 +78,9 @@ def bind(cx: Context, target: ast.expr, value: Value) -> None:
         bind(cx, t, p)
 
 
-def comprehension(cx: Context, node: ast.ListComp) -> Value:
+def comprehension(cx: Context, node: ast.ListComp) -> V.Value:
     """``[... for i in ... if ...]``: a tuple; what it runs over and its conditions are known at compile time."""
-    found: list[Value] = []
+    found: list[V.Value] = []
 
     def rest(k: int) -> None:
         if k == len(node.generators):
@@ -110,7 +99,7 @@ def comprehension(cx: Context, node: ast.ListComp) -> Value:
     return tuple(found)
 
 
-def decided(cx: Context, value: Value, test: ast.expr) -> bool:
+def decided(cx: Context, value: V.Value, test: ast.expr) -> bool:
     """Whether a test holds whose value exists at compile time."""
     try:
         return bool(cx.python(value))
@@ -118,11 +107,11 @@ def decided(cx: Context, value: Value, test: ast.expr) -> bool:
         raise cx.fail("QL1606", test, text=ast.unparse(test)) from None
 
 
-UNROLLED: dict[type, Callable[..., Value]] = {ast.ListComp: comprehension}
+UNROLLED: dict[type, Callable[..., V.Value]] = {ast.ListComp: comprehension}
 
 # Python's own functions on what can be taken apart, entry by entry
 STRUCTURAL: dict[Any, Callable[..., tuple[Any, ...]]] = {
-    enumerate: lambda a: tuple((Lit(k), v) for k, v in enumerate(a)),
+    enumerate: lambda a: tuple((V.Lit(k), v) for k, v in enumerate(a)),
     zip: lambda *a: tuple(zip(*a, strict=False)),
     reversed: lambda a: tuple(reversed(a)),
     list: lambda a: a,
