@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from quadrants_lab.frontend.library.core import op, public
+from quadrants_lab.frontend.library.core import ops, public
 
-_sin: Any = op("sin")
-_cos: Any = op("cos")
-_exp: Any = op("exp")
-_log: Any = op("log")
-_atan2: Any = op("atan2")
-_sqrt: Any = op("sqrt")
-_vector: Any = op("Vector")
+_sin, _cos, _exp, _log, _atan2, _sqrt, _vector = ops("sin cos exp log atan2 sqrt Vector")
 
 
 @public(vectors=("z",), length=2)

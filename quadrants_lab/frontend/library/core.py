@@ -32,13 +32,14 @@ class LibraryFunc:
 
 
 op = Operation
-static: Any = op("static")
-detached: Any = op("detached")  # the value, with no derivative
-custom_jvp: Any = op("custom_jvp")  # the value of the first, with the derivative of the second
-epsilon: Any = op("epsilon")  # of the dtype of its argument
-grouped: Any = op("grouped")
-_abs: Any = op("abs")
-_max: Any = op("max")
+
+
+def ops(names: str) -> list[Any]:
+    """The operations of these names."""
+    return [Operation(name) for name in names.split()]
+
+
+static, grouped, _abs, _max = ops("static grouped abs max")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from quadrants_lab.frontend.library.core import helper, op, public, real, static
+from quadrants_lab.frontend.library.core import helper, ops, public, real, static
 
-_abs: Any = op("abs")
-_matrix: Any = op("Matrix")
-_columns: Any = op("Matrix.cols")
+_abs, _matrix, _columns = ops("abs Matrix Matrix.cols")
 
 
 @public(sizes=(1, 2, 3, 4), method=True)

@@ -5,12 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from quadrants_lab.frontend.library.core import op, public
+from quadrants_lab.frontend.library.core import ops, public
 
-_random: Any = op("random")
-_sqrt: Any = op("sqrt")
-_log: Any = op("log")
-_cos: Any = op("cos")
+_random, _sqrt, _log, _cos = ops("random sqrt log cos")
 
 
 @public("", optional=("dt",))

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from quadrants_lab.frontend.library.core import op, public
+from quadrants_lab.frontend.library.core import ops, public
 
-_sin: Any = op("sin")
-_cos: Any = op("cos")
-_matrix: Any = op("Matrix")
-_vector: Any = op("Vector")
+_sin, _cos, _matrix, _vector = ops("sin cos Matrix Vector")
 
 
 @public()

@@ -5,13 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from quadrants_lab.frontend.library.core import op, public
+from quadrants_lab.frontend.library.core import ops, public
 from quadrants_lab.ir.types import u32 as _u32
 
-_floor: Any = op("floor")
-_log: Any = op("log")
-_popcnt: Any = op("popcnt")
-_select: Any = op("select")
+_floor, _log, _popcnt, _select = ops("floor log popcnt select")
 
 
 @public(elementwise=True)

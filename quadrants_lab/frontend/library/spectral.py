@@ -4,26 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from quadrants_lab.frontend.library.core import (
-    custom_jvp,
-    detached,
-    epsilon,
-    greatest,
-    helper,
-    op,
-    public,
-    real,
-    reciprocal,
-    static,
-)
+from quadrants_lab.frontend.library.core import greatest, helper, op, ops, public, real, reciprocal, static
 
-_abs: Any = op("abs")
-_max: Any = op("max")
-_min: Any = op("min")
-_sqrt: Any = op("sqrt")
-_matrix: Any = op("Matrix")
-_vector: Any = op("Vector")
-_zero: Any = op("Matrix.zero_like")
+detached: Any = op("detached")  # the value, with no derivative
+custom_jvp: Any = op("custom_jvp")  # the value of the first, with the derivative of the second
+epsilon: Any = op("epsilon")  # of the dtype of its argument
+_abs, _max, _min, _sqrt, _matrix, _vector, _zero = ops("abs max min sqrt Matrix Vector Matrix.zero_like")
 
 
 @public("", sizes=(1, 2, 3, 4, 5, 6), optional=("dt",))
