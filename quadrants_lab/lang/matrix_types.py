@@ -27,6 +27,7 @@ class MatrixType:
     given: Any = None
 
     __qd_type__ = "matrix"
+    _values = Matrix
 
     @property
     def dtype(self) -> DType | None:
@@ -64,11 +65,11 @@ class MatrixType:
 
     def field(self, **options: Any) -> Any:
         """A field of such elements: `qd.Matrix.field`."""
-        return Matrix.field(*self._sizes(), dtype=self._of_values(), **options)
+        return self._values.field(*self._sizes(), dtype=self._of_values(), **options)
 
     def ndarray(self, **options: Any) -> Any:
         """An ndarray of such elements: `qd.Matrix.ndarray`."""
-        return Matrix.ndarray(*self._sizes(), dtype=self._of_values(), **options)
+        return self._values.ndarray(*self._sizes(), dtype=self._of_values(), **options)
 
     def _of_values(self) -> DType:
         return as_dtype(float if self.given is None else self.given)
@@ -87,17 +88,11 @@ class MatrixType:
 class VectorType(MatrixType):
     """n elements of a dtype. See `MatrixType`."""
 
+    _values = Vector
+
     @property
     def shape(self) -> tuple[int | None, ...]:
         return (self.n,)
-
-    def field(self, **options: Any) -> Any:
-        """A field of such elements: `qd.Vector.field`."""
-        return Vector.field(*self._sizes(), dtype=self._of_values(), **options)
-
-    def ndarray(self, **options: Any) -> Any:
-        """An ndarray of such elements: `qd.Vector.ndarray`."""
-        return Vector.ndarray(*self._sizes(), dtype=self._of_values(), **options)
 
     def __repr__(self) -> str:
         return f"qd.types.vector({self.n}, {_name(self.given)})"

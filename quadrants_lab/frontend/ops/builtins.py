@@ -1,7 +1,6 @@
 """The operations of the language: one row each.
 
 ``OPS[name]`` is what a call of an object with ``__qd_op__ == name`` means; `PYTHON` maps Python's own builtins to rows.
-A row's ``params`` is the public signature ("=" marks what may be left out, a leading "*" takes any number).
 """
 
 from __future__ import annotations
