@@ -39,7 +39,6 @@ class Body(ABC):
         self.scopes = scopes
         self.kernel = kernel
         self.fast = ops.FAST if options.fast_math else ""
-        self.asserts = options.debug or options.asserts  # the user's asserts; checks are always evaluated
         self.parallel = parallel
         self.values: dict[int, str] = {}
         self.types: dict[int, DType] = {}

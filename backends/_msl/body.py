@@ -19,22 +19,14 @@ from quadrants_lab.ir.types import DType, u1, u32
 
 
 class Body(body.Body):
-    """Emits blocks of one program. ``number``: of the task. ``parallel``: other iterations of the task may run at the
-    same time. ``asserts``: whether the user's asserts are evaluated; checks always are.
-    """
+    """Emits blocks of one program."""
 
     type_names = X.NAMES
 
-    def __init__(
-        self, block: N.Block, number: int, frame: FrameStruct, library: Library, out: Source, parallel: bool,
-        asserts: bool,
-    ) -> None:  # fmt: skip
+    def __init__(self, block: N.Block, frame: FrameStruct, library: Library, out: Source) -> None:
         super().__init__(frame.kernel, block, out, frame.names)
         self.frame = frame
         self.library = library
-        self.number = number
-        self.parallel = parallel
-        self.asserts = asserts
         self.chunks = chunks(frame.kernel)
         self.locals: dict[str, str] = {}  # buffer -> variable
         self.row: list[Expr] = []  # values of a slot that are to be stored with others
@@ -76,7 +68,7 @@ class Body(body.Body):
         return X.as_type(self.values[id], X.name(self.types[id]))
 
     def inner(self, block: N.Block, out: Source) -> Body:
-        return Body(block, 0, self.frame, self.library, out, False, False)
+        return Body(block, self.frame, self.library, out)
 
     def operate(self, prim: str, out: DType, type: DType, *args: Expr) -> Expr:
         """A primitive on values of one dtype that are not in the IR."""

@@ -59,7 +59,7 @@ def module(kernel: N.Kernel, options: CompileOptions, directives: bool = False) 
     library = Library(frame.need)
     out = Source(directives)
     for program in programs(kernel):
-        _Entry(kernel, options, frame, library, out, program).emit()
+        _Entry(kernel, frame, library, out, program).emit()
     contraction = [] if options.fast_math else ["#pragma METAL fp contract(off)"]
     head = ["#include <metal_stdlib>", *contraction, "using namespace metal;", *frame.lines()]
     for text in library.texts.values():
@@ -72,17 +72,14 @@ class _Entry:
     """Emits one program."""
 
     def __init__(
-        self, kernel: N.Kernel, options: CompileOptions, frame: FrameStruct, library: Library, out: Source,
-        program: Program,
-    ) -> None:  # fmt: skip
+        self, kernel: N.Kernel, frame: FrameStruct, library: Library, out: Source, program: Program
+    ) -> None:
         self.kernel = kernel
         self.frame = frame
         self.program = program
         self.out = out
-        asserts = options.debug or options.asserts
-        whole = (program.task,)
         out.stmt, out.span = program.task.id, program.task.span
-        self.body = Body(whole, program.number, frame, library, out, program.kind == "range", asserts)
+        self.body = Body((program.task,), frame, library, out)
 
     def emit(self) -> None:
         out, program, b = self.out, self.program, self.body

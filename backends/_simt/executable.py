@@ -55,10 +55,10 @@ class SimtExecutable(GpuExecutable):
         self.shape: Shape = driver.shape
         self.options = options
         self.state = State(kernel)
-        asked = answers(kernel, options)
+        asked = answers(kernel)
         self.asked = asked or any(self.stacked)
         self.asked_for_depths = self.asked and not asked
-        self.signals = self.shape.signals and host_flag.signals(kernel, options)
+        self.signals = self.shape.signals and host_flag.signals(kernel)
         self._loaded: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
 
     def frame(self, device: Any) -> SimtFrame:

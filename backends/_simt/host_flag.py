@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.programs import answers, programs
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.walk import walk
 
 if TYPE_CHECKING:
@@ -23,11 +22,11 @@ ALONE = 2  # what `SimtDevice.running` is while nothing but such a launch runs
 _LOOKS = 300  # about 15 us
 
 
-def signals(kernel: N.Kernel, options: CompileOptions) -> bool:
+def signals(kernel: N.Kernel) -> bool:
     """Whether the kernel sets the flag."""
     made = programs(kernel)
     stacks = any(isinstance(s, N.AdStackAlloca) for s in walk(kernel.body))
-    return bool(made) and made[-1].kind == "serial" and not stacks and not answers(kernel, options)
+    return bool(made) and made[-1].kind == "serial" and not stacks and not answers(kernel)
 
 
 def signal(body: SimtBody) -> None:

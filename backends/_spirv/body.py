@@ -23,27 +23,22 @@ class Body:
     function that computes only).
 
     ``values`` maps ids to SPIR-V ids, ``types`` to dtypes, ``known`` to the values of constants. ``parallel``: other
-    iterations of the task may run at the same time. ``asserts``: whether the user's asserts are evaluated; checks
-    always are. ``exact``: no contraction.
+    iterations of the task may run at the same time. ``exact``: no contraction.
     """
 
     def __init__(
-        self, fn: Function, frame: FrameReader | None, plan: outline.Plan | None, exact: bool, parallel: bool,
-        asserts: bool,
-    ) -> None:  # fmt: skip
+        self, fn: Function, frame: FrameReader | None, plan: outline.Plan | None, exact: bool, parallel: bool = False
+    ) -> None:
         self.fn = fn
         self.m = fn.module
         self._frame = frame
         self.plan = plan
         self.exact = exact
         self.parallel = parallel
-        self.asserts = asserts
         self.values: dict[int, int] = {}
         self.types: dict[int, DType] = {}
         self.known: dict[int, Any] = {}
-        self.offsets: dict[
-            tuple[Any, ...], int
-        ] = {}  # element offsets computed in this block or one around it
+        self.offsets: dict[tuple[Any, ...], int] = {}  # of elements, computed in this block or one around it
         self.chunks = plan.chunks if plan else {}
         self.runs = plan.runs if plan else {}
         self.row: list[int] = []  # values of a slot that are to be stored with others

@@ -24,7 +24,7 @@ def _made(caller: Body, f: N.Function) -> int:
     m = caller.m
     fn = Function(m, m.type(f.type), tuple(m.type(p.type) for p in f.params), f.name.replace(".", "_"))
     fn.stmt, fn.span = caller.fn.stmt, caller.fn.span
-    body = type(caller)(fn, None, None, True, False, False)
+    body = type(caller)(fn, None, None, True)
     for p, id in zip(f.params, fn.params, strict=True):
         body.define(p.id, p.type, id)
     (value,) = body.block(f.body)

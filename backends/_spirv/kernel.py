@@ -51,8 +51,7 @@ class _Entry:
         self.fn = Function(m, m.void, (), program.name)
         self.fn.span = program.task.span
         self.frame = FrameReader(self.fn, kernel, layout)
-        asserts = options.debug or options.asserts
-        self.body = Body(self.fn, self.frame, plan, not options.fast_math, program.kind == "range", asserts)
+        self.body = Body(self.fn, self.frame, plan, not options.fast_math, program.kind == "range")
 
     def emit(self) -> None:
         m, fn, program = self.m, self.fn, self.program

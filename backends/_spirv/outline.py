@@ -173,7 +173,7 @@ def _made(caller: Body, run: Run, types: list[int], result: int) -> int:
     m = caller.m
     what = "push" if any(isinstance(s, N.Store) and s.buffer != run.local for s in run.stmts) else "top"
     fn = Function(m, result, tuple(types), what if run.chunk else "count", caller.fn.stmt, caller.fn.span)
-    body = type(caller)(fn, caller.frame, caller.plan, caller.exact, False, False)
+    body = type(caller)(fn, caller.frame, caller.plan, caller.exact)
     params = iter(fn.params)
     if run.local:
         body.locals[run.local] = next(params)

@@ -54,7 +54,7 @@ def stage(kernel: N.Kernel, options: CompileOptions) -> Stage:
 def emitted(kernel: N.Kernel, options: CompileOptions) -> list[tuple[str, int]]:
     """Lines, and the statement that each came from."""
     kernel = lower(kernel, LOWERING, options)
-    unit, out = Unit(kernel, options.debug or options.asserts), Source()
+    unit, out = Unit(kernel), Source()
     names = [unit.names.of(n, f"{kernel.name}_{n}") for n in range(len(kernel.body))]
     for name, task in zip(names, kernel.tasks, strict=True):
         _task(unit, out, name, task)
@@ -109,9 +109,8 @@ class Unit:
     ``functions``: texts, each behind those that it calls. ``frame``: the structs, with what kernels use, each where the
     CPU's runtime has it."""
 
-    def __init__(self, kernel: N.Kernel, asserts: bool) -> None:
+    def __init__(self, kernel: N.Kernel) -> None:
         self.kernel = kernel
-        self.asserts = asserts
         self.layout = layout = L.frame_layout(kernel)
         self.functions: dict[str, str] = {}
         self.names = Names(AVOID)
@@ -244,12 +243,10 @@ def _atomic(b: Body, s: N.Atomic) -> None:
 
 def _assert(b: Body, s: N.Assert) -> None:
     """A failed assert ends the task."""
-    if s.kind != "assert" or b.unit.asserts:
-        number = b.unit.layout.number(s)
-        b.out.put(f"if ({X.prefix('!', 'bool', b.values[s.cond]).text}) {{  // {json.dumps(s.message)}")
-        b.out.put(f"  qd_assert(frame, {number}, {b.raw(s.args[: L.VALUES])});")
-        b.out.put("  return;")
-        b.out.put("}")
+    b.out.put(f"if ({X.prefix('!', 'bool', b.values[s.cond]).text}) {{  // {json.dumps(s.message)}")
+    b.out.put(f"  qd_assert(frame, {b.unit.layout.number(s)}, {b.raw(s.args[: L.VALUES])});")
+    b.out.put("  return;")
+    b.out.put("}")
 
 
 def _print(b: Body, s: N.Print) -> None:

@@ -46,7 +46,7 @@ class Executable(GpuExecutable):
         kernel = target.blocks(kernel)
         super().__init__(kernel, lambda: emit(kernel, options, target), cached, keep)
         self.options = options
-        self.asked = answers(kernel, options)
+        self.asked = answers(kernel)
         self.target = target
         self._pipelines: weakref.WeakKeyDictionary[V.Logical, Pipelines] = weakref.WeakKeyDictionary()
 
