@@ -102,7 +102,7 @@ def test_memory_is_not_handed_on_while_a_launch_writes_to_it(session: None) -> N
 
 
 def test_memory_that_lies_where_other_memory_was() -> None:
-    pool = Pool(device().logical, True)
+    pool = Pool(device().logical)
     hosts = [pool.take(1 << 20).block.host for _ in range(4)]
     assert [pool.locate(host, 4) for host in hosts] == [0] * 4
 
@@ -126,12 +126,12 @@ def test_words_of_a_launch_do_not_lie_where_another_one_still_writes(session: No
     kept, given_up = qd.ndarray(qd.i32, 64), qd.ndarray(qd.i32, 64)
     fill(kept)
     fill(given_up)
-    there, frames = given_up._memory.address, current().device.frames
+    there, pool = given_up._memory.address, current().device.pool
     del given_up
     gc.collect()
-    words = [frames.take(256).array((), np.int32)]
+    words = [pool.take(256).array((), np.int32)]
     qd.sync()
-    words.append(frames.take(256).array((), np.int32))
+    words.append(pool.take(256).array((), np.int32))
     assert [w.ctypes.data == there for w in words] == [False, True]
 
 

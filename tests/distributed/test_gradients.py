@@ -367,12 +367,12 @@ def test_shards_in_the_background_can_be_stopped(client: Any) -> None:
     assert run.done()
     assert run._button.disabled
     run = Running(programs.waits, SQUARES, [0.05] * 4000, client=client)
-    while not run._live.losses:
+    while not run.losses:
         time.sleep(0.01)
     run.stop()
     with pytest.raises(ShardError, match="QL2211.*the shards were stopped"):
         run.result(60)
-    assert 0 < len(run._live.losses) < 4000
+    assert 0 < len(run.losses) < 4000
     assert "the shards were stopped" in run._picture.value
     same(map_gradients(programs.asserts, SQUARES, [1], client), map_gradients(programs.asserts, SQUARES, [1], False))
 

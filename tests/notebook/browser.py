@@ -134,8 +134,11 @@ class Lab:
                 return
         raise AssertionError("the notebook did not finish")
 
-    def inspectors(self) -> list[Locator]:
-        return self.page.locator(".qdi").all()
+    def inspectors(self, count: int = 1) -> list[Locator]:
+        """All of them, once there are so many: they appear when the kernel has answered, after the end of the cell."""
+        found = self.page.locator(".qdi")
+        found.nth(count - 1).wait_for(state="attached", timeout=60_000)
+        return found.all()
 
     def show(self, inspector: Locator, pane: str) -> Locator:
         """Opens the pane by mouse; the panel when it is filled."""

@@ -42,7 +42,7 @@ def test_the_third_lesson(page: Lab, themed: tuple[str, Lab]):
     theme = themed[0]
     page.open(NOTEBOOK.name)
     page.run_all()
-    inspectors = page.inspectors()
+    inspectors = page.inspectors(6)
     assert len(inspectors) == 6
     for pane in PANES:
         panel = page.show(inspectors[1], pane)
