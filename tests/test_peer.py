@@ -55,6 +55,7 @@ REFUSED = {
 REFUSALS = (EARLY,)
 # program -> why the peer's values are not those of the program
 WRONG = {
+    "a_loop_whose_test_changes_what_it_looks_at": "the right operand of `and` where the left one has decided",
     "vectors_accumulated_by_a_parallel_loop": "an element at a run-time index of a vector that iterations share",
 }
 PARTS = 8  # processes of the peer, one after the other in each process of the suite
