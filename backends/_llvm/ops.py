@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from quadrants_lab.backends._llvm import ranges
 from quadrants_lab.backends._llvm.ranges import Range
 from quadrants_lab.backends._llvm.text import Function, Ty, constant, ty
@@ -141,11 +143,34 @@ def _int_to_int(c: Ctx, value: str, source: Ty, target: Ty) -> str:
     return c.convert("sext" if source.dtype.kind == "i" else "zext", value, source, target)
 
 
+def _saturated(c: Ctx, a: str, source: Ty, target: Ty) -> str:
+    """LLVM's own saturating conversion, which takes vectors apart: the least and greatest integer for what is beyond
+    them, 0 for a NaN."""
+    low, high = target.dtype.limits
+    as_float = source.dtype.numpy
+    most = as_float(high)
+    if int(most) > high:
+        most = np.nextafter(most, as_float(0))
+
+    def compared(relation: str, x: str, y: str) -> str:
+        return c.fn.let(f"fcmp {relation} {source.text} {x}, {y}")
+
+    least, greatest = c.const(low, source), c.const(float(most), source)
+    inside = c.select(compared("ogt", a, least), a, least, source)  # of a NaN the least
+    inside = c.select(compared("olt", inside, greatest), inside, greatest, source)
+    value = c.convert("fptosi" if target.dtype.kind == "i" else "fptoui", inside, source, target)
+    if int(most) < high:
+        value = c.select(compared("ogt", a, greatest), c.const(high, target), value, target)
+    return c.select(compared("uno", a, a), c.const(0, target), value, target) if low else value
+
+
 def _cast(c: Ctx) -> str:
     a, source, target = c.args[0], c.t, c.out
     s, d = source.dtype, target.dtype
     if s.is_float and d.is_float:
         return c.convert("fpext" if s.bits < d.bits else "fptrunc", a, source, target)
+    if s.is_float and target.lanes > 1:
+        return _saturated(c, a, source, target)
     if s.is_float:
         name = "llvm.fptosi.sat" if d.kind == "i" else "llvm.fptoui.sat"
         return c.fn.call(target.text, f"{name}.{target.suffix}.{source.suffix}", (source.text, a))

@@ -251,13 +251,15 @@ def pow(s: Scope, a: X, b: X) -> X:
 
 def _reduce_near(s: Scope, x: X) -> list[X]:
     """x less the nearest multiple k of pi/2: remainder, its tail, and k modulo 4 at least."""
-    k = (x * float(2 / _pi()) + 0.5).floor()
+    whole = 1.5 * 2.0 ** (s.digits - 1)
+    shifted = x * float(2 / _pi()) + whole  # rounded to an integer, whose low bits it ends with
+    k = shifted - whole
     first, second, third = parts(_pi() / 2, *_HALF_PI[s.t])
     a = x - k * first
     b, b_error = s.sum(a, -(k * second))
     c = k * third
     r = b - c
-    return [r, ((b - r) - c) + b_error, k.cast(s.int)]
+    return [r, ((b - r) - c) + b_error, shifted.bitcast(s.int)]
 
 
 def _reduce_far(s: Scope, x: X) -> list[X]:

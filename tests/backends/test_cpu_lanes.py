@@ -48,7 +48,7 @@ def wherever_possible(size: int) -> Any:
 
 @pytest.fixture
 def rig(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr(tasks, "lanes_of", wherever_possible(WIDEST))
+    monkeypatch.setattr(tasks, "lanes_of", wherever_possible(4 * WIDEST))  # as many vectors as are ever in flight
     return cpu_rig
 
 
@@ -75,7 +75,7 @@ def test_random_programs(program: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [16, 32, 64])
+@pytest.mark.parametrize("size", [16, 32, 64, 256])
 @pytest.mark.parametrize("fp", [f32, f64], ids=str)
 @each(PROGRAMS.values())
 def test_programs(program: Any, fp: Any, size: int, monkeypatch: pytest.MonkeyPatch) -> None:

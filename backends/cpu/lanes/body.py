@@ -101,6 +101,12 @@ class LaneBody(CpuBody):
     def any(self, mask: str) -> str:
         return self.fn.call("i1", f"llvm.vector.reduce.or.v{self.width}i1", (self.truth, mask))
 
+    def lowest(self, bits: str) -> str:
+        """The number of the lowest set bit of a mask that is an integer, as i64."""
+        t = f"i{self.width}"
+        n = self.fn.call(t, f"llvm.cttz.{t}", (t, bits), ("i1", "true"))
+        return n if self.width == 64 else self.fn.let(f"zext {t} {n} to i64")
+
     def reduce(self, name: str, t: DType, value: str) -> str:
         """llvm.vector.reduce's result: a scalar."""
         v = ty(t, self.width)

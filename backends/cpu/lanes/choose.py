@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from quadrants_lab.backends._llvm.cost import constants
+from quadrants_lab.backends.boxes import fixed_total
 from quadrants_lab.backends.cpu.lanes.divergence import Divergence, divergence
 from quadrants_lab.backends.reductions import reductions
 from quadrants_lab.ir import nodes as N
@@ -11,6 +12,8 @@ from quadrants_lab.ir.types import f16, f64
 from quadrants_lab.ir.walk import types_of, uses, walk
 
 _TRIPS = 16  # of a loop whose trips are not known
+_STATEMENTS = {4: 160, 2: 320}  # vectors in flight, and in how many statements at most
+_GROUPS = 16  # of iterations side by side that a task is to have at least
 _GAIN = 1.5  # by how much lanes must be cheaper, by this file's rough prices
 
 
@@ -28,7 +31,20 @@ def lanes_of(kernel: N.Kernel, task: N.Offload, vector_bytes: int) -> int:
     if _shortest_row(task) < lanes // 2:
         return 0
     one, all_ = _Prices(kernel, task, lanes).of(task.body, constants(task.bounds))
-    return lanes if all_ * _GAIN < one * lanes else 0
+    return lanes * _vectors(kernel, task, lanes, vector_bytes) if all_ * _GAIN < one * lanes else 0
+
+
+def _vectors(kernel: N.Kernel, task: N.Offload, lanes: int, vector_bytes: int) -> int:
+    """How many vectors of so many lanes make one value: while one's result is waited for, the next one's is computed.
+    With few iterations, or a lot of code, which takes its time to compile, that does not pay. Vectors of 64 bytes have
+    32 registers, shorter ones 16."""
+    size = sum(1 for _ in walk(task.body)) * (64 // vector_bytes)
+    found = next((n for n, most in _STATEMENTS.items() if size <= most), 1)
+    total = fixed_total(kernel, task)
+    iterations = min(total // _GROUPS if total is not None else 1 << 30, _shortest_row(task))
+    while found > 1 and iterations < lanes * found:
+        found //= 2
+    return found
 
 
 def width(task: N.Offload, vector_bytes: int) -> int:

@@ -32,9 +32,7 @@ def check(b: LaneBody, s: N.Assert) -> None:
 
 def _first(b: LaneBody, mask: str) -> str:
     """The number of the first lane of a mask that is not empty, an i64."""
-    bits = b.fn.let(f"bitcast {b.truth} {mask} to i{b.width}")
-    first = b.fn.call(f"i{b.width}", f"llvm.cttz.i{b.width}", (f"i{b.width}", bits), ("i1", "true"))
-    return b.fn.let(f"zext i{b.width} {first} to i64")
+    return b.lowest(b.fn.let(f"bitcast {b.truth} {mask} to i{b.width}"))
 
 
 def overflow(b: LaneBody, s: N.Overflow) -> None:

@@ -60,6 +60,9 @@ def _function(prim: str, t: DType) -> N.Function:
     return N.Function(f"{prim}.{t}.lanes", (x,), t, tuple(body))
 
 
+# Functions in which a product and a sum may be rounded once; "pow" relies on what rounding lost.
+_FUSED = frozenset(FUNCTIONS) - {"pow", "fmod"}
+
 # --- as LLVM --------------------------------------------------------------------------------------------------------
 
 
@@ -79,13 +82,13 @@ def call(b: LaneBody, s: N.Call) -> None:
 
 
 def _make(b: LaneBody, f: N.Function, symbol: str, out: Ty, types: list[str]) -> None:
-    """Its arithmetic is exact: none of the user's fast-math flags."""
+    """None of the user's fast-math flags hold in it."""
     names = [f"%a{n}" for n in range(len(types))]
     params = ", ".join([*(f"{t} {a}" for t, a in zip(types, names, strict=True)), f"{b.truth} %mask"])
     fn = b.fn.module.function(symbol, f"define internal {out.text} @{symbol}({params}) noinline nounwind")
     found = divergence(f.body, [p.id for p in f.params])
     inner = type(b)(fn, replace(b.kernel, body=()), b.options, b.frame, b.scopes, found, b.width)
-    inner.fast = ""
+    inner.fast = "contract " if f.name.partition(".")[0] in _FUSED else ""
     inner.mask = "%mask"
     inner.polls = False
     fn.stmt = b.fn.stmt
