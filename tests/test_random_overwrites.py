@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import random
 
 import numpy as np
 import pytest
 from oracle_numbers import Budget
 from running import Bench, Job, define, differences, f32, f64
-from sessions import skips
+from sessions import NIGHT, skips
 
 import quadrants_lab as qd
 
 SIZE = 5
 FLOATS = {"x": (SIZE,), "z": (SIZE,), "A": (SIZE, SIZE), "y": ()}
-NIGHT = bool(os.environ.get("QL_NIGHTLY"))
-BATCH = 50 if NIGHT else 16  # kernels of one test
+BATCH = 50 if NIGHT else 10  # kernels of one test
 
 
 class Writer:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sessions import WITH_F64, sessions
+from sessions import NIGHT, WITH_F64, sessions
 
 import quadrants_lab as qd
 
@@ -148,13 +148,18 @@ class World:
         yield measure, (x, s, loss)
 
 
+def seeds(cpu: int, elsewhere: int) -> pytest.MarkDecorator:
+    """``options`` and ``seed``: so many by day, on the CPU and on each other backend; 15 times as many by night."""
+    rows = []
+    for options in WITH_F64:
+        n = cpu if options.id == "cpu" else elsewhere
+        rows += [pytest.param(*options.values, k, marks=options.marks, id=f"{options.id}-{k}")
+                 for k in range(15 * n if NIGHT else n)]  # fmt: skip
+    return pytest.mark.parametrize(("options", "seed"), rows)
+
+
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(
-    ("options", "seed"),
-    [pytest.param(*options.values, seed, marks=[*options.marks, *([pytest.mark.slow] if seed >= by_day else [])],
-                  id=f"{options.id}-{seed}")
-     for options, by_day in zip(WITH_F64, (15, 3, 3, 0, 0), strict=True) for seed in range(15 * max(by_day, 3))],
-)  # fmt: skip
+@seeds(cpu=15, elsewhere=3)
 def test_derivatives_of_random_launches(options: dict[str, Any], seed: int) -> None:
     qd.init(**options, default_fp=qd.f64)
     world, rng = World(), np.random.default_rng(seed)
@@ -211,12 +216,7 @@ def test_derivatives_of_random_launches(options: dict[str, Any], seed: int) -> N
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(
-    ("options", "seed"),
-    [pytest.param(*options.values, seed, marks=[*options.marks, *([pytest.mark.slow] if seed >= by_day else [])],
-                  id=f"{options.id}-{seed}")
-     for options, by_day in zip(WITH_F64, (10, 2, 2, 0, 0), strict=True) for seed in range(15 * max(by_day, 2))],
-)  # fmt: skip
+@seeds(cpu=10, elsewhere=2)
 def test_a_program_that_runs_again(options: dict[str, Any], seed: int) -> None:
     """From other values, with other scalars, with another end, with a write of Python's in the midst, and as before."""
     qd.init(**options, default_fp=qd.f64)
@@ -250,12 +250,7 @@ def test_a_program_that_runs_again(options: dict[str, Any], seed: int) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(
-    ("options", "seed"),
-    [pytest.param(*options.values, seed, marks=[*options.marks, *([pytest.mark.slow] if seed >= by_day else [])],
-                  id=f"{options.id}-{seed}")
-     for options, by_day in zip(WITH_F64, (10, 2, 2, 0, 0), strict=True) for seed in range(10 * max(by_day, 2))],
-)  # fmt: skip
+@seeds(cpu=10, elsewhere=2)
 def test_second_derivatives_of_random_launches(options: dict[str, Any], seed: int) -> None:
     """Against differences of gradients: of all steps, with little memory, and of the launches among them, twice."""
     qd.init(**options, default_fp=qd.f64)

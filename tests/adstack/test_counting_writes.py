@@ -21,7 +21,7 @@ def written(kernel: N.Kernel) -> set[str]:
 
 
 @pytest.mark.filterwarnings("ignore")
-@each(ALL)
+@each(ALL, every=2)
 def test_only_counts_are_written(program) -> None:
     reverse = interpreted(job_of(program, program.cases[0])).reverse[-1].kernel
     for counter in (counting_kernel(reverse), (found := sparse_iterations(reverse)) and found.lists):

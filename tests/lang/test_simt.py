@@ -367,96 +367,78 @@ def test_what_lanes_hand_each_other():
 # --- gradients ------------------------------------------------------------------------------------------------------
 
 
-def shifted(x, y, total):
-    @qd.kernel
-    def k():
-        qd.loop_config(block_dim=16)
-        for i in range(40):
-            held = block.SharedArray(16, qd.f64)
-            t = block.thread_idx()
-            w = qd.sin(x[i])
-            held[t] = w * x[i]
+@qd.kernel
+def shifted(x: qd.template(), y: qd.template()):
+    qd.loop_config(block_dim=16)
+    for i in range(40):
+        held = block.SharedArray(16, qd.f64)
+        t = block.thread_idx()
+        w = qd.sin(x[i])
+        held[t] = w * x[i]
+        block.sync()
+        y[i] = held[15 - t] * w + held[(t + 1) % 16] ** 2
+
+
+@qd.kernel
+def reduced(x: qd.template(), y: qd.template()):
+    qd.loop_config(block_dim=16)
+    for i in range(40):
+        held = block.SharedArray(16, qd.f64)
+        t = block.thread_idx()
+        held[t] = x[i] * x[i]
+        block.sync()
+        stride = 8
+        while stride > 0:
+            if t < stride:
+                held[t] = held[t] * 1.5 + qd.sin(held[t + stride]) * held[t]
             block.sync()
-            y[i] = held[15 - t] * w + held[(t + 1) % 16] ** 2
+            stride //= 2
+        if t == 0:
+            y[0] += qd.sqrt(held[0])
 
-    return k, y
 
-
-def reduced(x, y, total):
-    @qd.kernel
-    def k():
-        qd.loop_config(block_dim=16)
-        for i in range(40):
-            held = block.SharedArray(16, qd.f64)
-            t = block.thread_idx()
-            held[t] = x[i] * x[i]
+@qd.kernel
+def tiles(x: qd.template(), y: qd.template()):
+    qd.loop_config(block_dim=16)
+    for i in range(40):
+        held = block.SharedArray((2, 8), qd.f64)
+        t = block.thread_idx()
+        a = qd.f64(0.0)
+        for n in range(3):
+            held[t // 8, t % 8] = x[(i + 7 * n) % 40] * (a + 1.0)
             block.sync()
-            stride = 8
-            while stride > 0:
-                if t < stride:
-                    held[t] = held[t] * 1.5 + qd.sin(held[t + stride]) * held[t]
-                block.sync()
-                stride //= 2
-            if t == 0:
-                total[None] += qd.sqrt(held[0])
-
-    return k, total
-
-
-def tiles(x, y, total):
-    @qd.kernel
-    def k():
-        qd.loop_config(block_dim=16)
-        for i in range(40):
-            held = block.SharedArray((2, 8), qd.f64)
-            t = block.thread_idx()
-            a = qd.f64(0.0)
-            for n in range(3):
-                held[t // 8, t % 8] = x[(i + 7 * n) % 40] * (a + 1.0)
-                block.sync()
-                for m in range(8):
-                    a += held[t // 8, m] * held[(t // 8 + 1) % 2, m] * 0.1
-                block.sync()
-            y[i] = a
-
-    return k, y
-
-
-def collected(x, y, total):
-    @qd.kernel
-    def k():
-        qd.loop_config(block_dim=16)
-        for i in range(40):
-            held = block.SharedArray(2, qd.f64)
-            held[block.thread_idx() % 2] += x[i] * x[i]
+            for m in range(8):
+                a += held[t // 8, m] * held[(t // 8 + 1) % 2, m] * 0.1
             block.sync()
-            y[i] = held[block.thread_idx() % 2] * held[0] * x[i]
-
-    return k, y
+        y[i] = a
 
 
-def greatest(x, y, total):
-    @qd.kernel
-    def k():
-        qd.loop_config(block_dim=16)
-        for i in range(40):
-            held = block.SharedArray(3, qd.f64)
-            qd.atomic_max(held[i * i % 3], x[i] * x[i])
-            block.sync()
-            y[i] = held[i % 2] * x[i]
-
-    return k, y
+@qd.kernel
+def collected(x: qd.template(), y: qd.template()):
+    qd.loop_config(block_dim=16)
+    for i in range(40):
+        held = block.SharedArray(2, qd.f64)
+        held[block.thread_idx() % 2] += x[i] * x[i]
+        block.sync()
+        y[i] = held[block.thread_idx() % 2] * held[0] * x[i]
 
 
-def scanned(x, y, total):
-    @qd.kernel
-    def k():
-        qd.loop_config(block_dim=64)
-        for i in range(40):
-            most = block.reduce_all_max(x[i], 64, qd.f64)
-            y[i] = subgroup.inclusive_mul(x[i]) * subgroup.shuffle_down(x[i], 3) + most
+@qd.kernel
+def greatest(x: qd.template(), y: qd.template()):
+    qd.loop_config(block_dim=16)
+    for i in range(40):
+        held = block.SharedArray(3, qd.f64)
+        qd.atomic_max(held[i * i % 3], x[i] * x[i])
+        block.sync()
+        y[i] = held[i % 2] * x[i]
 
-    return k, y
+
+@qd.kernel
+def scanned(x: qd.template(), y: qd.template()):
+    qd.loop_config(block_dim=64)
+    for i in range(40):
+        most = block.reduce_all_max(x[i], 64, qd.f64)
+        y[i] = subgroup.inclusive_mul(x[i]) * subgroup.shuffle_down(x[i], 3) + most
 
 
 @NEEDS_F64
@@ -464,23 +446,21 @@ def scanned(x, y, total):
 def test_gradients_through_barriers(session, program):
     """The gradient of a random weighting of the results, twice: it leaves its memory as it was."""
     x, y = (qd.field(qd.f64, 40, needs_grad=True) for _ in range(2))
-    total = qd.field(qd.f64, (), needs_grad=True)
-    k, out = program(x, y, total)
     v = np.random.default_rng(0).random(40) + 0.5
-    weights = np.random.default_rng(1).random(out.shape)
+    weights = np.random.default_rng(1).random(40)
 
     def value(a):
         x.from_numpy(a)
-        out.fill(0)
-        k()
-        return (out.to_numpy() * weights).sum()
+        y.fill(0)
+        program(x, y)
+        return (y.to_numpy() * weights).sum()
 
     value(v)
     found = []
     for _ in range(2):
         x.grad.fill(0)
-        out.grad.from_numpy(weights)
-        k.grad()
+        y.grad.from_numpy(weights)
+        program.grad(x, y)
         found.append(x.grad.to_numpy())
     steps = np.eye(40) * 1e-5
     want = np.array([(value(v + h) - value(v - h)) / 2e-5 for h in steps])
@@ -493,7 +473,6 @@ def test_second_and_forward_derivatives(session):
     x = qd.field(qd.f64, 40, needs_grad=True, needs_dual=True)
     y = qd.field(qd.f64, 40, needs_grad=True, needs_dual=True)
     total = qd.field(qd.f64, (), needs_grad=True)
-    k, _ = shifted(x, y, total)
     v, step = np.random.default_rng(0).random(40) + 0.5, np.eye(40)[17] * 1e-5
 
     @qd.kernel
@@ -503,7 +482,7 @@ def test_second_and_forward_derivatives(session):
 
     def program():
         total[None] = 0
-        k()
+        shifted(x, y)
         add_up()
 
     def at(a):
@@ -517,7 +496,7 @@ def test_second_and_forward_derivatives(session):
     found = qd.ad.hessian_vector(program, total, x, np.eye(40)[17])
     np.testing.assert_allclose(found, (more - less) / 2e-5, rtol=1e-5, atol=1e-6)
     with qd.ad.FwdMode(loss=y, param=x, seed=np.eye(40)[17].tolist()):
-        k()
+        shifted(x, y)
     np.testing.assert_allclose(y.dual.to_numpy(), (after - before) / 2e-5, rtol=1e-6, atol=1e-7)
 
 

@@ -71,7 +71,7 @@ class Lab:
         self.token = token
         self.errors: list[str] = []
         self.outside: list[str] = []
-        page.set_default_timeout(30_000)
+        page.set_default_timeout(90_000)
         page.on("console", lambda m: self.errors.append(m.text) if m.type == "error" else None)
         page.on("pageerror", lambda e: self.errors.append(f"page error: {e}"))
         page.context.route("**/*", self._route)
@@ -120,7 +120,7 @@ class Lab:
         self.page.click(f'.lm-MenuBar-itemLabel:text-is("{menu}")')
         self.page.click(f'.lm-Menu-itemLabel:text-is("{item}")')
 
-    def run_all(self, seconds: float = 120, warnings: bool = False) -> None:
+    def run_all(self, seconds: float = 240, warnings: bool = False) -> None:
         """Runs every cell; AssertionError with the text of the first error, or warning unless these are expected."""
         self.menu("Run", "Run All Cells")
         end = time.time() + seconds

@@ -150,8 +150,7 @@ def test_the_keyboard_alone_suffices(sample: Lab):
     assert panel.get_by_role("radio", name="gradient").get_attribute("aria-checked") == "true"
     _tab_until(sample, ".ps")
     keys.press("ArrowDown")
-    page.wait_for_timeout(200)
-    assert panel.locator("h4").inner_text() == "determine ad stack size"
+    panel.locator('h4:text-is("determine ad stack size")').wait_for()
 
 
 def test_bare_keys_do_not_reach_the_notebook(sample: Lab):
@@ -188,7 +187,7 @@ def saved(sample: Lab) -> dict[str, bytes]:
     for state in ("without state", "with state"):  # what a notebook has of widgets, stays
         with sample.page.expect_response(lambda r: r.request.method == "PUT" and "/api/settings/" in r.url):
             sample.menu("Settings", "Save Widget State Automatically")
-        for _ in range(40):  # the shell hears of a setting some time after the server
+        for _ in range(240):  # the shell hears of a setting some time after the server
             sample.save()
             found[state] = (sample.work / "s.ipynb").read_bytes()
             if (b"widget-state+json" in found[state]) == (state == "with state"):

@@ -58,7 +58,7 @@ def browser(view, tmp_path_factory):
     with sync_playwright() as play:
         chromium = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         shown = chromium.new_page(viewport={"width": 1300, "height": 900}, color_scheme="light")
-        shown.set_default_timeout(20_000)
+        shown.set_default_timeout(60_000)
         said: list[str] = []
         shown.on("console", lambda m: said.append(m.text) if m.type in ("error", "warning") else None)
         shown.on("pageerror", lambda e: said.append(str(e)))

@@ -77,7 +77,7 @@ def opened(browser):
     """Opens a file at its steps; nothing is said to the console or asked of the network."""
     said: list[str] = []
     shown = browser.new_page(viewport={"width": 1300, "height": 1000}, color_scheme="light")
-    shown.set_default_timeout(20_000)
+    shown.set_default_timeout(60_000)
     shown.on("console", lambda m: said.append(m.text) if m.type in ("error", "warning") else None)
     shown.on("pageerror", lambda e: said.append(str(e)))
     shown.on("request", lambda r: said.append(r.url) if not r.url.startswith(("file:", "data:", "blob:")) else None)

@@ -3,8 +3,12 @@ same on every backend."""
 
 from __future__ import annotations
 
+import errno
 import os
+import pwd
 import shutil
+import socket
+import stat
 import sys
 import warnings
 from collections.abc import Callable
@@ -167,15 +171,96 @@ def test_files_that_are_being_written_take_room_and_are_left_alone(tmp_path: Pat
     assert other.exists()
 
 
-@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda p: os.symlink("nowhere", p)])
+def socket_at(path: Path) -> None:
+    """Its address is short, however long its path is."""
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind("short")
+    Path("short").rename(path)
+
+
+KINDS: dict[str, Callable[[Path], None]] = {
+    "fifo": os.mkfifo,
+    "folder": os.mkdir,
+    "socket": socket_at,
+    "loop": lambda p: p.symlink_to(p.name),
+    "link to nothing": lambda p: p.symlink_to("nowhere"),
+}
+if os.geteuid() == 0:
+    KINDS["device"] = lambda p: os.mknod(p, stat.S_IFCHR | 0o600, os.makedev(1, 5))  # zeros without end
+
+
+@pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
 @pytest.mark.parametrize("name", [A + SUFFIX, f".left{TEMPORARY}"])
-def test_what_is_no_file_takes_no_room(tmp_path: Path, make: Callable[[Path], None], name: str) -> None:
+def test_what_is_no_file_takes_no_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], None], name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
     store = DiskCache(tmp_path, 2 * EACH)
     make(tmp_path / name)
     os.utime(tmp_path / name, (1, 1), follow_symlinks=False)
+    assert store.get(A) is None
     for other in "bcd":
         store.put(key(other), bytes(150))
     assert store.get(key("d")) is not None
+
+
+@pytest.mark.parametrize("make", [Path.touch, *(make for kind, make in KINDS.items() if kind != "folder")])
+def test_what_is_no_folder_keeps_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], None]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    make(tmp_path / "top")
+    assert f"{tmp_path / 'top'}: " in told(DiskCache(tmp_path / "top", ROOM))
+
+
+def no_room(*args: Any, **options: Any) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def room_for_some(file: int, data: bytes, write: Any = os.write) -> int:
+    if len(data) < 20:
+        no_room()
+    return int(write(file, data[:10]))
+
+
+@pytest.mark.parametrize(
+    "name, fails", [("mkdir", no_room), ("write", no_room), ("write", room_for_some), ("replace", no_room)]
+)
+def test_a_full_disk(store: DiskCache, monkeypatch: pytest.MonkeyPatch, name: str, fails: Any) -> None:
+    """Nothing stays of what could not be written."""
+    assert store.folder is not None
+    if name != "mkdir":
+        store.put(key("c"), b"code")
+    with monkeypatch.context() as m:
+        m.setattr(os, name, fails)
+        assert "No space left on device" in told(store)
+    assert sorted(store.folder.glob("*")) == ([] if name == "mkdir" else [file_of(store, key("c"))])
+
+
+@pytest.mark.parametrize("umask", [0, 0o777])
+def test_modes_whatever_the_umask(store: DiskCache, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        store.put(A, b"code")
+    finally:
+        os.umask(before)
+    made = (file_of(store, A), file_of(store, A).parent, file_of(store, A).parent.parent)
+    assert [stat.S_IMODE(p.stat().st_mode) for p in made] == [0o600, 0o700, 0o700]
+
+
+@pytest.mark.parametrize("home", [None, "", "/nonexistent"])
+def test_without_a_home_nothing_is_kept(monkeypatch: pytest.MonkeyPatch, home: str | None) -> None:
+    for variable in ("XDG_CACHE_HOME", "QD_OFFLINE_CACHE_FILE_PATH", "HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    if home is not None:
+        monkeypatch.setenv("HOME", home)
+    monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
+    with pytest.warns(QuadrantsWarning, match="QL2035"):
+        assert default_path() is None
+    disk_cache._told.clear()
+    if home is None:
+        with pytest.warns(QuadrantsWarning, match="QL2035"):
+            assert default_path("~/here") is None
 
 
 # --- what the user is told ----------------------------------------------------------------------------------------
@@ -202,12 +287,13 @@ def test_what_the_user_is_told(
     texts = {}
     store = DiskCache(tmp_path / "cache", ROOM, below="part")
     store.put(A, b"code")
-    for name, path in {"the folder": tmp_path / "cache", "a folder below": tmp_path / "cache" / "part"}.items():
-        path.chmod(0o720)
-        texts[f"others can write to {name}"] = told(store)
-        path.chmod(0o700)
-    file_of(store, A).chmod(0o602)
-    texts["others can write to a file"] = told(store)
+    for mode in (0o702, 0o720):
+        for name, path in {"the folder": tmp_path / "cache", "a folder below": tmp_path / "cache" / "part"}.items():
+            path.chmod(mode)
+            texts[f"others can write to {name}"] = told(store)
+            path.chmod(0o700)
+        file_of(store, A).chmod(mode - 0o100)
+        texts["others can write to a file"] = told(store)
     with monkeypatch.context() as m:
         m.setattr(os, "geteuid", lambda: 12345)
         texts["another owner"] = told(store)
@@ -346,7 +432,7 @@ def test_kernels_are_found_again_and_options_make_others(tmp_path: Path, monkeyp
 
 
 @pytest.mark.parametrize("session", sessions("cpu", "cuda", "vulkan", "metal", "amdgpu"))
-def test_code_that_is_cut_anywhere_is_made_anew(tmp_path: Path, session: dict[str, Any]) -> None:
+def test_code_without_a_seal_is_made_anew(tmp_path: Path, session: dict[str, Any]) -> None:
     """Although its checksum is right; and what was made takes its place."""
     options = {**session, "offline_cache": True, "offline_cache_file_path": str(tmp_path)}
 
@@ -361,8 +447,8 @@ def test_code_that_is_cut_anywhere_is_made_anew(tmp_path: Path, session: dict[st
     qd.reset()
     (path,) = (p for p in tmp_path.iterdir() if p.stat().st_size > 200)  # not the pipelines of a driver
     whole = path.read_bytes()
-    for n in range(0, len(whole) - BEGIN, 64):
-        path.write_bytes(entry(path.stem, whole[BEGIN : BEGIN + n]))
+    for content in (b"", whole[BEGIN:-64], whole[BEGIN:]):
+        path.write_bytes(entry(path.stem, content))
         assert launch() == 8
         assert path.read_bytes() == whole
 

@@ -66,7 +66,7 @@ def output(program: str, folder: Path, arch: str = "cpu", head: str = HEAD) -> l
     file.write_text(head + program)
     # From 3.12 on Python warns of every fork of a process with threads; these programs are about such forks.
     env = {"PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}", "PYTHONWARNINGS": "ignore::DeprecationWarning"}
-    done = run(sys.executable, "-X", "faulthandler", file, arch, env=env, seconds=60)
+    done = run(sys.executable, "-X", "faulthandler", file, arch, env=env)
     return done.output.splitlines()
 
 

@@ -55,7 +55,7 @@ def test_a_session_without_threads(arch: str, tmp_path: Path) -> None:
     file = tmp_path / "program.py"
     file.write_text(PROGRAM)
     env = {"PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    done = run(sys.executable, "-c", ALONE, file, arch, env=env, seconds=60, status=None)
+    done = run(sys.executable, "-c", ALONE, file, arch, env=env, status=None)
     if done.stderr == "limited\n":
         pytest.skip("the stack of a process is limited here")
     assert (done.output, done.returncode) == ("2999997\n", 0)
