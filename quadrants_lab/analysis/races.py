@@ -303,6 +303,7 @@ class _Trial:
                         return Race(write.stmt, other.stmt, element, first, second, self.task)
         return None
 
+
 def _holding(block: N.Block, wanted: set[int]) -> list[N.Stmt]:
     """The statements, at any depth, that have one of the wanted in their blocks."""
     found: list[N.Stmt] = []

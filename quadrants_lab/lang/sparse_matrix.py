@@ -54,6 +54,10 @@ def sparse_matrix_builder() -> type[Triplets]:
     return Triplets
 
 
+def _refused(text: str, help: str = "") -> QuadrantsRuntimeError:
+    return QuadrantsRuntimeError(text, code="QL2132", help=help)
+
+
 @cache
 def _scipy() -> Any:
     """scipy.sparse with its linear algebra."""
@@ -61,18 +65,15 @@ def _scipy() -> Any:
         import scipy.io
         import scipy.sparse.linalg
     except ImportError:
-        raise QuadrantsRuntimeError(
-            "sparse matrices need scipy, which is not installed", code="QL2132", help="pip install scipy"
-        ) from None
+        raise _refused("sparse matrices need scipy, which is not installed", "pip install scipy") from None
     return scipy
 
 
 def _no_derivative(what: str) -> None:
     if differentiating():
-        raise QuadrantsRuntimeError(
+        raise _refused(
             f"{what} has no derivative, and launches are being differentiated",
-            code="QL2132",
-            help="do it outside of the Tape; or write the product as a kernel, see qd.linalg.LinearOperator",
+            "do it outside of the Tape; or write the product as a kernel, see qd.linalg.LinearOperator",
         )
 
 
@@ -96,11 +97,7 @@ class SparseMatrixBuilder(Triplets):
     def _triplets(self) -> tuple[Any, Any, Any]:
         n, room = self.count[None], self.values.shape[0]
         if n > room:
-            raise QuadrantsRuntimeError(
-                f"{n} entries were added to a builder with room for {room}",
-                code="QL2132",
-                help="raise max_num_triplets",
-            )
+            raise _refused(f"{n} entries were added to a builder with room for {room}", "raise max_num_triplets")
         rows, columns, values = (x.to_numpy()[:n] for x in (self.rows, self.columns, self.values))
         return rows, columns, values
 
@@ -118,14 +115,14 @@ class SparseMatrixBuilder(Triplets):
         rows, columns, values = self._triplets()
         if len(rows) and not (rows.min() >= 0 and rows.max() < self.shape[0] and columns.min() >= 0
                               and columns.max() < self.shape[1]):  # fmt: skip
-            raise QuadrantsRuntimeError(f"an entry lies outside of the shape {self.shape}", code="QL2132")
+            raise _refused(f"an entry lies outside of the shape {self.shape}")
         self.count[None] = 0
         return SparseMatrix(sm=_scipy().sparse.coo_matrix((values, (rows, columns)), self.shape), dtype=self.dtype)
 
 
 def _real(dtype: Any) -> Any:
     if dtype not in (f32, f64):
-        raise QuadrantsRuntimeError(f"a sparse matrix holds f32 or f64, not {dtype}", code="QL2132")
+        raise _refused(f"a sparse matrix holds f32 or f64, not {dtype}")
     return dtype
 
 
@@ -154,7 +151,7 @@ class SparseMatrix:
 
     def _other(self, other: Any) -> Any:
         if not isinstance(other, SparseMatrix):
-            raise QuadrantsRuntimeError(f"a sparse matrix and {other!r} do not go together", code="QL2132")
+            raise _refused(f"a sparse matrix and {other!r} do not go together")
         if other.shape != self.shape:
             raise AssertionError(f"Dimension mismatch between sparse matrices {self.shape} and {other.shape}")
         return other.matrix
@@ -203,7 +200,7 @@ class SparseMatrix:
         _no_derivative("building a sparse matrix")
         flat = _array(ndarray).reshape(-1)
         if flat.size % 3:
-            raise QuadrantsRuntimeError("the length of triplets is a multiple of 3", code="QL2132")
+            raise _refused("the length of triplets is a multiple of 3")
         rows, columns, values = flat.reshape(-1, 3).T
         entries = values, (rows.astype(np.int64), columns.astype(np.int64))
         self.matrix = self._like(_scipy().sparse.coo_matrix(entries, self.shape)).matrix
@@ -232,10 +229,10 @@ class SparseSolver:
 
     def __init__(self, dtype: Any = f32, solver_type: str = "LLT", ordering: str = "AMD") -> None:
         if solver_type not in ("LLT", "LDLT", "LU") or ordering not in ("AMD", "COLAMD"):
-            raise QuadrantsRuntimeError(
-                f"there is no sparse solver {solver_type} with the ordering {ordering}", code="QL2132",
-                help="solvers are LLT, LDLT and LU, orderings AMD and COLAMD",
-            )  # fmt: skip
+            raise _refused(
+                f"there is no sparse solver {solver_type} with the ordering {ordering}",
+                "solvers are LLT, LDLT and LU, orderings AMD and COLAMD",
+            )
         self.dtype, self.solver_type, self.ordering = _real(dtype), solver_type, ordering
         self._factors: Any = None
 
@@ -247,7 +244,7 @@ class SparseSolver:
         _no_derivative("a sparse solver")
         n, m = sparse_matrix.shape
         if n != m:
-            raise QuadrantsRuntimeError(f"a solver takes a square matrix, not one of {n} by {m}", code="QL2132")
+            raise _refused(f"a solver takes a square matrix, not one of {n} by {m}")
         matrix = sparse_matrix.matrix.astype(np.float64).tocsc()
         definite = self.solver_type == "LLT"
         how: dict[str, Any] = {"permc_spec": "COLAMD"}
@@ -277,10 +274,10 @@ class SparseSolver:
         """x of A x = b: a numpy array, an ndarray where ``b`` is one."""
         _no_derivative("a sparse solver")
         if self._factors is None:
-            raise QuadrantsRuntimeError(
-                f"there are no {self.solver_type} factors to solve by: info() is False", code="QL2132",
-                help="call compute(A) first; of a matrix that is not positive definite take LDLT or LU",
-            )  # fmt: skip
+            raise _refused(
+                f"there are no {self.solver_type} factors to solve by: info() is False",
+                "call compute(A) first; of a matrix that is not positive definite take LDLT or LU",
+            )
         return _as_given(self._factors.solve(_array(b).astype(np.float64)).astype(self.dtype.numpy), b)
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial, reduce
 from typing import Any
 
 from quadrants_lab.frontend.op_table import Builtin, Lower
@@ -55,9 +56,7 @@ _add, _sub, _mul, _div = (_binary(op) for op in (ast.Add, ast.Sub, ast.Mult, ast
 
 
 def _sum(cx: Context, node: Any, terms: Sequence[Any]) -> Number:
-    total: Number = terms[0]
-    for t in terms[1:]:
-        total = _add(cx, node, total, t)
+    total: Number = reduce(partial(_add, cx, node), terms)
     return total
 
 
@@ -199,10 +198,7 @@ def _quantifier(name: str, prim: str, meaning: Callable[..., Any]) -> Lower:
             return Lit(meaning(e.value for e in elements), call)
         cx.at(call)
         tests = [cx.to(e, u1) for e in elements]
-        result = tests[0]
-        for t in tests[1:]:
-            result = cx.b.op(prim, result, t)
-        return Num(result, u1)
+        return Num(reduce(partial(cx.b.op, prim), tests), u1)
 
     return lower
 

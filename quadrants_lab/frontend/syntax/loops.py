@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial, reduce
 from math import prod
 
 from quadrants_lab.frontend.diagnostics import count
@@ -303,9 +304,7 @@ def _flat(cx: Context, node: ast.For, space: Space, names: list[ast.Name]) -> No
         cx.b.op("max", cx.b.op("sub", cx.b.cast(space.id(cx, e), count), b), zero)
         for b, (_, e) in zip(begins, space.axes, strict=True)
     ]
-    total = extents[0]
-    for e in extents[1:]:
-        total = cx.b.op("mul", total, e)
+    total = reduce(partial(cx.b.op, "mul"), extents)
 
     def body(index: N.Param) -> None:
         cx.at(node.target)
