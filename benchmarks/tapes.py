@@ -21,46 +21,49 @@ LENGTHS = (200, 400, 600, 800, 1000, 1200, 1400, 1600, 1800, 2000)
 
 def measure() -> dict[str, float]:
     """In a worker: row name -> value in the row's unit."""
+    import quadrants_lab as qd
     from benchmarks import engine
 
     engine.init()
-    return waves() | pairs() | budget() | lengths() | on_vulkan()
+    hand, taped, again = waves()
+    qd.reset()
+    qd.init(arch=qd.cpu)
+    pair, launch = pairs()
+    found = {APART.name: taped / hand, IN_PLACE.name: again / hand, PAIR.name: 1e6 * pair, RECORDED.name: 1e6 * launch}
+    return found | budget() | lengths() | on_vulkan()
 
 
-def waves() -> dict[str, float]:
+def waves() -> list[float]:
+    """Seconds of the wave by hand, under a Tape, and in place under one."""
     from benchmarks.cases.programs import InPlace, Wave
 
     apart, in_place = Wave(), InPlace()
-    hand, taped, again = fastest(apart.by_hand, apart.taped, in_place.taped, times=1, rounds=12)
-    return {APART.name: taped / hand, IN_PLACE.name: again / hand}
+    return fastest(apart.by_hand, apart.taped, in_place.taped, times=1, rounds=12)
+
+
+def pairs() -> list[float]:
+    """Seconds of a launch and its gradient under a Tape, and of a launch of a recorded program."""
+    import quadrants_lab as qd
+    from benchmarks.cases.programs import PAIRS, tiny
+    from benchmarks.engine import synced
+
+    loss, launches = tiny()
+
+    def taped() -> None:
+        with qd.ad.Tape(loss, clear_gradients=False):
+            launches()
+
+    return [s / PAIRS for s in fastest(synced(taped), synced(qd.ad.program(launches)), times=1)]
 
 
 def on_gpu() -> None:
     """Prints what programs cost on the device of the session, beside what they should cost on an H200 at most."""
-    import quadrants_lab as qd
-    from benchmarks.cases.programs import PAIRS, InPlace, Wave, tiny
-
-    apart, in_place = Wave(), InPlace()
-    loss, launches = tiny()
-    program = qd.ad.program(launches)
-
-    def pairs() -> None:
-        with qd.ad.Tape(loss, clear_gradients=False):
-            launches()
-        qd.sync()
-
-    def recorded() -> None:
-        program()
-        qd.sync()
-
-    for run in (apart.taped, in_place.taped, pairs, recorded) * 4:
-        run()
-    hand, wave, again = fastest(apart.by_hand, apart.taped, in_place.taped, times=1, rounds=12)
-    pair, launch = fastest(pairs, recorded, times=1, rounds=12)
+    hand, wave, again = waves()
+    pair, launch = pairs()
     print(f"wave 256^2, 200 steps, value and gradient: by hand {1e3 * hand:.2f} ms")
     print(f"  under a Tape {1e3 * wave:.2f} ms (at most 5), in place {1e3 * again:.2f} ms (at most 5)")
-    print(f"a launch and its gradient under a Tape {1e6 * pair / PAIRS:.2f} us (at most 15)")
-    print(f"a launch of a recorded program {1e6 * launch / PAIRS:.2f} us (at most 2)")
+    print(f"a launch and its gradient under a Tape {1e6 * pair:.2f} us (at most 15)")
+    print(f"a launch of a recorded program {1e6 * launch:.2f} us (at most 2)")
 
 
 def lengths() -> dict[str, float]:
@@ -103,22 +106,6 @@ def plot(x: Sequence[float], y: Sequence[float], x_name: str, y_name: str) -> st
         f'<text x="{left + wide - 40}" y="{high + low}">{x[-1]:g} {x_name}</text>'
         f'<text x="2" y="20">{max(y):.3g} {y_name}</text></svg>\n'
     )
-
-
-def pairs() -> dict[str, float]:
-    import quadrants_lab as qd
-    from benchmarks.cases.programs import PAIRS, tiny
-
-    qd.reset()
-    qd.init(arch=qd.cpu)
-    loss, launches = tiny()
-
-    def taped() -> None:
-        with qd.ad.Tape(loss):
-            launches()
-
-    pair, recorded = fastest(taped, qd.ad.program(launches), times=1)
-    return {PAIR.name: 1e6 * pair / PAIRS, RECORDED.name: 1e6 * recorded / PAIRS}
 
 
 def budget() -> dict[str, float]:

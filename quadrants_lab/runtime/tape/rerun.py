@@ -105,16 +105,13 @@ class Rerun:
         """Runs the gradients of all steps in one go, where the device can do that; else False."""
         if self.one_go.capture is None or not self.one_go.start(self._ready, [_given(s) for s in self.steps]):
             return False
-        for step, route in zip(self.steps, self._routes(), strict=True):
-            if route.reverse is not None:
-                route.reverse.wrote(step.args)
+        for step in self.steps:
+            if step.route is not None and step.route.reverse is not None:
+                step.route.reverse.wrote(step.args)
         for followed in self.launches.followed.values():
             followed.memory.version += 1
             followed.version = followed.memory.version
         return True
-
-    def _routes(self) -> list[Route]:
-        return [step.route for step in self.steps if step.route is not None]
 
     def _ready(self) -> Callable[[], None]:
         self.final = back.as_it_is(cast("list[Step | Segment]", self.steps))
