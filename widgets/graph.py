@@ -1,4 +1,5 @@
-"""Graphs: boxes whose text lines know their source line, edges, nested frames; as data for the browser, as an image."""
+"""Graphs: boxes whose text lines know their source line, edges, nested frames; as data for the browser, as an image;
+and the CFG pane."""
 
 from __future__ import annotations
 
@@ -7,9 +8,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from quadrants_lab.widgets.highlight import highlight
-from quadrants_lab.widgets.html import esc
+from quadrants_lab.widgets.html import data, empty, esc
 from quadrants_lab.widgets.layout import Layout, Point, layout
-from quadrants_lab.widgets.model import ClusterView, GraphView, Line, NodeView
+from quadrants_lab.widgets.model import ClusterView, GraphView, KernelView, Line, NodeView
 
 _CHAR, _ROW, _PAD = 6.65, 15.0, 8.0  # of an 11 px monospace font
 _LONGEST, _MOST = 56, 16  # characters a line, lines a box
@@ -134,3 +135,18 @@ def image(graph: GraphView) -> str:
     encoded = base64.b64encode(svg(graph).encode()).decode()
     uri = f"data:image/svg+xml;base64,{encoded}"
     return f'<img alt="{esc(graph.title)}" style="max-width:100%;border-radius:4px" src="{uri}">'
+
+
+def figure(graph: GraphView) -> str:
+    """The place where the browser draws the graph."""
+    if not graph.drawn:
+        graph.drawn = f'<div class="graph" data-graph="{data(drawing(graph))}"></div>'
+    return graph.drawn
+
+
+def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
+    """The control flow graph of each task's forward slice."""
+    drawn = "".join(f"<h4>{esc(t.title)}</h4>{figure(t.cfg)}" for t in view.graphs)
+    return drawn or empty(
+        "there is no gradient yet, so there is no forward slice to draw: call .grad() or give --grad LOSS"
+    )

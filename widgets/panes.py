@@ -12,7 +12,7 @@ from typing import Any
 
 from quadrants_lab.widgets import (
     code,
-    graphs,
+    graph,
     history,
     matrix,
     passes,
@@ -41,7 +41,7 @@ class Pane:
 PANES = (
     Pane("source", "Linked", source.pane),
     Pane("passes", "Passes", passes.pane),
-    Pane("cfg", "CFG", graphs.cfg_pane),
+    Pane("cfg", "CFG", graph.pane),
     Pane("stacks", "Stacks", stacks.pane),
     Pane("sizes", "SizeExpr", sizes.pane),
     Pane("steps", "Steps", steps.pane),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from quadrants_lab.widgets.graphs import figure
+from quadrants_lab.widgets.graph import figure
 from quadrants_lab.widgets.html import empty, esc, size, table
 from quadrants_lab.widgets.model import KernelView, Line
 from quadrants_lab.widgets.run import STACK_BYTES
