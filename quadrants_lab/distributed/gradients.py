@@ -113,7 +113,7 @@ def _here(
             code="QL2208",
             help="leave out init, or call qd.reset() first",
         )
-    sums = _Sums(S.total)
+    sums = _Sums()
     parts = []
     for first, group in groups:
         part = S.run(fn, arrays, first, group, summed)
@@ -128,26 +128,25 @@ def _here(
 
 
 class _Sums:
-    """Adds up what comes in order, `ARITY` at a time, and sums of these; so holds few. ``total`` adds some up."""
+    """Adds up what comes in order, `ARITY` at a time, and sums of these; so holds few."""
 
-    def __init__(self, total: Callable[[list[Any]], Any]) -> None:
-        self._total = total
-        self._levels: list[list[Any]] = []
+    def __init__(self) -> None:
+        self._levels: list[list[S.Part]] = []
 
-    def add(self, part: Any, level: int = 0) -> None:
+    def add(self, part: S.Part, level: int = 0) -> None:
         if level == len(self._levels):
             self._levels.append([])
         self._levels[level].append(part)
         if len(self._levels[level]) == ARITY:
             full, self._levels[level] = self._levels[level], []
-            self.add(self._total(full), level + 1)
+            self.add(S.total(full), level + 1)
 
-    def rest(self) -> list[Any]:
+    def rest(self) -> list[S.Part]:
         """The sum of everything, alone; nothing where nothing was added."""
-        rest: list[Any] = []
+        rest: list[S.Part] = []
         for held in self._levels:
             if held or rest:
-                rest = [self._total([*held, *rest])]
+                rest = [S.total([*held, *rest])]
         return rest
 
 
@@ -206,7 +205,7 @@ class _Run:
         job = self._submit("job", _same, self.job)
         code, leaves = self._compiled(job, groups)
         nodes: list[Any] = []
-        sums, reached = _Sums(S.total), 0  # of spans
+        sums, reached = _Sums(), 0  # of spans
         more = True
         while more or self.awaited:
             while more and self.open < self.enough:

@@ -201,8 +201,7 @@ class GradientPlan(Plan):
 
     @property
     def sized_by(self) -> frozenset[str]:
-        counted: frozenset[str] = frozenset().union(*(a.data for a in self.ahead()))
-        return counted | _dependencies(self.sizes)[2]
+        return frozenset().union(*(a.data for a in self.ahead()), *(reads(size)[2] for size in self.sizes))
 
     def settle_draws(self, *args: Any) -> bool:
         """Without stacks to size: draws and gradients of array arguments."""
@@ -211,7 +210,8 @@ class GradientPlan(Plan):
 
     def _follow(self) -> None:
         """What the depths depend on: fields by memory; arguments as (position, is a scalar, by its data)."""
-        args, shapes, data = _dependencies(self.sizes)
+        found = [reads(size) for size in self.sizes]
+        args, shapes, data = ({name for names in found for name in names[k]} for k in range(3))
         self.data_read = frozenset(data)
         for ahead in self.ahead():
             args |= ahead.args
@@ -371,15 +371,3 @@ def nothing_kept(kernel: N.Kernel, why: str) -> QuadrantsRuntimeError:
         help=f"launch {kernel.name} first, with the arguments of its gradient; or under qd.ad.Tape(loss), which keeps "
         "the values of every launch",
     )
-
-
-def _dependencies(sizes: Sequence[SE.SizeExpr]) -> tuple[set[str], set[str], set[str]]:
-    args: set[str] = set()
-    shapes: set[str] = set()
-    data: set[str] = set()
-    for size in sizes:
-        a, s, d = reads(size)
-        args |= a
-        shapes |= s
-        data |= d
-    return args, shapes, data
