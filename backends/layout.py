@@ -5,7 +5,6 @@ A frame begins with a head that differs from device to device; what follows from
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import field
 
 from quadrants_lab.ir import nodes as N
@@ -103,18 +102,3 @@ def frame_layout(kernel: N.Kernel, head: int) -> FrameLayout:
     out.zero_bytes = at - out.zero_at
     out.size = at
     return out
-
-
-def grow_heap(make: Callable[[int], None], needed: int, had: int, most: int) -> None:
-    """Makes an adstack heap that is too small larger by ``make``. Where that raises, it is made as large as before, for
-    launches were settled for that much."""
-    try:
-        make(grown_heap(needed, had, most))
-    except BaseException:
-        make(had)
-        raise
-
-
-def grown_heap(needed: int, had: int, most: int) -> int:
-    """Bytes of an adstack heap that is too small: amortised doubling, as far as ``most`` (0: no limit) permits."""
-    return max(needed, min(2 * had, most) if most else 2 * had)

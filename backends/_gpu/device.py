@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import struct
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
 
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.programs import GROUP
+from quadrants_lab.backends.heap import StackHeap
 from quadrants_lab.backends.launch import Memory
-from quadrants_lab.backends.layout import grow_heap
 
 PRINT_WORDS = 1 << 17
 REDUCING = 1 << 12
@@ -22,7 +22,7 @@ class ArraysAlone:
     """The class of memory that launches take where they take arrays alone: nothing is of it."""
 
 
-class GpuDevice(ABC):
+class GpuDevice(StackHeap):
     """``threads``: the most that a launch keeps in flight; ``stack_threads``: the most that it needs where each has
     adstacks. ``heap_budget``: bytes of adstacks beyond which a launch runs with fewer threads. ``loop_limit``: how many
     times a thread may go round loops before the driver stops it (0: as often as it likes). ``seed`` and ``launches``
@@ -31,23 +31,15 @@ class GpuDevice(ABC):
     memory: type[Any] = ArraysAlone
 
     def __init__(self, threads: int, stack_threads: int, heap_budget: int, loop_limit: int = 0) -> None:
+        super().__init__()
         self.threads = threads
         self.stack_threads = min(stack_threads, threads)
         self.heap_budget = heap_budget
         self.loop_limit = loop_limit
-        self.reducing_threads = min(
-            REDUCING, threads
-        )  # where each adds up its share: fewer are more accurate
-        self.heap_bytes = 0
-        self.heap_address = 0
+        self.reducing_threads = min(REDUCING, threads)  # where each adds up its share: fewer are more accurate
         self.seed = 0
         self.launches = 0
-        self._heap: Memory | None = None
         self._prints: Memory | None = None
-
-    @abstractmethod
-    def allocate(self, shape: tuple[int, ...], dtype: Any) -> Memory:
-        """Zeroed memory of a C-contiguous array; MemoryError where there is not that much."""
 
     def fewest(self, iterations: int, rounds: int) -> int:
         """With how many threads a task gets by each of whose iterations goes round loops so often."""
@@ -63,10 +55,6 @@ class GpuDevice(ABC):
     def busy(self) -> bool:
         """Whether a launch may still run here for which all waiting has ended."""
 
-    @abstractmethod
-    def finish(self) -> None:
-        """Waits until nothing runs here."""
-
     def forked(self) -> bool:
         """See `quadrants_lab.backends.launch.Device`."""
         return False
@@ -75,22 +63,6 @@ class GpuDevice(ABC):
         """Seed of the random draws of launches to come; any 64-bit integer."""
         self.seed = seed & _MASK
         self.launches = 0
-
-    def need_heap(self, nbytes: int, most: int = 0) -> None:
-        """Grows the heap to at least ``nbytes``, by doubling, but not beyond ``most`` (0: no limit) for that alone. Not
-        while a launch runs on this device.
-
-        Raises MemoryError where there is not that much memory; the heap is then as large as before.
-        """
-        if nbytes > self.heap_bytes:
-            self.finish()
-            grow_heap(self._make_heap, nbytes, self.heap_bytes, most)
-
-    def _make_heap(self, nbytes: int) -> None:
-        self._heap = None  # nothing in it outlives a launch
-        self.heap_bytes = self.heap_address = 0
-        self._heap = self.allocate((-(-nbytes // 4),), np.uint32)
-        self.heap_bytes, self.heap_address = nbytes, self._heap.address
 
     def print_block(self) -> Memory:
         """Where kernels print; made when the first one does."""

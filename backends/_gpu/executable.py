@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from quadrants_lab.backends._gpu.layout import gpu_layout
 from quadrants_lab.backends._gpu.programs import programs
@@ -28,6 +29,7 @@ class GpuExecutable(LoadedKernel):
     def __init__(self, kernel: N.Kernel, make: Callable[[], bytes], cached: Kept | None, keep: Keep) -> None:
         super().__init__(kernel)
         self._make, self._keep = make, keep
+        self._once: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
         self.layout = gpu_layout(kernel)
         self.programs = programs(kernel)
         self._cached = cached is not None and cached.sealed
@@ -46,6 +48,13 @@ class GpuExecutable(LoadedKernel):
         code = self._make()
         self._keep(code)
         return code
+
+    def once(self, device: Any, make: Callable[[], Built]) -> Built:
+        """What was made for a device already, or is made now."""
+        if device not in self._once:
+            self._once[device] = make()
+        made: Built = self._once[device]
+        return made
 
     def built(self, build: Callable[[bytes], Built]) -> Built:
         """What a device's compiler makes of the code. Cached code that it refuses is made anew."""

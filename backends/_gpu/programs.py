@@ -34,11 +34,6 @@ class Program:
     inline: bool
     checked: bool
 
-    @property
-    def block(self) -> N.Block:
-        """The statements that it runs."""
-        return self.task.bounds if self.kind == "bounds" else self.task.body
-
 
 def programs(kernel: N.Kernel) -> tuple[Program, ...]:
     """The programs of an offloaded kernel, in the order in which they run."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from quadrants_lab.backends._simt.capture import Captured, MustWait, capture
 from quadrants_lab.backends._simt.flight import Flight
 from quadrants_lab.backends._simt.host_flag import ALONE, HostFlag
 
+T = TypeVar("T")
 _HEAP_SHARE = 4  # adstacks may take that part of the device's memory before fewer threads run at a time
 
 
@@ -180,19 +181,19 @@ class SimtDevice(GpuDevice):
 
     def allocate(self, shape: tuple[int, ...], dtype: Any) -> SimtMemory:
         """Zeroed memory of a C-contiguous array; MemoryError where there is not that much."""
-        try:
-            return self.memory(self, shape, dtype)
-        except MemoryError:
-            _free(self.driver, self.spare)
-            return self.memory(self, shape, dtype)
+        return self._without_spare(lambda: self.memory(self, shape, dtype))
 
     def take(self, nbytes: int) -> int:
         """Memory for a piece; MemoryError where there is not that much."""
+        return self._without_spare(lambda: int(self.driver.allocate(nbytes)))
+
+    def _without_spare(self, make: Callable[[], T]) -> T:
+        """Memory; where there is not that much, once more without what is spare."""
         try:
-            return int(self.driver.allocate(nbytes))
+            return make()
         except MemoryError:
             _free(self.driver, self.spare)
-            return int(self.driver.allocate(nbytes))
+            return make()
 
     def locate(self, array: np.ndarray[Any, Any]) -> int:
         return 0

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import struct
-import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -59,7 +58,6 @@ class SimtExecutable(GpuExecutable):
         self.asked = asked or any(self.stacked)
         self.asked_for_depths = self.asked and not asked
         self.signals = self.shape.signals and host_flag.signals(kernel)
-        self._loaded: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
 
     def frame(self, device: Any) -> SimtFrame:
         return SimtFrame(self, device)
@@ -69,13 +67,10 @@ class SimtExecutable(GpuExecutable):
 
         Raises QuadrantsRuntimeError with the assembler's words where that fails.
         """
-        known = self._loaded.get(driver)
-        if known is None:
-            driver.enter()
-            known = self._loaded[driver] = self.built(partial(self._load, driver))
-        return known
+        return self.once(driver, lambda: self.built(partial(self._load, driver)))
 
     def _load(self, driver: Any, code: bytes) -> list[Any]:
+        driver.enter()
         module = driver.load(code, f"kernel '{self.kernel.name}'")
         forks.finalize(self, driver.unload, module)
         return [driver.function(module, p.name, self.group(p)) for p in self.programs]

@@ -102,9 +102,10 @@ class Target(ABC):
     def barrier(self, fn: Function) -> None:
         """Waits for all threads of the group, and for what they wrote to its shared memory."""
 
-    @abstractmethod
     def shared(self, mod: Module) -> str:
         """A pointer (of address space 3) to a word of 64 bits for each warp of a group."""
+        mod.helper("qd.shared", "@qd.shared = internal addrspace(3) global [32 x i64] poison, align 8")
+        return "@qd.shared"
 
     @abstractmethod
     def finish(self, mod: Module, kernel: Any) -> None:

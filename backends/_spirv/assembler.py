@@ -302,15 +302,6 @@ class Function:
         before = self.let("Load", m.bool, self.cut)
         self.put("Store", self.cut, self.let("LogicalOr", m.bool, before, again))
 
-    @contextmanager
-    def owned(self, stmt: int) -> Iterator[None]:
-        """What is emitted inside is the statement's."""
-        outer, self.stmt = self.stmt, stmt
-        try:
-            yield
-        finally:
-            self.stmt = outer
-
     # --- blocks ------------------------------------------------------------------------------------------------
 
     def label(self) -> int:

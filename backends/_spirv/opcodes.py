@@ -10,10 +10,9 @@ MAGIC, VERSION, GENERATOR = 0x07230203, 0x00010500, 0
 
 OPS: dict[str, tuple[int, str]] = {
     # module
-    "Source": (3, "nn"), "Name": (5, "is"), "String": (7, "rs"), "Line": (8, "inn"), "Extension": (10, "s"),
+    "Name": (5, "is"), "String": (7, "rs"), "Line": (8, "inn"), "Extension": (10, "s"),
     "ExtInstImport": (11, "rs"), "ExtInst": (12, "triGi"), "MemoryModel": (14, "nn"), "EntryPoint": (15, "nisi"),
     "ExecutionMode": (16, "iMn"), "Capability": (17, "C"), "Decorate": (71, "iDn"), "MemberDecorate": (72, "inDn"),
-    "NoLine": (317, ""),
     # types and constants
     "TypeVoid": (19, "r"), "TypeBool": (20, "r"), "TypeInt": (21, "rn"), "TypeFloat": (22, "rn"),
     "TypeVector": (23, "rin"), "TypeStruct": (30, "ri"), "TypePointer": (32, "rSi"),
@@ -24,7 +23,7 @@ OPS: dict[str, tuple[int, str]] = {
     "PtrAccessChain": (67, "tri"), "CompositeConstruct": (80, "tri"), "CompositeExtract": (81, "trin"),
     # conversions
     "ConvertFToU": (109, "tri"), "ConvertFToS": (110, "tri"), "ConvertSToF": (111, "tri"), "ConvertUToF": (112, "tri"),
-    "UConvert": (113, "tri"), "SConvert": (114, "tri"), "FConvert": (115, "tri"), "ConvertPtrToU": (117, "tri"),
+    "UConvert": (113, "tri"), "SConvert": (114, "tri"), "FConvert": (115, "tri"),
     "ConvertUToPtr": (120, "tri"), "Bitcast": (124, "tri"),
     # arithmetic
     "SNegate": (126, "tri"), "FNegate": (127, "tri"), "IAdd": (128, "tri"), "FAdd": (129, "tri"), "ISub": (130, "tri"),
@@ -78,11 +77,6 @@ ENUMERANTS = {
     "C": CAPABILITIES, "S": STORAGE, "D": DECORATIONS, "M": MODES, "G": GLSL, "A": {"Aligned": 2}, "O": {"None": 0},
 }  # fmt: skip
 
-COMPUTE, PHYSICAL_64, GLSL450, ALIGNED = (
-    5,
-    5348,
-    1,
-    2,
-)  # execution model, addressing, memory model, memory operand
+COMPUTE, PHYSICAL_64, GLSL450, ALIGNED = 5, 5348, 1, 2  # execution model, addressing, memory model, memory operand
 GROUP_SCOPE, BUFFERS_AND_SHARED = 2, 0x8 | 0x40 | 0x100  # semantics: acquire and release
 DEVICE_SCOPE, SUBGROUP_SCOPE, RELAXED, REDUCE = 1, 3, 0, 0

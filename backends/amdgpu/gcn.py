@@ -103,10 +103,6 @@ class Gcn(Target):
         fn.call("void", "llvm.amdgcn.s.barrier")
         fn.put('fence syncscope("workgroup") acquire')
 
-    def shared(self, mod: Module) -> str:
-        mod.helper("qd.shared", "@qd.shared = internal addrspace(3) global [32 x i64] poison, align 8")
-        return "@qd.shared"
-
     def finish(self, mod: Module, kernel: Any) -> None:
         mod.helpers = {name: text.replace(") {\n", ") #1 {\n", 1) for name, text in mod.helpers.items()}
         mod.metadata = [

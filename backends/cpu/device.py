@@ -17,8 +17,8 @@ from quadrants_lab.backends import forks
 from quadrants_lab.backends.cpu import jit
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.backends.disk_cache import DiskCache
+from quadrants_lab.backends.heap import StackHeap
 from quadrants_lab.backends.host import Block, HostMemory
-from quadrants_lab.backends.layout import grow_heap
 
 MOST_THREADS = 1024
 
@@ -83,16 +83,15 @@ def processors() -> int:
         return os.cpu_count() or 1
 
 
-class Device:
+class Device(StackHeap):
     """``threads``: how many threads a launch uses, the launching one included; 0 for as many as there are
     processors. ``heap_bytes``: size of the adstack heap, which only grows, by doubling. ``cache``: see
     `jit.runtime`."""
 
     def __init__(self, threads: int = 0, cache: DiskCache | None = None) -> None:
+        super().__init__()
         self.threads = min(threads or processors(), MOST_THREADS)
         self.runtime = runtime(cache)
-        self.heap_bytes = 0
-        self._heap: Block | None = None
         with _lock:
             block = self.runtime.free.pop() if self.runtime.free else None
         if block is None:
@@ -131,22 +130,11 @@ class Device:
         """Stops the launch in flight; does nothing when there is none."""
         self._block.or_word32(L.CANCEL, 1)
 
-    def need_heap(self, nbytes: int, most: int = 0) -> None:
-        """Grows the heap to at least ``nbytes``, by doubling, but not beyond ``most`` (0: no limit) for that alone. Not
-        while a launch runs on this device.
-
-        Raises MemoryError where there is not that much memory; the heap is then as large as before.
-        """
-        if nbytes > self.heap_bytes:
-            grow_heap(self._make_heap, nbytes, self.heap_bytes, most)
-
     def _make_heap(self, nbytes: int) -> None:
-        self._heap = None  # nothing in it outlives a launch
-        self._block.set_word(L.HEAP, 0)
-        self.heap_bytes = 0
-        self._heap = Block(nbytes)
-        self.heap_bytes = nbytes
-        self._block.set_word(L.HEAP, self._heap.address)
+        try:
+            super()._make_heap(nbytes)
+        finally:
+            self._block.set_word(L.HEAP, self.heap_address)
 
     def take_prints(self) -> tuple[bytes, int]:
         """What kernels printed since the last call, and how many prints found no room."""

@@ -111,10 +111,6 @@ class Nvptx(Target):
     def statement(self, body: SimtBody, stmt: N.Stmt) -> bool:
         return approximate.in_company(body, stmt)
 
-    def shared(self, mod: Module) -> str:
-        mod.helper("qd.shared", "@qd.shared = internal addrspace(3) global [32 x i64] poison, align 8")
-        return "@qd.shared"
-
     def finish(self, mod: Module, kernel: Any) -> None:
         mod.metadata = [
             *mod.metadata,

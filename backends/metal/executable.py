@@ -7,7 +7,6 @@ import struct
 from collections.abc import Callable
 from functools import partial
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.executable import GpuExecutable
@@ -49,7 +48,6 @@ class Executable(GpuExecutable):
     ) -> None:
         self.options = options
         super().__init__(kernel, lambda: emit(kernel, options).text.encode(), cached, keep)
-        self._pipelines: WeakKeyDictionary[Device, list[Any]] = WeakKeyDictionary()
 
     @property
     def source(self) -> str:
@@ -63,11 +61,8 @@ class Executable(GpuExecutable):
 
         Raises QuadrantsRuntimeError with the compiler's words where that fails.
         """
-        known = self._pipelines.get(device)
-        if known is None:
-            with device.system.pool():
-                known = self._pipelines[device] = self.built(partial(self._build, device))
-        return known
+        with device.system.pool():
+            return self.once(device, lambda: self.built(partial(self._build, device)))
 
     def _build(self, device: Device, source: bytes) -> list[Any]:
         options = device.system.compile_options(self.options.fast_math)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import weakref
 from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -48,22 +47,16 @@ class Executable(GpuExecutable):
         self.options = options
         self.asked = answers(kernel)
         self.target = target
-        self._pipelines: weakref.WeakKeyDictionary[V.Logical, Pipelines] = weakref.WeakKeyDictionary()
 
     def frame(self, device: Device) -> Frame:
         return Frame(self, device)
 
     def pipelines(self, logical: V.Logical) -> Pipelines:
         """Compiled by the driver, once a device."""
-        made = self._pipelines.get(logical)
-        if made is None:
-            target = logical.physical.target
-            if target == self.target:
-                made = self.built(partial(Pipelines, self, logical))
-            else:
-                made = Pipelines(self, logical, emit(self.kernel, self.options, target))
-            self._pipelines[logical] = made
-        return made
+        target, make = logical.physical.target, partial(Pipelines, self, logical)
+        if target == self.target:
+            return self.once(logical, lambda: self.built(make))
+        return self.once(logical, lambda: make(emit(self.kernel, self.options, target)))
 
 
 def load(kernel: Kernel, options: CompileOptions, cached: Kept | None = None, keep: Keep = forget) -> Executable:
