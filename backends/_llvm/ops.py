@@ -17,6 +17,7 @@ from quadrants_lab.backends.lower.integers import lower_division, lower_integers
 from quadrants_lab.backends.lower.random import lower_random
 from quadrants_lab.ir.nodes import Pass
 from quadrants_lab.ir.prims import PRIMS
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import UNSIGNED, f16, f64, u1
 
 FAST = "reassoc contract arcp afn "
@@ -29,24 +30,17 @@ _PREDICATES = {
 _NO_WRAP = ("add", "sub", "mul")
 
 
+@dataclass(slots=True)
 class Ctx:
     """What a sequence sees: the function, operands with their types and ranges, and the result's type."""
 
-    __slots__ = ("args", "fast", "fn", "out", "prim", "ranges", "types")
-
-    def __init__(
-        self,
-        fn: Function,
-        prim: str,
-        out: Ty,
-        types: tuple[Ty, ...],
-        args: tuple[str, ...],
-        ranges: tuple[Range | None, ...],
-        fast: str,
-    ) -> None:
-        self.fn, self.prim, self.out, self.types, self.args, self.ranges, self.fast = (
-            fn, prim, out, types, args, ranges, fast,
-        )  # fmt: skip
+    fn: Function
+    prim: str
+    out: Ty
+    types: tuple[Ty, ...]
+    args: tuple[str, ...]
+    ranges: tuple[Range | None, ...]
+    fast: str
 
     @property
     def t(self) -> Ty:

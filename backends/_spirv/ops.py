@@ -21,6 +21,7 @@ from quadrants_lab.backends.lower.tasks import lower_tasks
 from quadrants_lab.ir.nodes import Pass
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.prims import PRIMS
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, f32, f64, i32, i64, u1, u32, u64
 
 if TYPE_CHECKING:
@@ -96,18 +97,16 @@ _COLUMN = {"f": 0, "i": 1, "u": 2}
 _EXACT = ("FAdd", "FSub", "FMul", "FDiv", "FNegate")
 
 
+@dataclass(slots=True)
 class Ctx:
     """What a sequence sees: the function, operands with their dtypes, known constants, and the result's dtype."""
 
-    __slots__ = ("args", "exact", "fn", "known", "out", "prim", "types")
-
-    def __init__(
-        self, fn: Function, prim: str, out: DType, types: tuple[DType, ...], args: tuple[int, ...],
-        known: tuple[Any, ...], exact: bool,
-    ) -> None:  # fmt: skip
-        self.fn, self.prim, self.out, self.types, self.args, self.known, self.exact = (
-            fn, prim, out, types, args, known, exact,
-        )  # fmt: skip
+    fn: Function
+    out: DType
+    types: tuple[DType, ...]
+    args: tuple[int, ...]
+    known: tuple[Any, ...]
+    exact: bool
 
     @property
     def t(self) -> DType:
@@ -126,9 +125,6 @@ class Ctx:
     def const(self, value: int | float, t: DType | None = None) -> int:
         return self.fn.module.const(t or self.t, value)
 
-    def select(self, cond: int, a: int, b: int, t: DType | None = None) -> int:
-        return self.let("Select", cond, a, b, t=t)
-
     def glsl(self, name: str, *args: int) -> int:
         return self.fn.glsl(name, self.fn.module.type(self.t), *args)
 
@@ -141,7 +137,7 @@ def emit(fn: Function, prim: str, out: DType, types: tuple[DType, ...], args: tu
     """
     t = types[1] if PRIMS[prim].rule == "select" else types[0]
     spelling = TRUTH[prim] if t is u1 else SPELLINGS[prim][_COLUMN[t.kind]]
-    c = Ctx(fn, prim, out, types, args, known, exact)
+    c = Ctx(fn, out, types, args, known, exact)
     head, _, rest = spelling.partition(" ")
     if head[0] == "@":
         return SEQUENCES[head](c, *([rest] if rest else []))
@@ -172,7 +168,7 @@ def _extreme(name: str) -> Callable[[Ctx], int]:
     def sequence(c: Ctx) -> int:
         a, b = c.args
         less = _order(c, f"S{name}", c.args, c.known) if c.t.kind == "i" else c.test(f"U{name}", a, b)
-        return c.select(less, a, b)
+        return c.let("Select", less, a, b)
 
     return sequence
 

@@ -16,30 +16,18 @@ import numpy as np
 
 from quadrants_lab.backends._llvm import ranges
 from quadrants_lab.backends.host import Block
-from quadrants_lab.backends.launch import ArrayParam, ConstParam, Param, ScalarParam
+from quadrants_lab.backends.launch import ConstParam, Param, ScalarParam
 from quadrants_lab.ir.types import DType
 
 if TYPE_CHECKING:
     from quadrants_lab.backends.cpu.executable import Frame
 
 
-__all__ = ["ArrayParam", "ConstParam", "Param", "ScalarParam", "make_entry"]
-
 PARAM_BYTES = 56
 _CONST, _FLOAT, _INT, _TRUTH, _ARRAY, _NEVER = 0, 1, 2, 3, 4, 5
 _RETURNS = {
-    "f32": 1,
-    "f64": 2,
-    "i8": 3,
-    "i16": 4,
-    "i32": 5,
-    "i64": 6,
-    "u8": 7,
-    "u16": 7,
-    "u32": 7,
-    "u64": 7,
-    "u1": 8,
-}
+    "f32": 1, "f64": 2, "i8": 3, "i16": 4, "i32": 5, "i64": 6, "u8": 7, "u16": 7, "u32": 7, "u64": 7, "u1": 8,
+}  # fmt: skip
 _C_CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x1, 0x100, 0x400
 
 

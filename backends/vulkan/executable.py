@@ -144,7 +144,7 @@ def _destroy(logical: V.Logical, layout: Any, pipelines: list[Any]) -> None:
 
 class Slot:
     """The words of a launch, and command buffers that run the kernel on them. ``inputs``: what was
-    copied there."""
+    copied there. It can be started again while it waits or runs: ``uses`` counts how often it does."""
 
     def __init__(self, frame: Frame) -> None:
         exe, self._frame = frame.exe, frame
@@ -160,11 +160,13 @@ class Slot:
         self._commands: Any = None
 
     def commands(self) -> Any:
+        """A secondary command buffer that may be executed any number of times at once."""
         if self._commands is None:
             self._commands = self._frame.record(self.piece)
         return self._commands
 
     def done(self) -> BaseException | None:
+        """To be called for each run that came to its end; the error that it ended with."""
         return self._frame.ended(self) if self.status[0] else None
 
 

@@ -12,14 +12,16 @@ import os
 import time
 from functools import partial
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.backends import forks
-from quadrants_lab.backends._gpu.flight import LEAST, PART, Cost, learn
+from quadrants_lab.backends._gpu.flight import LEAST, PART, learn
 from quadrants_lab.backends.vulkan import api
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from quadrants_lab.backends.vulkan.executable import Slot
 
 MOST = 32
 _SUBMISSIONS = 4
@@ -35,21 +37,6 @@ _SLICE = 20_000_000  # of sleeping between two looks at signals
 _yield = getattr(os, "sched_yield", partial(time.sleep, 0))
 
 
-class Launch(Protocol):
-    """Something that can be started again while it waits or runs: ``uses`` counts how often it does. ``cost``: what it
-    takes."""
-
-    uses: int
-    cost: Cost
-    what: str
-
-    def commands(self) -> Any:
-        """A secondary command buffer that may be executed any number of times at once."""
-
-    def done(self) -> BaseException | None:
-        """To be called for each run that came to its end; the error that it ended with."""
-
-
 class Submission:
     """A command buffer that executes those of ``launches``, and the fence that tells its end."""
 
@@ -61,13 +48,13 @@ class Submission:
         self.fence = self.fences[0]
         self.buffers = command_buffer(device, pool)
         self.info = api.new("VkSubmitInfo", commandBufferCount=1, pCommandBuffers=self.buffers)
-        self.launches: list[Launch] = []
+        self.launches: list[Slot] = []
         self.sent = 0  # when
         self.load = 0  # nanoseconds that it is expected to take
         self._begin = api.new("VkCommandBufferBeginInfo", flags=_ONCE)
         self._executed = f.new("VkCommandBuffer[]", MOST)
 
-    def write(self, launches: list[Launch]) -> int:
+    def write(self, launches: list[Slot]) -> int:
         """Makes it one of ``launches``; a VkResult."""
         vk, commands, count = api.lib(), self.buffers[0], len(launches)
         self.launches = launches
@@ -111,7 +98,7 @@ class Queue:
         self.errors: list[BaseException] = []
         self.running: list[Submission] = []
         self.load = 0
-        self._waiting: list[Launch] = []
+        self._waiting: list[Slot] = []
         self._load = 0  # nanoseconds that what waits is expected to take
         self._oversubscribed_until = 0
         self._ended = 0  # when the last submission was seen to be done
@@ -120,7 +107,7 @@ class Queue:
         self._start = api.lib().vkQueueSubmit
         self._fence_status = api.lib().vkGetFenceStatus
 
-    def add(self, launch: Launch) -> None:
+    def add(self, launch: Slot) -> None:
         """Starts a launch. Raises what earlier ones ended with."""
         if self.errors or self._over:
             self._raise()
@@ -148,7 +135,7 @@ class Queue:
         if self.errors or self._over:
             self._raise()
 
-    def release(self, launch: Launch) -> None:
+    def release(self, launch: Slot) -> None:
         """Waits until it is not on its way any more."""
         while launch.uses:
             if self._waiting and not self.running:
@@ -205,7 +192,7 @@ class Queue:
             self._free.append(made)
             self._failed(result, made)
 
-    def _wait(self, launches: list[Launch]) -> None:
+    def _wait(self, launches: list[Slot]) -> None:
         """Makes these the launches that wait to be submitted."""
         self._waiting, self._load = launches, sum(x.cost.ns for x in launches)
 
