@@ -140,7 +140,7 @@ def disassembled(code: bytes) -> str:
 
 PTX = Assembly(
     re.compile(r"\t[^.]"),
-    re.compile(r"^\s*(\.file|\.section|//|$|\.b8|\.b32|\.b64|\$L__tmp\d+:|\$L__func\w+:)|^\s*\{\s*//"),
+    re.compile(r"^\s*(\.file|\.section|\.loc|//|$|\.b8|\.b32|\.b64|\$L__tmp\d+:|\$L__func\w+:)|^\s*\{\s*//"),
     re.compile(r"\s+// .*$"),
 )
 
