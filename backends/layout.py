@@ -34,16 +34,12 @@ class FrameLayout:
     adjoint_stacks: set[int] = field(default_factory=set)  # ids of stacks that need adjoint slots
     asserts: list[N.Assert] = field(default_factory=list)
     prints: list[N.Print] = field(default_factory=list)
+    numbers: dict[int, int] = field(default_factory=dict)  # an assert's or a print's id -> its number among these
     bounds: list[int] = field(default_factory=list)  # a task: begin and extent of each axis
     stacks_at: int = 0  # the words of all stacks, as far as zero_at
     zero_at: int = 0
     zero_bytes: int = 0
     size: int = 0
-
-    def number(self, s: N.Assert | N.Print) -> int:
-        """Of an assert among `asserts`, of a print among `prints`."""
-        same = self.asserts if isinstance(s, N.Assert) else self.prints
-        return next(n for n, other in enumerate(same) if other.id == s.id)
 
 
 def box_words(task: N.Offload) -> int:
@@ -82,8 +78,10 @@ def frame_layout(kernel: N.Kernel, head: int) -> FrameLayout:
             elif isinstance(s, (N.AdStackLoadTopAdj, N.AdStackAccAdjoint)):
                 out.adjoint_stacks.add(s.stack)
             elif isinstance(s, N.Assert):
+                out.numbers[s.id] = len(out.asserts)
                 out.asserts.append(s)
             elif isinstance(s, N.Print):
+                out.numbers[s.id] = len(out.prints)
                 out.prints.append(s)
     out.stacks_at = at
     for s in out.stacks:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def check(b: Body, s: N.Assert) -> None:
     """A failed assert ends the thread."""
     out = b.out
-    number = b.frame.layout.frame.number(s)
+    number = b.frame.layout.frame.numbers[s.id]
     kept = s.args[:VALUES]
     call = f"{b.helper('qd_fail')}(f, {Status.ASSERT}u, {number}, {len(kept)})"
     values = b.frame.head(L.FAIL_VALUES) if kept else ""
@@ -44,7 +44,7 @@ def raw(b: Body, id: int) -> str:
 def print_(b: Body, s: N.Print) -> None:
     """Takes room for a record in the print block and writes it."""
     out = b.out
-    number = b.frame.layout.frame.number(s)
+    number = b.frame.layout.frame.numbers[s.id]
     values = s.operands()
     call = f"{b.helper('qd_record')}(f, {1 + len(values)}u, {number})"
     if not values:

@@ -126,7 +126,7 @@ class SimtBody(Body):
                 self.fn.put(f"store i64 {self.raw(i)}, ptr {self.held(L.FAIL_VALUES + n * WORD)}")
             return str(len(kept))
 
-        self._record(Status.ASSERT, str(self.frame.number(stmt)), values)
+        self._record(Status.ASSERT, str(self.frame.numbers[stmt.id]), values)
         self.fn.jump(self.exit)
 
     def overflow(self, stack: str, depth: str) -> None:
@@ -136,7 +136,7 @@ class SimtBody(Body):
         """Takes room for a record in the print block and writes it."""
         fn = self.fn
         self.set_status(Status.PRINTED)
-        words = [str(self.frame.number(stmt)), *(self.raw(i) for i in stmt.operands())]
+        words = [str(self.frame.numbers[stmt.id]), *(self.raw(i) for i in stmt.operands())]
         block = self.address_at(L.PRINTS)
 
         def head(at: int) -> str:

@@ -58,7 +58,7 @@ def check(b: Body, s: N.Assert) -> None:
     bad, good = fn.label(), fn.label()
     fn.branch(b.values[s.cond], good, bad, good)
     fn.start(bad)
-    number = b.frame.layout.frame.number(s)
+    number = b.frame.layout.frame.numbers[s.id]
     kept = s.args[:VALUES]
 
     def values() -> None:
@@ -84,7 +84,7 @@ def print_(b: Body, s: N.Print) -> None:
     """Takes room for a record in the print block and writes it."""
     fn, m = b.fn, b.m
     set_status(b, Status.PRINTED)
-    words = [m.const(u64, b.frame.layout.frame.number(s)), *(raw(b, i) for i in s.operands())]
+    words = [m.const(u64, b.frame.layout.frame.numbers[s.id]), *(raw(b, i) for i in s.operands())]
     block = b.frame.word(L.PRINTS)
     as_u32 = b.frame.once("prints", lambda: b.frame.pointer_to(u32, block))
     as_u64 = b.frame.once("print words", lambda: b.frame.pointer_to(u64, block))

@@ -244,13 +244,13 @@ def _atomic(b: Body, s: N.Atomic) -> None:
 def _assert(b: Body, s: N.Assert) -> None:
     """A failed assert ends the task."""
     b.out.put(f"if ({X.prefix('!', 'bool', b.values[s.cond]).text}) {{  // {json.dumps(s.message)}")
-    b.out.put(f"  qd_assert(frame, {b.unit.layout.number(s)}, {b.raw(s.args[: L.VALUES])});")
+    b.out.put(f"  qd_assert(frame, {b.unit.layout.numbers[s.id]}, {b.raw(s.args[: L.VALUES])});")
     b.out.put("  return;")
     b.out.put("}")
 
 
 def _print(b: Body, s: N.Print) -> None:
-    number = b.unit.layout.number(s)
+    number = b.unit.layout.numbers[s.id]
     b.out.put(f"qd_print(frame, {number}, {b.raw(s.operands())});")
 
 

@@ -70,7 +70,7 @@ class CpuBody(Body):
         fn.start(on)
 
     def fail(self, stmt: N.Assert) -> None:
-        number = self.frame.number(stmt)
+        number = self.frame.numbers[stmt.id]
         values = self._raw_values(stmt.args[: L.VALUES])
         count = min(len(stmt.args), L.VALUES)
         self.fn.call(
@@ -79,7 +79,7 @@ class CpuBody(Body):
         self.fn.jump(self.exit)
 
     def print(self, stmt: N.Print) -> None:
-        ids, number = stmt.operands(), self.frame.number(stmt)
+        ids, number = stmt.operands(), self.frame.numbers[stmt.id]
         values = self._raw_values(ids)
         self.fn.call(
             "void", "qd_print", ("ptr", "%frame"), ("i64", str(number)), ("i64", str(len(ids))), ("ptr", values)
