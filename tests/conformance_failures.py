@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rigs import parallel
 
 from quadrants_lab.backends.launch import AssertFailed, Status
 from quadrants_lab.ir import draws
@@ -134,23 +135,16 @@ def test_print(rig: Any) -> None:
 @pytest.mark.parametrize("t", ["i32", "u8", "i8", "u32", "i64", "u16"])
 def test_compare_and_swap(rig: Any, t: str) -> None:
     """Whoever comes first finds 0, all others what that one left."""
-    source = f"""kernel swap() forward {{
-      buffer @y: field {t}[3]
-      buffer @old: field {t}[90]
-      offload range_for bounds {{
-        %1: i32 = const 0
-        %2: i32 = const 90
-        yield %1, %2
-      }} do (%3: i32) {{
-        %4: i32 = const 3
+    source = parallel(
+        "const 90",
+        f"""%4: i32 = const 3
         %5: i32 = mod %3, %4
         %6: {t} = cast %3
         %7: {t} = const 0
         %8: {t} = atomic cas @y[%5], %6 expected %7
-        store @old[%3], %8
-        yield
-      }}
-    }}"""
+        store @old[%3], %8""",
+        f"buffer @y: field {t}[3]\nbuffer @old: field {t}[90]",
+    )
     dtype = {"i": f"int{t[1:]}", "u": f"uint{t[1:]}"}[t[0]]
     y, old = np.zeros(3, dtype), np.zeros(90, dtype)
     rig.run(source, {"y": y, "old": old})

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rigs import parallel
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
@@ -186,23 +187,15 @@ def test_fast_math_keeps_nan_and_infinity(rig: Any, name: str) -> None:
 
 @pytest.mark.parametrize("t", ["f16", "f32", "i8", "i16", "u64"])
 def test_a_converted_number_is_kept_in_a_variable(rig: Any, t: str) -> None:
-    source = f"""kernel kept() forward {{
-      buffer @x: field f32[64]
-      buffer @y: field {t}[64]
-      buffer @z: field {t}[64]
-      offload range_for bounds {{
-        %1: i32 = const 0
-        %2: i32 = const 64
-        yield %1, %2
-      }} do (%3: i32) {{
-        %4: f32 = load @x[%3]
+    source = parallel(
+        "const 64",
+        f"""%4: f32 = load @x[%3]
         %5: {t} = cast %4
         %6: {t} = add %5, %5
         store @y[%3], %5
-        store @z[%3], %6
-        yield
-      }}
-    }}"""
+        store @z[%3], %6""",
+        f"buffer @x: field f32[64]\nbuffer @y: field {t}[64]\nbuffer @z: field {t}[64]",
+    )
     dtype = DTYPES[t].numpy
     x, y, z = np.arange(64, dtype=np.float32) * np.float32(0.7), np.zeros(64, dtype), np.zeros(64, dtype)
     rig.run(source, {"x": x, "y": y, "z": z})

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rigs import parallel
 
 AXPY = """
 kernel axpy(a: f32) forward {
@@ -319,23 +320,15 @@ def _reduced(rig: Any, op: str, t: str, x: np.ndarray) -> None:
 def test_atomics_on_elements(rig: Any, op: str, t: str) -> None:
     """Iterations meet on seven elements; old values are used, so nothing is reduced apart."""
     n = 5000
-    source = f"""kernel scatter() forward {{
-      buffer @x: field {t}[{n}]
-      buffer @y: field {t}[7]
-      buffer @old: field {t}[{n}]
-      offload range_for bounds {{
-        %1: i32 = const 0
-        %2: i32 = const {n}
-        yield %1, %2
-      }} do (%3: i32) {{
-        %4: {t} = load @x[%3]
+    source = parallel(
+        f"const {n}",
+        f"""%4: {t} = load @x[%3]
         %5: i32 = const 7
         %6: i32 = mod %3, %5
         %7: {t} = atomic {op} @y[%6], %4
-        store @old[%3], %7
-        yield
-      }}
-    }}"""
+        store @old[%3], %7""",
+        f"buffer @x: field {t}[{n}]\nbuffer @y: field {t}[7]\nbuffer @old: field {t}[{n}]",
+    )
     dtype = {"f": f"float{t[1:]}", "i": f"int{t[1:]}", "u": f"uint{t[1:]}"}[t[0]]
     rng = np.random.default_rng(2)
     x = rng.integers(0, 3, n).astype(dtype)
@@ -361,25 +354,17 @@ def test_atomics_on_elements(rig: Any, op: str, t: str) -> None:
 
 
 def test_truth_values_take_a_byte(rig: Any) -> None:
-    source = """kernel flags() forward {
-      buffer @x: field f32[100]
-      buffer @y: field u1[100]
-      buffer @any: field u1[]
-      offload range_for bounds {
-        %1: i32 = const 0
-        %2: i32 = const 100
-        yield %1, %2
-      } do (%3: i32) {
-        %4: f32 = load @x[%3]
+    source = parallel(
+        "const 100",
+        """%4: f32 = load @x[%3]
         %5: f32 = const 0.5
         %6: u1 = gt %4, %5
         %7: u1 = load @y[%3]
         %8: u1 = xor %6, %7
         store @y[%3], %8
-        %9: u1 = atomic or @any[], %6
-        yield
-      }
-    }"""
+        %9: u1 = atomic or @any[], %6""",
+        "buffer @x: field f32[100]\nbuffer @y: field u1[100]\nbuffer @any: field u1[]",
+    )
     x = np.random.default_rng(1).random(100, np.float32)
     y = np.arange(100) % 3 == 0
     some = np.array(False)

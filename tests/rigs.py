@@ -20,6 +20,13 @@ TYPES = tuple(DTYPES.values())
 Arrays = dict[str, np.ndarray[Any, Any]]
 
 
+def parallel(total: str, body: str, buffers: str, args: str = "") -> str:
+    """A task of as many iterations, %3, as ``total`` is, the right side of a statement."""
+    bounds = f"%1: i32 = const 0\n%2: i32 = {total}\nyield %1, %2"
+    task = f"offload range_for bounds {{\n{bounds}\n}} do (%3: i32) {{\n{body}\nyield\n}}"
+    return f"kernel k({args}) forward {{\n{buffers}\n{task}\n}}"
+
+
 class Bound:
     """A frame with everything set, over copies of the arrays in device memory; `launch` copies them in and out."""
 

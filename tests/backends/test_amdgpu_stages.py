@@ -11,6 +11,7 @@ import amdgpu_objects
 import pytest
 from amdgpu_rig import EXACT, FAST
 from conformance_tasks import AXPY, CHECKED, reduction, stacked
+from rigs import parallel
 
 from quadrants_lab.backends import amdgpu
 from quadrants_lab.backends.amdgpu import chips, gcn, hip, hsaco, listings, toolkit
@@ -27,29 +28,23 @@ SAMPLES = {
     "stacked": stacked("f32", 64).replace("{OP}", "sin %9"),
 }
 CHIPS = ("gfx90a", "gfx942", "gfx1100")
-ATOMIC = """
-kernel scatter() forward {{
-  buffer @x: field {t}[1000]
-  buffer @y: field {t}[7]
-  offload range_for bounds {{
-    %1: i32 = const 0
-    %2: i32 = const 1000
-    yield %1, %2
-  }} do (%3: i32) {{
-    %4: {t} = load @x[%3]
-    %5: i32 = const 7
-    %6: i32 = mod %3, %5
-    %7: {t} = atomic {op} @y[%6], %4
-    yield
-  }}
-}}
-"""
 # what floats have one instruction for; elsewhere a loop of compare and exchange does it
 NATIVE = {
     "gfx90a": {"add f32", "sub f32", "add f64", "sub f64", "min f64", "max f64"},
     "gfx942": {"add f32", "sub f32", "add f64", "sub f64", "min f64", "max f64"},
     "gfx1100": {"add f32", "sub f32", "min f32", "max f32"},
 }
+
+
+def atomic(op: str, t: str) -> str:
+    return parallel(
+        "const 1000",
+        f"""%4: {t} = load @x[%3]
+        %5: i32 = const 7
+        %6: i32 = mod %3, %5
+        %7: {t} = atomic {op} @y[%6], %4""",
+        f"buffer @x: field {t}[1000]\nbuffer @y: field {t}[7]",
+    )
 
 
 def isa(source: str, chip: str, options: CompileOptions = FAST) -> str:
@@ -101,7 +96,7 @@ def test_every_chip(name: str, chip: str) -> None:
 def test_native_atomics(chip: str) -> None:
     for op in ("add", "sub", "min", "max", "mul"):
         for t in ("f32", "f64", "i32", "u64"):
-            found = [m for m in mnemonics(isa(ATOMIC.format(op=op, t=t), chip)) if "atomic" in m]
+            found = [m for m in mnemonics(isa(atomic(op, t), chip)) if "atomic" in m]
             assert len(set(found)) == 1
             native = op != "mul" and (t[0] != "f" or f"{op} {t}" in NATIVE[chip])
             assert native == ("cmpswap" not in found[0]), (op, t, found)

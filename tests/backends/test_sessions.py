@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rigs import parallel
 from sessions import sessions
 
 import quadrants_lab as qd
@@ -82,19 +83,13 @@ def test_two_devices_at_once() -> None:
     import metal_rig
     import vulkan_rig
 
-    source = """kernel twice() forward {
-      buffer @x: field f32[64]
-      offload range_for bounds {
-        %1: i32 = const 0
-        %2: i32 = const 64
-        yield %1, %2
-      } do (%3: i32) {
-        %4: f32 = load @x[%3]
+    source = parallel(
+        "const 64",
+        """%4: f32 = load @x[%3]
         %5: f32 = add %4, %4
-        store @x[%3], %5
-        yield
-      }
-    }"""
+        store @x[%3], %5""",
+        "buffer @x: field f32[64]",
+    )
     arrays = [{"x": np.full(64, v, np.float32)} for v in (1, 10, 100)]
     bounds = [vulkan_rig.bind(vulkan_rig.load(source), a, on=vulkan_rig.fresh()) for a in arrays[:2]]
     bounds.append(metal_rig.bind(metal_rig.load(source), arrays[2], on=metal_rig.fresh()))

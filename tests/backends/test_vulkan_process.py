@@ -15,6 +15,7 @@ import pytest
 import vulkan_rig
 from child import interrupt_when, run
 from conformance_tasks import AXPY, serial, stacked
+from rigs import parallel
 from vulkan_rig import bind, device, fresh, load
 
 from quadrants_lab.backends import vulkan
@@ -274,25 +275,18 @@ def test_a_while_that_the_driver_ends_is_an_error() -> None:
         assert frame.ret("r") == 100_000
 
 
-SLOW = """kernel slow() forward {
-  buffer @x: field f64[262144]
-  buffer @n: field i32[]
-  offload range_for bounds {
-    %1: i32 = const 0
-    %2: i32 = const 262144
-    yield %1, %2
-  } do (%3: i32) {
-    %4: i32 = const 0
+SLOW = parallel(
+    "const 262144",
+    """%4: i32 = const 0
     %5: i32 = load @n[]
     %6: f64 = load @x[%3]
     for %7: i32 in %4..%5 carry (%8: f64 = %6) {
       %9: f64 = tanh %8
       yield %9
     } -> (%10: f64)
-    store @x[%3], %10
-    yield
-  }
-}"""
+    store @x[%3], %10""",
+    "buffer @x: field f64[262144]\nbuffer @n: field i32[]",
+)
 
 
 def test_ctrl_c_ends_the_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
