@@ -81,6 +81,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the expected output of golden tests")
 
 
+def pytest_pycollect_makeitem(name: str, obj: object) -> list[pytest.Item] | None:
+    """A test of the night is nothing by day, whatever its parameters."""
+    by_night = name.startswith("test_") and any(mark.name == "slow" for mark in getattr(obj, "pytestmark", ()))
+    return [] if by_night and not os.environ.get("QL_NIGHTLY") else None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves out the slow ones by day: thousands, which would be skipped one by one."""
     if not os.environ.get("QL_NIGHTLY"):

@@ -31,6 +31,7 @@ from gcn_machine import Machine
 from hip_stand_in import Chip
 from programs import PROGRAMS, Program
 from running import Bench, differences, f32, f64, job_of
+from sessions import NIGHT
 
 import quadrants_lab as qd
 from quadrants_lab.backends.amdgpu import hip, shape
@@ -78,8 +79,8 @@ def ways() -> Iterator[Any]:
     for k, chip in enumerate(CHIPS):
         for fp in (f32, f64):
             for n, p in enumerate(q for q in PROGRAMS.values() if not q.large):
-                by_day = fp is f32 and n % BY_DAY == k
-                yield pytest.param(p, chip, fp, id=f"{p.name}-{chip}-{fp}", marks=[] if by_day else [pytest.mark.slow])
+                if NIGHT or (fp is f32 and n % BY_DAY == k):
+                    yield pytest.param(p, chip, fp, id=f"{p.name}-{chip}-{fp}")
 
 
 @pytest.mark.parametrize(("program", "chip", "fp"), list(ways()))

@@ -7,15 +7,17 @@ import amdgpu_objects
 import pytest
 from programs import PROGRAMS, Program
 from running import f32, interpreted, job_of
+from sessions import NIGHT
 
 from quadrants_lab.backends.amdgpu import listings
 from quadrants_lab.ir.options import CompileOptions
 
 BY_DAY = 36  # one program of so many
 WAYS = [
-    pytest.param(p, chip, id=f"{p.name}-{chip}", marks=[] if n % BY_DAY == k and not p.large else [pytest.mark.slow])
+    pytest.param(p, chip, id=f"{p.name}-{chip}")
     for k, chip in enumerate(("gfx90a", "gfx942", "gfx1100"))
     for n, p in enumerate(PROGRAMS.values())
+    if NIGHT or (n % BY_DAY == k and not p.large)
 ]
 
 
