@@ -3,8 +3,6 @@
 # ruff: noqa: E741, F821
 from programs import F, I, program
 
-ONE_64_FIVE = ({"n": 1}, {"n": 64}, {"n": 5}, {"n": 0})
-
 # --- bounds
 
 

@@ -22,13 +22,6 @@ def one_value_fifteen_times(x: qd.template(), y: qd.template()):
 
 
 @qd.kernel
-def one_value_often_in_each_iteration(x: qd.template(), y: qd.template()):
-    for i in range(4):
-        for _ in range(5):
-            qd.atomic_min(y[None], -qd.max(x[2], x[i]) * 3.0)
-
-
-@qd.kernel
 def one_value_by_data(x: qd.template(), y: qd.template(), at: qd.template()):
     for i in at:
         qd.atomic_max(y[None], 3.0 * x[at[i]])
