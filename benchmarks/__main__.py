@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import checks, code, document, native, relaunch, sizes, stacks, stencils, tapes
+from benchmarks import blocks, checks, code, document, native, relaunch, sizes, stacks, stencils, tapes
 from benchmarks import race as R
 from benchmarks.document import Table
 
@@ -29,6 +29,7 @@ LIMITED = (
     ("stencils", "stencil gradient over forward", stencils.LIMITS),
     ("tapes", "under a tape", tapes.LIMITS),
     ("native", "time of ours over C by hand", native.LIMITS),
+    ("blocks", "blocks of threads on the CPU", blocks.LIMITS),
 )
 COMPILE = "compile time over size"
 STACK_HEADS = ("quadrants_lab", "its report", "quadrants", "ratio")

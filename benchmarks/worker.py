@@ -5,7 +5,8 @@ each kernel) and ends; ``... stacks [case]`` answers with the names of the cases
 ``... device-stacks [case]`` with those on a GPU;
 ``... forward-on-vulkan case`` and ``... gradient-on-vulkan case`` launch it, so that what was compiled is on disk;
 ``... relaunch`` with what launching a gradient again costs, ``... checks`` with what looking for races does,
-``... stencils`` with what the gradient of a stencil does, ``... native`` with what C by hand does, and
+``... blocks`` with what blocks of threads do over plain loops, ``... native`` with what C by hand does,
+``... stencils`` with what the gradient of a stencil does, and
 ``... sizes 'elifs 25'`` with what compiling that program does.
 ``... serve`` reads one JSON request a line, ``{"case": key, "seconds": s}``, and answers with one sample: seconds a
 run, over as many runs as fill ``s`` seconds.
@@ -101,7 +102,7 @@ if __name__ == "__main__":
     if sys.argv[1] == "serve":
         serve()
     else:
-        from benchmarks import checks, code, native, relaunch, sizes, stacks, stencils, tapes
+        from benchmarks import blocks, checks, code, native, relaunch, sizes, stacks, stencils, tapes
 
         case = "".join(sys.argv[2:])
         modes = {
@@ -116,6 +117,7 @@ if __name__ == "__main__":
             "tapes": tapes.measure,
             "stencils": stencils.measure,
             "native": native.measure,
+            "blocks": blocks.measure,
             "sizes": lambda: sizes.measure(case),
         }
         print(json.dumps(modes[sys.argv[1]]()), file=ANSWERS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 from quadrants_lab.backends._llvm import calls, control, memory, ops, ranges
@@ -45,6 +46,7 @@ class Body(ABC):
         self.ranges: dict[int, Range] = {}
         self.offsets: dict[tuple[Any, ...], str] = {}  # of elements, computed in this block or one around it
         self._opened: dict[object, str] = {}
+        self.own: dict[str, N.Buffer] = {}  # memory of blocks, of which this function has one block's part alone
         self.partials: dict[str, memory.Partial] = {}
         self.exit = ""  # the label that ends the task's function early
 
@@ -121,11 +123,14 @@ class Body(ABC):
 
     def pointer(self, buffer: str) -> str:
         """Address of the buffer's first element."""
-        return self.opened(("pointer", buffer), lambda: self._begin(self.kernel.buffers[buffer]))
+        found = self.own.get(buffer) or self.kernel.buffers[buffer]
+        return self.opened(("pointer", buffer), lambda: self._begin(found))
 
     def _begin(self, b: N.Buffer) -> str:
         if b.kind == "local":
             return self.local(b)
+        if b.kind == "shared":
+            return self.fn.let(f"alloca [{prod(b.shape or ())} x {memory_type(b.dtype)}], align 64")
         at = self.frame.buffers[b.name]
         if b.kind == "heap":
             return self.first_slot(b, at)

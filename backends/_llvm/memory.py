@@ -21,6 +21,8 @@ def address(b: Body, buffer: N.Buffer, index: tuple[int, ...], base: str = "") -
     """Address of an element of the buffer, or of what lies at ``base`` instead. Indices are taken to be in range: what
     is not is an error that only checks can see."""
     base = base or b.pointer(buffer.name)
+    if buffer.name in b.own:
+        buffer, index = b.own[buffer.name], index[1:]
     if not index:
         return base
     if buffer.kind == "heap":

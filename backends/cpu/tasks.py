@@ -10,6 +10,7 @@ from quadrants_lab.backends._llvm.ranges import Range
 from quadrants_lab.backends._llvm.text import Function, Module, ty
 from quadrants_lab.backends.cpu import colours, copies, jit
 from quadrants_lab.backends.cpu import layout as L
+from quadrants_lab.backends.cpu.block_memory import own_memory
 from quadrants_lab.backends.cpu.body import CpuBody
 from quadrants_lab.backends.cpu.colours import Coloured, coloured
 from quadrants_lab.backends.cpu.lanes import task as in_lanes
@@ -171,6 +172,8 @@ class _Maker:
         copies.worker(body)
         body.indices, body.bounds_at = task.indices, self.frame.bounds[number]
         body.device = fn.let("load ptr, ptr %frame")
+        if len(steps) == 1:
+            body.own = own_memory(self.kernel, task)
         body.open(task.body)
         copies.open(body, self.targets[number])
         memory.open_partials(body, reductions(self.kernel, task.body))

@@ -15,7 +15,8 @@ class CompileOptions:
     ``check_aliases`` ndarrays of one dtype are taken for the same memory there, and with ``suspect_races`` small marks
     tell first whether there may be a race at all. ``ad_stack_size`` forces every adstack to that many slots (0: sized
     by analysis). ``ad_unroll``: so many trips of a loop may be one for the gradient, where it keeps much a trip: of
-    loops over at most 32-bit floats, and of others. ``over_cells``: tasks over sparse layouts run over cells."""
+    loops over at most 32-bit floats, and of others. ``on_host``: one thread runs
+    a block of threads, and tasks over sparse layouts run over cells."""
 
     default_ip: DType = i32
     default_fp: DType = f32
@@ -28,5 +29,5 @@ class CompileOptions:
     asserts: bool = False
     ad_stack_size: int = 0
     ad_unroll: tuple[int, int] = (1, 1)
-    over_cells: bool = False
+    on_host: bool = False
     verify: bool = False  # run the verifier after every pass

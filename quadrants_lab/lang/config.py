@@ -287,7 +287,7 @@ def _settings(arch: Any, options: dict[str, Any]) -> Settings:
             debug=values["debug"],
             check_out_of_bound=values["check_out_of_bound"] or values["debug"],
             ad_stack_size=values["ad_stack_size"],
-            over_cells=backend(chosen.backend).CAPABILITIES.on_host,
+            on_host=backend(chosen.backend).CAPABILITIES.on_host,
             verify=values["debug"],
         ),
         threads=values["cpu_max_num_threads"] if chosen.backend == "cpu" else 0,

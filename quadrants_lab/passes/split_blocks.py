@@ -23,7 +23,7 @@ from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.loop_carried import tested_inside
 from quadrants_lab.ir.sizeexpr import SizeConst, SizeExpr
 from quadrants_lab.ir.types import DType, i32, i64
-from quadrants_lab.ir.walk import end_of, free_values, rewrite, substitute, types_of, walk
+from quadrants_lab.ir.walk import end_of, free_values, rename, rewrite, substitute, types_of, walk
 from quadrants_lab.passes.structure_exits import structure_exits
 
 _MOST = 12  # operations that are rather done again than kept
@@ -62,6 +62,34 @@ def _waits(s: N.Stmt) -> bool:
 def _simple(cond: N.Block) -> bool:
     """Whether a loop's test is made of values and ifs, which a block may compute once for all of its threads."""
     return not any(isinstance(s, (N.Effect, N.Loop)) for s in walk(cond))
+
+
+def _narrowed(b: Builder, loop: N.For) -> None:
+    """The loop over threads t; without the others, where all that it does is under ``t < n`` or ``t == 2``."""
+    before, guard, last = loop.body[:-2], loop.body[-2], loop.body[-1]
+    made = {s.id: s for s in before if isinstance(s, (N.Const, N.Op, N.Load))}
+    test = made.get(guard.cond) if isinstance(guard, N.If) and not guard.results and len(guard.orelse) == 1 else None
+    if not isinstance(test, N.Op) or len(made) < len(before) or test.args[0] != loop.index.id:
+        b.add(loop)
+        return
+    apart = {loop.index.id}  # what differs between threads
+    for s in before:
+        apart |= {s.id} if isinstance(s, N.Load) or apart.intersection(s.operands()) else set()
+    n, known = test.args[1], made.get(test.args[1])
+    begin, end = loop.begin, loop.end
+    exact = test.prim == "eq" and isinstance(known, N.Const) and known.value >= 0
+    if n in apart or not (exact or test.prim == "lt"):
+        b.add(loop)
+        return
+    b.span, ids = loop.span, dict[int, int]()
+    for s in rename(tuple(s for s in before if s.id not in apart), b.fresh, ids):
+        b.add(s)
+    n = ids.get(n, n)
+    if exact:
+        begin, n = n, b.op("add", n, b.const(1, i32))
+    end = b.op("min", end, n)
+    assert isinstance(guard, N.If)
+    b.add(replace(loop, begin=begin, end=end, body=(*before, *guard.then[:-1], last)))
 
 
 class _Task:
@@ -222,12 +250,14 @@ class _Task:
 
     def of_block(self, axis: int) -> bool:
         """Whether a block is a part of a row of the axes behind this one, so that its threads have the index."""
-        ends, k = end_of(self.task.bounds).values, len(self.task.indices)
-        sizes = [
-            self.consts.get(ends[k + n], 0) - self.consts.get(ends[n], 1) if ends[n] in self.consts else 0
-            for n in range(axis + 1, k)
-        ]
+        sizes = [self.length(n) for n in range(axis + 1, len(self.task.indices))]
         return bool(sizes) and min(sizes) > 0 and prod(sizes) % self.task.block_dim == 0
+
+    def length(self, axis: int) -> int:
+        """How many indices the axis has; 0 where that is not known."""
+        ends, k, known = end_of(self.task.bounds).values, len(self.task.indices), self.consts
+        both = ends[axis] in known and ends[k + axis] in known
+        return max(0, known[ends[k + axis]] - known[ends[axis]]) if both else 0
 
     def number_of_blocks(self, s: N.Stmt) -> bool:
         """Whether it is ``i // n`` of the number of the iteration, with n a multiple of the size of a block."""
@@ -304,14 +334,19 @@ class _Task:
             self.slots[i] = self.buffers[name] = self.memory(name, self.b.types[i], (self.task.block_dim,))
         return self.slots[i]
 
-    def puts_aside(self, s: N.Stmt) -> N.Stmt:
-        """The loop over threads with stores of what other phases read."""
+    def puts_aside(self, s: N.Stmt) -> N.Stmt | list[N.Stmt]:
+        """The loop over threads with stores of what other phases read; where there are none, over the threads alone
+        that do something."""
         defined, t = self.phases.get(s.id, (set(), 0)) if isinstance(s, N.For) else (set(), 0)
         stores = [
             N.Store(self.b.fresh(), self.slots[i].name, (self.block.id, t), i, span=s.span)
             for i in sorted(defined & set(self.slots))
         ]
-        return replace(s, body=(*s.body[:-1], *stores, s.body[-1])) if stores and isinstance(s, N.For) else s
+        if not isinstance(s, N.For) or s.id not in self.phases:
+            return s
+        if stores:
+            return replace(s, body=(*s.body[:-1], *stores, s.body[-1]))
+        return self.b.made(_narrowed, self.b, s)
 
     # --- values -------------------------------------------------------------------------------------------------
 
@@ -358,10 +393,15 @@ class _Task:
 
     def index(self, axis: int, number: int = N.NO_ID) -> int:
         """The task's index of that axis; of the thread, or of the one with that number."""
-        b, rest = self.b, self.number() if number == N.NO_ID else number
-        for k in range(len(self.extents) - 1, axis, -1):
+        b, last = self.b, len(self.extents) - 1
+        if last and self.length(last) == self.task.block_dim:  # each block is a row
+            last -= 1
+            rest = self.block.id if axis <= last else b.cast(self.t, self.count)
+        else:
+            rest = self.number() if number == N.NO_ID else number
+        for k in range(last, axis, -1):
             rest = b.op("floordiv", rest, self.extents[k])
-        place = b.op("mod", rest, self.extents[axis]) if axis else rest
+        place = b.op("mod", rest, self.extents[axis]) if 0 < axis <= last else rest
         p = self.task.indices[axis]
         return b.op("add", b.cast(self.begins[axis], p.type), b.cast(place, p.type), name=p.name)
 

@@ -510,6 +510,28 @@ def test_a_launch_of_many_sizes():
         np.testing.assert_array_equal(out, want.reshape(-1, 64)[:, ::-1].reshape(-1)[:n])
 
 
+@CPU_ALONE
+@pytest.mark.parametrize("size", [40, 20000])
+def test_each_worker_has_memory_of_its_own(session, size):
+    """Also where it is more than a worker's stack is to hold."""
+    out = qd.field(qd.i32, 64 * 40)
+
+    @qd.kernel
+    def k():
+        qd.loop_config(block_dim=40)
+        for i in out:
+            held, t = block.SharedArray(size, qd.i32), block.thread_idx()
+            held[t] += i
+            block.sync()
+            for _ in range(9):
+                held[t] += 1
+                block.sync()
+            out[i] = held[39 - t] - 9
+
+    k()
+    np.testing.assert_array_equal(out.to_numpy(), np.arange(64 * 40).reshape(64, 40)[:, ::-1].reshape(-1))
+
+
 # --- errors, and what every name takes ------------------------------------------------------------------------------
 
 

@@ -20,12 +20,12 @@ _GAIN = 1.5  # by how much lanes must be cheaper, by this file's rough prices
 def lanes_of(kernel: N.Kernel, task: N.Offload, vector_bytes: int) -> int:
     """Lanes that the task's iterations run in on a processor whose vectors have so many bytes; 0 where each runs by
     itself. Straight code without elementary functions is left to LLVM's own vectoriser, but for what sums into
-    neighbours' elements, which stop that; so are the rows of cells of a sparse layout."""
+    neighbours' elements, which stop that; so are the rows of cells of a sparse layout, and the threads of blocks."""
     if not vector_bytes or not can(task):
         return 0
-    activities = {name for name, x in kernel.buffers.items() if x.role == "activity"}
-    over_cells = activities and any(isinstance(s, N.Load) and s.buffer in activities for s in walk(task.body))
-    if not any((isinstance(s, N.Loop) and not over_cells) or _is_math(s) or _reaches(s) for s in walk(task.body)):
+    inner = {name for name, x in kernel.buffers.items() if x.role in ("activity", "block")}
+    in_rows = inner and any(isinstance(s, N.Load) and s.buffer in inner for s in walk(task.body))
+    if not any((isinstance(s, N.Loop) and not in_rows) or _is_math(s) or _reaches(s) for s in walk(task.body)):
         return 0
     lanes = width(task, vector_bytes)
     if _shortest_row(task) < lanes // 2:

@@ -17,6 +17,7 @@ _sync: Any = op("block.sync")
 _thread: Any = op("block.thread_idx")
 _threads: Any = op("simt.threads")
 _exchange: Any = op("simt.exchange")
+_half: Any = op("simt.half")
 
 
 @helper
@@ -116,6 +117,29 @@ def _scan(held: Any, value: Any, size: Any, fn: Any, heads: Any) -> Any:
 
 @helper
 def reduced(value: Any, size: Any, fn: Any) -> Any:
+    """By halves: for an operation that does not mind the order."""
+    held = _exchange(value)
+    t = _thread()
+    held[t] = value
+    _sync()
+    stride = _half() if static(size is None) else size // 2
+    while stride > 0:
+        if static(size is None):
+            if t < min(stride, _threads() - stride):
+                held[t] = fn(held[t], held[t + stride])
+        else:
+            if t % size < stride and t + stride < _threads():
+                held[t] = fn(held[t], held[t + stride])
+        _sync()
+        stride //= 2
+    found = held[_first(size)]
+    _sync()
+    return found
+
+
+@helper
+def folded(value: Any, size: Any, fn: Any) -> Any:
+    """In the order of the threads."""
     held = _exchange(value)
     _scan(held, value, size, fn, None)
     found = held[_end(size) - 1]

@@ -249,9 +249,9 @@ _BLOCK: tuple[Builtin, ...] = (
     Builtin("thread_idx", (), _told("thread"), "The number of the thread within its block."),
     Builtin("global_thread_idx", (), _told("number"), "The number of the thread within the loop."),
     Builtin("arch_uses_spv", ("arch",), _arch_uses_spv, "Whether the arch runs SPIR-V."),
-    Builtin("reduce", ("value", "block_dim", "op", "dtype"), _generic(simt.reduced),
+    Builtin("reduce", ("value", "block_dim", "op", "dtype"), _generic(simt.folded),
             "What op makes of the values of the block's threads, in each."),
-    Builtin("reduce_all", ("value", "block_dim", "op", "dtype"), _generic(simt.reduced), "The same as reduce."),
+    Builtin("reduce_all", ("value", "block_dim", "op", "dtype"), _generic(simt.folded), "The same as reduce."),
     Builtin("inclusive_scan", ("value", "block_dim", "op", "dtype"), _generic(simt.inclusive),
             "What op makes of the values of the block's threads up to this one."),
     Builtin("exclusive_scan", ("value", "block_dim", "op", "identity", "dtype"), _generic(simt.exclusive),
@@ -302,6 +302,7 @@ _WARP: tuple[Builtin, ...] = (
 _OWN: tuple[Builtin, ...] = (
     Builtin("exchange", ("value",), _exchange, ""),
     Builtin("threads", (), _told("threads"), ""),
+    Builtin("half", (), _known(lambda cx: 1 << (cx.block - 1).bit_length() >> 1), ""),
 )
 
 

@@ -194,8 +194,8 @@ def make_ir(kernel: N.Kernel, mode: str, options: CompileOptions) -> N.Kernel:
             made = pipeline.run(kernel, pipelines.gradient(keeps), options.verify)
             check_data_access(kernel, made, keeps)
     warn(dead)
-    over_cells = options.over_cells and any(map(counts_cells, made.buffers.values()))
-    return pipeline.run(made, pipelines.OVER_CELLS, options.verify) if over_cells else made
+    nested = options.on_host and any(b.role == "block" or counts_cells(b) for b in made.buffers.values())
+    return pipeline.run(made, pipelines.ON_HOST, options.verify) if nested else made
 
 
 def _check_by_draft(kernel: N.Kernel, options: CompileOptions) -> None:
