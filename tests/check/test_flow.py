@@ -9,7 +9,7 @@ import pytest
 from check.bench import Bench
 
 import quadrants_lab as qd
-from quadrants_lab.runtime.check import launch_flow, verdict
+from quadrants_lab.runtime.check import differences, launch_flow
 from quadrants_lab.runtime.check.flow import follow
 from quadrants_lab.runtime.check.recording import Forward
 from quadrants_lab.runtime.launch.observe import watch
@@ -163,7 +163,7 @@ def test_an_interrupt_ends_the_check_of_a_tape(b, monkeypatch) -> None:
     def stop(*args) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(verdict, "moves", stop)
+    monkeypatch.setattr(differences, "moves", stop)
     with pytest.raises(KeyboardInterrupt, match="stopped before all was looked at"), qd.ad.Tape(y, grad_check=[x]):
         squares()
     assert x[3] == 2.0  # memory is as the launch left it
