@@ -68,14 +68,14 @@ class ArraySlot:
     element: tuple[int | None, ...] = ()
 
     def convert(self, value: Any, where: str) -> Any:
-        what = f"argument {self.name!r} of {where}"
+        what, foreign = f"argument {self.name!r} of {where}", isinstance(value, np.ndarray)
         if getattr(value, "__qd_ndarray__", False):
             if value.grad is None and self.grad:
                 raise ArgumentError(
                     f"{what} must have a gradient", code="QL2041", help="make it with needs_grad=True"
                 )
             given: DType | None = value.dtype
-        elif isinstance(value, np.ndarray):
+        elif foreign:
             given = T.from_numpy(value.dtype)
             if given is None:
                 raise no_dtype(what, value.dtype)
@@ -86,33 +86,22 @@ class ArraySlot:
                     help="pass np.ascontiguousarray(...); writes to it then reach only the copy",
                 )
         else:
-            kind = "a field" if getattr(value, "__qd_field__", False) else f"of type {type(value).__name__}"
-            hint = (
-                "pass a field as a qd.template() argument"
-                if kind == "a field"
-                else "np.asarray(...) makes one"
-            )
-            raise ArgumentError(
-                f"{what} must be a numpy array or a qd.ndarray, it is {kind}", code="QL2044", help=hint
-            )
+            kind, hint = f"of type {type(value).__name__}", "np.asarray(...) makes one"
+            if getattr(value, "__qd_field__", False):
+                kind, hint = "a field", "pass a field as a qd.template() argument"
+            says = f"{what} must be a numpy array or a qd.ndarray, it is {kind}"
+            raise ArgumentError(says, code="QL2044", help=hint)
         if self.dtype is not None and given is not self.dtype:
             raise ArgumentError(
                 f"{what} must have dtype {self.dtype}, the array has {given}",
                 code="QL2045",
-                help=f"pass x.astype(np.{np.dtype(self.dtype.numpy).name})"
-                if isinstance(value, np.ndarray)
-                else "",
+                help=f"pass x.astype(np.{np.dtype(self.dtype.numpy).name})" if foreign else "",
             )
         ndim = len(value.shape)
-        foreign = isinstance(value, np.ndarray)
-        if self.ndim is not None:
-            ndim_wanted = self.ndim + len(self.element) * foreign
-            if ndim != ndim_wanted:
-                raise ArgumentError(
-                    f"{what} must have {ndim_wanted} ax{'i' if ndim_wanted == 1 else 'e'}s, "
-                    f"the array has shape {value.shape}",
-                    code="QL2046",
-                )
+        wanted = ndim if self.ndim is None else self.ndim + len(self.element) * foreign
+        if ndim != wanted:
+            axes = f"{wanted} ax{'i' if wanted == 1 else 'e'}s"
+            raise ArgumentError(f"{what} must have {axes}, the array has shape {value.shape}", code="QL2046")
         element = value.shape[ndim - len(self.element) :] if foreign else value.element_shape
         if (self.element or self.dtype) and not self._fits(element):
             raise ArgumentError(
@@ -122,10 +111,8 @@ class ArraySlot:
         return value
 
     def _fits(self, element: tuple[int, ...]) -> bool:
-        wanted = self.element
-        return len(element) == len(wanted) and all(
-            w in (None, n) for w, n in zip(wanted, element, strict=True)
-        )
+        pairs = zip(self.element, element, strict=False)
+        return len(element) == len(self.element) and all(wanted in (None, n) for wanted, n in pairs)
 
     def spec(self, value: Any) -> tuple[Any, Spec]:
         dtype: DType = _dtype_of(value)
