@@ -204,11 +204,7 @@ def _add_traces(view: V.KernelView, mode: str, plan: Plan) -> None:
             V.PassView("iterations that push, listed", None, gates.lists, 0.0, _doc(sparse_iterations)),
             V.PassView("the others, then those", plan.kernel, gates.split, 0.0, _doc(sparse_iterations)),
         ]
-    view.free = [
-        V.FreeView(n.name, n.line, n.why)
-        for n in explain(steps[at].before)
-        if not n.stacked
-    ]  # fmt: skip
+    view.free = [V.FreeView(n.name, n.line, n.why) for n in explain(steps[at].before) if not n.stacked]
 
 
 # --- stacks -------------------------------------------------------------------------------------------------------

@@ -70,9 +70,7 @@ def install(shell: Any) -> None:
     Report.__str__ = lambda self: with_cell_names(_report(self))  # type: ignore[method-assign]
     if not isinstance(warnings.formatwarning, WarningText):
         warnings.formatwarning = WarningText(warnings.formatwarning)
-    if (
-        not shell.custom_exceptions
-    ):  # syntax errors do not come by that hook; leave another extension's handler alone
+    if not shell.custom_exceptions:  # syntax errors do not come by that hook; another extension's handler stays
         shell.set_custom_exc((QuadrantsSyntaxError,), _show)
 
 

@@ -186,12 +186,8 @@ def timings(recorder: Recorder) -> list[tuple[str, str, float, int]]:
 
 def _time(record: LaunchRecord) -> tuple[str, str, float, int]:
     plan = record.plan
-    args = [
-        (record.inputs or {})[slot.name].copy()
-        if isinstance(arg, str)
-        else arg  # records hold no foreign arrays
-        for slot, arg in zip(plan.slots, record.args, strict=True)
-    ]
+    inputs, slots = record.inputs or {}, zip(plan.slots, record.args, strict=True)
+    args = [inputs[s.name].copy() if isinstance(arg, str) else arg for s, arg in slots]  # foreign ones are not held
     held = plan.memories(args)
     before = {name: held[name].copy() for name in plan.writes & held.keys()}
     took: list[float] = []

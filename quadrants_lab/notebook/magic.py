@@ -53,12 +53,8 @@ class QuadrantsMagics(Magics):
             return
         options = parse(line, names())
         try:
-            cell = compile_cell(
-                text,
-                f"%%qdkernel {line}".rstrip(),
-                self.shell.displayhook.prompt_count,
-                self.shell.compile.flags,
-            )
+            magic = f"%%qdkernel {line}".rstrip()
+            cell = compile_cell(text, magic, self.shell.displayhook.prompt_count, self.shell.compile.flags)
             with Progress() as progress:
                 ran = experiment.run(cell, options, self.shell.user_ns, progress)
         except KeyboardInterrupt as e:

@@ -153,15 +153,11 @@ class LaunchFlow:
     def _tie(self, s: N.Op, flows: list[Flow | None]) -> None:
         values = [self.env[a] for a in s.args]
         tangents = [0 if f is None or f.tangent is None else f.tangent for f in flows]
+        two = s.prim in ("min", "max") and values[0] == values[1] and tangents[0] != tangents[1]
+        found = self.trace.ties
         if s.prim in DECISIONS:
-            found = self.trace.ties if len(values) == 2 and values[0] == values[1] else self.trace.decided
-        elif (
-            values[0] == values[1] and tangents[0] != tangents[1]
-            if s.prim in ("min", "max")
-            else s.prim == "abs" and values[0] == 0
-        ):
-            found = self.trace.ties
-        else:
+            found = found if len(values) == 2 and values[0] == values[1] else self.trace.decided
+        elif not two and not (s.prim == "abs" and values[0] == 0):
             return
         if len(found) < 16:
             found.append(self.event(s))
