@@ -6,16 +6,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType
 from quadrants_lab.ir.walk import uses, walk
 
-_FAMILY = {
-    "add": "add",
-    "sub": "add",
-    "mul": "mul",
-    "min": "min",
-    "max": "max",
-    "and": "and",
-    "or": "or",
-    "xor": "xor",
-}
+_FAMILY = {op: op for op in ("add", "mul", "min", "max", "and", "or", "xor")} | {"sub": "add"}
 
 
 def reductions(kernel: N.Kernel, body: N.Block) -> dict[str, str]:

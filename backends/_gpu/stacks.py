@@ -39,14 +39,9 @@ def element_bytes(t: DType) -> int:
 
 
 def heap_plan(
-    tasks: list[list[N.AdStackAlloca]],
-    caps: dict[int, int],
-    adjoints: set[int],
-    fewest: int,
-    wanted: int,
-    limit: int,
-    budget: int,
-) -> HeapPlan:
+    tasks: list[list[N.AdStackAlloca]], caps: dict[int, int], adjoints: set[int], fewest: int, wanted: int,
+    limit: int, budget: int,
+) -> HeapPlan:  # fmt: skip
     """Room for ``wanted`` threads within ``budget`` bytes, but for ``fewest`` within ``limit``; for one group at least.
 
     ``tasks``: the stacks of each task in heap order; ``caps``: slots by stack id; ``adjoints``: ids of stacks that keep

@@ -39,12 +39,9 @@ Values = tuple[int, ...]
 
 
 def loop(
-    fn: Function,
-    carried: Carried,
-    test: Callable[[Values], int],
-    body: Callable[[Values], Values],
+    fn: Function, carried: Carried, test: Callable[[Values], int], body: Callable[[Values], Values],
     unfinished: Callable[[Values], int] | None = None,
-) -> Values:
+) -> Values:  # fmt: skip
     """While ``test`` of the carried values holds, ``body`` makes the next ones. Returns the last ones.
 
     ``unfinished`` says of the last ones whether the driver ended the loop. It must not be the test itself, which Mesa

@@ -63,12 +63,7 @@ CAPABILITIES = {
 }  # fmt: skip
 STORAGE = {"Input": 1, "Function": 7, "PushConstant": 9, "PhysicalStorageBuffer": 5349}
 DECORATIONS = {"Block": 2, "ArrayStride": 6, "BuiltIn": 11, "Aliased": 20, "Offset": 35, "NoContraction": 42}
-MODES = {
-    "LocalSize": 17,
-    "DenormFlushToZero": 4460,
-    "SignedZeroInfNanPreserve": 4461,
-    "RoundingModeRTE": 4462,
-}
+MODES = {"LocalSize": 17, "DenormFlushToZero": 4460, "SignedZeroInfNanPreserve": 4461, "RoundingModeRTE": 4462}
 BUILTINS = {"NumWorkgroups": 24, "GlobalInvocationId": 28}
 GLSL = {
     "Trunc": 3, "FAbs": 4, "Floor": 8, "Ceil": 9, "Sqrt": 31, "UMin": 38, "FindUMsb": 75, "NMin": 79, "NMax": 80,

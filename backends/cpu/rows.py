@@ -28,19 +28,14 @@ def rows(
         body.types[p.id] = p.type
         body.ranges[p.id] = r
     if k == 1:
-        row_of(
-            body,
-            task,
-            fn.let(f"add i64 {begins[0]}, {begin}"),
-            fn.let(f"add i64 {begins[0]}, {end}"),
-            "leave",
-        )
+        first, past = (fn.let(f"add i64 {begins[0]}, {n}") for n in (begin, end))
+        row_of(body, task, first, past, "leave")
         return
-    rest, first = begin, [""] * k
+    rest, starts = begin, [""] * k
     for n in reversed(range(1, k)):
-        first[n] = fn.let(f"urem i64 {rest}, {extents[n]}")
+        starts[n] = fn.let(f"urem i64 {rest}, {extents[n]}")
         rest = fn.let(f"udiv i64 {rest}, {extents[n]}")
-    first[0] = rest
+    starts[0] = rest
     before, row, after = fn.block, "row", "row_end"
     fn.jump(row)
     fn.start(row)
@@ -66,6 +61,6 @@ def rows(
         nexts[n] = fn.let(f"select i1 {full}, i64 0, i64 {step}")
         carry = full
     fn.patch(done_line, f"{done} = phi i64 [{begin}, %{before}], [{new_done}, %{after}]")
-    for (name, line), start, step in zip(places, first, nexts, strict=True):
+    for (name, line), start, step in zip(places, starts, nexts, strict=True):
         fn.patch(line, f"{name} = phi i64 [{start}, %{before}], [{step}, %{after}]")
     fn.branch(fn.let(f"icmp ult i64 {new_done}, {end}"), row, "leave")

@@ -21,13 +21,9 @@ class Device(GpuDevice):
     """``physical``: which device (None: `api.choose`). ``cache``: for pipelines that the driver has compiled."""
 
     def __init__(
-        self,
-        physical: api.Physical | None = None,
-        *,
-        threads: int = 0,
-        heap_budget: int = _HEAP_BUDGET,
+        self, physical: api.Physical | None = None, *, threads: int = 0, heap_budget: int = _HEAP_BUDGET,
         cache: DiskCache | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         physical = physical or api.choose()
         most, stacked = _THREADS.get(physical.kind, _OTHERS)
         limit = api.LLVMPIPE_ROUNDS if physical.target.cuts_loops else 0

@@ -37,16 +37,10 @@ class Logical:
         kept = cache.get(name)
         known = b"" if kept is None else kept.content
         self.pipeline_cache = self._make_cache(known)
+        keep = cache.keeper(name) if cache.folder is not None else forget
+        pools, queue = (self.queue.pool, self.command_pool), self.queue
         forks.finalize(
-            self,
-            _destroy,
-            self.handle,
-            self.queue.running,
-            self.queue.fences,
-            (self.queue.pool, self.command_pool),
-            self.pipeline_cache,
-            known,
-            cache.keeper(name) if cache.folder is not None else forget,
+            self, _destroy, self.handle, queue.running, queue.fences, pools, self.pipeline_cache, known, keep
         )
 
     def _create(self) -> Any:
@@ -60,10 +54,7 @@ class Logical:
                     setattr(struct, feature, 1)
         priority = f.new("float[]", [1.0])
         queue = api.new(
-            "VkDeviceQueueCreateInfo",
-            queueFamilyIndex=physical.queue_family,
-            queueCount=1,
-            pQueuePriorities=priority,
+            "VkDeviceQueueCreateInfo", queueFamilyIndex=physical.queue_family, queueCount=1, pQueuePriorities=priority
         )
         wanted = ("VK_EXT_shader_atomic_float", "VK_KHR_portability_subset")
         names = [f.new("char[]", n.encode()) for n in wanted if n in physical.extensions]
