@@ -13,7 +13,6 @@ from programs import PROGRAMS
 from reduce import reduce
 from running import WAYS, Bench, Job, differences, each, f64, interpreted, job_of, way
 from seeded import SEEDED, SEEDS, program_of
-from sessions import NIGHT
 from strategies import Source, kernels, seeded_kernel
 from tangents import disagreement
 
@@ -106,7 +105,7 @@ COMMON = {"deadline": None, "print_blob": True, "phases": PHASES, "suppress_heal
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("seed", SEEDS[:: 1 if NIGHT else 2])
+@pytest.mark.parametrize("seed", SEEDS)
 def test_seeded_kernels(seed):
     assert check(seeded_kernel(seed)), "print new seeds: python tests/seeded.py"
 
