@@ -36,8 +36,10 @@ def lanes_of(kernel: N.Kernel, task: N.Offload, vector_bytes: int) -> int:
 
 def _vectors(kernel: N.Kernel, task: N.Offload, lanes: int, vector_bytes: int) -> int:
     """How many vectors of so many lanes make one value: while one's result is waited for, the next one's is computed.
-    With few iterations, or a lot of code, which takes its time to compile, that does not pay. Vectors of 64 bytes have
-    32 registers, shorter ones 16."""
+    With few iterations, or a lot of code, which takes its time to compile, that does not pay; nor where each lane has
+    cache lines of its own, of which there are then too many. Vectors of 64 bytes have 32 registers, shorter ones 16."""
+    if _gathers(task):
+        return 1
     size = sum(1 for _ in walk(task.body)) * (64 // vector_bytes)
     found = next((n for n, most in _STATEMENTS.items() if size <= most), 1)
     total = fixed_total(kernel, task)
@@ -45,6 +47,23 @@ def _vectors(kernel: N.Kernel, task: N.Offload, lanes: int, vector_bytes: int) -
     while found > 1 and iterations < lanes * found:
         found //= 2
     return found
+
+
+def _gathers(task: N.Offload) -> bool:
+    """Whether lanes have elements that do not lie in a row: other indices than the task's last one, plus what they
+    share."""
+    counting = {task.indices[-1].id}
+    varying = divergence(task.body, counting).varying
+    for s in walk(task.body):
+        if isinstance(s, N.Op) and s.prim in ("add", "sub", "cast"):
+            first, *others = s.args if s.args[0] in counting or s.prim == "sub" else s.args[::-1]
+            if first in counting and varying.isdisjoint(others):
+                counting.add(s.id)
+        elif isinstance(s, N.Access) and s.index:
+            *rows, last = s.index
+            if not varying.isdisjoint(rows) or (last in varying and last not in counting):
+                return True
+    return False
 
 
 def width(task: N.Offload, vector_bytes: int) -> int:
