@@ -26,6 +26,7 @@ from quadrants_lab.errors import render, warn
 
 Keep = Callable[[bytes], None]  # takes what was compiled, for later processes
 
+STARTED = time.time_ns()  # before most of this package was imported
 MOST_BYTES = 100 << 20
 SUFFIX = ".qlc"
 TEMPORARY = ".qlc-new"

@@ -9,6 +9,7 @@ from dataclasses import field
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
+from quadrants_lab.ir.types import DType
 from quadrants_lab.ir.walk import walk
 
 WORD = 8
@@ -100,3 +101,12 @@ def frame_layout(kernel: N.Kernel, head: int) -> FrameLayout:
     out.zero_bytes = at - out.zero_at
     out.size = at
     return out
+
+
+def elements(t: DType, slots: int) -> int:
+    """Elements of a stack of at least one slot, a thread: values, or words of 32 flags."""
+    return (max(slots, 1) + 31) // 32 if t.kind == "b" else max(slots, 1)
+
+
+def element_bytes(t: DType) -> int:
+    return 4 if t.kind == "b" else t.nbytes

@@ -3,18 +3,41 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import sys
+from functools import cache
 from pathlib import Path
 
-from quadrants_lab.analysis import ranges
+from quadrants_lab import errors
+from quadrants_lab.backends.disk_cache import STARTED
+
+_HERE, _PACKAGE = Path(__file__).resolve().parent, Path(errors.__file__).resolve().parent
+# the folders whose sources decide what becomes of a kernel before it gets to a backend
+_OF_IR = (
+    "", "ir", "analysis", "passes", "autodiff", "adstack", "lang", "frontend", "frontend/library", "frontend/ops",
+    "frontend/syntax", "frontend/values", "runtime", "runtime/compile", "runtime/arguments",
+)  # fmt: skip
 
 
 def digest(*folders: str, also: bytes = b"") -> str:
     """A number for the source text of this folder, of those within it that are named, of lowerings, and of the analysis
     that they ask; and for what else is given."""
-    here = Path(__file__).resolve().parent
     made = hashlib.sha256(also)
-    analysis = Path(ranges.__file__).resolve().parent
-    for folder in (here, here / "lower", analysis, *(here / name for name in folders)):
+    for folder in (_HERE, _HERE / "lower", _PACKAGE / "analysis", *(_HERE / name for name in folders)):
         for path in sorted(folder.glob("*.py")):
             made.update(path.read_bytes())
     return made.hexdigest()
+
+
+@cache
+def of_ir() -> str:
+    """A text for the sources that make the IR, of Python, of numpy and of this package, told by what changes with a
+    file: quicker than reading them. "" where they are not there, or changed while this process runs, which may have
+    imported what they were."""
+    told = [sys.version, sys.modules["numpy"].__version__]
+    for folder in (_HERE, _HERE / "lower", _HERE / "lower/adstacks", *(_PACKAGE / name for name in _OF_IR)):
+        found = sorted((e.name, e.stat()) for e in os.scandir(folder) if e.name.endswith(".py"))
+        if not found or any(status.st_mtime_ns >= STARTED for _, status in found):
+            return ""
+        told += [f"{name} {s.st_size} {s.st_mtime_ns} {s.st_ctime_ns}" for name, s in found]
+    return "\n".join((str(_PACKAGE), *told))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import linecache
 import sys
 import warnings
+from contextvars import ContextVar
 
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.source import Span
@@ -109,9 +110,21 @@ class QuadrantsWarning(UserWarning):
     """Something that is probably not meant; never silent."""
 
 
+Given = tuple[str, str, int]  # a warning's text, file and line
+WARNED: ContextVar[list[Given] | None] = ContextVar("quadrants_lab_warned", default=None)  # gets those of `warn_at`
+
+
+def warn_at(text: str, file: str, line: int) -> None:
+    """A QuadrantsWarning at that line."""
+    heard = WARNED.get()
+    if heard is not None:
+        heard.append((text, file, line))
+    warnings.warn_explicit(text, QuadrantsWarning, file, line)
+
+
 def warn(text: str) -> None:
     """A QuadrantsWarning at the line of the user's program that runs."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("quadrants_lab."):
         frame = frame.f_back
-    warnings.warn_explicit(text, QuadrantsWarning, frame.f_code.co_filename, frame.f_lineno)
+    warn_at(text, frame.f_code.co_filename, frame.f_lineno)

@@ -149,6 +149,16 @@ def valid_code(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def compiled_each_time() -> Iterator[None]:
+    """No kernel of a test comes from the disk as IR, but where that is what the test is about."""
+    from quadrants_lab.backends import sources
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sources, "of_ir", str)
+        yield
+
+
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
     """``golden(path, text)``: the file at ``path`` holds exactly ``text``; rewritten under --update-golden."""

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from quadrants_lab.backends._gpu.programs import GROUP
+from quadrants_lab.backends.layout import element_bytes, elements
 from quadrants_lab.backends.lower.adstacks.lockstep import in_step, widest
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.types import DType
 
 MOST_ELEMENTS = (1 << 31) - 1  # of one stack, all threads together: programs index with 32 bits
 
@@ -27,15 +27,6 @@ class HeapPlan:
     adjoints_at: dict[int, int]
     lane_bytes: int
     heap_bytes: int
-
-
-def elements(t: DType, slots: int) -> int:
-    """Elements of a stack of at least one slot, a thread: values, or words of 32 flags."""
-    return (max(slots, 1) + 31) // 32 if t.kind == "b" else max(slots, 1)
-
-
-def element_bytes(t: DType) -> int:
-    return 4 if t.kind == "b" else t.nbytes
 
 
 def heap_plan(

@@ -21,70 +21,65 @@ from typing import Any
 
 import numpy as np
 
-from quadrants_lab.backends._gpu.stacks import element_bytes, elements
-from quadrants_lab.backends.boxes import fixed_total
-from quadrants_lab.backends.cpu import fast, jit, tasks
+from quadrants_lab.backends.cpu import fast, jit
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.backends.cpu.device import Device
 from quadrants_lab.backends.disk_cache import Keep, Kept, forget
 from quadrants_lab.backends.frame import FrameWords, LoadedKernel
 from quadrants_lab.backends.host import Block
 from quadrants_lab.backends.launch import AssertFailed, Overflow, Param, Status
+from quadrants_lab.backends.layout import element_bytes, elements
 from quadrants_lab.backends.prints import value_of
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 
 __all__ = ["AssertFailed", "Executable", "Frame", "Overflow", "Status", "load"]
+_KEPT = struct.Struct("=q?")  # lanes, releases_gil
 LINE = 64  # bytes of a cache line, at which stacks begin
 _MOST_IN_LANES = 1 << 26  # bytes of adstacks up to which workers run as many iterations side by side as they have lanes
 
 
 class Executable(LoadedKernel):
-    """A kernel's machine code. ``object`` is what it was linked from; ``layout`` says where a frame keeps what."""
+    """A kernel's machine code. ``object`` is what it was linked from; ``layout`` says where a frame keeps what.
+    ``lanes``: iterations that a worker has side by side at most where there are stacks."""
 
     def __init__(
-        self, kernel: N.Kernel, layout: L.FrameLayout, widths: list[int], obj: bytes, code: jit.Code
+        self, kernel: N.Kernel, layout: L.FrameLayout, lanes: int, releases_gil: bool, obj: bytes, code: jit.Code
     ) -> None:
         super().__init__(kernel)
         self.layout = layout
-        self.lanes = max([1, *(_lanes(kernel, task, widths[task]) for task in set(layout.task_of.values()))])
+        self.lanes = lanes
         self.object = obj
         self._code = code
-        self.entry = code.address[tasks.ENTRY_NAME]
-        self.releases_gil = not tasks.brief(kernel)
+        self.entry = code.address[jit.ENTRY_NAME]
+        self.releases_gil = releases_gil
 
     def frame(self, device: Device) -> Frame:
         return Frame(self, device)
-
-
-def _lanes(kernel: N.Kernel, number: int, width: int) -> int:
-    """How many iterations of a task a worker may have side by side: no more than there are, rounded up to a power of
-    two."""
-    task = kernel.tasks[number]
-    total = 1 if task.kind == "serial" else fixed_total(kernel, task)
-    return width if total is None else min(width, 1 << (max(total, 1) - 1).bit_length())
 
 
 def load(
     kernel: N.Kernel, options: CompileOptions, cached: Kept | None = None, keep: Keep = forget,
     compiled: Callable[[], bytes] | None = None,
 ) -> Executable:  # fmt: skip
-    """``compiled``: makes the object instead of LLVM; it runs one iteration at a time."""
+    """``compiled``: makes the object instead of LLVM; it runs one iteration at a time. What is kept begins with the
+    executable's ``lanes`` and ``releases_gil``: only the emitter can tell them, and it is not imported for them."""
     layout = L.frame_layout(kernel)
-    code = None
     if cached is not None and cached.sealed:
-        obj, code = cached.content, jit.relink(cached.content, tasks.ENTRY_NAME, jit.kernel_imports())
-    widths = tasks.widths_of(kernel) if not compiled and (code is None or layout.stacks) else [0] * len(kernel.body)
-    if code is None:
-        obj = compiled() if compiled else _object(kernel, options, widths)
-        code = jit.link(obj, (tasks.ENTRY_NAME,), jit.kernel_imports())
-        keep(obj)
-    return Executable(kernel, layout, widths, obj, code)
+        obj = cached.content[_KEPT.size :]
+        code = jit.relink(obj, jit.ENTRY_NAME, jit.kernel_imports())
+        if code is not None:
+            lanes, releases_gil = _KEPT.unpack_from(cached.content)
+            return Executable(kernel, layout, lanes, releases_gil, obj, code)
+    from quadrants_lab.backends.cpu import tasks
 
-
-def _object(kernel: N.Kernel, options: CompileOptions, widths: list[int]) -> bytes:
-    lines, _ = tasks.module(kernel, options, widths, *jit.triple_and_layout()).lines()
-    return jit.compiled("\n".join(lines), tasks.vectorisable(kernel, widths))
+    widths = [0] * len(kernel.body) if compiled else tasks.widths_of(kernel)
+    lanes = max([1, *(tasks.lanes_at_once(kernel, task, widths[task]) for task in set(layout.task_of.values()))])
+    releases_gil = not tasks.brief(kernel)
+    obj = compiled() if compiled else tasks.machine_code(kernel, options, widths)
+    code = jit.link(obj, (jit.ENTRY_NAME,), jit.kernel_imports())
+    keep(_KEPT.pack(lanes, releases_gil) + obj)
+    return Executable(kernel, layout, lanes, releases_gil, obj, code)
 
 
 class Frame(FrameWords):

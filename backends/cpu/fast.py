@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from quadrants_lab.backends._llvm import ranges
 from quadrants_lab.backends.host import Block
 from quadrants_lab.backends.launch import ConstParam, Param, ScalarParam
 from quadrants_lab.ir.types import DType
@@ -114,5 +113,5 @@ def _scalar_words(t: DType, at: int) -> tuple[int, ...]:
         return (_TRUTH, at)
     if t.is_float:
         return (_FLOAT, at, t.nbytes) if t.bits > 16 else (_NEVER,)
-    low, high = ranges.full(t)
+    low, high = t.limits
     return (_INT, at, low, min(high, 2**63 - 1))

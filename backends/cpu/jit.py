@@ -6,10 +6,10 @@ and the runtime's object come from there, too.
 
 from __future__ import annotations
 
+import ast
 import ctypes
 import hashlib
 import itertools
-import json
 import os
 import struct
 from contextlib import suppress
@@ -26,6 +26,7 @@ from quadrants_lab.backends.disk_cache import DiskCache
 # Without these LLVM takes a time that is quadratic in the ifs of a kernel: blocks over which it looks for a register at
 # a time (10,000), and blocks of one successor among which it looks for equal ends (150).
 _LINEAR = ("-grow-region-complexity-budget=100", "-tail-merge-threshold=20")
+ENTRY_NAME = "entry"  # of a kernel's code
 _names = itertools.count()
 _lock = forks.lock()  # LLVM's JIT and our start-up are used by one thread at a time
 
@@ -62,12 +63,12 @@ def target(cache: DiskCache | None = None) -> Target:
             name = _system() if cache is not None else None
             kept = cache.get(name) if cache is not None and name else None
             if kept is not None and kept.sealed:
-                triple, layout, processor, features, version = json.loads(kept.content)
+                triple, layout, processor, features, version = ast.literal_eval(kept.content.decode())
                 _target.append(Target(triple, layout, processor, features, tuple(version)))
             else:
                 _target.append(_asked())
                 if cache is not None and name:
-                    cache.put(name, json.dumps(_target[0]).encode(), sealed=True)
+                    cache.put(name, repr(tuple(_target[0])).encode(), sealed=True)
         return _target[0]
 
 

@@ -8,6 +8,7 @@ from quadrants_lab.backends._llvm import cost, memory
 from quadrants_lab.backends._llvm.ops import LOWERING
 from quadrants_lab.backends._llvm.ranges import Range
 from quadrants_lab.backends._llvm.text import Function, Module, ty
+from quadrants_lab.backends.boxes import fixed_total
 from quadrants_lab.backends.cpu import colours, copies, jit
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.backends.cpu.block_memory import own_memory
@@ -30,7 +31,6 @@ from quadrants_lab.ir.walk import walk
 CHUNK_CYCLES = 20000  # work that is worth a chunk of its own
 BLOCK = 8192  # iterations of a block whose rows run in steps, and so in vectors
 PIECE = 1024  # iterations of a row whose elements stay in the nearest cache from step to step
-ENTRY_NAME = "entry"
 STOP_STATUS = 6  # Status.ASSERT | Status.CANCELLED
 
 
@@ -47,7 +47,7 @@ def module(
     kernel = plan.kernel
     maker = _Maker(plan, options, Module(triple, data_layout))
     mod = maker.mod
-    fn = mod.function(ENTRY_NAME, f"define void @{ENTRY_NAME}(ptr %frame) noinline nounwind optnone")
+    fn = mod.function(jit.ENTRY_NAME, f"define void @{jit.ENTRY_NAME}(ptr %frame) noinline nounwind optnone")
     device = fn.let("load ptr, ptr %frame")
     tasks = kernel.tasks
     for number, task in enumerate(tasks):
@@ -247,6 +247,20 @@ def widths_of(kernel: N.Kernel) -> list[int]:
     """Lanes of each task, 0 where its iterations run by themselves."""
     size, found = jit.vector_bytes(), coloured(kernel)
     return [0 if n in found.steps else lanes_of(kernel, t, size) for n, t in enumerate(found.kernel.tasks)]
+
+
+def lanes_at_once(kernel: N.Kernel, number: int, width: int) -> int:
+    """How many iterations of a task a worker may have side by side: no more than there are, rounded up to a power of
+    two."""
+    task = kernel.tasks[number]
+    total = 1 if task.kind == "serial" else fixed_total(kernel, task)
+    return width if total is None else min(width, 1 << (max(total, 1) - 1).bit_length())
+
+
+def machine_code(kernel: N.Kernel, options: CompileOptions, widths: list[int]) -> bytes:
+    """The kernel's object."""
+    lines, _ = module(kernel, options, widths, *jit.triple_and_layout()).lines()
+    return jit.compiled("\n".join(lines), vectorisable(kernel, widths))
 
 
 def vectorisable(kernel: N.Kernel, widths: list[int]) -> bool:

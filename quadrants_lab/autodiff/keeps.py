@@ -16,6 +16,7 @@ from quadrants_lab.analysis.boxes import Box, Loop, size_types
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.record import dataclass
+from quadrants_lab.ir.scratch import CHANGED
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.types import i32
 from quadrants_lab.ir.walk import rewrite_in, types_of, walk
@@ -83,7 +84,6 @@ class Keeps:
 
 
 NOTHING = Keeps()
-CHANGED = "keeps.changed"  # scratch memory of a gradient: 1 while memory is not as the launch left it
 
 
 def save_overwritten(keeps: Keeps) -> N.Pass:

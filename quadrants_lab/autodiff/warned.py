@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 
-from quadrants_lab.errors import Label, QuadrantsWarning, render
+from quadrants_lab.errors import Label, render, warn_at
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.source import Span
 
@@ -26,4 +25,4 @@ def warn(found: Iterable[GradientWarning]) -> None:
     """Issues each warning where the user's line is; one that several copies of a statement raise is one."""
     for w in dict.fromkeys(found):
         file, line = (w.span.file, w.span.line) if w.span else ("<kernel>", 0)
-        warnings.warn_explicit(w.text, QuadrantsWarning, file, line)
+        warn_at(w.text, file, line)

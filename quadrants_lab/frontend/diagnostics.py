@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import ast
-import warnings
 from collections.abc import Callable, Sequence
 
 from quadrants_lab import errors as E
@@ -249,4 +248,4 @@ def warning(code: str, span: Span, **parts: object) -> Callable[[], None]:
     row = TABLE[code]
     label = E.Label(span, row.why.format(**parts))
     text = E.render(code, row.message.format(**parts), (label,), row.help.format(**parts), kind="warning")
-    return lambda: warnings.warn_explicit(text, E.QuadrantsWarning, span.file, span.line)
+    return lambda: E.warn_at(text, span.file, span.line)

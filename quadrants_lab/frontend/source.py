@@ -7,6 +7,7 @@ import builtins
 import inspect
 import linecache
 from collections.abc import Callable
+from contextvars import ContextVar
 from copy import copy
 from functools import cached_property
 from types import FunctionType
@@ -17,6 +18,7 @@ from quadrants_lab.ir.room import depth_of_source
 from quadrants_lab.ir.source import Span
 
 _CACHE = "__qd_source__"  # attribute of the function
+SEEN: ContextVar[Any] = ContextVar("quadrants_lab_seen", default=None)  # who is told what is read, see `seen.Seen`
 
 
 class FunctionSource:
@@ -48,18 +50,8 @@ class FunctionSource:
 
     def lookup(self, name: str) -> Any:
         """The object that a free name stands for; KeyError if there is none."""
-        if name in self.cells:
-            try:
-                return self.cells[name].cell_contents
-            except ValueError:  # not assigned yet
-                raise KeyError(name) from None
-        if name in self.fn.__globals__:
-            return self.fn.__globals__[name]
-        return vars(builtins)[name]
-
-    @cached_property
-    def cells(self) -> dict[str, Any]:
-        return dict(zip(self.fn.__code__.co_freevars, self.fn.__closure__ or (), strict=True))
+        told(self.fn, name)
+        return meaning(self.fn, name)
 
     @cached_property
     def parameters(self) -> tuple[str, ...]:
@@ -80,7 +72,34 @@ class FunctionSource:
 
     def names(self) -> list[str]:
         """Every name that `lookup` knows, for suggestions."""
-        return [*self.cells, *self.fn.__globals__, *vars(builtins)]
+        return [*self.fn.__code__.co_freevars, *self.fn.__globals__, *vars(builtins)]
+
+
+def told(owner: Any, name: str) -> None:
+    """To be called when the front end reads a name in a function, or an attribute."""
+    seen = SEEN.get()
+    if seen is not None:
+        seen.read(owner, name)
+
+
+def unsure() -> None:
+    """To be called when the front end takes from Python what it cannot tell of: see `seen`."""
+    seen = SEEN.get()
+    if seen is not None:
+        seen.sure = False
+
+
+def meaning(fn: FunctionType, name: str) -> Any:
+    """The object that a free name of the function stands for; KeyError if there is none."""
+    free = fn.__code__.co_freevars
+    if name in free and fn.__closure__:
+        try:
+            return fn.__closure__[free.index(name)].cell_contents
+        except ValueError:  # not assigned yet
+            raise KeyError(name) from None
+    if name in fn.__globals__:
+        return fn.__globals__[name]
+    return vars(builtins)[name]
 
 
 def function_source(fn: Callable[..., Any]) -> FunctionSource:

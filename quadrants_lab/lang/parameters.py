@@ -183,7 +183,7 @@ def _annotation(p: inspect.Parameter, source: FunctionSource, label: tuple[Label
 
 def _cells(source: FunctionSource) -> dict[str, Any]:
     found = {}
-    for name in source.cells:
+    for name in source.fn.__code__.co_freevars:
         try:
             found[name] = source.lookup(name)
         except KeyError:

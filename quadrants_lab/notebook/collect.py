@@ -29,6 +29,7 @@ from quadrants_lab.notebook.values import array_view, number, results
 from quadrants_lab.notebook.views import LANGUAGES, Values, pass_views, stack_views, task_graphs
 from quadrants_lab.passes import pipeline
 from quadrants_lab.runtime.backend import backend, names
+from quadrants_lab.runtime.compile.compile import lowering_of, trace_of
 from quadrants_lab.runtime.compile.naive_stack_bytes import bytes_before
 from quadrants_lab.runtime.gradient.plan import GradientPlan
 from quadrants_lab.runtime.launch.dispatch import Dispatcher
@@ -169,7 +170,7 @@ def _doc(fn: Callable[..., Any]) -> str:
 
 def _lowering(plan: Plan) -> list[pipeline.Step]:
     """What the backend's lowering changes of what ran."""
-    steps = plan.compiled.lowering(plan.ran, plan.session.backend).steps
+    steps = lowering_of(plan.compiled, plan.ran, plan.session.backend).steps
     return [s for s in steps if s.after is not s.before]
 
 
@@ -179,7 +180,7 @@ def _lowered(job: Job) -> list[V.PassView]:
 
 
 def _add_traces(view: V.KernelView, mode: str, plan: Plan) -> None:
-    steps, arch = plan.compiled.trace().steps, plan.session.settings.backend
+    steps, arch = trace_of(plan.compiled).steps, plan.session.settings.backend
     if mode == "forward":
         first = plan.compiled.lowered.kernel if not steps else steps[0].before
         front = V.PassView("front end", None, first, plan.compiled.clock.front, FRONT_END)
@@ -214,7 +215,7 @@ def _add_stacks(view: V.KernelView, plan: GradientPlan, record: LaunchRecord | N
     kernel, file = plan.kernel, view.file
     values = _values(plan, record)
     rows = record.report if record is not None else plan.report() if plan.depths else ()
-    steps = plan.compiled.trace().steps
+    steps = trace_of(plan.compiled).steps
     forward = next((s.before for s in steps if s.name == "reverse"), None)
     why = on_stacks(forward) if rows and forward is not None else {}
     view.stacks = stack_views(kernel, rows, file, values, {v: k.uses for v, k in why.items()})

@@ -23,13 +23,12 @@ from quadrants_lab.analysis.effects import touched
 from quadrants_lab.analysis.races import suspects
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.scratch import EPOCH, EPOCHS
 from quadrants_lab.ir.types import DType, f32, i32, i64, u8, u64
 from quadrants_lab.ir.walk import renamed, rewrite, types_of, uses, walk
 from quadrants_lab.passes.dce import dce
 from quadrants_lab.passes.suspect_races import CHANGED, READ, WRITTEN, Place, Suspecting, Watched
 
-EPOCH = "races.epoch"  # scratch memory: the launch's number times the number of its tasks
-EPOCHS = 1 << 8  # those of marks of one byte
 _ITERATION_AT, _ITERATION_BITS = 21, 30
 _EPOCH_AT = _ITERATION_AT + _ITERATION_BITS
 _SEVERAL = 1 << 20
@@ -55,12 +54,6 @@ def watch_races(aliases: bool = False, suspect: bool = False) -> N.Pass:
         return replace(kernel, body=body, buffers=w.buffers, next_id=w.b.next_id)
 
     return watch_races
-
-
-def marks_of(buffer: N.Buffer) -> tuple[str, str] | None:
-    """For a scratch buffer of marks: the buffer whose elements they mark, and which kind of access."""
-    name, _, what = buffer.name.rpartition(".")
-    return (name, what) if buffer.role == "marks" and buffer.name != EPOCH else None
 
 
 def _note(watched: dict[int, Watched], pairs: Sequence[tuple[Access, Access]]) -> None:
@@ -289,6 +282,3 @@ class _Watcher:
 
 def _equal(names: list[str], values: list[str]) -> str:
     return ", ".join(f"{n} = {v}" for n, v in zip(names, values, strict=True))
-
-
-__all__ = ["EPOCH", "EPOCHS", "marks_of", "watch_races"]

@@ -10,25 +10,28 @@ from typing import TYPE_CHECKING
 from quadrants_lab.backends import forks
 
 if TYPE_CHECKING:
-    from quadrants_lab.runtime.compile.compile import Compiled
+    from quadrants_lab.runtime.compile.compiled import Compiled
     from quadrants_lab.runtime.launch.dispatch import Dispatcher
     from quadrants_lab.runtime.launch.plan import Plan
     from quadrants_lab.runtime.session import Session
+
+_MODULES = ("gradient.plan", "compile.compile")
 
 
 def make_plan(
     owner: Dispatcher, session: Session, compiled: Compiled, forward: Callable[[], Plan | None]
 ) -> Plan:
     """The plan of a specialisation; ``forward`` finds that of the kernel where it is a gradient."""
-    from quadrants_lab.runtime.gradient.plan import GradientPlan
+    if compiled.mode in ("reverse", "both"):
+        from quadrants_lab.runtime.gradient.plan import GradientPlan
+
+        return GradientPlan(owner, session, compiled, forward)
     from quadrants_lab.runtime.launch.plan import Plan
 
-    if compiled.mode in ("reverse", "both"):
-        return GradientPlan(owner, session, compiled, forward)
     return Plan(owner, session, compiled)
 
 
 @cache
 def load_compiler() -> None:
     """Begins to import what the first kernel of a process needs, for a caller that is about to wait for a device."""
-    forks.start(import_module, "quadrants_lab.runtime.gradient.plan", name="imports")
+    forks.start(lambda: [import_module(f"quadrants_lab.runtime.{name}") for name in _MODULES], name="imports")

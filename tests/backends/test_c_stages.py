@@ -136,8 +136,10 @@ def test_a_compiler_that_hangs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 def test_only_sealed_code_is_taken_from_the_disk(arch: str, monkeypatch: pytest.MonkeyPatch) -> None:
     small, kept = parse_kernel(LOOP), []
     monkeypatch.setattr(compiler, "compiled", lambda text, make=compiler.compiled: kept.append("made") or make(text))
-    obj = c.load(small, OPTIONS, None, kept.append).object
+    made_of = c.load(small, OPTIONS, None, kept.append).object
+    obj = kept[-1]
     assert kept == ["made", obj]
+    assert obj.endswith(made_of)
     for cached, made in ((Kept(obj, True), 0), (Kept(obj, False), 1), (Kept(obj[:40], True), 1)):
         kept.clear()
         c.load(small, OPTIONS, cached, kept.append)

@@ -70,10 +70,12 @@ def test_stages_do_not_hide_behind_their_module() -> None:
 
 
 def test_object_code_reloads() -> None:
-    first = cpu.load(KERNEL, EXACT)
-    again = cpu.load(KERNEL, EXACT, Kept(first.object, sealed=True))
-    assert again.object == first.object
+    kept: list[bytes] = []
+    first = cpu.load(KERNEL, EXACT, None, kept.append)
+    again = cpu.load(KERNEL, EXACT, Kept(kept[0], sealed=True), kept.append)
+    assert (again.object, again.lanes, again.releases_gil) == (first.object, first.lanes, first.releases_gil)
     assert again.entry != first.entry
+    assert len(kept) == 1
     assert cpu.target_key() == cpu.target_key()
 
 

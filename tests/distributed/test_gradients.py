@@ -158,17 +158,17 @@ def test_a_worker_keeps_its_session_and_takes_the_clients_settings(client: Any) 
 
 def test_code_that_one_worker_compiled_another_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As between machines: each has a folder of its own for what it compiles."""
-    from quadrants_lab.backends.cpu import executable
+    from quadrants_lab.backends.cpu import tasks
     from quadrants_lab.distributed import worker as W
 
     compiled: list[str] = []
-    compile = executable._object
+    compile = tasks.machine_code
 
     def counted(kernel: Any, *args: Any) -> bytes:
         compiled.append(kernel.name)
         return compile(kernel, *args)
 
-    monkeypatch.setattr(executable, "_object", counted)
+    monkeypatch.setattr(tasks, "machine_code", counted)
 
     def job(folder: str) -> Any:
         W._programs["digest"] = cell()["fn"]

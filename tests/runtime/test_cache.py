@@ -21,7 +21,7 @@ from sessions import sessions
 
 import quadrants_lab as qd
 from quadrants_lab.backends import disk_cache
-from quadrants_lab.backends.cpu import executable
+from quadrants_lab.backends.cpu import tasks
 from quadrants_lab.backends.disk_cache import (
     BEGIN,
     SUFFIX,
@@ -421,7 +421,7 @@ def test_kernels_are_found_again_and_options_make_others(tmp_path: Path, monkeyp
     assert launch() == 8
     assert len(os.listdir(tmp_path)) == 1
     with monkeypatch.context() as m:
-        m.setattr(executable, "_object", lambda *a: pytest.fail("compiled again"))
+        m.setattr(tasks, "machine_code", lambda *a: pytest.fail("compiled again"))
         assert launch() == 8
     assert launch(fast_math=False) == 8
     assert len(os.listdir(tmp_path)) == 2

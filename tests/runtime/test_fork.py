@@ -173,7 +173,7 @@ held = threading.Event()
 
 class Slow(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path, target=None):
-        if name == "quadrants_lab.runtime.gradient.plan":
+        if name == "quadrants_lab.runtime.launch.plan":
             held.set()
             time.sleep(1)
 

@@ -6,6 +6,7 @@ import ast
 from typing import Any
 
 from quadrants_lab.frontend.op_table import Builtin
+from quadrants_lab.frontend.source import unsure
 from quadrants_lab.frontend.values import sparse
 from quadrants_lab.frontend.values.context import Context, argument_node
 from quadrants_lab.frontend.values.leaves import describe, leaves
@@ -123,6 +124,7 @@ def _list_deactivate(cx: Context, call: ast.Call, x: Value) -> Value:
 
 def _parent(cx: Context, call: ast.Call, x: Value, n: Value | None) -> Value:
     """The node that a field is placed in."""
+    unsure()
     levels = 1 if n is None else cx.python(n)
     found = cx.python(x.first if isinstance(x, StructMem) else x)
     return Obj(found.parent(levels), ast.unparse(call))
@@ -130,6 +132,7 @@ def _parent(cx: Context, call: ast.Call, x: Value, n: Value | None) -> Value:
 
 def _rescale_index(cx: Context, call: ast.Call, a: Value, b: Value, index: Value) -> Value:
     """By how much the extents differ, axis by axis."""
+    unsure()
     of, to = (v.value if isinstance(v, Obj) else cx.python(v).snode for v in (a, b))
     for k, node in enumerate((of, to)):
         if getattr(node, "__qd_snode__", False) is not True:

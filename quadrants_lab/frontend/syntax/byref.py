@@ -8,7 +8,7 @@ from functools import partial, reduce
 from itertools import combinations
 from typing import Any
 
-from quadrants_lab.frontend.source import FunctionSource
+from quadrants_lab.frontend.source import FunctionSource, told
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.leaves import leaves, name_of
 from quadrants_lab.frontend.values.lvalue import At, Local, Part, Place, Step, fetch, locate
@@ -29,7 +29,10 @@ def templates(source: FunctionSource) -> dict[str, int]:
     if source.templates is None:
         a = source.node.args
         every = enumerate([*a.posonlyargs, *a.args, *a.kwonlyargs])
-        source.templates = {p.arg: k for k, p in every if p.annotation is not None and _is_template(source, p)}
+        found = {p.arg: k for k, p in every if p.annotation is not None and _is_template(source, p)}
+        if any(isinstance(given, str) for given in source.fn.__annotations__.values()):
+            return found  # names were read for it, which each kernel tells of
+        source.templates = found
     return source.templates
 
 
@@ -46,7 +49,9 @@ def _is_template(source: FunctionSource, parameter: ast.arg) -> bool:
 def _named(source: FunctionSource, node: ast.expr) -> Any:
     """What a name, an attribute or a call of one stands for; of a call what is called."""
     if isinstance(node, ast.Attribute):
-        return getattr(_named(source, node.value), node.attr)
+        owner = _named(source, node.value)
+        told(owner, node.attr)
+        return getattr(owner, node.attr)
     if isinstance(node, ast.Call):
         return _named(source, node.func)
     return source.lookup(node.id) if isinstance(node, ast.Name) else None

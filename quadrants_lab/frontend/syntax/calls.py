@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Callable, Sequence
-from types import BuiltinFunctionType
+from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
 from quadrants_lab.frontend.diagnostics import count
 from quadrants_lab.frontend.op_table import PYTHON, Builtin
-from quadrants_lab.frontend.source import FunctionSource
+from quadrants_lab.frontend.seen import is_pure
+from quadrants_lab.frontend.source import FunctionSource, unsure
 from quadrants_lab.frontend.syntax import funcs, plain
 from quadrants_lab.frontend.syntax.byref import References, refer, templates
 from quadrants_lab.frontend.syntax.unroll import STRUCTURAL, decided, unpacked
@@ -34,7 +35,7 @@ def call(cx: Context, node: ast.Call) -> Value:
         return _method(cx, node, target, procedure)
     if not isinstance(target, Obj):
         raise cx.fail("QL1604", node, text=name_of(node.func), what=f"it is {describe(target)}")
-    fn = target.value
+    fn = target.raw
     name = getattr(fn, "__qd_op__", None) or (PYTHON.get(fn) if isinstance(fn, (type, BuiltinFunctionType)) else None)
     if isinstance(name, str):
         row = cx.operations.get(name)
@@ -47,6 +48,8 @@ def call(cx: Context, node: ast.Call) -> Value:
     if getattr(func, "__qd_func__", False) is True:
         first = () if owner is None else (Obj(owner, target.text.rpartition(".")[0]),)
         return _func(cx, node, func.source, first, procedure, {})
+    if not isinstance(fn, (FunctionType, MethodType)):
+        fn = target.value
     if not cx.static and (by_reference := plain.with_references(cx, node, fn, target.text)) is not None:
         return _func(cx, node, by_reference.source, by_reference.first, procedure, {})
     args, keywords = _arguments(cx, node, 0)
@@ -199,6 +202,7 @@ def _python(
         raise cx.fail("QL1601", node, text=text, what="this is a kernel", cure=cure)
     known = all(_is_known(cx, a) for a in (*args, *keywords.values()))
     if getattr(fn, "__qd_decorator__", False) is True and known:
+        unsure()
         return cx.wrap(fn(*map(cx.python, args)), text)
     if (getattr(fn, "__module__", None) or "").startswith("quadrants_lab."):
         raise cx.fail("QL1605", node, name=text.removeprefix("qd."))
@@ -218,14 +222,16 @@ def _python(
         if parts and all(p is not None for p in parts):
             return STRUCTURAL[fn](*parts)
     if cx.static or known:
-        told = len(cx.messages)
+        before = len(cx.messages)
+        if not is_pure(fn):
+            unsure()
         if not cx.static and not (numbers and (getattr(fn, "__module__", "") == "math" or fn is round)):
             cx.warn("QL1904", node, text=text)
         given = {k: cx.python(v) for k, v in keywords.items()}
         try:
             result = plain.without_fields(cx, lambda: fn(*map(cx.python, args), **given))
         except plain.UsesFields:
-            del cx.messages[told:]
+            del cx.messages[before:]
             if inlined is not None:
                 return inline()
             cure = "read the field in the kernel, or call it inside qd.static(...) if once is meant"

@@ -131,7 +131,7 @@ def _known(value: Value) -> Any:
     if isinstance(value, Lit):
         return value.value
     if isinstance(value, Obj):
-        return id(value.value)
+        return id(value.raw)
     if isinstance(value, Mem):
         return value.buffer.name, value.entry
     if isinstance(value, tuple):

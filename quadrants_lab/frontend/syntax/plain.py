@@ -9,7 +9,7 @@ from threading import get_ident
 from types import FunctionType, MethodType
 from typing import Any, NamedTuple
 
-from quadrants_lab.frontend.source import FunctionSource, function_source
+from quadrants_lab.frontend.source import FunctionSource, function_source, told
 from quadrants_lab.frontend.syntax.byref import templates
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.lvalue import is_local
@@ -91,6 +91,8 @@ def _named(source: FunctionSource) -> Iterator[Any]:
             if isinstance(node, ast.Name):
                 yield source.lookup(node.id)
             elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-                yield getattr(source.lookup(node.value.id), node.attr)
+                owner = source.lookup(node.value.id)
+                told(owner, node.attr)
+                yield getattr(owner, node.attr)
         except (KeyError, AttributeError, RuntimeError):
             continue

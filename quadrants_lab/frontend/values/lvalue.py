@@ -14,6 +14,7 @@ from itertools import product
 from typing import Any
 
 from quadrants_lab.frontend.diagnostics import suggestion
+from quadrants_lab.frontend.source import unsure
 from quadrants_lab.frontend.values import matrix
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.leaves import describe, name_of
@@ -382,13 +383,13 @@ def _member(cx: Context, node: ast.Attribute) -> Place:
         return _of_matrix(cx, base, value, node)
     if isinstance(value, Obj) and node.attr == "parent" and getattr(value.value, "__qd_snode__", False) is True:
         return Bound("Field.parent", value, name_of(node))
-    if isinstance(value, Obj) and value.value is not None:
+    if isinstance(value, Obj) and value.raw is not None:
         text = f"{value.text}.{node.attr}"
         try:
-            return cx.captured(value.value, node.attr, text, node)
+            return cx.captured(value.raw, node.attr, text, node)
         except AttributeError as e:
             cure = str(e) if isinstance(e, NotImplementedError) else "check the name"
-            raise _no_attribute(cx, node, value.text, dir(value.value), cure) from None
+            raise _no_attribute(cx, node, value.text, dir(value.raw), cure) from None
     raise cx.fail("QL1306", node, text=name_of(node.value), name=node.attr, hint=f": it is {describe(value)}",
                   cure="only fields, ndarrays and modules have attributes in a kernel")  # fmt: skip
 
@@ -481,12 +482,17 @@ def _method(cx: Context, base: Mem | StructMem, node: ast.Attribute) -> Value:
     return Bound(f"Field.{node.attr}", base, name_of(node))
 
 
+def _snode(cx: Context, base: Mem, node: ast.Attribute) -> Value:
+    unsure()
+    return Obj(getattr(cx.python(base), "snode", None), f"{base.text}.snode")
+
+
 _MEMBERS: dict[str, Callable[[Context, Mem, ast.Attribute], Value]] = {
     "shape": _shape,
     "grad": _grad,
     "dual": _grad,
     "fill": _method,
-    "snode": lambda cx, base, node: Obj(getattr(cx.python(base), "snode", None), f"{base.text}.snode"),
+    "snode": _snode,
     "parent": _method,
     "dtype": lambda cx, base, node: Obj(base.buffer.dtype, f"{base.text}.dtype"),
 }

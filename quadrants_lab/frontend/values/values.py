@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+from quadrants_lab.frontend.source import SEEN
 from quadrants_lab.ir.nodes import Buffer
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.source import Span
@@ -129,10 +130,18 @@ class Shape:
 
 @dataclass(slots=True, eq=False)
 class Obj:
-    """Any other Python object: dtype, function, module, string, None, container of constants."""
+    """Any other Python object: dtype, function, module, string, None, container of constants. ``raw``: the object, for
+    those who only read attributes of it, or call it; it is its `value` for all others."""
 
-    value: Any
+    raw: Any
     text: str = ""
+
+    @property
+    def value(self) -> Any:
+        seen = SEEN.get()
+        if seen is not None:
+            seen.look(self.raw)
+        return self.raw
 
 
 @dataclass(slots=True, eq=False)

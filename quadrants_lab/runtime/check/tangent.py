@@ -17,14 +17,15 @@ from quadrants_lab.autodiff.second import with_tangents
 from quadrants_lab.backends import DEFAULT
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import from_numpy
-from quadrants_lab.runtime.compile.compile import DUAL, load_cached, make_ir
+from quadrants_lab.runtime.compile.compile import make_ir
+from quadrants_lab.runtime.compile.compiled import DUAL, load_cached
 from quadrants_lab.runtime.memory.memory import Memory, allocate
 from quadrants_lab.runtime.record.records import LaunchRecord
 from quadrants_lab.runtime.record.replay import add_scratch, frame_of, launch, shadow
 
 if TYPE_CHECKING:
     from quadrants_lab.backends.launch import Executable
-    from quadrants_lab.runtime.compile.compile import Compiled
+    from quadrants_lab.runtime.compile.compiled import Compiled
     from quadrants_lab.runtime.launch.plan import Plan
     from quadrants_lab.runtime.tape.recorder import Launches
     from quadrants_lab.runtime.tape.step import Step

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import field, replace
+from dataclasses import replace
 from itertools import pairwise
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import quadrants_lab.pipelines as pipelines
 from quadrants_lab.adstack.counting import DEPTH, counting_kernel
@@ -33,7 +33,6 @@ from quadrants_lab.autodiff.second import (
     with_tangents,
 )
 from quadrants_lab.autodiff.warned import warn
-from quadrants_lab.backends import disk_cache
 from quadrants_lab.errors import QuadrantsCompilationError
 from quadrants_lab.frontend.lower import lower
 from quadrants_lab.frontend.source import FunctionSource
@@ -44,13 +43,21 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir import room
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.options import CompileOptions
-from quadrants_lab.ir.record import dataclass
-from quadrants_lab.ir.text import print_kernel
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.passes import pipeline
 from quadrants_lab.passes.check_bounds import check_bounds
 from quadrants_lab.passes.over_cells import counts_cells
-from quadrants_lab.runtime.compile.interruptible import interruptible
+from quadrants_lab.runtime.compile.compiled import (
+    BOTH,
+    DUAL,
+    FORWARD,
+    REVERSE,
+    Clock,
+    Compiled,
+    Counter,
+    ir_key,
+    load_cached,
+)
 from quadrants_lab.runtime.compile.one_sweep import may_be_one_sweep, must_be_sized_ahead
 from quadrants_lab.runtime.session import Session, compile_options
 
@@ -58,87 +65,20 @@ if TYPE_CHECKING:
     from quadrants_lab.backends.launch import Executable
     from quadrants_lab.runtime.backend import Backend
 
-LARGE = 1000  # statements of a kernel whose machine code takes a second or more
-FORWARD, REVERSE, DUAL = "forward", "reverse", "dual"  # dual: values and their tangents
-BOTH = "both"  # a launch and its gradient in one sweep
+def trace_of(compiled: Compiled) -> pipeline.Trace:
+    """What every pass did; where nobody recorded that, it compiles the IR again, once."""
+    known = compiled.recorded or compiled.looked.get(0)
+    if known is None:
+        known = compiled.looked[0] = _trace_again(compiled)
+    return known
 
 
-@dataclass(slots=True)
-class Counter:
-    """A kernel that counts, loaded; ``results``: number of what is counted -> the "ret" buffer that gets the count. Of
-    the counting slice these are stack ids and depths."""
-
-    kernel: N.Kernel
-    executable: Executable
-    results: dict[int, str]
-
-
-@dataclass(slots=True)
-class Clock:
-    """Seconds on the way to a specialisation's first launch, all by one clock: the front end, the passes and checks of
-    the IR, machine code, and the ``driver``, which is handed it; ``whole``: from the first to the last. ``launched``: a
-    launch of it was recorded."""
-
-    front: float = 0.0
-    passes: float = 0.0
-    code: float = 0.0
-    driver: float = 0.0
-    whole: float = 0.0
-    launched: bool = False
-
-
-@dataclass(slots=True)
-class Compiled:
-    """One specialisation, loaded. ``kernel`` is the IR that became code; ``lowered`` what the front end made."""
-
-    mode: str
-    source: FunctionSource
-    specs: tuple[Spec, ...]
-    options: CompileOptions
-    lowered: Lowered
-    kernel: N.Kernel
-    executable: Executable
-    returns: tuple[str, ...]
-    counter: Counter | None
-    constant: bool = False  # what it computes has no derivative
-    second: bool = False  # it is to be differentiated twice
-    clock: Clock = field(default_factory=Clock)
-    telling: Telling | None = None  # its session's
-    recorded: pipeline.Trace | None = None  # of the passes that made it, where somebody recorded
-    looked: dict[int, pipeline.Trace] = field(default_factory=dict)  # what was made for who looks, by kernel's id
-
-    def field(self, buffer: str) -> Any:
-        """The field behind a buffer; that of ``x.grad`` is the gradient of the one behind ``x``."""
-        bindings = self.lowered.bindings
-        if buffer in bindings:
-            return bindings[buffer]
-        for name, b in self.lowered.kernel.buffers.items():
-            if b.grad == buffer and name in bindings:
-                return bindings[name].grad
-            if b.dual == buffer and name in bindings:
-                return bindings[name].dual
-        raise KeyError(buffer)
-
-    @room.roomy
-    def trace(self) -> pipeline.Trace:
-        """What every pass did; where nobody recorded that, it compiles the IR again, once."""
-        if (known := self.recorded or self.looked.get(0)) is not None:
-            return known
-        with warnings.catch_warnings(), _recorded() as trace:
-            warnings.simplefilter("ignore")  # they were given when it was compiled
-            how = self.options, self.constant, self.second, self.telling
-            made = lowered_kernel(self.source, self.specs, *how).kernel
-            kernel = make_ir(made, self.mode, self.options)
-            if self.counter is not None:
-                counting_ir(kernel, made, self.options)
-        self.looked[0] = trace
-        return trace
-
-    def lowering(self, kernel: N.Kernel, backend: Backend) -> pipeline.Trace:
-        """What the lowering of its session's backend does to the kernel, or to another one that was made of it."""
-        if id(kernel) not in self.looked:
-            self.looked[id(kernel)] = lowering_trace(kernel, backend, self.options)  # whose first step has the kernel
-        return self.looked[id(kernel)]
+def lowering_of(compiled: Compiled, kernel: N.Kernel, backend: Backend) -> pipeline.Trace:
+    """What the lowering of its session's backend does to the kernel, or to another one that was made of it."""
+    looked = compiled.looked
+    if id(kernel) not in looked:
+        looked[id(kernel)] = lowering_trace(kernel, backend, compiled.options)  # whose first step has the kernel
+    return looked[id(kernel)]
 
 
 @room.roomy
@@ -146,6 +86,18 @@ def lowering_trace(kernel: N.Kernel, backend: Backend, options: CompileOptions) 
     """What the backend's lowering does to the kernel, which is one that it gets."""
     with _recorded() as trace:
         pipeline.run(kernel, backend.lowering(options), options.verify)
+    return trace
+
+
+@room.roomy
+def _trace_again(compiled: Compiled) -> pipeline.Trace:
+    with warnings.catch_warnings(), _recorded() as trace:
+        warnings.simplefilter("ignore")  # they were given when it was compiled
+        how = compiled.options, compiled.constant, compiled.second, compiled.telling
+        made = lowered_kernel(compiled.source, compiled.specs, *how).kernel
+        kernel = make_ir(made, compiled.mode, compiled.options)
+        if compiled.counter is not None:
+            counting_ir(kernel, made, compiled.options)
     return trace
 
 
@@ -272,14 +224,15 @@ def compile_kernel(
         at.append(perf_counter())
         with pipeline.unrecorded("machine code"):
             counter = None if counting is None else _counter(counting, DEPTH, options, session)
-            executable = load_cached(kernel, options, session)
+            key = ir_key(kernel, session)
+            executable = load_cached(kernel, options, session, key)
         at.append(perf_counter())
     returns = tuple(f"ret{k}" for k in range(len(lowered.returns))) if mode != REVERSE else ()
     front, passes, code = (b - a for a, b in pairwise(at))
     clock = Clock(front, passes, code, whole=at[-1] - at[0])
     return Compiled(
         mode, source, tuple(specs), options, lowered, kernel, executable, returns, counter, constant, second, clock,
-        session.telling, trace,
+        session.telling, trace, key,
     )  # fmt: skip
 
 
@@ -326,25 +279,5 @@ def compile_gates(compiled: Compiled, session: Session) -> tuple[SparseIteration
 def _counter(kernel: N.Kernel, prefix: str, options: CompileOptions, session: Session) -> Counter:
     counted = [b.name for b in kernel.buffers.values() if b.kind == "ret" and b.name.startswith(prefix)]
     results = {int(name.removeprefix(prefix)): name for name in counted}
-    return Counter(kernel, load_cached(kernel, options, session), results)
-
-
-@room.roomy
-def load_cached(kernel: N.Kernel, options: CompileOptions, session: Session) -> Executable:
-    """The loaded kernel: its object code from the disk cache, or made now and put there.
-
-    The key is the hash of the IR as it goes to the backend, without spans, and of everything else that the code
-    depends on; so a change of any pass is a change of key.
-    """
-    room.need(room.depth_of_block(kernel.body))
-    cache, backend = session.cache, session.backend
-    if cache.folder is None:
-        return _load(kernel, lambda: backend.load(kernel, options))
-    session.device  # noqa: B018  # asks the disk, before anybody asks LLVM, what the processor is
-    name = disk_cache.key(print_kernel(kernel), repr(options), backend.target_key())
-    return _load(kernel, lambda: backend.load(kernel, options, cache.get(name), cache.keeper(name)))
-
-
-def _load(kernel: N.Kernel, load: Callable[[], Executable]) -> Executable:
-    """Of a large kernel where it can be interrupted."""
-    return interruptible(load) if kernel.next_id > LARGE else load()
+    key = ir_key(kernel, session)
+    return Counter(kernel, load_cached(kernel, options, session, key), results, key)

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from quadrants_lab import pipelines
 from quadrants_lab.adstack.device_reduction import (
     ROUGH,
     SIZE,
@@ -17,8 +16,7 @@ from quadrants_lab.adstack.device_reduction import (
 from quadrants_lab.analysis.algebra import INT64_MAX
 from quadrants_lab.backends import forks
 from quadrants_lab.ir import sizeexpr as SE
-from quadrants_lab.passes import pipeline
-from quadrants_lab.runtime.compile.compile import Counter, load_cached
+from quadrants_lab.runtime.compile.compiled import Counter, load_cached
 from quadrants_lab.runtime.gradient.pre_launch import PreLaunch
 
 if TYPE_CHECKING:
@@ -37,6 +35,9 @@ class DeviceSizes:
     @forks.lazy
     def ahead(self) -> PreLaunch:
         """Compiled when it is first needed."""
+        from quadrants_lab import pipelines
+        from quadrants_lab.passes import pipeline
+
         plan = self.plan
         options = plan.compiled.options
         kernel = pipeline.run(sizing_kernel(plan.kernel, self.work), pipelines.COUNTING, options.verify)

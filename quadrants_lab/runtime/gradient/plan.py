@@ -19,7 +19,7 @@ from quadrants_lab.ir import sizeexpr as SE
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.arguments.aliases import same_memory, written_pairs
 from quadrants_lab.runtime.arguments.signature import ArraySlot, ScalarSlot, memory_of
-from quadrants_lab.runtime.compile.compile import BOTH, Compiled
+from quadrants_lab.runtime.compile.compiled import BOTH, Compiled
 from quadrants_lab.runtime.gradient.budget import Needs, no_room, over_budget
 from quadrants_lab.runtime.gradient.device_sizes import device_sizes
 from quadrants_lab.runtime.gradient.pre_launch import CompactedLaunch, PreLaunch

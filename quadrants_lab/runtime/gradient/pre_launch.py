@@ -13,7 +13,7 @@ from quadrants_lab.backends import forks
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir.types import i32
 from quadrants_lab.runtime.arguments.signature import ArraySlot, ScalarSlot, memory_of
-from quadrants_lab.runtime.compile.compile import REVERSE, Counter, compile_gates
+from quadrants_lab.runtime.compile.compiled import REVERSE, Counter
 from quadrants_lab.runtime.launch.faults import failure
 from quadrants_lab.runtime.launch.frames import entry_params, field_memories, launch_slowly, make_frame
 from quadrants_lab.runtime.memory.memory import Memory, allocate
@@ -74,6 +74,8 @@ class CompactedLaunch:
     @forks.lazy
     def made(self) -> tuple[SparseIterations, PreLaunch, Frame] | None:
         """Compiled when it is first needed; None where no condition keeps iterations out."""
+        from quadrants_lab.runtime.compile.compile import compile_gates
+
         plan = self.plan
         compiled = compile_gates(plan.compiled, plan.session) if self.possible else None
         if compiled is None:

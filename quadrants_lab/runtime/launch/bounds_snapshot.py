@@ -15,13 +15,13 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
-from quadrants_lab.autodiff.trips import TripCount, other_reads, trip_counts
-from quadrants_lab.autodiff.warned import GradientWarning, warning
 from quadrants_lab.errors import Label
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.runtime.arguments.signature import ArraySlot, memory_of
 
 if TYPE_CHECKING:
+    from quadrants_lab.autodiff.trips import TripCount
+    from quadrants_lab.autodiff.warned import GradientWarning
     from quadrants_lab.runtime.launch.plan import Plan
     from quadrants_lab.runtime.memory.memory import Memory
 
@@ -56,6 +56,8 @@ class Trips:
         at = {slot.name: n for n, slot in enumerate(plan.slots) if isinstance(slot, ArraySlot)}
         found: list[TripCount] = []
         if plan.owner.gradient is not None and plan.differentiable:
+            from quadrants_lab.autodiff.trips import other_reads, trip_counts
+
             found = trip_counts(plan.kernel)
             found += other_reads(plan.kernel, found)
         self.counts: list[TripCount] = [c for c in found if c.buffer in plan.fields or c.buffer in at]
@@ -119,6 +121,8 @@ def seen(array: Any) -> Seen | None:
 
 def other_trips(kernel: str, changed: Sequence[TripCount]) -> GradientWarning:
     """The warning."""
+    from quadrants_lab.autodiff.warned import warning
+
     names = ", ".join(c.buffer for c in changed)
     verb = "was" if len(changed) == 1 else "were"
     labels = []

@@ -28,7 +28,7 @@ from quadrants_lab.runtime.interop.arrays import adopt, is_foreign, row_major
 from quadrants_lab.runtime.launch.observe import CONSTANT, MODE, OBSERVERS, watching
 
 if TYPE_CHECKING:
-    from quadrants_lab.runtime.compile.compile import Compiled
+    from quadrants_lab.runtime.compile.compiled import Compiled
     from quadrants_lab.runtime.launch.plan import Plan
     from quadrants_lab.runtime.launch.scratch import KeptBuffers
     from quadrants_lab.runtime.tape.route import Routes
@@ -242,11 +242,11 @@ class Dispatcher:
     def _made(self, now: S.Session, key: Any, specs: Sequence[Any]) -> Plan:
         """The plan, compiled."""
         with forks.whole():  # it imports modules, and a child of a fork would wait for ever for one that is half there
-            from quadrants_lab.runtime.compile.compile import compile_kernel
+            from quadrants_lab.runtime.compile.known import compiled_kernel
 
             given = iter(specs)
             whole = [structured(slot, given) for slot in self.parameters]
-            compiled = compile_kernel(self.source, whole, self.mode, now, self.constant, self.second)
+            compiled = compiled_kernel(self.source, whole, self.mode, now, self.constant, self.second)
             start = perf_counter()
             plan = self.make_plan(self, now, compiled, lambda: self._forward_plan(key))
             compiled.clock.driver = perf_counter() - start

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from quadrants_lab.backends.launch import ArrayParam, Param, ScalarParam
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.runtime.arguments.signature import ArraySlot, ScalarSlot, Slot, memory_of
-from quadrants_lab.runtime.compile.compile import Compiled
+from quadrants_lab.runtime.compile.compiled import Compiled
 from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.session import Session, elsewhere
 

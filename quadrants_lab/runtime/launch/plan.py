@@ -14,10 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from quadrants_lab.adstack.report import kept_rows
-from quadrants_lab.analysis.accesses import Accesses
 from quadrants_lab.analysis.effects import accesses
-from quadrants_lab.autodiff.dead_paths import Cuts, Flows, integer_flows, value_flows
 from quadrants_lab.backends import forks
 from quadrants_lab.backends.launch import Status
 from quadrants_lab.frontend.specs import flat_specs
@@ -36,11 +33,10 @@ from quadrants_lab.runtime.arguments.signature import (
     is_wide,
     memory_of,
 )
-from quadrants_lab.runtime.compile.compile import FORWARD, Compiled, with_checked_bounds
+from quadrants_lab.runtime.compile.compiled import FORWARD, Compiled
 from quadrants_lab.runtime.interop.arrays import Tensor, need_gradient
 from quadrants_lab.runtime.interop.dlpack import must_be_writable, signal_stream
 from quadrants_lab.runtime.launch.bounds_snapshot import Trips, Versions, field_version, memory_version, seen
-from quadrants_lab.runtime.launch.faults import failure
 from quadrants_lab.runtime.launch.frames import entry_params, field_memories, launch_slowly, make_frame
 from quadrants_lab.runtime.launch.scratch import KeptBuffers, Scratch
 from quadrants_lab.runtime.memory.memory import Memory
@@ -48,6 +44,8 @@ from quadrants_lab.runtime.session import Session
 
 if TYPE_CHECKING:
     from quadrants_lab.adstack.report import KeptRow, StackRow
+    from quadrants_lab.analysis.accesses import Accesses
+    from quadrants_lab.autodiff.dead_paths import Cuts, Flows
     from quadrants_lab.backends.launch import Frame
     from quadrants_lab.runtime.launch.dispatch import Dispatcher
     from quadrants_lab.runtime.launch.regions import Footprint
@@ -226,6 +224,8 @@ class Plan:
             sys.stdout.write("".join(self.frame.take_prints()))
         if status & ~Status.PRINTED:
             self.scratch.put_back()
+            from quadrants_lab.runtime.launch.faults import failure
+
             raise failure(self.frame, self.kernel.name, self.compiled.options.ad_stack_size)
         return self.returned()
 
@@ -303,17 +303,23 @@ class Plan:
     def guarded(self) -> Plan:
         """Of a forward kernel, for data that its program may not be made for: the plan whose indices are checked;
         itself where none can leave its buffer."""
+        from quadrants_lab.runtime.compile.compile import with_checked_bounds
+
         compiled = with_checked_bounds(self.compiled, self.session)
         return self if compiled is self.compiled else Plan(self.owner, self.session, compiled)
 
     @forks.lazy
     def value_flows(self) -> Flows:
         """See `autodiff.dead_paths.value_flows`."""
+        from quadrants_lab.autodiff.dead_paths import value_flows
+
         return value_flows(self.kernel)
 
     @forks.lazy
     def integer_flows(self) -> Cuts:
         """See `autodiff.dead_paths.integer_flows`."""
+        from quadrants_lab.autodiff.dead_paths import integer_flows
+
         return integer_flows(self.kernel)
 
     @forks.lazy
@@ -328,6 +334,8 @@ class Plan:
     @forks.lazy
     def known_accesses(self) -> Accesses:
         """Where loads, stores and atomics go, as far as indices tell."""
+        from quadrants_lab.analysis.accesses import Accesses
+
         return Accesses(self.kernel)
 
     @property
@@ -355,6 +363,8 @@ class Plan:
 
     def kept(self) -> list[KeptRow]:
         """A row for everything that the last launch's gradient was given of what the launch overwrote."""
+        from quadrants_lab.adstack.report import kept_rows
+
         shapes = {name: memory.operand.shape for name, memory in self.scratch.memories.items()}
         return kept_rows(self.kernel, shapes)
 

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
-from quadrants_lab.adstack.evaluate import evaluate, reads
-from quadrants_lab.autodiff.keeps import CHANGED, put_back
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.scratch import CHANGED, EPOCH, EPOCHS, marks_of
 from quadrants_lab.ir.types import i64
-from quadrants_lab.passes.watch_races import EPOCH, EPOCHS, marks_of
 from quadrants_lab.runtime.arguments.signature import memory_of
-from quadrants_lab.runtime.compile.compile import load_cached
+from quadrants_lab.runtime.compile.compiled import load_cached
 from quadrants_lab.runtime.launch.frames import launch_slowly
 from quadrants_lab.runtime.memory.memory import Memory, allocate
 
@@ -33,8 +32,7 @@ class Scratch:
         self.marks = [(b, *of) for b in found if (of := marks_of(b)) is not None]
         self.memories: dict[str, Memory] = {}
         self.origin: tuple[Any, ...] | None = None
-        needed = [reads(e) for b in self.buffers for e in b.extents]
-        self.fixed = not any(args or shapes for args, shapes, _ in needed)
+        self.fixed = not (self.buffers and _follow_arguments(self.buffers))
         self.changes_memory = CHANGED in plan.kernel.buffers
         self.args: tuple[Any, ...] = ()  # of the last launch, where that changes memory
 
@@ -60,6 +58,8 @@ class Scratch:
         nobody took it."""
         if self.fixed and all(b.name in self.memories for b in self.buffers):
             return
+        from quadrants_lab.adstack.evaluate import evaluate
+
         live = self.plan.live(args)
         for b in self.buffers:
             shape = tuple(evaluate(e, live) for e in b.extents)
@@ -131,6 +131,8 @@ class Scratch:
         plan = self.plan
         if not self.changes_memory or not self.memories[CHANGED].values():
             return
+        from quadrants_lab.autodiff.keeps import put_back
+
         kernel = put_back(plan.kernel)
         executable = load_cached(kernel, plan.compiled.options, plan.session)
         frame: Frame = executable.frame(plan.session.device)
@@ -148,6 +150,13 @@ class Scratch:
             data = getattr(arg, "ctypes", None)
             found.append(memory.serial if memory is not None else arg if data is None else (data.data, arg.shape))
         return tuple(found)
+
+
+def _follow_arguments(buffers: Iterable[N.Buffer]) -> bool:
+    """Whether the size of one is that of an argument."""
+    from quadrants_lab.adstack.evaluate import reads
+
+    return any(args or shapes for b in buffers for args, shapes, _ in map(reads, b.extents))
 
 
 def spans(arrays: Iterable[npt.NDArray[Any]]) -> list[tuple[int, int]]:

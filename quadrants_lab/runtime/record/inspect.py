@@ -101,9 +101,11 @@ def ir_text(dispatcher: Dispatcher, stage: str = "") -> str:
         return print_kernel(compiled.kernel)
     if stage == FRONT_END:
         return print_kernel(compiled.lowered.kernel)
-    lowering = compiled.lowering(plan.ran, S.current().backend).steps
+    from quadrants_lab.runtime.compile.compile import lowering_of, trace_of
+
+    lowering = lowering_of(compiled, plan.ran, S.current().backend).steps
     # of a pass that ran twice, the last run
-    steps = {step.name: step.after for step in (*compiled.trace().steps, *lowering)}
+    steps = {step.name: step.after for step in (*trace_of(compiled).steps, *lowering)}
     wanted = stage.removeprefix("after ").replace("_", " ")
     if wanted not in steps:
         raise KeyError(f"no stage {stage!r}: there are {', '.join((FRONT_END, *steps))}")
