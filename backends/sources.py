@@ -24,8 +24,9 @@ def digest(*folders: str, also: bytes = b"") -> str:
     that they ask; and for what else is given."""
     made = hashlib.sha256(also)
     for folder in (_HERE, _HERE / "lower", _PACKAGE / "analysis", *(_HERE / name for name in folders)):
-        for path in sorted(folder.glob("*.py")):
-            made.update(path.read_bytes())
+        for name in sorted(name for name in os.listdir(folder) if name.endswith(".py")):
+            with open(folder / name, "rb", buffering=0) as file:
+                made.update(file.read())
     return made.hexdigest()
 
 

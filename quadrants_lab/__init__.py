@@ -46,7 +46,6 @@ from quadrants_lab.lang.dense import Field, Ndarray, ScalarField, ScalarNdarray
 from quadrants_lab.lang.dtypes import *  # noqa: F403  # exactly the dtypes
 from quadrants_lab.lang.dtypes import __all__ as _dtypes
 from quadrants_lab.lang.elements import MatrixField, MatrixNdarray, VectorNdarray
-from quadrants_lab.lang.enums import DeviceCapability, Format, extension, is_extension_enabled
 from quadrants_lab.lang.fields import field, ndarray
 from quadrants_lab.lang.graph import GraphStatus, checkpoint
 from quadrants_lab.lang.graph import do_while as graph_do_while
@@ -66,6 +65,7 @@ from quadrants_lab.lang.tensor import Backend, MatrixTensor, Tensor, VectorTenso
 
 if TYPE_CHECKING:
     from quadrants_lab.lang import ad, math
+    from quadrants_lab.lang.enums import DeviceCapability, Format, extension, is_extension_enabled
     from quadrants_lab.lang.jax_op import jax_op
     from quadrants_lab.lang.perf_dispatch import perf_dispatch
     from quadrants_lab.lang.torch_op import torch_op
@@ -97,9 +97,10 @@ __all__ = [  # noqa: PLE0604  # the lists hold strings
 _NAMES = __all__
 del __all__  # that of `from quadrants_lab import *` has the operations, too: see `__getattr__`
 
-# what is imported when it is first asked for: modules, and functions that have modules of their own
+# what is imported when it is first asked for: modules, and names in others
 _MODULES = ("ad", "algorithms", "linalg", "math", "profiler", "simt", "tools")
-_FUNCTIONS = ("jax_op", "perf_dispatch", "torch_op")
+_NAMED = {name: name for name in ("jax_op", "perf_dispatch", "torch_op")}
+_NAMED |= dict.fromkeys(("DeviceCapability", "Format", "extension", "is_extension_enabled"), "enums")
 
 
 def _operations() -> dict[str, Any]:
@@ -115,9 +116,9 @@ def _late(name: str) -> Any:
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES or name in _FUNCTIONS:
-        module = _late(name)
-        globals()[name] = found = getattr(module, name) if name in _FUNCTIONS else module
+    if name in _MODULES or name in _NAMED:
+        module = _late(_NAMED.get(name, name))
+        globals()[name] = found = getattr(module, name) if name in _NAMED else module
         return found
     if name == "__all__":
         return [*_NAMES, *_operations()]
@@ -129,7 +130,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES, *_FUNCTIONS, *_operations()})
+    return sorted({*globals(), *_MODULES, *_NAMED, *_operations()})
 
 
 def inspect(what: Any) -> Any:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import os
 import types
 from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
@@ -25,7 +26,6 @@ from quadrants_lab.ir.types import DType
 
 _MOST_BYTES = 1 << 20  # of an array that is told by value
 _VALUES = (type(None), bool, int, str, bytes, range, type(...))
-_FUNCTIONS = (types.FunctionType, types.MethodType)
 _ABSENT = object()
 
 
@@ -41,7 +41,8 @@ class Seen:
         self.texts: list[str] = []
         self.asked: dict[tuple[int, str], None] = {}
         self.objects: list[Any] = []
-        self.sure = source is function_source(source.fn)  # and no part of it
+        # no part of a kernel; and no cell of a notebook, whose name is another one in each process
+        self.sure = source is function_source(source.fn) and os.path.exists(source.file)
         self._numbers: dict[int, int] = {}
         try:
             self._function(source.fn, ("return",))  # the specs tell of the others

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["dataclass"]
+__all__ = ["compiling", "dataclass"]
 
 if TYPE_CHECKING:
     from dataclasses import dataclass
@@ -44,10 +44,10 @@ Source = Callable[[tuple[Any, ...], dict[str, Any]], str]  # of a method, from t
 
 
 def _late(name: str, source: Source) -> partial[Callable[..., Any]]:
-    return partial(_compiling, name, source)
+    return partial(compiling, name, source)
 
 
-def _compiling(name: str, source: Source, cls: type) -> Callable[..., Any]:
+def compiling(name: str, source: Source, cls: type) -> Callable[..., Any]:
     """A method that takes the place of itself when it is first called. In `_init` names that are no field's begin with
     two underscores."""
 

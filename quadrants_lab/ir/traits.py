@@ -8,11 +8,10 @@ statements that they do not know one by one they ask of these: a pass has no lis
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import field, fields
 from typing import Any, ClassVar, TypeVar
 
-from quadrants_lab.ir.record import dataclass
+from quadrants_lab.ir.record import compiling, dataclass
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.types import DType
 
@@ -176,7 +175,7 @@ _TAKE = {"Id": "next(it)", "Ids": "tuple([next(it) for _ in s.{0}])", "MaybeId":
 
 def derive(cls: type[Any]) -> None:
     """Gives the class the methods that `Stmt` lists, as far as its fields need them and it has none of its own. They
-    are compiled from source, as `dataclasses` does it, for every pass calls them for every statement."""
+    are compiled from source, for every pass calls them for every statement, when they are first called."""
     holds = {f.name: str(f.type) for f in fields(cls)}
     operands = {name: kind for name, kind in holds.items() if kind in _READ}
     blocks = [name for name, kind in holds.items() if kind == "Block"]
@@ -188,9 +187,8 @@ def derive(cls: type[Any]) -> None:
         return f"cls({', '.join(args)})"
 
     def method(name: str, args: str, result: str, before: str = "pass") -> None:
-        found: dict[str, Callable[..., Any]] = {}
-        exec(f"def {name}({args}):\n {before}\n return {result}", {"cls": cls}, found)
-        setattr(cls, name, found[name])
+        text = f"def method({args}):\n {before}\n return {result}"
+        setattr(cls, name, compiling(name, lambda *_: text, cls))
 
     if list(operands.values()) == ["Ids"]:
         (name,) = operands

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from quadrants_lab.errors import QuadrantsRuntimeTypeError
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import i32
 from quadrants_lab.lang.dtypes import as_dtype
 from quadrants_lab.runtime.arguments.compound import StructSlot

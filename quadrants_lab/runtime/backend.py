@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
-from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import quadrants_lab.backends as folder
@@ -61,6 +60,8 @@ class Backend(Protocol):
 @cache
 def names() -> tuple[str, ...]:
     """The backends that there are; the first is the default one."""
+    from pkgutil import iter_modules
+
     found = [m.name for m in iter_modules(folder.__path__) if m.ispkg and m.name != "lower" and m.name[0] != "_"]
     return tuple(sorted(found, key=lambda name: (name != folder.DEFAULT, name)))
 
