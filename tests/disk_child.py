@@ -13,7 +13,7 @@ exec("".join(sys.argv[2:]))
 
 import quadrants_lab as qd  # noqa: E402
 from quadrants_lab.backends.c import compiler as c  # noqa: E402
-from quadrants_lab.backends.cpu import executable as cpu  # noqa: E402
+from quadrants_lab.backends.cpu import tasks as cpu  # noqa: E402
 from quadrants_lab.backends.metal import executable as metal  # noqa: E402
 from quadrants_lab.backends.metal import simulator  # noqa: E402
 
@@ -30,7 +30,7 @@ def count(owner: Any, name: str) -> None:
     setattr(owner, name, counted)
 
 
-count(cpu, "_object")
+count(cpu, "machine_code")
 count(metal, "emit")
 count(c, "compiled")
 simulator.tools = SimpleNamespace(ran=simulator.tools.ran)  # of its own: others run tools, too
