@@ -45,7 +45,8 @@ class Program:
         (self.folder / "beside.py").write_text(beside)
         path = self.folder / "program.py"
         path.write_text(text)
-        linecache.clearcache()
+        linecache.cache.pop(str(path), None)
+        linecache.cache.pop(str(self.folder / "beside.py"), None)
         sys.modules.pop("beside", None)
         rmtree(self.folder / "__pycache__", ignore_errors=True)
         self.compiled.clear()
