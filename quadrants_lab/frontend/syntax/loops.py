@@ -17,8 +17,7 @@ from quadrants_lab.frontend.syntax.stop_grad import without_derivatives
 from quadrants_lab.frontend.syntax.unroll import unroll
 from quadrants_lab.frontend.values.arith import truth
 from quadrants_lab.frontend.values.context import Context, Env, Loop
-from quadrants_lab.frontend.values.leaves import leaf_names, leaves, mapped
-from quadrants_lab.frontend.values.lvalue import is_local
+from quadrants_lab.frontend.values.leaves import is_local, leaf_names, leaves, mapped
 from quadrants_lab.frontend.values.sparse import known
 from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Temp, Value
 from quadrants_lab.ir import nodes as N

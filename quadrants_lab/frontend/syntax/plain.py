@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from quadrants_lab.frontend.source import FunctionSource, function_source, told
 from quadrants_lab.frontend.syntax.byref import templates
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.lvalue import is_local
+from quadrants_lab.frontend.values.leaves import is_local
 from quadrants_lab.frontend.values.values import Obj, Value
 
 _CALLED = ("__qd_kernel__", "__qd_decorator__")

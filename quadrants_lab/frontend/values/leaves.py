@@ -26,6 +26,11 @@ def leaves(value: V.Value) -> Iterator[Any]:
         yield value
 
 
+def is_local(value: V.Value | None) -> bool:
+    """Whether a name with this value is a variable of the function, which can be assigned."""
+    return isinstance(value, (V.Num, V.Temp, V.Matrix, V.Struct)) and not value.fixed
+
+
 def mapped(value: V.Value, fn: Callable[[Any], Any]) -> Any:
     """The number, matrix or struct with ``fn`` applied to each number; a local of its own."""
     if isinstance(value, V.Matrix):

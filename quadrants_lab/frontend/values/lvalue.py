@@ -17,7 +17,7 @@ from quadrants_lab.frontend.diagnostics import suggestion
 from quadrants_lab.frontend.source import unsure
 from quadrants_lab.frontend.values import matrix
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.leaves import describe, name_of
+from quadrants_lab.frontend.values.leaves import describe, is_local, name_of
 from quadrants_lab.frontend.values.sparse import node_of
 from quadrants_lab.frontend.values.swizzle import letters, swizzle
 from quadrants_lab.frontend.values.unpack import item
@@ -82,11 +82,6 @@ def locate(cx: Context, node: ast.expr) -> Place:
         value = cx.unread(node)
         return Local(node.id, value, (), value) if node.id in cx.frame.env and is_local(value) else value
     return cx.expr(node)
-
-
-def is_local(value: Value | None) -> bool:
-    """Whether a name with this value is a variable of the function, which can be assigned."""
-    return isinstance(value, (Num, Temp, Matrix, Struct)) and not value.fixed
 
 
 def read(cx: Context, node: ast.expr) -> Value:
