@@ -1,6 +1,6 @@
 """Groups of threads that wait for each other: Vulkan's, and on an imitation of a chip AMD's, wave by wave; CUDA's code.
 
-The programs are those of `tests/lang/test_simt.py`, which runs them where one thread does the work of a block, too."""
+The programs are those of `tests/lang/test_simt*.py`, which run them where one thread does the work of a block, too."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hip_stand_in import Chip
 from lang import test_simt as programs
+from lang import test_simt_gradients as gradients
 from sessions import skips
 
 import quadrants_lab as qd
@@ -49,7 +50,7 @@ def test_values(waiting: str) -> None:
     programs.test_reductions_and_scans("exclusive_max")
 
 
-@pytest.mark.parametrize("program", [programs.shifted, programs.collected, programs.greatest], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("program", [gradients.shifted, gradients.collected, gradients.greatest], ids=lambda f: f.__name__)
 def test_gradients(waiting: str, program: Any) -> None:
     programs.test_gradients_through_barriers(waiting, program)
 
