@@ -50,9 +50,11 @@ def test_values(waiting: str) -> None:
     programs.test_reductions_and_scans("exclusive_max")
 
 
-@pytest.mark.parametrize("program", [gradients.shifted, gradients.collected, gradients.greatest], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "program", [gradients.shifted, gradients.collected, gradients.greatest], ids=lambda f: f.__name__
+)
 def test_gradients(waiting: str, program: Any) -> None:
-    programs.test_gradients_through_barriers(waiting, program)
+    gradients.test_gradients_through_barriers(waiting, program)
 
 
 def test_code_for_cuda() -> None:
