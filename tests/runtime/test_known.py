@@ -312,6 +312,18 @@ def test_stages_are_those_of_what_ran(program: Program) -> None:
     assert not program.compiled
 
 
+def test_stages_of_what_ran_when_its_globals_have_changed(program: Program) -> None:
+    text = of("x * N", "N = 3", "x: qd.f64", "2.0")
+    shown = "k.ir(), k.ir('simplify'), k.ir('front end')"
+    text = text.replace("return k(2.0)", f"global N; N = 3; v = k(2.0); N = 4; return v, {shown}")
+    first = program(text)
+    assert program.compiled
+    assert program(text) == first
+    assert not program.compiled
+    assert all(" 3" in stage for stage in first[1:])
+    assert not any(" 4" in stage for stage in first[1:])
+
+
 def test_names_in_an_annotation_are_read_for_each_kernel(program: Program) -> None:
     text = f"from __future__ import annotations\n{QD}T = CHANGE\n@qd.func\ndef f(x: T):\n    x += 1.0\n"
     for name in ("first", "k"):

@@ -14,7 +14,7 @@ from quadrants_lab.backends._llvm.text import Function, Ty, constant, ty
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.backends.cpu.body import CpuBody
 from quadrants_lab.backends.cpu.lanes import control, functions, memory
-from quadrants_lab.backends.cpu.lanes.divergence import Divergence
+from quadrants_lab.backends.cpu.lanes.divergence import Divergence, counts_up
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import DType, u1
@@ -158,7 +158,7 @@ def _op(b: LaneBody, s: N.Op) -> None:
     known = tuple(b.ranges.get(i) for i in s.args)
     first = b.types[s.args[0]]
     result = s.range or ranges.result(s.prim, known, s.type)
-    if _counts_up(b, s):
+    if counts_up(s, b.linear, b.varying):
         args = tuple(b.linear.get(i, b.values.get(i, "")) for i in s.args)
         t = ty(s.type)
         # the first lane may be one that takes no part: nothing is known of its value
@@ -180,15 +180,6 @@ def _op(b: LaneBody, s: N.Op) -> None:
 def _builtin(b: LaneBody, s: N.Builtin) -> None:
     value = b.builtin(s.what)
     b.define(s.id, s.type, value if b.shared(s.id) else b._count_up(value, s.type))
-
-
-def _counts_up(b: LaneBody, s: N.Op) -> bool:
-    """Whether the result counts up from lane to lane as an operand does: a signed integer plus or minus what the
-    lanes share. It may wrap, but then no index is in range on both sides of that place."""
-    if s.prim not in ("add", "sub") or s.type.kind != "i":
-        return False
-    x, y = s.args
-    return (x in b.linear and b.shared(y)) or (s.prim == "add" and y in b.linear and b.shared(x))
 
 
 LANES: dict[type, Callable[[Any, Any], None]] = {

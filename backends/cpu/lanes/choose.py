@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quadrants_lab.backends._llvm.cost import constants
 from quadrants_lab.backends.boxes import fixed_total
-from quadrants_lab.backends.cpu.lanes.divergence import Divergence, divergence
+from quadrants_lab.backends.cpu.lanes.divergence import Divergence, counts_up, divergence
 from quadrants_lab.backends.reductions import reductions
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
@@ -30,16 +30,17 @@ def lanes_of(kernel: N.Kernel, task: N.Offload, vector_bytes: int) -> int:
     lanes = width(task, vector_bytes)
     if _shortest_row(task) < lanes // 2:
         return 0
-    one, all_ = _Prices(kernel, task, lanes).of(task.body, constants(task.bounds))
-    return lanes * _vectors(kernel, task, lanes, vector_bytes) if all_ * _GAIN < one * lanes else 0
+    found = divergence(task.body, [task.indices[-1].id])
+    one, all_ = _Prices(kernel, task, found, lanes).of(task.body, constants(task.bounds))
+    if all_ * _GAIN >= one * lanes:
+        return 0
+    return lanes if _gathers(task, found.varying) else lanes * _vectors(kernel, task, lanes, vector_bytes)
 
 
 def _vectors(kernel: N.Kernel, task: N.Offload, lanes: int, vector_bytes: int) -> int:
     """How many vectors of so many lanes make one value: while one's result is waited for, the next one's is computed.
-    With few iterations, or a lot of code, which takes its time to compile, that does not pay; nor where each lane has
-    cache lines of its own, of which there are then too many. Vectors of 64 bytes have 32 registers, shorter ones 16."""
-    if _gathers(task):
-        return 1
+    With few iterations, or a lot of code, which takes its time to compile, that does not pay. Vectors of 64 bytes have
+    32 registers, shorter ones 16."""
     size = sum(1 for _ in walk(task.body)) * (64 // vector_bytes)
     found = next((n for n, most in _STATEMENTS.items() if size <= most), 1)
     total = fixed_total(kernel, task)
@@ -49,16 +50,13 @@ def _vectors(kernel: N.Kernel, task: N.Offload, lanes: int, vector_bytes: int) -
     return found
 
 
-def _gathers(task: N.Offload) -> bool:
-    """Whether lanes have elements that do not lie in a row: other indices than the task's last one, plus what they
-    share."""
+def _gathers(task: N.Offload, varying: set[int]) -> bool:
+    """Whether lanes have elements that do not lie in a row. With several vectors they would then have too many cache
+    lines at once."""
     counting = {task.indices[-1].id}
-    varying = divergence(task.body, counting).varying
     for s in walk(task.body):
-        if isinstance(s, N.Op) and s.prim in ("add", "sub", "cast"):
-            first, *others = s.args if s.args[0] in counting or s.prim == "sub" else s.args[::-1]
-            if first in counting and varying.isdisjoint(others):
-                counting.add(s.id)
+        if isinstance(s, N.Op) and counts_up(s, counting, varying):
+            counting.add(s.id)
         elif isinstance(s, N.Access) and s.index:
             *rows, last = s.index
             if not varying.isdisjoint(rows) or (last in varying and last not in counting):
@@ -113,11 +111,10 @@ def can(task: N.Offload) -> bool:
 class _Prices:
     """Cycles of a block for one iteration by itself and for one in each lane, together."""
 
-    def __init__(self, kernel: N.Kernel, task: N.Offload, lanes: int) -> None:
-        self.kernel = kernel
+    def __init__(self, kernel: N.Kernel, task: N.Offload, found: Divergence, lanes: int) -> None:
         self.lanes = lanes
         self.index = task.indices[-1].id
-        self.found: Divergence = divergence(task.body, [self.index])
+        self.found = found
         self.reduced = reductions(kernel, task.body)
 
     def of(self, block: N.Block, known: dict[int, int]) -> tuple[float, float]:

@@ -33,6 +33,16 @@ def divergence(block: N.Block, seeds: Iterable[int], locals: Container[str] = ()
             return found
 
 
+def counts_up(s: N.Op, counting: Container[int], varying: Container[int]) -> bool:
+    """Whether the result grows by one from lane to lane as an operand does, which is one of ``counting``: a signed
+    integer plus or minus what the lanes share. It may wrap, but then no index is in range on both sides of that
+    place."""
+    if s.prim not in ("add", "sub") or s.type.kind != "i":
+        return False
+    x, y = s.args
+    return (x in counting and y not in varying) or (s.prim == "add" and y in counting and x not in varying)
+
+
 def _block(d: Divergence, block: N.Block, parted: bool) -> None:
     for s in block:
         _statement(d, s, parted)

@@ -93,8 +93,7 @@ def lowering_trace(kernel: N.Kernel, backend: Backend, options: CompileOptions) 
 def _trace_again(compiled: Compiled) -> pipeline.Trace:
     with warnings.catch_warnings(), _recorded() as trace:
         warnings.simplefilter("ignore")  # they were given when it was compiled
-        how = compiled.options, compiled.constant, compiled.second, compiled.telling
-        made = lowered_kernel(compiled.source, compiled.specs, *how).kernel
+        made = compiled.lowered.kernel  # as it was: by now the source may refer to other values
         kernel = make_ir(made, compiled.mode, compiled.options)
         if compiled.counter is not None:
             counting_ir(kernel, made, compiled.options)
@@ -231,9 +230,8 @@ def compile_kernel(
     front, passes, code = (b - a for a, b in pairwise(at))
     clock = Clock(front, passes, code, whole=at[-1] - at[0])
     return Compiled(
-        mode, source, tuple(specs), options, lowered, kernel, executable, returns, counter, constant, second, clock,
-        session.telling, trace, key,
-    )  # fmt: skip
+        mode, source, tuple(specs), options, lowered, kernel, executable, returns, counter, clock, trace, key
+    )
 
 
 def with_checked_bounds(compiled: Compiled, session: Session) -> Compiled:
@@ -243,7 +241,11 @@ def with_checked_bounds(compiled: Compiled, session: Session) -> Compiled:
         return compiled
     options = replace(compiled.options, check_out_of_bound=True)
     made = make_ir(kernel, compiled.mode, options)
-    return replace(compiled, options=options, kernel=made, executable=load_cached(made, options, session))
+    key = ir_key(made, session)
+    return replace(
+        compiled, options=options, kernel=made, executable=load_cached(made, options, session, key), key=key,
+        clock=Clock(), recorded=None, looked={},
+    )  # fmt: skip
 
 
 def reproducible(kernel: N.Kernel, options: CompileOptions) -> CompileOptions:

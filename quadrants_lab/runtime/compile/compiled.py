@@ -17,7 +17,6 @@ from quadrants_lab.runtime.session import Session
 
 if TYPE_CHECKING:
     from quadrants_lab.backends.launch import Executable
-    from quadrants_lab.frontend.values.context import Telling
     from quadrants_lab.passes.pipeline import Trace
 
 LARGE = 1000  # statements of a kernel whose machine code takes a second or more
@@ -63,10 +62,7 @@ class Compiled:
     executable: Executable
     returns: tuple[str, ...]
     counter: Counter | None
-    constant: bool = False  # what it computes has no derivative
-    second: bool = False  # it is to be differentiated twice
     clock: Clock = field(default_factory=Clock)
-    telling: Telling | None = None  # its session's
     recorded: Trace | None = None  # of the passes that made it, where somebody recorded
     key: str = ""  # see `ir_key`
     looked: dict[int, Trace] = field(default_factory=dict)  # what was made for who looks, by kernel's id

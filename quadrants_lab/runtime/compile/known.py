@@ -43,7 +43,7 @@ def compiled_kernel(
         seen = Seen(source, specs)
         options = repr(compile_options(session)), session.settings.backend
         first = disk_cache.key("asked", sources.of_ir(), *options, repr(how), *seen.texts)
-        if seen.sure and (found := _found(first, source, specs, how, session)) is not None:
+        if seen.sure and (found := _found(first, source, specs, mode, session)) is not None:
             return found
     from quadrants_lab.runtime.compile.compile import compile_kernel
 
@@ -79,7 +79,7 @@ def _read(name: str, objects: Sequence[Any], session: Session) -> Any:
 
 
 def _found(
-    first: str, source: FunctionSource, specs: Sequence[Spec], how: tuple[str, bool, bool], session: Session
+    first: str, source: FunctionSource, specs: Sequence[Spec], mode: str, session: Session
 ) -> Compiled | None:
     start = perf_counter()
     for asked in _lists(first, session):
@@ -95,11 +95,10 @@ def _found(
                 counter = Counter(slice_, load_cached(slice_, options, session, of_slice), results, of_slice)
             executable = load_cached(kernel, options, session, key)
             seconds = perf_counter() - start
-            mode, constant, second = how
+            clock = Clock(code=seconds, whole=seconds)
             return Compiled(
-                mode, source, tuple(specs), options, lowered, kernel, executable, returns, counter, constant, second,
-                Clock(code=seconds, whole=seconds), session.telling, None, key,
-            )  # fmt: skip
+                mode, source, tuple(specs), options, lowered, kernel, executable, returns, counter, clock, key=key
+            )
     return None
 
 

@@ -256,8 +256,10 @@ class Launches(Keeper):
             if step.launch is not None:
                 plan, args, number = step.launch
                 last = plan.owner.last
-                _again(plan.owner.launch, plan.guarded, args, number, quiet=True)
-                plan.owner.last = last
+                try:
+                    _again(plan.owner.launch, plan.guarded, args, number, quiet=True)
+                finally:
+                    plan.owner.last = last
             elif step.repeat is not None:
                 with checking("check_out_of_bound"):
                     step.repeat()
