@@ -1,7 +1,7 @@
 # The two commands are `make demo` and `make test`; each makes its own environment in .venv first (scripts/setup.sh).
 PY := .venv/bin/python
 PEER := .venv-peer/bin/python
-JAX := .venv-jax/bin/python
+OTHERS := .venv-others/bin/python
 JOBS ?= auto
 ARGS ?=
 
@@ -55,7 +55,7 @@ docs:
 	@$(PY) -m sphinx -q -E -W --keep-going -d out/doctrees docs out/docs
 	@echo "docs: out/docs/index.html"
 
-bench: $(PEER) $(JAX)
+bench: $(PEER) $(OTHERS)
 	@scripts/setup.sh test
 	@$(PY) -m benchmarks $(ARGS)
 
@@ -92,11 +92,12 @@ $(PEER):
 	@$(PY) -m venv .venv-peer
 	@$(PEER) -m pip install -q --disable-pip-version-check quadrants==1.3.3 || { rm -rf .venv-peer; exit 1; }
 
-$(JAX):
+$(OTHERS):
 	@scripts/setup.sh demo
-	@echo "bench: pip install jax into .venv-jax"
-	@$(PY) -m venv .venv-jax
-	@$(JAX) -m pip install -q --disable-pip-version-check jax==0.10.2 || { rm -rf .venv-jax; echo "bench: goes on without jax"; }
+	@echo "bench: pip install jax, drjit and numba into .venv-others"
+	@$(PY) -m venv .venv-others
+	@$(OTHERS) -m pip install -q --disable-pip-version-check jax==0.10.2 drjit==1.5.0 numba==0.68.1 || \
+		{ rm -rf .venv-others; echo "bench: goes on without them"; }
 
 clean:
-	rm -rf .venv .venv-peer .venv-jax build dist out *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-peer .venv-others build dist out *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -69,10 +69,17 @@ def measure_limits(mode: str, limits: Iterable[relaunch.Limit], logs: Path) -> l
     return [[x.name, f"{found[x.name]:.2f} {x.unit}".strip(), f"{x.most:g} {x.unit}".strip()] for x in limits]
 
 
-def beside_jax(rows: list[R.Row]) -> list[list[str]]:
-    """Of programs that JAX ran too: ours over its time, and what that should be at most."""
-    found = [(row.name, R.ratio(row, R.JAX)) for row in rows if row.samples.get(R.JAX.module)]
-    return [[name, f"{1 / r:.2f}" if r else "values differ", "1"] for name, r in found]
+def beside_others(rows: list[R.Row]) -> list[list[str]]:
+    """Of programs that other engines ran too: ours over the time of each."""
+
+    def cell(row: R.Row, engine: R.Engine) -> str:
+        if not row.samples.get(engine.module):
+            return row.errors.get(engine.module, "")
+        r = R.ratio(row, engine)
+        return f"{1 / r:.2f}" if r else "values differ"
+
+    raced = [row for row in rows if any(e.module in row.samples | row.errors for e in R.OTHERS)]
+    return [[f"{row.group}: {row.name}", *(cell(row, e) for e in R.OTHERS)] for row in raced]
 
 
 def measure_sizes(logs: Path) -> list[list[str]]:
@@ -145,8 +152,7 @@ def main() -> int:
             rows += [r for r in R.race_processes(engines, repeats, args.out) if wanted(r.group, r.name)]
         for key in keys:
             status.update(key)
-            beside = [R.JAX] if key in R.IN_JAX and Path(R.JAX.python).exists() else []
-            rows.append(R.race_case(engines + beside, key, repeats, seconds, args.out))
+            rows.append(R.race_case(engines + R.others(key), key, repeats, seconds, args.out))
     if rows:
         console.print("medians; ratio = quadrants / quadrants_lab, above 1 ours is faster")
         show(*document.groups(rows, R.GROUPS))
@@ -156,9 +162,8 @@ def main() -> int:
     if stack_rows:
         show(Table(STACKS, STACK_HEADS, [[r.case, *stack_cells(r)] for r in stack_rows]))
     limited: dict[str, list[list[str]]] = {}
-    if beside := beside_jax(rows):
-        limited["time of ours over jax's"] = beside
-        show(Table("time of ours over jax's", LIMIT_HEADS, beside))
+    if beside := beside_others(rows):
+        show(Table("time of ours over other engines'", tuple(e.module for e in R.OTHERS), beside))
     for mode, title, limits in LIMITED:
         if wanted(title):
             limited[title] = measure_limits(mode, limits, args.out)

@@ -13,6 +13,7 @@ import sys
 import tempfile
 from dataclasses import dataclass, field
 from datetime import date
+from importlib import import_module
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -177,8 +178,15 @@ def race_cases(engines: list[Engine], keys: list[str], repeats: int, seconds: fl
 OURS = Engine("quadrants_lab", sys.executable)
 PEER = Engine("quadrants", os.environ.get("QL_PEER_PYTHON", str(ROOT / ".venv-peer" / "bin" / "python")))
 
-JAX = Engine("jax", str(ROOT / ".venv-jax" / "bin" / "python"), "benchmarks.jax_worker")
-IN_JAX = ("programs/wave, 256^2, 200 steps, under a Tape", "programs/wave, 256^2, 200 steps in place, under a Tape")
+OTHERS = tuple(
+    Engine(name, str(ROOT / ".venv-others" / "bin" / "python"), f"benchmarks.others.with_{name}")
+    for name in ("jax", "drjit", "numba")
+)
+
+
+def others(key: str) -> list[Engine]:
+    """Those that have a program for this case, where they are installed."""
+    return [e for e in OTHERS if key in import_module(e.worker).PROGRAMS and Path(e.python).exists()]
 
 
 def case_keys(of: str) -> list[str]:

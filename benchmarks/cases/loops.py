@@ -80,6 +80,22 @@ def eight(x: Any, y: Any, n: Any, w: Any) -> Any:
     return k
 
 
+def own_trips(x: Any, y: Any, n: Any, w: Any) -> Any:
+    """Each iteration has trips of its own, ``n`` at most when the kernel is made."""
+    own = qd.field(qd.i32, x.shape[0])
+    own.from_numpy(np.random.default_rng(1).integers(0, n[None] + 1, x.shape[0]).astype(np.int32))
+
+    @qd.kernel
+    def k():
+        for i in x:
+            v = x[i]
+            for _ in range(own[i]):
+                v = qd.sin(v) + 0.1
+            y[None] += v
+
+    return k
+
+
 class Loop(Space):
     """Such a kernel, of its own numbers in each iteration."""
 

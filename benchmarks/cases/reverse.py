@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from benchmarks.cases import Case, Timed
-from benchmarks.cases.loops import LOOPS
+from benchmarks.cases.loops import LOOPS, Loop, own_trips
 from benchmarks.engine import qd, synced
 
 SIZE, TRIPS = 65536, 64
@@ -68,5 +68,6 @@ def loops(
 
 ALL = [(name, dtype) for name in ("sin", "8 carried") for dtype in ("f32", "f64")]
 CASES = loops("reverse", ALL)
+CASES += both("reverse", f"0 to {TRIPS} trips, f32", partial(Loop, own_trips, SIZE, TRIPS))
 for dtype in ("f32", "f64"):
     CASES += both("reverse", f"5-point stencil, {SIDE}^2, {dtype}", partial(Stencil, SIDE, getattr(qd, dtype)))

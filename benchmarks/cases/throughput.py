@@ -146,6 +146,25 @@ def particles_to_grid() -> Timed:
     return Timed(k, value)
 
 
+def hot_cell() -> Timed:
+    """A million additions whose places are data, and the same one."""
+    at, targets = qd.field(qd.i32, PARTICLES), _field(np.zeros(1024))
+    at.fill(517)
+    x = _field(np.full(PARTICLES, 2.0**-10))
+
+    @qd.kernel
+    def k():
+        for i in x:
+            targets[at[i]] += x[i]
+
+    def value() -> float:
+        targets.fill(0.0)
+        k()
+        return float(targets[517])
+
+    return Timed(k, value)
+
+
 CASES = [
     Case("throughput", "saxpy, 16M", partial(awaited, saxpy)),
     Case("throughput", "atomic sum, 16M", partial(awaited, atomic_sum)),
@@ -153,4 +172,5 @@ CASES = [
     Case("throughput", "3-point stencil, 16M", partial(awaited, stencil)),
     Case("throughput", "n-body, 2048", partial(awaited, n_body)),
     Case("throughput", "particles to grid, 1M", partial(awaited, particles_to_grid)),
+    Case("throughput", "one hot cell, 1M", partial(awaited, hot_cell)),
 ]

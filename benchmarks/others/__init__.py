@@ -1,0 +1,57 @@
+"""The same programs in other engines, each a module with the table ``PROGRAMS``: the key of a case (`benchmarks.cases`)
+and what makes its program.
+
+``python -m benchmarks.others.NAME`` answers as `benchmarks.worker` does. An engine is imported where a program is made.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+Run = Callable[[], Callable[[], float]]  # to its end; what it gives says the value
+Programs = Mapping[str, Callable[[], Run]]
+
+LARGE, PARTICLES, GRID = 1 << 24, 1 << 20, 256
+SIZE, TRIPS = 65536, 64
+
+
+def starts(dtype: str) -> Any:
+    """Where the loops of `benchmarks.cases.loops` start."""
+    return np.linspace(0.1, 0.9, SIZE).astype(dtype)
+
+
+def trips() -> Any:
+    """Of each iteration where they differ."""
+    return np.random.default_rng(1).integers(0, TRIPS + 1, SIZE).astype(np.int32)
+
+
+def particles() -> list[Any]:
+    rng = np.random.default_rng(1)
+    return [(0.05 + 0.9 * rng.random(PARTICLES)).astype(np.float32) for _ in range(2)]
+
+
+def serve(programs: Programs) -> None:
+    """Answers requests, one a line, with the seconds of a run; the first of a case makes it."""
+    run, key = None, ""
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            if run is None or key != request["case"]:
+                key = request["case"]
+                run = programs[key]()
+                run()
+            start, times = time.perf_counter(), 0
+            while times == 0 or time.perf_counter() - start < request["seconds"]:
+                value = run()
+                times += 1
+            took = (time.perf_counter() - start) / times
+            answer: dict[str, Any] = {"seconds": took, "value": float(value())}
+        except Exception as error:
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(answer), flush=True)
