@@ -1,11 +1,10 @@
-"""Global memory: addresses, loads, stores, atomics, and reductions into per-task partials."""
+"""Global memory: addresses, loads, stores and atomics."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from quadrants_lab.backends._llvm.text import constant, memory_type, ty
-from quadrants_lab.backends.reductions import identity
+from quadrants_lab.backends._llvm.text import memory_type, ty
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType
@@ -241,24 +240,9 @@ def _exchange_loop(b: Body, op: str, t: DType, ptr: str, value: str) -> str:
 
 @dataclass(slots=True)
 class Partial:
-    """A task's own share of a reduction into a 0-d buffer: it starts at the operation's identity and is added to
-    the buffer once, when the chunk ends."""
+    """What a function has of a reduction into a 0-d buffer: it starts at the operation's identity and is handed over
+    once, when the function ends."""
 
     op: str
     dtype: DType
     ptr: str
-
-
-def open_partials(b: Body, found: dict[str, str]) -> None:
-    """Makes the partials; in the entry block."""
-    for name, op in found.items():
-        t = b.kernel.buffers[name].dtype
-        ptr = b.fn.alloca(memory_type(t))
-        b.partials[name] = Partial(op, t, ptr)
-        write(b, t, ptr, constant(ty(t), identity(op, t)))
-
-
-def close_partials(b: Body) -> None:
-    """Hands the partials over; on every way out of the chunk."""
-    for name, p in b.partials.items():
-        modify(b, p.op, p.dtype, b.pointer(name), read(b, p.dtype, p.ptr))

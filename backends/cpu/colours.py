@@ -14,6 +14,7 @@ from functools import partial
 
 from quadrants_lab.backends._llvm.text import Function, Module
 from quadrants_lab.backends.cpu import layout as L
+from quadrants_lab.backends.cpu.shares import Shares
 from quadrants_lab.backends.cpu.steps import steps
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
@@ -71,18 +72,21 @@ def _private(s: N.Stmt, own: bool) -> N.Stmt:
 # --- the code -------------------------------------------------------------------------------------------------------
 
 
-def launch(fn: Function, mod: Module, number: int, axes: int, at: int, rows: int, grain: int, timed: int) -> None:
+def launch(shared: Shares, mod: Module, number: int, axes: int, at: int, rows: int, grain: int, timed: int) -> None:
     """Runs the chunk function of task ``number`` over all iterations of its box of ``axes`` axes, whose bounds are at
-    ``at`` in the frame, in two colours."""
+    ``at`` in the frame, in two colours. ``shared``: what it sums into one element."""
+    fn = shared.entry.fn
     for colour in (0, 1):
         name = f"task{number}_colour{colour}"
         _blocks(mod, name, number, axes, at, rows, grain, colour)
-        _, _, blocks = _sizes(fn, axes, at, rows, grain)
+        _, size, blocks = _sizes(fn, axes, at, rows, grain)
         mine = fn.let(f"lshr i64 {fn.let(f'add i64 {blocks}, {1 - colour}')}, 1")
+        unit = shared.begin(mine, 1, fn.let(f"shl i64 {size}, 1"))
         fn.call(
             "i64", "qd_parallel", ("ptr", "%frame"), ("ptr", f"@{name}"), ("i64", mine), ("i64", "1"),
-            ("i64", str(timed)),
+            ("i64", str(timed)), ("i64", unit),
         )  # fmt: skip
+        shared.end(mine, unit)
 
 
 def _sizes(fn: Function, axes: int, at: int, rows: int, grain: int) -> tuple[str, str, str]:

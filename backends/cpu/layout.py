@@ -38,7 +38,9 @@ COPIES = 8  # the most buffers of a task that workers have copies of, see `copie
 COPIES_AT = REPLAY + 8  # where the copies of the running task begin, 0 where it has none
 COPIES_STRIDE = COPIES_AT + 8  # bytes of a worker's copies
 COPIES_SHIFT = COPIES_STRIDE + 8  # by buffer, where in a worker's copies its element 0 would be, in bytes
-HEAD_BYTES = COPIES_SHIFT + COPIES * WORD
+SHARES_AT = COPIES_SHIFT + COPIES * WORD  # where the shares of the running task are, see `shares`
+SHARE = SHARES_AT + 8  # how far a share's iterations count
+HEAD_BYTES = SHARE + 8
 
 # the device block
 CANCEL = 0  # i32: 1 stop, 2 the launching thread should look for signals

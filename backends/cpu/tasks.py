@@ -9,7 +9,7 @@ from quadrants_lab.backends._llvm.ops import LOWERING
 from quadrants_lab.backends._llvm.ranges import Range
 from quadrants_lab.backends._llvm.text import Function, Module, ty
 from quadrants_lab.backends.boxes import fixed_total
-from quadrants_lab.backends.cpu import colours, copies, jit
+from quadrants_lab.backends.cpu import colours, copies, jit, shares
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.backends.cpu.block_memory import own_memory
 from quadrants_lab.backends.cpu.body import CpuBody
@@ -21,7 +21,6 @@ from quadrants_lab.backends.cpu.rows import rows
 from quadrants_lab.backends.lower import lower
 from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks
 from quadrants_lab.backends.lower.functions import lower_math
-from quadrants_lab.backends.reductions import reductions
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.prims import PRIMS
@@ -50,6 +49,8 @@ def module(
     fn = mod.function(jit.ENTRY_NAME, f"define void @{jit.ENTRY_NAME}(ptr %frame) noinline nounwind optnone")
     device = fn.let("load ptr, ptr %frame")
     tasks = kernel.tasks
+    in_order = [shares.ordered(kernel, task) for task in tasks]
+    room = shares.room(fn, in_order)
     for number, task in enumerate(tasks):
         fn.stmt = task.id
         if task.kind == "serial":
@@ -58,6 +59,7 @@ def module(
         else:
             entry, total, known = maker.bounds(fn, task, number)
             reached = copies.ask(entry, task, maker.targets[number], total) if maker.targets[number] else []
+            shared = shares.Shares(entry, in_order[number], room)
             grain, timed = grains[number]
             if widths[number]:
                 maker.lanes(task, number, known, widths[number], number in plan.rows)
@@ -70,12 +72,14 @@ def module(
                 grain = grain if len(steps) == 1 else BLOCK
             if number in plan.rows:
                 at = maker.frame.bounds[number]
-                colours.launch(fn, mod, number, len(task.indices), at, plan.rows[number], grain, timed)
+                colours.launch(shared, mod, number, len(task.indices), at, plan.rows[number], grain, timed)
             else:
+                unit = shared.begin(total, grain if timed else grain * shares.GRAINS)
                 helpers = fn.call(
                     "i64", "qd_parallel", ("ptr", "%frame"), ("ptr", f"@task{number}"), ("i64", total),
-                    ("i64", str(grain)), ("i64", str(timed)),
+                    ("i64", str(grain)), ("i64", str(timed)), ("i64", unit),
                 )  # fmt: skip
+                shared.end(total, unit)
                 if reached:
                     copies.add(entry, reached, helpers)
         if number + 1 < len(tasks):
@@ -176,10 +180,10 @@ class _Maker:
             body.own = own_memory(self.kernel, task)
         body.open(task.body)
         copies.open(body, self.targets[number])
-        memory.open_partials(body, reductions(self.kernel, task.body))
+        shares.open(body, task)
         rows(body, task, number, known, "%begin", "%end", partial(_row, steps))
         fn.start("leave")
-        memory.close_partials(body)
+        shares.close(body, task, lambda p: memory.read(body, p.dtype, p.ptr))
         fn.put("ret void")
         fn.close()
 

@@ -21,7 +21,7 @@ SCRIPT = ROOT / "scripts" / "cpu_runtime.py"
 FOLDER = ROOT / "quadrants_lab" / "backends" / "cpu" / "runtime"
 TEXTS = ("aarch64.ll", "runtime.ll", "x86_64.ll")
 CHUNK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_int64)
-PARALLEL = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, CHUNK, *[ctypes.c_uint64] * 3)
+PARALLEL = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, CHUNK, *[ctypes.c_uint64] * 4)
 
 
 def test_the_text_is_of_these_sources() -> None:
@@ -67,8 +67,8 @@ def test_workers_take_part() -> None:
         meeting.wait()
         seen.add((begin, end, worker))
 
-    assert parallel(frame.address, CHUNK(meet), 2, 1, 0) == 1
+    assert parallel(frame.address, CHUNK(meet), 2, 1, 0, 0) == 1
     assert seen in ({(0, 1, 0), (1, 2, 1)}, {(0, 1, 1), (1, 2, 0)})
     alone: list[int] = []
-    assert parallel(frame.address, CHUNK(lambda *job: alone.append(job[-1])), 1, 1, 0) == 0
+    assert parallel(frame.address, CHUNK(lambda *job: alone.append(job[-1])), 1, 1, 0, 0) == 0
     assert alone == [-1]

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from quadrants_lab.backends._llvm import memory as scalar
 from quadrants_lab.backends._llvm.body import HANDLERS
-from quadrants_lab.backends._llvm.memory import Partial
 from quadrants_lab.backends._llvm.text import constant, memory_type, ty
 from quadrants_lab.backends.reductions import identity
 from quadrants_lab.ir import nodes as N
@@ -175,7 +174,7 @@ _REDUCE: dict[str, tuple[str, str, str]] = {
 }
 
 
-def _reduced(b: LaneBody, op: str, t: DType, value: str) -> str:
+def reduced(b: LaneBody, op: str, t: DType, value: str) -> str:
     return b.reduce(_REDUCE[op]["fiu".index(t.kind)], t, value)
 
 
@@ -205,7 +204,7 @@ def atomic(b: LaneBody, s: N.Atomic) -> None:
     buffer = b.kernel.buffers[s.buffer]
     alone, base = ("", "") if s.private else b.sums(s.buffer)
     if b.shared(*s.index):
-        share = _reduced(b, s.op, t, _taking_part(b, s.op, t, value))
+        share = reduced(b, s.op, t, _taking_part(b, s.op, t, value))
         place = scalar.address(b, buffer, s.index, base)
         scalar.either(b, s.op, t, place, share, b.tag(buffer), alone)
         return
@@ -239,23 +238,3 @@ def _one_by_one(b: LaneBody, t: DType, at: str, value: str, change: Callable[[st
     fn.patch(hole, f"{left} = phi i{w} [{todo}, %{before}], [{rest}, %{after}]")
     fn.branch(fn.let(f"icmp ne i{w} {rest}, 0"), loop, done)
     fn.start(done)
-
-
-# --- reductions -------------------------------------------------------------------------------------------------
-
-
-def open_partials(b: LaneBody, found: dict[str, str]) -> None:
-    """A share a lane; in the entry block."""
-    for name, op in found.items():
-        t = b.kernel.buffers[name].dtype
-        v = ty(t, b.width)
-        ptr = b.fn.let(f"alloca {v.text}")
-        b.partials[name] = Partial(op, t, ptr)
-        b.fn.put(f"store {v.text} {constant(v, identity(op, t))}, ptr {ptr}")
-
-
-def close_partials(b: LaneBody) -> None:
-    """Hands the shares over; on every way out of the chunk."""
-    for name, p in b.partials.items():
-        share = b.fn.let(f"load {ty(p.dtype, b.width).text}, ptr {p.ptr}")
-        scalar.modify(b, p.op, p.dtype, b.pointer(name), _reduced(b, p.op, p.dtype, share))

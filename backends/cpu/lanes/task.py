@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from quadrants_lab.backends._llvm.memory import Scopes
+from functools import partial
+
+from quadrants_lab.backends._llvm.memory import Partial, Scopes
 from quadrants_lab.backends._llvm.ranges import Range
 from quadrants_lab.backends._llvm.text import Function, ty
-from quadrants_lab.backends.cpu import copies
+from quadrants_lab.backends.cpu import copies, shares
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.backends.cpu.lanes import memory
 from quadrants_lab.backends.cpu.lanes.body import LaneBody
@@ -13,7 +15,6 @@ from quadrants_lab.backends.cpu.lanes.divergence import divergence
 from quadrants_lab.backends.cpu.rows import rows
 from quadrants_lab.backends.lower.adstacks import stores_slots
 from quadrants_lab.backends.lower.sums import Target
-from quadrants_lab.backends.reductions import reductions
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import i32
@@ -63,12 +64,17 @@ def emit(
     copies.open(body, targets)
     body.scratch_at = fn.let(f"alloca <{width} x ptr>")
     body.scratch_values = fn.let(f"alloca <{width} x i64>")
-    memory.open_partials(body, reductions(kernel, task.body))
+    shares.open(body, task, width)
     rows(body, task, number, known, begin, end, _row)
     fn.start("leave")
-    memory.close_partials(body)
+    shares.close(body, task, partial(_over_lanes, body))
     fn.put("ret void")
     fn.close()
+
+
+def _over_lanes(body: LaneBody, p: Partial) -> str:
+    share = body.fn.let(f"load {ty(p.dtype, body.width).text}, ptr {p.ptr}")
+    return memory.reduced(body, p.op, p.dtype, share)
 
 
 def _row(body: LaneBody, task: N.Offload, begin: str, end: str, done: str) -> None:

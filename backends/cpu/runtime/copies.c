@@ -59,7 +59,7 @@ void qd_add_copies(Frame *f, uint64_t kind, void *to, void *from, uint64_t count
     d->add_from = from;
     d->add_copies = copies;
     d->add_stride = f->copies_stride;
-    qd_parallel(f, add[kind], count, GRAIN, 0);
+    qd_parallel(f, add[kind], count, GRAIN, 0, 0);
     if (load(f->status, relaxed) & (ASSERT | CANCELLED))
         for (uint64_t copy = 0; copy < copies; copy++)
             memset((char *)from + copy * d->add_stride, 0, count << (2 + (kind & 1)));

@@ -41,6 +41,8 @@ struct Frame {
     void *copies_at;        /* of the running task, NULL where it has none (copies.py) */
     uint64_t copies_stride; /* bytes of a worker's copies */
     int64_t copies_shift[8];
+    double *shares_at;      /* what iterations sum into, share by share (shares.py) */
+    uint64_t share;
 };
 
 struct Device {
@@ -106,4 +108,4 @@ void *PyErr_Occurred(void);
 /* --- between the files -------------------------------------------------------------------------------------------- */
 
 static void wake_monitor(void);
-uint64_t qd_parallel(Frame *, Chunk *, uint64_t total, uint64_t grain, uint64_t timed);
+uint64_t qd_parallel(Frame *, Chunk *, uint64_t total, uint64_t grain, uint64_t timed, uint64_t unit);

@@ -1,4 +1,4 @@
-; made by scripts/cpu_runtime.py from the sources d259e134b529a6f8
+; made by scripts/cpu_runtime.py from the sources 177f141449b9c40c
 
 %struct.System = type { [16 x i64] }
 %struct.Param = type { i64, i64, %union.anon }
@@ -15,6 +15,7 @@
 @job.2 = internal unnamed_addr global i64 0, align 8
 @job.3 = internal unnamed_addr global i64 0, align 8
 @job.4 = internal unnamed_addr global i64 0, align 8
+@job.5 = internal unnamed_addr global i64 0, align 8
 @state = internal global i64 0, align 8
 @sleepers = internal global i64 0, align 128
 @stopping = internal unnamed_addr global i32 0, align 4
@@ -329,281 +330,382 @@ define void @qd_print(ptr %0, i64 %1, i64 %2, ptr %3) nounwind {
 }
 declare void @qd_relax()
 
-define i64 @qd_parallel(ptr %0, ptr %1, i64 %2, i64 %3, i64 %4) nounwind {
-  %6 = alloca [2 x i64], align 16
+define i64 @qd_parallel(ptr %0, ptr %1, i64 %2, i64 %3, i64 %4, i64 %5) nounwind {
   %7 = alloca [2 x i64], align 16
-  %8 = load ptr, ptr %0, align 8
-  %9 = getelementptr inbounds i8, ptr %8, i64 16
-  %10 = load i64, ptr %9, align 8
-  %11 = add i64 %10, -1
-  %12 = icmp ne i64 %11, 0
-  %13 = icmp ugt i64 %2, %3
-  %14 = and i1 %13, %12
-  br i1 %14, label %34, label %15
+  %8 = alloca [2 x i64], align 16
+  %9 = load ptr, ptr %0, align 8
+  %10 = getelementptr inbounds i8, ptr %9, i64 16
+  %11 = load i64, ptr %10, align 8
+  %12 = add i64 %11, -1
+  %13 = icmp ne i64 %12, 0
+  %14 = icmp ugt i64 %2, %3
+  %15 = and i1 %14, %13
+  br i1 %15, label %51, label %16
 
-15:                                               ; preds = %5
-  %16 = tail call i64 @llvm.umax.i64(i64 %3, i64 65536)
-  %17 = getelementptr inbounds i8, ptr %0, i64 16
-  %18 = icmp eq i64 %2, 0
-  br i1 %18, label %182, label %19
+16:                                               ; preds = %6
+  %17 = tail call i64 @llvm.umax.i64(i64 %3, i64 65536)
+  %18 = icmp eq i64 %5, 0
+  br i1 %18, label %24, label %19
 
-19:                                               ; preds = %15, %30
-  %20 = phi i64 [ %32, %30 ], [ 0, %15 ]
-  %21 = load atomic i64, ptr %17 monotonic, align 8
-  %22 = and i64 %21, 6
-  %23 = icmp eq i64 %22, 0
-  br i1 %23, label %24, label %182
+19:                                               ; preds = %16
+  %20 = add i64 %17, -1
+  %21 = add i64 %20, %5
+  %22 = urem i64 %21, %5
+  %23 = sub nuw i64 %21, %22
+  br label %24
 
-24:                                               ; preds = %19
-  %25 = load ptr, ptr %0, align 8
-  %26 = load atomic i32, ptr %25 monotonic, align 8
-  %27 = icmp eq i32 %26, 0
-  br i1 %27, label %30, label %28
+24:                                               ; preds = %19, %16
+  %25 = phi i64 [ %23, %19 ], [ %17, %16 ]
+  %26 = getelementptr inbounds i8, ptr %0, i64 16
+  %27 = icmp eq i64 %2, 0
+  br i1 %27, label %249, label %28
 
-28:                                               ; preds = %24
-  %29 = tail call zeroext i1 @qd_poll(ptr %0, i64 0)
-  br i1 %29, label %182, label %30
+28:                                               ; preds = %24, %49
+  %29 = phi i64 [ %41, %49 ], [ 0, %24 ]
+  %30 = load atomic i64, ptr %26 monotonic, align 8
+  %31 = and i64 %30, 6
+  %32 = icmp eq i64 %31, 0
+  br i1 %32, label %33, label %249
 
-30:                                               ; preds = %28, %24
-  %31 = add i64 %20, %16
-  %32 = tail call i64 @llvm.umin.i64(i64 %31, i64 %2)
-  tail call void %1(ptr %0, i64 %20, i64 %32, i64 -1)
-  %33 = icmp ult i64 %31, %2
-  br i1 %33, label %19, label %182
+33:                                               ; preds = %28
+  %34 = load ptr, ptr %0, align 8
+  %35 = load atomic i32, ptr %34 monotonic, align 8
+  %36 = icmp eq i32 %35, 0
+  br i1 %36, label %39, label %37
 
-34:                                               ; preds = %5
-  %35 = icmp eq i64 %4, 0
-  br i1 %35, label %77, label %36
+37:                                               ; preds = %33
+  %38 = tail call zeroext i1 @qd_poll(ptr %0, i64 0)
+  br i1 %38, label %249, label %39
 
-36:                                               ; preds = %34
-  %37 = lshr i64 %2, 4
-  %38 = tail call i64 @llvm.umax.i64(i64 %37, i64 1)
-  %39 = getelementptr inbounds i8, ptr %0, i64 16
-  %40 = getelementptr inbounds i8, ptr %7, i64 8
-  %41 = getelementptr inbounds i8, ptr %6, i64 8
-  br label %42
+39:                                               ; preds = %37, %33
+  %40 = add i64 %29, %25
+  %41 = tail call i64 @llvm.umin.i64(i64 %40, i64 %2)
+  %42 = icmp ult i64 %29, %41
+  br i1 %42, label %43, label %49
 
-42:                                               ; preds = %70, %36
-  %43 = phi i64 [ %38, %36 ], [ %76, %70 ]
-  %44 = phi i64 [ 0, %36 ], [ %46, %70 ]
-  %45 = add i64 %44, %43
-  %46 = call i64 @llvm.umin.i64(i64 %45, i64 %2)
+43:                                               ; preds = %39, %43
+  %44 = phi i64 [ %47, %43 ], [ %29, %39 ]
+  %45 = add i64 %44, %5
+  %46 = tail call i64 @llvm.umin.i64(i64 %45, i64 %41)
+  %47 = select i1 %18, i64 %41, i64 %46
+  tail call void %1(ptr %0, i64 %44, i64 %47, i64 -1)
+  %48 = icmp ult i64 %47, %41
+  br i1 %48, label %43, label %49
+
+49:                                               ; preds = %43, %39
+  %50 = icmp ult i64 %40, %2
+  br i1 %50, label %28, label %249
+
+51:                                               ; preds = %6
+  %52 = icmp eq i64 %4, 0
+  br i1 %52, label %110, label %53
+
+53:                                               ; preds = %51
+  %54 = lshr i64 %2, 4
+  %55 = tail call i64 @llvm.umax.i64(i64 %54, i64 1)
+  %56 = icmp eq i64 %5, 0
+  br i1 %56, label %62, label %57
+
+57:                                               ; preds = %53
+  %58 = add nsw i64 %55, -1
+  %59 = add i64 %58, %5
+  %60 = urem i64 %59, %5
+  %61 = sub nuw i64 %59, %60
+  br label %62
+
+62:                                               ; preds = %57, %53
+  %63 = phi i64 [ %61, %57 ], [ %55, %53 ]
+  %64 = getelementptr inbounds i8, ptr %0, i64 16
+  %65 = getelementptr inbounds i8, ptr %8, i64 8
+  %66 = getelementptr inbounds i8, ptr %7, i64 8
+  br label %67
+
+67:                                               ; preds = %103, %62
+  %68 = phi i64 [ %63, %62 ], [ %109, %103 ]
+  %69 = phi i64 [ 0, %62 ], [ %71, %103 ]
+  %70 = add i64 %69, %68
+  %71 = call i64 @llvm.umin.i64(i64 %70, i64 %2)
+  call void @llvm.lifetime.start.p0(i64 16, ptr %8)
+  %72 = load i32, ptr @host.0, align 8
+  %73 = call i32 @clock_gettime(i32 %72, ptr %8)
+  %74 = load i64, ptr %8, align 16
+  %75 = load i64, ptr %65, align 8
+  call void @llvm.lifetime.end.p0(i64 16, ptr %8)
+  %76 = icmp ult i64 %69, %71
+  br i1 %76, label %77, label %83
+
+77:                                               ; preds = %67, %77
+  %78 = phi i64 [ %81, %77 ], [ %69, %67 ]
+  %79 = add i64 %78, %5
+  %80 = call i64 @llvm.umin.i64(i64 %79, i64 %71)
+  %81 = select i1 %56, i64 %71, i64 %80
+  call void %1(ptr %0, i64 %78, i64 %81, i64 -1)
+  %82 = icmp ult i64 %81, %71
+  br i1 %82, label %77, label %83
+
+83:                                               ; preds = %77, %67
   call void @llvm.lifetime.start.p0(i64 16, ptr %7)
-  %47 = load i32, ptr @host.0, align 8
-  %48 = call i32 @clock_gettime(i32 %47, ptr %7)
-  %49 = load i64, ptr %7, align 16
-  %50 = load i64, ptr %40, align 8
+  %84 = load i32, ptr @host.0, align 8
+  %85 = call i32 @clock_gettime(i32 %84, ptr %7)
+  %86 = load i64, ptr %7, align 16
+  %87 = load i64, ptr %66, align 8
   call void @llvm.lifetime.end.p0(i64 16, ptr %7)
-  call void %1(ptr %0, i64 %44, i64 %46, i64 -1)
-  call void @llvm.lifetime.start.p0(i64 16, ptr %6)
-  %51 = load i32, ptr @host.0, align 8
-  %52 = call i32 @clock_gettime(i32 %51, ptr %6)
-  %53 = load i64, ptr %6, align 16
-  %54 = load i64, ptr %41, align 8
-  call void @llvm.lifetime.end.p0(i64 16, ptr %6)
-  %55 = sub i64 %53, %49
-  %56 = mul i64 %55, 1000000000
-  %57 = sub i64 %54, %50
-  %58 = add i64 %57, %56
-  %59 = icmp ult i64 %45, %2
-  br i1 %59, label %60, label %182
+  %88 = sub i64 %86, %74
+  %89 = mul i64 %88, 1000000000
+  %90 = sub i64 %87, %75
+  %91 = add i64 %90, %89
+  %92 = icmp ult i64 %70, %2
+  br i1 %92, label %93, label %249
 
-60:                                               ; preds = %42
-  %61 = load atomic i64, ptr %39 monotonic, align 8
-  %62 = and i64 %61, 6
-  %63 = icmp eq i64 %62, 0
-  br i1 %63, label %64, label %182
+93:                                               ; preds = %83
+  %94 = load atomic i64, ptr %64 monotonic, align 8
+  %95 = and i64 %94, 6
+  %96 = icmp eq i64 %95, 0
+  br i1 %96, label %97, label %249
 
-64:                                               ; preds = %60
-  %65 = load ptr, ptr %0, align 8
-  %66 = load atomic i32, ptr %65 monotonic, align 8
-  %67 = icmp eq i32 %66, 0
-  br i1 %67, label %70, label %68
+97:                                               ; preds = %93
+  %98 = load ptr, ptr %0, align 8
+  %99 = load atomic i32, ptr %98 monotonic, align 8
+  %100 = icmp eq i32 %99, 0
+  br i1 %100, label %103, label %101
 
-68:                                               ; preds = %64
-  %69 = call zeroext i1 @qd_poll(ptr %0, i64 0)
-  br i1 %69, label %182, label %70
+101:                                              ; preds = %97
+  %102 = call zeroext i1 @qd_poll(ptr %0, i64 0)
+  br i1 %102, label %249, label %103
 
-70:                                               ; preds = %68, %64
-  %71 = sub i64 %2, %46
-  %72 = mul i64 %58, %71
-  %73 = sub i64 %46, %44
-  %74 = udiv i64 %72, %73
-  %75 = icmp ugt i64 %74, 10000
-  %76 = shl i64 %43, 1
-  br i1 %75, label %77, label %42
+103:                                              ; preds = %101, %97
+  %104 = sub i64 %2, %71
+  %105 = mul i64 %91, %104
+  %106 = sub i64 %71, %69
+  %107 = udiv i64 %105, %106
+  %108 = icmp ugt i64 %107, 10000
+  %109 = shl i64 %68, 1
+  br i1 %108, label %110, label %67
 
-77:                                               ; preds = %70, %34
-  %78 = phi i64 [ 0, %34 ], [ %46, %70 ]
-  %79 = cmpxchg ptr @busy, i32 0, i32 1 acquire monotonic, align 4
-  %80 = extractvalue { i32, i1 } %79, 1
-  br i1 %80, label %99, label %81
+110:                                              ; preds = %103, %51
+  %111 = phi i64 [ 0, %51 ], [ %71, %103 ]
+  %112 = cmpxchg ptr @busy, i32 0, i32 1 acquire monotonic, align 4
+  %113 = extractvalue { i32, i1 } %112, 1
+  br i1 %113, label %147, label %114
 
-81:                                               ; preds = %77
-  %82 = getelementptr inbounds i8, ptr %0, i64 16
-  %83 = icmp ult i64 %78, %2
-  br i1 %83, label %84, label %182
+114:                                              ; preds = %110
+  %115 = icmp eq i64 %5, 0
+  br i1 %115, label %120, label %116
 
-84:                                               ; preds = %81, %95
-  %85 = phi i64 [ %97, %95 ], [ %78, %81 ]
-  %86 = load atomic i64, ptr %82 monotonic, align 8
-  %87 = and i64 %86, 6
-  %88 = icmp eq i64 %87, 0
-  br i1 %88, label %89, label %182
+116:                                              ; preds = %114
+  %117 = add i64 %5, 65535
+  %118 = urem i64 %117, %5
+  %119 = sub nuw i64 %117, %118
+  br label %120
 
-89:                                               ; preds = %84
-  %90 = load ptr, ptr %0, align 8
-  %91 = load atomic i32, ptr %90 monotonic, align 8
-  %92 = icmp eq i32 %91, 0
-  br i1 %92, label %95, label %93
+120:                                              ; preds = %116, %114
+  %121 = phi i64 [ %119, %116 ], [ 65536, %114 ]
+  %122 = getelementptr inbounds i8, ptr %0, i64 16
+  %123 = icmp ult i64 %111, %2
+  br i1 %123, label %124, label %249
 
-93:                                               ; preds = %89
-  %94 = call zeroext i1 @qd_poll(ptr %0, i64 0)
-  br i1 %94, label %182, label %95
+124:                                              ; preds = %120, %145
+  %125 = phi i64 [ %137, %145 ], [ %111, %120 ]
+  %126 = load atomic i64, ptr %122 monotonic, align 8
+  %127 = and i64 %126, 6
+  %128 = icmp eq i64 %127, 0
+  br i1 %128, label %129, label %249
 
-95:                                               ; preds = %93, %89
-  %96 = add i64 %85, 65536
-  %97 = call i64 @llvm.umin.i64(i64 %96, i64 %2)
-  call void %1(ptr %0, i64 %85, i64 %97, i64 -1)
-  %98 = icmp ult i64 %96, %2
-  br i1 %98, label %84, label %182
+129:                                              ; preds = %124
+  %130 = load ptr, ptr %0, align 8
+  %131 = load atomic i32, ptr %130 monotonic, align 8
+  %132 = icmp eq i32 %131, 0
+  br i1 %132, label %135, label %133
 
-99:                                               ; preds = %77
-  %100 = sub i64 %2, %78
-  %101 = shl i64 %11, 3
-  %102 = add i64 %101, 8
-  %103 = udiv i64 %100, %102
-  %104 = call i64 @llvm.umax.i64(i64 %103, i64 %3)
-  %105 = call i64 @llvm.umax.i64(i64 %104, i64 1)
-  %106 = call i64 @llvm.umin.i64(i64 %105, i64 1048576)
-  %107 = add i64 %100, -1
-  %108 = add i64 %107, %106
-  %109 = udiv i64 %108, %106
-  %110 = add i64 %109, -1
-  %111 = call i64 @llvm.umin.i64(i64 %11, i64 %110)
+133:                                              ; preds = %129
+  %134 = call zeroext i1 @qd_poll(ptr %0, i64 0)
+  br i1 %134, label %249, label %135
+
+135:                                              ; preds = %133, %129
+  %136 = add i64 %125, %121
+  %137 = call i64 @llvm.umin.i64(i64 %136, i64 %2)
+  %138 = icmp ult i64 %125, %137
+  br i1 %138, label %139, label %145
+
+139:                                              ; preds = %135, %139
+  %140 = phi i64 [ %143, %139 ], [ %125, %135 ]
+  %141 = add i64 %140, %5
+  %142 = call i64 @llvm.umin.i64(i64 %141, i64 %137)
+  %143 = select i1 %115, i64 %137, i64 %142
+  call void %1(ptr %0, i64 %140, i64 %143, i64 -1)
+  %144 = icmp ult i64 %143, %137
+  br i1 %144, label %139, label %145
+
+145:                                              ; preds = %139, %135
+  %146 = icmp ult i64 %136, %2
+  br i1 %146, label %124, label %249
+
+147:                                              ; preds = %110
+  %148 = sub i64 %2, %111
+  %149 = shl i64 %12, 3
+  %150 = add i64 %149, 8
+  %151 = udiv i64 %148, %150
+  %152 = call i64 @llvm.umax.i64(i64 %151, i64 %3)
+  %153 = call i64 @llvm.umax.i64(i64 %152, i64 1)
+  %154 = call i64 @llvm.umin.i64(i64 %153, i64 1048576)
+  %155 = icmp eq i64 %5, 0
+  br i1 %155, label %161, label %156
+
+156:                                              ; preds = %147
+  %157 = add i64 %5, -1
+  %158 = add i64 %157, %154
+  %159 = urem i64 %158, %5
+  %160 = sub nuw i64 %158, %159
+  br label %161
+
+161:                                              ; preds = %156, %147
+  %162 = phi i64 [ %160, %156 ], [ %154, %147 ]
+  %163 = add i64 %148, -1
+  %164 = add i64 %163, %162
+  %165 = udiv i64 %164, %162
+  %166 = add i64 %165, -1
+  %167 = call i64 @llvm.umin.i64(i64 %12, i64 %166)
   store ptr %1, ptr @job.0, align 8
   store ptr %0, ptr @job.1, align 8
   store i64 %2, ptr @job.2, align 8
-  store i64 %106, ptr @job.3, align 8
-  store atomic i64 %111, ptr @job.4 monotonic, align 8
-  store atomic i64 %78, ptr @next monotonic, align 128
-  %112 = load atomic i64, ptr @state monotonic, align 8
-  %113 = and i64 %112, -8589934592
-  %114 = add i64 %113, 12884901888
-  store atomic i64 %114, ptr @state seq_cst, align 8
-  %115 = load atomic i64, ptr @sleepers seq_cst, align 128
-  %116 = icmp eq i64 %115, 0
-  br i1 %116, label %126, label %117
+  store i64 %162, ptr @job.3, align 8
+  store i64 %5, ptr @job.4, align 8
+  store atomic i64 %167, ptr @job.5 monotonic, align 8
+  store atomic i64 %111, ptr @next monotonic, align 128
+  %168 = load atomic i64, ptr @state monotonic, align 8
+  %169 = and i64 %168, -8589934592
+  %170 = add i64 %169, 12884901888
+  store atomic i64 %170, ptr @state seq_cst, align 8
+  %171 = load atomic i64, ptr @sleepers seq_cst, align 128
+  %172 = icmp eq i64 %171, 0
+  br i1 %172, label %182, label %173
 
-117:                                              ; preds = %99
-  %118 = call i32 @pthread_mutex_lock(ptr @lock)
-  %119 = icmp eq i64 %111, 1
-  br i1 %119, label %120, label %122
+173:                                              ; preds = %161
+  %174 = call i32 @pthread_mutex_lock(ptr @lock)
+  %175 = icmp eq i64 %167, 1
+  br i1 %175, label %176, label %178
 
-120:                                              ; preds = %117
-  %121 = call i32 @pthread_cond_signal(ptr @wake)
-  br label %124
+176:                                              ; preds = %173
+  %177 = call i32 @pthread_cond_signal(ptr @wake)
+  br label %180
 
-122:                                              ; preds = %117
-  %123 = call i32 @pthread_cond_broadcast(ptr @wake)
-  br label %124
+178:                                              ; preds = %173
+  %179 = call i32 @pthread_cond_broadcast(ptr @wake)
+  br label %180
 
-124:                                              ; preds = %122, %120
-  %125 = call i32 @pthread_mutex_unlock(ptr @lock)
-  br label %126
-
-126:                                              ; preds = %124, %99
-  %127 = load ptr, ptr @job.0, align 8
-  %128 = load ptr, ptr @job.1, align 8
-  %129 = load i64, ptr @job.2, align 8
-  %130 = load i64, ptr @job.3, align 8
-  %131 = getelementptr inbounds i8, ptr %128, i64 16
-  %132 = atomicrmw add ptr @next, i64 %130 monotonic, align 128
-  %133 = icmp ult i64 %132, %129
-  br i1 %133, label %134, label %150
-
-134:                                              ; preds = %126, %145
-  %135 = phi i64 [ %148, %145 ], [ %132, %126 ]
-  %136 = load atomic i64, ptr %131 monotonic, align 8
-  %137 = and i64 %136, 6
-  %138 = icmp eq i64 %137, 0
-  br i1 %138, label %139, label %150
-
-139:                                              ; preds = %134
-  %140 = load ptr, ptr %128, align 8
-  %141 = load atomic i32, ptr %140 monotonic, align 8
-  %142 = icmp eq i32 %141, 0
-  br i1 %142, label %145, label %143
-
-143:                                              ; preds = %139
-  %144 = call zeroext i1 @qd_poll(ptr %128, i64 0)
-  br i1 %144, label %150, label %145
-
-145:                                              ; preds = %143, %139
-  %146 = add i64 %135, %130
-  %147 = call i64 @llvm.umin.i64(i64 %146, i64 %129)
-  call void %127(ptr %128, i64 %135, i64 %147, i64 0)
-  %148 = atomicrmw add ptr @next, i64 %130 monotonic, align 128
-  %149 = icmp ult i64 %148, %129
-  br i1 %149, label %134, label %150
-
-150:                                              ; preds = %145, %143, %134, %126
-  %151 = atomicrmw and ptr @state, i64 -4294967297 seq_cst, align 8
-  %152 = load atomic i64, ptr @state acquire, align 8
-  %153 = and i64 %152, 65535
-  %154 = icmp eq i64 %153, 0
-  br i1 %154, label %178, label %155
-
-155:                                              ; preds = %150
-  %156 = getelementptr inbounds i8, ptr %0, i64 16
-  br label %157
-
-157:                                              ; preds = %173, %155
-  %158 = phi i32 [ 0, %155 ], [ %174, %173 ]
-  %159 = load atomic i64, ptr %156 monotonic, align 8
-  %160 = and i64 %159, 6
-  %161 = icmp eq i64 %160, 0
-  br i1 %161, label %162, label %168
-
-162:                                              ; preds = %157
-  %163 = load ptr, ptr %0, align 8
-  %164 = load atomic i32, ptr %163 monotonic, align 8
-  %165 = icmp eq i32 %164, 0
-  br i1 %165, label %168, label %166
-
-166:                                              ; preds = %162
-  %167 = call zeroext i1 @qd_poll(ptr %0, i64 0)
-  br label %168
-
-168:                                              ; preds = %166, %162, %157
-  %169 = icmp ult i32 %158, 2000
-  br i1 %169, label %170, label %171
-
-170:                                              ; preds = %168
-  call void @qd_relax()
-  br label %173
-
-171:                                              ; preds = %168
-  %172 = call i32 @sched_yield()
-  br label %173
-
-173:                                              ; preds = %171, %170
-  %174 = add nuw nsw i32 %158, 1
-  %175 = load atomic i64, ptr @state acquire, align 8
-  %176 = and i64 %175, 65535
-  %177 = icmp eq i64 %176, 0
-  br i1 %177, label %178, label %157
-
-178:                                              ; preds = %173, %150
-  %179 = phi i64 [ %152, %150 ], [ %175, %173 ]
-  %180 = lshr exact i64 %179, 16
-  %181 = and i64 %180, 65535
-  store atomic i32 0, ptr @busy release, align 4
+180:                                              ; preds = %178, %176
+  %181 = call i32 @pthread_mutex_unlock(ptr @lock)
   br label %182
 
-182:                                              ; preds = %30, %28, %19, %60, %68, %42, %95, %93, %84, %81, %15, %178
-  %183 = phi i64 [ %181, %178 ], [ 0, %15 ], [ 0, %81 ], [ 0, %84 ], [ 0, %93 ], [ 0, %95 ], [ 0, %42 ], [ 0, %68 ], [ 0, %60 ], [ 0, %19 ], [ 0, %28 ], [ 0, %30 ]
-  ret i64 %183
+182:                                              ; preds = %180, %161
+  %183 = load ptr, ptr @job.0, align 8
+  %184 = load ptr, ptr @job.1, align 8
+  %185 = load i64, ptr @job.2, align 8
+  %186 = load i64, ptr @job.3, align 8
+  %187 = load i64, ptr @job.4, align 8
+  %188 = getelementptr inbounds i8, ptr %184, i64 16
+  %189 = atomicrmw add ptr @next, i64 %186 monotonic, align 128
+  %190 = icmp ult i64 %189, %185
+  br i1 %190, label %191, label %217
+
+191:                                              ; preds = %182
+  %192 = icmp eq i64 %187, 0
+  br label %193
+
+193:                                              ; preds = %214, %191
+  %194 = phi i64 [ %189, %191 ], [ %215, %214 ]
+  %195 = load atomic i64, ptr %188 monotonic, align 8
+  %196 = and i64 %195, 6
+  %197 = icmp eq i64 %196, 0
+  br i1 %197, label %198, label %217
+
+198:                                              ; preds = %193
+  %199 = load ptr, ptr %184, align 8
+  %200 = load atomic i32, ptr %199 monotonic, align 8
+  %201 = icmp eq i32 %200, 0
+  br i1 %201, label %204, label %202
+
+202:                                              ; preds = %198
+  %203 = call zeroext i1 @qd_poll(ptr %184, i64 0)
+  br i1 %203, label %217, label %204
+
+204:                                              ; preds = %202, %198
+  %205 = add i64 %194, %186
+  %206 = call i64 @llvm.umin.i64(i64 %205, i64 %185)
+  %207 = icmp ult i64 %194, %206
+  br i1 %207, label %208, label %214
+
+208:                                              ; preds = %204, %208
+  %209 = phi i64 [ %212, %208 ], [ %194, %204 ]
+  %210 = add i64 %209, %187
+  %211 = call i64 @llvm.umin.i64(i64 %210, i64 %206)
+  %212 = select i1 %192, i64 %206, i64 %211
+  call void %183(ptr %184, i64 %209, i64 %212, i64 0)
+  %213 = icmp ult i64 %212, %206
+  br i1 %213, label %208, label %214
+
+214:                                              ; preds = %208, %204
+  %215 = atomicrmw add ptr @next, i64 %186 monotonic, align 128
+  %216 = icmp ult i64 %215, %185
+  br i1 %216, label %193, label %217
+
+217:                                              ; preds = %214, %202, %193, %182
+  %218 = atomicrmw and ptr @state, i64 -4294967297 seq_cst, align 8
+  %219 = load atomic i64, ptr @state acquire, align 8
+  %220 = and i64 %219, 65535
+  %221 = icmp eq i64 %220, 0
+  br i1 %221, label %245, label %222
+
+222:                                              ; preds = %217
+  %223 = getelementptr inbounds i8, ptr %0, i64 16
+  br label %224
+
+224:                                              ; preds = %240, %222
+  %225 = phi i32 [ 0, %222 ], [ %241, %240 ]
+  %226 = load atomic i64, ptr %223 monotonic, align 8
+  %227 = and i64 %226, 6
+  %228 = icmp eq i64 %227, 0
+  br i1 %228, label %229, label %235
+
+229:                                              ; preds = %224
+  %230 = load ptr, ptr %0, align 8
+  %231 = load atomic i32, ptr %230 monotonic, align 8
+  %232 = icmp eq i32 %231, 0
+  br i1 %232, label %235, label %233
+
+233:                                              ; preds = %229
+  %234 = call zeroext i1 @qd_poll(ptr %0, i64 0)
+  br label %235
+
+235:                                              ; preds = %233, %229, %224
+  %236 = icmp ult i32 %225, 2000
+  br i1 %236, label %237, label %238
+
+237:                                              ; preds = %235
+  call void @qd_relax()
+  br label %240
+
+238:                                              ; preds = %235
+  %239 = call i32 @sched_yield()
+  br label %240
+
+240:                                              ; preds = %238, %237
+  %241 = add nuw nsw i32 %225, 1
+  %242 = load atomic i64, ptr @state acquire, align 8
+  %243 = and i64 %242, 65535
+  %244 = icmp eq i64 %243, 0
+  br i1 %244, label %245, label %224
+
+245:                                              ; preds = %240, %217
+  %246 = phi i64 [ %219, %217 ], [ %242, %240 ]
+  %247 = lshr exact i64 %246, 16
+  %248 = and i64 %247, 65535
+  store atomic i32 0, ptr @busy release, align 4
+  br label %249
+
+249:                                              ; preds = %49, %37, %28, %93, %101, %83, %145, %133, %124, %120, %24, %245
+  %250 = phi i64 [ %248, %245 ], [ 0, %24 ], [ 0, %120 ], [ 0, %124 ], [ 0, %133 ], [ 0, %145 ], [ 0, %83 ], [ 0, %101 ], [ 0, %93 ], [ 0, %28 ], [ 0, %37 ], [ 0, %49 ]
+  ret i64 %250
 }
 
 define ptr @qd_copies(ptr %0, i64 %1, i64 %2) nounwind {
@@ -675,7 +777,7 @@ define void @qd_add_copies(ptr %0, i64 %1, ptr %2, ptr %3, i64 %4, i64 %5) nounw
   store i64 %12, ptr %13, align 8
   %14 = getelementptr inbounds [4 x ptr], ptr @qd_add_copies.add, i64 0, i64 %1
   %15 = load ptr, ptr %14, align 8
-  %16 = tail call i64 @qd_parallel(ptr %0, ptr %15, i64 %4, i64 16384, i64 0)
+  %16 = tail call i64 @qd_parallel(ptr %0, ptr %15, i64 %4, i64 16384, i64 0, i64 0)
   %17 = getelementptr inbounds i8, ptr %0, i64 16
   %18 = load atomic i64, ptr %17 monotonic, align 8
   %19 = and i64 %18, 6
@@ -968,6 +1070,60 @@ define internal void @add_i64(ptr %0, i64 %1, i64 %2, i64 %3) nounwind {
   br i1 %48, label %17, label %16
 }
 
+define void @qd_no_shares(ptr writeonly %0, i64 %1, double %2) nounwind {
+  %4 = icmp eq i64 %1, 0
+  br i1 %4, label %5, label %6
+
+5:                                                ; preds = %6, %3
+  ret void
+
+6:                                                ; preds = %3, %6
+  %7 = phi i64 [ %9, %6 ], [ 0, %3 ]
+  %8 = getelementptr inbounds double, ptr %0, i64 %7
+  store double %2, ptr %8, align 8
+  %9 = add nuw i64 %7, 1
+  %10 = icmp eq i64 %9, %1
+  br i1 %10, label %5, label %6
+}
+
+define double @qd_sum_of_shares(ptr %0, i64 %1) nounwind {
+  %3 = icmp eq i64 %1, 0
+  br i1 %3, label %4, label %6
+
+4:                                                ; preds = %6, %2
+  %5 = phi double [ -0.000000e+00, %2 ], [ %11, %6 ]
+  ret double %5
+
+6:                                                ; preds = %2, %6
+  %7 = phi i64 [ %12, %6 ], [ 0, %2 ]
+  %8 = phi double [ %11, %6 ], [ -0.000000e+00, %2 ]
+  %9 = getelementptr inbounds double, ptr %0, i64 %7
+  %10 = load double, ptr %9, align 8
+  %11 = fadd double %8, %10
+  %12 = add nuw i64 %7, 1
+  %13 = icmp eq i64 %12, %1
+  br i1 %13, label %4, label %6
+}
+
+define double @qd_product_of_shares(ptr %0, i64 %1) nounwind {
+  %3 = icmp eq i64 %1, 0
+  br i1 %3, label %4, label %6
+
+4:                                                ; preds = %6, %2
+  %5 = phi double [ 1.000000e+00, %2 ], [ %11, %6 ]
+  ret double %5
+
+6:                                                ; preds = %2, %6
+  %7 = phi i64 [ %12, %6 ], [ 0, %2 ]
+  %8 = phi double [ %11, %6 ], [ 1.000000e+00, %2 ]
+  %9 = getelementptr inbounds double, ptr %0, i64 %7
+  %10 = load double, ptr %9, align 8
+  %11 = fmul double %8, %10
+  %12 = add nuw i64 %7, 1
+  %13 = icmp eq i64 %12, %1
+  br i1 %13, label %4, label %6
+}
+
 define void @qd_reset(i32 %0, i32 %1, i64 %2) nounwind {
   store i32 %0, ptr @host.0, align 8
   store i32 %1, ptr @host.1, align 8
@@ -1159,32 +1315,32 @@ define internal ptr @work(ptr readnone %0) nounwind {
   %6 = call i64 @qd_fp_flush()
   %7 = load atomic i32, ptr @stopping acquire, align 4
   %8 = icmp eq i32 %7, 0
-  br i1 %8, label %9, label %87
+  br i1 %8, label %9, label %98
 
-9:                                                ; preds = %1, %82
-  %10 = phi i64 [ %84, %82 ], [ 0, %1 ]
-  %11 = phi i32 [ %83, %82 ], [ 0, %1 ]
+9:                                                ; preds = %1, %93
+  %10 = phi i64 [ %95, %93 ], [ 0, %1 ]
+  %11 = phi i32 [ %94, %93 ], [ 0, %1 ]
   %12 = load atomic i64, ptr @state acquire, align 8
   %13 = and i64 %12, 4294967296
   %14 = icmp ne i64 %13, 0
   %15 = lshr i64 %12, 32
   %16 = icmp ne i64 %15, %10
   %17 = and i1 %14, %16
-  br i1 %17, label %18, label %58
+  br i1 %17, label %18, label %69
 
 18:                                               ; preds = %9
   %19 = lshr i64 %12, 16
   %20 = and i64 %19, 65535
-  %21 = load atomic i64, ptr @job.4 monotonic, align 8
+  %21 = load atomic i64, ptr @job.5 monotonic, align 8
   %22 = icmp ult i64 %20, %21
-  br i1 %22, label %23, label %58
+  br i1 %22, label %23, label %69
 
 23:                                               ; preds = %18
   %24 = add i64 %12, 65537
   %25 = cmpxchg ptr @state, i64 %12, i64 %24 acq_rel monotonic, align 8
   %26 = extractvalue { i64, i1 } %25, 1
   %27 = extractvalue { i64, i1 } %25, 0
-  br i1 %26, label %28, label %82
+  br i1 %26, label %28, label %93
 
 28:                                               ; preds = %23
   %29 = add nuw nsw i64 %20, 1
@@ -1192,90 +1348,107 @@ define internal ptr @work(ptr readnone %0) nounwind {
   %31 = load ptr, ptr @job.1, align 8
   %32 = load i64, ptr @job.2, align 8
   %33 = load i64, ptr @job.3, align 8
-  %34 = getelementptr inbounds i8, ptr %31, i64 16
-  %35 = atomicrmw add ptr @next, i64 %33 monotonic, align 128
-  %36 = icmp ult i64 %35, %32
-  br i1 %36, label %39, label %37
+  %34 = load i64, ptr @job.4, align 8
+  %35 = getelementptr inbounds i8, ptr %31, i64 16
+  %36 = atomicrmw add ptr @next, i64 %33 monotonic, align 128
+  %37 = icmp ult i64 %36, %32
+  br i1 %37, label %40, label %38
 
-37:                                               ; preds = %28
-  %38 = atomicrmw sub ptr @state, i64 1 release, align 8
-  br label %82
+38:                                               ; preds = %28
+  %39 = atomicrmw sub ptr @state, i64 1 release, align 8
+  br label %93
 
-39:                                               ; preds = %28, %50
-  %40 = phi i64 [ %53, %50 ], [ %35, %28 ]
-  %41 = load atomic i64, ptr %34 monotonic, align 8
-  %42 = and i64 %41, 6
-  %43 = icmp eq i64 %42, 0
-  br i1 %43, label %44, label %55
+40:                                               ; preds = %28
+  %41 = icmp eq i64 %34, 0
+  br label %42
 
-44:                                               ; preds = %39
-  %45 = load ptr, ptr %31, align 8
-  %46 = load atomic i32, ptr %45 monotonic, align 8
-  %47 = icmp eq i32 %46, 0
-  br i1 %47, label %50, label %48
+42:                                               ; preds = %63, %40
+  %43 = phi i64 [ %36, %40 ], [ %64, %63 ]
+  %44 = load atomic i64, ptr %35 monotonic, align 8
+  %45 = and i64 %44, 6
+  %46 = icmp eq i64 %45, 0
+  br i1 %46, label %47, label %66
 
-48:                                               ; preds = %44
-  %49 = call zeroext i1 @qd_poll(ptr %31, i64 %29)
-  br i1 %49, label %55, label %50
+47:                                               ; preds = %42
+  %48 = load ptr, ptr %31, align 8
+  %49 = load atomic i32, ptr %48 monotonic, align 8
+  %50 = icmp eq i32 %49, 0
+  br i1 %50, label %53, label %51
 
-50:                                               ; preds = %48, %44
-  %51 = add i64 %40, %33
-  %52 = call i64 @llvm.umin.i64(i64 %51, i64 %32)
-  call void %30(ptr %31, i64 %40, i64 %52, i64 %29)
-  %53 = atomicrmw add ptr @next, i64 %33 monotonic, align 128
-  %54 = icmp ult i64 %53, %32
-  br i1 %54, label %39, label %55
+51:                                               ; preds = %47
+  %52 = call zeroext i1 @qd_poll(ptr %31, i64 %29)
+  br i1 %52, label %66, label %53
 
-55:                                               ; preds = %50, %48, %39
-  %56 = atomicrmw sub ptr @state, i64 1 release, align 8
-  %57 = lshr i64 %27, 32
-  br label %82
+53:                                               ; preds = %51, %47
+  %54 = add i64 %43, %33
+  %55 = call i64 @llvm.umin.i64(i64 %54, i64 %32)
+  %56 = icmp ult i64 %43, %55
+  br i1 %56, label %57, label %63
 
-58:                                               ; preds = %18, %9
-  %59 = phi i64 [ %10, %9 ], [ %15, %18 ]
-  %60 = icmp slt i32 %11, 1999
-  br i1 %60, label %61, label %63
+57:                                               ; preds = %53, %57
+  %58 = phi i64 [ %61, %57 ], [ %43, %53 ]
+  %59 = add i64 %58, %34
+  %60 = call i64 @llvm.umin.i64(i64 %59, i64 %55)
+  %61 = select i1 %41, i64 %55, i64 %60
+  call void %30(ptr %31, i64 %58, i64 %61, i64 %29)
+  %62 = icmp ult i64 %61, %55
+  br i1 %62, label %57, label %63
 
-61:                                               ; preds = %58
-  %62 = add nsw i32 %11, 1
+63:                                               ; preds = %57, %53
+  %64 = atomicrmw add ptr @next, i64 %33 monotonic, align 128
+  %65 = icmp ult i64 %64, %32
+  br i1 %65, label %42, label %66
+
+66:                                               ; preds = %63, %51, %42
+  %67 = atomicrmw sub ptr @state, i64 1 release, align 8
+  %68 = lshr i64 %27, 32
+  br label %93
+
+69:                                               ; preds = %18, %9
+  %70 = phi i64 [ %10, %9 ], [ %15, %18 ]
+  %71 = icmp slt i32 %11, 1999
+  br i1 %71, label %72, label %74
+
+72:                                               ; preds = %69
+  %73 = add nsw i32 %11, 1
   call void @qd_relax()
-  br label %82
+  br label %93
 
-63:                                               ; preds = %58
-  %64 = call i32 @pthread_mutex_lock(ptr @lock)
-  %65 = atomicrmw add ptr @sleepers, i64 1 seq_cst, align 128
-  %66 = load atomic i32, ptr @stopping seq_cst, align 4
-  %67 = icmp eq i32 %66, 0
-  br i1 %67, label %68, label %79
-
-68:                                               ; preds = %63, %75
-  %69 = load atomic i64, ptr @state seq_cst, align 8
-  %70 = and i64 %69, 4294967296
-  %71 = icmp ne i64 %70, 0
-  %72 = lshr i64 %69, 32
-  %73 = icmp ne i64 %72, %59
-  %74 = and i1 %71, %73
-  br i1 %74, label %79, label %75
-
-75:                                               ; preds = %68
-  %76 = call i32 @pthread_cond_wait(ptr @wake, ptr @lock)
+74:                                               ; preds = %69
+  %75 = call i32 @pthread_mutex_lock(ptr @lock)
+  %76 = atomicrmw add ptr @sleepers, i64 1 seq_cst, align 128
   %77 = load atomic i32, ptr @stopping seq_cst, align 4
   %78 = icmp eq i32 %77, 0
-  br i1 %78, label %68, label %79
+  br i1 %78, label %79, label %90
 
-79:                                               ; preds = %68, %75, %63
-  %80 = atomicrmw sub ptr @sleepers, i64 1 seq_cst, align 128
-  %81 = call i32 @pthread_mutex_unlock(ptr @lock)
-  br label %82
+79:                                               ; preds = %74, %86
+  %80 = load atomic i64, ptr @state seq_cst, align 8
+  %81 = and i64 %80, 4294967296
+  %82 = icmp ne i64 %81, 0
+  %83 = lshr i64 %80, 32
+  %84 = icmp ne i64 %83, %70
+  %85 = and i1 %82, %84
+  br i1 %85, label %90, label %86
 
-82:                                               ; preds = %55, %23, %37, %61, %79
-  %83 = phi i32 [ 0, %55 ], [ %62, %61 ], [ 0, %79 ], [ 0, %37 ], [ %11, %23 ]
-  %84 = phi i64 [ %57, %55 ], [ %59, %61 ], [ %59, %79 ], [ %15, %37 ], [ %10, %23 ]
-  %85 = load atomic i32, ptr @stopping acquire, align 4
-  %86 = icmp eq i32 %85, 0
-  br i1 %86, label %9, label %87
+86:                                               ; preds = %79
+  %87 = call i32 @pthread_cond_wait(ptr @wake, ptr @lock)
+  %88 = load atomic i32, ptr @stopping seq_cst, align 4
+  %89 = icmp eq i32 %88, 0
+  br i1 %89, label %79, label %90
 
-87:                                               ; preds = %82, %1
+90:                                               ; preds = %79, %86, %74
+  %91 = atomicrmw sub ptr @sleepers, i64 1 seq_cst, align 128
+  %92 = call i32 @pthread_mutex_unlock(ptr @lock)
+  br label %93
+
+93:                                               ; preds = %66, %23, %38, %72, %90
+  %94 = phi i32 [ 0, %66 ], [ %73, %72 ], [ 0, %90 ], [ 0, %38 ], [ %11, %23 ]
+  %95 = phi i64 [ %68, %66 ], [ %70, %72 ], [ %70, %90 ], [ %15, %38 ], [ %10, %23 ]
+  %96 = load atomic i32, ptr @stopping acquire, align 4
+  %97 = icmp eq i32 %96, 0
+  br i1 %97, label %9, label %98
+
+98:                                               ; preds = %93, %1
   ret ptr null
 }
 

@@ -21,7 +21,7 @@ enum {
 static struct {
     Chunk *run;
     Frame *frame;
-    uint64_t total, chunk;
+    uint64_t total, chunk, unit;
     _Atomic uint64_t limit; /* workers that may come in */
 } job;
 static _Alignas(128) _Atomic uint64_t next; /* the first iteration that nobody has taken */
@@ -46,15 +46,25 @@ static void block_signals(void) {
     pthread_sigmask(host.sig_setmask, &set, NULL);
 }
 
+/* Runs iterations `begin` to `end`, no more than `unit` at a time; 0 is as many as there are. */
+static void run_units(Frame *f, Chunk *run, uint64_t begin, uint64_t end, uint64_t unit, int64_t worker) {
+    for (uint64_t to; begin < end; begin = to) {
+        to = unit ? least(begin + unit, end) : end;
+        run(f, begin, to, worker);
+    }
+}
+
+static uint64_t whole_units(uint64_t n, uint64_t unit) { return unit ? (n + unit - 1) / unit * unit : n; }
+
 /* Runs chunks of the job until there are none, or the launch is to stop. */
 static void take_chunks(uint64_t worker) {
     Chunk *run = job.run;
     Frame *frame = job.frame;
-    uint64_t total = job.total, chunk = job.chunk, begin;
+    uint64_t total = job.total, chunk = job.chunk, unit = job.unit, begin;
     while ((begin = atomic_fetch_add_explicit(&next, chunk, memory_order_relaxed)) < total) {
         if (should_stop(frame, worker))
             return;
-        run(frame, begin, least(begin + chunk, total), worker);
+        run_units(frame, run, begin, least(begin + chunk, total), unit, worker);
     }
 }
 
@@ -102,21 +112,22 @@ static void *work(void *unused) {
 }
 
 /* Runs the iterations from `begin` on this thread. */
-static void run_here(Frame *f, Chunk *run, uint64_t begin, uint64_t total, uint64_t chunk) {
+static void run_here(Frame *f, Chunk *run, uint64_t begin, uint64_t total, uint64_t chunk, uint64_t unit) {
+    chunk = whole_units(chunk, unit);
     for (uint64_t end; begin < total && !should_stop(f, 0); begin = end) {
         end = least(begin + chunk, total);
-        run(f, begin, end, ALONE);
+        run_units(f, run, begin, end, unit, ALONE);
     }
 }
 
 /* Runs the first iterations here, on the clock, until what is left is seen to be worth waking workers for. Returns
  * where that begins; `total` where nothing is left to do. */
-static uint64_t run_timed(Frame *f, Chunk *run, uint64_t total) {
+static uint64_t run_timed(Frame *f, Chunk *run, uint64_t total, uint64_t unit) {
     uint64_t begin = 0;
-    for (uint64_t step = most(total / 16, 1);; step *= 2) {
+    for (uint64_t step = whole_units(most(total / 16, 1), unit);; step *= 2) {
         uint64_t end = least(begin + step, total);
         uint64_t start = now();
-        run(f, begin, end, ALONE);
+        run_units(f, run, begin, end, unit, ALONE);
         uint64_t took = now() - start;
         if (end == total || should_stop(f, 0))
             return total;
@@ -129,14 +140,17 @@ static uint64_t run_timed(Frame *f, Chunk *run, uint64_t total) {
 
 /* Runs the iterations from `begin` on this thread and at most `helpers` workers, which are ours. Returns how many of them
  * took part. */
-static uint64_t run_shared(Frame *f, Chunk *run, uint64_t begin, uint64_t total, uint64_t grain, uint64_t helpers) {
+static uint64_t run_shared(
+    Frame *f, Chunk *run, uint64_t begin, uint64_t total, uint64_t grain, uint64_t unit, uint64_t helpers) {
     uint64_t left = total - begin;
     uint64_t chunk = least(most(most(left / (CHUNKS_PER_THREAD * (helpers + 1)), grain), 1), LONGEST_CHUNK);
+    chunk = whole_units(chunk, unit);
     uint64_t wanted = least(helpers, (left + chunk - 1) / chunk - 1);
     job.run = run;
     job.frame = f;
     job.total = total;
     job.chunk = chunk;
+    job.unit = unit;
     store(job.limit, wanted, relaxed);
     store(next, begin, relaxed);
     uint64_t before = load(state, relaxed);
@@ -163,21 +177,22 @@ static uint64_t run_shared(Frame *f, Chunk *run, uint64_t begin, uint64_t total,
 }
 
 /* Runs run(frame, begin, end, worker) over 0..total in chunks of at least `grain`. With `timed` an iteration's cost is
- * not known. Returns how many workers but the caller took part. */
-uint64_t qd_parallel(Frame *f, Chunk *run, uint64_t total, uint64_t grain, uint64_t timed) {
+ * not known. With a `unit` each call has one of the pieces that are so long, from 0 on, but for the last. Returns how many
+ * workers but the caller took part. */
+uint64_t qd_parallel(Frame *f, Chunk *run, uint64_t total, uint64_t grain, uint64_t timed, uint64_t unit) {
     uint64_t helpers = f->device->threads - 1, begin = 0;
     if (helpers == 0 || total <= grain) {
-        run_here(f, run, 0, total, most(grain, INLINE_CHUNK));
+        run_here(f, run, 0, total, most(grain, INLINE_CHUNK), unit);
         return 0;
     }
-    if (timed && (begin = run_timed(f, run, total)) == total)
+    if (timed && (begin = run_timed(f, run, total, unit)) == total)
         return 0;
     int32_t no = 0;
     if (!replace(busy, no, 1, acquire)) { /* another launch has the workers */
-        run_here(f, run, begin, total, INLINE_CHUNK);
+        run_here(f, run, begin, total, INLINE_CHUNK, unit);
         return 0;
     }
-    uint64_t helped = run_shared(f, run, begin, total, grain, helpers);
+    uint64_t helped = run_shared(f, run, begin, total, grain, unit, helpers);
     store(busy, 0, release);
     return helped;
 }

@@ -1,4 +1,4 @@
-; made by scripts/cpu_runtime.py from the sources d259e134b529a6f8
+; made by scripts/cpu_runtime.py from the sources 177f141449b9c40c
 
 define i64 @qd_fp_flush() nounwind {
   %1 = alloca i32, align 4

@@ -1,0 +1,123 @@
+"""Sums and products of parallel iterations into one element: the same bits in each run, and for any number of threads.
+
+Reals do not add up alike in every order, and which thread runs which iterations is chance. So a task's iterations are
+cut into shares, by their number alone. Each share has its result in a place of its own, an f64; when the task has run
+they are put together in order, rounded once, and go into the element. What cannot depend on the order (integers, the
+greatest, the least) goes into the element share by share.
+
+Sums at places from data have no such order: see `copies`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from quadrants_lab.backends._llvm import memory
+from quadrants_lab.backends._llvm.text import Function, constant, memory_type, ty
+from quadrants_lab.backends.cpu import layout as L
+from quadrants_lab.backends.cpu.body import CpuBody
+from quadrants_lab.backends.reductions import identity, reductions
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.record import dataclass
+from quadrants_lab.ir.types import DType, f16, f32, f64
+
+MOST = 128  # shares of a task
+GRAINS = 4  # chunks that a share is, at least: what ends a vector's sum takes its time
+_NARROWER = {f64: (), f32: (f32,), f16: (f32, f16)}  # not every system has a function that makes an f64 an f16
+
+Ordered = Mapping[str, str]  # buffers that a task sums into in order -> add or mul
+
+
+def ordered(kernel: N.Kernel, task: N.Offload) -> Ordered:
+    found = reductions(kernel, task.body) if task.kind != "serial" else {}
+    return {b: op for b, op in found.items() if op in ("add", "mul") and kernel.buffers[b].dtype.is_float}
+
+
+# --- in the entry ---------------------------------------------------------------------------------------------------
+
+
+def room(fn: Function, tasks: list[Ordered]) -> str:
+    """Memory for the shares of any of these tasks; in the first block."""
+    most = max(map(len, tasks), default=0)
+    return fn.let(f"alloca [{most * MOST} x double]") if most else ""
+
+
+@dataclass(slots=True)
+class Shares:
+    """Those of a task that begins; ``at``: their `room`."""
+
+    entry: CpuBody
+    found: Ordered
+    at: str
+
+    def begin(self, total: str, least: int, apart: str = "1") -> str:
+        """Before so many pieces of work run: how many of them are a share, an i64; "0" where there are none. The chunk
+        function's iterations are ``apart`` a piece."""
+        if not self.found:
+            return "0"
+        fn = self.entry.fn
+        up = fn.let(f"udiv i64 {fn.let(f'add i64 {total}, {MOST - 1}')}, {MOST}")
+        unit = fn.call("i64", "llvm.umax.i64", ("i64", up), ("i64", str(least)))
+        fn.put(f"store ptr {self.at}, ptr {self.entry.at(L.SHARES_AT)}")
+        fn.put(f"store i64 {fn.let(f'mul i64 {unit}, {apart}')}, ptr {self.entry.at(L.SHARE)}")
+        for n, op in enumerate(self.found.values()):
+            nothing = constant(ty(f64), identity(op, f64))
+            fn.call("void", "qd_no_shares", *self._places(n, total, unit), ("double", nothing))
+        return unit
+
+    def end(self, total: str, unit: str) -> None:
+        """Behind them: puts the shares together."""
+        fn = self.entry.fn
+        for n, (name, op) in enumerate(self.found.items()):
+            function = "qd_sum_of_shares" if op == "add" else "qd_product_of_shares"
+            whole = fn.call("double", function, *self._places(n, total, unit))
+            t = self.entry.kernel.buffers[name].dtype
+            value, wide = whole, f64
+            for narrow in _NARROWER[t]:
+                value, wide = fn.let(f"fptrunc {ty(wide).text} {value} to {ty(narrow).text}"), narrow
+            self.entry.reach(name, 0)
+            memory.modify(self.entry, op, t, self.entry.pointer(name), value)
+
+    def _places(self, n: int, total: str, unit: str) -> tuple[tuple[str, str], tuple[str, str]]:
+        """Where the shares of a sum are, and how many."""
+        fn = self.entry.fn
+        up = fn.let(f"add i64 {total}, {fn.let(f'sub i64 {unit}, 1')}")
+        count = fn.let(f"udiv i64 {up}, {unit}")
+        return ("ptr", fn.let(f"getelementptr inbounds double, ptr {self.at}, i64 {n * MOST}")), ("i64", count)
+
+
+# --- in a chunk function, which runs no more than a share ------------------------------------------------------------
+
+
+def open(b: CpuBody, task: N.Offload, width: int = 0) -> None:
+    """What the iterations of this call sum into, a lane where there are lanes; in the first block."""
+    for name, op in reductions(b.kernel, task.body).items():
+        t = b.kernel.buffers[name].dtype
+        v = ty(t, width) if width else ty(t)
+        ptr = b.fn.alloca(v.text if width else memory_type(t))
+        b.partials[name] = memory.Partial(op, t, ptr)
+        nothing = constant(v, identity(op, t))
+        if width:
+            b.fn.put(f"store {v.text} {nothing}, ptr {ptr}")
+        else:
+            memory.write(b, t, ptr, nothing)
+
+
+def close(b: CpuBody, task: N.Offload, read: Callable[[memory.Partial], str]) -> None:
+    """Hands it over, as ``read`` has it, on every way out of the function."""
+    fn, in_order = b.fn, list(ordered(b.kernel, task))
+    if in_order:
+        share = fn.let(f"udiv i64 %begin, {b.word(L.SHARE)}")
+        at = fn.let(f"getelementptr inbounds double, ptr {b.word(L.SHARES_AT, 'ptr')}, i64 {share}")
+    for name, p in b.partials.items():
+        if name not in in_order:
+            memory.modify(b, p.op, p.dtype, b.pointer(name), read(p))
+            continue
+        place = fn.let(f"getelementptr inbounds double, ptr {at}, i64 {in_order.index(name) * MOST}")
+        old = fn.let(f"load double, ptr {place}")
+        new = fn.let(f"{'fadd' if p.op == 'add' else 'fmul'} double {old}, {_wide(fn, p.dtype, read(p))}")
+        fn.put(f"store double {new}, ptr {place}")
+
+
+def _wide(fn: Function, t: DType, value: str) -> str:
+    return value if t is f64 else fn.let(f"fpext {ty(t).text} {value} to double")
