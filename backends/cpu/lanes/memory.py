@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from quadrants_lab.backends.cpu.lanes.body import LaneBody
 
 
+_AHEAD = 1024  # bytes
+
+
 # --- addresses --------------------------------------------------------------------------------------------------
 
 
@@ -142,7 +145,18 @@ def load(b: LaneBody, s: N.Load) -> None:
         b.define(s.id, s.type, b.fn.let(f"load {ty(s.type, b.width).text}, ptr {b.pointer(s.buffer)}"))
         return
     at, row = where(b, buffer, s.index)
+    if row and buffer.kind != "heap":
+        _ask_ahead(b, s.type, at, written=False)
     b.define(s.id, s.type, read(b, s.type, at, row, b.tag(buffer)))
+
+
+def _ask_ahead(b: LaneBody, t: DType, at: str, written: bool) -> None:
+    """Asks for what later groups read or write, a line of the cache at a time: accesses under a mask do not wake the
+    prefetcher of every processor (Zen 5 reads four times as slowly without). An address that is nobody's does no
+    harm."""
+    for line in range(_AHEAD, _AHEAD + b.width * t.nbytes, 64):
+        place = b.fn.let(f"getelementptr i8, ptr {at}, i64 {line}")
+        b.fn.call("void", "llvm.prefetch.p0", ("ptr", place), ("i32", str(int(written))), ("i32", "3"), ("i32", "1"))
 
 
 def store(b: LaneBody, s: N.Store) -> None:
@@ -156,6 +170,8 @@ def store(b: LaneBody, s: N.Store) -> None:
         HANDLERS[N.Store](b, s)
         return
     at, row = where(b, buffer, s.index)
+    if row and buffer.kind != "heap":
+        _ask_ahead(b, buffer.dtype, at, written=True)
     write(b, buffer.dtype, at, row, b.vector(s.value), b.tag(buffer))
 
 
@@ -210,6 +226,8 @@ def atomic(b: LaneBody, s: N.Atomic) -> None:
         return
     at, row = where(b, buffer, s.index, base)
     if s.private:
+        if row:
+            _ask_ahead(b, t, at, written=True)
         old = read(b, t, at, row, b.tag(buffer))
         write(b, t, at, row, _combine(b, s.op, t, old, value), b.tag(buffer))
     else:
