@@ -1,0 +1,68 @@
+"""A plugin (`pytest -p known_again`): every session keeps its kernels on disk, and each kernel that comes from there is
+compiled again beside it: both must be the same.
+
+KNOWN_CACHE names the folder, which a second run then finds; without it, one run has a folder of its own. At the end it
+says how many kernels were compared.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quadrants_lab.backends.disk_cache import DiskCache
+from quadrants_lab.ir.text import print_kernel
+from quadrants_lab.runtime import session as sessions
+from quadrants_lab.runtime.compile import compile as compiler
+from quadrants_lab.runtime.compile import known
+from quadrants_lab.runtime.compile.compiled import Compiled
+
+FOLDER = Path(os.environ.get("KNOWN_CACHE") or tempfile.mkdtemp(prefix="known-"))
+counts = {"compiled": 0, "compared": 0}
+compile_kernel, compiled_kernel, begin = compiler.compile_kernel, known.compiled_kernel, sessions.Session.__init__
+
+
+def counted(*args: Any, **more: Any) -> Compiled:
+    counts["compiled"] += 1
+    return compile_kernel(*args, **more)
+
+
+def kept(self: sessions.Session, *args: Any, **more: Any) -> None:
+    begin(self, *args, **more)
+    if self.cache.folder is None:
+        self.cache = DiskCache(FOLDER)
+
+
+def parts(made: Compiled) -> dict[str, Any]:
+    front, counter = made.lowered, made.counter
+    return {
+        "front end": print_kernel(front.kernel), "kernel": print_kernel(made.kernel), "options": made.options,
+        "bindings": {name: id(x) for name, x in front.bindings.items()}, "returns": made.returns,
+        "returned": (front.returns, front.returns_tuple, repr(front.returns_as)),
+        "reads": [(id(owner), name) for owner, name in front.reads],
+        "counter": counter and (print_kernel(counter.kernel), counter.results),
+    }  # fmt: skip
+
+
+def compared(source: Any, *how: Any) -> Compiled:
+    before = counts["compiled"]
+    found = compiled_kernel(source, *how)
+    if counts["compiled"] == before:
+        counts["compared"] += 1
+        was, now = parts(found), parts(compile_kernel(source, *how))
+        differ = [name for name, part in now.items() if part != was[name]]
+        assert not differ, f"{source.name} from the disk is another kernel: {', '.join(differ)}"
+    return found
+
+
+compiler.compile_kernel = counted
+known.compiled_kernel = compared
+sessions.Session.__init__ = kept  # type: ignore[method-assign]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    terminalreporter.write_line(f"{counts['compared']} kernels from {FOLDER} compared, {counts['compiled']} compiled")
