@@ -185,6 +185,10 @@ def either(b: Body, op: str, t: DType, ptr: str, value: str, tag: str, alone: st
     """`modify` by a plain read and write where ``alone``, an i1, says that no other thread changes the element."""
     if not alone:
         return modify(b, op, t, ptr, value, tag)
+    if alone == "true":
+        old = read(b, t, ptr, tag)
+        write(b, t, ptr, combine(b, op, t, old, value), tag)
+        return old
     fn = b.fn
     plain, atomically, done = fn.label("plain"), fn.label("atomic"), fn.label("done")
     fn.branch(alone, plain, atomically)

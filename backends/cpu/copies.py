@@ -12,6 +12,7 @@ from __future__ import annotations
 from itertools import islice
 
 from quadrants_lab.backends._llvm import memory
+from quadrants_lab.backends._llvm.text import Function
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.backends.cpu.body import CpuBody
 from quadrants_lab.backends.lower import sums
@@ -100,9 +101,26 @@ def worker(body: CpuBody) -> None:
     body.worker = fn.call("i64", "llvm.smax.i64", ("i64", "%worker"), ("i64", "0"))
 
 
-def open(body: CpuBody, found: tuple[Target, ...]) -> None:
-    """In a chunk function, once buffers are open: where the worker adds to."""
-    if not found:
+def choose(fn: Function, number: int) -> None:
+    """The chunk function of a task whose sums are all plain or all atomic: it calls the one for either. A short loop
+    takes a quarter less time than with a choice at each sum."""
+    at = fn.let(f"getelementptr inbounds i8, ptr %frame, i64 {L.COPIES_AT}")
+    none = fn.let(f"icmp eq ptr {fn.let(f'load ptr, ptr {at}')}, null")
+    together = fn.let("icmp sge i64 %worker, 0")
+    fn.branch(fn.let(f"select i1 {none}, i1 {together}, i1 false"), "atomic", "plain")
+    for name in ("plain", "atomic"):
+        fn.start(name)
+        fn.put(f"call void @task{number}_{name}(ptr %frame, i64 %begin, i64 %end, i64 %worker)")
+        fn.put("ret void")
+    fn.close()
+
+
+def open(body: CpuBody, found: tuple[Target, ...], known: str = "") -> None:
+    """In a chunk function, once buffers are open: where the worker adds to, and whether plainly, where that is not
+    known by `choose`."""
+    if known == "atomic":
+        body.alone = ""
+    if not found or known == "atomic":
         return
     fn = body.fn
     base = body.word(L.COPIES_AT, "ptr")
@@ -115,7 +133,7 @@ def open(body: CpuBody, found: tuple[Target, ...]) -> None:
         there = fn.let(f"getelementptr i8, ptr {base}, i64 {place}")
         name = t.buffer.name
         to = fn.let(f"select i1 {own}, ptr {body.pointer(name)}, ptr {there}")
-        body.copies[name] = plain, to
+        body.copies[name] = "true" if known else plain, to
 
 
 def _extent(body: CpuBody, buffer: N.Buffer, axis: int) -> str:

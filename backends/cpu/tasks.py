@@ -30,6 +30,7 @@ from quadrants_lab.ir.walk import walk
 CHUNK_CYCLES = 20000  # work that is worth a chunk of its own
 BLOCK = 8192  # iterations of a block whose rows run in steps, and so in vectors
 PIECE = 1024  # iterations of a row whose elements stay in the nearest cache from step to step
+SHORT = 200  # statements of a task whose sums at places from data are chosen once a chunk
 STOP_STATUS = 6  # Status.ASSERT | Status.CANCELLED
 
 
@@ -154,9 +155,10 @@ class _Maker:
             total = extent if axis == 0 else fn.let(f"mul i64 {total}, {extent}")
         return body, total, tuple(known)
 
-    def chunk(self, number: int) -> Function:
-        head = f"define internal void @task{number}(ptr %frame, i64 %begin, i64 %end, i64 %worker) noinline nounwind"
-        return self.mod.function(f"task{number}", head)
+    def chunk(self, number: int, which: str = "") -> Function:
+        name = f"task{number}{which and f'_{which}'}"
+        head = f"define internal void @{name}(ptr %frame, i64 %begin, i64 %end, i64 %worker) noinline nounwind"
+        return self.mod.function(name, head)
 
     def lanes(self, task: N.Offload, number: int, known: tuple[Range, ...], width: int, whole: bool) -> None:
         """The chunk function of a task that runs in lanes: groups %begin to %end, or with ``whole`` iterations."""
@@ -171,7 +173,16 @@ class _Maker:
     ) -> None:
         """The chunk function: iterations %begin to %end of the box in row-major order; each row runs the
         ``steps`` one after the other."""
-        fn = self.chunk(number)
+        twice = self.targets[number] and sum(1 for _ in walk(task.body)) <= SHORT
+        for which in ("plain", "atomic") if twice else ("",):
+            self._range(self.chunk(number, which), task, number, known, steps, which)
+        if twice:
+            copies.choose(self.chunk(number), number)
+
+    def _range(
+        self, fn: Function, task: N.Offload, number: int, known: tuple[Range, ...], steps: tuple[N.Block, ...],
+        which: str,
+    ) -> None:  # fmt: skip
         body = self.body(fn, parallel=True)
         copies.worker(body)
         body.indices, body.bounds_at = task.indices, self.frame.bounds[number]
@@ -179,7 +190,7 @@ class _Maker:
         if len(steps) == 1:
             body.own = own_memory(self.kernel, task)
         body.open(task.body)
-        copies.open(body, self.targets[number])
+        copies.open(body, self.targets[number], which)
         shares.open(body, task)
         rows(body, task, number, known, "%begin", "%end", partial(_row, steps))
         fn.start("leave")
