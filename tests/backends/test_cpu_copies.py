@@ -189,6 +189,22 @@ def test_large_targets_and_few_sums_go_without_copies():
     assert np.count_nonzero(y.to_numpy()) == 1000
 
 
+def test_threads_that_meet_without_copies_lose_no_sum():
+    y, at = qd.field(qd.i32, shape=1 << 20), qd.field(qd.i32, shape=COUNT)
+    at.fill(5)
+
+    @qd.kernel
+    def hot():
+        for i in at:
+            y[at[i]] += 1
+
+    for n in range(1, 21):
+        hot()
+        assert y[5] == n * COUNT
+    assert copied(hot) == [("y", 0)]
+    assert not room()
+
+
 def test_names_of_targets_are_of_their_task():
     """Each task has targets of its own, and what is in step with the task's index is private instead."""
     exe = load(
