@@ -28,12 +28,12 @@ def measure() -> dict[str, float]:
     return {limit.name: ratio for limit, ratio in zip(LIMITS, found, strict=True)}
 
 
-def kernels(qd: Any) -> tuple[tuple[Callable[[], None], ...], ...]:
-    """Launches of the same work, first by a plain loop."""
-    block, tiles = qd.simt.block, SIDE // TILE
-    x, y, total = qd.field(qd.f32, N), qd.field(qd.f32, N), qd.field(qd.f32, ())
-    a, b, c = (qd.field(qd.f32, (SIDE, SIDE)) for _ in range(3))
-    x.from_numpy(np.linspace(0.0, 1.0, N, dtype=np.float32))
+def kernels(qd: Any, n: int = N, side: int = SIDE) -> tuple[tuple[Callable[[], None], ...], ...]:
+    """Launches of the same work over ``n`` elements, or a product of matrices of ``side`` rows, first by a plain loop."""
+    block, tiles = qd.simt.block, side // TILE
+    x, y, total = qd.field(qd.f32, n), qd.field(qd.f32, n), qd.field(qd.f32, ())
+    a, b, c = (qd.field(qd.f32, (side, side)) for _ in range(3))
+    x.from_numpy(np.linspace(0.0, 1.0, n, dtype=np.float32))
     a.fill(0.3)
     b.fill(0.4)
 
@@ -65,7 +65,7 @@ def kernels(qd: Any) -> tuple[tuple[Callable[[], None], ...], ...]:
 
     @qd.kernel
     def serially():
-        for k in range(N // BLOCK):
+        for k in range(n // BLOCK):
             so_far = 0.0
             for t in range(BLOCK):
                 so_far += x[k * BLOCK + t]
@@ -96,7 +96,7 @@ def kernels(qd: Any) -> tuple[tuple[Callable[[], None], ...], ...]:
     def multiply():
         for i, j in c:
             sums = 0.0
-            for k in range(SIDE):
+            for k in range(side):
                 sums += a[i, k] * b[k, j]
             c[i, j] = sums
 
