@@ -66,11 +66,12 @@ def _task(b: Builder, task: N.Offload, group: int) -> N.Offload:
 
 
 def _shared(b: Builder, loop: N.For, place: int, group: int) -> None:
-    """The loop by all threads of a group, who wait for each other behind it."""
+    """The loop by all threads of a group, who wait for each other behind it. Loops in steps count without a sign, and in
+    a block that is not full a loop may end before 0."""
     b.span = loop.span
-    first, step = b.op("add", loop.begin, place), b.const(group, i32)
+    first, end, step = b.op("add", loop.begin, place), b.op("max", loop.end, b.const(0, i32)), b.const(group, i32)
     body = rewrite(loop.body, _met)
-    b.add(replace(loop, begin=first, body=body, step=step, reverse=False, threads=False))
+    b.add(replace(loop, begin=first, end=end, body=body, step=step, reverse=False, threads=False))
     b.add(N.Barrier(b.fresh()))
 
 

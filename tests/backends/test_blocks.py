@@ -48,6 +48,7 @@ def test_values(waiting: str) -> None:
     programs.test_a_block_for_each_element()
     programs.test_a_condition_is_read_by_all_threads_before_one_changes_it()
     programs.test_reductions_and_scans("exclusive_max")
+    programs.test_reductions_and_scans("reduce_all_add")  # of a last block that is not full
 
 
 @pytest.mark.parametrize(
