@@ -29,7 +29,7 @@ def measure() -> dict[str, float]:
 
 
 def kernels(qd: Any, n: int = N, side: int = SIDE) -> tuple[tuple[Callable[[], None], ...], ...]:
-    """Launches of the same work over ``n`` elements, or a product of matrices of ``side`` rows, first by a plain loop."""
+    """Launches of the same work over ``n`` elements, or of a product of matrices, first by a plain loop."""
     block, tiles = qd.simt.block, side // TILE
     x, y, total = qd.field(qd.f32, n), qd.field(qd.f32, n), qd.field(qd.f32, ())
     a, b, c = (qd.field(qd.f32, (side, side)) for _ in range(3))

@@ -130,11 +130,15 @@ class Body(ABC):
         if b.kind == "local":
             return self.local(b)
         if b.kind == "shared":
-            return self.fn.let(f"alloca [{prod(b.shape or ())} x {memory_type(b.dtype)}], align 64")
+            return self.of_block(b)
         at = self.frame.buffers[b.name]
         if b.kind == "heap":
             return self.first_slot(b, at)
         return self.held(at) if b.kind in ("temp", "ret") else self.address_at(at)
+
+    def of_block(self, b: N.Buffer) -> str:
+        """Address of a block's part of what its threads share."""
+        return self.fn.let(f"alloca [{prod(b.shape or ())} x {memory_type(b.dtype)}], align 64")
 
     def local(self, b: N.Buffer) -> str:
         """Address of a new variable of the iteration."""

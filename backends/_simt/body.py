@@ -4,11 +4,12 @@ share and write: status, failure, "temp" and "ret" buffers, boxes of iterations.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._llvm import memory
 from quadrants_lab.backends._llvm.body import Body
-from quadrants_lab.backends._llvm.text import Function, ty
+from quadrants_lab.backends._llvm.text import Function, memory_type, ty
 from quadrants_lab.backends._simt.reduce import over_group
 from quadrants_lab.backends._simt.state import State
 from quadrants_lab.backends._simt.target import Target
@@ -30,6 +31,7 @@ class SimtBody(Body):
         super().__init__(fn, kernel, options, state.layout.frame, parallel, scopes)
         self.state = state
         self.target = target
+        self.program = ""  # its name
         self.group = 1  # threads of a group
         self.in_step: N.Block | None = None  # the block that has several iterations
         self.exit = "leave"
@@ -44,6 +46,12 @@ class SimtBody(Body):
         values = super().block(block, takers)
         self.inside, self.reduced = outer
         return values
+
+    def of_block(self, b: N.Buffer) -> str:
+        module, name = self.fn.module, f"@qd.{self.program}.{b.name}"
+        t = f"[{prod(b.shape or ())} x {memory_type(b.dtype)}]"
+        module.helper(name, f"{name} = internal addrspace(3) global {t} poison, align 16")
+        return self.fn.let(f"addrspacecast ptr addrspace(3) {name} to ptr")
 
     def statement(self, stmt: N.Stmt) -> None:
         if isinstance(stmt, N.Together):

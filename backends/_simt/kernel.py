@@ -10,6 +10,7 @@ from quadrants_lab.backends._simt import host_flag
 from quadrants_lab.backends._simt.body import SimtBody
 from quadrants_lab.backends._simt.state import State
 from quadrants_lab.backends._simt.target import Target
+from quadrants_lab.backends.block_memory import own_memory
 from quadrants_lab.backends.launch import Status
 from quadrants_lab.backends.layout import WORD
 from quadrants_lab.backends.lower import lower
@@ -54,7 +55,9 @@ class _Entry:
             self.fn.put(line)
         self.fn.stmt = program.task.id
         self.body = SimtBody(self.fn, kernel, options, state, program.kind == "range", scopes, target)
-        self.body.group = group
+        self.body.group, self.body.program = group, program.name
+        if program.task.block_dim:
+            self.body.own = own_memory(kernel, program.task, target.block_memory)
 
     def emit(self, signals: bool) -> None:
         """``signals``: its end is the launch's, and sets the flag of `host_flag`."""

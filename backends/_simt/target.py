@@ -62,6 +62,7 @@ class Target(ABC):
     warp: int
     global_space: int
     private_space = 0
+    block_memory = 0  # bytes of shared memory that a group has for what the threads of a block share
     atomic_scope = ""
     atomic_notes = ""
     prologue: tuple[str, ...] = ()

@@ -8,10 +8,10 @@ from quadrants_lab.backends._llvm import cost, memory
 from quadrants_lab.backends._llvm.ops import LOWERING
 from quadrants_lab.backends._llvm.ranges import Range
 from quadrants_lab.backends._llvm.text import Function, Module, ty
+from quadrants_lab.backends.block_memory import own_memory
 from quadrants_lab.backends.boxes import fixed_total
 from quadrants_lab.backends.cpu import colours, copies, jit, shares
 from quadrants_lab.backends.cpu import layout as L
-from quadrants_lab.backends.cpu.block_memory import own_memory
 from quadrants_lab.backends.cpu.body import CpuBody
 from quadrants_lab.backends.cpu.colours import Coloured, coloured
 from quadrants_lab.backends.cpu.lanes import task as in_lanes
@@ -30,6 +30,7 @@ from quadrants_lab.ir.walk import walk
 CHUNK_CYCLES = 20000  # work that is worth a chunk of its own
 BLOCK = 8192  # iterations of a block whose rows run in steps, and so in vectors
 PIECE = 1024  # iterations of a row whose elements stay in the nearest cache from step to step
+BLOCK_MEMORY = 1 << 16  # bytes of a worker's stack for what a block shares
 SHORT = 200  # statements of a task whose sums at places from data are chosen once a chunk
 STOP_STATUS = 6  # Status.ASSERT | Status.CANCELLED
 
@@ -188,7 +189,7 @@ class _Maker:
         body.indices, body.bounds_at = task.indices, self.frame.bounds[number]
         body.device = fn.let("load ptr, ptr %frame")
         if len(steps) == 1:
-            body.own = own_memory(self.kernel, task)
+            body.own = own_memory(self.kernel, task, BLOCK_MEMORY)
         body.open(task.body)
         copies.open(body, self.targets[number], which)
         shares.open(body, task)

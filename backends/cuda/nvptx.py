@@ -75,6 +75,7 @@ class Nvptx(Target):
     warp = 32
     shape = SHAPE
     global_space = 1
+    block_memory = 40 << 10  # of the 48 KiB that a program may name; others hold what reductions hand over
     triple = TRIPLE
 
     def __init__(self, chip: int) -> None:

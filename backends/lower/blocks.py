@@ -66,8 +66,8 @@ def _task(b: Builder, task: N.Offload, group: int) -> N.Offload:
 
 
 def _shared(b: Builder, loop: N.For, place: int, group: int) -> None:
-    """The loop by all threads of a group, who wait for each other behind it. Loops in steps count without a sign, and in
-    a block that is not full a loop may end before 0."""
+    """The loop by all threads of a group, who wait for each other behind it. Loops in steps count without a sign, and
+    in a block that is not full a loop may end before 0."""
     b.span = loop.span
     first, end, step = b.op("add", loop.begin, place), b.op("max", loop.end, b.const(0, i32)), b.const(group, i32)
     body = rewrite(loop.body, _met)

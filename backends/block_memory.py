@@ -1,5 +1,6 @@
-"""What the threads of a block share, and put aside, as variables of the worker that runs the block: it stays in the
-nearest cache, and LLVM knows that nothing else overlaps it. The memory that the runtime has for it is not touched."""
+"""What the threads of a block share, and put aside, in memory of whoever runs the block: variables of the CPU's
+worker, which stay in the nearest cache, or shared memory of the multiprocessor. Nothing else overlaps it, and the
+memory that the runtime has for it is not touched."""
 
 from __future__ import annotations
 
@@ -10,12 +11,10 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.sizeexpr import SizeConst
 from quadrants_lab.ir.walk import walk
 
-MOST = 1 << 16  # bytes of a worker's stack
 
-
-def own_memory(kernel: N.Kernel, task: N.Offload) -> dict[str, N.Buffer]:
-    """The buffers of role "block" that the task alone uses, with the shape of a block's part; none where they are too
-    large. Adjoints stay where they are: they must be 0 before a block begins."""
+def own_memory(kernel: N.Kernel, task: N.Offload, most: int) -> dict[str, N.Buffer]:
+    """The buffers of role "block" that the task alone uses, with the shape of a block's part; none where they take more
+    than so many bytes. Adjoints stay where they are: they must be 0 before a block begins."""
     found = {name: x for name, x in kernel.buffers.items() if x.role == "block"}
     if not found:
         return {}
@@ -27,4 +26,4 @@ def own_memory(kernel: N.Kernel, task: N.Offload) -> dict[str, N.Buffer]:
         if name not in kept:
             own[name] = replace(x, kind="shared", shape=shape, extents=(), ndim=len(shape), role="")
     size = sum(prod(x.shape or ()) * x.dtype.nbytes for x in own.values())
-    return own if size <= MOST else {}
+    return own if size <= most else {}
