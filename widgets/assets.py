@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 from functools import cache
 from pathlib import Path
-
-from quadrants_lab.widgets.highlight import IR
 
 PARTS = ("diff", "lines", "graph", "sizes", "search", "stepper", "inspector")
 HERE = Path(__file__).resolve().parent
@@ -15,10 +12,8 @@ HERE = Path(__file__).resolve().parent
 
 @cache
 def script() -> str:
-    """The module: the parts of the panes and the inspector around them, in one scope; without comments, indentation.
-    ``IR`` in it is the rule that colours a line of IR."""
-    rule = json.dumps(IR.pattern.replace("(?P<", "(?<"))
-    text = f'const IR = new RegExp({rule}, "g");\n' + "".join((HERE / f"{name}.js").read_text() for name in PARTS)
+    """The module: the parts of the panes and the inspector around them, in one scope; without comments, indentation."""
+    text = "".join((HERE / f"{name}.js").read_text() for name in PARTS)
     return re.sub(r"(?m)^\s*(?://.*|/\*\*.*\*/$)?\n?|^\s+", "", text)
 
 

@@ -1,7 +1,7 @@
 // A graph: Python has placed the boxes (`graph.data`). Edges, frames and outlines are a few paths; what a box says is
 // drawn where it is in view and large enough to read. A folded loop leaves its header, and what is empty closes up.
 
-const NS = "http://www.w3.org/2000/svg", READABLE = 0.4, CLOSED = 30, PAD = 8, LINE = 15, LONGEST = 56;
+const NS = "http://www.w3.org/2000/svg", READABLE = 0.4, CLOSED = 30, PAD = 8, LINE = 15;
 const TOOLS = [["+", "larger"], ["−", "smaller"], ["all", "all of it"], ["fold", "fold or open all loops"], ["SVG", "save as SVG"], ["PNG", "save as PNG"]];
 const make = (name, attributes = {}) => withAttributes(document.createElementNS(NS, name), attributes);
 
@@ -25,21 +25,10 @@ function closedUp(spans) {
 
 const escaped = (text) => text.replace(/[&<>"]/g, (c) => `&#${c.charCodeAt(0)};`);
 
-/** A line of IR in colours. `IR` is the rule of highlight.py. */
-function coloured(text) {
-  let out = "", at = 0;
-  for (const m of text.matchAll(IR)) {
-    const [kind] = Object.entries(m.groups).find(([, part]) => part !== undefined);
-    out += `${escaped(text.slice(at, m.index))}<tspan class="${kind}">${escaped(m[0])}</tspan>`;
-    at = m.index + m[0].length;
-  }
-  return out + escaped(text.slice(at));
-}
-
 /** A node of `data.nodes` as an object; `lines` are taken apart as those of a listing are. */
 function taken([x, y, w, h, kind, title, note, line, lines, most]) {
   const { l, s, a, t } = parsed({ t: lines }), ties = l.map((_, k) => [l[k], s[k], a[k]]);
-  const found = () => [title, note, ...t].join("\n").toLowerCase();
+  const found = () => [title, note, ...t.map(plain)].join("\n").toLowerCase();
   return { x, y, w, h, kind, title, note, t, most, ties: [[line, -1, -1], ...ties], found };
 }
 
@@ -47,9 +36,8 @@ function taken([x, y, w, h, kind, title, note, line, lines, most]) {
 function box({ w, h, kind, title, note, t, most, ties }) {
   const tied = ([line, stmt, adj]) => line > 0 ? ` data-span-line="${line}"${stmt >= 0 ? ` data-stmt="${stmt}"` : ""}${adj >= 0 ? ` data-adj="${adj}"` : ""}` : "";
   const rows = t.slice(0, most).map((text, n) => {
-    const clipped = text.length > LONGEST, at = PAD + 10 + (n + 1) * LINE;
-    return `<g class="ln"${tied(ties[n + 1])}><rect class="hit" x="2" y="${at - 11}" width="${w - 4}" height="${LINE}"/><text xml:space="preserve" x="${PAD}" y="${at}">${
-      coloured(clipped ? `${text.slice(0, LONGEST - 1)}…` : text)}</text>${clipped ? `<title>${escaped(text)}</title>` : ""}</g>`;
+    const at = PAD + 10 + (n + 1) * LINE;
+    return `<g class="ln"${tied(ties[n + 1])}><rect class="hit" x="2" y="${at - 11}" width="${w - 4}" height="${LINE}"/><text xml:space="preserve" x="${PAD}" y="${at}">${text}</text></g>`;
   });
   return `<g class="box ${kind}"${most ? "" : tied(ties[0])}><rect width="${w}" height="${h}" rx="4"/><text class="tt" x="${PAD}" y="${PAD + 10}">${escaped(title)}</text>${rows.join("")}${
     note ? `<text class="nt" x="${PAD}" y="${PAD + 10 + (most + 1) * LINE}">${escaped(note)}</text>` : ""}</g>`;

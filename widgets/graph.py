@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 from itertools import pairwise
+from operator import add
 
 from quadrants_lab.widgets.highlight import highlight
 from quadrants_lab.widgets.html import data, empty, esc
@@ -44,13 +45,18 @@ def _size(node: NodeView) -> Point:
     return max(len(t) for t in texts) * _CHAR + 2 * _PAD, rows * _ROW + 2 * _PAD - 4
 
 
+def _coloured(lines: Sequence[Line]) -> list[str]:
+    """Each line as SVG, cut to what a box has room for."""
+    html = highlight([_clip(x.text) for x in lines], "ir")
+    return [x.replace("<span ", "<tspan ").replace("</span>", "</tspan>").replace('"', "'") for x in html]
+
+
 def _box(node: NodeView, centre: Point, size: Point) -> str:
     """As `box` in graph.js draws it."""
     (cx, cy), (w, h) = centre, size
     lines = _shown(node)
     rows = [f'<text class="tt" x="{_PAD:g}" y="{_PAD + 10:g}">{esc(node.title)}</text>']
-    for n, text in enumerate(highlight([_clip(x.text) for x in lines], "ir"), 1):
-        words = text.replace("<span ", "<tspan ").replace("</span>", "</tspan>")
+    for n, words in enumerate(_coloured(lines), 1):
         rows.append(f'<text xml:space="preserve" x="{_PAD:g}" y="{_PAD + 10 + n * _ROW:g}">{words}</text>')
     if node.note:
         at = _PAD + 10 + (len(lines) + 1) * _ROW
@@ -86,7 +92,10 @@ def drawing(graph: GraphView) -> dict[str, object]:
     for n in graph.nodes:
         shown = _shown(n)
         rest = n.lines[len(shown) - 1 :] if len(shown) < len(n.lines) else []
-        lines = [f"{x.span_line} {x.stmt} {x.adjoint_of} {x.text}" for x in (*shown, *rest)]
+        tips = (f"<title>{esc(x.text)}</title>" if len(x.text) > _LONGEST else "" for x in shown)
+        texts = [*map(add, _coloured(shown), tips), *(esc(x.text) for x in rest)]
+        tied = zip((*shown, *rest), texts, strict=True)
+        lines = [f"{x.span_line} {x.stmt} {x.adjoint_of} {text}" for x, text in tied]
         place = (round(v, 1) for v in (*at.nodes[n.id], *sizes[n.id]))
         nodes.append([*place, n.kind, n.title, n.note, n.line, lines, len(shown)])
     edges = [
