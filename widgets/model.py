@@ -15,6 +15,8 @@ from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.text import statement_lines
 
 if TYPE_CHECKING:
+    from quadrants_lab.adstack.report import KeptRow
+    from quadrants_lab.autodiff.explain import Note
     from quadrants_lab.runtime.tape.report import Report
 
 
@@ -110,28 +112,6 @@ class StackView:
     primal: int = -1
     cure: str = ""
     choice: str = ""
-
-
-@dataclass(slots=True)
-class KeptView:
-    """What a launch keeps of a buffer that it overwrites; ``size``: how many values, as an expression."""
-
-    name: str
-    line: int
-    dtype: str
-    elements: int
-    size: str
-    bytes: int
-    reason: str
-
-
-@dataclass(slots=True)
-class FreeView:
-    """A value that the reverse needs or might have needed, and why no stack keeps it."""
-
-    name: str
-    line: int
-    why: str
 
 
 @dataclass(slots=True)
@@ -402,8 +382,8 @@ class KernelView:
     lowered: dict[str, Later[list[PassView]]] = field(default_factory=dict)  # those of other backends
     graphs: list[TaskGraphs] = field(default_factory=list)
     stacks: list[StackView] = field(default_factory=list)
-    kept: list[KeptView] = field(default_factory=list)
-    free: list[FreeView] = field(default_factory=list)
+    kept: list[KeptRow] = field(default_factory=list)  # what the launch keeps of buffers that it overwrites
+    free: list[Note] = field(default_factory=list)  # values that no stack keeps
     bytes_before: int | None = None  # what its stacks would take if everything were kept as it is
     code: dict[str, list[StageView]] = field(default_factory=dict)
     launches: list[LaunchView] = field(default_factory=list)

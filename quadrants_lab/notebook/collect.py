@@ -205,7 +205,7 @@ def _add_traces(view: V.KernelView, mode: str, plan: Plan) -> None:
             V.PassView("iterations that push, listed", None, gates.lists, 0.0, _doc(sparse_iterations)),
             V.PassView("the others, then those", plan.kernel, gates.split, 0.0, _doc(sparse_iterations)),
         ]
-    view.free = [V.FreeView(n.name, n.line, n.why) for n in explain(steps[at].before) if not n.stacked]
+    view.free = [n for n in explain(steps[at].before) if not n.stacked]
 
 
 # --- stacks -------------------------------------------------------------------------------------------------------
@@ -221,8 +221,7 @@ def _add_stacks(view: V.KernelView, plan: GradientPlan, record: LaunchRecord | N
     view.stacks = stack_views(kernel, rows, file, values, {v: k.uses for v, k in why.items()})
     for stack in view.stacks:
         stack.choice = why[stack.primal].choice if stack.primal in why else ""
-    kept = plan.kept() if record is None else record.kept
-    view.kept = [V.KeptView(k.name, k.line, k.dtype, k.elements, k.size, k.bytes, k.reason) for k in kept]
+    view.kept = list(plan.kept() if record is None else record.kept)
     if rows:
         live = plan.seen() if record is None or record.inputs is None else _live(plan, record)
         view.bytes_before = bytes_before(plan, live)

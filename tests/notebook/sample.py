@@ -19,7 +19,6 @@ from quadrants_lab.widgets.model import (
     BackendRun,
     CellView,
     CodeView,
-    FreeView,
     KernelView,
     LaunchView,
     Line,
@@ -161,7 +160,7 @@ def kernel_view() -> KernelView:
         traces={"forward": pass_views(steps, docs), "gradient": pass_views(back_steps, docs)},
         graphs=task_graphs(sized, "cell", values),
         stacks=stack_views(sized, report(sized, depths), "cell", values, {}),
-        free=[FreeView(x.name, x.line, x.why) for x in notes],
+        free=notes,
         code={"forward": stages, "gradient": gradient},
         launches=[
             LaunchView("forward", 1.2e-5, [("n", "50")],
