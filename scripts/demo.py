@@ -22,9 +22,10 @@ NOTEBOOK = ROOT / "notebooks" / "03_loops_and_stacks.ipynb"
 EXPORT = """
 from quadrants_lab.lang.kernel import Kernel
 from quadrants_lab.notebook import show
-from quadrants_lab.widgets.export import export
-kernels = [v for v in dict(globals()).values() if isinstance(v, Kernel)]
-print(export([show(k).view for k in kernels], {path!r}, title={title!r}))
+from quadrants_lab.notebook.saved import export
+from quadrants_lab.widgets.model import CellView
+views = [show(v).view.kernels[0] for v in dict(globals()).values() if isinstance(v, Kernel)]
+print(export(CellView({title!r}, views), {path!r}))
 """
 
 

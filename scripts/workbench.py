@@ -172,7 +172,7 @@ def graphs() -> Iterator[Figure]:
     from notebook.test_listings import loops
     from playwright.sync_api import sync_playwright
 
-    from quadrants_lab.widgets.export import export
+    from quadrants_lab.notebook.saved import export
     from quadrants_lab.widgets.graph import drawing
     from quadrants_lab.widgets.model import TaskGraphs
 
@@ -183,7 +183,7 @@ def graphs() -> Iterator[Figure]:
     view.kernels[0].graphs = [TaskGraphs("big", graph)]
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as play:
         page = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"]).new_page()
-        page.goto(f"file://{export([view], Path(folder) / 'k.html')}")
+        page.goto(f"file://{export(view, Path(folder) / 'k.html')}")
         page.locator(".qdi").wait_for()
         drawn = page.evaluate(SWITCH, "CFG") / 1000
     yield f"a graph of {len(graph.nodes):,} boxes: placed in {placed:.2f} s, and drawn", placed + drawn, 1, "s"

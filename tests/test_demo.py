@@ -24,5 +24,5 @@ def test_demo_prints_gradients_and_writes_a_page_that_stands_alone(tmp_path: Pat
     assert not re.findall(r"""(?:src|href)=["'](?!#|data:)|@import|url\((?!["']?(?:data:|#))""", html)
     assert len(html) < 1_000_000
     packed = re.search(r'id="data">([^<]+)<', html).group(1)  # type: ignore[union-attr]  # fails if absent
-    shapes = json.loads(gzip.decompress(base64.b64decode(packed)))["shapes"]
-    assert [x["kernels"] for x in shapes] == [["relax"], ["wave"], ["weighted"], ["chain"], ["drive"]]
+    shape = json.loads(gzip.decompress(base64.b64decode(packed)))["shape"]
+    assert shape["kernels"] == ["relax", "wave", "weighted", "chain", "drive"]

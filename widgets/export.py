@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from quadrants_lab.widgets import assets
 from quadrants_lab.widgets.html import empty, esc
-from quadrants_lab.widgets.model import CellView
-from quadrants_lab.widgets.pack import answers, bundle
-from quadrants_lab.widgets.panes import shape
+from quadrants_lab.widgets.pack import bundle
 
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">
@@ -25,9 +21,9 @@ body[data-jp-theme-light=false]{{--jp-ui-font-color1:#e6e8eb;--jp-ui-font-color2
 header{{display:flex;align-items:center;gap:16px}}h1{{font-size:18px;flex:1}}
 header button{{font:inherit;color:inherit;
 background:none;border:1px solid currentColor;border-radius:4px;padding:2px 10px;cursor:pointer}}
-#views [role=tabpanel]{{max-height:none}}
+#view [role=tabpanel]{{max-height:none}}
 </style></head><body><header><h1>{title}</h1><button type="button" id="theme">dark / light</button></header>
-{notes}<main id="views"></main>
+<main id="view"></main>
 <script type="text/plain" id="data">{data}</script>
 <script type="module">{loader}
 const body = document.body;
@@ -35,34 +31,18 @@ const set = (light) => {{ body.dataset.jpThemeLight = light; }};
 set(!matchMedia("(prefers-color-scheme: dark)").matches);
 document.getElementById("theme").onclick = () => set(body.dataset.jpThemeLight !== "true");
 const data = Uint8Array.from(atob(document.getElementById("data").textContent), (c) => c.charCodeAt(0));
-const {{ mount, shapes, answers }} = await unpack(data);
-const host = document.getElementById("views");
-shapes.forEach((shape, n) => mount(host, shape, async (request) => answers[n](request) ?? {missing}));
+const {{ mount, shape, answers }} = await unpack(data);
+mount(document.getElementById("view"), shape, async (request) => answers(request) ?? {missing});
 </script></body></html>
 """
 
 
-def page(views: Sequence[CellView], title: str, intro: str = "") -> str:
-    """A self-contained page with one inspector a view, which holds every answer; ``intro``: as in `page_of`."""
-    return page_of([(shape(v), answers(v)) for v in views], title, intro)
-
-
-def page_of(views: Sequence[tuple[dict[str, Any], dict[str, str]]], title: str, intro: str = "") -> str:
-    """A self-contained page with one inspector a view, which is given by its shape and all its answers; ``intro`` is
-    plain text above them."""
-    data = bundle([found for _, found in views], shapes=[shape for shape, _ in views])
+def page(shape: dict[str, Any], answers: dict[str, str]) -> str:
+    """A self-contained page with the inspector of this shape, which holds all its answers."""
+    data = bundle(answers, shape=shape)
     return _PAGE.format(
-        title=esc(title),
-        notes=f"<p>{esc(intro)}</p>" if intro else "",
+        title=esc(shape["title"]),
         loader=assets.loader(),
         missing=json.dumps(empty("this page has no answer to that: run the cell in a notebook")),
         data=base64.b64encode(data).decode(),
     )
-
-
-def export(views: list[CellView], path: str | Path, title: str = "quadrants_lab", intro: str = "") -> Path:
-    """Writes a page with these views to ``path`` (folders are made) and returns the path, absolute."""
-    out = Path(path).absolute()
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(page(views, title, intro))
-    return out

@@ -21,7 +21,7 @@ _FINAL = re.compile(r"\d+/(?:(?:passes|cfg)\b.*|code/\w+/\d+)")  # requests whos
 _RENDER = """
 export default { async render(context) {
   const { model } = context, { live, answers } = await unpack(model.get("bundle"));
-  return live(context, answers[0]);
+  return live(context, answers);
 } };
 """
 
@@ -52,7 +52,7 @@ class Inspector(anywidget.AnyWidget):
         self, shape: dict[str, Any], brought: dict[str, str], answer: Callable[[str], str], uid: str = "",
         stop: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
-        super().__init__(shape=shape, uid=uid, bundle=bundle([brought]))
+        super().__init__(shape=shape, uid=uid, bundle=bundle(brought))
         self._made = answer
         self._stop = stop
         self._making: dict[str, NotMade] = {}

@@ -102,7 +102,7 @@ def unpack(packed: Any) -> dict[str, str]:
     return {request: "".join(pieces[n] for n in numbers) for request, numbers in made.items()}
 
 
-def bundle(found: list[dict[str, str]], **more: object) -> bytes:
-    """What `unpack` takes: script, style, the answers of each view, and ``more``; compressed."""
-    data = {"script": assets.script(), "style": assets.style(), "answers": [pack(x) for x in found], **more}
+def bundle(found: dict[str, str], **more: object) -> bytes:
+    """What `unpack` takes: script, style, the answers, and ``more``; compressed."""
+    data = {"script": assets.script(), "style": assets.style(), "answers": pack(found), **more}
     return gzip.compress(json.dumps(data, separators=(",", ":")).encode(), 9, mtime=0)

@@ -14,7 +14,7 @@ from typing import Any
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.notebook import show
 from quadrants_lab.notebook.inspection import Inspection, Shown, as_text
-from quadrants_lab.widgets.export import page_of
+from quadrants_lab.widgets.export import page
 from quadrants_lab.widgets.html import empty
 from quadrants_lab.widgets.model import CellView
 from quadrants_lab.widgets.pack import answers, pack, unpack
@@ -101,5 +101,5 @@ def _write(held: dict[str, Any], out: Path) -> Path:
     if out.suffix == ".json":
         out.write_text(json.dumps(held))
     else:
-        out.write_text(page_of([(held["shape"], unpack(held["answers"]))], held["shape"]["title"]))
+        out.write_text(page(held["shape"], unpack(held["answers"])))
     return out

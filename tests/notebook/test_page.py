@@ -27,8 +27,8 @@ from playwright.sync_api import Locator, Page, sync_playwright
 from quadrants_lab.adstack.evaluate import evaluate
 from quadrants_lab.adstack.report import stack_allocas
 from quadrants_lab.notebook.history import EDITS, remember_edit
+from quadrants_lab.notebook.saved import export
 from quadrants_lab.widgets.diff import ranges
-from quadrants_lab.widgets.export import export
 from quadrants_lab.widgets.lines import listing
 from quadrants_lab.widgets.model import Line, TaskGraphs, kernel_lines
 from quadrants_lab.widgets.static import static_html
@@ -54,7 +54,7 @@ def view():
 @pytest.fixture(scope="module")
 def browser(view, tmp_path_factory):
     """The page with one inspector; what it says to the console and asks of the network."""
-    file = export([view], tmp_path_factory.mktemp("page") / "k.html", "t")
+    file = export(view, tmp_path_factory.mktemp("page") / "k.html")
     with sync_playwright() as play:
         chromium = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         shown = chromium.new_page(viewport={"width": 1300, "height": 900}, color_scheme="light")

@@ -12,7 +12,7 @@ from quadrants_lab.notebook.inspection import as_text
 from quadrants_lab.widgets.export import page
 from quadrants_lab.widgets.highlight import highlight
 from quadrants_lab.widgets.pack import answers
-from quadrants_lab.widgets.panes import PANES, render
+from quadrants_lab.widgets.panes import PANES, render, shape
 from quadrants_lab.widgets.static import static_html
 from quadrants_lab.widgets.terminal import cell
 
@@ -96,7 +96,7 @@ def test_a_terminal_shows_the_same(view):
 
 
 def test_the_page_asks_the_network_for_nothing(view):
-    whole = page([view], "t")
+    whole = page(shape(view), answers(view))
     assert not re.search(r'(?:src|href)="(?!data:)', whole)
     assert "http" not in whole.replace("http://www.w3.org/2000/svg", "")
 
