@@ -14,12 +14,7 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
     tasks = view.graphs
     if not tasks and not view.stacks and not view.free and not view.kept:
         return empty("there is no gradient yet: call .grad() or give --grad LOSS")
-    parts = [f"<h4>Stacks of the last gradient launch</h4>{report(view)}"]
-    if view.kept:
-        parts.append(f"<h4>Kept by the launch because it is overwritten</h4>{kept(view)}")
-    parts.append(backends(view))
-    if view.free:
-        parts.append(f"<h4>Values without a stack</h4>{free(view)}")
+    parts = [tables(view)]
     drawn = [t for t in tasks if t.scc is not None]
     if drawn:
         parts.append("<h4>Where the depths come from</h4>")
@@ -29,6 +24,17 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
             "of the loop.</p>"
         )
         parts += [figure(t.scc) for t in drawn if t.scc is not None]
+    return "".join(parts)
+
+
+def tables(view: KernelView) -> str:
+    """All but the graphs."""
+    parts = [f"<h4>Stacks of the last gradient launch</h4>{report(view)}"]
+    if view.kept:
+        parts.append(f"<h4>Kept by the launch because it is overwritten</h4>{kept(view)}")
+    parts.append(backends(view))
+    if view.free:
+        parts.append(f"<h4>Values without a stack</h4>{free(view)}")
     return "".join(parts)
 
 

@@ -68,12 +68,13 @@ _LIVE = re.compile(r' (?:data-[\w-]+|tabindex|role|aria-selected)(?:="[^"]*")?')
 
 
 def inlined(html: str) -> str:
-    """Classes turned into inline style where `STYLE` knows them, live attributes dropped."""
+    """Classes turned into inline style where `STYLE` knows them, live attributes and buttons dropped."""
 
     def style(m: re.Match[str]) -> str:
         rule = STYLE.get(m.group(1))
         return f' style="{rule}"' if rule else ""
 
+    html = re.sub(r"<button.*?</button>", "", html)
     html = re.sub(r"<[^>]+>", lambda tag: _CLASS.sub(style, _LIVE.sub("", tag.group())), html)
     for tag, short in _TABLE.items():
         html = html.replace(tag, short)
@@ -131,7 +132,8 @@ def _source(view: KernelView, limits: Limits) -> str:
     )
 
 
-def _passes(view: KernelView, limits: Limits) -> str:
+def passes(view: KernelView, limits: Limits) -> str:
+    """What each pass changed."""
     parts = []
     for trace, made in view.traces.items():
         if limits.ir:
@@ -149,7 +151,8 @@ def _pass(view: KernelView, step: PassView, limits: Limits) -> str:
     change = changed(view, step)
     head = f"{esc(step.name)} {delta(change)} {took}"
     if change is None or not limits.change:
-        return f'<div style="margin-left:14px">{head}</div>'
+        kind = "noop" if change is None else ""
+        return f'<div class="{kind}" style="margin-left:14px">{head}</div>'
     return _fold(head, _unified(view, step, limits.change))
 
 
@@ -185,18 +188,17 @@ def _graphs(graphs: Sequence[tuple[str, GraphView]], limits: Limits) -> str:
 
 
 def _stacks(view: KernelView, limits: Limits) -> str:
-    parts = [stacks.report(view), stacks.backends(view)]
-    if view.free:
-        parts.append(f"<p>Values without a stack</p>{stacks.free(view)}")
-    return "".join(parts) + _graphs([(t.title, t.scc) for t in view.graphs if t.scc is not None], limits)
+    return stacks.tables(view) + _graphs([(t.title, t.scc) for t in view.graphs if t.scc is not None], limits)
 
 
-def _sizes(view: KernelView) -> str:
+def sizes_of(view: KernelView) -> str:
+    """The depths of the stacks as trees."""
     trees = [(s.name, s.line, s.size) for s in view.stacks if s.size is not None]
     return "".join(f"<p>{esc(name)}, line {line}</p>{sizes.tree(e)}" for name, line, e in trees)
 
 
-def _steps(view: KernelView, limits: Limits) -> str:
+def steps_of(view: KernelView, limits: Limits) -> str:
+    """The steps of one iteration, or the first and last ones."""
     if isinstance(view.steps, str):
         return empty(view.steps or steps.NONE)
     if limits is LIMITS[-1]:
@@ -205,7 +207,8 @@ def _steps(view: KernelView, limits: Limits) -> str:
         trace = view.steps.trace()
     except QuadrantsError as e:
         return empty(str(e))
-    head = f"<p>{esc(view.steps.shown.mode)}, iteration {esc(trace.lane)}: step, line, statement, value</p>"
+    what = f"{view.steps.shown.mode} of {view.name}, iteration {trace.lane}"
+    head = f"<p>{esc(what)}: step, line, statement, value</p>"
     lines = (f"{n:>4} {line:>4}  {esc(text)}  <b>{esc(value)}</b>" for n, line, text, value in steps.rows(trace))
     return head + _pre("\n".join(lines))
 
@@ -237,11 +240,11 @@ def _cut(lines: Sequence[Line], most: int) -> list[str]:
 
 _PANES: tuple[tuple[str, Render], ...] = (
     ("Source", _source),
-    ("Passes", _passes),
+    ("Passes", passes),
     ("CFG", lambda v, limits: _graphs([(t.title, t.cfg) for t in v.graphs], limits)),
     ("Stacks", _stacks),
-    ("SizeExpr", lambda v, _: _sizes(v)),
-    ("Steps", _steps),
+    ("SizeExpr", lambda v, _: sizes_of(v)),
+    ("Steps", steps_of),
     ("Code", _code),
     ("Run", lambda v, _: run.pane(v, "", ())),
     ("Tape", lambda v, limits: "".join(timeline.launches(r, limits.code) for r in v.tapes)),

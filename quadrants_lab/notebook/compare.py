@@ -51,10 +51,11 @@ def compare(records: Sequence[LaunchRecord], arches: Sequence[str]) -> Compared:
 def tables(records: Sequence[LaunchRecord], compared: Compared) -> str:
     """A table for each record that was compared."""
     from quadrants_lab.notebook.inspection import as_text
-    from quadrants_lab.widgets.terminal import backends
+    from quadrants_lab.widgets.run import backends
+    from quadrants_lab.widgets.terminal import drawn
 
-    titles = {r.number: f"{r.kernel}, {MODES[r.mode]}" for r in records}
-    return "\n".join(as_text(backends(runs, titles[number])) for number, runs in compared.items())
+    titles = {r.number: f"<h4>{r.kernel}, {MODES[r.mode]}</h4>" for r in records}
+    return "\n".join(as_text(drawn(titles[number] + backends(runs))) for number, runs in compared.items())
 
 
 def runs(record: LaunchRecord, rows: Sequence[Available]) -> list[BackendRun]:
