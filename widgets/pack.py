@@ -31,12 +31,11 @@ def offered(view: CellView, most: int = sys.maxsize) -> Iterator[tuple[str, str]
     """Every request that the inspector can make with its answer: first those of the panes, then what these offer. Where
     `ONLY_KNOWN` is set those that would have to wait for code are left out, and so are large panes of kernels with more
     than ``most`` statements."""
-    panes = sorted(PANES, key=lambda p: p.id in LARGE)
     todo = [
-        f"{k}/{p.id}"
-        for p in panes
+        f"{k}/{pane}"
+        for pane in sorted(PANES, key=LARGE.__contains__)
         for k, kernel in enumerate(view.kernels)
-        if p.id not in LARGE or _statements(kernel) <= most
+        if pane not in LARGE or _statements(kernel) <= most
     ]
     todo += [request for _, request in view.findings]
     done: set[str] = set()

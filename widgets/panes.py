@@ -7,7 +7,6 @@ live widget sends it to Python, the exported page has every answer inside.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from quadrants_lab.widgets import (
@@ -29,37 +28,29 @@ from quadrants_lab.widgets.model import CellView, KernelView
 Render = Callable[[KernelView, str, Sequence[str]], str]  # view, prefix "kernel/pane", rest of the path
 
 
-@dataclass(frozen=True, slots=True)
-class Pane:
-    """``title``: of its tab; "" for what other panes alone ask for."""
-
-    id: str
-    title: str
-    render: Render
-
-
-PANES = (
-    Pane("source", "Linked", source.pane),
-    Pane("passes", "Passes", passes.pane),
-    Pane("cfg", "CFG", graph.pane),
-    Pane("stacks", "Stacks", stacks.pane),
-    Pane("sizes", "SizeExpr", sizes.pane),
-    Pane("steps", "Steps", steps.pane),
-    Pane("code", "", code.pane),
-    Pane("run", "Run", run.pane),
-    Pane("tape", "Tape", timeline.pane),
-    Pane("history", "History", history.pane),
-    Pane("matrix", "Backends", matrix.pane),
-)
+PANES: dict[str, tuple[str, Render]] = {  # title of the tab; "" for what other panes alone ask for
+    "source": ("Linked", source.pane),
+    "passes": ("Passes", passes.pane),
+    "cfg": ("CFG", graph.pane),
+    "stacks": ("Stacks", stacks.pane),
+    "sizes": ("SizeExpr", sizes.pane),
+    "steps": ("Steps", steps.pane),
+    "code": ("", code.pane),
+    "run": ("Run", run.pane),
+    "tape": ("Tape", timeline.pane),
+    "history": ("History", history.pane),
+    "matrix": ("Backends", matrix.pane),
+}
 
 
 def shape(view: CellView) -> dict[str, Any]:
     """What the browser must know before it asks: titles of kernels and panes, and which of these is open."""
+    taped = any(k.tapes for k in view.kernels)
     return {
         "title": view.title,
         "open": view.open,
         "kernels": [k.name for k in view.kernels],
-        "panes": [[p.id, p.title] for p in PANES if p.title and (p.id != "tape" or any(k.tapes for k in view.kernels))],
+        "panes": [[p, title] for p, (title, _) in PANES.items() if title and (p != "tape" or taped)],
         "findings": view.findings,
     }
 
@@ -67,8 +58,8 @@ def shape(view: CellView) -> dict[str, Any]:
 def render(view: CellView, request: str) -> str:
     """The HTML for a request; a KeyError-free sentence for one that asks for nothing that is there."""
     number, _, path = request.partition("/")
-    pane_id, _, rest = path.partition("/")
-    pane = next((p for p in PANES if p.id == pane_id), None)
-    if pane is None or not number.isdigit() or int(number) >= len(view.kernels):
+    pane, _, rest = path.partition("/")
+    if pane not in PANES or not number.isdigit() or int(number) >= len(view.kernels):
         return empty(f"nothing is known as {request!r}")
-    return pane.render(view.kernels[int(number)], f"{number}/{pane_id}", rest.split("/") if rest else [])
+    _, make = PANES[pane]
+    return make(view.kernels[int(number)], f"{number}/{pane}", rest.split("/") if rest else [])
