@@ -43,15 +43,12 @@ def reach(
 def gradient(q: np.ndarray, count: np.ndarray, goal: np.ndarray, length: float = 0.5) -> tuple[float, np.ndarray]:
     """L and dL/dq, in float64; joints beyond a chain's count have derivative zero."""
     angles = qd.ndarray(qd.f64, shape=q.shape, needs_grad=True)
-    counts = qd.ndarray(qd.i32, shape=count.shape)
-    goals = qd.ndarray(qd.f64, shape=goal.shape)
     loss = qd.ndarray(qd.f64, shape=(), needs_grad=True)
     angles.from_numpy(q.astype(np.float64))
-    counts.from_numpy(count.astype(np.int32))
-    goals.from_numpy(goal.astype(np.float64))
-    reach(angles, counts, goals, loss, length)
+    args = angles, count.astype(np.int32), goal.astype(np.float64), loss, length
+    reach(*args)
     loss.grad[None] = 1.0
-    reach.grad(angles, counts, goals, loss, length)
+    reach.grad(*args)
     return float(loss[None]), angles.grad.to_numpy()
 
 

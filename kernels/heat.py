@@ -38,12 +38,11 @@ def gradient(initial: np.ndarray, target: np.ndarray, steps: int, r: float = 0.2
     """The misfit after ``steps`` steps from ``initial`` (n,), and its derivative by ``initial``."""
     n = len(initial)
     u = qd.ndarray(qd.f32, shape=(steps + 1, n), needs_grad=True)
-    goal = qd.ndarray(qd.f32, shape=(n,))
     loss = qd.ndarray(qd.f32, shape=(), needs_grad=True)
     start = np.zeros((steps + 1, n), np.float32)
     start[0] = initial
     u.from_numpy(start)
-    goal.from_numpy(target.astype(np.float32))
+    goal = target.astype(np.float32)
     for t in range(steps):
         step(u, t, r)
     misfit(u, goal, loss, steps)

@@ -32,10 +32,9 @@ def potential(
 def forces(positions: np.ndarray, masses: np.ndarray, eps: float = 0.125) -> tuple[float, np.ndarray]:
     """E and the forces (n, 3), in float64."""
     p = qd.ndarray(qd.f64, shape=positions.shape, needs_grad=True)
-    m = qd.ndarray(qd.f64, shape=masses.shape)
     energy = qd.ndarray(qd.f64, shape=(), needs_grad=True)
     p.from_numpy(positions.astype(np.float64))
-    m.from_numpy(masses.astype(np.float64))
+    m = masses.astype(np.float64)
     potential(p, m, energy, eps)
     energy.grad[None] = 1.0
     potential.grad(p, m, energy, eps)

@@ -32,26 +32,18 @@ def unroll(
         loss[None] += d * d
 
 
-class Batch:
-    """Sequences and goals on the device, in float64."""
-
-    def __init__(self, x: np.ndarray, length: np.ndarray, goal: np.ndarray) -> None:
-        self.x = qd.ndarray(qd.f64, shape=x.shape)
-        self.length = qd.ndarray(qd.i32, shape=length.shape)
-        self.goal = qd.ndarray(qd.f64, shape=goal.shape)
-        self.x.from_numpy(x.astype(np.float64))
-        self.length.from_numpy(length.astype(np.int32))
-        self.goal.from_numpy(goal.astype(np.float64))
-
-    def gradient(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
-        """L and dL/d(w, u, c)."""
-        params = qd.ndarray(qd.f64, shape=(3,), needs_grad=True)
-        loss = qd.ndarray(qd.f64, shape=(), needs_grad=True)
-        params.from_numpy(np.asarray(weights, np.float64))
-        unroll(self.x, self.length, self.goal, params, loss)
-        loss.grad[None] = 1.0
-        unroll.grad(self.x, self.length, self.goal, params, loss)
-        return float(loss[None]), params.grad.to_numpy()
+def gradient(
+    x: np.ndarray, length: np.ndarray, goal: np.ndarray, weights: np.ndarray
+) -> tuple[float, np.ndarray]:
+    """L and dL/d(w, u, c), in float64."""
+    params = qd.ndarray(qd.f64, shape=(3,), needs_grad=True)
+    loss = qd.ndarray(qd.f64, shape=(), needs_grad=True)
+    params.from_numpy(weights)
+    args = x, length.astype(np.int32), goal, params, loss
+    unroll(*args)
+    loss.grad[None] = 1.0
+    unroll.grad(*args)
+    return float(loss[None]), params.grad.to_numpy()
 
 
 def main(batch: int = 24, time: int = 20, rounds: int = 60, rate: float = 0.02) -> list[float]:
@@ -63,9 +55,9 @@ def main(batch: int = 24, time: int = 20, rounds: int = 60, rate: float = 0.02) 
     for b in range(batch):
         for t in range(length[b]):
             goal[b] = np.tanh(0.7 * goal[b] + 0.5 * x[b, t] - 0.2)
-    data, weights, losses = Batch(x, length, goal), np.array([0.1, 0.1, 0.0]), []
+    weights, losses = np.array([0.1, 0.1, 0.0]), []
     for _ in range(rounds):
-        loss, slope = data.gradient(weights)
+        loss, slope = gradient(x, length, goal, weights)
         losses.append(loss)
         weights = weights - rate * slope
     return losses

@@ -84,7 +84,7 @@ def test_recurrent_gradient_is_that_of_forward_mode() -> None:
     x, goal = RNG.normal(size=(7, 30)), RNG.normal(size=7)
     length = np.array([0, 1, 2, 13, 30, 29, 3])
     weights = np.array([0.9, -0.6, 0.2])
-    loss, slope = recurrent.Batch(x, length, goal).gradient(weights)
+    loss, slope = recurrent.gradient(x, length, goal, weights)
     right_loss, right_slope = through_time(x, length, goal, weights)
     close(loss, right_loss)
     close(slope, right_slope)
