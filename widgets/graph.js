@@ -27,14 +27,14 @@ const escaped = (text) => text.replace(/[&<>"]/g, (c) => `&#${c.charCodeAt(0)};`
 
 /** A node of `data.nodes` as an object; `lines` are taken apart as those of a listing are. */
 function taken([x, y, w, h, kind, title, note, line, lines, most]) {
-  const { l, s, a, t } = parsed({ t: lines }), ties = l.map((_, k) => [l[k], s[k], a[k]]);
+  const { l, s, a, t } = parsed({ t: lines }), ties = l.map((line, k) => ({ line, stmt: s[k], adj: a[k] }));
   const found = () => [title, note, ...t.map(plain)].join("\n").toLowerCase();
-  return { x, y, w, h, kind, title, note, t, most, ties: [[line, -1, -1], ...ties], found };
+  return { x, y, w, h, kind, title, note, t, most, ties: [{ line, stmt: -1, adj: -1 }, ...ties], found };
 }
 
 /** The box of a node, at its upper left corner. */
 function box({ w, h, kind, title, note, t, most, ties }) {
-  const tied = ([line, stmt, adj]) => line > 0 ? ` data-span-line="${line}"${stmt >= 0 ? ` data-stmt="${stmt}"` : ""}${adj >= 0 ? ` data-adj="${adj}"` : ""}` : "";
+  const tied = ({ line, stmt, adj }) => line > 0 ? ` data-span-line="${line}"${stmt >= 0 ? ` data-stmt="${stmt}"` : ""}${adj >= 0 ? ` data-adj="${adj}"` : ""}` : "";
   const rows = t.slice(0, most).map((text, n) => {
     const at = PAD + 10 + (n + 1) * LINE;
     return `<g class="ln"${tied(ties[n + 1])}><rect class="hit" x="2" y="${at - 11}" width="${w - 4}" height="${LINE}"/><text xml:space="preserve" x="${PAD}" y="${at}">${text}</text></g>`;
@@ -109,14 +109,11 @@ function graph(host, hooks) {
     detail.innerHTML = scale >= READABLE || near.length < 40 ? words(false) + near.map(boxAt).join("") : near.filter((b) => b.n === self.at).map(boxAt).join("");
     tint();
   };
-  const is = (n) => { let best = ""; for (const tie of nodes[n].ties) { const k = kinship(self.mark, ...tie); if (k === "mark" || k === "twin") return k; best ||= k; } return best; };
+  const is = (n) => { let best = ""; for (const tie of nodes[n].ties) { const k = kinship(self.mark, tie); if (k === "mark" || k === "twin") return k; best ||= k; } return best; };
   function tint() {
     const of = (k) => shown.filter((b) => k === "hit" ? self.hits.has(b.n) : k === "at" ? b.n === self.at : self.mark && is(b.n) === k);
     tinted.innerHTML = ["near", "mark", "twin", "hit", "at"].map((k) => `<path class="${k}" d="${of(k).map((b) => rect({ ...b, w: b.w + 6, h: b.h + 6 })).join("")}"/>`).join("");
-    for (const x of detail.querySelectorAll("[data-span-line]")) {
-      const k = kinship(self.mark, Number(x.dataset.spanLine), Number(x.dataset.stmt ?? -1), Number(x.dataset.adj ?? -1));
-      for (const name of ["mark", "twin", "near"]) x.classList.toggle(name, name === k);
-    }
+    for (const x of detail.querySelectorAll("[data-span-line]")) showKin(x, kinship(self.mark, tieOf(x)));
     for (const x of detail.querySelectorAll("[data-node]")) x.setAttribute("aria-selected", ["mark", "twin"].includes(is(Number(x.dataset.node))));
     self.at >= 0 ? svg.setAttribute("aria-activedescendant", `${id}-${self.at}`) : svg.removeAttribute("aria-activedescendant");
   }
@@ -184,7 +181,7 @@ function graph(host, hooks) {
     b.addEventListener("click", run[name]);
     tools.append(b);
   }
-  const tied = (e) => { const x = e.target.closest?.("[data-span-line]"); return x && { line: Number(x.dataset.spanLine), stmt: Number(x.dataset.stmt ?? -1), adj: Number(x.dataset.adj ?? -1) }; };
+  const tied = (e) => { const x = e.target.closest?.("[data-span-line]"); return x && tieOf(x); };
   let drag = null, moved = false;
   svg.addEventListener("pointerdown", (e) => { drag = [e.clientX - x0, e.clientY - y0]; moved = false; });
   svg.addEventListener("pointermove", (e) => {
@@ -216,8 +213,8 @@ function graph(host, hooks) {
     else if (e.key === "-") zoom(0.8);
     else if (e.key === "0") all();
     else if (e.key === "f") { const own = data.frames.map((x, f) => [x[5].length, f]).filter(([, f]) => data.frames[f][5].includes(self.at)).sort((a, b) => a[0] - b[0])[0]; if (own) fold(own[1]); } else if (e.key === "Enter" || e.key === " ") {
-      const tie = nodes[self.at]?.ties.find((t) => t[0] > 0);
-      if (tie) hooks.point({ line: tie[0], stmt: tie[1], adj: tie[2] }, true, self);
+      const tie = nodes[self.at]?.ties.find((t) => t.line > 0);
+      if (tie) hooks.point(tie, true, self);
     } else return;
     e.preventDefault();
   });

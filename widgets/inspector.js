@@ -101,7 +101,7 @@ export function mount(host, shape, ask) {
     let first = null;
     if (mark) for (const x of panel.querySelectorAll(`[data-span-line="${Number(mark.line)}"]`)) {
       if (x.closest(".lines, .graph")) continue;
-      const is = kinship(mark, ...numbers(x));
+      const is = kinship(mark, tieOf(x));
       x.classList.add(is);
       state.painted.push(x);
       if (is !== "near") { count[is === "twin" ? 1 : 0]++; first ??= x; }
@@ -113,7 +113,6 @@ export function mount(host, shape, ask) {
     else if (mark === state.mark) say.textContent = `line ${mark.line}: ${count[0]} forward, ${count[1]} adjoint here`;
   }
 
-  const numbers = (x) => [Number(x.dataset.spanLine), Number(x.dataset.stmt ?? -1), Number(x.dataset.adj ?? -1)];
   const same = (a, b) => a && b && a.line === b.line && a.stmt === b.stmt;
 
   let hover = 0;
@@ -135,10 +134,7 @@ export function mount(host, shape, ask) {
         y.tabIndex = y === x ? 0 : -1;
       }
       load(x.dataset.req, panel.querySelector(`[data-slot="${x.dataset.into}"]`));
-    } else if (x.dataset.spanLine) {
-      const [line, stmt, adj] = numbers(x);
-      point({ line, stmt, adj }, true, { host: panel });
-    }
+    } else if (x.dataset.spanLine) point(tieOf(x), true, { host: panel });
   }
 
   function focusItem(items, x) {

@@ -14,8 +14,12 @@ function parsed(side) {
   return { ...side, l: rows.map((x) => Number(x[1])), s: rows.map((x) => Number(x[2])), a: rows.map((x) => Number(x[3])), t: rows.map((x) => x[4]) };
 }
 
+/** What an element is tied to: source line, statement, what that is the adjoint of. */
+const tieOf = ({ dataset }) => ({ line: Number(dataset.spanLine), stmt: Number(dataset.stmt ?? -1), adj: Number(dataset.adj ?? -1) });
+const showKin = (x, kind) => { for (const name of ["mark", "twin", "near"]) x.classList.toggle(name, name === kind); };
+
 /** What a line is to the mark: "mark" (forward), "twin" (adjoint), "near" (same source line), or "". */
-function kinship(mark, line, stmt, adj) {
+function kinship(mark, { line, stmt, adj }) {
   if (!mark) return "";
   const side = adj >= 0 ? "twin" : "mark";
   if (mark.stmt >= 0 && stmt >= 0) {
@@ -60,7 +64,7 @@ function lines(host, hooks) {
   const side = (right) => right && two ? data.r : data;
   const cell = (row) => row[0] >= 0 ? [data, row[0]] : row[1] >= 0 ? [side(true), row[1]] : null;
   const who = (row) => { const c = row && row[0] !== -2 && cell(row); return c ? { line: c[0].l[c[1]], stmt: c[0].s[c[1]], adj: c[0].a[c[1]] } : null; };
-  const kin = (row, mark) => { const w = who(row); return w ? kinship(mark, w.line, w.stmt, w.adj) : ""; };
+  const kin = (row, mark) => { const w = who(row); return w ? kinship(mark, w) : ""; };
   const wide = longest(data), wideRight = two ? longest(data.r) : 0;
 
   self.layout = () => {
@@ -110,7 +114,7 @@ function lines(host, hooks) {
   function tint() {
     for (const x of body.children) {
       const n = Number(x.dataset.row), is = kin(self.rows[n], self.mark);
-      for (const name of ["mark", "twin", "near"]) x.classList.toggle(name, name === is);
+      showKin(x, is);
       x.classList.toggle("hit", self.hits.has(n));
       x.classList.toggle("at", n === self.at);
       x.setAttribute("aria-selected", is === "mark" || is === "twin");
