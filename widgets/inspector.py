@@ -72,14 +72,21 @@ class Inspector(anywidget.AnyWidget):
     def _answer(self, request: str) -> None:
         """Answers at once, or on a thread where code has to be made for it: the kernel goes on meanwhile."""
         token = ONLY_KNOWN.set(True)
+        final = False
         try:
-            self._say(request)
+            with _no_collection():
+                html = self._made(request)
+            final = bool(_FINAL.fullmatch(request))
         except NotMade as e:
             self._making[request] = e
             self.send({"kind": "wait", "request": request, "text": f"making {e}"})
             Thread(target=self._make, args=(request, e), daemon=True).start()
+            return
+        except Exception as e:  # whatever a pane stumbles over is shown there: a silent pane helps nobody
+            html = empty(f"this pane failed: {type(e).__name__}: {e}")
         finally:
             ONLY_KNOWN.reset(token)
+        self.send({"kind": "html", "request": request, "html": html, "final": final})
 
     def _make(self, request: str, missing: NotMade) -> None:
         try:
@@ -92,16 +99,3 @@ class Inspector(anywidget.AnyWidget):
         finally:
             if self._making.get(request) is missing:
                 del self._making[request]
-
-    def _say(self, request: str) -> None:
-        try:
-            with _no_collection():
-                html = self._made(request)
-        except NotMade:
-            raise
-        except Exception as e:  # whatever a pane stumbles over is shown there: a silent pane helps nobody
-            html = empty(f"this pane failed: {type(e).__name__}: {e}")
-            final = False
-        else:
-            final = bool(_FINAL.fullmatch(request))
-        self.send({"kind": "html", "request": request, "html": html, "final": final})
