@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.widgets.html import choices, empty, esc, listing, pick, slot
-from quadrants_lab.widgets.model import KernelView, LaunchSteps, StepsView, StepTrace
+from quadrants_lab.widgets.model import KernelView, StepsView, StepTrace
 
 NONE = "none of its launches was recorded"
 MOST_ROWS = 24  # of the table that stands for the stepper where nothing moves
@@ -23,27 +23,18 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
     steps = view.steps
     if isinstance(steps, str):
         return empty(steps or NONE)
-    found = _asked(steps, rest)
-    if found is None:
-        return _all(view, steps, prefix)
-    at, task, lane, where = found
-    launch = steps.launches[at]
-    parts = len(rest)
-    if parts == 4:
+    asked = _asked(steps, rest)
+    if asked is not None and len(rest) == 4:
         try:
-            return json.dumps(_data(launch.make(task, lane, where)), separators=(",", ":"))
+            return json.dumps(_data(asked.trace()), separators=(",", ":"))
         except QuadrantsError as e:
             return empty(str(e))
-    if parts == 5:
-        return _all(view, steps.placed(at, lane, where, task), prefix)
-    here = f"{prefix}/{launch.id}"
-    if parts == 1:
-        return _launch(view, launch, here, "", "")
-    return (_task if parts == 2 else _stepper)(view, launch, f"{here}/{task}", task, lane, "")
+    parts = {1: _launch, 2: _task, 3: _stepper} if asked is not None else {}
+    return parts.get(len(rest), _all)(view, asked or steps, prefix)
 
 
-def _asked(steps: StepsView, rest: Sequence[str]) -> tuple[int, int, str, str] | None:
-    """Which of the launches, which task, iteration and place; None where there is no such thing."""
+def _asked(steps: StepsView, rest: Sequence[str]) -> StepsView | None:
+    """The steps at the launch, task, iteration and place that are asked for; None where there is no such thing."""
     at = next((n for n, x in enumerate(steps.launches) if rest and x.id == rest[0]), -1)
     if at < 0 or not all(part.isdigit() for part in rest[1:2]):
         return None
@@ -51,7 +42,7 @@ def _asked(steps: StepsView, rest: Sequence[str]) -> tuple[int, int, str, str] |
     if task >= len(steps.launches[at].tasks):
         return None
     lane, where = [*rest[2:4], "", ""][:2]
-    return at, task, lane, where
+    return steps.placed(at, lane, where, task)
 
 
 def _all(view: KernelView, steps: StepsView, prefix: str) -> str:
@@ -60,29 +51,31 @@ def _all(view: KernelView, steps: StepsView, prefix: str) -> str:
         items = [(f"launch {x.number}, {x.mode}", f"{prefix}/{x.id}") for x in steps.launches]
         menu = pick("Launch", [("", items)], "launch", items[steps.at][1], live=len(items) > MOST_LAUNCHES)
         which = f'<div class="bar"><label class="tg">{menu} of the program</label></div>'
-    shown = _launch(view, steps.shown, f"{prefix}/{steps.shown.id}", steps.lane, steps.where)
-    return which + slot("launch", shown)
+    return which + slot("launch", _launch(view, steps, prefix))
 
 
-def _launch(view: KernelView, launch: LaunchSteps, request: str, lane: str, where: str) -> str:
-    which = ""
+def _launch(view: KernelView, steps: StepsView, prefix: str) -> str:
+    which, launch = "", steps.shown
     if len(launch.tasks) > 1:
-        items = [(title, f"{request}/{n}") for n, title in enumerate(launch.tasks)]
+        items = [(title, f"{prefix}/{launch.id}/{n}") for n, title in enumerate(launch.tasks)]
         which = f'<div class="bar">{choices("Which task", items, "task", launch.task)}</div>'
-    return which + slot("task", _task(view, launch, f"{request}/{launch.task}", launch.task, lane, where))
+    return which + slot("task", _task(view, steps, prefix))
 
 
-def _task(view: KernelView, launch: LaunchSteps, request: str, task: int, lane: str, where: str) -> str:
+def _task(view: KernelView, steps: StepsView, prefix: str) -> str:
+    request = f"{prefix}/{steps.shown.id}/{steps.shown.task}/"
     field = (
-        f'<label class="tg">iteration <input class="lane" type="text" size="8" value="{esc(lane)}" placeholder="first" '
-        f'data-ask="{esc(request)}/" data-into="steps" aria-label="Iteration to follow"></label>'
+        '<label class="tg">iteration <input class="lane" type="text" size="8" '
+        f'value="{esc(steps.lane)}" placeholder="first" '
+        f'data-ask="{esc(request)}" data-into="steps" aria-label="Iteration to follow"></label>'
     )
-    return f'<div class="bar">{field}</div>{slot("steps", _stepper(view, launch, request, task, lane, where))}'
+    return f'<div class="bar">{field}</div>{slot("steps", _stepper(view, steps, prefix))}'
 
 
-def _stepper(view: KernelView, launch: LaunchSteps, request: str, task: int, lane: str, where: str) -> str:
+def _stepper(view: KernelView, steps: StepsView, prefix: str) -> str:
+    launch = steps.shown
     try:
-        trace = launch.make(task, lane, where)
+        trace = steps.trace()
     except QuadrantsError as e:
         return empty(str(e))
     title = f"{launch.mode} of {view.name}, iteration {trace.lane or 'of its own'}"
@@ -95,7 +88,7 @@ def _stepper(view: KernelView, launch: LaunchSteps, request: str, task: int, lan
         for n, (name, _, dtype) in enumerate(trace.stacks)
     )
     held = f'<h4>Stacks</h4><div class="stks">{columns}</div>' if trace.stacks else ""
-    data = {**_data(trace), "ask": f"{request}/{lane}/"}
+    data = {**_data(trace), "ask": f"{prefix}/{launch.id}/{launch.task}/{steps.lane}/"}
     return (
         f'<div class="stepper" role="group" tabindex="0" aria-label="Stepper" '
         f'data-stepper="{esc(json.dumps(data, separators=(",", ":")))}">'
