@@ -47,22 +47,18 @@ class _Found(Exception):
     """Ends the run at the launch that is wanted."""
 
 
-class _Watch:
+class _Watch(Recorder):
     """Takes a record of each launch, and ends the run at the first that makes of numbers what is none."""
 
-    def __init__(self) -> None:
-        self.record: LaunchRecord | None = None
-        self.launches = 0
+    record: LaunchRecord | None = None
 
-    def before(self, plan: Plan, args: tuple[Any, ...]) -> Any:
-        self.launches += 1
-        recorder = Recorder()
-        return recorder, recorder.before(plan, args)
+    def before(self, plan: Plan, args: tuple[Any, ...]) -> tuple[LaunchRecord, float]:
+        self.last.clear()  # each has all the room for its copies
+        return super().before(plan, args)
 
     def after(self, plan: Plan, args: tuple[Any, ...], token: Any, failed: bool) -> None:
-        recorder, mine = token
-        recorder.after(plan, args, mine, failed)
-        record = mine[0]
+        super().after(plan, args, token, failed)
+        record = token[0]
         before = record.inputs or {}
         for name, left in (record.outputs or {}).items():
             if left.dtype.kind == "f" and (~np.isfinite(left) & np.isfinite(before.get(name, 0.0))).any():
